@@ -29,8 +29,8 @@ inline void report(const char* file, int line, const char* verb, const char* exp
 }
 inline const char* name(cudaError_t error) { return cudaGetErrorName(error); }
 inline const char* text(cudaError_t error) { return cudaGetErrorString(error); }
-inline const char* name(CUresult error) { const char* s = ""; return cuGetErrorName(error, &s), s ? s : "unknown"; }
-inline const char* text(CUresult error) { const char* s = ""; return cuGetErrorString(error, &s), s ? s : ""; }
+inline const char* name(CUresult error) { const char* s = nullptr; return cuGetErrorName(error, &s), s ? s : "unknown"; }
+inline const char* text(CUresult error) { const char* s = nullptr; return cuGetErrorString(error, &s), s ? s : "no text"; }
 
 template <class Result> void succeeded(Result result, const char* call, const char* file, int line) {
   if (result == Result(0)) return;
