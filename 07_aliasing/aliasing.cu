@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT-0
+//
+// 07 Aliasing: when one memory has two addresses, what does a read through one see of a write through the other?
+//
+// From one kernel to the next the two addresses are one memory. Within a kernel they are not: a thread overwrites a
+// value through one address and may still read the old one through the other, until a fence stands between. Then a use:
+// a ring buffer mapped twice in a row, so that no window ever wraps. Needs one GPU that supports VMM.
+//
+// Build it alone:  nvcc -std=c++17 aliasing.cu -o aliasing -lcuda
+#include "../common/check.h"
+
+#include <cuda/ptx>
+#include <random>
+#include <vector>
+
+static const char usage[] =
+    "usage: aliasing [--granules N]\n"
+    "  --granules N   memory to map, in units of the granularity, 2 to 256 (default 2)\n";
+
+// The i-th value of the sequence that `seed` starts: two seeds differ at every i.
+__host__ __device__ unsigned value(unsigned seed, size_t i) { return (seed + unsigned(i)) * 2654435761u; }
+
+__global__ void fill(unsigned* data, size_t n, unsigned seed) {
+  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) data[i] = value(seed, i);
+}
+
+__global__ void copy(const unsigned* from, unsigned* to, size_t n, unsigned plus = 0) {
+  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) to[i] = from[i] + plus;
+}
+
+// Each thread has one element: reads it through b, writes it through a, reads it through b again. The compiler keeps
+// the second load, because a and b may overlap for all that it knows. What that load brings is up to the chip.
+__global__ void without_fence(unsigned* a, const unsigned* b, unsigned seed, unsigned* first, unsigned* second) {
+  unsigned i = threadIdx.x;
+  first[i] = b[i];
+  a[i] = value(seed, i);
+  second[i] = b[i];
+}
+
+__global__ void with_fence(unsigned* a, const unsigned* b, unsigned seed, unsigned* first, unsigned* second) {
+  unsigned i = threadIdx.x;
+  first[i] = b[i];
+  a[i] = value(seed, i);
+  cuda::ptx::fence_proxy_alias();
+  second[i] = b[i];
+}
+
+// Brings n elements to the host and leaves poison behind: no later check can pass on what this one found.
+static std::vector<unsigned> take(unsigned* device, size_t n) {
+  std::vector<unsigned> host(n, 0xdeadbeef);
+  CHECK(cudaGetLastError());  // of the launches before
+  CHECK(cudaMemcpy(host.data(), device, n * sizeof(unsigned), cudaMemcpyDeviceToHost));
+  CHECK(cudaMemset(device, 0xa5, n * sizeof(unsigned)));
+  return host;
+}
+
+static void expect_sequence(unsigned* device, size_t n, unsigned seed, unsigned plus = 0) {
+  std::vector<unsigned> got = take(device, n);
+  for (size_t i = 0; i < n; ++i)
+    EXPECT(got[i] == value(seed, i) + plus, "element %zu is %u, not %u", i, got[i], value(seed, i) + plus);
+}
+
+int main(int argc, char** argv) {
+  long granules = 2;
+  check::arguments(argc, argv, usage, {{"--granules", &granules, 2, 256}});
+  check::require_gpus(1);
+
+  // [1] Ask the device for support
+  // Aliasing has no attribute of its own: a device that maps memory maps it as often as you like.
+  std::printf("[1] Ask the device for support\n");
+  CUdevice device;
+  CHECK(cuDeviceGet(&device, 0));
+  int supported = 0;
+  CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device));
+  char name[256];
+  CHECK(cuDeviceGetName(name, sizeof name, device));
+  REQUIRE(supported, "%s has no virtual memory management; use bare metal, or a virtual GPU that passes it on", name);
+  std::printf("    %s: virtual memory management is supported\n", name);
+  CHECK(cudaSetDevice(device));
+
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device;
+  size_t granularity;
+  CHECK(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  const size_t size = granules * granularity, n = size / sizeof(unsigned);
+
+  // Ordinary memory to read into, two streams, an event and every kernel: all there before counting what is free.
+  unsigned *first, *second;
+  for (unsigned** output : {&first, &second}) CHECK(cudaMalloc(output, size)), CHECK(cudaMemset(*output, 0xa5, size));
+  cudaStream_t writer, reader;
+  for (cudaStream_t* stream : {&writer, &reader}) CHECK(cudaStreamCreate(stream));
+  cudaEvent_t written;
+  CHECK(cudaEventCreate(&written));
+  cudaFuncAttributes loaded;
+  const void* kernels[] = {(void*)fill, (void*)copy, (void*)without_fence, (void*)with_fence};
+  for (const void* kernel : kernels) CHECK(cudaFuncGetAttributes(&loaded, kernel));
+  std::random_device random;  // each step below writes a sequence of its own: none can pass on another's data
+  size_t free_at_start, free_now, total_memory;
+  CHECK(cuMemGetInfo(&free_at_start, &total_memory));
+
+  // [2] Map one memory at two addresses
+  // Two mappings, each with its own access rights, of one allocation.
+  std::printf("[2] Map one memory at two addresses\n");
+  CUmemGenericAllocationHandle handle;
+  CHECK(cuMemCreate(&handle, size, &properties, 0));
+  CUmemAccessDesc descriptor = {};
+  descriptor.location = properties.location;
+  descriptor.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CUdeviceptr address_a, address_b;
+  for (CUdeviceptr* address : {&address_a, &address_b}) {
+    CHECK(cuMemAddressReserve(address, size, 0, 0, 0));
+    CHECK(cuMemMap(*address, size, 0, handle, 0));
+    CHECK(cuMemSetAccess(*address, size, &descriptor, 1));
+  }
+  unsigned *a = reinterpret_cast<unsigned*>(address_a), *b = reinterpret_cast<unsigned*>(address_b);
+  CHECK(cuMemGetInfo(&free_now, &total_memory));
+  std::printf("    A is 0x%llx, B is 0x%llx: %zu KiB each; %zu KiB of memory taken\n", address_a, address_b, size >> 10,
+              (free_at_start - free_now) >> 10);
+
+  // [3] Order them in one stream
+  // A kernel that starts after another has ended sees all that it wrote, through any alias.
+  std::printf("[3] Order them in one stream\n");
+  unsigned seed = random();
+  fill<<<256, 256>>>(a, n, seed);
+  copy<<<256, 256>>>(b, first, n);
+  expect_sequence(first, n, seed);
+  std::printf("    written through A in one kernel, read through B in the next: all values are new\n");
+
+  // [4] Order them by an event
+  // What counts is that one operation has ended before the other begins. A copy is an operation like a kernel.
+  std::printf("[4] Order them by an event\n");
+  seed = random();
+  fill<<<256, 256, 0, writer>>>(first, n, seed);
+  CHECK(cudaMemcpyAsync(b, first, size, cudaMemcpyDeviceToDevice, writer));
+  copy<<<256, 256, 0, writer>>>(a, a, n, 1);  // adds one, through A, to what the copy wrote through B
+  CHECK(cudaEventRecord(written, writer));
+  CHECK(cudaStreamWaitEvent(reader, written, 0));
+  copy<<<256, 256, 0, reader>>>(b, second, n);
+  CHECK(cudaMemcpyAsync(first, b, size, cudaMemcpyDeviceToDevice, reader));
+  expect_sequence(second, n, seed, 1);  // the default stream waits for the others
+  expect_sequence(first, n, seed, 1);
+  std::printf("    copied in through B, changed through A; read and copied out through B: all values are new\n");
+
+  // [5] Use both in one kernel
+  // The wrong model: "it is the same memory, so my thread reads what it wrote". Without a fence that is undefined:
+  // the old value and the new one are both allowed, and a program that needs either is wrong.
+  std::printf("[5] Use both in one kernel\n");
+  const unsigned threads = 1024;
+  auto overwrite = [&](void (*kernel)(unsigned*, const unsigned*, unsigned, unsigned*, unsigned*)) {
+    const unsigned old_seed = random(), new_seed = ~old_seed;
+    fill<<<256, 256>>>(a, n, old_seed);
+    kernel<<<1, threads>>>(a, b, new_seed, first, second);
+    expect_sequence(first, threads, old_seed);  // defined: the fill was another kernel
+    std::vector<unsigned> got = take(second, threads);
+    unsigned new_values = 0;
+    for (unsigned i = 0; i < threads; new_values += got[i] == value(new_seed, i), ++i)
+      EXPECT(got[i] == value(new_seed, i) || got[i] == value(old_seed, i), "element %u is %u, neither", i, got[i]);
+    copy<<<256, 256>>>(b, first, threads);
+    expect_sequence(first, threads, new_seed);  // defined: in the next kernel B has what was written
+    return new_values;
+  };
+  unsigned new_values = overwrite(without_fence);
+  std::printf("    read B, write A, read B again: old %u, new %u\n", threads - new_values, new_values);
+
+  // [6] Put a fence between
+  // fence.proxy.alias orders this thread's accesses through one alias with those through another.
+  std::printf("[6] Put a fence between\n");
+  new_values = overwrite(with_fence);
+  EXPECT(new_values == threads, "%u of %u threads read the old value behind the fence", threads - new_values, threads);
+  std::printf("    read B, write A, fence, read B again: old 0, new %u\n", new_values);
+
+  // [7] Map a ring buffer twice in a row
+  // Past its last element the ring goes on with its first, and kernels that know nothing of rings go across. No fence
+  // is needed: the reader is launched after the writer, and no kernel reaches an element through both halves, because
+  // a record is shorter than the ring. A kernel that wrote through one and read through the other would be as in 5.
+  std::printf("[7] Map a ring buffer twice in a row\n");
+  CUdeviceptr ring;
+  CHECK(cuMemAddressReserve(&ring, 2 * size, 0, 0, 0));
+  CHECK(cuMemMap(ring, size, 0, handle, 0));
+  CHECK(cuMemMap(ring + size, size, 0, handle, 0));
+  CHECK(cuMemSetAccess(ring, 2 * size, &descriptor, 1));  // one call over whole neighbouring mappings
+  std::vector<unsigned> model(n, 0);  // what the ring must hold, element by element
+  CHECK(cuMemsetD32(address_a, 0, n));
+  size_t records = 16, length = n / 4 * 3 - 1, at = 0, wrapped = 0;
+  for (size_t record = 0; record < records; wrapped += at + length > n, at = (at + length) % n, ++record) {
+    unsigned* window = reinterpret_cast<unsigned*>(ring) + at;
+    seed = random();
+    fill<<<256, 256>>>(window, length, seed);
+    copy<<<256, 256>>>(window, first, length);
+    copy<<<256, 256>>>(a, second, n);
+    expect_sequence(first, length, seed);
+    for (size_t i = 0; i < length; ++i) model[(at + i) % n] = value(seed, i);
+    EXPECT(take(second, n) == model, "record %zu, at %zu of %zu, is not where it belongs", record, at, n);
+  }
+  std::printf("    %zu records of three quarters of the ring: %zu go over its end in one piece\n", records, wrapped);
+
+  // [8] Tear down
+  // A mapping goes as a whole; neighbours may go in one call. The memory returns with the last mapping and the handle.
+  std::printf("[8] Tear down\n");
+  REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemUnmap(ring, granularity));
+  CHECK(cuMemUnmap(ring, 2 * size));
+  CHECK(cuMemAddressFree(ring, 2 * size));
+  for (CUdeviceptr address : {address_b, address_a}) {
+    CHECK(cuMemUnmap(address, size));
+    CHECK(cuMemAddressFree(address, size));
+  }
+  CHECK(cuMemRelease(handle));
+  CHECK(cuMemGetInfo(&free_now, &total_memory));
+  EXPECT(free_now == free_at_start, "%zu bytes are free, %zu were at the start (does another program use this GPU?)",
+         free_now, free_at_start);
+  std::printf("    free memory is what it was at the start\n");
+  CHECK(cudaEventDestroy(written));
+  for (cudaStream_t stream : {reader, writer}) CHECK(cudaStreamDestroy(stream));
+  for (unsigned* output : {second, first}) CHECK(cudaFree(output));
+  std::printf("OK\n");
+  return 0;
+}
