@@ -13,4 +13,6 @@ nitpicky = True
 
 html_theme = "furo"
 html_title = project
+html_static_path = ["_static"]
+html_css_files = ["book.css"]
 html_copy_source = False
