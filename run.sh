@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT-0
+# Sets up what is missing, builds, runs the lessons in order and ends with a table. ./run.sh --help tells more.
+set -euo pipefail
+cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")"
+source scripts/setup.sh
+check_machine
+
+case " $* " in *" --help "* | *" -h "*) exec python3 scripts/run_lessons.py --help ;; esac
+python3 scripts/run_lessons.py --check "$@"  # bad arguments show now, not after the build
+
+# shellcheck disable=SC2119  # no arguments: nothing but what the build needs
+setup
+# shellcheck disable=SC2119
+build
+exec python3 scripts/run_lessons.py "$@"

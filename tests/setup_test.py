@@ -1,0 +1,432 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""Tests of ./run.sh: the set-up on machines that lack things, and the running of the lessons.
+
+    setup_test.py [--list] [case ...]      all cases if none is named
+
+The cases whose names begin with fetch_ hide the toolkit, copy the checkout to a path with a space and let ./run.sh
+fetch what is missing from PyPI; the others need no network. Exit status 0, 77 if a case was skipped (for want of a
+package index; that is a failure where CI is true), 1 if one failed.
+"""
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+sys.dont_write_bytecode = True
+import run_lessons  # noqa: E402
+
+COMPILER = {"nvcc", "cicc", "ptxas", "fatbinary", "cudafe++", "nvlink", "bin2c", "__nvcc_device_query"}
+BUILDERS = {"cmake", "ctest", "cpack", "ninja", "ninja-build", "make", "gmake"}
+HOST_COMPILER = {"g++", "gcc", "c++", "cc"}
+NOBODY = 65534
+
+
+class Skip(Exception):
+    pass
+
+
+def expect(condition, message, done=None):
+    if not condition:
+        told = f"\n--- stdout\n{done.stdout}\n--- stderr\n{done.stderr}" if done else ""
+        raise AssertionError(message + told)
+
+
+@contextlib.contextmanager
+def scratch():
+    """A directory with a space in its path, which others may enter."""
+    with tempfile.TemporaryDirectory(prefix="vmm setup ") as name:
+        os.chmod(name, 0o755)
+        yield pathlib.Path(name)
+
+
+def copy_checkout(to):
+    """What a clone would have: the files that git tracks, and those that it would."""
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                            capture_output=True, text=True)
+    if listed.returncode == 0:
+        for name in set(listed.stdout.split("\0")):
+            if (ROOT / name).is_file():
+                (to / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, to / name)
+    else:  # no clone but an archive
+        others = shutil.ignore_patterns("build*", ".venv", "__pycache__", ".git")
+        shutil.copytree(ROOT, to, dirs_exist_ok=True, ignore=others)
+    return to
+
+
+def hiding(directory, names, **more):
+    """This environment without the programs of these names, and without what leads to an installed toolkit.
+
+    A directory of the PATH that holds one of them is replaced by one of links to all else in it.
+    """
+    parts = []
+    for number, part in enumerate(os.environ["PATH"].split(":")):
+        held = set(os.listdir(part)) if os.path.isdir(part) else set()
+        if held & names:
+            replacement = directory / f"path {number}"
+            replacement.mkdir(parents=True)
+            for name in held - names:
+                (replacement / name).symlink_to(os.path.join(part, name))
+            part = str(replacement)
+        parts.append(part)
+    gone = {"CUDACXX", "CUDA_HOME", "CUDA_PATH", "CUDA_BIN_PATH", "CUDAToolkit_ROOT", "LIBRARY_PATH", "LD_LIBRARY_PATH",
+            "CPATH", "CMAKE_GENERATOR", "VIRTUAL_ENV", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"}
+    return {**{name: value for name, value in os.environ.items() if name not in gone}, "PATH": ":".join(parts), **more}
+
+
+def run(directory, *command, environment=None, limit=900):
+    return subprocess.run([str(word) for word in command], cwd=directory, env=environment, timeout=limit, text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True)
+
+
+# --- the arguments ---------------------------------------------------------------------------------------------------
+
+def arguments():
+    done = run("/", ROOT / "run.sh", "--help")
+    expect(done.returncode == 0 and done.stdout.startswith("usage: ./run.sh [--help] [NN ...]"), "--help", done)
+    expect("07_aliasing" in done.stdout and not done.stderr, "--help does not name the lessons", done)
+    for words in (["9"], ["00"], ["03", "x"], ["--no-such-option"], [""], ["-1"]):
+        done = run("/", ROOT / "run.sh", *words)
+        expect(done.returncode == 2 and "usage: " in done.stderr and not done.stdout, f"bad arguments {words}", done)
+    done = run("/", ROOT / "test.sh", "--help")
+    expect(done.returncode == 0 and done.stdout.startswith("usage: ./test.sh"), "--help of test.sh", done)
+
+
+# --- what the end of a program means ---------------------------------------------------------------------------------
+
+def outcomes():
+    def of(script):
+        return run_lessons.run(["sh", "-c", script])[:2]
+
+    def is_(script, result, reason):
+        got = of(script)
+        expect(got[0] == result and re.fullmatch(reason, got[1]), f"{script!r} is {got}, not {(result, reason)}")
+
+    is_("exit 0", "OK", "")
+    is_("echo 'SKIP: not meant; so'", "OK", "")
+    is_("exit 1", "FAIL", "exit status 1")
+    is_("exit 2", "FAIL", "exit status 2")
+    is_("exit 127", "FAIL", "exit status 127")
+    is_("kill -SEGV $$", "FAIL", "ended by SIGSEGV")
+    is_("kill -KILL $$", "FAIL", "ended by SIGKILL")
+    is_("echo story; echo 'SKIP: needs 2 GPUs, sees 1; use more'; exit 77", "SKIP", "needs 2 GPUs, sees 1; use more")
+    is_("printf 'SKIP: no end; of line'; exit 77", "SKIP", "no end; of line")
+    is_("exit 77", "FAIL", "exit status 77 without .*")
+    is_("echo 'SKIP: no remedy'; exit 77", "FAIL", "exit status 77 without .*")
+    is_("echo ' SKIP: not at; the start'; exit 77", "FAIL", "exit status 77 without .*")
+    is_("echo 'SKIP: on the; wrong stream' >&2; exit 77", "FAIL", "exit status 77 without .*")
+    is_("echo 'SKIP: status; of a failure'; exit 1", "FAIL", "exit status 1")
+    is_("echo 'libcuda.so.2: cannot open shared object file' >&2; exit 127", "FAIL", "exit status 127")
+    is_("echo 'libcuda.so.1: cannot open shared object file' >&2; exit 1", "FAIL", "exit status 1")
+    is_("echo 'libcuda.so.1: cannot open shared object file'; exit 127", "FAIL", "exit status 127")
+    is_("echo 'x: symbol lookup error: x: undefined symbol: curl_init' >&2; exit 127", "FAIL", "exit status 127")
+    result, reason, _ = run_lessons.run(["/there/is/no/such/program"])
+    expect(result == "FAIL" and "it did not start" in reason, f"a program that is not there is {result}, {reason}")
+
+
+def loader():
+    """The two ways in which the loader itself gives up, with a driver's library of our own."""
+    if not shutil.which("g++"):
+        raise Skip("no g++ on the PATH; install it, or run ./run.sh")
+    with scratch() as directory:
+        library, program = directory / "libcuda.so.1", directory / "program"
+        build = ["g++", "-x", "c", "-", "-o"]
+        make_library = [*build, library, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"]
+        subprocess.run(make_library, input="int cuInit(int x) { return x; }", text=True, check=True)
+        make_program = [*build, program, "-x", "none", library, f"-Wl,-rpath,{directory},-z,lazy"]
+        main_function = "int cuInit(int); int main(void) { return cuInit(0); }"
+        subprocess.run(make_program, input=main_function, text=True, check=True)
+        expect(run_lessons.run([program])[:2] == ("OK", ""), "the program does not run on the library")
+        subprocess.run(make_library, input="int cuOther(int x) { return x; }", text=True, check=True)
+        result, reason, _ = run_lessons.run([program])
+        expect(result == "SKIP" and reason.endswith("too old (it has no cuInit); update the driver"), reason)
+        library.unlink()
+        result, reason, _ = run_lessons.run([program])
+        expect(result == "SKIP" and reason.endswith("(libcuda.so.1 is not there); install the driver"), reason)
+
+
+# --- the running of the lessons, with scripts in the place of programs -----------------------------------------------
+
+@contextlib.contextmanager
+def lessons(**scripts):
+    with scratch() as directory:
+        (directory / "scripts").mkdir()
+        shutil.copy(ROOT / "scripts" / "run_lessons.py", directory / "scripts")
+        (directory / "build" / "bin").mkdir(parents=True)
+        for number, (name, script) in enumerate(scripts.items(), 1):
+            (directory / f"{number:02}_{name}").mkdir()
+            program = directory / "build" / "bin" / name
+            program.write_text(f"#!/bin/sh\n{script}\n")
+            program.chmod(0o755)
+        yield directory
+
+
+def start_scripts(directory, **streams):
+    return subprocess.Popen([sys.executable, "scripts/run_lessons.py"], cwd=directory, text=True, **streams)
+
+
+def run_scripts(directory, *words):
+    return run(directory, sys.executable, "scripts/run_lessons.py", *words, limit=60)
+
+
+def is_gone(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def wait_for(condition, what, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        expect(time.monotonic() < end, f"after {seconds} seconds: {what}")
+        time.sleep(0.02)
+
+
+def table():
+    with lessons(good="echo one; echo two; echo OK", skipped="echo 'SKIP: no link; buy one'; exit 77") as directory:
+        done = run_scripts(directory)
+        expect(done.returncode == 0, "a skip is no failure", done)
+        wanted = r"\n== 01_good ==\none\ntwo\nOK\n\n== 02_skipped ==\nSKIP: no link; buy one\n\n" \
+                 r"lesson +result +seconds\n01_good +OK +\d\.\d\n" \
+                 r"02_skipped +SKIP +\d\.\d  no link\n +to lift it: buy one\n"
+        expect(re.fullmatch(wanted, done.stdout), "the output and the table", done)
+        done = run_scripts(directory, "2")
+        expect("01_good" not in done.stdout and "02_skipped" in done.stdout, "one lesson alone", done)
+        done = run_scripts(directory, "02_skipped", "01", "1")
+        expect(re.findall("== (.*) ==", done.stdout) == ["01_good", "02_skipped"], "the order", done)
+    with lessons(bad="echo before; echo wrong >&2; exit 1", good="echo OK") as directory:
+        done = run_scripts(directory)
+        expect(done.returncode == 1 and "wrong" in done.stderr, "the status of a failure", done)
+        expect(re.search(r"01_bad +FAIL +\d\.\d  exit status 1\n02_good +OK", done.stdout), "a failure's row", done)
+        (directory / "build" / "bin" / "bad").unlink()
+        done = run_scripts(directory, "01")
+        expect(done.returncode == 1 and "it did not start" in done.stdout, "a program that was not built", done)
+
+
+def live():
+    """Output shows as it is written, not when the program ends."""
+    program = f"{sys.executable} -c 'import time; print(\"early\"); time.sleep(60)'"
+    with lessons(slow=program) as directory:
+        process = start_scripts(directory, stdout=subprocess.PIPE)
+        try:
+            began = time.monotonic()
+            while "early" not in process.stdout.readline():
+                expect(process.poll() is None, "it ended")
+            expect(time.monotonic() - began < 30, "the output came late")
+        finally:
+            process.terminate()
+            process.wait(30)
+            process.stdout.close()
+
+
+def time_limit():
+    with scratch() as directory:
+        began = time.monotonic()
+        script = f"sleep 60 & echo $! > '{directory}/pid'; wait"
+        result, reason, seconds = run_lessons.run(["sh", "-c", script], limit=1)
+        expect((result, reason) == ("FAIL", "not done after 1 seconds"), f"{result}, {reason}")
+        expect(1 <= seconds < 20 and time.monotonic() - began < 20, f"it took {seconds} seconds")
+        pid = int((directory / "pid").read_text())
+        wait_for(lambda: is_gone(pid), "a process is left behind")
+
+
+def interrupt():
+    for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        with lessons(endless="trap '' INT TERM; sleep 60 & echo $! $$ > pids.new; mv pids.new pids; wait") as directory:
+            process = start_scripts(directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            wait_for((directory / "pids").exists, "the lesson did not start")
+            process.send_signal(number)
+            errors = process.communicate(timeout=30)[1]
+            expect(process.returncode == status, f"it ended with {process.returncode}, not {status}")
+            expect("Traceback" not in errors, errors)
+            for pid in (directory / "pids").read_text().split():
+                wait_for(lambda pid=pid: is_gone(pid), "a process is left behind")
+
+
+# --- machines that lack things, with no network ----------------------------------------------------------------------
+
+def no_compiler():
+    """Without g++ and without root: the line to run. With a g++ that cannot link: the same."""
+    with scratch() as directory:
+        checkout = copy_checkout(directory / "check out")
+        hidden = hiding(directory, HOST_COMPILER | {"sudo"}, HOME="/nonexistent")
+        as_nobody = []
+        if os.getuid() == 0:
+            as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+            if not shutil.which("setpriv"):
+                raise Skip("no setpriv to give up root with; install util-linux")
+            hidden["PATH"] = ":".join(part for part in hidden["PATH"].split(":") if not part.startswith("/root"))
+            subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", checkout], check=True)
+
+        def refused():
+            done = run(checkout, *as_nobody, "./run.sh", environment=hidden)
+            expect(done.returncode == 1 and "a g++ that works" in done.stderr, "no g++", done)
+            if shutil.which("apt-get"):
+                line = r"^    apt-get update && apt-get install -y g\+\+ libc6-dev"
+                expect(re.search(line, done.stderr, re.MULTILINE), "not the line to run", done)
+
+        refused()
+        broken = directory / "broken"
+        broken.mkdir()
+        (broken / "g++").write_text("#!/bin/sh\necho 'fatal error: cstdio: No such file' >&2\nexit 1\n")
+        (broken / "g++").chmod(0o755)
+        hidden["PATH"] = f"{broken}:{hidden['PATH']}"
+        refused()
+        expect(not (checkout / ".venv").exists() and not (checkout / "build").exists(), "something was made")
+
+
+def old_compiler():
+    """An nvcc that is too old is named and not used; and without a package index the message says so."""
+    with scratch() as directory:
+        checkout = copy_checkout(directory / "check out")
+        old = directory / "old" / "nvcc"
+        old.parent.mkdir()
+        old.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 12.4, V12.4.131'\n")
+        old.chmod(0o755)
+        hidden = hiding(directory, COMPILER, PIP_NO_INDEX="1", PIP_FIND_LINKS="/nonexistent")
+        in_path = {**hidden, "PATH": f"{old.parent}:{hidden['PATH']}"}
+        for environment in (in_path, {**hidden, "CUDACXX": str(old)}):
+            done = run(checkout, "./run.sh", environment=environment)
+            expect(done.returncode == 1, "it went on", done)
+            expect(f"{old} is CUDA 12.4, older than the 12.9" in done.stderr, "the old nvcc is not named", done)
+            expect(") could not be fetched: no Python package index" in done.stderr, "what could not be fetched", done)
+        expect((checkout / ".venv" / ".unfinished").exists(), "an unfinished .venv does not say so")
+        done = run(checkout, "./run.sh", environment={**hidden, "CUDACXX": "/nonexistent/nvcc"})
+        expect(done.returncode == 1 and "CUDACXX names /nonexistent/nvcc, which is not" in done.stderr, "CUDACXX", done)
+        shutil.rmtree(checkout / ".venv")
+        (checkout / ".venv" / "mine").mkdir(parents=True)
+        done = run(checkout, "./run.sh", environment=in_path)
+        expect(done.returncode == 1 and "was not made by this set-up" in done.stderr, "a .venv of the user's", done)
+        expect((checkout / ".venv" / "mine").exists(), "the user's .venv was removed")
+
+
+# --- with the toolkit hidden -----------------------------------------------------------------------------------------
+
+def need_index():
+    with scratch() as directory:
+        python = sys.executable
+        if run("/", python, "-c", "import pip").returncode:
+            run("/", sys.executable, "-m", "venv", directory / "venv")
+            python = directory / "venv" / "bin" / "python3"
+        done = run("/", python, "-m", "pip", "--retries=1", "--timeout=20", "download", "--quiet", "--no-deps",
+                   "--no-cache-dir", "--only-binary=:all:", f"--dest={directory}",
+                   "-r", ROOT / "scripts" / "requirements-ninja.txt")
+    if done.returncode:
+        reason = "no Python package index can be reached; look at the network and at pip's settings"
+        expect(os.environ.get("CI") != "true", f"{reason} (CI is true, so this is a failure)", done)
+        raise Skip(reason)
+
+
+def check_run(checkout, done):
+    expect(done.returncode in (0, 1), "the set-up failed", done)
+    names = run_lessons.lessons()
+    end = done.stdout[done.stdout.rindex("\nlesson "):]
+    rows = re.findall(r"^(\d\d_\w+) +(OK|SKIP|FAIL) +[\d.]+(?:  (.+)\n +to lift it: (.+))?", end, re.MULTILINE)
+    expect([row[0] for row in rows] == names, "the table does not have every lesson", done)
+    for name, result, reason, remedy in rows:
+        expect(result == "OK" or result == "SKIP" and reason and remedy, f"{name} is {result}", done)
+    expect(done.returncode == 0, "the status", done)
+    for name in names:
+        program = checkout / "build" / "bin" / name[3:]
+        linked = run("/", "ldd", program).stdout
+        found = re.search(r"libcudart\.so\.13 => (.+) \(0x", linked)
+        expect(found and pathlib.Path(found.group(1)).is_relative_to(checkout / ".venv"), f"{name}'s runtime: {linked}")
+
+
+def run_twice(checkout, hidden):
+    done = run(checkout, "./run.sh", environment=hidden)
+    check_run(checkout, done)
+    expect("fetching the CUDA 13.0 compiler (105 MB) from PyPI into .venv" in done.stderr, "what was fetched", done)
+    began = time.monotonic()
+    again = run(checkout, "./run.sh", environment={**hidden, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/nonexistent"})
+    check_run(checkout, again)
+    expect("fetching" not in again.stderr and "Building" not in again.stdout, "the work was done again", again)
+    print(f"the second run took {time.monotonic() - began:.1f} s")
+    return done
+
+
+def fetch_compiler():
+    """nvcc is missing; CMake is used if it is there. Then .venv goes, and the build tree stays."""
+    need_index()
+    with scratch() as directory:
+        checkout = copy_checkout(directory / "check out")
+        hidden = hiding(directory, COMPILER)
+        done = run_twice(checkout, hidden)
+        if shutil.which("cmake"):
+            expect("fetching CMake" not in done.stderr, "CMake is there and was fetched", done)
+        cuda = next((checkout / ".venv" / "lib").glob("python3.*/site-packages/nvidia/cu13"))
+        symbols = run("/", "nm", "-D", "--defined-only", cuda / "lib" / "stubs" / "libcuda.so").stdout.split()
+        for name in ("cuMemCreate", "cuMulticastBindMem", "cuMemGetInfo_v2", "cuMemcpyDtoH_v2", "cuLaunchKernel_ptsz"):
+            expect(name in symbols, f"the stub of libcuda has no {name}")
+        shutil.rmtree(checkout / ".venv")
+        offline = {**hidden, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/nonexistent"}
+        gone = run(checkout, "./run.sh", environment=offline)
+        expect(gone.returncode == 1 and "which is not there: configuring it anew" in gone.stderr, "nvcc is gone", gone)
+
+
+def fetch_everything():
+    """nvcc, CMake, Ninja and make are missing, and the first set-up is killed in the middle."""
+    need_index()
+    with scratch() as directory:
+        checkout = copy_checkout(directory / "check out")
+        hidden = hiding(directory, COMPILER | BUILDERS)
+        first = subprocess.Popen(["./run.sh"], cwd=checkout, env=hidden, start_new_session=True,
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            def amid():
+                return first.poll() is not None or any(checkout.glob(".venv/lib/python3.*/site-packages/nvidia"))
+            wait_for(amid, "the set-up fetches nothing", 600)
+            expect(first.poll() is None, "the set-up ended before it could be killed")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(first.pid, signal.SIGKILL)
+            first.wait()
+        done = run_twice(checkout, hidden)
+        expect("the last set-up did not come to its end" in done.stderr, "it did not see that it was interrupted", done)
+        expect("fetching CMake" in done.stderr and "fetching Ninja" in done.stderr, "what was fetched", done)
+        moved = checkout.rename(directory / "moved")
+        again = run(moved, "./run.sh", environment={**hidden, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/nonexistent"})
+        check_run(moved, again)
+        expect("configuring it anew" in again.stderr, "a moved checkout", again)
+
+
+CASES = [arguments, outcomes, loader, table, live, time_limit, interrupt, no_compiler, old_compiler,
+         fetch_compiler, fetch_everything]
+
+
+def main(words):
+    cases = {case.__name__: case for case in CASES}
+    if words == ["--list"]:
+        print(*cases, sep="\n")
+        return 0
+    unknown = [word for word in words if word not in cases]
+    if unknown:
+        print(f"no case {unknown[0]}; --list names them", file=sys.stderr)
+        return 2
+    failed = skipped = False
+    for name in words or cases:
+        began = time.monotonic()
+        try:
+            cases[name]()
+            result = "ok"
+        except Skip as skip:
+            result, skipped = f"SKIP: {skip}", True
+            print(result)
+        except (AssertionError, subprocess.SubprocessError, OSError) as error:
+            result, failed = f"FAIL: {error!s}", True
+        print(f"{name} ({time.monotonic() - began:.1f} s): {result}", flush=True)
+    return 1 if failed else 77 if skipped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
