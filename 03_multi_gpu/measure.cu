@@ -111,7 +111,7 @@ static double bandwidth(int active, Way way, size_t bytes) {
     for (int g = 1; g < count; ++g) CHECK(cudaStreamWaitEvent(gpus[0].stream, gpus[g].ready, 0));
     CHECK(cudaEventRecord(gpus[0].ready, gpus[0].stream));
     for (int g = 0; g < active; ++g) {
-      const Gpu &here = gpus[g], &next = gpus[(g + 1) % count];
+      const Gpu &here = gpus[g], &next = gpus[g + 1 < count ? g + 1 : 0];
       uint4* const to = reinterpret_cast<uint4*>(way == loads ? here.sink : next.sink);
       const uint4* const from = reinterpret_cast<uint4*>(way == loads ? next.source : here.source);
       CHECK(cudaSetDevice(g));
@@ -133,7 +133,7 @@ static double bandwidth(int active, Way way, size_t bytes) {
     }
     if (repeat >= 0) took.push_back(slowest);
     for (int g = 0; g < active; ++g) {
-      const int next = (g + 1) % count, receiver = way == loads ? g : next;
+      const int next = g + 1 < count ? g + 1 : 0, receiver = way == loads ? g : next;
       check_on(receiver, gpus[receiver].sink, bytes, seeds[way == loads ? next : g]);
     }
   }
@@ -142,7 +142,7 @@ static double bandwidth(int active, Way way, size_t bytes) {
 
 static void show_bandwidth(int active, size_t bytes) {
   static const char* const names[] = {"kernel stores", "kernel loads", "copy engine"};
-  double figures[3];
+  double figures[3] = {};
   for (Way way : {stores, loads, copies})
     std::printf("    %s: %.1f GB/s\n", names[way], figures[way] = bandwidth(active, way, bytes));
   std::printf("    stores against copy engine: %.2f\n", figures[stores] / figures[copies]);
@@ -190,7 +190,9 @@ int main(int argc, char** argv) {
   std::printf("    they do\n");
 
   // [2] Share one allocation
-  // What cuMemSetAccess takes to open one allocation to more and more GPUs. No peer access is enabled anywhere.
+  // What cuMemSetAccess takes to open one allocation to more and more GPUs. No peer access is enabled anywhere. The
+  // first memory that two GPUs share costs more than what follows, and the last that they share takes that away with it:
+  // so once while nothing else is shared, and once while a granule on each GPU stays open to all.
   std::printf("[2] Share one allocation\n");
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -204,27 +206,43 @@ int main(int argc, char** argv) {
     CHECK(cuMemGetAllocationGranularity(&suits, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
     granularity = std::max(granularity, suits);
   }
+  const auto create_and_map = [&](int gpu, size_t bytes) {
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr address;
+    properties.location.id = gpu;
+    CHECK(cuMemCreate(&handle, bytes, &properties, 0));
+    CHECK(cuMemAddressReserve(&address, bytes, 0, 0, 0));
+    CHECK(cuMemMap(address, bytes, 0, handle, 0));
+    CHECK(cuMemRelease(handle));  // the mapping holds the memory
+    return address;
+  };
+  const auto unmap_and_free = [](CUdeviceptr address, size_t bytes) {
+    CHECK(cuMemUnmap(address, bytes));
+    CHECK(cuMemAddressFree(address, bytes));
+  };
   const size_t shared = ((size_t(64) << 20) + granularity - 1) / granularity * granularity;
-  CUmemGenericAllocationHandle handle;
-  CUdeviceptr address;
-  properties.location.id = 0;
-  CHECK(cuMemCreate(&handle, shared, &properties, 0));
-  CHECK(cuMemAddressReserve(&address, shared, 0, 0, 0));
-  std::printf("    cuMemSetAccess of %zu MiB on GPU 0, median of %ld\n", shared >> 20, repeats);
-  for (int last = 0; last < count; ++last) {
-    std::vector<double> took;
-    for (long repeat = -1; repeat < repeats; ++repeat) {  // a new mapping each time: it is open to nobody
-      CHECK(cuMemMap(address, shared, 0, handle, 0));
-      const double before = microseconds();
-      CHECK(cuMemSetAccess(address, shared, everyone.data(), last + 1));
-      if (repeat >= 0) took.push_back(microseconds() - before);
-      check_on(last, address, shared, write_on(last, address, shared, fresh()));  // it is open to the last one too
-      CHECK(cuMemUnmap(address, shared));
+  std::vector<CUdeviceptr> standing;
+  for (const bool more : {false, true}) {
+    for (int g = 0; more && g < count; ++g) {
+      standing.push_back(create_and_map(g, granularity));
+      CHECK(cuMemSetAccess(standing[g], granularity, everyone.data(), count));
     }
-    std::printf("    open to %d, up to GPU %d: %.1f us\n", last + 1, last, median(took));
+    std::printf("    cuMemSetAccess of %zu MiB on GPU 0, %s, median of %ld\n", shared >> 20,
+                more ? "while more is shared" : "while nothing else is shared", repeats);
+    for (int last = 0; last < count; ++last) {
+      std::vector<double> took;
+      for (long repeat = -1; repeat < repeats; ++repeat) {
+        const CUdeviceptr address = create_and_map(0, shared);
+        const double before = microseconds();
+        CHECK(cuMemSetAccess(address, shared, everyone.data(), last + 1));
+        if (repeat >= 0) took.push_back(microseconds() - before);
+        check_on(last, address, shared, write_on(last, address, shared, fresh()));  // it is open to the last one too
+        unmap_and_free(address, shared);
+      }
+      std::printf("    open to %d, up to GPU %d: %.1f us\n", last + 1, last, median(took));
+    }
   }
-  CHECK(cuMemAddressFree(address, shared));
-  CHECK(cuMemRelease(handle));
+  for (const CUdeviceptr address : standing) unmap_and_free(address, granularity);
 
   // [3] Allocate with peers enabled
   // What every cudaMalloc takes, whether a peer ever uses the memory or not. Peer access is enabled both ways.
@@ -238,14 +256,16 @@ int main(int argc, char** argv) {
       CHECK(cudaDeviceEnablePeerAccess(last, 0));
     }
     std::vector<double> took;
+    void* memory;
     for (long repeat = -1; repeat < repeats; ++repeat) {
       CHECK(cudaSetDevice(0));
       const double before = microseconds();
-      CHECK(cudaMalloc(reinterpret_cast<void**>(&address), shared));
+      CHECK(cudaMalloc(&memory, shared));
       if (repeat >= 0) took.push_back(microseconds() - before);
+      const CUdeviceptr address = reinterpret_cast<CUdeviceptr>(memory);
       check_on(last, address, shared, write_on(last, address, shared, fresh()));
       CHECK(cudaSetDevice(0));
-      CHECK(cudaFree(reinterpret_cast<void*>(address)));
+      CHECK(cudaFree(memory));
     }
     std::printf("    peers enabled: %d, up to GPU %d: %.1f us\n", last, last, median(took));
   }
@@ -262,11 +282,7 @@ int main(int argc, char** argv) {
   std::printf("[4] Move data between two GPUs\n");
   const size_t bytes = size_t(mib) << 20, both = (2 * bytes + granularity - 1) / granularity * granularity;
   for (int g = 0; g < count; ++g) {
-    properties.location.id = g;
-    CHECK(cuMemCreate(&handle, both, &properties, 0));
-    CHECK(cuMemAddressReserve(&gpus[g].source, both, 0, 0, 0));
-    CHECK(cuMemMap(gpus[g].source, both, 0, handle, 0));
-    CHECK(cuMemRelease(handle));  // the mapping holds the memory
+    gpus[g].source = create_and_map(g, both);
     CHECK(cuMemSetAccess(gpus[g].source, both, everyone.data(), count));
     gpus[g].sink = gpus[g].source + bytes;
   }
@@ -281,10 +297,7 @@ int main(int argc, char** argv) {
   // [6] Tear down
   // In reverse order. What was made before memory was counted goes after it is counted again.
   std::printf("[6] Tear down\n");
-  for (int g = count; g-- > 0;) {
-    CHECK(cuMemUnmap(gpus[g].source, both));
-    CHECK(cuMemAddressFree(gpus[g].source, both));
-  }
+  for (int g = count; g-- > 0;) unmap_and_free(gpus[g].source, both);
   for (int g = count; g-- > 0;) {
     CHECK(cudaSetDevice(g));
     CHECK(cuMemGetInfo(&free_now, &total_memory));

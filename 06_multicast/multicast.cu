@@ -364,7 +364,7 @@ int main(int argc, char** argv) {
     // A rounding is off by 2^-24 of the value at most. Each square has one, and then one for each addition on its way:
     // in a thread, in the block, over the GPUs. The root halves what that adds up to: slack for how a switch may round.
     const double expected = std::sqrt(squares);
-    const double allowed = expected * (1 + n / norm_threads + std::log2(norm_threads) + count) * 0x1p-24;
+    const double allowed = expected * (1 + double(n) / norm_threads + std::log2(norm_threads) + count) * 0x1p-24;
     std::string late;
     on_all(gpus, [&](Gpu& gpu) {
       Control own;

@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
   std::vector<unsigned long long> host_sums(blocks * threads);
   unsigned long long* sums;
   CHECK(cudaMalloc(&sums, host_sums.size() * sizeof *sums));
-  cudaEvent_t start, stop;
+  cudaEvent_t start = nullptr, stop = nullptr;
   for (cudaEvent_t* event : {&start, &stop}) CHECK(cudaEventCreate(event));
   cudaFuncAttributes loaded;
   for (const void* kernel : {(void*)fill, (void*)read_all, (void*)update_all})
@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = device;
   CUmemGenericAllocationHandle handle[3];  // 0: nothing requested, 1: compression, 2: GPUDirect RDMA
-  CUdeviceptr address[3];
+  CUdeviceptr address[3] = {};
   size_t size[3], granularity;
   for (int kind : {0, 1}) {
     properties.allocFlags.compressionType = kind ? CU_MEM_ALLOCATION_COMP_GENERIC : CU_MEM_ALLOCATION_COMP_NONE;
