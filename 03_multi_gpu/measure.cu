@@ -206,7 +206,7 @@ int main(int argc, char** argv) {
     CHECK(cuMemGetAllocationGranularity(&suits, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
     granularity = std::max(granularity, suits);
   }
-  const auto create_and_map = [&](int gpu, size_t bytes) {
+  const auto create_open_to_all = [&](int gpu, size_t bytes) {
     CUmemGenericAllocationHandle handle;
     CUdeviceptr address;
     properties.location.id = gpu;
@@ -214,35 +214,39 @@ int main(int argc, char** argv) {
     CHECK(cuMemAddressReserve(&address, bytes, 0, 0, 0));
     CHECK(cuMemMap(address, bytes, 0, handle, 0));
     CHECK(cuMemRelease(handle));  // the mapping holds the memory
+    CHECK(cuMemSetAccess(address, bytes, everyone.data(), count));
     return address;
   };
-  const auto unmap_and_free = [](CUdeviceptr address, size_t bytes) {
-    CHECK(cuMemUnmap(address, bytes));
-    CHECK(cuMemAddressFree(address, bytes));
-  };
   const size_t shared = ((size_t(64) << 20) + granularity - 1) / granularity * granularity;
+  CUmemGenericAllocationHandle handle;
+  CUdeviceptr address;
+  properties.location.id = 0;
+  CHECK(cuMemCreate(&handle, shared, &properties, 0));
+  CHECK(cuMemAddressReserve(&address, shared, 0, 0, 0));
   std::vector<CUdeviceptr> standing;
   for (const bool more : {false, true}) {
-    for (int g = 0; more && g < count; ++g) {
-      standing.push_back(create_and_map(g, granularity));
-      CHECK(cuMemSetAccess(standing[g], granularity, everyone.data(), count));
-    }
+    for (int g = 0; more && g < count; ++g) standing.push_back(create_open_to_all(g, granularity));
     std::printf("    cuMemSetAccess of %zu MiB on GPU 0, %s, median of %ld\n", shared >> 20,
                 more ? "while more is shared" : "while nothing else is shared", repeats);
     for (int last = 0; last < count; ++last) {
       std::vector<double> took;
-      for (long repeat = -1; repeat < repeats; ++repeat) {
-        const CUdeviceptr address = create_and_map(0, shared);
+      for (long repeat = -1; repeat < repeats; ++repeat) {  // a new mapping each time: it is open to nobody
+        CHECK(cuMemMap(address, shared, 0, handle, 0));
         const double before = microseconds();
         CHECK(cuMemSetAccess(address, shared, everyone.data(), last + 1));
         if (repeat >= 0) took.push_back(microseconds() - before);
         check_on(last, address, shared, write_on(last, address, shared, fresh()));  // it is open to the last one too
-        unmap_and_free(address, shared);
+        CHECK(cuMemUnmap(address, shared));
       }
       std::printf("    open to %d, up to GPU %d: %.1f us\n", last + 1, last, median(took));
     }
   }
-  for (const CUdeviceptr address : standing) unmap_and_free(address, granularity);
+  for (const CUdeviceptr granule : standing) {
+    CHECK(cuMemUnmap(granule, granularity));
+    CHECK(cuMemAddressFree(granule, granularity));
+  }
+  CHECK(cuMemAddressFree(address, shared));
+  CHECK(cuMemRelease(handle));
 
   // [3] Allocate with peers enabled
   // What every cudaMalloc takes, whether a peer ever uses the memory or not. Peer access is enabled both ways.
@@ -262,7 +266,7 @@ int main(int argc, char** argv) {
       const double before = microseconds();
       CHECK(cudaMalloc(&memory, shared));
       if (repeat >= 0) took.push_back(microseconds() - before);
-      const CUdeviceptr address = reinterpret_cast<CUdeviceptr>(memory);
+      address = reinterpret_cast<CUdeviceptr>(memory);
       check_on(last, address, shared, write_on(last, address, shared, fresh()));
       CHECK(cudaSetDevice(0));
       CHECK(cudaFree(memory));
@@ -282,8 +286,7 @@ int main(int argc, char** argv) {
   std::printf("[4] Move data between two GPUs\n");
   const size_t bytes = size_t(mib) << 20, both = (2 * bytes + granularity - 1) / granularity * granularity;
   for (int g = 0; g < count; ++g) {
-    gpus[g].source = create_and_map(g, both);
-    CHECK(cuMemSetAccess(gpus[g].source, both, everyone.data(), count));
+    gpus[g].source = create_open_to_all(g, both);
     gpus[g].sink = gpus[g].source + bytes;
   }
   std::printf("    %ld MiB, median of %ld; kernels of %ld blocks of %ld threads\n", mib, repeats, blocks, threads);
@@ -297,7 +300,10 @@ int main(int argc, char** argv) {
   // [6] Tear down
   // In reverse order. What was made before memory was counted goes after it is counted again.
   std::printf("[6] Tear down\n");
-  for (int g = count; g-- > 0;) unmap_and_free(gpus[g].source, both);
+  for (int g = count; g-- > 0;) {
+    CHECK(cuMemUnmap(gpus[g].source, both));
+    CHECK(cuMemAddressFree(gpus[g].source, both));
+  }
   for (int g = count; g-- > 0;) {
     CHECK(cudaSetDevice(g));
     CHECK(cuMemGetInfo(&free_now, &total_memory));
