@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""Lesson 05 built with MPI, on a machine without a driver: fabric_mpi_test.py PROGRAM MPIEXEC [FABRIC_TEST].
+
+Both ranks are the program, or one of them is this file, which loads the program's own MPI library and misbehaves.
+FABRIC_TEST is fabric_test.cu built with MPI as well: with the driver in it the lesson goes on to the end.
+"""
+import ctypes
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+STUB = "SKIP: only the toolkit's stub of a driver; install the NVIDIA driver\n"
+STORY = "[1] Start two ranks\n    rank 0: exports\n    rank 1: imports\n[2] Ask the driver\n"
+HERE = pathlib.Path(__file__)
+OPEN_MPI = {  # lets Open MPI run in a container, where all is root, and on fewer cores than ranks
+    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+
+
+def misbehave(how, library):
+    """What a rank of the job does instead of the lesson."""
+    if how == "absent":  # never comes to MPI_Init
+        time.sleep(30)
+    mpi = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
+    mpi.MPI_Init(None, None)
+    if how == "silent":
+        time.sleep(30)
+    if how in ("short", "nonsense"):
+        if hasattr(mpi, "ompi_mpi_comm_world"):  # Open MPI's constants are addresses, MPICH's are numbers
+            byte, world = (ctypes.byref(ctypes.c_char.in_dll(mpi, "ompi_mpi_" + n)) for n in ("byte", "comm_world"))
+        else:
+            byte, world = ctypes.c_int(0x4C00010D), ctypes.c_int(0x44000000)
+        size = int(os.environ["FABRIC_TEST_SIZE"]) if how == "nonsense" else 5
+        mpi.MPI_Send(b"?" * size, size, byte, 1 - int(os.environ["FABRIC_TEST_RANK"]), 0, world)
+        mpi.MPI_Barrier(world)  # and waits inside MPI, which may have to send in the meantime
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Mpi(unittest.TestCase):
+    def run_job(self, *command, **variables):
+        """Runs mpiexec with this, and expects it to end soon, and every process of it too."""
+        environment = {**os.environ, **OPEN_MPI, "FABRIC_TEST_JOB": str(time.time_ns()), **variables}
+        start = time.monotonic()
+        done = subprocess.run([MPIEXEC, *command], capture_output=True, text=True, timeout=60, env=environment)
+        self.seconds = time.monotonic() - start
+        mark = ("FABRIC_TEST_JOB=" + environment["FABRIC_TEST_JOB"]).encode()
+        for _ in range(50):  # killed processes take a moment to go
+            left = [p for p in pathlib.Path("/proc").glob("[0-9]*/environ") if mark in contents(p)]
+            if not left:
+                break
+            time.sleep(0.1)
+        self.assertEqual(left, [], "processes left behind")
+        return done
+
+    def fails(self, rank, how, *messages):
+        """With this rank misbehaving, the job ends soon, with an error that says one of these."""
+        good, bad = [PROGRAM, "--timeout", "2"], [sys.executable, str(HERE), "--misbehave", how, LIBRARY]
+        first, second = (good, bad) if rank == 1 else (bad, good)
+        done = self.run_job("-n", "1", *first, ":", "-n", "1", *second,
+                            FABRIC_TEST_RANK=str(rank), FABRIC_TEST_SIZE=SIZE)
+        self.assertNotIn(done.returncode, (0, 77), done)
+        self.assertLess(self.seconds, 15)
+        self.assertTrue(any(message in done.stdout + done.stderr for message in messages), done)
+        self.assertNotIn("SKIP", done.stdout)
+
+    def test_both_ranks_skip_with_one_reason(self):
+        done = self.run_job("-n", "2", PROGRAM)
+        self.assertEqual((done.returncode, done.stdout), (77, STORY + STUB), done)
+        self.assertLess(self.seconds, 15)
+
+    @unittest.skipUnless(sys.argv[3:], "no fabric_test with MPI was given")
+    def test_all_goes_well(self):
+        done = self.run_job("-n", "2", FABRIC_TEST, "--lesson", "--granules", "3")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        self.assertIn("    rank 0: 49152 integers are what rank 1 wrote\n", done.stdout)
+        self.assertTrue(done.stdout.endswith("\nOK\n"), done.stdout)
+
+    @unittest.skipUnless(sys.argv[3:], "no fabric_test with MPI was given")
+    def test_only_the_other_rank_has_to_stop(self):
+        for rank, named in ("0", "SKIP: the driver sees no GPU; "), ("1", "SKIP: rank 1 on "):
+            done = self.run_job("-n", "2", FABRIC_TEST, "--lesson", FABRIC_TEST=rank + " 100 cuInit")
+            self.assertEqual((done.returncode, done.stdout.count("SKIP")), (77, 1), done)
+            self.assertIn(STORY + named, done.stdout)
+
+    @unittest.skipUnless(sys.argv[3:], "no fabric_test with MPI was given")
+    def test_a_rank_that_fails_ends_the_other(self):
+        for rank in "01":
+            done = self.run_job("-n", "2", FABRIC_TEST, "--lesson", FABRIC_TEST=rank + " 999 cuInit")
+            self.assertEqual(done.returncode, 1, done)
+            self.assertIn("failed cuInit(0)\n  CUDA_ERROR_UNKNOWN", done.stderr)
+            self.assertLess(self.seconds, 15)
+
+    def test_without_mpiexec_it_starts_its_second_process_itself(self):
+        alone = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI_"))}
+        done = subprocess.run([PROGRAM], capture_output=True, text=True, timeout=60, env=alone)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (77, STORY + STUB, ""))
+
+    def test_one_or_three_ranks_are_bad_arguments(self):
+        for ranks in ("1", "3"):
+            done = self.run_job("-n", ranks, PROGRAM)
+            self.assertEqual(done.returncode, 2, done)
+            self.assertEqual(done.stderr.count("fabric: needs two ranks, not " + ranks), 1, done)
+            self.assertEqual(done.stderr.count("usage: fabric_mpi "), 1, done)
+
+    def test_bad_arguments(self):
+        done = self.run_job("-n", "2", PROGRAM, "--timeout", "0")
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn("usage: fabric_mpi ", done.stderr)
+
+    def test_a_rank_that_dies(self):
+        named = ("BAD TERMINATION", "rank 1")  # mpiexec says who died, in its own words, and ends the other rank
+        self.fails(1, "dies", *named)
+
+    def test_a_silent_rank(self):
+        self.fails(1, "silent", "rank 1 (importer) did not answer [1] within 2 s")
+        self.fails(0, "silent", "rank 0 (exporter) did not answer [1] within 2 s")
+
+    def test_a_rank_that_never_comes(self):
+        self.fails(1, "absent", "rank 1 (importer) did not come to MPI_Init within 2 s")
+        self.fails(0, "absent", "rank 0 (exporter) did not come to MPI_Init within 2 s")
+
+    def test_a_short_message(self):
+        self.fails(1, "short", f"rank 1 (importer) gave 5 of {SIZE} bytes for [1]")
+
+    def test_nonsense(self):
+        self.fails(1, "nonsense", "rank 1 (importer) gave something else than its message for [1]")
+        self.fails(0, "nonsense", "rank 0 (exporter) gave something else than its message for [1]")
+
+
+def contents(path):
+    try:
+        return path.read_bytes()
+    except OSError:  # the process has gone
+        return b""
+
+
+if sys.argv[1:2] == ["--misbehave"]:
+    misbehave(*sys.argv[2:4])
+PROGRAM, MPIEXEC, FABRIC_TEST = (sys.argv + [""])[1:4]
+linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=True).stdout
+LIBRARY = re.search(r"libmpi\S* => (\S+)", linked).group(1)
+SIZE = "800"  # of the lesson's message, as the errors of test_a_short_message say it
+unittest.main(argv=sys.argv[:1], verbosity=2)
