@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""The tests that every lesson has.
+
+    lesson_test.py run PROGRAM EXPECTED      on the real GPU: it works, and prints what was recorded; or skips
+    lesson_test.py sanitizer PROGRAM         the same under compute-sanitizer: no bad access, no leaked memory
+    lesson_test.py skips PROGRAM REASON      it skips here, for this reason
+    lesson_test.py arguments PROGRAM         --help and bad arguments
+    lesson_test.py standalone SOURCE NVCC    the line at the top of the source builds it, in a copy of its directory
+    lesson_test.py lint SOURCE CUDA          clang-tidy has nothing to say
+    lesson_test.py old_toolkit CMAKE NVCC    CMake refuses a toolkit that is too old, and says what to do
+    lesson_test.py book DIRECTORY            and the book of all pages builds without a warning
+
+Exit status 0, 77 for a skip (its reason is in the output), 1 otherwise.
+"""
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+from run_lessons import classify  # noqa: E402
+from transcript import expectations, pair  # noqa: E402
+
+
+def fail(message):
+    sys.exit(f"FAIL: {message}")
+
+
+def start(*command, **options):
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, **options)
+    print(done.stdout, end="")
+    print(done.stderr, end="", file=sys.stderr, flush=True)
+    return done
+
+
+def outcome(done):
+    """Ends the test if the program failed. Whether it was skipped."""
+    result, reason = classify(done.returncode, done.stdout, done.stderr)
+    if result == "FAIL":
+        fail(reason)
+    if (result == "SKIP") != (done.returncode != 0):
+        fail(f"exit status {done.returncode} for {result}")
+    return result == "SKIP"
+
+
+def run(program, expected):
+    done = start(program)
+    skipped = outcome(done)
+    if not skipped and re.search("^SKIP: ", done.stdout, re.MULTILINE):
+        fail("a SKIP line and exit status 0")
+    difference = pair(expectations(pathlib.Path(expected).read_text()), done.stdout)[1] if done.returncode != 127 else None
+    if difference:
+        fail(f"{expected}: {difference}")
+    sys.exit(77 if skipped else 0)
+
+
+def sanitizer(program):
+    tool = shutil.which("compute-sanitizer")
+    if not tool:
+        print("SKIP: no compute-sanitizer on the PATH; it comes with the CUDA toolkit")
+        sys.exit(77)
+    if outcome(start(program)):
+        sys.exit(77)
+    # Lessons show calls that are refused, so the refusal of a call is no finding.
+    done = start(tool, "--target-processes=all", "--report-api-errors=no", "--leak-check=full", "--error-exitcode=42", program)
+    if done.returncode:
+        fail(f"compute-sanitizer ended with {done.returncode}")
+    if "ERROR SUMMARY: 0 errors" not in done.stdout:
+        fail("compute-sanitizer gave no summary")
+
+
+def skips(program, reason):
+    done = start(program)
+    if not outcome(done):
+        fail("it did not skip")
+    line = next(line for line in done.stdout.splitlines() if line.startswith("SKIP: "))
+    if reason not in line or "; " not in line:
+        fail(f"another reason, or no remedy: {line}")
+
+
+def arguments(program):
+    done = start(program, "--help")
+    if done.returncode or not done.stdout.startswith(f"usage: {os.path.basename(program)}") or done.stderr:
+        fail("--help does not print the usage")
+    usage = done.stdout
+    bad = [["--no-such-option"], ["surplus"], [""], ["-h"]]
+    for option, takes_number in re.findall(r"^  (--[a-z-]+)( [A-Z]+)?", usage, re.MULTILINE):
+        bad += [[option], [option, "x"], [option, "-1"], [option, "99999999999999999999"]] if takes_number else [[option, "1"]]
+    for words in bad:
+        done = start(program, *words)
+        if done.returncode != 2 or usage not in done.stderr or done.stdout:
+            fail(f"{words} does not end with status 2 and the usage")
+
+
+def standalone(source, nvcc):
+    source = pathlib.Path(source)
+    line = re.search(r"^// Build it alone: +(nvcc .*)$", source.read_text(), re.MULTILINE).group(1)
+    with tempfile.TemporaryDirectory(prefix="standalone ") as scratch:
+        copy = pathlib.Path(scratch) / source.parent.name
+        shutil.copytree(source.parent, copy)
+        shutil.copytree(ROOT / "common", copy.parent / "common")
+        environment = {**os.environ, "PATH": f"{os.path.dirname(nvcc)}:{os.environ['PATH']}"}
+        done = start("sh", "-c", line, cwd=copy, env=environment)
+        if done.returncode or "warning" in done.stdout + done.stderr:
+            fail(f"it does not build cleanly: {line}")
+        done = start(str(copy / source.stem), "--help")
+        if done.returncode or not done.stdout.startswith("usage: "):
+            fail("built alone, it does not start")
+
+
+def lint(source, cuda):
+    tool = pathlib.Path(sys.executable).with_name("clang-tidy")
+    if not tool.exists():
+        print("SKIP: no clang-tidy beside this Python that can read CUDA 13; ./test.sh gets it")
+        sys.exit(77)
+    done = start(str(tool), "--quiet", f"--config-file={ROOT}/.clang-tidy", source, "--", "-x", "cuda", "--cuda-host-only",
+                 f"--cuda-path={cuda}", "-nocudalib", "-isystem", f"{cuda}/include/cccl", "-std=c++17")
+    if done.returncode or "warning:" in done.stdout or "error:" in done.stdout:
+        fail("clang-tidy has something to say")
+
+
+def old_toolkit(cmake, nvcc):
+    with tempfile.TemporaryDirectory() as scratch:  # this compiler, which says that it is of CUDA 12.8
+        older = pathlib.Path(scratch)
+        (older / "older.h").write_text("".join(f"#undef __CUDACC_VER_{part}__\n#define __CUDACC_VER_{part}__ {number}\n"
+                                               for part, number in (("MAJOR", 12), ("MINOR", 8))))
+        (older / "nvcc").write_text(f"#!/bin/sh\nexec '{nvcc}' -include '{older}/older.h' \"$@\"\n")
+        (older / "nvcc").chmod(0o755)
+        done = start(cmake, "-S", str(ROOT), "-B", f"{older}/build", f"-DCMAKE_CUDA_COMPILER={older}/nvcc")
+    if done.returncode == 0 or "is too old: the lessons need 12.9 or later" not in re.sub(r"\s+", " ", done.stderr):
+        fail("CMake does not say that CUDA 12.8 is too old")
+
+
+def book(directory):
+    if importlib.util.find_spec("sphinx") is None:
+        print("SKIP: Sphinx is not installed for this Python; ./test.sh gets it")
+        sys.exit(77)
+    done = start(sys.executable, "-B", "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-c", "docs", ".", directory, cwd=ROOT)
+    if done.returncode or done.stderr:
+        fail("Sphinx has something to say")
+    if not (pathlib.Path(directory) / "docs" / "index.html").exists():
+        fail("there is no book")
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
