@@ -20,7 +20,7 @@ STORY = "[1] Start two ranks\n    rank 0: exports\n    rank 1: imports\n[2] Ask 
 HERE = pathlib.Path(__file__)
 OPEN_MPI = {  # lets Open MPI run in a container, where all is root, and on fewer cores than ranks
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 
 
 def misbehave(how, library):
