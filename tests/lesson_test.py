@@ -9,7 +9,8 @@
     lesson_test.py standalone SOURCE NVCC    the line at the top of the source builds it, in a copy of its directory
     lesson_test.py lint SOURCE CUDA          clang-tidy has nothing to say
     lesson_test.py old_toolkit CMAKE NVCC    CMake refuses a toolkit that is too old, and says what to do
-    lesson_test.py book DIRECTORY            and the book of all pages builds without a warning
+    lesson_test.py book DIRECTORY            the book of all pages builds without a warning
+    lesson_test.py skip REASON               stands in for a test that was not built
 
 Exit status 0, 77 for a skip (its reason is in the output), 1 otherwise.
 """
@@ -30,6 +31,11 @@ from transcript import expectations, pair  # noqa: E402
 
 def fail(message):
     sys.exit(f"FAIL: {message}")
+
+
+def skip(reason):
+    print(f"SKIP: {reason}")
+    sys.exit(77)
 
 
 def start(*command, **options):
@@ -63,8 +69,7 @@ def run(program, expected):
 def sanitizer(program):
     tool = shutil.which("compute-sanitizer")
     if not tool:
-        print("SKIP: no compute-sanitizer on the PATH; it comes with the CUDA toolkit")
-        sys.exit(77)
+        skip("no compute-sanitizer on the PATH; it comes with the CUDA toolkit")
     if outcome(start(program)):
         sys.exit(77)
     # Lessons show calls that are refused, so the refusal of a call is no finding.
@@ -117,8 +122,7 @@ def standalone(source, nvcc):
 def lint(source, cuda):
     tool = pathlib.Path(sys.executable).with_name("clang-tidy")
     if not tool.exists():
-        print("SKIP: no clang-tidy beside this Python that can read CUDA 13; ./test.sh gets it")
-        sys.exit(77)
+        skip("no clang-tidy beside this Python that can read CUDA 13; ./test.sh gets it")
     done = start(str(tool), "--quiet", f"--config-file={ROOT}/.clang-tidy", source, "--", "-x", "cuda", "--cuda-host-only",
                  f"--cuda-path={cuda}", "-nocudalib", "-isystem", f"{cuda}/include/cccl", "-std=c++17")
     if done.returncode or "warning:" in done.stdout or "error:" in done.stdout:
@@ -139,8 +143,7 @@ def old_toolkit(cmake, nvcc):
 
 def book(directory):
     if importlib.util.find_spec("sphinx") is None:
-        print("SKIP: Sphinx is not installed for this Python; ./test.sh gets it")
-        sys.exit(77)
+        skip("Sphinx is not installed for this Python; ./test.sh gets it")
     done = start(sys.executable, "-B", "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-c", "docs", ".", directory, cwd=ROOT)
     if done.returncode or done.stderr:
         fail("Sphinx has something to say")

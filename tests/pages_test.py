@@ -14,6 +14,12 @@ ROOT = pathlib.Path(sys.argv.pop(1))
 PROGRAMS = sorted(ROOT.glob("[0-9][0-9]_*/*.cu"))
 
 
+def expected_output(program):
+    """The file of its recorded output: a second program of a directory has its name in front."""
+    main = program.parent.name[3:] == program.stem
+    return program.with_name("expected_output.txt" if main else f"{program.stem}_expected_output.txt")
+
+
 def banners(pattern, text):
     return re.findall(pattern, text, re.MULTILINE)
 
@@ -36,8 +42,7 @@ class Pages(unittest.TestCase):
 
     def test_the_expected_output_has_the_banners(self):
         for program in PROGRAMS:
-            main = program.parent.name[3:] == program.stem
-            expected = program.with_name("expected_output.txt" if main else f"{program.stem}_expected_output.txt")
+            expected = expected_output(program)
             self.assertEqual(banners(r"^ *// (\[\d+\] .*)$", program.read_text()),
                              banners(r"^(\[\d+\] .*)$", expected.read_text()), expected)
 
@@ -54,8 +59,7 @@ class Pages(unittest.TestCase):
 
     def test_the_page_includes_the_recorded_output(self):
         for program in PROGRAMS:
-            main = program.parent.name[3:] == program.stem
-            name = "expected_output.txt" if main else f"{program.stem}_expected_output.txt"
+            name = expected_output(program).name
             self.assertIn("```{literalinclude} " + name + "\n", program.with_name("README.md").read_text(), program)
 
     def test_the_program_carries_the_line_that_builds_it(self):
