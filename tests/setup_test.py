@@ -192,6 +192,17 @@ def wait_for(condition, what, seconds=60):
         time.sleep(0.02)
 
 
+def expect_gone(pids):
+    """These processes end within seconds. They would sleep far longer, so only what ended them can have done so."""
+    try:
+        for pid in pids:
+            wait_for(lambda pid=pid: is_gone(pid), "a process is left behind", 10)
+    finally:
+        for pid in pids:
+            if not is_gone(pid):
+                os.kill(pid, signal.SIGKILL)
+
+
 def table():
     with lessons(good="echo one; echo two; echo OK", skipped="echo 'SKIP: no link; buy one'; exit 77") as directory:
         done = run_scripts(directory)
@@ -215,7 +226,7 @@ def table():
 
 def live():
     """Output shows as it is written, not when the program ends."""
-    program = f"{sys.executable} -c 'import time; print(\"early\"); time.sleep(60)'"
+    program = f"env -u PYTHONUNBUFFERED {sys.executable} -c 'import time; print(\"early\"); time.sleep(60)'"
     with lessons(slow=program) as directory:
         process = start_scripts(directory, stdout=subprocess.PIPE)
         try:
@@ -232,25 +243,24 @@ def live():
 def time_limit():
     with scratch() as directory:
         began = time.monotonic()
-        script = f"sleep 60 & echo $! > '{directory}/pid'; wait"
+        script = f"sleep 600 & echo $! > '{directory}/pid'; wait"
         result, reason, seconds = run_lessons.run(["sh", "-c", script], limit=1)
         expect((result, reason) == ("FAIL", "not done after 1 seconds"), f"{result}, {reason}")
         expect(1 <= seconds < 20 and time.monotonic() - began < 20, f"it took {seconds} seconds")
-        pid = int((directory / "pid").read_text())
-        wait_for(lambda: is_gone(pid), "a process is left behind")
+        expect_gone([int((directory / "pid").read_text())])
 
 
 def interrupt():
     for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-        with lessons(endless="trap '' INT TERM; sleep 60 & echo $! $$ > pids.new; mv pids.new pids; wait") as directory:
+        script = "trap '' INT TERM; sleep 600 & echo $! $$ > pids.new; mv pids.new pids; wait"
+        with lessons(endless=script) as directory:
             process = start_scripts(directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             wait_for((directory / "pids").exists, "the lesson did not start")
             process.send_signal(number)
             errors = process.communicate(timeout=30)[1]
             expect(process.returncode == status, f"it ended with {process.returncode}, not {status}")
             expect("Traceback" not in errors, errors)
-            for pid in (directory / "pids").read_text().split():
-                wait_for(lambda pid=pid: is_gone(pid), "a process is left behind")
+            expect_gone([int(pid) for pid in (directory / "pids").read_text().split()])
 
 
 # --- machines that lack things, with no network ----------------------------------------------------------------------
