@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT-0
+// From a fat binary to PTX text, and from PTX text to functions, variables and instructions. Knows the grammar of PTX
+// and nothing of what an instruction does.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ptx {
+
+// What is wrong with a fat binary or a PTX text, and where: "line 12: ...". Whatever the input is, these readers return
+// or throw this.
+struct Error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// PTX's fundamental types. bits(type) and the rest below say what each is.
+enum class Type : uint8_t {
+  none, pred, b8, b16, b32, b64, b128, u8, u16, u32, u64, s8, s16, s32, s64, f16, f16x2, bf16, bf16x2, e4m3, e5m2,
+  e4m3x2, e5m2x2, e4m3x4, e5m2x4, f32, f64
+};
+Type type_named(std::string_view name);  // "u32" -> Type::u32; Type::none if there is no such type
+unsigned bits(Type type);                // 1 for pred, 0 for none
+inline unsigned bytes(Type type) { return (bits(type) + 7) / 8; }
+
+enum class Space : uint8_t { generic, global, shared, local, constant, param };
+
+struct Operand {
+  enum Kind : uint8_t {
+    reg,        // index: the register in Function::registers; negative: the sink "_"
+    integer,    // value: a literal, negative ones as two's complement
+    floating,   // value: the bits of a double (also for 0f...: the double of the same value)
+    special,    // name: "%tid.x", "%globaltimer", ...
+    symbol,     // name: a variable or function; value: an offset added to its address ("table+8")
+    label,      // index: the instruction that it names, in Function::code; its size if the label is at the end
+    list        // elements: {a, b}, or the parenthesised arguments of a call
+  };
+  Kind kind = integer;
+  bool address = false;  // in brackets: [%rd1+8], [table], [16]
+  bool negated = false;  // !%p1, -%r2
+  int index = -1;
+  int64_t offset = 0;    // of [register + offset]
+  uint64_t value = 0;
+  std::string name;
+  std::vector<Operand> elements;
+};
+
+// One instruction: "@!%p1 ld.global.v2.u32 {%r1, %r2}, [%rd1+8];" has guard p1, guard_negated, opcode "ld",
+// modifiers global, v2, u32, and two operands. A second destination "%p1|%p2" is a list of two, as is the address of a
+// tensor "[%rd1, {%r1, %r2}]". A call has the lists of its returns and arguments where they are written.
+struct Instruction {
+  int guard = -1;  // the register of the predicate, or -1
+  bool guard_negated = false;
+  std::string_view opcode;                  // into Module::text
+  std::vector<std::string_view> modifiers;  // without their dots; "cta::cluster"-like ones whole
+  std::vector<Operand> operands;
+  int line = 0;            // in the PTX text, from 1
+  std::string_view text;   // the whole instruction as written, without the semicolon
+};
+
+// A variable: .global, .const, .shared, .local, or a parameter (.param).
+struct Variable {
+  std::string name;
+  Space space = Space::global;
+  Type type = Type::none;
+  uint64_t alignment = 1, size = 0;  // bytes; size 0 with is_extern: the launch's dynamic shared memory
+  bool is_extern = false, is_managed = false;
+  std::vector<std::byte> initial;    // the first bytes, `size` at most; the rest is zeros
+  struct Address { uint64_t at; std::string symbol; int64_t offset; };
+  std::vector<Address> addresses;    // 64-bit words of `initial` that hold the address of a symbol (generic(x) or x)
+};
+
+struct Function {
+  std::string name;
+  bool is_entry = false, is_declared_only = false;
+  std::vector<Variable> parameters, returns;
+  std::vector<Type> registers;             // every .reg of the function, its inner scopes included
+  std::vector<std::string> register_names;
+  std::vector<Variable> variables;         // .shared, .local and call .param of the body; in inner scopes "param0@7"
+  std::vector<Instruction> code;
+  // The .branchtargets of brx.idx, whose operand is a symbol with the name of the table and its index here as value.
+  std::vector<std::vector<int>> branch_targets;
+  unsigned max_threads = 0;                // .maxntid or .reqntid as a product, 0 if not given
+};
+
+struct Module {
+  Module() = default;
+  Module(const Module&) = delete;  // the views point into text
+  Module& operator=(const Module&) = delete;
+  Module(Module&&) = default;      // moving a vector keeps its storage
+  Module& operator=(Module&&) = default;
+  std::vector<char> text;
+  unsigned version = 0, target = 0;  // 90 for .version 9.0; 75 for .target sm_75
+  std::vector<Variable> variables;
+  std::vector<Function> functions;
+};
+
+// Reads PTX text. Throws Error with the line.
+Module parse(std::string_view text);
+
+// One image of a fat binary.
+struct Image {
+  bool is_ptx = false;        // else machine code, which is not simulated
+  unsigned architecture = 0;  // 75, 90, ...
+  std::string ptx;            // decompressed text, without trailing zeros; empty for machine code
+};
+
+// Reads the images of a fat binary, which begins with 0xba55ed50. Throws Error if it is damaged, does not lie whole
+// within `bytes`, or holds PTX compressed with LZ4 (or with zstd, in a build without libzstd).
+std::vector<Image> read_fat_binary(std::span<const std::byte> bytes);
+
+// The size in bytes of the fat binary at `header` (16 readable bytes). Throws Error if it is none.
+size_t fat_binary_size(const void* header);
+
+}  // namespace ptx
