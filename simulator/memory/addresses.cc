@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT-0
+// Virtual addresses: which of them the process keeps for CUDA. The kernel is told by a mapping without rights, so that
+// no address of a GPU is one of the host, and the host faults there.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdio>
+#include "process.h"
+
+namespace memory {
+namespace {
+
+// Reservations begin here, and on multiples of 32 MiB, as the driver's do.
+constexpr uint64_t first_address = 0x302000000, end_of_addresses = 0x500000000000, step = 32 << 20;
+constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+bool is_free(uint64_t address, uint64_t size) {
+  const auto& areas = process().areas;
+  const auto next = areas.lower_bound(address);
+  if (next != areas.end() && next->first - address < size) return false;
+  return next == areas.begin() || std::prev(next)->second <= address;
+}
+
+bool take(uint64_t address, uint64_t size) {
+  void* const wanted = reinterpret_cast<void*>(address);
+  void* const got = mmap(wanted, size, PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0);
+  if (got == MAP_FAILED) return false;
+  if (got != wanted) return munmap(got, size), false;  // an old kernel
+  process().areas[address] = address + size;
+  return true;
+}
+
+// Where the first room for a range is, as far as this process and then its kernel know; 0: nowhere.
+uint64_t find_room(uint64_t size, uint64_t alignment, bool ask_kernel) {
+  std::map<uint64_t, uint64_t> taken = process().areas;
+  if (FILE* const maps = ask_kernel ? std::fopen("/proc/self/maps", "re") : nullptr) {
+    unsigned long long begin, end;
+    while (std::fscanf(maps, "%llx-%llx%*[^\n]", &begin, &end) == 2)
+      taken[begin] = std::max<uint64_t>(taken[begin], end);
+    std::fclose(maps);
+  }
+  uint64_t address = (first_address + alignment - 1) & ~(alignment - 1);
+  for (const auto& [begin, end] : taken) {
+    if (end <= address) continue;
+    if (begin > address && begin - address >= size) break;
+    address = (end + alignment - 1) & ~(alignment - 1);
+  }
+  return address + size <= end_of_addresses ? address : 0;
+}
+
+}  // namespace
+
+uint64_t take_addresses(uint64_t size, bool with_host_memory) {
+  // Wherever the kernel likes, which is not where reservations are.
+  char* room = static_cast<char*>(mmap(nullptr, size + page_size, PROT_NONE, flags, -1, 0));
+  if (room == MAP_FAILED)
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "no addresses are left for " + std::to_string(size) + " bytes");
+  const uint64_t address = (reinterpret_cast<uint64_t>(room) + page_size - 1) & ~(page_size - 1);
+  char* const begin = reinterpret_cast<char*>(address);
+  if (begin > room) munmap(room, static_cast<size_t>(begin - room));
+  if (begin < room + page_size) munmap(begin + size, static_cast<size_t>(room + page_size - begin));
+  if (with_host_memory && mmap(begin, size, PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    munmap(begin, size);
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "the host has no " + std::to_string(size) + " bytes");
+  }
+  process().areas[address] = address + size;
+  return address;
+}
+
+void give_back_addresses(uint64_t address) {
+  const auto area = process().areas.find(address);
+  munmap(reinterpret_cast<void*>(area->first), area->second - area->first);
+  process().areas.erase(area);
+}
+
+void take_from_host(uint64_t address, uint64_t size) {
+  mmap(reinterpret_cast<void*>(address), size, PROT_NONE, flags | MAP_FIXED, -1, 0);
+}
+
+bool are_ours(uint64_t address) {
+  const auto area = holding(process().areas, address);
+  return (address >= first_address && address < end_of_addresses) ||
+         (area != process().areas.end() && address < area->second);
+}
+
+uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long long reserved_flags) {
+  const auto guard = enter();
+  if (reserved_flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags is not 0");
+  if (size == 0 || size % page_size)
+    refuse(CUDA_ERROR_INVALID_VALUE, "size is " + std::to_string(size) + ": make it a multiple of 2 MiB, and not 0");
+  if (alignment & (alignment - 1) || alignment >> 48)
+    refuse(CUDA_ERROR_INVALID_VALUE, "alignment is " + std::to_string(alignment) + ": make it a power of two, or 0");
+  if (hint % page_size || (alignment && hint % alignment))
+    refuse(CUDA_ERROR_INVALID_VALUE, "addr, the address wished for, is not a multiple of 2 MiB and of the alignment");
+  constexpr uint64_t limit = uint64_t(1) << address_bits;
+  if (size >= limit || hint >= limit || hint + size > limit || alignment >= limit / 2)
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "a process has 2^47 bytes of addresses");
+
+  uint64_t address = hint;
+  if (!hint || !is_free(hint, size) || !take(hint, size)) {
+    alignment = std::max<uint64_t>(alignment ? alignment : step, page_size);
+    address = find_room(size, alignment, false);
+    if (!address || !take(address, size)) {
+      address = find_room(size, alignment, true);
+      if (!address || !take(address, size))
+        refuse(CUDA_ERROR_OUT_OF_MEMORY, "no " + std::to_string(size) + " neighbouring bytes of addresses are left");
+    }
+  }
+  process().reservations[address] = {size, current_call};
+  change("\"kind\":\"reserve\",\"address\":\"" + hexadecimal(address) + "\",\"size\":" + std::to_string(size));
+  return address;
+}
+
+void free_reservation(uint64_t address, size_t size) {
+  const auto guard = enter();
+  Process& p = process();
+  const auto found = holding(p.reservations, address);
+  if (found == p.reservations.end() || address - found->first >= found->second.size)
+    refuse(CUDA_ERROR_INVALID_VALUE, "nothing is reserved at " + hexadecimal(address));
+  if (found->first != address || found->second.size != size)
+    refuse(CUDA_ERROR_INVALID_VALUE, "the reservation there has " + std::to_string(found->second.size) +
+                                         " bytes from " + hexadecimal(found->first) +
+                                         " on: free all of it, as it was reserved");
+  const auto last = holding(p.mappings, address + size - 1);
+  if (last != p.mappings.end() && last->first + last->second.size > address)
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "memory is mapped at " + hexadecimal(last->first) + ": unmap it first (cuMemUnmap)");
+  p.reservations.erase(found);
+  give_back_addresses(address);
+  change("\"kind\":\"free_reservation\",\"address\":\"" + hexadecimal(address) + "\",\"size\":" + std::to_string(size));
+}
+
+}  // namespace memory

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT-0
+// Allocation handles: made, counted, exported and imported.
+#include <unistd.h>
+
+#include <cstring>
+#include "process.h"
+
+namespace memory {
+namespace {
+
+constexpr uint64_t fabric_magic = 0x636972626166'6d76;  // "vmfabric"
+struct FabricHandle {
+  uint64_t magic, token, key;
+  uint32_t record;
+};
+static_assert(sizeof(FabricHandle) <= sizeof(CUmemFabricHandle));
+
+std::string description(const std::shared_ptr<Allocation>& of, const char* kind) {
+  const Record& record = record_of(*of);
+  return "\"kind\":\"" + std::string(kind) + "\",\"handle\":\"" + hexadecimal(of->handle) +
+         "\",\"size\":" + std::to_string(record.size) + ",\"device\":" + std::to_string(device_of(record.gpu)) +
+         ",\"record\":" + std::to_string(of->record) +
+         ",\"multicast\":" + (record.kind == Record::multicast ? "true" : "false");
+}
+
+// Whose memory the properties ask for: a GPU of the machine, or the host of this node. Checks the rest of them too.
+int owner_asked_for(const CUmemAllocationProp& properties) {
+  const CUmemLocation& location = properties.location;
+  int owner = host_of_node();
+  if (location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+    owner = gpu_of(location.id);
+  else if (location.type != CU_MEM_LOCATION_TYPE_HOST && location.type != CU_MEM_LOCATION_TYPE_HOST_NUMA)
+    refuse(CUDA_ERROR_INVALID_VALUE, "location.type is neither a GPU nor the host");
+  else if (location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && location.id != 0)
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "location.id is " + std::to_string(location.id) + ": the host has NUMA node 0 only");
+  if (properties.type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    refuse(CUDA_ERROR_INVALID_VALUE, "type is not CU_MEM_ALLOCATION_TYPE_PINNED");
+  const auto& flags = properties.allocFlags;
+  if (flags.compressionType > CU_MEM_ALLOCATION_COMP_GENERIC)
+    refuse(CUDA_ERROR_INVALID_VALUE, "allocFlags.compressionType is neither none nor generic");
+  for (unsigned char byte : flags.reserved)
+    if (byte)
+      refuse(CUDA_ERROR_INVALID_VALUE, "allocFlags.reserved is not all 0: begin with CUmemAllocationProp prop = {}");
+  if (properties.win32HandleMetaData) refuse(CUDA_ERROR_INVALID_VALUE, "win32HandleMetaData is not null");
+  check_handle_types(properties.requestedHandleTypes);
+  return owner;
+}
+
+constexpr char no_vmm[] =
+    "this GPU has no virtual memory management: ask for "
+    "CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED first";
+
+Handle import(uint32_t record) {
+  const auto of = add_handle(record, true);
+  change(description(of, "import"));
+  return of->handle;
+}
+
+}  // namespace
+
+void check_handle_types(unsigned requested) {  // bits that are no type are let through, as the driver does
+  if (requested & (CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT))
+    refuse(CUDA_ERROR_INVALID_VALUE, "there are no handles of Windows here");
+  if (requested & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && !machine().fd_handles)
+    refuse(CUDA_ERROR_NOT_SUPPORTED,
+           "memory of this GPU cannot be exported as a file descriptor: ask for "
+           "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED first");
+  if (!(requested & CU_MEM_HANDLE_TYPE_FABRIC)) return;
+  if (!machine().fabric_handles)
+    refuse(CUDA_ERROR_NOT_SUPPORTED,
+           "this GPU has no fabric handles: ask for CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED first");
+  if (!machine().fabric_channel)
+    refuse(CUDA_ERROR_NOT_PERMITTED,
+           "this process sees no IMEX channel: an administrator makes "
+           "/dev/nvidia-caps-imex-channels/channel0");
+}
+
+const Record& record_of(const Allocation& of) { return ledger().record[of.record]; }
+
+CUmemAllocationProp properties_of(const Record& record) {
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = static_cast<CUmemLocationType>(record.location);
+  properties.location.id = record.location == CU_MEM_LOCATION_TYPE_DEVICE ? device_of(record.gpu) : 0;
+  properties.requestedHandleTypes = static_cast<CUmemAllocationHandleType>(record.handle_types);
+  properties.allocFlags.compressionType = record.compression;
+  properties.allocFlags.gpuDirectRDMACapable = record.rdma;
+  properties.allocFlags.usage = record.usage;
+  return properties;
+}
+
+std::shared_ptr<Allocation> named(Handle handle) {
+  const auto found = process().handles.find(handle);
+  if (found == process().handles.end())
+    refuse(CUDA_ERROR_INVALID_VALUE, hexadecimal(handle) + " is not a handle of this process, or it was released");
+  return found->second;
+}
+
+uint32_t take_memory(int owner, uint64_t size) {
+  const Locked locked;
+  const uint32_t number = new_record(Record::allocation);
+  if (number != nothing && take_frames(ledger().record[number], owner, size)) {
+    hold(number);
+    return number;
+  }
+  if (number == nothing) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for an allocation");
+  drop_record(number);
+  refuse(CUDA_ERROR_OUT_OF_MEMORY, owner_name(owner) + " has " + std::to_string(ledger().gpu[owner].free * page_size) +
+                                       " bytes left for all processes, and " + std::to_string(size) + " are wanted");
+}
+
+std::shared_ptr<Allocation> add_handle(uint32_t record, bool imported) {
+  Locked locked;
+  const auto added = std::make_shared<Allocation>(Allocation{new_key(), record, imported, current_call});
+  process().handles[added->handle] = added;
+  return added;
+}
+
+void forget_if_unused(const std::shared_ptr<Allocation>& of) {
+  if (of->references || of->mappings) return;
+  process().handles.erase(of->handle);
+  let_go(of->record);
+}
+
+size_t granularity(const CUmemAllocationProp&, CUmemAllocationGranularity_flags option) {
+  const auto guard = enter();
+  if (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+    refuse(CUDA_ERROR_INVALID_VALUE, "option is neither minimum nor recommended");
+  if (!machine().vmm) refuse(CUDA_ERROR_NOT_SUPPORTED, no_vmm);
+  return page_size;  // whatever the properties are
+}
+
+Handle create(size_t size, const CUmemAllocationProp& properties, unsigned long long flags) {
+  const auto guard = enter();
+  if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags is not 0");
+  if (size == 0 || size % page_size)
+    refuse(CUDA_ERROR_INVALID_VALUE, "size is " + std::to_string(size) + ": round it up to the granularity, 2 MiB");
+  if (!machine().vmm) refuse(CUDA_ERROR_NOT_SUPPORTED, no_vmm);
+  const int owner = owner_asked_for(properties);
+  const uint32_t number = take_memory(owner, size);
+  {
+    const Locked locked;
+    Record* const record = &ledger().record[number];
+    record->handle_types = properties.requestedHandleTypes;
+    record->usage = properties.allocFlags.usage;
+    record->rdma = machine().rdma && properties.allocFlags.gpuDirectRDMACapable;
+    record->compression =
+        machine().compression && properties.allocFlags.compressionType == CU_MEM_ALLOCATION_COMP_GENERIC
+            ? CU_MEM_ALLOCATION_COMP_GENERIC
+            : CU_MEM_ALLOCATION_COMP_NONE;
+    record->location = static_cast<uint8_t>(properties.location.type);
+  }
+  const auto of = add_handle(number, false);
+  change(description(of, "create"));
+  return of->handle;
+}
+
+void release(Handle handle) {
+  const auto guard = enter();
+  const auto of = named(handle);
+  if (!of->references)
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "all references of the handle are released: its memory lives until it is unmapped");
+  --of->references;
+  forget_if_unused(of);
+  change("\"kind\":\"release\",\"handle\":\"" + hexadecimal(handle) + "\"");
+}
+
+CUmemAllocationProp properties(Handle handle) {
+  const auto guard = enter();
+  const auto of = named(handle);
+  const Record& record = record_of(*of);
+  if (record.kind == Record::multicast)
+    refuse(CUDA_ERROR_INVALID_VALUE, "the handle is a multicast object's, not memory's");
+  CUmemAllocationProp properties = properties_of(record);
+  if (of->imported) properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+  return properties;
+}
+
+Handle retain(uint64_t address) {
+  const auto guard = enter();
+  const Mapping* const mapping = mapping_at(address);
+  if (!mapping || !mapping->of)
+    refuse(CUDA_ERROR_INVALID_VALUE, "no memory of cuMemCreate is mapped at " + hexadecimal(address));
+  ++mapping->of->references;
+  change("\"kind\":\"retain\",\"handle\":\"" + hexadecimal(mapping->of->handle) + "\"");
+  return mapping->of->handle;
+}
+
+// --- Sharing --------------------------------------------------------------------------------------------------------
+static std::shared_ptr<Allocation> exportable(Handle handle, unsigned type, const char* type_name,
+                                              unsigned long long flags) {
+  if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags is not 0");
+  const auto of = named(handle);
+  if (of->imported)
+    refuse(CUDA_ERROR_INVALID_VALUE, "the handle is an import: only the process that made the memory can export it");
+  if (!(record_of(*of).handle_types & type))
+    refuse(CUDA_ERROR_INVALID_VALUE, std::string("it was made without ") + type_name + " among its handle types");
+  return of;
+}
+
+int export_fd(Handle handle, unsigned long long flags) {
+  const auto guard = enter();
+  const auto of =
+      exportable(handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR", flags);
+  const int fd = export_record(of->record);
+  if (fd < 0) refuse(CUDA_ERROR_OPERATING_SYSTEM, "this process has no file descriptor left");
+  process().exported[fd] = current_call;
+  change("\"kind\":\"export\",\"handle\":\"" + hexadecimal(handle) + "\",\"fd\":" + std::to_string(fd));
+  return fd;
+}
+
+CUmemFabricHandle export_fabric(Handle handle, unsigned long long flags) {
+  const auto guard = enter();
+  const auto of = exportable(handle, CU_MEM_HANDLE_TYPE_FABRIC, "CU_MEM_HANDLE_TYPE_FABRIC", flags);
+  ledger().record[of->record].on_fabric = true;
+  const FabricHandle contents = {fabric_magic, ledger().token, record_of(*of).key, of->record};
+  CUmemFabricHandle exported = {};
+  std::memcpy(&exported, &contents, sizeof contents);
+  change("\"kind\":\"export\",\"handle\":\"" + hexadecimal(handle) + "\",\"fabric\":true");
+  return exported;
+}
+
+Handle import_fd(int fd) {
+  const auto guard = enter();
+  const uint32_t record = exported_record(fd);
+  if (record == nothing || ledger().record[record].node != node())
+    refuse(CUDA_ERROR_UNKNOWN,
+           "descriptor " + std::to_string(fd) + " is not one that cuMemExportToShareableHandle gave" +
+               (record == nothing ? ": was it closed, or is it the number of another process's?" : " on this node"));
+  hold(record);  // the descriptor holds it, so it is still there
+  return import(record);
+}
+
+Handle import_fabric(const CUmemFabricHandle& handle) {
+  const auto guard = enter();
+  if (!machine().fabric_handles || !machine().fabric_channel)
+    refuse(CUDA_ERROR_NOT_SUPPORTED, "this process sees no IMEX channel, or its GPUs have no fabric handles");
+  FabricHandle contents;
+  std::memcpy(&contents, &handle, sizeof contents);
+  if (contents.magic != fabric_magic || contents.token != ledger().token || contents.record >= max_records)
+    refuse(CUDA_ERROR_INVALID_VALUE, "these 64 bytes are not a fabric handle of this machine");
+  {
+    Locked locked;
+    const Record& record = ledger().record[contents.record];
+    if (record.kind == Record::unused || record.key != contents.key || !(is_held(contents.record) || record.bindings))
+      refuse(CUDA_ERROR_INVALID_VALUE, "the memory of this fabric handle is gone: its last holder let it go");
+    hold(contents.record);
+  }
+  return import(contents.record);
+}
+
+}  // namespace memory

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT-0
+// Makes a machine, and joins one.
+#include "ledger.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+#include <vector>
+#include "page_table.h"
+#include "shared.h"
+
+namespace memory {
+namespace {
+
+[[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what + ": " + std::strerror(errno)); }
+[[noreturn]] void end(const char* why) {
+  dprintf(STDERR_FILENO, "vmmsim: %s\n", why);
+  _exit(125);
+}
+
+int make_file(const char* name, uint64_t bytes) {
+  const int fd = memfd_create(name, MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) fail("no memory for a simulated machine");
+  return fd;
+}
+
+// The environment is read and files are opened past libc, whose functions the driver replaces (driver/loaded.cc).
+const char* environment(const char* name) {
+  const size_t length = std::strlen(name);
+  for (char** each = environ; each && *each; ++each)
+    if (!std::strncmp(*each, name, length) && (*each)[length] == '=') return *each + length + 1;
+  return nullptr;
+}
+
+struct Joined {
+  long vmmsim = 0;            // its process
+  int number = 0, file = -1;  // the descriptor there, and here
+  Ledger* ledger = nullptr;
+  int trace_file = -1;
+};
+
+Joined join() {
+  const char* const value = environment("VMMSIM");
+  if (!value) end("these are the simulator's libcuda and libcudart: start the program with vmmsim");
+  Joined joined;
+  uint64_t token = 0;
+  if (std::sscanf(value, "%ld:%d:%" SCNx64, &joined.vmmsim, &joined.number, &token) != 3)
+    end("VMMSIM does not name a machine");
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%ld/fd/%d", joined.vmmsim, joined.number);
+  joined.file = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC));
+  uint64_t found[2] = {};  // Ledger::token and bytes
+  if (joined.file < 0 || pread(joined.file, found, sizeof found, 0) != sizeof found || found[0] != token)
+    end("the machine that VMMSIM names is gone: its vmmsim has ended");
+  void* const at = mmap(nullptr, found[1], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, joined.file, 0);
+  if (at == MAP_FAILED) end("no memory to map the machine's ledger");
+  joined.ledger = static_cast<Ledger*>(at);
+  if (joined.ledger->trace_file >= 0) {
+    std::snprintf(path, sizeof path, "/proc/%ld/fd/%d", joined.vmmsim, joined.ledger->trace_file);
+    joined.trace_file = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CLOEXEC));
+  }
+  return joined;
+}
+const Joined& joined() {
+  static const Joined once = join();
+  return once;
+}
+
+}  // namespace
+
+std::string create_machine(const Machine& machine, const Options& options, const std::string& trace_file) {
+  if (machine.gpus * machine.nodes > int(max_gpus))
+    throw std::runtime_error("a machine has " + std::to_string(max_gpus) + " GPUs at most");
+  // What the driver keeps for itself, a part in 256, is never free.
+  const uint64_t frames = machine.memory / page_size - machine.memory / page_size / 256;
+  const uint64_t bytes =
+      sizeof(Ledger) + static_cast<uint64_t>((machine.gpus + 1) * machine.nodes) * frames * sizeof(uint32_t);
+  const int file = make_file("vmmsim-ledger", bytes);
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+  if (at == MAP_FAILED) fail("no memory for a machine's ledger");
+  Ledger& ledger = *static_cast<Ledger*>(at);  // zeros, which are unused records and atomics at 0
+  if (getrandom(&ledger.token, sizeof ledger.token, 0) != sizeof ledger.token) fail("no random number");
+  ledger.bytes = bytes, ledger.machine = machine, ledger.options = options;
+  ledger.trace_file = -1;
+  if (!trace_file.empty()) {
+    ledger.trace_file = open(trace_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    if (ledger.trace_file < 0) fail(trace_file);
+  }
+  for (int gpu = 0; gpu < ledger.owners(); ++gpu) {  // a host has as much as a GPU
+    ledger.memory_file[gpu] = make_file(("vmmsim-memory-" + std::to_string(gpu)).c_str(), machine.memory);
+    ledger.gpu[gpu].frames = static_cast<uint32_t>(frames);
+  }
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  pthread_mutex_init(&ledger.lock, &attributes);
+  pthread_mutexattr_destroy(&attributes);
+  rebuild(ledger);
+  char value[64];
+  std::snprintf(value, sizeof value, "%d:%d:%016" PRIx64, getpid(), file, ledger.token);
+  munmap(at, bytes);
+  return value;
+}
+
+Ledger& ledger() { return *joined().ledger; }
+const Machine& machine() { return ledger().machine; }
+const Options& options() { return ledger().options; }
+int trace_file() { return joined().trace_file; }
+
+int open_of_vmmsim(int descriptor, int flags) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%ld/fd/%d", joined().vmmsim, descriptor);
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC));
+}
+int ledger_file(bool again) { return again ? open_of_vmmsim(joined().number, O_RDWR) : joined().file; }
+
+int node() {
+  static const int once = [] {
+    for (const char* name : {"VMMSIM_NODE", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"})
+      if (const char* rank = environment(name))
+        return static_cast<int>(std::strtoul(rank, nullptr, 10) % unsigned(machine().nodes));
+    return 0;
+  }();
+  return once;
+}
+
+bool must_fail(const char* call) {
+  return !std::strcmp(call, options().fail_call) && ++ledger().calls == options().fail_number;
+}
+
+Locked::Locked() {
+  if (pthread_mutex_lock(&ledger().lock) != EOWNERDEAD) return;
+  rebuild(ledger());
+  pthread_mutex_consistent(&ledger().lock);
+}
+Locked::~Locked() { pthread_mutex_unlock(&ledger().lock); }
+
+void rebuild(Ledger& ledger) {
+  // A binding counts if both ends of it are still there.
+  ledger.unused = nothing;
+  for (Record* r = ledger.record; r < ledger.record + ledger.records; ++r) r->bindings = 0, r->next = nothing;
+  for (uint32_t i = 0; i < ledger.records; ++i) {
+    Record& r = ledger.record[i];
+    if (r.kind == Record::binding) {
+      Record &object = ledger.record[r.object], &memory = ledger.record[r.memory];
+      if (object.kind == Record::multicast && memory.kind == Record::allocation) {
+        r.next = object.next, object.next = i, ++memory.bindings;
+        continue;
+      }
+      r.kind = Record::unused;
+    }
+    if (r.kind == Record::unused) r.next = ledger.unused, ledger.unused = i;
+  }
+  ++ledger.bound;
+  // A frame that is in no allocation is free.
+  for (int gpu = 0; gpu < ledger.owners(); ++gpu) {
+    Ledger::Gpu& state = ledger.gpu[gpu];
+    uint32_t* const next = ledger.frames_of(gpu);
+    std::vector<bool> taken(state.frames);
+    for (const Record* r = ledger.record; r < ledger.record + ledger.records; ++r)
+      if (r->kind == Record::allocation && r->gpu == gpu)
+        for (uint32_t frame = r->first_frame; frame != nothing; frame = next[frame]) taken[frame] = true;
+    state.first = nothing, state.free = 0;
+    for (uint32_t frame = state.frames; frame-- > 0;)
+      if (!taken[frame]) next[frame] = state.first, state.first = frame, ++state.free;
+  }
+}
+
+}  // namespace memory

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT-0
+// What lies where, and what is left.
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include "process.h"
+
+namespace memory {
+namespace {
+
+std::string gpu_name(CUdevice device) { return "GPU " + std::to_string(device); }
+std::string bytes(uint64_t size) { return std::to_string(size) + " bytes"; }
+std::string since(const std::string& call) { return call.empty() ? "" : ", made by " + call; }
+
+std::optional<Range> find_locked(uint64_t address) {
+  const Process& p = process();
+  const Mapping* const mapping = mapping_at(address);
+  if (mapping && !mapping->of) {
+    const auto block = holding(p.blocks, address);
+    if (block == p.blocks.end() || address - block->first >= block->second.size) return std::nullopt;
+    const CUdevice device = mapping->record == nothing ? -1 : device_of(ledger().record[mapping->record].gpu);
+    return Range{mapping->kind, block->first, block->second.size, device, {}, block->second.id,
+                 true,          block->first, block->second.size};
+  }
+  const auto reservation = holding(p.reservations, address);
+  const bool is_reserved =
+      reservation != p.reservations.end() && address - reservation->first < reservation->second.size;
+  if (!mapping && !is_reserved) return std::nullopt;
+  Range range = {};
+  range.kind = Range::vmm, range.device = -1;
+  if (is_reserved)
+    range.base = range.range_base = reservation->first, range.size = range.range_size = reservation->second.size;
+  if (mapping) {
+    range.kind = mapping->kind, range.base = mapping->base, range.size = mapping->size, range.id = mapping->id,
+    range.mapped = true;
+    if (mapping->kind == Range::vmm) range.properties = properties_of(ledger().record[mapping->record]);
+    if (mapping->kind == Range::vmm) range.device = device_of(ledger().record[mapping->record].gpu);
+    if (mapping->of->imported) range.properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+    if (!is_reserved)
+      range.range_base = range.base, range.range_size = range.size;  // it goes on past a reservation's end
+  }
+  return range;
+}
+
+// Throws unless a GPU may touch this page of a range so. False: it is the host's.
+bool check_page(CUdevice device, uint64_t address, uint64_t size, Entry entry, bool writing) {
+  if (entry & multicast)
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "a multicast object is mapped at " + hexadecimal(address) + ": only multimem instructions go there");
+  if (entry & (writing ? writable : readable)) return true;
+  {
+    const auto guard = enter();
+    const bool is_host = !entry && !are_ours(address) && address + size >= address;
+    const uint64_t page = address & ~uint64_t(4095);
+    if (is_host && msync(reinterpret_cast<void*>(page), address + size - page, MS_ASYNC) == 0) return false;
+  }
+  refuse(CUDA_ERROR_INVALID_VALUE, what_lies_at(device, address, writing));
+}
+
+}  // namespace
+
+std::optional<Range> find(uint64_t address) {
+  const auto guard = enter();
+  return find_locked(address);
+}
+
+void for_each_piece(CUdevice device, uint64_t address, size_t size, CUmemAccess_flags access,
+                    const std::function<void(char* bytes, size_t size)>& work) {
+  gpu_of(device);
+  const PageTable& table = page_table(device);
+  const bool writing = access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  for (bool checked : {false, true})  // all of it is checked before any of it is touched
+    for (uint64_t at = address, left = size, piece; left; at += piece, left -= piece) {
+      piece = std::min(left, page_size - at % page_size);
+      const Entry entry = table.lookup(at);
+      const bool is_host = !checked ? !check_page(device, at, left, entry, writing) : !entry;
+      if (is_host) piece = left;
+      if (checked && is_host)
+        work(reinterpret_cast<char*>(at), piece);
+      else if (checked)
+        work(frame(entry) + at % page_size, piece);
+    }
+}
+
+std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
+  const auto guard = enter();
+  const std::string to = writing ? "write to " : "read from ", gpu = gpu_name(device), at = hexadecimal(address);
+  const Mapping* const mapping = mapping_at(address);
+  if (!mapping) {
+    const auto range = find_locked(address);
+    if (range)
+      return at + " is reserved, and nothing is mapped there: map memory (cuMemMap) and open it (cuMemSetAccess)";
+    const auto before = holding(process().mappings, address);
+    if (before != process().mappings.end() && address - before->first < before->second.size + (page_size << 5))
+      return at + " is neither mapped nor reserved; " + bytes(address - before->first - before->second.size) +
+             " before it a mapping ends, from " + hexadecimal(before->first) + " on: does an index run past the end?";
+    return at + (are_ours(address)
+                     ? " is neither mapped nor reserved: was it freed or unmapped?"
+                     : " is no address of CUDA: host memory is open to GPUs only from cuMemHostAlloc and the like");
+  }
+  const std::string what =
+      at + " lies in the mapping of " + bytes(mapping->size) + " from " + hexadecimal(mapping->base) + " on";
+  if (mapping->kind == Range::multicast_range)
+    return what + ", of a multicast object: only multimem instructions go there";
+  const std::string owner = mapping->record == nothing ? "the host" : owner_name(ledger().record[mapping->record].gpu);
+  const unsigned has = device >= 0 && size_t(device) < mapping->access.size() ? mapping->access[size_t(device)] : 0;
+  const bool is_open = writing ? has == CU_MEM_ACCESS_FLAGS_PROT_READWRITE : has != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  if (is_open) return what + ", which " + gpu + " may " + to;
+  if (mapping->kind == Range::ordinary)
+    return at + " is ordinary memory of " + owner + ", and " + gpu + " may not " + to +
+           "it: enable peer access (cudaDeviceEnablePeerAccess)";
+  return what + ", memory of " + owner + ", and " + gpu + " may not " + to +
+         "it: call cuMemSetAccess with a descriptor for " + gpu;
+}
+
+std::vector<std::string> leaks() {
+  const auto guard = enter();
+  Process& p = process();
+  std::vector<std::string> found;
+  for (const auto& [handle, of] : p.handles)
+    if (of->references && !of->made_by.empty())
+      found.push_back("handle " + hexadecimal(handle) +
+                      (record_of(*of).kind == Record::multicast ? ", a multicast object of " : ", memory of ") +
+                      bytes(record_of(*of).size) + since(of->made_by) + " (cuMemRelease)");
+  for (const auto& [base, mapping] : p.mappings)
+    if (mapping.of && !mapping.made_by.empty())
+      found.push_back("mapping of " + bytes(mapping.size) + " at " + hexadecimal(base) + since(mapping.made_by) +
+                      " (cuMemUnmap)");
+  for (const auto& [base, reservation] : p.reservations)
+    if (!reservation.made_by.empty())
+      found.push_back("reservation of " + bytes(reservation.size) + " at " + hexadecimal(base) +
+                      since(reservation.made_by) + " (cuMemAddressFree)");
+  for (const auto& [base, block] : p.blocks)
+    if (!block.made_by.empty())
+      found.push_back("memory of " + bytes(block.size) + " at " + hexadecimal(base) + since(block.made_by) +
+                      " (free it)");
+  const int most = int(sysconf(_SC_OPEN_MAX));
+  for (int fd = 0; fd < std::min(most, 65536); ++fd) {
+    if (exported_record(fd) == nothing) continue;
+    const auto made = p.exported.find(fd);
+    found.push_back("descriptor " + std::to_string(fd) + " of exported memory" +
+                    (made == p.exported.end() ? ", received" : since(made->second)) + " (close)");
+  }
+  return found;
+}
+
+}  // namespace memory

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT-0
+// Reads what a machine is from a file.
+#include "machine.h"
+
+#include <cctype>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include "page_table.h"
+
+namespace memory {
+namespace {
+
+std::string trimmed(const std::string& text) {
+  const size_t begin = text.find_first_not_of(" \t\r"), end = text.find_last_not_of(" \t\r");
+  return begin == text.npos ? "" : text.substr(begin, end - begin + 1);
+}
+
+int read_number(const std::string& text, int least, int most) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
+    throw std::runtime_error("\"" + text + "\" is not a number from " + std::to_string(least) + " to " +
+                             std::to_string(most));
+  return value;
+}
+
+// "9.0" -> 90 with a factor of 10.
+int read_version(const std::string& text, int factor, int step) {
+  const size_t dot = text.find('.');
+  if (dot == text.npos) throw std::runtime_error("\"" + text + "\" is not a version like \"9.0\"");
+  return read_number(text.substr(0, dot), 1, 99) * factor + read_number(text.substr(dot + 1), 0, 9) * step;
+}
+
+bool read_choice(const std::string& text) {
+  if (text != "yes" && text != "no") throw std::runtime_error("\"" + text + "\" is neither \"yes\" nor \"no\"");
+  return text == "yes";
+}
+
+}  // namespace
+
+uint64_t read_size(const std::string& text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit = trimmed(std::string(end, text.data() + text.size()));
+  const char* const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
+  for (unsigned i = 0; i < std::size(units); ++i)
+    if (error == std::errc() && unit == units[i] && value <= (uint64_t(1) << 50) >> 10 * i)
+      return (value << 10 * i) / page_size * page_size;
+  throw std::runtime_error("\"" + text +
+                           "\" is not a size like \"141 GiB\", \"512 MiB\" or \"2097152\", at most 1024 TiB");
+}
+
+Machine read_machine(const std::string& file) {
+  std::ifstream in(file);
+  if (!in) throw std::runtime_error(file + ": cannot be read");
+  Machine machine;
+  using Read = std::function<void(const std::string&)>;
+  std::map<std::string, Read> keys = {
+      {"name",
+       [&](const std::string& text) {
+         if (text.empty() || text.size() >= sizeof machine.name)
+           throw std::runtime_error("a name has 1 to 63 characters");
+         std::strcpy(machine.name, text.c_str());
+       }},
+      {"gpus", [&](const std::string& text) { machine.gpus = read_number(text, 0, 64); }},
+      {"nodes", [&](const std::string& text) { machine.nodes = read_number(text, 1, 16); }},
+      {"memory",
+       [&](const std::string& text) {
+         machine.memory = read_size(text);
+         if (!machine.memory) throw std::runtime_error("a GPU has 2 MiB of memory at least");
+       }},
+      {"compute_capability", [&](const std::string& text) { machine.capability = read_version(text, 10, 1); }},
+      {"multiprocessors", [&](const std::string& text) { machine.multiprocessors = read_number(text, 1, 1024); }},
+      {"driver", [&](const std::string& text) { machine.driver = read_version(text, 1000, 10); }}};
+  for (auto [key, value] : {std::pair("vmm", &machine.vmm),
+                            {"fd_handles", &machine.fd_handles},
+                            {"fabric_handles", &machine.fabric_handles},
+                            {"fabric_channel", &machine.fabric_channel},
+                            {"multicast", &machine.multicast},
+                            {"rdma", &machine.rdma},
+                            {"compression", &machine.compression},
+                            {"peer_access", &machine.peer_access},
+                            {"peer_atomics", &machine.peer_atomics}})
+    keys[key] = [value = value](const std::string& text) { *value = read_choice(text); };
+
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    line = trimmed(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    const size_t equals = line.find('=');
+    const std::string key = trimmed(line.substr(0, equals)),
+                      where = file + ":" + std::to_string(number) + ": " + key + ": ";
+    if (equals == line.npos) throw std::runtime_error(where + "a line is \"key = value\"");
+    const auto read = keys.find(key);
+    if (read == keys.end()) throw std::runtime_error(where + "there is no such key");
+    if (!read->second) throw std::runtime_error(where + "this key stands here twice");
+    try {
+      read->second(trimmed(line.substr(equals + 1)));
+    } catch (const std::exception& error) {
+      throw std::runtime_error(where + error.what());
+    }
+    read->second = nullptr;
+  }
+  if (machine.gpus && !machine.memory) throw std::runtime_error(file + ": memory: how much has a GPU?");
+  return machine;
+}
+
+}  // namespace memory

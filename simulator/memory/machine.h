@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT-0
+// The machine that is simulated, and the one record of it that all its processes share.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace memory {
+
+// What a machine is: read from a file of lines "key = value", '#' starts a comment (machines/*.conf). Plain data: it
+// lies in memory that processes share.
+struct Machine {
+  char name[64] = "NVIDIA H200";  // key: name
+  int gpus = 8;                   // gpus: of one node, 0 to 64
+  int nodes = 1;                  // nodes: machines joined by one NVLink domain, 1 to 16
+  uint64_t memory = 0;            // memory: bytes of each GPU, a multiple of 2 MiB ("140 GiB")
+  int capability = 90;            // compute_capability: 9.0
+  int multiprocessors = 132;      // multiprocessors
+  int driver = 13000;             // driver: 13.0, as cuDriverGetVersion says it
+  bool vmm = true, fd_handles = true, fabric_handles = true, fabric_channel = true, multicast = true, rdma = true,
+       compression = true, peer_access = true, peer_atomics = true;  // yes or no, by these names
+};
+
+// Reads a machine's file. Throws std::runtime_error: "FILE:3: memory: ...".
+Machine read_machine(const std::string& file);
+// "141 GiB", "512MiB", "1048576" -> bytes, rounded down to 2 MiB. Throws std::runtime_error.
+uint64_t read_size(const std::string& text);
+
+// What the user asked of vmmsim beside the machine; shared as well.
+struct Options {
+  bool explain = false, leaks = false, trace = false;
+  char fail_call[64] = "";  // --fail CALL:N=ERROR; empty: none
+  uint64_t fail_number = 0;
+  int fail_error = 0;       // the CUresult or cudaError_t
+};
+
+}  // namespace memory

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT-0
+// Mappings and access rights: what is written into the page tables.
+#include <sys/mman.h>
+
+#include "process.h"
+
+namespace memory {
+namespace {
+
+std::string range(uint64_t address, uint64_t size) {
+  return hexadecimal(address) + " to " + hexadecimal(address + size);
+}
+
+bool is_reserved(uint64_t address) {
+  const auto found = holding(process().reservations, address);
+  return found != process().reservations.end() && address - found->first < found->second.size;
+}
+
+bool is_host(const CUmemLocation& location) {
+  return location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+}
+
+Entry rights(unsigned access) {
+  switch (access) {
+    case CU_MEM_ACCESS_FLAGS_PROT_READ:
+      return readable;
+    case CU_MEM_ACCESS_FLAGS_PROT_READWRITE:
+      return readable | writable;
+    default:
+      return 0;
+  }
+}
+
+// A record was mapped a second time, or no more: the entries of its other mappings must say so too.
+void write_entries_of(uint32_t record) {
+  for (const auto& [base, mapping] : process().mappings)
+    if (mapping.record == record) write_entries(mapping);
+}
+
+// The mappings within a range, which may not cut any. Refuses.
+std::vector<Mapping*> mappings_within(uint64_t address, uint64_t size) {
+  if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "the size is 0");
+  std::vector<Mapping*> within;
+  auto& mappings = process().mappings;
+  auto each = holding(mappings, address);
+  if (each == mappings.end() || each->first + each->second.size <= address) each = mappings.upper_bound(address);
+  for (; each != mappings.end() && (each->first < address || each->first - address < size); ++each) {
+    Mapping& mapping = each->second;
+    if (mapping.kind != Range::vmm && mapping.kind != Range::multicast_range)
+      refuse(CUDA_ERROR_INVALID_VALUE, "the memory at " + hexadecimal(each->first) + " was not mapped by cuMemMap");
+    if (each->first < address || mapping.size > size - (each->first - address))
+      refuse(CUDA_ERROR_INVALID_VALUE, "the range cuts the mapping from " + range(each->first, mapping.size) +
+                                           ": only whole mappings can be named");
+    within.push_back(&mapping);
+  }
+  return within;
+}
+
+}  // namespace
+
+void write_entries(const Mapping& mapping) {
+  uint64_t address = mapping.base;
+  auto write = [&](Entry what) {
+    for (size_t gpu = 0; gpu < mapping.access.size(); ++gpu)
+      process().tables[gpu]->set(address, what | mapped | rights(mapping.access[gpu]));
+    address += page_size;
+  };
+  if (mapping.kind == Range::multicast_range) {
+    for (uint64_t i = 0; i < mapping.size / page_size; ++i) write((mapping.multicast_page + i) << 21 | multicast);
+  } else if (mapping.record == nothing) {  // host memory: the frame is where the host has it
+    while (address < mapping.base + mapping.size) write(address);
+  } else {
+    const Entry alias = process().times_mapped[mapping.record] > 1 ? aliased : Entry(0);
+    for_each_frame(ledger().record[mapping.record],
+                   [&](char* bytes) { write(reinterpret_cast<Entry>(bytes) | alias); });
+  }
+}
+
+Mapping* mapping_at(uint64_t address) {
+  const auto found = holding(process().mappings, address);
+  return found != process().mappings.end() && address - found->first < found->second.size ? &found->second : nullptr;
+}
+
+void add_mapping(Mapping mapping) {
+  Process& p = process();
+  mapping.id = ++p.ids;
+  mapping.made_by = current_call;
+  mapping.access.resize(p.visible.size());
+  const uint32_t record = mapping.record;
+  const Mapping& added = p.mappings[mapping.base] = std::move(mapping);
+  if (record != nothing && ++p.times_mapped[record] == 2)
+    write_entries_of(record);
+  else
+    write_entries(added);
+}
+
+void remove_mapping(uint64_t base) {
+  Process& p = process();
+  const auto found = p.mappings.find(base);
+  const Mapping gone = std::move(found->second);
+  p.mappings.erase(found);
+  for (auto& table : p.tables)
+    for (uint64_t offset = 0; offset < gone.size; offset += page_size) table->set(base + offset, 0);
+  if (gone.host_access) take_from_host(base, gone.size);
+  if (gone.kind == Range::multicast_range) give_back_multicast_pages(gone.multicast_page);
+  if (gone.record != nothing) {
+    const unsigned left = --p.times_mapped[gone.record];
+    if (left == 1) write_entries_of(gone.record);
+    if (left == 0) p.times_mapped.erase(gone.record);
+  }
+  if (gone.of) {
+    --gone.of->mappings;
+    forget_if_unused(gone.of);
+  } else if (gone.record != nothing) {
+    let_go(gone.record);
+  }
+}
+
+void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned long long flags) {
+  auto guard = enter();
+  auto check = [&] {
+    if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags is not 0");
+    if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "size is 0: make it that of the allocation");
+    const auto of = named(handle);
+    const uint64_t whole = record_of(*of).size;
+    if (offset || size != whole)
+      refuse(CUDA_ERROR_NOT_SUPPORTED, "the allocation has " + std::to_string(whole) +
+                                           " bytes, and is mapped whole only: "
+                                           "offset 0, and size as cuMemCreate was given it");
+    if (address % page_size) refuse(CUDA_ERROR_INVALID_VALUE, "ptr is not a multiple of 2 MiB");
+    // The driver does not look where the reservation ends: a range may go on in the next one.
+    if (!is_reserved(address) || address + size > uint64_t(1) << address_bits)
+      refuse(CUDA_ERROR_INVALID_VALUE,
+             "nothing is reserved at " + hexadecimal(address) + ": reserve it first (cuMemAddressReserve)");
+    const auto last = holding(process().mappings, address + size - 1);
+    if (last != process().mappings.end() && last->first + last->second.size > address)
+      refuse(CUDA_ERROR_INVALID_VALUE, "memory is mapped already from " + range(last->first, last->second.size) +
+                                           ": unmap it first, or take other addresses");
+    return of;
+  };
+  auto of = check();
+  const bool is_multicast = record_of(*of).kind == Record::multicast;
+  if (is_multicast) {
+    wait_for_team(guard, of->record);
+    of = check();
+  } else if (!gpu_memory(record_of(*of).gpu)) {
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "this process has no room for the memory of a GPU: is its address space limited?");
+  }
+  Mapping mapping = {};
+  mapping.base = address, mapping.size = size, mapping.record = of->record, mapping.of = of;
+  mapping.kind = is_multicast ? Range::multicast_range : Range::vmm;
+  if (is_multicast) mapping.multicast_page = take_multicast_pages(of->record, size / page_size);
+  ++of->mappings;
+  add_mapping(std::move(mapping));
+  change("\"kind\":\"map\",\"address\":\"" + hexadecimal(address) + "\",\"size\":" + std::to_string(size) +
+         ",\"handle\":\"" + hexadecimal(handle) + "\"");
+}
+
+void unmap(uint64_t address, size_t size) {
+  const auto guard = enter();
+  const auto within = mappings_within(address, size);
+  if (!is_reserved(address)) refuse(CUDA_ERROR_INVALID_VALUE, "nothing is reserved at " + hexadecimal(address));
+  for (const Mapping* mapping : within) {
+    const uint64_t base = mapping->base, bytes = mapping->size;
+    remove_mapping(base);
+    change("\"kind\":\"unmap\",\"address\":\"" + hexadecimal(base) + "\",\"size\":" + std::to_string(bytes));
+  }
+}
+
+void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> descriptors) {
+  const auto guard = enter();
+  if (descriptors.empty()) refuse(CUDA_ERROR_INVALID_VALUE, "count is 0: give one access descriptor at least");
+  const auto within = mappings_within(address, size);
+  // It may have holes: then the call succeeds, and what is behind the first hole keeps its rights, as on the H200.
+  if (within.empty() || within.front()->base != address || within.back()->base + within.back()->size != address + size)
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "the range from " + range(address, size) +
+               " does not begin and end with a mapping: map memory there first (cuMemMap), or leave the rest out");
+  for (const CUmemAccessDesc& each : descriptors) {
+    const CUmemLocation& location = each.location;
+    const bool to_host = is_host(location);
+    if (!to_host && (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id < 0 ||
+                     size_t(location.id) >= process().visible.size()))
+      refuse(CUDA_ERROR_INVALID_VALUE, "an access descriptor's location names no GPU of this process");
+    if (each.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && each.flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+        each.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+      refuse(CUDA_ERROR_INVALID_VALUE, "an access descriptor's flags are none, read, or read and write (0, 1, 3)");
+    const int gpu = to_host ? -1 : process().visible[size_t(location.id)];
+    for (const Mapping* mapping : within) {
+      const Record& record = ledger().record[mapping->record];
+      const bool on_host = mapping->kind == Range::vmm && record.location != CU_MEM_LOCATION_TYPE_DEVICE;
+      if (on_host) continue;
+      if (to_host) {
+        refuse(CUDA_ERROR_NOT_SUPPORTED,
+               "the memory is not on the host, which cannot be let in: make it with a location of "
+               "type CU_MEM_LOCATION_TYPE_HOST_NUMA");
+      } else if (mapping->kind == Range::multicast_range) {
+        if (!(record.team[gpu / 64] >> gpu % 64 & 1))
+          refuse(CUDA_ERROR_INVALID_VALUE,
+                 "GPU " + std::to_string(location.id) + " is not of the multicast object's team");
+      } else if (record.gpu != gpu && !machine().peer_access) {
+        refuse(CUDA_ERROR_INVALID_DEVICE, "GPU " + std::to_string(location.id) + " cannot reach the memory of " +
+                                              owner_name(record.gpu) + ": ask cuDeviceCanAccessPeer first");
+      }
+    }
+  }
+  uint64_t end = address;
+  for (Mapping* mapping : within) {
+    if (mapping->base != end) break;
+    end += mapping->size;
+    for (const CUmemAccessDesc& each : descriptors) {
+      if (is_host(each.location)) {
+        mapping->host_access = static_cast<unsigned char>(each.flags);
+        show_to_host(ledger().record[mapping->record], mapping->base,
+                     (each.flags ? PROT_READ : PROT_NONE) |
+                         (each.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_WRITE : PROT_NONE));
+      } else {
+        mapping->access[size_t(each.location.id)] = static_cast<unsigned char>(each.flags);
+      }
+      change("\"kind\":\"access\",\"address\":\"" + hexadecimal(mapping->base) +
+             "\",\"size\":" + std::to_string(mapping->size) +
+             ",\"device\":" + std::to_string(is_host(each.location) ? -1 : each.location.id) +
+             ",\"flags\":" + std::to_string(each.flags));
+    }
+    write_entries(*mapping);
+  }
+}
+
+unsigned long long get_access(const CUmemLocation& location, uint64_t address) {
+  const auto guard = enter();
+  if (!is_host(location) && location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    refuse(CUDA_ERROR_INVALID_DEVICE, "location is no GPU and no host");
+  if (!is_host(location)) gpu_of(location.id);
+  const Mapping* const mapping = mapping_at(address);
+  if (!mapping || !mapping->of) refuse(CUDA_ERROR_INVALID_VALUE, "nothing is mapped at " + hexadecimal(address));
+  return is_host(location) ? mapping->host_access : mapping->access[size_t(location.id)];
+}
+
+}  // namespace memory

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT-0
+// Physical memory, address spaces and multicast objects, as the calls of the driver see them. Sizes and addresses are in
+// bytes. Everything here may be called from any thread. What the driver refuses is thrown as Refused.
+#pragma once
+#include <cuda.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace memory {
+
+// A refusal: the driver's answer, and in words which argument broke which rule and what to do.
+struct Refused {
+  CUresult error;
+  std::string why;
+};
+
+// A change to allocations, reservations, mappings or access, for --trace: one JSON object each, "{...}".
+// The functions here report through this; the driver sets it.
+// "kind" is one of: create, import, retain, release, export; reserve, free_reservation; map, unmap, access;
+// multicast_create, add_device, bind, unbind; allocate, free (ordinary memory). Handles and addresses are texts, "0x...";
+// sizes, offsets, devices and records are numbers. Handles of one record name the same memory, in all processes.
+extern thread_local std::vector<std::string>* changes;
+
+// The machine's GPU (0 to gpus * nodes - 1) of each CUdevice of this process. Once, before all other calls. Without it
+// these are the GPUs of this process's node. All devices here are CUdevices.
+void set_visible(std::vector<int> gpus);
+
+// --- Allocation handles -------------------------------------------------------------------------------------------
+using Handle = CUmemGenericAllocationHandle;
+size_t granularity(const CUmemAllocationProp&, CUmemAllocationGranularity_flags);
+Handle create(size_t size, const CUmemAllocationProp&, unsigned long long flags);
+void release(Handle);
+CUmemAllocationProp properties(Handle);
+Handle retain(uint64_t address);                            // cuMemRetainAllocationHandle
+int export_fd(Handle, unsigned long long flags);            // a descriptor, close-on-exec
+CUmemFabricHandle export_fabric(Handle, unsigned long long flags);
+Handle import_fd(int fd);
+Handle import_fabric(const CUmemFabricHandle&);
+
+// --- Reservations, mappings, access -------------------------------------------------------------------------------
+uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long long flags);
+void free_reservation(uint64_t address, size_t size);
+void map(uint64_t address, size_t size, size_t offset, Handle, unsigned long long flags);  // multicast handles too
+void unmap(uint64_t address, size_t size);
+void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc>);
+unsigned long long get_access(const CUmemLocation&, uint64_t address);
+
+// --- Multicast objects --------------------------------------------------------------------------------------------
+size_t multicast_granularity(const CUmulticastObjectProp&, CUmulticastGranularity_flags);
+Handle multicast_create(const CUmulticastObjectProp&);
+void multicast_add_device(Handle, CUdevice);
+void multicast_bind(Handle, size_t offset, Handle memory, size_t memory_offset, size_t size, unsigned long long flags);
+void multicast_bind_address(Handle, size_t offset, uint64_t address, size_t size, unsigned long long flags);
+void multicast_unbind(Handle, CUdevice, size_t offset, size_t size);
+
+// Called once by each thread of the simulator's own: it will never add a device to a multicast object. Where all other
+// threads wait for a team that nobody can complete any more, the process ends with a message and status 125.
+void this_thread_makes_no_calls();
+
+// The frames that one page of a multicast mapping stands for, one for each GPU of the team, in the order of the machine;
+// nullptr where a GPU has bound nothing.
+// `entry` is a page-table entry with the flag multicast. Cheap enough for every multimem instruction; any thread.
+std::span<char* const> replicas(uint64_t entry);
+
+// --- Ordinary memory: cuMemAlloc, host memory, legacy IPC -----------------------------------------------------------
+uint64_t allocate(CUdevice, size_t size);           // open to the device and to the peers it is enabled for
+void free_allocation(uint64_t address);             // also of host memory and of opened IPC memory
+void* allocate_host(size_t size, bool managed);     // the same address on host and GPUs
+CUipcMemHandle export_ipc(uint64_t address);
+uint64_t open_ipc(CUdevice, const CUipcMemHandle&);
+void close_ipc(uint64_t address);
+void enable_peer(CUdevice device, CUdevice peer);   // `device` may from now on touch ordinary memory of `peer`
+void disable_peer(CUdevice device, CUdevice peer);
+
+struct Free { size_t free, total; };
+Free memory_info(CUdevice);
+
+// --- Looking things up --------------------------------------------------------------------------------------------
+struct Range {
+  enum Kind { vmm, ordinary, host, managed, multicast_range } kind;
+  uint64_t base;
+  size_t size;
+  CUdevice device;                  // -1: none (host memory)
+  CUmemAllocationProp properties;   // of VMM memory
+  uint64_t id;                      // unique in this process: CU_POINTER_ATTRIBUTE_BUFFER_ID
+  bool mapped;                      // false: reserved only
+  uint64_t range_base;              // of VMM memory: the reservation; else as base and size
+  size_t range_size;
+};
+std::optional<Range> find(uint64_t address);  // the mapping, allocation or reservation that holds it
+
+// The bytes of a range in this process, piece by piece: at most one page each. Checks that `device` may read or write
+// (CU_MEM_ACCESS_FLAGS_PROT_READ or _READWRITE) all of it first: throws Refused{CUDA_ERROR_INVALID_VALUE} if not.
+// Host memory that the simulator does not know is passed through as it is.
+void for_each_piece(CUdevice, uint64_t address, size_t size, CUmemAccess_flags,
+                    const std::function<void(char* bytes, size_t size)>&);
+
+// What lies at an address for a GPU, and the call that would mend an access of it, in words: for faults.
+std::string what_lies_at(CUdevice, uint64_t address, bool writing);
+
+// Every handle, mapping, reservation, exported descriptor and allocation alive in this process, one line each, with the
+// call that made it: for --leaks. The driver names the call in progress by setting this to "cuMemCreate #3".
+std::vector<std::string> leaks();
+// What is made while it is empty is the simulator's own, and no leak.
+extern thread_local std::string current_call;
+
+}  // namespace memory

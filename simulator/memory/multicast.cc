@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT-0
+// Multicast objects. An object is not memory: it has offsets, and for each GPU of its team the memory that is bound
+// there. A page of addresses that it is mapped at therefore stands for one frame on each GPU. The team and the bindings
+// are in the ledger, for they may come from several processes.
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <ctime>
+#include <filesystem>
+#include "process.h"
+
+namespace memory {
+namespace {
+
+constexpr size_t minimum = page_size, recommended = 512 << 20;
+
+bool has(const Record& object, int gpu) { return object.team[gpu / 64] >> gpu % 64 & 1; }
+size_t gpus() { return static_cast<size_t>(machine().gpus * machine().nodes); }
+
+// --- The pages of this process ---------------------------------------------------------------------------------------
+// A table has a row for each page of a mapped object: how many GPUs are in the team, and for each of them, in the order
+// of the machine, the frame that it has bound there or null. Its addresses are taken at once, and its memory as needed.
+constexpr uint64_t max_pages = 1 << 20;
+struct Row {
+  uint64_t team;
+  char* frames[];
+};
+struct Pages {
+  uint64_t count;
+  uint32_t object;
+};
+std::map<uint64_t, Pages> ranges;          // by the number of the first page
+std::atomic<uint64_t> seen{~uint64_t(0)};  // Ledger::bound when the rows were filled in
+
+Row* row(uint64_t page) {
+  static const size_t width = sizeof(Row) + gpus() * sizeof(char*);
+  static char* const table = [] {
+    void* const room =
+        mmap(nullptr, max_pages * width, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return room == MAP_FAILED ? nullptr : static_cast<char*>(room);
+  }();
+  return table ? reinterpret_cast<Row*>(table + page * width) : nullptr;
+}
+
+// Other threads may be reading the row: what stays the same is not written.
+template <class T>
+void put(T* at, T value) {
+  if (__atomic_load_n(at, __ATOMIC_RELAXED) != value) __atomic_store_n(at, value, __ATOMIC_RELAXED);
+}
+
+void fill_in(uint64_t first, const Pages& pages) {
+  const Record* const records = ledger().record;
+  const Record& object = records[pages.object];
+  std::vector<char*> bound(pages.count);
+  size_t place = 0;
+  for (int gpu = 0; gpu < int(gpus()); ++gpu) {
+    if (!has(object, gpu)) continue;
+    std::fill(bound.begin(), bound.end(), nullptr);
+    for (uint32_t b = object.next; b != nothing; b = records[b].next) {
+      const Record& binding = records[b];
+      if (binding.gpu != gpu) continue;
+      uint64_t at = 0, to = binding.offset / page_size;
+      for_each_frame(records[binding.memory], [&](char* bytes) {
+        if (at >= binding.memory_offset && at < binding.memory_offset + binding.size) bound[to++] = bytes;
+        at += page_size;
+      });
+    }
+    for (uint64_t page = 0; page < pages.count; ++page) put(&row(first + page)->frames[place], bound[page]);
+    ++place;
+  }
+  for (uint64_t page = 0; page < pages.count; ++page) put(&row(first + page)->team, uint64_t(place));
+}
+
+// --- Teams -----------------------------------------------------------------------------------------------------------
+#ifdef __has_feature  // ThreadSanitizer has a thread of its own
+#define HAS_FEATURE(name) __has_feature(name)
+#else
+#define HAS_FEATURE(name) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || HAS_FEATURE(thread_sanitizer)
+constexpr unsigned foreign_threads = 1;
+#else
+constexpr unsigned foreign_threads = 0;
+#endif
+std::atomic<unsigned> helpers{foreign_threads};  // threads that make no calls
+unsigned waiting = 0;              // threads that wait for a team
+
+// Whether all who could add a device wait for one. Another process or a descriptor on its way to one could.
+bool is_hopeless(uint32_t object) {
+  if (ledger().record[object].on_fabric || is_held(object, true)) return false;
+  const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  return threads <= static_cast<long>(helpers + waiting);
+}
+
+const Record& object_named(Handle handle) {
+  const Record& object = record_of(*named(handle));
+  if (object.kind != Record::multicast)
+    refuse(CUDA_ERROR_INVALID_VALUE, "the handle is memory's, not a multicast object's");
+  return object;
+}
+uint32_t number_of(const Record& record) { return static_cast<uint32_t>(&record - ledger().record); }
+
+void check(const CUmulticastObjectProp& properties) {
+  if (!machine().multicast)
+    refuse(CUDA_ERROR_NOT_SUPPORTED,
+           "this GPU has no multicast: ask for CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED first");
+  if (properties.flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags is not 0");
+  if (properties.numDevices < 2)
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "numDevices is " + std::to_string(properties.numDevices) + ": a team has two GPUs at least");
+  if (properties.numDevices > gpus())
+    refuse(CUDA_ERROR_INVALID_VALUE, "numDevices is " + std::to_string(properties.numDevices) + ": there are " +
+                                         std::to_string(gpus()) + " GPUs");
+  if (properties.size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "size is 0");
+  check_handle_types(static_cast<unsigned>(properties.handleTypes));
+}
+
+void check_range(const char* what, uint64_t offset, uint64_t size, uint64_t of) {
+  if (offset % minimum || size % minimum || size == 0)
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "offsets and sizes are multiples of the granularity, 2 MiB, and the size is not 0");
+  if (offset > of || size > of - offset)
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           std::string("offset and size go past the end of the ") + what + ", " + std::to_string(of) + " bytes");
+}
+
+// Binds memory once the team is complete. What `find` returns may have gone in the meantime, so it is found again.
+struct Memory {
+  std::shared_ptr<Allocation> of;
+  uint64_t offset;
+};
+template <class Find>
+void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flags, Find find) {
+  auto guard = enter();
+  auto check_all = [&] {
+    if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags is not 0");
+    const Record& object = object_named(handle);
+    const Memory found = find();
+    const Record& memory = record_of(*found.of);
+    if (memory.kind != Record::allocation)
+      refuse(CUDA_ERROR_INVALID_VALUE, "a multicast object cannot be bound to another");
+    check_range("multicast object", offset, size, object.size);
+    check_range("memory", found.offset, size, memory.size);
+    if (object.handle_types && !memory.handle_types)
+      refuse(CUDA_ERROR_INVALID_VALUE,
+             "the object can be shared, so the memory must have been made with a handle type too");
+    return found;
+  };
+  check_all();
+  wait_for_team(guard, named(handle)->record);
+  const Memory found = check_all();
+  const uint32_t object = named(handle)->record, memory = found.of->record;
+  const int gpu = ledger().record[memory].gpu;
+  if (gpu >= static_cast<int>(gpus()) || !has(ledger().record[object], gpu))
+    refuse(CUDA_ERROR_INVALID_DEVICE, "the memory is on " + owner_name(gpu) + ", which is not of the team");
+  {
+    Locked locked;
+    Record* const records = ledger().record;
+    for (uint32_t b = records[object].next; b != nothing; b = records[b].next)
+      if (records[b].gpu == gpu && offset < records[b].offset + records[b].size && records[b].offset < offset + size)
+        refuse(CUDA_ERROR_INVALID_VALUE, "memory of " + owner_name(gpu) + " is bound there already, from offset " +
+                                             std::to_string(records[b].offset) + " on, " +
+                                             std::to_string(records[b].size) + " bytes: unbind it first");
+    const uint32_t number = new_record(Record::binding);
+    if (number == nothing) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for a binding");
+    Record& binding = records[number];
+    binding.gpu = gpu, binding.object = object, binding.memory = memory;
+    binding.offset = offset, binding.memory_offset = found.offset, binding.size = size;
+    binding.next = records[object].next;
+    binding.kind = Record::binding;
+    records[object].next = number;
+    ++records[memory].bindings;
+    ++ledger().bound;
+  }
+  change("\"kind\":\"bind\",\"handle\":\"" + hexadecimal(handle) + "\",\"offset\":" + std::to_string(offset) +
+         ",\"size\":" + std::to_string(size) + ",\"memory\":\"" + hexadecimal(found.of->handle) +
+         "\",\"memory_offset\":" + std::to_string(found.offset) + ",\"device\":" + std::to_string(device_of(gpu)));
+}
+
+}  // namespace
+
+uint64_t take_multicast_pages(uint32_t object, uint64_t pages) {
+  uint64_t first = 0;
+  for (const auto& [begin, range] : ranges) {
+    if (begin - first >= pages) break;
+    first = begin + range.count;
+  }
+  if (first + pages > max_pages || !row(first))
+    refuse(CUDA_ERROR_OUT_OF_MEMORY,
+           "a process maps " + std::to_string(max_pages * page_size) + " bytes of multicast objects at most");
+  ranges[first] = {pages, object};
+  seen = ~uint64_t(0);
+  return first;
+}
+
+void give_back_multicast_pages(uint64_t first) { ranges.erase(first); }
+
+std::span<char* const> replicas(uint64_t entry) {
+  if (seen.load(std::memory_order_acquire) != ledger().bound.load(std::memory_order_acquire)) {
+    const std::lock_guard guard(process().lock);
+    const Locked locked;
+    for (const auto& [first, pages] : ranges) fill_in(first, pages);
+    seen.store(ledger().bound, std::memory_order_release);
+  }
+  const Row* const found = row(entry / page_size);
+  return {found->frames, found->team};
+}
+
+void this_thread_makes_no_calls() { ++helpers; }
+
+void wait_for_team(std::unique_lock<std::mutex>& guard, uint32_t object) {
+  const Record& record = ledger().record[object];
+  hold(object);
+  ++waiting;
+  for (;;) {
+    const uint32_t joined = ledger().joined;  // before looking: who joins after this ends the wait
+    uint32_t missing;
+    {
+      const Locked locked;
+      missing = record.devices - record.added;
+    }
+    if (!missing) break;
+    if (is_hopeless(object)) {
+      dprintf(STDERR_FILENO,
+              "vmmsim: %s waits for ever: the multicast object's team lacks %u of %u GPUs, and nobody is left to "
+              "add one with cuMulticastAddDevice\n",
+              current_call.c_str(), missing, record.devices);
+      _exit(125);
+    }
+    guard.unlock();
+    const timespec look_again = {0, 200'000'000};  // somebody who could have added a device may have died
+    syscall(SYS_futex, &ledger().joined, FUTEX_WAIT, joined, &look_again, nullptr, 0);
+    guard.lock();
+  }
+  --waiting;
+  let_go(object);
+}
+
+size_t multicast_granularity(const CUmulticastObjectProp& properties, CUmulticastGranularity_flags option) {
+  const auto guard = enter();
+  if (option != CU_MULTICAST_GRANULARITY_MINIMUM && option != CU_MULTICAST_GRANULARITY_RECOMMENDED)
+    refuse(CUDA_ERROR_INVALID_VALUE, "option is neither minimum nor recommended");
+  check(properties);
+  return option == CU_MULTICAST_GRANULARITY_MINIMUM ? minimum : recommended;
+}
+
+Handle multicast_create(const CUmulticastObjectProp& properties) {
+  const auto guard = enter();
+  check(properties);
+  if (properties.size % minimum)
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "size is " + std::to_string(properties.size) + ": round it up to the granularity, 2 MiB");
+  uint32_t number;
+  {
+    const Locked locked;
+    number = new_record(Record::multicast);
+    if (number == nothing) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for a multicast object");
+    Record& object = ledger().record[number];
+    object.size = properties.size, object.devices = properties.numDevices;
+    object.handle_types = static_cast<uint32_t>(properties.handleTypes);
+    hold(number);
+  }
+  const Handle handle = add_handle(number, false)->handle;
+  change("\"kind\":\"multicast_create\",\"handle\":\"" + hexadecimal(handle) +
+         "\",\"size\":" + std::to_string(properties.size) + ",\"devices\":" + std::to_string(properties.numDevices) +
+         ",\"record\":" + std::to_string(number));
+  return handle;
+}
+
+void multicast_add_device(Handle handle, CUdevice device) {
+  const auto guard = enter();
+  const int gpu = gpu_of(device);
+  Record& object = ledger().record[number_of(object_named(handle))];
+  {
+    const Locked locked;
+    if (has(object, gpu)) refuse(CUDA_ERROR_INVALID_VALUE, "GPU " + std::to_string(device) + " is of the team already");
+    if (object.added == object.devices)
+      refuse(CUDA_ERROR_INVALID_VALUE,
+             "the team is complete: " + std::to_string(object.devices) + " GPUs, as it was created");
+    object.team[gpu / 64] |= uint64_t(1) << gpu % 64;
+    ++object.added;
+  }
+  ++ledger().joined;
+  syscall(SYS_futex, &ledger().joined, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  change("\"kind\":\"add_device\",\"handle\":\"" + hexadecimal(handle) + "\",\"device\":" + std::to_string(device));
+}
+
+void multicast_bind(Handle handle, size_t offset, Handle memory, size_t memory_offset, size_t size,
+                    unsigned long long flags) {
+  bind(handle, offset, size, flags, [&] { return Memory{named(memory), memory_offset}; });
+}
+
+void multicast_bind_address(Handle handle, size_t offset, uint64_t address, size_t size, unsigned long long flags) {
+  bind(handle, offset, size, flags, [&] {
+    const Mapping* const mapping = mapping_at(address);
+    if (!mapping || mapping->kind != Range::vmm)
+      refuse(CUDA_ERROR_INVALID_VALUE, "no memory of cuMemCreate is mapped at " + hexadecimal(address));
+    return Memory{mapping->of, address - mapping->base};
+  });
+}
+
+void multicast_unbind(Handle handle, CUdevice device, size_t offset, size_t size) {
+  const auto guard = enter();
+  const int gpu = gpu_of(device);
+  const Record& object = object_named(handle);
+  check_range("multicast object", offset, size, object.size);
+  {
+    const Locked locked;
+    const Record* const records = ledger().record;
+    uint32_t b = object.next;
+    while (b != nothing && (records[b].gpu != gpu || records[b].offset != offset || records[b].size != size))
+      b = records[b].next;
+    if (b == nothing)
+      refuse(CUDA_ERROR_INVALID_VALUE,
+             "no memory of GPU " + std::to_string(device) + " was bound with this offset and this size");
+    remove_binding(b);
+  }
+  change("\"kind\":\"unbind\",\"handle\":\"" + hexadecimal(handle) + "\",\"offset\":" + std::to_string(offset) +
+         ",\"size\":" + std::to_string(size) + ",\"device\":" + std::to_string(device));
+}
+
+}  // namespace memory

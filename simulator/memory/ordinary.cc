@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT-0
+// Ordinary memory: that of cuMemAlloc and of the host, and its legacy IPC. Under it are the same frames and page
+// tables, but a program sees no handles, and rights come with cuCtxEnablePeerAccess. Small blocks share a 2 MiB page.
+#include <unistd.h>
+
+#include <cstring>
+#include "process.h"
+
+namespace memory {
+namespace {
+
+constexpr uint64_t smallest = 512;  // bytes: a block's alignment, and what its size is rounded up to
+
+constexpr uint64_t small_block = page_size / 2;     // bytes: larger ones have pages of their own
+constexpr uint64_t ipc_magic = 0x63706972616d6d76;  // "vmmaripc"
+struct IpcHandle {
+  uint64_t magic, token, key, offset, size;
+  uint32_t record;
+};
+static_assert(sizeof(IpcHandle) <= sizeof(CUipcMemHandle));
+
+uint64_t rounded_up(uint64_t size, uint64_t to) { return (size + to - 1) / to * to; }
+bool is_enabled(CUdevice device, CUdevice peer) { return device == peer || process().peers.count({device, peer}); }
+
+void set_rights(Mapping& mapping, CUdevice owner) {
+  mapping.access.resize(process().visible.size());
+  for (size_t gpu = 0; gpu < mapping.access.size(); ++gpu)
+    mapping.access[gpu] = owner < 0 || is_enabled(CUdevice(gpu), owner) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : 0;
+}
+
+// Maps what a record of ordinary memory has, or host memory if there is no record. Returns the address.
+uint64_t map_ordinary(uint32_t record, uint64_t size, Range::Kind kind) {
+  if (record != nothing && !gpu_memory(ledger().record[record].gpu))
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "this process has no room for the memory of a GPU: is its address space limited?");
+  Mapping mapping = {};
+  mapping.base = take_addresses(size, record == nothing);
+  mapping.size = size, mapping.kind = kind, mapping.record = record;
+  set_rights(mapping, record == nothing ? -1 : device_of(ledger().record[record].gpu));
+  add_mapping(mapping);
+  return mapping.base;
+}
+
+uint64_t new_mapping(CUdevice device, uint64_t size) {
+  const uint32_t record = take_memory(gpu_of(device), size);
+  try {
+    return map_ordinary(record, size, Range::ordinary);
+  } catch (...) {
+    let_go(record);
+    throw;
+  }
+}
+
+// Where a small block has room in a page of such; 0: nowhere.
+uint64_t room_for(CUdevice device, uint64_t size) {
+  const Process& p = process();
+  for (const auto& [base, mapping] : p.mappings) {
+    if (!mapping.has_small_blocks || ledger().record[mapping.record].gpu != gpu_of(device)) continue;
+    uint64_t address = base;
+    for (auto block = p.blocks.lower_bound(base); block != p.blocks.end() && block->first < base + mapping.size;
+         ++block) {
+      if (block->first - address >= size) return address;
+      address = block->first + rounded_up(block->second.size, smallest);
+    }
+    if (base + mapping.size - address >= size) return address;
+  }
+  return 0;
+}
+
+std::map<uint64_t, Block>::iterator block_at(uint64_t address) {
+  const auto found = process().blocks.find(address);
+  if (found == process().blocks.end())
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           hexadecimal(address) + (mapping_at(address) && mapping_at(address)->of
+                                       ? " was mapped by cuMemMap: unmap it and release its handle"
+                                       : " is not where ordinary memory begins, or it was freed"));
+  return found;
+}
+
+void add_block(uint64_t address, uint64_t size, Range::Kind kind, CUdevice device, unsigned opened = 0) {
+  process().blocks[address] = {size, kind, opened, ++process().ids, current_call};
+  change("\"kind\":\"allocate\",\"address\":\"" + hexadecimal(address) + "\",\"size\":" + std::to_string(size) +
+         ",\"device\":" + std::to_string(device) + ",\"shared\":" + (opened ? "true" : "false"));
+}
+
+bool is_empty(const Mapping& mapping) {
+  const auto block = process().blocks.lower_bound(mapping.base);
+  return block == process().blocks.end() || block->first >= mapping.base + mapping.size;
+}
+
+void remove_block(std::map<uint64_t, Block>::iterator block) {
+  Process& p = process();
+  const uint64_t address = block->first;
+  const Mapping& mapping = *mapping_at(address);
+  p.blocks.erase(block);
+  if (is_empty(mapping)) {
+    const uint64_t base = mapping.base;
+    remove_mapping(base);
+    give_back_addresses(base);
+  }
+  change("\"kind\":\"free\",\"address\":\"" + hexadecimal(address) + "\"");
+}
+
+void set_peer(CUdevice device, CUdevice peer, bool enabled) {
+  const auto guard = enter();
+  gpu_of(device), gpu_of(peer);
+  if (enabled)
+    process().peers.insert({device, peer});
+  else
+    process().peers.erase({device, peer});
+  for (auto& [base, mapping] : process().mappings)
+    if (mapping.kind == Range::ordinary && device_of(ledger().record[mapping.record].gpu) == peer)
+      set_rights(mapping, peer), write_entries(mapping);
+}
+
+}  // namespace
+
+uint64_t allocate(CUdevice device, size_t size) {
+  const auto guard = enter();
+  gpu_of(device);
+  if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "the size is 0");
+  if (size >> address_bits) refuse(CUDA_ERROR_OUT_OF_MEMORY, "no GPU has " + std::to_string(size) + " bytes");
+  const uint64_t small = rounded_up(size, smallest);
+  uint64_t address = small <= small_block ? room_for(device, small) : 0;
+  if (!address) {
+    address = new_mapping(device, rounded_up(size, page_size));
+    mapping_at(address)->has_small_blocks = small <= small_block;
+  }
+  add_block(address, size, Range::ordinary, device);
+  return address;
+}
+
+void free_allocation(uint64_t address) {
+  const auto guard = enter();
+  remove_block(block_at(address));
+}
+
+void* allocate_host(size_t size, bool managed) {
+  const auto guard = enter();
+  if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "the size is 0");
+  if (size >> address_bits) refuse(CUDA_ERROR_OUT_OF_MEMORY, "no host has " + std::to_string(size) + " bytes");
+  const auto kind = managed ? Range::managed : Range::host;
+  const uint64_t address = map_ordinary(nothing, rounded_up(size, page_size), kind);
+  add_block(address, size, kind, -1);
+  return reinterpret_cast<void*>(address);
+}
+
+CUipcMemHandle export_ipc(uint64_t address) {
+  const auto guard = enter();
+  auto block = holding(process().blocks, address);
+  if (block == process().blocks.end() || address - block->first >= block->second.size) block = block_at(address);
+  if (block->second.kind != Range::ordinary || block->second.opened)
+    refuse(CUDA_ERROR_INVALID_VALUE, "only memory that this process made with cuMemAlloc can be shared so");
+  const Mapping& mapping = *mapping_at(block->first);
+  const IpcHandle contents = {
+      ipc_magic,          ledger().token, ledger().record[mapping.record].key, block->first - mapping.base,
+      block->second.size, mapping.record};
+  CUipcMemHandle exported = {};
+  std::memcpy(&exported, &contents, sizeof contents);
+  return exported;
+}
+
+uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle) {
+  const auto guard = enter();
+  gpu_of(device);
+  IpcHandle contents;
+  std::memcpy(&contents, &handle, sizeof contents);
+  if (contents.magic != ipc_magic || contents.token != ledger().token || contents.record >= max_records)
+    refuse(CUDA_ERROR_INVALID_VALUE, "these 64 bytes are not a memory handle of cuIpcGetMemHandle");
+  {
+    const Locked locked;
+    const Record& record = ledger().record[contents.record];
+    if (record.kind != Record::allocation || record.key != contents.key || record.node != node() ||
+        !is_held(contents.record))
+      refuse(CUDA_ERROR_INVALID_VALUE, "the memory of this handle is gone, or on another node");
+    if (record.process == getpid())
+      refuse(CUDA_ERROR_INVALID_CONTEXT, "this process made the memory: use its own pointer");
+    hold(contents.record);
+  }
+  uint64_t base = 0;
+  for (const auto& [address, mapping] : process().mappings)
+    if (mapping.record == contents.record) base = address;
+  if (base) {
+    let_go(contents.record);  // its mapping holds it
+  } else {
+    base = map_ordinary(contents.record, ledger().record[contents.record].size, Range::ordinary);
+    Mapping& mapping = *mapping_at(base);
+    mapping.access[size_t(device)] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    write_entries(mapping);
+  }
+  const uint64_t address = base + contents.offset;
+  const auto block = process().blocks.find(address);
+  if (block != process().blocks.end())
+    ++block->second.opened;
+  else
+    add_block(address, contents.size, Range::ordinary, device_of(ledger().record[contents.record].gpu), 1);
+  return address;
+}
+
+void close_ipc(uint64_t address) {
+  const auto guard = enter();
+  const auto block = block_at(address);
+  if (!block->second.opened) refuse(CUDA_ERROR_INVALID_VALUE, "the memory was not opened with cuIpcOpenMemHandle");
+  if (--block->second.opened == 0) remove_block(block);
+}
+
+void enable_peer(CUdevice device, CUdevice peer) { set_peer(device, peer, true); }
+void disable_peer(CUdevice device, CUdevice peer) { set_peer(device, peer, false); }
+
+Free memory_info(CUdevice device) {
+  const auto guard = enter();
+  const int gpu = gpu_of(device);
+  const Locked locked;
+  sweep();
+  return {ledger().gpu[gpu].free * page_size, machine().memory};
+}
+
+}  // namespace memory

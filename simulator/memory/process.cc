@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT-0
+#include "process.h"
+
+#include <pthread.h>
+
+#include <cstdio>
+
+namespace memory {
+
+thread_local std::vector<std::string>* changes = nullptr;
+thread_local std::string current_call;
+
+namespace {
+
+bool forked = false;
+
+// A child made by fork shares nothing with CUDA: it would hold its parent's memory, and must not change it.
+void let_child_leave() {
+  pthread_atfork([] { process().lock.lock(); }, [] { process().lock.unlock(); },
+                 [] { forked = true, leave(), process().lock.unlock(); });
+}
+
+void make_tables(Process& p, std::vector<int> gpus) {
+  p.visible = std::move(gpus);
+  p.tables.clear();
+  for (size_t i = 0; i < p.visible.size(); ++i) p.tables.push_back(std::make_unique<PageTable>());
+}
+
+}  // namespace
+
+Process& process() {
+  static Process& once = *[] {
+    auto made = new Process;  // never destroyed: workers may run until the very end
+    std::vector<int> gpus;
+    for (int i = 0; i < machine().gpus; ++i) gpus.push_back(node() * machine().gpus + i);
+    make_tables(*made, gpus);
+    return made;
+  }();
+  static const bool prepared = (let_child_leave(), true);
+  (void)prepared;
+  return once;
+}
+
+void set_visible(std::vector<int> gpus) {
+  std::lock_guard guard(process().lock);
+  if (gpus != process().visible) make_tables(process(), std::move(gpus));
+}
+
+PageTable& page_table(int gpu) { return *process().tables[static_cast<size_t>(gpu)]; }
+
+std::unique_lock<std::mutex> enter() {
+  std::unique_lock guard(process().lock);
+  if (forked)
+    refuse(CUDA_ERROR_NOT_INITIALIZED, "this process was forked by one that had initialised CUDA: start it by exec");
+  return guard;
+}
+
+void refuse(CUresult error, const std::string& why) { throw Refused{error, why}; }
+
+std::string hexadecimal(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+void change(const std::string& members) {
+  if (changes) changes->push_back("{" + members + "}");
+}
+
+int gpu_of(CUdevice device) {
+  const auto& visible = process().visible;
+  if (device < 0 || size_t(device) >= visible.size())
+    refuse(CUDA_ERROR_INVALID_DEVICE, "there is no GPU " + std::to_string(device) + ": this process sees " +
+                                          std::to_string(visible.size()) + ", the first is 0");
+  return visible[size_t(device)];
+}
+
+int host_of_node() { return machine().gpus * machine().nodes + node(); }
+
+std::string owner_name(int owner) {
+  const int device = device_of(owner);
+  if (device >= 0) return "GPU " + std::to_string(device);
+  return owner < machine().gpus * machine().nodes ? "a GPU that this process does not see" : "the host";
+}
+
+int device_of(int gpu) {
+  const auto& visible = process().visible;
+  for (size_t i = 0; i < visible.size(); ++i)
+    if (visible[i] == gpu) return int(i);
+  return -1;
+}
+
+}  // namespace memory

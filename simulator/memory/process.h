@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT-0
+// What this process has of the machine's memory: handles, reservations, mappings, and the page table of each GPU.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+#include "memory.h"
+#include "page_table.h"
+#include "records.h"
+
+namespace memory {
+
+// What a handle names. It lives until the last reference and the last mapping made by it are gone.
+struct Allocation {
+  Handle handle;
+  uint32_t record;
+  bool imported;
+  std::string made_by;
+  unsigned references = 1, mappings = 0;
+};
+
+// Pages of addresses with something behind them. Mappings do not overlap.
+struct Mapping {
+  uint64_t base, size;
+  Range::Kind kind;
+  uint32_t record;                       // nothing: host memory
+  std::shared_ptr<Allocation> of;        // vmm and multicast_range
+  std::vector<unsigned char> access;     // of each GPU of this process: CUmemAccess_flags
+  unsigned char host_access = 0;
+  uint64_t multicast_page = 0;           // the number of the first
+  bool has_small_blocks = false;
+  uint64_t id;
+  std::string made_by;
+};
+
+// Ordinary memory: one or, in a mapping of one page, several blocks.
+struct Block {
+  uint64_t size;
+  Range::Kind kind;
+  unsigned opened;  // IPC memory: how often; 0: this process made it
+  uint64_t id;
+  std::string made_by;
+};
+
+struct Reservation { uint64_t size; std::string made_by; };
+
+struct Process {
+  std::mutex lock;                                       // before the ledger's
+  std::vector<int> visible;                              // the machine's GPU of each CUdevice
+  std::vector<std::unique_ptr<PageTable>> tables;        // of each CUdevice
+  std::unordered_map<Handle, std::shared_ptr<Allocation>> handles;
+  std::map<uint64_t, uint64_t> areas;                    // addresses that the process keeps for CUDA: begin, end
+  std::map<uint64_t, Reservation> reservations;          // by address
+  std::map<uint64_t, Mapping> mappings;
+  std::map<uint64_t, Block> blocks;
+  std::unordered_map<uint32_t, unsigned> times_mapped;   // record -> how many mappings of it there are
+  std::set<std::pair<CUdevice, CUdevice>> peers;         // (device, peer) that are enabled
+  std::map<int, std::string> exported;                   // descriptors -> the call that made them
+  uint64_t ids = 0;
+};
+Process& process();
+
+// Begins a call: nobody else changes this process's memory while it lasts. Refuses in a child made by fork.
+[[nodiscard]] std::unique_lock<std::mutex> enter();
+
+[[noreturn]] void refuse(CUresult, const std::string& why);
+std::string hexadecimal(uint64_t);
+void change(const std::string& members);  // of a JSON object, for --trace
+
+// --- Who has memory: the machine's GPUs by their numbers, and after them the host of each node
+int host_of_node();
+std::string owner_name(int owner);
+int gpu_of(CUdevice);         // refuses with CUDA_ERROR_INVALID_DEVICE
+int device_of(int gpu);       // -1: this process does not see it
+
+// --- Handles
+std::shared_ptr<Allocation> named(Handle);  // refuses with CUDA_ERROR_INVALID_VALUE
+const Record& record_of(const Allocation&);
+std::shared_ptr<Allocation> add_handle(uint32_t record, bool imported);  // of a record that is held
+void forget_if_unused(const std::shared_ptr<Allocation>&);
+void check_handle_types(unsigned requested);  // refuses what this machine does not have
+CUmemAllocationProp properties_of(const Record&);
+uint32_t take_memory(int owner, uint64_t size);  // a new record, held; refuses with CUDA_ERROR_OUT_OF_MEMORY
+
+// --- Addresses
+uint64_t take_addresses(uint64_t size, bool with_host_memory);  // anywhere, on a page; refuses
+void give_back_addresses(uint64_t address);
+void take_from_host(uint64_t address, uint64_t size);  // it faults there again
+bool are_ours(uint64_t address);
+template <class Map> auto holding(Map& map, uint64_t address) {  // the entry at or before an address, or end()
+  auto next = map.upper_bound(address);
+  return next == map.begin() ? map.end() : --next;
+}
+Mapping* mapping_at(uint64_t address);      // null: nothing is mapped there
+void add_mapping(Mapping);                  // and its entries in the page tables
+void remove_mapping(uint64_t base);
+void write_entries(const Mapping&);
+
+// --- Multicast
+uint64_t take_multicast_pages(uint32_t object, uint64_t pages);     // the number of the first; refuses
+void give_back_multicast_pages(uint64_t first);
+void wait_for_team(std::unique_lock<std::mutex>&, uint32_t object);  // of enter(); lets go of it while it waits
+
+}  // namespace memory

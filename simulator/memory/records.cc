@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT-0
+#include "records.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <unordered_map>
+
+namespace memory {
+namespace {
+
+// A descriptor's file position tells the record that it holds. It is past the ledger's end, where nothing can be read.
+constexpr off_t first_position = off_t(1) << 40;
+
+// The locks of this process are on an open file of their own, which no mapping keeps open.
+int holder = -1;
+std::unordered_map<uint32_t, unsigned> held;  // record -> how often by this process
+
+int gpu_file[max_owners];  // descriptor + 1; 0: not opened yet
+char* gpu_bytes[max_owners];
+
+struct flock byte_of(uint32_t record, short type) {
+  struct flock lock = {};
+  lock.l_type = type, lock.l_whence = SEEK_SET, lock.l_start = record, lock.l_len = 1;
+  return lock;
+}
+void set_lock(int file, uint32_t record, short type) {
+  struct flock lock = byte_of(record, type);
+  fcntl(file, F_OFD_SETLK, &lock);  // read locks get into nobody's way
+}
+
+void punch(int gpu, uint32_t first, uint32_t frames) {
+  gpu_memory(gpu);
+  fallocate(gpu_file[gpu] - 1, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first * page_size),
+            static_cast<off_t>(frames * page_size));
+}
+
+// The next that takes these frames finds zeros, and the machine has its memory back at once.
+void give_back_frames(Record& record) {
+  Ledger::Gpu& gpu = ledger().gpu[record.gpu];
+  uint32_t* const next = ledger().frames_of(record.gpu);
+  uint32_t run = record.first_frame, last = run, frames = 0;
+  for (uint32_t frame = run; frame != nothing; last = frame, frame = next[frame], ++frames) {
+    if (frame == run || frame == last + 1) continue;
+    punch(record.gpu, run, last + 1 - run);
+    run = frame;
+  }
+  punch(record.gpu, run, last + 1 - run);
+  record.kind = Record::unused;
+  next[last] = gpu.first, gpu.first = record.first_frame, gpu.free += frames;
+}
+
+void give_back_if_unheld(uint32_t number) {
+  Record& record = ledger().record[number];
+  if ((record.kind != Record::allocation && record.kind != Record::multicast) || record.bindings || is_held(number))
+    return;
+  if (record.kind == Record::multicast)
+    while (record.next != nothing) remove_binding(record.next);
+  else
+    give_back_frames(record);
+  drop_record(number);
+}
+
+}  // namespace
+
+uint64_t new_key() {
+  uint64_t key = ledger().token + 0x9e3779b97f4a7c15 * ++ledger().serial;  // splitmix64: one to one, and looks random
+  key = (key ^ key >> 30) * 0xbf58476d1ce4e5b9;
+  key = (key ^ key >> 27) * 0x94d049bb133111eb;
+  key ^= key >> 31;
+  return key ? key : new_key();
+}
+
+uint32_t new_record(Record::Kind kind) {
+  Ledger& all = ledger();
+  if (all.unused == nothing && all.records == max_records) sweep();
+  uint32_t number = all.unused;
+  if (number != nothing)
+    all.unused = all.record[number].next;
+  else if (all.records < max_records)
+    number = all.records++;
+  else
+    return nothing;
+  Record& record = all.record[number];
+  record = {};
+  record.next = record.first_frame = nothing;
+  record.key = new_key();
+  record.node = node(), record.process = getpid();
+  if (kind != Record::binding) record.kind = kind == Record::multicast ? kind : Record::unused;  // until it has frames
+  return number;
+}
+
+void drop_record(uint32_t record) {
+  Ledger& all = ledger();
+  all.record[record].kind = Record::unused;
+  all.record[record].next = all.unused;
+  all.unused = record;
+}
+
+bool take_frames(Record& record, int gpu, uint64_t size) {
+  Ledger::Gpu& state = ledger().gpu[gpu];
+  const uint64_t frames = size / page_size;
+  if (state.free < frames) sweep();
+  if (state.free < frames) return false;
+  uint32_t* const next = ledger().frames_of(gpu);
+  uint32_t last = state.first;
+  for (uint64_t i = 1; i < frames; ++i) last = next[last];
+  record.gpu = gpu, record.size = size, record.first_frame = state.first;
+  state.first = next[last], state.free -= static_cast<uint32_t>(frames);
+  next[last] = nothing;
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // who dies before the next line has taken nothing
+  record.kind = Record::allocation;
+  return true;
+}
+
+void sweep() {
+  for (uint32_t number = 0; number < ledger().records; ++number)
+    if (!held.count(number)) give_back_if_unheld(number);
+}
+
+bool is_held(uint32_t record, bool by_others) {
+  struct flock lock = byte_of(record, F_WRLCK);  // nobody could get this if somebody else has a read lock
+  fcntl(by_others && holder >= 0 ? holder : ledger_file(false), F_OFD_GETLK, &lock);
+  return lock.l_type != F_UNLCK;
+}
+
+void hold(uint32_t record) {
+  if (holder < 0) holder = ledger_file(true);
+  if (++held[record] == 1) set_lock(holder, record, F_RDLCK);
+}
+
+void let_go(uint32_t record) {
+  if (--held[record]) return;
+  held.erase(record);
+  set_lock(holder, record, F_UNLCK);
+  Locked locked;
+  give_back_if_unheld(record);
+}
+
+void remove_binding(uint32_t number) {
+  Ledger& all = ledger();
+  Record& binding = all.record[number];
+  uint32_t* link = &all.record[binding.object].next;
+  while (*link != number) link = &all.record[*link].next;
+  *link = binding.next;
+  --all.record[binding.memory].bindings;
+  const uint32_t memory = binding.memory;
+  drop_record(number);
+  ++all.bound;
+  give_back_if_unheld(memory);
+}
+
+int export_record(uint32_t record) {
+  const int fd = ledger_file(true);
+  if (fd < 0) return -1;
+  set_lock(fd, record, F_RDLCK);
+  lseek(fd, first_position + record, SEEK_SET);
+  return fd;
+}
+
+uint32_t exported_record(int fd) {
+  struct stat that, ours;
+  if (fstat(fd, &that) || fstat(ledger_file(false), &ours) || that.st_dev != ours.st_dev || that.st_ino != ours.st_ino)
+    return nothing;
+  const off_t position = lseek(fd, 0, SEEK_CUR) - first_position;
+  return position < 0 || position >= max_records ? nothing : static_cast<uint32_t>(position);
+}
+
+void show_to_host(const Record& record, uint64_t address, int protection) {
+  const char* const bytes = gpu_memory(record.gpu);
+  for_each_frame(record, [&](char* frame) {
+    mmap(reinterpret_cast<void*>(address), page_size, protection, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
+         gpu_file[record.gpu] - 1, frame - bytes);
+    address += page_size;
+  });
+}
+
+void leave() {
+  if (holder >= 0) close(holder);
+  holder = -1;
+}
+
+char* gpu_memory(int gpu) {
+  if (gpu_bytes[gpu]) return gpu_bytes[gpu];
+  const uint64_t size = machine().memory;
+  gpu_file[gpu] = open_of_vmmsim(ledger().memory_file[gpu], O_RDWR) + 1;
+  // A page-table entry has flags below its 2 MiB, so a frame must lie on a multiple of it.
+  void* const room = mmap(nullptr, size + page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return nullptr;
+  char* const aligned = reinterpret_cast<char*>((reinterpret_cast<uint64_t>(room) + page_size - 1) & ~(page_size - 1));
+  if (mmap(aligned, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, gpu_file[gpu] - 1, 0) ==
+      MAP_FAILED)
+    return nullptr;
+  madvise(aligned, size, MADV_DONTFORK);
+  madvise(aligned, size, MADV_DONTDUMP);
+  return gpu_bytes[gpu] = aligned;
+}
+
+}  // namespace memory
