@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT-0
+// What the instructions that touch memory have in common: where an address lies, and what atom, red and multimem
+// combine values with.
+#pragma once
+#include <string_view>
+#include "../memory/page_table.h"
+#include "warp.h"
+
+namespace gpu {
+
+// A third window of the generic address space: the kernel's parameters.
+constexpr uint64_t parameter_window = local_window + window_size;
+
+// Where an address lies in this process.
+struct Place {
+  char* bytes;
+  bool aliased;    // the first-level cache can be stale
+  bool is_global;  // neither shared nor local memory
+};
+
+// Finds `size` bytes, a power of two, at an address of a space as one lane sees it. Throws Fault if they are not
+// aligned or the GPU has no such right (memory::readable or ::writable) there.
+Place locate(const Warp&, const Op&, unsigned lane, ptx::Space, uint64_t address, unsigned size, memory::Entry right);
+
+// The address of an access: a row and an offset added to it. A symbol tells its space, whatever the instruction says.
+struct Address {
+  ptx::Space space;
+  int row;
+  int64_t offset;
+};
+Address address_of(Lowering&, const ptx::Operand&, ptx::Space);
+
+// Takes .shared, .shared::cta, .global, .local, .const, .param; none of them: generic.
+ptx::Space take_space(Modifiers&);
+// Takes .v2 .v4 .v8: how many elements.
+uint8_t take_vector(Modifiers&);
+// Takes what an access says of caches beside the first: it changes no value.
+void take_hints(Modifiers&);
+// Takes .cta .cluster .gpu .sys. True if it reaches beyond the block, as it does if none is there.
+bool take_scope(Modifiers&);
+
+// The new value in memory, in the low bits, from the old one and the operands b and c.
+using Combine = uint64_t (*)(uint64_t old, uint64_t b, uint64_t c);
+Combine combination(std::string_view operation, ptx::Type);  // "add", "cas", ...; null: not of this type
+// Combines atomically with all other threads, on whatever GPU and in whatever process. Returns the old value.
+uint64_t combine(char* bytes, unsigned size, Combine, uint64_t b, uint64_t c = 0);
+
+// One element of an access. Each is whole: other threads, on other GPUs or in other processes, see all of it or
+// nothing, and what was stored before it. (For x86 the strictest order costs no more than the loosest, so there is
+// only one.)
+inline uint64_t load(const char* bytes, unsigned size) {
+  switch (size) {
+    case 1: return __atomic_load_n(reinterpret_cast<const uint8_t*>(bytes), __ATOMIC_ACQUIRE);
+    case 2: return __atomic_load_n(reinterpret_cast<const uint16_t*>(bytes), __ATOMIC_ACQUIRE);
+    case 4: return __atomic_load_n(reinterpret_cast<const uint32_t*>(bytes), __ATOMIC_ACQUIRE);
+    default: return __atomic_load_n(reinterpret_cast<const uint64_t*>(bytes), __ATOMIC_ACQUIRE);
+  }
+}
+inline void store(char* bytes, unsigned size, uint64_t value) {
+  switch (size) {
+    case 1: return __atomic_store_n(reinterpret_cast<uint8_t*>(bytes), static_cast<uint8_t>(value), __ATOMIC_RELEASE);
+    case 2: return __atomic_store_n(reinterpret_cast<uint16_t*>(bytes), static_cast<uint16_t>(value), __ATOMIC_RELEASE);
+    case 4: return __atomic_store_n(reinterpret_cast<uint32_t*>(bytes), static_cast<uint32_t>(value), __ATOMIC_RELEASE);
+    default: return __atomic_store_n(reinterpret_cast<uint64_t*>(bytes), value, __ATOMIC_RELEASE);
+  }
+}
+
+// An operation that orders this thread's accesses, and what follows an acquire: beyond the block, the block forgets
+// what its first-level cache holds.
+void emit_fence(Lowering&, const ptx::Instruction&, bool beyond_block);
+bool lower_multimem(Lowering&, const ptx::Instruction&);  // multimem.cc
+
+}  // namespace gpu

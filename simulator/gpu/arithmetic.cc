@@ -1,0 +1,1073 @@
+// SPDX-License-Identifier: MIT-0
+// What a thread computes by itself: integers, bits, floating point, comparisons and conversions. Results are those of
+// IEEE 754 bit for bit where PTX asks for it. The instructions marked .approx are computed more exactly than on a GPU.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cfenv>
+#include <cmath>
+#include <concepts>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+
+#include "half.h"
+#include "warp.h"
+
+namespace gpu {
+namespace {
+
+using ptx::Type;
+using Wide = __int128;
+using UnsignedWide = unsigned __int128;
+
+// --- Values --------------------------------------------------------------------------------------------------------
+// Op::immediate of floating-point operations: a rounding mode of <cfenv> and these.
+constexpr uint64_t flush = 1ull << 32;     // .ftz: subnormal operands and results become zeros of the same sign
+constexpr uint64_t saturate = 1ull << 33;  // .sat: to 0 ... 1, a NaN to 0
+constexpr uint64_t rectify = 1ull << 34;   // .relu: what is below 0 becomes 0
+
+// The sum to double's precision, rounded to odd: a digit lost anywhere leaves a 1 in the last place. Rounding that
+// again to a type of less than half the digits gives what rounding the exact sum once would have given.
+double add_to_odd(double a, double b) {
+  const double sum = a + b, part = sum - a, lost = (a - (sum - part)) + (b - part);
+  const auto bits = std::bit_cast<uint64_t>(sum);
+  if (!(std::fabs(lost) > 0) || bits & 1) return sum;
+  return std::bit_cast<double>((lost > 0) == (sum > 0) ? bits + 1 : bits - 1);
+}
+
+// An f16 or bf16, held in a double: the exact value until it is put into a register.
+template <class Format>
+struct Short {
+  double value;
+  friend Short operator+(Short a, Short b) { return {add_to_odd(a.value, b.value)}; }
+  friend Short operator-(Short a, Short b) { return {add_to_odd(a.value, -b.value)}; }
+  friend Short operator*(Short a, Short b) { return {a.value * b.value}; }
+  friend Short operator-(Short a) { return {-a.value}; }
+  friend bool operator<(Short a, Short b) { return a.value < b.value; }
+  friend bool operator==(Short a, Short b) { return a.value == b.value; }
+};
+using F16 = Short<Half>;
+using BF16 = Short<Bfloat>;
+template <class T>
+struct Pair {
+  T low, high;
+};
+
+template <class T> constexpr bool is_short = false;
+template <class F> constexpr bool is_short<Short<F>> = true;
+template <class T> constexpr bool is_pair = false;
+template <class T> constexpr bool is_pair<Pair<T>> = true;
+template <class T> constexpr bool is_float = std::floating_point<T> || is_short<T>;
+template <class T> constexpr bool is_float<Pair<T>> = is_float<T>;
+
+template <class Format> constexpr int digits = std::is_same_v<Format, Half> ? 10 : 7;         // after the point
+template <class Format> constexpr int least_exponent = std::is_same_v<Format, Half> ? -14 : -126;
+template <class Format> constexpr double most = std::is_same_v<Format, Half> ? 65504 : 0x1.fep127;
+
+// Rounds as fesetround says.
+template <class Format>
+uint64_t shorten(double value) {
+  if (std::isfinite(value) && value != 0) {
+    const int unit = std::max(std::ilogb(value), least_exponent<Format>) - digits<Format>;
+    value = std::copysign(std::ldexp(std::nearbyint(std::ldexp(value, -unit)), unit), value);
+    const int mode = std::fegetround();
+    if (std::fabs(value) > most<Format>) {
+      const bool outwards = mode == FE_TONEAREST || mode == (value > 0 ? FE_UPWARD : FE_DOWNWARD);
+      value = std::copysign(outwards ? INFINITY : most<Format>, value);
+    }
+  }
+  return Format::bits(static_cast<float>(value));
+}
+
+template <class T>
+T get(uint64_t bits) {
+  if constexpr (std::same_as<T, bool>) return bits & 1;
+  else if constexpr (std::integral<T>) return static_cast<T>(bits);
+  else if constexpr (std::same_as<T, float>) return std::bit_cast<float>(static_cast<uint32_t>(bits));
+  else if constexpr (std::same_as<T, double>) return std::bit_cast<double>(bits);
+  else if constexpr (std::same_as<T, F16>) return {Half::value(bits & 0xffff)};
+  else if constexpr (std::same_as<T, BF16>) return {Bfloat::value(bits & 0xffff)};
+  else return {get<decltype(T::low)>(bits), get<decltype(T::high)>(bits >> 16)};
+}
+
+template <class T>
+uint64_t put(T value) {
+  if constexpr (std::integral<T>) return static_cast<uint64_t>(value);
+  else if constexpr (std::same_as<T, float>) return value == value ? std::bit_cast<uint32_t>(value) : 0x7fff'ffff;
+  else if constexpr (std::same_as<T, double>) return std::bit_cast<uint64_t>(value);
+  else if constexpr (std::same_as<T, F16>) return shorten<Half>(value.value);
+  else if constexpr (std::same_as<T, BF16>) return shorten<Bfloat>(value.value);
+  else return (put(value.low) & 0xffff) | (put(value.high) & 0xffff) << 16;
+}
+
+double real(std::floating_point auto value) { return value; }
+template <class F> double real(Short<F> value) { return value.value; }
+template <class T> T from_real(double value) {
+  if constexpr (is_short<T>) return {value};
+  else return static_cast<T>(value);
+}
+template <class T> T not_a_number() { return from_real<T>(std::numeric_limits<double>::quiet_NaN()); }
+template <class T> bool is_nan(T value) { return std::isnan(real(value)); }
+
+template <class T>
+T flushed(T value) {
+  if constexpr (is_pair<T>) return {flushed(value.low), flushed(value.high)};
+  else if constexpr (std::same_as<T, float> || is_short<T>) {
+    constexpr double least = std::same_as<T, F16> ? 0x1p-14 : 0x1p-126;
+    return std::fabs(real(value)) < least ? from_real<T>(std::copysign(0.0, real(value))) : value;
+  } else return value;
+}
+
+template <class T>
+T finished(T value, uint64_t flags) {
+  if constexpr (is_pair<T>) return {finished(value.low, flags), finished(value.high, flags)};
+  else if constexpr (is_float<T>) {
+    if (flags & flush) value = flushed(value);  // what is too small before it is rounded, whatever it is rounded to
+    if constexpr (is_short<T>) value = get<T>(put(value));
+    const double x = real(value);
+    if (flags & saturate) return from_real<T>(x > 0 ? std::min(x, 1.0) : 0);
+    if (flags & rectify && x <= 0) return from_real<T>(0);
+  }
+  return value;
+}
+
+// --- Applying a function to a warp ---------------------------------------------------------------------------------
+template <class F, class To, class... From>
+To evaluate(From... from) {
+  if constexpr (is_pair<To>) {
+    using Half = decltype(To::low);
+    return {static_cast<Half>(F{}(from.low...)), static_cast<Half>(F{}(from.high...))};
+  } else {
+    return F{}(from...);
+  }
+}
+
+template <class F, class To, class... From>
+To evaluate_flushed(From... from) {
+  const To value = evaluate<F, To>(from...);
+  if constexpr (std::same_as<To, float> && (std::same_as<From, float> && ...))
+    if (std::fabs(F{}(static_cast<double>(from)...)) < 0x1p-126) return std::copysign(0.0f, value);
+  return value;
+}
+
+// The operation To = F(From...), of rows a, b, c, d in this order.
+template <class F, class To, class... From>
+void apply(Warp& w, const Op& op, Lanes active) {
+  constexpr int Op::*operands[] = {&Op::a, &Op::b, &Op::c, &Op::d};
+  uint64_t* const to = w.rows[op.to].lane;
+  [&]<size_t... k>(std::index_sequence<k...>) {
+    const std::array<const uint64_t*, sizeof...(k)> from = {w.rows[op.*operands[k]].lane...};
+    if constexpr ((is_float<To> || ... || is_float<From>)) {
+      if (op.immediate) {
+        std::fesetround(static_cast<int>(op.immediate & UINT32_MAX));
+        const bool flushes = op.immediate & flush;
+        for_each_lane(active, [&](unsigned lane) {
+          const To value = flushes ? evaluate_flushed<F, To>(flushed(get<From>(from[k][lane]))...)
+                                   : evaluate<F, To>(get<From>(from[k][lane])...);
+          to[lane] = put<To>(finished(value, op.immediate));
+        });
+        std::fesetround(FE_TONEAREST);
+        return;
+      }
+    }
+    for_each_lane(active, [&](unsigned lane) { to[lane] = put<To>(evaluate<F, To>(get<From>(from[k][lane])...)); });
+  }(std::make_index_sequence<sizeof...(From)>());
+}
+
+template <class... T> struct List {};
+using Unsigned = List<uint16_t, uint32_t, uint64_t>;
+using Signed = List<int16_t, int32_t, int64_t>;
+using Integers = List<uint16_t, uint32_t, uint64_t, int16_t, int32_t, int64_t>;
+using Floats = List<float, double>;
+using Shorts = List<F16, BF16, Pair<F16>, Pair<BF16>>;
+using AllFloats = List<float, double, F16, BF16, Pair<F16>, Pair<BF16>>;
+
+template <class T>
+bool is(Type type) {
+  switch (type) {
+    case Type::pred: return std::same_as<T, bool>;
+    case Type::b8: case Type::u8: return std::same_as<T, uint8_t>;
+    case Type::b16: case Type::u16: return std::same_as<T, uint16_t>;
+    case Type::b32: case Type::u32: return std::same_as<T, uint32_t>;
+    case Type::b64: case Type::u64: return std::same_as<T, uint64_t>;
+    case Type::s8: return std::same_as<T, int8_t>;
+    case Type::s16: return std::same_as<T, int16_t>;
+    case Type::s32: return std::same_as<T, int32_t>;
+    case Type::s64: return std::same_as<T, int64_t>;
+    case Type::f16: return std::same_as<T, F16>;
+    case Type::bf16: return std::same_as<T, BF16>;
+    case Type::f16x2: return std::same_as<T, Pair<F16>>;
+    case Type::bf16x2: return std::same_as<T, Pair<BF16>>;
+    case Type::f32: return std::same_as<T, float>;
+    case Type::f64: return std::same_as<T, double>;
+    default: return false;
+  }
+}
+
+template <class T, size_t> using Repeat = T;
+template <class F, class T, size_t... k>
+constexpr Handler repeated(std::index_sequence<k...>) { return apply<F, T, Repeat<T, k>...>; }
+
+// T = f(T...) of so many sources, for the T in the list that `type` is; null: none is.
+template <unsigned sources, class F, class... T>
+Handler same(Type type, List<T...>, F) {
+  Handler handler = nullptr;
+  ((is<T>(type) ? void(handler = repeated<F, T>(std::make_index_sequence<sources>())) : void()), ...);
+  return handler;
+}
+// u32 = f(T).
+template <class F, class... T>
+Handler counts(Type type, List<T...>, F) {
+  Handler handler = nullptr;
+  ((is<T>(type) ? void(handler = apply<F, uint32_t, T>) : void()), ...);
+  return handler;
+}
+// To = f(From...).
+template <class To, class... From, class F>
+Handler exactly(F) { return apply<F, To, From...>; }
+
+template <class T> using Double = std::conditional_t<std::signed_integral<T>, Wide, UnsignedWide>;
+template <class T> constexpr unsigned width = 8 * sizeof(T);
+bool is_signed(Type t) { return t >= Type::s8 && t <= Type::s64; }
+bool is_integer(Type t) { return t >= Type::b8 && t <= Type::s64 && t != Type::b128; }
+
+// --- Which operation an instruction is -----------------------------------------------------------------------------
+// Takes the modifiers that the operation understands; sets flags. Null: not simulated.
+using Choose = Handler (*)(Modifiers&, uint64_t& flags);
+
+uint64_t float_flags(Modifiers& m) {
+  uint64_t flags = 0;
+  m.take("rn");
+  if (m.take("rz")) flags |= FE_TOWARDZERO;
+  if (m.take("rm")) flags |= FE_DOWNWARD;
+  if (m.take("rp")) flags |= FE_UPWARD;
+  if (m.take("ftz")) flags |= flush;
+  if (m.take("sat")) flags |= saturate;
+  if (m.take("relu")) flags |= rectify;
+  return flags;
+}
+
+// For sums and products: integers of any size are computed in 64 bits.
+template <unsigned sources, class F, class Saturated>
+Handler sum(Modifiers& m, uint64_t& flags, F f, Saturated clamped) {
+  if (m.take("u16x2") || m.take("s16x2")) return repeated<F, Pair<uint16_t>>(std::make_index_sequence<sources>());
+  const Type type = m.type();
+  if (is_integer(type)) {
+    if (m.take("sat")) return type == Type::s32 ? same<sources>(type, List<int32_t>(), clamped) : nullptr;
+    return repeated<F, uint64_t>(std::make_index_sequence<sources>());
+  }
+  flags = float_flags(m);
+  return same<sources>(type, AllFloats(), f);
+}
+
+int32_t clamp(int64_t value) { return static_cast<int32_t>(std::clamp<int64_t>(value, INT32_MIN, INT32_MAX)); }
+
+constexpr auto multiply_low = [](auto a, auto b) { return a * b; };
+constexpr auto multiply_high = []<class T>(T a, T b) {
+  return static_cast<T>(static_cast<Double<T>>(a) * static_cast<Double<T>>(b) >> width<T>);
+};
+constexpr auto fused = []<class T>(T a, T b, T c) -> T {
+  if constexpr (is_short<T>) return {add_to_odd(a.value * b.value, c.value)};
+  else return std::fma(a, b, c);
+};
+
+// mul, of integers: .lo, .hi or .wide.
+Handler multiply(Modifiers& m, uint64_t& flags) {
+  const bool low = m.take("lo"), high = m.take("hi"), wide = m.take("wide");
+  if (!low && !high && !wide) return sum<2>(m, flags, multiply_low, [](int32_t, int32_t) { return 0; });
+  const Type type = m.type();
+  if (low) return is_integer(type) ? exactly<uint64_t, uint64_t, uint64_t>(multiply_low) : nullptr;
+  if (high) return same<2>(type, Integers(), multiply_high);
+  const auto f = [](auto a, auto b) { return static_cast<uint64_t>(a) * static_cast<uint64_t>(b); };
+  switch (type) {
+    case Type::u16: return exactly<uint64_t, uint16_t, uint16_t>(f);
+    case Type::s16: return exactly<uint64_t, int16_t, int16_t>(f);
+    case Type::u32: return exactly<uint64_t, uint32_t, uint32_t>(f);
+    case Type::s32: return exactly<uint64_t, int32_t, int32_t>(f);
+    default: return nullptr;
+  }
+}
+
+Handler multiply_add(Modifiers& m, uint64_t& flags) {
+  const bool low = m.take("lo"), high = m.take("hi"), wide = m.take("wide");
+  if (!low && !high && !wide) {
+    const Type type = m.type();
+    flags = float_flags(m);
+    return same<3>(type, Floats(), fused);
+  }
+  const Type type = m.type();
+  if (low)
+    return is_integer(type) ? exactly<uint64_t, uint64_t, uint64_t, uint64_t>(
+                                  [](uint64_t a, uint64_t b, uint64_t c) { return a * b + c; })
+                            : nullptr;
+  if (high && m.take("sat"))
+    return same<3>(type, List<int32_t>(), [](int32_t a, int32_t b, int32_t c) {
+      return clamp((static_cast<int64_t>(a) * b >> 32) + c);
+    });
+  if (high)
+    return same<3>(type, Integers(), []<class T>(T a, T b, T c) {
+      return static_cast<T>(static_cast<uint64_t>(multiply_high(a, b)) + static_cast<uint64_t>(c));
+    });
+  const auto f = [](auto a, auto b, uint64_t c) { return static_cast<uint64_t>(a) * static_cast<uint64_t>(b) + c; };
+  switch (type) {
+    case Type::u16: return exactly<uint64_t, uint16_t, uint16_t, uint64_t>(f);
+    case Type::s16: return exactly<uint64_t, int16_t, int16_t, uint64_t>(f);
+    case Type::u32: return exactly<uint64_t, uint32_t, uint32_t, uint64_t>(f);
+    case Type::s32: return exactly<uint64_t, int32_t, int32_t, uint64_t>(f);
+    default: return nullptr;
+  }
+}
+
+// What a division by zero gives is the GPU's own matter: all ones.
+constexpr auto quotient = []<class T>(T a, T b) -> T {
+  if (b == 0) return static_cast<T>(-1);
+  if constexpr (std::signed_integral<T>)
+    if (b == -1) return static_cast<T>(0 - static_cast<uint64_t>(a));
+  return static_cast<T>(a / b);
+};
+constexpr auto remainder = []<class T>(T a, T b) -> T {
+  if (b == 0) return static_cast<T>(-1);
+  if constexpr (std::signed_integral<T>)
+    if (b == -1) return 0;
+  return static_cast<T>(a % b);
+};
+
+template <bool greatest, bool keeps_nan>
+constexpr auto extreme = []<class T>(T a, T b) -> T {
+  if constexpr (is_float<T>) {
+    if (is_nan(a) || is_nan(b)) return (is_nan(a) && is_nan(b)) || keeps_nan ? not_a_number<T>() : is_nan(a) ? b : a;
+    if (a == b) return std::signbit(real(a)) == greatest ? b : a;  // -0 is below +0
+  }
+  return (a < b) == greatest ? b : a;
+};
+
+template <bool greatest>
+constexpr auto extreme_above_0 = []<class T>(T a, T b) -> T { return std::max<T>(extreme<greatest, false>(a, b), 0); };
+
+template <bool greatest>
+Handler choose_extreme(Modifiers& m, uint64_t& flags) {
+  const bool nan = m.take("NaN");
+  using U = Pair<uint16_t>;
+  using S = Pair<int16_t>;
+  if (m.take("u16x2")) return exactly<U, U, U>(extreme<greatest, false>);
+  if (m.take("s16x2"))
+    return m.take("relu") ? exactly<S, S, S>(extreme_above_0<greatest>) : exactly<S, S, S>(extreme<greatest, false>);
+  const Type type = m.type();
+  if (is_integer(type))
+    return m.take("relu") ? same<2>(type, List<int32_t>(), extreme_above_0<greatest>)
+                          : same<2>(type, Integers(), extreme<greatest, false>);
+  flags = float_flags(m);
+  return nan ? same<2>(type, AllFloats(), extreme<greatest, true>)
+             : same<2>(type, AllFloats(), extreme<greatest, false>);
+}
+
+// A function of one real number, computed in double: for .approx, and not for .rn.
+template <class F>
+Handler real_function(Modifiers& m, uint64_t& flags, F) {
+  m.take("approx");
+  const Type type = m.type();
+  flags = float_flags(m);
+  return same<1>(type, AllFloats(), []<class T>(T x) { return from_real<T>(F{}(real(x))); });
+}
+// One that IEEE 754 defines: in the type itself, so that it is rounded once.
+template <class F>
+Handler exact_function(Modifiers& m, uint64_t& flags, F f) {
+  m.take("approx");
+  const Type type = m.type();
+  flags = float_flags(m);
+  return same<1>(type, Floats(), f);
+}
+
+template <class F>
+Handler bitwise(Modifiers& m, F f) {
+  const Type type = m.type();
+  if (type == Type::pred || is_integer(type)) return exactly<uint64_t, uint64_t, uint64_t>(f);
+  return nullptr;
+}
+
+template <class T>
+T mask(unsigned count) {
+  return count >= width<T> ? static_cast<T>(-1) : static_cast<T>((T(1) << count) - 1);
+}
+
+constexpr auto reverse = []<class T>(T a) {
+  T result = 0;
+  for (unsigned k = 0; k < width<T>; ++k) result = static_cast<T>(result | (a >> k & 1) << (width<T> - 1 - k));
+  return result;
+};
+
+template <bool shift_amount>
+constexpr auto find_highest = []<class T>(T a) -> uint32_t {
+  using U = std::make_unsigned_t<T>;
+  const auto bits = static_cast<U>(a < 0 ? ~a : a);
+  if (!bits) return UINT32_MAX;
+  const auto position = static_cast<uint32_t>(std::bit_width(bits) - 1);
+  return shift_amount ? width<T> - 1 - position : position;
+};
+
+constexpr auto extract = []<class T>(T a, T b, T c) -> T {
+  using U = std::make_unsigned_t<T>;
+  const unsigned from = b & 0xff, count = c & 0xff, top = width<T> - 1;
+  const bool ones = std::signed_integral<T> && count && (static_cast<U>(a) >> std::min(from + count - 1, top) & 1);
+  const U field = from > top ? 0 : static_cast<U>(a) >> from;
+  const U known = from > top ? 0 : mask<U>(std::min(count, top + 1 - from));
+  return static_cast<T>((field & known) | (ones ? ~known : 0));
+};
+
+constexpr auto insert = []<class T>(T a, T b, T c, T d) -> T {
+  const unsigned from = c & 0xff, count = d & 0xff;
+  if (from >= width<T>) return b;
+  const T field = static_cast<T>(mask<T>(count) << from);
+  return static_cast<T>((b & ~field) | (static_cast<T>(a << from) & field));
+};
+
+uint32_t find_nth_set(uint32_t bits, uint32_t base, int32_t offset) {
+  if (offset == 0) return base < 32 && bits >> base & 1 ? base : UINT32_MAX;
+  int left = std::abs(static_cast<int64_t>(offset)) - 1;
+  for (int64_t at = base; at >= 0 && at < 32; at += offset > 0 ? 1 : -1)
+    if (bits >> at & 1 && left-- == 0) return static_cast<uint32_t>(at);
+  return UINT32_MAX;
+}
+
+template <bool clamps>
+constexpr auto bit_mask = [](uint32_t a, uint32_t b) -> uint32_t {
+  const uint32_t from = a & 31, past = from + (b & 31);
+  if (clamps && a >= 32) return 0;
+  const bool to_the_top = past >= 32 || (clamps && b >= 32);
+  return ~0u << from & (to_the_top ? ~0u : ~(~0u << past));
+};
+
+template <bool clamps>
+constexpr auto extend_sign_at = []<class T>(T a, uint32_t b) -> T {
+  if (clamps && b >= 32) return a;
+  const uint32_t count = b & 31, bits = static_cast<uint32_t>(a), high = ~0u << count;
+  const bool negative = std::signed_integral<T> && count && (bits >> (count - 1) & 1);
+  return static_cast<T>((bits & ~high) | (negative ? high : 0));
+};
+
+template <bool left, bool wraps>
+constexpr auto funnel = [](uint32_t a, uint32_t b, uint32_t c) {
+  const uint64_t both = static_cast<uint64_t>(b) << 32 | a;
+  const uint32_t by = wraps ? c & 31 : std::min(c, 32u);
+  return static_cast<uint32_t>(left ? both << by >> 32 : both >> by);
+};
+
+enum class Permute { any, f4e, b4e, rc8, ecl, ecr, rc16 };
+template <Permute mode>
+constexpr auto permute = [](uint32_t a, uint32_t b, uint32_t c) {
+  const uint64_t bytes = static_cast<uint64_t>(b) << 32 | a;
+  const unsigned s = c & 3;
+  uint32_t result = 0;
+  for (unsigned k = 0; k < 4; ++k) {
+    const unsigned nibble = c >> 4 * k & 15;
+    const unsigned from = mode == Permute::any   ? nibble & 7
+                          : mode == Permute::f4e ? s + k
+                          : mode == Permute::b4e ? (s - k) & 7
+                          : mode == Permute::rc8 ? s
+                          : mode == Permute::ecl ? std::max(s, k)
+                          : mode == Permute::ecr ? std::min(s, k)
+                                                 : (s & 1) * 2 + (k & 1);
+    uint32_t byte = bytes >> 8 * from & 255;
+    if (mode == Permute::any && nibble & 8) byte = byte & 128 ? 255 : 0;
+    result |= byte << 8 * k;
+  }
+  return result;
+};
+
+uint32_t lookup3(uint32_t a, uint32_t b, uint32_t c, uint32_t table) {
+  uint32_t result = 0;
+  for (unsigned k = 0; k < 8; ++k)
+    if (table >> k & 1) result |= (k & 4 ? a : ~a) & (k & 2 ? b : ~b) & (k & 1 ? c : ~c);
+  return result;
+}
+
+// dp4a, dp2a: the elements of a and b as their types say; `step` and `from` are the bytes of b between them.
+template <bool a_signed, bool b_signed, unsigned count, unsigned from>
+constexpr auto dot = [](uint32_t a, uint32_t b, uint32_t c) {
+  for (unsigned k = 0; k < count; ++k) {
+    const unsigned size = 32 / count;
+    const uint32_t x = a >> size * k & mask<uint32_t>(size), y = b >> 8 * (k + from) & 255;
+    const uint32_t sign = 1u << (size - 1);
+    c += (a_signed ? (x ^ sign) - sign : x) * (b_signed ? (y ^ 128) - 128 : y);
+  }
+  return c;
+};
+template <unsigned count, unsigned from>
+Handler choose_dot(Modifiers& m) {
+  const bool a = m.type() == Type::s32, b = m.type() == Type::s32;
+  using U = uint32_t;
+  return a ? b ? exactly<U, U, U, U>(dot<true, true, count, from>) : exactly<U, U, U, U>(dot<true, false, count, from>)
+         : b ? exactly<U, U, U, U>(dot<false, true, count, from>) : exactly<U, U, U, U>(dot<false, false, count, from>);
+}
+
+template <class F>
+Handler shift(Modifiers& m, F f) {
+  switch (m.type()) {
+    case Type::b16: case Type::u16: return exactly<uint16_t, uint16_t, uint32_t>(f);
+    case Type::b32: case Type::u32: return exactly<uint32_t, uint32_t, uint32_t>(f);
+    case Type::b64: case Type::u64: return exactly<uint64_t, uint64_t, uint32_t>(f);
+    case Type::s16: return exactly<int16_t, int16_t, uint32_t>(f);
+    case Type::s32: return exactly<int32_t, int32_t, uint32_t>(f);
+    case Type::s64: return exactly<int64_t, int64_t, uint32_t>(f);
+    default: return nullptr;
+  }
+}
+
+template <class F>
+Handler test(Modifiers& m, F f) {
+  const Type type = m.type();
+  return type == Type::f32 ? exactly<bool, float>(f) : type == Type::f64 ? exactly<bool, double>(f) : nullptr;
+}
+
+// mul24 and mad24 multiply the low 24 bits.
+template <bool high>
+constexpr auto multiply24 = []<class T>(T a, T b) -> T {
+  const auto cut = [](T x) -> int64_t {
+    const int64_t low = static_cast<uint32_t>(x) & 0xff'ffff;
+    return std::signed_integral<T> ? (low ^ 0x80'0000) - 0x80'0000 : low;
+  };
+  return static_cast<T>(cut(a) * cut(b) >> (high ? 16 : 0));
+};
+template <bool high>
+constexpr auto multiply_add24 = []<class T>(T a, T b, T c) -> T {
+  return static_cast<T>(static_cast<uint32_t>(multiply24<high>(a, b)) + static_cast<uint32_t>(c));
+};
+
+using ThirtyTwo = List<uint32_t, int32_t>;
+using Bits = List<uint32_t, uint64_t>;
+using ThirtyTwoUp = List<uint32_t, int32_t, uint64_t, int64_t>;
+
+const std::unordered_map<std::string_view, Choose> choices = {
+    {"add", [](Modifiers& m, uint64_t& flags) {
+       return sum<2>(m, flags, []<class T>(T a, T b) -> T { return a + b; },
+                     [](int32_t a, int32_t b) { return clamp(static_cast<int64_t>(a) + b); });
+     }},
+    {"sub", [](Modifiers& m, uint64_t& flags) {
+       return sum<2>(m, flags, []<class T>(T a, T b) -> T { return a - b; },
+                     [](int32_t a, int32_t b) { return clamp(static_cast<int64_t>(a) - b); });
+     }},
+    {"mul", multiply},
+    {"mad", multiply_add},
+    {"fma", [](Modifiers& m, uint64_t& flags) {
+       const Type type = m.type();
+       flags = float_flags(m);
+       return same<3>(type, AllFloats(), fused);
+     }},
+    {"mul24", [](Modifiers& m, uint64_t&) {
+       return m.take("hi") ? same<2>(m.type(), ThirtyTwo(), multiply24<true>)
+              : m.take("lo") ? same<2>(m.type(), ThirtyTwo(), multiply24<false>) : nullptr;
+     }},
+    {"mad24", [](Modifiers& m, uint64_t&) {
+       return m.take("hi") ? same<3>(m.type(), ThirtyTwo(), multiply_add24<true>)
+              : m.take("lo") ? same<3>(m.type(), ThirtyTwo(), multiply_add24<false>) : nullptr;
+     }},
+    {"sad", [](Modifiers& m, uint64_t&) {
+       return same<3>(m.type(), Integers(), []<class T>(T a, T b, T c) {
+         const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+         return static_cast<T>(static_cast<uint64_t>(c) + (a < b ? y - x : x - y));
+       });
+     }},
+    {"div", [](Modifiers& m, uint64_t& flags) {
+       m.take("approx"), m.take("full");
+       const Type type = m.type();
+       if (is_integer(type)) return same<2>(type, Integers(), quotient);
+       flags = float_flags(m);
+       return same<2>(type, Floats(), [](auto a, auto b) { return a / b; });
+     }},
+    {"rem", [](Modifiers& m, uint64_t&) { return same<2>(m.type(), Integers(), remainder); }},
+    {"abs", [](Modifiers& m, uint64_t& flags) {
+       const Type type = m.type();
+       if (is_integer(type))
+         return same<1>(type, Signed(), []<class T>(T a) {
+           return a < 0 ? static_cast<T>(0 - static_cast<uint64_t>(a)) : a;
+         });
+       flags = float_flags(m);
+       return same<1>(type, AllFloats(), []<class T>(T a) { return from_real<T>(std::fabs(real(a))); });
+     }},
+    {"neg", [](Modifiers& m, uint64_t& flags) {
+       const Type type = m.type();
+       if (is_integer(type)) return exactly<uint64_t, uint64_t>([](uint64_t a) { return 0 - a; });
+       flags = float_flags(m);
+       return same<1>(type, AllFloats(), [](auto a) { return -a; });
+     }},
+    {"min", choose_extreme<false>},
+    {"max", choose_extreme<true>},
+    {"rcp", [](Modifiers& m, uint64_t& flags) {
+       return exact_function(m, flags, []<class T>(T x) -> T { return 1 / x; });
+     }},
+    {"sqrt", [](Modifiers& m, uint64_t& flags) {
+       return exact_function(m, flags, [](auto x) { return std::sqrt(x); });
+     }},
+    {"rsqrt", [](Modifiers& m, uint64_t& flags) {
+       return real_function(m, flags, [](double x) { return 1 / std::sqrt(x); });
+     }},
+    {"sin", [](Modifiers& m, uint64_t& flags) {
+       return real_function(m, flags, [](double x) { return std::sin(x); });
+     }},
+    {"cos", [](Modifiers& m, uint64_t& flags) {
+       return real_function(m, flags, [](double x) { return std::cos(x); });
+     }},
+    {"ex2", [](Modifiers& m, uint64_t& flags) {
+       return real_function(m, flags, [](double x) { return std::exp2(x); });
+     }},
+    {"lg2", [](Modifiers& m, uint64_t& flags) {
+       return real_function(m, flags, [](double x) { return std::log2(x); });
+     }},
+    {"tanh", [](Modifiers& m, uint64_t& flags) {
+       return real_function(m, flags, [](double x) { return std::tanh(x); });
+     }},
+    {"testp", [](Modifiers& m, uint64_t&) -> Handler {
+       if (m.take("finite")) return test(m, [](auto x) { return std::isfinite(x); });
+       if (m.take("infinite")) return test(m, [](auto x) { return std::isinf(x); });
+       if (m.take("number")) return test(m, [](auto x) { return !std::isnan(x); });
+       if (m.take("notanumber")) return test(m, [](auto x) { return std::isnan(x); });
+       if (m.take("normal")) return test(m, [](auto x) { return std::isnormal(x) || x == 0; });
+       if (m.take("subnormal")) return test(m, [](auto x) { return std::fpclassify(x) == FP_SUBNORMAL; });
+       return nullptr;
+     }},
+    {"copysign", [](Modifiers& m, uint64_t&) -> Handler {  // the sign of a, the rest of b
+       const Type type = m.type();
+       const auto f = []<class T>(T a, T b) {
+         constexpr T sign = T(1) << (width<T> - 1);
+         return static_cast<T>((a & sign) | (b & ~sign));
+       };
+       return type == Type::f32 || type == Type::f64
+                  ? same<2>(type == Type::f32 ? Type::u32 : Type::u64, Bits(), f) : nullptr;
+     }},
+    {"and", [](Modifiers& m, uint64_t&) { return bitwise(m, [](uint64_t a, uint64_t b) { return a & b; }); }},
+    {"or", [](Modifiers& m, uint64_t&) { return bitwise(m, [](uint64_t a, uint64_t b) { return a | b; }); }},
+    {"xor", [](Modifiers& m, uint64_t&) { return bitwise(m, [](uint64_t a, uint64_t b) { return a ^ b; }); }},
+    {"not", [](Modifiers& m, uint64_t&) -> Handler {
+       const Type type = m.type();
+       if (type == Type::pred) return exactly<bool, bool>([](bool a) { return !a; });
+       return is_integer(type) ? exactly<uint64_t, uint64_t>([](uint64_t a) { return ~a; }) : nullptr;
+     }},
+    {"cnot", [](Modifiers& m, uint64_t&) {
+       return same<1>(m.type(), Unsigned(), []<class T>(T a) -> T { return a == 0; });
+     }},
+    {"shl", [](Modifiers& m, uint64_t&) {
+       return shift(m, []<class T>(T a, uint32_t by) -> T {
+         return by < width<T> ? static_cast<T>(static_cast<uint64_t>(a) << by) : T(0);
+       });
+     }},
+    {"shr", [](Modifiers& m, uint64_t&) {
+       return shift(m, []<class T>(T a, uint32_t by) -> T {
+         if (by >= width<T>) return a < 0 ? static_cast<T>(-1) : T(0);
+         return static_cast<T>(a >> by);
+       });
+     }},
+    {"shf", [](Modifiers& m, uint64_t&) {
+       using U = uint32_t;
+       const bool left = m.take("l"), wraps = m.take("wrap");
+       if (!left) m.take("r");
+       if (!wraps) m.take("clamp");
+       m.type();
+       return left ? wraps ? exactly<U, U, U, U>(funnel<true, true>) : exactly<U, U, U, U>(funnel<true, false>)
+              : wraps ? exactly<U, U, U, U>(funnel<false, true>) : exactly<U, U, U, U>(funnel<false, false>);
+     }},
+    {"lop3", [](Modifiers& m, uint64_t&) {
+       return same<4>(m.type(), List<uint32_t>(), [](auto... x) { return lookup3(x...); });
+     }},
+    {"prmt", [](Modifiers& m, uint64_t&) {
+       using U = uint32_t;
+       m.type();
+       return m.take("f4e")    ? exactly<U, U, U, U>(permute<Permute::f4e>)
+              : m.take("b4e")  ? exactly<U, U, U, U>(permute<Permute::b4e>)
+              : m.take("rc8")  ? exactly<U, U, U, U>(permute<Permute::rc8>)
+              : m.take("ecl")  ? exactly<U, U, U, U>(permute<Permute::ecl>)
+              : m.take("ecr")  ? exactly<U, U, U, U>(permute<Permute::ecr>)
+              : m.take("rc16") ? exactly<U, U, U, U>(permute<Permute::rc16>)
+                               : exactly<U, U, U, U>(permute<Permute::any>);
+     }},
+    {"popc", [](Modifiers& m, uint64_t&) {
+       return counts(m.type(), Bits(), [](auto a) { return static_cast<uint32_t>(std::popcount(a)); });
+     }},
+    {"clz", [](Modifiers& m, uint64_t&) {
+       return counts(m.type(), Bits(), [](auto a) { return static_cast<uint32_t>(std::countl_zero(a)); });
+     }},
+    {"bfind", [](Modifiers& m, uint64_t&) {
+       return m.take("shiftamt") ? counts(m.type(), ThirtyTwoUp(), find_highest<true>)
+                                 : counts(m.type(), ThirtyTwoUp(), find_highest<false>);
+     }},
+    {"brev", [](Modifiers& m, uint64_t&) { return same<1>(m.type(), Bits(), reverse); }},
+    {"bfe", [](Modifiers& m, uint64_t&) { return same<3>(m.type(), ThirtyTwoUp(), extract); }},
+    {"bfi", [](Modifiers& m, uint64_t&) { return same<4>(m.type(), Bits(), insert); }},
+    {"fns", [](Modifiers& m, uint64_t&) {
+       m.type();
+       return exactly<uint32_t, uint32_t, uint32_t, int32_t>([](auto... x) { return find_nth_set(x...); });
+     }},
+    {"bmsk", [](Modifiers& m, uint64_t&) {
+       m.type();
+       return m.take("clamp") ? exactly<uint32_t, uint32_t, uint32_t>(bit_mask<true>)
+              : m.take("wrap") ? exactly<uint32_t, uint32_t, uint32_t>(bit_mask<false>) : nullptr;
+     }},
+    {"szext", [](Modifiers& m, uint64_t&) {
+       const bool clamps = m.take("clamp"), is_s32 = m.type() == Type::s32;
+       m.take("wrap");
+       return clamps ? is_s32 ? exactly<int32_t, int32_t, uint32_t>(extend_sign_at<true>)
+                              : exactly<uint32_t, uint32_t, uint32_t>(extend_sign_at<true>)
+              : is_s32 ? exactly<int32_t, int32_t, uint32_t>(extend_sign_at<false>)
+                       : exactly<uint32_t, uint32_t, uint32_t>(extend_sign_at<false>);
+     }},
+    {"dp4a", [](Modifiers& m, uint64_t&) { return choose_dot<4, 0>(m); }},
+    {"dp2a", [](Modifiers& m, uint64_t&) {
+       return m.take("hi") ? choose_dot<2, 2>(m) : m.take("lo") ? choose_dot<2, 0>(m) : nullptr;
+     }},
+    {"selp", [](Modifiers& m, uint64_t&) {
+       m.type();
+       return exactly<uint64_t, uint64_t, uint64_t, bool>([](uint64_t a, uint64_t b, bool c) { return c ? a : b; });
+     }},
+    {"slct", [](Modifiers& m, uint64_t& flags) {
+       m.type();
+       if (m.take("ftz")) flags = flush;
+       const auto f = [](uint64_t a, uint64_t b, auto c) { return c >= 0 ? a : b; };
+       return m.type() == Type::f32 ? exactly<uint64_t, uint64_t, uint64_t, float>(f)
+                                    : exactly<uint64_t, uint64_t, uint64_t, int32_t>(f);
+     }},
+};
+
+// --- add.cc, addc, sub.cc, subc, mad.cc, madc ----------------------------------------------------------------------
+// Row c: the carry that comes in, to2: that goes out; -1: none.
+template <class T, bool subtracts>
+void add_with_carry(Warp& w, const Op& op, Lanes active) {
+  for_each_lane(active, [&](unsigned lane) {
+    const T a = get<T>(w.rows[op.a].lane[lane]), b = get<T>(w.rows[op.b].lane[lane]);
+    const UnsignedWide in = op.c < 0 ? 0 : w.rows[op.c].lane[lane] & 1;
+    const UnsignedWide sum = subtracts ? UnsignedWide(a) - b - in : UnsignedWide(a) + b + in;
+    w.rows[op.to].lane[lane] = static_cast<T>(sum);
+    if (op.to2 >= 0) w.rows[op.to2].lane[lane] = sum >> width<T> & 1;
+  });
+}
+
+// True if the instruction has to do with carries, and has been lowered.
+bool lower_carry(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  const bool takes = i.opcode == "addc" || i.opcode == "subc" || i.opcode == "madc", gives = m.take("cc");
+  if (!takes && !gives) return false;
+  const bool is_mad = i.opcode.starts_with("mad"), subtracts = i.opcode.starts_with("sub");
+  const bool high = m.take("hi");
+  if (!high) m.take("lo");
+  const Type type = m.type();
+  const bool is_wide = ptx::bits(type) == 64;
+  int a = l.row(i.operands.at(1));
+  if (is_mad) {
+    const int product = l.temporary(), b = l.row(i.operands.at(2));
+    Op& op = l.emit(high ? same<2>(type, ThirtyTwoUp(), multiply_high)
+                         : exactly<uint64_t, uint64_t, uint64_t>(multiply_low), i);
+    op.to = product, op.a = a, op.b = b;
+    a = product;
+  }
+  const int to = l.row(i.operands.at(0)), b = l.row(i.operands.at(is_mad ? 3 : 2)), carry = l.carry();
+  Op& op = l.emit(is_wide ? subtracts ? add_with_carry<uint64_t, true> : add_with_carry<uint64_t, false>
+                          : subtracts ? add_with_carry<uint32_t, true> : add_with_carry<uint32_t, false>, i);
+  op.to = to, op.a = a, op.b = b;
+  if (takes) op.c = carry;
+  if (gives) op.to2 = carry;
+  return true;
+}
+
+// --- setp, set -----------------------------------------------------------------------------------------------------
+template <class F>
+Handler comparison_of(Type type, F f) {
+  Handler handler = nullptr;
+  const auto look = [&]<class... T>(List<T...>) {
+    ((is<T>(type) ? void(handler = exactly<bool, T, T>(f)) : void()), ...);
+  };
+  look(Integers());
+  look(List<bool, float, double, F16, BF16>());
+  return handler;
+}
+
+// Also those that are true if an operand is a NaN (ltu): the opposite of the opposite (not ge).
+Handler comparison(Modifiers& m, Type type) {
+  const auto one_of = [&](auto... words) { return (m.take(words) || ...); };
+  if (one_of("eq")) return comparison_of(type, [](auto a, auto b) { return a == b; });
+  if (one_of("lt", "lo")) return comparison_of(type, [](auto a, auto b) { return a < b; });
+  if (one_of("le", "ls")) return comparison_of(type, [](auto a, auto b) { return a < b || a == b; });
+  if (one_of("gt", "hi")) return comparison_of(type, [](auto a, auto b) { return b < a; });
+  if (one_of("ge", "hs")) return comparison_of(type, [](auto a, auto b) { return b < a || a == b; });
+  if (one_of("ne")) return comparison_of(type, [](auto a, auto b) { return !(a == b) && a == a && b == b; });
+  if (one_of("neu")) return comparison_of(type, [](auto a, auto b) { return !(a == b); });
+  if (one_of("equ")) return comparison_of(type, [](auto a, auto b) { return !(a < b || b < a); });
+  if (one_of("ltu")) return comparison_of(type, [](auto a, auto b) { return !(b < a || a == b); });
+  if (one_of("leu")) return comparison_of(type, [](auto a, auto b) { return !(b < a); });
+  if (one_of("gtu")) return comparison_of(type, [](auto a, auto b) { return !(a < b || a == b); });
+  if (one_of("geu")) return comparison_of(type, [](auto a, auto b) { return !(a < b); });
+  if (one_of("num")) return comparison_of(type, [](auto a, auto b) { return a == a && b == b; });
+  if (one_of("nan")) return comparison_of(type, [](auto a, auto b) { return !(a == a && b == b); });
+  return nullptr;
+}
+
+// setp d{|e}, a, b{, c}: d = (a compared with b) combined with c, e = its opposite combined with c.
+// set d, a, b{, c}: d is all ones or 1.0 where setp is true. Of a pair each half is compared.
+bool lower_comparison(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  const bool is_set = i.opcode == "set";
+  const Type to_type = is_set ? m.type() : Type::pred, type = m.type();
+  const bool is_pair = type == Type::f16x2 || type == Type::bf16x2;
+  const Type element = type == Type::f16x2 ? Type::f16 : type == Type::bf16x2 ? Type::bf16 : type;
+  Handler combine = nullptr;
+  for (const auto& [word, handler] : std::initializer_list<std::pair<std::string_view, Handler>>{
+           {"and", exactly<uint64_t, uint64_t, uint64_t>([](uint64_t a, uint64_t b) { return a & b; })},
+           {"or", exactly<uint64_t, uint64_t, uint64_t>([](uint64_t a, uint64_t b) { return a | b; })},
+           {"xor", exactly<uint64_t, uint64_t, uint64_t>([](uint64_t a, uint64_t b) { return a ^ b; })}})
+    if (m.take(word)) combine = handler;
+  const uint64_t flags = m.take("ftz") ? flush : 0;
+  const Handler compare = comparison(m, element);
+  if (!compare || i.operands.size() != (combine ? 4u : 3u)) l.unknown(i);
+  const auto emit = [&](Handler handler, int to, int a, int b = -1, int c = -1) {
+    Op& op = l.emit(handler, i);
+    op.to = to, op.a = a, op.b = b, op.c = c;
+    return &op;
+  };
+  const int a = l.row(i.operands[1], type), b = l.row(i.operands[2], type), c = combine ? l.row(i.operands[3]) : -1;
+  const auto compared = [&](int x, int y) {
+    const int result = l.temporary();
+    emit(compare, result, x, y)->immediate = flags;
+    return result;
+  };
+  const auto combined = [&](int result) {
+    if (!combine) return result;
+    const int to = l.temporary();
+    emit(combine, to, result, c);
+    return to;
+  };
+  const Handler copy = exactly<uint64_t, uint64_t>([](uint64_t x) { return x; });
+  const ptx::Operand& d = i.operands[0];
+  const bool two = d.kind == ptx::Operand::list;
+  if (!is_set && !two && !combine && !is_pair) {  // the common case: one operation
+    const int to = l.row(d);
+    emit(compare, to, a, b)->immediate = flags;
+    return true;
+  }
+  int first = compared(a, b), second = -1;
+  if (is_pair) {
+    const Handler upper = exactly<uint64_t, uint64_t>([](uint64_t x) { return x >> 16; });
+    const int high_a = l.temporary(), high_b = l.temporary();
+    emit(upper, high_a, a);
+    emit(upper, high_b, b);
+    second = combined(compared(high_a, high_b));
+  } else if (two) {
+    const int opposite = l.temporary();
+    emit(exactly<bool, bool>([](bool x) { return !x; }), opposite, first);
+    second = combined(opposite);
+  }
+  first = combined(first);
+  if (!is_set) {
+    emit(copy, l.row(two ? d.elements.at(0) : d), first);
+    if (two) emit(copy, l.row(d.elements.at(1)), second);
+    return true;
+  }
+  const uint64_t one = to_type == Type::f32                               ? 0x3f80'0000
+                       : to_type == Type::f16 || to_type == Type::f16x2   ? 0x3c00
+                       : to_type == Type::bf16 || to_type == Type::bf16x2 ? 0x3f80
+                       : is_pair                                          ? 0xffff
+                                                                          : ~uint64_t(0);
+  const Handler select =
+      exactly<uint64_t, uint64_t, uint64_t, bool>([](uint64_t x, uint64_t y, bool z) { return z ? x : y; });
+  const int to = l.row(d), yes = l.constant(one), no = l.constant(0);
+  if (!is_pair) {
+    emit(select, to, yes, no, first);
+  } else {
+    const int low = l.temporary(), high = l.temporary();
+    emit(select, low, yes, no, first);
+    emit(select, high, l.constant(one << 16), no, second);
+    emit(exactly<uint64_t, uint64_t, uint64_t>([](uint64_t x, uint64_t y) { return x | y; }), to, low, high);
+  }
+  return true;
+}
+
+// --- cvt -----------------------------------------------------------------------------------------------------------
+constexpr uint64_t to_integral = 1ull << 35;  // .rni and the like: rounds to an integral value
+
+Wide least_of(Type t) { return is_signed(t) ? -(Wide(1) << (ptx::bits(t) - 1)) : 0; }
+Wide greatest_of(Type t) { return (Wide(1) << (ptx::bits(t) - is_signed(t))) - 1; }
+
+Wide integer_in(uint64_t bits, Type t) {
+  const unsigned unused = 64 - ptx::bits(t);
+  if (is_signed(t)) return static_cast<int64_t>(bits << unused) >> unused;
+  return bits << unused >> unused;
+}
+
+double real_in(uint64_t bits, Type t) {
+  switch (t) {
+    case Type::f16: return real(get<F16>(bits));
+    case Type::bf16: return real(get<BF16>(bits));
+    case Type::f32: return get<float>(bits);
+    default: return get<double>(bits);
+  }
+}
+
+template <class T>
+uint64_t put_finished(T value, uint64_t flags) { return put(finished(value, flags)); }
+
+uint64_t put_real(double value, Type t, uint64_t flags) {
+  switch (t) {
+    case Type::f16: return put_finished(F16{value}, flags);
+    case Type::bf16: return put_finished(BF16{value}, flags);
+    case Type::f32: return put_finished(static_cast<float>(value), flags);
+    default: return put_finished(value, flags);
+  }
+}
+
+uint64_t convert_one(uint64_t bits, Type from, Type to, uint64_t flags) {
+  const auto fitting = [&](Wide value) {
+    return static_cast<uint64_t>(std::clamp(value, least_of(to), greatest_of(to)));
+  };
+  if (is_integer(from)) {
+    const Wide value = integer_in(bits, from);
+    if (is_integer(to))
+      return flags & saturate ? fitting(value) : static_cast<uint64_t>(integer_in(static_cast<uint64_t>(value), to));
+    const bool negative = value < 0;
+    const auto size = static_cast<uint64_t>(negative ? -value : value);
+    const auto below_0 = static_cast<int64_t>(value);
+    if (to == Type::f32) return put_finished(negative ? float(below_0) : float(size), flags);
+    if (to == Type::f64) return put_finished(negative ? double(below_0) : double(size), flags);
+    const uint64_t digits = size >> 53 ? size >> 11 | ((size & 2047) != 0) : size;  // odd if any are lost
+    const double odd = static_cast<double>(digits) * (size >> 53 ? 2048 : 1);
+    return put_real(negative ? -odd : odd, to, flags);
+  }
+  double value = real_in(bits, from);
+  if (flags & flush && (from == Type::f32 || to == Type::f32) && std::fabs(value) < 0x1p-126)
+    value = std::copysign(0.0, value);
+  flags &= ~flush;
+  if (is_integer(to)) {
+    if (std::isnan(value)) {
+      const bool is_0 = from != Type::f64 && ptx::bits(to) < 64;
+      return is_0 ? 0 : static_cast<uint64_t>(integer_in(1ull << (ptx::bits(to) - 1), to));
+    }
+    value = std::nearbyint(value);
+    if (std::fabs(value) >= 0x1p64) return static_cast<uint64_t>(value < 0 ? least_of(to) : greatest_of(to));
+    return fitting(static_cast<Wide>(value));
+  }
+  if (std::isnan(value) && !(flags & (saturate | rectify))) {  // these keep what a NaN carries
+    if (from == Type::bf16 && to == Type::f32) return bits << 16 & UINT32_MAX;
+    if (from == Type::f64 && to == Type::f32) return std::bit_cast<uint32_t>(static_cast<float>(value));
+    if (from == Type::f64 && to == Type::f16) return (bits >> 48 & 0x8000) | 0x7e00 | (bits >> 42 & 0x3ff);
+  }
+  if (flags & to_integral) value = std::nearbyint(value);
+  return put_real(value, to, flags);
+}
+
+void convert(Warp& w, const Op& op, Lanes active) {
+  std::fesetround(static_cast<int>(op.immediate & UINT32_MAX));
+  for (; active; active &= active - 1) {
+    const int lane = std::countr_zero(active);
+    w.rows[op.to].lane[lane] = convert_one(w.rows[op.a].lane[lane], op.from_type, op.type, op.immediate);
+  }
+  std::fesetround(FE_TONEAREST);
+}
+
+// A smaller integer as one of 64 bits; only these have to be fast.
+Handler extension(Type type) {
+  Handler handler = nullptr;
+  const auto look = [&]<class... T>(List<T...>) {
+    ((is<T>(type) ? void(handler = exactly<uint64_t, T>([](T a) { return static_cast<uint64_t>(a); })) : void()), ...);
+  };
+  look(Integers());
+  look(List<uint8_t, int8_t>());
+  return handler;
+}
+
+bool lower_conversion(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  uint64_t flags = 0;
+  for (const auto& [word, mode] : std::initializer_list<std::pair<std::string_view, uint64_t>>{
+           {"rni", FE_TONEAREST}, {"rzi", FE_TOWARDZERO}, {"rmi", FE_DOWNWARD}, {"rpi", FE_UPWARD}})
+    if (m.take(word)) flags |= mode | to_integral;
+  flags |= float_flags(m);
+  const Type to = m.type(), from = m.type();
+  const auto known = [](Type t) {
+    return is_integer(t) || t == Type::f16 || t == Type::bf16 || t == Type::f32 || t == Type::f64;
+  };
+  const bool is_pair = to == Type::f16x2 || to == Type::bf16x2;
+  if (!known(from) || (!is_pair && !known(to)) || i.operands.size() != (is_pair ? 3u : 2u)) l.unknown(i);
+  const int d = l.row(i.operands[0]), a = l.row(i.operands[1], from);
+  if (!is_pair) {
+    const bool only_bits = is_integer(to) && is_integer(from) && !(flags & saturate);
+    const bool grows = ptx::bits(to) > ptx::bits(from), odd = grows && is_signed(from) && !is_signed(to);
+    Op& op = l.emit(only_bits && !(odd && ptx::bits(to) < 64) ? extension(grows ? from : to) : convert, i);
+    op.to = d, op.a = a, op.type = to, op.from_type = from, op.immediate = flags;
+    return true;
+  }
+  const int b = l.row(i.operands[2], from), high = l.temporary(), low = l.temporary();  // a goes to the upper half
+  for (const auto& [target, source] : {std::pair(high, a), std::pair(low, b)}) {
+    Op& op = l.emit(convert, i);
+    op.to = target, op.a = source, op.immediate = flags, op.from_type = from;
+    op.type = to == Type::f16x2 ? Type::f16 : Type::bf16;
+  }
+  Op& op = l.emit(exactly<uint64_t, uint64_t, uint64_t>([](uint64_t x, uint64_t y) { return x << 16 | y; }), i);
+  op.to = d, op.a = high, op.b = low;
+  return true;
+}
+
+// --- mov -----------------------------------------------------------------------------------------------------------
+// Puts the elements in `rows` together, or takes them apart; immediate: bits of one.
+void pack(Warp& w, const Op& op, Lanes active) {
+  const auto element = mask<uint64_t>(static_cast<unsigned>(op.immediate));
+  for_each_lane(active, [&](unsigned lane) {
+    uint64_t value = 0;
+    for (unsigned k = 0; k < op.count; ++k)
+      value |= (w.rows[op.rows[k]].lane[lane] & element) << op.immediate * k;
+    w.rows[op.to].lane[lane] = value;
+  });
+}
+void unpack(Warp& w, const Op& op, Lanes active) {
+  for_each_lane(active, [&](unsigned lane) {
+    const uint64_t value = w.rows[op.a].lane[lane];
+    for (unsigned k = 0; k < op.count; ++k) w.rows[op.rows[k]].lane[lane] = value >> op.immediate * k;
+  });
+}
+
+bool lower_move(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  const Type type = m.type();
+  if (i.operands.size() != 2 || type == Type::b128) l.unknown(i);
+  const ptx::Operand &d = i.operands[0], &a = i.operands[1];
+  const bool packs = a.kind == ptx::Operand::list, unpacks = d.kind == ptx::Operand::list;
+  if (!packs && !unpacks) {
+    const int from = l.row(a, type), to = l.row(d);
+    Op& op = l.emit(exactly<uint64_t, uint64_t>([](uint64_t x) { return x; }), i);
+    op.to = to, op.a = from;
+    return true;
+  }
+  const auto& elements = (packs ? a : d).elements;
+  if (elements.empty() || elements.size() > 8) l.unknown(i);
+  const unsigned each = ptx::bits(type) / static_cast<unsigned>(elements.size());
+  std::vector<int> rows;
+  for (const ptx::Operand& element : elements) rows.push_back(l.row(element));
+  const int whole = l.row(packs ? d : a);
+  Op& op = l.emit(packs ? pack : unpack, i);
+  (packs ? op.to : op.a) = whole;
+  std::copy(rows.begin(), rows.end(), op.rows);
+  op.count = static_cast<uint8_t>(rows.size());
+  op.immediate = each;
+  return true;
+}
+
+}  // namespace
+
+bool lower_arithmetic(Lowering& l, const ptx::Instruction& i) {
+  Modifiers m(i);
+  const bool may_carry = i.opcode.starts_with("add") || i.opcode.starts_with("sub") || i.opcode.starts_with("mad");
+  bool done = false;
+  if (i.opcode == "mov") done = lower_move(l, i, m);
+  else if (i.opcode == "cvt") done = lower_conversion(l, i, m);
+  else if (i.opcode == "setp" || i.opcode == "set") done = lower_comparison(l, i, m);
+  else if (may_carry) done = lower_carry(l, i, m);
+  if (!done) {
+    const auto choice = choices.find(i.opcode);
+    if (choice == choices.end()) return false;
+    Type type = Type::none;  // for literals
+    for (const std::string_view word : i.modifiers)
+      if (const Type t = ptx::type_named(word); t != Type::none) type = t;
+    uint64_t flags = 0;
+    const Handler handler = choice->second(m, flags);
+    if (!handler || i.operands.size() < 2 || i.operands.size() > 5) l.unknown(i);
+    int rows[5] = {-1, -1, -1, -1, -1};
+    for (size_t k = 0; k < i.operands.size(); ++k) rows[k] = l.row(i.operands[k], type);
+    Op& op = l.emit(handler, i);
+    op.to = rows[0], op.a = rows[1], op.b = rows[2], op.c = rows[3], op.d = rows[4], op.immediate = flags;
+  }
+  if (!m.empty()) l.unknown(i);
+  return true;
+}
+
+}  // namespace gpu

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT-0
+#include "gpu.h"
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include "../memory/ledger.h"
+#include "../memory/page_table.h"
+#include "access.h"
+
+namespace gpu {
+
+// --- Modules ---------------------------------------------------------------------------------------------------------
+
+struct Module::State {
+  std::shared_ptr<const ptx::Module> text;
+  int device;
+  std::map<std::string, Address> variables;
+  std::map<std::string, uint64_t> addresses;
+  std::mutex mutex;  // of the kernels
+  std::map<std::string, Kernel> kernels;
+};
+
+namespace {
+
+void write(int device, uint64_t address, const std::byte* from, size_t size) {
+  while (size > 0) {
+    const size_t piece = std::min<size_t>(size, memory::page_size - address % memory::page_size);
+    char* const to = memory::frame(memory::page_table(device).lookup(address)) + address % memory::page_size;
+    std::memcpy(to, from, piece);
+    address += piece, from += piece, size -= piece;
+  }
+}
+
+uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+Kernel kernel_of(const ptx::Module& text, const ptx::Function& function) {
+  Kernel kernel;
+  kernel.name = function.name;
+  kernel.ptx_version = text.version;
+  kernel.target = text.target;
+  kernel.registers = static_cast<unsigned>(std::clamp<size_t>(function.registers.size(), 16, 255));
+  if (function.max_threads) kernel.max_threads = function.max_threads;
+  for (const ptx::Variable& parameter : function.parameters) {
+    kernel.parameter_bytes = round_up(kernel.parameter_bytes, std::max<uint64_t>(parameter.alignment, 1));
+    kernel.parameters.push_back({kernel.parameter_bytes, parameter.size});
+    kernel.parameter_bytes += parameter.size;
+  }
+  return kernel;
+}
+
+}  // namespace
+
+Module::Module(std::shared_ptr<const ptx::Module> text, int device,
+               const std::function<uint64_t(const ptx::Variable&)>& place)
+    : state_(std::make_unique<State>()) {
+  State& state = *state_;
+  state.text = text;
+  state.device = device;
+  for (const ptx::Variable& variable : text->variables) {
+    if (variable.space != ptx::Space::global && variable.space != ptx::Space::constant) continue;
+    state.addresses[variable.name] = place(variable);
+    state.variables[variable.name] = {state.addresses[variable.name], variable.size};
+  }
+  for (const ptx::Variable& variable : text->variables) {
+    const auto at = state.addresses.find(variable.name);
+    if (at == state.addresses.end()) continue;
+    std::vector<std::byte> bytes = variable.initial;
+    bytes.resize(variable.size);
+    for (const ptx::Variable::Address& word : variable.addresses) {
+      const auto target = state.addresses.find(word.symbol);
+      if (target == state.addresses.end() || word.at + 8 > bytes.size())
+        throw ptx::Error(variable.name + " holds the address of " + word.symbol + ", which is no variable");
+      const uint64_t value = target->second + static_cast<uint64_t>(word.offset);
+      std::memcpy(bytes.data() + word.at, &value, sizeof value);
+    }
+    write(device, at->second, bytes.data(), bytes.size());
+  }
+  for (const ptx::Function& function : text->functions)
+    if (function.is_entry && !function.is_declared_only) state.kernels[function.name] = kernel_of(*text, function);
+}
+
+Module::~Module() = default;
+
+Kernel* Module::kernel(const std::string& name) {
+  const std::lock_guard lock(state_->mutex);
+  const auto found = state_->kernels.find(name);
+  if (found == state_->kernels.end()) return nullptr;
+  Kernel& kernel = found->second;
+  if (kernel.program || !kernel.unknown.empty()) return &kernel;
+  const auto& functions = state_->text->functions;
+  const auto function = std::find_if(functions.begin(), functions.end(), [&](const ptx::Function& candidate) {
+    return candidate.is_entry && !candidate.is_declared_only && candidate.name == name;
+  });
+  try {
+    kernel.program = lower(state_->text, *function, state_->addresses);
+    kernel.static_shared = kernel.program->static_shared;
+    kernel.local_bytes = kernel.program->local_bytes;
+  } catch (const Unknown& unknown) {
+    kernel.unknown = unknown.text;
+  } catch (const std::out_of_range&) {  // an operand is missing
+    kernel.unknown = "kernel " + name + ": malformed PTX";
+  }
+  return &kernel;
+}
+
+std::vector<std::string> Module::kernel_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, kernel] : state_->kernels) names.push_back(name);
+  return names;
+}
+
+const Module::Address* Module::variable(const std::string& name) const {
+  const auto found = state_->variables.find(name);
+  return found == state_->variables.end() ? nullptr : &found->second;
+}
+
+int Module::device() const { return state_->device; }
+
+// --- Who runs when ---------------------------------------------------------------------------------------------------
+
+namespace {
+
+// The windows of the generic address space: no memory may lie there.
+[[maybe_unused]] const bool windows_are_kept = [] {
+  for (const uint64_t window : {shared_window, local_window, parameter_window})
+    mmap(reinterpret_cast<void*>(window), window_size, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  return true;
+}();
+
+// A kernel that runs.
+struct Running {
+  Launch launch;
+  uint64_t blocks = 0, begun = 0;  // of the grid
+  unsigned under_way = 0, limit = 0;  // blocks that have begun and not ended; how many there may be
+  bool waits_for_room = false;     // it has blocks left, and no turn until one ends
+  std::optional<Fault> fault;      // the first one
+};
+
+// What waits for a core: a task, a block that goes on, or a kernel that begins its next block.
+struct Turn {
+  std::function<void()> task;
+  std::shared_ptr<Running> kernel;
+  std::unique_ptr<Block> block;
+};
+
+// All that may run waits in one queue, and what has had its slice of time goes to the end of it. So a kernel begins
+// another block whenever its turn comes: few blocks are under way when they end within a slice, and all that the GPU
+// has room for when they wait for something.
+class Workers {
+ public:
+  void add(Turn turn) {
+    const std::lock_guard lock(mutex_);
+    if (stopping_ || (owner_ && owner_ != getpid())) return;  // a forked child has no workers
+    if (threads_.empty()) start();
+    push(std::move(turn));
+  }
+
+  void stop() {
+    if (owner_ != getpid()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) {
+      if (thread.get_id() == std::this_thread::get_id()) thread.detach();  // a task ends the process
+      else if (thread.joinable()) thread.join();
+    }
+  }
+
+ private:
+  static constexpr long slice = 20'000;  // operations of a warp: a few milliseconds
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Turn> turns_;
+  std::vector<std::thread> threads_;
+  std::atomic<pid_t> owner_ = 0;  // the process whose threads they are
+  bool stopping_ = false;
+
+  void start() {
+    owner_ = getpid();
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);  // signals are for the program's own threads
+    const unsigned cores = std::max(2u, std::thread::hardware_concurrency());
+    for (unsigned i = 0; i < cores; ++i) threads_.emplace_back([this] { work(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  void push(Turn turn) {
+    turns_.push_back(std::move(turn));
+    wake_.notify_one();
+  }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [this] { return stopping_ || !turns_.empty(); });
+      if (stopping_) return;
+      Turn turn = std::move(turns_.front());
+      turns_.pop_front();
+      if (turn.kernel) {
+        run_block(std::move(turn), lock);
+      } else {
+        lock.unlock();
+        turn.task();
+        turn.task = nullptr;
+        lock.lock();
+      }
+    }
+  }
+
+  void run_block(Turn turn, std::unique_lock<std::mutex>& lock) {
+    Running& kernel = *turn.kernel;
+    Dimensions index;
+    if (!turn.block) {
+      if (kernel.begun == kernel.blocks) return;  // a fault has ended it
+      const Dimensions& grid = kernel.launch.grid;
+      const uint64_t number = kernel.begun++;
+      index = {static_cast<unsigned>(number % grid.x), static_cast<unsigned>(number / grid.x % grid.y),
+               static_cast<unsigned>(number / grid.x / grid.y)};
+      if (++kernel.under_way == kernel.limit) kernel.waits_for_room = true;
+      else if (kernel.begun < kernel.blocks) push({{}, turn.kernel, {}});
+    }
+    bool ended = kernel.fault.has_value();
+    lock.unlock();
+    std::optional<Fault> fault;
+    if (!ended) try {
+      if (!turn.block) turn.block = std::make_unique<Block>(kernel.launch, kernel.launch.module->device(), index);
+      ended = run(*turn.block, slice);
+    } catch (Fault& found) {
+      fault = std::move(found);
+      ended = true;
+    }
+    if (ended) turn.block.reset();
+    lock.lock();
+    if (!ended) return push(std::move(turn));
+    if (fault) {
+      kernel.begun = kernel.blocks;
+      if (!kernel.fault) kernel.fault = std::move(fault);
+    }
+    --kernel.under_way;
+    if (kernel.begun < kernel.blocks) {
+      if (kernel.waits_for_room) push({{}, turn.kernel, {}});
+      kernel.waits_for_room = false;
+    } else if (kernel.under_way == 0) {
+      lock.unlock();
+      kernel.launch.done(kernel.fault ? &*kernel.fault : nullptr);
+      turn = {};
+      lock.lock();
+    }
+  }
+};
+
+Workers& workers() {
+  static Workers& workers = *new Workers;  // its threads may outlive all that is destroyed at exit
+  return workers;
+}
+
+// How many blocks of a kernel a GPU has room for at once.
+unsigned resident_blocks(const Launch& launch) {
+  const uint64_t threads = round_up(uint64_t(launch.block.x) * launch.block.y * launch.block.z, 32);
+  const auto each = static_cast<unsigned>(std::clamp<uint64_t>(2048 / threads, 1, 32));
+  return each * static_cast<unsigned>(std::max(1, memory::machine().multiprocessors));
+}
+
+}  // namespace
+
+void launch(Launch launch) {
+  if (!launch.kernel->program) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "vmmsim: not simulated: %s\n", launch.kernel->unknown.c_str());
+    _exit(125);
+  }
+  auto kernel = std::make_shared<Running>();
+  kernel->launch = std::move(launch);
+  const Dimensions& grid = kernel->launch.grid;
+  kernel->blocks = uint64_t(grid.x) * grid.y * grid.z;
+  kernel->limit = resident_blocks(kernel->launch);
+  workers().add({{}, std::move(kernel), {}});
+}
+
+void run(std::function<void()> task) { workers().add({std::move(task), {}, {}}); }
+
+void stop() { workers().stop(); }
+
+}  // namespace gpu

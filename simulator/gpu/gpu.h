@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT-0
+// The GPUs: modules made ready to run, launches, and the threads of this machine that run blocks.
+#pragma once
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+#include "../ptx/ptx.h"
+
+namespace gpu {
+
+struct Program;  // a module's instructions, lowered and bound to addresses: program.h
+
+// A kernel of a loaded module.
+struct Kernel {
+  std::string name;
+  std::shared_ptr<const Program> program;  // lowered when it is first asked for
+  struct Parameter { size_t offset, size; };
+  std::vector<Parameter> parameters;
+  size_t parameter_bytes = 0, static_shared = 0, local_bytes = 0;
+  unsigned registers = 0, max_threads = 1024;
+  unsigned ptx_version = 0, target = 0;    // 90, 75
+  std::string unknown;                     // why there is no program: the instruction that is not simulated
+};
+
+// A module loaded on one GPU.
+class Module {
+ public:
+  // `place` gives each .global and .const variable its address on the GPU; Module writes their initial values there
+  // through the page table. Throws ptx::Error.
+  Module(std::shared_ptr<const ptx::Module>, int device, const std::function<uint64_t(const ptx::Variable&)>& place);
+  ~Module();
+  Kernel* kernel(const std::string& name);            // null: there is none
+  std::vector<std::string> kernel_names() const;
+  struct Address { uint64_t address; size_t size; };
+  const Address* variable(const std::string& name) const;  // null: there is none
+  int device() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+struct Dimensions { unsigned x = 1, y = 1, z = 1; };
+
+// What a kernel did wrong. The whole process's CUDA fails from then on with `error`.
+struct Fault {
+  CUresult error;   // CUDA_ERROR_ILLEGAL_ADDRESS, _MISALIGNED_ADDRESS, _LAUNCH_FAILED (trap), _ASSERT, ...
+  std::string why;  // kernel, block and thread, instruction with its line, address, what lies there, what mends it
+};
+
+struct Launch {
+  const Kernel* kernel;
+  std::shared_ptr<Module> module;  // kept while the kernel runs
+  Dimensions grid, block;
+  size_t dynamic_shared = 0;
+  std::vector<std::byte> parameters;  // laid out as Kernel::parameters says
+  std::function<void(const Fault*)> done;  // called once on a worker, null if all went well
+};
+
+// Starts a kernel and returns at once. Blocks of kernels on one or several GPUs take turns on the machine's cores, so
+// that one may spin on another. A kernel with an instruction that is not simulated ends the process here: message,
+// status 125.
+void launch(Launch);
+
+// Runs a task (a copy, a memset, a host function) on a worker thread.
+void run(std::function<void()> task);
+
+// Prints on stdout what kernels' printf has left, in this thread. For all that waits for a kernel, when it has waited.
+void print_output();
+
+// Stops and joins the workers, at exit. Nothing runs afterwards. Does nothing in a forked child, which has no workers.
+void stop();
+
+}  // namespace gpu

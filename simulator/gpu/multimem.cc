@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT-0
+// The multimem instructions: what the switch between the GPUs does. A page of a multicast mapping stands for one
+// frame on each GPU of the team. A load reads all of them and reduces what it finds to one value; a store writes each
+// of them; a reduction is one atomic operation in each of them. The GPU that asks sends or receives one value only.
+#include "../memory/memory.h"
+#include "access.h"
+#include "half.h"
+
+namespace gpu {
+
+using ptx::Type;
+
+namespace {
+
+// The frames behind a multicast address, one for each GPU, and where in each of them the address lies.
+struct Replicas {
+  std::span<char* const> frames;
+  uint64_t offset;
+};
+
+// Finds them for one lane's access of `size` bytes. Throws Fault if the address is not aligned, is no multicast
+// address, may not be accessed in this way (`right`), or if a GPU has bound no memory there yet.
+Replicas find_replicas(const Warp& w, const Op& op, unsigned lane, unsigned size, memory::Entry right) {
+  const uint64_t address = w.rows[op.a].lane[lane] + static_cast<uint64_t>(op.offset);
+  if (address % size != 0)
+    fault(w, op, lane, CUDA_ERROR_MISALIGNED_ADDRESS,
+          "the address is not a multiple of the access's " + std::to_string(size) + " bytes");
+  const memory::Entry entry = memory::page_table(w.block->device).lookup(address);
+  if (!(entry & memory::multicast) || !(entry & right)) {
+    const bool is_ordinary = (entry & right) && !(entry & memory::multicast);
+    fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS,
+          is_ordinary ? "a multimem instruction needs a multicast address, and this is an ordinary one: map the handle "
+                        "of a multicast object (cuMulticastCreate) and use that address"
+                      : memory::what_lies_at(w.block->device, address, right == memory::writable));
+  }
+  const std::span<char* const> frames = memory::replicas(entry);
+  for (size_t gpu = 0; gpu < frames.size(); ++gpu)
+    if (!frames[gpu])
+      fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS,
+            "GPU " + std::to_string(gpu) + " of the " + std::to_string(frames.size()) +
+                " of this multicast object has bound no memory here: call cuMulticastBindMem for each of them first");
+  return {frames, address % memory::page_size};
+}
+
+// The sum of 16-bit numbers with 32-bit steps between (.acc::f32): rounded once, at the end.
+template <class F> uint64_t sum(std::span<const uint64_t> values, unsigned shift = 0) {
+  float total = 0;
+  for (const uint64_t value : values) total += F::value(value >> shift & 0xffff);
+  return F::bits(total) << shift;
+}
+uint64_t sum_in_32_bits(std::span<const uint64_t> values, Type type) {
+  switch (type) {
+    case Type::f16: return sum<Half>(values);
+    case Type::f16x2: return sum<Half>(values) | sum<Half>(values, 16);
+    case Type::bf16: return sum<Bfloat>(values);
+    default: return sum<Bfloat>(values) | sum<Bfloat>(values, 16);
+  }
+}
+
+// multimem.ld_reduce: one value out of the replicas' values, in the order of the GPUs. `immediate` is the
+// combination, or 0 for a sum with 32-bit steps.
+void load_reduce(Warp& w, const Op& op, Lanes active) {
+  const unsigned size = ptx::bytes(op.type);
+  std::vector<uint64_t> values;
+  for (; active; active &= active - 1) {
+    const auto lane = static_cast<unsigned>(std::countr_zero(active));
+    const Replicas replicas = find_replicas(w, op, lane, size * op.count, memory::readable);
+    for (unsigned element = 0; element < op.count; ++element) {
+      values.clear();
+      for (char* frame : replicas.frames) values.push_back(load(frame + replicas.offset + element * size, size));
+      uint64_t result = values[0];
+      if (const auto combination = reinterpret_cast<Combine>(op.immediate)) {
+        for (size_t gpu = 1; gpu < values.size(); ++gpu) result = combination(result, values[gpu], 0);
+      } else {
+        result = sum_in_32_bits(values, op.type);
+      }
+      w.rows[op.rows[element]].lane[lane] = result;
+    }
+  }
+}
+
+// multimem.st: the same value to each replica.
+void store_to_all(Warp& w, const Op& op, Lanes active) {
+  const unsigned size = ptx::bytes(op.type);
+  for (; active; active &= active - 1) {
+    const auto lane = static_cast<unsigned>(std::countr_zero(active));
+    const Replicas replicas = find_replicas(w, op, lane, size * op.count, memory::writable);
+    for (unsigned element = 0; element < op.count; ++element)
+      for (char* frame : replicas.frames)
+        store(frame + replicas.offset + element * size, size, w.rows[op.rows[element]].lane[lane]);
+  }
+}
+
+// multimem.red: each replica's value combined with the same value. Atomic in each of them, not in all of them at once.
+void reduce_in_all(Warp& w, const Op& op, Lanes active) {
+  const unsigned size = ptx::bytes(op.type);
+  for (; active; active &= active - 1) {
+    const auto lane = static_cast<unsigned>(std::countr_zero(active));
+    const Replicas replicas = find_replicas(w, op, lane, size * op.count, memory::writable);
+    for (unsigned element = 0; element < op.count; ++element)
+      for (char* frame : replicas.frames)
+        combine(frame + replicas.offset + element * size, size, reinterpret_cast<Combine>(op.immediate),
+                w.rows[op.rows[element]].lane[lane]);
+  }
+}
+
+}  // namespace
+
+bool lower_multimem(Lowering& l, const ptx::Instruction& i) {
+  Modifiers m(i);
+  const bool loads = m.take("ld_reduce"), stores = m.take("st");
+  if (!loads && !stores && !m.take("red")) l.unknown(i);
+  const bool acquires = m.take("acquire");
+  for (const char* order : {"weak", "relaxed", "release"}) m.take(order);  // every access here is as strict as they ask
+  const bool beyond_block = take_scope(m);
+  m.take("global");
+  const bool in_32_bits = m.take("acc::f32");
+  m.take("acc::f16");
+  const uint8_t count = take_vector(m);
+  const Type type = m.type();
+  Combine combination = nullptr;
+  for (const char* name : {"add", "min", "max", "and", "or", "xor"})
+    if (m.take(name)) combination = gpu::combination(name, type);
+  const bool is_16_bit_float = ptx::bytes(type) == 2 || type == Type::f16x2 || type == Type::bf16x2;
+  if (!m.empty() || i.operands.size() != 2 || (!stores && !combination) || (in_32_bits && !is_16_bit_float) ||
+      ptx::bits(type) < 16 || ptx::bits(type) > 64)
+    l.unknown(i);
+  const ptx::Operand& value = i.operands[loads ? 0 : 1];
+  const Address at = address_of(l, i.operands[loads ? 1 : 0], ptx::Space::global);
+  int rows[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  if (count > 1 && value.elements.size() != count) l.unknown(i);
+  for (unsigned k = 0; k < count; ++k) rows[k] = l.row(count > 1 ? value.elements[k] : value, type);
+  Op& op = l.emit(loads ? load_reduce : stores ? store_to_all : reduce_in_all, i);
+  op.type = type, op.count = count, op.a = at.row, op.offset = at.offset;
+  std::copy(rows, rows + 8, op.rows);
+  op.immediate = in_32_bits ? 0 : reinterpret_cast<uint64_t>(combination);
+  if (acquires) emit_fence(l, i, beyond_block);
+  return true;
+}
+
+}  // namespace gpu

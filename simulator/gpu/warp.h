@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT-0
+// Blocks and warps while they run. A warp runs the lanes that stand at the same operation together, those furthest
+// behind first, so that lanes that took different ways meet again; and gives the others a turn after a while, so that
+// one lane may wait for another.
+#pragma once
+#include <memory>
+#include <vector>
+#include "cache.h"
+#include "program.h"
+
+namespace gpu {
+
+// The windows of the generic address space in which a block's shared memory and a thread's local memory appear.
+constexpr uint64_t shared_window = 0x7ff0'0000'0000, local_window = 0x7ff1'0000'0000, window_size = 1u << 30;
+
+struct Block;
+
+struct Warp {
+  Block* block;
+  Row* rows;            // Program::rows of them
+  unsigned first;       // index in the block of lane 0's thread
+  Lanes alive = 0;      // lanes that have not exited
+  Lanes waiting = 0;    // lanes that stand at a barrier or a warp-wide operation
+  Lanes at_barrier = 0; // those of them that wait for a barrier of the block
+  int pc[32] = {};      // of each lane that does not run now
+  int current = 0;      // the operation that runs, for the lanes in `running`
+  Lanes running = 0;
+  int next = 0;         // where the running lanes go: an operation that ends a run sets it ...
+  bool scattered = false;  // ... or sets pc of all running lanes, and this
+  bool rests = false;   // set by an operation: the other warps' turn
+  int favoured = -1;    // the lane whose turn it is although others are behind it; -1: none
+  int patience = 0;     // operations until another lane is favoured
+  int last_favoured = -1;
+};
+
+struct Block {
+  const Launch* launch;
+  const Program* program;
+  int device;                     // the GPU
+  Dimensions index;               // %ctaid
+  std::unique_ptr<Row[]> rows;    // of all warps; what no operation has written yet means nothing
+  std::vector<std::byte> shared;  // static, then dynamic
+  std::vector<std::byte> local;   // Program::local_bytes for each thread, one thread after another
+  std::vector<Warp> warps;
+  Cache cache;                    // the first-level cache
+  struct Barrier {
+    unsigned arrived = 0, expected = 0;  // threads; expected 0: all that have not exited
+    unsigned threads = 0, ones = 0;      // for barrier.red: that have come, and whose predicate was true
+    Lanes waiting[32] = {};              // of each warp
+  };
+  Barrier barriers[16];
+  size_t next_warp = 0;
+  unsigned alive = 0;             // threads that have not exited
+
+  Block(const Launch&, int device, Dimensions index);  // moves nowhere: its warps point to it
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+};
+
+// Runs a block for about `budget` operations of a warp. True when all its threads have ended. Throws Fault.
+bool run(Block&, long budget);
+
+// Ends the kernel: throws Fault with the kernel, block, thread, instruction and line put before `what`.
+[[noreturn]] void fault(const Warp&, const Op&, unsigned lane, CUresult, const std::string& what);
+
+}  // namespace gpu
