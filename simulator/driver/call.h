@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT-0
+// What every call of the driver and of the runtime has around it: --fail, --trace, --explain, the error that stays
+// after a fault, and the rule that a call made by another call is not the program's own.
+#pragma once
+#include <cuda.h>
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <type_traits>
+
+namespace driver {
+
+struct Argument {
+  enum Kind { number, address, text, pointer, out_number, out_address, out_int } kind;
+  const char* name;  // up to its end or a comma or parenthesis
+  uint64_t value;    // the number or address; of text and of out_*, a pointer to it (out_number and out_address: to 64
+                     // bits, out_int: to 32), read after the call
+};
+
+// Runs `work` as the call `name` of the program. `work` returns the result or throws memory::Refused. Returns what the
+// program gets: --fail's error instead of calling `work`; the error of an earlier fault; CUDA_ERROR_NOT_INITIALIZED
+// before cuInit unless `flags` has before_init; else the result of `work`. Inside another call `work` just runs.
+// `error_name` turns a result into its name, for the trace.
+enum CallFlags { none = 0, before_init = 1, after_fault = 2 /* answers even after a fault, like cuGetErrorName */ };
+__attribute__((visibility("default")))
+int call(const char* name, std::initializer_list<Argument> arguments, int flags,
+         const char* (*error_name)(int), const std::function<int()>& work);
+
+// Says on stderr, once for each text, what a call cannot do here: "vmmsim: cuFoo is not simulated".
+__attribute__((visibility("default"))) int not_simulated(const char* name);
+
+// Explains the refusal in progress, for --explain; throws memory::Refused.
+[[noreturn]] void refuse(CUresult, const std::string& why);
+
+// An argument of a call as its type tells. Pointers to numbers and to handles are outputs, unless they are const.
+template <class T> Argument argument(const char* name, T value) {
+  if constexpr (std::is_pointer_v<T>) {
+    using Target = std::remove_pointer_t<T>;
+    const auto bits = reinterpret_cast<uint64_t>(value);
+    if constexpr (std::is_same_v<T, const char*>) return {Argument::text, name, bits};
+    else if constexpr (std::is_const_v<Target> || std::is_void_v<Target> || std::is_function_v<Target>)
+      return {Argument::pointer, name, bits};
+    else if constexpr (std::is_pointer_v<Target> || std::is_same_v<Target, unsigned long long>)
+      return {Argument::out_address, name, bits};
+    else if constexpr (std::is_integral_v<Target> && sizeof(Target) == 8) return {Argument::out_number, name, bits};
+    else if constexpr ((std::is_integral_v<Target> || std::is_enum_v<Target>) && sizeof(Target) == 4)
+      return {Argument::out_int, name, bits};
+    else return {Argument::pointer, name, bits};
+  } else {
+    const bool is_address = std::is_same_v<T, unsigned long long>;
+    return {is_address ? Argument::address : Argument::number, name, static_cast<uint64_t>(value)};
+  }
+}
+
+// Runs a call whose arguments' names stand in one text, "(ptr, size)", in the order of the arguments.
+template <class... Values>
+int call(const char* name, int flags, const char* (*error_name)(int), const char* names,
+         const std::function<int()>& work, Values... values) {
+  auto next = [&] {  // the name after this bracket, comma or space
+    while (*names == '(' || *names == ',' || *names == ' ') ++names;
+    const char* const found = names;
+    while (*names && *names != ',' && *names != ')') ++names;
+    return found;
+  };
+  (void)next;  // of a call without arguments
+  return call(name, {argument(next(), values)...}, flags, error_name, work);
+}
+
+}  // namespace driver

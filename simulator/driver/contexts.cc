@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT-0
+// Contexts: the primary one of each GPU and others, and which of them is a thread's current one.
+#include "driver.h"
+
+#include <algorithm>
+
+namespace driver {
+namespace {
+
+// All contexts that there ever were; a handle stays known after its end, so that it can be refused. state() guards it.
+std::vector<std::unique_ptr<CUctx_st>>& contexts() {
+  static auto& all = *new std::vector<std::unique_ptr<CUctx_st>>;
+  return all;
+}
+thread_local std::vector<CUcontext> stack;  // the last is current
+
+CUcontext make(CUdevice device, bool is_primary, unsigned flags) {
+  auto context = std::make_unique<CUctx_st>();
+  context->device = device;
+  context->is_primary = is_primary;
+  context->retained = !is_primary;
+  context->flags = flags;
+  context->id = contexts().size() + 1;
+  context->legacy.context = context.get();
+  context->limits = {{CU_LIMIT_STACK_SIZE, 1024}, {CU_LIMIT_PRINTF_FIFO_SIZE, 8650752},
+                     {CU_LIMIT_MALLOC_HEAP_SIZE, 8388608}, {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048},
+                     {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 64}, {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 11796480}};
+  contexts().push_back(std::move(context));
+  return contexts().back().get();
+}
+
+CUcontext primary(CUdevice device) {
+  check_device(device);
+  const std::lock_guard held(state());
+  for (const auto& context : contexts())
+    if (context->is_primary && context->device == device) return context.get();
+  return make(device, true, 0);
+}
+
+void check_flags(unsigned flags) {
+  const bool one_schedule = (flags & CU_CTX_SCHED_MASK) <= CU_CTX_SCHED_YIELD || (flags & CU_CTX_SCHED_MASK) == 4;
+  require(!(flags & ~unsigned(CU_CTX_FLAGS_MASK)) && one_schedule, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+}
+
+CUcontext retain_primary(CUdevice device) {
+  const CUcontext context = primary(device);
+  const std::lock_guard held(state());
+  ++context->retained;
+  return context;
+}
+
+// Waits for what a context does, and takes away all that belongs to it.
+void end(CUcontext context) {
+  if (!fault()) synchronize(context);
+  forget_streams(context);
+  forget_modules(context);
+  forget_memory(context);
+}
+
+CUcontext create(unsigned flags, CUdevice device) {
+  check_device(device);
+  check_flags(flags);
+  const std::lock_guard held(state());
+  stack.push_back(make(device, false, flags));
+  return stack.back();
+}
+
+void destroy(CUcontext context) {
+  need(context, "ctx");
+  checked(context);
+  require(!context->is_primary, CUDA_ERROR_INVALID_CONTEXT, "a primary context is released, not destroyed");
+  end(context);
+  context->retained = 0;
+  if (!stack.empty() && stack.back() == context) stack.pop_back();
+}
+
+void release_primary(CUdevice device, bool all) {
+  const CUcontext context = primary(device);
+  require(all || context->retained, CUDA_ERROR_INVALID_CONTEXT, "the primary context has not been retained");
+  if (!context->retained) return;
+  if (all || context->retained == 1) end(context);
+  if (all) reset_fault();
+  const std::lock_guard held(state());
+  context->retained = all ? 0 : context->retained - 1;
+}
+
+void set_current(CUcontext context) {
+  if (context) checked(context);
+  if (!stack.empty()) stack.pop_back();
+  if (context) stack.push_back(context);
+}
+
+CUcontext pop() {
+  require(!stack.empty(), CUDA_ERROR_INVALID_CONTEXT, "no context is current");
+  const CUcontext context = stack.back();
+  stack.pop_back();
+  return context;
+}
+
+size_t& limit(CUlimit what) {
+  const CUcontext context = current();
+  require(what >= 0 && what < CU_LIMIT_MAX, CUDA_ERROR_INVALID_VALUE, "there is no such limit");
+  require(context->limits.contains(what), CUDA_ERROR_UNSUPPORTED_LIMIT, "this GPU has no such limit");
+  return context->limits[what];
+}
+
+// Whether `mine` may touch ordinary memory of `peer`.
+std::map<std::pair<CUdevice, CUdevice>, bool>& enabled() {
+  static auto& all = *new std::map<std::pair<CUdevice, CUdevice>, bool>;
+  return all;
+}
+
+void set_peer(CUcontext peer, bool enable) {
+  const CUcontext mine = current();
+  checked(peer);
+  require(enable || mine->device != peer->device, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "it is the same GPU");
+  require(memory::machine().peer_access && mine->device != peer->device, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+          "these GPUs do not reach each other; ask cuDeviceCanAccessPeer first");
+  const std::lock_guard held(state());
+  bool& is_enabled = enabled()[{mine->device, peer->device}];
+  require(!enable || !is_enabled, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "it has been enabled before");
+  require(enable || is_enabled, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "it has not been enabled");
+  (enable ? memory::enable_peer : memory::disable_peer)(mine->device, peer->device);
+  is_enabled = enable;
+}
+
+}  // namespace
+
+std::vector<CUcontext> all_contexts() {
+  std::vector<CUcontext> all;
+  for (const auto& context : contexts()) all.push_back(context.get());
+  return all;
+}
+
+CUcontext checked(CUcontext context) {
+  const std::lock_guard held(state());
+  const auto is_it = [&](const auto& known) { return known.get() == context; };
+  const bool is_known = std::any_of(contexts().begin(), contexts().end(), is_it);
+  require(is_known, CUDA_ERROR_INVALID_CONTEXT, "this is no context");
+  require(context->retained, CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context has been destroyed, released or reset");
+  return context;
+}
+
+bool has_current() { return !stack.empty(); }
+
+CUcontext current() {
+  require(!stack.empty(), CUDA_ERROR_INVALID_CONTEXT,
+          "no context is current in this thread; call cuDevicePrimaryCtxRetain and cuCtxSetCurrent, or cudaSetDevice");
+  return checked(stack.back());
+}
+
+}  // namespace driver
+
+using namespace driver;
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
+  CALL((pctx, dev), need(pctx, "pctx"); *pctx = retain_primary(dev));
+}
+CUresult cuDevicePrimaryCtxRelease(CUdevice dev) { CALL((dev), release_primary(dev, false)); }
+CUresult cuDevicePrimaryCtxReset(CUdevice dev) { LASTING_CALL((dev), release_primary(dev, true)); }
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
+  CALL((dev, flags), check_device(dev); check_flags(flags); primary(dev)->flags = flags);
+}
+CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int* flags, int* active) {
+  LASTING_CALL((dev, flags, active), need(flags, "flags"); need(active, "active");
+               const CUcontext context = primary(dev); *flags = context->flags; *active = context->retained > 0);
+}
+
+CUresult cuCtxCreate(CUcontext* pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags, CUdevice dev) {
+  CALL((pctx, flags, dev), need(pctx, "pctx");
+       if (ctxCreateParams && (ctxCreateParams->execAffinityParams || ctxCreateParams->cigParams))
+         return not_simulated("cuCtxCreate with execution affinity or graphics");
+       *pctx = create(flags, dev));
+}
+extern "C" CUresult CUDAAPI cuCtxCreate_v2(CUcontext* pctx, unsigned int flags, CUdevice dev) {
+  CALL((pctx, flags, dev), need(pctx, "pctx"); *pctx = create(flags, dev));
+}
+CUresult cuCtxDestroy(CUcontext ctx) { CALL((ctx), destroy(ctx)); }
+CUresult cuCtxPushCurrent(CUcontext ctx) {
+  LASTING_CALL((ctx), need(ctx, "ctx"); stack.push_back(checked(ctx)));
+}
+CUresult cuCtxPopCurrent(CUcontext* pctx) { LASTING_CALL((pctx), const CUcontext top = pop(); if (pctx) *pctx = top); }
+CUresult cuCtxSetCurrent(CUcontext ctx) { LASTING_CALL((ctx), set_current(ctx)); }
+CUresult cuCtxGetCurrent(CUcontext* pctx) {
+  LASTING_CALL((pctx), need(pctx, "pctx"); *pctx = stack.empty() ? nullptr : stack.back());
+}
+CUresult cuCtxGetDevice(CUdevice* device) {
+  LASTING_CALL((device), need(device, "device"); *device = current()->device);
+}
+extern "C" CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice* device, CUcontext ctx) {
+  LASTING_CALL((device, ctx), need(device, "device"); *device = (ctx ? checked(ctx) : current())->device);
+}
+CUresult cuCtxGetId(CUcontext ctx, unsigned long long* ctxId) {
+  LASTING_CALL((ctx, ctxId), need(ctxId, "ctxId"); *ctxId = (ctx ? checked(ctx) : current())->id);
+}
+CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int* version) {
+  LASTING_CALL((ctx, version), need(version, "version"); if (ctx) checked(ctx); *version = 3020);
+}
+CUresult cuCtxGetFlags(unsigned int* flags) {
+  CALL((flags), need(flags, "flags"); *flags = current()->flags | CU_CTX_MAP_HOST);
+}
+CUresult cuCtxSetFlags(unsigned int flags) { CALL((flags), check_flags(flags); current()->flags = flags); }
+CUresult cuCtxSynchronize(void) { CALL((), synchronize(current())); }
+extern "C" CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext ctx) {
+  CALL((ctx), synchronize(ctx ? checked(ctx) : current()));
+}
+CUresult cuCtxSetLimit(CUlimit what, size_t value) {
+  CALL((what, value), size_t& it = limit(what); require(what != CU_LIMIT_STACK_SIZE || value <= 512 << 10,
+                                                        CUDA_ERROR_INVALID_VALUE, "a stack has 512 KiB at most");
+       it = value);
+}
+CUresult cuCtxGetLimit(size_t* pvalue, CUlimit what) {
+  CALL((pvalue, what), need(pvalue, "pvalue"); *pvalue = limit(what));
+}
+CUresult cuCtxGetCacheConfig(CUfunc_cache* pconfig) {
+  CALL((pconfig), need(pconfig, "pconfig"); *pconfig = current()->cache);
+}
+CUresult cuCtxSetCacheConfig(CUfunc_cache config) { CALL((config), current()->cache = config); }
+CUresult cuCtxGetSharedMemConfig(CUsharedconfig* pConfig) {
+  CALL((pConfig), need(pConfig, "pConfig"); current(); *pConfig = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE);
+}
+CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) { CALL((config), current()); }
+CUresult cuCtxResetPersistingL2Cache(void) { CALL((), current()); }
+CUresult cuCtxGetStreamPriorityRange(int* leastPriority, int* greatestPriority) {
+  CALL((leastPriority, greatestPriority), current(); if (leastPriority) *leastPriority = 0;
+       if (greatestPriority) *greatestPriority = -5);
+}
+CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
+  CALL((peerContext, Flags), require(!Flags, CUDA_ERROR_INVALID_VALUE, "Flags must be 0"); set_peer(peerContext, true));
+}
+CUresult cuCtxDisablePeerAccess(CUcontext peerContext) { CALL((peerContext), set_peer(peerContext, false)); }

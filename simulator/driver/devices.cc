@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT-0
+// What the driver says of itself and of the GPUs: versions, names, attributes, peers, its own calls by name.
+#include "driver.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+namespace driver {
+namespace {
+
+// The machine's GPU of each CUdevice: those of this node, as CUDA_VISIBLE_DEVICES picks and orders them.
+std::vector<int> gpus;
+
+CUuuid uuid_of(int gpu) {  // "vmmsim", then the number of the GPU: the same in all processes of the machine
+  CUuuid uuid = {{'v', 'm', 'm', 's', 'i', 'm', 0x40, 0, char(0x80)}};
+  uuid.bytes[15] = char(gpu);
+  uuid.bytes[14] = char(gpu >> 8);
+  return uuid;
+}
+
+std::string text_of(const CUuuid& uuid) {  // "GPU-766d6d73-696d-4000-8000-000000000003"
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    for (int half : {uuid.bytes[i] >> 4 & 15, uuid.bytes[i] & 15}) text += "0123456789abcdef"[half];
+  }
+  return text;
+}
+
+// The list is read up to its first entry that names no GPU. A GPU that is named twice makes it worthless.
+std::vector<int> visible() {
+  std::vector<int> all, chosen;
+  for (int i = 0; i < memory::machine().gpus; ++i) all.push_back(memory::node() * memory::machine().gpus + i);
+  const char* const list = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!list) return all;
+  std::istringstream entries(list);
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    entry.erase(0, entry.find_first_not_of(' '));
+    char* end = nullptr;
+    const long number = std::strtol(entry.c_str(), &end, 10);
+    auto found = std::find_if(all.begin(), all.end(), [&](int gpu) {
+      return entry.starts_with("GPU-") && text_of(uuid_of(gpu)).starts_with(entry);
+    });
+    if (end != entry.c_str() && number >= 0 && number < long(all.size())) found = all.begin() + number;
+    if (found == all.end()) break;
+    if (std::find(chosen.begin(), chosen.end(), *found) != chosen.end()) return {};
+    chosen.push_back(*found);
+  }
+  return chosen;
+}
+
+// The attributes of an H200 by their numbers, as its driver gives them (0 for what differs from one to the next).
+constexpr int h200[] = {
+    0, 1024, 1024, 1024, 64, 2147483647, 65535, 65535, 49152, 65536, 32, 2147483647, 65536, 1980000, 512, 1, 132, 0,
+    0, 1, 0, 131072, 131072, 65536, 16384, 16384, 16384, 32768, 32768, 2048, 512, 1, 1, 0, 0, 0, 3201000, 6016,
+    62914560, 2048, 3, 1, 32768, 2048, 1, 32768, 32768, 8192, 8192, 32768, 0, 32, 32768, 32768, 2046, 32768, 131072,
+    65536, 16384, 16384, 16384, 32768, 2048, 32768, 32768, 2048, 32768, 32768, 2046, 268435456, 131072, 65000,
+    2097120, 32768, 32768, 9, 0, 32768, 1, 1, 1, 233472, 65536, 1, 0, 0, 0, 2, 0, 1, 1, 1, 0, 0, 0, 1, 1, 232448, 0,
+    1, 0, 0, 1, 1, 0, 0, 32, 1, 39321600, 134217728, 1, 1024, 1, 1, 1, 1, 1, 1, 100, 9, 1, 1, 1, 1, 1, 1, 4, 1, 1, 1,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 1, 1, 0, 0,
+};
+
+// An attribute of a GPU: an H200's where the machine does not say otherwise, and 0 for what is not simulated.
+int attribute(CUdevice_attribute what, CUdevice device) {
+  const memory::Machine& machine = memory::machine();
+#define IS(name) case CU_DEVICE_ATTRIBUTE_##name: return
+  switch (what) {
+    IS(COMPUTE_CAPABILITY_MAJOR) machine.capability / 10;
+    IS(COMPUTE_CAPABILITY_MINOR) machine.capability % 10;
+    IS(MULTIPROCESSOR_COUNT) machine.multiprocessors;
+    IS(PCI_BUS_ID) gpus[device] % machine.gpus + 1;
+    IS(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) machine.vmm;
+    IS(HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) machine.vmm && machine.fd_handles;
+    IS(HANDLE_TYPE_FABRIC_SUPPORTED) machine.vmm && machine.fabric_handles;
+    IS(MULTICAST_SUPPORTED) machine.vmm && machine.multicast;
+    IS(GENERIC_COMPRESSION_SUPPORTED) machine.compression;
+    IS(GPU_DIRECT_RDMA_SUPPORTED) machine.rdma;
+    IS(GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) machine.vmm && machine.rdma;
+    IS(NUMA_ID) -1;
+    IS(COOPERATIVE_MULTI_DEVICE_LAUNCH) 0;
+    IS(HOST_REGISTER_SUPPORTED) 0;
+    IS(SPARSE_CUDA_ARRAY_SUPPORTED) 0;
+    IS(READ_ONLY_HOST_REGISTER_SUPPORTED) 0;
+    IS(TIMELINE_SEMAPHORE_INTEROP_SUPPORTED) 0;
+    IS(MEMPOOL_SUPPORTED_HANDLE_TYPES) 0;
+    IS(CLUSTER_LAUNCH) 0;
+    IS(DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED) 0;
+    IS(DMA_BUF_SUPPORTED) 0;
+    IS(IPC_EVENT_SUPPORTED) 0;
+    IS(TENSOR_MAP_ACCESS_SUPPORTED) 0;
+    IS(HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) 0;
+    IS(HOST_NUMA_MEMORY_POOLS_SUPPORTED) 0;
+    IS(HOST_MEMORY_POOLS_SUPPORTED) 0;
+    IS(HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) 0;
+    default: break;
+  }
+#undef IS
+  const bool is_known = what > 0 && size_t(what) < std::size(h200) && what != 139;
+  require(is_known, CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
+  return h200[what];
+}
+
+bool are_peers(CUdevice a, CUdevice b) { return a != b && memory::machine().peer_access; }
+
+int peer_attribute(CUdevice_P2PAttribute what) {
+  const memory::Machine& machine = memory::machine();
+  switch (what) {
+    case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK: return 0;
+    case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED: return machine.peer_access;
+    case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED: return machine.peer_access && machine.peer_atomics;
+    case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED: return 0;  // there are no arrays
+    default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
+  }
+}
+
+// A call of ours by name: the newest of its versions.
+void* find_call(const std::string& name) {
+  for (const char* version : {"_v4", "_v3", "_v2", ""})
+    if (void* const call = dlsym(RTLD_DEFAULT, (name + version).c_str()); call && name.starts_with("cu")) return call;
+  return nullptr;
+}
+
+void initialize(unsigned flags) {
+  require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+  const std::lock_guard held(state());
+  static bool done = false;
+  if (!done) gpus = visible();
+  require(!gpus.empty(), CUDA_ERROR_NO_DEVICE, "the machine has no GPU that CUDA_VISIBLE_DEVICES shows");
+  set_initialized();
+  if (!done) memory::set_visible(gpus);
+  done = true;
+}
+
+void copy_text(char* to, int size, const std::string& text) {
+  need(to, "the text");
+  require(size > 0, CUDA_ERROR_INVALID_VALUE, "the text has no room");
+  std::snprintf(to, size_t(size), "%s", text.c_str());
+}
+
+std::string bus_of(CUdevice device) {
+  char text[16];
+  std::snprintf(text, sizeof text, "0000:%02X:00.0", attribute(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device));
+  return text;
+}
+
+}  // namespace
+
+void check_device(CUdevice device) {
+  require(device >= 0 && device < CUdevice(gpus.size()), CUDA_ERROR_INVALID_DEVICE, "there is no GPU of this number");
+}
+
+}  // namespace driver
+
+using namespace driver;
+constexpr int always = before_init | after_fault;
+
+CUresult cuInit(unsigned int Flags) { CALL_WITH(always, (Flags), initialize(Flags)); }
+CUresult cuDriverGetVersion(int* driverVersion) {
+  CALL_WITH(always, (driverVersion), need(driverVersion, "driverVersion"); *driverVersion = memory::machine().driver);
+}
+CUresult cuDeviceGetCount(int* count) {
+  LASTING_CALL((count), need(count, "count"); *count = int(gpus.size()));
+}
+CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  LASTING_CALL((device, ordinal), need(device, "device"); check_device(ordinal); *device = ordinal);
+}
+CUresult cuDeviceGetName(char* name, int len, CUdevice dev) {
+  LASTING_CALL((len, dev), check_device(dev); copy_text(name, len, memory::machine().name));
+}
+CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) {
+  LASTING_CALL((uuid, dev), need(uuid, "uuid"); check_device(dev); *uuid = uuid_of(gpus[dev]));
+}
+CUresult cuDeviceTotalMem(size_t* bytes, CUdevice dev) {
+  LASTING_CALL((bytes, dev), need(bytes, "bytes"); check_device(dev); *bytes = memory::memory_info(dev).total);
+}
+CUresult cuDeviceGetAttribute(int* pi, CUdevice_attribute attrib, CUdevice dev) {
+  LASTING_CALL((pi, attrib, dev), need(pi, "pi"); check_device(dev); *pi = attribute(attrib, dev));
+}
+CUresult cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
+  LASTING_CALL((len, dev), check_device(dev);
+               require(len >= 13, CUDA_ERROR_INVALID_VALUE, "the text needs room for 13 characters");
+               copy_text(pciBusId, len, bus_of(dev)));
+}
+CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
+  LASTING_CALL((dev, pciBusId), need(dev, "dev"); need(pciBusId, "pciBusId");
+            for (CUdevice device = 0; device < CUdevice(gpus.size()); ++device) {
+              if (!strcasecmp(bus_of(device).c_str(), pciBusId)) return *dev = device, CUDA_SUCCESS;
+            }
+            refuse(CUDA_ERROR_INVALID_VALUE, "no GPU has this PCI bus id"));
+}
+CUresult cuDeviceGetExecAffinitySupport(int* pi, CUexecAffinityType type, CUdevice dev) {
+  LASTING_CALL((pi, type, dev), need(pi, "pi"); check_device(dev); *pi = 0);
+}
+CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice dev) {
+  LASTING_CALL((major, minor, dev), need(major, "major"); need(minor, "minor"); check_device(dev);
+       *major = memory::machine().capability / 10; *minor = memory::machine().capability % 10);
+}
+CUresult cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev, CUdevice peerDev) {
+  LASTING_CALL((canAccessPeer, dev, peerDev), need(canAccessPeer, "canAccessPeer"); check_device(dev);
+               check_device(peerDev); *canAccessPeer = are_peers(dev, peerDev));
+}
+CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
+  LASTING_CALL((value, attrib, srcDevice, dstDevice), need(value, "value"); check_device(srcDevice);
+               check_device(dstDevice);
+               require(srcDevice != dstDevice, CUDA_ERROR_INVALID_DEVICE, "the devices are the same");
+               *value = peer_attribute(attrib));
+}
+
+CUresult cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags,
+                          CUdriverProcAddressQueryResult* symbolStatus) {
+  CALL_WITH(always, (symbol, pfn, cudaVersion, flags), need(symbol, "symbol"); need(pfn, "pfn");
+            *pfn = find_call(symbol);
+            if (symbolStatus) *symbolStatus = *pfn ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+            require(*pfn || symbolStatus, CUDA_ERROR_NOT_FOUND, "the driver has no such call"));
+}
+CUresult cuGetExportTable(const void**, const CUuuid*) {
+  return CUresult(
+      not_simulated("cuGetExportTable: the CUDA runtime inside this program (or NVIDIA's own libcudart) asks "
+                    "for it; build the program with nvcc -cudart shared: cuGetExportTable"));
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT-0
+// What the driver's files know of one another: contexts, streams and their operations, modules, and the usual checks.
+#pragma once
+#include "call.h"
+#include "../gpu/gpu.h"
+#include "../memory/ledger.h"
+#include "../memory/memory.h"
+#include "../memory/page_table.h"
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+// Makes the rest of a function a call: its arguments in brackets for the trace, then the statements that do the work,
+// which may `return` a result or throw memory::Refused.
+#define ARGUMENTS(...) __VA_OPT__(, ) __VA_ARGS__
+#define CALL_WITH(flags, arguments, ...)                                                                            \
+  return CUresult(driver::call(__func__, flags, driver::name_of, #arguments,                                        \
+                               [&]() -> int { __VA_ARGS__; return CUDA_SUCCESS; } ARGUMENTS arguments))
+#define CALL(arguments, ...) CALL_WITH(driver::none, arguments, __VA_ARGS__)
+#define LASTING_CALL(arguments, ...) CALL_WITH(driver::after_fault, arguments, __VA_ARGS__)  // touches no context
+
+namespace driver {
+
+struct Operation;  // of a stream: a kernel, a copy, or a mark that others wait for
+using Op = std::shared_ptr<Operation>;
+
+}  // namespace driver
+
+struct CUstream_st {
+  CUcontext context;
+  unsigned flags = 0;
+  int priority = 0;
+  unsigned long long id = 0;
+  driver::Op last;         // the operation that was put in last
+  bool destroyed = false;  // it is kept until its operations have ended
+};
+
+struct CUctx_st {
+  CUdevice device;
+  bool is_primary = false;
+  int retained = 0;        // a context that is not primary has 1 until it is destroyed
+  unsigned flags = 0;
+  unsigned long long id = 0;
+  CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;
+  std::map<CUlimit, size_t> limits;
+  CUstream_st legacy;      // the stream called 0
+};
+
+struct CUfunc_st {
+  CUmodule module;
+  std::string name;
+  gpu::Kernel* kernel;
+  int dynamic_shared, carveout = -1;  // what attributes set: most bytes of a launch, per cent
+};
+
+struct CUmod_st {
+  CUcontext context;
+  CUlibrary library = nullptr;
+  std::shared_ptr<gpu::Module> module;
+  uint64_t variables = 0;  // where the memory of its variables begins, 0: it has none
+  int constants = 0;       // bytes of those in constant memory
+  std::map<std::string, std::unique_ptr<CUfunc_st>> functions;
+};
+
+namespace driver {
+
+const char* name_of(int error);
+std::string hexadecimal(uint64_t);
+
+// Throws Refused{CUDA_ERROR_INVALID_VALUE} if a pointer that a call needs is null.
+void need(const void* pointer, const char* name);
+// Throws Refused with this error unless the condition holds.
+inline void require(bool holds, CUresult error, const char* why) { if (!holds) refuse(error, why); }
+
+// cuInit has run in this process.
+void set_initialized();
+
+// A kernel or copy that went wrong: all later calls of the process answer so. The first fault counts.
+void set_fault(const gpu::Fault&);
+CUresult fault();  // CUDA_SUCCESS: none so far
+void reset_fault();  // after a fault the context is reset: it cannot be had again
+
+// Guards everything of the driver that threads share: contexts, streams, events, modules. Not held while one waits.
+std::mutex& state();
+
+// --- Devices, contexts --------------------------------------------------------------------------------------------
+void check_device(CUdevice);         // throws Refused{CUDA_ERROR_INVALID_DEVICE}
+bool has_current();                  // a context, which may have ended
+CUcontext current();  // of this thread; throws Refused{CUDA_ERROR_INVALID_CONTEXT or _CONTEXT_IS_DESTROYED}
+CUcontext checked(CUcontext);        // throws likewise
+std::vector<CUcontext> all_contexts();  // the state is held
+void forget_modules(CUcontext);      // modules, streams, events and memory of a context that ends
+void forget_streams(CUcontext);
+void forget_memory(CUcontext);
+
+// --- Streams ------------------------------------------------------------------------------------------------------
+CUstream_st& stream(CUstream);       // 0, 1 and 2 too; throws Refused{CUDA_ERROR_INVALID_HANDLE}
+// Puts an operation into a stream: it starts when those before it have ended, and `also` if given. `start` sees to it
+// that ended() is called once; without one it is a mark. The state is not held.
+using Start = std::function<void(const Op&)>;
+Op enqueue(CUstream_st&, Start start, const Op& also = nullptr);
+Op enqueue_task(CUstream_st&, std::function<void()> task);  // `task` runs on a worker; a Refused of it is a fault
+void ended(const Op&);
+bool has_ended(const Op&);           // true for none
+void wait(const Op&);                // throws Refused if there has been a fault
+void synchronize(CUcontext);         // waits for all its streams; throws likewise
+void settle();                       // waits for all there is, but not for long
+void give_back_pools();              // what pools hold beyond their thresholds: at each synchronisation
+
+}  // namespace driver

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT-0
+// What the library does to the process that loads it under vmmsim: it ends one that has another driver beside it, and
+// shows it the simulated machine where a program asks the system and not the driver: the class of IMEX channel files in
+// /proc/devices, the channel's file, and whether this machine may use multicast. The functions at the end go before
+// those of libc. No file is made, and no variable of the environment is changed: both end where the simulator ends.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <glob.h>
+#include <link.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include "../memory/ledger.h"
+
+namespace {
+
+constexpr char devices_file[] = "/proc/devices";
+constexpr char channel_directory[] = "/dev/nvidia-caps-imex-channels/";
+constexpr char channel_file[] = "/dev/nvidia-caps-imex-channels/channel0";
+constexpr char channel_name[] = "nvidia-caps-imex-channel0";  // of the file in memory that stands for it
+constexpr int channel_major = 242;
+
+const char* find(const char* name) {  // getenv, without libc's
+  const size_t length = std::strlen(name);
+  for (char** each = environ; each && *each; ++each)
+    if (!std::strncmp(*each, name, length) && (*each)[length] == '=') return *each + length + 1;
+  return nullptr;
+}
+
+bool is_simulated() { return find("VMMSIM"); }
+bool begins(const char* text, const char* with) { return !std::strncmp(text, with, std::strlen(with)); }
+bool has_channel() { return memory::machine().fabric_channel && memory::machine().gpus > 0; }
+
+// The path of a driver or CUDA runtime in this process that is not the simulator's, or "".
+std::string foreign_library() {
+  struct Search { std::string ours, found; } search;
+  Dl_info here;
+  if (dladdr(&channel_file, &here)) search.ours = here.dli_fname;
+  search.ours.resize(search.ours.rfind('/') + 1);
+  dl_iterate_phdr([](dl_phdr_info* library, size_t, void* data) {
+    Search& search = *static_cast<Search*>(data);
+    const std::string path = library->dlpi_name, name = path.substr(path.rfind('/') + 1);
+    if ((name.starts_with("libcuda.so") || name.starts_with("libcudart.so")) && path != search.ours + name)
+      search.found = path;
+    return 0;
+  }, &search);
+  return search.found;
+}
+
+// Before main: a program that would use another driver, or another runtime, must not run as if it were simulated.
+__attribute__((constructor)) void check_process() {
+  const std::string other = is_simulated() ? foreign_library() : "";
+  if (other.empty()) return;
+  dprintf(STDERR_FILENO, "vmmsim: %s loads %s instead of the simulator's library: build it with the shared runtime of the "
+          "simulator's release of CUDA, and without the path of that library in it\n", program_invocation_name, other.c_str());
+  _exit(125);
+}
+
+// A file in memory, read from its start.
+int in_memory(const char* name, const std::string& text) {
+  const int fd = memfd_create(name, MFD_CLOEXEC);
+  if (fd >= 0 && (write(fd, text.data(), text.size()) < 0 || lseek(fd, 0, SEEK_SET) < 0)) return close(fd), -1;
+  return fd;
+}
+
+// Opens what this machine has under a path. False: the path is none of the simulator's.
+bool open_simulated(const char* path, int flags, int* fd) {
+  if (!path || !is_simulated()) return false;
+  if (!std::strcmp(path, devices_file)) {
+    const std::string channels = std::to_string(channel_major) + " nvidia-caps-imex-channels\n";
+    *fd = in_memory("devices", "Character devices:\n  1 mem\n" + (memory::machine().gpus ? "195 nvidia\n" + channels : "") +
+                                   "\nBlock devices:\n");
+  } else if (begins(path, channel_directory)) {
+    errno = ENOENT;
+    *fd = !std::strcmp(path, channel_file) && has_channel() ? in_memory(channel_name, "") : -1;
+  } else {
+    return false;
+  }
+  if (*fd >= 0 && !(flags & O_CLOEXEC)) fcntl(*fd, F_SETFD, 0);
+  return true;
+}
+
+template <class Function> Function* next(const char* name) { return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name)); }
+
+FILE* open_stream(const char* function, const char* path, const char* mode) {
+  int fd = -1;
+  if (!open_simulated(path, std::strchr(mode, 'e') ? O_CLOEXEC : 0, &fd)) return next<decltype(fopen)>(function)(path, mode);
+  return fd < 0 ? nullptr : fdopen(fd, mode);
+}
+
+int open_file(const char* path, int flags, mode_t mode) {
+  int fd = -1;
+  return open_simulated(path, flags, &fd) ? fd : openat(AT_FDCWD, path, flags, mode);
+}
+
+// The only file that a pattern in the channels' directory can match is the channel's.
+int find_files(const char* pattern, int flags, int (*failed)(const char*, int), glob_t* result) {
+  const auto libc_glob = next<decltype(glob)>("glob");
+  if (!is_simulated() || !begins(pattern, channel_directory)) return libc_glob(pattern, flags, failed, result);
+  if (has_channel() && fnmatch(pattern, channel_file, FNM_PATHNAME) == 0)
+    return libc_glob(channel_file, flags | GLOB_NOCHECK, failed, result);  // the name itself
+  return libc_glob("", flags, failed, result);                             // nothing, as the flags want it said
+}
+
+// A descriptor of the file that stands for the channel's, in whatever process it has come to, looks like a device.
+int describe(int fd, struct stat* is) {
+  const int result = fstatat(fd, "", is, AT_EMPTY_PATH);
+  if (result != 0 || !S_ISREG(is->st_mode) || is->st_nlink != 0) return result;
+  char name[64] = "";
+  if (readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1) > 0 &&
+      begins(name, (std::string("/memfd:") + channel_name).c_str()))
+    is->st_mode = S_IFCHR | 0666, is->st_rdev = makedev(channel_major, 0);
+  return result;
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+// NCCL_NVLS_ENABLE=0 keeps multicast off a machine's real GPUs. Simulated ones can take no harm, so it does not count here
+// as long as this process has no way to the real ones; what it starts without the simulator still finds it.
+char* getenv(const char* name) noexcept {
+  const char* const value = find(name);
+  const bool is_lifted = value && !std::strcmp(name, "NCCL_NVLS_ENABLE") && is_simulated() &&
+                         memory::machine().multicast && foreign_library().empty();
+  return is_lifted ? nullptr : const_cast<char*>(value);
+}
+char* secure_getenv(const char* name) noexcept { return getauxval(AT_SECURE) ? nullptr : getenv(name); }
+
+FILE* fopen(const char* path, const char* mode) { return open_stream("fopen", path, mode); }
+FILE* fopen64(const char* path, const char* mode) { return open_stream("fopen64", path, mode); }
+
+#define OPEN(name)                                                          \
+  int name(const char* path, int flags, ...) {                              \
+    va_list more;                                                           \
+    va_start(more, flags);                                                  \
+    const bool makes = flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE; \
+    const mode_t mode = makes ? va_arg(more, mode_t) : 0;                   \
+    va_end(more);                                                           \
+    return open_file(path, flags, mode);                                    \
+  }
+OPEN(open)
+OPEN(open64)
+
+int glob(const char* pattern, int flags, int (*failed)(const char*, int), glob_t* result) {
+  return find_files(pattern, flags, failed, result);
+}
+int glob64(const char* pattern, int flags, int (*failed)(const char*, int), glob64_t* result) {
+  return find_files(pattern, flags, failed, reinterpret_cast<glob_t*>(result));
+}
+
+int fstat(int fd, struct stat* is) noexcept { return describe(fd, is); }
+int fstat64(int fd, struct stat64* is) noexcept { return describe(fd, reinterpret_cast<struct stat*>(is)); }
+
+}  // extern "C"
+#pragma GCC visibility pop

@@ -1,0 +1,647 @@
+// SPDX-License-Identifier: MIT-0
+// Ordinary memory: allocating and freeing it, pools, copies, memsets, and what is known of a pointer.
+#include "driver.h"
+
+#include <algorithm>
+#include <cstring>
+
+struct CUmemPoolHandle_st {
+  CUdevice device = 0;
+  bool is_default = false;
+  uint64_t threshold = 0;                                // bytes that it may keep at a synchronisation
+  uint64_t used = 0, most_used = 0, reserved = 0, most_reserved = 0;  // used: as asked for, reserved: whole pages
+  uint64_t held = 0;                                     // whole pages of what is used
+  int follow_events = 1, opportunistic = 1, internal = 1;  // reuse policies: kept, without effect
+  std::multimap<size_t, uint64_t> kept;                  // memory freed into it: size and address
+};
+
+namespace driver {
+namespace {
+
+using Pool = CUmemoryPool;
+struct Allocation {
+  enum Kind { device, host, managed, ipc } kind;
+  CUcontext context;
+  size_t size;           // as memory/ has it: what was asked for, of a pool in whole pages
+  unsigned flags = 0;    // of host memory
+  Pool pool = nullptr;   // that it came from
+  size_t asked = 0;      // of a pool
+};
+
+// state() guards these.
+std::map<uint64_t, Allocation>& allocations() { static auto& all = *new std::map<uint64_t, Allocation>; return all; }
+std::map<Pool, std::unique_ptr<CUmemPoolHandle_st>>& pools() {
+  static auto& all = *new std::map<Pool, std::unique_ptr<CUmemPoolHandle_st>>;
+  return all;
+}
+std::map<CUdevice, Pool>& pools_in_use() { static auto& all = *new std::map<CUdevice, Pool>; return all; }
+
+void keep_record(uint64_t address, const Allocation& allocation) {
+  const std::lock_guard held(state());
+  allocations()[address] = allocation;
+}
+
+uint64_t allocate(size_t size) {
+  const CUcontext context = current();
+  require(size, CUDA_ERROR_INVALID_VALUE, "bytesize is 0");
+  const uint64_t address = memory::allocate(context->device, size);
+  keep_record(address, {Allocation::device, context, size});
+  return address;
+}
+
+void* allocate_host(size_t size, unsigned flags, bool managed) {
+  const CUcontext context = current();
+  constexpr unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+  const bool flags_fit = managed ? flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST : !(flags & ~known);
+  require(flags_fit, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+  if (!size && !managed) return nullptr;
+  require(size, CUDA_ERROR_INVALID_VALUE, "bytesize is 0");
+  void* const memory = memory::allocate_host(size, managed);
+  const uint64_t address = reinterpret_cast<uint64_t>(memory);
+  keep_record(address, {managed ? Allocation::managed : Allocation::host, context, size, flags});
+  return memory;
+}
+
+// What was allocated at this very address, if it is of such a kind; the record is gone then.
+Allocation take(uint64_t address, std::initializer_list<Allocation::Kind> kinds) {
+  const std::lock_guard held(state());
+  const auto found = allocations().find(address);
+  const bool fits = found != allocations().end() &&
+                    std::find(kinds.begin(), kinds.end(), found->second.kind) != kinds.end();
+  require(fits, CUDA_ERROR_INVALID_VALUE, "no allocation of this kind begins here; it may have been freed already");
+  const Allocation taken = found->second;
+  allocations().erase(found);
+  return taken;
+}
+
+// Gives memory back to its pool, or to the machine. The state is held.
+void give_back(uint64_t address, const Allocation& allocation) {
+  if (allocation.pool) {
+    allocation.pool->used -= allocation.asked;
+    allocation.pool->held -= allocation.size;
+    allocation.pool->kept.insert({allocation.size, address});
+  } else {
+    memory::free_allocation(address);
+  }
+}
+
+void free_now(uint64_t address, std::initializer_list<Allocation::Kind> kinds) {
+  if (has_current()) current();  // it may not have ended
+  if (!address) return;
+  const Allocation taken = take(address, kinds);
+  synchronize(taken.context);  // as the driver does: nothing may be using it any more
+  {
+    const std::lock_guard held(state());
+    give_back(address, taken);
+  }
+  give_back_pools();
+}
+
+// --- Pools --------------------------------------------------------------------------------------------------------
+
+Pool checked_pool(Pool pool) {
+  const std::lock_guard held(state());
+  require(pools().contains(pool), CUDA_ERROR_INVALID_VALUE, "this is no memory pool, or it has been destroyed");
+  return pool;
+}
+
+Pool make_pool(CUdevice device, bool is_default) {
+  auto made = std::make_unique<CUmemPoolHandle_st>();
+  made->device = device;
+  made->is_default = is_default;
+  const Pool pool = made.get();
+  pools()[pool] = std::move(made);
+  return pool;
+}
+
+Pool default_pool(CUdevice device) {
+  check_device(device);
+  const std::lock_guard held(state());
+  for (const auto& [pool, owner] : pools())
+    if (pool->is_default && pool->device == device) return pool;
+  return make_pool(device, true);
+}
+
+Pool pool_in_use(CUdevice device) {
+  const Pool usual = default_pool(device);
+  const std::lock_guard held(state());
+  const auto found = pools_in_use().find(device);
+  return found != pools_in_use().end() && found->second ? found->second : usual;
+}
+
+Pool create_pool(const CUmemPoolProps& properties) {
+  const bool fits = properties.allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
+                    properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  require(fits, CUDA_ERROR_INVALID_VALUE, "only pools of pinned memory on a GPU are simulated");
+  int count = 0;
+  cuDeviceGetCount(&count);
+  require(properties.location.id >= 0 && properties.location.id < count, CUDA_ERROR_INVALID_VALUE,
+          "there is no such GPU");
+  if (properties.handleTypes)
+    refuse(CUresult(not_simulated("a memory pool for other processes")), "it is not simulated");
+  const std::lock_guard held(state());
+  return make_pool(properties.location.id, false);
+}
+
+// Frees kept memory until the pool holds no more than this. The state is held.
+void trim(Pool pool, uint64_t bytes) {
+  while (!pool->kept.empty() && pool->reserved > bytes) {
+    const auto last = std::prev(pool->kept.end());
+    memory::free_allocation(last->second);
+    pool->reserved -= last->first;
+    pool->kept.erase(last);
+  }
+}
+
+void destroy_pool(Pool pool) {
+  checked_pool(pool);
+  require(!pool->is_default, CUDA_ERROR_INVALID_VALUE, "a default pool is not destroyed");
+  const std::lock_guard held(state());
+  trim(pool, 0);
+  for (auto& [address, allocation] : allocations())  // what is in use lives on, and is freed for good later
+    if (allocation.pool == pool) allocation.pool = nullptr;
+  for (auto& [device, in_use] : pools_in_use())
+    if (in_use == pool) in_use = nullptr;
+  pools().erase(pool);
+}
+
+uint64_t allocate_from(Pool pool, size_t asked, CUstream where) {
+  const CUcontext context = stream(where).context;
+  if (!asked) return 0;
+  if (!pool) pool = pool_in_use(context->device);
+  checked_pool(pool);
+  const size_t size = (asked + memory::page_size - 1) / memory::page_size * memory::page_size;
+  const std::lock_guard held(state());
+  uint64_t address = 0;
+  if (const auto found = pool->kept.find(size); found != pool->kept.end()) {
+    address = found->second;
+    pool->kept.erase(found);
+  } else {
+    try {
+      address = memory::allocate(pool->device, size);
+    } catch (const memory::Refused&) {  // what it keeps in other sizes may make room
+      trim(pool, 0);
+      address = memory::allocate(pool->device, size);
+    }
+    pool->reserved += size;
+  }
+  pool->used += asked;
+  pool->held += size;
+  pool->most_used = std::max(pool->most_used, pool->used);
+  pool->most_reserved = std::max(pool->most_reserved, pool->reserved);
+  allocations()[address] = {Allocation::device, context, size, 0, pool, asked};
+  return address;
+}
+
+void free_later(uint64_t address, CUstream where) {
+  CUstream_st& stream = driver::stream(where);
+  if (!address) return;
+  const Allocation taken = take(address, {Allocation::device});
+  enqueue(stream, [=](const Op& op) {
+    {
+      const std::lock_guard held(state());
+      give_back(address, taken);
+    }
+    ended(op);
+  });
+}
+
+CUresult pool_attribute(Pool pool, CUmemPool_attribute what, void* value, bool set) {
+  checked_pool(pool);
+  need(value, "value");
+  const std::lock_guard held(state());
+  auto number = [&](auto& field, bool may_set) {
+    auto& other = *static_cast<std::remove_reference_t<decltype(field)>*>(value);
+    require(may_set || !set, CUDA_ERROR_INVALID_VALUE, "this attribute is not set");
+    (set ? field : other) = set ? other : field;
+    return CUDA_SUCCESS;
+  };
+  switch (what) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: return number(pool->follow_events, true);
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: return number(pool->opportunistic, true);
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: return number(pool->internal, true);
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: return number(pool->threshold, true);
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: return number(pool->reserved, false);
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return number(pool->most_reserved, !*static_cast<uint64_t*>(value));
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return number(pool->used, false);
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return number(pool->most_used, !*static_cast<uint64_t*>(value));
+    default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
+  }
+}
+
+// --- Copies and memsets -------------------------------------------------------------------------------------------
+
+// A rectangle of bytes: `height` rows of `width`, each `pitch` after the one before. A plain range has one row.
+struct Area {
+  uint64_t address;
+  size_t pitch, width, height;
+};
+Area plain(uint64_t address, size_t size) { return {address, size, size, 1}; }
+
+constexpr auto reading = CU_MEM_ACCESS_FLAGS_PROT_READ, writing = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+
+// The GPU whose rights count: for memory of cuMemAlloc and its like the one that it is on, else the one that copies.
+CUdevice user_of(uint64_t address, CUdevice copying) {
+  const auto range = memory::find(address);
+  return range && range->kind == memory::Range::ordinary && range->device >= 0 ? range->device : copying;
+}
+
+// The pieces of an area as they lie in this process. Throws Refused if the GPU must not touch all of it.
+std::vector<std::span<char>> pieces(CUdevice device, const Area& area, CUmemAccess_flags access) {
+  std::vector<std::span<char>> found;
+  const auto range = memory::find(area.address);
+  require(!range || range->kind == memory::Range::vmm || range->kind == memory::Range::multicast_range ||
+          (area.height - 1) * area.pitch + area.width <= range->base + range->size - area.address,
+          CUDA_ERROR_INVALID_VALUE, "the allocation ends before");
+  for (size_t row = 0; row < area.height; ++row)
+    memory::for_each_piece(user_of(area.address, device), area.address + row * area.pitch, area.width, access,
+                           [&](char* bytes, size_t size) { found.emplace_back(bytes, size); });
+  return found;
+}
+
+enum Sides { to_device = 1, from_device = 2 };  // which addresses must be known to the driver
+
+void copy_now(CUdevice to_user, const Area& to, CUdevice from_user, const Area& from) {
+  const auto target = pieces(to_user, to, writing), source = pieces(from_user, from, reading);
+  size_t t = 0, s = 0, t_done = 0, s_done = 0;
+  while (t < target.size() && s < source.size()) {
+    const size_t size = std::min(target[t].size() - t_done, source[s].size() - s_done);
+    std::memmove(target[t].data() + t_done, source[s].data() + s_done, size);
+    if ((t_done += size) == target[t].size()) ++t, t_done = 0;
+    if ((s_done += size) == source[s].size()) ++s, s_done = 0;
+  }
+}
+
+// Puts a copy into a stream. Waits for it if host memory that the driver does not know takes part, or if `waits`.
+void copy(const Area& to, const Area& from, CUstream where, int sides, bool waits, CUcontext to_context = nullptr,
+          CUcontext from_context = nullptr) {
+  CUstream_st& stream = driver::stream(where);
+  const CUdevice to_user = to_context ? checked(to_context)->device : stream.context->device;
+  const CUdevice from_user = from_context ? checked(from_context)->device : stream.context->device;
+  if (!to.width || !to.height) return;
+  const auto target = memory::find(to.address), source = memory::find(from.address);
+  require(target || !(sides & to_device), CUDA_ERROR_INVALID_VALUE, "the destination is no memory of a GPU");
+  require(source || !(sides & from_device), CUDA_ERROR_INVALID_VALUE, "the source is no memory of a GPU");
+  need(reinterpret_cast<void*>(to.address), "the destination");
+  need(reinterpret_cast<void*>(from.address), "the source");
+  pieces(to_user, to, writing);
+  pieces(from_user, from, reading);
+  if (!source && !waits && from.height == 1 &&
+      from.width <= 64 << 10) {  // small: taken at once, the caller need not wait
+    const auto* const bytes = reinterpret_cast<const char*>(from.address);
+    enqueue_task(stream, [=, staged = std::vector<char>(bytes, bytes + from.width)] {
+      copy_now(to_user, to, from_user, plain(reinterpret_cast<uint64_t>(staged.data()), staged.size()));
+    });
+    return;
+  }
+  const Op op = enqueue_task(stream, [=] { copy_now(to_user, to, from_user, from); });
+  const bool touches_host =
+      !target || !source || target->kind == memory::Range::host || source->kind == memory::Range::host;
+  if (!target || !source || (waits && touches_host)) wait(op);
+}
+
+uint64_t bits(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+// A side of a 2D copy: memory on the host or a GPU, or the unified type, which says neither.
+Area side(CUmemorytype type, const void* host, CUdeviceptr device, size_t pitch, size_t x, size_t y,
+          const CUDA_MEMCPY2D& all) {
+  require(type != CU_MEMORYTYPE_ARRAY, CUDA_ERROR_NOT_SUPPORTED, "arrays are not simulated");
+  require(type >= CU_MEMORYTYPE_HOST && type <= CU_MEMORYTYPE_UNIFIED, CUDA_ERROR_INVALID_VALUE, "no such memory type");
+  if (!pitch) pitch = all.WidthInBytes + x;
+  require(pitch >= all.WidthInBytes + x, CUDA_ERROR_INVALID_VALUE, "a row is longer than the pitch");
+  return {(type == CU_MEMORYTYPE_HOST ? bits(host) : device) + y * pitch + x, pitch, all.WidthInBytes, all.Height};
+}
+
+void copy_2d(const CUDA_MEMCPY2D* what, CUstream where, bool waits) {
+  need(what, "pCopy");
+  const CUDA_MEMCPY2D& c = *what;
+  if (!c.WidthInBytes || !c.Height) return;
+  const Area to = side(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstXInBytes, c.dstY, c);
+  const Area from = side(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcXInBytes, c.srcY, c);
+  copy(to, from, where, (c.dstMemoryType == CU_MEMORYTYPE_DEVICE ? to_device : 0) |
+       (c.srcMemoryType == CU_MEMORYTYPE_DEVICE ? from_device : 0), waits);
+}
+
+// Puts a memset into a stream: width counts elements.
+template <class Element>
+void set(uint64_t address, size_t pitch, Element value, size_t width, size_t height, CUstream where) {
+  CUstream_st& stream = driver::stream(where);
+  if (width * sizeof(Element) == 0 || height == 0) return;  // the product may overflow to 0: the driver's does
+  const bool is_aligned = address % sizeof(Element) == 0 && (height == 1 || pitch % sizeof(Element) == 0);
+  require(is_aligned, CUDA_ERROR_INVALID_VALUE, "the address or pitch is no multiple of the element's size");
+  require(height == 1 || pitch >= width * sizeof(Element), CUDA_ERROR_INVALID_VALUE, "a row is longer than the pitch");
+  require(memory::find(address).has_value(), CUDA_ERROR_INVALID_VALUE, "the destination is no memory of a GPU");
+  require(width <= size_t(1) << memory::address_bits, CUDA_ERROR_INVALID_VALUE, "the range is too long");
+  const Area area = {address, pitch, width * sizeof(Element), height};
+  const CUdevice device = stream.context->device;
+  pieces(device, area, writing);
+  enqueue_task(stream, [=] {
+    for (const std::span<char> piece : pieces(device, area, writing))
+      std::fill_n(reinterpret_cast<Element*>(piece.data()), piece.size() / sizeof(Element), value);
+  });
+}
+
+// --- Pointers -----------------------------------------------------------------------------------------------------
+
+std::optional<Allocation> allocation_at(uint64_t address) {
+  const std::lock_guard held(state());
+  const auto after = allocations().upper_bound(address);
+  if (after == allocations().begin()) return std::nullopt;
+  const auto& [base, allocation] = *std::prev(after);
+  return address < base + allocation.size ? std::optional(allocation) : std::nullopt;
+}
+
+// Whether the current GPU may touch memory at an address: without that the driver shows less of it.
+unsigned access_at(const memory::Range& range, uint64_t address) {
+  if (range.kind != memory::Range::vmm) return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CUmemLocation location = {};
+  location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  location.id = current()->device;
+  return unsigned(memory::get_access(location, address));
+}
+
+// Fills in an attribute of a pointer, or throws Refused{CUDA_ERROR_INVALID_VALUE}.
+void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
+  using memory::Range;
+  const auto range = memory::find(address);
+  require(range && range->mapped, CUDA_ERROR_INVALID_VALUE, "no memory of CUDA's lies at this address");
+  const auto allocation = allocation_at(address);
+  const bool is_vmm = range->kind == Range::vmm, is_managed = range->kind == Range::managed;
+  const bool on_host = range->kind == Range::host;
+  const bool is_malloc = range->kind == Range::ordinary && allocation && !allocation->pool;
+  auto give = [&](auto value) { std::memcpy(to, &value, sizeof value); };
+  switch (what) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      return give(allocation && !is_vmm && !allocation->pool ? allocation->context : nullptr);
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return give(unsigned(on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE));
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+      require(access_at(*range, address), CUDA_ERROR_INVALID_VALUE, "the current GPU has no access to this memory");
+      return give(address);
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+      require(on_host || is_managed, CUDA_ERROR_INVALID_VALUE, "the host cannot reach this memory");
+      return give(address);
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return give(int(is_managed));
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID: case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return give(range->id);
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: return give(int(is_managed));
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return give(range->device >= 0 ? range->device : allocation ? allocation->context->device : 0);
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      return give(int(is_malloc));
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return give(range->range_base);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return give(range->range_size);
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return give(range->base);
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+      return give(on_host ? (range->size + memory::page_size - 1) / memory::page_size * memory::page_size
+                          : range->size);
+    case CU_POINTER_ATTRIBUTE_MAPPED: return give(1);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+      return give(is_vmm ? uint64_t(range->properties.requestedHandleTypes) : uint64_t(0));
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+      return give(int(is_vmm ? range->properties.allocFlags.gpuDirectRDMACapable
+                             : is_malloc && memory::machine().rdma));
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return give(access_at(*range, address));
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return give(allocation ? allocation->pool : nullptr);
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: return give(int(is_malloc));
+    default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such attribute, or it is not simulated");
+  }
+}
+
+// Asked for several at once the driver gives 0 for what a pointer has not, and no error.
+void pointer_attributes(unsigned count, const CUpointer_attribute* attributes, void** to, uint64_t address) {
+  need(attributes, "attributes");
+  need(to, "data");
+  require(count, CUDA_ERROR_INVALID_VALUE, "numAttributes is 0");
+  for (unsigned i = 0; i < count; ++i) {
+    constexpr CUpointer_attribute words[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                             CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_MAPPED,
+                                             CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS,
+                                             CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                                             CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE};
+    const bool is_word = std::find(std::begin(words), std::end(words), attributes[i]) != std::end(words);
+    need(to[i], "data");
+    std::memset(to[i], 0, is_word ? 4 : 8);
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) *static_cast<int*>(to[i]) = -2;  // none
+    try {
+      pointer_attribute(to[i], attributes[i], address);
+    } catch (const memory::Refused&) {
+      require(attributes[i] > 0 && attributes[i] <= CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE,
+              CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
+    }
+  }
+}
+
+void address_range(CUdeviceptr* base, size_t* size, uint64_t address) {
+  const auto range = memory::find(address);
+  require(range && range->mapped && access_at(*range, address), CUDA_ERROR_NOT_FOUND,
+          "no memory lies at this address to which the current GPU has access");
+  if (base) *base = range->base;
+  if (size) *size = range->size;
+}
+
+// Managed memory lies still here: advice and prefetching are looked at and change nothing.
+void check_managed(uint64_t address, size_t size) {
+  const auto range = memory::find(address);
+  require(size && range && range->kind == memory::Range::managed && size <= range->base + range->size - address,
+          CUDA_ERROR_INVALID_VALUE, "the range is not managed memory");
+}
+
+}  // namespace
+
+void give_back_pools() {
+  const std::lock_guard held(state());
+  for (const auto& [pool, owner] : pools()) trim(pool, std::max(pool->threshold, pool->held));
+}
+
+// At the end of the process (null) only what pools keep goes: what else is left is the program's.
+void forget_memory(CUcontext context) {
+  const std::lock_guard held(state());
+  std::erase_if(allocations(), [&](const auto& entry) {
+    if (!context || entry.second.context != context) return false;
+    give_back(entry.first, entry.second);
+    return true;
+  });
+  for (const auto& [pool, owner] : pools())
+    if (!context || pool->device == context->device) trim(pool, 0);
+}
+
+}  // namespace driver
+
+using namespace driver;
+
+CUresult cuMemGetInfo(size_t* free, size_t* total) {
+  CALL((free, total), const memory::Free now = memory::memory_info(current()->device); if (free) *free = now.free;
+       if (total) *total = now.total);
+}
+CUresult cuMemAlloc(CUdeviceptr* dptr, size_t bytesize) {
+  CALL((dptr, bytesize), need(dptr, "dptr"); *dptr = allocate(bytesize));
+}
+CUresult cuMemAllocPitch(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes, size_t Height,
+                         unsigned int ElementSizeBytes) {
+  CALL((dptr, pPitch, WidthInBytes, Height, ElementSizeBytes), need(dptr, "dptr"); need(pPitch, "pPitch");
+       const unsigned element = ElementSizeBytes; require(element == 4 || element == 8 || element == 16,
+                                                          CUDA_ERROR_INVALID_VALUE, "ElementSizeBytes is 4, 8 or 16");
+       const size_t pitch = (WidthInBytes + 511) / 512 * 512; *dptr = allocate(pitch * Height); *pPitch = pitch);
+}
+CUresult cuMemFree(CUdeviceptr dptr) { CALL((dptr), free_now(dptr, {Allocation::device, Allocation::managed})); }
+CUresult cuMemAllocHost(void** pp, size_t bytesize) {
+  CALL((pp, bytesize), need(pp, "pp"); *pp = allocate_host(bytesize, CU_MEMHOSTALLOC_DEVICEMAP, false));
+}
+CUresult cuMemHostAlloc(void** pp, size_t bytesize, unsigned int Flags) {
+  CALL((pp, bytesize, Flags), need(pp, "pp"); *pp = allocate_host(bytesize, Flags, false));
+}
+CUresult cuMemFreeHost(void* p) { CALL((p), free_now(bits(p), {Allocation::host})); }
+CUresult cuMemHostGetDevicePointer(CUdeviceptr* pdptr, void* p, unsigned int Flags) {
+  CALL((pdptr, p, Flags), need(pdptr, "pdptr"); const auto found = allocation_at(bits(p)); require(
+           !Flags && found && found->kind == Allocation::host, CUDA_ERROR_INVALID_VALUE, "p is not of cuMemHostAlloc");
+       *pdptr = bits(p));
+}
+CUresult cuMemHostGetFlags(unsigned int* pFlags, void* p) {
+  CALL((pFlags, p), need(pFlags, "pFlags"); const auto found = allocation_at(bits(p));
+       require(found && found->kind == Allocation::host, CUDA_ERROR_INVALID_VALUE, "p is not of cuMemHostAlloc");
+       *pFlags = found->flags | CU_MEMHOSTALLOC_DEVICEMAP);
+}
+CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flags) {
+  CALL((dptr, bytesize, flags), need(dptr, "dptr"); *dptr = bits(allocate_host(bytesize, flags, true)));
+}
+CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation) {
+  CALL((devPtr, count, advice), check_managed(devPtr, count));
+}
+CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation, unsigned int flags, CUstream hStream) {
+  CALL((devPtr, count, flags, hStream), stream(hStream); check_managed(devPtr, count));
+}
+
+CUresult cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
+  CALL((pHandle, dptr), need(pHandle, "pHandle"); const auto found = allocation_at(dptr);
+       require(found && found->kind == Allocation::device && !found->pool, CUDA_ERROR_INVALID_VALUE,
+               "only memory of cuMemAlloc goes this way; export VMM memory with cuMemExportToShareableHandle");
+       *pHandle = memory::export_ipc(dptr));
+}
+CUresult cuIpcOpenMemHandle(CUdeviceptr* pdptr, CUipcMemHandle handle, unsigned int Flags) {
+  CALL((pdptr, Flags), need(pdptr, "pdptr"); require(Flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS,
+                                                     CUDA_ERROR_INVALID_VALUE, "Flags must enable lazy peer access");
+       const CUcontext context = current(); *pdptr = memory::open_ipc(context->device, handle);
+       const auto range = memory::find(*pdptr);
+       keep_record(*pdptr, {Allocation::ipc, context, range ? range->size : 0}));
+}
+CUresult cuIpcCloseMemHandle(CUdeviceptr dptr) {
+  CALL((dptr), current(); const Allocation taken = take(dptr, {Allocation::ipc}); synchronize(taken.context);
+       memory::close_ipc(dptr));
+}
+
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
+  CALL((pool_out, dev), need(pool_out, "pool_out"); *pool_out = default_pool(dev));
+}
+CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
+  CALL((pool, dev), need(pool, "pool"); *pool = pool_in_use(dev));
+}
+CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
+  CALL((dev, pool), checked_pool(pool);
+       require(pool->device == dev, CUDA_ERROR_INVALID_VALUE, "the pool is another GPU's");
+       const std::lock_guard held(state()); pools_in_use()[dev] = pool);
+}
+CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
+  CALL((pool, poolProps), need(pool, "pool"); need(poolProps, "poolProps"); *pool = create_pool(*poolProps));
+}
+CUresult cuMemPoolDestroy(CUmemoryPool pool) { CALL((pool), destroy_pool(pool)); }
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
+  CALL((pool, minBytesToKeep), checked_pool(pool); const std::lock_guard held(state());
+       trim(pool, std::max<uint64_t>(minBytesToKeep, pool->held)));
+}
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
+  CALL((pool, attr, value), return pool_attribute(pool, attr, value, true));
+}
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
+  CALL((pool, attr, value), return pool_attribute(pool, attr, value, false));
+}
+CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
+  CALL((dptr, bytesize, hStream), need(dptr, "dptr"); *dptr = allocate_from(nullptr, bytesize, hStream));
+}
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+  CALL((dptr, bytesize, pool, hStream), need(dptr, "dptr"); need(pool, "pool");
+       *dptr = allocate_from(pool, bytesize, hStream));
+}
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) { CALL((dptr, hStream), free_later(dptr, hStream)); }
+
+CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
+  CALL((dst, src, ByteCount), copy(plain(dst, ByteCount), plain(src, ByteCount), nullptr, 0, true));
+}
+CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
+  CALL((dst, src, ByteCount, hStream), copy(plain(dst, ByteCount), plain(src, ByteCount), hStream, 0, false));
+}
+CUresult cuMemcpyHtoD(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount) {
+  CALL((dstDevice, srcHost, ByteCount),
+       copy(plain(dstDevice, ByteCount), plain(bits(srcHost), ByteCount), nullptr, to_device, true));
+}
+CUresult cuMemcpyHtoDAsync(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount, CUstream hStream) {
+  CALL((dstDevice, srcHost, ByteCount, hStream),
+       copy(plain(dstDevice, ByteCount), plain(bits(srcHost), ByteCount), hStream, to_device, false));
+}
+CUresult cuMemcpyDtoH(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
+  CALL((dstHost, srcDevice, ByteCount),
+       copy(plain(bits(dstHost), ByteCount), plain(srcDevice, ByteCount), nullptr, from_device, true));
+}
+CUresult cuMemcpyDtoHAsync(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
+  CALL((dstHost, srcDevice, ByteCount, hStream),
+       copy(plain(bits(dstHost), ByteCount), plain(srcDevice, ByteCount), hStream, from_device, false));
+}
+CUresult cuMemcpyDtoD(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
+  CALL((dstDevice, srcDevice, ByteCount),
+       copy(plain(dstDevice, ByteCount), plain(srcDevice, ByteCount), nullptr, to_device | from_device, true));
+}
+CUresult cuMemcpyDtoDAsync(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
+  CALL((dstDevice, srcDevice, ByteCount, hStream),
+       copy(plain(dstDevice, ByteCount), plain(srcDevice, ByteCount), hStream, to_device | from_device, false));
+}
+CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
+                      size_t ByteCount) {
+  CALL((dstDevice, dstContext, srcDevice, srcContext, ByteCount),
+       copy(plain(dstDevice, ByteCount), plain(srcDevice, ByteCount), nullptr, to_device | from_device, true,
+            dstContext, srcContext));
+}
+CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
+                           size_t ByteCount, CUstream hStream) {
+  CALL((dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream),
+       copy(plain(dstDevice, ByteCount), plain(srcDevice, ByteCount), hStream, to_device | from_device, false,
+            dstContext, srcContext));
+}
+CUresult cuMemcpy2D(const CUDA_MEMCPY2D* pCopy) { CALL((pCopy), copy_2d(pCopy, nullptr, true)); }
+CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* pCopy) { CALL((pCopy), copy_2d(pCopy, nullptr, true)); }
+CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
+  CALL((pCopy, hStream), copy_2d(pCopy, hStream, false));
+}
+
+#define MEMSETS(bits, Element)                                                                                     \
+  CUresult cuMemsetD##bits(CUdeviceptr dstDevice, Element value, size_t N) {                                       \
+    CALL((dstDevice, value, N), set<Element>(dstDevice, 0, value, N, 1, nullptr));                                 \
+  }                                                                                                                \
+  CUresult cuMemsetD##bits##Async(CUdeviceptr dstDevice, Element value, size_t N, CUstream hStream) {              \
+    CALL((dstDevice, value, N, hStream), set<Element>(dstDevice, 0, value, N, 1, hStream));                        \
+  }                                                                                                                \
+  CUresult cuMemsetD2D##bits(CUdeviceptr dstDevice, size_t dstPitch, Element value, size_t Width, size_t Height) { \
+    CALL((dstDevice, dstPitch, value, Width, Height),                                                              \
+         set<Element>(dstDevice, dstPitch, value, Width, Height, nullptr));                                        \
+  }                                                                                                                \
+  CUresult cuMemsetD2D##bits##Async(CUdeviceptr dstDevice, size_t dstPitch, Element value, size_t Width,           \
+                                    size_t Height, CUstream hStream) {                                             \
+    CALL((dstDevice, dstPitch, value, Width, Height, hStream),                                                     \
+         set<Element>(dstDevice, dstPitch, value, Width, Height, hStream));                                        \
+  }
+MEMSETS(8, unsigned char)
+MEMSETS(16, unsigned short)
+MEMSETS(32, unsigned int)
+
+CUresult cuMemGetAddressRange(CUdeviceptr* pbase, size_t* psize, CUdeviceptr dptr) {
+  CALL((pbase, psize, dptr), current(); address_range(pbase, psize, dptr));
+}
+CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  LASTING_CALL((data, attribute, ptr), need(data, "data"); pointer_attribute(data, attribute, ptr));
+}
+CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute* attributes, void** data,
+                                CUdeviceptr ptr) {
+  LASTING_CALL((numAttributes, ptr), pointer_attributes(numAttributes, attributes, data, ptr));
+}
+CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  CALL((value, attribute, ptr), need(value, "value");
+       require(attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CUDA_ERROR_INVALID_VALUE, "only SYNC_MEMOPS is set");
+       require(memory::find(ptr).has_value(), CUDA_ERROR_INVALID_VALUE, "nothing of CUDA's lies at this address"));
+}

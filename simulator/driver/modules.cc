@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: MIT-0
+// Modules and libraries: from a fat binary or PTX text to kernels, and launches of them.
+#include "driver.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+struct CUkern_st {
+  CUlibrary library;
+  std::string name;
+  std::map<CUdevice, int> dynamic_shared;  // what attributes set for its functions
+};
+
+struct CUlib_st {
+  std::shared_ptr<const ptx::Module> text;
+  std::map<CUcontext, CUmodule> modules;   // loaded where it is first asked for
+  std::map<std::string, std::unique_ptr<CUkern_st>> kernels;
+};
+
+namespace driver {
+namespace {
+
+using Text = std::shared_ptr<const ptx::Module>;
+
+// state() guards these.
+template <class T> using All = std::map<T*, std::unique_ptr<T>>;
+All<CUmod_st>& modules() { static auto& all = *new All<CUmod_st>; return all; }
+All<CUlib_st>& libraries() { static auto& all = *new All<CUlib_st>; return all; }
+std::map<CUfunction, CUmodule>& functions() { static auto& all = *new std::map<CUfunction, CUmodule>; return all; }
+std::map<CUkernel, CUlibrary>& kernels() { static auto& all = *new std::map<CUkernel, CUlibrary>; return all; }
+
+template <class T> T* checked(All<T>& all, T* handle, const char* what) {
+  const std::lock_guard held(state());
+  require(all.contains(handle), CUDA_ERROR_INVALID_HANDLE, what);
+  return handle;
+}
+CUmodule checked(CUmodule module) { return checked(modules(), module, "this is no module, or it has been unloaded"); }
+CUlibrary checked(CUlibrary library) {
+  return checked(libraries(), library, "this is no library, or it has been unloaded");
+}
+
+// --- Images -------------------------------------------------------------------------------------------------------
+
+struct Wrapper {  // around a fat binary in a program
+  uint32_t magic, version;
+  const void* data;
+};
+
+std::string choose_ptx(const void* fat_binary) {
+  const size_t size = ptx::fat_binary_size(fat_binary);
+  const std::vector<ptx::Image> images = ptx::read_fat_binary({static_cast<const std::byte*>(fat_binary), size});
+  const ptx::Image* best = nullptr;
+  std::string found;
+  for (const ptx::Image& image : images) {
+    found += (found.empty() ? "" : ", ") + std::string(image.is_ptx ? "PTX for " : "machine code for ") +
+             std::to_string(image.architecture);
+    const bool fits = image.is_ptx && image.architecture <= unsigned(memory::machine().capability);
+    if (fits && (!best || image.architecture > best->architecture)) best = &image;
+  }
+  if (!best) refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, "the GPU is of compute capability " +
+                    std::to_string(memory::machine().capability) + " and runs PTX of at most that; the program holds " +
+                    (found.empty() ? "nothing" : found) + "; build it with -gencode arch=compute_75,code=compute_75");
+  return best->ptx;
+}
+
+// Reads an image: PTX text, a fat binary, or the wrapper of one.
+Text read_image(const void* image) {
+  need(image, "the image");
+  uint32_t magic;
+  std::memcpy(&magic, image, sizeof magic);
+  try {
+    if (magic == 0x466243b1) {
+      const void* const data = static_cast<const Wrapper*>(image)->data;
+      need(data, "the wrapper's fat binary");
+      return std::make_shared<ptx::Module>(ptx::parse(choose_ptx(data)));
+    }
+    if (magic == 0xba55ed50) return std::make_shared<ptx::Module>(ptx::parse(choose_ptx(image)));
+    require(
+        std::memcmp(image, "\177ELF\2", 5) != 0, CUDA_ERROR_NO_BINARY_FOR_GPU,
+        "the image is machine code of one kind of GPU, which is not simulated; build PTX, with nvcc -ptx or -fatbin");
+    require(std::strstr(static_cast<const char*>(image), ".version"), CUDA_ERROR_INVALID_IMAGE,
+            "the image is neither PTX nor a fat binary");
+    const auto text = std::make_shared<ptx::Module>(ptx::parse(static_cast<const char*>(image)));
+    require(text->target <= unsigned(memory::machine().capability), CUDA_ERROR_INVALID_PTX,
+            "the PTX is for a later GPU");
+    return text;
+  } catch (const ptx::Error& error) {
+    refuse(CUDA_ERROR_INVALID_PTX, error.what());
+  }
+}
+
+Text read_image_file(const char* name) {
+  need(name, "the file's name");
+  std::ifstream file(name, std::ios::binary);
+  require(bool(file), CUDA_ERROR_FILE_NOT_FOUND, "the file cannot be opened");
+  const std::string content(std::istreambuf_iterator<char>(file), {});
+  require(content.size() >= 4, CUDA_ERROR_INVALID_IMAGE, "the file is empty");
+  return read_image(content.c_str());
+}
+
+// --- Modules ------------------------------------------------------------------------------------------------------
+
+// A module for the calls that load one. They wait for what runs on the GPU, as the driver does.
+CUmodule load(const Text& text, CUcontext context, CUlibrary library);
+CUmodule load(const Text& text) {
+  synchronize(current());
+  return load(text, current(), nullptr);
+}
+
+// Loads a module on the GPU of a context.
+CUmodule load(const Text& text, CUcontext context, CUlibrary library) {
+  auto made = std::make_unique<CUmod_st>();
+  size_t size = 0;
+  std::map<std::string, size_t> offsets;
+  for (const ptx::Variable& variable : text->variables) {
+    if (variable.space != ptx::Space::global && variable.space != ptx::Space::constant) continue;
+    const size_t alignment = std::max<size_t>(variable.alignment, 256);
+    offsets[variable.name] = size;
+    size += (variable.size + alignment - 1) / alignment * alignment;
+    if (variable.space == ptx::Space::constant) made->constants += int(variable.size);
+  }
+  made->context = context;
+  made->library = library;
+  if (size) made->variables = memory::allocate(context->device, size);
+  try {
+    made->module = std::make_shared<gpu::Module>(text, context->device, [&](const ptx::Variable& variable) {
+      return made->variables + offsets.at(variable.name);
+    });
+  } catch (const ptx::Error& error) {
+    if (made->variables) memory::free_allocation(made->variables);
+    refuse(CUDA_ERROR_INVALID_PTX, error.what());
+  }
+  const std::lock_guard held(state());
+  const CUmodule module = made.get();
+  modules()[module] = std::move(made);
+  return module;
+}
+
+// The state is held. Kernels that still run keep the instructions.
+void unload(CUmodule module) {
+  if (module->variables) memory::free_allocation(module->variables);
+  std::erase_if(functions(), [&](const auto& entry) { return entry.second == module; });
+  modules().erase(module);
+}
+
+void unload_module(CUmodule module) {
+  checked(module);
+  require(!module->library, CUDA_ERROR_NOT_PERMITTED, "the module is a library's, which is unloaded whole");
+  synchronize(module->context);
+  const std::lock_guard held(state());
+  unload(module);
+}
+
+CUfunction function_of(CUmodule module, const char* name, CUresult unknown = CUDA_ERROR_NOT_FOUND) {
+  checked(module);
+  need(name, "name");
+  gpu::Kernel* const kernel = module->module->kernel(name);
+  if (!kernel) refuse(unknown, std::string("the module has no kernel ") + name);
+  const std::lock_guard held(state());
+  auto& function = module->functions[name];
+  const int dynamic_shared = std::max(0, 49152 - int(kernel->static_shared));
+  if (!function) function = std::make_unique<CUfunc_st>(CUfunc_st{module, name, kernel, dynamic_shared});
+  functions()[function.get()] = module;
+  return function.get();
+}
+
+gpu::Module::Address variable_of(CUmodule module, const char* name) {
+  need(name, "name");
+  const gpu::Module::Address* const found = checked(module)->module->variable(name);
+  if (!found) refuse(CUDA_ERROR_NOT_FOUND, std::string("the module has no variable ") + name);
+  return *found;
+}
+
+void give_variable(const gpu::Module::Address& variable, CUdeviceptr* address, size_t* size) {
+  require(address || size, CUDA_ERROR_INVALID_VALUE, "both dptr and bytes are null");
+  if (address) *address = variable.address;
+  if (size) *size = variable.size;
+}
+
+// --- Libraries: loaded once, for whatever context asks ------------------------------------------------------------
+
+CUlibrary make_library(const Text& text) {
+  auto made = std::make_unique<CUlib_st>();
+  made->text = text;
+  const std::lock_guard held(state());
+  const CUlibrary library = made.get();
+  for (const ptx::Function& function : text->functions) {
+    if (!function.is_entry) continue;
+    auto& kernel = made->kernels[function.name];
+    kernel = std::make_unique<CUkern_st>(CUkern_st{library, function.name, {}});
+    kernels()[kernel.get()] = library;
+  }
+  libraries()[library] = std::move(made);
+  return library;
+}
+
+CUmodule module_of(CUlibrary library) {
+  static std::mutex& loading = *new std::mutex;  // or two threads would load it twice
+  const CUcontext context = current();
+  checked(library);
+  const std::lock_guard one(loading);
+  {
+    const std::lock_guard held(state());
+    if (const auto found = library->modules.find(context); found != library->modules.end()) return found->second;
+  }
+  const CUmodule module = load(library->text, context, library);
+  const std::lock_guard held(state());
+  return library->modules[context] = module;
+}
+
+void unload_library(CUlibrary library) {
+  checked(library);
+  std::map<CUcontext, CUmodule> loaded;
+  {
+    const std::lock_guard held(state());
+    loaded = library->modules;
+  }
+  for (const auto& [context, module] : loaded) synchronize(context);
+  const std::lock_guard held(state());
+  for (const auto& [context, module] : loaded) unload(module);
+  std::erase_if(kernels(), [&](const auto& entry) { return entry.second == library; });
+  libraries().erase(library);
+}
+
+CUkernel checked(CUkernel kernel) {
+  const std::lock_guard held(state());
+  require(kernels().contains(kernel), CUDA_ERROR_INVALID_HANDLE, "this is no kernel, or its library has been unloaded");
+  return kernel;
+}
+
+CUkernel kernel_named(CUlibrary library, const char* name) {
+  checked(library);
+  need(name, "name");
+  const auto found = library->kernels.find(name);
+  if (found == library->kernels.end()) refuse(CUDA_ERROR_NOT_FOUND, std::string("the library has no kernel ") + name);
+  return found->second.get();
+}
+
+CUfunction function_of(CUkernel kernel) {
+  const CUfunction function = function_of(module_of(checked(kernel)->library), kernel->name.c_str());
+  if (const auto set = kernel->dynamic_shared.find(current()->device); set != kernel->dynamic_shared.end())
+    function->dynamic_shared = set->second;
+  return function;
+}
+
+// A function, or the current context's function of a kernel: the driver takes either.
+CUfunction checked(CUfunction function) {
+  require(function, CUDA_ERROR_INVALID_HANDLE, "the function is null");
+  {
+    const std::lock_guard held(state());
+    if (functions().contains(function)) return function;
+  }
+  return function_of(reinterpret_cast<CUkernel>(function));
+}
+
+// --- Attributes ---------------------------------------------------------------------------------------------------
+
+constexpr int most_shared = 232448;  // bytes a block can have, static and dynamic
+
+int function_attribute(CUfunction handle, CUfunction_attribute what) {
+  const CUfunction function = checked(handle);
+  const gpu::Kernel& kernel = *function->kernel;
+  switch (what) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: return int(kernel.max_threads);
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: return int(kernel.static_shared);
+    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: return function->module->constants;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: return int(kernel.local_bytes);
+    case CU_FUNC_ATTRIBUTE_NUM_REGS: return int(kernel.registers);
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION: return int(kernel.target);
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: return memory::machine().capability;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: return function->dynamic_shared;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: return function->carveout;
+    default: break;
+  }
+  require(what > 0 && what < CU_FUNC_ATTRIBUTE_MAX, CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
+  return 0;  // clusters: none
+}
+
+int checked_attribute(const gpu::Kernel& kernel, CUfunction_attribute what, int value) {
+  if (what == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
+    require(value >= -1 && value <= 100, CUDA_ERROR_INVALID_VALUE, "the carveout is -1, or 0 to 100 per cent");
+    return value;
+  }
+  require(what == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CUDA_ERROR_INVALID_VALUE,
+          "this attribute is not set");
+  require(value >= 0 && value + int(kernel.static_shared) <= most_shared, CUDA_ERROR_INVALID_VALUE,
+          "static and dynamic shared memory of a block are 227 KiB at most");
+  return value;
+}
+
+void set_attribute(CUfunction handle, CUfunction_attribute what, int value) {
+  const CUfunction function = checked(handle);
+  const int fits = checked_attribute(*function->kernel, what, value);
+  (what == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ? function->dynamic_shared : function->carveout) = fits;
+}
+
+void set_attribute(CUkernel kernel, CUfunction_attribute what, int value, CUdevice device) {
+  check_device(device);
+  const CUfunction function = function_of(kernel);
+  const int fits = checked_attribute(*function->kernel, what, value);
+  if (what != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return;
+  const std::lock_guard held(state());
+  kernel->dynamic_shared[device] = fits;
+  for (const auto& [context, module] : kernel->library->modules)
+    if (context->device == device && module->functions.contains(kernel->name))
+      module->functions[kernel->name]->dynamic_shared = fits;
+}
+
+void give_parameter(const gpu::Kernel& kernel, size_t index, size_t* offset, size_t* size) {
+  need(offset, "paramOffset");
+  require(index < kernel.parameters.size(), CUDA_ERROR_INVALID_VALUE, "the kernel has fewer parameters");
+  *offset = kernel.parameters[index].offset;
+  if (size) *size = kernel.parameters[index].size;
+}
+
+// Blocks of a kernel that fit on a multiprocessor: as many as its threads, registers and shared memory allow.
+int blocks_that_fit(CUfunction handle, int block_size, size_t dynamic_shared) {
+  const CUfunction function = checked(handle);
+  require(block_size > 0, CUDA_ERROR_INVALID_VALUE, "blockSize is not positive");
+  const gpu::Kernel& kernel = *function->kernel;
+  if (block_size > int(kernel.max_threads)) return 0;
+  const size_t threads = size_t(block_size + 31) / 32 * 32;
+  const size_t registers = std::max(threads * ((kernel.registers + 7) / 8 * 8), size_t(1));
+  const size_t shared = kernel.static_shared + dynamic_shared + 1024;
+  if (kernel.static_shared + dynamic_shared > size_t(most_shared)) return 0;
+  return int(std::min({size_t(32), 2048 / threads, 65536 / registers, size_t(233472) / shared}));
+}
+
+// The block size with which most threads fit on a multiprocessor; of several the largest.
+void best_block(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of, size_t shared, int limit) {
+  need(grid, "minGridSize");
+  need(block, "blockSize");
+  const int most = int(checked(function)->kernel->max_threads);
+  int best = 0;
+  for (int size = limit > 0 ? std::min(limit, most) : most; size > 0; size -= size % 32 ? size % 32 : 32) {
+    const int blocks = blocks_that_fit(function, size, shared_of ? shared_of(size) : shared);
+    if (blocks * size <= best) continue;
+    best = blocks * size;
+    *block = size;
+    *grid = blocks * memory::machine().multiprocessors;
+  }
+  require(best, CUDA_ERROR_INVALID_VALUE, "no block of this kernel fits");
+}
+
+// --- Launches -----------------------------------------------------------------------------------------------------
+
+// The parameters' bytes, from an array of pointers to each or from a packed buffer.
+std::vector<std::byte> parameters_of(const gpu::Kernel& kernel, void** each, void** extra) {
+  std::vector<std::byte> bytes(kernel.parameter_bytes);
+  if (each) {
+    for (const gpu::Kernel::Parameter& parameter : kernel.parameters) {
+      need(each[&parameter - kernel.parameters.data()], "the address of a parameter");
+      std::memcpy(bytes.data() + parameter.offset, each[&parameter - kernel.parameters.data()], parameter.size);
+    }
+    return bytes;
+  }
+  const void* packed = nullptr;
+  size_t size = 0;
+  for (void** item = extra; item && *item != CU_LAUNCH_PARAM_END; item += 2) {
+    if (*item == CU_LAUNCH_PARAM_BUFFER_POINTER) packed = item[1];
+    else if (*item == CU_LAUNCH_PARAM_BUFFER_SIZE) size = *static_cast<const size_t*>(item[1]);
+    else refuse(CUDA_ERROR_INVALID_VALUE, "extra holds an unknown item");
+  }
+  require(kernel.parameters.empty() || packed, CUDA_ERROR_INVALID_VALUE,
+          "the kernel has parameters that were not given");
+  if (packed) std::memcpy(bytes.data(), packed, std::min(size, bytes.size()));
+  return bytes;
+}
+
+void launch(CUfunction handle, gpu::Dimensions grid, gpu::Dimensions block, unsigned shared, CUstream where,
+            void** each, void** extra, bool is_cooperative) {
+  const CUfunction function = checked(handle);
+  CUstream_st& stream = driver::stream(where);
+  const gpu::Kernel& kernel = *function->kernel;
+  require(stream.context == function->module->context, CUDA_ERROR_INVALID_HANDLE,
+          "the function is loaded in another context than the stream's");
+  require(grid.x && grid.y && grid.z && block.x && block.y && block.z, CUDA_ERROR_INVALID_VALUE, "a dimension is 0");
+  require(grid.x <= 2147483647 && grid.y <= 65535 && grid.z <= 65535, CUDA_ERROR_INVALID_VALUE,
+          "the grid is larger than 2147483647 x 65535 x 65535");
+  const uint64_t threads = uint64_t(block.x) * block.y * block.z;
+  require(block.x <= 1024 && block.y <= 1024 && block.z <= 64 && threads <= 1024, CUDA_ERROR_INVALID_VALUE,
+          "the block is larger than 1024 x 1024 x 64, or has more than 1024 threads");
+  require(threads <= kernel.max_threads, CUDA_ERROR_INVALID_VALUE,
+          "the block has more threads than the kernel was compiled for");
+  require(shared <= unsigned(function->dynamic_shared), CUDA_ERROR_INVALID_VALUE,
+          "more shared memory than allowed; ask with MAX_DYNAMIC_SHARED_SIZE_BYTES, 227 KiB at most");
+  const uint64_t fitting = is_cooperative ? uint64_t(blocks_that_fit(function, int(threads), shared)) : 0;
+  require(!is_cooperative || uint64_t(grid.x) * grid.y * grid.z <= fitting * memory::machine().multiprocessors,
+          CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, "the blocks do not all fit on the GPU at once");
+  gpu::Launch what = {&kernel, function->module->module, grid, block, shared, parameters_of(kernel, each, extra), {}};
+  enqueue(stream, [what = std::move(what)](const Op& op) {
+    gpu::Launch now = what;
+    now.done = [op](const gpu::Fault* fault) {
+      if (fault) set_fault(*fault);
+      ended(op);
+    };
+    gpu::launch(std::move(now));
+  });
+}
+
+CUresult launch(const CUlaunchConfig* config, CUfunction function, void** each, void** extra) {
+  need(config, "config");
+  bool is_cooperative = false;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const CUlaunchAttribute& attribute = config->attrs[i];
+    const auto& cluster = attribute.value.clusterDim;
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) is_cooperative = attribute.value.cooperative;
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && cluster.x * cluster.y * cluster.z > 1)
+      return CUresult(not_simulated("cuLaunchKernelEx with clusters"));
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT ||
+        attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+      return CUresult(not_simulated("cuLaunchKernelEx with events"));
+  }
+  launch(function, {config->gridDimX, config->gridDimY, config->gridDimZ},
+         {config->blockDimX, config->blockDimY, config->blockDimZ}, config->sharedMemBytes, config->hStream, each,
+         extra, is_cooperative);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+void forget_modules(CUcontext context) {
+  const std::lock_guard held(state());
+  std::vector<CUmodule> all;
+  for (const auto& [module, owner] : modules())
+    if (!context || module->context == context) all.push_back(module);
+  for (const CUmodule module : all) {
+    if (module->library) module->library->modules.erase(module->context);
+    unload(module);
+  }
+}
+
+}  // namespace driver
+
+using namespace driver;
+
+CUresult cuModuleLoad(CUmodule* module, const char* fname) {
+  CALL((module, fname), need(module, "module"); current(); *module = load(read_image_file(fname)));
+}
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  CALL((module, image), need(module, "module"); current(); *module = load(read_image(image)));
+}
+CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int, CUjit_option*, void**) {
+  CALL((module, image), need(module, "module"); current(); *module = load(read_image(image)));
+}
+CUresult cuModuleLoadFatBinary(CUmodule* module, const void* fatCubin) {
+  CALL((module, fatCubin), need(module, "module"); current(); *module = load(read_image(fatCubin)));
+}
+CUresult cuModuleUnload(CUmodule hmod) { CALL((hmod), current(); unload_module(hmod)); }
+CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
+  CALL((mode), need(mode, "mode"); *mode = CU_MODULE_LAZY_LOADING);
+}
+CUresult cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, const char* name) {
+  CALL((hfunc, hmod, name), need(hfunc, "hfunc"); *hfunc = function_of(hmod, name));
+}
+CUresult cuModuleGetFunctionCount(unsigned int* count, CUmodule mod) {
+  CALL((count, mod), need(count, "count"); *count = unsigned(checked(mod)->module->kernel_names().size()));
+}
+CUresult cuModuleEnumerateFunctions(CUfunction* list, unsigned int numFunctions, CUmodule mod) {
+  CALL((list, numFunctions, mod), need(list, "functions"); unsigned i = 0;
+       for (const std::string& name : checked(mod)->module->kernel_names()) {
+         if (i < numFunctions) list[i++] = function_of(mod, name.c_str());
+       });
+}
+CUresult cuModuleGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUmodule hmod, const char* name) {
+  CALL((dptr, bytes, hmod, name), give_variable(variable_of(hmod, name), dptr, bytes));
+}
+
+CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned int, CUlibraryOption*,
+                           void**, unsigned int) {
+  CALL((library, code), need(library, "library"); *library = make_library(read_image(code)));
+}
+CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* fileName, CUjit_option*, void**, unsigned int,
+                               CUlibraryOption*, void**, unsigned int) {
+  CALL((library, fileName), need(library, "library"); *library = make_library(read_image_file(fileName)));
+}
+CUresult cuLibraryUnload(CUlibrary library) { CALL((library), unload_library(library)); }
+CUresult cuLibraryGetKernel(CUkernel* pKernel, CUlibrary library, const char* name) {
+  CALL((pKernel, library, name), need(pKernel, "pKernel"); *pKernel = kernel_named(library, name));
+}
+CUresult cuLibraryGetKernelCount(unsigned int* count, CUlibrary lib) {
+  CALL((count, lib), need(count, "count"); *count = unsigned(checked(lib)->kernels.size()));
+}
+CUresult cuLibraryEnumerateKernels(CUkernel* list, unsigned int numKernels, CUlibrary lib) {
+  CALL((list, numKernels, lib), need(list, "kernels"); unsigned i = 0;
+       for (const auto& [name, kernel] : checked(lib)->kernels) {
+         if (i < numKernels) list[i++] = kernel.get();
+       });
+}
+CUresult cuLibraryGetModule(CUmodule* pMod, CUlibrary library) {
+  CALL((pMod, library), need(pMod, "pMod"); *pMod = module_of(library));
+}
+CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
+  CALL((dptr, bytes, library, name), give_variable(variable_of(module_of(library), name), dptr, bytes));
+}
+CUresult cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
+  CALL((pFunc, kernel), need(pFunc, "pFunc"); *pFunc = function_of(kernel));
+}
+CUresult cuKernelGetLibrary(CUlibrary* pLib, CUkernel kernel) {
+  CALL((pLib, kernel), need(pLib, "pLib"); *pLib = checked(kernel)->library);
+}
+CUresult cuKernelGetName(const char** name, CUkernel hfunc) {
+  CALL((name, hfunc), need(name, "name"); *name = checked(hfunc)->name.c_str());
+}
+CUresult cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
+  CALL((pi, attrib, kernel, dev), need(pi, "pi"); check_device(dev);
+       *pi = function_attribute(function_of(kernel), attrib));
+}
+CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
+  CALL((attrib, val, kernel, dev), set_attribute(kernel, attrib, val, dev));
+}
+CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
+  CALL((kernel, config, dev), check_device(dev); checked(kernel));
+}
+CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t* paramOffset, size_t* paramSize) {
+  CALL((kernel, paramIndex, paramOffset, paramSize),
+       give_parameter(*function_of(kernel)->kernel, paramIndex, paramOffset, paramSize));
+}
+
+CUresult cuFuncGetAttribute(int* pi, CUfunction_attribute attrib, CUfunction hfunc) {
+  CALL((pi, attrib, hfunc), need(pi, "pi"); *pi = function_attribute(hfunc, attrib));
+}
+CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
+  CALL((hfunc, attrib, value), set_attribute(hfunc, attrib, value));
+}
+CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) { CALL((hfunc, config), checked(hfunc)); }
+CUresult cuFuncGetModule(CUmodule* hmod, CUfunction hfunc) {
+  CALL((hmod, hfunc), need(hmod, "hmod"); *hmod = checked(hfunc)->module);
+}
+CUresult cuFuncGetName(const char** name, CUfunction hfunc) {
+  CALL((name, hfunc), need(name, "name"); *name = checked(hfunc)->name.c_str());
+}
+CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t* paramOffset, size_t* paramSize) {
+  CALL((func, paramIndex, paramOffset, paramSize),
+       give_parameter(*checked(func)->kernel, paramIndex, paramOffset, paramSize));
+}
+CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction function) {
+  CALL((state, function), need(state, "state"); checked(function); *state = CU_FUNCTION_LOADING_STATE_LOADED);
+}
+CUresult cuFuncLoad(CUfunction function) { CALL((function), checked(function)); }
+
+CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+                        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+                        unsigned int sharedMemBytes, CUstream hStream, void** kernelParams, void** extra) {
+  CALL((f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream),
+       launch(f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, hStream,
+              kernelParams, extra, false));
+}
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+                                   unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+                                   unsigned int sharedMemBytes, CUstream hStream, void** kernelParams) {
+  CALL((f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream),
+       launch(f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, hStream,
+              kernelParams, nullptr, true));
+}
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra) {
+  CALL((config, f), return launch(config, f, kernelParams, extra));
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, CUfunction func, int blockSize,
+                                                     size_t dynamicSMemSize) {
+  CALL((numBlocks, func, blockSize, dynamicSMemSize), need(numBlocks, "numBlocks");
+       *numBlocks = blocks_that_fit(func, blockSize, dynamicSMemSize));
+}
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, CUfunction func, int blockSize,
+                                                              size_t dynamicSMemSize, unsigned int flags) {
+  CALL((numBlocks, func, blockSize, dynamicSMemSize, flags), need(numBlocks, "numBlocks");
+       require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+       *numBlocks = blocks_that_fit(func, blockSize, dynamicSMemSize));
+}
+CUresult cuOccupancyMaxPotentialBlockSize(int* minGridSize, int* blockSize, CUfunction func,
+                                          CUoccupancyB2DSize sharedOf, size_t dynamicSMemSize, int blockSizeLimit) {
+  CALL((minGridSize, blockSize, func, dynamicSMemSize, blockSizeLimit),
+       best_block(minGridSize, blockSize, func, sharedOf, dynamicSMemSize, blockSizeLimit));
+}
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* minGridSize, int* blockSize, CUfunction func,
+                                                   CUoccupancyB2DSize sharedOf, size_t dynamicSMemSize,
+                                                   int blockSizeLimit, unsigned int flags) {
+  CALL((minGridSize, blockSize, func, dynamicSMemSize, blockSizeLimit, flags),
+       require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+       best_block(minGridSize, blockSize, func, sharedOf, dynamicSMemSize, blockSizeLimit));
+}
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, CUfunction func, int numBlocks,
+                                                 int blockSize) {
+  CALL((dynamicSmemSize, func, numBlocks, blockSize), need(dynamicSmemSize, "dynamicSmemSize");
+       require(numBlocks > 0 && blockSize > 0, CUDA_ERROR_INVALID_VALUE, "numBlocks and blockSize must be positive");
+       const int fixed = int(checked(func)->kernel->static_shared); const int share = 233472 / numBlocks - 1024 - fixed;
+       *dynamicSmemSize = size_t(std::clamp(share, 0, most_shared - fixed)));
+}

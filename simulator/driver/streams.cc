@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: MIT-0
+// Streams and events: a graph of operations. An operation waits for the one before it in its stream, an operation of
+// the legacy stream for those of all streams that it blocks, and they for it; and for the events that it is told to wait
+// for. It starts when the last of them has ended.
+#include "driver.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <utility>
+
+struct driver::Operation {
+  Start start;                 // none: a mark
+  int awaited = 1;             // operations before it that have not ended, and one until it is put in
+  std::vector<Op> next;        // those that wait for it
+  bool has_ended = false;
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now(), end;
+};
+
+struct CUevent_st {
+  CUcontext context;
+  unsigned flags;
+  driver::Op recorded;
+};
+
+namespace driver {
+namespace {
+
+// state() guards these.
+using Streams = std::map<CUstream, std::unique_ptr<CUstream_st>>;
+Streams& streams() { static auto& all = *new Streams; return all; }
+using Events = std::map<CUevent, std::unique_ptr<CUevent_st>>;
+Events& events() { static auto& all = *new Events; return all; }
+std::condition_variable& an_end() { static auto& it = *new std::condition_variable; return it; }
+unsigned long long last_id = 2;  // 1 and 2 are the legacy and the per-thread stream
+
+bool is_legacy(const CUstream_st& stream) { return &stream == &stream.context->legacy; }
+bool minds_legacy(const CUstream_st& stream) { return !(stream.flags & CU_STREAM_NON_BLOCKING); }
+
+// Starts these operations, and those that need not wait any more when one of them is only a mark.
+void start(std::vector<Op> ready) {
+  while (!ready.empty()) {
+    const Op op = ready.back();
+    ready.pop_back();
+    if (const Start start = std::exchange(op->start, nullptr); start && !fault()) {
+      start(op);
+      continue;
+    }
+    const std::lock_guard held(state());
+    op->has_ended = true;
+    op->end = std::chrono::steady_clock::now();
+    for (const Op& next : op->next)
+      if (--next->awaited == 0) ready.push_back(next);
+    op->next.clear();
+    an_end().notify_all();
+  }
+}
+
+CUstream create(unsigned flags, int priority, CUcontext context) {
+  require(!(flags & ~unsigned(CU_STREAM_NON_BLOCKING)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+  const std::lock_guard held(state());
+  std::erase_if(streams(), [](const auto& entry) {
+    return entry.second->destroyed && (!entry.second->last || entry.second->last->has_ended);
+  });
+  auto made = std::make_unique<CUstream_st>();
+  made->context = context;
+  made->flags = flags;
+  made->priority = std::clamp(priority, -5, 0);
+  made->id = ++last_id;
+  const CUstream handle = made.get();
+  streams()[handle] = std::move(made);
+  return handle;
+}
+
+void destroy(CUstream handle) {
+  require(handle != nullptr && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD, CUDA_ERROR_INVALID_HANDLE,
+          "the default streams are not destroyed");
+  stream(handle).destroyed = true;
+}
+
+// What an operation that is now put into the stream would wait for.
+Op tail(CUstream_st& stream) {
+  if (is_legacy(stream)) return enqueue(stream, nullptr);
+  const std::lock_guard held(state());
+  return stream.last;
+}
+
+CUresult query(const Op& op) { return fault() ? fault() : has_ended(op) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }
+
+CUevent create_event(unsigned flags) {
+  const CUcontext context = current();
+  constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+  require(!(flags & ~known), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+  require(!(flags & CU_EVENT_INTERPROCESS) || flags & CU_EVENT_DISABLE_TIMING, CUDA_ERROR_INVALID_VALUE,
+          "an event for other processes cannot take times; add CU_EVENT_DISABLE_TIMING");
+  if (flags & CU_EVENT_INTERPROCESS) refuse(CUresult(not_simulated("CU_EVENT_INTERPROCESS")), "it is not simulated");
+  const std::lock_guard held(state());
+  auto made = std::make_unique<CUevent_st>(CUevent_st{context, flags, nullptr});
+  const CUevent handle = made.get();
+  events()[handle] = std::move(made);
+  return handle;
+}
+
+CUevent_st& event(CUevent handle) {
+  const std::lock_guard held(state());
+  const auto found = events().find(handle);
+  require(found != events().end(), CUDA_ERROR_INVALID_HANDLE, "this is no event, or it has been destroyed");
+  return *found->second;
+}
+
+Op recorded(CUevent handle) {
+  const CUevent_st& it = event(handle);
+  const std::lock_guard held(state());
+  return it.recorded;
+}
+
+void destroy_event(CUevent handle) {
+  event(handle);
+  const std::lock_guard held(state());
+  events().erase(handle);
+}
+
+void record(CUevent handle, CUstream where) {
+  CUevent_st& it = event(handle);
+  CUstream_st& stream = driver::stream(where);
+  require(it.context == stream.context, CUDA_ERROR_INVALID_HANDLE, "event and stream are of different contexts");
+  const Op mark = enqueue(stream, nullptr);
+  const std::lock_guard held(state());
+  it.recorded = mark;
+}
+
+float elapsed(CUevent from, CUevent to) {
+  const bool timed = !((event(from).flags | event(to).flags) & CU_EVENT_DISABLE_TIMING);
+  require(timed, CUDA_ERROR_INVALID_HANDLE, "an event was created with CU_EVENT_DISABLE_TIMING");
+  const Op first = recorded(from), last = recorded(to);
+  require(first && last, CUDA_ERROR_INVALID_HANDLE, "an event was never recorded");
+  require(has_ended(first) && has_ended(last), CUDA_ERROR_NOT_READY, "an event has not been reached");
+  return std::chrono::duration<float, std::milli>(last->end - first->end).count();
+}
+
+void wait_for(CUstream where, CUevent handle, unsigned flags) {
+  require(!(flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+  const Op before = recorded(handle);
+  enqueue(stream(where), nullptr, before);
+}
+
+// Looks at a word in memory until it is what a stream waits for. Other tasks have their turn in between.
+template <class Word> struct Watch {
+  CUdevice device;
+  uint64_t address;
+  Word value;
+  unsigned flags;
+  Op op;
+  void look() const {
+    bool reached = fault() != CUDA_SUCCESS;
+    try {
+      memory::for_each_piece(device, address, sizeof(Word), CU_MEM_ACCESS_FLAGS_PROT_READ, [&](char* bytes, size_t) {
+        const Word now = reinterpret_cast<std::atomic<Word>*>(bytes)->load();
+        switch (flags & 3) {
+          case CU_STREAM_WAIT_VALUE_GEQ: reached |= std::make_signed_t<Word>(now - value) >= 0; break;
+          case CU_STREAM_WAIT_VALUE_EQ: reached |= now == value; break;
+          case CU_STREAM_WAIT_VALUE_AND: reached |= (now & value) != 0; break;
+          default: reached |= Word(~(now | value)) != 0; break;
+        }
+      });
+    } catch (const memory::Refused& refused) {
+      set_fault({CUDA_ERROR_ILLEGAL_ADDRESS, "cuStreamWaitValue: " + refused.why});
+      reached = true;
+    }
+    if (reached) ended(op);
+    else gpu::run([watch = *this] { watch.look(); });
+  }
+};
+
+template <class Word> void check_word(CUdevice device, uint64_t address, CUmemAccess_flags access) {
+  require(address % sizeof(Word) == 0, CUDA_ERROR_INVALID_VALUE, "addr is not aligned to the word");
+  require(memory::find(address).has_value(), CUDA_ERROR_INVALID_VALUE,
+          "addr is not memory of a GPU or of cuMemHostAlloc");
+  memory::for_each_piece(device, address, sizeof(Word), access, [](char*, size_t) {});
+}
+
+template <class Word> void wait_value(CUstream where, uint64_t address, Word value, unsigned flags) {
+  CUstream_st& stream = driver::stream(where);
+  require(!(flags & ~3u), CUDA_ERROR_INVALID_VALUE, "there are no such flags, or CU_STREAM_WAIT_VALUE_FLUSH");
+  const CUdevice device = stream.context->device;
+  check_word<Word>(device, address, CU_MEM_ACCESS_FLAGS_PROT_READ);
+  enqueue(stream, [=](const Op& op) { gpu::run([=] { Watch<Word>{device, address, value, flags, op}.look(); }); });
+}
+
+template <class Word> void write_value(CUstream where, uint64_t address, Word value, unsigned flags) {
+  CUstream_st& stream = driver::stream(where);
+  require(!(flags & ~unsigned(CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)), CUDA_ERROR_INVALID_VALUE, "no such flags");
+  const CUdevice device = stream.context->device;
+  check_word<Word>(device, address, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  enqueue_task(stream, [=] {
+    memory::for_each_piece(device, address, sizeof(Word), CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+                           [&](char* bytes, size_t) { reinterpret_cast<std::atomic<Word>*>(bytes)->store(value); });
+  });
+}
+
+}  // namespace
+
+CUstream_st& stream(CUstream handle) {
+  static thread_local std::map<CUcontext, CUstream> mine;  // the per-thread streams
+  if (handle == nullptr || handle == CU_STREAM_LEGACY) return current()->legacy;
+  if (handle == CU_STREAM_PER_THREAD) {
+    CUstream& found = mine[current()];
+    if (!found) found = create(CU_STREAM_DEFAULT, 0, current());
+    handle = found;
+  }
+  const std::lock_guard held(state());
+  const auto found = streams().find(handle);
+  const bool is_alive = found != streams().end() && !found->second->destroyed;
+  require(is_alive, CUDA_ERROR_INVALID_HANDLE, "this is no stream, or it has been destroyed");
+  return *found->second;
+}
+
+Op enqueue(CUstream_st& stream, Start work, const Op& also) {
+  const Op op = std::make_shared<Operation>();
+  op->start = std::move(work);
+  bool is_ready = false;
+  {
+    const std::lock_guard held(state());
+    auto after = [&](const Op& before) {
+      if (!before || before->has_ended) return;
+      before->next.push_back(op);
+      ++op->awaited;
+    };
+    after(stream.last);
+    after(also);
+    if (is_legacy(stream)) {
+      for (const auto& [handle, other] : streams())
+        if (other->context == stream.context && minds_legacy(*other)) after(other->last);
+    } else if (minds_legacy(stream)) {
+      after(stream.context->legacy.last);
+    }
+    stream.last = op;
+    is_ready = --op->awaited == 0;
+  }
+  if (is_ready) start({op});
+  return op;
+}
+
+Op enqueue_task(CUstream_st& stream, std::function<void()> task) {
+  return enqueue(stream, [task = std::move(task)](const Op& op) {
+    gpu::run([task, op] {
+      try {
+        task();
+      } catch (const memory::Refused& refused) {  // it was allowed when it was put in
+        set_fault({CUDA_ERROR_ILLEGAL_ADDRESS, "a copy or memset came too late: " + refused.why});
+      }
+      ended(op);
+    });
+  });
+}
+
+void ended(const Op& op) { start({op}); }
+
+bool has_ended(const Op& op) {
+  const std::lock_guard held(state());
+  return !op || op->has_ended;
+}
+
+void wait(const Op& op) {
+  {
+    std::unique_lock held(state());
+    an_end().wait(held, [&] { return !op || op->has_ended || fault(); });
+  }
+  gpu::print_output();
+  if (fault()) refuse(fault(), "");
+  give_back_pools();
+}
+
+void synchronize(CUcontext context) {
+  std::vector<Op> all;
+  {
+    const std::lock_guard held(state());
+    all.push_back(context->legacy.last);
+    for (const auto& [handle, stream] : streams())
+      if (stream->context == context) all.push_back(stream->last);
+  }
+  for (const Op& op : all) wait(op);
+}
+
+// A GPU ends a short kernel before the host's next call has done much; here it has 100 ms from when it was put in.
+void settle() {
+  std::unique_lock held(state());
+  std::vector<Op> all;
+  for (const CUcontext context : all_contexts()) all.push_back(context->legacy.last);
+  for (const auto& [handle, stream] : streams()) all.push_back(stream->last);
+  for (const Op& op : all)
+    if (op)
+      an_end().wait_until(held, op->begin + std::chrono::milliseconds(100), [&] { return op->has_ended || fault(); });
+}
+
+void forget_streams(CUcontext context) {
+  const std::lock_guard held(state());
+  std::erase_if(streams(), [&](const auto& entry) { return entry.second->context == context; });
+  std::erase_if(events(), [&](const auto& entry) { return entry.second->context == context; });
+  context->legacy.last = nullptr;
+}
+
+}  // namespace driver
+
+using namespace driver;
+
+CUresult cuStreamCreate(CUstream* phStream, unsigned int Flags) {
+  CALL((phStream, Flags), need(phStream, "phStream"); *phStream = create(Flags, 0, current()));
+}
+CUresult cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags, int priority) {
+  CALL((phStream, flags, priority), need(phStream, "phStream"); *phStream = create(flags, priority, current()));
+}
+CUresult cuStreamDestroy(CUstream hStream) { CALL((hStream), destroy(hStream)); }
+CUresult cuStreamSynchronize(CUstream hStream) { CALL((hStream), wait(tail(stream(hStream)))); }
+CUresult cuStreamQuery(CUstream hStream) { CALL((hStream), return query(tail(stream(hStream)))); }
+CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
+  CALL((hStream, hEvent, Flags), wait_for(hStream, hEvent, Flags));
+}
+CUresult cuStreamGetPriority(CUstream hStream, int* priority) {
+  CALL((hStream, priority), need(priority, "priority"); *priority = stream(hStream).priority);
+}
+CUresult cuStreamGetFlags(CUstream hStream, unsigned int* flags) {
+  CALL((hStream, flags), need(flags, "flags"); *flags = stream(hStream).flags);
+}
+CUresult cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
+  CALL((hStream, streamId), need(streamId, "streamId"); const CUstream_st& it = stream(hStream);
+       *streamId = is_legacy(it) ? 1 : it.id);
+}
+CUresult cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
+  CALL((hStream, pctx), need(pctx, "pctx"); *pctx = stream(hStream).context);
+}
+CUresult cuStreamGetDevice(CUstream hStream, CUdevice* device) {
+  CALL((hStream, device), need(device, "device"); *device = stream(hStream).context->device);
+}
+CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus* captureStatus) {
+  CALL((hStream, captureStatus), need(captureStatus, "captureStatus"); stream(hStream);
+       *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE);
+}
+CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+  CALL((stream, addr, value, flags), wait_value<uint32_t>(stream, addr, value, flags));
+}
+CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
+  CALL((stream, addr, value, flags), wait_value<uint64_t>(stream, addr, value, flags));
+}
+CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+  CALL((stream, addr, value, flags), write_value<uint32_t>(stream, addr, value, flags));
+}
+CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
+  CALL((stream, addr, value, flags), write_value<uint64_t>(stream, addr, value, flags));
+}
+CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
+  CALL((hStream, fn, userData), require(fn, CUDA_ERROR_INVALID_VALUE, "fn is null");
+       enqueue_task(stream(hStream), [=] { fn(userData); }));
+}
+CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags) {
+  CALL((hStream, callback, userData, flags),
+       require(callback && !flags, CUDA_ERROR_INVALID_VALUE, "no callback, or flags");
+       enqueue_task(stream(hStream), [=] { callback(hStream, CUDA_SUCCESS, userData); }));
+}
+
+CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
+  CALL((phEvent, Flags), need(phEvent, "phEvent"); *phEvent = create_event(Flags));
+}
+CUresult cuEventDestroy(CUevent hEvent) { CALL((hEvent), destroy_event(hEvent)); }
+CUresult cuEventRecord(CUevent hEvent, CUstream hStream) { CALL((hEvent, hStream), record(hEvent, hStream)); }
+CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
+  CALL((hEvent, hStream, flags), require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+       record(hEvent, hStream));
+}
+CUresult cuEventQuery(CUevent hEvent) { CALL((hEvent), return query(recorded(hEvent))); }
+CUresult cuEventSynchronize(CUevent hEvent) { CALL((hEvent), wait(recorded(hEvent))); }
+CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
+  CALL((pMilliseconds, hStart, hEnd), require(pMilliseconds, CUDA_ERROR_INVALID_HANDLE, "pMilliseconds is null");
+       *pMilliseconds = elapsed(hStart, hEnd));
+}
+#undef cuEventElapsedTime  // as programs of CUDA 12 call it
+extern "C" CUresult CUDAAPI cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
+  return cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
+}

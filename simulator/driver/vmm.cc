@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT-0
+// The VMM calls: what they are asked goes to memory/, which does it.
+#include "driver.h"
+
+using namespace driver;
+
+namespace {
+
+void export_handle(void* to, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
+                   unsigned long long flags) {
+  need(to, "shareableHandle");
+  if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) *static_cast<int*>(to) = memory::export_fd(handle, flags);
+  else if (type == CU_MEM_HANDLE_TYPE_FABRIC)
+    *static_cast<CUmemFabricHandle*>(to) = memory::export_fabric(handle, flags);
+  else refuse(CUDA_ERROR_INVALID_VALUE, "handleType is neither a file descriptor nor a fabric handle");
+}
+
+memory::Handle import_handle(void* from, CUmemAllocationHandleType type) {
+  if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return memory::import_fd(int(reinterpret_cast<intptr_t>(from)));
+  require(type == CU_MEM_HANDLE_TYPE_FABRIC, CUDA_ERROR_INVALID_VALUE,
+          "shHandleType is neither a file descriptor nor a fabric handle");
+  need(from, "osHandle");
+  return memory::import_fabric(*static_cast<const CUmemFabricHandle*>(from));
+}
+
+}  // namespace
+
+CUresult cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t alignment, CUdeviceptr addr,
+                             unsigned long long flags) {
+  LASTING_CALL((ptr, size, alignment, addr, flags), need(ptr, "ptr");
+               *ptr = memory::reserve(size, alignment, addr, flags));
+}
+CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
+  LASTING_CALL((ptr, size), memory::free_reservation(ptr, size));
+}
+CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
+                     unsigned long long flags) {
+  LASTING_CALL((handle, size, prop, flags), need(handle, "handle"); need(prop, "prop");
+       *handle = memory::create(size, *prop, flags));
+}
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) { LASTING_CALL((handle), memory::release(handle)); }
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags) {
+  LASTING_CALL((ptr, size, offset, handle, flags), memory::map(ptr, size, offset, handle, flags));
+}
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {  // what was started before it still finds its memory
+  LASTING_CALL((ptr, size), settle(); memory::unmap(ptr, size));
+}
+CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* desc, size_t count) {
+  LASTING_CALL((ptr, size, desc, count), need(desc, "desc"); memory::set_access(ptr, size, {desc, count}));
+}
+CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr ptr) {
+  LASTING_CALL((flags, location, ptr), need(flags, "flags"); need(location, "location");
+       *flags = memory::get_access(*location, ptr));
+}
+CUresult cuMemExportToShareableHandle(void* shareableHandle, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType handleType, unsigned long long flags) {
+  LASTING_CALL((shareableHandle, handle, handleType, flags), export_handle(shareableHandle, handle, handleType, flags));
+}
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* osHandle,
+                                        CUmemAllocationHandleType shHandleType) {
+  LASTING_CALL((handle, osHandle, shHandleType), need(handle, "handle");
+               *handle = import_handle(osHandle, shHandleType));
+}
+CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* prop,
+                                       CUmemAllocationGranularity_flags option) {
+  LASTING_CALL((granularity, prop, option), need(granularity, "granularity"); need(prop, "prop");
+       *granularity = memory::granularity(*prop, option));
+}
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
+  LASTING_CALL((prop, handle), need(prop, "prop"); *prop = memory::properties(handle));
+}
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* addr) {
+  LASTING_CALL((handle, addr), need(handle, "handle"); *handle = memory::retain(reinterpret_cast<uint64_t>(addr)));
+}
+
+CUresult cuMulticastGetGranularity(size_t* granularity, const CUmulticastObjectProp* prop,
+                                   CUmulticastGranularity_flags option) {
+  LASTING_CALL((granularity, prop, option), need(granularity, "granularity"); need(prop, "prop");
+       *granularity = memory::multicast_granularity(*prop, option));
+}
+CUresult cuMulticastCreate(CUmemGenericAllocationHandle* mcHandle, const CUmulticastObjectProp* prop) {
+  LASTING_CALL((mcHandle, prop), need(mcHandle, "mcHandle"); need(prop, "prop");
+               *mcHandle = memory::multicast_create(*prop));
+}
+CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev) {
+  LASTING_CALL((mcHandle, dev), check_device(dev); memory::multicast_add_device(mcHandle, dev));
+}
+CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
+                            CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
+                            unsigned long long flags) {
+  LASTING_CALL((mcHandle, mcOffset, memHandle, memOffset, size, flags),
+       memory::multicast_bind(mcHandle, mcOffset, memHandle, memOffset, size, flags));
+}
+CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size,
+                             unsigned long long flags) {
+  LASTING_CALL((mcHandle, mcOffset, memptr, size, flags),
+       memory::multicast_bind_address(mcHandle, mcOffset, memptr, size, flags));
+}
+CUresult cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size) {
+  LASTING_CALL((mcHandle, dev, mcOffset, size), check_device(dev);
+               memory::multicast_unbind(mcHandle, dev, mcOffset, size));
+}
