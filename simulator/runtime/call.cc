@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT-0
+// What every call has around it, and the errors.
+#include "runtime.h"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+
+namespace runtime {
+
+thread_local CUstream stream_0 = CU_STREAM_LEGACY;
+
+namespace {
+
+thread_local int last_error = cudaSuccess;
+thread_local int chosen_device = 0;      // by cudaSetDevice; a current context goes before it
+thread_local CUcontext entered = nullptr;
+std::atomic<int> device_count = 0;       // 0: not yet known; stays known in a forked child, which has no driver
+
+// Makes a context current in this thread: the program's own if there is one, else the primary one of its device.
+void enter_context() {
+  CUcontext now = nullptr;
+  CUdevice device = chosen_device;
+  must(cuCtxGetCurrent(&now));
+  const bool is_alive = now && cuCtxGetDevice(&device) == CUDA_SUCCESS;
+  if (is_alive && now == entered) return;
+  const CUcontext primary = primary_context(device);
+  if (!is_alive) must(cuCtxSetCurrent(primary));
+  entered = is_alive ? now : primary;
+}
+
+int remember(int error) {
+  if (error && error != cudaErrorNotReady) last_error = error;
+  return error;
+}
+
+struct Text { int error; const char* text; };
+constexpr Text texts[] = {  // of the errors that the driver has not, or has with another meaning
+    {cudaErrorInvalidConfiguration, "invalid configuration argument"},
+    {cudaErrorInvalidPitchValue, "invalid pitch argument"},
+    {cudaErrorInvalidSymbol, "invalid device symbol"},
+    {cudaErrorInvalidHostPointer, "invalid host pointer"},
+    {cudaErrorInvalidDevicePointer, "invalid device pointer"},
+    {cudaErrorInvalidTexture, "invalid texture reference"},
+    {cudaErrorInvalidTextureBinding, "texture is not bound to a pointer"},
+    {cudaErrorInvalidChannelDescriptor, "invalid channel descriptor"},
+    {cudaErrorInvalidMemcpyDirection, "invalid copy direction for memcpy"},
+    {cudaErrorAddressOfConstant, "invalid address of constant"},
+    {cudaErrorTextureFetchFailed, "fetch from texture failed"},
+    {cudaErrorTextureNotBound, "cannot fetch from a texture that is not bound"},
+    {cudaErrorSynchronizationError, "incorrect use of __syncthreads()"},
+    {cudaErrorInvalidFilterSetting, "linear filtering not supported for non-float type"},
+    {cudaErrorInvalidNormSetting, "read as normalized float not supported for data type"},
+    {cudaErrorMixedDeviceExecution, "device emulation mode and device execution mode cannot be mixed"},
+    {cudaErrorNotYetImplemented, "feature not yet implemented"},
+    {cudaErrorMemoryValueTooLarge, "memory size or pointer value too large to fit in 32 bit"},
+    {cudaErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version"},
+    {cudaErrorInvalidSurface, "invalid surface reference"},
+    {cudaErrorDuplicateVariableName, "duplicate global variable looked up by string name"},
+    {cudaErrorDuplicateTextureName, "duplicate texture looked up by string name"},
+    {cudaErrorDuplicateSurfaceName, "duplicate surface looked up by string name"},
+    {cudaErrorIncompatibleDriverContext, "incompatible driver context"},
+    {cudaErrorMissingConfiguration, "__global__ function call is not configured"},
+    {cudaErrorPriorLaunchFailure, "unspecified launch failure in prior launch"},
+    {cudaErrorLaunchMaxDepthExceeded, "launch would exceed maximum depth of nested launches"},
+    {cudaErrorLaunchFileScopedTex,
+     "launch failed because kernel uses unsupported, file-scoped textures (texture objects are supported)"},
+    {cudaErrorLaunchFileScopedSurf,
+     "launch failed because kernel uses unsupported, file-scoped surfaces (surface objects are supported)"},
+    {cudaErrorSyncDepthExceeded,
+     "cudaDeviceSynchronize failed because caller's grid depth exceeds cudaLimitDevRuntimeSyncDepth"},
+    {cudaErrorLaunchPendingCountExceeded,
+     "launch failed because launch would exceed cudaLimitDevRuntimePendingLaunchCount"},
+    {cudaErrorInvalidDeviceFunction, "invalid device function"},
+    {cudaErrorSoftwareValidityNotEstablished, "integrity checks failed"},
+    {cudaErrorStartupFailure, "startup failure in cuda runtime"},
+};
+
+}  // namespace
+
+const char* shown_name_of(int error) {
+  const char* const name = name_of(error);
+  return name ? name : "unrecognized error code";
+}
+
+// A runtime works with every driver of its major version, and with later ones.
+void start_driver() {
+  int version = 0;
+  must(cuDriverGetVersion(&version));
+  require(version / 1000 >= CUDART_VERSION / 1000, cudaErrorInsufficientDriver);
+  must(cuInit(0));
+  if (int count; !device_count && cuDeviceGetCount(&count) == CUDA_SUCCESS) device_count = count;
+}
+
+int device() {
+  CUcontext now = nullptr;
+  CUdevice device = chosen_device;
+  if (cuCtxGetCurrent(&now) == CUDA_SUCCESS && now) cuCtxGetDevice(&device);
+  return device;
+}
+
+CUcontext primary_context(int device) {
+  static auto& retained = *new std::map<int, CUcontext>;
+  static auto& mutex = *new std::mutex;
+  const std::lock_guard held(mutex);
+  unsigned flags = 0;
+  int is_active = 0;
+  must(cuDevicePrimaryCtxGetState(device, &flags, &is_active));
+  CUcontext& context = retained[device];
+  if (!context || !is_active) must(cuDevicePrimaryCtxRetain(&context, device));
+  return context;
+}
+
+void check_device(int device) {
+  require(device >= 0 && device < device_count, cudaErrorInvalidDevice);
+}
+
+cudaError_t call(Needs needs, const std::function<void()>& work,
+                 const std::function<int(int, const std::function<int()>&)>& wrapped) {
+  const int flags = driver::before_init | (needs == context ? 0 : driver::after_fault);
+  return cudaError_t(remember(wrapped(flags, [&]() -> int {
+    try {
+      if (needs != nothing) start_driver();
+      if (needs == context) enter_context();
+      work();
+      return cudaSuccess;
+    } catch (const Failed& failed) {
+      return failed.error;
+    }
+  })));
+}
+
+int missing(const char* name) { return remember(driver::not_simulated(name)); }
+
+}  // namespace runtime
+
+using namespace runtime;
+
+// --- Errors -------------------------------------------------------------------------------------------------------
+const char* cudaGetErrorName(cudaError_t error) { return shown_name_of(error); }
+const char* cudaGetErrorString(cudaError_t error) {
+  for (const Text& it : texts)
+    if (it.error == error) return it.text;
+  const char* text = nullptr;
+  const bool is_known = name_of(error) && cuGetErrorString(CUresult(error), &text) == CUDA_SUCCESS;
+  return is_known ? text : "unrecognized error code";
+}
+
+static cudaError_t give_last_error(const char* name, bool and_forget) {
+  const int flags = driver::before_init | driver::after_fault;
+  const int error = driver::call(name, flags, shown_name_of, "()", [] { return last_error; });
+  if (and_forget) last_error = cudaSuccess;
+  return cudaError_t(error);
+}
+cudaError_t cudaGetLastError(void) { return give_last_error(__func__, true); }
+cudaError_t cudaPeekAtLastError(void) { return give_last_error(__func__, false); }
+
+// --- What the thread's device is ------------------------------------------------------------------------------------
+cudaError_t cudaGetDeviceCount(int* count) {
+  CALL_OF(__func__, nothing, (count), require(count); *count = 0; if (!device_count) start_driver();
+          *count = device_count);
+}
+cudaError_t cudaGetDevice(int* device) { QUERY((device), require(device); *device = runtime::device()); }
+cudaError_t cudaSetDevice(int device) {
+  QUERY((device), check_device(device); must(cuCtxSetCurrent(entered = primary_context(device)));
+        chosen_device = device);
+}
+cudaError_t cudaInitDevice(int device, unsigned int deviceFlags, unsigned int flags) {
+  QUERY((device, deviceFlags, flags), check_device(device);
+        if (flags & cudaInitDeviceFlagsAreValid) must(cuDevicePrimaryCtxSetFlags(device, deviceFlags));
+        primary_context(device));
+}
+cudaError_t cudaDeviceReset(void) { QUERY((), must(cuDevicePrimaryCtxReset(device()))); }
+FORWARD(cudaDeviceSynchronize, (void), (), cuCtxSynchronize())

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT-0
+// What the devices are and can do: properties, attributes, limits, peers, versions, the driver's calls by name.
+#include <cstring>
+
+#include "runtime.h"
+
+using namespace runtime;
+
+namespace {
+
+int attribute(int device, CUdevice_attribute what) {
+  int value = 0;
+  must(cuDeviceGetAttribute(&value, what, device));
+  return value;
+}
+
+#define INT(field, name) {&cudaDeviceProp::field, CU_DEVICE_ATTRIBUTE_##name}
+constexpr struct { int cudaDeviceProp::*field; CUdevice_attribute what; } int_properties[] = {
+    INT(regsPerBlock, MAX_REGISTERS_PER_BLOCK), INT(warpSize, WARP_SIZE),
+    INT(maxThreadsPerBlock, MAX_THREADS_PER_BLOCK),
+    INT(major, COMPUTE_CAPABILITY_MAJOR), INT(minor, COMPUTE_CAPABILITY_MINOR),
+    INT(multiProcessorCount, MULTIPROCESSOR_COUNT), INT(integrated, INTEGRATED),
+    INT(canMapHostMemory, CAN_MAP_HOST_MEMORY), INT(concurrentKernels, CONCURRENT_KERNELS),
+    INT(ECCEnabled, ECC_ENABLED), INT(pciBusID, PCI_BUS_ID), INT(pciDeviceID, PCI_DEVICE_ID),
+    INT(pciDomainID, PCI_DOMAIN_ID), INT(tccDriver, TCC_DRIVER), INT(asyncEngineCount, ASYNC_ENGINE_COUNT),
+    INT(unifiedAddressing, UNIFIED_ADDRESSING), INT(memoryBusWidth, GLOBAL_MEMORY_BUS_WIDTH),
+    INT(l2CacheSize, L2_CACHE_SIZE), INT(persistingL2CacheMaxSize, MAX_PERSISTING_L2_CACHE_SIZE),
+    INT(maxThreadsPerMultiProcessor, MAX_THREADS_PER_MULTIPROCESSOR),
+    INT(streamPrioritiesSupported, STREAM_PRIORITIES_SUPPORTED), INT(globalL1CacheSupported, GLOBAL_L1_CACHE_SUPPORTED),
+    INT(localL1CacheSupported, LOCAL_L1_CACHE_SUPPORTED), INT(regsPerMultiprocessor, MAX_REGISTERS_PER_MULTIPROCESSOR),
+    INT(managedMemory, MANAGED_MEMORY), INT(isMultiGpuBoard, MULTI_GPU_BOARD),
+    INT(multiGpuBoardGroupID, MULTI_GPU_BOARD_GROUP_ID), INT(hostNativeAtomicSupported, HOST_NATIVE_ATOMIC_SUPPORTED),
+    INT(pageableMemoryAccess, PAGEABLE_MEMORY_ACCESS), INT(concurrentManagedAccess, CONCURRENT_MANAGED_ACCESS),
+    INT(computePreemptionSupported, COMPUTE_PREEMPTION_SUPPORTED),
+    INT(canUseHostPointerForRegisteredMem, CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM),
+    INT(cooperativeLaunch, COOPERATIVE_LAUNCH),
+    INT(pageableMemoryAccessUsesHostPageTables, PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES),
+    INT(directManagedMemAccessFromHost, DIRECT_MANAGED_MEM_ACCESS_FROM_HOST),
+    INT(maxBlocksPerMultiProcessor, MAX_BLOCKS_PER_MULTIPROCESSOR),
+    INT(accessPolicyMaxWindowSize, MAX_ACCESS_POLICY_WINDOW_SIZE), INT(hostRegisterSupported, HOST_REGISTER_SUPPORTED),
+    INT(sparseCudaArraySupported, SPARSE_CUDA_ARRAY_SUPPORTED),
+    INT(hostRegisterReadOnlySupported, READ_ONLY_HOST_REGISTER_SUPPORTED),
+    INT(timelineSemaphoreInteropSupported, TIMELINE_SEMAPHORE_INTEROP_SUPPORTED),
+    INT(memoryPoolsSupported, MEMORY_POOLS_SUPPORTED), INT(gpuDirectRDMASupported, GPU_DIRECT_RDMA_SUPPORTED),
+    INT(gpuDirectRDMAWritesOrdering, GPU_DIRECT_RDMA_WRITES_ORDERING),
+    INT(deferredMappingCudaArraySupported, DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED),
+    INT(ipcEventSupported, IPC_EVENT_SUPPORTED), INT(clusterLaunch, CLUSTER_LAUNCH),
+    INT(unifiedFunctionPointers, UNIFIED_FUNCTION_POINTERS),
+#if CUDART_VERSION >= 13000
+    INT(deviceNumaConfig, NUMA_CONFIG), INT(deviceNumaId, NUMA_ID), INT(hostNumaId, HOST_NUMA_ID),
+#else
+    INT(clockRate, CLOCK_RATE), INT(memoryClockRate, MEMORY_CLOCK_RATE), INT(computeMode, COMPUTE_MODE),
+    INT(deviceOverlap, GPU_OVERLAP), INT(kernelExecTimeoutEnabled, KERNEL_EXEC_TIMEOUT),
+    INT(singleToDoublePrecisionPerfRatio, SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO),
+    INT(cooperativeMultiDeviceLaunch, COOPERATIVE_MULTI_DEVICE_LAUNCH),
+#endif
+};
+#undef INT
+constexpr struct { size_t cudaDeviceProp::*field; CUdevice_attribute what; } size_properties[] = {
+    {&cudaDeviceProp::sharedMemPerBlock, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK},
+    {&cudaDeviceProp::memPitch, CU_DEVICE_ATTRIBUTE_MAX_PITCH},
+    {&cudaDeviceProp::totalConstMem, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY},
+    {&cudaDeviceProp::textureAlignment, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT},
+    {&cudaDeviceProp::texturePitchAlignment, CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT},
+    {&cudaDeviceProp::surfaceAlignment, CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT},
+    {&cudaDeviceProp::sharedMemPerMultiprocessor, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR},
+    {&cudaDeviceProp::sharedMemPerBlockOptin, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN},
+    {&cudaDeviceProp::reservedSharedMemPerBlock, CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK},
+};
+
+// Textures and surfaces are not simulated: their limits stay 0.
+void fill(cudaDeviceProp& all, int device) {
+  std::memset(&all, 0, sizeof all);
+  must(cuDeviceGetName(all.name, sizeof all.name, device));
+  must(cuDeviceGetUuid(reinterpret_cast<CUuuid*>(&all.uuid), device));
+  must(cuDeviceTotalMem(&all.totalGlobalMem, device));
+  for (const auto& it : int_properties) all.*it.field = attribute(device, it.what);
+  for (const auto& it : size_properties) all.*it.field = size_t(attribute(device, it.what));
+  for (int i = 0; i < 3; ++i) {
+    all.maxThreadsDim[i] = attribute(device, CUdevice_attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i));
+    all.maxGridSize[i] = attribute(device, CUdevice_attribute(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i));
+  }
+  all.gpuDirectRDMAFlushWritesOptions =
+      unsigned(attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS));
+  all.memoryPoolSupportedHandleTypes = unsigned(attribute(device, CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES));
+}
+
+// A name that the driver does not know is no error here, but a null pointer and a status.
+void find_driver_call(const char* symbol, void** call, unsigned version, unsigned long long flags,
+                      cudaDriverEntryPointQueryResult* status) {
+  require(symbol && *symbol && call);
+  require(flags <= cudaEnablePerThreadDefaultStream);
+  CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  if (flags == cudaEnableDefault && stream_0 == CU_STREAM_PER_THREAD) flags = cudaEnablePerThreadDefaultStream;
+  *call = nullptr;
+  const int result = cuGetProcAddress(symbol, call, int(version), flags, &found);
+  if (status) *status = cudaDriverEntryPointQueryResult(found);
+  if (result != CUDA_ERROR_NOT_FOUND) must(result);
+}
+
+}  // namespace
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* prop, int device) {
+  QUERY((prop, device), require(prop); check_device(device); fill(*prop, device));
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attr, int device) {
+  QUERY((value, attr, device), require(value); check_device(device);
+        *value = attribute(device, CUdevice_attribute(attr)));
+}
+cudaError_t cudaDeviceGetPCIBusId(char* pciBusId, int len, int device) {
+  QUERY((len, device), check_device(device); must(cuDeviceGetPCIBusId(pciBusId, len, device)));
+}
+cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* pciBusId) {
+  QUERY((device, pciBusId), must(cuDeviceGetByPCIBusId(device, pciBusId)));
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int* canAccessPeer, int device, int peerDevice) {
+  QUERY((canAccessPeer, device, peerDevice), check_device(device); check_device(peerDevice);
+        must(cuDeviceCanAccessPeer(canAccessPeer, device, peerDevice)));
+}
+cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attr, int srcDevice, int dstDevice) {
+  QUERY((value, attr, srcDevice, dstDevice), check_device(srcDevice); check_device(dstDevice);
+        must(cuDeviceGetP2PAttribute(value, CUdevice_P2PAttribute(attr), srcDevice, dstDevice)));
+}
+cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags) {
+  CALL((peerDevice, flags), check_device(peerDevice); must(cuCtxEnablePeerAccess(primary_context(peerDevice), flags)));
+}
+cudaError_t cudaDeviceDisablePeerAccess(int peerDevice) {
+  CALL((peerDevice), check_device(peerDevice); must(cuCtxDisablePeerAccess(primary_context(peerDevice))));
+}
+
+cudaError_t cudaSetDeviceFlags(unsigned int flags) {
+  QUERY((flags), must(cuDevicePrimaryCtxSetFlags(device(), flags & ~unsigned(cudaDeviceMapHost))));
+}
+cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
+  QUERY((flags), require(flags); int is_active; must(cuDevicePrimaryCtxGetState(device(), flags, &is_active));
+        *flags |= cudaDeviceMapHost);
+}
+FORWARD(cudaDeviceSetLimit, (cudaLimit limit, size_t value), (limit, value), cuCtxSetLimit(CUlimit(limit), value))
+FORWARD(cudaDeviceGetLimit, (size_t* pValue, cudaLimit limit), (pValue, limit), cuCtxGetLimit(pValue, CUlimit(limit)))
+FORWARD(cudaDeviceGetCacheConfig, (cudaFuncCache* pCacheConfig), (pCacheConfig),
+        cuCtxGetCacheConfig(reinterpret_cast<CUfunc_cache*>(pCacheConfig)))
+FORWARD(cudaDeviceSetCacheConfig, (cudaFuncCache cacheConfig), (cacheConfig),
+        cuCtxSetCacheConfig(CUfunc_cache(cacheConfig)))
+FORWARD(cudaDeviceGetStreamPriorityRange, (int* leastPriority, int* greatestPriority),
+        (leastPriority, greatestPriority), cuCtxGetStreamPriorityRange(leastPriority, greatestPriority))
+FORWARD(cudaCtxResetPersistingL2Cache, (void), (), cuCtxResetPersistingL2Cache())
+
+cudaError_t cudaDriverGetVersion(int* driverVersion) {
+  CALL_OF(__func__, nothing, (driverVersion), must(cuDriverGetVersion(driverVersion)));
+}
+cudaError_t cudaRuntimeGetVersion(int* runtimeVersion) {
+  CALL_OF(__func__, nothing, (runtimeVersion), require(runtimeVersion); *runtimeVersion = CUDART_VERSION);
+}
+STREAM_CALL_OF(cudaGetDriverEntryPoint, _ptsz, driver_only,
+            (const char* symbol, void** funcPtr, unsigned long long flags,
+             cudaDriverEntryPointQueryResult* driverStatus),
+            (symbol, funcPtr, flags, driverStatus),
+            find_driver_call(symbol, funcPtr, CUDART_VERSION, flags, driverStatus))
+STREAM_CALL_OF(cudaGetDriverEntryPointByVersion, _ptsz, driver_only,
+            (const char* symbol, void** funcPtr, unsigned int cudaVersion, unsigned long long flags,
+             cudaDriverEntryPointQueryResult* driverStatus),
+            (symbol, funcPtr, cudaVersion, flags, driverStatus),
+            find_driver_call(symbol, funcPtr, cudaVersion, flags, driverStatus))
+
+// There is no profiler, which is no error on hardware either.
+EXPORT cudaError_t cudaProfilerStart(void) { CALL((), ); }
+EXPORT cudaError_t cudaProfilerStop(void) { CALL((), ); }

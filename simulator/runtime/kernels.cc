@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT-0
+// What nvcc puts into a program: it registers its fat binaries, kernels and variables before main, and launches a
+// kernel by the address of a host function. A fat binary is loaded when the first of its kernels or variables is asked
+// for; the driver then loads it on each GPU that needs it.
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime.h"
+
+using namespace runtime;
+
+namespace {
+
+struct Binary {
+  const void* image;
+  CUlibrary library = nullptr;  // null: not yet loaded
+  struct Managed { void** pointer; std::string name; };
+  std::vector<Managed> managed;
+};
+struct Symbol {
+  Binary* binary;
+  std::string name;
+  CUkernel kernel = nullptr;  // null: a variable, or not yet asked for
+  bool is_managed = false;
+};
+struct Registered {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Binary>> binaries;
+  std::unordered_map<const void*, Symbol> kernels, variables;  // by the address of the host's function or variable
+};
+Registered& registered() {  // never destroyed: a program may launch from its own destructors
+  static auto& all = *new Registered;
+  return all;
+}
+
+Binary& binary(void** handle) { return *reinterpret_cast<Binary*>(handle); }
+
+CUlibrary library(Binary& it) {
+  if (!it.library) must(cuLibraryLoadData(&it.library, it.image, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  return it.library;
+}
+
+// The kernel of a host function. Other values are kernels themselves, as cudaGetKernel and cudaLibraryGetKernel give.
+CUkernel kernel(const void* function) {
+  require(function, cudaErrorInvalidDeviceFunction);
+  const std::lock_guard held(registered().mutex);
+  const auto found = registered().kernels.find(function);
+  if (found == registered().kernels.end()) return static_cast<CUkernel>(const_cast<void*>(function));
+  Symbol& it = found->second;
+  if (!it.kernel) must(cuLibraryGetKernel(&it.kernel, library(*it.binary), it.name.c_str()));
+  return it.kernel;
+}
+
+// The same on the current device.
+CUfunction function(const void* symbol) {
+  CUfunction found = nullptr;
+  const int result = cuKernelGetFunction(&found, kernel(symbol));
+  require(result != CUDA_ERROR_INVALID_HANDLE && result != CUDA_ERROR_NOT_FOUND, cudaErrorInvalidDeviceFunction);
+  must(result);
+  return found;
+}
+
+struct Range { CUdeviceptr address; size_t size; };
+Range variable(const void* symbol) {
+  const std::lock_guard held(registered().mutex);
+  const auto found = registered().variables.find(symbol);
+  require(symbol && found != registered().variables.end(), cudaErrorInvalidSymbol);
+  Range range = {};
+  const Symbol& it = found->second;
+  const auto get = it.is_managed ? cuLibraryGetManaged : cuLibraryGetGlobal;
+  const int result = get(&range.address, &range.size, library(*it.binary), it.name.c_str());
+  require(result != CUDA_ERROR_NOT_FOUND, cudaErrorInvalidSymbol);
+  must(result);
+  return range;
+}
+
+// The address of a part of a variable.
+void* part(const void* symbol, size_t count, size_t offset) {
+  const Range whole = variable(symbol);
+  require(offset <= whole.size && count <= whole.size - offset);
+  return reinterpret_cast<void*>(whole.address + offset);
+}
+// Copies to and from symbols are copies whose kind names one of the two sides only.
+void check_side(cudaMemcpyKind kind, cudaMemcpyKind host_side) {
+  require(kind == host_side || kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDefault,
+          cudaErrorInvalidMemcpyDirection);
+}
+
+struct Configuration {
+  dim3 grid, block;
+  size_t shared;
+  cudaStream_t stream;
+};
+thread_local std::vector<Configuration> configurations;  // of <<<...>>> whose launch has not come yet
+
+void launch(CUfunction it, dim3 grid, dim3 block, void** arguments, size_t shared, CUstream stream,
+            bool is_cooperative) {
+  require(shared >> 32 == 0);
+  const auto bytes = unsigned(shared);
+  must(is_cooperative ? cuLaunchCooperativeKernel(it, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes, stream,
+                                                  arguments)
+                      : cuLaunchKernel(it, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes, stream, arguments,
+                                       nullptr));
+}
+
+void launch_with(const cudaLaunchConfig_t* config, const void* func, void** args) {
+  require(config);
+  CUlaunchConfig all = {};
+  const dim3 grid = config->gridDim, block = config->blockDim;
+  all.gridDimX = grid.x, all.gridDimY = grid.y, all.gridDimZ = grid.z;
+  all.blockDimX = block.x, all.blockDimY = block.y, all.blockDimZ = block.z;
+  all.sharedMemBytes = unsigned(config->dynamicSmemBytes);
+  all.hStream = at(config->stream);
+  all.attrs = reinterpret_cast<CUlaunchAttribute*>(config->attrs);  // the same numbers and layout
+  all.numAttrs = config->numAttrs;
+  must(cuLaunchKernelEx(&all, function(func), args, nullptr));
+}
+
+void fill(cudaFuncAttributes& all, const void* func) {
+  const CUfunction it = function(func);
+  const auto get = [&](CUfunction_attribute what) {
+    int value = 0;
+    must(cuFuncGetAttribute(&value, what, it));
+    return value;
+  };
+  all = {};
+  all.sharedSizeBytes = size_t(get(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
+  all.constSizeBytes = size_t(get(CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES));
+  all.localSizeBytes = size_t(get(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES));
+  all.maxThreadsPerBlock = get(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  all.numRegs = get(CU_FUNC_ATTRIBUTE_NUM_REGS);
+  all.ptxVersion = get(CU_FUNC_ATTRIBUTE_PTX_VERSION);
+  all.binaryVersion = get(CU_FUNC_ATTRIBUTE_BINARY_VERSION);
+  all.cacheModeCA = get(CU_FUNC_ATTRIBUTE_CACHE_MODE_CA);
+  all.maxDynamicSharedSizeBytes = get(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+  all.preferredShmemCarveout = get(CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT);
+}
+
+}  // namespace
+
+// --- Registration: before main, so without the driver ---------------------------------------------------------------
+EXPORT void** __cudaRegisterFatBinary(void* fatCubin) {
+  const std::lock_guard held(registered().mutex);
+  registered().binaries.push_back(std::make_unique<Binary>(Binary{fatCubin, nullptr, {}}));
+  return reinterpret_cast<void**>(registered().binaries.back().get());
+}
+EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
+// What is loaded stays so until the process ends.
+EXPORT void __cudaUnregisterFatBinary(void** fatCubinHandle) {
+  const std::lock_guard held(registered().mutex);
+  const auto is_its = [&](const auto& entry) { return entry.second.binary == &binary(fatCubinHandle); };
+  std::erase_if(registered().kernels, is_its);
+  std::erase_if(registered().variables, is_its);
+}
+EXPORT void __cudaRegisterFunction(void** fatCubinHandle, const char* hostFun, char*, const char* deviceName, int,
+                                   uint3*, uint3*, dim3*, dim3*, int*) {
+  const std::lock_guard held(registered().mutex);
+  registered().kernels[hostFun] = {&binary(fatCubinHandle), deviceName};
+}
+EXPORT void __cudaRegisterVar(void** fatCubinHandle, char* hostVar, char*, const char* deviceName, int, size_t, int,
+                              int) {
+  const std::lock_guard held(registered().mutex);
+  registered().variables[hostVar] = {&binary(fatCubinHandle), deviceName};
+}
+EXPORT void __cudaRegisterManagedVar(void** fatCubinHandle, void** hostVarPtrAddress, char*, const char* deviceName,
+                                     int, size_t, int, int) {
+  const std::lock_guard held(registered().mutex);
+  registered().variables[hostVarPtrAddress] = {&binary(fatCubinHandle), deviceName, nullptr, true};
+  binary(fatCubinHandle).managed.push_back({hostVarPtrAddress, deviceName});
+}
+// Before a managed variable's first use on the host.
+EXPORT char __cudaInitModule(void** fatCubinHandle) {
+  if (binary(fatCubinHandle).managed.empty()) return 1;
+  return !runtime::call(__func__, context, "()", [&] {
+    for (const Binary::Managed& it : binary(fatCubinHandle).managed)
+      *it.pointer = reinterpret_cast<void*>(variable(it.pointer).address);
+  });
+}
+
+// --- Launches -------------------------------------------------------------------------------------------------------
+EXPORT unsigned __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem, CUstream_st* stream) {
+  configurations.push_back({gridDim, blockDim, sharedMem, stream});
+  return 0;
+}
+EXPORT cudaError_t __cudaPopCallConfiguration(dim3* gridDim, dim3* blockDim, size_t* sharedMem, void* stream) {
+  if (configurations.empty()) return cudaErrorMissingConfiguration;
+  const Configuration it = configurations.back();
+  configurations.pop_back();
+  *gridDim = it.grid, *blockDim = it.block, *sharedMem = it.shared;
+  *static_cast<cudaStream_t*>(stream) = it.stream;
+  return cudaSuccess;
+}
+// The host function stands for the kernel until its launch, which can then say what is wrong with it.
+EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* func) {
+  *kernel = static_cast<cudaKernel_t>(const_cast<void*>(func));
+  return cudaSuccess;
+}
+#define LAUNCH_CALL(name, function_type, shown_name, is_cooperative)                                                  \
+  EXPORT cudaError_t name(function_type func, dim3 gridDim, dim3 blockDim, void** args, size_t sharedMem,             \
+                          cudaStream_t stream) {                                                                      \
+    CALL_OF(shown_name, context,                                                                                      \
+            (func, gridDim.x, gridDim.y, gridDim.z, blockDim.x, blockDim.y, blockDim.z, args, sharedMem, stream),     \
+            launch(function(func), gridDim, blockDim, args, sharedMem, at(stream), is_cooperative));                  \
+  }                                                                                                                   \
+  EXPORT cudaError_t name##_ptsz(function_type func, dim3 gridDim, dim3 blockDim, void** args, size_t sharedMem,      \
+                                 cudaStream_t stream) {                                                               \
+    const PerThreadDefault scope;                                                                                     \
+    return name(func, gridDim, blockDim, args, sharedMem, stream);                                                    \
+  }
+LAUNCH_CALL(__cudaLaunchKernel, cudaKernel_t, "cudaLaunchKernel", false)
+LAUNCH_CALL(cudaLaunchKernel, const void*, "cudaLaunchKernel", false)
+LAUNCH_CALL(cudaLaunchCooperativeKernel, const void*, "cudaLaunchCooperativeKernel", true)
+STREAM_CALL(cudaLaunchKernelExC, _ptsz, (const cudaLaunchConfig_t* config, const void* func, void** args),
+            (config, func, args), launch_with(config, func, args))
+
+// --- Kernels --------------------------------------------------------------------------------------------------------
+cudaError_t cudaGetKernel(cudaKernel_t* kernelPtr, const void* entryFuncAddr) {
+  CALL((kernelPtr, entryFuncAddr), require(kernelPtr); function(entryFuncAddr); *kernelPtr = kernel(entryFuncAddr));
+}
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t* functionPtr, const void* symbolPtr) {
+  CALL((functionPtr, symbolPtr), require(functionPtr); *functionPtr = function(symbolPtr));
+}
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attr, const void* func) {
+  CALL((attr, func), require(attr); fill(*attr, func));
+}
+cudaError_t cudaFuncSetAttribute(const void* func, cudaFuncAttribute attr, int value) {
+  CALL((func, attr, value), require(attr >= cudaFuncAttributeMaxDynamicSharedMemorySize && attr < cudaFuncAttributeMax);
+       must(cuFuncSetAttribute(function(func), CUfunction_attribute(attr), value)));
+}
+FORWARD(cudaFuncSetCacheConfig, (const void* func, cudaFuncCache cacheConfig), (func, cacheConfig),
+        cuFuncSetCacheConfig(function(func), CUfunc_cache(cacheConfig)))
+cudaError_t cudaFuncGetName(const char** name, const void* func) {
+  CALL((name, func), require(name); must(cuFuncGetName(name, function(func))));
+}
+FORWARD(cudaFuncGetParamInfo, (const void* func, size_t paramIndex, size_t* paramOffset, size_t* paramSize),
+        (func, paramIndex, paramOffset, paramSize),
+        cuFuncGetParamInfo(function(func), paramIndex, paramOffset, paramSize))
+FORWARD(cudaOccupancyMaxActiveBlocksPerMultiprocessor,
+        (int* numBlocks, const void* func, int blockSize, size_t dynamicSMemSize),
+        (numBlocks, func, blockSize, dynamicSMemSize),
+        cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, function(func), blockSize, dynamicSMemSize))
+FORWARD(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+        (int* numBlocks, const void* func, int blockSize, size_t dynamicSMemSize, unsigned int flags),
+        (numBlocks, func, blockSize, dynamicSMemSize, flags),
+        cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, function(func), blockSize, dynamicSMemSize,
+                                                             flags))
+FORWARD(cudaOccupancyAvailableDynamicSMemPerBlock,
+        (size_t* dynamicSmemSize, const void* func, int numBlocks, int blockSize),
+        (dynamicSmemSize, func, numBlocks, blockSize),
+        cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, function(func), numBlocks, blockSize))
+
+// --- Variables ------------------------------------------------------------------------------------------------------
+cudaError_t cudaGetSymbolAddress(void** devPtr, const void* symbol) {
+  CALL((devPtr, symbol), require(devPtr); *devPtr = part(symbol, 0, 0));
+}
+cudaError_t cudaGetSymbolSize(size_t* size, const void* symbol) {
+  CALL((size, symbol), require(size); *size = variable(symbol).size);
+}
+STREAM_CALL(cudaMemcpyToSymbol, _ptds,
+            (const void* symbol, const void* src, size_t count, size_t offset, cudaMemcpyKind kind),
+            (symbol, src, count, offset, kind), check_side(kind, cudaMemcpyHostToDevice);
+            copy(part(symbol, count, offset), src, count, kind))
+STREAM_CALL(cudaMemcpyFromSymbol, _ptds,
+            (void* dst, const void* symbol, size_t count, size_t offset, cudaMemcpyKind kind),
+            (dst, symbol, count, offset, kind), check_side(kind, cudaMemcpyDeviceToHost);
+            copy(dst, part(symbol, count, offset), count, kind))
+STREAM_CALL(cudaMemcpyToSymbolAsync, _ptsz,
+            (const void* symbol, const void* src, size_t count, size_t offset, cudaMemcpyKind kind,
+             cudaStream_t stream),
+            (symbol, src, count, offset, kind, stream), check_side(kind, cudaMemcpyHostToDevice);
+            copy_async(part(symbol, count, offset), src, count, kind, stream))
+STREAM_CALL(cudaMemcpyFromSymbolAsync, _ptsz,
+            (void* dst, const void* symbol, size_t count, size_t offset, cudaMemcpyKind kind, cudaStream_t stream),
+            (dst, symbol, count, offset, kind, stream), check_side(kind, cudaMemcpyDeviceToHost);
+            copy_async(dst, part(symbol, count, offset), count, kind, stream))
+
+// --- Libraries ------------------------------------------------------------------------------------------------------
+FORWARD(cudaLibraryLoadData,
+        (cudaLibrary_t* library, const void* code, cudaJitOption*, void**, unsigned int numJitOptions,
+         cudaLibraryOption*, void**, unsigned int numLibraryOptions),
+        (library, code, numJitOptions, numLibraryOptions),
+        cuLibraryLoadData(library, code, nullptr, nullptr, 0, nullptr, nullptr, 0))
+FORWARD(cudaLibraryUnload, (cudaLibrary_t library), (library), cuLibraryUnload(library))
+FORWARD(cudaLibraryGetKernel, (cudaKernel_t* pKernel, cudaLibrary_t library, const char* name),
+        (pKernel, library, name), cuLibraryGetKernel(pKernel, library, name))
+FORWARD(cudaLibraryGetGlobal, (void** dptr, size_t* bytes, cudaLibrary_t library, const char* name),
+        (dptr, bytes, library, name), cuLibraryGetGlobal(address(dptr), bytes, library, name))

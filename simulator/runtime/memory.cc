@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT-0
+// Memory: allocations, pools, copies, memsets, and what a pointer points to.
+#include "runtime.h"
+
+namespace runtime {
+
+// The kind says which sides are memory of a GPU, and the driver checks that they are.
+void copy_async(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (!size) return;  // whatever the kind
+  require(kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault, cudaErrorInvalidMemcpyDirection);
+  const CUstream where = at(stream);
+  switch (kind) {
+    case cudaMemcpyHostToDevice: return must(cuMemcpyHtoDAsync(address(to), from, size, where));
+    case cudaMemcpyDeviceToHost: return must(cuMemcpyDtoHAsync(to, address(from), size, where));
+    case cudaMemcpyDeviceToDevice: return must(cuMemcpyDtoDAsync(address(to), address(from), size, where));
+    default: return must(cuMemcpyAsync(address(to), address(from), size, where));
+  }
+}
+
+void copy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
+  copy_async(to, from, size, kind, nullptr);
+  if (size) must(cuStreamSynchronize(stream_0));
+}
+
+}  // namespace runtime
+
+using namespace runtime;
+
+namespace {
+
+// To allocate or copy nothing works even after a fault.
+Needs unless_empty(size_t size) { return size ? context : driver_only; }
+
+unsigned char byte(int value) { return static_cast<unsigned char>(value); }
+
+// The driver refuses to allocate nothing; the runtime gives a null pointer.
+template <class Allocate> void allocate(void** pointer, size_t size, Allocate how) {
+  require(pointer);
+  *pointer = nullptr;
+  if (size) must(how());
+}
+
+void free_memory(void* pointer, bool is_host) {
+  if (pointer) must(is_host ? cuMemFreeHost(pointer) : cuMemFree(address(pointer)));
+}
+
+CUDA_MEMCPY2D rectangle(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                        cudaMemcpyKind kind) {
+  require(kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault, cudaErrorInvalidMemcpyDirection);
+  require(width <= to_pitch && width <= from_pitch, cudaErrorInvalidPitchValue);
+  CUDA_MEMCPY2D all = {};
+  const bool any = kind == cudaMemcpyDefault;
+  const bool from_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice;
+  const bool to_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost;
+  all.srcMemoryType = any ? CU_MEMORYTYPE_UNIFIED : from_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  all.dstMemoryType = any ? CU_MEMORYTYPE_UNIFIED : to_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  all.srcHost = from, all.srcDevice = address(from), all.srcPitch = from_pitch;
+  all.dstHost = to, all.dstDevice = address(to), all.dstPitch = to_pitch;
+  all.WidthInBytes = width, all.Height = height;
+  return all;
+}
+
+template <class Value> Value pointer_attribute(CUpointer_attribute what, const void* pointer, Value otherwise) {
+  Value value = otherwise;
+  return cuPointerGetAttribute(&value, what, address(pointer)) == CUDA_SUCCESS ? value : otherwise;
+}
+
+// Memory that the driver does not know is no error.
+cudaPointerAttributes describe(const void* pointer) {
+  cudaPointerAttributes all = {};
+  all.device = -2;
+  all.hostPointer = const_cast<void*>(pointer);
+  const auto kind = pointer_attribute<unsigned>(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer, 0);
+  if (!kind) return all;
+  const bool is_managed = pointer_attribute<unsigned>(CU_POINTER_ATTRIBUTE_IS_MANAGED, pointer, 0) & 1;
+  all.type = is_managed                      ? cudaMemoryTypeManaged
+             : kind == CU_MEMORYTYPE_DEVICE ? cudaMemoryTypeDevice
+                                            : cudaMemoryTypeHost;
+  all.device = pointer_attribute<int>(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer, -2);
+  all.devicePointer = pointer_attribute<void*>(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, pointer, nullptr);
+  all.hostPointer = pointer_attribute<void*>(CU_POINTER_ATTRIBUTE_HOST_POINTER, pointer, nullptr);
+  return all;
+}
+
+// Advice and prefetches change nothing that a program could see here.
+void check_managed(const void* pointer, size_t count) {
+  require(count && pointer_attribute<unsigned>(CU_POINTER_ATTRIBUTE_IS_MANAGED, pointer, 0) & 1);
+}
+
+}  // namespace
+
+// --- Allocations ----------------------------------------------------------------------------------------------------
+cudaError_t cudaMalloc(void** devPtr, size_t size) {
+  CALL_OF(__func__, unless_empty(size), (devPtr, size),
+          allocate(devPtr, size, [&] { return cuMemAlloc(address(devPtr), size); }));
+}
+cudaError_t cudaFree(void* devPtr) { CALL((devPtr), free_memory(devPtr, false)); }
+cudaError_t cudaMallocPitch(void** devPtr, size_t* pitch, size_t width, size_t height) {
+  CALL((devPtr, pitch, width, height), require(pitch); allocate(devPtr, width * height, [&] {
+    return cuMemAllocPitch(address(devPtr), pitch, width, height, 4);
+  }));
+}
+cudaError_t cudaMallocManaged(void** devPtr, size_t size, unsigned int flags) {
+  CALL((devPtr, size, flags), allocate(devPtr, size, [&] { return cuMemAllocManaged(address(devPtr), size, flags); }));
+}
+cudaError_t cudaMallocHost(void** ptr, size_t size) {
+  CALL((ptr, size), allocate(ptr, size, [&] { return cuMemHostAlloc(ptr, size, 0); }));
+}
+cudaError_t cudaHostAlloc(void** pHost, size_t size, unsigned int flags) {
+  CALL((pHost, size, flags), require(flags <= 7);
+       allocate(pHost, size, [&] { return cuMemHostAlloc(pHost, size, flags); }));
+}
+cudaError_t cudaFreeHost(void* ptr) { CALL((ptr), free_memory(ptr, true)); }
+FORWARD(cudaHostRegister, (void* ptr, size_t size, unsigned int flags), (ptr, size, flags),
+        cuMemHostRegister(ptr, size, flags))
+FORWARD(cudaHostUnregister, (void* ptr), (ptr), cuMemHostUnregister(ptr))
+FORWARD(cudaHostGetDevicePointer, (void** pDevice, void* pHost, unsigned int flags), (pDevice, pHost, flags),
+        cuMemHostGetDevicePointer(address(pDevice), pHost, flags))
+FORWARD(cudaHostGetFlags, (unsigned int* pFlags, void* pHost), (pFlags, pHost), cuMemHostGetFlags(pFlags, pHost))
+FORWARD(cudaMemGetInfo, (size_t* free, size_t* total), (free, total), cuMemGetInfo(free, total))
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* ptr) {
+  QUERY((attributes, ptr), require(attributes); *attributes = describe(ptr));
+}
+#if CUDART_VERSION >= 13000
+STREAM_CALL(cudaMemPrefetchAsync, _ptsz,
+            (const void* devPtr, size_t count, cudaMemLocation location, unsigned int flags, cudaStream_t stream),
+            (devPtr, count, location, flags, stream), require(!flags); check_managed(devPtr, count))
+cudaError_t cudaMemAdvise(const void* devPtr, size_t count, cudaMemoryAdvise advice, cudaMemLocation location) {
+  CALL((devPtr, count, advice, location), check_managed(devPtr, count));
+}
+#else
+STREAM_CALL(cudaMemPrefetchAsync, _ptsz, (const void* devPtr, size_t count, int dstDevice, cudaStream_t stream),
+            (devPtr, count, dstDevice, stream), check_managed(devPtr, count))
+cudaError_t cudaMemAdvise(const void* devPtr, size_t count, cudaMemoryAdvise advice, int device) {
+  CALL((devPtr, count, advice, device), check_managed(devPtr, count));
+}
+#endif
+
+// --- IPC of cudaMalloc's memory -------------------------------------------------------------------------------------
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* devPtr) {
+  CALL((handle, devPtr), require(handle);
+       must(cuIpcGetMemHandle(reinterpret_cast<CUipcMemHandle*>(handle), address(devPtr))));
+}
+FORWARD(cudaIpcOpenMemHandle, (void** devPtr, cudaIpcMemHandle_t handle, unsigned int flags), (devPtr, flags),
+        cuIpcOpenMemHandle(address(devPtr), reinterpret_cast<CUipcMemHandle&>(handle), flags))
+FORWARD(cudaIpcCloseMemHandle, (void* devPtr), (devPtr), cuIpcCloseMemHandle(address(devPtr)))
+
+// --- Pools ----------------------------------------------------------------------------------------------------------
+STREAM_CALL(cudaMallocAsync, _ptsz, (void** devPtr, size_t size, cudaStream_t hStream), (devPtr, size, hStream),
+            allocate(devPtr, size, [&] { return cuMemAllocAsync(address(devPtr), size, at(hStream)); }))
+STREAM_CALL(cudaMallocFromPoolAsync, _ptsz, (void** ptr, size_t size, cudaMemPool_t memPool, cudaStream_t stream),
+            (ptr, size, memPool, stream),
+            allocate(ptr, size, [&] { return cuMemAllocFromPoolAsync(address(ptr), size, memPool, at(stream)); }))
+STREAM_FORWARD(cudaFreeAsync, (void* devPtr, cudaStream_t hStream), (devPtr, hStream),
+               cuMemFreeAsync(address(devPtr), at(hStream)))
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* memPool, int device) {
+  QUERY((memPool, device), check_device(device); must(cuDeviceGetDefaultMemPool(memPool, device)));
+}
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* memPool, int device) {
+  CALL((memPool, device), check_device(device); must(cuDeviceGetMemPool(memPool, device)));
+}
+cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t memPool) {
+  CALL((device, memPool), check_device(device); must(cuDeviceSetMemPool(device, memPool)));
+}
+FORWARD(cudaMemPoolCreate, (cudaMemPool_t* memPool, const cudaMemPoolProps* poolProps), (memPool, poolProps),
+        cuMemPoolCreate(memPool, reinterpret_cast<const CUmemPoolProps*>(poolProps)))
+FORWARD(cudaMemPoolDestroy, (cudaMemPool_t memPool), (memPool), cuMemPoolDestroy(memPool))
+FORWARD(cudaMemPoolTrimTo, (cudaMemPool_t memPool, size_t minBytesToKeep), (memPool, minBytesToKeep),
+        cuMemPoolTrimTo(memPool, minBytesToKeep))
+FORWARD(cudaMemPoolSetAttribute, (cudaMemPool_t memPool, cudaMemPoolAttr attr, void* value), (memPool, attr, value),
+        cuMemPoolSetAttribute(memPool, CUmemPool_attribute(attr), value))
+FORWARD(cudaMemPoolGetAttribute, (cudaMemPool_t memPool, cudaMemPoolAttr attr, void* value), (memPool, attr, value),
+        cuMemPoolGetAttribute(memPool, CUmemPool_attribute(attr), value))
+FORWARD(cudaMemPoolSetAccess, (cudaMemPool_t memPool, const cudaMemAccessDesc* descList, size_t count),
+        (memPool, descList, count),
+        cuMemPoolSetAccess(memPool, reinterpret_cast<const CUmemAccessDesc*>(descList), count))
+FORWARD(cudaMemPoolGetAccess, (cudaMemAccessFlags* flags, cudaMemPool_t memPool, cudaMemLocation* location),
+        (flags, memPool, location),
+        cuMemPoolGetAccess(reinterpret_cast<CUmemAccess_flags*>(flags), memPool,
+                           reinterpret_cast<CUmemLocation*>(location)))
+
+// --- Copies ---------------------------------------------------------------------------------------------------------
+STREAM_CALL_OF(cudaMemcpy, _ptds, unless_empty(count),
+               (void* dst, const void* src, size_t count, cudaMemcpyKind kind), (dst, src, count, kind),
+               copy(dst, src, count, kind))
+STREAM_CALL_OF(cudaMemcpyAsync, _ptsz, unless_empty(count),
+               (void* dst, const void* src, size_t count, cudaMemcpyKind kind, cudaStream_t stream),
+               (dst, src, count, kind, stream), copy_async(dst, src, count, kind, stream))
+STREAM_CALL(cudaMemcpy2D, _ptds,
+            (void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height,
+             cudaMemcpyKind kind),
+            (dst, dpitch, src, spitch, width, height, kind),
+            const CUDA_MEMCPY2D all = rectangle(dst, dpitch, src, spitch, width, height, kind);
+            must(cuMemcpy2DAsync(&all, stream_0)); must(cuStreamSynchronize(stream_0)))
+STREAM_CALL(cudaMemcpy2DAsync, _ptsz,
+            (void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height, cudaMemcpyKind kind,
+             cudaStream_t stream),
+            (dst, dpitch, src, spitch, width, height, kind, stream),
+            const CUDA_MEMCPY2D all = rectangle(dst, dpitch, src, spitch, width, height, kind);
+            must(cuMemcpy2DAsync(&all, at(stream))))
+cudaError_t cudaMemcpyPeer(void* dst, int dstDevice, const void* src, int srcDevice, size_t count) {
+  CALL((dst, dstDevice, src, srcDevice, count), if (!count) return; check_device(dstDevice); check_device(srcDevice);
+       must(cuMemcpyPeer(address(dst), primary_context(dstDevice), address(src), primary_context(srcDevice),
+                                    count)));
+}
+cudaError_t cudaMemcpyPeerAsync(void* dst, int dstDevice, const void* src, int srcDevice, size_t count,
+                                cudaStream_t stream) {
+  CALL((dst, dstDevice, src, srcDevice, count, stream), if (!count) return; check_device(dstDevice);
+       check_device(srcDevice);
+       must(cuMemcpyPeerAsync(address(dst), primary_context(dstDevice), address(src),
+                                         primary_context(srcDevice), count, at(stream))));
+}
+
+// --- Memsets --------------------------------------------------------------------------------------------------------
+STREAM_CALL(cudaMemset, _ptds, (void* devPtr, int value, size_t count), (devPtr, value, count),
+            if (count) must(cuMemsetD8Async(address(devPtr), byte(value), count, stream_0)))
+STREAM_CALL(cudaMemsetAsync, _ptsz, (void* devPtr, int value, size_t count, cudaStream_t stream),
+            (devPtr, value, count, stream),
+            if (count) must(cuMemsetD8Async(address(devPtr), byte(value), count, at(stream))))
+STREAM_CALL(cudaMemset2D, _ptds, (void* devPtr, size_t pitch, int value, size_t width, size_t height),
+            (devPtr, pitch, value, width, height),
+            must(cuMemsetD2D8Async(address(devPtr), pitch, byte(value), width, height, stream_0)))
+STREAM_FORWARD(cudaMemset2DAsync,
+               (void* devPtr, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream),
+               (devPtr, pitch, value, width, height, stream),
+               cuMemsetD2D8Async(address(devPtr), pitch, byte(value), width, height, at(stream)))
