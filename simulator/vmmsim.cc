@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: MIT-0
+// vmmsim: starts a program on a simulated machine. It makes the machine, a few files in memory, and keeps them open;
+// puts the simulator's libraries before the driver's and the toolkit's; and never starts a program that would get past
+// them.
+#include <elf.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+#include "memory/ledger.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const char usage[] =
+    "usage: vmmsim [options] program [arguments]\n"
+    "Runs a CUDA program on simulated GPUs. The program is not changed, and needs the shared CUDA runtime (nvcc\n"
+    "-cudart shared). What it starts runs on the same machine.\n"
+    "  --gpus N             GPUs of a node, 0 to 64\n"
+    "  --nodes N            nodes that share an NVLink domain, 1 to 16; ranks of mpirun are dealt out to them\n"
+    "  --machine NAME       the machine: a name from below, or the path of a file like simulator/machines/h200x8.conf\n"
+    "                       (default h200x8)\n"
+    "  --memory SIZE        memory of a GPU, for instance 512MiB or 80GiB\n"
+    "  --explain            say in words why a call was refused or a kernel faulted\n"
+    "  --trace FILE         write each call, and what it changed, as a line of JSON\n"
+    "  --leaks              at its end, list what the program has not released\n"
+    "  --fail CALL:N=ERROR  let the Nth call of CALL fail: cuMemCreate:2=CUDA_ERROR_OUT_OF_MEMORY\n"
+    "exit status: the program's, 128 + N if signal N ended it; 2 bad arguments, 125 no simulation, 126 the\n"
+    "program cannot be executed, 127 there is no such program\n";
+
+[[noreturn]] void end(int status, const std::string& why) {
+  std::fprintf(stderr, "vmmsim: %s\n", why.c_str());
+  std::exit(status);
+}
+
+[[noreturn]] void bad_argument(const std::string& why) {
+  std::fprintf(stderr, "vmmsim: bad argument: %s\n%s", why.c_str(), usage);
+  std::exit(2);
+}
+
+// Where the libraries and the machines are: beside the directory that holds this program.
+fs::path simulator() { return fs::canonical("/proc/self/exe").parent_path().parent_path() / "simulator"; }
+
+std::map<std::string, std::string> machines() {  // what each is, by its name
+  std::map<std::string, std::string> all;
+  for (const fs::directory_entry& entry : fs::directory_iterator(simulator() / "machines")) {
+    if (entry.path().extension() != ".conf") continue;
+    std::string line;
+    for (std::ifstream file(entry.path()); std::getline(file, line);)
+      if (line.starts_with("# ") && line.find("SPDX-") == line.npos) break;
+    all[entry.path().stem()] = line.starts_with("# ") ? line.substr(2) : "";
+  }
+  return all;
+}
+
+[[noreturn]] void help() {
+  std::printf("%smachines:\n", usage);
+  for (const auto& [name, what] : machines()) std::printf("  %-16s  %s\n", name.c_str(), what.c_str());
+  std::exit(0);
+}
+
+// --- ELF files ------------------------------------------------------------------------------------------------------
+
+// A file, and what an ELF file says of itself; of one that is broken it says nothing, and the loader has the last word.
+class File {
+ public:
+  explicit File(const std::string& path) {
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    is_readable = fd >= 0 && fstat(fd, &about) == 0;
+    void* const bytes = is_readable ? mmap(nullptr, about.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    if (bytes != MAP_FAILED) file_ = {static_cast<const char*>(bytes), size_t(about.st_size)};
+    if (fd >= 0) close(fd);
+    if (file_.starts_with(ELFMAG)) header_ = at<Elf64_Ehdr>(0);
+  }
+  ~File() { munmap(const_cast<char*>(file_.data()), file_.size()); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  bool is_readable = false;
+  struct stat about = {};
+  bool is_elf() const { return header_; }
+  bool is_for_us() const { return header_->e_ident[EI_CLASS] == ELFCLASS64 && header_->e_machine == EM_X86_64; }
+  bool is_dynamic() const {
+    for (unsigned i = 0; i < header_->e_phnum; ++i) {
+      const auto* segment = at<Elf64_Phdr>(header_->e_phoff + i * sizeof(Elf64_Phdr));
+      if (segment && segment->p_type == PT_INTERP) return true;
+    }
+    return false;
+  }
+  // Its bytes; none if there is no such section.
+  std::string_view section(std::string_view name) const {
+    const auto* names = at<Elf64_Shdr>(header_->e_shoff + header_->e_shstrndx * sizeof(Elf64_Shdr));
+    for (unsigned i = 0; names && i < header_->e_shnum; ++i) {
+      const auto* it = at<Elf64_Shdr>(header_->e_shoff + i * sizeof(Elf64_Shdr));
+      if (it && bytes(names->sh_offset + it->sh_name, name.size() + 1) == std::string(name) + '\0')
+        return bytes(it->sh_offset, it->sh_size);
+    }
+    return {};
+  }
+  bool has_symbol(const std::string& name) const {  // gives it to others, or takes it from them
+    return header_ && section(".dynstr").find(name + '\0') != std::string_view::npos;
+  }
+
+ private:
+  std::string_view bytes(uint64_t offset, uint64_t size) const {
+    return offset <= file_.size() && size <= file_.size() - offset ? file_.substr(offset, size) : std::string_view();
+  }
+  template <class T> const T* at(uint64_t offset) const {
+    return reinterpret_cast<const T*>(bytes(offset, sizeof(T)).data());
+  }
+  std::string_view file_;
+  const Elf64_Ehdr* header_ = nullptr;
+};
+
+// --- the arguments --------------------------------------------------------------------------------------------------
+
+long number(const std::string& text, long least, long most) {
+  long value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
+    bad_argument("'" + text + "' is no number from " + std::to_string(least) + " to " + std::to_string(most));
+  return value;
+}
+
+memory::Machine read_machine(const std::string& name) {
+  fs::path file = name;
+  if (name.find('/') == name.npos) {
+    file = simulator() / "machines" / (name + ".conf");
+    if (!machines().count(name)) bad_argument("there is no machine '" + name + "'; vmmsim --help names those that are");
+  }
+  try {
+    return memory::read_machine(file);
+  } catch (const std::runtime_error& error) {
+    bad_argument(error.what());
+  }
+}
+
+// CALL:N=ERROR. The calls are those that the libraries show, the errors those of CUDA's headers.
+void read_fail(const std::string& text, memory::Options* options) {
+  static const std::map<std::string, int> errors = {
+#include "errors.inc"
+  };
+  const size_t colon = text.find(':'), equals = text.find('=', colon);
+  if (colon == text.npos || equals == text.npos) bad_argument("'" + text + "' is not CALL:N=ERROR");
+  const std::string call = text.substr(0, colon), error = text.substr(equals + 1);
+  const File library(simulator() / (call.starts_with("cuda") ? RUNTIME : "libcuda.so.1"));
+  if (call.size() >= sizeof options->fail_call || !call.starts_with("cu") || !library.has_symbol(call))
+    bad_argument("there is no call '" + call + "'");
+  call.copy(options->fail_call, sizeof options->fail_call - 1);
+  options->fail_number = number(text.substr(colon + 1, equals - colon - 1), 1, 1 << 30);
+  const auto known = errors.find(error);
+  if (known == errors.end() && error.find_first_not_of("0123456789") != error.npos)
+    bad_argument("there is no error '" + error + "'");
+  options->fail_error = known != errors.end() ? known->second : number(error, 1, 9999);
+}
+
+struct Arguments {
+  memory::Machine machine;
+  memory::Options options;
+  std::string trace_file;
+  char** program = nullptr;  // it and its arguments
+};
+
+Arguments read_arguments(char** words) {
+  Arguments all;
+  std::string machine = "h200x8", gpus, nodes, size, fail;
+  const std::map<std::string_view, std::string*> options = {{"--gpus", &gpus},       {"--nodes", &nodes},
+                                                            {"--machine", &machine}, {"--memory", &size},
+                                                            {"--trace", &all.trace_file}, {"--fail", &fail}};
+  const std::map<std::string_view, bool*> flags = {{"--explain", &all.options.explain},
+                                                   {"--leaks", &all.options.leaks}};
+  for (; *words && **words == '-'; ++words) {
+    const std::string_view word = *words;
+    if (word == "--help") help();
+    if (flags.count(word)) {
+      *flags.at(word) = true;
+    } else if (options.count(word)) {
+      if (!words[1] || !*words[1]) bad_argument(std::string(word) + " lacks its value");
+      *options.at(word) = *++words;
+    } else {
+      bad_argument("there is no option " + std::string(word));
+    }
+  }
+  all.machine = read_machine(machine);
+  if (!gpus.empty()) all.machine.gpus = number(gpus, 0, 64);
+  if (!nodes.empty()) all.machine.nodes = number(nodes, 1, 16);
+  try {
+    if (!size.empty()) all.machine.memory = memory::read_size(size);
+  } catch (const std::runtime_error& error) {
+    bad_argument(error.what());
+  }
+  if (all.machine.memory == 0) bad_argument("a GPU needs memory: 2MiB or more");
+  all.options.trace = !all.trace_file.empty();
+  if (!fail.empty()) read_fail(fail, &all.options);
+  if (!*words || !**words) bad_argument("no program is named");
+  all.program = words;
+  return all;
+}
+
+// --- the program ----------------------------------------------------------------------------------------------------
+
+// The file that a shell would execute. Ends with 127 if there is none, with 126 if it cannot be executed.
+std::string find_program(const std::string& name) {
+  std::vector<std::string> candidates;
+  if (name.find('/') != name.npos) {
+    candidates = {name};
+  } else {
+    const char* path = std::getenv("PATH");
+    std::istringstream directories(path ? path : "/usr/local/bin:/usr/bin:/bin");
+    for (std::string directory; std::getline(directories, directory, ':');)
+      candidates.push_back((directory.empty() ? "." : directory) + "/" + name);
+  }
+  std::string why;
+  for (const std::string& file : candidates) {
+    struct stat is;
+    if (stat(file.c_str(), &is) != 0) {
+      if (errno == EACCES) why = std::strerror(errno);
+    } else if (S_ISDIR(is.st_mode)) {
+      if (candidates.size() == 1) why = "it is a directory";
+    } else if (access(file.c_str(), X_OK) != 0) {
+      why = std::strerror(errno);
+    } else {
+      return file;
+    }
+  }
+  if (why.empty()) end(127, name + ": there is no such program");
+  end(126, name + " cannot be executed: " + why);
+}
+
+// What the dynamic loader would load for this program, in its own words: a library in each line.
+std::string ask_loader(const std::string& program) {
+  int from[2];
+  if (pipe2(from, O_CLOEXEC) != 0) end(125, std::string("no pipe: ") + std::strerror(errno));
+  const pid_t child = fork();
+  if (child < 0) end(125, std::string("no process: ") + std::strerror(errno));
+  if (child == 0) {
+    dup2(from[1], STDOUT_FILENO), dup2(from[1], STDERR_FILENO);
+    setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);  // it has an interpreter, which reads this and does not start it
+    execl(program.c_str(), program.c_str(), nullptr);
+    _exit(126);
+  }
+  close(from[1]);
+  std::string said;
+  char piece[4096];
+  for (ssize_t n; (n = read(from[0], piece, sizeof piece)) > 0 || (n < 0 && errno == EINTR);)
+    if (n > 0) said.append(piece, n);
+  close(from[0]);
+  waitpid(child, nullptr, 0);
+  return said;
+}
+
+// Refuses a program that would run on anything but the simulator's libraries. Scripts and launchers need no look: in
+// each process that they start, the library looks for itself (driver/loaded.cc).
+void check_program(const std::string& program, const fs::path& libraries) {
+  {
+    const File file(program);
+    if (!file.is_readable) end(125, program + " cannot be read, so nobody knows what it would load");
+    if (((file.about.st_mode & S_ISUID) && file.about.st_uid != getuid()) ||
+        ((file.about.st_mode & S_ISGID) && file.about.st_gid != getgid()))
+      end(125, program + " runs with the rights of another user or group: such a program takes no libraries from here");
+    if (!file.is_elf()) return;
+    if (!file.is_for_us()) end(125, program + " is for another processor: the simulator is for 64-bit x86");
+    if (!file.is_dynamic())
+      end(125, program + " is a static executable, in which no library can be replaced; link it dynamically");
+    if (!file.section(".nv_fatbin").empty() && !file.has_symbol("__cudaRegisterFatBinary"))
+      end(125, program + " contains the CUDA runtime, which cannot be replaced there; build it with -cudart shared");
+  }
+  const std::string said = ask_loader(program);
+  if (said.find(libraries / "libcuda.so.1") == said.npos)
+    end(125, program + " does not load the simulator's libraries; the loader says:\n" + said);
+  std::istringstream lines(said);
+  for (std::string line; std::getline(lines, line);) {  // "\tlibm.so.6 => /lib/libm.so.6 (0x7f00)"; "=>" may be missing
+    line = line.substr(0, line.find(" (0x"));
+    line.erase(0, line.find_first_not_of('\t'));
+    const size_t arrow = line.find(" => ");
+    const fs::path found = arrow == line.npos ? line : line.substr(arrow + 4);
+    const std::string name = fs::path(line.substr(0, arrow)).filename();
+    const bool is_runtime = name.starts_with("libcudart.so");
+    if ((!is_runtime && !name.starts_with("libcuda.so")) || found.parent_path() == libraries) continue;
+    if (is_runtime && name != RUNTIME)
+      end(125, program + " needs " + name + ", and the simulator was built with " RUNTIME
+               ": build both with the same release of CUDA");
+    end(125, program + " would load " + found.string() + " instead of the simulator's " + name +
+             ": build it without that path in it");
+  }
+}
+
+// --- the run --------------------------------------------------------------------------------------------------------
+
+void prepend(const char* variable, std::string value) {
+  const char* old = std::getenv(variable);
+  if (old && *old) value += std::string(":") + old;
+  setenv(variable, value.c_str(), 1);
+}
+
+// Lets the loader find our libraries before all others. They are preloaded by their paths, so that no search path in a
+// program or in a script goes before; a path with a space cannot stand in LD_PRELOAD, and is searched for.
+void set_libraries(const fs::path& libraries) {
+  const std::string path = libraries.string();
+  if (path.find_first_of(":;$") != path.npos) end(125, path + ": the loader takes no path with ':', ';' or '$' in it");
+  const std::string before = path.find(' ') == path.npos ? path + "/" : "";
+  const std::string sanitizer = *SANITIZER ? SANITIZER ":" : "";
+  prepend("LD_PRELOAD", sanitizer + before + "libcuda.so.1:" + before + RUNTIME);
+  prepend("LD_LIBRARY_PATH", path);
+}
+
+// Runs the program to its end, passing signals on. Returns its status as a shell does.
+int run(const std::string& program, char** arguments) {
+  sigset_t passed, before;
+  sigemptyset(&passed);
+  for (int each : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH})
+    sigaddset(&passed, each);
+  signal(SIGCHLD, SIG_DFL);  // ignored, it would leave no status to wait for
+  sigprocmask(SIG_BLOCK, &passed, &before);
+  const pid_t parent = getpid(), child = fork();
+  if (child < 0) end(125, std::string("no process: ") + std::strerror(errno));
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // the machine ends with vmmsim
+    if (getppid() != parent) _exit(125);
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    execv(program.c_str(), arguments);
+    const int error = errno;
+    std::fprintf(stderr, "vmmsim: %s cannot be executed: %s\n", program.c_str(), std::strerror(error));
+    _exit(error == ENOENT ? 127 : 126);
+  }
+  for (;;) {
+    siginfo_t about;
+    const int got = sigwaitinfo(&passed, &about);
+    if (got < 0) continue;  // interrupted
+    if (got != SIGCHLD) {
+      if (about.si_code <= 0) kill(child, got);  // what the terminal sends, it sends to both
+      continue;
+    }
+    int status = 0;
+    if (waitpid(child, &status, WNOHANG) != child) continue;  // stopped, or going on
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  try {
+    const Arguments arguments = read_arguments(argv + 1);
+    const std::string program = find_program(*arguments.program);
+    const fs::path libraries = simulator();
+    set_libraries(libraries);
+    check_program(program, libraries);
+    setenv("VMMSIM", memory::create_machine(arguments.machine, arguments.options, arguments.trace_file).c_str(), 1);
+    return run(program, arguments.program);
+  } catch (const std::exception& error) {
+    end(125, error.what());
+  }
+}
