@@ -15,6 +15,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "build" / "bin"
+SIMULATED_GPUS = 8
+LESS_TO_DO = {"growable": ["--final-mib", "32", "--step-mib", "4", "--repeats", "1"]}  # for simulated GPUs, which are slow
 TIME_LIMIT = 300  # seconds; a lesson takes some
 
 
@@ -126,6 +128,49 @@ def end_group(process):
     process.wait()
 
 
+def count_gpus():
+    """The GPUs of this machine, as its driver counts them: (number, why there is none).
+
+    Asked in a process of its own, which may die of a broken driver. The simulator's library is never the one that
+    answers: in a process that vmmsim has not started it ends the process.
+    """
+    question = ("import ctypes; driver = ctypes.CDLL('libcuda.so.1'); count = ctypes.c_int(); "
+                "print(driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)), count.value)")
+    environment = {name: value for name, value in os.environ.items() if name not in ("VMMSIM", "LD_PRELOAD")}
+    try:
+        done = subprocess.run([sys.executable, "-I", "-c", question], env=environment, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=TIME_LIMIT)
+    except subprocess.TimeoutExpired:
+        return 0, f"the NVIDIA driver does not answer within {TIME_LIMIT} seconds"
+    if "libcuda.so.1: cannot open shared object file" in done.stderr:
+        return 0, "there is no NVIDIA driver (no libcuda.so.1)"
+    error, _, count = done.stdout.strip().rpartition(" ")
+    if done.returncode or error != "0":
+        return 0, {"34": "there is only the toolkit's stub of a driver", "100": "the NVIDIA driver sees no GPU"}.get(
+            error, f"the NVIDIA driver does not start (error {error or done.returncode})")
+    return int(count), "the NVIDIA driver counts no GPU"
+
+
+def places(gpu, sim):
+    """Where to run a lesson, one after the other until it is not skipped: (where, words before the program)."""
+    simulator = PROGRAMS / "vmmsim"
+    simulated = [(f"{SIMULATED_GPUS} simulated GPUs", [simulator, "--gpus", SIMULATED_GPUS])]
+    if sim:
+        return simulated
+    number, why = count_gpus()
+    real = [(f"{number or 'no'} GPU{'s' if number > 1 else ''}", [])]
+    if gpu:
+        return real
+    if not simulator.exists():
+        print("The simulator is not built here: it needs Linux on a 64-bit x86 processor.")
+        return real
+    if number:
+        print(f"What this machine's {real[0][0]} cannot run is run on {SIMULATED_GPUS} simulated GPUs.")
+        return real + simulated
+    print(f"No GPU here: {why}. The lessons run on {SIMULATED_GPUS} simulated GPUs (--gpu leaves the simulator out).")
+    return simulated
+
+
 def lessons():
     return sorted(path.name for path in ROOT.glob("[0-9][0-9]_*") if path.is_dir())
 
@@ -134,14 +179,20 @@ def arguments():
     known = lessons()
     parser = argparse.ArgumentParser(
         prog="run.sh", formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
-        usage="./run.sh [--help] [NN ...]",
+        usage="./run.sh [--help] [--sim | --gpu] [NN ...]",
         description="Sets up what is missing, builds, runs the lessons in order, and ends with a table of results.",
         epilog="lessons:\n  " + "\n  ".join(known) + "\n\n"
+        "The lessons run on this machine's GPUs. What these cannot run, or all if there is no GPU, runs on\n"
+        f"{SIMULATED_GPUS} simulated GPUs, with less to do where a lesson measures: they say nothing about speed. The table\n"
+        "tells where each lesson ran.\n\n"
         "What is there is used. If g++ is missing it comes from the system's packages; CMake, Ninja and the CUDA\n"
         "compiler come from PyPI into .venv. CUDACXX names an nvcc that is not on the PATH. The programs are in\n"
-        "build/bin/ afterwards; each takes --help.\n\n"
+        "build/bin/ afterwards; each takes --help, and so does build/bin/vmmsim, the simulator.\n\n"
         "exit status: 0 every lesson worked or was skipped, 1 one failed or could not be built, 2 bad arguments")
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)  # only look at the arguments
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--sim", action="store_true", help="run on simulated GPUs only")
+    where.add_argument("--gpu", action="store_true", help="run on this machine's GPUs only")
     parser.add_argument("lessons", metavar="NN", nargs="*", help="the lesson's number, 03 for instance; all if none")
     given = parser.parse_args()
     chosen = set()
@@ -150,29 +201,35 @@ def arguments():
         if not found:
             parser.error(f"there is no lesson {word!r}; there are {', '.join(name[:2] for name in known)}")
         chosen.update(found)
-    return given.check, sorted(chosen) or known
+    given.lessons = sorted(chosen) or known
+    return given
 
 
 def main():
-    only_check, chosen = arguments()
-    if only_check:
+    given = arguments()
+    if given.check:
         return 0
     for number in (signal.SIGTERM, signal.SIGHUP):  # leave as on Ctrl-C, with no program left behind
         signal.signal(number, lambda number, _: sys.exit(128 + number))
 
     rows = []
-    for lesson in chosen:
-        print(f"\n== {lesson} ==", flush=True)
-        rows.append((lesson, *run([PROGRAMS / lesson[3:]])))
+    to_try = places(given.gpu, given.sim)
+    for lesson in given.lessons:
+        for where, words in to_try:
+            more = LESS_TO_DO.get(lesson[3:], []) if words else []
+            print(f"\n== {' '.join([lesson, *more])}, {where} ==", flush=True)
+            rows.append((lesson, where, *run([*words, PROGRAMS / lesson[3:], *more])))
+            if rows[-1][2] != "SKIP":
+                break
 
-    width = max(len(row[0]) for row in rows)
-    print(f"\n{'lesson':{width}}  result  seconds")
-    for lesson, result, reason, seconds in rows:
+    width, where_width = (max(len(row[i]) for row in rows) for i in (0, 1))
+    print(f"\n{'lesson':{width}}  {'where':{where_width}}  result  seconds")
+    for lesson, where, result, reason, seconds in rows:
         missing, _, remedy = reason.partition("; ")
-        print(f"{lesson:{width}}  {result:6}  {seconds:7.1f}  {missing}".rstrip())
+        print(f"{lesson:{width}}  {where:{where_width}}  {result:6}  {seconds:7.1f}  {missing}".rstrip())
         if remedy:
-            print(f"{'':{width}}  {'':6}  {'':7}  to lift it: {remedy}")
-    return 1 if any(row[1] == "FAIL" for row in rows) else 0
+            print(f"{'':{width}}  {'':{where_width}}  {'':6}  {'':7}  to lift it: {remedy}")
+    return 1 if any(row[2] == "FAIL" for row in rows) else 0
 
 
 if __name__ == "__main__":

@@ -92,9 +92,9 @@ def run(directory, *command, environment=None, limit=900):
 
 def arguments():
     done = run("/", ROOT / "run.sh", "--help")
-    expect(done.returncode == 0 and done.stdout.startswith("usage: ./run.sh [--help] [NN ...]"), "--help", done)
+    expect(done.returncode == 0 and done.stdout.startswith("usage: ./run.sh [--help] [--sim | --gpu] [NN ...]"), "--help", done)
     expect("07_aliasing" in done.stdout and not done.stderr, "--help does not name the lessons", done)
-    for words in (["9"], ["00"], ["03", "x"], ["--no-such-option"], [""], ["-1"]):
+    for words in (["9"], ["00"], ["03", "x"], ["--no-such-option"], [""], ["-1"], ["--sim", "--gpu"], ["--sim=1"]):
         done = run("/", ROOT / "run.sh", *words)
         expect(done.returncode == 2 and "usage: " in done.stderr and not done.stdout, f"bad arguments {words}", done)
     done = run("/", ROOT / "test.sh", "--help")
@@ -174,8 +174,18 @@ def start_scripts(directory, **streams):
     return subprocess.Popen([sys.executable, "scripts/run_lessons.py"], cwd=directory, text=True, **streams)
 
 
-def run_scripts(directory, *words):
-    return run(directory, sys.executable, "scripts/run_lessons.py", *words, limit=60)
+def run_scripts(directory, *words, environment=None):
+    return run(directory, sys.executable, "scripts/run_lessons.py", *words, environment=environment, limit=60)
+
+
+def driver(directory, init, count):
+    """The environment in which a driver of our own answers cuInit so, and counts so many GPUs."""
+    if not shutil.which("g++"):
+        raise Skip("no g++ on the PATH; install it, or run ./run.sh")
+    library = f"int cuInit(unsigned flags) {{ return {init}; }} int cuDeviceGetCount(int* n) {{ return *n = {count}, 0; }}"
+    subprocess.run(["g++", "-x", "c", "-", "-o", directory / "libcuda.so.1", "-shared", "-fPIC"], input=library, text=True,
+                   check=True)
+    return {**os.environ, "LD_LIBRARY_PATH": str(directory)}
 
 
 def is_gone(pid):
@@ -203,25 +213,79 @@ def expect_gone(pids):
                 os.kill(pid, signal.SIGKILL)
 
 
+# A lesson sees that vmmsim runs it by what our vmmsim sets; it takes as many GPUs as the lesson is told of.
+VMMSIM = 'test "$1" = --gpus && SIMULATED=$2 && export SIMULATED && shift 2 && exec "$@"'
+NEEDS_TWO = 'test "$SIMULATED" = 8 && echo OK && exit; echo "SKIP: needs 2 GPUs, sees 1; buy one"; exit 77'
+GOOD = 'echo "one ${SIMULATED:-real}"; echo OK'
+
+
 def table():
-    with lessons(good="echo one; echo two; echo OK", skipped="echo 'SKIP: no link; buy one'; exit 77") as directory:
-        done = run_scripts(directory)
-        expect(done.returncode == 0, "a skip is no failure", done)
-        wanted = r"\n== 01_good ==\none\ntwo\nOK\n\n== 02_skipped ==\nSKIP: no link; buy one\n\n" \
-                 r"lesson +result +seconds\n01_good +OK +\d\.\d\n" \
-                 r"02_skipped +SKIP +\d\.\d  no link\n +to lift it: buy one\n"
+    """On GPUs, and on the simulator what was skipped there."""
+    with lessons(good=GOOD, two=NEEDS_TWO) as directory:
+        vmmsim = directory / "build" / "bin" / "vmmsim"
+        vmmsim.write_text(f"#!/bin/sh\n{VMMSIM}\n")
+        vmmsim.chmod(0o755)
+        one_gpu = driver(directory, 0, 1)
+        done = run_scripts(directory, environment=one_gpu)
+        expect(done.returncode == 0, "the status", done)
+        wanted = r"What this machine's 1 GPU cannot run is run on 8 simulated GPUs\.\n" \
+                 r"\n== 01_good, 1 GPU ==\none real\nOK\n" \
+                 r"\n== 02_two, 1 GPU ==\nSKIP: needs 2 GPUs, sees 1; buy one\n" \
+                 r"\n== 02_two, 8 simulated GPUs ==\nOK\n\n" \
+                 r"lesson   where             result  seconds\n" \
+                 r"01_good  1 GPU             OK          \d\.\d\n" \
+                 r"02_two   1 GPU             SKIP        \d\.\d  needs 2 GPUs, sees 1\n {44}to lift it: buy one\n" \
+                 r"02_two   8 simulated GPUs  OK          \d\.\d\n"
         expect(re.fullmatch(wanted, done.stdout), "the output and the table", done)
-        done = run_scripts(directory, "2")
-        expect("01_good" not in done.stdout and "02_skipped" in done.stdout, "one lesson alone", done)
-        done = run_scripts(directory, "02_skipped", "01", "1")
-        expect(re.findall("== (.*) ==", done.stdout) == ["01_good", "02_skipped"], "the order", done)
+        done = run_scripts(directory, "--gpu", environment=one_gpu)
+        wanted = r"lesson   where  result  seconds\n01_good  1 GPU  OK .*\n02_two   1 GPU  SKIP .*\n +to lift it: buy one\n$"
+        expect(re.search(wanted, done.stdout) and "imulat" not in done.stdout, "--gpu", done)
+        for environment in (one_gpu, None):
+            done = run_scripts(directory, "--sim", environment=environment)
+            wanted = r"\n01_good  8 simulated GPUs  OK .*\n02_two   8 simulated GPUs  OK .*\n$"
+            expect(re.search(wanted, done.stdout) and done.stdout.startswith("\n== 01_good, 8 sim"), "--sim", done)
+        done = run_scripts(directory, "--sim", "2")
+        expect("01_good" not in done.stdout and "02_two" in done.stdout, "one lesson alone", done)
+        done = run_scripts(directory, "02_two", "01", "1", "--sim")
+        expect(re.findall("== (.*), .* ==", done.stdout) == ["01_good", "02_two"], "the order", done)
+        done = run_scripts(directory, environment=driver(directory, 0, 4))
+        expect(re.search(r"\n02_two   4 GPUs            SKIP", done.stdout), "four GPUs", done)
+        vmmsim.unlink()
+        done = run_scripts(directory, environment=one_gpu)
+        expect(re.match(r"The simulator is not built here: it needs Linux on a 64-bit x86 processor\.\n", done.stdout) and
+               done.stdout.count("02_two") == 2, "without a simulator", done)
     with lessons(bad="echo before; echo wrong >&2; exit 1", good="echo OK") as directory:
-        done = run_scripts(directory)
+        done = run_scripts(directory, "--gpu", environment=driver(directory, 0, 2))
         expect(done.returncode == 1 and "wrong" in done.stderr, "the status of a failure", done)
-        expect(re.search(r"01_bad +FAIL +\d\.\d  exit status 1\n02_good +OK", done.stdout), "a failure's row", done)
+        expect(re.search(r"01_bad   2 GPUs  FAIL +\d\.\d  exit status 1\n02_good  2 GPUs  OK", done.stdout), "a failure", done)
         (directory / "build" / "bin" / "bad").unlink()
-        done = run_scripts(directory, "01")
+        done = run_scripts(directory, "--gpu", "01")
         expect(done.returncode == 1 and "it did not start" in done.stdout, "a program that was not built", done)
+
+
+def no_gpu():
+    """Without a GPU the simulator takes all lessons, and the first line says so and why."""
+    with lessons(good=GOOD, two=NEEDS_TWO) as directory:
+        vmmsim = directory / "build" / "bin" / "vmmsim"
+        vmmsim.write_text(f"#!/bin/sh\n{VMMSIM}\n")
+        vmmsim.chmod(0o755)
+        for init, count, why in ((34, 1, "there is only the toolkit's stub of a driver"),
+                                 (100, 1, "the NVIDIA driver sees no GPU"), (0, 0, "the NVIDIA driver counts no GPU"),
+                                 (999, 1, r"the NVIDIA driver does not start \(error 999\)"),
+                                 ("*(int*)0", 1, r"the NVIDIA driver does not start \(error -11\)")):
+            environment = driver(directory, init, count)
+            done = run_scripts(directory, environment=environment)
+            first = rf"No GPU here: {why}\. The lessons run on 8 simulated GPUs \(--gpu leaves the simulator out\)\.\n"
+            expect(re.match(first, done.stdout) and done.returncode == 0, f"no word of the simulator: {first}", done)
+            wanted = r"\n01_good  8 simulated GPUs  OK .*\n02_two   8 simulated GPUs  OK .*\n$"
+            expect(re.search(wanted, done.stdout), "the table", done)
+        done = run_scripts(directory, "--gpu", "1", environment=environment)
+        expect(re.search(r"\n01_good  no GPU  OK", done.stdout) and "imulat" not in done.stdout, "--gpu", done)
+        simulator = ROOT / "build" / "simulator"  # what it answers is never taken for a GPU
+        if (simulator / "libcuda.so.1").exists():
+            environment = {**os.environ, "LD_LIBRARY_PATH": str(simulator), "VMMSIM": "1:1"}
+            done = run_scripts(directory, environment=environment)
+            expect(done.stdout.startswith("No GPU here: the NVIDIA driver does not start"), "the simulator is a GPU", done)
 
 
 def live():
@@ -341,10 +405,11 @@ def check_run(checkout, done):
     expect(done.returncode in (0, 1), "the set-up failed", done)
     names = run_lessons.lessons()
     end = done.stdout[done.stdout.rindex("\nlesson "):]
-    rows = re.findall(r"^(\d\d_\w+) +(OK|SKIP|FAIL) +[\d.]+(?:  (.+)\n +to lift it: (.+))?", end, re.MULTILINE)
-    expect([row[0] for row in rows] == names, "the table does not have every lesson", done)
+    rows = re.findall(r"^(\d\d_\w+) +\d+ (?:simulated )?GPUs? +(OK|SKIP|FAIL) +[\d.]+(?:  (.+)\n +to lift it: (.+))?", end,
+                      re.MULTILINE)
     for name, result, reason, remedy in rows:
         expect(result == "OK" or result == "SKIP" and reason and remedy, f"{name} is {result}", done)
+    expect([row[0] for row in rows if row[1] == "OK"] == names, "not every lesson worked, here or on the simulator", done)
     expect(done.returncode == 0, "the status", done)
     for name in names:
         program = checkout / "build" / "bin" / name[3:]
@@ -410,7 +475,7 @@ def fetch_everything():
         expect("configuring it anew" in again.stderr, "a moved checkout", again)
 
 
-CASES = [arguments, outcomes, loader, table, live, time_limit, interrupt, no_compiler, old_compiler,
+CASES = [arguments, outcomes, loader, table, no_gpu, live, time_limit, interrupt, no_compiler, old_compiler,
          fetch_compiler, fetch_everything]
 
 
