@@ -11,6 +11,5 @@ python3 scripts/run_lessons.py --check "$@"  # bad arguments show now, not after
 
 # shellcheck disable=SC2119  # no arguments: nothing but what the build needs
 setup
-# shellcheck disable=SC2119
-build
+build lessons
 exec python3 scripts/run_lessons.py "$@"

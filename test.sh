@@ -14,6 +14,6 @@ esac
 
 setup docs/requirements.txt tests/requirements.txt
 # Where CI is true a warning of the compiler is an error.
-build -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" ${CI:+-DCMAKE_COMPILE_WARNING_AS_ERROR=ON}
+build all -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" ${CI:+-DCMAKE_COMPILE_WARNING_AS_ERROR=ON}
 export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(nproc)}"
 exec ctest --preset default "$@"

@@ -37,9 +37,9 @@ setup() {
   use_fetched "${wanted[@]}"
 }
 
-# build [CMake's arguments...]: configures and builds all programs, into build/bin.
+# build TARGET [CMake's arguments...]: configures, and builds the target: lessons for the programs in build/bin, or all.
 build() {
-  local options=("$@")
+  local target=$1 options=("${@:2}")
   forget_stale_build  # again: .venv may have been made anew
   if [[ ! -f build/CMakeCache.txt && -z ${CMAKE_GENERATOR:-} && $ninja ]]; then
     options+=(-G Ninja "-DCMAKE_MAKE_PROGRAM=$ninja")
@@ -47,7 +47,7 @@ build() {
   cmake --preset default "${options[@]}" || die "CMake could not configure the build; its message is above" \
     "If a tool was changed since the last time, remove build/ and run this again."
   export CMAKE_BUILD_PARALLEL_LEVEL="${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}"
-  cmake --build --preset default || die "the build failed; the compiler's message is above"
+  cmake --build --preset default --target "$target" || die "the build failed; the compiler's message is above"
   exec 9<&-  # the next set-up may begin
 }
 

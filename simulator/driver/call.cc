@@ -51,21 +51,88 @@ std::string quoted(const char* text) {
   return result + '"';
 }
 
-// A value for the trace: addresses as texts, for no reader of JSON keeps all 64 bits of a number.
+// --- Values as JSON: addresses are texts, for no reader of JSON keeps all 64 bits of a number -----------------------
+std::string json(uint64_t address) { return quoted(hexadecimal(address).c_str()); }
+
+std::string json(const CUmemLocation& location) {
+  constexpr const char* types[] = {"INVALID", "DEVICE", "HOST", "HOST_NUMA", "HOST_NUMA_CURRENT"};
+  const auto type = unsigned(location.type);
+  return "{\"type\":" + (type < std::size(types) ? "\"CU_MEM_LOCATION_TYPE_" + std::string(types[type]) + "\""
+                                                 : std::to_string(type)) +
+         ",\"id\":" + std::to_string(location.id) + "}";
+}
+
+std::string json(const CUmemAllocationProp& all) {
+  return "{\"type\":" + (all.type == CU_MEM_ALLOCATION_TYPE_PINNED ? "\"CU_MEM_ALLOCATION_TYPE_PINNED\""
+                                                                   : std::to_string(all.type)) +
+         ",\"requestedHandleTypes\":" + std::to_string(all.requestedHandleTypes) +
+         ",\"location\":" + json(all.location) + ",\"allocFlags\":{\"compressionType\":" +
+         std::to_string(all.allocFlags.compressionType) + ",\"gpuDirectRDMACapable\":" +
+         std::to_string(all.allocFlags.gpuDirectRDMACapable) + ",\"usage\":" + std::to_string(all.allocFlags.usage) +
+         "}}";
+}
+
+std::string json(const CUmulticastObjectProp& all) {
+  return "{\"numDevices\":" + std::to_string(all.numDevices) + ",\"size\":" + std::to_string(all.size) +
+         ",\"handleTypes\":" + std::to_string(all.handleTypes) + ",\"flags\":" + std::to_string(all.flags) + "}";
+}
+
+// Up to the first that the call refuses: no call has read further.
+std::string json(const CUmemAccessDesc* first, uint64_t count) {
+  std::string all;
+  for (uint64_t i = 0; i < count; ++i) {
+    const unsigned flags = first[i].flags;
+    const char* const name = flags == 0 ? "NONE" : flags == 1 ? "READ" : flags == 3 ? "READWRITE" : nullptr;
+    all += (i ? "," : "") + ("{\"location\":" + json(first[i].location)) + ",\"flags\":" +
+           (name ? "\"CU_MEM_ACCESS_FLAGS_PROT_" + std::string(name) + "\"" : std::to_string(flags)) + "}";
+    if (!name || first[i].location.type < 1 || first[i].location.type > 4) break;
+  }
+  return "[" + all + "]";
+}
+
 std::string json(const Argument& argument) {
-  const auto at = [&](auto* pointer) { return *pointer; };
-  switch (argument.kind) {
-    case Argument::number: return std::to_string(int64_t(argument.value));
-    case Argument::address: case Argument::pointer: return quoted(hexadecimal(argument.value).c_str());
-    default: break;
-  }
+  if (argument.kind == Argument::number) return std::to_string(int64_t(argument.value));
+  if (argument.kind == Argument::natural) return std::to_string(argument.value);
+  if (argument.kind == Argument::address) return json(argument.value);
   if (!argument.value) return "null";
+  const void* const at = reinterpret_cast<const void*>(argument.value);
   switch (argument.kind) {
-    case Argument::text: return quoted(reinterpret_cast<const char*>(argument.value));
-    case Argument::out_number: return std::to_string(at(reinterpret_cast<const uint64_t*>(argument.value)));
-    case Argument::out_int: return std::to_string(at(reinterpret_cast<const int32_t*>(argument.value)));
-    default: return quoted(hexadecimal(at(reinterpret_cast<const uint64_t*>(argument.value))).c_str());
+    case Argument::text: return quoted(static_cast<const char*>(at));
+    case Argument::kernel_name: return quoted(gpu::demangled(static_cast<const char*>(at)).c_str());
+    case Argument::function: {
+      const std::string name = kernel_name(at);
+      return name.empty() ? json(argument.value) : quoted(gpu::demangled(name).c_str());
+    }
+    case Argument::extent: {
+      const Extent& it = *static_cast<const Extent*>(at);
+      return "[" + std::to_string(it.x) + "," + std::to_string(it.y) + "," + std::to_string(it.z) + "]";
+    }
+    case Argument::properties: case Argument::out_properties: return json(*static_cast<const CUmemAllocationProp*>(at));
+    case Argument::location: return json(*static_cast<const CUmemLocation*>(at));
+    case Argument::team: return json(*static_cast<const CUmulticastObjectProp*>(at));
+    case Argument::descriptors: return json(static_cast<const CUmemAccessDesc*>(at), (&argument)[1].value);
+    case Argument::out_number: return std::to_string(*static_cast<const uint64_t*>(at));
+    case Argument::out_int: return std::to_string(*static_cast<const int32_t*>(at));
+    case Argument::out_address: return json(*static_cast<const uint64_t*>(at));
+    default: return json(argument.value);
   }
+}
+
+bool is_output(const Argument& argument) { return argument.kind >= Argument::out_number; }
+std::string name_of(const Argument& argument) {
+  return std::string(argument.name, std::strcspn(argument.name, ",) "));
+}
+
+// A call as one writes it; where results go to is left out, unless that is null.
+std::string in_words(const std::string& name, std::initializer_list<Argument> arguments) {
+  std::string all;
+  for (const Argument& argument : arguments) {
+    if (is_output(argument) && argument.value) continue;
+    std::string value = json(argument);
+    if (value.starts_with("\"0x")) value = value.substr(1, value.size() - 2);
+    all += (all.empty() ? "" : ", ") + name_of(argument) + " = " + value;
+  }
+  return name + "(" + all + ")";
 }
 
 // Where the program called: "growable+0x1234", the first frame outside our two libraries.
@@ -88,21 +155,32 @@ std::string caller() {
   return found;
 }
 
+// A line of --trace, an object with these members:
+//   pid, thread     who called
+//   number          of the line, in this process: they are written when calls end
+//   call, nth       the name, and the how-manieth call of this name in this process: what --fail counts, too
+//   caller          "growable+0x1234": where, for addr2line
+//   device          whose context is current in this thread after the call, as a CUdevice; -1: none
+//   arguments       by their names in the header; of an output its address
+//   result          the name of the error, or CUDA_SUCCESS, cudaSuccess
+//   outputs         by the arguments' names, if the call succeeded
+//   changes         to allocations, reservations, mappings, access: memory::changes tells the kinds
+// A call that another call makes has no line.
 void trace(const std::string& name, uint64_t nth, std::initializer_list<Argument> arguments, const char* result,
            bool success, const std::vector<std::string>& changes) {
   static std::atomic<uint64_t> sequence = 0;
   std::string in, out, all;
   for (const Argument& argument : arguments) {
-    const bool is_output = argument.kind >= Argument::out_number;
-    const std::string key = quoted(std::string(argument.name, std::strcspn(argument.name, ",) ")).c_str()) + ":";
-    in += (in.empty() ? "" : ",") + key + (is_output ? quoted(hexadecimal(argument.value).c_str()) : json(argument));
-    if (is_output && success) out += (out.empty() ? "" : ",") + key + json(argument);
+    const std::string key = quoted(name_of(argument).c_str()) + ":";
+    in += (in.empty() ? "" : ",") + key + (is_output(argument) ? json(argument.value) : json(argument));
+    if (is_output(argument) && success) out += (out.empty() ? "" : ",") + key + json(argument);
   }
   for (const std::string& change : changes) all += (all.empty() ? "" : ",") + change;
   const std::string line =
       "{\"pid\":" + std::to_string(getpid()) + ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
       ",\"number\":" + std::to_string(++sequence) + ",\"call\":" + quoted(name.c_str()) +
-      ",\"nth\":" + std::to_string(nth) + ",\"caller\":" + quoted(caller().c_str()) + ",\"arguments\":{" + in +
+      ",\"nth\":" + std::to_string(nth) + ",\"caller\":" + quoted(caller().c_str()) + ",\"device\":" +
+      std::to_string(current_device()) + ",\"arguments\":{" + in +
       "},\"result\":" + quoted(result) + ",\"outputs\":{" + out + "},\"changes\":[" + all + "]}\n";
   if (write(memory::trace_file(), line.data(), line.size()) < 0) say("cannot write the trace");
 }
@@ -129,6 +207,8 @@ __attribute__((destructor)) void finish() {
 
 }  // namespace
 
+thread_local bool runs_host_function = false;
+
 int call(const char* full_name, std::initializer_list<Argument> arguments, int flags,
          const char* (*error_name)(int), const std::function<int()>& work) {
   if (inside) return answer(work);
@@ -148,6 +228,9 @@ int call(const char* full_name, std::initializer_list<Argument> arguments, int f
   if (*options.fail_call && memory::must_fail(name.c_str())) {
     result = options.fail_error;
     why = "--fail asks for it";
+  } else if (runs_host_function && !(flags & after_fault)) {
+    result = CUDA_ERROR_NOT_PERMITTED;
+    why = "host functions and callbacks of streams must not call CUDA: they would wait for themselves";
   } else if (fault() && !(flags & after_fault)) {
     result = fault();
   } else if (initialized_in != getpid() && !(flags & before_init)) {
@@ -160,8 +243,11 @@ int call(const char* full_name, std::initializer_list<Argument> arguments, int f
   }
   memory::changes = nullptr;
   if (options.explain && result && result != CUDA_ERROR_NOT_READY) {
-    if (result == fault()) why = fault_explained.exchange(true) ? "of the fault before" : fault_why;
-    say(name + " answers " + error_name(result) + (why.empty() ? "" : ": " + why));
+    if (result == fault())
+      why = fault_explained.exchange(true) ? "a kernel or copy went wrong before, and no call works any more until the "
+                                             "process ends"
+                                           : fault_why;
+    say(in_words(name, arguments) + " answers " + error_name(result) + (why.empty() ? "" : ": " + why));
   }
   if (options.trace) trace(name, nth, arguments, error_name(result), result == CUDA_SUCCESS, changes);
   return result;
@@ -174,10 +260,12 @@ int not_simulated(const char* name) {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
+void explain(const std::string& text) { why = text; }
+
 void refuse(CUresult error, const std::string& text) { throw memory::Refused{error, text}; }
 
 void need(const void* pointer, const char* name) {
-  if (!pointer) refuse(CUDA_ERROR_INVALID_VALUE, std::string(name) + " is null; give the address of a variable");
+  if (!pointer) refuse(CUDA_ERROR_INVALID_VALUE, std::string(name) + " is null: give the address of a variable");
 }
 
 std::string hexadecimal(uint64_t value) {

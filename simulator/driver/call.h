@@ -13,11 +13,20 @@
 namespace driver {
 
 struct Argument {
-  enum Kind { number, address, text, pointer, out_number, out_address, out_int } kind;
+  enum Kind {
+    number, natural, address, text, pointer,
+    extent,       // Extent
+    kernel_name,  // as the compiler writes it
+    function,     // CUfunction or CUkernel, shown by its name
+    properties, location, team,  // CUmemAllocationProp, CUmemLocation, CUmulticastObjectProp
+    descriptors,                 // CUmemAccessDesc[]; how many says the argument that follows
+    out_number, out_address, out_int, out_properties  // read after the call; 64, 64 and 32 bits, and a struct
+  } kind;
   const char* name;  // up to its end or a comma or parenthesis
-  uint64_t value;    // the number or address; of text and of out_*, a pointer to it (out_number and out_address: to 64
-                     // bits, out_int: to 32), read after the call
+  uint64_t value;    // the number or address; of what is larger, a pointer to it
 };
+struct Extent { unsigned x, y, z; };        // a grid or a block
+struct KernelName { const char* mangled; };
 
 // Runs `work` as the call `name` of the program. `work` returns the result or throws memory::Refused. Returns what the
 // program gets: --fail's error instead of calling `work`; the error of an earlier fault; CUDA_ERROR_NOT_INITIALIZED
@@ -31,15 +40,29 @@ int call(const char* name, std::initializer_list<Argument> arguments, int flags,
 // Says on stderr, once for each text, what a call cannot do here: "vmmsim: cuFoo is not simulated".
 __attribute__((visibility("default"))) int not_simulated(const char* name);
 
-// Explains the refusal in progress, for --explain; throws memory::Refused.
+// Says why the call in progress is going to be refused, for --explain.
+__attribute__((visibility("default"))) void explain(const std::string& why);
+
+// The same, and throws memory::Refused.
 [[noreturn]] void refuse(CUresult, const std::string& why);
 
 // An argument of a call as its type tells. Pointers to numbers and to handles are outputs, unless they are const.
-template <class T> Argument argument(const char* name, T value) {
-  if constexpr (std::is_pointer_v<T>) {
+template <class T> Argument argument(const char* name, const T& value) {
+  if constexpr (std::is_same_v<T, Extent>) {
+    return {Argument::extent, name, reinterpret_cast<uint64_t>(&value)};
+  } else if constexpr (std::is_same_v<T, KernelName>) {
+    return {Argument::kernel_name, name, reinterpret_cast<uint64_t>(value.mangled)};
+  } else if constexpr (std::is_pointer_v<T>) {
     using Target = std::remove_pointer_t<T>;
     const auto bits = reinterpret_cast<uint64_t>(value);
     if constexpr (std::is_same_v<T, const char*>) return {Argument::text, name, bits};
+    else if constexpr (std::is_same_v<T, CUfunction> || std::is_same_v<T, CUkernel>)
+      return {Argument::function, name, bits};
+    else if constexpr (std::is_same_v<T, const CUmemAllocationProp*>) return {Argument::properties, name, bits};
+    else if constexpr (std::is_same_v<T, CUmemAllocationProp*>) return {Argument::out_properties, name, bits};
+    else if constexpr (std::is_same_v<T, const CUmemLocation*>) return {Argument::location, name, bits};
+    else if constexpr (std::is_same_v<T, const CUmemAccessDesc*>) return {Argument::descriptors, name, bits};
+    else if constexpr (std::is_same_v<T, const CUmulticastObjectProp*>) return {Argument::team, name, bits};
     else if constexpr (std::is_const_v<Target> || std::is_void_v<Target> || std::is_function_v<Target>)
       return {Argument::pointer, name, bits};
     else if constexpr (std::is_pointer_v<Target> || std::is_same_v<Target, unsigned long long>)
@@ -49,15 +72,17 @@ template <class T> Argument argument(const char* name, T value) {
       return {Argument::out_int, name, bits};
     else return {Argument::pointer, name, bits};
   } else {
-    const bool is_address = std::is_same_v<T, unsigned long long>;
-    return {is_address ? Argument::address : Argument::number, name, static_cast<uint64_t>(value)};
+    constexpr auto kind = std::is_same_v<T, unsigned long long> ? Argument::address
+                          : std::is_unsigned_v<T>               ? Argument::natural
+                                                                : Argument::number;
+    return {kind, name, static_cast<uint64_t>(value)};
   }
 }
 
 // Runs a call whose arguments' names stand in one text, "(ptr, size)", in the order of the arguments.
 template <class... Values>
 int call(const char* name, int flags, const char* (*error_name)(int), const char* names,
-         const std::function<int()>& work, Values... values) {
+         const std::function<int()>& work, const Values&... values) {
   auto next = [&] {  // the name after this bracket, comma or space
     while (*names == '(' || *names == ',' || *names == ' ') ++names;
     const char* const found = names;

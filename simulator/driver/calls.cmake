@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT-0
-# Writes OUT: every call that CUDA_H declares, weak, saying that it is not simulated. The real ones take its place.
+# Writes OUT: every call that CUDA_H declares, weak, saying that it is not simulated. The real ones take its place. And
+# the versions of CUDA in which each call's versions came, from TYPEDEFS_H.
 file(READ ${CUDA_H} header)
 string(REGEX REPLACE "/\\*([^*]|\\*+[^*/])*\\*+/" "" header "${header}")
 string(REGEX MATCHALL "CUDAAPI[ \n]+cu[A-Z][A-Za-z0-9_]*[ \n]*\\(" declared "${header}")
@@ -24,4 +25,14 @@ string(APPEND text "#define MISSING(name) extern \"C\" __attribute__((weak, visi
 foreach(name IN LISTS names)
   string(APPEND text "MISSING(${name})\n")
 endforeach()
+file(READ ${TYPEDEFS_H} typedefs)
+string(REGEX MATCHALL "PFN_cu[A-Za-z0-9]+_v[0-9]+\\)" typedefs "${typedefs}")
+list(REMOVE_DUPLICATES typedefs)
+string(APPEND text "namespace driver {\nstruct CallVersion { const char* name; int version; };\n")
+string(APPEND text "extern const CallVersion call_versions[] = {\n")
+foreach(type IN LISTS typedefs)
+  string(REGEX REPLACE "PFN_(.*)_v([0-9]+).*" "  {\"\\1\", \\2},\n" line "${type}")
+  string(APPEND text "${line}")
+endforeach()
+string(APPEND text "  {nullptr, 0}};\n}\n")
 file(WRITE ${OUT} "${text}")

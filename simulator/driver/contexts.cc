@@ -24,7 +24,8 @@ CUcontext make(CUdevice device, bool is_primary, unsigned flags) {
   context->legacy.context = context.get();
   context->limits = {{CU_LIMIT_STACK_SIZE, 1024}, {CU_LIMIT_PRINTF_FIFO_SIZE, 8650752},
                      {CU_LIMIT_MALLOC_HEAP_SIZE, 8388608}, {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048},
-                     {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 64}, {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 11796480}};
+                     {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 64}, {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 11796480},
+                     {CUlimit(7) /* SHMEM_SIZE */, 232448}, {CUlimit(8) /* CIG_ENABLED */, 0}};
   contexts().push_back(std::move(context));
   return contexts().back().get();
 }
@@ -76,12 +77,15 @@ void destroy(CUcontext context) {
 
 void release_primary(CUdevice device, bool all) {
   const CUcontext context = primary(device);
-  require(all || context->retained, CUDA_ERROR_INVALID_CONTEXT, "the primary context has not been retained");
-  if (!context->retained) return;
-  if (all || context->retained == 1) end(context);
+  {
+    const std::lock_guard held(state());
+    require(all || context->retained, CUDA_ERROR_INVALID_CONTEXT, "the primary context has not been retained");
+    if (!context->retained) return;
+    context->retained = all ? 0 : context->retained - 1;
+    if (context->retained) return;
+  }
+  end(context);
   if (all) reset_fault();
-  const std::lock_guard held(state());
-  context->retained = all ? 0 : context->retained - 1;
 }
 
 void set_current(CUcontext context) {
@@ -113,7 +117,8 @@ std::map<std::pair<CUdevice, CUdevice>, bool>& enabled() {
 void set_peer(CUcontext peer, bool enable) {
   const CUcontext mine = current();
   checked(peer);
-  require(enable || mine->device != peer->device, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "it is the same GPU");
+  require(enable || mine->device != peer->device, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED,
+          "device and peer are the same GPU");
   require(memory::machine().peer_access && mine->device != peer->device, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
           "these GPUs do not reach each other; ask cuDeviceCanAccessPeer first");
   const std::lock_guard held(state());
@@ -137,11 +142,13 @@ CUcontext checked(CUcontext context) {
   const auto is_it = [&](const auto& known) { return known.get() == context; };
   const bool is_known = std::any_of(contexts().begin(), contexts().end(), is_it);
   require(is_known, CUDA_ERROR_INVALID_CONTEXT, "this is no context");
-  require(context->retained, CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context has been destroyed, released or reset");
+  require(context->retained, CUDA_ERROR_CONTEXT_IS_DESTROYED,
+          "the context has been destroyed, released or reset: make or retain another, and set it current");
   return context;
 }
 
 bool has_current() { return !stack.empty(); }
+int current_device() { return stack.empty() ? -1 : stack.back()->device; }
 
 CUcontext current() {
   require(!stack.empty(), CUDA_ERROR_INVALID_CONTEXT,
@@ -172,7 +179,7 @@ CUresult cuCtxCreate(CUcontext* pctx, CUctxCreateParams* ctxCreateParams, unsign
          return not_simulated("cuCtxCreate with execution affinity or graphics");
        *pctx = create(flags, dev));
 }
-extern "C" CUresult CUDAAPI cuCtxCreate_v2(CUcontext* pctx, unsigned int flags, CUdevice dev) {
+EXPORT CUresult cuCtxCreate_v2(CUcontext* pctx, unsigned int flags, CUdevice dev) {
   CALL((pctx, flags, dev), need(pctx, "pctx"); *pctx = create(flags, dev));
 }
 CUresult cuCtxDestroy(CUcontext ctx) { CALL((ctx), destroy(ctx)); }
@@ -187,7 +194,7 @@ CUresult cuCtxGetCurrent(CUcontext* pctx) {
 CUresult cuCtxGetDevice(CUdevice* device) {
   LASTING_CALL((device), need(device, "device"); *device = current()->device);
 }
-extern "C" CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice* device, CUcontext ctx) {
+EXPORT CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext ctx) {
   LASTING_CALL((device, ctx), need(device, "device"); *device = (ctx ? checked(ctx) : current())->device);
 }
 CUresult cuCtxGetId(CUcontext ctx, unsigned long long* ctxId) {
@@ -201,16 +208,19 @@ CUresult cuCtxGetFlags(unsigned int* flags) {
 }
 CUresult cuCtxSetFlags(unsigned int flags) { CALL((flags), check_flags(flags); current()->flags = flags); }
 CUresult cuCtxSynchronize(void) { CALL((), synchronize(current())); }
-extern "C" CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext ctx) {
+EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx) {
   CALL((ctx), synchronize(ctx ? checked(ctx) : current()));
 }
 CUresult cuCtxSetLimit(CUlimit what, size_t value) {
-  CALL((what, value), size_t& it = limit(what); require(what != CU_LIMIT_STACK_SIZE || value <= 512 << 10,
-                                                        CUDA_ERROR_INVALID_VALUE, "a stack has 512 KiB at most");
-       it = value);
+  CALL((what, value), size_t& it = limit(what);
+       require(what < 7, CUDA_ERROR_UNSUPPORTED_LIMIT, "this limit is only queried");
+       require(what != CU_LIMIT_STACK_SIZE || value <= 512 << 10, CUDA_ERROR_INVALID_VALUE,
+               "a stack has 512 KiB at most");
+       const std::lock_guard held(state()); it = value);
 }
 CUresult cuCtxGetLimit(size_t* pvalue, CUlimit what) {
-  CALL((pvalue, what), need(pvalue, "pvalue"); *pvalue = limit(what));
+  CALL((pvalue, what), need(pvalue, "pvalue"); const size_t& it = limit(what);
+       const std::lock_guard held(state()); *pvalue = it);
 }
 CUresult cuCtxGetCacheConfig(CUfunc_cache* pconfig) {
   CALL((pconfig), need(pconfig, "pconfig"); *pconfig = current()->cache);

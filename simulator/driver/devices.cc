@@ -10,6 +10,10 @@
 #include <sstream>
 
 namespace driver {
+
+struct CallVersion { const char* name; int version; };
+extern const CallVersion call_versions[];  // of missing_driver.cc; the last has no name
+
 namespace {
 
 // The machine's GPU of each CUdevice: those of this node, as CUDA_VISIBLE_DEVICES picks and orders them.
@@ -117,11 +121,24 @@ int peer_attribute(CUdevice_P2PAttribute what) {
   }
 }
 
-// A call of ours by name: the newest of its versions.
-void* find_call(const std::string& name) {
-  for (const char* version : {"_v4", "_v3", "_v2", ""})
-    if (void* const call = dlsym(RTLD_DEFAULT, (name + version).c_str()); call && name.starts_with("cu")) return call;
-  return nullptr;
+// A call of ours by name, in the version that a program of this version of CUDA knows.
+CUdriverProcAddressQueryResult find_call(void** found, const std::string& name, int cuda_version, bool per_thread) {
+  *found = nullptr;
+  std::vector<std::string> calls;
+  for (const char* suffix : {"", "_v2", "_v3", "_v4"})
+    if (name.starts_with("cu") && dlsym(RTLD_DEFAULT, (name + suffix).c_str())) calls.push_back(name + suffix);
+  if (calls.empty()) return CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  size_t newer = 0, all = 0;
+  for (const CallVersion* it = call_versions; it->name; ++it) {
+    if (name != it->name) continue;
+    ++all;
+    newer += it->version > cuda_version;
+  }
+  if (newer == calls.size() || (all && newer == all)) return CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+  const std::string& call = calls[calls.size() - 1 - newer];
+  for (const char* suffix : {"_ptsz", "_ptds", ""})
+    if (!*found && (per_thread || !*suffix)) *found = dlsym(RTLD_DEFAULT, (call + suffix).c_str());
+  return CU_GET_PROC_ADDRESS_SUCCESS;
 }
 
 void initialize(unsigned flags) {
@@ -136,7 +153,7 @@ void initialize(unsigned flags) {
 }
 
 void copy_text(char* to, int size, const std::string& text) {
-  need(to, "the text");
+  need(to, "the text's address");
   require(size > 0, CUDA_ERROR_INVALID_VALUE, "the text has no room");
   std::snprintf(to, size_t(size), "%s", text.c_str());
 }
@@ -150,7 +167,9 @@ std::string bus_of(CUdevice device) {
 }  // namespace
 
 void check_device(CUdevice device) {
-  require(device >= 0 && device < CUdevice(gpus.size()), CUDA_ERROR_INVALID_DEVICE, "there is no GPU of this number");
+  if (device < 0 || device >= CUdevice(gpus.size()))
+    refuse(CUDA_ERROR_INVALID_DEVICE, "there is no GPU " + std::to_string(device) + ": this process sees " +
+                                          std::to_string(gpus.size()) + ", the first is 0");
 }
 
 }  // namespace driver
@@ -213,8 +232,9 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdev
 CUresult cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags,
                           CUdriverProcAddressQueryResult* symbolStatus) {
   CALL_WITH(always, (symbol, pfn, cudaVersion, flags), need(symbol, "symbol"); need(pfn, "pfn");
-            *pfn = find_call(symbol);
-            if (symbolStatus) *symbolStatus = *pfn ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+            const auto status = find_call(pfn, symbol, cudaVersion,
+                                          flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
+            if (symbolStatus) *symbolStatus = status;
             require(*pfn || symbolStatus, CUDA_ERROR_NOT_FOUND, "the driver has no such call"));
 }
 CUresult cuGetExportTable(const void**, const CUuuid*) {

@@ -7,6 +7,7 @@
 #include "../memory/memory.h"
 #include "../memory/page_table.h"
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -20,6 +21,7 @@
   return CUresult(driver::call(__func__, flags, driver::name_of, #arguments,                                        \
                                [&]() -> int { __VA_ARGS__; return CUDA_SUCCESS; } ARGUMENTS arguments))
 #define CALL(arguments, ...) CALL_WITH(driver::none, arguments, __VA_ARGS__)
+#define EXPORT extern "C" __attribute__((visibility("default")))  // what this toolkit's header does not declare
 #define LASTING_CALL(arguments, ...) CALL_WITH(driver::after_fault, arguments, __VA_ARGS__)  // touches no context
 
 namespace driver {
@@ -35,16 +37,16 @@ struct CUstream_st {
   int priority = 0;
   unsigned long long id = 0;
   driver::Op last;         // the operation that was put in last
-  bool destroyed = false;  // it is kept until its operations have ended
+  std::atomic<bool> destroyed = false;  // it is kept until its operations have ended
 };
 
 struct CUctx_st {
   CUdevice device;
   bool is_primary = false;
-  int retained = 0;        // a context that is not primary has 1 until it is destroyed
-  unsigned flags = 0;
+  std::atomic<int> retained = 0;  // a context that is not primary has 1 until it is destroyed
+  std::atomic<unsigned> flags = 0;
   unsigned long long id = 0;
-  CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;
+  std::atomic<CUfunc_cache> cache = CU_FUNC_CACHE_PREFER_NONE;
   std::map<CUlimit, size_t> limits;
   CUstream_st legacy;      // the stream called 0
 };
@@ -53,7 +55,7 @@ struct CUfunc_st {
   CUmodule module;
   std::string name;
   gpu::Kernel* kernel;
-  int dynamic_shared, carveout = -1;  // what attributes set: most bytes of a launch, per cent
+  std::atomic<int> dynamic_shared, carveout = -1;  // what attributes set: most bytes of a launch, per cent
 };
 
 struct CUmod_st {
@@ -78,6 +80,9 @@ inline void require(bool holds, CUresult error, const char* why) { if (!holds) r
 // cuInit has run in this process.
 void set_initialized();
 
+// Whether this thread runs a host function or a callback of a stream, in which calls that touch a context are refused.
+extern thread_local bool runs_host_function;
+
 // A kernel or copy that went wrong: all later calls of the process answer so. The first fault counts.
 void set_fault(const gpu::Fault&);
 CUresult fault();  // CUDA_SUCCESS: none so far
@@ -91,10 +96,14 @@ void check_device(CUdevice);         // throws Refused{CUDA_ERROR_INVALID_DEVICE
 bool has_current();                  // a context, which may have ended
 CUcontext current();  // of this thread; throws Refused{CUDA_ERROR_INVALID_CONTEXT or _CONTEXT_IS_DESTROYED}
 CUcontext checked(CUcontext);        // throws likewise
+int current_device();                // of this thread; -1: no context is current
 std::vector<CUcontext> all_contexts();  // the state is held
 void forget_modules(CUcontext);      // modules, streams, events and memory of a context that ends
 void forget_streams(CUcontext);
 void forget_memory(CUcontext);
+
+// --- Modules ------------------------------------------------------------------------------------------------------
+std::string kernel_name(const void* function_or_kernel);  // as the compiler writes it; empty: it is neither
 
 // --- Streams ------------------------------------------------------------------------------------------------------
 CUstream_st& stream(CUstream);       // 0, 1 and 2 too; throws Refused{CUDA_ERROR_INVALID_HANDLE}
@@ -102,12 +111,14 @@ CUstream_st& stream(CUstream);       // 0, 1 and 2 too; throws Refused{CUDA_ERRO
 // that ended() is called once; without one it is a mark. The state is not held.
 using Start = std::function<void(const Op&)>;
 Op enqueue(CUstream_st&, Start start, const Op& also = nullptr);
-Op enqueue_task(CUstream_st&, std::function<void()> task);  // `task` runs on a worker; a Refused of it is a fault
+// `task` runs on a worker; a Refused of it is a fault. A host function may wait for the program.
+Op enqueue_task(CUstream_st&, std::function<void()> task, bool may_wait = false);
+uint64_t number_of(const Op&);       // in the order in which all were put in
 void ended(const Op&);
 bool has_ended(const Op&);           // true for none
 void wait(const Op&);                // throws Refused if there has been a fault
 void synchronize(CUcontext);         // waits for all its streams; throws likewise
-void settle();                       // waits for all there is, but not for long
+void settle();                       // lets all that was put in go on until nothing of it ends any more
 void give_back_pools();              // what pools hold beyond their thresholds: at each synchronisation
 
 }  // namespace driver

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 struct CUmemPoolHandle_st {
   CUdevice device = 0;
@@ -11,6 +12,7 @@ struct CUmemPoolHandle_st {
   uint64_t threshold = 0;                                // bytes that it may keep at a synchronisation
   uint64_t used = 0, most_used = 0, reserved = 0, most_reserved = 0;  // used: as asked for, reserved: whole pages
   uint64_t held = 0;                                     // whole pages of what is used
+  uint64_t spare = 0, spare_address = 0;                 // what it has reserved beyond what is held and kept
   int follow_events = 1, opportunistic = 1, internal = 1;  // reuse policies: kept, without effect
   std::multimap<size_t, uint64_t> kept;                  // memory freed into it: size and address
 };
@@ -68,7 +70,9 @@ Allocation take(uint64_t address, std::initializer_list<Allocation::Kind> kinds)
   const auto found = allocations().find(address);
   const bool fits = found != allocations().end() &&
                     std::find(kinds.begin(), kinds.end(), found->second.kind) != kinds.end();
-  require(fits, CUDA_ERROR_INVALID_VALUE, "no allocation of this kind begins here; it may have been freed already");
+  require(fits, CUDA_ERROR_INVALID_VALUE,
+          "no memory that this call frees begins at this address: was it freed before? What cuMemMap mapped is "
+          "unmapped (cuMemUnmap), and its handle released (cuMemRelease)");
   const Allocation taken = found->second;
   allocations().erase(found);
   return taken;
@@ -143,14 +147,39 @@ Pool create_pool(const CUmemPoolProps& properties) {
   return make_pool(properties.location.id, false);
 }
 
-// Frees kept memory until the pool holds no more than this. The state is held.
-void trim(Pool pool, uint64_t bytes) {
-  while (!pool->kept.empty() && pool->reserved > bytes) {
-    const auto last = std::prev(pool->kept.end());
-    memory::free_allocation(last->second);
-    pool->reserved -= last->first;
-    pool->kept.erase(last);
+constexpr uint64_t pool_unit = 32 << 20;  // bytes: a pool reserves memory in multiples of it, as on the H200
+uint64_t in_units(uint64_t bytes) { return (bytes + pool_unit - 1) / pool_unit * pool_unit; }
+
+// Changes what a pool has reserved beyond what is held and kept: it is memory of its own, and no leak of the program.
+void set_spare(Pool pool, uint64_t bytes) {
+  const std::string caller = std::exchange(memory::current_call, "");
+  auto* const changes = std::exchange(memory::changes, nullptr);
+  if (pool->spare) memory::free_allocation(pool->spare_address);
+  pool->reserved -= std::exchange(pool->spare, 0);
+  try {
+    if (bytes) pool->spare_address = memory::allocate(pool->device, bytes);
+    pool->reserved += pool->spare = bytes;
+  } catch (const memory::Refused&) {  // there is less than a unit left
   }
+  memory::current_call = caller;
+  memory::changes = changes;
+}
+
+// Kept memory of some size goes to the spare one. The state is held.
+void spare_kept(Pool pool, std::multimap<size_t, uint64_t>::iterator kept) {
+  memory::free_allocation(kept->second);
+  pool->reserved -= kept->first;
+  const uint64_t bytes = pool->spare + kept->first;
+  pool->kept.erase(kept);
+  set_spare(pool, bytes);
+}
+
+// Frees memory that is not held until the pool has no more units than it needs for so many bytes. The state is held.
+void trim(Pool pool, uint64_t bytes) {
+  if (pool->reserved <= bytes) return;
+  const uint64_t left = in_units(std::max(bytes, pool->held));
+  while (!pool->kept.empty()) spare_kept(pool, pool->kept.begin());
+  set_spare(pool, left - pool->held);
 }
 
 void destroy_pool(Pool pool) {
@@ -158,6 +187,7 @@ void destroy_pool(Pool pool) {
   require(!pool->is_default, CUDA_ERROR_INVALID_VALUE, "a default pool is not destroyed");
   const std::lock_guard held(state());
   trim(pool, 0);
+  set_spare(pool, 0);
   for (auto& [address, allocation] : allocations())  // what is in use lives on, and is freed for good later
     if (allocation.pool == pool) allocation.pool = nullptr;
   for (auto& [device, in_use] : pools_in_use())
@@ -177,6 +207,10 @@ uint64_t allocate_from(Pool pool, size_t asked, CUstream where) {
     address = found->second;
     pool->kept.erase(found);
   } else {
+    if (const auto larger = pool->kept.lower_bound(size); pool->spare < size && larger != pool->kept.end())
+      spare_kept(pool, larger);
+    const uint64_t left = pool->spare < size ? pool->spare + in_units(size) - size : pool->spare - size;
+    set_spare(pool, 0);
     try {
       address = memory::allocate(pool->device, size);
     } catch (const memory::Refused&) {  // what it keeps in other sizes may make room
@@ -184,6 +218,7 @@ uint64_t allocate_from(Pool pool, size_t asked, CUstream where) {
       address = memory::allocate(pool->device, size);
     }
     pool->reserved += size;
+    set_spare(pool, left);
   }
   pool->used += asked;
   pool->held += size;
@@ -212,7 +247,7 @@ CUresult pool_attribute(Pool pool, CUmemPool_attribute what, void* value, bool s
   const std::lock_guard held(state());
   auto number = [&](auto& field, bool may_set) {
     auto& other = *static_cast<std::remove_reference_t<decltype(field)>*>(value);
-    require(may_set || !set, CUDA_ERROR_INVALID_VALUE, "this attribute is not set");
+    require(may_set || !set, CUDA_ERROR_INVALID_VALUE, "this attribute can only be read");
     (set ? field : other) = set ? other : field;
     return CUDA_SUCCESS;
   };
@@ -252,7 +287,7 @@ std::vector<std::span<char>> pieces(CUdevice device, const Area& area, CUmemAcce
   const auto range = memory::find(area.address);
   require(!range || range->kind == memory::Range::vmm || range->kind == memory::Range::multicast_range ||
           (area.height - 1) * area.pitch + area.width <= range->base + range->size - area.address,
-          CUDA_ERROR_INVALID_VALUE, "the allocation ends before");
+          CUDA_ERROR_INVALID_VALUE, "the allocation ends before the range does");
   for (size_t row = 0; row < area.height; ++row)
     memory::for_each_piece(user_of(area.address, device), area.address + row * area.pitch, area.width, access,
                            [&](char* bytes, size_t size) { found.emplace_back(bytes, size); });
@@ -280,8 +315,10 @@ void copy(const Area& to, const Area& from, CUstream where, int sides, bool wait
   const CUdevice from_user = from_context ? checked(from_context)->device : stream.context->device;
   if (!to.width || !to.height) return;
   const auto target = memory::find(to.address), source = memory::find(from.address);
-  require(target || !(sides & to_device), CUDA_ERROR_INVALID_VALUE, "the destination is no memory of a GPU");
-  require(source || !(sides & from_device), CUDA_ERROR_INVALID_VALUE, "the source is no memory of a GPU");
+  require(target || !(sides & to_device), CUDA_ERROR_INVALID_VALUE,
+          "the destination is no memory of a GPU: is it a host pointer?");
+  require(source || !(sides & from_device), CUDA_ERROR_INVALID_VALUE,
+          "the source is no memory of a GPU: is it a host pointer?");
   need(reinterpret_cast<void*>(to.address), "the destination");
   need(reinterpret_cast<void*>(from.address), "the source");
   pieces(to_user, to, writing);
@@ -449,7 +486,7 @@ void check_managed(uint64_t address, size_t size) {
 
 void give_back_pools() {
   const std::lock_guard held(state());
-  for (const auto& [pool, owner] : pools()) trim(pool, std::max(pool->threshold, pool->held));
+  for (const auto& [pool, owner] : pools()) trim(pool, pool->threshold);
 }
 
 // At the end of the process (null) only what pools keep goes: what else is left is the program's.
@@ -545,7 +582,7 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
 CUresult cuMemPoolDestroy(CUmemoryPool pool) { CALL((pool), destroy_pool(pool)); }
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
   CALL((pool, minBytesToKeep), checked_pool(pool); const std::lock_guard held(state());
-       trim(pool, std::max<uint64_t>(minBytesToKeep, pool->held)));
+       trim(pool, minBytesToKeep));
 }
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
   CALL((pool, attr, value), return pool_attribute(pool, attr, value, true));

@@ -161,7 +161,7 @@ CUfunction function_of(CUmodule module, const char* name, CUresult unknown = CUD
   const std::lock_guard held(state());
   auto& function = module->functions[name];
   const int dynamic_shared = std::max(0, 49152 - int(kernel->static_shared));
-  if (!function) function = std::make_unique<CUfunc_st>(CUfunc_st{module, name, kernel, dynamic_shared});
+  if (!function) function = std::unique_ptr<CUfunc_st>(new CUfunc_st{module, name, kernel, dynamic_shared});
   functions()[function.get()] = module;
   return function.get();
 }
@@ -239,15 +239,19 @@ CUkernel kernel_named(CUlibrary library, const char* name) {
 }
 
 CUfunction function_of(CUkernel kernel) {
-  const CUfunction function = function_of(module_of(checked(kernel)->library), kernel->name.c_str());
-  if (const auto set = kernel->dynamic_shared.find(current()->device); set != kernel->dynamic_shared.end())
+  const CUmodule module = module_of(checked(kernel)->library);
+  const CUfunction function = function_of(module, kernel->name.c_str());
+  const CUdevice device = current()->device;
+  const std::lock_guard held(state());
+  if (const auto set = kernel->dynamic_shared.find(device); set != kernel->dynamic_shared.end())
     function->dynamic_shared = set->second;
   return function;
 }
 
 // A function, or the current context's function of a kernel: the driver takes either.
 CUfunction checked(CUfunction function) {
-  require(function, CUDA_ERROR_INVALID_HANDLE, "the function is null");
+  require(function, CUDA_ERROR_INVALID_HANDLE,
+          "the function is null: get one with cuModuleGetFunction or cuLibraryGetKernel");
   {
     const std::lock_guard held(state());
     if (functions().contains(function)) return function;
@@ -284,7 +288,7 @@ int checked_attribute(const gpu::Kernel& kernel, CUfunction_attribute what, int 
     return value;
   }
   require(what == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CUDA_ERROR_INVALID_VALUE,
-          "this attribute is not set");
+          "this attribute can only be read");
   require(value >= 0 && value + int(kernel.static_shared) <= most_shared, CUDA_ERROR_INVALID_VALUE,
           "static and dynamic shared memory of a block are 227 KiB at most");
   return value;
@@ -325,7 +329,12 @@ int blocks_that_fit(CUfunction handle, int block_size, size_t dynamic_shared) {
   const size_t registers = std::max(threads * ((kernel.registers + 7) / 8 * 8), size_t(1));
   const size_t shared = kernel.static_shared + dynamic_shared + 1024;
   if (kernel.static_shared + dynamic_shared > size_t(most_shared)) return 0;
-  return int(std::min({size_t(32), 2048 / threads, 65536 / registers, size_t(233472) / shared}));
+  // The preferred carveout is rounded up to what the multiprocessor can be split into; one block fits in any case.
+  constexpr int splits[] = {0, 8, 16, 32, 64, 100, 132, 164, 196, 228};
+  const int carveout = function->carveout < 0 ? 100 : int(function->carveout);
+  const int split = *std::find_if(splits, std::end(splits) - 1, [&](int kib) { return kib * 100 >= carveout * 228; });
+  const size_t room = std::max(size_t(split) << 10, shared);
+  return int(std::min({size_t(32), 2048 / threads, 65536 / registers, room / shared}));
 }
 
 // The block size with which most threads fit on a multiprocessor; of several the largest.
@@ -376,7 +385,8 @@ void launch(CUfunction handle, gpu::Dimensions grid, gpu::Dimensions block, unsi
   const gpu::Kernel& kernel = *function->kernel;
   require(stream.context == function->module->context, CUDA_ERROR_INVALID_HANDLE,
           "the function is loaded in another context than the stream's");
-  require(grid.x && grid.y && grid.z && block.x && block.y && block.z, CUDA_ERROR_INVALID_VALUE, "a dimension is 0");
+  require(grid.x && grid.y && grid.z && block.x && block.y && block.z, CUDA_ERROR_INVALID_VALUE,
+          "a dimension of the grid or of the block is 0");
   require(grid.x <= 2147483647 && grid.y <= 65535 && grid.z <= 65535, CUDA_ERROR_INVALID_VALUE,
           "the grid is larger than 2147483647 x 65535 x 65535");
   const uint64_t threads = uint64_t(block.x) * block.y * block.z;
@@ -385,13 +395,15 @@ void launch(CUfunction handle, gpu::Dimensions grid, gpu::Dimensions block, unsi
   require(threads <= kernel.max_threads, CUDA_ERROR_INVALID_VALUE,
           "the block has more threads than the kernel was compiled for");
   require(shared <= unsigned(function->dynamic_shared), CUDA_ERROR_INVALID_VALUE,
-          "more shared memory than allowed; ask with MAX_DYNAMIC_SHARED_SIZE_BYTES, 227 KiB at most");
+          "the launch has more dynamic shared memory than the kernel may have: raise its attribute "
+          "MAX_DYNAMIC_SHARED_SIZE_BYTES first (cudaFuncSetAttribute), with static memory to 227 KiB at most");
   const uint64_t fitting = is_cooperative ? uint64_t(blocks_that_fit(function, int(threads), shared)) : 0;
   require(!is_cooperative || uint64_t(grid.x) * grid.y * grid.z <= fitting * memory::machine().multiprocessors,
           CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, "the blocks do not all fit on the GPU at once");
   gpu::Launch what = {&kernel, function->module->module, grid, block, shared, parameters_of(kernel, each, extra), {}};
   enqueue(stream, [what = std::move(what)](const Op& op) {
     gpu::Launch now = what;
+    now.order = number_of(op);
     now.done = [op](const gpu::Fault* fault) {
       if (fault) set_fault(*fault);
       ended(op);
@@ -420,6 +432,14 @@ CUresult launch(const CUlaunchConfig* config, CUfunction function, void** each, 
 }
 
 }  // namespace
+
+std::string kernel_name(const void* handle) {
+  const std::lock_guard held(state());
+  const CUfunction function = static_cast<CUfunction>(const_cast<void*>(handle));
+  if (functions().contains(function)) return function->name;
+  const CUkernel kernel = reinterpret_cast<CUkernel>(function);
+  return kernels().contains(kernel) ? kernel->name : "";
+}
 
 void forget_modules(CUcontext context) {
   const std::lock_guard held(state());

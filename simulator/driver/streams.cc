@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <iterator>
+#include <set>
 #include <utility>
 
 struct driver::Operation {
@@ -14,7 +16,8 @@ struct driver::Operation {
   int awaited = 1;             // operations before it that have not ended, and one until it is put in
   std::vector<Op> next;        // those that wait for it
   bool has_ended = false;
-  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now(), end;
+  uint64_t number = 0;         // in the order in which all were put in
+  std::chrono::steady_clock::time_point end;
 };
 
 struct CUevent_st {
@@ -27,10 +30,11 @@ namespace driver {
 namespace {
 
 // state() guards these.
-using Streams = std::map<CUstream, std::unique_ptr<CUstream_st>>;
+using Streams = std::map<CUstream, std::shared_ptr<CUstream_st>>;
 Streams& streams() { static auto& all = *new Streams; return all; }
 using Events = std::map<CUevent, std::unique_ptr<CUevent_st>>;
 Events& events() { static auto& all = *new Events; return all; }
+std::set<uint64_t>& under_way() { static auto& numbers = *new std::set<uint64_t>; return numbers; }  // not ended
 std::condition_variable& an_end() { static auto& it = *new std::condition_variable; return it; }
 unsigned long long last_id = 2;  // 1 and 2 are the legacy and the per-thread stream
 
@@ -48,6 +52,7 @@ void start(std::vector<Op> ready) {
     }
     const std::lock_guard held(state());
     op->has_ended = true;
+    under_way().erase(op->number);
     op->end = std::chrono::steady_clock::now();
     for (const Op& next : op->next)
       if (--next->awaited == 0) ready.push_back(next);
@@ -56,21 +61,28 @@ void start(std::vector<Op> ready) {
   }
 }
 
-CUstream create(unsigned flags, int priority, CUcontext context) {
+std::shared_ptr<CUstream_st> create(unsigned flags, int priority, CUcontext context) {
   require(!(flags & ~unsigned(CU_STREAM_NON_BLOCKING)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   const std::lock_guard held(state());
   std::erase_if(streams(), [](const auto& entry) {
     return entry.second->destroyed && (!entry.second->last || entry.second->last->has_ended);
   });
-  auto made = std::make_unique<CUstream_st>();
+  const auto made = std::make_shared<CUstream_st>();
   made->context = context;
   made->flags = flags;
   made->priority = std::clamp(priority, -5, 0);
   made->id = ++last_id;
-  const CUstream handle = made.get();
-  streams()[handle] = std::move(made);
-  return handle;
+  return streams()[made.get()] = made;
 }
+
+// The streams that a thread calls 2, one in each context. They go with the context, or with the thread.
+struct OwnStreams {
+  std::map<CUcontext, std::weak_ptr<CUstream_st>> of;
+  ~OwnStreams() {
+    for (const auto& [context, stream] : of)
+      if (const auto left = stream.lock()) left->destroyed = true;
+  }
+};
 
 void destroy(CUstream handle) {
   require(handle != nullptr && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD, CUDA_ERROR_INVALID_HANDLE,
@@ -144,6 +156,14 @@ void wait_for(CUstream where, CUevent handle, unsigned flags) {
   enqueue(stream(where), nullptr, before);
 }
 
+void enqueue_host(CUstream_st& stream, std::function<void()> function) {
+  enqueue_task(stream, [function = std::move(function)] {
+    runs_host_function = true;
+    function();
+    runs_host_function = false;
+  }, true);
+}
+
 // Looks at a word in memory until it is what a stream waits for. Other tasks have their turn in between.
 template <class Word> struct Watch {
   CUdevice device;
@@ -201,12 +221,13 @@ template <class Word> void write_value(CUstream where, uint64_t address, Word va
 }  // namespace
 
 CUstream_st& stream(CUstream handle) {
-  static thread_local std::map<CUcontext, CUstream> mine;  // the per-thread streams
+  static thread_local OwnStreams mine;
   if (handle == nullptr || handle == CU_STREAM_LEGACY) return current()->legacy;
   if (handle == CU_STREAM_PER_THREAD) {
-    CUstream& found = mine[current()];
-    if (!found) found = create(CU_STREAM_DEFAULT, 0, current());
-    handle = found;
+    const CUcontext context = current();
+    std::weak_ptr<CUstream_st>& found = mine.of[context];
+    if (found.expired()) found = create(CU_STREAM_DEFAULT, 0, context);
+    return *found.lock();
   }
   const std::lock_guard held(state());
   const auto found = streams().find(handle);
@@ -221,6 +242,9 @@ Op enqueue(CUstream_st& stream, Start work, const Op& also) {
   bool is_ready = false;
   {
     const std::lock_guard held(state());
+    static uint64_t last = 0;
+    op->number = ++last;
+    under_way().insert(op->number);
     auto after = [&](const Op& before) {
       if (!before || before->has_ended) return;
       before->next.push_back(op);
@@ -241,8 +265,8 @@ Op enqueue(CUstream_st& stream, Start work, const Op& also) {
   return op;
 }
 
-Op enqueue_task(CUstream_st& stream, std::function<void()> task) {
-  return enqueue(stream, [task = std::move(task)](const Op& op) {
+Op enqueue_task(CUstream_st& stream, std::function<void()> task, bool may_wait) {
+  return enqueue(stream, [task = std::move(task), may_wait](const Op& op) {
     gpu::run([task, op] {
       try {
         task();
@@ -250,9 +274,11 @@ Op enqueue_task(CUstream_st& stream, std::function<void()> task) {
         set_fault({CUDA_ERROR_ILLEGAL_ADDRESS, "a copy or memset came too late: " + refused.why});
       }
       ended(op);
-    });
+    }, may_wait);
   });
 }
+
+uint64_t number_of(const Op& op) { return op->number; }
 
 void ended(const Op& op) { start({op}); }
 
@@ -282,15 +308,24 @@ void synchronize(CUcontext context) {
   for (const Op& op : all) wait(op);
 }
 
-// A GPU ends a short kernel before the host's next call has done much; here it has 100 ms from when it was put in.
+// A GPU is so much faster than the host that what was started before a call nearly always ends before the call does
+// anything. Here it goes on for as long as it comes to anything: until, while all that can run has had a slice of time,
+// neither an operation nor a block of a kernel has ended. What then still runs waits for something, or is long.
 void settle() {
-  std::unique_lock held(state());
-  std::vector<Op> all;
-  for (const CUcontext context : all_contexts()) all.push_back(context->legacy.last);
-  for (const auto& [handle, stream] : streams()) all.push_back(stream->last);
-  for (const Op& op : all)
-    if (op)
-      an_end().wait_until(held, op->begin + std::chrono::milliseconds(100), [&] { return op->has_ended || fault(); });
+  static std::mutex& one_at_a_time = *new std::mutex;
+  const std::lock_guard mine(one_at_a_time);
+  uint64_t last = 0;
+  const auto count = [&] {  // those that were put in before
+    const std::lock_guard held(state());
+    if (!last && !under_way().empty()) last = *under_way().rbegin();
+    return std::distance(under_way().begin(), under_way().upper_bound(last));
+  };
+  auto left = count();
+  while (left && !fault()) {
+    const bool a_block_ended = gpu::let_all_have_a_turn(last);
+    const auto before = std::exchange(left, count());
+    if (left == before && !a_block_ended) return;
+  }
 }
 
 void forget_streams(CUcontext context) {
@@ -305,10 +340,10 @@ void forget_streams(CUcontext context) {
 using namespace driver;
 
 CUresult cuStreamCreate(CUstream* phStream, unsigned int Flags) {
-  CALL((phStream, Flags), need(phStream, "phStream"); *phStream = create(Flags, 0, current()));
+  CALL((phStream, Flags), need(phStream, "phStream"); *phStream = create(Flags, 0, current()).get());
 }
 CUresult cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags, int priority) {
-  CALL((phStream, flags, priority), need(phStream, "phStream"); *phStream = create(flags, priority, current()));
+  CALL((phStream, flags, priority), need(phStream, "phStream"); *phStream = create(flags, priority, current()).get());
 }
 CUresult cuStreamDestroy(CUstream hStream) { CALL((hStream), destroy(hStream)); }
 CUresult cuStreamSynchronize(CUstream hStream) { CALL((hStream), wait(tail(stream(hStream)))); }
@@ -350,12 +385,12 @@ CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t valu
 }
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
   CALL((hStream, fn, userData), require(fn, CUDA_ERROR_INVALID_VALUE, "fn is null");
-       enqueue_task(stream(hStream), [=] { fn(userData); }));
+       enqueue_host(stream(hStream), [=] { fn(userData); }));
 }
 CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags) {
   CALL((hStream, callback, userData, flags),
        require(callback && !flags, CUDA_ERROR_INVALID_VALUE, "no callback, or flags");
-       enqueue_task(stream(hStream), [=] { callback(hStream, CUDA_SUCCESS, userData); }));
+       enqueue_host(stream(hStream), [=] { callback(hStream, CUDA_SUCCESS, userData); }));
 }
 
 CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
@@ -374,6 +409,6 @@ CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) 
        *pMilliseconds = elapsed(hStart, hEnd));
 }
 #undef cuEventElapsedTime  // as programs of CUDA 12 call it
-extern "C" CUresult CUDAAPI cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
+EXPORT CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
   return cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
 }

@@ -43,7 +43,8 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
                   unsigned long long flags) {
   LASTING_CALL((ptr, size, offset, handle, flags), memory::map(ptr, size, offset, handle, flags));
 }
-CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {  // what was started before it still finds its memory
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
+  // It waits for no kernel, but a short one that was launched just before still finds its memory, as on the H200.
   LASTING_CALL((ptr, size), settle(); memory::unmap(ptr, size));
 }
 CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* desc, size_t count) {

@@ -18,12 +18,6 @@ namespace {
 // How a load uses the first-level cache (Op::immediate).
 enum : uint64_t { through_cache, around_cache, last_use /* through it, and the line goes */ };
 
-std::string in_hex(uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
 const char* name_of(Space space) {
   return space == Space::shared ? "__shared__" : space == Space::local ? "local" : "parameter";
 }
@@ -41,6 +35,12 @@ Space resolve(uint64_t& address) {
 bool is_narrow(Space space) { return space == Space::shared || space == Space::local || space == Space::param; }
 
 }  // namespace
+
+std::string in_hex(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
 
 Place locate(const Warp& w, const Op& op, unsigned lane, Space space, uint64_t address, unsigned size, Entry right) {
   const bool writing = right & memory::writable;
@@ -67,7 +67,10 @@ Place locate(const Warp& w, const Op& op, unsigned lane, Space space, uint64_t a
   if (address > limit || size > limit - address)
     fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS,
           std::string(writing ? "write" : "read") + " of " + std::to_string(size) + " bytes at " + in_hex(address) +
-              " of " + name_of(space) + " memory, which has " + std::to_string(limit) + " bytes");
+              " of " + name_of(space) + " memory, which has " + std::to_string(limit) + " bytes" +
+              (space == Space::shared
+                   ? ": does an index run past the end, or does the launch give too few bytes?"
+                   : ""));
   return {const_cast<char*>(reinterpret_cast<const char*>(bytes)) + address, false, false};
 }
 

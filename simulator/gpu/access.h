@@ -18,6 +18,8 @@ struct Place {
   bool is_global;  // neither shared nor local memory
 };
 
+std::string in_hex(uint64_t);  // "0x1f"
+
 // Finds `size` bytes, a power of two, at an address of a space as one lane sees it. Throws Fault if they are not
 // aligned or the GPU has no such right (memory::readable or ::writable) there.
 Place locate(const Warp&, const Op&, unsigned lane, ptx::Space, uint64_t address, unsigned size, memory::Entry right);

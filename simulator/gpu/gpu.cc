@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include "../memory/ledger.h"
 #include "../memory/page_table.h"
@@ -153,6 +154,8 @@ struct Turn {
   std::function<void()> task;
   std::shared_ptr<Running> kernel;
   std::unique_ptr<Block> block;
+  bool may_wait = false;
+  uint64_t number = 0;
 };
 
 // All that may run waits in one queue, and what has had its slice of time goes to the end of it. So a kernel begins
@@ -167,6 +170,15 @@ class Workers {
     push(std::move(turn));
   }
 
+  bool let_all_have_a_turn(uint64_t order) {
+    std::unique_lock lock(mutex_);
+    watched_order_ = order;
+    a_block_ended_ = false;
+    const uint64_t last = last_number_;
+    had_a_turn_.wait(lock, [&] { return stopping_ || due_.empty() || *due_.begin() > last; });
+    return a_block_ended_;
+  }
+
   void stop() {
     if (owner_ != getpid()) return;
     {
@@ -174,6 +186,7 @@ class Workers {
       stopping_ = true;
     }
     wake_.notify_all();
+    had_a_turn_.notify_all();
     for (std::thread& thread : threads_) {
       if (thread.get_id() == std::this_thread::get_id()) thread.detach();  // a task ends the process
       else if (thread.joinable()) thread.join();
@@ -188,6 +201,10 @@ class Workers {
   std::vector<std::thread> threads_;
   std::atomic<pid_t> owner_ = 0;  // the process whose threads they are
   bool stopping_ = false;
+  std::set<uint64_t> due_;  // the turns that have not ended, but for those that may wait
+  uint64_t last_number_ = 0, watched_order_ = 0;
+  bool a_block_ended_ = false;
+  std::condition_variable had_a_turn_;
 
   void start() {
     owner_ = getpid();
@@ -200,6 +217,8 @@ class Workers {
   }
 
   void push(Turn turn) {
+    turn.number = ++last_number_;
+    if (!turn.may_wait) due_.insert(turn.number);
     turns_.push_back(std::move(turn));
     wake_.notify_one();
   }
@@ -211,6 +230,7 @@ class Workers {
       if (stopping_) return;
       Turn turn = std::move(turns_.front());
       turns_.pop_front();
+      const uint64_t number = turn.number;
       if (turn.kernel) {
         run_block(std::move(turn), lock);
       } else {
@@ -219,6 +239,8 @@ class Workers {
         turn.task = nullptr;
         lock.lock();
       }
+      due_.erase(number);
+      had_a_turn_.notify_all();
     }
   }
 
@@ -247,6 +269,7 @@ class Workers {
     if (ended) turn.block.reset();
     lock.lock();
     if (!ended) return push(std::move(turn));
+    a_block_ended_ |= kernel.launch.order <= watched_order_;
     if (fault) {
       kernel.begun = kernel.blocks;
       if (!kernel.fault) kernel.fault = std::move(fault);
@@ -292,7 +315,9 @@ void launch(Launch launch) {
   workers().add({{}, std::move(kernel), {}});
 }
 
-void run(std::function<void()> task) { workers().add({std::move(task), {}, {}}); }
+void run(std::function<void()> task, bool may_wait) { workers().add({std::move(task), {}, {}, may_wait}); }
+
+bool let_all_have_a_turn(uint64_t order) { return workers().let_all_have_a_turn(order); }
 
 void stop() { workers().stop(); }
 

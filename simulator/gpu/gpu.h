@@ -61,15 +61,23 @@ struct Launch {
   size_t dynamic_shared = 0;
   std::vector<std::byte> parameters;  // laid out as Kernel::parameters says
   std::function<void(const Fault*)> done;  // called once on a worker, null if all went well
+  uint64_t order = 0;  // of the program's operations
 };
+
+// A kernel's name as its programmer writes it: "fill(int*, int)" for "_Z4fillPii".
+std::string demangled(const std::string& name);
 
 // Starts a kernel and returns at once. Blocks of kernels on one or several GPUs take turns on the machine's cores, so
 // that one may spin on another. A kernel with an instruction that is not simulated ends the process here: message,
 // status 125.
 void launch(Launch);
 
-// Runs a task (a copy, a memset, a host function) on a worker thread.
-void run(std::function<void()> task);
+// Runs a task (a copy, a memset, a host function) on a worker thread. A host function may wait for the program.
+void run(std::function<void()> task, bool may_wait = false);
+
+// Waits until all that runs or waits for a core has had a slice of time or has ended, but for tasks that may wait.
+// Returns whether a block of a kernel of at most this order has ended meanwhile. One thread at a time.
+bool let_all_have_a_turn(uint64_t order);
 
 // Prints on stdout what kernels' printf has left, in this thread. For all that waits for a kernel, when it has waited.
 void print_output();

@@ -24,21 +24,21 @@ Replicas find_replicas(const Warp& w, const Op& op, unsigned lane, unsigned size
   const uint64_t address = w.rows[op.a].lane[lane] + static_cast<uint64_t>(op.offset);
   if (address % size != 0)
     fault(w, op, lane, CUDA_ERROR_MISALIGNED_ADDRESS,
-          "the address is not a multiple of the access's " + std::to_string(size) + " bytes");
+          in_hex(address) + " is not a multiple of the access's " + std::to_string(size) + " bytes");
   const memory::Entry entry = memory::page_table(w.block->device).lookup(address);
   if (!(entry & memory::multicast) || !(entry & right)) {
     const bool is_ordinary = (entry & right) && !(entry & memory::multicast);
     fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS,
-          is_ordinary ? "a multimem instruction needs a multicast address, and this is an ordinary one: map the handle "
-                        "of a multicast object (cuMulticastCreate) and use that address"
+          is_ordinary ? in_hex(address) + " is an ordinary address, and a multimem instruction needs a multicast one:"
+                        " map the handle of a multicast object (cuMulticastCreate, cuMemMap) and give that address"
                       : memory::what_lies_at(w.block->device, address, right == memory::writable));
   }
   const std::span<char* const> frames = memory::replicas(entry);
   for (size_t gpu = 0; gpu < frames.size(); ++gpu)
     if (!frames[gpu])
       fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS,
-            "GPU " + std::to_string(gpu) + " of the " + std::to_string(frames.size()) +
-                " of this multicast object has bound no memory here: call cuMulticastBindMem for each of them first");
+            "at " + in_hex(address) + " GPU " + std::to_string(gpu) + " of the " + std::to_string(frames.size()) +
+                " in the multicast object's team has bound no memory: call cuMulticastBindMem for each of them first");
   return {frames, address % memory::page_size};
 }
 

@@ -3,9 +3,12 @@
 // another and exchange values.
 #include "warp.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <chrono>
 #include <climits>
+#include <cstdlib>
 #include <unordered_map>
 #include <utility>
 
@@ -107,7 +110,8 @@ void branch_by_table(Warp& w, const Op& op, Lanes active) {
 }
 
 void trap(Warp& w, const Op& op, Lanes active) {
-  fault(w, op, first_of(active), CUDA_ERROR_LAUNCH_FAILED, "the kernel trapped");
+  fault(w, op, first_of(active), CUDA_ERROR_LAUNCH_FAILED,
+        "the kernel stopped itself: __trap(), or a check of its own that failed");
 }
 
 void rest(Warp& w, const Op&, Lanes) { w.rests = true; }
@@ -533,9 +537,20 @@ void fault(const Warp& w, const Op& op, unsigned lane, CUresult error, const std
   const auto text = [](const Dimensions& d) {
     return "(" + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) + ")";
   };
-  throw Fault{error, "kernel " + w.block->program->kernel + ", block " + text(w.block->index) + ", thread " +
-                         text(thread_index(w, lane)) + ", line " + std::to_string(op.from->line) + " of its PTX: " +
-                         std::string(op.from->text) + ": " + what};
+  std::string instruction(op.from->text);
+  instruction = instruction.substr(0, instruction.find_last_not_of(" \n\t") + 1);
+  for (size_t at; (at = instruction.find_first_of("\n\t")) != std::string::npos;) instruction.replace(at, 1, " ");
+  throw Fault{error, "kernel " + demangled(w.block->program->kernel) + " on GPU " + std::to_string(w.block->device) +
+                         ", block " + text(w.block->index) + ", thread " + text(thread_index(w, lane)) + ", `" +
+                         instruction + "` (line " + std::to_string(op.from->line) + " of its PTX): " + what};
+}
+
+std::string demangled(const std::string& name) {
+  int status = 0;
+  char* const text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
+  const std::string found = status == 0 ? text : name;
+  std::free(text);
+  return found;
 }
 
 }  // namespace gpu

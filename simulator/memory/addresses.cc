@@ -86,16 +86,17 @@ bool are_ours(uint64_t address) {
 
 uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long long reserved_flags) {
   const auto guard = enter();
-  if (reserved_flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags is not 0");
+  if (reserved_flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
   if (size == 0 || size % page_size)
     refuse(CUDA_ERROR_INVALID_VALUE, "size is " + std::to_string(size) + ": make it a multiple of 2 MiB, and not 0");
   if (alignment & (alignment - 1) || alignment >> 48)
     refuse(CUDA_ERROR_INVALID_VALUE, "alignment is " + std::to_string(alignment) + ": make it a power of two, or 0");
   if (hint % page_size || (alignment && hint % alignment))
-    refuse(CUDA_ERROR_INVALID_VALUE, "addr, the address wished for, is not a multiple of 2 MiB and of the alignment");
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "addr, the address wished for, must be a multiple of 2 MiB and of alignment, or 0");
   constexpr uint64_t limit = uint64_t(1) << address_bits;
   if (size >= limit || hint >= limit || hint + size > limit || alignment >= limit / 2)
-    refuse(CUDA_ERROR_OUT_OF_MEMORY, "a process has 2^47 bytes of addresses");
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "a process has 2^47 bytes of addresses: size, addr or alignment asks for more");
 
   uint64_t address = hint;
   if (!hint || !is_free(hint, size) || !take(hint, size)) {
@@ -107,6 +108,9 @@ uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long lon
         refuse(CUDA_ERROR_OUT_OF_MEMORY, "no " + std::to_string(size) + " neighbouring bytes of addresses are left");
     }
   }
+  std::erase_if(process().gone, [&](const Gone& it) {
+    return it.base < address + size && address < it.base + it.size;
+  });
   process().reservations[address] = {size, current_call};
   change("\"kind\":\"reserve\",\"address\":\"" + hexadecimal(address) + "\",\"size\":" + std::to_string(size));
   return address;
@@ -117,7 +121,7 @@ void free_reservation(uint64_t address, size_t size) {
   Process& p = process();
   const auto found = holding(p.reservations, address);
   if (found == p.reservations.end() || address - found->first >= found->second.size)
-    refuse(CUDA_ERROR_INVALID_VALUE, "nothing is reserved at " + hexadecimal(address));
+    refuse(CUDA_ERROR_INVALID_VALUE, "ptr: nothing is reserved at " + hexadecimal(address) + ", or it was freed");
   if (found->first != address || found->second.size != size)
     refuse(CUDA_ERROR_INVALID_VALUE, "the reservation there has " + std::to_string(found->second.size) +
                                          " bytes from " + hexadecimal(found->first) +
@@ -127,6 +131,7 @@ void free_reservation(uint64_t address, size_t size) {
     refuse(CUDA_ERROR_INVALID_VALUE,
            "memory is mapped at " + hexadecimal(last->first) + ": unmap it first (cuMemUnmap)");
   p.reservations.erase(found);
+  note_gone(address, size, "given back");
   give_back_addresses(address);
   change("\"kind\":\"free_reservation\",\"address\":\"" + hexadecimal(address) + "\",\"size\":" + std::to_string(size));
 }

@@ -30,19 +30,25 @@ int owner_asked_for(const CUmemAllocationProp& properties) {
   if (location.type == CU_MEM_LOCATION_TYPE_DEVICE)
     owner = gpu_of(location.id);
   else if (location.type != CU_MEM_LOCATION_TYPE_HOST && location.type != CU_MEM_LOCATION_TYPE_HOST_NUMA)
-    refuse(CUDA_ERROR_INVALID_VALUE, "location.type is neither a GPU nor the host");
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "prop: location.type is " + std::to_string(location.type) +
+               ": for memory of a GPU make it CU_MEM_LOCATION_TYPE_DEVICE, and location.id its CUdevice");
   else if (location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && location.id != 0)
     refuse(CUDA_ERROR_INVALID_VALUE,
-           "location.id is " + std::to_string(location.id) + ": the host has NUMA node 0 only");
+           "prop: location.id is " + std::to_string(location.id) + ": the host has NUMA node 0 only");
   if (properties.type != CU_MEM_ALLOCATION_TYPE_PINNED)
-    refuse(CUDA_ERROR_INVALID_VALUE, "type is not CU_MEM_ALLOCATION_TYPE_PINNED");
+    refuse(CUDA_ERROR_INVALID_VALUE, "prop: type is " + std::to_string(properties.type) +
+                                         ": make it CU_MEM_ALLOCATION_TYPE_PINNED, the only one there is");
   const auto& flags = properties.allocFlags;
   if (flags.compressionType > CU_MEM_ALLOCATION_COMP_GENERIC)
-    refuse(CUDA_ERROR_INVALID_VALUE, "allocFlags.compressionType is neither none nor generic");
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "prop: allocFlags.compressionType must be CU_MEM_ALLOCATION_COMP_NONE or _GENERIC, 0 or 1");
   for (unsigned char byte : flags.reserved)
     if (byte)
-      refuse(CUDA_ERROR_INVALID_VALUE, "allocFlags.reserved is not all 0: begin with CUmemAllocationProp prop = {}");
-  if (properties.win32HandleMetaData) refuse(CUDA_ERROR_INVALID_VALUE, "win32HandleMetaData is not null");
+      refuse(CUDA_ERROR_INVALID_VALUE,
+             "prop: allocFlags.reserved is not all 0: begin with CUmemAllocationProp prop = {}");
+  if (properties.win32HandleMetaData)
+    refuse(CUDA_ERROR_INVALID_VALUE, "prop: win32HandleMetaData must be null: it is for Windows");
   check_handle_types(properties.requestedHandleTypes);
   return owner;
 }
@@ -61,7 +67,7 @@ Handle import(uint32_t record) {
 
 void check_handle_types(unsigned requested) {  // bits that are no type are let through, as the driver does
   if (requested & (CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT))
-    refuse(CUDA_ERROR_INVALID_VALUE, "there are no handles of Windows here");
+    refuse(CUDA_ERROR_INVALID_VALUE, "the handle types ask for handles of Windows, which this system does not have");
   if (requested & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && !machine().fd_handles)
     refuse(CUDA_ERROR_NOT_SUPPORTED,
            "memory of this GPU cannot be exported as a file descriptor: ask for "
@@ -126,14 +132,14 @@ void forget_if_unused(const std::shared_ptr<Allocation>& of) {
 size_t granularity(const CUmemAllocationProp&, CUmemAllocationGranularity_flags option) {
   const auto guard = enter();
   if (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
-    refuse(CUDA_ERROR_INVALID_VALUE, "option is neither minimum nor recommended");
+    refuse(CUDA_ERROR_INVALID_VALUE, "option must be CU_MEM_ALLOC_GRANULARITY_MINIMUM or _RECOMMENDED, 0 or 1");
   if (!machine().vmm) refuse(CUDA_ERROR_NOT_SUPPORTED, no_vmm);
   return page_size;  // whatever the properties are
 }
 
 Handle create(size_t size, const CUmemAllocationProp& properties, unsigned long long flags) {
   const auto guard = enter();
-  if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags is not 0");
+  if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
   if (size == 0 || size % page_size)
     refuse(CUDA_ERROR_INVALID_VALUE, "size is " + std::to_string(size) + ": round it up to the granularity, 2 MiB");
   if (!machine().vmm) refuse(CUDA_ERROR_NOT_SUPPORTED, no_vmm);
@@ -191,12 +197,13 @@ Handle retain(uint64_t address) {
 // --- Sharing --------------------------------------------------------------------------------------------------------
 static std::shared_ptr<Allocation> exportable(Handle handle, unsigned type, const char* type_name,
                                               unsigned long long flags) {
-  if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags is not 0");
+  if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
   const auto of = named(handle);
   if (of->imported)
     refuse(CUDA_ERROR_INVALID_VALUE, "the handle is an import: only the process that made the memory can export it");
   if (!(record_of(*of).handle_types & type))
-    refuse(CUDA_ERROR_INVALID_VALUE, std::string("it was made without ") + type_name + " among its handle types");
+    refuse(CUDA_ERROR_INVALID_VALUE, std::string("the handle was made without ") + type_name +
+                                         ": cuMemCreate needs it in prop's requestedHandleTypes");
   return of;
 }
 

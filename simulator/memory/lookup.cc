@@ -86,44 +86,60 @@ void for_each_piece(CUdevice device, uint64_t address, size_t size, CUmemAccess_
 
 std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
   const auto guard = enter();
-  const std::string to = writing ? "write to " : "read from ", gpu = gpu_name(device), at = hexadecimal(address);
+  const std::string gpu = gpu_name(device), at = hexadecimal(address);
   const Mapping* const mapping = mapping_at(address);
   if (!mapping) {
-    const auto range = find_locked(address);
-    if (range)
-      return at + " is reserved, and nothing is mapped there: map memory (cuMemMap) and open it (cuMemSetAccess)";
+    const auto& gone = process().gone;
+    const auto last = std::find_if(gone.rbegin(), gone.rend(),
+                                   [&](const Gone& it) { return address - it.base < it.size; });
+    const std::string was = last == gone.rend() ? "" : "; it was " + last->how;
+    if (find_locked(address))
+      return at + " is reserved, and nothing is mapped there" + was +
+             ": map memory (cuMemMap) and open it to " + gpu + " (cuMemSetAccess)";
+    if (!was.empty()) return at + " is neither mapped nor reserved" + was + ": use it before that, not after";
     const auto before = holding(process().mappings, address);
     if (before != process().mappings.end() && address - before->first < before->second.size + (page_size << 5))
       return at + " is neither mapped nor reserved; " + bytes(address - before->first - before->second.size) +
              " before it a mapping ends, from " + hexadecimal(before->first) + " on: does an index run past the end?";
-    return at + (are_ours(address)
-                     ? " is neither mapped nor reserved: was it freed or unmapped?"
-                     : " is no address of CUDA: host memory is open to GPUs only from cuMemHostAlloc and the like");
+    if (address < 1 << 16) return at + " is a null pointer, or an index from one: was the memory ever allocated?";
+    if (!are_ours(address))
+      return at + " is no address of CUDA: of the host's memory GPUs reach only what cuMemHostAlloc, cudaMallocHost "
+                  "and the like gave";
+    return at + " is neither mapped nor reserved: reserve it (cuMemAddressReserve), map memory (cuMemMap) and open it "
+                "to " + gpu + " (cuMemSetAccess)";
   }
-  const std::string what =
-      at + " lies in the mapping of " + bytes(mapping->size) + " from " + hexadecimal(mapping->base) + " on";
-  if (mapping->kind == Range::multicast_range)
-    return what + ", of a multicast object: only multimem instructions go there";
+  const std::string where =
+      at + " lies in the mapping of " + bytes(mapping->size) + " from " + hexadecimal(mapping->base) + " on, ";
+  const bool is_multicast = mapping->kind == Range::multicast_range;
   const std::string owner = mapping->record == nothing ? "the host" : owner_name(ledger().record[mapping->record].gpu);
+  const std::string what = is_multicast ? "of a multicast object" : "memory of " + owner;
+  const std::string only = is_multicast ? "only multimem instructions go to a multicast address" : "";
   const unsigned has = device >= 0 && size_t(device) < mapping->access.size() ? mapping->access[size_t(device)] : 0;
-  const bool is_open = writing ? has == CU_MEM_ACCESS_FLAGS_PROT_READWRITE : has != CU_MEM_ACCESS_FLAGS_PROT_NONE;
-  if (is_open) return what + ", which " + gpu + " may " + to;
+  if (has == CU_MEM_ACCESS_FLAGS_PROT_READWRITE || (has && !writing))
+    return where + what + (is_multicast ? ": " + only + "; for an ordinary access map the memory itself, too" : "");
   if (mapping->kind == Range::ordinary)
-    return at + " is ordinary memory of " + owner + ", and " + gpu + " may not " + to +
-           "it: enable peer access (cudaDeviceEnablePeerAccess)";
-  return what + ", memory of " + owner + ", and " + gpu + " may not " + to +
-         "it: call cuMemSetAccess with a descriptor for " + gpu;
+    return at + " is ordinary memory of " + owner + ", and not open to " + gpu + ": call cudaDeviceEnablePeerAccess(" +
+           std::to_string(device_of(ledger().record[mapping->record].gpu)) + ", 0) while " + gpu +
+           " is the current device";
+  return where + what + ", which " + (has ? gpu + " may only read" : "is not open to " + gpu) +
+         ": call cuMemSetAccess with a descriptor for " + gpu +
+         (writing ? " and CU_MEM_ACCESS_FLAGS_PROT_READWRITE" : "") + (is_multicast ? "; and " + only : "");
 }
 
 std::vector<std::string> leaks() {
   const auto guard = enter();
   Process& p = process();
   std::vector<std::string> found;
-  for (const auto& [handle, of] : p.handles)
-    if (of->references && !of->made_by.empty())
-      found.push_back("handle " + hexadecimal(handle) +
-                      (record_of(*of).kind == Record::multicast ? ", a multicast object of " : ", memory of ") +
-                      bytes(record_of(*of).size) + since(of->made_by) + " (cuMemRelease)");
+  for (const auto& [handle, of] : p.handles) {
+    if (!of->references || of->made_by.empty()) continue;
+    const Record& record = record_of(*of);
+    const bool is_multicast = record.kind == Record::multicast;
+    unsigned bound = 0;
+    for (uint32_t b = is_multicast ? record.next : nothing; b != nothing; b = ledger().record[b].next) ++bound;
+    found.push_back("handle " + hexadecimal(handle) + (is_multicast ? ", a multicast object of " : ", memory of ") +
+                    bytes(record.size) + since(of->made_by) + (bound ? ", with " + std::to_string(bound) +
+                    " bindings (cuMulticastUnbind, cuMemRelease)" : " (cuMemRelease)"));
+  }
   for (const auto& [base, mapping] : p.mappings)
     if (mapping.of && !mapping.made_by.empty())
       found.push_back("mapping of " + bytes(mapping.size) + " at " + hexadecimal(base) + since(mapping.made_by) +

@@ -39,7 +39,7 @@ void write_entries_of(uint32_t record) {
 
 // The mappings within a range, which may not cut any. Refuses.
 std::vector<Mapping*> mappings_within(uint64_t address, uint64_t size) {
-  if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "the size is 0");
+  if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "size is 0: make it that of one or more whole mappings");
   std::vector<Mapping*> within;
   auto& mappings = process().mappings;
   auto each = holding(mappings, address);
@@ -119,7 +119,7 @@ void remove_mapping(uint64_t base) {
 void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned long long flags) {
   auto guard = enter();
   auto check = [&] {
-    if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags is not 0");
+    if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
     if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "size is 0: make it that of the allocation");
     const auto of = named(handle);
     const uint64_t whole = record_of(*of).size;
@@ -127,11 +127,12 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
       refuse(CUDA_ERROR_NOT_SUPPORTED, "the allocation has " + std::to_string(whole) +
                                            " bytes, and is mapped whole only: "
                                            "offset 0, and size as cuMemCreate was given it");
-    if (address % page_size) refuse(CUDA_ERROR_INVALID_VALUE, "ptr is not a multiple of 2 MiB");
+    if (address % page_size)
+      refuse(CUDA_ERROR_INVALID_VALUE, "ptr is " + hexadecimal(address) + ": make it a multiple of 2 MiB");
     // The driver does not look where the reservation ends: a range may go on in the next one.
     if (!is_reserved(address) || address + size > uint64_t(1) << address_bits)
       refuse(CUDA_ERROR_INVALID_VALUE,
-             "nothing is reserved at " + hexadecimal(address) + ": reserve it first (cuMemAddressReserve)");
+             "ptr: nothing is reserved at " + hexadecimal(address) + ": reserve it first (cuMemAddressReserve)");
     const auto last = holding(process().mappings, address + size - 1);
     if (last != process().mappings.end() && last->first + last->second.size > address)
       refuse(CUDA_ERROR_INVALID_VALUE, "memory is mapped already from " + range(last->first, last->second.size) +
@@ -159,10 +160,13 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
 void unmap(uint64_t address, size_t size) {
   const auto guard = enter();
   const auto within = mappings_within(address, size);
-  if (!is_reserved(address)) refuse(CUDA_ERROR_INVALID_VALUE, "nothing is reserved at " + hexadecimal(address));
+  if (!is_reserved(address))
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "ptr: nothing is reserved at " + hexadecimal(address) + ": give an address where cuMemMap mapped something");
   for (const Mapping* mapping : within) {
     const uint64_t base = mapping->base, bytes = mapping->size;
     remove_mapping(base);
+    note_gone(base, bytes, "unmapped");
     change("\"kind\":\"unmap\",\"address\":\"" + hexadecimal(base) + "\",\"size\":" + std::to_string(bytes));
   }
 }
@@ -181,10 +185,14 @@ void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> 
     const bool to_host = is_host(location);
     if (!to_host && (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id < 0 ||
                      size_t(location.id) >= process().visible.size()))
-      refuse(CUDA_ERROR_INVALID_VALUE, "an access descriptor's location names no GPU of this process");
+      refuse(CUDA_ERROR_INVALID_VALUE,
+             "desc: a descriptor's location is no GPU of this process: set location.type to "
+             "CU_MEM_LOCATION_TYPE_DEVICE and location.id to a CUdevice, of which there are " +
+                 std::to_string(process().visible.size()) + ", from 0 on");
     if (each.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && each.flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
         each.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-      refuse(CUDA_ERROR_INVALID_VALUE, "an access descriptor's flags are none, read, or read and write (0, 1, 3)");
+      refuse(CUDA_ERROR_INVALID_VALUE,
+             "desc: a descriptor's flags must be CU_MEM_ACCESS_FLAGS_PROT_NONE, _READ or _READWRITE (0, 1 or 3)");
     const int gpu = to_host ? -1 : process().visible[size_t(location.id)];
     for (const Mapping* mapping : within) {
       const Record& record = ledger().record[mapping->record];
@@ -229,10 +237,11 @@ void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> 
 unsigned long long get_access(const CUmemLocation& location, uint64_t address) {
   const auto guard = enter();
   if (!is_host(location) && location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-    refuse(CUDA_ERROR_INVALID_DEVICE, "location is no GPU and no host");
+    refuse(CUDA_ERROR_INVALID_DEVICE, "location.type is neither CU_MEM_LOCATION_TYPE_DEVICE nor one of the host");
   if (!is_host(location)) gpu_of(location.id);
   const Mapping* const mapping = mapping_at(address);
-  if (!mapping || !mapping->of) refuse(CUDA_ERROR_INVALID_VALUE, "nothing is mapped at " + hexadecimal(address));
+  if (!mapping || !mapping->of)
+    refuse(CUDA_ERROR_INVALID_VALUE, "ptr: cuMemMap has mapped nothing at " + hexadecimal(address));
   return is_host(location) ? mapping->host_access : mapping->access[size_t(location.id)];
 }
 

@@ -108,14 +108,14 @@ void check(const CUmulticastObjectProp& properties) {
   if (!machine().multicast)
     refuse(CUDA_ERROR_NOT_SUPPORTED,
            "this GPU has no multicast: ask for CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED first");
-  if (properties.flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags is not 0");
+  if (properties.flags) refuse(CUDA_ERROR_INVALID_VALUE, "prop: flags must be 0");
   if (properties.numDevices < 2)
     refuse(CUDA_ERROR_INVALID_VALUE,
-           "numDevices is " + std::to_string(properties.numDevices) + ": a team has two GPUs at least");
+           "prop: numDevices is " + std::to_string(properties.numDevices) + ": a team has two GPUs at least");
   if (properties.numDevices > gpus())
-    refuse(CUDA_ERROR_INVALID_VALUE, "numDevices is " + std::to_string(properties.numDevices) + ": there are " +
+    refuse(CUDA_ERROR_INVALID_VALUE, "prop: numDevices is " + std::to_string(properties.numDevices) + ": there are " +
                                          std::to_string(gpus()) + " GPUs");
-  if (properties.size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "size is 0");
+  if (properties.size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "prop: size is 0");
   check_handle_types(static_cast<unsigned>(properties.handleTypes));
 }
 
@@ -137,7 +137,7 @@ template <class Find>
 void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flags, Find find) {
   auto guard = enter();
   auto check_all = [&] {
-    if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags is not 0");
+    if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
     const Record& object = object_named(handle);
     const Memory found = find();
     const Record& memory = record_of(*found.of);
@@ -243,7 +243,7 @@ void wait_for_team(std::unique_lock<std::mutex>& guard, uint32_t object) {
 size_t multicast_granularity(const CUmulticastObjectProp& properties, CUmulticastGranularity_flags option) {
   const auto guard = enter();
   if (option != CU_MULTICAST_GRANULARITY_MINIMUM && option != CU_MULTICAST_GRANULARITY_RECOMMENDED)
-    refuse(CUDA_ERROR_INVALID_VALUE, "option is neither minimum nor recommended");
+    refuse(CUDA_ERROR_INVALID_VALUE, "option must be CU_MULTICAST_GRANULARITY_MINIMUM or _RECOMMENDED, 0 or 1");
   check(properties);
   return option == CU_MULTICAST_GRANULARITY_MINIMUM ? minimum : recommended;
 }
@@ -253,7 +253,7 @@ Handle multicast_create(const CUmulticastObjectProp& properties) {
   check(properties);
   if (properties.size % minimum)
     refuse(CUDA_ERROR_INVALID_VALUE,
-           "size is " + std::to_string(properties.size) + ": round it up to the granularity, 2 MiB");
+           "prop: size is " + std::to_string(properties.size) + ": round it up to the granularity, 2 MiB");
   uint32_t number;
   {
     const Locked locked;

@@ -91,6 +91,7 @@ void remove_block(std::map<uint64_t, Block>::iterator block) {
   Process& p = process();
   const uint64_t address = block->first;
   const Mapping& mapping = *mapping_at(address);
+  note_gone(address, block->second.size, "freed");
   p.blocks.erase(block);
   if (is_empty(mapping)) {
     const uint64_t base = mapping.base;
@@ -110,6 +111,8 @@ void set_peer(CUdevice device, CUdevice peer, bool enabled) {
   for (auto& [base, mapping] : process().mappings)
     if (mapping.kind == Range::ordinary && device_of(ledger().record[mapping.record].gpu) == peer)
       set_rights(mapping, peer), write_entries(mapping);
+  change("\"kind\":\"peer\",\"device\":" + std::to_string(device) + ",\"peer\":" + std::to_string(peer) +
+         ",\"enabled\":" + (enabled ? "true" : "false"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <cstdio>
 
 namespace memory {
@@ -64,7 +65,14 @@ std::string hexadecimal(uint64_t value) {
 }
 
 void change(const std::string& members) {
-  if (changes) changes->push_back("{" + members + "}");
+  static std::atomic<uint64_t> order = 0;
+  if (changes) changes->push_back("{\"order\":" + std::to_string(++order) + "," + members + "}");
+}
+
+void note_gone(uint64_t base, uint64_t size, const char* how) {
+  auto& gone = process().gone;
+  gone.push_back({base, size, how + (current_call.empty() ? "" : " by " + current_call)});
+  if (gone.size() > 256) gone.pop_front();
 }
 
 int gpu_of(CUdevice device) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // What this process has of the machine's memory: handles, reservations, mappings, and the page table of each GPU.
 #pragma once
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -49,6 +50,12 @@ struct Block {
 
 struct Reservation { uint64_t size; std::string made_by; };
 
+// Addresses where something was: for what is told of faults.
+struct Gone {
+  uint64_t base, size;
+  std::string how;  // "unmapped by cuMemUnmap #1"
+};
+
 struct Process {
   std::mutex lock;                                       // before the ledger's
   std::vector<int> visible;                              // the machine's GPU of each CUdevice
@@ -61,6 +68,7 @@ struct Process {
   std::unordered_map<uint32_t, unsigned> times_mapped;   // record -> how many mappings of it there are
   std::set<std::pair<CUdevice, CUdevice>> peers;         // (device, peer) that are enabled
   std::map<int, std::string> exported;                   // descriptors -> the call that made them
+  std::deque<Gone> gone;                                 // the latest is the last
   uint64_t ids = 0;
 };
 Process& process();
@@ -71,6 +79,7 @@ Process& process();
 [[noreturn]] void refuse(CUresult, const std::string& why);
 std::string hexadecimal(uint64_t);
 void change(const std::string& members);  // of a JSON object, for --trace
+void note_gone(uint64_t base, uint64_t size, const char* how);  // by the call in progress
 
 // --- Who has memory: the machine's GPUs by their numbers, and after them the host of each node
 int host_of_node();

@@ -13,6 +13,7 @@ thread_local CUstream stream_0 = CU_STREAM_LEGACY;
 namespace {
 
 thread_local int last_error = cudaSuccess;
+thread_local const char* last_call = "";  // which answered so
 thread_local int chosen_device = 0;      // by cudaSetDevice; a current context goes before it
 thread_local CUcontext entered = nullptr;
 std::atomic<int> device_count = 0;       // 0: not yet known; stays known in a forked child, which has no driver
@@ -29,8 +30,8 @@ void enter_context() {
   entered = is_alive ? now : primary;
 }
 
-int remember(int error) {
-  if (error && error != cudaErrorNotReady) last_error = error;
+int remember(int error, const char* call) {
+  if (error && error != cudaErrorNotReady) last_error = error, last_call = call;
   return error;
 }
 
@@ -87,7 +88,10 @@ const char* shown_name_of(int error) {
 void start_driver() {
   int version = 0;
   must(cuDriverGetVersion(&version));
-  require(version / 1000 >= CUDART_VERSION / 1000, cudaErrorInsufficientDriver);
+  require(version / 1000 >= CUDART_VERSION / 1000,
+          "the driver is of CUDA " + std::to_string(version / 1000) + ", and the program was built for CUDA " +
+              std::to_string(CUDART_VERSION / 1000) + ": install a newer driver, or build with an older toolkit",
+          cudaErrorInsufficientDriver);
   must(cuInit(0));
   if (int count; !device_count && cuDeviceGetCount(&count) == CUDA_SUCCESS) device_count = count;
 }
@@ -112,10 +116,13 @@ CUcontext primary_context(int device) {
 }
 
 void check_device(int device) {
-  require(device >= 0 && device < device_count, cudaErrorInvalidDevice);
+  require(device >= 0 && device < device_count,
+          "there is no GPU " + std::to_string(device) + ": this process sees " + std::to_string(device_count) +
+              ", the first is 0",
+          cudaErrorInvalidDevice);
 }
 
-cudaError_t call(Needs needs, const std::function<void()>& work,
+cudaError_t call(const char* name, Needs needs, const std::function<void()>& work,
                  const std::function<int(int, const std::function<int()>&)>& wrapped) {
   const int flags = driver::before_init | (needs == context ? 0 : driver::after_fault);
   return cudaError_t(remember(wrapped(flags, [&]() -> int {
@@ -127,10 +134,10 @@ cudaError_t call(Needs needs, const std::function<void()>& work,
     } catch (const Failed& failed) {
       return failed.error;
     }
-  })));
+  }), name));
 }
 
-int missing(const char* name) { return remember(driver::not_simulated(name)); }
+int missing(const char* name) { return remember(driver::not_simulated(name), name); }
 
 }  // namespace runtime
 
@@ -148,7 +155,10 @@ const char* cudaGetErrorString(cudaError_t error) {
 
 static cudaError_t give_last_error(const char* name, bool and_forget) {
   const int flags = driver::before_init | driver::after_fault;
-  const int error = driver::call(name, flags, shown_name_of, "()", [] { return last_error; });
+  const int error = driver::call(name, flags, shown_name_of, "()", [] {
+    driver::explain(std::string(last_call) + " answered so before in this thread");
+    return last_error;
+  });
   if (and_forget) last_error = cudaSuccess;
   return cudaError_t(error);
 }
@@ -157,10 +167,10 @@ cudaError_t cudaPeekAtLastError(void) { return give_last_error(__func__, false);
 
 // --- What the thread's device is ------------------------------------------------------------------------------------
 cudaError_t cudaGetDeviceCount(int* count) {
-  CALL_OF(__func__, nothing, (count), require(count); *count = 0; if (!device_count) start_driver();
+  CALL_OF(__func__, nothing, (count), need(count, "count"); *count = 0; if (!device_count) start_driver();
           *count = device_count);
 }
-cudaError_t cudaGetDevice(int* device) { QUERY((device), require(device); *device = runtime::device()); }
+cudaError_t cudaGetDevice(int* device) { QUERY((device), need(device, "device"); *device = runtime::device()); }
 cudaError_t cudaSetDevice(int device) {
   QUERY((device), check_device(device); must(cuCtxSetCurrent(entered = primary_context(device)));
         chosen_device = device);

@@ -88,8 +88,8 @@ void fill(cudaDeviceProp& all, int device) {
 // A name that the driver does not know is no error here, but a null pointer and a status.
 void find_driver_call(const char* symbol, void** call, unsigned version, unsigned long long flags,
                       cudaDriverEntryPointQueryResult* status) {
-  require(symbol && *symbol && call);
-  require(flags <= cudaEnablePerThreadDefaultStream);
+  require(symbol && *symbol && call, "symbol, the name of a driver call, is null or empty, or funcPtr is null");
+  require(flags <= cudaEnablePerThreadDefaultStream, "there are no such flags: give cudaEnableDefault");
   CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   if (flags == cudaEnableDefault && stream_0 == CU_STREAM_PER_THREAD) flags = cudaEnablePerThreadDefaultStream;
   *call = nullptr;
@@ -101,10 +101,10 @@ void find_driver_call(const char* symbol, void** call, unsigned version, unsigne
 }  // namespace
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* prop, int device) {
-  QUERY((prop, device), require(prop); check_device(device); fill(*prop, device));
+  QUERY((prop, device), need(prop, "prop"); check_device(device); fill(*prop, device));
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attr, int device) {
-  QUERY((value, attr, device), require(value); check_device(device);
+  QUERY((value, attr, device), need(value, "value"); check_device(device);
         *value = attribute(device, CUdevice_attribute(attr)));
 }
 cudaError_t cudaDeviceGetPCIBusId(char* pciBusId, int len, int device) {
@@ -133,7 +133,7 @@ cudaError_t cudaSetDeviceFlags(unsigned int flags) {
   QUERY((flags), must(cuDevicePrimaryCtxSetFlags(device(), flags & ~unsigned(cudaDeviceMapHost))));
 }
 cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
-  QUERY((flags), require(flags); int is_active; must(cuDevicePrimaryCtxGetState(device(), flags, &is_active));
+  QUERY((flags), need(flags, "flags"); int is_active; must(cuDevicePrimaryCtxGetState(device(), flags, &is_active));
         *flags |= cudaDeviceMapHost);
 }
 FORWARD(cudaDeviceSetLimit, (cudaLimit limit, size_t value), (limit, value), cuCtxSetLimit(CUlimit(limit), value))
@@ -150,7 +150,8 @@ cudaError_t cudaDriverGetVersion(int* driverVersion) {
   CALL_OF(__func__, nothing, (driverVersion), must(cuDriverGetVersion(driverVersion)));
 }
 cudaError_t cudaRuntimeGetVersion(int* runtimeVersion) {
-  CALL_OF(__func__, nothing, (runtimeVersion), require(runtimeVersion); *runtimeVersion = CUDART_VERSION);
+  CALL_OF(__func__, nothing, (runtimeVersion), need(runtimeVersion, "runtimeVersion");
+          *runtimeVersion = CUDART_VERSION);
 }
 STREAM_CALL_OF(cudaGetDriverEntryPoint, _ptsz, driver_only,
             (const char* symbol, void** funcPtr, unsigned long long flags,

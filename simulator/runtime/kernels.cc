@@ -43,9 +43,16 @@ CUlibrary library(Binary& it) {
   return it.library;
 }
 
+// What the compiler calls the kernel of a host function; null: there is none.
+const char* name_of(const void* function) {
+  const std::lock_guard held(registered().mutex);
+  const auto found = registered().kernels.find(function);
+  return found == registered().kernels.end() ? nullptr : found->second.name.c_str();
+}
+
 // The kernel of a host function. Other values are kernels themselves, as cudaGetKernel and cudaLibraryGetKernel give.
 CUkernel kernel(const void* function) {
-  require(function, cudaErrorInvalidDeviceFunction);
+  require(function, "func is null", cudaErrorInvalidDeviceFunction);
   const std::lock_guard held(registered().mutex);
   const auto found = registered().kernels.find(function);
   if (found == registered().kernels.end()) return static_cast<CUkernel>(const_cast<void*>(function));
@@ -58,7 +65,8 @@ CUkernel kernel(const void* function) {
 CUfunction function(const void* symbol) {
   CUfunction found = nullptr;
   const int result = cuKernelGetFunction(&found, kernel(symbol));
-  require(result != CUDA_ERROR_INVALID_HANDLE && result != CUDA_ERROR_NOT_FOUND, cudaErrorInvalidDeviceFunction);
+  require(result != CUDA_ERROR_NOT_FOUND,
+          "func is no __global__ function of this program", cudaErrorInvalidDeviceFunction);
   must(result);
   return found;
 }
@@ -67,12 +75,14 @@ struct Range { CUdeviceptr address; size_t size; };
 Range variable(const void* symbol) {
   const std::lock_guard held(registered().mutex);
   const auto found = registered().variables.find(symbol);
-  require(symbol && found != registered().variables.end(), cudaErrorInvalidSymbol);
+  require(symbol && found != registered().variables.end(),
+          "symbol is no __device__ or __constant__ variable of this program: give the variable itself, not its address",
+          cudaErrorInvalidSymbol);
   Range range = {};
   const Symbol& it = found->second;
   const auto get = it.is_managed ? cuLibraryGetManaged : cuLibraryGetGlobal;
   const int result = get(&range.address, &range.size, library(*it.binary), it.name.c_str());
-  require(result != CUDA_ERROR_NOT_FOUND, cudaErrorInvalidSymbol);
+  require(result != CUDA_ERROR_NOT_FOUND, "no module has the variable " + it.name, cudaErrorInvalidSymbol);
   must(result);
   return range;
 }
@@ -80,13 +90,14 @@ Range variable(const void* symbol) {
 // The address of a part of a variable.
 void* part(const void* symbol, size_t count, size_t offset) {
   const Range whole = variable(symbol);
-  require(offset <= whole.size && count <= whole.size - offset);
+  require(offset <= whole.size && count <= whole.size - offset,
+          "offset and count go past the end of the variable, which has " + std::to_string(whole.size) + " bytes");
   return reinterpret_cast<void*>(whole.address + offset);
 }
 // Copies to and from symbols are copies whose kind names one of the two sides only.
 void check_side(cudaMemcpyKind kind, cudaMemcpyKind host_side) {
   require(kind == host_side || kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDefault,
-          cudaErrorInvalidMemcpyDirection);
+          "kind does not fit: the symbol is on the GPU", cudaErrorInvalidMemcpyDirection);
 }
 
 struct Configuration {
@@ -98,8 +109,7 @@ thread_local std::vector<Configuration> configurations;  // of <<<...>>> whose l
 
 void launch(CUfunction it, dim3 grid, dim3 block, void** arguments, size_t shared, CUstream stream,
             bool is_cooperative) {
-  require(shared >> 32 == 0);
-  const auto bytes = unsigned(shared);
+  const auto bytes = unsigned(shared);  // cut to 32 bits, as NVIDIA's runtime does
   must(is_cooperative ? cuLaunchCooperativeKernel(it, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes, stream,
                                                   arguments)
                       : cuLaunchKernel(it, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes, stream, arguments,
@@ -107,7 +117,7 @@ void launch(CUfunction it, dim3 grid, dim3 block, void** arguments, size_t share
 }
 
 void launch_with(const cudaLaunchConfig_t* config, const void* func, void** args) {
-  require(config);
+  need(config, "config");
   CUlaunchConfig all = {};
   const dim3 grid = config->gridDim, block = config->blockDim;
   all.gridDimX = grid.x, all.gridDimY = grid.y, all.gridDimZ = grid.z;
@@ -199,11 +209,12 @@ EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* func) {
   return cudaSuccess;
 }
 #define LAUNCH_CALL(name, function_type, shown_name, is_cooperative)                                                  \
-  EXPORT cudaError_t name(function_type func, dim3 gridDim, dim3 blockDim, void** args, size_t sharedMem,             \
+  EXPORT cudaError_t name(function_type function, dim3 grid, dim3 block, void** args, size_t sharedMem,               \
                           cudaStream_t stream) {                                                                      \
-    CALL_OF(shown_name, context,                                                                                      \
-            (func, gridDim.x, gridDim.y, gridDim.z, blockDim.x, blockDim.y, blockDim.z, args, sharedMem, stream),     \
-            launch(function(func), gridDim, blockDim, args, sharedMem, at(stream), is_cooperative));                  \
+    const driver::KernelName func = {name_of(function)};                                                              \
+    const driver::Extent gridDim = {grid.x, grid.y, grid.z}, blockDim = {block.x, block.y, block.z};                  \
+    CALL_OF(shown_name, context, (func, gridDim, blockDim, args, sharedMem, stream),                                  \
+            launch(::function(function), grid, block, args, sharedMem, at(stream), is_cooperative));                  \
   }                                                                                                                   \
   EXPORT cudaError_t name##_ptsz(function_type func, dim3 gridDim, dim3 blockDim, void** args, size_t sharedMem,      \
                                  cudaStream_t stream) {                                                               \
@@ -218,22 +229,25 @@ STREAM_CALL(cudaLaunchKernelExC, _ptsz, (const cudaLaunchConfig_t* config, const
 
 // --- Kernels --------------------------------------------------------------------------------------------------------
 cudaError_t cudaGetKernel(cudaKernel_t* kernelPtr, const void* entryFuncAddr) {
-  CALL((kernelPtr, entryFuncAddr), require(kernelPtr); function(entryFuncAddr); *kernelPtr = kernel(entryFuncAddr));
+  CALL((kernelPtr, entryFuncAddr), need(kernelPtr, "kernelPtr"); function(entryFuncAddr);
+       *kernelPtr = kernel(entryFuncAddr));
 }
 cudaError_t cudaGetFuncBySymbol(cudaFunction_t* functionPtr, const void* symbolPtr) {
-  CALL((functionPtr, symbolPtr), require(functionPtr); *functionPtr = function(symbolPtr));
+  CALL((functionPtr, symbolPtr), need(functionPtr, "functionPtr"); *functionPtr = function(symbolPtr));
 }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attr, const void* func) {
-  CALL((attr, func), require(attr); fill(*attr, func));
+  CALL((attr, func), need(attr, "attr"); fill(*attr, func));
 }
 cudaError_t cudaFuncSetAttribute(const void* func, cudaFuncAttribute attr, int value) {
-  CALL((func, attr, value), require(attr >= cudaFuncAttributeMaxDynamicSharedMemorySize && attr < cudaFuncAttributeMax);
+  CALL((func, attr, value), 
+       require(attr >= cudaFuncAttributeMaxDynamicSharedMemorySize && attr < cudaFuncAttributeMax,
+               "attr cannot be set: give cudaFuncAttributeMaxDynamicSharedMemorySize or another that can");
        must(cuFuncSetAttribute(function(func), CUfunction_attribute(attr), value)));
 }
 FORWARD(cudaFuncSetCacheConfig, (const void* func, cudaFuncCache cacheConfig), (func, cacheConfig),
         cuFuncSetCacheConfig(function(func), CUfunc_cache(cacheConfig)))
 cudaError_t cudaFuncGetName(const char** name, const void* func) {
-  CALL((name, func), require(name); must(cuFuncGetName(name, function(func))));
+  CALL((name, func), need(name, "name"); must(cuFuncGetName(name, function(func))));
 }
 FORWARD(cudaFuncGetParamInfo, (const void* func, size_t paramIndex, size_t* paramOffset, size_t* paramSize),
         (func, paramIndex, paramOffset, paramSize),
@@ -254,10 +268,10 @@ FORWARD(cudaOccupancyAvailableDynamicSMemPerBlock,
 
 // --- Variables ------------------------------------------------------------------------------------------------------
 cudaError_t cudaGetSymbolAddress(void** devPtr, const void* symbol) {
-  CALL((devPtr, symbol), require(devPtr); *devPtr = part(symbol, 0, 0));
+  CALL((devPtr, symbol), need(devPtr, "devPtr"); *devPtr = part(symbol, 0, 0));
 }
 cudaError_t cudaGetSymbolSize(size_t* size, const void* symbol) {
-  CALL((size, symbol), require(size); *size = variable(symbol).size);
+  CALL((size, symbol), need(size, "size"); *size = variable(symbol).size);
 }
 STREAM_CALL(cudaMemcpyToSymbol, _ptds,
             (const void* symbol, const void* src, size_t count, size_t offset, cudaMemcpyKind kind),

@@ -4,10 +4,15 @@
 
 namespace runtime {
 
+static void check_kind(cudaMemcpyKind kind) {
+  require(kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault,
+          "kind is none of cudaMemcpyHostToHost to cudaMemcpyDefault, 0 to 4", cudaErrorInvalidMemcpyDirection);
+}
+
 // The kind says which sides are memory of a GPU, and the driver checks that they are.
 void copy_async(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
   if (!size) return;  // whatever the kind
-  require(kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault, cudaErrorInvalidMemcpyDirection);
+  check_kind(kind);
   const CUstream where = at(stream);
   switch (kind) {
     case cudaMemcpyHostToDevice: return must(cuMemcpyHtoDAsync(address(to), from, size, where));
@@ -34,8 +39,8 @@ Needs unless_empty(size_t size) { return size ? context : driver_only; }
 unsigned char byte(int value) { return static_cast<unsigned char>(value); }
 
 // The driver refuses to allocate nothing; the runtime gives a null pointer.
-template <class Allocate> void allocate(void** pointer, size_t size, Allocate how) {
-  require(pointer);
+template <class Allocate> void allocate(void** pointer, const char* name, size_t size, Allocate how) {
+  need(pointer, name);
   *pointer = nullptr;
   if (size) must(how());
 }
@@ -46,8 +51,9 @@ void free_memory(void* pointer, bool is_host) {
 
 CUDA_MEMCPY2D rectangle(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                         cudaMemcpyKind kind) {
-  require(kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault, cudaErrorInvalidMemcpyDirection);
-  require(width <= to_pitch && width <= from_pitch, cudaErrorInvalidPitchValue);
+  check_kind(kind);
+  require(width <= to_pitch && width <= from_pitch, "width, in bytes, is more than dpitch or spitch",
+          cudaErrorInvalidPitchValue);
   CUDA_MEMCPY2D all = {};
   const bool any = kind == cudaMemcpyDefault;
   const bool from_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice;
@@ -84,7 +90,8 @@ cudaPointerAttributes describe(const void* pointer) {
 
 // Advice and prefetches change nothing that a program could see here.
 void check_managed(const void* pointer, size_t count) {
-  require(count && pointer_attribute<unsigned>(CU_POINTER_ATTRIBUTE_IS_MANAGED, pointer, 0) & 1);
+  require(count && pointer_attribute<unsigned>(CU_POINTER_ATTRIBUTE_IS_MANAGED, pointer, 0) & 1,
+          "count is 0, or devPtr is not managed memory: only that of cudaMallocManaged can be advised or prefetched");
 }
 
 }  // namespace
@@ -92,23 +99,25 @@ void check_managed(const void* pointer, size_t count) {
 // --- Allocations ----------------------------------------------------------------------------------------------------
 cudaError_t cudaMalloc(void** devPtr, size_t size) {
   CALL_OF(__func__, unless_empty(size), (devPtr, size),
-          allocate(devPtr, size, [&] { return cuMemAlloc(address(devPtr), size); }));
+          allocate(devPtr, "devPtr", size, [&] { return cuMemAlloc(address(devPtr), size); }));
 }
 cudaError_t cudaFree(void* devPtr) { CALL((devPtr), free_memory(devPtr, false)); }
 cudaError_t cudaMallocPitch(void** devPtr, size_t* pitch, size_t width, size_t height) {
-  CALL((devPtr, pitch, width, height), require(pitch); allocate(devPtr, width * height, [&] {
+  CALL((devPtr, pitch, width, height), need(pitch, "pitch"); allocate(devPtr, "devPtr", width * height, [&] {
     return cuMemAllocPitch(address(devPtr), pitch, width, height, 4);
   }));
 }
 cudaError_t cudaMallocManaged(void** devPtr, size_t size, unsigned int flags) {
-  CALL((devPtr, size, flags), allocate(devPtr, size, [&] { return cuMemAllocManaged(address(devPtr), size, flags); }));
+  CALL((devPtr, size, flags), allocate(devPtr, "devPtr", size, [&] {
+    return cuMemAllocManaged(address(devPtr), size, flags);
+  }));
 }
 cudaError_t cudaMallocHost(void** ptr, size_t size) {
-  CALL((ptr, size), allocate(ptr, size, [&] { return cuMemHostAlloc(ptr, size, 0); }));
+  CALL((ptr, size), allocate(ptr, "ptr", size, [&] { return cuMemHostAlloc(ptr, size, 0); }));
 }
 cudaError_t cudaHostAlloc(void** pHost, size_t size, unsigned int flags) {
-  CALL((pHost, size, flags), require(flags <= 7);
-       allocate(pHost, size, [&] { return cuMemHostAlloc(pHost, size, flags); }));
+  CALL((pHost, size, flags), require(flags <= 7, "there are no such flags");
+       allocate(pHost, "pHost", size, [&] { return cuMemHostAlloc(pHost, size, flags); }));
 }
 cudaError_t cudaFreeHost(void* ptr) { CALL((ptr), free_memory(ptr, true)); }
 FORWARD(cudaHostRegister, (void* ptr, size_t size, unsigned int flags), (ptr, size, flags),
@@ -119,12 +128,12 @@ FORWARD(cudaHostGetDevicePointer, (void** pDevice, void* pHost, unsigned int fla
 FORWARD(cudaHostGetFlags, (unsigned int* pFlags, void* pHost), (pFlags, pHost), cuMemHostGetFlags(pFlags, pHost))
 FORWARD(cudaMemGetInfo, (size_t* free, size_t* total), (free, total), cuMemGetInfo(free, total))
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* ptr) {
-  QUERY((attributes, ptr), require(attributes); *attributes = describe(ptr));
+  QUERY((attributes, ptr), need(attributes, "attributes"); *attributes = describe(ptr));
 }
 #if CUDART_VERSION >= 13000
 STREAM_CALL(cudaMemPrefetchAsync, _ptsz,
             (const void* devPtr, size_t count, cudaMemLocation location, unsigned int flags, cudaStream_t stream),
-            (devPtr, count, location, flags, stream), require(!flags); check_managed(devPtr, count))
+            (devPtr, count, location, flags, stream), require(!flags, "flags must be 0"); check_managed(devPtr, count))
 cudaError_t cudaMemAdvise(const void* devPtr, size_t count, cudaMemoryAdvise advice, cudaMemLocation location) {
   CALL((devPtr, count, advice, location), check_managed(devPtr, count));
 }
@@ -138,7 +147,7 @@ cudaError_t cudaMemAdvise(const void* devPtr, size_t count, cudaMemoryAdvise adv
 
 // --- IPC of cudaMalloc's memory -------------------------------------------------------------------------------------
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* devPtr) {
-  CALL((handle, devPtr), require(handle);
+  CALL((handle, devPtr), need(handle, "handle");
        must(cuIpcGetMemHandle(reinterpret_cast<CUipcMemHandle*>(handle), address(devPtr))));
 }
 FORWARD(cudaIpcOpenMemHandle, (void** devPtr, cudaIpcMemHandle_t handle, unsigned int flags), (devPtr, flags),
@@ -147,10 +156,12 @@ FORWARD(cudaIpcCloseMemHandle, (void* devPtr), (devPtr), cuIpcCloseMemHandle(add
 
 // --- Pools ----------------------------------------------------------------------------------------------------------
 STREAM_CALL(cudaMallocAsync, _ptsz, (void** devPtr, size_t size, cudaStream_t hStream), (devPtr, size, hStream),
-            allocate(devPtr, size, [&] { return cuMemAllocAsync(address(devPtr), size, at(hStream)); }))
+            allocate(devPtr, "devPtr", size, [&] { return cuMemAllocAsync(address(devPtr), size, at(hStream)); }))
 STREAM_CALL(cudaMallocFromPoolAsync, _ptsz, (void** ptr, size_t size, cudaMemPool_t memPool, cudaStream_t stream),
             (ptr, size, memPool, stream),
-            allocate(ptr, size, [&] { return cuMemAllocFromPoolAsync(address(ptr), size, memPool, at(stream)); }))
+            allocate(ptr, "ptr", size, [&] {
+              return cuMemAllocFromPoolAsync(address(ptr), size, memPool, at(stream));
+            }))
 STREAM_FORWARD(cudaFreeAsync, (void* devPtr, cudaStream_t hStream), (devPtr, hStream),
                cuMemFreeAsync(address(devPtr), at(hStream)))
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* memPool, int device) {

@@ -8,6 +8,7 @@
 #pragma GCC visibility pop
 
 #include <functional>
+#include <string>
 #include <type_traits>
 
 #include "../driver/call.h"
@@ -40,13 +41,21 @@ namespace runtime {
 // An error that ends a call.
 struct Failed { int error; };
 inline void must(int result) { if (result) throw Failed{result}; }
-inline void require(bool holds, cudaError_t error = cudaErrorInvalidValue) { if (!holds) throw Failed{error}; }
+// `why` is for --explain.
+inline void require(bool holds, const std::string& why, cudaError_t error = cudaErrorInvalidValue) {
+  if (holds) return;
+  driver::explain(why);
+  throw Failed{error};
+}
+inline void need(const void* pointer, const char* name) {
+  if (!pointer) require(false, std::string(name) + " is null: give the address of a variable");
+}
 
 const char* name_of(int error);        // "cudaErrorInvalidValue"; null: there is none
 const char* shown_name_of(int error);  // "unrecognized error code" if there is none
 
 enum Needs { nothing, driver_only, context };
-cudaError_t call(Needs needs, const std::function<void()>& work,
+cudaError_t call(const char* name, Needs needs, const std::function<void()>& work,
                  const std::function<int(int flags, const std::function<int()>& work)>& wrapped);
 
 // Handles and functions are shown as addresses, locations as their numbers.
@@ -66,7 +75,7 @@ template <class T> auto shown(T value) {
 template <class... Values>
 cudaError_t call(const char* name, Needs needs, const char* names, const std::function<void()>& work,
                  Values... values) {
-  return call(needs, work, [&](int flags, const std::function<int()>& attempt) {
+  return call(name, needs, work, [&](int flags, const std::function<int()>& attempt) {
     return driver::call(name, flags, shown_name_of, names, attempt, shown(values)...);
   });
 }

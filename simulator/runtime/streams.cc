@@ -15,7 +15,7 @@ struct Callback {
 };
 
 void add_callback(cudaStream_t stream, cudaStreamCallback_t function, void* data, unsigned flags) {
-  require(function && !flags);
+  require(function && !flags, "callback is null, or flags is not 0");
   auto it = std::make_unique<Callback>(Callback{function, stream, data});
   must(cuStreamAddCallback(at(stream), [](CUstream, CUresult result, void* it) {
     const std::unique_ptr<Callback> callback(static_cast<Callback*>(it));
@@ -64,5 +64,5 @@ FORWARD(cudaEventQuery, (cudaEvent_t event), (event), cuEventQuery(event))
 FORWARD(cudaEventSynchronize, (cudaEvent_t event), (event), cuEventSynchronize(event))
 FORWARD(cudaEventDestroy, (cudaEvent_t event), (event), cuEventDestroy(event))
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
-  CALL((ms, start, end), require(ms); must(cuEventElapsedTime(ms, start, end)));
+  CALL((ms, start, end), need(ms, "ms"); must(cuEventElapsedTime(ms, start, end)));
 }

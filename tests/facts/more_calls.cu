@@ -60,7 +60,6 @@ static void two_contexts() {
   say("copy between both", cuMemcpyDtoD(q, p, page));
   say("copy in", cuMemcpyHtoD(p, &before, 8));
   say("memset in the other's stream", cuMemsetD8Async(p, 1, page, stream_a));
-  say("query of the other's stream", cuStreamQuery(stream_a));
   say("synchronise the other's stream", cuStreamSynchronize(stream_a));
   say("record the other's event in the other's stream", cuEventRecord(event_a, stream_a));
   say("record the other's event in its own stream", cuEventRecord(event_a, stream_b));
@@ -75,7 +74,6 @@ static void two_contexts() {
   say("pointer's context", cuPointerGetAttribute(&of, CU_POINTER_ATTRIBUTE_CONTEXT, q));
   say("is its own", yes(of == b));
   say("destroy the other", cuCtxDestroy(a));
-  say("the other's stream then", cuStreamQuery(stream_a));
   say("memset then", cuMemsetD8(q, 1, page));
   say("destroy", cuCtxDestroy(b));
   CUcontext now;
@@ -131,6 +129,40 @@ static void vmm_after_reset() {
   say("is", std::to_string(flags));
   say("unmap", cuMemUnmap(address, page));
   say("free", cuMemAddressFree(address, page));
+}
+
+static void in_a_host_function() {  // it might wait for itself
+  CHECK(cudaSetDevice(0));
+  const CUdeviceptr address = reserve(2 * page);
+  map_new(address, page);
+  CHECK(cudaStreamSynchronize(0));
+  alarm(20);
+  static CUdeviceptr a;
+  a = address;
+  CHECK(cudaLaunchHostFunc(0, [](void*) {
+    int number;
+    CUdevice device;
+    CUcontext context;
+    CUdeviceptr reserved;
+    CUmemGenericAllocationHandle handle;
+    const CUmemAllocationProp properties = on_gpu(0);
+    const CUmemAccessDesc access = access_of(0);
+    say("cudaGetDeviceCount", cudaGetDeviceCount(&number));
+    say("cudaGetDevice", cudaGetDevice(&number));
+    say("cudaGetLastError", cudaGetLastError());
+    say("cuDeviceGet", cuDeviceGet(&device, 0));
+    say("cuCtxGetCurrent", cuCtxGetCurrent(&context));
+    say("cuMemAddressReserve", cuMemAddressReserve(&reserved, page, 0, 0, 0));
+    say("cuMemCreate", cuMemCreate(&handle, page, &properties, 0));
+    say("cuMemMap", cuMemMap(a + page, page, 0, handle, 0));
+    say("cuMemSetAccess", cuMemSetAccess(a + page, page, &access, 1));
+    say("cuMemUnmap", cuMemUnmap(a + page, page));
+    say("cuMemRelease", cuMemRelease(handle));
+    say("cuPointerGetAttribute", cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, a));
+    say("cudaStreamQuery", cudaStreamQuery(0));
+    say("cudaSetDevice", cudaSetDevice(0));
+  }, nullptr));
+  finish("synchronise");
 }
 
 // --- Kernels that still run ---------------------------------------------------------------------------------------
@@ -274,6 +306,34 @@ static void pool_memory() {
   say("free again", cudaFreeAsync(p, 0));
   finish("synchronise");
 }
+static void pool_counts() {  // does what is refused change the count?
+  CHECK(cudaSetDevice(0));
+  CHECK(cudaDeviceGetDefaultMemPool(&pool, 0));
+  auto say_used = [](const char* after) {
+    CHECK(cudaDeviceSynchronize());
+    uint64_t used = 0;
+    CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
+    say(std::string("used after ") + after, std::to_string(used));
+  };
+  void* p = from_pool(page);
+  say_used("2 MiB");
+  CUdeviceptr other;
+  say("2^60 bytes", cuMemAllocAsync(&other, size_t(1) << 60, 0));
+  say_used("2^60 bytes");
+  say("from the null pool", cuMemAllocFromPoolAsync(&other, 24, nullptr, 0));
+  say_used("24 bytes of the null pool");
+  CHECK(cuMemAlloc(&other, 40)), say("free cuMemAlloc's memory", cuMemFreeAsync(other, 0));
+  say_used("40 bytes of cuMemAlloc's memory");
+  say("free 1 byte in", cuMemFreeAsync(CUdeviceptr(p) + 1, 0));
+  say_used("freeing 1 byte in");
+  CHECK(cuMemAllocAsync(&other, 56, 0)), say("free", cuMemFreeAsync(other, 0));
+  say("free again", cuMemFreeAsync(other, 0));
+  say_used("freeing 56 bytes twice");
+  CHECK(cuMemAllocAsync(&other, 72, 0)), say("free", cuMemFree(other)), say("free again", cuMemFree(other));
+  say_used("freeing 72 bytes twice with cuMemFree");
+  say("free", cudaFreeAsync(p, 0));
+  say_used("the end");
+}
 static void pool_destroyed() {
   CHECK(cudaSetDevice(0));
   cudaMemPoolProps properties = {};
@@ -383,6 +443,7 @@ static const struct {
     {"the memory of a context", memory_of_a_context},
     {"the variables of a context", variables_of_a_context},
     {"VMM memory after a reset", vmm_after_reset},
+    {"calls in a host function", in_a_host_function},
     {"unmapped while a kernel runs that then stores there", unmap_running},
     {"closed while a kernel runs that then stores there", close_running},
     {"grown while a kernel runs", grow_running},
@@ -390,6 +451,7 @@ static const struct {
     {"other memory at the address while a kernel runs", swap_running},
     {"what pools take", pool_sizes},
     {"memory of a pool", pool_memory},
+    {"what a pool counts", pool_counts},
     {"a pool destroyed", pool_destroyed},
     {"pools in the order of streams", pool_in_streams},
     {"legacy IPC", share_with_a_process},

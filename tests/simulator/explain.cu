@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT-0
+// Mistakes, one for each argument, for explain_test.py: explain MISTAKE. A kernel that goes wrong does so in thread 5
+// of block 2, at the address that is printed.
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <cassert>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+
+constexpr size_t MiB = 1 << 20, size = 2 * MiB;
+
+namespace {
+
+__device__ bool is_it() { return blockIdx.x == 2 && threadIdx.x == 5; }
+
+__global__ void write_number(int* to, int value) {
+  if (is_it()) *to = value;
+}
+template <class T> __global__ void read_number(const T* from, T* to) {
+  if (is_it()) *to = *from;
+}
+__global__ void add_to_all(float* where) {
+#if __CUDA_ARCH__ >= 900
+  if (is_it()) asm volatile("multimem.red.relaxed.sys.global.add.f32 [%0], %1;" ::"l"(where), "f"(1.f) : "memory");
+#endif
+}
+__global__ void write_shared(int index) {
+  extern __shared__ int numbers[];
+  if (is_it()) static_cast<volatile int*>(numbers)[index] = 1;
+}
+__global__ void stop() {
+  if (is_it()) __trap();
+}
+__global__ void insist(int number) { assert(number == 0 || !is_it()); }
+
+// What must not fail, for a mistake comes later.
+void must(int result) {
+  if (result == 0) return;
+  std::printf("unexpected: %d\n", result);
+  std::exit(1);
+}
+
+CUmemAllocationProp properties(int gpu) {
+  CUmemAllocationProp prop = {};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  prop.location.id = gpu;
+  prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return prop;
+}
+CUmemGenericAllocationHandle create(int gpu) {
+  CUmemGenericAllocationHandle handle;
+  const CUmemAllocationProp prop = properties(gpu);
+  must(cuMemCreate(&handle, size, &prop, 0));
+  return handle;
+}
+CUdeviceptr reserve() {
+  CUdeviceptr address;
+  must(cuMemAddressReserve(&address, size, 0, 0, 0));
+  return address;
+}
+CUmemAccessDesc access(int gpu, CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+  CUmemAccessDesc descriptor = {};
+  descriptor.location = properties(gpu).location;
+  descriptor.flags = flags;
+  return descriptor;
+}
+CUdeviceptr map(CUmemGenericAllocationHandle handle, int gpu, CUmemAccess_flags flags) {
+  const CUdeviceptr address = reserve();
+  must(cuMemMap(address, size, 0, handle, 0));
+  const CUmemAccessDesc descriptor = access(gpu, flags);
+  must(cuMemSetAccess(address, size, &descriptor, 1));
+  return address;
+}
+CUdeviceptr memory(CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE) { return map(create(0), 0, flags); }
+
+CUmemGenericAllocationHandle multicast_object() {
+  CUmulticastObjectProp prop = {};
+  prop.numDevices = 2;
+  prop.size = size;
+  CUmemGenericAllocationHandle object;
+  must(cuMulticastCreate(&object, &prop));
+  must(cuMulticastAddDevice(object, 0));
+  must(cuMulticastAddDevice(object, 1));
+  return object;
+}
+void bind(CUmemGenericAllocationHandle object, int gpu) {
+  const CUmemGenericAllocationHandle handle = create(gpu);
+  must(cuMulticastBindMem(object, 0, handle, 0, size, 0));
+  must(cuMemRelease(handle));
+}
+
+void say(CUdeviceptr address) {
+  std::printf("0x%llx\n", address);
+  std::fflush(stdout);
+}
+void write_at(CUdeviceptr address) {
+  say(address);
+  write_number<<<3, 32>>>(reinterpret_cast<int*>(address), 1);
+  cudaDeviceSynchronize();
+}
+void add_at(CUdeviceptr address) {
+  say(address);
+  add_to_all<<<3, 32>>>(reinterpret_cast<float*>(address));
+  cudaDeviceSynchronize();
+}
+
+// --- Calls that are refused, one after the other ---------------------------------------------------------------------
+void refusals() {
+  CUmemGenericAllocationHandle handle, other;
+  const CUmemAllocationProp prop = properties(0), of_no_gpu = properties(99);
+  cuMemCreate(&handle, 3 * MiB, &prop, 0);
+  cuMemCreate(&handle, size, &of_no_gpu, 0);
+  cuMemCreate(nullptr, size, &prop, 0);
+  cuMemCreate(&handle, size_t(1) << 50, &prop, 0);
+  CUdeviceptr address = 0;
+  cuMemAddressReserve(&address, size + 1, 0, 0, 0);
+  cuMemAddressReserve(&address, size, 3 * MiB, 0, 0);
+  handle = create(0);
+  cuMemMap(0x1000000000, size, 0, handle, 0);
+  address = reserve();
+  cuMemMap(address, size, 0, handle + 1, 0);
+  cuMemMap(address, size / 2, 0, handle, 0);
+  const CUmemAccessDesc descriptor = access(0), to_no_gpu = access(99);
+  cuMemSetAccess(address, size, &descriptor, 1);  // before cuMemMap
+  must(cuMemMap(address, size, 0, handle, 0));
+  cuMemMap(address, size, 0, handle, 0);          // again
+  cuMemSetAccess(address, size, &to_no_gpu, 1);
+  cuMemSetAccess(address, size / 2, &descriptor, 1);
+  cuMemAddressFree(address, size);                // while it is mapped
+  cuMemcpyHtoD(address, &handle, sizeof handle);  // before cuMemSetAccess
+  cuMemFree(address);
+  must(cuMemRelease(handle));
+  cuMemRelease(handle);                           // again
+  must(cuMemUnmap(address, size));
+  cuMemRetainAllocationHandle(&other, reinterpret_cast<void*>(address));
+  cuMemImportFromShareableHandle(&other, reinterpret_cast<void*>(0), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  must(cuMemAddressFree(address, size));
+  cuMemAddressFree(address, size);                // again
+  CUmulticastObjectProp team = {};
+  team.numDevices = 1;
+  team.size = size;
+  cuMulticastCreate(&handle, &team);
+  cudaSetDevice(99);
+  cudaMemcpy(&address, &address, 8, cudaMemcpyKind(9));
+  cudaMalloc(static_cast<void**>(nullptr), 8);
+  write_number<<<1, 2048>>>(nullptr, 1);
+  cudaGetLastError();
+}
+
+void leaks() {
+  const CUmemGenericAllocationHandle handle = create(0), object = multicast_object();
+  bind(object, 0);
+  map(handle, 0, CU_MEM_ACCESS_FLAGS_PROT_READ);
+  reserve();
+  int fd;
+  must(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  void* memory;
+  must(cudaMalloc(&memory, 1000));
+  must(cudaMallocHost(&memory, 1000));
+}
+
+void no_leaks() {
+  const CUmemGenericAllocationHandle handle = create(0), object = multicast_object();
+  bind(object, 0);
+  const CUdeviceptr address = map(handle, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  write_number<<<3, 32>>>(reinterpret_cast<int*>(address), 1);
+  int fd;
+  must(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  void *memory, *pooled;
+  must(cudaMalloc(&memory, 1000));
+  must(cudaMallocAsync(&pooled, 1000, nullptr));
+  must(cudaFreeAsync(pooled, nullptr));
+  must(cudaFree(memory));
+  must(cudaMallocHost(&memory, 1000));
+  must(cudaFreeHost(memory));
+  close(fd);
+  must(cuMemUnmap(address, size));
+  must(cuMemAddressFree(address, size));
+  must(cuMemRelease(handle));
+  must(cuMulticastUnbind(object, 0, 0, size));
+  must(cuMemRelease(object));
+}
+
+const std::map<std::string, std::function<void()>> mistakes = {
+    {"refusals", refusals},
+    {"leaks", leaks},
+    {"no_leaks", no_leaks},
+    {"null", [] { write_at(0); }},
+    {"reserved", [] { write_at(reserve() + 20); }},
+    {"past_the_end", [] { write_at(memory() + size); }},
+    {"closed", [] { const CUdeviceptr address = memory(); must(cudaSetDevice(1)); write_at(address + 20); }},
+    {"read_only", [] { write_at(memory(CU_MEM_ACCESS_FLAGS_PROT_READ) + 20); }},
+    {"unmapped", [] { const CUdeviceptr address = memory(); must(cuMemUnmap(address, size)); write_at(address); }},
+    {"given_back",
+     [] { const CUdeviceptr address = reserve(); must(cuMemAddressFree(address, size)); write_at(address); }},
+    {"freed",
+     [] {
+       cudaFuncAttributes loaded;  // first of all: a module's variables could get the same memory
+       must(cudaFuncGetAttributes(&loaded, write_number));
+       void* memory;
+       must(cudaMalloc(&memory, size));
+       must(cudaFree(memory));
+       write_at(CUdeviceptr(memory));
+     }},
+    {"peer", [] { void* memory; must(cudaMalloc(&memory, 8)); must(cudaSetDevice(1)); write_at(CUdeviceptr(memory)); }},
+    {"host", [] { static int number; write_at(CUdeviceptr(&number)); }},
+    {"misaligned", [] { write_at(memory() + 2); }},
+    {"multicast_store",
+     [] { write_at(map(multicast_object(), 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)); }},
+    {"multimem_of_memory", [] { add_at(memory()); }},
+    {"multimem_unbound",
+     [] {
+       const CUmemGenericAllocationHandle object = multicast_object();
+       bind(object, 0);
+       add_at(map(object, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE) + 8);
+     }},
+    {"multimem_closed",
+     [] {
+       const CUdeviceptr address = map(multicast_object(), 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+       must(cudaSetDevice(1));
+       add_at(address);
+     }},
+    {"read",
+     [] {
+       const CUdeviceptr address = reserve();
+       say(address);
+       read_number<<<3, 32>>>(reinterpret_cast<long*>(address), reinterpret_cast<long*>(address));
+       cudaDeviceSynchronize();
+     }},
+    {"shared", [] { write_shared<<<3, 32, 128>>>(32); cudaDeviceSynchronize(); }},
+    {"trap", [] { stop<<<3, 32>>>(); cudaDeviceSynchronize(); }},
+    {"assertion", [] { insist<<<3, 32>>>(1); cudaDeviceSynchronize(); }},
+    {"after", [] { write_at(0); void* memory; cudaMalloc(&memory, 8); cudaGetLastError(); }},
+    {"forked",
+     [] {
+       void* memory;
+       if (const pid_t child = fork()) waitpid(child, nullptr, 0);
+       else cudaMalloc(&memory, 8), _exit(0);
+     }},
+};
+
+}  // namespace
+
+int main(int, char** argv) {
+  const std::string what = argv[1];
+  if (what == "no_init") return cuDeviceGetCount(nullptr), 0;
+  must(cuInit(0));
+  CUdevice device;
+  if (what == "no_context") return cuMemAlloc(reinterpret_cast<CUdeviceptr*>(&device), 8), 0;
+  must(cudaSetDevice(0));
+  mistakes.at(what)();
+}

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""What --explain and --leaks say of mistakes: explain_test.py VMMSIM EXPLAIN
+
+EXPLAIN is the program of explain.cu. Each of its mistakes must be told in as many sentences as stand here, with the
+phrases that stand here; ADDRESS is the address that the program printed.
+"""
+import collections
+import re
+import subprocess
+import sys
+
+KERNEL = "kernel (anonymous namespace)::write_number(int*, int) on GPU 0, block (2, 0, 0), thread (5, 0, 0), " \
+    "`st.global.u32 ["
+ADD = "kernel (anonymous namespace)::add_to_all(float*) on GPU {}, block (2, 0, 0), thread (5, 0, 0), `multimem.red"
+FAULT = "cudaDeviceSynchronize() answers cudaErrorIllegalAddress: "
+
+# Each sentence by its phrases, in their order; "..." is anything.
+FAULTS = {
+    "null": [FAULT + KERNEL + "... of its PTX): ADDRESS is a null pointer"],
+    "reserved": [FAULT + KERNEL + "... ADDRESS is reserved, and nothing is mapped there: map memory (cuMemMap) and "
+                 "open it to GPU 0 (cuMemSetAccess)"],
+    "past_the_end": [FAULT + KERNEL + "... ADDRESS is neither mapped nor reserved; 0 bytes before it a mapping ends"],
+    "closed": [FAULT + KERNEL.replace("GPU 0", "GPU 1") + "... ADDRESS lies in the mapping of 2097152 bytes from 0x...,"
+               " memory of GPU 0, which is not open to GPU 1: call cuMemSetAccess with a descriptor for GPU 1 "],
+    "read_only": [FAULT + KERNEL + "... ADDRESS lies in the mapping of ..., which GPU 0 may only read: call "
+                  "cuMemSetAccess with a descriptor for GPU 0 and CU_MEM_ACCESS_FLAGS_PROT_READWRITE"],
+    "unmapped": [FAULT + KERNEL + "... ADDRESS is reserved, and nothing is mapped there; it was unmapped by "
+                 "cuMemUnmap #1: "],
+    "given_back": [FAULT + KERNEL + "... ADDRESS is neither mapped nor reserved; it was given back by "
+                   "cuMemAddressFree #1"],
+    "freed": [FAULT + KERNEL + "... ADDRESS is neither mapped nor reserved; it was freed by cudaFree #1"],
+    "peer": [FAULT + KERNEL.replace("GPU 0", "GPU 1") + "... ADDRESS is ordinary memory of GPU 0, and not open to GPU 1"
+             ": call cudaDeviceEnablePeerAccess(0, 0) while GPU 1 is the current device"],
+    "host": [FAULT + KERNEL + "... ADDRESS is no address of CUDA: ... cuMemHostAlloc"],
+    "misaligned": ["answers cudaErrorMisalignedAddress: " + KERNEL + "... ADDRESS is not a multiple of ... 4 bytes"],
+    "multicast_store": [FAULT + KERNEL + "... ADDRESS lies in ..., of a multicast object: only multimem instructions"],
+    "multimem_of_memory": [FAULT + ADD.format(0) + "... ADDRESS is an ordinary address, ... cuMulticastCreate"],
+    "multimem_unbound": [FAULT + ADD.format(0) + "... ADDRESS GPU 1 of the 2 ... has bound no memory: call "
+                         "cuMulticastBindMem"],
+    "multimem_closed": [FAULT + ADD.format(1) + "... ADDRESS ... of a multicast object, which is not open to GPU 1: "
+                        "call cuMemSetAccess with a descriptor for GPU 1"],
+    "read": [FAULT + "kernel void (anonymous namespace)::read_number<long>(long const*, long*) on GPU 0, ..."
+             "`ld.global.u64 ... ADDRESS is reserved"],
+    "shared": [FAULT + "kernel (anonymous namespace)::write_shared(int) ... thread (5, 0, 0), `st.volatile.shared.u32 "
+               "... write of 4 bytes at 0x80 of __shared__ memory, which has 128 bytes"],
+    "trap": ["answers cudaErrorLaunchFailure: kernel (anonymous namespace)::stop() ... `trap` ... __trap()"],
+    "assertion": ["answers cudaErrorAssert: kernel (anonymous namespace)::insist(int) ... assertion `number == 0 || "
+                  "!is_it()` failed"],
+    "after": [FAULT + KERNEL, "cudaMalloc(size = 8) answers cudaErrorIllegalAddress: a kernel or copy went wrong before",
+              "cudaGetLastError() answers cudaErrorIllegalAddress: "],
+    "forked": ["cudaMalloc(size = 8) answers cudaErrorInitializationError: ... fork before cuInit"],
+    "no_init": ["cuDeviceGetCount(count = null) answers CUDA_ERROR_NOT_INITIALIZED: cuInit has not been called"],
+    "no_context": ["cuMemAlloc(bytesize = 8) answers CUDA_ERROR_INVALID_CONTEXT: no context is current ..."
+                   "cudaSetDevice"],
+}
+
+PROP = 'prop = {"type":"CU_MEM_ALLOCATION_TYPE_PINNED","requestedHandleTypes":1,"location":{"type":' \
+    '"CU_MEM_LOCATION_TYPE_DEVICE","id":%d},"allocFlags":{"compressionType":0,"gpuDirectRDMACapable":0,"usage":0}}'
+DESC = 'desc = [{"location":{"type":"CU_MEM_LOCATION_TYPE_DEVICE","id":%d},"flags":"CU_MEM_ACCESS_FLAGS_PROT_READWRITE"}]'
+INVALID = " answers CUDA_ERROR_INVALID_VALUE: "
+REFUSALS = [
+    f"cuMemCreate(size = 3145728, {PROP % 0}, flags = 0x0){INVALID}size is 3145728: round it up",
+    f"cuMemCreate(size = 2097152, {PROP % 99}, flags = 0x0) answers CUDA_ERROR_INVALID_DEVICE: there is no GPU 99",
+    f"cuMemCreate(handle = null, ...){INVALID}handle is null",
+    "cuMemCreate(...) answers CUDA_ERROR_OUT_OF_MEMORY: GPU 0 has ... bytes left for all processes, and "
+    "1125899906842624 are wanted",
+    f"cuMemAddressReserve(size = 2097153, alignment = 0, addr = 0x0, flags = 0x0){INVALID}size is 2097153: make it a "
+    "multiple of 2 MiB",
+    f"cuMemAddressReserve(...){INVALID}alignment is 3145728: make it a power of two",
+    f"cuMemMap(ptr = 0x1000000000, size = 2097152, offset = 0, handle = 0x..., flags = 0x0){INVALID}ptr: nothing is "
+    "reserved at 0x1000000000: reserve it first (cuMemAddressReserve)",
+    f"cuMemMap(...){INVALID}0x... is not a handle of this process",
+    "cuMemMap(...) answers CUDA_ERROR_NOT_SUPPORTED: the allocation has 2097152 bytes, and is mapped whole only",
+    f"cuMemSetAccess(ptr = 0x..., size = 2097152, {DESC % 0}, count = 1){INVALID}the range from ... map memory there "
+    "first (cuMemMap)",
+    f"cuMemMap(...){INVALID}memory is mapped already from 0x... unmap it first",
+    f"cuMemSetAccess(..., {DESC % 99}, count = 1){INVALID}desc: a descriptor's location is no GPU of this process",
+    f"cuMemSetAccess(ptr = 0x..., size = 1048576, ...){INVALID}the range cuts the mapping from 0x...: only whole mappings",
+    f"cuMemAddressFree(ptr = 0x..., size = 2097152){INVALID}memory is mapped at 0x...: unmap it first (cuMemUnmap)",
+    f"cuMemcpyHtoD(dstDevice = 0x..., ByteCount = 8){INVALID}0x... which is not open to GPU 0: call cuMemSetAccess",
+    f"cuMemFree(dptr = 0x...){INVALID}...(cuMemUnmap)",
+    f"cuMemRelease(handle = 0x...){INVALID}all references of the handle are released",
+    f"cuMemRetainAllocationHandle(addr = 0x...){INVALID}no memory of cuMemCreate is mapped at 0x...",
+    "cuMemImportFromShareableHandle(...) answers CUDA_ERROR_UNKNOWN: descriptor 0 is not one that "
+    "cuMemExportToShareableHandle gave",
+    f"cuMemAddressFree(...){INVALID}ptr: nothing is reserved at 0x...",
+    f'cuMulticastCreate(prop = {{"numDevices":1,"size":2097152,"handleTypes":0,"flags":0}}){INVALID}prop: numDevices is '
+    "1: a team has two GPUs at least",
+    "cudaSetDevice(device = 99) answers cudaErrorInvalidDevice: there is no GPU 99: this process sees 2",
+    "cudaMemcpy(dst = 0x..., kind = 9) answers cudaErrorInvalidMemcpyDirection: kind is none of",
+    "cudaMalloc(devPtr = null, size = 8) answers cudaErrorInvalidValue: devPtr is null",
+    'cudaLaunchKernel(func = "(anonymous namespace)::write_number(int*, int)", gridDim = [1,1,1], blockDim = [2048,1,1], '
+    "sharedMem = 0, stream = null) answers cudaErrorInvalidValue: the block ... has more than 1024 threads",
+    "cudaGetLastError() answers cudaErrorInvalidValue: cudaLaunchKernel answered so before",
+]
+
+LEAKS = [
+    "leak: handle 0x..., memory of 2097152 bytes, made by cuMemCreate #1 (cuMemRelease)",
+    "leak: handle 0x..., a multicast object of 2097152 bytes, made by cuMulticastCreate #1, with 1 bindings "
+    "(cuMulticastUnbind, cuMemRelease)",
+    "leak: mapping of 2097152 bytes at 0x..., made by cuMemMap #1 (cuMemUnmap)",
+    "leak: reservation of 2097152 bytes at 0x..., made by cuMemAddressReserve #1 (cuMemAddressFree)",
+    "leak: reservation of 2097152 bytes at 0x..., made by cuMemAddressReserve #2 (cuMemAddressFree)",
+    "leak: memory of 1000 bytes at 0x..., made by cudaMalloc #1 ",
+    "leak: memory of 1000 bytes at 0x..., made by cudaMallocHost #1 ",
+    "leak: descriptor ... of exported memory, made by cuMemExportToShareableHandle #1 (close)",
+]
+
+
+def says(line, phrases, address):
+    wanted = re.escape(phrases).replace(re.escape("..."), ".*").replace("ADDRESS", re.escape(address or "?"))
+    return re.search(wanted, line)
+
+
+def check(vmmsim, program, option, mistake, expected, any_order=False):
+    """What is wrong with what is said of a mistake, or ""."""
+    done = subprocess.run([vmmsim, "--gpus", "2", option, program, mistake], capture_output=True, text=True, timeout=60)
+    address = done.stdout.split()[0] if done.stdout.startswith("0x") else None
+    lines = [line for line in done.stderr.splitlines() if line.startswith("vmmsim: ")]
+    if done.returncode or "unexpected" in done.stdout:
+        return f"status {done.returncode}: {done.stdout}{done.stderr}"
+    if len(lines) != len(expected):
+        return f"{len(lines)} sentences instead of {len(expected)}:\n{done.stderr}"
+    for i, phrases in enumerate(expected):
+        if not any(says(line, phrases, address) for line in (lines if any_order else [lines[i]])):
+            return f"nobody says\n  {phrases}\n{done.stderr if any_order else lines[i]}"
+    return ""
+
+
+def main(vmmsim, program):
+    cases = [("--explain", mistake, expected) for mistake, expected in FAULTS.items()]
+    cases += [("--explain", "refusals", REFUSALS), ("--leaks", "leaks", LEAKS), ("--leaks", "no_leaks", []),
+              ("--explain", "no_leaks", [])]
+    results = collections.Counter()
+    for option, mistake, expected in cases:
+        wrong = check(vmmsim, program, option, mistake, expected, option == "--leaks")
+        print(f"{'FAIL' if wrong else 'ok'}: {option} {mistake}{wrong and ': ' + wrong}", flush=True)
+        results[bool(wrong)] += 1
+    if results[True]:
+        sys.exit(f"FAIL: {results[True]} of {len(cases)} mistakes")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""Every call of a lesson fails once: faults_test.py VMMSIM PROGRAM
+
+One run with --trace tells which calls the program makes, and from where. Then, for each place, its first call fails by
+--fail. The program must end soon with status 1, name the call and the error, and leave nothing behind: no process that
+goes on, no file, and none of its processes waiting for another.
+"""
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from sim_test import SMALL, name_of
+
+LIMIT = 10  # seconds, and three times as long as the program takes when nothing fails
+ERRORS = "CUDA_ERROR_UNKNOWN", "CUDA_ERROR_OUT_OF_MEMORY"  # in turn
+NAMES = {"CUDA_ERROR_UNKNOWN": "cudaErrorUnknown", "CUDA_ERROR_OUT_OF_MEMORY": "cudaErrorMemoryAllocation"}
+
+# What a program says in place of the call's own name: a launch has no result of its own, and lesson 02's buffer makes
+# calls inside its functions.
+OTHER_NAMES = {"cudaLaunchKernel": r"cudaGetLastError", "growable": r"buffer\.(reserve|grow|shrink|destroy)\("}
+# Places whose result a program drops, in each program so many: it takes away from the runtime an error that it has
+# shown; and a rollback has the first error to tell, and what it leaves is found.
+DROPPED = {("ipc_fd", "cudaGetLastError"): 1, ("growable", "cuMemUnmap"): 1}
+
+
+def start(vmmsim, options, program, directory, limit):
+    """Runs it in a session of its own: (exit status or None for too late, output, errors, what is left behind)."""
+    process = subprocess.Popen([vmmsim, "--gpus", "2", *options, program, *SMALL[name_of(program)]], text=True,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=directory,
+                               env={**os.environ, "TMPDIR": str(directory)}, start_new_session=True)
+    try:
+        output, errors = process.communicate(timeout=limit)
+        status = process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return None, *process.communicate(), []
+    for _ in range(100):  # who was killed takes a moment to go
+        left = session(process.pid)
+        if not left:
+            break
+        time.sleep(0.01)
+    if left:
+        os.killpg(process.pid, signal.SIGKILL)
+    return status, output, errors, left + [f"file {path}" for path in directory.iterdir()]
+
+
+def session(leader):
+    """The processes of this session that have not ended."""
+    left = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, rest = path.read_text().rsplit(")", 1)
+        except OSError:
+            continue  # it has ended meanwhile
+        state, _, _, its_session = rest.split()[:4]
+        if int(its_session) == leader and state not in "ZX":
+            left.append(f"process {name})")
+    return left
+
+
+def places(vmmsim, program):
+    """The first call of each place: (call, how many of its name came before and it, place). And how long to wait."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch, tempfile.NamedTemporaryFile() as trace:
+        status, output, errors, left = start(vmmsim, ["--trace", trace.name], program, pathlib.Path(scratch), 60)
+        if status != 0 or errors or left:
+            sys.exit(f"FAIL: without a fault: status {status}, left behind {left}\n{output}{errors}")
+        lines = [json.loads(line) for line in trace.read().decode().splitlines()]
+    counts, first = collections.Counter(), {}
+    for line in lines:
+        counts[line["call"]] += 1
+        first.setdefault((line["call"], line["caller"]), counts[line["call"]])
+    limit = LIMIT + 3 * (time.monotonic() - began)
+    return [(call, number, place) for (call, place), number in first.items()], limit
+
+
+def wrong_with(vmmsim, program, call, number, error, limit):
+    """Makes this call fail. What is wrong with how the program takes it, or ""."""
+    with tempfile.TemporaryDirectory() as scratch:
+        fail = ["--fail", f"{call}:{number}={error}"]
+        status, output, errors, left = start(vmmsim, fail, program, pathlib.Path(scratch), limit)
+    names = [rf"\b{call}\b", OTHER_NAMES.get(call), OTHER_NAMES.get(name_of(program))]
+    if status is None:
+        wrong = f"it had not ended after {limit:.0f} s"
+    elif left:
+        wrong = f"left behind: {left}"
+    elif status != 1:
+        wrong = f"exit status {status}"
+    elif not any(name and re.search(name, errors) for name in names):
+        wrong = "stderr does not name the call"
+    elif error not in errors and NAMES[error] not in errors:
+        wrong = "stderr does not name the error"
+    else:
+        wrong = ""
+    return wrong and f"{wrong}\n--- stdout\n{output}--- stderr\n{errors}---"
+
+
+def main(vmmsim, program):
+    all_places, limit = places(vmmsim, program)
+    if len(all_places) < 10:
+        sys.exit(f"FAIL: the trace shows {len(all_places)} places only")
+
+    def check(numbered):
+        i, (call, number, place) = numbered
+        error = ERRORS[i % len(ERRORS)]
+        wrong = wrong_with(vmmsim, program, call, number, error, limit)
+        return call, wrong, f"{call} #{number}, at {place}, answers {error}"
+
+    bad, dropped = 0, {call: n for (name, call), n in DROPPED.items() if name == name_of(program)}
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for call, wrong, what in pool.map(check, enumerate(all_places)):
+            if dropped.get(call) and wrong.startswith(("exit status 0", "stderr does not name")):
+                dropped[call] -= 1
+                print(f"ok: {what}: dropped, as it should be", flush=True)
+                continue
+            print(f"{'FAIL' if wrong else 'ok'}: {what}{wrong and ': ' + wrong}", flush=True)
+            bad += bool(wrong)
+    if bad or any(dropped.values()):
+        sys.exit(f"FAIL: {bad} of {len(all_places)} places; not dropped: {dropped}")
+    print(f"{len(all_places)} places")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT-0
+// The simulated GPU without a driver: what the multimem instructions do to the replicas, what faults, what is not
+// simulated, and that kernels which wait for one another all get their turns.
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <future>
+
+#include "../../simulator/gpu/gpu.h"
+#include "../../simulator/memory/ledger.h"
+#include "../../simulator/memory/memory.h"
+#include "../../simulator/memory/page_table.h"
+
+#define EXPECT(condition)                                                                             \
+  ((condition) ? void()                                                                               \
+               : (std::fprintf(stderr, "%s:%d: expected %s\n", __FILE__, __LINE__, #condition), std::exit(1)))
+
+// A machine of one GPU. Page 0 of its multicast addresses stands for three frames, page 1 for two and one missing.
+constexpr uint64_t multicast_address = 0x100000000000, other_multicast_address = multicast_address + memory::page_size;
+static char* frames[2][3];
+namespace memory {
+PageTable& page_table(int) {
+  static PageTable table;
+  return table;
+}
+const Machine& machine() {
+  static Machine machine = [] {
+    Machine one;
+    one.multiprocessors = 1;
+    return one;
+  }();
+  return machine;
+}
+std::string what_lies_at(CUdevice, uint64_t, bool) { return "something"; }
+std::span<char* const> replicas(uint64_t entry) { return frames[entry >> 21]; }
+}  // namespace memory
+
+// Runs a kernel of `body` on one thread of each block; its parameters are `a` and `b`. Returns its fault, or "".
+static std::string run(const std::string& body, uint64_t a, uint64_t b = 0, unsigned blocks = 1) {
+  auto text = std::make_shared<const ptx::Module>(ptx::parse(
+      ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u64 b)\n{\n"
+      ".reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .b16 %h<9>; .reg .f32 %f<9>; .reg .f64 %d<9>; .reg .pred %p<9>;\n"
+      "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; mov.u32 %r8, %ctaid.x;\n" + body + "\nret;\n}\n"));
+  auto module = std::make_shared<gpu::Module>(text, 0, [](const ptx::Variable&) { return 0; });
+  std::promise<std::string> fault;
+  gpu::Launch launch{module->kernel("k"), module, {blocks, 1, 1}, {1, 1, 1}, 0, std::vector<std::byte>(16), {}};
+  std::memcpy(launch.parameters.data(), &a, 8);
+  std::memcpy(launch.parameters.data() + 8, &b, 8);
+  launch.done = [&](const gpu::Fault* f) { fault.set_value(f ? std::to_string(f->error) + " " + f->why : ""); };
+  gpu::launch(std::move(launch));
+  return fault.get_future().get();
+}
+
+template <class T> static void put(T x, T y, T z) {  // into the three replicas
+  const T values[] = {x, y, z};
+  for (int i = 0; i < 3; ++i) std::memcpy(frames[0][i] + 64, &values[i], sizeof(T));
+}
+static uint64_t get(int replica, int at = 0) {
+  uint64_t value;
+  std::memcpy(&value, frames[0][replica] + 64 + at, 8);
+  return value;
+}
+// What an instruction leaves in ordinary memory, which it reaches through `result`.
+static uint64_t* result;
+static uint64_t reduce(const std::string& body) {
+  result[0] = result[1] = 0;
+  const std::string fault = run(body, multicast_address + 64, reinterpret_cast<uint64_t>(result));
+  if (!fault.empty()) std::fprintf(stderr, "%s: %s\n", body.c_str(), fault.c_str());
+  EXPECT(fault.empty());
+  return result[0];
+}
+static uint64_t reduce32(const std::string& name) {
+  return reduce("multimem.ld_reduce." + name + " %r1, [%rd1]; st.global.u32 [%rd2], %r1;");
+}
+static uint64_t reduce64(const std::string& name) {
+  return reduce("multimem.ld_reduce." + name + " %rd3, [%rd1]; st.global.u64 [%rd2], %rd3;");
+}
+
+static void test_multimem() {
+  put<uint32_t>(5, 0xfffffffe, 7);
+  EXPECT(reduce32("relaxed.sys.global.add.u32") == 10);
+  EXPECT(reduce32("weak.global.min.u32") == 5);
+  EXPECT(reduce32("acquire.gpu.global.min.s32") == 0xfffffffe);
+  EXPECT(reduce32("max.u32") == 0xfffffffe);
+  EXPECT(reduce32("max.s32") == 7);
+  EXPECT(reduce32("and.b32") == 4);
+  EXPECT(reduce32("or.b32") == 0xffffffff);
+  EXPECT(reduce32("xor.b32") == (5 ^ 0xfffffffe ^ 7));
+  put<uint64_t>(1ull << 40, ~0ull, 3);
+  EXPECT(reduce64("add.u64") == (1ull << 40) + 2);
+  EXPECT(reduce64("min.s64") == ~0ull);
+  EXPECT(reduce64("xor.b64") == ((1ull << 40) ^ ~0ull ^ 3));
+  put<double>(0.5, 0.25, -4);
+  EXPECT(reduce("multimem.ld_reduce.relaxed.sys.global.add.f64 %d1, [%rd1]; st.global.f64 [%rd2], %d1;") ==
+         0xc00a000000000000);  // -3.25
+  // 2048 + 1 + 1: in halves each 1 is lost, in floats the sum is rounded once; the upper half of the pair is 1 + 2 - 3.
+  put<uint32_t>(0x3c006800, 0x40003c00, 0xc2003c00);
+  EXPECT(reduce32("add.f16x2") == 0x00006800);
+  EXPECT(reduce32("add.acc::f32.f16x2") == 0x00006801);
+  EXPECT(reduce32("max.f16x2") == 0x40006800);
+  EXPECT(reduce32("min.f16x2") == 0xc2003c00);
+  put<uint32_t>(0x3f804380, 0x40003f80, 0xc0403f80);  // 256 + 1 + 1 in bfloat
+  EXPECT(reduce32("add.bf16x2") == 0x00004380);
+  EXPECT(reduce32("add.acc::f32.bf16x2") == 0x00004381);
+  put<uint64_t>(0x3f80000040000000, 0x4000000040000000, 0x4040000040000000);  // vectors: 2 + 2 + 2 and 1 + 2 + 3
+  EXPECT(reduce("multimem.ld_reduce.relaxed.sys.global.add.v2.f32 {%f1, %f2}, [%rd1];"
+                "st.global.v2.f32 [%rd2], {%f1, %f2};") == 0x40c0000040c00000);
+  put<uint64_t>(0x3c003c003c003c00, 0x40003c003c003c00, 0x3c003c003c003c00);
+  EXPECT(reduce("multimem.ld_reduce.add.acc::f32.v4.f16 {%h1, %h2, %h3, %h4}, [%rd1];"
+                "st.global.v4.b16 [%rd2], {%h1, %h2, %h3, %h4};") == 0x4400420042004200);
+
+  put<uint64_t>(1, 2, 3);
+  reduce("mov.b32 %r1, 9; multimem.st.release.sys.global.u32 [%rd1+4], %r1;");
+  for (int i = 0; i < 3; ++i) EXPECT(get(i) == (9ull << 32 | (i + 1)));
+  reduce("mov.f32 %f1, 0f3f800000; mov.f32 %f2, 0f40000000;"
+         "multimem.st.relaxed.sys.global.v4.f32 [%rd1], {%f1, %f2, %f2, %f1};");
+  for (int i = 0; i < 3; ++i) EXPECT(get(i) == 0x400000003f800000 && get(i, 8) == 0x3f80000040000000);
+  reduce("mov.f32 %f1, 0f40000000; multimem.red.relaxed.sys.global.add.v2.f32 [%rd1], {%f1, %f1};");
+  for (int i = 0; i < 3; ++i) EXPECT(get(i) == 0x4080000040400000);
+  put<uint64_t>(10, 20, 30);
+  reduce("mov.b64 %rd3, 25; multimem.red.release.gpu.global.max.u64 [%rd1], %rd3;");
+  EXPECT(get(0) == 25 && get(1) == 25 && get(2) == 30);
+  put<uint32_t>(0, 1000, 2000);  // from 100 blocks at once
+  const std::string add = "mov.b32 %r1, 1; multimem.red.relaxed.sys.global.add.u32 [%rd1], %r1;";
+  EXPECT(run(add, multicast_address + 64, 0, 100) == "");
+  EXPECT((get(0) & 0xffffffff) == 100 && (get(1) & 0xffffffff) == 1100 && (get(2) & 0xffffffff) == 2100);
+}
+
+static void expect_fault(const std::string& body, uint64_t a, CUresult error, const std::string& words) {
+  const std::string fault = run(body, a, reinterpret_cast<uint64_t>(result));
+  if (fault.find(std::to_string(error) + " ") == 0 && fault.find(words) != fault.npos) return;
+  std::fprintf(stderr, "%s: '%s', expected %d and '%s'\n", body.c_str(), fault.c_str(), error, words.c_str());
+  std::exit(1);
+}
+static void test_faults() {
+  const uint64_t ordinary = reinterpret_cast<uint64_t>(result);
+  const std::string load = "multimem.ld_reduce.add.u32 %r1, [%rd1];", store = "multimem.st.u32 [%rd1], %r1;",
+                    red = "multimem.red.add.u32 [%rd1], %r1;";
+  for (const std::string& body : {load, store, red}) {
+    expect_fault(body, multicast_address + 2, CUDA_ERROR_MISALIGNED_ADDRESS, "multiple of the access's 4 bytes");
+    expect_fault(body, ordinary, CUDA_ERROR_ILLEGAL_ADDRESS, "ordinary one");
+    expect_fault(body, 0, CUDA_ERROR_ILLEGAL_ADDRESS, "something");
+    expect_fault(body, other_multicast_address, CUDA_ERROR_ILLEGAL_ADDRESS, "GPU 1 of the 3");
+  }
+  for (const char* name : {"ld.global.u32 %r1, [%rd1];", "st.global.u32 [%rd1], 1;", "red.global.add.u32 [%rd1], 1;"})
+    expect_fault(name, multicast_address, CUDA_ERROR_ILLEGAL_ADDRESS, "something");
+}
+
+// Ends its process with status 125.
+static void test_unknown(const std::string& body) {
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::fclose(stderr);
+    run(body, 0);
+    _exit(0);
+  }
+  int status = 0;
+  EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 125);
+}
+
+// Each block waits until 32 have begun: as many as this GPU has room for must be on their way at once. The others
+// follow when there is room.
+static void test_turns() {
+  result[0] = 0;
+  EXPECT(run("red.release.gpu.global.add.u32 [%rd1], 1; again: ld.acquire.gpu.global.u32 %r1, [%rd1];"
+             "setp.lt.u32 %p1, %r1, 32; @%p1 bra again;", reinterpret_cast<uint64_t>(result), 0, 100) == "");
+  EXPECT(result[0] == 100);
+}
+
+int main() {
+  test_unknown("mapa.u64 %rd3, %rd1, %r1;");  // before there are threads
+  test_unknown("multimem.ld_reduce.add.v4.e4m3 {%r1, %r2, %r3, %r4}, [%rd1];");
+  const size_t size = 8 * memory::page_size;
+  void* const room = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT(room != MAP_FAILED);
+  auto* const mapped = static_cast<char*>(room);
+  char* const pages = mapped + memory::page_size - reinterpret_cast<uint64_t>(mapped) % memory::page_size;
+  memory::PageTable& table = memory::page_table(0);
+  const memory::Entry rights = memory::mapped | memory::readable | memory::writable;
+  for (int i = 0; i < 3; ++i) frames[0][i] = pages + i * memory::page_size;
+  frames[1][0] = frames[1][2] = pages;
+  table.set(multicast_address, 0 << 21 | rights | memory::multicast);
+  table.set(other_multicast_address, 1 << 21 | rights | memory::multicast);
+  result = reinterpret_cast<uint64_t*>(pages + 3 * memory::page_size);
+  table.set(reinterpret_cast<uint64_t>(result), reinterpret_cast<uint64_t>(result) | rights);
+  test_multimem();
+  test_faults();
+  test_turns();
+  gpu::stop();
+  gpu::stop();
+  std::puts("OK");
+}

@@ -1,0 +1,899 @@
+// SPDX-License-Identifier: MIT-0
+// The memory of the simulator without its driver: what it refuses, what the page tables say, who holds what over all
+// processes, and multicast objects. Each case is a process of its own on a machine of its own; it starts others by
+// exec.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include "memory/ledger.h"
+#include "memory/memory.h"
+#include "memory/page_table.h"
+#include "memory/shared.h"
+
+namespace {
+
+using namespace memory;
+constexpr uint64_t MiB = 1 << 20, page = page_size;
+constexpr auto fd_type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+constexpr auto both_rights = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+
+#define EXPECT(condition)                                                                                        \
+  do {                                                                                                           \
+    if (!(condition)) std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition), std::abort(); \
+  } while (0)
+#define REFUSED(error, word, ...) expect_refusal(__LINE__, error, word, [&] { (void)(__VA_ARGS__); })
+
+void expect_refusal(int line, CUresult error, const char* word, const std::function<void()>& call) {
+  std::string got = "nothing";
+  try {
+    call();
+  } catch (const Refused& refused) {
+    if (refused.error == error && refused.why.find(word) != refused.why.npos) return;
+    got = std::to_string(refused.error) + ", " + refused.why;
+  }
+  std::fprintf(stderr, "%s:%d: expected refusal %d with \"%s\", got %s\n", __FILE__, line, error, word, got.c_str());
+  std::abort();
+}
+
+CUmemAllocationProp on_gpu(int gpu, unsigned types = 0) {
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, gpu};
+  properties.requestedHandleTypes = static_cast<CUmemAllocationHandleType>(types);
+  return properties;
+}
+CUmemAccessDesc access_of(int gpu, CUmemAccess_flags flags = both_rights) {
+  return {{CU_MEM_LOCATION_TYPE_DEVICE, gpu}, flags};
+}
+void open_to(uint64_t address, size_t size, std::initializer_list<CUmemAccessDesc> all) {
+  set_access(address, size, std::span(all.begin(), all.size()));
+}
+CUmulticastObjectProp team_of(unsigned gpus, size_t size, unsigned types = 0) {
+  CUmulticastObjectProp properties = {};
+  properties.numDevices = gpus, properties.size = size, properties.handleTypes = types;
+  return properties;
+}
+uint64_t free_of(int gpu) { return memory_info(gpu).free; }
+void write(int gpu, uint64_t address, const std::string& text) {
+  size_t done = 0;
+  for_each_piece(gpu, address, text.size(), both_rights,
+                 [&](char* bytes, size_t size) { std::memcpy(bytes, text.data() + done, size), done += size; });
+}
+std::string read(int gpu, uint64_t address, size_t size) {
+  std::string text;
+  for_each_piece(gpu, address, size, CU_MEM_ACCESS_FLAGS_PROT_READ,
+                 [&](char* bytes, size_t n) { text.append(bytes, n); });
+  return text;
+}
+uint64_t map_new(uint64_t size, int gpu = 0, unsigned types = 0) {  // mapped and open, no handle left
+  const Handle handle = create(size, on_gpu(gpu, types), 0);
+  const uint64_t address = reserve(size, 0, 0, 0);
+  map(address, size, 0, handle, 0);
+  release(handle);
+  open_to(address, size, {access_of(gpu)});
+  return address;
+}
+void remove(uint64_t address, uint64_t size) { unmap(address, size), free_reservation(address, size); }
+
+// --- Other processes: this program again, with a role. They speak over a socket, a byte a message, and send
+// descriptors.
+const char* self;
+struct Peer {
+  pid_t process;
+  int socket;
+};
+
+Peer start(const char* role, const char* more = "") {
+  int ends[2];
+  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (ends[1] == 3)
+      fcntl(3, F_SETFD, 0);
+    else
+      dup2(ends[1], 3);
+    execl(self, self, role, more, nullptr);
+    _exit(126);
+  }
+  close(ends[1]);
+  return {child, ends[0]};
+}
+void send(int socket, char word, int fd = -1) {
+  iovec data = {&word, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
+  msghdr header = {};
+  header.msg_iov = &data, header.msg_iovlen = 1;
+  if (fd >= 0) {
+    header.msg_control = control, header.msg_controllen = sizeof control;
+    cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET, rights->cmsg_type = SCM_RIGHTS, rights->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
+  }
+  EXPECT(sendmsg(socket, &header, MSG_NOSIGNAL) == 1);
+}
+int receive(int socket, char word) {
+  char got = 0;
+  iovec data = {&got, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  msghdr header = {};
+  header.msg_iov = &data, header.msg_iovlen = 1, header.msg_control = control, header.msg_controllen = sizeof control;
+  EXPECT(recvmsg(socket, &header, MSG_CMSG_CLOEXEC) == 1 && got == word);
+  int fd = -1;
+  if (const cmsghdr* rights = CMSG_FIRSTHDR(&header)) std::memcpy(&fd, CMSG_DATA(rights), sizeof fd);
+  return fd;
+}
+int wait_for(pid_t child) {
+  int status = 0;
+  EXPECT(waitpid(child, &status, 0) == child);
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+int end(const Peer& peer, int signal = 0) {
+  if (signal) kill(peer.process, signal);
+  const int status = wait_for(peer.process);
+  close(peer.socket);
+  return status;
+}
+
+// --- Cases
+// ------------------------------------------------------------------------------------------------------------
+void machine_files() {
+  EXPECT(read_size("141 GiB") == 141ull << 30 && read_size("3MiB") == 2 * MiB && read_size("2097153") == 2 * MiB);
+  const std::string file = "/proc/self/fd/" + std::to_string(open("/tmp", O_TMPFILE | O_RDWR, 0600));
+  auto error_of = [&](const std::string& text) -> std::string {
+    std::ofstream(file, std::ios::trunc) << text;
+    try {
+      (void)read_machine(file);
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what()).substr(file.size());
+    }
+    return "none";
+  };
+  EXPECT(error_of("# comment\n\ngpus = 2\nmemory = 1 GiB # each\ndriver=12.4\nmulticast = no\n") == "none");
+  const Machine machine = read_machine(file);
+  EXPECT(machine.gpus == 2 && machine.memory == 1 << 30 && machine.driver == 12040 && !machine.multicast &&
+         machine.vmm);
+  EXPECT(error_of("gpus = 2").starts_with(": memory: "));
+  EXPECT(error_of("\ngpus = 65").starts_with(":2: gpus: \"65\""));
+  EXPECT(error_of("gpus").starts_with(":1: gpus: a line is"));
+  EXPECT(error_of("gups = 1").starts_with(":1: gups: there is no"));
+  EXPECT(error_of("nodes = 1\nnodes = 1").starts_with(":2: nodes: this key stands here twice"));
+  EXPECT(error_of("vmm = true").starts_with(":1: vmm: \"true\""));
+  EXPECT(error_of("driver = 13").starts_with(":1: driver: \"13\""));
+  for (const char* size : {"", "x", "1 MB", "-1", "99999999999999999999", "16777217 TiB", "1.5 GiB"})
+    EXPECT(error_of(std::string("memory = ") + size).starts_with(":1: memory: \""));
+  EXPECT(error_of("memory = 1 MiB").starts_with(":1: memory: a GPU has"));
+  try {
+    (void)read_machine("/nowhere");
+    EXPECT(false);
+  } catch (const std::runtime_error& error) {
+    EXPECT(std::string(error.what()) == "/nowhere: cannot be read");
+  }
+}
+
+void refusals() {
+  // reserve, free_reservation
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "flags", reserve(page, 0, 0, 1));
+  for (uint64_t size : {uint64_t(0), uint64_t(1), MiB, 3 * MiB})
+    REFUSED(CUDA_ERROR_INVALID_VALUE, "size is", reserve(size, 0, 0, 0));
+  for (uint64_t alignment : {uint64_t(3), 3 * MiB, uint64_t(1) << 63})
+    REFUSED(CUDA_ERROR_INVALID_VALUE, "power of two", reserve(page, alignment, 0, 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "addr", reserve(page, 0, MiB, 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "addr", reserve(page, 1 << 30, (uint64_t(1) << 32) + page, 0));
+  for (int power : {47, 48, 63}) REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "2^47", reserve(uint64_t(1) << power, 0, 0, 0));
+  REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "2^47", reserve(page, 0, uint64_t(1) << 47, 0));
+  REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "2^47", reserve(page, uint64_t(1) << 46, 0, 0));
+  uint64_t a = reserve(8 * MiB, 0, 0, 0);
+  const uint64_t elsewhere = reserve(page, 0, a, 0);
+  EXPECT(a >= 0x302000000 && elsewhere != a);
+  free_reservation(elsewhere, page);
+  for (uint64_t alignment : {4 * MiB, uint64_t(1) << 30}) {
+    const uint64_t aligned = reserve(page, alignment, 0, 0);
+    EXPECT(aligned % alignment == 0);
+    free_reservation(aligned, page);
+  }
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "free all of it", (free_reservation(a, 4 * MiB), 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "free all of it", (free_reservation(a + page, 6 * MiB), 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "nothing is reserved", (free_reservation(0, page), 0));
+  free_reservation(a, 8 * MiB);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "nothing is reserved", (free_reservation(a, 8 * MiB), 0));
+  EXPECT(reserve(8 * MiB, 0, a, 0) == a && reserve(8 * MiB, 0, a + 8 * MiB, 0) == a + 8 * MiB);
+
+  // create, granularity
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "flags", create(page, on_gpu(0), 1));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "size is", create(3 * MiB, on_gpu(99), 0));
+  REFUSED(CUDA_ERROR_INVALID_DEVICE, "no GPU 99", create(page, on_gpu(99), 0));
+  REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "bytes left", create(uint64_t(1) << 50, on_gpu(0), 0));
+  REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "bytes left", create(free_of(0) + page, on_gpu(0), 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "Windows", create(page, on_gpu(0, CU_MEM_HANDLE_TYPE_WIN32), 0));
+  CUmemAllocationProp p = on_gpu(0);
+  p.type = CU_MEM_ALLOCATION_TYPE_INVALID;
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "type", create(page, p, 0));
+  EXPECT(granularity(p, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) == page);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "option", granularity(p, CUmemAllocationGranularity_flags(2)));
+  p = on_gpu(0), p.location.type = CU_MEM_LOCATION_TYPE_INVALID;
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "location.type", create(page, p, 0));
+  p = on_gpu(9), p.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "NUMA node 0", create(page, p, 0));
+  p = on_gpu(0), p.allocFlags.compressionType = 2;
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "compression", create(page, p, 0));
+  p = on_gpu(0), p.allocFlags.reserved[3] = 1;
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "reserved", create(page, p, 0));
+  p = on_gpu(0), p.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC, p.allocFlags.gpuDirectRDMACapable = 1;
+  Handle handle = create(page, p, 0);
+  p = properties(handle);
+  EXPECT(p.allocFlags.compressionType == CU_MEM_ALLOCATION_COMP_GENERIC && p.allocFlags.gpuDirectRDMACapable == 1);
+  release(handle);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "not a handle", (release(handle), 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "not a handle", properties(0));
+
+  // map, unmap
+  handle = create(4 * MiB, on_gpu(0), 0);
+  auto map_at = [&](uint64_t address, size_t size, size_t offset = 0, int flags = 0) {
+    return map(address, size, offset, handle, flags), 0;
+  };
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "flags", map_at(a, page, page, 1));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "size is 0", map_at(a, 0));
+  REFUSED(CUDA_ERROR_NOT_SUPPORTED, "whole only", map_at(0, page));
+  REFUSED(CUDA_ERROR_NOT_SUPPORTED, "whole only", map_at(a, 4 * MiB, page));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "multiple", map_at(a + 1, 4 * MiB));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "nothing is reserved", map_at(0, 4 * MiB));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "not a handle", (map(a, 4 * MiB, 0, 5, 0), 0));
+  map_at(a + 6 * MiB, 4 * MiB);  // across two reservations
+  map_at(a, 4 * MiB);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "mapped already", map_at(a + page, 4 * MiB));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "unmap it first", (free_reservation(a + 8 * MiB, 8 * MiB), 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "size is 0", (unmap(a, 0), 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "cuts", (unmap(a, page), 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "cuts", (unmap(a + page, page), 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "nothing is reserved", (unmap(0, page), 0));
+
+  // access
+  auto access_to = [&](uint64_t address, size_t size, CUmemAccessDesc d = access_of(0)) {
+    return open_to(address, size, {d}), 0;
+  };
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "count", (open_to(a, 4 * MiB, {}), 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "cuts", access_to(a, page));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "begin and end", access_to(a, 6 * MiB));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "begin and end", access_to(a + 4 * MiB, page));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "names no GPU", access_to(a, 4 * MiB, access_of(99)));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "flags", access_to(a, 4 * MiB, access_of(0, CUmemAccess_flags(2))));
+  REFUSED(CUDA_ERROR_NOT_SUPPORTED, "not on the host",
+          access_to(a, 4 * MiB, {{CU_MEM_LOCATION_TYPE_HOST, 0}, both_rights}));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "names no GPU", (open_to(a, 4 * MiB, {access_of(0), access_of(99)}), 0));
+  EXPECT(get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, a + 7) == 0);
+  access_to(a, 10 * MiB);                                                  // with a hole
+  EXPECT(get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, a + 6 * MiB) == 0);  // behind the hole
+  EXPECT(get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, a + 7) == 3 &&
+         get_access({CU_MEM_LOCATION_TYPE_HOST, 0}, a) == 0);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "nothing is mapped", get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, a + 4 * MiB));
+  REFUSED(CUDA_ERROR_INVALID_DEVICE, "no GPU 2", get_access({CU_MEM_LOCATION_TYPE_DEVICE, 2}, a));
+  REFUSED(CUDA_ERROR_INVALID_DEVICE, "location", get_access({CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 0}, a));
+
+  // export, import
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "handle types", export_fd(handle, 0));
+  const Handle shared = create(page, on_gpu(0, fd_type), 0);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "flags", export_fd(shared, 1));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "handle types", export_fabric(shared, 0));
+  const int fd = export_fd(shared, 0);
+  EXPECT(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+  char byte;
+  EXPECT(::read(fd, &byte, 1) == 0);
+  const Handle import = import_fd(fd);
+  EXPECT(import != shared && properties(import).requestedHandleTypes == 0);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "import", export_fd(import, 0));
+  release(import), release(shared), close(fd);
+  for (int bad : {-1, 0, 987, fd}) REFUSED(CUDA_ERROR_UNKNOWN, "descriptor", import_fd(bad));
+  CUmemFabricHandle zeros = {};
+  REFUSED(CUDA_ERROR_NOT_PERMITTED, "IMEX", create(page, on_gpu(0, CU_MEM_HANDLE_TYPE_FABRIC), 0));
+  REFUSED(CUDA_ERROR_NOT_SUPPORTED, "IMEX", import_fabric(zeros));
+
+  unmap(a, 10 * MiB);
+  release(handle);
+}
+
+// A handle lives while it has references or mappings, the memory while anything has it.
+void references() {
+  const uint64_t before = free_of(0);
+  const uint64_t a = reserve(16 * MiB, 0, 0, 0);
+  const Handle handle = create(8 * MiB, on_gpu(0, fd_type), 0);
+  EXPECT(free_of(0) == before - 8 * MiB);
+  map(a, 8 * MiB, 0, handle, 0);
+  EXPECT(retain(a + 5 * MiB) == handle);
+  release(handle), release(handle);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "all references", (release(handle), 0));
+  map(a + 8 * MiB, 8 * MiB, 0, handle, 0);
+  const int fd = export_fd(handle, 0);
+  unmap(a, 16 * MiB);
+  EXPECT(free_of(0) == before - 8 * MiB);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "no memory", retain(a));
+  const Handle again = import_fd(fd);
+  release(again);
+  EXPECT(free_of(0) == before - 8 * MiB);
+  const int copy = dup(fd);
+  close(fd);
+  EXPECT(free_of(0) == before - 8 * MiB);
+  close(copy);
+  EXPECT(free_of(0) == before);
+
+  // Frames come back in pieces, in any order, and empty.
+  std::vector<uint64_t> pieces;
+  while (free_of(0) >= page) pieces.push_back(map_new(page)), write(0, pieces.back(), "full");
+  for (size_t i = 0; i < pieces.size(); i += 2) remove(pieces[i], page);
+  const uint64_t scattered = pieces.size() / 2 * page;
+  const uint64_t whole = map_new(scattered);
+  EXPECT(read(0, whole, scattered) == std::string(scattered, '\0'));
+  write(0, whole, std::string(scattered, 'x'));
+  for (size_t i = 1; i < pieces.size(); i += 2) {
+    EXPECT(read(0, pieces[i], 5) == std::string("full\0", 5));
+    remove(pieces[i], page);
+  }
+  EXPECT(read(0, whole, scattered) == std::string(scattered, 'x'));
+  remove(whole, scattered);
+  EXPECT(free_of(0) == before);
+}
+
+void page_tables() {
+  const uint64_t a = reserve(16 * MiB, 0, 0, 0);
+  const Handle handle = create(4 * MiB, on_gpu(0), 0);
+  EXPECT(page_table(0).lookup(a) == 0 && page_table(0).lookup(~0ull) == 0);
+  map(a, 4 * MiB, 0, handle, 0);
+  EXPECT((page_table(0).lookup(a) & (page - 1)) == mapped);
+  open_to(a, 4 * MiB, {access_of(0), access_of(1, CU_MEM_ACCESS_FLAGS_PROT_READ)});
+  EXPECT((page_table(0).lookup(a + page) & (page - 1)) == (mapped | readable | writable));
+  EXPECT((page_table(1).lookup(a + page) & (page - 1)) == (mapped | readable));
+  EXPECT(frame(page_table(0).lookup(a)) == frame(page_table(1).lookup(a)));
+
+  map(a + 8 * MiB, 4 * MiB, 0, handle, 0);  // a second address: both say so, on both GPUs
+  for (int gpu : {0, 1})
+    for (uint64_t offset : {0 * MiB, 3 * MiB, 8 * MiB, 11 * MiB}) EXPECT(page_table(gpu).lookup(a + offset) & aliased);
+  EXPECT(frame(page_table(0).lookup(a + page)) == frame(page_table(0).lookup(a + page + 8 * MiB)));
+  EXPECT((page_table(0).lookup(a + 8 * MiB) & (page - 1)) == (mapped | aliased));
+  unmap(a, 4 * MiB);
+  EXPECT(page_table(0).lookup(a) == 0 && (page_table(0).lookup(a + 8 * MiB) & (page - 1)) == mapped);
+  unmap(a + 8 * MiB, 4 * MiB);
+  release(handle);
+
+  // An import is an alias of the export.
+  const Handle made = create(page, on_gpu(0, fd_type), 0);
+  const int fd = export_fd(made, 0);
+  const Handle import = import_fd(fd);
+  map(a, page, 0, made, 0), map(a + page, page, 0, import, 0);
+  EXPECT(page_table(0).lookup(a) & aliased && page_table(0).lookup(a + page) & aliased);
+  open_to(a, 2 * page, {access_of(0)});
+  write(0, a + page - 3, "abcdef");
+  EXPECT(read(0, a + 2 * page - 3, 3) == "abc" && read(0, a, 3) == "def");
+  unmap(a, 2 * page);
+  release(made), release(import), close(fd);
+
+  // What copies may touch, and what they say.
+  map(a, page, 0, create(page, on_gpu(0), 0), 0);
+  std::string host = "host memory";
+  EXPECT(read(0, uint64_t(host.data()), host.size()) == host);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "cuMemSetAccess", read(0, a, 1));
+  open_to(a, page, {access_of(0, CU_MEM_ACCESS_FLAGS_PROT_READ)});
+  EXPECT(read(0, a, 1) == std::string(1, '\0'));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "may not write to", (write(0, a, "x"), 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "GPU 1 may not read from", read(1, a, 1));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "nothing is mapped there", read(0, a + page - 1, 2));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "no address of CUDA", read(0, 4096, 2));
+  EXPECT(read(0, a + 4 * MiB, 0).empty());
+  EXPECT(what_lies_at(0, a + 16 * MiB, true).find("reserved") != std::string::npos);
+  auto range = find(a + 5);
+  EXPECT(range && range->mapped && range->base == a && range->size == page && range->device == 0 &&
+         range->range_size == 16 * MiB);
+  range = find(a + 4 * MiB);
+  EXPECT(range && !range->mapped && range->base == a && range->size == 16 * MiB);
+  EXPECT(!find(uint64_t(host.data())));
+  current_call = "cuMemAddressReserve #7";
+  std::vector<std::string> seen;
+  changes = &seen;
+  const uint64_t b = reserve(page, 0, 0, 0);
+  EXPECT(seen.size() == 1 && seen[0].find("\"kind\":\"reserve\"") == 1);
+  changes = nullptr;
+  EXPECT(leaks().size() == 1 && leaks()[0].find("cuMemAddressReserve #7") != std::string::npos);
+  free_reservation(b, page);
+  EXPECT(leaks().empty());
+}
+
+void host_memory() {
+  CUmemAllocationProp on_host = on_gpu(0);
+  on_host.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  const uint64_t before = free_of(0), a = reserve(4 * MiB, 0, 0, 0);
+  const Handle handle = create(4 * MiB, on_host, 0);
+  EXPECT(free_of(0) == before && properties(handle).location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA);
+  map(a, 4 * MiB, 0, handle, 0);
+  release(handle);
+  open_to(a, 4 * MiB, {access_of(1), {{CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}, both_rights}});
+  EXPECT(get_access({CU_MEM_LOCATION_TYPE_HOST, 0}, a) == 3);
+  std::strcpy(reinterpret_cast<char*>(a + page - 2), "hello");
+  EXPECT(read(1, a + page - 2, 5) == "hello");
+  write(1, a, "back");
+  EXPECT(!std::strncmp(reinterpret_cast<char*>(a), "back", 4));
+  remove(a, 4 * MiB);
+  EXPECT(map_new(4 * MiB) && free_of(0) == before - 4 * MiB);
+}
+
+void ordinary_memory() {
+  const uint64_t before = free_of(0);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "size is 0", allocate(0, 0));
+  REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "bytes left", allocate(0, before + 1));
+  const uint64_t small = allocate(0, 4), next = allocate(0, 600), large = allocate(0, 3 * MiB);
+  EXPECT(next == small + 512 && small % 512 == 0 && free_of(0) == before - page - 4 * MiB);
+  const uint64_t third = allocate(0, 1);
+  EXPECT(third == next + 1024);
+  free_allocation(next);
+  EXPECT(allocate(0, 1024) == next && find(next + 1023)->base == next && !find(small + 5));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "is not where", (free_allocation(large + 512), 0));
+  EXPECT(page_table(1).lookup(large) == (page_table(0).lookup(large) & ~Entry(readable | writable)));
+  enable_peer(1, 0);
+  EXPECT(page_table(1).lookup(large) == page_table(0).lookup(large));
+  const uint64_t later = allocate(0, page);
+  write(1, later, "peer");
+  disable_peer(1, 0);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "enable peer access", read(1, later, 4));
+  EXPECT(read(0, later, 4) == "peer");
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "no memory of cuMemCreate", retain(later));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "nothing is mapped", get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, later));
+  free_allocation(later), free_allocation(large);
+  free_allocation(small), free_allocation(next);
+  EXPECT(free_of(0) == before - page);
+  free_allocation(third);
+  EXPECT(free_of(0) == before);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "freed", (free_allocation(small), 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "", read(0, large, 1));
+
+  char* const host = static_cast<char*>(allocate_host(5 * MiB, false));
+  std::strcpy(host + 4 * MiB, "pinned");
+  EXPECT(read(1, uint64_t(host) + 4 * MiB, 6) == "pinned" && find(uint64_t(host))->kind == Range::host &&
+         find(uint64_t(host))->device == -1);
+  EXPECT(frame(page_table(0).lookup(uint64_t(host))) == host);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "cuMemAlloc", export_ipc(uint64_t(host)));
+  free_allocation(uint64_t(host));
+
+  // Legacy IPC
+  const uint64_t pair[] = {allocate(0, 100), allocate(0, 100)};
+  write(0, pair[1], "shared");
+  const CUipcMemHandle handle = export_ipc(pair[1]);
+  REFUSED(CUDA_ERROR_INVALID_CONTEXT, "own pointer", open_ipc(0, handle));
+  const Peer peer = start("ipc");
+  EXPECT(::send(peer.socket, &handle, sizeof handle, 0) == sizeof handle);
+  receive(peer.socket, 'w');
+  EXPECT(read(0, pair[1], 6) == "answer");
+  free_allocation(pair[0]), free_allocation(pair[1]);
+  send(peer.socket, 'g');
+  EXPECT(end(peer) == 0);
+  CUipcMemHandle zeros = {};
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "not a memory handle", open_ipc(0, zeros));
+}
+void ipc() {
+  CUipcMemHandle handle;
+  EXPECT(recv(3, &handle, sizeof handle, 0) == sizeof handle);
+  const uint64_t a = open_ipc(1, handle);
+  EXPECT(open_ipc(1, handle) == a && read(1, a, 6) == "shared");
+  write(1, a, "answer");
+  send(3, 'w');
+  receive(3, 'g');
+  EXPECT(read(1, a, 6) == "answer");
+  close_ipc(a), close_ipc(a);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "is not where", (close_ipc(a), 0));
+}
+
+// Memory and processes: 's' an fd is sent, 'g' go on.
+void processes() {
+  const uint64_t before = free_of(0);
+  Peer peer = start("exporter");
+  int fd = receive(peer.socket, 's');
+  EXPECT(free_of(0) == before - 64 * MiB - 8 * MiB);  // 8 MiB are not exported
+  EXPECT(end(peer, SIGKILL) == 128 + SIGKILL);
+  EXPECT(free_of(0) == before - 64 * MiB);
+  Handle handle = import_fd(fd);
+  close(fd);
+  const uint64_t a = reserve(64 * MiB, 0, 0, 0);
+  map(a, 64 * MiB, 0, handle, 0);
+  release(handle);
+  open_to(a, 64 * MiB, {access_of(0)});
+  EXPECT(read(0, a + 64 * MiB - 4, 4) == "last" && free_of(0) == before - 64 * MiB);
+  remove(a, 64 * MiB);
+  EXPECT(free_of(0) == before);
+
+  // A descriptor in a message that nobody has received holds the memory alone.
+  handle = create(free_of(0), on_gpu(0, fd_type), 0);
+  int ends[2];
+  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+  fd = export_fd(handle, 0);
+  send(ends[0], 's', fd);
+  close(fd);
+  release(handle);
+  EXPECT(free_of(0) == 0);
+  REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "0 bytes left", create(page, on_gpu(0), 0));
+  release(import_fd(fd = receive(ends[1], 's')));
+  EXPECT(free_of(0) == 0);
+  close(fd);
+  release(create(before, on_gpu(0), 0));  // it is found free without asking first
+  EXPECT(free_of(0) == before);
+
+  // Who takes all and is killed leaves all.
+  peer = start("taker");
+  receive(peer.socket, 's');
+  EXPECT(free_of(0) == 0);
+  end(peer, SIGKILL);
+  release(create(before, on_gpu(0), 0));
+
+  // A child made by fork holds nothing, may do nothing, and changes nothing.
+  handle = create(8 * MiB, on_gpu(0), 0);
+  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    REFUSED(CUDA_ERROR_NOT_INITIALIZED, "forked", create(page, on_gpu(0), 0));
+    REFUSED(CUDA_ERROR_NOT_INITIALIZED, "forked", (release(handle), 0));
+    send(ends[1], 'r');
+    receive(ends[1], 'g');
+    _exit(0);
+  }
+  receive(ends[0], 'r');
+  release(handle);
+  EXPECT(free_of(0) == before);
+  send(ends[0], 'g');
+  EXPECT(wait_for(child) == 0);
+
+  // Nor does it hold anything when its parent is gone.
+  peer = start("forker");
+  receive(peer.socket, 's');
+  EXPECT(free_of(0) == before - 8 * MiB);
+  kill(peer.process, SIGKILL);
+  EXPECT(wait_for(peer.process) == 128 + SIGKILL && free_of(0) == before);
+  close(peer.socket);
+
+  // Who dies in the middle of a change leaves the ledger to be mended.
+  const uint64_t mine = map_new(4 * MiB);
+  write(0, mine + page, "mine");
+  EXPECT(end(start("breaker")) == 128 + SIGKILL);
+  EXPECT(free_of(0) == before - 4 * MiB && read(0, mine + page, 4) == "mine");
+  const uint64_t rest = map_new(before - 4 * MiB);
+  std::set<char*> frames;
+  for (uint64_t offset = 0; offset < before - 4 * MiB; offset += page)
+    frames.insert(frame(page_table(0).lookup(rest + offset)));
+  EXPECT(frames.size() == before / page - 2 && !frames.count(frame(page_table(0).lookup(mine))));
+  remove(rest, before - 4 * MiB), remove(mine, 4 * MiB);
+  EXPECT(free_of(0) == before);
+}
+void exporter() {
+  const uint64_t a = map_new(64 * MiB, 0, fd_type);
+  create(8 * MiB, on_gpu(0), 0);
+  write(0, a + 64 * MiB - 4, "last");
+  const int fd = export_fd(retain(a), 0);
+  send(3, 's', fd);
+  receive(3, 'g');
+}
+void taker() {
+  create(free_of(0), on_gpu(0), 0);
+  send(3, 's');
+  receive(3, 'g');
+}
+void forker() {
+  create(8 * MiB, on_gpu(0), 0);
+  if (fork() == 0) {
+    char byte;
+    (void)recv(3, &byte, 1, 0);  // until the other end is closed
+    _exit(0);
+  }
+  send(3, 's');
+  pause();
+}
+void breaker() {
+  free_of(0);
+  const Locked locked;
+  Ledger& all = ledger();
+  all.gpu[0].first = all.frames_of(0)[all.gpu[0].first];  // took a frame, and has not said so
+  all.gpu[0].free = 12345;
+  kill(getpid(), SIGKILL);
+}
+
+// Ranks of two nodes: fabric handles cross, descriptors do not.
+void two_nodes() {
+  EXPECT(node() == 0);
+  const Handle handle = create(4 * MiB, on_gpu(1, CU_MEM_HANDLE_TYPE_FABRIC | fd_type), 0);
+  const uint64_t before = free_of(1);
+  setenv("VMMSIM_NODE", "3", 1);  // modulo 2
+  const Peer peer = start("far");
+  const CUmemFabricHandle fabric = export_fabric(handle, 0);
+  EXPECT(::send(peer.socket, &fabric, sizeof fabric, 0) == sizeof fabric);
+  send(peer.socket, 'f', export_fd(handle, 0));
+  receive(peer.socket, 'w');
+  const uint64_t a = reserve(4 * MiB, 0, 0, 0);
+  map(a, 4 * MiB, 0, handle, 0);
+  open_to(a, 4 * MiB, {access_of(0), access_of(1)});
+  EXPECT(read(0, a + 3 * MiB, 3) == "far" && free_of(1) == before);
+  remove(a, 4 * MiB);
+  release(handle);
+  for (int fd = 4; fd < 64; ++fd)
+    if (fd != peer.socket && fcntl(fd, F_GETFD) == FD_CLOEXEC && lseek(fd, 0, SEEK_CUR) > 0) close(fd);
+  send(peer.socket, 'g');
+  EXPECT(end(peer) == 0 && free_of(1) == before + 4 * MiB);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "gone", import_fabric(fabric));
+  CUmemFabricHandle broken = fabric;
+  broken.data[0] ^= 1;
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "not a fabric handle", import_fabric(broken));
+}
+void far() {
+  EXPECT(node() == 1);
+  const uint64_t before = free_of(1);
+  CUmemFabricHandle fabric;
+  EXPECT(recv(3, &fabric, sizeof fabric, 0) == sizeof fabric);
+  REFUSED(CUDA_ERROR_UNKNOWN, "on this node", import_fd(receive(3, 'f')));
+  const Handle handle = import_fabric(fabric);
+  const uint64_t a = reserve(4 * MiB, 0, 0, 0);
+  map(a, 4 * MiB, 0, handle, 0);
+  open_to(a, 4 * MiB, {access_of(0)});
+  write(0, a + 3 * MiB, "far");
+  EXPECT(free_of(1) == before);  // of this node's GPU 1
+  send(3, 'w');
+  receive(3, 'g');
+  EXPECT(read(0, a + 3 * MiB, 3) == "far");
+}
+
+void multicast_objects() {
+  const uint64_t before[] = {free_of(0), free_of(1)};
+  EXPECT(multicast_granularity(team_of(2, 5), CU_MULTICAST_GRANULARITY_MINIMUM) == page);
+  EXPECT(multicast_granularity(team_of(2, 5), CU_MULTICAST_GRANULARITY_RECOMMENDED) % page == 0);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "two GPUs at least", multicast_create(team_of(1, page)));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "there are 4", multicast_create(team_of(5, page)));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "round it up", multicast_create(team_of(2, page + 1)));
+  const Handle object = multicast_create(team_of(2, 8 * MiB));
+  const Handle memory[] = {create(8 * MiB, on_gpu(0), 0), create(4 * MiB, on_gpu(1), 0)},
+               stranger = create(page, on_gpu(2), 0);
+  REFUSED(CUDA_ERROR_INVALID_DEVICE, "no GPU 4", (multicast_add_device(object, 4), 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "memory's", (multicast_add_device(memory[0], 0), 0));
+  multicast_add_device(object, 0);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "already", (multicast_add_device(object, 0), 0));
+
+  // A bind in another thread waits for the team.
+  std::atomic<bool> started = false, added = false;
+  std::thread other([&] {
+    started = true;
+    multicast_bind(object, 0, memory[0], 0, 8 * MiB, 0);
+    EXPECT(added);
+  });
+  while (!started) std::this_thread::yield();
+  for (int i = 0; i < 1000; ++i) free_of(0);  // time enough to go wrong
+  added = true;
+  multicast_add_device(object, 1);
+  other.join();
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "complete", (multicast_add_device(object, 2), 0));
+
+  auto bind = [&](size_t offset, Handle what, size_t from, size_t size, int flags = 0) {
+    return multicast_bind(object, offset, what, from, size, flags), 0;
+  };
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "flags", bind(0, memory[1], 0, page, 1));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "multiples", bind(1, memory[1], 0, page));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "end of the memory", bind(0, memory[1], page, 4 * MiB));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "end of the multicast object", bind(6 * MiB, memory[1], 0, 4 * MiB));
+  REFUSED(CUDA_ERROR_INVALID_DEVICE, "not of the team", bind(0, stranger, 0, page));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "another", bind(0, object, 0, page));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "unbind it first", bind(6 * MiB, memory[0], 0, page));
+  bind(4 * MiB, memory[1], page, page);
+
+  const uint64_t mc = reserve(8 * MiB, 0, 0, 0), own = reserve(8 * MiB, 0, 0, 0);
+  REFUSED(CUDA_ERROR_NOT_SUPPORTED, "whole only", (map(mc, 4 * MiB, 0, object, 0), 0));
+  map(mc, 8 * MiB, 0, object, 0), map(own, 8 * MiB, 0, memory[0], 0);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "team", (open_to(mc, 8 * MiB, {access_of(2)}), 0));
+  open_to(mc, 8 * MiB, {access_of(0), access_of(1)}), open_to(own, 8 * MiB, {access_of(0)});
+  const Entry entry = page_table(1).lookup(mc + 5 * MiB);
+  EXPECT((entry & 31) == (mapped | readable | writable | multicast) && !(page_table(0).lookup(own) & aliased));
+  EXPECT(replicas(entry).size() == 2 && replicas(entry)[0] == frame(page_table(0).lookup(own + 5 * MiB)));
+  EXPECT(replicas(entry)[1] && !replicas(page_table(0).lookup(mc))[1]);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "multimem", read(0, mc, 1));
+  EXPECT(find(mc)->kind == Range::multicast_range);
+
+  // Memory by its address; the binding keeps it, and the object keeps the binding.
+  const uint64_t second = map_new(4 * MiB, 1);
+  write(1, second + page, "bound");
+  multicast_bind_address(object, 0, second + page, page, 0);
+  EXPECT(!std::strcmp(replicas(page_table(0).lookup(mc))[1], "bound"));
+  remove(second, 4 * MiB);
+  EXPECT(free_of(1) == before[1] - 8 * MiB && !std::strcmp(replicas(page_table(0).lookup(mc))[1], "bound"));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "this offset", (multicast_unbind(object, 1, 0, 4 * MiB), 0));
+  multicast_unbind(object, 1, 0, page);
+  EXPECT(free_of(1) == before[1] - 4 * MiB && !replicas(page_table(0).lookup(mc))[1]);
+  release(object), release(memory[0]), release(memory[1]);
+  EXPECT(replicas(entry)[1]);
+  remove(own, 8 * MiB);
+  EXPECT(free_of(0) == before[0] - 8 * MiB && free_of(1) == before[1] - 4 * MiB);
+  remove(mc, 8 * MiB);
+  EXPECT(free_of(0) == before[0] && free_of(1) == before[1]);
+
+  // Between processes: the other binds its memory and adds the device that is missing, and is killed.
+  const Handle others =
+      multicast_create(team_of(2, page));  // a team in the order of the machine, of GPUs in its middle
+  for (int gpu : {3, 1}) multicast_add_device(others, gpu);
+  const uint64_t third = map_new(page, 3);
+  multicast_bind_address(others, 0, third, page, 0);
+  const uint64_t to_others = reserve(page, 0, 0, 0);
+  map(to_others, page, 0, others, 0);
+  release(others);
+  const auto slots = replicas(page_table(2).lookup(to_others));
+  EXPECT(slots.size() == 2 && !slots[0] && slots[1] == frame(page_table(3).lookup(third)));
+  remove(to_others, page);
+
+  const Handle shared = multicast_create(team_of(2, 4 * MiB, fd_type)), mine = create(4 * MiB, on_gpu(0, fd_type), 0);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "handle type too",
+          (multicast_bind(shared, 0, create(4 * MiB, on_gpu(3), 0), 0, page, 0), 0));
+  const int fd = export_fd(shared, 0);
+  const Peer peer = start("joiner");
+  send(peer.socket, 'f', fd);
+  close(fd);
+  multicast_add_device(shared, 0);
+  multicast_bind(shared, 0, mine, 0, 4 * MiB, 0);  // waits for the other
+  const uint64_t to_shared = reserve(4 * MiB, 0, 0, 0);
+  map(to_shared, 4 * MiB, 0, shared, 0);
+  receive(peer.socket, 'b');
+  EXPECT(!std::strcmp(replicas(page_table(0).lookup(to_shared))[1], "joined"));
+  end(peer, SIGKILL);
+  EXPECT(!std::strcmp(replicas(page_table(0).lookup(to_shared))[1], "joined") && free_of(1) == before[1] - 4 * MiB);
+  unmap(to_shared, 4 * MiB);
+  release(shared);
+  EXPECT(free_of(1) == before[1] && free_of(0) == before[0] - 4 * MiB);
+
+  // Nobody is left to complete the team.
+  EXPECT(end(start("hopeless")) == 125);
+}
+void joiner() {
+  const Handle object = import_fd(receive(3, 'f'));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "import", export_fd(object, 0));
+  multicast_add_device(object, 1);
+  const uint64_t a = map_new(4 * MiB, 1, fd_type);
+  write(1, a, "joined");
+  multicast_bind(object, 0, retain(a), 0, 4 * MiB, 0);
+  send(3, 'b');
+  receive(3, 'g');
+}
+void hopeless() {
+  std::atomic<bool> started = false;
+  std::thread([&] {
+    this_thread_makes_no_calls(), started = true;
+    pause();
+  }).detach();
+  while (!started) std::this_thread::yield();
+  const Handle object = multicast_create(team_of(2, page)), memory = create(page, on_gpu(0), 0);
+  multicast_add_device(object, 0);
+  current_call = "cuMulticastBindMem #1";
+  multicast_bind(object, 0, memory, 0, page, 0);
+}
+
+// Threads, each with its own memory, while all of them look into the page tables.
+void threads() {
+  const uint64_t before = free_of(0);
+  const uint64_t common = map_new(page);
+  const Handle object = multicast_create(team_of(2, page)), replica = create(page, on_gpu(1), 0);
+  for (int gpu : {0, 1}) multicast_add_device(object, gpu);
+  const uint64_t mc = reserve(page, 0, 0, 0);
+  map(mc, page, 0, object, 0);
+  std::vector<std::thread> all;
+  for (int number = 0; number < 4; ++number)
+    all.emplace_back([&, number] {
+      for (int round = 0; round < 60; ++round) {
+        const Handle handle = create(2 * page, on_gpu(0, fd_type), 0);
+        const uint64_t a = reserve(8 * page, 0, 0, 0);
+        map(a, 2 * page, 0, handle, 0), map(a + 4 * page, 2 * page, 0, handle, 0);
+        open_to(a, 2 * page, {access_of(1)}), open_to(a + 4 * page, 2 * page, {access_of(0)});
+        const int fd = export_fd(handle, 0);
+        const Handle import = import_fd(fd);
+        close(fd);
+        const std::string text = std::to_string(number * 1000 + round);
+        write(1, a + page - 2, text);
+        EXPECT(read(0, a + 5 * page - 2, text.size()) == text && page_table(0).lookup(common) & readable);
+        if (number == 0) multicast_bind(object, 0, replica, 0, page, 0);
+        (void)replicas(page_table(0).lookup(mc));
+        if (number == 0) multicast_unbind(object, 1, 0, page);
+        const uint64_t ordinary = allocate(1, 1000);
+        write(1, ordinary, text);
+        release(handle), release(import);
+        free_allocation(ordinary);
+        remove(a, 6 * page + 2 * page);
+      }
+    });
+  for (std::thread& each : all) each.join();
+  EXPECT(free_of(0) == before - page);
+}
+
+void lacking() {  // a machine that lacks most
+  REFUSED(CUDA_ERROR_NOT_SUPPORTED, "file descriptor", create(page, on_gpu(0, fd_type), 0));
+  REFUSED(CUDA_ERROR_NOT_SUPPORTED, "fabric", create(page, on_gpu(0, CU_MEM_HANDLE_TYPE_FABRIC), 0));
+  REFUSED(CUDA_ERROR_NOT_SUPPORTED, "multicast", multicast_create(team_of(2, page)));
+  CUmemAllocationProp p = on_gpu(0);
+  p.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC, p.allocFlags.gpuDirectRDMACapable = 1;
+  p = properties(create(page, p, 0));
+  EXPECT(p.allocFlags.compressionType == 0 && p.allocFlags.gpuDirectRDMACapable == 0);
+  const uint64_t a = map_new(page);
+  REFUSED(CUDA_ERROR_INVALID_DEVICE, "cannot reach", (open_to(a, page, {access_of(1)}), 0));
+  EXPECT(must_fail("cuMemMap") == false && must_fail("cuMemCreate") == false && must_fail("cuMemCreate") == true);
+  set_visible({1});
+  EXPECT(wait_for(start("blind").process) == 0);
+}
+void blind() {  // sees the machine's GPU 1 alone
+  set_visible({1});
+  REFUSED(CUDA_ERROR_INVALID_DEVICE, "sees 1", memory_info(1));
+  EXPECT(must_fail("cuMemCreate") == false);
+  const uint64_t before = free_of(0);
+  map_new(4 * MiB);
+  EXPECT(free_of(0) == before - 4 * MiB && memory::ledger().gpu[1].free * page == free_of(0));
+}
+
+const struct Case {
+  const char* name;
+  void (*run)();
+  bool is_role;  // started by another
+  std::function<void(Machine&, Options&)> set_up;
+} cases[] = {
+    {"machine_files", machine_files, false, {}},
+    {"refusals", refusals, false, [](Machine& m, Options&) { m.fabric_channel = false; }},
+    {"references", references, false, {}},
+    {"page_tables", page_tables, false, {}},
+    {"host_memory", host_memory, false, {}},
+    {"ordinary_memory", ordinary_memory, false, {}},
+    {"ipc", ipc, true, {}},
+    {"processes", processes, false, {}},
+    {"exporter", exporter, true, {}},
+    {"taker", taker, true, {}},
+    {"forker", forker, true, {}},
+    {"breaker", breaker, true, {}},
+    {"two_nodes", two_nodes, false, [](Machine& m, Options&) { m.nodes = 2; }},
+    {"far", far, true, {}},
+    {"multicast_objects", multicast_objects, false, [](Machine& m, Options&) { m.gpus = 4; }},
+    {"joiner", joiner, true, {}},
+    {"hopeless", hopeless, true, {}},
+    {"threads", threads, false, {}},
+    {"lacking", lacking, false,
+     [](Machine& m, Options& o) {
+       m.fd_handles = m.fabric_handles = m.multicast = m.compression = m.rdma = m.peer_access = false;
+       std::strcpy(o.fail_call, "cuMemCreate"), o.fail_number = 2;
+     }},
+    {"blind", blind, true, {}},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  self = argv[0];
+  alarm(argc > 1 ? 120 : 600);
+  if (argc > 1 && getenv("VMMSIM")) {
+    for (const Case& each : cases)
+      if (!std::strcmp(each.name, argv[1])) return each.run(), 0;
+    return 2;
+  }
+  int failures = 0;
+  for (const Case& each : cases) {
+    if (each.is_role || (argc > 1 && std::strcmp(each.name, argv[1]))) continue;
+    Machine machine;
+    Options options;
+    machine.gpus = 2, machine.memory = 256 * MiB;
+    if (each.set_up) each.set_up(machine, options);
+    setenv("VMMSIM", create_machine(machine, options, "").c_str(), 1);
+    const int status = wait_for(start(each.name).process);
+    std::printf("%s: %s\n", each.name, status ? ("FAILED, status " + std::to_string(status)).c_str() : "OK");
+    failures += status != 0;
+  }
+  // Without a machine, or with one that is gone.
+  for (const char* value : {"", "1:2", "1:1:0123"}) {
+    if (*value)
+      setenv("VMMSIM", value, 1);
+    else
+      unsetenv("VMMSIM");
+    const pid_t child = fork();
+    if (child == 0) (void)machine(), _exit(0);
+    failures += wait_for(child) != 125;
+  }
+  std::printf(failures ? "%d failed\n" : "OK\n", failures);
+  return failures != 0;
+}

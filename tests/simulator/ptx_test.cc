@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: MIT-0
+// The readers of simulator/ptx: each construct of PTX and what must come out of it, each error and its line, fat
+// binaries, and the PTX in the programs that are named as arguments.
+#include <bit>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#ifdef VMM_HAVE_ZSTD
+#include <zstd.h>
+#endif
+#include "fuzz/ptx_input.h"
+
+namespace {
+
+using ptx::Operand;
+using ptx::Type;
+
+int failures = 0;
+
+#define CHECK(condition)                                                                 \
+  do {                                                                                   \
+    if (!(condition)) ++failures, std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+  } while (false)
+
+const std::string header = ".version 9.0\n.target sm_90a, debug\n.address_size 64\n";
+
+ptx::Module read(const std::string& text) {
+  try {
+    ptx::Module module = ptx::parse(header + text);
+    check_module(module);
+    return module;
+  } catch (const ptx::Error& error) {
+    ++failures;
+    std::printf("%s\n  in: %s\n", error.what(), text.c_str());
+    return {};
+  }
+}
+
+// A kernel whose body begins in line 4, after the registers.
+const std::string kernel_begin = ".entry k(.param .u64 a) { .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %rd<4>;";
+ptx::Function kernel(const std::string& body) {
+  static ptx::Module kept;  // what the views in a function point to
+  kept = read(".global .u32 g[4]; .func f; " + kernel_begin + body + "}");
+  return kept.functions.empty() ? ptx::Function{} : kept.functions.back();
+}
+ptx::Instruction instruction(const std::string& text) {
+  const ptx::Function function = kernel(text + ";");
+  return function.code.empty() ? ptx::Instruction{} : function.code.back();
+}
+Operand operand(const std::string& text) {  // of an instruction
+  const ptx::Instruction made = instruction("mov.b32 " + text);
+  return made.operands.empty() ? Operand{} : made.operands.front();
+}
+ptx::Variable variable(const std::string& text) {
+  const ptx::Module module = read(".global .u32 other; " + text);
+  return module.variables.empty() ? ptx::Variable{} : module.variables.back();
+}
+
+template <class T>
+T value_at(const ptx::Variable& variable, size_t at) {
+  T value = {};
+  if (at + sizeof value <= variable.initial.size()) std::memcpy(&value, &variable.initial[at], sizeof value);
+  return value;
+}
+
+void refuse(int line, const std::string& what, const std::string& text, int of) {
+  std::string said = "(it was read)";
+  try {
+    ptx::parse(text);
+  } catch (const ptx::Error& error) {
+    said = error.what();
+  }
+  const std::string expected = "line " + std::to_string(of) + ": ";
+  if (said.starts_with(expected) && said.find(what) != std::string::npos) return;
+  ++failures;
+  std::printf("%s:%d: '%s...%s' expected, not '%s'\n", __FILE__, line, expected.c_str(), what.c_str(), said.c_str());
+}
+#define REFUSED(of, what, text) refuse(__LINE__, what, header + (text), of)
+#define REFUSED_BODY(of, what, text) refuse(__LINE__, what, header + kernel_begin + (text) + "}", of)
+
+void test_module() {
+  const ptx::Module module = read("\t// a comment\n/* and\n another */ .file 1 \"a.cu\", 12, 34\n"
+                                  ".pragma \"x\"; .entry k {ret;}");
+  CHECK(module.version == 90 && module.target == 90);
+  CHECK(module.functions.size() == 1 && module.functions[0].code[0].line == 7);
+  const ptx::Module old = ptx::parse(".version 7.8 .target sm_75 .address_size 64\0\0");
+  CHECK(old.version == 78 && old.target == 75 && old.functions.empty());
+  const ptx::Module sections = read(".section .debug_info {\n.b8 1 .b64 $L_a-$L_b { } .b32 .debug_abbrev\n}"
+                                    ".global .u8 x;");
+  CHECK(sections.variables.size() == 1);
+  CHECK(ptx::type_named("bf16x2") == Type::bf16x2 && ptx::bits(Type::bf16x2) == 32);
+  CHECK(ptx::type_named("f64") == Type::f64 && ptx::bytes(Type::f64) == 8 && ptx::bits(Type::b128) == 128);
+  CHECK(ptx::type_named("e5m2x4") == Type::e5m2x4 && ptx::type_named("pred") == Type::pred);
+  CHECK(ptx::type_named("v2") == Type::none && ptx::type_named("") == Type::none && ptx::bits(Type::none) == 0);
+}
+
+void test_numbers() {
+  const auto integer = [](const char* text) {
+    const Operand made = operand(text);
+    CHECK(made.kind == Operand::integer);
+    return made.value;
+  };
+  CHECK(integer("12") == 12 && integer("0") == 0 && integer("0U") == 0 && integer("7U") == 7);
+  CHECK(integer("017") == 15 && integer("0x1F") == 31 && integer("0XfFU") == 255 && integer("0b101") == 5);
+  CHECK(integer("-1640531535") == uint64_t(-1640531535) && integer("18446744073709551615") == ~uint64_t(0));
+  CHECK(integer("-0x8000000000000000") == uint64_t(1) << 63 && integer("WARP_SZ") == 32);
+  CHECK(integer("(1+2*3)") == 7 && integer("2*3+4*5-1") == 25 && integer("-(2+3)*~0") == 5 && integer("+4") == 4);
+  const auto real = [](const char* text) {
+    const Operand made = operand(text);
+    CHECK(made.kind == Operand::floating);
+    return std::bit_cast<double>(made.value);
+  };
+  CHECK(real("0f3F800000") == 1 && real("0FBFA00000") == -1.25 && real("0d4004000000000000") == 2.5);
+  CHECK(real("1.5e-3") == 1.5e-3 && real("-2.5") == -2.5 && real("3e2") == 300 && real("-0f3F800000") == -1);
+  REFUSED_BODY(4, "does not fit", "mov.b64 %rd1, 18446744073709551616;");
+  REFUSED_BODY(4, "no number", "mov.b64 %rd1, 0x;");
+  REFUSED_BODY(4, "no number", "mov.b64 %rd1, 0xfg;");
+  REFUSED_BODY(4, "no number", "mov.b64 %rd1, 08;");
+  REFUSED_BODY(4, "no number", "mov.b64 %rd1, 0f3F80;");
+  REFUSED_BODY(4, "no number", "mov.b64 %rd1, 1.5e;");
+  REFUSED_BODY(4, "';' expected", "mov.b64 %rd1, 1.5.6;");
+  REFUSED_BODY(4, "expected, not '/'", "mov.b64 %rd1, (4/2);");
+  REFUSED_BODY(4, "an integer expected", "mov.b64 %rd1, (1.5+1);");
+  REFUSED_BODY(4, "nested too deep", "mov.b64 %rd1, " + std::string(1000000, '(') + ";");
+  REFUSED_BODY(4, "nested too deep", "mov.b64 %rd1, (" + std::string(1000000, '~') + "1);");
+}
+
+void test_operands() {
+  Operand made = operand("%r3");
+  CHECK(made.kind == Operand::reg && made.index == 4 + 3 && !made.address && !made.negated);
+  CHECK(operand("_").kind == Operand::reg && operand("_").index == -1);
+  CHECK(operand("!%p2").negated && operand("!%p2").index == 2 && operand("-%r0").negated);
+  for (const char* const name : {"%tid.x", "%globaltimer", "%envreg2", "%lanemask_lt", "%clock64", "%ntid"})
+    CHECK(operand(name).kind == Operand::special && operand(name).name == name);
+  made = operand("[%rd1+-16]");
+  CHECK(made.kind == Operand::reg && made.address && made.index == 13 + 1 && made.offset == -16);
+  CHECK(operand("[%rd1-8]").offset == -8 && operand("[%rd1+8]").offset == 8 && operand("[%rd1]").offset == 0);
+  made = operand("[g+8]");
+  CHECK(made.kind == Operand::symbol && made.address && made.name == "g" && made.value == 8);
+  made = operand("g+4");
+  CHECK(made.kind == Operand::symbol && !made.address && made.value == 4);
+  made = operand("[16+4]");
+  CHECK(made.kind == Operand::integer && made.address && made.value == 20);
+  CHECK(operand("[a]").name == "a" && operand("[a+4]").value == 4);
+  made = operand("{%r1, _, 5}");
+  CHECK(made.kind == Operand::list && made.elements.size() == 3 && made.elements[0].index == 5);
+  CHECK(made.elements[1].index == -1 && made.elements[2].value == 5);
+  made = operand("[%rd1, {%r1, %r2}]");  // of a tensor
+  CHECK(made.kind == Operand::list && made.address && made.elements.size() == 2);
+  CHECK(made.elements.back().elements.size() == 2);
+  made = operand("%p1|%p2");
+  CHECK(made.kind == Operand::list && made.elements.size() == 2 && made.elements[1].index == 2);
+  CHECK(operand("_|%p0").elements[0].index == -1);
+  REFUSED_BODY(4, "'%r9' is not declared", "mov.b32 %r9, 0;");
+  REFUSED_BODY(4, "'%r01' is not declared", "mov.b32 %r01, 0;");
+  REFUSED_BODY(5, "nothing is named 'nothing'", "\nmov.b64 %rd1, nothing;");
+  REFUSED_BODY(4, "a number expected", "ld.u32 %r1, [%rd1+%rd2];");
+  REFUSED_BODY(4, "no address", "ld.u32 %r1, [[%rd1]];");
+  REFUSED_BODY(4, "']' expected", "ld.u32 %r1, [%rd1;");
+  REFUSED_BODY(4, "nested too deep", "mov.b32 " + std::string(100000, '{') + ";");
+  REFUSED_BODY(4, "nested too deep", "mov.b32 " + std::string(100000, '[') + ";");
+  std::string pairs;
+  for (int k = 0; k < 100000; ++k) pairs += "_|";
+  REFUSED_BODY(4, "nested too deep", "mov.b32 " + pairs + "_;");
+}
+
+void test_instructions() {
+  ptx::Instruction made = instruction("ret; @!%p1 ld.global.L1::no_allocate.v2.u32\t{%r1, %r2},\n[%rd1+8] ");
+  CHECK(made.guard == 1 && made.guard_negated && made.opcode == "ld" && made.operands.size() == 2 && made.line == 4);
+  CHECK(made.modifiers == std::vector<std::string_view>({"global", "L1::no_allocate", "v2", "u32"}));
+  CHECK(made.text == "@!%p1 ld.global.L1::no_allocate.v2.u32\t{%r1, %r2},\n[%rd1+8]");
+  made = instruction("@%p3 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], "
+                     "[%rd1, {%r1, %r2}], [%r3]");
+  CHECK(made.guard == 3 && !made.guard_negated && made.operands.size() == 3);
+  CHECK(made.modifiers[3] == "2d" && made.modifiers[6] == "mbarrier::complete_tx::bytes");
+  CHECK(instruction("ret").operands.empty() && instruction("ret").guard == -1);
+  REFUSED_BODY(4, "is no predicate", "@%r1 ret;");
+  REFUSED_BODY(5, "an operand expected, not '}'", "\nret");
+  REFUSED_BODY(4, "an operand expected, not ';'", "add.u32 %r1,;");
+  REFUSED_BODY(4, "an instruction expected, not '%r1'", "%r1 = 5;");
+  REFUSED_BODY(4, "unexpected '#'", "#");
+  REFUSED_BODY(4, "unexpected '.'", "mov. b32 %r1, 1;");
+  REFUSED(5, "without its end", ".entry k {\nret;");
+}
+
+void test_calls() {
+  const std::string parameters = ".param .b64 p; .param .b32 r;";
+  ptx::Instruction made = instruction(parameters + "call.uni (r), f, (p, 3)");
+  CHECK(made.operands.size() == 3 && made.operands[0].kind == Operand::list && made.operands[1].name == "f");
+  CHECK(made.operands[0].elements[0].name == "r" && made.operands[2].elements[0].name == "p");
+  CHECK(made.operands[2].elements[1].value == 3);
+  CHECK(instruction("call f").operands.size() == 1);
+  CHECK(instruction(parameters + "call f, (p)").operands[1].elements.size() == 1);
+  CHECK(instruction("call f, ()").operands[1].elements.empty());
+  made = instruction(parameters + "proto: .callprototype (.param .b32 _) _ (.param .align 8 .b8 _[16]) .noreturn;"
+                     "call (r), %rd1, (p), proto");
+  CHECK(made.operands.size() == 4 && made.operands[1].kind == Operand::reg && made.operands[3].name == "proto");
+  CHECK(instruction("table: .calltargets f; call %rd1, (), table").operands.size() == 3);
+  REFUSED_BODY(4, "nothing is named 'h'", "call h;");
+}
+
+void test_labels() {
+  ptx::Function made = kernel("bra.uni end; again: @%p1 bra again; end: ret; last:");
+  CHECK(made.code.size() == 3 && made.code[0].operands[0].kind == Operand::label);
+  CHECK(made.code[0].operands[0].index == 2 && made.code[1].operands[0].index == 1);
+  made = kernel("brx.idx %r1, t1; t0: .branchtargets a; t1: .branchtargets a, b, a; a: ret; b: ret; brx.idx %r1, t0;");
+  CHECK(made.branch_targets == std::vector<std::vector<int>>({{1}, {1, 2, 1}}));
+  CHECK(made.code[0].operands[1].kind == Operand::symbol && made.code[0].operands[1].name == "t1");
+  CHECK(made.code[0].operands[1].value == 1 && made.code[3].operands[1].value == 0);
+  // A label belongs to its scope, and a scope sees those around it.
+  made = kernel("{ bra l; l: ret; } { l: bra l; bra out; } l: bra l; out: ret;");
+  CHECK(made.code[0].operands[0].index == 1 && made.code[2].operands[0].index == 2);
+  CHECK(made.code[3].operands[0].index == 5 && made.code[4].operands[0].index == 4);
+  REFUSED_BODY(4, "'l' is defined twice", "l: l: ret;");
+  REFUSED_BODY(5, "nothing is named 'l'", "\nbra l; { l: ret; }");
+  REFUSED_BODY(5, "no label 'l'", "\nt: .branchtargets l;");
+  REFUSED_BODY(5, "is no place to go to", "t:\n.branchtargets t;");
+  REFUSED_BODY(4, "is no value", "l: mov.b64 {%r1, l}, 0;");
+}
+
+void test_scopes() {
+  ptx::Function made = kernel(
+      "{ .reg .b32 t<2>, %r1; .param .b64 param0; mov.b32 t1, %r1; st.param.b64 [param0+0], %rd1; }"
+      "{ .reg .f32 t; .param .b32 param0; mov.f32 t, 1.0; st.param.b32 [param0], %r1; }");
+  CHECK(made.registers.size() == 17 + 3 + 1 && made.registers.back() == Type::f32);
+  CHECK(made.register_names[18] == "t1" && made.register_names[19] == "%r1" && made.register_names[3] == "%p3");
+  CHECK(made.code[0].operands[0].index == 18 && made.code[0].operands[1].index == 19);
+  CHECK(made.code[2].operands[0].index == 20 && made.code[3].operands[1].index == 5);
+  CHECK(made.variables.size() == 2 && made.variables[0].name != made.variables[1].name);
+  CHECK(made.code[1].operands[0].name == made.variables[0].name);
+  CHECK(made.code[3].operands[0].name == made.variables[1].name && made.variables[1].size == 4);
+  made = kernel(".shared .align 8 .b8 tile[64]; .local .f64 x, y; .reg .b32 q1<3>; mov.b32 q12, q10; ret;");
+  CHECK(made.variables.size() == 3 && made.variables[0].space == ptx::Space::shared && made.variables[0].size == 64);
+  CHECK(made.variables[0].name == "tile" && made.variables[2].name == "y");
+  CHECK(made.variables[2].space == ptx::Space::local);
+  CHECK(made.code[0].operands[0].index == 17 + 2);
+  REFUSED_BODY(4, "'%x' is not declared", "{ .reg .b32 %x; } mov.b32 %x, 1;");
+  REFUSED_BODY(4, "is defined twice", ".reg .b32 x; .reg .b32 x;");
+  REFUSED_BODY(4, "is defined twice", ".reg .b32 %r<3>;");
+  REFUSED_BODY(4, "is defined twice", ".local .u32 a;");
+  REFUSED_BODY(4, "no type of a register", ".reg .v4 .b32 x;");
+  REFUSED_BODY(4, "is too large", ".reg .b32 %x<4000000000>;");
+  REFUSED_BODY(4, "more registers", ".reg .b32 %x<200000000>;");
+  REFUSED_BODY(4, "more registers", ".reg .b32 %x<1000000>, %y<2000000>, %z<2000000>;");
+  REFUSED_BODY(4, "nested too deep", std::string(1000000, '{'));
+  REFUSED_BODY(4, "an instruction or a declaration expected", ".global .u32 x;");
+}
+
+void test_functions() {
+  const ptx::Module module = read(
+      ".extern .func (.param .b32 r) vprintf (.param .b64 x, .param .b64 y);\n"
+      ".func (.param .align 8 .b8 r[16]) twice (.param .b32 x) .noreturn;\n"
+      ".visible .entry k(.param .u64 .ptr .global .align 16 p, .param .align 4 .b8 b[12], .param .u8 c)\n"
+      ".maxntid 16, 8, 2 .minnctapersm 2 .maxnreg 64 .pragma \"nounroll\";\n{ ret; }\n"
+      ".weak .func (.param .align 8 .b8 r[16]) twice (.param .b32 x) { .pragma \"nounroll\";\n.loc 1 2 3\n"
+      ".loc 1 2 3, function_name $L_info + 4, inlined_at 1 5 6\nret; ;; }\n"
+      ".entry l() .reqntid 32 .reqnctapercluster 2, 1, 1 .explicitcluster .maxclusterrank 8 { exit; }");
+  CHECK(module.functions.size() == 4);
+  if (module.functions.size() != 4) return;
+  CHECK(module.functions[0].name == "vprintf" && module.functions[0].is_declared_only && !module.functions[0].is_entry);
+  CHECK(module.functions[0].parameters.size() == 2 && module.functions[0].returns[0].name == "r");
+  CHECK(module.functions[1].name == "twice" && !module.functions[1].is_declared_only);
+  CHECK(module.functions[1].returns[0].size == 16 && module.functions[1].returns[0].alignment == 8);
+  const ptx::Function& kernel = module.functions[2];
+  CHECK(kernel.is_entry && kernel.max_threads == 256 && kernel.parameters.size() == 3 && kernel.code.size() == 1);
+  CHECK(kernel.parameters[0].type == Type::u64 && kernel.parameters[0].alignment == 8);
+  CHECK(kernel.parameters[1].size == 12 && kernel.parameters[1].alignment == 4 && kernel.parameters[2].size == 1);
+  CHECK(kernel.parameters[2].space == ptx::Space::param);
+  CHECK(module.functions[3].max_threads == 32 && module.functions[3].parameters.empty());
+  REFUSED(5, "'f' is defined twice", ".func f { ret; }\n.func f { ret; }");
+  REFUSED(4, "'x' is defined twice", ".func f(.param .b32 x, .param .b32 x);");
+  REFUSED(4, "a parameter expected", ".func f(.reg .b32 x);");
+  REFUSED(4, "no directive of a function", ".entry f .maxthreads 3 {}");
+  REFUSED(4, "a function or a variable expected", ".alias f, g;");
+}
+
+void test_variables() {
+  ptx::Variable made = variable(".visible .global .align 16 .b8 x[40];");
+  CHECK(made.name == "x" && made.alignment == 16 && made.size == 40 && made.initial.empty());
+  CHECK(made.space == ptx::Space::global && made.type == Type::b8 && !made.is_extern && !made.is_managed);
+  made = variable(".const .s32 x[2][3] = {{1, -2}, {0x3}};");
+  CHECK(made.space == ptx::Space::constant && made.size == 24 && made.alignment == 4);
+  CHECK(value_at<int>(made, 0) == 1 && value_at<int>(made, 4) == -2 && value_at<int>(made, 12) == 3);
+  made = variable(".global .f64 x[] = {1.5e-3, 0d3FF0000000000000, -7};");
+  CHECK(made.size == 24 && value_at<double>(made, 0) == 1.5e-3 && value_at<double>(made, 16) == -7);
+  CHECK(value_at<float>(variable(".global .f32 x = 0fBFA00000;"), 0) == -1.25f);
+  CHECK(value_at<uint32_t>(variable(".global .b32 x = 0f3F800000;"), 0) == 0x3f800000);
+  CHECK(value_at<float>(variable(".global .v2 .f32 x = {1.0, 2.0};"), 4) == 2);
+  CHECK(variable(".global .v4 .f32 x[3];").size == 48 && variable(".global .v4 .f32 x;").alignment == 16);
+  CHECK(variable(".global .attribute(.managed) .u32 x = 7;").is_managed);
+  CHECK(variable(".global .attribute(.unified(19, 95), .managed) .u16 x[2][3][4];").size == 48);
+  made = variable(".extern .shared .align 16 .b8 x[];");
+  CHECK(made.is_extern && made.size == 0 && made.alignment == 16 && made.space == ptx::Space::shared);
+  CHECK(variable(".extern .global .u32 x; .visible .global .u32 x = 5;").initial.size() == 4);
+  const ptx::Module several = read(".global .align 8 .u16 x, y[3] = {1}, z;");
+  CHECK(several.variables.size() == 3 && several.variables[1].size == 6 && several.variables[2].alignment == 8);
+
+  made = variable(".global .align 8 .u64 x[5] = {1, other, generic(other)+8, other+4, generic(other+2)};");
+  CHECK(made.addresses.size() == 4 && value_at<uint64_t>(made, 0) == 1);
+  if (made.addresses.size() == 4) {
+    CHECK(made.addresses[0].at == 8 && made.addresses[0].symbol == "other" && made.addresses[0].offset == 0);
+    CHECK(made.addresses[1].at == 16 && made.addresses[1].offset == 8);
+    CHECK(made.addresses[2].offset == 4 && made.addresses[3].offset == 2);
+  }
+  const std::string bytes = "0XFF(generic(other)+1), 0xFF00(generic(other)+1), 0xFF0000(generic(other)+1), "
+      "0xFF000000(generic(other)+1), 0xFF00000000(generic(other)+1), 0xFF0000000000(generic(other)+1), "
+      "0xFF000000000000(generic(other)+1)";
+  const std::string last = ", 0xFF00000000000000(generic(other)+1)";
+  made = variable(".global .align 1 .u8 x[10] = {1, " + bytes + last + ", 2};");
+  CHECK(made.addresses.size() == 1 && made.addresses[0].at == 1 && made.addresses[0].offset == 1);
+  CHECK(made.size == 10 && value_at<uint8_t>(made, 9) == 2);
+  REFUSED(4, "a part of an address is missing", ".global .u32 other; .global .u8 x[] = {" + bytes + "};");
+  REFUSED(4, "out of order", ".global .u32 other; .global .u8 x[9] = {0xFF(other), 0xFF0000(other)};");
+  REFUSED(4, "an address has 64 bits", ".global .u32 other; .global .u32 x = other;");
+  REFUSED(5, "nothing is named 'other'", "\n.global .u64 x = other;");
+  REFUSED(4, "too many initial values", ".global .u32 x[2] = {1, 2, 3};");
+  REFUSED(4, "neither f32 nor f64", ".global .u16 x = 1.5;");
+  REFUSED(4, "has no size", ".global .u32 x[];");
+  REFUSED(4, "has no size", ".global .u32 x[0];");
+  REFUSED(4, "is too large", ".global .u64 x[1000000000000];");
+  REFUSED(4, "is too large", ".global .u64 x[1000000][1000000];");
+  REFUSED(4, "is too large", ".global .b8 x[0x100000000][0x100000000];");
+  REFUSED(4, "more registers or initial values", ".global .b8 x[2][1000000000] = {{1}, {1}};");
+  REFUSED(4, "too many initial values", ".global .b8 x[][0x10000000000] = {{}, {}, {}, {1}};");
+  REFUSED(4, "power of two", ".global .align 3 .u32 x;");
+  REFUSED(4, "is too large", ".global .align 0x40000000 .u32 x;");
+  REFUSED(4, "no type of a variable", ".global .pred x;");
+  REFUSED(4, "no type of a variable", ".global .texref x;");
+  REFUSED(4, "a type expected", ".global x;");
+  REFUSED(4, "is defined twice", ".global .u32 x; .global .u32 x;");
+}
+
+void test_broken_modules() {
+  refuse(__LINE__, "'.version' expected, not the end", "", 1);
+  refuse(__LINE__, "'.version' expected", "\n\nhello", 3);
+  refuse(__LINE__, "no .target", ".version 9.0\n", 2);
+  refuse(__LINE__, "is no number", ".version 9", 1);
+  REFUSED(5, "a comment without its end", "\n/* never");
+  REFUSED(4, "a string without its end", ".pragma \"x\n\";");
+  REFUSED(4, "a .section without its end", ".section .debug_info { {}");
+  REFUSED(4, "64 bits only", ".address_size 32");
+  REFUSED(4, "unexpected '?'", "\x01");
+  std::string cut = header + ".func f; .global .u64 x[2] = {1, generic(x)+8};" + kernel_begin +
+                    "{ .reg .pred p; l: @p bra l; } call f; t: .branchtargets e; brx.idx %r1, t; e: ret; }";
+  for (size_t size = 0; size <= cut.size(); ++size) try_ptx(cut.substr(0, size));  // wherever it ends
+}
+
+std::string fat_binary(const std::string& payload, uint64_t flags, uint64_t size) {
+  std::string bytes(16 + 64, '\0');
+  const auto put = [&](size_t at, auto value) { std::memcpy(&bytes[at], &value, sizeof value); };
+  const uint64_t stored = (payload.size() + 7) / 8 * 8;
+  put(0, uint32_t(0xba55ed50)), put(4, uint16_t(1)), put(6, uint16_t(16)), put(8, 64 + stored);
+  put(16, uint16_t(1)), put(20, uint32_t(64)), put(24, stored), put(44, uint32_t(75)), put(56, flags);
+  put(32, static_cast<uint32_t>(flags ? payload.size() : 0)), put(72, size);
+  bytes += payload;
+  bytes.resize(16 + 64 + stored);
+  return bytes;
+}
+
+std::string refusal(const std::string& bytes) {
+  const std::vector<char> exact(bytes.begin(), bytes.end());  // so that a sanitizer sees what is read beyond the end
+  try {
+    ptx::read_fat_binary(std::as_bytes(std::span(exact)));
+    return "";
+  } catch (const ptx::Error& error) {
+    return error.what();
+  }
+}
+
+void test_fat_binaries() {
+  const std::string text = header + ".entry k { ret; }", plain = fat_binary(text, 0, 0);
+  CHECK(ptx::fat_binary_size(plain.data()) == plain.size());
+  const auto images = ptx::read_fat_binary(std::as_bytes(std::span(plain)));
+  CHECK(images.size() == 1 && images[0].is_ptx && images[0].architecture == 75 && images[0].ptx == text);
+  for (size_t size = 0; size < plain.size(); ++size)
+    CHECK(refusal(plain.substr(0, size)).find("cut off") != std::string::npos);
+  for (size_t at = 0; at < plain.size(); ++at)  // each byte damaged
+    for (const char value : {'\0', '\x7f', '\xff'}) {
+      std::string damaged = plain;
+      damaged[at] = value;
+      refusal(damaged);
+    }
+  std::string damaged = plain;
+  damaged[0] = 'x';
+  CHECK(refusal(damaged).find("no fat binary") != std::string::npos);
+  damaged = plain, damaged[26] = 1;
+  CHECK(refusal(damaged).find("larger than the fat binary") != std::string::npos);
+  damaged = plain, damaged[21] = '\xff';
+  CHECK(refusal(damaged).find("larger than the fat binary") != std::string::npos);
+  CHECK(refusal(fat_binary(text, 0x2011, text.size())).find("LZ4") != std::string::npos);
+  CHECK(refusal(fat_binary(text, 0x8011, uint64_t(1) << 40)).find("too large") != std::string::npos);
+#ifdef VMM_HAVE_ZSTD
+  std::string compressed(ZSTD_compressBound(text.size()), '\0');
+  compressed.resize(ZSTD_compress(compressed.data(), compressed.size(), text.data(), text.size(), 3));
+  const std::string packed = fat_binary(compressed, 0x8011, text.size());
+  const auto unpacked = ptx::read_fat_binary(std::as_bytes(std::span(packed)));
+  CHECK(unpacked.size() == 1 && unpacked[0].ptx == text);
+  CHECK(refusal(fat_binary(compressed, 0x8011, text.size() - 1)).find("damaged") != std::string::npos);
+  CHECK(refusal(fat_binary(text, 0x8011, text.size())).find("damaged") != std::string::npos);
+#else
+  CHECK(refusal(fat_binary(text, 0x8011, text.size())).find("without libzstd") != std::string::npos);
+#endif
+}
+
+// The fat binaries in a program that nvcc built: found by their magic.
+void test_program(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> program((std::istreambuf_iterator<char>(file)), {});
+  const std::span bytes = std::as_bytes(std::span(program));
+  bool is_for_75 = false, is_for_90 = false;
+  for (size_t at = 0; at + 16 <= bytes.size(); at += 8) {
+    const uint32_t magic = 0xba55ed50;
+    if (std::memcmp(&bytes[at], &magic, sizeof magic) != 0) continue;
+    try {
+      for (const ptx::Image& image : ptx::read_fat_binary(bytes.subspan(at, ptx::fat_binary_size(&bytes[at])))) {
+        if (!image.is_ptx) continue;
+        const ptx::Module module = ptx::parse(image.ptx);
+        check_module(module);
+        size_t kernels = 0;
+        for (const ptx::Function& function : module.functions) kernels += function.is_entry && !function.code.empty();
+        CHECK(kernels > 0 && module.target == image.architecture);
+        is_for_75 |= image.architecture == 75;
+        is_for_90 |= image.architecture == 90;
+      }
+    } catch (const ptx::Error& error) {
+      ++failures;
+      std::printf("%s: %s\n", path, error.what());
+    }
+  }
+  if (!is_for_75 || !is_for_90) ++failures, std::printf("%s: no PTX for 75 and for 90 was found in it\n", path);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  test_module();
+  test_numbers();
+  test_operands();
+  test_instructions();
+  test_calls();
+  test_labels();
+  test_scopes();
+  test_functions();
+  test_variables();
+  test_broken_modules();
+  test_fat_binaries();
+  for (int k = 1; k < count; ++k) test_program(arguments[k]);
+  std::puts(failures ? "FAILED" : "OK");
+  return failures ? 1 : 0;
+}

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""The lessons, unchanged, on the simulator.
+
+    sim_test.py run EXPECTED [OLD=NEW...] -- COMMAND    it works, says nothing on stderr, and prints what was recorded
+                                                        on hardware, or that with each OLD put as NEW
+    sim_test.py facts EXPECTED -- COMMAND               it prints what was recorded; on stderr it may say what it likes
+    sim_test.py small VMMSIM PROGRAM                    it works, with little work to do, and says nothing on stderr
+    sim_test.py skips VMMSIM MACHINE PROGRAM...         each program on this machine: it skips for the right reason, or
+                                                        works, as the table below has it
+
+Exit status 0, 1 on a failure.
+"""
+import concurrent.futures
+import os
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from lesson_test import classify, fail, outcome, start  # noqa: E402
+from transcript import expectations, pair  # noqa: E402
+
+# Arguments that make each program quick: less memory, fewer repeats.
+SMALL = {
+    "vmm_basics": [],
+    "growable": ["--final-mib", "4", "--step-mib", "2", "--repeats", "1"],
+    "multi_gpu": ["--granules", "1"],
+    "measure": ["--mib", "1", "--repeats", "1", "--blocks", "4", "--threads", "64"],
+    "ipc_fd": ["--timeout", "5"],
+    "fabric": ["--timeout", "5"],
+    "multicast": [],
+    "aliasing": [],
+    "compressible": ["--mib", "2", "--repeats", "1"],
+}
+
+# For each machine: which program skips there, and why. All others work. Of eight GPUs that lack something two suffice.
+ALL = "|".join(SMALL)
+MACHINES = {
+    "h200x8": {},
+    "two_nodes": {},
+    "one_gpu": {"multi_gpu|measure|multicast": "needs 2 GPUs, sees 1"},
+    "laptop": {"multi_gpu|measure|multicast": "needs 2 GPUs, sees 1", "fabric": "has no fabric handles"},
+    "no_gpu": {ALL: "the driver sees no GPU"},
+    "old_driver": {ALL: "the driver is for CUDA 12.4, this program for"},
+    "no_vmm": {
+        "vmm_basics|growable|ipc_fd|aliasing|compressible": "no virtual memory management",
+        "multi_gpu|measure|multicast": "needs 2 GPUs, sees 1",
+        "fabric": "has no fabric handles",
+    },
+    "h200x2_no_peer": {
+        "multi_gpu|measure": "GPU 0 cannot reach the memory of GPU 1",
+        "ipc_fd": "GPU 1 cannot reach GPU 0",
+        "multicast": "multicast takes two GPUs that support it and reach each other, 0 of 2 do",
+        "fabric": "has no fabric handles",
+    },
+    "no_multicast": {"multicast": "multicast takes two GPUs that support it and reach each other, 0 of 2 do"},
+    "no_fabric": {"fabric": "has no fabric handles"},
+    "no_channel": {
+        "fabric": "no channel file in /dev/nvidia-caps-imex-channels, and cuMemCreate answers "
+        "CUDA_ERROR_NOT_PERMITTED"
+    },
+    "no_fd_handles": {"ipc_fd": "exports no memory as a file descriptor"},
+    "no_compression": {"compressible": "has no compressible memory"},
+}
+TWO_SUFFICE = "no_multicast", "no_fabric", "no_channel", "no_fd_handles", "no_compression"
+
+
+def name_of(program):
+    return os.path.basename(program).removesuffix("_small")
+
+
+def difference(expected, output):
+    return pair(expectations(expected), output)[1]
+
+
+def run(file, *words, quiet=True):
+    expected = pathlib.Path(file).read_text()
+    at = words.index("--")
+    for replacement in words[:at]:
+        old, new = replacement.split("=")
+        if old not in expected:
+            fail(f"{file} has no {old!r}")
+        expected = expected.replace(old, new)
+    done = start(*words[at + 1:])
+    if outcome(done):
+        fail("it skipped")
+    if done.stderr and quiet:
+        fail("it says something on stderr")
+    wrong = difference(expected, done.stdout)
+    if wrong:
+        fail(f"{file}: {wrong}")
+
+
+def facts(file, *words):
+    run(file, *words, quiet=False)
+
+
+def small(vmmsim, program):
+    done = start(vmmsim, "--gpus", "2", program, *SMALL[name_of(program)])
+    if outcome(done) or done.stderr:
+        fail("it skipped, or says something on stderr")
+
+
+def skips(vmmsim, machine, *programs):
+    if machine not in MACHINES:
+        fail(f"nobody has said what skips on {machine}: add it to MACHINES")
+
+    def check(program):
+        name = name_of(program)
+        fewer = ["--gpus", "2"] if machine in TWO_SUFFICE else []
+        done = subprocess.run([vmmsim, "--machine", machine, *fewer, program, *SMALL[name]], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True)
+        reason = next((why for names, why in MACHINES[machine].items() if name in names.split("|")), None)
+        result, told = classify(done.returncode, done.stdout, done.stderr)
+        right = result == ("SKIP" if reason else "OK") and (not reason or reason in told) and not done.stderr
+        return f"{'ok' if right else 'FAIL'}: {name}: {result} {told}", right, done
+
+    bad = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for line, right, done in pool.map(check, programs):
+            print(line if right else f"{line}\n{done.stdout}{done.stderr}", flush=True)
+            bad += not right
+    if bad:
+        fail(f"{bad} of {len(programs)} programs")
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,351 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""vmmsim starts what it promises, refuses what would not be simulated, and leaves nothing: vmmsim_test.py VMMSIM CC."""
+import json
+import os
+import pathlib
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+CC, VMMSIM = sys.argv.pop(2), pathlib.Path(sys.argv.pop(1)).resolve()
+LIBRARIES = VMMSIM.parent.parent / "simulator"
+RUNTIME = next(path.name for path in LIBRARIES.glob("libcudart.so.*"))
+MAJOR = RUNTIME.rpartition(".")[2]
+CLASS = "nvidia-caps-imex-channels"
+LIMIT = 60  # seconds for anything
+
+COUNT = "import ctypes; d = ctypes.CDLL('libcuda.so.1'); n = ctypes.c_int()\n" \
+        "print(d.cuInit(0), d.cuDeviceGetCount(ctypes.byref(n)), n.value)\n"
+FILES = r"""
+#include <fcntl.h>
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+int main(void) {
+  char line[256];
+  FILE* devices = fopen("/proc/devices", "r");
+  while (devices && fgets(line, sizeof line, devices)) if (strstr(line, "nvidia-caps-imex")) fputs(line, stdout);
+  glob_t found;
+  if (glob("/dev/nvidia-caps-imex-channels/channel*", 0, NULL, &found) == 0) {
+    for (size_t i = 0; i < found.gl_pathc; ++i) {
+      struct stat is = {0};
+      int fd = open(found.gl_pathv[i], O_RDWR | O_CLOEXEC), copy = dup(fd);
+      printf("%s %d %d", found.gl_pathv[i], fd >= 0, fcntl(fd, F_GETFD));
+      close(fd);
+      if (fstat(copy, &is) == 0) printf(" %d %u %u", S_ISCHR(is.st_mode), major(is.st_rdev), minor(is.st_rdev));
+      puts("");
+    }
+    globfree(&found);
+  }
+  int fd = open("/dev/nvidia-caps-imex-channels/channel0", O_RDWR);
+  printf("open: %d %d\n", fd >= 0, fcntl(fd, F_GETFD));
+  printf("other: %d %d\n", open("/dev/nvidia-caps-imex-channels/channel1", O_RDWR), fopen("/dev/no such file", "r") != NULL);
+}
+"""
+VARIABLES = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static const char* shown(const char* value) { return value ? value : "not set"; }
+int main(int argc, char** argv) {
+  if (argc > 1) printf("loaded: %d\n", dlopen(argv[1], RTLD_NOW) != NULL);
+  printf("%s, %s\n", shown(getenv("NCCL_NVLS_ENABLE")), shown(secure_getenv("NCCL_NVLS_ENABLE")));
+  printf("%s, %s\n", shown(getenv("NVSHMEM_DISABLE_NVLS")), shown(getenv("NOT_THERE")));
+  for (char** each = environ; *each; ++each) if (*each == getenv("NVSHMEM_DISABLE_NVLS") - 21) puts(*each);
+}
+"""
+
+
+def vmmsim(*words, environment=None, **options):
+    return subprocess.run([VMMSIM, *words], env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=LIMIT, **options)
+
+
+def is_gone(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+class Vmmsim(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="vmmsim ")
+        self.addCleanup(scratch.cleanup)
+        self.scratch = pathlib.Path(scratch.name)
+
+    def build(self, name, text, *options):
+        """A program, or a library, from C."""
+        path = self.scratch / name
+        subprocess.run([CC, "-x", "c", "-", "-o", path, "-x", "none", *options], input=text, text=True, check=True)
+        return path
+
+    def ends(self, done, status, stdout="", stderr=()):
+        self.assertEqual(done.returncode, status, done)
+        self.assertEqual(done.stdout, stdout, done)
+        for part in stderr:
+            self.assertIn(part, done.stderr)
+        if not stderr:
+            self.assertEqual(done.stderr, "")
+
+    # --- the arguments
+
+    def test_help(self):
+        done = vmmsim("--help")
+        self.assertTrue(done.returncode == 0 and not done.stderr and done.stdout.startswith("usage: vmmsim [options] "), done)
+        told = dict(line.split(None, 1) for line in done.stdout.partition("\nmachines:\n")[2].splitlines())
+        self.assertEqual(set(told), {path.stem for path in (LIBRARIES / "machines").glob("*.conf")})
+        self.assertFalse([name for name, what in told.items() if "SPDX" in what or len(what) < 10], told)
+
+    def test_bad_arguments(self):
+        usage = vmmsim("--help").stdout.partition("machines:\n")[0]
+        for words in ([], ["--gpus"], ["--gpus", "65"], ["--gpus", "-1"], ["--gpus", "x"], ["--gpus", "2x"], ["--nodes", "0"],
+                      ["--gpus", "99999999999999999999"], ["--nodes", "17"], ["--memory", "much"], ["--memory", "0"],
+                      ["--machine", "no_such"], ["--machine", "/no/such"], ["--machine", __file__], ["--surplus"], ["-h"],
+                      ["--trace"], ["--fail", "cuInit"], ["--fail", "cuInit:1"], ["--fail", "cuInit=999"],
+                      ["--fail", "cuInit:0=999"], ["--fail", "cuInit:x=999"], ["--fail", "cuInit:1=CUDA_ERROR_NO_SUCH"],
+                      ["--fail", "cuInit:1=0"], ["--fail", "cuInit:1="], ["--fail", "cuNoSuch:1=999"],
+                      ["--fail", "cudaNoSuch:1=999"], ["--fail", "Init:1=999"], ["--fail", ":1=999"], ["--fail", "malloc:1=1"]):
+            done = vmmsim(*words, *(["true"] if words else []))
+            self.ends(done, 2, stderr=["vmmsim: bad argument: ", usage])
+
+    def test_machines(self):
+        def count(*options):
+            return vmmsim(*options, sys.executable, "-c", COUNT).stdout.split()
+        self.assertEqual(count(), ["0", "0", "8"])
+        self.assertEqual(count("--gpus", "3"), ["0", "0", "3"])
+        self.assertEqual(count("--machine", "one_gpu"), ["0", "0", "1"])
+        self.assertEqual(count("--machine", "one_gpu", "--gpus", "2"), ["0", "0", "2"])
+        own = self.scratch / "own.conf"
+        own.write_text((LIBRARIES / "machines" / "one_gpu.conf").read_text().replace("gpus = 1", "gpus = 5"))
+        self.assertEqual(count("--machine", own), ["0", "0", "5"])
+        for path in (LIBRARIES / "machines").glob("*.conf"):
+            self.ends(vmmsim("--machine", path.stem, "true"), 0)
+
+    def test_fail(self):
+        script = COUNT + "print(d.cuDeviceGetCount(ctypes.byref(n)), d.cuDeviceGetCount(ctypes.byref(n)))\n"
+        for error in ("CUDA_ERROR_UNKNOWN", "cudaErrorUnknown", "999"):
+            done = vmmsim("--fail", f"cuDeviceGetCount:2={error}", sys.executable, "-c", script)
+            self.assertEqual(done.stdout.split(), ["0", "0", "8", "999", "0"], done)
+
+    def test_trace(self):
+        done = vmmsim("--trace", "trace.json", sys.executable, "-c", "import os; os.chdir('/')\n" + COUNT, cwd=self.scratch)
+        self.assertEqual(done.stdout.split(), ["0", "0", "8"], done)
+        calls = [json.loads(line)["call"] for line in (self.scratch / "trace.json").read_text().splitlines()]
+        self.assertEqual(calls, ["cuInit", "cuDeviceGetCount"])
+        self.ends(vmmsim("--trace", "/no/such/directory/file", "true"), 125, stderr=["vmmsim: ", "/no/such/directory/file"])
+
+    # --- starting and ending
+
+    def test_status(self):
+        self.ends(vmmsim("sh", "-c", "echo out; exit 7"), 7, "out\n")
+        self.ends(vmmsim("/bin/sh", "-c", "kill -TERM $$"), 143)
+        self.ends(vmmsim("sh", "-c", "kill -KILL $$"), 137)
+        self.ends(vmmsim("no such program"), 127, stderr=["vmmsim: no such program: there is no such program"])
+        self.ends(vmmsim("./no/such"), 127, stderr=["vmmsim: ./no/such: there is no such program"])
+        (self.scratch / "text").write_text("echo\n")
+        self.ends(vmmsim(self.scratch / "text"), 126, stderr=["cannot be executed: Permission denied"])
+        (self.scratch / "text").chmod(0o755)
+        self.ends(vmmsim(self.scratch / "text"), 126, stderr=["cannot be executed: Exec format error"])
+        self.ends(vmmsim("./text", cwd=self.scratch), 126, stderr=["cannot be executed: Exec format error"])
+        self.ends(vmmsim("text", cwd=self.scratch), 127, stderr=["there is no such program"])
+        self.ends(vmmsim(self.scratch), 126, stderr=["it is a directory"])
+        self.ends(vmmsim("text", environment={"PATH": f"/no/such:{self.scratch}"}), 126, stderr=["Exec format error"])
+
+    def test_what_follows_the_program_is_its_own(self):
+        script = self.scratch / "script"
+        script.write_text('#!/bin/sh\nfor word; do echo "<$word>"; done\n')
+        script.chmod(0o755)
+        self.ends(vmmsim("--gpus", "2", script, "--gpus", "x", "", "--help", "a b"), 0,
+                  "<--gpus>\n<x>\n<>\n<--help>\n<a b>\n")
+
+    def start(self, script, **options):
+        process = subprocess.Popen([VMMSIM, sys.executable, "-c", script], stdin=subprocess.DEVNULL, text=True,
+                                   **{"stdout": subprocess.PIPE, **options})
+        self.addCleanup(process.wait, LIMIT)
+        self.addCleanup(process.kill)
+        if process.stdout:
+            self.addCleanup(process.stdout.close)
+        return process
+
+    WAIT = "import os, signal; all = signal.valid_signals(); signal.pthread_sigmask(signal.SIG_BLOCK, all)\n" \
+           "print(os.getpid(), flush=True); print(int(signal.sigwait(all)), flush=True)\n" \
+           "print(signal.sigtimedwait(all, 0.5))"
+
+    def test_signals_are_passed_on(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+            process = self.start(self.WAIT)
+            process.stdout.readline()
+            process.send_signal(number)
+            self.assertEqual(process.communicate(timeout=LIMIT)[0], f"{int(number)}\nNone\n")
+            self.assertEqual(process.returncode, 0)
+
+    def test_ctrl_c_comes_once(self):
+        """The terminal sends it to the program itself, and vmmsim does not send it again."""
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        self.addCleanup(os.close, theirs)
+        script = f"import fcntl, os, sys, termios; fcntl.ioctl({theirs}, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+        process = subprocess.Popen([sys.executable, "-c", script, VMMSIM, sys.executable, "-c", self.WAIT], text=True,
+                                   start_new_session=True, pass_fds=[theirs], stdout=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        process.stdout.readline()
+        process.send_signal(signal.SIGSTOP)  # until the program has taken the first, so that a second would be seen
+        os.write(ours, b"\x03")
+        self.assertEqual(process.stdout.readline(), "2\n")
+        process.send_signal(signal.SIGCONT)
+        self.assertEqual(process.communicate(timeout=LIMIT)[0], "None\n")
+        self.assertEqual(process.returncode, 0)
+
+    def test_killed_it_takes_the_program_along(self):
+        process = self.start(self.WAIT)
+        program = int(process.stdout.readline())
+        self.assertFalse(is_gone(program))
+        process.kill()
+        end = time.monotonic() + LIMIT
+        while not is_gone(program) and time.monotonic() < end:
+            time.sleep(0.02)
+        left = not is_gone(program)
+        if left:
+            os.kill(program, signal.SIGKILL)
+        self.assertFalse(left, "the program outlives vmmsim")
+
+    def test_nothing_is_left_behind(self):
+        places = [pathlib.Path("/dev/shm"), self.scratch]
+        before = [sorted(os.listdir(place)) for place in places]
+        process = self.start(COUNT, start_new_session=True, env={**os.environ, "TMPDIR": str(self.scratch)})
+        process.communicate(timeout=LIMIT)
+        self.assertEqual(before, [sorted(os.listdir(place)) for place in places])
+        with self.assertRaises(ProcessLookupError):
+            os.killpg(process.pid, 0)
+
+    def test_the_program_has_no_open_files_of_vmmsim(self):
+        script = "import os; print(len(os.listdir('/proc/self/fd')))"
+        plain = subprocess.run([sys.executable, "-c", script], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        self.ends(vmmsim(sys.executable, "-c", script), 0, plain.stdout)
+
+    # --- never mistaken for the real thing
+
+    def refused(self, program, *reasons):
+        self.ends(vmmsim(program), 125, stderr=["vmmsim: ", str(program), *reasons])
+
+    def test_static_and_foreign_programs(self):
+        self.refused(self.build("static", "int main(void) { return 0; }", "-static"), "static executable")
+        copy = self.scratch / "other"
+        copy.write_bytes(pathlib.Path("/bin/true").read_bytes())
+        copy.chmod(0o755)
+        with open(copy, "r+b") as file:  # e_machine: 64-bit Arm
+            file.seek(18)
+            file.write(b"\xb7\x00")
+        self.refused(copy, "another processor")
+
+    def test_programs_with_rights_of_others(self):
+        if os.getuid():
+            self.skipTest("only root can make such a program")
+        program = self.build("with_rights", "int main(void) { return 0; }")
+        os.chown(program, 65534, 65534)
+        for mode in (0o4755, 0o2755):
+            program.chmod(mode)
+            self.refused(program, "rights of another user")
+
+    def test_the_runtime_inside_the_program(self):
+        section = '__attribute__((section(".nv_fatbin"))) int fatbin = 1;'
+        self.refused(self.build("static_runtime", section + "int main(void) { return 0; }"), "-cudart shared")
+        main = section + "void* __cudaRegisterFatBinary(void*); int main(int n, char** a) { return n > 1 && __cudaRegisterFatBinary(a); }"
+        self.ends(vmmsim(self.build("shared_runtime", main, LIBRARIES / RUNTIME)), 0)
+
+    def test_another_release_of_the_runtime(self):
+        name = f"libcudart.so.{int(MAJOR) + 86}"
+        library = self.build(name, "int cudaOther(void) { return 0; }", "-shared", "-fPIC", f"-Wl,-soname,{name}")
+        program = self.build("other_release", "int cudaOther(void); int main(void) { return cudaOther(); }", library,
+                             f"-Wl,-rpath,{self.scratch}")
+        self.refused(program, name, RUNTIME)
+        library.unlink()
+        self.refused(program, name, RUNTIME)
+
+    def foreign_driver(self, *options):
+        return self.build("libcuda.so.1", "int cuInit(unsigned f) { return 34; }", "-shared", "-fPIC", *options)
+
+    CALLS_INIT = "int cuInit(unsigned); int main(void) { return cuInit(0); }"
+
+    def test_another_driver_by_its_path(self):
+        """Without a name of its own a library is loaded from the path that it was linked by."""
+        program = self.build("by_path", self.CALLS_INIT, self.foreign_driver())
+        self.assertEqual(subprocess.run([program]).returncode, 34)
+        self.refused(program, str(self.scratch / "libcuda.so.1"), "instead of")
+        done = vmmsim("sh", "-c", '"$0"; echo $?', program)  # in a process that vmmsim has not looked at
+        self.ends(done, 0, "125\n", ["vmmsim: ", str(program), str(self.scratch / "libcuda.so.1")])
+
+    def test_search_paths_do_not_matter(self):
+        self.foreign_driver("-Wl,-soname,libcuda.so.1")
+        for tags in ("--disable-new-dtags", "--enable-new-dtags"):
+            program = self.build("by_search", self.CALLS_INIT, self.scratch / "libcuda.so.1", f"-Wl,-rpath,{self.scratch},{tags}")
+            self.assertEqual(subprocess.run([program]).returncode, 34)
+            self.ends(vmmsim(program), 0)
+        self.ends(vmmsim("sh", "-c", 'LD_LIBRARY_PATH="$1" "$0"', program, self.scratch), 0)
+
+    def test_the_library_without_vmmsim(self):
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(LIBRARIES)}
+        program = self.build("alone", "int cuInit(unsigned); int main(int n, char** a) { return n > 1 ? cuInit(0) : 0; }",
+                             LIBRARIES / "libcuda.so.1")
+        self.assertEqual(subprocess.run([program], env=environment).returncode, 0)
+        done = subprocess.run([program, "x"], env=environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 125, done)
+        self.assertIn("vmmsim", done.stderr)
+
+    def test_a_path_with_a_space(self):
+        shutil.copytree(VMMSIM.parent.parent / "simulator", self.scratch / "simulator", symlinks=True,
+                        ignore=lambda _, names: [name for name in names if not name.startswith(("lib", "machines"))])
+        (self.scratch / "bin").mkdir()
+        shutil.copy(VMMSIM, self.scratch / "bin")
+        done = subprocess.run([self.scratch / "bin" / "vmmsim", sys.executable, "-c", COUNT], capture_output=True, text=True)
+        self.ends(done, 0, "0 0 8\n")
+
+    # --- what the process sees of its machine
+
+    def test_a_refusal_of_multicast_is_about_real_gpus(self):
+        program = self.build("variables", VARIABLES, "-ldl")
+        refusal = {"NCCL_NVLS_ENABLE": "0", "NVSHMEM_DISABLE_NVLS": "1"}
+        rest = "1, not set\nNVSHMEM_DISABLE_NVLS=1\n"
+        self.ends(vmmsim(program, environment=refusal), 0, "not set, not set\n" + rest)
+        self.ends(vmmsim("--machine", "no_multicast", program, environment=refusal), 0, "0, 0\n" + rest)
+        outside = vmmsim("sh", "-c", 'unset VMMSIM; "$0"', program, environment=refusal)
+        self.ends(outside, 0, "0, 0\n" + rest)
+        outside = vmmsim("env", "-u", "LD_PRELOAD", "-u", "LD_LIBRARY_PATH", program, environment=refusal)
+        self.ends(outside, 0, "0, 0\n" + rest)
+        self.assertIn("\nNCCL_NVLS_ENABLE=0\n", "\n" + vmmsim("env", environment=refusal).stdout)
+        another = self.foreign_driver()  # loaded later, past all checks
+        self.ends(vmmsim(program, another, environment=refusal), 0, "loaded: 1\n0, 0\n" + rest)
+
+    def test_the_channel(self):
+        program = self.build("files", FILES)
+        listed, channel = f"242 {CLASS}\n", f"/dev/{CLASS}/channel0 1 1 1 242 0\n"
+        self.ends(vmmsim(program), 0, listed + channel + "open: 1 0\nother: -1 0\n")
+        self.ends(vmmsim("sh", "-c", '"$0"; exit 3', program), 3, listed + channel + "open: 1 0\nother: -1 0\n")
+        self.ends(vmmsim("--machine", "no_channel", program), 0, listed + "open: 0 -1\nother: -1 0\n")
+        self.ends(vmmsim("--machine", "no_gpu", program), 0, "open: 0 -1\nother: -1 0\n")
+        outside = subprocess.run([program], capture_output=True, text=True).stdout
+        self.ends(vmmsim("sh", "-c", 'unset VMMSIM; "$0"', program), 0, outside)
+
+    def test_the_list_of_devices(self):
+        """As other programs read it, with other calls."""
+        read = vmmsim("cat", "/proc/devices")
+        self.assertEqual(read.stdout.count(CLASS), 1)
+        self.assertTrue(read.stdout.startswith("Character devices:\n") and "\n\nBlock devices:\n" in read.stdout, read)
+        self.ends(vmmsim(sys.executable, "-c", "print(open('/proc/devices').read(), end='')"), 0, read.stdout)
+        self.assertNotIn(f"242 {CLASS}", vmmsim("sh", "-c", "unset VMMSIM; cat /proc/devices").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
