@@ -21,7 +21,7 @@ std::atomic<bool> fault_explained = false;
 std::string fault_why;
 
 thread_local bool inside = false;  // a call of the program
-thread_local std::string why;      // of the refusal in progress
+thread_local std::string& why = memory::of_thread<std::string, struct Why>();  // of the refusal in progress
 
 // What destructors of the program may still use at exit is never destroyed.
 template <class T> T& everlasting() { static T& it = *new T; return it; }
@@ -228,7 +228,7 @@ int call(const char* full_name, std::initializer_list<Argument> arguments, int f
   if (*options.fail_call && memory::must_fail(name.c_str())) {
     result = options.fail_error;
     why = "--fail asks for it";
-  } else if (runs_host_function && !(flags & after_fault)) {
+  } else if (runs_host_function && !(flags & in_host_function)) {
     result = CUDA_ERROR_NOT_PERMITTED;
     why = "host functions and callbacks of streams must not call CUDA: they would wait for themselves";
   } else if (fault() && !(flags & after_fault)) {

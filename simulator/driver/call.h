@@ -32,7 +32,12 @@ struct KernelName { const char* mangled; };
 // program gets: --fail's error instead of calling `work`; the error of an earlier fault; CUDA_ERROR_NOT_INITIALIZED
 // before cuInit unless `flags` has before_init; else the result of `work`. Inside another call `work` just runs.
 // `error_name` turns a result into its name, for the trace.
-enum CallFlags { none = 0, before_init = 1, after_fault = 2 /* answers even after a fault, like cuGetErrorName */ };
+enum CallFlags {
+  none = 0,
+  before_init = 1,
+  after_fault = 2,      // answers even after a fault
+  in_host_function = 4  // and in a host function or callback of a stream, like cuGetErrorName
+};
 __attribute__((visibility("default")))
 int call(const char* name, std::initializer_list<Argument> arguments, int flags,
          const char* (*error_name)(int), const std::function<int()>& work);

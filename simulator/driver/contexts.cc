@@ -3,6 +3,7 @@
 #include "driver.h"
 
 #include <algorithm>
+#include <set>
 
 namespace driver {
 namespace {
@@ -12,7 +13,7 @@ std::vector<std::unique_ptr<CUctx_st>>& contexts() {
   static auto& all = *new std::vector<std::unique_ptr<CUctx_st>>;
   return all;
 }
-thread_local std::vector<CUcontext> stack;  // the last is current
+thread_local std::vector<CUcontext>& stack = memory::of_thread<std::vector<CUcontext>>();  // the last is current
 
 CUcontext make(CUdevice device, bool is_primary, unsigned flags) {
   auto context = std::make_unique<CUctx_st>();
@@ -108,9 +109,9 @@ size_t& limit(CUlimit what) {
   return context->limits[what];
 }
 
-// Whether `mine` may touch ordinary memory of `peer`.
-std::map<std::pair<CUdevice, CUdevice>, bool>& enabled() {
-  static auto& all = *new std::map<std::pair<CUdevice, CUdevice>, bool>;
+// The pairs of contexts of which the first may touch ordinary memory of the second.
+std::set<std::pair<CUcontext, CUcontext>>& enabled() {
+  static auto& all = *new std::set<std::pair<CUcontext, CUcontext>>;
   return all;
 }
 
@@ -122,11 +123,18 @@ void set_peer(CUcontext peer, bool enable) {
   require(memory::machine().peer_access && mine->device != peer->device, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
           "these GPUs do not reach each other; ask cuDeviceCanAccessPeer first");
   const std::lock_guard held(state());
-  bool& is_enabled = enabled()[{mine->device, peer->device}];
+  const bool is_enabled = enabled().contains({mine, peer});
   require(!enable || !is_enabled, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "it has been enabled before");
   require(enable || is_enabled, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "it has not been enabled");
-  (enable ? memory::enable_peer : memory::disable_peer)(mine->device, peer->device);
-  is_enabled = enable;
+  if (enable)
+    enabled().insert({mine, peer});
+  else
+    enabled().erase({mine, peer});
+  const auto& all = enabled();  // memory knows GPUs only: they reach each other while any of their contexts may
+  const bool are_others = std::any_of(all.begin(), all.end(), [&](const auto& pair) {
+    return pair != std::pair(mine, peer) && pair.first->device == mine->device && pair.second->device == peer->device;
+  });
+  if (!are_others) (enable ? memory::enable_peer : memory::disable_peer)(mine->device, peer->device);
 }
 
 }  // namespace

@@ -175,7 +175,7 @@ void check_device(CUdevice device) {
 }  // namespace driver
 
 using namespace driver;
-constexpr int always = before_init | after_fault;
+constexpr int always = before_init | after_fault | in_host_function;
 
 CUresult cuInit(unsigned int Flags) { CALL_WITH(always, (Flags), initialize(Flags)); }
 CUresult cuDriverGetVersion(int* driverVersion) {

@@ -5,6 +5,7 @@
 #include "../gpu/gpu.h"
 #include "../memory/ledger.h"
 #include "../memory/memory.h"
+#include "../memory/of_thread.h"
 #include "../memory/page_table.h"
 
 #include <atomic>
@@ -80,7 +81,7 @@ inline void require(bool holds, CUresult error, const char* why) { if (!holds) r
 // cuInit has run in this process.
 void set_initialized();
 
-// Whether this thread runs a host function or a callback of a stream, in which calls that touch a context are refused.
+// Whether this thread runs a host function or a callback of a stream, in which nearly all calls are refused.
 extern thread_local bool runs_host_function;
 
 // A kernel or copy that went wrong: all later calls of the process answer so. The first fault counts.

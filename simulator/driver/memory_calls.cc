@@ -28,6 +28,7 @@ struct Allocation {
   unsigned flags = 0;    // of host memory
   Pool pool = nullptr;   // that it came from
   size_t asked = 0;      // of a pool
+  unsigned opened = 0;   // IPC memory: how often
 };
 
 // state() guards these.
@@ -36,6 +37,7 @@ std::map<Pool, std::unique_ptr<CUmemPoolHandle_st>>& pools() {
   static auto& all = *new std::map<Pool, std::unique_ptr<CUmemPoolHandle_st>>;
   return all;
 }
+std::map<uint64_t, size_t>& freed_into_pools() { static auto& all = *new std::map<uint64_t, size_t>; return all; }
 std::map<CUdevice, Pool>& pools_in_use() { static auto& all = *new std::map<CUdevice, Pool>; return all; }
 
 void keep_record(uint64_t address, const Allocation& allocation) {
@@ -85,6 +87,7 @@ void give_back(uint64_t address, const Allocation& allocation) {
     allocation.pool->held -= allocation.size;
     allocation.pool->kept.insert({allocation.size, address});
   } else {
+    freed_into_pools().erase(address);
     memory::free_allocation(address);
   }
 }
@@ -92,7 +95,8 @@ void give_back(uint64_t address, const Allocation& allocation) {
 void free_now(uint64_t address, std::initializer_list<Allocation::Kind> kinds) {
   if (has_current()) current();  // it may not have ended
   if (!address) return;
-  const Allocation taken = take(address, kinds);
+  Allocation taken = take(address, kinds);
+  taken.asked = 0;  // a pool goes on counting as used what is not freed with cuMemFreeAsync, as on the H200
   synchronize(taken.context);  // as the driver does: nothing may be using it any more
   {
     const std::lock_guard held(state());
@@ -167,6 +171,7 @@ void set_spare(Pool pool, uint64_t bytes) {
 
 // Kept memory of some size goes to the spare one. The state is held.
 void spare_kept(Pool pool, std::multimap<size_t, uint64_t>::iterator kept) {
+  freed_into_pools().erase(kept->second);
   memory::free_allocation(kept->second);
   pool->reserved -= kept->first;
   const uint64_t bytes = pool->spare + kept->first;
@@ -195,6 +200,20 @@ void destroy_pool(Pool pool) {
   pools().erase(pool);
 }
 
+// A pool is open to its own GPU, always. Opening it to others is not simulated.
+CUresult set_pool_access(Pool pool, const CUmemAccessDesc* descriptors, size_t count) {
+  checked_pool(pool);
+  if (count) need(descriptors, "map");
+  for (const CUmemAccessDesc& descriptor : std::span(descriptors, count)) {
+    check_device(descriptor.location.id);
+    const bool is_own = descriptor.location.id == pool->device;
+    require(!is_own || descriptor.flags, CUDA_ERROR_INVALID_DEVICE, "a pool stays open to its own GPU");
+    require(descriptor.flags != CU_MEM_ACCESS_FLAGS_PROT_READ, CUDA_ERROR_NOT_SUPPORTED, "pools are not only read");
+    if (!is_own && descriptor.flags) return CUresult(not_simulated("cuMemPoolSetAccess for another GPU"));
+  }
+  return CUDA_SUCCESS;
+}
+
 uint64_t allocate_from(Pool pool, size_t asked, CUstream where) {
   const CUcontext context = stream(where).context;
   if (!asked) return 0;
@@ -205,11 +224,12 @@ uint64_t allocate_from(Pool pool, size_t asked, CUstream where) {
   uint64_t address = 0;
   if (const auto found = pool->kept.find(size); found != pool->kept.end()) {
     address = found->second;
+    freed_into_pools().erase(address);
     pool->kept.erase(found);
   } else {
     if (const auto larger = pool->kept.lower_bound(size); pool->spare < size && larger != pool->kept.end())
       spare_kept(pool, larger);
-    const uint64_t left = pool->spare < size ? pool->spare + in_units(size) - size : pool->spare - size;
+    const uint64_t left = pool->spare < size ? pool->spare + in_units(size - pool->spare) - size : pool->spare - size;
     set_spare(pool, 0);
     try {
       address = memory::allocate(pool->device, size);
@@ -232,6 +252,10 @@ void free_later(uint64_t address, CUstream where) {
   CUstream_st& stream = driver::stream(where);
   if (!address) return;
   const Allocation taken = take(address, {Allocation::device});
+  if (taken.pool) {
+    const std::lock_guard held(state());
+    freed_into_pools()[address] = taken.size;
+  }
   enqueue(stream, [=](const Op& op) {
     {
       const std::lock_guard held(state());
@@ -275,7 +299,8 @@ Area plain(uint64_t address, size_t size) { return {address, size, size, 1}; }
 
 constexpr auto reading = CU_MEM_ACCESS_FLAGS_PROT_READ, writing = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 
-// The GPU whose rights count: for memory of cuMemAlloc and its like the one that it is on, else the one that copies.
+// The GPU whose rights count for a copy: with memory of cuMemAlloc and its like the one that it is on, else the one
+// that copies. Memsets need the rights of their stream's GPU.
 CUdevice user_of(uint64_t address, CUdevice copying) {
   const auto range = memory::find(address);
   return range && range->kind == memory::Range::ordinary && range->device >= 0 ? range->device : copying;
@@ -289,7 +314,7 @@ std::vector<std::span<char>> pieces(CUdevice device, const Area& area, CUmemAcce
           (area.height - 1) * area.pitch + area.width <= range->base + range->size - area.address,
           CUDA_ERROR_INVALID_VALUE, "the allocation ends before the range does");
   for (size_t row = 0; row < area.height; ++row)
-    memory::for_each_piece(user_of(area.address, device), area.address + row * area.pitch, area.width, access,
+    memory::for_each_piece(device, area.address + row * area.pitch, area.width, access,
                            [&](char* bytes, size_t size) { found.emplace_back(bytes, size); });
   return found;
 }
@@ -297,7 +322,8 @@ std::vector<std::span<char>> pieces(CUdevice device, const Area& area, CUmemAcce
 enum Sides { to_device = 1, from_device = 2 };  // which addresses must be known to the driver
 
 void copy_now(CUdevice to_user, const Area& to, CUdevice from_user, const Area& from) {
-  const auto target = pieces(to_user, to, writing), source = pieces(from_user, from, reading);
+  const auto target = pieces(user_of(to.address, to_user), to, writing);
+  const auto source = pieces(user_of(from.address, from_user), from, reading);
   size_t t = 0, s = 0, t_done = 0, s_done = 0;
   while (t < target.size() && s < source.size()) {
     const size_t size = std::min(target[t].size() - t_done, source[s].size() - s_done);
@@ -321,8 +347,8 @@ void copy(const Area& to, const Area& from, CUstream where, int sides, bool wait
           "the source is no memory of a GPU: is it a host pointer?");
   need(reinterpret_cast<void*>(to.address), "the destination");
   need(reinterpret_cast<void*>(from.address), "the source");
-  pieces(to_user, to, writing);
-  pieces(from_user, from, reading);
+  pieces(user_of(to.address, to_user), to, writing);
+  pieces(user_of(from.address, from_user), from, reading);
   if (!source && !waits && from.height == 1 &&
       from.width <= 64 << 10) {  // small: taken at once, the caller need not wait
     const auto* const bytes = reinterpret_cast<const char*>(from.address);
@@ -359,6 +385,21 @@ void copy_2d(const CUDA_MEMCPY2D* what, CUstream where, bool waits) {
        (c.srcMemoryType == CU_MEMORYTYPE_DEVICE ? from_device : 0), waits);
 }
 
+// Refuses what lies past the end of a pool's memory, or was freed into a pool, as the H200 does for memsets.
+void check_pool_memory(uint64_t address, size_t size) {
+  const std::lock_guard held(state());
+  const auto after = allocations().upper_bound(address);
+  if (after != allocations().begin()) {
+    const auto& [base, allocation] = *std::prev(after);
+    require(!allocation.asked || address >= base + allocation.size || size <= base + allocation.asked - address,
+            CUDA_ERROR_INVALID_VALUE, "the memory of the pool ends before the range does");
+  }
+  const auto freed = freed_into_pools().upper_bound(address);
+  const bool was_freed = freed != freed_into_pools().begin() &&
+                         address - std::prev(freed)->first < std::prev(freed)->second;
+  require(!was_freed, CUDA_ERROR_INVALID_VALUE, "the memory was freed into its pool (cuMemFreeAsync)");
+}
+
 // Puts a memset into a stream: width counts elements.
 template <class Element>
 void set(uint64_t address, size_t pitch, Element value, size_t width, size_t height, CUstream where) {
@@ -369,6 +410,7 @@ void set(uint64_t address, size_t pitch, Element value, size_t width, size_t hei
   require(height == 1 || pitch >= width * sizeof(Element), CUDA_ERROR_INVALID_VALUE, "a row is longer than the pitch");
   require(memory::find(address).has_value(), CUDA_ERROR_INVALID_VALUE, "the destination is no memory of a GPU");
   require(width <= size_t(1) << memory::address_bits, CUDA_ERROR_INVALID_VALUE, "the range is too long");
+  check_pool_memory(address, (height - 1) * pitch + width * sizeof(Element));
   const Area area = {address, pitch, width * sizeof(Element), height};
   const CUdevice device = stream.context->device;
   pieces(device, area, writing);
@@ -390,6 +432,13 @@ std::optional<Allocation> allocation_at(uint64_t address) {
 
 // Whether the current GPU may touch memory at an address: without that the driver shows less of it.
 unsigned access_at(const memory::Range& range, uint64_t address) {
+  if (range.kind == memory::Range::ordinary && has_current()) {
+    try {
+      memory::for_each_piece(current()->device, address, 1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, [](char*, size_t) {});
+    } catch (const memory::Refused&) {
+      return CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    }
+  }
   if (range.kind != memory::Range::vmm) return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   CUmemLocation location = {};
   location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -421,6 +470,7 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return give(range->id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: return give(int(is_managed));
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      if (allocation && allocation->kind == Allocation::ipc) return give(allocation->context->device);
       return give(range->device >= 0 ? range->device : allocation ? allocation->context->device : 0);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
       return give(int(is_malloc));
@@ -471,8 +521,9 @@ void address_range(CUdeviceptr* base, size_t* size, uint64_t address) {
   const auto range = memory::find(address);
   require(range && range->mapped && access_at(*range, address), CUDA_ERROR_NOT_FOUND,
           "no memory lies at this address to which the current GPU has access");
+  const auto allocation = allocation_at(address);
   if (base) *base = range->base;
-  if (size) *size = range->size;
+  if (size) *size = allocation && allocation->asked ? allocation->asked : range->size;
 }
 
 // Managed memory lies still here: advice and prefetching are looked at and change nothing.
@@ -486,7 +537,7 @@ void check_managed(uint64_t address, size_t size) {
 
 void give_back_pools() {
   const std::lock_guard held(state());
-  for (const auto& [pool, owner] : pools()) trim(pool, pool->threshold);
+  for (const auto& [pool, owner] : pools()) trim(pool, pool->threshold / pool_unit * pool_unit);
 }
 
 // At the end of the process (null) only what pools keep goes: what else is left is the program's.
@@ -557,12 +608,14 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* pdptr, CUipcMemHandle handle, unsigned 
   CALL((pdptr, Flags), need(pdptr, "pdptr"); require(Flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS,
                                                      CUDA_ERROR_INVALID_VALUE, "Flags must enable lazy peer access");
        const CUcontext context = current(); *pdptr = memory::open_ipc(context->device, handle);
-       const auto range = memory::find(*pdptr);
-       keep_record(*pdptr, {Allocation::ipc, context, range ? range->size : 0}));
+       const auto range = memory::find(*pdptr); const std::lock_guard held(state());
+       Allocation& opened = allocations().try_emplace(*pdptr, Allocation{Allocation::ipc, context,
+                                                                        range ? range->size : 0}).first->second;
+       ++opened.opened);
 }
 CUresult cuIpcCloseMemHandle(CUdeviceptr dptr) {
-  CALL((dptr), current(); const Allocation taken = take(dptr, {Allocation::ipc}); synchronize(taken.context);
-       memory::close_ipc(dptr));
+  CALL((dptr), current(); Allocation taken = take(dptr, {Allocation::ipc}); synchronize(taken.context);
+       memory::close_ipc(dptr); if (--taken.opened) keep_record(dptr, taken));
 }
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
@@ -580,6 +633,13 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
   CALL((pool, poolProps), need(pool, "pool"); need(poolProps, "poolProps"); *pool = create_pool(*poolProps));
 }
 CUresult cuMemPoolDestroy(CUmemoryPool pool) { CALL((pool), destroy_pool(pool)); }
+CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, size_t count) {
+  CALL((pool, map, count), return set_pool_access(pool, map, count));
+}
+CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool, CUmemLocation* location) {
+  CALL((flags, memPool, location), need(flags, "flags"); need(location, "location"); checked_pool(memPool);
+       check_device(location->id); *flags = location->id == memPool->device ? writing : CU_MEM_ACCESS_FLAGS_PROT_NONE);
+}
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
   CALL((pool, minBytesToKeep), checked_pool(pool); const std::lock_guard held(state());
        trim(pool, minBytesToKeep));

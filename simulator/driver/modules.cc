@@ -196,9 +196,8 @@ CUlibrary make_library(const Text& text) {
   return library;
 }
 
-CUmodule module_of(CUlibrary library) {
+CUmodule module_of(CUlibrary library, CUcontext context = current()) {
   static std::mutex& loading = *new std::mutex;  // or two threads would load it twice
-  const CUcontext context = current();
   checked(library);
   const std::lock_guard one(loading);
   {
@@ -238,25 +237,25 @@ CUkernel kernel_named(CUlibrary library, const char* name) {
   return found->second.get();
 }
 
-CUfunction function_of(CUkernel kernel) {
-  const CUmodule module = module_of(checked(kernel)->library);
+CUfunction function_of(CUkernel kernel, CUcontext context = current()) {
+  const CUmodule module = module_of(checked(kernel)->library, context);
   const CUfunction function = function_of(module, kernel->name.c_str());
-  const CUdevice device = current()->device;
   const std::lock_guard held(state());
-  if (const auto set = kernel->dynamic_shared.find(device); set != kernel->dynamic_shared.end())
+  if (const auto set = kernel->dynamic_shared.find(context->device); set != kernel->dynamic_shared.end())
     function->dynamic_shared = set->second;
   return function;
 }
 
-// A function, or the current context's function of a kernel: the driver takes either.
-CUfunction checked(CUfunction function) {
+// A function, or a context's function of a kernel: the driver takes either. The context is the current one if null.
+CUfunction checked(CUfunction function, CUcontext context = nullptr) {
   require(function, CUDA_ERROR_INVALID_HANDLE,
           "the function is null: get one with cuModuleGetFunction or cuLibraryGetKernel");
   {
     const std::lock_guard held(state());
     if (functions().contains(function)) return function;
   }
-  return function_of(reinterpret_cast<CUkernel>(function));
+  const CUkernel kernel = reinterpret_cast<CUkernel>(function);
+  return context ? function_of(kernel, context) : function_of(kernel);
 }
 
 // --- Attributes ---------------------------------------------------------------------------------------------------
@@ -380,8 +379,9 @@ std::vector<std::byte> parameters_of(const gpu::Kernel& kernel, void** each, voi
 
 void launch(CUfunction handle, gpu::Dimensions grid, gpu::Dimensions block, unsigned shared, CUstream where,
             void** each, void** extra, bool is_cooperative) {
-  const CUfunction function = checked(handle);
+  if (!handle) checked(handle);  // refuses it before it looks at the stream
   CUstream_st& stream = driver::stream(where);
+  const CUfunction function = checked(handle, stream.context);
   const gpu::Kernel& kernel = *function->kernel;
   require(stream.context == function->module->context, CUDA_ERROR_INVALID_HANDLE,
           "the function is loaded in another context than the stream's");
@@ -401,6 +401,7 @@ void launch(CUfunction handle, gpu::Dimensions grid, gpu::Dimensions block, unsi
   require(!is_cooperative || uint64_t(grid.x) * grid.y * grid.z <= fitting * memory::machine().multiprocessors,
           CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, "the blocks do not all fit on the GPU at once");
   gpu::Launch what = {&kernel, function->module->module, grid, block, shared, parameters_of(kernel, each, extra), {}};
+  what.is_cooperative = is_cooperative;
   enqueue(stream, [what = std::move(what)](const Op& op) {
     gpu::Launch now = what;
     now.order = number_of(op);

@@ -142,6 +142,7 @@ void record(CUevent handle, CUstream where) {
 }
 
 float elapsed(CUevent from, CUevent to) {
+  require(event(from).context == event(to).context, CUDA_ERROR_INVALID_HANDLE, "the events are of different contexts");
   const bool timed = !((event(from).flags | event(to).flags) & CU_EVENT_DISABLE_TIMING);
   require(timed, CUDA_ERROR_INVALID_HANDLE, "an event was created with CU_EVENT_DISABLE_TIMING");
   const Op first = recorded(from), last = recorded(to);
@@ -221,7 +222,7 @@ template <class Word> void write_value(CUstream where, uint64_t address, Word va
 }  // namespace
 
 CUstream_st& stream(CUstream handle) {
-  static thread_local OwnStreams mine;
+  OwnStreams& mine = memory::of_thread<OwnStreams>();
   if (handle == nullptr || handle == CU_STREAM_LEGACY) return current()->legacy;
   if (handle == CU_STREAM_PER_THREAD) {
     const CUcontext context = current();
@@ -287,15 +288,17 @@ bool has_ended(const Op& op) {
   return !op || op->has_ended;
 }
 
-void wait(const Op& op) {
+static void wait(const std::vector<Op>& all) {
   {
     std::unique_lock held(state());
-    an_end().wait(held, [&] { return !op || op->has_ended || fault(); });
+    for (const Op& op : all) an_end().wait(held, [&] { return !op || op->has_ended || fault(); });
   }
   gpu::print_output();
   if (fault()) refuse(fault(), "");
   give_back_pools();
 }
+
+void wait(const Op& op) { wait(std::vector{op}); }
 
 void synchronize(CUcontext context) {
   std::vector<Op> all;
@@ -305,7 +308,7 @@ void synchronize(CUcontext context) {
     for (const auto& [handle, stream] : streams())
       if (stream->context == context) all.push_back(stream->last);
   }
-  for (const Op& op : all) wait(op);
+  wait(all);  // only then do pools give memory back, which a kernel might still use
 }
 
 // A GPU is so much faster than the host that what was started before a call nearly always ends before the call does

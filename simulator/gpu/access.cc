@@ -58,6 +58,8 @@ Place locate(const Warp& w, const Op& op, unsigned lane, Space space, uint64_t a
     limit = block.program->local_bytes, bytes = block.local.data() + (w.first + lane) * limit;
   } else if (space == Space::param) {
     bytes = block.launch->parameters.data(), limit = writing ? 0 : block.launch->parameters.size();
+  } else if (block.launch->is_cooperative && size <= 4 && address - grid_window < sizeof block.launch->grid_workspace) {
+    return {reinterpret_cast<char*>(&block.launch->grid_workspace) + (address - grid_window), false, true};
   } else {
     const Entry entry = memory::page_table(block.device).lookup(address);
     if ((entry & right) != right || (entry & memory::multicast))

@@ -80,6 +80,10 @@ Module::Module(std::shared_ptr<const ptx::Module> text, int device,
     bytes.resize(variable.size);
     for (const ptx::Variable::Address& word : variable.addresses) {
       const auto target = state.addresses.find(word.symbol);
+      // A function has no address here: it stays null, and a kernel that calls through it is told as not simulated.
+      if (std::any_of(text->functions.begin(), text->functions.end(),
+                      [&](const ptx::Function& function) { return function.name == word.symbol; }))
+        continue;
       if (target == state.addresses.end() || word.at + 8 > bytes.size())
         throw ptx::Error(variable.name + " holds the address of " + word.symbol + ", which is no variable");
       const uint64_t value = target->second + static_cast<uint64_t>(word.offset);
@@ -134,7 +138,7 @@ namespace {
 
 // The windows of the generic address space: no memory may lie there.
 [[maybe_unused]] const bool windows_are_kept = [] {
-  for (const uint64_t window : {shared_window, local_window, parameter_window})
+  for (const uint64_t window : {shared_window, local_window, parameter_window, grid_window})
     mmap(reinterpret_cast<void*>(window), window_size, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   return true;

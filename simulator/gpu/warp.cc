@@ -411,6 +411,11 @@ void lower_barrier(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
 }  // namespace
 
 Program::SpecialValue special_value(const std::string& name) {
+  if (name == "%envreg1" || name == "%envreg2") {
+    static constexpr auto address = [](const Warp& w) { return w.block->launch->is_cooperative ? grid_window : 0; };
+    if (name == "%envreg1") return [](const Warp& w, unsigned) -> uint64_t { return address(w) >> 32; };
+    return [](const Warp& w, unsigned) -> uint64_t { return address(w) & 0xffff'ffff; };
+  }
   if (name.starts_with("%envreg")) return [](const Warp&, unsigned) -> uint64_t { return 0; };
   const auto found = specials.find(name);
   return found == specials.end() ? nullptr : found->second;

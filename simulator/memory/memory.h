@@ -20,8 +20,8 @@ struct Refused {
 };
 
 // Changes to allocations, reservations, mappings and access, for --trace: one JSON object each. The functions here
-// report through this; the driver sets it. Handles and addresses are texts, "0x..."; sizes, offsets, devices (CUdevices;
-// -1: the host or a GPU that the process does not see), records and flags (CUmemAccess_flags) are numbers. Handles of
+// report through this; the driver sets it. Handles and addresses are texts, "0x..."; sizes, offsets, devices (-1:
+// the host or a GPU that the process does not see), records and flags (CUmemAccess_flags) are numbers. Handles of
 // one record name the same memory or multicast object, in all processes. "order" tells in which order the changes of a
 // process came; a line has those of its call, and is written a little later.
 //   create            handle, record, size, device, multicast: false      import: likewise, multicast may be true
@@ -122,6 +122,6 @@ std::string what_lies_at(CUdevice, uint64_t address, bool writing);
 // call that made it: for --leaks. The driver names the call in progress by setting this to "cuMemCreate #3".
 std::vector<std::string> leaks();
 // What is made while it is empty is the simulator's own, and no leak.
-extern thread_local std::string current_call;
+extern thread_local std::string& current_call;
 
 }  // namespace memory

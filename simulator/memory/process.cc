@@ -5,11 +5,12 @@
 
 #include <atomic>
 #include <cstdio>
+#include "of_thread.h"
 
 namespace memory {
 
 thread_local std::vector<std::string>* changes = nullptr;
-thread_local std::string current_call;
+thread_local std::string& current_call = of_thread<std::string, struct CurrentCall>();
 
 namespace {
 
@@ -66,7 +67,7 @@ std::string hexadecimal(uint64_t value) {
 
 void change(const std::string& members) {
   static std::atomic<uint64_t> order = 0;
-  if (changes) changes->push_back("{\"order\":" + std::to_string(++order) + "," + members + "}");
+  if (changes) changes->push_back("{" + members + ",\"order\":" + std::to_string(++order) + "}");
 }
 
 void note_gone(uint64_t base, uint64_t size, const char* how) {

@@ -124,7 +124,8 @@ void check_device(int device) {
 
 cudaError_t call(const char* name, Needs needs, const std::function<void()>& work,
                  const std::function<int(int, const std::function<int()>&)>& wrapped) {
-  const int flags = driver::before_init | (needs == context ? 0 : driver::after_fault);
+  const int flags = driver::before_init | (needs == context ? 0 : driver::after_fault) |
+                    (needs == nothing ? driver::in_host_function : 0);
   return cudaError_t(remember(wrapped(flags, [&]() -> int {
     try {
       if (needs != nothing) start_driver();

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "../memory/of_thread.h"
 #include "runtime.h"
 
 using namespace runtime;
@@ -105,7 +106,8 @@ struct Configuration {
   size_t shared;
   cudaStream_t stream;
 };
-thread_local std::vector<Configuration> configurations;  // of <<<...>>> whose launch has not come yet
+// Of <<<...>>> whose launch has not come yet.
+thread_local std::vector<Configuration>& configurations = memory::of_thread<std::vector<Configuration>>();
 
 void launch(CUfunction it, dim3 grid, dim3 block, void** arguments, size_t shared, CUstream stream,
             bool is_cooperative) {
@@ -213,7 +215,7 @@ EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* func) {
                           cudaStream_t stream) {                                                                      \
     const driver::KernelName func = {name_of(function)};                                                              \
     const driver::Extent gridDim = {grid.x, grid.y, grid.z}, blockDim = {block.x, block.y, block.z};                  \
-    CALL_OF(shown_name, context, (func, gridDim, blockDim, args, sharedMem, stream),                                  \
+    CALL_OF(shown_name, context, (func, gridDim, blockDim, sharedMem, stream),                                        \
             launch(::function(function), grid, block, args, sharedMem, at(stream), is_cooperative));                  \
   }                                                                                                                   \
   EXPORT cudaError_t name##_ptsz(function_type func, dim3 gridDim, dim3 blockDim, void** args, size_t sharedMem,      \

@@ -17,7 +17,7 @@
 // The body: $0 stands for the destination, $1 ... for the sources, $n for the name. %p1 to %p3, %x1 to %x4 (32 bits),
 // %y1 to %y4 (64 bits) and %z1 to %z4 (16 bits) are free. Without a body it is the instruction with its operands.
 struct Row {
-  const char *names, *operands, *body;
+  const char *names, *operands, *body = nullptr;
 };
 
 static const char* const predicates =  // which of the two is set

@@ -267,18 +267,14 @@ static void pool_sizes() {
 }
 static void pool_memory() {
   CHECK(cudaSetDevice(0));
-  void *p = from_pool(1000), *q = from_pool(1000);
+  void* const p = from_pool(1000);
   CHECK(cudaStreamSynchronize(0));
-  say("the second lies so many bytes behind", std::to_string((char*)q - (char*)p));
   CUdeviceptr base = 0;
   size_t size = 0;
   say("address range inside", cuMemGetAddressRange(&base, &size, CUdeviceptr(p) + 10));
   say("size", std::to_string(size) + ", from " + std::to_string((long long)(CUdeviceptr(p) - base)) + " before");
   CUmemGenericAllocationHandle handle;
   say("retain its handle", cuMemRetainAllocationHandle(&handle, p));
-  unsigned long long flags = 99;
-  CUmemLocation location = access_of(0).location;
-  say("its access", cuMemGetAccess(&flags, &location, CUdeviceptr(p)));
   say("unmap it", cuMemUnmap(CUdeviceptr(p), page));
   CUmemAccessDesc access = access_of(0);
   say("open it", cuMemSetAccess(CUdeviceptr(p), page, &access, 1));

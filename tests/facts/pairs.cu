@@ -35,7 +35,6 @@ static void prepare() {
 
 static void streams() {
   on(0);
-  store<<<1, 1, 0, stream[1]>>>(memory[1], 1), say("launch in the other's stream", cudaGetLastError());
   say("memset in the other's stream", cudaMemsetAsync(memory[1], 1, page, stream[1]));
   say("memset of its own memory there", cudaMemsetAsync(memory[0], 1, page, stream[1]));
   int value = 0;
@@ -140,7 +139,8 @@ static void threads() {
   std::thread([] {
     int device = -1;
     CHECK(cudaGetDevice(&device)), say("device of a new thread", std::to_string(device));
-    CHECK(cudaMemset(memory[1], 0, 4)), store<<<1, 1, 0, stream[0]>>>(memory[0], 3);
+    say("memset of GPU 1's memory", cudaMemset(memory[1], 0, 4)), cudaGetLastError();
+    store<<<1, 1, 0, stream[0]>>>(memory[0], 3);
     say("launch in GPU 0's stream", cudaGetLastError()), say("synchronise", cudaStreamSynchronize(stream[0]));
   }).join();
   int device = -1;
@@ -192,13 +192,8 @@ static void set_pool(int gpu, cudaMemAccessFlags flags) {
 }
 static void pools() {
   on(0), CHECK(cudaDeviceGetDefaultMemPool(&pool, 0));
-  int *before, *after, *other;
-  CHECK(cudaMallocAsync(&before, page, stream[0])), CHECK(cudaStreamSynchronize(stream[0]));
-  say_pool(0), say_pool(1), set_pool(1, cudaMemAccessFlagsProtReadWrite), say_pool(1);
-  CHECK(cudaMallocAsync(&after, page, stream[0])), CHECK(cudaStreamSynchronize(stream[0]));
-  on(1), store<<<1, 1>>>(before, 5), finish("store to memory from before");
-  store<<<1, 1>>>(after, 6), finish("store to memory from after");
-  say("values", std::to_string(value_at(before)) + ", " + std::to_string(value_at(after)));
+  int* other;
+  say_pool(0), say_pool(1), on(1);
   say("allocate in the other's stream", cudaMallocAsync(&other, page, stream[0]));
   CUdevice device = -1;
   CHECK(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CUdeviceptr(other)));
@@ -208,17 +203,9 @@ static void pools() {
   CHECK(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CUdeviceptr(other)));
   say("lies on GPU", std::to_string(device));
   say("free", cudaFreeAsync(other, stream[1]));
-  set_pool(1, cudaMemAccessFlagsProtRead), say_pool(1);
+  set_pool(1, cudaMemAccessFlagsProtRead);
   set_pool(1, cudaMemAccessFlagsProtNone), say_pool(1);
   finish("synchronise");
-  store<<<1, 1>>>(before, 5), finish("store after it was closed");
-}
-static void pool_unopened() {
-  on(0);
-  int* p;
-  CHECK(cudaMallocAsync(&p, page, stream[0])), CHECK(cudaStreamSynchronize(stream[0]));
-  on(1), say("enable peer access", cudaDeviceEnablePeerAccess(0, 0));
-  store<<<1, 1>>>(p, 5), finish("store to a pool's memory with peer access alone");
 }
 
 static int ends[2];
@@ -233,7 +220,6 @@ static void opener() {
   say("opener: device", std::to_string(all.device));
   add<<<1, 1>>>(p, 5), finish("opener: add by GPU 1");
   on(0), say("opener: open with GPU 0", cudaIpcOpenMemHandle((void**)&q, handle, cudaIpcMemLazyEnablePeerAccess));
-  say("opener: the same address", yes(p == q));
   add<<<1, 1>>>(q, 5), finish("opener: add by GPU 0");
   on(1), say("opener: enable peer access then", cudaDeviceEnablePeerAccess(0, 0));
   say("opener: close", cudaIpcCloseMemHandle(p));
@@ -261,7 +247,6 @@ static const struct {
     {"reset of one GPU", reset},
     {"contexts", contexts},
     {"pools", pools},
-    {"a pool's memory, not opened", pool_unopened},
     {"legacy IPC", ipc},
 };
 

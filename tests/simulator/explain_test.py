@@ -35,7 +35,7 @@ FAULTS = {
     "host": [FAULT + KERNEL + "... ADDRESS is no address of CUDA: ... cuMemHostAlloc"],
     "misaligned": ["answers cudaErrorMisalignedAddress: " + KERNEL + "... ADDRESS is not a multiple of ... 4 bytes"],
     "multicast_store": [FAULT + KERNEL + "... ADDRESS lies in ..., of a multicast object: only multimem instructions"],
-    "multimem_of_memory": [FAULT + ADD.format(0) + "... ADDRESS is an ordinary address, ... cuMulticastCreate"],
+    "multimem_of_memory": [FAULT + ADD.format(0) + "... ADDRESS is an ordinary address, ...(cuMulticastCreate"],
     "multimem_unbound": [FAULT + ADD.format(0) + "... ADDRESS GPU 1 of the 2 ... has bound no memory: call "
                          "cuMulticastBindMem"],
     "multimem_closed": [FAULT + ADD.format(1) + "... ADDRESS ... of a multicast object, which is not open to GPU 1: "
@@ -47,7 +47,8 @@ FAULTS = {
     "trap": ["answers cudaErrorLaunchFailure: kernel (anonymous namespace)::stop() ... `trap` ... __trap()"],
     "assertion": ["answers cudaErrorAssert: kernel (anonymous namespace)::insist(int) ... assertion `number == 0 || "
                   "!is_it()` failed"],
-    "after": [FAULT + KERNEL, "cudaMalloc(size = 8) answers cudaErrorIllegalAddress: a kernel or copy went wrong before",
+    "after": [FAULT + KERNEL,
+              "cudaMalloc(size = 8) answers cudaErrorIllegalAddress: a kernel or copy went wrong before",
               "cudaGetLastError() answers cudaErrorIllegalAddress: "],
     "forked": ["cudaMalloc(size = 8) answers cudaErrorInitializationError: ... fork before cuInit"],
     "no_init": ["cuDeviceGetCount(count = null) answers CUDA_ERROR_NOT_INITIALIZED: cuInit has not been called"],
@@ -57,7 +58,8 @@ FAULTS = {
 
 PROP = 'prop = {"type":"CU_MEM_ALLOCATION_TYPE_PINNED","requestedHandleTypes":1,"location":{"type":' \
     '"CU_MEM_LOCATION_TYPE_DEVICE","id":%d},"allocFlags":{"compressionType":0,"gpuDirectRDMACapable":0,"usage":0}}'
-DESC = 'desc = [{"location":{"type":"CU_MEM_LOCATION_TYPE_DEVICE","id":%d},"flags":"CU_MEM_ACCESS_FLAGS_PROT_READWRITE"}]'
+DESC = 'desc = [{"location":{"type":"CU_MEM_LOCATION_TYPE_DEVICE","id":%d},' \
+    '"flags":"CU_MEM_ACCESS_FLAGS_PROT_READWRITE"}]'
 INVALID = " answers CUDA_ERROR_INVALID_VALUE: "
 REFUSALS = [
     f"cuMemCreate(size = 3145728, {PROP % 0}, flags = 0x0){INVALID}size is 3145728: round it up",
@@ -76,7 +78,8 @@ REFUSALS = [
     "first (cuMemMap)",
     f"cuMemMap(...){INVALID}memory is mapped already from 0x... unmap it first",
     f"cuMemSetAccess(..., {DESC % 99}, count = 1){INVALID}desc: a descriptor's location is no GPU of this process",
-    f"cuMemSetAccess(ptr = 0x..., size = 1048576, ...){INVALID}the range cuts the mapping from 0x...: only whole mappings",
+    f"cuMemSetAccess(ptr = 0x..., size = 1048576, ...){INVALID}the range cuts the mapping from 0x...: only "
+    "whole mappings",
     f"cuMemAddressFree(ptr = 0x..., size = 2097152){INVALID}memory is mapped at 0x...: unmap it first (cuMemUnmap)",
     f"cuMemcpyHtoD(dstDevice = 0x..., ByteCount = 8){INVALID}0x... which is not open to GPU 0: call cuMemSetAccess",
     f"cuMemFree(dptr = 0x...){INVALID}...(cuMemUnmap)",
@@ -85,13 +88,14 @@ REFUSALS = [
     "cuMemImportFromShareableHandle(...) answers CUDA_ERROR_UNKNOWN: descriptor 0 is not one that "
     "cuMemExportToShareableHandle gave",
     f"cuMemAddressFree(...){INVALID}ptr: nothing is reserved at 0x...",
-    f'cuMulticastCreate(prop = {{"numDevices":1,"size":2097152,"handleTypes":0,"flags":0}}){INVALID}prop: numDevices is '
-    "1: a team has two GPUs at least",
+    f'cuMulticastCreate(prop = {{"numDevices":1,"size":2097152,"handleTypes":0,"flags":0}}){INVALID}prop: numDevices '
+    "is 1: a team has two GPUs at least",
     "cudaSetDevice(device = 99) answers cudaErrorInvalidDevice: there is no GPU 99: this process sees 2",
     "cudaMemcpy(dst = 0x..., kind = 9) answers cudaErrorInvalidMemcpyDirection: kind is none of",
     "cudaMalloc(devPtr = null, size = 8) answers cudaErrorInvalidValue: devPtr is null",
-    'cudaLaunchKernel(func = "(anonymous namespace)::write_number(int*, int)", gridDim = [1,1,1], blockDim = [2048,1,1], '
-    "sharedMem = 0, stream = null) answers cudaErrorInvalidValue: the block ... has more than 1024 threads",
+    'cudaLaunchKernel(func = "(anonymous namespace)::write_number(int*, int)", gridDim = [1,1,1], '
+    "blockDim = [2048,1,1], sharedMem = 0, stream = null) answers cudaErrorInvalidValue: the block ... has more than "
+    "1024 threads",
     "cudaGetLastError() answers cudaErrorInvalidValue: cudaLaunchKernel answered so before",
 ]
 

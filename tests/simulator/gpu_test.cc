@@ -142,7 +142,7 @@ static void test_faults() {
                     red = "multimem.red.add.u32 [%rd1], %r1;";
   for (const std::string& body : {load, store, red}) {
     expect_fault(body, multicast_address + 2, CUDA_ERROR_MISALIGNED_ADDRESS, "multiple of the access's 4 bytes");
-    expect_fault(body, ordinary, CUDA_ERROR_ILLEGAL_ADDRESS, "ordinary one");
+    expect_fault(body, ordinary, CUDA_ERROR_ILLEGAL_ADDRESS, "ordinary address");
     expect_fault(body, 0, CUDA_ERROR_ILLEGAL_ADDRESS, "something");
     expect_fault(body, other_multicast_address, CUDA_ERROR_ILLEGAL_ADDRESS, "GPU 1 of the 3");
   }
@@ -150,17 +150,25 @@ static void test_faults() {
     expect_fault(name, multicast_address, CUDA_ERROR_ILLEGAL_ADDRESS, "something");
 }
 
-// Ends its process with status 125.
-static void test_unknown(const std::string& body) {
+// Ends its process with status 125 and says which instruction it was, and where.
+static void test_unknown(const std::string& body, const std::string& text) {
   std::fflush(stdout);
+  int ends[2];
+  EXPECT(pipe(ends) == 0);
   const pid_t child = fork();
   if (child == 0) {
-    std::fclose(stderr);
+    dup2(ends[1], STDERR_FILENO);
     run(body, 0);
     _exit(0);
   }
+  close(ends[1]);
+  std::string said;
+  char bytes[256];
+  for (ssize_t n; (n = read(ends[0], bytes, sizeof bytes)) > 0;) said.append(bytes, static_cast<size_t>(n));
+  close(ends[0]);
   int status = 0;
   EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 125);
+  EXPECT(said == "vmmsim: not simulated: line 8 of the PTX of kernel k: " + text + "\n");
 }
 
 // Each block waits until 32 have begun: as many as this GPU has room for must be on their way at once. The others
@@ -173,8 +181,11 @@ static void test_turns() {
 }
 
 int main() {
-  test_unknown("mapa.u64 %rd3, %rd1, %r1;");  // before there are threads
-  test_unknown("multimem.ld_reduce.add.v4.e4m3 {%r1, %r2, %r3, %r4}, [%rd1];");
+  // Before there are threads.
+  test_unknown("mapa.u64 %rd3, %rd1, %r1;", "mapa.u64 %rd3, %rd1, %r1");
+  test_unknown("call %rd1, prototype; prototype: .callprototype _ ();", "call %rd1, prototype: an indirect call");
+  const std::string eights = "multimem.ld_reduce.add.v4.e4m3 {%r1, %r2, %r3, %r4}, [%rd1]";
+  test_unknown(eights + ";", eights);
   const size_t size = 8 * memory::page_size;
   void* const room = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   EXPECT(room != MAP_FAILED);

@@ -266,25 +266,25 @@ void refusals() {
   REFUSED(CUDA_ERROR_INVALID_VALUE, "cuts", access_to(a, page));
   REFUSED(CUDA_ERROR_INVALID_VALUE, "begin and end", access_to(a, 6 * MiB));
   REFUSED(CUDA_ERROR_INVALID_VALUE, "begin and end", access_to(a + 4 * MiB, page));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "names no GPU", access_to(a, 4 * MiB, access_of(99)));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "no GPU of this process", access_to(a, 4 * MiB, access_of(99)));
   REFUSED(CUDA_ERROR_INVALID_VALUE, "flags", access_to(a, 4 * MiB, access_of(0, CUmemAccess_flags(2))));
   REFUSED(CUDA_ERROR_NOT_SUPPORTED, "not on the host",
           access_to(a, 4 * MiB, {{CU_MEM_LOCATION_TYPE_HOST, 0}, both_rights}));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "names no GPU", (open_to(a, 4 * MiB, {access_of(0), access_of(99)}), 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "no GPU of this process", (open_to(a, 4 * MiB, {access_of(0), access_of(99)}), 0));
   EXPECT(get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, a + 7) == 0);
   access_to(a, 10 * MiB);                                                  // with a hole
   EXPECT(get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, a + 6 * MiB) == 0);  // behind the hole
   EXPECT(get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, a + 7) == 3 &&
          get_access({CU_MEM_LOCATION_TYPE_HOST, 0}, a) == 0);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "nothing is mapped", get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, a + 4 * MiB));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "has mapped nothing", get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, a + 4 * MiB));
   REFUSED(CUDA_ERROR_INVALID_DEVICE, "no GPU 2", get_access({CU_MEM_LOCATION_TYPE_DEVICE, 2}, a));
   REFUSED(CUDA_ERROR_INVALID_DEVICE, "location", get_access({CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 0}, a));
 
   // export, import
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "handle types", export_fd(handle, 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "requestedHandleTypes", export_fd(handle, 0));
   const Handle shared = create(page, on_gpu(0, fd_type), 0);
   REFUSED(CUDA_ERROR_INVALID_VALUE, "flags", export_fd(shared, 1));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "handle types", export_fabric(shared, 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "requestedHandleTypes", export_fabric(shared, 0));
   const int fd = export_fd(shared, 0);
   EXPECT(fcntl(fd, F_GETFD) & FD_CLOEXEC);
   char byte;
@@ -383,10 +383,10 @@ void page_tables() {
   REFUSED(CUDA_ERROR_INVALID_VALUE, "cuMemSetAccess", read(0, a, 1));
   open_to(a, page, {access_of(0, CU_MEM_ACCESS_FLAGS_PROT_READ)});
   EXPECT(read(0, a, 1) == std::string(1, '\0'));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "may not write to", (write(0, a, "x"), 0));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "GPU 1 may not read from", read(1, a, 1));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "may only read", (write(0, a, "x"), 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "is not open to GPU 1", read(1, a, 1));
   REFUSED(CUDA_ERROR_INVALID_VALUE, "nothing is mapped there", read(0, a + page - 1, 2));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "no address of CUDA", read(0, 4096, 2));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "null pointer", read(0, 4096, 2));
   EXPECT(read(0, a + 4 * MiB, 0).empty());
   EXPECT(what_lies_at(0, a + 16 * MiB, true).find("reserved") != std::string::npos);
   auto range = find(a + 5);
@@ -441,10 +441,10 @@ void ordinary_memory() {
   const uint64_t later = allocate(0, page);
   write(1, later, "peer");
   disable_peer(1, 0);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "enable peer access", read(1, later, 4));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "cudaDeviceEnablePeerAccess", read(1, later, 4));
   EXPECT(read(0, later, 4) == "peer");
   REFUSED(CUDA_ERROR_INVALID_VALUE, "no memory of cuMemCreate", retain(later));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "nothing is mapped", get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, later));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "has mapped nothing", get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, later));
   free_allocation(later), free_allocation(large);
   free_allocation(small), free_allocation(next);
   EXPECT(free_of(0) == before - page);

@@ -275,6 +275,18 @@ void reset_loop() {
   });
 }
 
+// Objects that live as long as the program make their calls when the main thread's own values are gone.
+struct Lasting {
+  void* memory = nullptr;
+  ~Lasting() {
+    CUcontext context;
+    CHECK(cuCtxGetCurrent(&context));
+    CHECK(cuCtxPushCurrent(context));
+    CHECK(cudaFree(memory));
+    EXPECT(cudaFree(this) != cudaSuccess, "what is no memory of CUDA was freed");
+  }
+} lasting;
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -287,6 +299,7 @@ int main(int count, char** words) {
   stream_loops();
   module_loops();
   reset_loop();
+  CHECK(cudaMalloc(&lasting.memory, 1));
   EXPECT(failures == 0, "%d loops leave something behind", failures);
   std::puts("OK");
 }

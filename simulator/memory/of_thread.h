@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT-0
+// Values of a thread that outlive its thread_local objects. Programs make calls even then: from destructors of objects of
+// their own, of static ones too when main's thread has ended.
+#pragma once
+#include <pthread.h>
+
+namespace memory {
+
+// This thread's value, one for each Name. It goes last of all that the thread has; that of main's thread stays.
+template <class T, class Name = T> T& of_thread() {
+  static const pthread_key_t key = [] {
+    pthread_key_t made;
+    pthread_key_create(&made, [](void* value) { delete static_cast<T*>(value); });
+    return made;
+  }();
+  if (void* const value = pthread_getspecific(key)) return *static_cast<T*>(value);
+  T* const value = new T;
+  pthread_setspecific(key, value);
+  return *value;
+}
+
+}  // namespace memory
