@@ -4,6 +4,7 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#undef NDEBUG  // a release build too asks what an assertion does
 #include <cassert>
 #include <cstdio>
 #include <cstdlib>
