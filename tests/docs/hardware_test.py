@@ -1,0 +1,29 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""The page on hardware names the attributes that the programs ask for, and no others: hardware_test.py SOURCE_DIRECTORY."""
+import pathlib
+import re
+import sys
+import unittest
+
+ROOT = pathlib.Path(sys.argv.pop(1))
+
+
+class Hardware(unittest.TestCase):
+    def test_the_table_has_the_attributes_of_each_program(self):
+        named = {}
+        for line in (ROOT / "docs/hardware.md").read_text().splitlines():
+            cells = line.split("|")
+            if "_SUPPORTED`" in line and len(cells) == 5:
+                for program in re.findall(r"\[(\d\d)\]|`(compressible)`", cells[1]):
+                    named["".join(program)] = set(re.findall(r"`(\w+_SUPPORTED)`", cells[2]))
+        asked = {}
+        for source in sorted(ROOT.glob("[0-9][0-9]_*/*.cu")):
+            program = source.stem if source.stem == "compressible" else source.parent.name[:2]
+            asked.setdefault(program, set()).update(re.findall(r"CU_DEVICE_ATTRIBUTE_(\w+_SUPPORTED)", source.read_text()))
+        self.assertEqual(len(asked), 8)
+        self.assertEqual(named, asked)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

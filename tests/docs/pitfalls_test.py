@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""The page of pitfalls can be looked up by error: pitfalls_test.py SOURCE_DIRECTORY CUDA_INCLUDE_DIRECTORY.
+
+Each error that a lesson prints, or that the driver answered to a question about these calls, is in the page's table, with
+the names and the number that CUDA's headers give it, and each line of the table leads to an entry that is there.
+"""
+import pathlib
+import re
+import sys
+import unittest
+
+CUDA = pathlib.Path(sys.argv.pop(2))
+ROOT = pathlib.Path(sys.argv.pop(1))
+PAGE = (ROOT / "docs/pitfalls.md").read_text()
+NAME = r"\b(?:CUDA_ERROR_[A-Z_]+|cudaError[A-Z]\w+)"
+TABLE = [line for line in PAGE.splitlines() if line.startswith(("| `CUDA_ERROR_", "| `cudaError"))]
+HEAD, ENTRIES = PAGE.split("\n## Growth", 1)
+# Questions about VMM and nothing else: an error of theirs is one that a user of these calls can meet.
+FACTS = ["vmm", "vmm_kernels", "vmm_peers", "processes"]
+
+
+def errors_of_cuda():
+    """Number of each error, by the driver's name and by the runtime's."""
+    found = {}
+    for header in "cuda.h", "driver_types.h":
+        pairs = re.findall(rf"^ *({NAME}) *= *(\d+)", (CUDA / header).read_text(), re.MULTILINE)
+        found.update((name, int(number)) for name, number in pairs)
+    return found
+
+
+class Pitfalls(unittest.TestCase):
+    def test_each_recorded_error_is_in_the_table(self):
+        outputs = sorted(ROOT.glob("[0-9][0-9]_*/*output.txt"))
+        outputs += [ROOT / f"tests/facts/{fact}_expected_output.txt" for fact in FACTS]
+        recorded = {name for path in outputs for name in re.findall(NAME, path.read_text())}
+        self.assertIn("CUDA_ERROR_NOT_PERMITTED", recorded)  # lesson 05 has it: the search finds what it has to
+        missing = recorded - set(re.findall(NAME, "\n".join(TABLE)))
+        self.assertFalse(missing, "recorded, and not in the table of docs/pitfalls.md")
+
+    def test_names_and_numbers_are_those_of_the_headers(self):
+        numbers = errors_of_cuda()
+        self.assertTrue(TABLE)
+        for line in TABLE:
+            names, number = re.fullmatch(r"((?:`\w+` )+)(\d+)", line.split("|")[1].strip()).groups()
+            for name in re.findall(NAME, names):
+                self.assertEqual(numbers.get(name), int(number), line)
+        elsewhere = set(re.findall(NAME, ENTRIES)) - set(re.findall(NAME, HEAD))
+        self.assertFalse(elsewhere, "in an entry, and not in the table")
+
+    def test_the_table_is_in_the_order_of_the_numbers(self):
+        numbers = [int(re.search(r" (\d+) \|", line).group(1)) for line in TABLE]
+        self.assertEqual(numbers, sorted(set(numbers)))
+
+    def test_each_entry_is_found_from_the_top(self):
+        linked = set(re.findall(r"\(#(pit-[\w-]+)\)", HEAD))
+        self.assertEqual(linked, set(re.findall(r"^\((pit-[\w-]+)\)=$\n### ", ENTRIES, re.MULTILINE)))
+
+    def test_each_entry_has_cause_fix_and_where_it_was_met(self):
+        entries = re.split(r"^### ", ENTRIES, flags=re.MULTILINE)[1:]
+        self.assertEqual(len(entries), len(set(entry.splitlines()[0] for entry in entries)), "a heading stands twice")
+        for entry in entries:
+            self.assertRegex(entry, r"\n\n- \*\*Cause\*\*: [\s\S]*\n- \*\*Fix\*\*: [\s\S]*\n- \*\*(Seen|Reported)\b")
+            if "**Reported**" in entry or "Reported: " in entry:
+                self.assertRegex(entry, r"\(https://github\.com/", "a report without its thread")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
