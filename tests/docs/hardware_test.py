@@ -10,13 +10,10 @@ ROOT = pathlib.Path(sys.argv.pop(1))
 
 
 class Hardware(unittest.TestCase):
-    def test_the_table_has_the_attributes_of_each_program(self):
-        named = {}
-        for line in (ROOT / "docs/hardware.md").read_text().splitlines():
-            cells = line.split("|")
-            if "_SUPPORTED`" in line and len(cells) == 5:
-                for program in re.findall(r"\[(\d\d)\]|`(compressible)`", cells[1]):
-                    named["".join(program)] = set(re.findall(r"`(\w+_SUPPORTED)`", cells[2]))
+    def test_the_list_has_the_attributes_of_each_program(self):
+        items = re.findall(r"^- (?:\[(\d\d)\]|`(compressible)`)(.*(?:\n  .*)*)", (ROOT / "docs/hardware.md").read_text(),
+                           re.MULTILINE)
+        named = {lesson + program: set(re.findall(r"`(\w+_SUPPORTED)`", text)) for lesson, program, text in items}
         asked = {}
         for source in sorted(ROOT.glob("[0-9][0-9]_*/*.cu")):
             program = source.stem if source.stem == "compressible" else source.parent.name[:2]

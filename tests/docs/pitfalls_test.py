@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT-0
 """The page of pitfalls can be looked up by error: pitfalls_test.py SOURCE_DIRECTORY CUDA_INCLUDE_DIRECTORY.
 
-Each error that a lesson prints, or that the driver answered to a question about these calls, is in the page's table, with
-the names and the number that CUDA's headers give it, and each line of the table leads to an entry that is there.
+Each error that a lesson prints, or that the driver answered to a question about these calls, is in the page's list, with the
+names and the number that CUDA's headers give it, and the list leads to each entry.
 """
 import pathlib
 import re
@@ -14,8 +14,9 @@ CUDA = pathlib.Path(sys.argv.pop(2))
 ROOT = pathlib.Path(sys.argv.pop(1))
 PAGE = (ROOT / "docs/pitfalls.md").read_text()
 NAME = r"\b(?:CUDA_ERROR_[A-Z_]+|cudaError[A-Z]\w+)"
-TABLE = [line for line in PAGE.splitlines() if line.startswith(("| `CUDA_ERROR_", "| `cudaError"))]
 HEAD, ENTRIES = PAGE.split("\n## Growth", 1)
+# Each line of the list: names in back quotes, the number, then a colon and links.
+INDEX = re.findall(rf"^- ((?:`{NAME}`, )+)(\d+):\s", HEAD, re.MULTILINE)
 # Questions about VMM and nothing else: an error of theirs is one that a user of these calls can meet.
 FACTS = ["vmm", "vmm_kernels", "vmm_peers", "processes"]
 
@@ -30,26 +31,24 @@ def errors_of_cuda():
 
 
 class Pitfalls(unittest.TestCase):
-    def test_each_recorded_error_is_in_the_table(self):
+    def test_each_recorded_error_is_in_the_list(self):
         outputs = sorted(ROOT.glob("[0-9][0-9]_*/*output.txt"))
         outputs += [ROOT / f"tests/facts/{fact}_expected_output.txt" for fact in FACTS]
         recorded = {name for path in outputs for name in re.findall(NAME, path.read_text())}
         self.assertIn("CUDA_ERROR_NOT_PERMITTED", recorded)  # lesson 05 has it: the search finds what it has to
-        missing = recorded - set(re.findall(NAME, "\n".join(TABLE)))
-        self.assertFalse(missing, "recorded, and not in the table of docs/pitfalls.md")
+        missing = recorded - {name for names, _ in INDEX for name in re.findall(NAME, names)}
+        self.assertFalse(missing, "recorded, and not in the list of docs/pitfalls.md")
 
     def test_names_and_numbers_are_those_of_the_headers(self):
         numbers = errors_of_cuda()
-        self.assertTrue(TABLE)
-        for line in TABLE:
-            names, number = re.fullmatch(r"((?:`\w+` )+)(\d+)", line.split("|")[1].strip()).groups()
+        for names, number in INDEX:
             for name in re.findall(NAME, names):
-                self.assertEqual(numbers.get(name), int(number), line)
-        elsewhere = set(re.findall(NAME, ENTRIES)) - set(re.findall(NAME, HEAD))
-        self.assertFalse(elsewhere, "in an entry, and not in the table")
+                self.assertEqual(numbers.get(name), int(number), name)
+        elsewhere = set(re.findall(NAME, PAGE)) - {name for names, _ in INDEX for name in re.findall(NAME, names)}
+        self.assertFalse(elsewhere, "on the page, and not in its list")
 
-    def test_the_table_is_in_the_order_of_the_numbers(self):
-        numbers = [int(re.search(r" (\d+) \|", line).group(1)) for line in TABLE]
+    def test_the_list_is_in_the_order_of_the_numbers(self):
+        numbers = [int(number) for _, number in INDEX]
         self.assertEqual(numbers, sorted(set(numbers)))
 
     def test_each_entry_is_found_from_the_top(self):
