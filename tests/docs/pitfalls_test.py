@@ -63,6 +63,13 @@ class Pitfalls(unittest.TestCase):
             if "**Reported**" in entry or "Reported: " in entry:
                 self.assertRegex(entry, r"\(https://github\.com/", "a report without its thread")
 
+    def test_each_section_that_is_named_is_there(self):
+        named = re.findall(r"\[\d\d\]\(\.\./(\w+)/README\.md\),\s+sections? (\d+)(?:\s+(?:and|to)\s+(\d+))?", ENTRIES)
+        self.assertTrue(named)
+        for lesson, *sections in named:
+            there = re.findall(r"^## \[(\d+)\]", (ROOT / lesson / "README.md").read_text(), re.MULTILINE)
+            self.assertLessEqual(set(filter(None, sections)), set(there), lesson)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
