@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""The page on hardware names the attributes that the programs ask for, and no others: hardware_test.py SOURCE_DIRECTORY."""
+"""The page on hardware names the attributes that each program asks for: hardware_test.py SOURCE_DIRECTORY."""
 import pathlib
 import re
 import sys
@@ -11,13 +11,14 @@ ROOT = pathlib.Path(sys.argv.pop(1))
 
 class Hardware(unittest.TestCase):
     def test_the_list_has_the_attributes_of_each_program(self):
-        items = re.findall(r"^- (?:\[(\d\d)\]|`(compressible)`)(.*(?:\n  .*)*)", (ROOT / "docs/hardware.md").read_text(),
-                           re.MULTILINE)
+        page = (ROOT / "docs/hardware.md").read_text()
+        items = re.findall(r"^- (?:\[(\d\d)\]|`(compressible)`)(.*(?:\n  .*)*)", page, re.MULTILINE)
         named = {lesson + program: set(re.findall(r"`(\w+_SUPPORTED)`", text)) for lesson, program, text in items}
         asked = {}
         for source in sorted(ROOT.glob("[0-9][0-9]_*/*.cu")):
             program = source.stem if source.stem == "compressible" else source.parent.name[:2]
-            asked.setdefault(program, set()).update(re.findall(r"CU_DEVICE_ATTRIBUTE_(\w+_SUPPORTED)", source.read_text()))
+            attributes = re.findall(r"CU_DEVICE_ATTRIBUTE_(\w+_SUPPORTED)", source.read_text())
+            asked.setdefault(program, set()).update(attributes)
         self.assertEqual(len(asked), 8)
         self.assertEqual(named, asked)
 
