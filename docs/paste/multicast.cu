@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT-0
+#include <cuda.h>
+
+// A multicast object over GPUs 0 to n-1 of this process, with memory[i] of GPU i behind it. *size is rounded up, and
+// the memory of each GPU must be of that size: call it first with memory = null to learn the size. Undo with
+// cuMulticastUnbind for each GPU, then cuMemRelease. Map the object and open the mapping to every GPU of the team.
+inline CUresult make_multicast(CUmemGenericAllocationHandle* object, const CUmemGenericAllocationHandle* memory,
+                               size_t* size, unsigned n) {
+  CUmulticastObjectProp prop = {};
+  prop.numDevices = n;
+  prop.size = *size;
+  size_t granularity;
+  CUresult result = cuMulticastGetGranularity(&granularity, &prop, CU_MULTICAST_GRANULARITY_RECOMMENDED);
+  if (result != CUDA_SUCCESS) return result;
+  prop.size = *size = (*size + granularity - 1) / granularity * granularity;
+  if (!memory) return CUDA_SUCCESS;
+
+  if ((result = cuMulticastCreate(object, &prop)) != CUDA_SUCCESS) return result;
+  for (unsigned i = 0; i < n && result == CUDA_SUCCESS; ++i) result = cuMulticastAddDevice(*object, CUdevice(i));
+  unsigned bound = 0;  // binding waits for the whole team, so all are added before
+  while (bound < n && result == CUDA_SUCCESS)
+    if ((result = cuMulticastBindMem(*object, 0, memory[bound], 0, *size, 0)) == CUDA_SUCCESS) ++bound;
+  if (result == CUDA_SUCCESS) return result;
+  while (bound) cuMulticastUnbind(*object, CUdevice(--bound), 0, *size);
+  cuMemRelease(*object);
+  return result;
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT-0
+// The snippets of docs/paste at work, on two GPUs: paste_test [no_channel]
+// With no_channel, on a machine without a channel file, fabric memory must be refused.
+#include "../docs/paste/alias.cu"
+#include "../docs/paste/allocate.cu"
+#include "../docs/paste/fabric.cu"
+#include "../docs/paste/grow.cu"
+#include "../docs/paste/multicast.cu"
+#include "../docs/paste/multimem.cu"
+#include "../docs/paste/open_to_peer.cu"
+#include "../docs/paste/send_fd.cu"
+#include "../docs/paste/share_fd.cu"
+#include "../docs/paste/supported.cu"
+
+#include "../common/check.h"
+
+__global__ void add(int* to, int value) { *to += value; }
+__global__ void through_alias(int* here, const int* there, int* read) {
+  read[0] = *there;  // may stay in a cache, so that the next read would find it again
+  read[1] = write_here_read_there(here, there, read[0] + 1);
+}
+__global__ void to_all(int* mc) {
+#if __CUDA_ARCH__ >= 900
+  broadcast(mc, 100);
+  add_to_all(mc + 1, 10);
+#endif
+}
+__global__ void from_all(const int* mc, int* sum) {
+#if __CUDA_ARCH__ >= 900
+  *sum = sum_of_all(mc);
+#endif
+}
+
+static int* pointer(CUdeviceptr address) { return reinterpret_cast<int*>(address); }
+static int load(CUdeviceptr address) {
+  int value;
+  CHECK(cuMemcpyDtoH(&value, address, sizeof value));
+  return value;
+}
+static void store(CUdeviceptr address, int value) { CHECK(cuMemcpyHtoD(address, &value, sizeof value)); }
+static void finish() { CHECK(cudaGetLastError()); CHECK(cudaDeviceSynchronize()); }
+static size_t free_memory() {
+  size_t available, total;
+  CHECK(cuMemGetInfo(&available, &total));
+  return available;
+}
+
+static void expect_memory_that_works() {
+  CUdeviceptr address;
+  size_t size = 3 << 20;
+  CHECK(allocate(&address, &size, 0));
+  EXPECT(size == 4 << 20, "3 MiB became %zu bytes", size);
+  store(address + size - 4, 40);
+  add<<<1, 1>>>(pointer(address + size - 4), 2);
+  finish();
+  EXPECT(load(address + size - 4) == 42, "the last word is %d", load(address + size - 4));
+  CHECK(deallocate(address, size));
+}
+
+static void expect_growth() {
+  const size_t chunk = 4 << 20;
+  CUdeviceptr base;
+  CHECK(cuMemAddressReserve(&base, 2 * chunk, 0, 0, 0));
+  CHECK(grow(base, 0, chunk, 0));
+  store(base, 7);
+  CHECK(grow(base, chunk, chunk, 0));
+  store(base + chunk, 8);
+  EXPECT(load(base) == 7 && load(base + chunk) == 8, "%d and %d", load(base), load(base + chunk));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, grow(base, chunk, chunk, 0));  // the chunk is there
+  EXPECT(load(base + chunk) == 8, "what was there is lost");
+  CHECK(cuMemUnmap(base, 2 * chunk));
+  CHECK(cuMemAddressFree(base, 2 * chunk));
+}
+
+static void expect_open_peer() {
+  CUdeviceptr address;
+  size_t size = 1;
+  unsigned long long flags;
+  CHECK(allocate(&address, &size, 0));
+  store(address, 1);
+  CHECK(open_to_peer(address, size, 0, 1));
+  CHECK(cudaSetDevice(1));
+  add<<<1, 1>>>(pointer(address), 1);
+  finish();
+  CHECK(cudaSetDevice(0));
+  EXPECT(load(address) == 2, "the peer left %d", load(address));
+  CHECK(open_to_peer(address, size, 0, 1, CU_MEM_ACCESS_FLAGS_PROT_NONE));
+  const CUmemLocation peer = {CU_MEM_LOCATION_TYPE_DEVICE, 1};
+  CHECK(cuMemGetAccess(&flags, &peer, address));
+  EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_NONE, "the peer still has %llu", flags);
+  CHECK(deallocate(address, size));
+}
+
+static void expect_shared_memory() {
+  int sockets[2], fd;
+  CUmemGenericAllocationHandle exported, imported;
+  CHECK(create_and_export(&exported, &fd, 2 << 20, 0));
+  EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "no socket pair");
+  EXPECT(send_fd(sockets[0], fd), "not sent");
+  close(fd);
+  EXPECT((fd = receive_fd(sockets[1])) >= 0, "not received");
+  CHECK(import_and_close(&imported, fd));
+  close(sockets[0]);
+  EXPECT(receive_fd(sockets[1]) == -1, "an fd from a peer that is gone");
+  close(sockets[1]);
+
+  CUdeviceptr at[2];
+  const CUmemGenericAllocationHandle handles[2] = {exported, imported};
+  const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  for (int i = 0; i < 2; ++i) {
+    CHECK(cuMemAddressReserve(&at[i], 2 << 20, 0, 0, 0));
+    CHECK(cuMemMap(at[i], 2 << 20, 0, handles[i], 0));
+    CHECK(cuMemSetAccess(at[i], 2 << 20, &access, 1));
+    CHECK(cuMemRelease(handles[i]));
+  }
+  store(at[0], 77);
+  EXPECT(load(at[1]) == 77, "the import reads %d", load(at[1]));
+  for (CUdeviceptr address : at) CHECK(deallocate(address, 2 << 20));
+}
+
+static void expect_alias() {
+  CUdeviceptr address, alias, results;
+  size_t size = 1, results_size = 1;
+  CHECK(allocate(&address, &size, 0));
+  CHECK(allocate(&results, &results_size, 0));
+  CHECK(map_again(&alias, address, size, 0));
+  store(address, 5);
+  through_alias<<<1, 1>>>(pointer(address), pointer(alias), pointer(results));
+  finish();
+  EXPECT(load(results) == 5 && load(results + 4) == 6, "read %d and %d", load(results), load(results + 4));
+  CHECK(deallocate(alias, size));
+  CHECK(deallocate(results, results_size));
+  CHECK(deallocate(address, size));
+}
+
+static void expect_multicast() {
+  CUmemGenericAllocationHandle object, memory[2];
+  CUdeviceptr mc, replica[2];
+  size_t size = 1;
+  CHECK(make_multicast(nullptr, nullptr, &size, 2));
+  for (int gpu = 0; gpu < 2; ++gpu) {
+    CHECK(allocate(&replica[gpu], &size, gpu));
+    CHECK(cuMemRetainAllocationHandle(&memory[gpu], pointer(replica[gpu])));
+    CHECK(cudaSetDevice(gpu));
+    store(replica[gpu] + 4, gpu + 1);
+  }
+  CHECK(make_multicast(&object, memory, &size, 2));
+  CHECK(cuMemAddressReserve(&mc, size, 0, 0, 0));
+  CHECK(cuMemMap(mc, size, 0, object, 0));
+  const CUmemAccessDesc access[2] = {{{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
+                                     {{CU_MEM_LOCATION_TYPE_DEVICE, 1}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
+  CHECK(cuMemSetAccess(mc, size, access, 2));
+  to_all<<<1, 1>>>(pointer(mc));
+  finish();
+  from_all<<<1, 1>>>(pointer(mc + 4), pointer(replica[1] + 8));
+  finish();
+  for (int gpu = 0; gpu < 2; ++gpu) {
+    CHECK(cudaSetDevice(gpu));
+    EXPECT(load(replica[gpu]) == 100 && load(replica[gpu] + 4) == gpu + 11, "GPU %d has %d and %d", gpu,
+           load(replica[gpu]), load(replica[gpu] + 4));
+  }
+  EXPECT(load(replica[1] + 8) == 11 + 12, "the sum is %d", load(replica[1] + 8));
+  CHECK(cuMemUnmap(mc, size));
+  CHECK(cuMemAddressFree(mc, size));
+  for (int gpu = 0; gpu < 2; ++gpu) {
+    CHECK(cuMulticastUnbind(object, gpu, 0, size));
+    CHECK(cuMemRelease(memory[gpu]));
+    CHECK(deallocate(replica[gpu], size));
+  }
+  CHECK(cuMemRelease(object));
+}
+
+int main(int argc, char**) {
+  Supported has;
+  CHECK(cudaSetDevice(0));
+  CHECK(supported(0, &has));
+  EXPECT(has.vmm && has.fd && has.fabric && has.multicast && has.compression, "an H200 has all of it");
+  for (int gpu = 0; gpu < 2; ++gpu) {  // what the kernels take is taken before
+    CHECK(cudaSetDevice(gpu));
+    CHECK(cudaDeviceSynchronize());
+  }
+  CHECK(cudaSetDevice(0));
+  const size_t before = free_memory();
+  expect_memory_that_works();
+  expect_growth();
+  expect_open_peer();
+  expect_shared_memory();
+  expect_alias();
+  if (argc > 1) REFUSED(CUDA_ERROR_NOT_PERMITTED, try_fabric(0));
+  else CHECK(try_fabric(0));
+  const char* site = getenv("NCCL_NVLS_ENABLE");
+  if (site && strcmp(site, "0") == 0) puts("not run: multicast, which NCCL_NVLS_ENABLE=0 refuses here");
+  else expect_multicast();
+  CHECK(cudaSetDevice(0));
+  EXPECT(free_memory() == before, "%zu bytes are still taken", before - free_memory());
+  puts("OK");
+}
