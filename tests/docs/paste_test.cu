@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT-0
 // The snippets of docs/paste at work, on two GPUs: paste_test [no_channel]
 // With no_channel, on a machine without a channel file, fabric memory must be refused.
-#include "../docs/paste/alias.cu"
-#include "../docs/paste/allocate.cu"
-#include "../docs/paste/fabric.cu"
-#include "../docs/paste/grow.cu"
-#include "../docs/paste/multicast.cu"
-#include "../docs/paste/multimem.cu"
-#include "../docs/paste/open_to_peer.cu"
-#include "../docs/paste/send_fd.cu"
-#include "../docs/paste/share_fd.cu"
-#include "../docs/paste/supported.cu"
+#include "../../docs/paste/alias.cu"
+#include "../../docs/paste/allocate.cu"
+#include "../../docs/paste/fabric.cu"
+#include "../../docs/paste/grow.cu"
+#include "../../docs/paste/multicast.cu"
+#include "../../docs/paste/multimem.cu"
+#include "../../docs/paste/open_to_peer.cu"
+#include "../../docs/paste/send_fd.cu"
+#include "../../docs/paste/share_fd.cu"
+#include "../../docs/paste/supported.cu"
 
-#include "../common/check.h"
+#include "../../common/check.h"
 
 __global__ void add(int* to, int value) { *to += value; }
 __global__ void through_alias(int* here, const int* there, int* read) {
