@@ -135,31 +135,34 @@ std::string in_words(const std::string& name, std::initializer_list<Argument> ar
   return name + "(" + all + ")";
 }
 
-// Where the program called: "growable+0x1234", the first frame outside our two libraries.
-std::string caller() {
-  std::string found = "unknown";
+// Where the program called: ["growable+0x1234", ...], first the innermost frame outside our two libraries, then those of
+// the same file that led there.
+std::string callers() {
+  struct Found { const void* file = nullptr; std::string all; } found;
   auto look = [](_Unwind_Context* frame, void* result) -> _Unwind_Reason_Code {
     Dl_info here, that;
+    auto& [file, all] = *static_cast<Found*>(result);
     const uintptr_t address = _Unwind_GetIP(frame);
     if (!address || !dladdr(reinterpret_cast<void*>(&set_fault), &here)) return _URC_END_OF_STACK;
     if (!dladdr(reinterpret_cast<void*>(address - 1), &that)) return _URC_NO_REASON;
-    if (that.dli_fbase == here.dli_fbase) return _URC_NO_REASON;
+    if (that.dli_fbase == here.dli_fbase || (file && that.dli_fbase != file)) return _URC_NO_REASON;
     const char* const slash = std::strrchr(that.dli_fname, '/');
     const std::string name = slash ? slash + 1 : that.dli_fname;
     if (name.starts_with("libcudart.so")) return _URC_NO_REASON;
     const uintptr_t offset = address - reinterpret_cast<uintptr_t>(that.dli_fbase);
-    *static_cast<std::string*>(result) = name + "+" + hexadecimal(offset);
-    return _URC_END_OF_STACK;
+    all += (all.empty() ? "" : ",") + quoted((name + "+" + hexadecimal(offset)).c_str());
+    file = that.dli_fbase;
+    return _URC_NO_REASON;
   };
   _Unwind_Backtrace(look, &found);
-  return found;
+  return "[" + (found.file ? found.all : quoted("unknown")) + "]";
 }
 
 // A line of --trace, an object with these members:
 //   pid, thread     who called
 //   number          of the line, in this process: they are written when calls end
 //   call, nth       the name, and the how-manieth call of this name in this process: what --fail counts, too
-//   caller          "growable+0x1234": where, for addr2line
+//   callers         ["growable+0x1234", ...]: where, and the frames that led there, for addr2line
 //   device          whose context is current in this thread after the call, as a CUdevice; -1: none
 //   arguments       by their names in the header; of an output its address
 //   result          the name of the error, or CUDA_SUCCESS, cudaSuccess
@@ -179,7 +182,7 @@ void trace(const std::string& name, uint64_t nth, std::initializer_list<Argument
   const std::string line =
       "{\"pid\":" + std::to_string(getpid()) + ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
       ",\"number\":" + std::to_string(++sequence) + ",\"call\":" + quoted(name.c_str()) +
-      ",\"nth\":" + std::to_string(nth) + ",\"caller\":" + quoted(caller().c_str()) + ",\"device\":" +
+      ",\"nth\":" + std::to_string(nth) + ",\"callers\":" + callers() + ",\"device\":" +
       std::to_string(current_device()) + ",\"arguments\":{" + in +
       "},\"result\":" + quoted(result) + ",\"outputs\":{" + out + "},\"changes\":[" + all + "]}\n";
   if (write(memory::trace_file(), line.data(), line.size()) < 0) say("cannot write the trace");

@@ -78,7 +78,7 @@ def places(vmmsim, program):
     counts, first = collections.Counter(), {}
     for line in lines:
         counts[line["call"]] += 1
-        first.setdefault((line["call"], line["caller"]), counts[line["call"]])
+        first.setdefault((line["call"], line["callers"][0]), counts[line["call"]])
     limit = LIMIT + 3 * (time.monotonic() - began)
     return [(call, number, place) for (call, place), number in first.items()], limit
 
