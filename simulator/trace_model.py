@@ -26,7 +26,7 @@ SUCCESS = "CUDA_SUCCESS", "cudaSuccess"
 
 class Thing:
     """Has a number, by which one knows it again in a copy of the machine."""
-    numbers = itertools.count()
+    numbers = itertools.count(1)  # none is false
 
     def __init__(self):
         self.number = next(self.numbers)
@@ -55,9 +55,9 @@ class Handle:
 
 
 class Reservation(Thing):
-    def __init__(self, size):
+    def __init__(self, size, nth):
         super().__init__()
-        self.size = size
+        self.size, self.nth = size, nth  # nth: of this process, from 0
 
 
 class Mapping(Thing):
@@ -68,7 +68,8 @@ class Mapping(Thing):
 
 class Process:
     def __init__(self):
-        self.handles, self.reservations, self.mappings, self.blocks, self.order = {}, {}, {}, {}, 0
+        self.handles, self.reservations, self.mappings, self.blocks = {}, {}, {}, {}
+        self.order = self.reserved = 0  # of the last change; how many reservations there have been
 
 
 class Machine:
@@ -142,7 +143,8 @@ class Machine:
 
     def reserve(self, process, line, address, size):
         self.expect(not overlapping(process.reservations, address, size), "reservations do not overlap")
-        process.reservations[address] = Reservation(size)
+        process.reservations[address] = Reservation(size, process.reserved)
+        process.reserved += 1
 
     def free_reservation(self, process, line, address, size):
         self.expect(process.reservations.pop(address).size == size, "a reservation is freed whole")

@@ -135,8 +135,8 @@ std::string in_words(const std::string& name, std::initializer_list<Argument> ar
   return name + "(" + all + ")";
 }
 
-// Where the program called: ["growable+0x1234", ...], first the innermost frame outside our two libraries, then those of
-// the same file that led there.
+// Where the program called: ["growable+0x1234", ...], the innermost frame outside our two libraries, then those of the
+// same file that led there.
 std::string callers() {
   struct Found { const void* file = nullptr; std::string all; } found;
   auto look = [](_Unwind_Context* frame, void* result) -> _Unwind_Reason_Code {

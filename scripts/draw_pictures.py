@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""Draws the address spaces of the lessons, from what the programs did: draw_pictures.py [--write] BIN
+
+Each lesson in the directory BIN runs on BIN/vmmsim under --trace. Which step of the program made a call tells its line
+of the source; what the calls changed, simulator/trace_model.py replays. For each picture of the table below the state
+is drawn into NN_lesson/pictures/, and what the step changed is marked. The pages show these files, and the pictures'
+own words are the alt texts.
+
+With --write the files are written, and the alt texts in the pages. Without it nothing is: every file and every alt text
+must be what would be written, and no other file be there. Exit status 0, 1 if something is not as it should be, 2 bad
+arguments.
+"""
+import argparse
+import collections
+import copy
+import dataclasses
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "simulator"))
+from picture import Scene  # noqa: E402
+from trace_model import SUCCESS, Machine  # noqa: E402
+
+
+@dataclasses.dataclass
+class Moment:
+    """The end of a step, or where the nth call of a name in this step has given this answer: then in words, too."""
+    step: int
+    words: str = ""
+    call: str = ""
+    nth: int = 1
+    answer: str = "CUDA_SUCCESS"
+    rank: int = 0
+
+
+@dataclasses.dataclass
+class Lesson:
+    pictures: dict           # file: the moment; "step_..." is drawn with what the step has changed so far
+    names: dict              # step, or (step, rank): the variables for the reservations made in it
+    gpus: int = 1
+    processes: tuple = ("",)
+    arguments: tuple = ()
+
+
+def steps(*numbers):
+    return {f"step_{number}": Moment(number) for number in numbers}
+
+
+# Two GPUs where a lesson wants more than one: more are harder to read, and show nothing else. Every step that leaves the
+# address spaces, the memory or a handle other than it found them must have a picture.
+LESSONS = {
+    "01_vmm_basics": Lesson(
+        {"before": Moment(2), "after": Moment(6), **steps(3, 4, 5, 6, 8),
+         "step_9": Moment(9, "the handle is released", "cuMemRelease"), **steps(11)},
+        {3: ["a"], 8: ["b"]}),
+    "02_growable": Lesson(
+        {"before": Moment(3, "4 granules", "cuMemSetAccess"), "after": Moment(3), **steps(2, 3, 4),
+         "step_5": Moment(5, "memory runs out half-way", "cuMemCreate", answer="CUDA_ERROR_OUT_OF_MEMORY"), **steps(9)},
+        {2: ["buffer"]}, arguments=("--final-mib", "4", "--step-mib", "2", "--repeats", "1")),
+    "03_multi_gpu": Lesson(
+        {"before": Moment(2), "after": Moment(7), **steps(2, 3, 4, 5, 6, 7, 8)},
+        {2: ["memory"], 6: ["ring"], 7: ["array"]}, gpus=2),
+    "04_ipc_fd": Lesson(
+        {"before": Moment(3), "after": Moment(4), **steps(3, 4, 7),
+         "step_8_1": Moment(8, "lent and borrowed", "cuMemSetAccess"),
+         "step_8_2": Moment(8, "the lender has let go", "cuMemAddressFree", rank=1),
+         "step_8_3": Moment(8, "only the open fd is left", "cuMemGetInfo"), "step_8_4": Moment(8)},
+        {3: ["own_address"], 4: ["address"], 8: ["address"], (8, 1): ["own_address"]},
+        gpus=2, processes=("worker 0", "worker 1")),
+    "05_fabric": Lesson(
+        {"before": Moment(5), "after": Moment(8), **steps(5, 6, 7, 8, 10)},
+        {8: ["address"]}, gpus=2, processes=("rank 0", "rank 1")),
+    "06_multicast": Lesson(
+        {"before": Moment(3), "after": Moment(6), **steps(4, 5, 6, 12)},
+        {6: ["mc", "unicast"]}, gpus=2),
+    "07_aliasing": Lesson(
+        {"before": Moment(2, "the first mapping", "cuMemSetAccess"), "after": Moment(2), **steps(2, 7, 8)},
+        {2: ["A", "B"], 7: ["ring"]}),
+}
+
+
+class Failed(Exception):
+    pass
+
+
+def source_of(lesson):
+    return ROOT / lesson / f"{lesson[3:]}.cu"
+
+
+def banners(lesson):
+    """The steps of a program: number, title, and which lines: to the next banner or the end of the function."""
+    found, open_step = [], None
+    for number, line in enumerate(source_of(lesson).read_text().splitlines(), 1):
+        banner = re.match(r" *// \[(\d+)\] (.*)", line)
+        if banner or line.startswith("}"):
+            if open_step:
+                found.append((*open_step, range(open_step[2], number)))
+            open_step = (int(banner[1]), banner[2], number) if banner else None
+    return [(number, title, lines) for number, title, _, lines in found]
+
+
+def traced(lesson, about, directory):
+    """The calls: (step, line of the trace), by steps."""
+    program = directory / lesson[3:]
+    with tempfile.NamedTemporaryFile() as trace:
+        command = [directory / "vmmsim", "--gpus", str(about.gpus), "--trace", trace.name, program, *about.arguments]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+        lines = [json.loads(line) for line in trace.read().decode().splitlines()]
+    if done.returncode or done.stderr:
+        raise Failed(f"{program} ended with status {done.returncode}\n{done.stdout}{done.stderr}")
+
+    # A frame's address is that of the return: one less lies in the call. Inlined functions have more lines than one.
+    frames = [[int(caller.split("+")[1], 16) - 1 for caller in line["callers"] if caller.startswith(program.name + "+")]
+              for line in lines]
+    looked_up = sorted({address for its in frames for address in its})
+    command = ["addr2line", "-a", "-i", "-e", program, *map(hex, looked_up)]  # of binutils, which a compiler needs too
+    done = subprocess.run(command, capture_output=True, text=True)
+    places, source = {}, source_of(lesson).name
+    for line in done.stdout.splitlines():
+        if line.startswith("0x"):
+            places[int(line, 16)] = found = []
+        elif pathlib.Path(line.rsplit(":", 1)[0]).name == source:
+            found.append(int(re.search(r":(\d+)", line)[1]))
+    if not any(places.values()):
+        raise Failed(f"{program} does not tell the lines of its source: build it with -Xcompiler=-g1, as CMake does")
+
+    # A call belongs to the step in which the outermost of its frames stands. What stands in none, to the step before.
+    ranges, now, calls = banners(lesson), {}, []
+    for line, addresses in zip(lines, frames):
+        of_frames = [number for address in addresses for at in places[address] for number, _, part in ranges
+                     if at in part]
+        step = now[line["pid"]] = max(now.get(line["pid"], 0), of_frames[-1] if of_frames else 0)
+        calls.append((step, line))
+    # Processes run side by side, and each step is a barrier: what they do in one step comes before all of the next.
+    return sorted(calls, key=lambda call: call[0])
+
+
+def in_order(about, calls):
+    """The processes that changed something, by the GPU that each works on: rank 0 has GPU 0."""
+    device_of = {}
+    for _, line in calls:
+        if line["changes"] and line["device"] >= 0:
+            device_of.setdefault(line["pid"], line["device"])
+    pids = sorted(device_of, key=device_of.get)
+    if len(pids) != len(about.processes):
+        raise Failed(f"{len(pids)} processes have changed something, not {len(about.processes)}")
+    return pids
+
+
+def states(about, calls, pids):
+    """For each picture the machine before and at its moment, and the calls of this step that changed something."""
+    machine, ends, at, counts = Machine(), {0: Machine()}, {}, collections.Counter()
+    for index, (step, line) in enumerate(calls):
+        machine.line(line)
+        key = step, line["call"], line["result"], pids.index(line["pid"]) if line["pid"] in pids else None
+        counts[key] += 1
+        for name, moment in about.pictures.items():
+            if key == (moment.step, moment.call, moment.answer, moment.rank) and counts[key] == moment.nth:
+                at[name] = copy.deepcopy(machine), index + 1
+        if index + 1 == len(calls) or calls[index + 1][0] != step:
+            ends[step] = copy.deepcopy(machine)
+    machine.end()
+
+    def end_of(step):
+        return ends[max(number for number in ends if number <= step)]
+
+    for step in ends:
+        if step and shape(ends[step]) != shape(end_of(step - 1)) and \
+                not any(moment.step == step for name, moment in about.pictures.items() if name.startswith("step_")):
+            raise Failed(f"step {step} changes something and has no picture: add it to LESSONS and to the page")
+
+    result, last, last_name = {}, Moment(0), ""
+    for name, moment in about.pictures.items():
+        if moment.call and name not in at:
+            raise Failed(f"{name}: in step {moment.step} no {moment.call} has answered {moment.answer}")
+        now, count = at.get(name, (end_of(moment.step), len(calls)))
+        before, first = end_of(moment.step - 1), 0
+        if name.startswith("step_") and last.step == moment.step:  # more than one of this step
+            before, first = at[last_name]
+        changing = [line for step, line in calls[first:count] if step == moment.step and
+                    any(change["kind"] not in ("allocate", "free", "peer") for change in line["changes"])]
+        result[name] = before, now, changing
+        last, last_name = (moment, name) if name.startswith("step_") else (Moment(0), "")
+    return result
+
+
+def shape(machine):
+    """What of a machine can be seen in a picture."""
+    memory = {(it.number, it.lives(), it.held_by_fd, tuple(sorted(it.team)), len(it.bound), len(it.exports))
+              for it in machine.memory if it.lives() or it.held_by_fd}
+    reservations = {it.number for process in machine.processes.values() for it in process.reservations.values()}
+    mappings = {(it.number, *sorted(it.access.items())) for process in machine.processes.values()
+                for it in process.mappings.values()}
+    handles = {(pid, name, it.references) for pid, process in machine.processes.items()
+               for name, it in process.handles.items()}
+    return memory, reservations, mappings, handles
+
+
+def names_of(about, calls, pids):
+    """For each process what the program calls its reservations, in the order of their making."""
+    names, left = {pid: [] for pid in pids}, {}
+    for step, line in calls:
+        if any(change["kind"] == "reserve" for change in line["changes"]):
+            pid = line["pid"]
+            key = (step, pids.index(pid)) if (step, pids.index(pid)) in about.names else step
+            of_step = left.setdefault((step, pid), list(about.names.get(key, [])))
+            names[pid].append(of_step.pop(0) if of_step else "")
+    return names
+
+
+def drawn(lesson, about, directory):
+    """Each picture of a lesson by its file's name: the file, and its words."""
+    calls = traced(lesson, about, directory)
+    pids = in_order(about, calls)
+    titles = {number: title for number, title, _ in banners(lesson)}
+    names, result = names_of(about, calls, pids), {}
+    for name, (before, now, changing) in states(about, calls, pids).items():
+        moment = about.pictures[name]
+        title = f"In step {moment.step}: {moment.words}" if moment.call else f"After step {moment.step}"
+        if name.startswith("step_"):
+            title += "" if moment.call else f": {titles[moment.step]}"
+            scene = Scene(title, [line["call"] for line in changing], about.gpus, about.processes)
+            scene.fill(before, now, pids, names)
+        else:  # one of the two at the top of the page
+            if name == "before" and not moment.call:
+                title = f"Before step {moment.step + 1}"
+            scene = Scene(title, [], about.gpus, about.processes)
+            scene.fill(now, now, pids, names)
+        result[name] = scene.svg(), scene.words()
+    return result
+
+
+def with_alt_texts(page, words):
+    """The page, with the words of each picture as its alt text."""
+    def renewed(match):
+        return f"![{words[match[2]]}](pictures/{match[2]}.svg)" if match[2] in words else match[0]
+    return re.sub(r"!\[((?:[^\[\]]|\[[^\]]*\])*)\]\(pictures/(\w+)\.svg\)", renewed, page)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Draws the pictures of the lessons, or checks that they are right.")
+    parser.add_argument("--write", action="store_true", help="write the files, not only compare")
+    parser.add_argument("directory", type=pathlib.Path, metavar="BIN", help="where vmmsim and the lessons are")
+    parser.add_argument("lessons", nargs="*", metavar="LESSON", help="these only, like 01_vmm_basics")
+    arguments = parser.parse_args()
+    for name in arguments.lessons:
+        if name not in LESSONS:
+            parser.error(f"no such lesson: {name}")
+    wrong = []
+    for lesson in arguments.lessons or LESSONS:
+        try:
+            pictures = drawn(lesson, LESSONS[lesson], arguments.directory)
+        except (Failed, AssertionError, OSError) as error:
+            sys.exit(f"FAIL: {lesson}: {error}")
+        folder, page = ROOT / lesson / "pictures", ROOT / lesson / "README.md"
+        files = {folder / f"{name}.svg": svg for name, (svg, _) in pictures.items()}
+        text = page.read_text()
+        files[page] = with_alt_texts(text, {name: words for name, (_, words) in pictures.items()})
+        for name in pictures:
+            if f"(pictures/{name}.svg)" not in text:
+                wrong.append(f"{page} does not show pictures/{name}.svg")
+        for file in set(folder.glob("*")) - set(files):
+            wrong.append(f"{file} belongs to no picture: delete it")
+        for file, right in files.items():
+            if arguments.write:
+                folder.mkdir(exist_ok=True)
+                file.write_text(right)
+            elif not file.exists() or file.read_text() != right:
+                wrong.append(f"{file} is not what {lesson} does now: look at it, then run {' '.join(sys.argv[:1])} "
+                             f"--write {arguments.directory}")
+        print(f"{lesson}: {len(pictures)} pictures", flush=True)
+    if wrong:
+        sys.exit("".join(f"FAIL: {what}\n" for what in wrong))
+
+
+if __name__ == "__main__":
+    main()
