@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT-0
 // Ordinary memory: allocating and freeing it, pools, copies, memsets, and what is known of a pointer.
 #include "driver.h"
+#include "../memory/pool.h"
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 struct CUmemPoolHandle_st {
-  CUdevice device = 0;
-  bool is_default = false;
-  uint64_t threshold = 0;                                // bytes that it may keep at a synchronisation
-  uint64_t used = 0, most_used = 0, reserved = 0, most_reserved = 0;  // used: as asked for, reserved: whole pages
-  uint64_t held = 0;                                     // whole pages of what is used
-  uint64_t spare = 0, spare_address = 0;                 // what it has reserved beyond what is held and kept
+  CUmemPoolHandle_st(CUdevice device, bool is_default) : memory(device), is_default(is_default) {}
+  memory::Pool memory;
+  const bool is_default;
+  bool is_destroyed = false;                       // it lasts until its last memory is freed
+  uint64_t threshold = 0;                          // bytes that it may keep at a synchronisation
+  uint64_t used = 0, most_used = 0, most_reserved = 0;
   int follow_events = 1, opportunistic = 1, internal = 1;  // reuse policies: kept, without effect
-  std::multimap<size_t, uint64_t> kept;                  // memory freed into it: size and address
 };
 
 namespace driver {
@@ -24,10 +23,9 @@ using Pool = CUmemoryPool;
 struct Allocation {
   enum Kind { device, host, managed, ipc } kind;
   CUcontext context;
-  size_t size;           // as memory/ has it: what was asked for, of a pool in whole pages
+  size_t size;
   unsigned flags = 0;    // of host memory
   Pool pool = nullptr;   // that it came from
-  size_t asked = 0;      // of a pool
   unsigned opened = 0;   // IPC memory: how often
 };
 
@@ -37,7 +35,6 @@ std::map<Pool, std::unique_ptr<CUmemPoolHandle_st>>& pools() {
   static auto& all = *new std::map<Pool, std::unique_ptr<CUmemPoolHandle_st>>;
   return all;
 }
-std::map<uint64_t, size_t>& freed_into_pools() { static auto& all = *new std::map<uint64_t, size_t>; return all; }
 std::map<CUdevice, Pool>& pools_in_use() { static auto& all = *new std::map<CUdevice, Pool>; return all; }
 
 void keep_record(uint64_t address, const Allocation& allocation) {
@@ -80,28 +77,20 @@ Allocation take(uint64_t address, std::initializer_list<Allocation::Kind> kinds)
   return taken;
 }
 
-// Gives memory back to its pool, or to the machine. The state is held.
+// Gives memory back to its pool, or to the machine.
 void give_back(uint64_t address, const Allocation& allocation) {
-  if (allocation.pool) {
-    allocation.pool->used -= allocation.asked;
-    allocation.pool->held -= allocation.size;
-    allocation.pool->kept.insert({allocation.size, address});
-  } else {
-    freed_into_pools().erase(address);
+  if (allocation.pool)
+    allocation.pool->memory.free(address, nullptr, nullptr);
+  else
     memory::free_allocation(address);
-  }
 }
 
 void free_now(uint64_t address, std::initializer_list<Allocation::Kind> kinds) {
   if (has_current()) current();  // it may not have ended
   if (!address) return;
-  Allocation taken = take(address, kinds);
-  taken.asked = 0;  // a pool goes on counting as used what is not freed with cuMemFreeAsync, as on the H200
-  synchronize(taken.context);  // as the driver does: nothing may be using it any more
-  {
-    const std::lock_guard held(state());
-    give_back(address, taken);
-  }
+  const Allocation taken = take(address, kinds);
+  synchronize(taken.context);   // as the driver does: nothing may be using it any more
+  give_back(address, taken);    // its pool goes on counting it as used, as on the H200
   give_back_pools();
 }
 
@@ -109,14 +98,13 @@ void free_now(uint64_t address, std::initializer_list<Allocation::Kind> kinds) {
 
 Pool checked_pool(Pool pool) {
   const std::lock_guard held(state());
-  require(pools().contains(pool), CUDA_ERROR_INVALID_VALUE, "this is no memory pool, or it has been destroyed");
+  require(pools().contains(pool) && !pool->is_destroyed, CUDA_ERROR_INVALID_VALUE,
+          "this is no memory pool, or it has been destroyed");
   return pool;
 }
 
 Pool make_pool(CUdevice device, bool is_default) {
-  auto made = std::make_unique<CUmemPoolHandle_st>();
-  made->device = device;
-  made->is_default = is_default;
+  auto made = std::make_unique<CUmemPoolHandle_st>(device, is_default);
   const Pool pool = made.get();
   pools()[pool] = std::move(made);
   return pool;
@@ -126,7 +114,7 @@ Pool default_pool(CUdevice device) {
   check_device(device);
   const std::lock_guard held(state());
   for (const auto& [pool, owner] : pools())
-    if (pool->is_default && pool->device == device) return pool;
+    if (pool->is_default && pool->memory.device() == device) return pool;
   return make_pool(device, true);
 }
 
@@ -151,100 +139,58 @@ Pool create_pool(const CUmemPoolProps& properties) {
   return make_pool(properties.location.id, false);
 }
 
-constexpr uint64_t pool_unit = 32 << 20;  // bytes: a pool reserves memory in multiples of it, as on the H200
-uint64_t in_units(uint64_t bytes) { return (bytes + pool_unit - 1) / pool_unit * pool_unit; }
-
-// Changes what a pool has reserved beyond what is held and kept: it is memory of its own, and no leak of the program.
-void set_spare(Pool pool, uint64_t bytes) {
-  const std::string caller = std::exchange(memory::current_call, "");
-  auto* const changes = std::exchange(memory::changes, nullptr);
-  if (pool->spare) memory::free_allocation(pool->spare_address);
-  pool->reserved -= std::exchange(pool->spare, 0);
-  try {
-    if (bytes) pool->spare_address = memory::allocate(pool->device, bytes);
-    pool->reserved += pool->spare = bytes;
-  } catch (const memory::Refused&) {  // there is less than a unit left
-  }
-  memory::current_call = caller;
-  memory::changes = changes;
-}
-
-// Kept memory of some size goes to the spare one. The state is held.
-void spare_kept(Pool pool, std::multimap<size_t, uint64_t>::iterator kept) {
-  freed_into_pools().erase(kept->second);
-  memory::free_allocation(kept->second);
-  pool->reserved -= kept->first;
-  const uint64_t bytes = pool->spare + kept->first;
-  pool->kept.erase(kept);
-  set_spare(pool, bytes);
-}
-
-// Frees memory that is not held until the pool has no more units than it needs for so many bytes. The state is held.
-void trim(Pool pool, uint64_t bytes) {
-  if (pool->reserved <= bytes) return;
-  const uint64_t left = in_units(std::max(bytes, pool->held));
-  while (!pool->kept.empty()) spare_kept(pool, pool->kept.begin());
-  set_spare(pool, left - pool->held);
-}
-
 void destroy_pool(Pool pool) {
   checked_pool(pool);
   require(!pool->is_default, CUDA_ERROR_INVALID_VALUE, "a default pool is not destroyed");
-  const std::lock_guard held(state());
-  trim(pool, 0);
-  set_spare(pool, 0);
-  for (auto& [address, allocation] : allocations())  // what is in use lives on, and is freed for good later
-    if (allocation.pool == pool) allocation.pool = nullptr;
-  for (auto& [device, in_use] : pools_in_use())
-    if (in_use == pool) in_use = nullptr;
-  pools().erase(pool);
+  {
+    const std::lock_guard held(state());
+    pool->is_destroyed = true, pool->threshold = 0;
+    for (auto& [device, in_use] : pools_in_use())
+      if (in_use == pool) in_use = nullptr;
+  }
+  give_back_pools();
 }
 
-// A pool is open to its own GPU, always. Opening it to others is not simulated.
-CUresult set_pool_access(Pool pool, const CUmemAccessDesc* descriptors, size_t count) {
+void set_pool_access(Pool pool, std::span<const CUmemAccessDesc> descriptors) {
   checked_pool(pool);
-  if (count) need(descriptors, "map");
-  for (const CUmemAccessDesc& descriptor : std::span(descriptors, count)) {
-    check_device(descriptor.location.id);
-    const bool is_own = descriptor.location.id == pool->device;
-    require(!is_own || descriptor.flags, CUDA_ERROR_INVALID_DEVICE, "a pool stays open to its own GPU");
-    require(descriptor.flags != CU_MEM_ACCESS_FLAGS_PROT_READ, CUDA_ERROR_NOT_SUPPORTED, "pools are not only read");
-    if (!is_own && descriptor.flags) return CUresult(not_simulated("cuMemPoolSetAccess for another GPU"));
+  need(descriptors.data(), "map");
+  for (const auto& [location, flags] : descriptors) {
+    require(location.type == CU_MEM_LOCATION_TYPE_DEVICE && flags != CU_MEM_ACCESS_FLAGS_PROT_READ,
+            CUDA_ERROR_NOT_SUPPORTED, "a pool is opened to GPUs only, and not for reading alone");
+    check_device(location.id);
+    const bool is_own = location.id == pool->memory.device();
+    require(!is_own || flags, CUDA_ERROR_INVALID_DEVICE, "a pool stays open to its own GPU");
+    require(is_own || memory::machine().peer_access, CUDA_ERROR_INVALID_DEVICE,
+            "these GPUs do not reach each other; ask cuDeviceCanAccessPeer first");
   }
-  return CUDA_SUCCESS;
+  for (const auto& [location, flags] : descriptors)
+    require(!flags || flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CUDA_ERROR_INVALID_VALUE,
+            "flags must be CU_MEM_ACCESS_FLAGS_PROT_NONE or _READWRITE (0 or 3)");
+  for (const auto& [location, flags] : descriptors) pool->memory.open(location.id, flags);
 }
 
-uint64_t allocate_from(Pool pool, size_t asked, CUstream where) {
-  const CUcontext context = stream(where).context;
-  if (!asked) return 0;
-  if (!pool) pool = pool_in_use(context->device);
+CUmemAccess_flags pool_access(Pool pool, const CUmemLocation& location) {
   checked_pool(pool);
-  const size_t size = (asked + memory::page_size - 1) / memory::page_size * memory::page_size;
+  if (location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
+    return CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  int count = 0;
+  cuDeviceGetCount(&count);
+  require(location.type == CU_MEM_LOCATION_TYPE_DEVICE && location.id >= 0 && location.id < count,
+          CUDA_ERROR_INVALID_VALUE, "location is no GPU of this process, and not the host");
+  return pool->memory.access(location.id);
+}
+
+uint64_t allocate_from(Pool pool, size_t size, CUstream where) {
+  const CUstream_st& stream = driver::stream(where);
+  if (!size) return 0;
+  if (!pool) pool = pool_in_use(stream.context->device);
+  checked_pool(pool);
   const std::lock_guard held(state());
-  uint64_t address = 0;
-  if (const auto found = pool->kept.find(size); found != pool->kept.end()) {
-    address = found->second;
-    freed_into_pools().erase(address);
-    pool->kept.erase(found);
-  } else {
-    if (const auto larger = pool->kept.lower_bound(size); pool->spare < size && larger != pool->kept.end())
-      spare_kept(pool, larger);
-    const uint64_t left = pool->spare < size ? pool->spare + in_units(size - pool->spare) - size : pool->spare - size;
-    set_spare(pool, 0);
-    try {
-      address = memory::allocate(pool->device, size);
-    } catch (const memory::Refused&) {  // what it keeps in other sizes may make room
-      trim(pool, 0);
-      address = memory::allocate(pool->device, size);
-    }
-    pool->reserved += size;
-    set_spare(pool, left);
-  }
-  pool->used += asked;
-  pool->held += size;
+  const uint64_t address = pool->memory.allocate(size, &stream);
+  pool->used += size;
   pool->most_used = std::max(pool->most_used, pool->used);
-  pool->most_reserved = std::max(pool->most_reserved, pool->reserved);
-  allocations()[address] = {Allocation::device, context, size, 0, pool, asked};
+  pool->most_reserved = std::max(pool->most_reserved, pool->memory.reserved());
+  allocations()[address] = {Allocation::device, stream.context, size, 0, pool};
   return address;
 }
 
@@ -252,15 +198,17 @@ void free_later(uint64_t address, CUstream where) {
   CUstream_st& stream = driver::stream(where);
   if (!address) return;
   const Allocation taken = take(address, {Allocation::device});
-  if (taken.pool) {
+  const auto reached = taken.pool ? std::make_shared<std::atomic<bool>>() : nullptr;
+  if (taken.pool) {  // the program has it no more, and the stream may have it again
     const std::lock_guard held(state());
-    freed_into_pools()[address] = taken.size;
+    taken.pool->used -= taken.size;
+    taken.pool->memory.free(address, &stream, reached);
   }
   enqueue(stream, [=](const Op& op) {
-    {
-      const std::lock_guard held(state());
+    if (reached)
+      *reached = true;
+    else
       give_back(address, taken);
-    }
     ended(op);
   });
 }
@@ -280,7 +228,10 @@ CUresult pool_attribute(Pool pool, CUmemPool_attribute what, void* value, bool s
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: return number(pool->opportunistic, true);
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: return number(pool->internal, true);
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: return number(pool->threshold, true);
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: return number(pool->reserved, false);
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: {
+      uint64_t reserved = pool->memory.reserved();
+      return number(reserved, false);
+    }
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return number(pool->most_reserved, !*static_cast<uint64_t*>(value));
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return number(pool->used, false);
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return number(pool->most_used, !*static_cast<uint64_t*>(value));
@@ -301,29 +252,32 @@ constexpr auto reading = CU_MEM_ACCESS_FLAGS_PROT_READ, writing = CU_MEM_ACCESS_
 
 // The GPU whose rights count for a copy: with memory of cuMemAlloc and its like the one that it is on, else the one
 // that copies. Memsets need the rights of their stream's GPU.
-CUdevice user_of(uint64_t address, CUdevice copying) {
-  const auto range = memory::find(address);
+CUdevice user_of(const std::optional<memory::Range>& range, CUdevice copying) {
   return range && range->kind == memory::Range::ordinary && range->device >= 0 ? range->device : copying;
 }
 
 // The pieces of an area as they lie in this process. Throws Refused if the GPU must not touch all of it.
 std::vector<std::span<char>> pieces(CUdevice device, const Area& area, CUmemAccess_flags access) {
   std::vector<std::span<char>> found;
-  const auto range = memory::find(area.address);
-  require(!range || range->kind == memory::Range::vmm || range->kind == memory::Range::multicast_range ||
-          (area.height - 1) * area.pitch + area.width <= range->base + range->size - area.address,
-          CUDA_ERROR_INVALID_VALUE, "the allocation ends before the range does");
   for (size_t row = 0; row < area.height; ++row)
     memory::for_each_piece(device, area.address + row * area.pitch, area.width, access,
                            [&](char* bytes, size_t size) { found.emplace_back(bytes, size); });
   return found;
 }
 
+// Refuses what the GPU must not touch, or what an allocation does not hold: when a call is made, for by the time that its
+// stream gets there the memory may have been freed in the order of the stream.
+void check(CUdevice device, const Area& area, CUmemAccess_flags access, const std::optional<memory::Range>& range) {
+  require(!range || range->kind == memory::Range::vmm || range->kind == memory::Range::multicast_range ||
+          (area.height - 1) * area.pitch + area.width <= range->range_base + range->range_size - area.address,
+          CUDA_ERROR_INVALID_VALUE, "the allocation ends before the range does");
+  pieces(device, area, access);
+}
+
 enum Sides { to_device = 1, from_device = 2 };  // which addresses must be known to the driver
 
 void copy_now(CUdevice to_user, const Area& to, CUdevice from_user, const Area& from) {
-  const auto target = pieces(user_of(to.address, to_user), to, writing);
-  const auto source = pieces(user_of(from.address, from_user), from, reading);
+  const auto target = pieces(to_user, to, writing), source = pieces(from_user, from, reading);
   size_t t = 0, s = 0, t_done = 0, s_done = 0;
   while (t < target.size() && s < source.size()) {
     const size_t size = std::min(target[t].size() - t_done, source[s].size() - s_done);
@@ -337,18 +291,18 @@ void copy_now(CUdevice to_user, const Area& to, CUdevice from_user, const Area& 
 void copy(const Area& to, const Area& from, CUstream where, int sides, bool waits, CUcontext to_context = nullptr,
           CUcontext from_context = nullptr) {
   CUstream_st& stream = driver::stream(where);
-  const CUdevice to_user = to_context ? checked(to_context)->device : stream.context->device;
-  const CUdevice from_user = from_context ? checked(from_context)->device : stream.context->device;
-  if (!to.width || !to.height) return;
   const auto target = memory::find(to.address), source = memory::find(from.address);
+  const CUdevice to_user = user_of(target, (to_context ? checked(to_context) : stream.context)->device);
+  const CUdevice from_user = user_of(source, (from_context ? checked(from_context) : stream.context)->device);
+  if (!to.width || !to.height) return;
   require(target || !(sides & to_device), CUDA_ERROR_INVALID_VALUE,
           "the destination is no memory of a GPU: is it a host pointer?");
   require(source || !(sides & from_device), CUDA_ERROR_INVALID_VALUE,
           "the source is no memory of a GPU: is it a host pointer?");
   need(reinterpret_cast<void*>(to.address), "the destination");
   need(reinterpret_cast<void*>(from.address), "the source");
-  pieces(user_of(to.address, to_user), to, writing);
-  pieces(user_of(from.address, from_user), from, reading);
+  check(to_user, to, writing, target);
+  check(from_user, from, reading, source);
   if (!source && !waits && from.height == 1 &&
       from.width <= 64 << 10) {  // small: taken at once, the caller need not wait
     const auto* const bytes = reinterpret_cast<const char*>(from.address);
@@ -385,21 +339,6 @@ void copy_2d(const CUDA_MEMCPY2D* what, CUstream where, bool waits) {
        (c.srcMemoryType == CU_MEMORYTYPE_DEVICE ? from_device : 0), waits);
 }
 
-// Refuses what lies past the end of a pool's memory, or was freed into a pool, as the H200 does for memsets.
-void check_pool_memory(uint64_t address, size_t size) {
-  const std::lock_guard held(state());
-  const auto after = allocations().upper_bound(address);
-  if (after != allocations().begin()) {
-    const auto& [base, allocation] = *std::prev(after);
-    require(!allocation.asked || address >= base + allocation.size || size <= base + allocation.asked - address,
-            CUDA_ERROR_INVALID_VALUE, "the memory of the pool ends before the range does");
-  }
-  const auto freed = freed_into_pools().upper_bound(address);
-  const bool was_freed = freed != freed_into_pools().begin() &&
-                         address - std::prev(freed)->first < std::prev(freed)->second;
-  require(!was_freed, CUDA_ERROR_INVALID_VALUE, "the memory was freed into its pool (cuMemFreeAsync)");
-}
-
 // Puts a memset into a stream: width counts elements.
 template <class Element>
 void set(uint64_t address, size_t pitch, Element value, size_t width, size_t height, CUstream where) {
@@ -408,12 +347,13 @@ void set(uint64_t address, size_t pitch, Element value, size_t width, size_t hei
   const bool is_aligned = address % sizeof(Element) == 0 && (height == 1 || pitch % sizeof(Element) == 0);
   require(is_aligned, CUDA_ERROR_INVALID_VALUE, "the address or pitch is no multiple of the element's size");
   require(height == 1 || pitch >= width * sizeof(Element), CUDA_ERROR_INVALID_VALUE, "a row is longer than the pitch");
-  require(memory::find(address).has_value(), CUDA_ERROR_INVALID_VALUE, "the destination is no memory of a GPU");
+  const auto range = memory::find(address);
+  require(range.has_value(), CUDA_ERROR_INVALID_VALUE,
+          "the destination is no memory of a GPU, or has been freed (cuMemFreeAsync)");
   require(width <= size_t(1) << memory::address_bits, CUDA_ERROR_INVALID_VALUE, "the range is too long");
-  check_pool_memory(address, (height - 1) * pitch + width * sizeof(Element));
   const Area area = {address, pitch, width * sizeof(Element), height};
   const CUdevice device = stream.context->device;
-  pieces(device, area, writing);
+  check(device, area, writing, range);
   enqueue_task(stream, [=] {
     for (const std::span<char> piece : pieces(device, area, writing))
       std::fill_n(reinterpret_cast<Element*>(piece.data()), piece.size() / sizeof(Element), value);
@@ -430,9 +370,9 @@ std::optional<Allocation> allocation_at(uint64_t address) {
   return address < base + allocation.size ? std::optional(allocation) : std::nullopt;
 }
 
-// Whether the current GPU may touch memory at an address: without that the driver shows less of it.
+// What the current GPU may do with memory at an address: without any right the driver shows less of it.
 unsigned access_at(const memory::Range& range, uint64_t address) {
-  if (range.kind == memory::Range::ordinary && has_current()) {
+  if ((range.kind == memory::Range::ordinary || range.kind == memory::Range::pool) && has_current()) {
     try {
       memory::for_each_piece(current()->device, address, 1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, [](char*, size_t) {});
     } catch (const memory::Refused&) {
@@ -454,7 +394,7 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
   const auto allocation = allocation_at(address);
   const bool is_vmm = range->kind == Range::vmm, is_managed = range->kind == Range::managed;
   const bool on_host = range->kind == Range::host;
-  const bool is_malloc = range->kind == Range::ordinary && allocation && !allocation->pool;
+  const bool is_malloc = range->kind == Range::ordinary && allocation;
   auto give = [&](auto value) { std::memcpy(to, &value, sizeof value); };
   switch (what) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -470,7 +410,6 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return give(range->id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: return give(int(is_managed));
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      if (allocation && allocation->kind == Allocation::ipc) return give(allocation->context->device);
       return give(range->device >= 0 ? range->device : allocation ? allocation->context->device : 0);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
       return give(int(is_malloc));
@@ -486,7 +425,8 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
       return give(int(is_vmm ? range->properties.allocFlags.gpuDirectRDMACapable
                              : is_malloc && memory::machine().rdma));
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return give(access_at(*range, address));
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:  // of ordinary memory without a look at peers, as on the H200
+      return give(is_vmm ? access_at(*range, address) : unsigned(CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return give(allocation ? allocation->pool : nullptr);
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: return give(int(is_malloc));
     default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such attribute, or it is not simulated");
@@ -521,9 +461,9 @@ void address_range(CUdeviceptr* base, size_t* size, uint64_t address) {
   const auto range = memory::find(address);
   require(range && range->mapped && access_at(*range, address), CUDA_ERROR_NOT_FOUND,
           "no memory lies at this address to which the current GPU has access");
-  const auto allocation = allocation_at(address);
-  if (base) *base = range->base;
-  if (size) *size = allocation && allocation->asked ? allocation->asked : range->size;
+  const bool is_block = range->kind == memory::Range::pool;
+  if (base) *base = is_block ? range->range_base : range->base;
+  if (size) *size = is_block ? range->range_size : range->size;
 }
 
 // Managed memory lies still here: advice and prefetching are looked at and change nothing.
@@ -537,7 +477,9 @@ void check_managed(uint64_t address, size_t size) {
 
 void give_back_pools() {
   const std::lock_guard held(state());
-  for (const auto& [pool, owner] : pools()) trim(pool, pool->threshold / pool_unit * pool_unit);
+  for (const auto& [pool, owner] : pools())
+    pool->memory.trim(pool->threshold / memory::Pool::unit * memory::Pool::unit);
+  std::erase_if(pools(), [](const auto& entry) { return entry.first->is_destroyed && entry.first->memory.is_unused(); });
 }
 
 // At the end of the process (null) only what pools keep goes: what else is left is the program's.
@@ -545,11 +487,12 @@ void forget_memory(CUcontext context) {
   const std::lock_guard held(state());
   std::erase_if(allocations(), [&](const auto& entry) {
     if (!context || entry.second.context != context) return false;
+    if (const Pool pool = entry.second.pool) pool->used -= entry.second.size;
     give_back(entry.first, entry.second);
     return true;
   });
   for (const auto& [pool, owner] : pools())
-    if (!context || pool->device == context->device) trim(pool, 0);
+    if (!context || pool->memory.device() == context->device) pool->memory.trim(0);
 }
 
 }  // namespace driver
@@ -626,7 +569,7 @@ CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
 }
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
   CALL((dev, pool), checked_pool(pool);
-       require(pool->device == dev, CUDA_ERROR_INVALID_VALUE, "the pool is another GPU's");
+       require(pool->memory.device() == dev, CUDA_ERROR_INVALID_VALUE, "the pool is another GPU's");
        const std::lock_guard held(state()); pools_in_use()[dev] = pool);
 }
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
@@ -634,15 +577,14 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
 }
 CUresult cuMemPoolDestroy(CUmemoryPool pool) { CALL((pool), destroy_pool(pool)); }
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, size_t count) {
-  CALL((pool, map, count), return set_pool_access(pool, map, count));
+  CALL((pool, map, count), set_pool_access(pool, {map, count}));
 }
 CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool, CUmemLocation* location) {
-  CALL((flags, memPool, location), need(flags, "flags"); need(location, "location"); checked_pool(memPool);
-       check_device(location->id); *flags = location->id == memPool->device ? writing : CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  CALL((flags, memPool, location), need(flags, "flags"); need(location, "location");
+       *flags = pool_access(memPool, *location));
 }
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
-  CALL((pool, minBytesToKeep), checked_pool(pool); const std::lock_guard held(state());
-       trim(pool, minBytesToKeep));
+  CALL((pool, minBytesToKeep), checked_pool(pool); pool->memory.trim(minBytesToKeep));
 }
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
   CALL((pool, attr, value), return pool_attribute(pool, attr, value, true));

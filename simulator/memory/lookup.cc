@@ -18,11 +18,14 @@ std::optional<Range> find_locked(uint64_t address) {
   const Process& p = process();
   const Mapping* const mapping = mapping_at(address);
   if (mapping && !mapping->of) {
-    const auto block = holding(p.blocks, address);
-    if (block == p.blocks.end() || address - block->first >= block->second.size) return std::nullopt;
-    const CUdevice device = mapping->record == nothing ? -1 : device_of(ledger().record[mapping->record].gpu);
-    return Range{mapping->kind, block->first, block->second.size, device, {}, block->second.id,
-                 true,          block->first, block->second.size};
+    const auto block = block_with(address);
+    if (block == p.blocks.end()) return std::nullopt;
+    const CUdevice device = mapping->opener >= 0         ? mapping->opener
+                            : mapping->record == nothing ? -1
+                                                         : device_of(ledger().record[mapping->record].gpu);
+    const auto [base, size] = mapping->kind == Range::pool ? std::pair(mapping->base, mapping->size)
+                                                           : std::pair(block->first, block->second.size);
+    return Range{mapping->kind, base, size, device, {}, block->second.id, true, block->first, block->second.size};
   }
   const auto reservation = holding(p.reservations, address);
   const bool is_reserved =
@@ -117,6 +120,12 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
   const unsigned has = device >= 0 && size_t(device) < mapping->access.size() ? mapping->access[size_t(device)] : 0;
   if (has == CU_MEM_ACCESS_FLAGS_PROT_READWRITE || (has && !writing))
     return where + what + (is_multicast ? ": " + only + "; for an ordinary access map the memory itself, too" : "");
+  if (mapping->opener >= 0)
+    return at + " is another process's memory, and open to GPU " + std::to_string(mapping->opener) + " alone: open it " +
+           "again (cudaIpcOpenMemHandle) while " + gpu + " is the current device, at an address of its own";
+  if (mapping->kind == Range::pool)
+    return at + " is memory of a pool of " + owner + ", which is not open to " + gpu +
+           ": call cuMemPoolSetAccess with a descriptor for " + gpu;
   if (mapping->kind == Range::ordinary)
     return at + " is ordinary memory of " + owner + ", and not open to " + gpu + ": call cudaDeviceEnablePeerAccess(" +
            std::to_string(device_of(ledger().record[mapping->record].gpu)) + ", 0) while " + gpu +

@@ -37,7 +37,9 @@ struct Refused {
 //   bind              handle, offset, size, device, memory: the handle of what is bound, memory_offset
 //   unbind            handle, offset, size, device
 //   allocate, free    address, and size, device, shared: it is another process's. Ordinary memory of cuMemAlloc and the
-//                     like, of pools, of the host, and of modules' variables. It is open to its device and its peers
+//                     like, of pools, of the host, and of modules' variables. It is open to its device and its peers,
+//                     of a pool to those that the pool is opened to, and another process's to the device that opened it
+//   open_pool         address: of all the pool's, device, flags
 //   peer              device, peer, enabled: whether `device` may touch ordinary memory of `peer`
 extern thread_local std::vector<std::string>* changes;
 
@@ -87,7 +89,7 @@ uint64_t allocate(CUdevice, size_t size);           // open to the device and to
 void free_allocation(uint64_t address);             // also of host memory and of opened IPC memory
 void* allocate_host(size_t size, bool managed);     // the same address on host and GPUs
 CUipcMemHandle export_ipc(uint64_t address);
-uint64_t open_ipc(CUdevice, const CUipcMemHandle&);
+uint64_t open_ipc(CUdevice, const CUipcMemHandle&);  // an address for each device
 void close_ipc(uint64_t address);
 void enable_peer(CUdevice device, CUdevice peer);   // `device` may from now on touch ordinary memory of `peer`
 void disable_peer(CUdevice device, CUdevice peer);
@@ -97,14 +99,14 @@ Free memory_info(CUdevice);
 
 // --- Looking things up --------------------------------------------------------------------------------------------
 struct Range {
-  enum Kind { vmm, ordinary, host, managed, multicast_range } kind;
+  enum Kind { vmm, ordinary, pool, host, managed, multicast_range } kind;
   uint64_t base;
   size_t size;
-  CUdevice device;                  // -1: none (host memory)
+  CUdevice device;                  // -1: none (host memory); of another process's: the one that opened it
   CUmemAllocationProp properties;   // of VMM memory
   uint64_t id;                      // unique in this process: CU_POINTER_ATTRIBUTE_BUFFER_ID
   bool mapped;                      // false: reserved only
-  uint64_t range_base;              // of VMM memory: the reservation; else as base and size
+  uint64_t range_base;              // of VMM memory: the reservation, of a pool: the block; else as base and size
   size_t range_size;
 };
 std::optional<Range> find(uint64_t address);  // the mapping, allocation or reservation that holds it

@@ -22,20 +22,28 @@ static_assert(sizeof(IpcHandle) <= sizeof(CUipcMemHandle));
 uint64_t rounded_up(uint64_t size, uint64_t to) { return (size + to - 1) / to * to; }
 bool is_enabled(CUdevice device, CUdevice peer) { return device == peer || process().peers.count({device, peer}); }
 
-void set_rights(Mapping& mapping, CUdevice owner) {
+void set_rights(Mapping& mapping) {
+  const CUdevice owner = mapping.record == nothing ? -1 : device_of(ledger().record[mapping.record].gpu);
   mapping.access.resize(process().visible.size());
-  for (size_t gpu = 0; gpu < mapping.access.size(); ++gpu)
-    mapping.access[gpu] = owner < 0 || is_enabled(CUdevice(gpu), owner) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : 0;
+  for (size_t gpu = 0; gpu < mapping.access.size(); ++gpu) {
+    const bool is_open = mapping.opener >= 0 ? CUdevice(gpu) == mapping.opener
+                                             : mapping.record == nothing || is_enabled(CUdevice(gpu), owner);
+    mapping.access[gpu] = is_open ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : 0;
+  }
+}
+
+void need_room_for(uint32_t record) {
+  if (!gpu_memory(ledger().record[record].gpu))
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "this process has no room for the memory of a GPU: is its address space limited?");
 }
 
 // Maps what a record of ordinary memory has, or host memory if there is no record. Returns the address.
-uint64_t map_ordinary(uint32_t record, uint64_t size, Range::Kind kind) {
-  if (record != nothing && !gpu_memory(ledger().record[record].gpu))
-    refuse(CUDA_ERROR_OUT_OF_MEMORY, "this process has no room for the memory of a GPU: is its address space limited?");
+uint64_t map_ordinary(uint32_t record, uint64_t size, Range::Kind kind, CUdevice opener = -1) {
+  if (record != nothing) need_room_for(record);
   Mapping mapping = {};
   mapping.base = take_addresses(size, record == nothing);
-  mapping.size = size, mapping.kind = kind, mapping.record = record;
-  set_rights(mapping, record == nothing ? -1 : device_of(ledger().record[record].gpu));
+  mapping.size = size, mapping.kind = kind, mapping.record = record, mapping.opener = opener;
+  set_rights(mapping);
   add_mapping(mapping);
   return mapping.base;
 }
@@ -76,29 +84,18 @@ std::map<uint64_t, Block>::iterator block_at(uint64_t address) {
   return found;
 }
 
-void add_block(uint64_t address, uint64_t size, Range::Kind kind, CUdevice device, unsigned opened = 0) {
-  process().blocks[address] = {size, kind, opened, ++process().ids, current_call};
-  change("\"kind\":\"allocate\",\"address\":\"" + hexadecimal(address) + "\",\"size\":" + std::to_string(size) +
-         ",\"device\":" + std::to_string(device) + ",\"shared\":" + (opened ? "true" : "false"));
-}
-
 bool is_empty(const Mapping& mapping) {
   const auto block = process().blocks.lower_bound(mapping.base);
   return block == process().blocks.end() || block->first >= mapping.base + mapping.size;
 }
 
 void remove_block(std::map<uint64_t, Block>::iterator block) {
-  Process& p = process();
-  const uint64_t address = block->first;
-  const Mapping& mapping = *mapping_at(address);
-  note_gone(address, block->second.size, "freed");
-  p.blocks.erase(block);
-  if (is_empty(mapping)) {
-    const uint64_t base = mapping.base;
-    remove_mapping(base);
-    give_back_addresses(base);
-  }
-  change("\"kind\":\"free\",\"address\":\"" + hexadecimal(address) + "\"");
+  const Mapping& mapping = *mapping_at(block->first);
+  erase_block(block->first);
+  if (!is_empty(mapping)) return;
+  const uint64_t base = mapping.base;
+  remove_mapping(base);
+  give_back_addresses(base);
 }
 
 void set_peer(CUdevice device, CUdevice peer, bool enabled) {
@@ -110,12 +107,43 @@ void set_peer(CUdevice device, CUdevice peer, bool enabled) {
     process().peers.erase({device, peer});
   for (auto& [base, mapping] : process().mappings)
     if (mapping.kind == Range::ordinary && device_of(ledger().record[mapping.record].gpu) == peer)
-      set_rights(mapping, peer), write_entries(mapping);
+      set_rights(mapping), write_entries(mapping);
   change("\"kind\":\"peer\",\"device\":" + std::to_string(device) + ",\"peer\":" + std::to_string(peer) +
          ",\"enabled\":" + (enabled ? "true" : "false"));
 }
 
 }  // namespace
+
+void map_pool_unit(CUdevice device, uint64_t address, uint64_t size, const std::vector<unsigned char>& access) {
+  Mapping mapping = {};
+  mapping.base = address, mapping.size = size, mapping.kind = Range::pool, mapping.access = access;
+  mapping.record = take_memory(gpu_of(device), size);
+  try {
+    need_room_for(mapping.record);
+    add_mapping(mapping);
+  } catch (...) {
+    let_go(mapping.record);
+    throw;
+  }
+}
+
+std::map<uint64_t, Block>::iterator block_with(uint64_t address) {
+  const auto block = holding(process().blocks, address), none = process().blocks.end();
+  return block != none && address - block->first < block->second.size ? block : none;
+}
+
+void add_block(uint64_t address, uint64_t size, Range::Kind kind, CUdevice device, unsigned opened) {
+  process().blocks[address] = {size, kind, opened, ++process().ids, current_call};
+  change("\"kind\":\"allocate\",\"address\":\"" + hexadecimal(address) + "\",\"size\":" + std::to_string(size) +
+         ",\"device\":" + std::to_string(device) + ",\"shared\":" + (opened ? "true" : "false"));
+}
+
+void erase_block(uint64_t address) {
+  const auto block = process().blocks.find(address);
+  note_gone(address, block->second.size, "freed");
+  process().blocks.erase(block);
+  change("\"kind\":\"free\",\"address\":\"" + hexadecimal(address) + "\"");
+}
 
 uint64_t allocate(CUdevice device, size_t size) {
   const auto guard = enter();
@@ -149,8 +177,8 @@ void* allocate_host(size_t size, bool managed) {
 
 CUipcMemHandle export_ipc(uint64_t address) {
   const auto guard = enter();
-  auto block = holding(process().blocks, address);
-  if (block == process().blocks.end() || address - block->first >= block->second.size) block = block_at(address);
+  auto block = block_with(address);
+  if (block == process().blocks.end()) block = block_at(address);
   if (block->second.kind != Range::ordinary || block->second.opened)
     refuse(CUDA_ERROR_INVALID_VALUE, "only memory that this process made with cuMemAlloc can be shared so");
   const Mapping& mapping = *mapping_at(block->first);
@@ -181,15 +209,11 @@ uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle) {
   }
   uint64_t base = 0;
   for (const auto& [address, mapping] : process().mappings)
-    if (mapping.record == contents.record) base = address;
-  if (base) {
+    if (mapping.record == contents.record && mapping.opener == device) base = address;
+  if (base)
     let_go(contents.record);  // its mapping holds it
-  } else {
-    base = map_ordinary(contents.record, ledger().record[contents.record].size, Range::ordinary);
-    Mapping& mapping = *mapping_at(base);
-    mapping.access[size_t(device)] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    write_entries(mapping);
-  }
+  else
+    base = map_ordinary(contents.record, ledger().record[contents.record].size, Range::ordinary, device);
   const uint64_t address = base + contents.offset;
   const auto block = process().blocks.find(address);
   if (block != process().blocks.end())

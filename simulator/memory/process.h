@@ -35,11 +35,12 @@ struct Mapping {
   unsigned char host_access = 0;
   uint64_t multicast_page = 0;           // the number of the first
   bool has_small_blocks = false;
+  CUdevice opener = -1;                  // of another process's ordinary memory, which is open to this GPU alone
   uint64_t id;
   std::string made_by;
 };
 
-// Ordinary memory: one or, in a mapping of one page, several blocks.
+// Ordinary memory: one or, in a mapping of one page, several blocks. Those of a pool lie across mappings.
 struct Block {
   uint64_t size;
   Range::Kind kind;
@@ -109,6 +110,12 @@ Mapping* mapping_at(uint64_t address);      // null: nothing is mapped there
 void add_mapping(Mapping);                  // and its entries in the page tables
 void remove_mapping(uint64_t base);
 void write_entries(const Mapping&);
+
+// --- Ordinary memory
+void map_pool_unit(CUdevice, uint64_t address, uint64_t size, const std::vector<unsigned char>& access);  // refuses
+void add_block(uint64_t address, uint64_t size, Range::Kind, CUdevice, unsigned opened = 0);
+void erase_block(uint64_t address);
+std::map<uint64_t, Block>::iterator block_with(uint64_t address);  // end(): none holds it
 
 // --- Multicast
 uint64_t take_multicast_pages(uint32_t object, uint64_t pages);     // the number of the first; refuses

@@ -182,9 +182,10 @@ FORWARD(cudaMemPoolSetAttribute, (cudaMemPool_t memPool, cudaMemPoolAttr attr, v
         cuMemPoolSetAttribute(memPool, CUmemPool_attribute(attr), value))
 FORWARD(cudaMemPoolGetAttribute, (cudaMemPool_t memPool, cudaMemPoolAttr attr, void* value), (memPool, attr, value),
         cuMemPoolGetAttribute(memPool, CUmemPool_attribute(attr), value))
-FORWARD(cudaMemPoolSetAccess, (cudaMemPool_t memPool, const cudaMemAccessDesc* descList, size_t count),
-        (memPool, descList, count),
-        cuMemPoolSetAccess(memPool, reinterpret_cast<const CUmemAccessDesc*>(descList), count))
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t memPool, const cudaMemAccessDesc* descList, size_t count) {
+  CALL((memPool, descList, count), const CUmemAccessDesc none = {};  // without a list the driver refuses even none
+       must(cuMemPoolSetAccess(memPool, count ? reinterpret_cast<const CUmemAccessDesc*>(descList) : &none, count)));
+}
 FORWARD(cudaMemPoolGetAccess, (cudaMemAccessFlags* flags, cudaMemPool_t memPool, cudaMemLocation* location),
         (flags, memPool, location),
         cuMemPoolGetAccess(reinterpret_cast<CUmemAccess_flags*>(flags), memPool,

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT-0
+// A stream-ordered pool: one range of addresses, units of memory under parts of it, and blocks side by side in them. What
+// is freed in a stream is at once that stream's again, and another's once the stream has got there.
+#pragma once
+#include <atomic>
+#include <map>
+#include <memory>
+#include <set>
+#include "memory.h"
+
+namespace memory {
+
+class Pool {
+ public:
+  using Reached = std::shared_ptr<const std::atomic<bool>>;  // whether a stream has got to where something was freed
+  static constexpr uint64_t unit = 32 << 20;  // bytes: it takes and gives back memory in these, as on the H200
+
+  explicit Pool(CUdevice);
+  ~Pool();
+  uint64_t allocate(uint64_t size, const void* stream);
+  void free(uint64_t block, const void* stream, Reached);  // without `stream` it is everybody's
+  // Gives back units without a block, the last ones first, while at least so many bytes are left.
+  void trim(uint64_t bytes);
+  void open(CUdevice, CUmemAccess_flags);
+  CUmemAccess_flags access(CUdevice) const;
+  uint64_t reserved() const { return units_.size() * unit; }
+  bool is_unused() const { return blocks_ == 0 && reserved() == 0; }
+  CUdevice device() const { return device_; }
+
+ private:
+  struct Gap {  // between blocks
+    uint64_t size;
+    const void* stream;  // null: everybody's
+    Reached reached;
+    uint64_t number;     // in the order in which they came to be
+  };
+  using Gaps = std::map<uint64_t, Gap>;
+
+  Gaps::iterator find(uint64_t size, const void* stream);
+  bool is_backed(uint64_t address, uint64_t size) const;
+  void add_gap(uint64_t address, Gap);
+  void settle();
+  void back(uint64_t address, uint64_t size);
+  void give_back(uint64_t bytes);
+
+  const CUdevice device_;
+  uint64_t addresses_, numbers_ = 0, blocks_ = 0;
+  Gaps gaps_;                          // by address
+  std::set<uint64_t> units_;           // that have memory
+  std::vector<unsigned char> access_;  // of each GPU
+};
+
+}  // namespace memory
