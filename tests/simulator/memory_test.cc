@@ -19,6 +19,7 @@
 #include "memory/ledger.h"
 #include "memory/memory.h"
 #include "memory/page_table.h"
+#include "memory/pool.h"
 #include "memory/shared.h"
 
 namespace {
@@ -444,7 +445,8 @@ void ordinary_memory() {
   REFUSED(CUDA_ERROR_INVALID_VALUE, "cudaDeviceEnablePeerAccess", read(1, later, 4));
   EXPECT(read(0, later, 4) == "peer");
   REFUSED(CUDA_ERROR_INVALID_VALUE, "no memory of cuMemCreate", retain(later));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "has mapped nothing", get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, later));
+  EXPECT(get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, later) == CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "has mapped nothing", get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, small + 5));
   free_allocation(later), free_allocation(large);
   free_allocation(small), free_allocation(next);
   EXPECT(free_of(0) == before - page);
@@ -485,8 +487,87 @@ void ipc() {
   send(3, 'w');
   receive(3, 'g');
   EXPECT(read(1, a, 6) == "answer");
+
+  // Each device has an address of its own, where no other reaches, whatever peers may.
+  const uint64_t b = open_ipc(0, handle);
+  EXPECT(b != a && read(0, b, 6) == "answer" && find(a)->device == 1 && find(b)->device == 0);
+  EXPECT(page_table(1).lookup(a) & aliased);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "cudaIpcOpenMemHandle", read(0, a, 1));
+  enable_peer(1, 0);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "cudaIpcOpenMemHandle", read(1, b, 1));
+  disable_peer(1, 0);
+  EXPECT(read(1, a, 6) == "answer" && read(0, b, 6) == "answer");
+  close_ipc(b);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "freed", read(0, b, 1));
+  EXPECT(read(1, a, 6) == "answer" && !(page_table(1).lookup(a) & aliased));
   close_ipc(a), close_ipc(a);
   REFUSED(CUDA_ERROR_INVALID_VALUE, "is not where", (close_ipc(a), 0));
+}
+
+void pools() {
+  const uint64_t before = free_of(0);
+  const int one = 0, two = 0;  // streams
+  const auto reached = std::make_shared<std::atomic<bool>>(), later = std::make_shared<std::atomic<bool>>();
+  {
+    Pool pool(0);
+    EXPECT(pool.is_unused() && pool.device() == 0);
+    const uint64_t a = pool.allocate(1000, &one), b = pool.allocate(8, &one), c = pool.allocate(40 * MiB, &one);
+    EXPECT(a % Pool::unit == 0 && b == a + 1024 && c == b + 512);
+    EXPECT(pool.reserved() == 64 * MiB && free_of(0) == before - 64 * MiB && !pool.is_unused());
+    write(0, c - 4, "past the end");  // within a unit nothing stops a GPU
+    EXPECT(find(b)->range_base == b && find(b)->range_size == 8 && find(b)->base == a && !find(b + 8));
+    EXPECT(find(c)->kind == Range::pool && get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, c) == 0);
+    REFUSED(CUDA_ERROR_INVALID_VALUE, "was not mapped by cuMemMap", (unmap(a, Pool::unit), 0));
+
+    // It is open to whom it was opened, and peers have no part in it.
+    enable_peer(1, 0);
+    REFUSED(CUDA_ERROR_INVALID_VALUE, "cuMemPoolSetAccess", read(1, b, 1));
+    std::vector<std::string> told;
+    changes = &told;
+    pool.open(1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    changes = nullptr;
+    EXPECT(told.size() == 1 && told[0].find("\"kind\":\"open_pool\"") != std::string::npos);
+    EXPECT(pool.access(1) == CU_MEM_ACCESS_FLAGS_PROT_READWRITE && read(1, c - 4, 4) == "past");
+    disable_peer(1, 0);
+    const uint64_t d = pool.allocate(30 * MiB, &one);
+    write(1, d + 29 * MiB, "a new unit");
+    pool.open(1, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+    REFUSED(CUDA_ERROR_INVALID_VALUE, "cuMemPoolSetAccess", read(1, d + 29 * MiB, 1));
+    EXPECT(read(0, d + 29 * MiB, 10) == "a new unit");
+
+    // What is freed is the stream's, then everybody's.
+    pool.free(b, &one, reached);
+    REFUSED(CUDA_ERROR_INVALID_VALUE, "has mapped nothing", get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, b));
+    const uint64_t f = pool.allocate(8, &two);
+    EXPECT(f > d && pool.allocate(100, &one) == b);
+    pool.free(b, &one, reached);
+    *reached = true;
+    EXPECT(pool.allocate(8, &two) == b);
+
+    // Memory goes back in units, once the streams have got there.
+    pool.free(c, &one, later), pool.free(d, &one, later);
+    pool.trim(0);
+    EXPECT(pool.reserved() == 96 * MiB);
+    *later = true, pool.trim(64 * MiB);
+    EXPECT(pool.reserved() == 64 * MiB && read(0, f, 8).size() == 8);  // the second of three: the others are in use
+    REFUSED(CUDA_ERROR_INVALID_VALUE, "freed", read(0, c + 40 * MiB - 4, 1));
+
+    // What it has no room for changes nothing; what it keeps may make room.
+    const uint64_t others = allocate(0, free_of(0) - 72 * MiB);
+    REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "bytes left", pool.allocate(200 * MiB, &one));
+    REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "neighbouring", pool.allocate(~uint64_t(0), &one));
+    EXPECT(pool.reserved() == 64 * MiB && free_of(0) == 72 * MiB);
+    pool.free(pool.allocate(40 * MiB, &one), nullptr, nullptr);
+    EXPECT(free_of(0) == 40 * MiB);
+    const uint64_t large = pool.allocate(80 * MiB, &one);
+    EXPECT(large > f && free_of(0) == 8 * MiB);
+
+    free_allocation(others);
+    for (const uint64_t block : {a, b, f, large}) pool.free(block, nullptr, nullptr);
+    pool.trim(0);
+    EXPECT(pool.is_unused());
+  }
+  EXPECT(free_of(0) == before);
 }
 
 // Memory and processes: 's' an fd is sent, 'g' go on.
@@ -843,6 +924,7 @@ const struct Case {
     {"host_memory", host_memory, false, {}},
     {"ordinary_memory", ordinary_memory, false, {}},
     {"ipc", ipc, true, {}},
+    {"pools", pools, false, {}},
     {"processes", processes, false, {}},
     {"exporter", exporter, true, {}},
     {"taker", taker, true, {}},
