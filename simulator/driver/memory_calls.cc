@@ -265,8 +265,8 @@ std::vector<std::span<char>> pieces(CUdevice device, const Area& area, CUmemAcce
   return found;
 }
 
-// Refuses what the GPU must not touch, or what an allocation does not hold: when a call is made, for by the time that its
-// stream gets there the memory may have been freed in the order of the stream.
+// Refuses what the GPU must not touch, or what an allocation does not hold: when a call is made, for by the time that
+// its stream gets there the memory may have been freed in the order of the stream.
 void check(CUdevice device, const Area& area, CUmemAccess_flags access, const std::optional<memory::Range>& range) {
   require(!range || range->kind == memory::Range::vmm || range->kind == memory::Range::multicast_range ||
           (area.height - 1) * area.pitch + area.width <= range->range_base + range->range_size - area.address,
@@ -479,7 +479,7 @@ void give_back_pools() {
   const std::lock_guard held(state());
   for (const auto& [pool, owner] : pools())
     pool->memory.trim(pool->threshold / memory::Pool::unit * memory::Pool::unit);
-  std::erase_if(pools(), [](const auto& entry) { return entry.first->is_destroyed && entry.first->memory.is_unused(); });
+  std::erase_if(pools(), [](const auto& it) { return it.first->is_destroyed && it.first->memory.is_unused(); });
 }
 
 // At the end of the process (null) only what pools keep goes: what else is left is the program's.

@@ -121,8 +121,8 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
   if (has == CU_MEM_ACCESS_FLAGS_PROT_READWRITE || (has && !writing))
     return where + what + (is_multicast ? ": " + only + "; for an ordinary access map the memory itself, too" : "");
   if (mapping->opener >= 0)
-    return at + " is another process's memory, and open to GPU " + std::to_string(mapping->opener) + " alone: open it " +
-           "again (cudaIpcOpenMemHandle) while " + gpu + " is the current device, at an address of its own";
+    return at + " is another process's memory, and open to GPU " + std::to_string(mapping->opener) +
+           " alone: open it again (cudaIpcOpenMemHandle) while " + gpu + " is the current device, for its own address";
   if (mapping->kind == Range::pool)
     return at + " is memory of a pool of " + owner + ", which is not open to " + gpu +
            ": call cuMemPoolSetAccess with a descriptor for " + gpu;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// A stream-ordered pool: one range of addresses, units of memory under parts of it, and blocks side by side in them. What
-// is freed in a stream is at once that stream's again, and another's once the stream has got there.
+// A stream-ordered pool: one range of addresses, units of memory under parts of it, and blocks side by side in them.
+// What is freed in a stream is at once that stream's again, and another's once the stream has got there.
 #pragma once
 #include <atomic>
 #include <map>
