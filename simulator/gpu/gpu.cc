@@ -136,7 +136,7 @@ int Module::device() const { return state_->device; }
 
 namespace {
 
-// The windows of the generic address space: no memory may lie there.
+// The windows of the generic address space: no memory may lie there. A sanitizer keeps them free by itself.
 [[maybe_unused]] const bool windows_are_kept = [] {
   for (const uint64_t window : {shared_window, local_window, parameter_window, grid_window})
     mmap(reinterpret_cast<void*>(window), window_size, PROT_NONE,

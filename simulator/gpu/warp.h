@@ -10,11 +10,12 @@
 
 namespace gpu {
 
-// The windows of the generic address space in which a block's shared memory and a thread's local memory appear.
-constexpr uint64_t shared_window = 0x7ff0'0000'0000, local_window = 0x7ff1'0000'0000, window_size = 1u << 30;
+// The windows of the generic address space in which a block's shared memory and a thread's local memory appear: below
+// all addresses at which Linux begins to place libraries and stacks (the highest TiB), above those of programs.
+constexpr uint64_t shared_window = 0x6ff0'0000'0000, local_window = 0x6ff1'0000'0000, window_size = 1u << 30;
 
 // Where a cooperative kernel finds Launch::grid_workspace: %envreg1 and %envreg2 are the halves of this address.
-constexpr uint64_t grid_window = 0x7ff2'0000'0000;
+constexpr uint64_t grid_window = 0x6ff2'0000'0000;
 
 struct Block;
 
