@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT-0
+//
+// 01 VMM basics, broken: what does the driver answer when one of the four steps is left out or done wrong?
+//
+// Each step makes one mistake, shows the answer, and then does it right. A kernel that faults ends all CUDA work of its
+// process, so every try has a process of its own. Needs one GPU that supports VMM.
+//
+// Build it alone:  nvcc -std=c++17 vmm_basics_broken.cu -o vmm_basics_broken -lcuda
+#include "../common/check.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char usage[] = "usage: vmm_basics_broken\n";
+
+static CUmemAllocationProp properties;  // these are set in each process, by start()
+static CUmemAccessDesc descriptor;
+static size_t size;  // one granule
+
+static void start() {
+  int supported = 0;
+  check::require_gpus(1);
+  CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
+  REQUIRE(supported, "no virtual memory management; use bare metal, or a virtual GPU that passes it on");
+  CHECK(cudaSetDevice(0));
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = 0;
+  descriptor.location = properties.location;
+  descriptor.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CHECK(cuMemGetAllocationGranularity(&size, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+}
+
+// Does `work` in a process that is forked before CUDA starts, and goes on if that ended well. What the process still
+// holds at its end, the driver takes back.
+template <class Work> static void in_a_process(Work work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);  // nobody waits for ever
+    start();
+    work();
+    std::exit(0);
+  }
+  int status = 0;
+  EXPECT(child > 0 && waitpid(child, &status, 0) == child, "there is no process to wait for");
+  EXPECT(WIFEXITED(status), "a process was ended by signal %d", WTERMSIG(status));
+  if (WEXITSTATUS(status) != 0) std::exit(WEXITSTATUS(status));
+}
+
+__global__ void store(int* to, int value) { *to = value; }
+
+static CUdeviceptr reserve_and_map(CUmemGenericAllocationHandle* handle) {
+  CUdeviceptr address;
+  CHECK(cuMemCreate(handle, size, &properties, 0));
+  CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
+  CHECK(cuMemMap(address, size, 0, *handle, 0));
+  return address;
+}
+
+// The right form ends here: a kernel stores, and the value is read back.
+static void expect_to_store(CUdeviceptr address, const char* what) {
+  int found = -1;
+  store<<<1, 1>>>(reinterpret_cast<int*>(address), 42);
+  CHECK(cudaGetLastError());
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(address), sizeof found, cudaMemcpyDeviceToHost));
+  EXPECT(found == 42, "the kernel left %d", found);
+  std::printf("    right: %s; the kernel stored %d\n", what, found);
+}
+
+int main(int argc, char** argv) {
+  check::arguments(argc, argv, usage);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
+  in_a_process([] {});                       // a machine that cannot do this says so first
+
+  // [1] Forget the access descriptor
+  // The memory is mapped, and nobody may go there: not even the GPU that holds it.
+  std::printf("[1] Forget the access descriptor\n");
+  in_a_process([] {
+    CUmemGenericAllocationHandle handle;
+    const CUdeviceptr address = reserve_and_map(&handle);
+    store<<<1, 1>>>(reinterpret_cast<int*>(address), 42);
+    REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
+    void* more;  // and from now on nothing works any more in this process
+    REFUSED(cudaErrorIllegalAddress, cudaMalloc(&more, 8));
+  });
+  in_a_process([] {
+    CUmemGenericAllocationHandle handle;
+    const CUdeviceptr address = reserve_and_map(&handle);
+    CHECK(cuMemSetAccess(address, size, &descriptor, 1));
+    expect_to_store(address, "cuMemSetAccess before the kernel");
+  });
+
+  // [2] Leave the location out
+  // Zeros are no default: the type of a location that is 0 is none.
+  std::printf("[2] Leave the location out\n");
+  in_a_process([] {
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp incomplete = {};
+    incomplete.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemCreate(&handle, size, &incomplete, 0));
+    incomplete.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    incomplete.location.id = 0;
+    CHECK(cuMemCreate(&handle, size, &incomplete, 0));
+    std::printf("    right: with location.type and location.id the memory is created\n");
+  });
+
+  // [3] Map where nothing is reserved
+  // An address is not free because nobody seems to use it. The driver maps into reservations only.
+  std::printf("[3] Map where nothing is reserved\n");
+  in_a_process([] {
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr address;
+    CHECK(cuMemCreate(&handle, size, &properties, 0));
+    CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
+    CHECK(cuMemAddressFree(address, size));
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemMap(address, size, 0, handle, 0));
+    CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
+    CHECK(cuMemMap(address, size, 0, handle, 0));
+    CHECK(cuMemSetAccess(address, size, &descriptor, 1));
+    expect_to_store(address, "reserved first");
+  });
+
+  // [4] Free it with cudaFree
+  // cudaFree undoes cudaMalloc. What was made in four steps is taken apart in steps.
+  std::printf("[4] Free it with cudaFree\n");
+  in_a_process([] {
+    CUmemGenericAllocationHandle handle;
+    const CUdeviceptr address = reserve_and_map(&handle);
+    REFUSED(cudaErrorInvalidValue, cudaFree(reinterpret_cast<void*>(address)));
+    CHECK(cuMemUnmap(address, size));
+    CHECK(cuMemRelease(handle));
+    CHECK(cuMemAddressFree(address, size));
+    std::printf("    right: unmapped, released, and the addresses freed\n");
+  });
+
+  // [5] Use it after cuMemUnmap
+  // The handle is still there, and the memory too. The way to it is gone.
+  std::printf("[5] Use it after cuMemUnmap\n");
+  in_a_process([] {
+    CUmemGenericAllocationHandle handle;
+    const CUdeviceptr address = reserve_and_map(&handle);
+    CHECK(cuMemSetAccess(address, size, &descriptor, 1));
+    CHECK(cuMemUnmap(address, size));
+    store<<<1, 1>>>(reinterpret_cast<int*>(address), 42);
+    REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
+  });
+  in_a_process([] {
+    CUmemGenericAllocationHandle handle;
+    const CUdeviceptr address = reserve_and_map(&handle);
+    CHECK(cuMemUnmap(address, size));
+    CHECK(cuMemMap(address, size, 0, handle, 0));
+    CHECK(cuMemSetAccess(address, size, &descriptor, 1));  // the new mapping starts with no access again
+    expect_to_store(address, "mapped again, and opened again");
+  });
+
+  std::printf("OK\n");
+  return 0;
+}

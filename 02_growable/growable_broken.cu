@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT-0
+//
+// 02 Growable, broken: what goes wrong when a buffer grows, and who notices?
+//
+// Each step makes one mistake, shows the answer, and then does it right. A kernel that faults ends all CUDA work of its
+// process, so every try has a process of its own. Needs one GPU that supports VMM, and that nobody
+// else uses meanwhile: the last step looks at its free memory.
+//
+// Build it alone:  nvcc -std=c++17 growable_broken.cu -o growable_broken -lcuda
+#include "../common/check.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char usage[] = "usage: growable_broken\n";
+
+static CUmemAllocationProp properties;  // these are set in each process, by start()
+static CUmemAccessDesc descriptor;
+static size_t size;  // one granule
+
+static void start() {
+  int supported = 0;
+  check::require_gpus(1);
+  CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
+  REQUIRE(supported, "no virtual memory management; use bare metal, or a virtual GPU that passes it on");
+  CHECK(cudaSetDevice(0));
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = 0;
+  descriptor.location = properties.location;
+  descriptor.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CHECK(cuMemGetAllocationGranularity(&size, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+}
+
+// Does `work` in a process that is forked before CUDA starts, and goes on if that ended well. What the process still
+// holds at its end, the driver takes back.
+template <class Work> static void in_a_process(Work work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);  // nobody waits for ever
+    start();
+    work();
+    std::exit(0);
+  }
+  int status = 0;
+  EXPECT(child > 0 && waitpid(child, &status, 0) == child, "there is no process to wait for");
+  EXPECT(WIFEXITED(status), "a process was ended by signal %d", WTERMSIG(status));
+  if (WEXITSTATUS(status) != 0) std::exit(WEXITSTATUS(status));
+}
+
+__global__ void store(int* to, int value) { *to = value; }
+
+static CUmemGenericAllocationHandle create(size_t bytes) {
+  CUmemGenericAllocationHandle handle;
+  CHECK(cuMemCreate(&handle, bytes, &properties, 0));
+  return handle;
+}
+
+static CUdeviceptr reserve(size_t bytes, CUdeviceptr wish = 0) {
+  CUdeviceptr address;
+  CHECK(cuMemAddressReserve(&address, bytes, 0, wish, 0));
+  return address;
+}
+
+// One more chunk behind the buffer: created, mapped, and not opened to anybody yet.
+static void map_chunk(CUdeviceptr at, size_t bytes) {
+  const CUmemGenericAllocationHandle handle = create(bytes);
+  CHECK(cuMemMap(at, bytes, 0, handle, 0));
+  CHECK(cuMemRelease(handle));
+}
+
+static size_t free_memory() {
+  size_t free_now, total;
+  CHECK(cuMemGetInfo(&free_now, &total));
+  return free_now;
+}
+
+int main(int argc, char** argv) {
+  check::arguments(argc, argv, usage);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
+  in_a_process([] {});                       // a machine that cannot do this says so first
+
+  // [1] Map a large allocation piece by piece
+  // "Allocate much at once, map it as the buffer grows": the driver maps whole allocations only.
+  std::printf("[1] Map a large allocation piece by piece\n");
+  in_a_process([] {
+    const CUdeviceptr base = reserve(4 * size);
+    const CUmemGenericAllocationHandle large = create(4 * size);
+    REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(base, size, 0, large, 0));
+    REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(base + size, size, size, large, 0));
+    for (int chunk = 0; chunk < 4; ++chunk) map_chunk(base + chunk * size, size);
+    std::printf("    right: an allocation for each chunk, 4 chunks mapped\n");
+  });
+
+  // [2] Keep the size that was asked for
+  // The chunk has been rounded up. The calls that come later want the rounded size as well.
+  std::printf("[2] Keep the size that was asked for\n");
+  in_a_process([] {
+    const size_t wanted = size + 1000, rounded = 2 * size;
+    const CUdeviceptr base = reserve(rounded);
+    map_chunk(base, rounded);
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemSetAccess(base, wanted, &descriptor, 1));
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemUnmap(base, wanted));
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemAddressFree(base, wanted));
+    CHECK(cuMemSetAccess(base, rounded, &descriptor, 1));
+    CHECK(cuMemUnmap(base, rounded));
+    CHECK(cuMemAddressFree(base, rounded));
+    std::printf("    right: opened, unmapped and freed with the rounded size\n");
+  });
+
+  // [3] Grow, and forget to open the new part
+  // Access belongs to a mapping. That the buffer was open before it grew says nothing of the new chunk.
+  std::printf("[3] Grow, and forget to open the new part\n");
+  for (const bool opened : {false, true}) in_a_process([opened] {
+    const CUdeviceptr base = reserve(2 * size);
+    map_chunk(base, size);
+    CHECK(cuMemSetAccess(base, size, &descriptor, 1));
+    map_chunk(base + size, size);  // the buffer grows
+    if (opened) CHECK(cuMemSetAccess(base + size, size, &descriptor, 1));
+    store<<<1, 1>>>(reinterpret_cast<int*>(base), 1);
+    CHECK(cudaDeviceSynchronize());  // the old part is as it was
+    store<<<1, 1>>>(reinterpret_cast<int*>(base + size), 42);
+    if (!opened) {
+      REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
+      return;
+    }
+    int found = -1;
+    CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(base + size), sizeof found, cudaMemcpyDeviceToHost));
+    EXPECT(found == 42, "the kernel left %d", found);
+    std::printf("    right: the new part opened too; the kernel stored %d there\n", found);
+  });
+
+  // [4] Make one buffer of two reservations, and free it as one
+  // A second reservation may follow the first without a gap, and mappings may lie in both. Two they remain.
+  std::printf("[4] Make one buffer of two reservations, and free it as one\n");
+  in_a_process([] {
+    const CUdeviceptr room = reserve(8 * size);  // where there is room for both
+    CHECK(cuMemAddressFree(room, 8 * size));
+    const CUdeviceptr first = reserve(4 * size, room), second = reserve(4 * size, room + 4 * size);
+    EXPECT(second == first + 4 * size, "0x%llx does not follow 0x%llx", second, first);
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemAddressFree(first, 8 * size));
+    CHECK(cuMemAddressFree(first, 4 * size));
+    CHECK(cuMemAddressFree(second, 4 * size));
+    std::printf("    right: each by itself, with its own size\n");
+  });
+
+  // [5] Keep the handle of a chunk that is unmapped
+  // No call fails. The reference that cuMemCreate gave holds the memory, and the GPU fills up with each shrinking.
+  std::printf("[5] Keep the handle of a chunk that is unmapped\n");
+  in_a_process([] {
+    const CUdeviceptr base = reserve(size);
+    const size_t before = free_memory();
+    const CUmemGenericAllocationHandle handle = create(size);
+    CHECK(cuMemMap(base, size, 0, handle, 0));
+    CHECK(cuMemUnmap(base, size));
+    EXPECT(before - free_memory() == size, "%zu bytes are taken", before - free_memory());
+    std::printf("    unmapped, and %zu KiB are still taken\n", (before - free_memory()) >> 10);
+    CHECK(cuMemRelease(handle));  // right after cuMemMap is the best place for it
+    EXPECT(before == free_memory(), "%zu bytes are taken", before - free_memory());
+    std::printf("    right: the handle released, 0 KiB are taken\n");
+  });
+
+  std::printf("OK\n");
+  return 0;
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT-0
+//
+// 03 Multi-GPU, broken: what happens to a GPU that was not let in, and what lets it in?
+//
+// Each step makes one mistake, shows the answer, and then does it right. A kernel that faults ends all CUDA work of its
+// process, so every try has a process of its own. Needs two GPUs that support VMM and reach each
+// other.
+//
+// Build it alone:  nvcc -std=c++17 multi_gpu_broken.cu -o multi_gpu_broken -lcuda
+#include "../common/check.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char usage[] = "usage: multi_gpu_broken\n";
+
+static CUmemAllocationProp properties;  // these are set in each process, by start()
+static size_t size;  // one granule
+static int gpus;
+
+static void start() {
+  gpus = check::require_gpus(2);
+  for (const CUdevice gpu : {0, 1}) {
+    int supported = 0, reaches = 0;
+    CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, gpu));
+    REQUIRE(supported, "no virtual memory management; use bare metal, or a virtual GPU that passes it on");
+    CHECK(cuDeviceCanAccessPeer(&reaches, gpu, 1 - gpu));
+    REQUIRE(reaches, "GPU %d cannot reach the memory of GPU %d; choose others with CUDA_VISIBLE_DEVICES", gpu, 1 - gpu);
+  }
+  CHECK(cudaSetDevice(0));
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = 0;
+  CHECK(cuMemGetAllocationGranularity(&size, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+}
+
+// Does `work` in a process that is forked before CUDA starts, and goes on if that ended well. What the process still
+// holds at its end, the driver takes back.
+template <class Work> static void in_a_process(Work work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);  // nobody waits for ever
+    start();
+    work();
+    std::exit(0);
+  }
+  int status = 0;
+  EXPECT(child > 0 && waitpid(child, &status, 0) == child, "there is no process to wait for");
+  EXPECT(WIFEXITED(status), "a process was ended by signal %d", WTERMSIG(status));
+  if (WEXITSTATUS(status) != 0) std::exit(WEXITSTATUS(status));
+}
+
+__global__ void store(int* to, int value) { *to = value; }
+__global__ void copy(const int* from, int* to) { *to = *from; }
+
+// Memory of GPU 0, mapped, and open to nobody.
+static CUdeviceptr mapped() {
+  CUmemGenericAllocationHandle handle;
+  CUdeviceptr address;
+  CHECK(cuMemCreate(&handle, size, &properties, 0));
+  CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
+  CHECK(cuMemMap(address, size, 0, handle, 0));
+  CHECK(cuMemRelease(handle));
+  return address;
+}
+
+static CUmemAccessDesc descriptor(int gpu, CUmemAccess_flags flags) {
+  CUmemAccessDesc access = {};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = gpu;
+  access.flags = flags;
+  return access;
+}
+static const CUmemAccess_flags read_only = CU_MEM_ACCESS_FLAGS_PROT_READ,
+                               read_write = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+
+static void store_on(int gpu, CUdeviceptr address) {
+  CHECK(cudaSetDevice(gpu));  // a launch goes to the current device
+  store<<<1, 1>>>(reinterpret_cast<int*>(address), 42);
+  CHECK(cudaGetLastError());
+}
+
+// The right form ends here: both GPUs may go there, one of them stores, and the value is read back.
+static void expect_to_store(int gpu, const char* what) {
+  const CUdeviceptr address = mapped();
+  const CUmemAccessDesc both[] = {descriptor(0, read_write), descriptor(1, read_write)};
+  int found = -1;
+  CHECK(cuMemSetAccess(address, size, both, 2));
+  store_on(gpu, address);
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(address), sizeof found, cudaMemcpyDeviceToHost));
+  EXPECT(found == 42, "the kernel left %d", found);
+  std::printf("    right: %s; GPU %d stored %d\n", what, gpu, found);
+}
+
+int main(int argc, char** argv) {
+  check::arguments(argc, argv, usage);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
+  in_a_process([] {});                       // a machine that cannot do this says so first
+
+  // [1] Rely on cudaDeviceEnablePeerAccess
+  // It opens what cudaMalloc hands out. Memory of cuMemCreate is opened by cuMemSetAccess alone.
+  std::printf("[1] Rely on cudaDeviceEnablePeerAccess\n");
+  in_a_process([] {
+    const CUdeviceptr address = mapped();
+    const CUmemAccessDesc owner = descriptor(0, read_write);
+    CHECK(cuMemSetAccess(address, size, &owner, 1));
+    CHECK(cudaSetDevice(1));
+    CHECK(cudaDeviceEnablePeerAccess(0, 0));
+    store_on(1, address);
+    REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
+  });
+  in_a_process([] { expect_to_store(1, "a descriptor for GPU 1, and no peer access enabled"); });
+
+  // [2] Leave the owner out
+  // The descriptors say who may go there. That the memory lies on GPU 0 gives GPU 0 nothing.
+  std::printf("[2] Leave the owner out\n");
+  in_a_process([] {
+    const CUdeviceptr address = mapped();
+    const CUmemAccessDesc other = descriptor(1, read_write);
+    CHECK(cuMemSetAccess(address, size, &other, 1));
+    store_on(0, address);
+    REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
+  });
+  in_a_process([] { expect_to_store(0, "a descriptor for GPU 0 as well"); });
+
+  // [3] Write where only reading is allowed
+  // A load works, so the mapping looks fine. The first store ends it.
+  std::printf("[3] Write where only reading is allowed\n");
+  in_a_process([] {
+    const CUdeviceptr address = mapped();
+    const CUmemAccessDesc rights[] = {descriptor(0, read_write), descriptor(1, read_only)};
+    int* to;
+    CHECK(cuMemSetAccess(address, size, rights, 2));
+    CHECK(cudaSetDevice(1));
+    CHECK(cudaMalloc(&to, sizeof *to));
+    copy<<<1, 1>>>(reinterpret_cast<int*>(address), to);
+    CHECK(cudaDeviceSynchronize());
+    std::printf("    GPU 1 may read: its load works\n");
+    store_on(1, address);
+    REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
+  });
+  in_a_process([] { expect_to_store(1, "read and write for GPU 1"); });
+
+  // [4] Name a GPU that this process does not see
+  // A device number counts what CUDA_VISIBLE_DEVICES leaves, from 0 on. It is no rank and no number of nvidia-smi. One
+  // bad descriptor spoils the call: the good one beside it has no effect either.
+  std::printf("[4] Name a GPU that this process does not see\n");
+  in_a_process([] {
+    const CUdeviceptr address = mapped();
+    const CUmemAccessDesc rights[] = {descriptor(0, read_write), descriptor(gpus, read_write)};
+    unsigned long long flags = ~0ull;
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemSetAccess(address, size, rights, 2));
+    CHECK(cuMemGetAccess(&flags, &properties.location, address));
+    EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_NONE, "the access of GPU 0 is %llu", flags);
+    std::printf("    the access of GPU 0 is still none\n");
+    expect_to_store(1, "numbers below that of cuDeviceGetCount");
+  });
+
+  // [5] Ask one address for the whole array
+  // No call fails. cuMemGetAddressRange knows mappings and not what you make of them: whoever registers or copies "the
+  // whole buffer" by it gets one stripe.
+  std::printf("[5] Ask one address for the whole array\n");
+  in_a_process([] {
+    CUdeviceptr array, base;
+    CHECK(cuMemAddressReserve(&array, 2 * size, 0, 0, 0));
+    for (properties.location.id = 0; properties.location.id < 2; ++properties.location.id) {
+      CUmemGenericAllocationHandle handle;
+      CHECK(cuMemCreate(&handle, size, &properties, 0));
+      CHECK(cuMemMap(array + properties.location.id * size, size, 0, handle, 0));
+      CHECK(cuMemRelease(handle));
+    }
+    const CUmemAccessDesc both[] = {descriptor(0, read_write), descriptor(1, read_write)};
+    CHECK(cuMemSetAccess(array, 2 * size, both, 2));
+    size_t found = 0, all = 0;
+    CHECK(cuMemGetAddressRange(&base, &found, array));
+    EXPECT(base == array && found == size, "%zu bytes from 0x%llx on", found, base);
+    std::printf("    an array of %zu KiB; cuMemGetAddressRange answers %zu KiB\n", 2 * size >> 10, found >> 10);
+    for (; all < 2 * size; all += found) CHECK(cuMemGetAddressRange(&base, &found, array + all));
+    EXPECT(all == 2 * size, "%zu bytes in all", all);
+    std::printf("    right: asked again behind each mapping, %zu KiB in all\n", all >> 10);
+  });
+
+  std::printf("OK\n");
+  return 0;
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT-0
+//
+// 04 IPC by file descriptor, broken: what does a process get that imports the wrong thing?
+//
+// Each step makes one mistake, shows the answer, and then does it right. Every try has processes of its own: a kernel
+// that faults ends all CUDA work of its process. Needs Linux, and one GPU that supports VMM and file descriptor handles
+// and that nobody else uses meanwhile: the last step looks at its free memory.
+//
+// Build it alone:  nvcc -std=c++17 ipc_fd_broken.cu -o ipc_fd_broken -lcuda
+#include "../common/check.h"
+
+#include <cerrno>
+#include <cstdint>
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char usage[] = "usage: ipc_fd_broken\n";
+
+static CUmemAllocationProp properties;  // these are set in each process, by start()
+static CUmemAccessDesc descriptor;
+static size_t size;  // one granule
+static const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+
+static void start() {
+  int supported = 0, descriptors = 0;
+  check::require_gpus(1);
+  CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
+  REQUIRE(supported, "no virtual memory management; use bare metal, or a virtual GPU that passes it on");
+  CHECK(cuDeviceGetAttribute(&descriptors, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0));
+  REQUIRE(descriptors, "GPU 0 exports no memory as a file descriptor; use Linux on bare metal");
+  CHECK(cudaSetDevice(0));
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = 0;
+  properties.requestedHandleTypes = type;
+  descriptor.location = properties.location;
+  descriptor.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CHECK(cuMemGetAllocationGranularity(&size, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+}
+
+// Starts a process that does `work`, before CUDA starts here. What it still holds at its end, the driver takes back.
+template <class Work> static pid_t begin(Work work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);  // nobody waits for ever
+    start();
+    work();
+    std::exit(0);
+  }
+  return child;
+}
+
+// Waits for it, and goes on if it ended well.
+static void end(pid_t child) {
+  int status = 0;
+  EXPECT(child > 0 && waitpid(child, &status, 0) == child, "there is no process to wait for");
+  EXPECT(WIFEXITED(status), "a process was ended by signal %d", WTERMSIG(status));
+  if (WEXITSTATUS(status) != 0) std::exit(WEXITSTATUS(status));
+}
+
+template <class Work> static void in_a_process(Work work) { end(begin(work)); }
+
+// An exporter and an importer, with a socket between them. The exporter stays until the importer is done.
+template <class Exporter, class Importer> static void in_two_processes(Exporter exporter, Importer importer) {
+  int ends[2];
+  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "%s", strerror(errno));
+  const pid_t first = begin([&] {
+    char nothing;
+    close(ends[1]);
+    exporter(ends[0]);
+    EXPECT(recv(ends[0], &nothing, 1, 0) == 0, "the importer talks");
+  });
+  const pid_t second = begin([&] { close(ends[0]), importer(ends[1]); });
+  for (const int socket : ends) close(socket);
+  end(second);
+  end(first);
+}
+
+static int exported() {
+  CUmemGenericAllocationHandle handle;
+  int fd;
+  CHECK(cuMemCreate(&handle, size, &properties, 0));
+  CHECK(cuMemExportToShareableHandle(&fd, handle, type, 0));
+  return fd;
+}
+
+static CUresult import(CUmemGenericAllocationHandle* handle, int fd) {
+  return cuMemImportFromShareableHandle(handle, reinterpret_cast<void*>(intptr_t(fd)), type);
+}
+
+static CUdeviceptr reserve_and_map(CUmemGenericAllocationHandle handle) {
+  CUdeviceptr address;
+  CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
+  CHECK(cuMemMap(address, size, 0, handle, 0));
+  return address;
+}
+
+// One byte of data, and with it a file descriptor; the lesson's own form checks more.
+static void pass(int socket, int* fd, bool receive) {
+  char byte = 0;
+  iovec data = {&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof *fd)] = {};
+  msghdr header = {};
+  header.msg_iov = &data, header.msg_iovlen = 1, header.msg_control = control, header.msg_controllen = sizeof control;
+  cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+  rights->cmsg_level = SOL_SOCKET, rights->cmsg_type = SCM_RIGHTS, rights->cmsg_len = CMSG_LEN(sizeof *fd);
+  std::memcpy(CMSG_DATA(rights), fd, sizeof *fd);
+  EXPECT((receive ? recvmsg(socket, &header, 0) : sendmsg(socket, &header, 0)) == 1, "%s", strerror(errno));
+  EXPECT(CMSG_FIRSTHDR(&header) == rights && rights->cmsg_type == SCM_RIGHTS, "there came no descriptor");
+  std::memcpy(fd, CMSG_DATA(rights), sizeof *fd);
+}
+
+__global__ void store(int* to, int value) { *to = value; }
+
+static size_t free_memory() {
+  size_t free_now, total;
+  CHECK(cuMemGetInfo(&free_now, &total));
+  return free_now;
+}
+
+int main(int argc, char** argv) {
+  check::arguments(argc, argv, usage);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
+  in_a_process([] {});                       // a machine that cannot do this says so first
+
+  // [1] Pass the address of the descriptor
+  // For a fabric handle the address is right. A file descriptor goes by value, in the guise of a pointer.
+  std::printf("[1] Pass the address of the descriptor\n");
+  in_a_process([] {
+    CUmemGenericAllocationHandle imported;
+    int fd = exported();
+    REFUSED(CUDA_ERROR_UNKNOWN, cuMemImportFromShareableHandle(&imported, &fd, type));
+    CHECK(cuMemImportFromShareableHandle(&imported, reinterpret_cast<void*>(intptr_t(fd)), type));
+    std::printf("    right: the descriptor itself, cast to a pointer\n");
+  });
+
+  // [2] Send the number of the descriptor
+  // A descriptor is an entry in the table of one process. Its number is nothing in another, or something else.
+  std::printf("[2] Send the number of the descriptor\n");
+  in_two_processes(
+      [](int socket) {
+        const int fd = exported();
+        EXPECT(send(socket, &fd, sizeof fd, 0) == sizeof fd, "%s", strerror(errno));
+      },
+      [](int socket) {
+        CUmemGenericAllocationHandle imported;
+        int number;
+        EXPECT(recv(socket, &number, sizeof number, 0) == sizeof number, "%s", strerror(errno));
+        REFUSED(CUDA_ERROR_UNKNOWN, import(&imported, number));
+      });
+  in_two_processes([](int socket) { int fd = exported(); pass(socket, &fd, false); },
+                   [](int socket) {
+                     CUmemGenericAllocationHandle imported;
+                     int fd = -1;
+                     pass(socket, &fd, true);
+                     CHECK(import(&imported, fd));
+                     std::printf("    right: SCM_RIGHTS makes a descriptor in the other process\n");
+                   });
+
+  // [3] Take the exporter's access for granted
+  // What travels is memory. The mapping in this process is its own, and starts with no access.
+  std::printf("[3] Take the exporter's access for granted\n");
+  for (const bool opened : {false, true})
+    in_two_processes(
+        [](int socket) {
+          int fd = exported();
+          CUmemGenericAllocationHandle mine;
+          CHECK(import(&mine, fd));
+          CHECK(cuMemSetAccess(reserve_and_map(mine), size, &descriptor, 1));  // open here, and here only
+          pass(socket, &fd, false);
+        },
+        [opened](int socket) {
+          CUmemGenericAllocationHandle imported;
+          int fd = -1, found = -1;
+          pass(socket, &fd, true);
+          CHECK(import(&imported, fd));
+          const CUdeviceptr address = reserve_and_map(imported);
+          if (opened) CHECK(cuMemSetAccess(address, size, &descriptor, 1));
+          store<<<1, 1>>>(reinterpret_cast<int*>(address), 42);
+          if (!opened) {
+            REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
+            return;
+          }
+          CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(address), sizeof found, cudaMemcpyDeviceToHost));
+          EXPECT(found == 42, "the kernel left %d", found);
+          std::printf("    right: opened by the importer too; its kernel stored %d\n", found);
+        });
+
+  // [4] Fork after CUDA has started
+  // The child has the parent's memory and none of the driver's threads and files. Every call fails there.
+  std::printf("[4] Fork after CUDA has started\n");
+  in_a_process([] {
+    const pid_t child = fork();
+    if (child == 0) {
+      CUmemGenericAllocationHandle handle;
+      void* more;
+      REFUSED(CUDA_ERROR_NOT_INITIALIZED, cuMemCreate(&handle, size, &properties, 0));
+      REFUSED(cudaErrorInitializationError, cudaMalloc(&more, 8));
+      _exit(0);  // and not exit: what CUDA does at the end is the parent's affair
+    }
+    end(child);
+  });
+  in_a_process([] { exported(); });
+  std::printf("    right: fork first, or fork and exec; such a process has just exported memory\n");
+
+  // [5] Leave the descriptor open
+  // No call fails. An open descriptor holds the memory as a handle does.
+  std::printf("[5] Leave the descriptor open\n");
+  in_a_process([] {
+    CUmemGenericAllocationHandle handle;
+    int fd;
+    const size_t before = free_memory();
+    CHECK(cuMemCreate(&handle, size, &properties, 0));
+    CHECK(cuMemExportToShareableHandle(&fd, handle, type, 0));
+    CHECK(cuMemRelease(handle));
+    EXPECT(before - free_memory() == size, "%zu bytes are taken", before - free_memory());
+    std::printf("    the handle released, and %zu KiB are still taken\n", (before - free_memory()) >> 10);
+    close(fd);
+    EXPECT(before == free_memory(), "%zu bytes are taken", before - free_memory());
+    std::printf("    right: the descriptor closed, 0 KiB are taken\n");
+  });
+
+  std::printf("OK\n");
+  return 0;
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT-0
+//
+// 06 Multicast, broken: what does the driver refuse, what waits for ever, and what is undefined?
+//
+// Each step makes one mistake, shows the answer, and then does it right. Every try has a process of its own: one waits
+// for ever, and another faults. Needs two GPUs that support multicast, of compute capability 9.0 or later.
+//
+// Build it alone:  nvcc -std=c++17 -arch=sm_90 multicast_broken.cu -o multicast_broken -lcuda
+#include "../common/check.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char usage[] = "usage: multicast_broken\n";
+
+static CUmulticastObjectProp team;  // these are set in each process, by start()
+static CUmemAllocationProp properties;
+static CUmemAccessDesc everyone[2];
+static size_t size;  // one granule
+
+static void start() {
+  check::require_gpus(2);
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  for (const CUdevice gpu : {0, 1}) {
+    int supported = 0, reaches = 0;
+    CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, gpu));
+    CHECK(cuDeviceCanAccessPeer(&reaches, gpu, 1 - gpu));
+    REQUIRE(supported && reaches, "multicast takes two GPUs that support it and reach each other; use GPUs of compute "
+            "capability 9.0 or later on one NVSwitch");
+    everyone[gpu].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    everyone[gpu].location.id = gpu;
+    everyone[gpu].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  }
+  team.numDevices = 2;
+  team.size = 1;
+  CHECK(cuMulticastGetGranularity(&size, &team, CU_MULTICAST_GRANULARITY_MINIMUM));
+  team.size = size;
+  CHECK(cudaSetDevice(0));
+}
+
+// Does `work` in a process that is forked before CUDA starts. What the process still holds at its end, the driver takes
+// back. Returns how it ended: a call that waits for ever is ended by a signal after some seconds.
+template <class Work> static int status_of(Work work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    start();
+    work();
+    std::exit(0);
+  }
+  int status = 0;
+  EXPECT(child > 0 && waitpid(child, &status, 0) == child, "there is no process to wait for");
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// The same, and goes on if that ended well.
+template <class Work> static void in_a_process(Work work) {
+  const int status = status_of(work);
+  if (status != 0) std::exit(status);
+}
+
+// An ordinary store, and the one that goes to all replicas.
+__global__ void store(int* to, int value) { *to = value; }
+__global__ void store_all(int* mc, int value) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("multimem.st.relaxed.sys.global.u32 [%0], %1;"
+               :: "l"(__cvta_generic_to_global(mc)), "r"(value) : "memory");
+#else  // earlier GPUs have no multicast, and do not come here
+  *mc = value;
+#endif
+}
+
+static CUmemGenericAllocationHandle create_object() {
+  CUmemGenericAllocationHandle object;
+  CHECK(cuMulticastCreate(&object, &team));
+  return object;
+}
+
+// Memory of a GPU, bound to the object at offset 0, and mapped at an address of its own.
+static CUdeviceptr bind_and_map(CUmemGenericAllocationHandle object, CUdevice gpu) {
+  CUmemGenericAllocationHandle memory;
+  CUdeviceptr address;
+  properties.location.id = gpu;
+  CHECK(cuMemCreate(&memory, size, &properties, 0));
+  CHECK(cuMulticastBindMem(object, 0, memory, 0, size, 0));
+  CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
+  CHECK(cuMemMap(address, size, 0, memory, 0));
+  CHECK(cuMemSetAccess(address, size, everyone, 2));
+  return address;
+}
+
+// NCCL_NVLS_ENABLE=0 is how a site tells NCCL to leave multicast alone. Read as NCCL reads it: a number that is 0.
+static bool site_refuses() {
+  const char* value = std::getenv("NCCL_NVLS_ENABLE");
+  char* end = nullptr;
+  return value && std::strtoll(value, &end, 0) == 0 && end != value;
+}
+
+int main(int argc, char** argv) {
+  check::arguments(argc, argv, usage);
+  REQUIRE(!site_refuses(), "NCCL_NVLS_ENABLE=0 refuses multicast here; only whoever runs the machine can lift that");
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
+  in_a_process([] {});                       // a machine that cannot do this says so first
+
+  // [1] Make a team of one
+  // For instance where each process counts only the GPU that it was given.
+  std::printf("[1] Make a team of one\n");
+  in_a_process([] {
+    CUmemGenericAllocationHandle object;
+    team.numDevices = 1;
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMulticastCreate(&object, &team));
+    team.numDevices = 2;
+    CHECK(cuMulticastCreate(&object, &team));
+    std::printf("    right: the GPUs of all processes together, 2 here\n");
+  });
+
+  // [2] Create it in the size of the data
+  // An object comes in whole granules. Its granularity is asked of cuMulticastGetGranularity.
+  std::printf("[2] Create it in the size of the data\n");
+  in_a_process([] {
+    CUmemGenericAllocationHandle object;
+    team.size = 100000 * sizeof(float);
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMulticastCreate(&object, &team));
+    team.size = (team.size + size - 1) / size * size;
+    CHECK(cuMulticastCreate(&object, &team));
+    std::printf("    right: rounded up to the granularity\n");
+  });
+
+  // [3] Map a part of it
+  // An object is mapped whole, from offset 0 on, as memory is.
+  std::printf("[3] Map a part of it\n");
+  in_a_process([] {
+    CUdeviceptr mc;
+    team.size = 2 * size;
+    const CUmemGenericAllocationHandle object = create_object();
+    for (const CUdevice gpu : {0, 1}) CHECK(cuMulticastAddDevice(object, gpu));
+    CHECK(cuMemAddressReserve(&mc, 2 * size, 0, 0, 0));
+    REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(mc, size, size, object, 0));
+    CHECK(cuMemMap(mc, 2 * size, 0, object, 0));
+    std::printf("    right: all of it; to use a part, add to the address\n");
+  });
+
+  // [4] Bind before the team is complete
+  // The call is not refused. It waits for the missing GPU, and here nobody adds it.
+  std::printf("[4] Bind before the team is complete\n");
+  const int status = status_of([] {
+    const CUmemGenericAllocationHandle object = create_object();
+    CHECK(cuMulticastAddDevice(object, 0));
+    bind_and_map(object, 0);
+  });
+  EXPECT(status > 1, "the process ended with status %d", status);  // 0: the call came back; 1: it was refused
+  std::printf("    cuMulticastBindMem(object, 0, memory, 0, size, 0)\n      -> did not come back\n");
+  in_a_process([] {
+    const CUmemGenericAllocationHandle object = create_object();
+    for (const CUdevice gpu : {0, 1}) CHECK(cuMulticastAddDevice(object, gpu));
+    bind_and_map(object, 0);
+    std::printf("    right: every GPU added first\n");
+  });
+
+  // [5] Store with an ordinary instruction
+  // Undefined: a GPU may do anything with it, and need not tell. So here is printed what this one did.
+  std::printf("[5] Store with an ordinary instruction\n");
+  for (const bool ordinary : {true, false}) in_a_process([ordinary] {
+    const CUmemGenericAllocationHandle object = create_object();
+    CUdeviceptr mc, replica[2];
+    for (const CUdevice gpu : {0, 1}) CHECK(cuMulticastAddDevice(object, gpu));
+    for (const CUdevice gpu : {0, 1}) replica[gpu] = bind_and_map(object, gpu);
+    CHECK(cuMemAddressReserve(&mc, size, 0, 0, 0));
+    CHECK(cuMemMap(mc, size, 0, object, 0));
+    CHECK(cuMemSetAccess(mc, size, everyone, 2));
+    if (ordinary) {
+      store<<<1, 1>>>(reinterpret_cast<int*>(mc), 42);
+      std::printf("    cudaDeviceSynchronize()\n      -> %s\n", check::name(cudaDeviceSynchronize()));
+      return;
+    }
+    store_all<<<1, 1>>>(reinterpret_cast<int*>(mc), 42);
+    CHECK(cudaDeviceSynchronize());
+    for (const CUdeviceptr address : replica) {
+      int found = -1;
+      CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(address), sizeof found, cudaMemcpyDeviceToHost));
+      EXPECT(found == 42, "there is %d in a replica", found);
+    }
+    std::printf("    right: multimem.st; both replicas hold the value\n");
+  });
+
+  std::printf("OK\n");
+  return 0;
+}

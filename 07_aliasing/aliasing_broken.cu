@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT-0
+//
+// 07 Aliasing, broken: what do two addresses of one memory not have in common?
+//
+// Each step makes one mistake, shows the answer, and then does it right. A kernel that faults ends all CUDA work of its
+// process, so every try has a process of its own. Needs one GPU that supports VMM and that
+// nobody else uses meanwhile: the last step looks at its free memory.
+//
+// Build it alone:  nvcc -std=c++17 aliasing_broken.cu -o aliasing_broken -lcuda
+#include "../common/check.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char usage[] = "usage: aliasing_broken\n";
+
+static CUmemAllocationProp properties;  // these are set in each process, by start()
+static CUmemAccessDesc descriptor;
+static size_t size;  // one granule
+
+static void start() {
+  int supported = 0;
+  check::require_gpus(1);
+  CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
+  REQUIRE(supported, "no virtual memory management; use bare metal, or a virtual GPU that passes it on");
+  CHECK(cudaSetDevice(0));
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = 0;
+  descriptor.location = properties.location;
+  descriptor.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CHECK(cuMemGetAllocationGranularity(&size, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+}
+
+// Does `work` in a process that is forked before CUDA starts, and goes on if that ended well. What the process still
+// holds at its end, the driver takes back.
+template <class Work> static void in_a_process(Work work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);  // nobody waits for ever
+    start();
+    work();
+    std::exit(0);
+  }
+  int status = 0;
+  EXPECT(child > 0 && waitpid(child, &status, 0) == child, "there is no process to wait for");
+  EXPECT(WIFEXITED(status), "a process was ended by signal %d", WTERMSIG(status));
+  if (WEXITSTATUS(status) != 0) std::exit(WEXITSTATUS(status));
+}
+
+constexpr int threads = 1024;
+
+// Each thread has an element of its own, at the addresses a and b: it reads b, writes a, and reads b again.
+template <bool fence> __global__ void read_write_read(volatile int* a, int* b, int* stale) {
+  const int i = threadIdx.x, before = b[i];
+  int after;
+  a[i] = before + 1;
+  if (fence) asm volatile("fence.proxy.alias;" ::: "memory");
+  else __syncthreads();
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(after) : "l"(b + i) : "memory");  // a plain load that is not left out
+  if (after == before) atomicAdd(stale, 1);
+}
+
+__global__ void store(int* to, int value) { *to = value; }
+
+static CUmemGenericAllocationHandle create() {
+  CUmemGenericAllocationHandle handle;
+  CHECK(cuMemCreate(&handle, size, &properties, 0));
+  return handle;
+}
+
+static CUdeviceptr reserve_and_map(CUmemGenericAllocationHandle handle) {
+  CUdeviceptr address;
+  CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
+  CHECK(cuMemMap(address, size, 0, handle, 0));
+  return address;
+}
+
+static size_t free_memory() {
+  size_t free_now, total;
+  CHECK(cuMemGetInfo(&free_now, &total));
+  return free_now;
+}
+
+int main(int argc, char** argv) {
+  check::arguments(argc, argv, usage);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
+  in_a_process([] {});                       // a machine that cannot do this says so first
+
+  // [1] Take a barrier for a fence
+  // __syncthreads orders the accesses of a block, each at its address. That two addresses are one memory it does not
+  // know. No call fails, and no kernel.
+  std::printf("[1] Take a barrier for a fence\n");
+  for (const bool fence : {false, true}) in_a_process([fence] {
+    const CUmemGenericAllocationHandle handle = create();
+    const CUdeviceptr a = reserve_and_map(handle), b = reserve_and_map(handle);
+    int *stale, found = -1;
+    for (const CUdeviceptr address : {a, b}) CHECK(cuMemSetAccess(address, size, &descriptor, 1));
+    CHECK(cudaMalloc(&stale, sizeof *stale));
+    CHECK(cudaMemset(stale, 0, sizeof *stale));
+    CHECK(cudaMemset(reinterpret_cast<void*>(a), 0x5a, size));
+    (fence ? read_write_read<true> : read_write_read<false>)<<<1, threads>>>(
+        reinterpret_cast<int*>(a), reinterpret_cast<int*>(b), stale);
+    CHECK(cudaGetLastError());
+    CHECK(cudaMemcpy(&found, stale, sizeof found, cudaMemcpyDeviceToHost));
+    EXPECT(!fence || found == 0, "%d of %d threads read an old value behind the fence", found, threads);
+    std::printf("    %s: %d of %d threads read the old value\n", fence ? "right: fence.proxy.alias" : "__syncthreads",
+                found, threads);
+  });
+
+  // [2] Open one address, and use the other
+  // Access belongs to the mapping, not to the memory: a second address starts closed.
+  std::printf("[2] Open one address, and use the other\n");
+  for (const bool both : {false, true}) in_a_process([both] {
+    const CUmemGenericAllocationHandle handle = create();
+    const CUdeviceptr a = reserve_and_map(handle), b = reserve_and_map(handle);
+    int found = -1;
+    CHECK(cuMemSetAccess(a, size, &descriptor, 1));
+    if (both) CHECK(cuMemSetAccess(b, size, &descriptor, 1));
+    store<<<1, 1>>>(reinterpret_cast<int*>(b), 42);
+    if (!both) {
+      REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
+      return;
+    }
+    CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(a), sizeof found, cudaMemcpyDeviceToHost));
+    EXPECT(found == 42, "at the first address there is %d", found);
+    std::printf("    right: both opened; stored at the second address, read at the first: %d\n", found);
+  });
+
+  // [3] Map a ring in one call
+  // The memory does not repeat itself, and no call maps a part of it: each half of the ring is a mapping of the whole.
+  std::printf("[3] Map a ring in one call\n");
+  in_a_process([] {
+    const CUmemGenericAllocationHandle handle = create();
+    CUdeviceptr ring;
+    CHECK(cuMemAddressReserve(&ring, 2 * size, 0, 0, 0));
+    REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(ring, 2 * size, 0, handle, 0));
+    REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(ring, size / 2, size / 2, handle, 0));
+    for (const CUdeviceptr half : {ring, ring + size}) CHECK(cuMemMap(half, size, 0, handle, 0));
+    CHECK(cuMemSetAccess(ring, 2 * size, &descriptor, 1));
+    std::printf("    right: the whole allocation twice in a row, opened in one call\n");
+  });
+
+  // [4] Unmap one address, and expect the memory back
+  // No call fails. Each mapping holds the memory, and so does the handle; the last of them lets it go.
+  std::printf("[4] Unmap one address, and expect the memory back\n");
+  in_a_process([] {
+    const size_t before = free_memory();
+    const CUmemGenericAllocationHandle handle = create();
+    const CUdeviceptr a = reserve_and_map(handle), b = reserve_and_map(handle);
+    CHECK(cuMemRelease(handle));
+    CHECK(cuMemUnmap(a, size));
+    EXPECT(before - free_memory() == size, "%zu bytes are taken", before - free_memory());
+    std::printf("    the first address unmapped, and %zu KiB are still taken\n", (before - free_memory()) >> 10);
+    CHECK(cuMemUnmap(b, size));
+    EXPECT(before == free_memory(), "%zu bytes are taken", before - free_memory());
+    std::printf("    right: the second unmapped as well, 0 KiB are taken\n");
+  });
+
+  std::printf("OK\n");
+  return 0;
+}
