@@ -2,9 +2,9 @@
 //
 // 05 Fabric, broken: what refuses fabric memory, and what makes 64 bytes worthless?
 //
-// Each step makes one mistake, shows the answer, and then does it right. From the second step on it needs a GPU with
-// fabric handles and a channel file of IMEX; without a channel it shows the refusal and skips the rest. One process
-// does all: none of these mistakes is better seen in two.
+// Each step makes one mistake, shows the answer, and then does it right. Needs a GPU with fabric handles, and from the
+// third step on a channel file of IMEX: without one it shows the refusal and skips the rest. One process does all, for
+// none of these mistakes is better seen in two.
 //
 // Build it alone:  nvcc -std=c++17 fabric_broken.cu -o fabric_broken -lcuda
 #include "../common/check.h"
@@ -64,7 +64,8 @@ int main(int argc, char** argv) {
   std::printf("[3] Send a part of the handle\n");
   CUmemFabricHandle arrived = {};
   const unsigned char* const from = handle.data;
-  std::memcpy(arrived.data, from, sizeof from);
+  const size_t part = sizeof from;  // 8: of the pointer
+  std::memcpy(arrived.data, from, part);
   REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemImportFromShareableHandle(&imported, &arrived, fabric));
   std::memcpy(arrived.data, from, sizeof arrived.data);
   CHECK(cuMemImportFromShareableHandle(&imported, &arrived, fabric));

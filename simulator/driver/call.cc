@@ -16,6 +16,7 @@ namespace driver {
 namespace {
 
 std::atomic<pid_t> initialized_in = 0;  // the process in which cuInit ran: a forked child has no driver
+constexpr char forked[] = "a forked child has no driver; fork before cuInit, or start the child as a program of its own";
 std::atomic<int> fault_error = CUDA_SUCCESS;
 std::atomic<bool> fault_explained = false;
 std::string fault_why;
@@ -239,7 +240,7 @@ int call(const char* full_name, std::initializer_list<Argument> arguments, int f
   } else if (initialized_in != getpid() && !(flags & before_init)) {
     result = CUDA_ERROR_NOT_INITIALIZED;
     why = initialized_in
-              ? "a forked child has no driver; fork before cuInit, or start the child as a program of its own"
+              ? forked
               : "cuInit has not been called";
   } else {
     result = answer(work);
@@ -279,7 +280,7 @@ std::string hexadecimal(uint64_t value) {
 
 void set_initialized() {
   if (initialized_in && initialized_in != getpid())
-    refuse(CUDA_ERROR_NOT_INITIALIZED, "a forked child has no driver; fork before cuInit");
+    refuse(CUDA_ERROR_NOT_INITIALIZED, forked);
   initialized_in = getpid();
 }
 

@@ -16,7 +16,7 @@ void export_handle(void* to, CUmemGenericAllocationHandle handle, CUmemAllocatio
 }
 
 memory::Handle import_handle(void* from, CUmemAllocationHandleType type) {
-  if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return memory::import_fd(int(reinterpret_cast<intptr_t>(from)));
+  if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return memory::import_fd(reinterpret_cast<intptr_t>(from));
   require(type == CU_MEM_HANDLE_TYPE_FABRIC, CUDA_ERROR_INVALID_VALUE,
           "shHandleType is neither a file descriptor nor a fabric handle");
   need(from, "osHandle");

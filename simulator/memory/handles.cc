@@ -229,13 +229,19 @@ CUmemFabricHandle export_fabric(Handle handle, unsigned long long flags) {
   return exported;
 }
 
-Handle import_fd(int fd) {
+Handle import_fd(intptr_t number) {
   const auto guard = enter();
+  const int fd = static_cast<int>(number);  // the driver, too, looks at 32 bits
+  if (number != fd)
+    refuse(CUDA_ERROR_UNKNOWN, "osHandle is no number of a descriptor, but rather an address: pass the descriptor "
+                               "itself, as in (void*)(intptr_t)fd, and not &fd");
   const uint32_t record = exported_record(fd);
   if (record == nothing || ledger().record[record].node != node())
     refuse(CUDA_ERROR_UNKNOWN,
            "descriptor " + std::to_string(fd) + " is not one that cuMemExportToShareableHandle gave" +
-               (record == nothing ? ": was it closed, or is it the number of another process's?" : " on this node"));
+               (record == nothing ? ": was it closed, or is it the number of another process's, which has to be sent "
+                                    "with SCM_RIGHTS?"
+                                  : " on this node"));
   hold(record);  // the descriptor holds it, so it is still there
   return import(record);
 }
@@ -247,12 +253,15 @@ Handle import_fabric(const CUmemFabricHandle& handle) {
   FabricHandle contents;
   std::memcpy(&contents, &handle, sizeof contents);
   if (contents.magic != fabric_magic || contents.token != ledger().token || contents.record >= max_records)
-    refuse(CUDA_ERROR_INVALID_VALUE, "these 64 bytes are not a fabric handle of this machine");
+    refuse(CUDA_ERROR_INVALID_VALUE, "these 64 bytes are not a fabric handle of this machine: have all of them "
+                                     "arrived, and in their order?");
   {
     Locked locked;
     const Record& record = ledger().record[contents.record];
     if (record.kind == Record::unused || record.key != contents.key || !(is_held(contents.record) || record.bindings))
-      refuse(CUDA_ERROR_INVALID_VALUE, "the memory of this fabric handle is gone: its last holder let it go");
+      refuse(CUDA_ERROR_INVALID_VALUE,
+             "the memory of this fabric handle is gone: its last holder let it go. The handle itself holds nothing: "
+             "release the memory (cuMemRelease) after the import");
     hold(contents.record);
   }
   return import(contents.record);

@@ -50,7 +50,7 @@ std::vector<Mapping*> mappings_within(uint64_t address, uint64_t size) {
       refuse(CUDA_ERROR_INVALID_VALUE, "the memory at " + hexadecimal(each->first) + " was not mapped by cuMemMap");
     if (each->first < address || mapping.size > size - (each->first - address))
       refuse(CUDA_ERROR_INVALID_VALUE, "the range cuts the mapping from " + range(each->first, mapping.size) +
-                                           ": only whole mappings can be named");
+                                           ": only whole mappings can be named, so let it begin and end where they do");
     within.push_back(&mapping);
   }
   return within;
@@ -123,10 +123,13 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
     if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "size is 0: make it that of the allocation");
     const auto of = named(handle);
     const uint64_t whole = record_of(*of).size;
-    if (offset || size != whole)
-      refuse(CUDA_ERROR_NOT_SUPPORTED, "the allocation has " + std::to_string(whole) +
-                                           " bytes, and is mapped whole only: "
-                                           "offset 0, and size as cuMemCreate was given it");
+    if (offset || size != whole) {
+      const bool is_memory = record_of(*of).kind != Record::multicast;
+      refuse(CUDA_ERROR_NOT_SUPPORTED,
+             std::string("the ") + (is_memory ? "allocation" : "multicast object") + " has " + std::to_string(whole) +
+                 " bytes, and is mapped whole only: make offset 0, and size " + std::to_string(whole) +
+                 (is_memory ? "; what shall be mapped in pieces is created in pieces (cuMemCreate)" : ""));
+    }
     if (address % page_size)
       refuse(CUDA_ERROR_INVALID_VALUE, "ptr is " + hexadecimal(address) + ": make it a multiple of 2 MiB");
     // The driver does not look where the reservation ends: a range may go on in the next one.
@@ -181,18 +184,20 @@ void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> 
            "the range from " + range(address, size) +
                " does not begin and end with a mapping: map memory there first (cuMemMap), or leave the rest out");
   for (const CUmemAccessDesc& each : descriptors) {
+    const std::string named = "desc: descriptor " + std::to_string(&each - descriptors.data());
     const CUmemLocation& location = each.location;
     const bool to_host = is_host(location);
     if (!to_host && (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id < 0 ||
                      size_t(location.id) >= process().visible.size()))
       refuse(CUDA_ERROR_INVALID_VALUE,
-             "desc: a descriptor's location is no GPU of this process: set location.type to "
-             "CU_MEM_LOCATION_TYPE_DEVICE and location.id to a CUdevice, of which there are " +
-                 std::to_string(process().visible.size()) + ", from 0 on");
+             named + "'s location is no GPU of this process: set location.type to CU_MEM_LOCATION_TYPE_DEVICE and "
+                     "location.id to a CUdevice, of which there are " +
+                 std::to_string(process().visible.size()) + ", from 0 on; its location.id is " +
+                 std::to_string(location.id));
     if (each.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && each.flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
         each.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
       refuse(CUDA_ERROR_INVALID_VALUE,
-             "desc: a descriptor's flags must be CU_MEM_ACCESS_FLAGS_PROT_NONE, _READ or _READWRITE (0, 1 or 3)");
+             named + "'s flags must be CU_MEM_ACCESS_FLAGS_PROT_NONE, _READ or _READWRITE (0, 1 or 3)");
     const int gpu = to_host ? -1 : process().visible[size_t(location.id)];
     for (const Mapping* mapping : within) {
       const Record& record = ledger().record[mapping->record];

@@ -56,7 +56,7 @@ CUmemAllocationProp properties(Handle);
 Handle retain(uint64_t address);                            // cuMemRetainAllocationHandle
 int export_fd(Handle, unsigned long long flags);            // a descriptor, close-on-exec
 CUmemFabricHandle export_fabric(Handle, unsigned long long flags);
-Handle import_fd(int fd);
+Handle import_fd(intptr_t number);
 Handle import_fabric(const CUmemFabricHandle&);
 
 // --- Reservations, mappings, access -------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ FAULTS = {
                  "open it to GPU 0 (cuMemSetAccess)"],
     "past_the_end": [FAULT + KERNEL + "... ADDRESS is neither mapped nor reserved; 0 bytes before it a mapping ends"],
     "closed": [FAULT + KERNEL.replace("GPU 0", "GPU 1") + "... ADDRESS lies in the mapping of 2097152 bytes from 0x...,"
-               " memory of GPU 0, which is not open to GPU 1: call cuMemSetAccess with a descriptor for GPU 1 "],
+               " memory of GPU 0, which is not open to GPU 1; cudaDeviceEnablePeerAccess does not open it: call "
+               "cuMemSetAccess with a descriptor for GPU 1 "],
     "read_only": [FAULT + KERNEL + "... ADDRESS lies in the mapping of ..., which GPU 0 may only read: call "
                   "cuMemSetAccess with a descriptor for GPU 0 and CU_MEM_ACCESS_FLAGS_PROT_READWRITE"],
     "unmapped": [FAULT + KERNEL + "... ADDRESS is reserved, and nothing is mapped there; it was unmapped by "
@@ -73,15 +74,18 @@ REFUSALS = [
     f"cuMemMap(ptr = 0x1000000000, size = 2097152, offset = 0, handle = 0x..., flags = 0x0){INVALID}ptr: nothing is "
     "reserved at 0x1000000000: reserve it first (cuMemAddressReserve)",
     f"cuMemMap(...){INVALID}0x... is not a handle of this process",
-    "cuMemMap(...) answers CUDA_ERROR_NOT_SUPPORTED: the allocation has 2097152 bytes, and is mapped whole only",
+    "cuMemMap(...) answers CUDA_ERROR_NOT_SUPPORTED: the allocation has 2097152 bytes, and is mapped whole only: "
+    "make offset 0, and size 2097152; what shall be mapped in pieces is created in pieces (cuMemCreate)",
     f"cuMemSetAccess(ptr = 0x..., size = 2097152, {DESC % 0}, count = 1){INVALID}the range from ... map memory there "
     "first (cuMemMap)",
     f"cuMemMap(...){INVALID}memory is mapped already from 0x... unmap it first",
-    f"cuMemSetAccess(..., {DESC % 99}, count = 1){INVALID}desc: a descriptor's location is no GPU of this process",
+    f"cuMemSetAccess(..., {DESC % 99}, count = 1){INVALID}desc: descriptor 0's location is no GPU of this process: "
+    "...; its location.id is 99",
     f"cuMemSetAccess(ptr = 0x..., size = 1048576, ...){INVALID}the range cuts the mapping from 0x...: only "
     "whole mappings",
     f"cuMemAddressFree(ptr = 0x..., size = 2097152){INVALID}memory is mapped at 0x...: unmap it first (cuMemUnmap)",
-    f"cuMemcpyHtoD(dstDevice = 0x..., ByteCount = 8){INVALID}0x... which is not open to GPU 0: call cuMemSetAccess",
+    f"cuMemcpyHtoD(dstDevice = 0x..., ByteCount = 8){INVALID}0x... which is not open to GPU 0, although it holds the "
+    "memory: call cuMemSetAccess",
     f"cuMemFree(dptr = 0x...){INVALID}...(cuMemUnmap)",
     f"cuMemRelease(handle = 0x...){INVALID}all references of the handle are released",
     f"cuMemRetainAllocationHandle(addr = 0x...){INVALID}no memory of cuMemCreate is mapped at 0x...",

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""What --explain says of the mistakes of a lesson, banner by banner, against the file that the page shows.
+
+    explained_test.py check FILE COMMAND... [-- COMMAND...]     the file says what the commands' runs say
+    explained_test.py record FILE COMMAND... [-- COMMAND...]    writes it
+
+A command is vmmsim --explain with a program and its arguments. Where one machine is not enough to show all mistakes, a
+banner has what the first run says of it. Addresses, lines of PTX and line breaks may differ. Exit status 0, 1 if what
+is said differs, or nobody says anything.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import textwrap
+
+HEADER = "# What vmmsim --explain says, line by line, with long lines folded. Addresses and handles differ from run to run.\n"
+
+
+def explained(command):
+    """[(banner, what was said after it)]. Ends the test if the program fails; that it skips later steps is no failure."""
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=60)
+    if done.returncode not in (0, 77):
+        sys.exit(f"FAIL: exit status {done.returncode} of {' '.join(command)}\n{done.stdout}")
+    steps = []
+    for line in done.stdout.splitlines():
+        if re.match(r"\[\d+\] ", line):
+            steps.append((line, []))
+        elif line.startswith("vmmsim: ") and steps:
+            steps[-1][1].append(line)
+        elif line.startswith("vmmsim: "):
+            sys.exit(f"FAIL: before the first banner: {line}")
+    return steps
+
+
+def text_of(commands):
+    found = {}
+    for command in commands:
+        for banner, lines in explained(command):
+            found[banner] = found.get(banner) or lines
+    if not any(found.values()):
+        sys.exit("FAIL: nothing is explained")
+    text = HEADER
+    for banner in sorted(found, key=lambda banner: int(re.search(r"\d+", banner).group())):
+        text += banner + "\n"
+        for line in found[banner]:
+            line = re.sub(r',(?=["{])', ", ", line)  # structures are written without a space, and could not be folded
+            text += textwrap.fill(line, 110, initial_indent="    ", subsequent_indent="      ", break_long_words=False,
+                                  break_on_hyphens=False) + "\n"
+    return text
+
+
+def comparable(text):
+    text = re.sub(r"\s+", " ", text)
+    text = re.sub(r"`\S+ [^`]*` \(line \d+ of its PTX\)", "`an instruction`", text)
+    return re.sub(r"\b0x[0-9a-f]+", "0x", text)
+
+
+def main(what, file, *words):
+    commands = [[]]
+    for word in words:
+        if word == "--":
+            commands.append([])
+        else:
+            commands[-1].append(word)
+    text, path = text_of(commands), pathlib.Path(file)
+    if what == "record":
+        path.write_text(text)
+    elif comparable(path.read_text()) != comparable(text):
+        sys.exit(f"FAIL: {file} says something else. This is what is said now; explained_test.py record writes it:\n{text}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
