@@ -9,16 +9,20 @@
 // Build it alone:  nvcc -std=c++17 fabric_broken.cu -o fabric_broken -lcuda
 #include "../common/check.h"
 
+#include <unistd.h>
+
 static const char usage[] = "usage: fabric_broken\n";
 
 static CUmemAllocationProp properties;  // these two are set by start()
 static size_t size;  // one granule
 
 static void start() {
-  int supported = 0;
+  int supported = 0, descriptors = 0;
   check::require_gpus(1);
   CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 0));
   REQUIRE(supported, "GPU 0 has no fabric handles; use GPUs on an NVSwitch, and a driver for them");
+  CHECK(cuDeviceGetAttribute(&descriptors, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0));
+  REQUIRE(descriptors, "GPU 0 exports no memory as a file descriptor; use Linux on bare metal");
   CHECK(cudaSetDevice(0));
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -41,7 +45,11 @@ int main(int argc, char** argv) {
   properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   CHECK(cuMemCreate(&memory, size, &properties, 0));
   REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&handle, memory, fabric, 0));
+  int fd;
+  CHECK(cuMemExportToShareableHandle(&fd, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  close(fd);
   CHECK(cuMemRelease(memory));
+  std::printf("    right: exported as what it was made for\n");
 
   // [2] Take the attribute for a promise
   // The attribute speaks of GPU and driver. The channel file is a matter of this machine, this user, this container.

@@ -163,7 +163,7 @@ int main(int argc, char** argv) {
   std::printf("[5] Store with an ordinary instruction\n");
   for (const bool ordinary : {true, false}) in_a_process([ordinary] {
     const CUmemGenericAllocationHandle object = create_object();
-    CUdeviceptr mc, replica[2];
+    CUdeviceptr mc, replica[2] = {};
     for (const CUdevice gpu : {0, 1}) CHECK(cuMulticastAddDevice(object, gpu));
     for (const CUdevice gpu : {0, 1}) replica[gpu] = bind_and_map(object, gpu);
     CHECK(cuMemAddressReserve(&mc, size, 0, 0, 0));

@@ -12,6 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(sys.argv.pop(1))
 PROGRAMS = sorted(ROOT.glob("[0-9][0-9]_*/*.cu"))
+BROKEN = [program for program in PROGRAMS if program.stem.endswith("_broken")]  # they make mistakes on purpose
 
 
 def expected_output(program):
@@ -22,6 +23,16 @@ def expected_output(program):
 
 def banners(pattern, text):
     return re.findall(pattern, text, re.MULTILINE)
+
+
+def steps(output):
+    """(banner, what follows it) of each step of an output."""
+    return re.findall(r"^(\[\d+\] .*)\n((?:(?!^\[)[\s\S])*)", output, re.MULTILINE)
+
+
+def include(file, start, end, language):
+    end = f':end-before: "{end}"\n' if end else ""
+    return f'```{{literalinclude}} {file}\n:language: {language}\n:start-at: "{start}"\n{end}```\n\n'
 
 
 class Pages(unittest.TestCase):
@@ -61,6 +72,46 @@ class Pages(unittest.TestCase):
         for program in PROGRAMS:
             name = expected_output(program).name
             self.assertIn("```{literalinclude} " + name + "\n", program.with_name("README.md").read_text(), program)
+
+    def test_each_lesson_is_broken_on_purpose(self):
+        mains = [p for p in PROGRAMS if p.parent.name[3:] == p.stem]
+        self.assertEqual([f"{p.stem}_broken" for p in mains], [p.stem for p in BROKEN])
+        for program in BROKEN:
+            titles = banners(r"^ *// (\[\d+\] .*)$", program.read_text())
+            self.assertIn(len(titles), range(3, 7), program)
+            for banner, text in steps(expected_output(program).read_text()):
+                self.assertRegex(text, r"(?m)^    right: ", f"{program}: {banner} is not followed by the right form")
+            explained = program.with_name(f"{program.stem}_explained.txt")
+            self.assertEqual([banner for banner, _ in steps(explained.read_text())], titles, explained)
+
+    def test_the_page_shows_each_mistake_its_answer_and_its_explanation(self):
+        for program in BROKEN:
+            page = program.with_name("README.md").read_text()
+            sections = re.findall(r"^## (.*)\n((?:(?!^## )[\s\S])*)", page, re.MULTILINE)
+            names = [name for name, _ in sections]
+            self.assertLess(names.index("Recorded output" if "Recorded output" in names else "Expected output"),
+                            names.index("Break it on purpose"), program)
+            self.assertIn(names[names.index("Break it on purpose") + 1:],
+                          (["Key points"], ["What the guide gets wrong here", "Key points"]), program)
+            parts = re.split(r"^### (.*)\n", dict(sections)["Break it on purpose"], flags=re.MULTILINE)
+            shown = dict(zip(parts[1::2], parts[2::2]))
+            titles = banners(r"^ *// (\[\d+\] .*)$", program.read_text())
+            self.assertEqual(list(shown), titles + ["Symptom, cause, fix"], program)
+            explained = dict(steps(program.with_name(f"{program.stem}_explained.txt").read_text()))
+            for i, title in enumerate(titles):
+                output, words = expected_output(program).name, f"{program.stem}_explained.txt"
+                start, end = title.split()[0], titles[i + 1].split()[0] if title != titles[-1] else None
+                wanted = include(program.name, f"// {start}", f"// {end}" if end else "return 0;", "cuda\n:dedent:")
+                wanted += include(output, start, end or "OK", "none")
+                if explained[title]:  # of what no call refuses there is nothing to explain
+                    wanted += include(words, start, end, "none")
+                why, listings = re.fullmatch(r"\n([^`]*(?:`[^`\n]+`[^`]*)*?)\n\n(```[\s\S]*)", shown[title]).groups()
+                self.assertEqual(listings, wanted, f"{program}: {title}")
+                self.assertGreater(len(why.split()), 8, f"{program}: {title} is not told why")
+            rows = [[cell.strip() for cell in line.strip("|").split("|")]
+                    for line in shown["Symptom, cause, fix"].strip().splitlines()]
+            self.assertEqual(rows[0], ["Symptom", "Cause", "Fix"], program)
+            self.assertTrue(len(rows) > 4 and all(len(row) == 3 and all(row) for row in rows), program)
 
     def test_the_program_carries_the_line_that_builds_it(self):
         for program in PROGRAMS:
