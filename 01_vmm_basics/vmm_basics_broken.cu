@@ -80,6 +80,7 @@ int main(int argc, char** argv) {
     CUmemGenericAllocationHandle handle;
     const CUdeviceptr address = reserve_and_map(&handle);
     store<<<1, 1>>>(reinterpret_cast<int*>(address), 42);
+    CHECK(cudaGetLastError());
     REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
     void* more;  // and from now on nothing works any more in this process
     REFUSED(cudaErrorIllegalAddress, cudaMalloc(&more, 8));
@@ -143,6 +144,7 @@ int main(int argc, char** argv) {
     CHECK(cuMemSetAccess(address, size, &descriptor, 1));
     CHECK(cuMemUnmap(address, size));
     store<<<1, 1>>>(reinterpret_cast<int*>(address), 42);
+    CHECK(cudaGetLastError());
     REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
   });
   in_a_process([] {

@@ -118,8 +118,10 @@ int main(int argc, char** argv) {
     map_chunk(base + size, size);  // the buffer grows
     if (opened) CHECK(cuMemSetAccess(base + size, size, &descriptor, 1));
     store<<<1, 1>>>(reinterpret_cast<int*>(base), 1);
+    CHECK(cudaGetLastError());
     CHECK(cudaDeviceSynchronize());  // the old part is as it was
     store<<<1, 1>>>(reinterpret_cast<int*>(base + size), 42);
+    CHECK(cudaGetLastError());
     if (!opened) {
       REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
       return;

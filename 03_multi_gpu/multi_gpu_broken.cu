@@ -135,6 +135,7 @@ int main(int argc, char** argv) {
     CHECK(cudaSetDevice(1));
     CHECK(cudaMalloc(&to, sizeof *to));
     copy<<<1, 1>>>(reinterpret_cast<int*>(address), to);
+    CHECK(cudaGetLastError());
     CHECK(cudaDeviceSynchronize());
     std::printf("    GPU 1 may read: its load works\n");
     store_on(1, address);

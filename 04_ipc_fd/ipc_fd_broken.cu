@@ -86,9 +86,7 @@ static int exported() {
   return fd;
 }
 
-static CUresult import(CUmemGenericAllocationHandle* handle, int fd) {
-  return cuMemImportFromShareableHandle(handle, reinterpret_cast<void*>(intptr_t(fd)), type);
-}
+static void* by_value(int fd) { return reinterpret_cast<void*>(intptr_t(fd)); }
 
 static CUdeviceptr reserve_and_map(CUmemGenericAllocationHandle handle) {
   CUdeviceptr address;
@@ -132,7 +130,7 @@ int main(int argc, char** argv) {
     CUmemGenericAllocationHandle imported;
     int fd = exported();
     REFUSED(CUDA_ERROR_UNKNOWN, cuMemImportFromShareableHandle(&imported, &fd, type));
-    CHECK(cuMemImportFromShareableHandle(&imported, reinterpret_cast<void*>(intptr_t(fd)), type));
+    CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), type));
     std::printf("    right: the descriptor itself, cast to a pointer\n");
   });
 
@@ -148,14 +146,14 @@ int main(int argc, char** argv) {
         CUmemGenericAllocationHandle imported;
         int number;
         EXPECT(recv(socket, &number, sizeof number, 0) == sizeof number, "%s", strerror(errno));
-        REFUSED(CUDA_ERROR_UNKNOWN, import(&imported, number));
+        REFUSED(CUDA_ERROR_UNKNOWN, cuMemImportFromShareableHandle(&imported, by_value(number), type));
       });
   in_two_processes([](int socket) { int fd = exported(); pass(socket, &fd, false); },
                    [](int socket) {
                      CUmemGenericAllocationHandle imported;
                      int fd = -1;
                      pass(socket, &fd, true);
-                     CHECK(import(&imported, fd));
+                     CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), type));
                      std::printf("    right: SCM_RIGHTS makes a descriptor in the other process\n");
                    });
 
@@ -167,7 +165,7 @@ int main(int argc, char** argv) {
         [](int socket) {
           int fd = exported();
           CUmemGenericAllocationHandle mine;
-          CHECK(import(&mine, fd));
+          CHECK(cuMemImportFromShareableHandle(&mine, by_value(fd), type));
           CHECK(cuMemSetAccess(reserve_and_map(mine), size, &descriptor, 1));  // open here, and here only
           pass(socket, &fd, false);
         },
@@ -175,10 +173,11 @@ int main(int argc, char** argv) {
           CUmemGenericAllocationHandle imported;
           int fd = -1, found = -1;
           pass(socket, &fd, true);
-          CHECK(import(&imported, fd));
+          CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), type));
           const CUdeviceptr address = reserve_and_map(imported);
           if (opened) CHECK(cuMemSetAccess(address, size, &descriptor, 1));
           store<<<1, 1>>>(reinterpret_cast<int*>(address), 42);
+          CHECK(cudaGetLastError());
           if (!opened) {
             REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
             return;

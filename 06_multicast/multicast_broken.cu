@@ -171,10 +171,12 @@ int main(int argc, char** argv) {
     CHECK(cuMemSetAccess(mc, size, everyone, 2));
     if (ordinary) {
       store<<<1, 1>>>(reinterpret_cast<int*>(mc), 42);
+      CHECK(cudaGetLastError());
       std::printf("    cudaDeviceSynchronize()\n      -> %s\n", check::name(cudaDeviceSynchronize()));
       return;
     }
     store_all<<<1, 1>>>(reinterpret_cast<int*>(mc), 42);
+    CHECK(cudaGetLastError());
     CHECK(cudaDeviceSynchronize());
     for (const CUdeviceptr address : replica) {
       int found = -1;

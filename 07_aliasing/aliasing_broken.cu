@@ -118,6 +118,7 @@ int main(int argc, char** argv) {
     CHECK(cuMemSetAccess(a, size, &descriptor, 1));
     if (both) CHECK(cuMemSetAccess(b, size, &descriptor, 1));
     store<<<1, 1>>>(reinterpret_cast<int*>(b), 42);
+    CHECK(cudaGetLastError());
     if (!both) {
       REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
       return;

@@ -15,13 +15,13 @@ import subprocess
 import sys
 import textwrap
 
-HEADER = "# What vmmsim --explain says, line by line, with long lines folded. Addresses and handles differ from run to run.\n"
+HEADER = "# What vmmsim --explain says, with long lines folded. Addresses and handles differ from run to run.\n"
 
 
 def explained(command):
-    """[(banner, what was said after it)]. Ends the test if the program fails; that it skips later steps is no failure."""
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=60)
+    """[(banner, what was said after it)]. Ends the test if the program fails; to skip later steps is no failure."""
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=60)
     if done.returncode not in (0, 77):
         sys.exit(f"FAIL: exit status {done.returncode} of {' '.join(command)}\n{done.stdout}")
     steps = []
@@ -47,8 +47,8 @@ def text_of(commands):
         text += banner + "\n"
         for line in found[banner]:
             line = re.sub(r',(?=["{])', ", ", line)  # structures are written without a space, and could not be folded
-            text += textwrap.fill(line, 110, initial_indent="    ", subsequent_indent="      ", break_long_words=False,
-                                  break_on_hyphens=False) + "\n"
+            text += textwrap.fill(line, 88, initial_indent="    ", subsequent_indent="      ", break_long_words=False,
+                                  break_on_hyphens=False) + "\n"  # as wide as the page
     return text
 
 
@@ -69,7 +69,7 @@ def main(what, file, *words):
     if what == "record":
         path.write_text(text)
     elif comparable(path.read_text()) != comparable(text):
-        sys.exit(f"FAIL: {file} says something else. This is what is said now; explained_test.py record writes it:\n{text}")
+        sys.exit(f"FAIL: {file} says something else. This is said now (explained_test.py record writes it):\n{text}")
 
 
 if __name__ == "__main__":
