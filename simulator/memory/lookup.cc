@@ -126,13 +126,13 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
   if (mapping->kind == Range::pool)
     return at + " is memory of a pool of " + owner + ", which is not open to " + gpu +
            ": call cuMemPoolSetAccess with a descriptor for " + gpu;
-  std::string unopened;  // by what people expect to open it
-  if (!is_multicast && owner == gpu) unopened = ", although it holds the memory";
-  if (!is_multicast && owner != gpu) unopened = "; cudaDeviceEnablePeerAccess does not open it";
   if (mapping->kind == Range::ordinary)
     return at + " is ordinary memory of " + owner + ", and not open to " + gpu + ": call cudaDeviceEnablePeerAccess(" +
            std::to_string(device_of(ledger().record[mapping->record].gpu)) + ", 0) while " + gpu +
            " is the current device";
+  std::string unopened;  // by what people expect to open it
+  if (!is_multicast && owner == gpu) unopened = ", although it holds the memory";
+  if (!is_multicast && owner != gpu) unopened = "; cudaDeviceEnablePeerAccess does not open it";
   return where + what + ", which " + (has ? gpu + " may only read" : "is not open to " + gpu + unopened) +
          ": call cuMemSetAccess with a descriptor for " + gpu +
          (writing ? " and CU_MEM_ACCESS_FLAGS_PROT_READWRITE" : "") + (is_multicast ? "; and " + only : "");
