@@ -58,17 +58,17 @@ CUkernel kernel(const void* function) {
   const auto found = registered().kernels.find(function);
   if (found == registered().kernels.end()) return static_cast<CUkernel>(const_cast<void*>(function));
   Symbol& it = found->second;
-  if (!it.kernel) must(cuLibraryGetKernel(&it.kernel, library(*it.binary), it.name.c_str()));
+  if (it.kernel) return it.kernel;
+  const int result = cuLibraryGetKernel(&it.kernel, library(*it.binary), it.name.c_str());
+  require(result != CUDA_ERROR_NOT_FOUND, "no module has the kernel " + it.name, cudaErrorInvalidDeviceFunction);
+  must(result);
   return it.kernel;
 }
 
 // The same on the current device.
 CUfunction function(const void* symbol) {
   CUfunction found = nullptr;
-  const int result = cuKernelGetFunction(&found, kernel(symbol));
-  require(result != CUDA_ERROR_NOT_FOUND,
-          "func is no __global__ function of this program", cudaErrorInvalidDeviceFunction);
-  must(result);
+  must(cuKernelGetFunction(&found, kernel(symbol)));
   return found;
 }
 
@@ -109,8 +109,12 @@ struct Configuration {
 // Of <<<...>>> whose launch has not come yet.
 thread_local std::vector<Configuration>& configurations = memory::of_thread<std::vector<Configuration>>();
 
-void launch(CUfunction it, dim3 grid, dim3 block, void** arguments, size_t shared, CUstream stream,
+// The driver takes a kernel for a function: that of the GPU whose stream it is, which need not be the current one.
+CUfunction to_launch(const void* symbol) { return reinterpret_cast<CUfunction>(kernel(symbol)); }
+
+void launch(const void* symbol, dim3 grid, dim3 block, void** arguments, size_t shared, CUstream stream,
             bool is_cooperative) {
+  const CUfunction it = to_launch(symbol);
   const auto bytes = unsigned(shared);  // cut to 32 bits, as NVIDIA's runtime does
   must(is_cooperative ? cuLaunchCooperativeKernel(it, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes, stream,
                                                   arguments)
@@ -128,7 +132,7 @@ void launch_with(const cudaLaunchConfig_t* config, const void* func, void** args
   all.hStream = at(config->stream);
   all.attrs = reinterpret_cast<CUlaunchAttribute*>(config->attrs);  // the same numbers and layout
   all.numAttrs = config->numAttrs;
-  must(cuLaunchKernelEx(&all, function(func), args, nullptr));
+  must(cuLaunchKernelEx(&all, to_launch(func), args, nullptr));
 }
 
 void fill(cudaFuncAttributes& all, const void* func) {
@@ -216,7 +220,7 @@ EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* func) {
     const driver::KernelName func = {name_of(function)};                                                              \
     const driver::Extent gridDim = {grid.x, grid.y, grid.z}, blockDim = {block.x, block.y, block.z};                  \
     CALL_OF(shown_name, context, (func, gridDim, blockDim, sharedMem, stream),                                        \
-            launch(::function(function), grid, block, args, sharedMem, at(stream), is_cooperative));                  \
+            launch(function, grid, block, args, sharedMem, at(stream), is_cooperative));                              \
   }                                                                                                                   \
   EXPORT cudaError_t name##_ptsz(function_type func, dim3 gridDim, dim3 blockDim, void** args, size_t sharedMem,      \
                                  cudaStream_t stream) {                                                               \

@@ -49,6 +49,38 @@ static void streams() {
   say("destroy", cudaStreamDestroy(stream[1]));
   finish("synchronise all");
 }
+static void launches() {  // GPU 0 is current, the stream is GPU 1's
+  on(1), count<<<1, 1>>>(result[1]), finish("GPU 1 counts"), on(0);
+  count<<<1, 1, 0, stream[1]>>>(result[1]), say("launch in its stream", cudaGetLastError());
+  say("synchronise", cudaStreamSynchronize(stream[1]));
+  say("it counted from", std::to_string(value_at(result[1])));
+  load<<<1, 1, 0, stream[1]>>>(memory[1], result[1]), say("launch of what GPU 1 has not run", cudaGetLastError());
+  say("synchronise", cudaStreamSynchronize(stream[1]));
+  int device = -1;
+  CHECK(cudaGetDevice(&device)), say("current device", std::to_string(device));
+  int value = 5, *p = memory[1];
+  void* arguments[] = {&p, &value};
+  const void* const kernel = (const void*)store;
+  say("cooperative launch", cudaLaunchCooperativeKernel(kernel, 1, 1, arguments, 0, stream[1]));
+  cudaLaunchConfig_t config = {};
+  config.gridDim = config.blockDim = 1, config.stream = stream[1];
+  say("cudaLaunchKernelExC", cudaLaunchKernelExC(&config, kernel, arguments));
+  say("synchronise", cudaStreamSynchronize(stream[1]));
+  say("stored", std::to_string(value_at(memory[1])));
+  const auto large = [&](int gpu) { return cudaLaunchKernel(kernel, 1, 1, arguments, 100 << 10, stream[gpu]); };
+  say("allow 100 KiB of shared memory", cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 100 << 10));
+  say("launch with 100 KiB in GPU 1's stream", large(1));
+  p = memory[0], say("launch with 100 KiB in GPU 0's stream", large(0)), p = memory[1];
+  cudaFunction_t of_gpu_0;
+  cudaKernel_t of_all;
+  CHECK(cudaGetFuncBySymbol(&of_gpu_0, kernel)), CHECK(cudaGetKernel(&of_all, kernel));
+  const auto driver = [&](void* it) {
+    return cuLaunchKernel(CUfunction(it), 1, 1, 1, 1, 1, 1, 0, stream[1], arguments, nullptr);
+  };
+  say("cuLaunchKernel of GPU 0's function", driver(of_gpu_0));
+  say("cuLaunchKernel of the CUkernel", driver(of_all));
+  finish("synchronise all");
+}
 static void events() {
   on(0);
   say("record the other's event", cudaEventRecord(event[1], stream[0]));
@@ -238,6 +270,7 @@ static const struct {
   void (*run)();
 } cases[] = {
     {"streams of the other GPU", streams},
+    {"launches in a stream of the other GPU", launches},
     {"events of the other GPU", events},
     {"memory of the other GPU, no peer access", memory_of_the_other},
     {"peer access one way", one_way},
