@@ -347,22 +347,26 @@ const Specials specials = [] {
   return all;
 }();
 
-// Clocks count nanoseconds: those of the time of day are the same on all GPUs, those of a multiprocessor never go back.
-template <class Clock, unsigned shift>
-void read_clock(Warp& w, const Op& op, Lanes active) {
+template <class Clock> uint64_t nanoseconds() {
   const auto now = Clock::now().time_since_epoch();
-  const auto value =
-      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()) >> shift;
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+// The clock of the multiprocessors has the rate that the driver reports, 1980 MHz, and never goes back.
+uint64_t cycles() { return nanoseconds<std::chrono::steady_clock>() * 99 / 50; }
+uint64_t time_of_day() { return nanoseconds<std::chrono::system_clock>(); }  // the same on all GPUs
+
+template <uint64_t (*clock)(), unsigned shift> void read_clock(Warp& w, const Op& op, Lanes active) {
+  const uint64_t value = clock() >> shift;
   for_each_lane(active, [&](unsigned lane) { w.rows[op.to].lane[lane] = value; });
 }
 
 const std::unordered_map<std::string, Handler> changing_specials = {
-    {"%clock", read_clock<std::chrono::steady_clock, 0>},
-    {"%clock64", read_clock<std::chrono::steady_clock, 0>},
-    {"%clock_hi", read_clock<std::chrono::steady_clock, 32>},
-    {"%globaltimer", read_clock<std::chrono::system_clock, 0>},
-    {"%globaltimer_lo", read_clock<std::chrono::system_clock, 0>},
-    {"%globaltimer_hi", read_clock<std::chrono::system_clock, 32>},
+    {"%clock", read_clock<cycles, 0>},
+    {"%clock64", read_clock<cycles, 0>},
+    {"%clock_hi", read_clock<cycles, 32>},
+    {"%globaltimer", read_clock<time_of_day, 0>},
+    {"%globaltimer_lo", read_clock<time_of_day, 0>},
+    {"%globaltimer_hi", read_clock<time_of_day, 32>},
 };
 
 // --- Lowering ------------------------------------------------------------------------------------------------------
