@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -38,6 +39,7 @@ struct CUstream_st {
   int priority = 0;
   unsigned long long id = 0;
   driver::Op last;         // the operation that was put in last
+  std::deque<driver::Op> work;  // what enqueue_work() put in, from the first that has not ended, or earlier
   std::atomic<bool> destroyed = false;  // it is kept until its operations have ended
 };
 
@@ -112,8 +114,9 @@ CUstream_st& stream(CUstream);       // 0, 1 and 2 too; throws Refused{CUDA_ERRO
 // that ended() is called once; without one it is a mark. The state is not held.
 using Start = std::function<void(const Op&)>;
 Op enqueue(CUstream_st&, Start start, const Op& also = nullptr);
-// `task` runs on a worker; a Refused of it is a fault. A host function may wait for the program.
-Op enqueue_task(CUstream_st&, std::function<void()> task, bool may_wait = false);
+// The same for what the GPU does. It waits first while the stream holds as much of that as it can.
+Op enqueue_work(CUstream_st&, Start start);
+Op enqueue_task(CUstream_st&, std::function<void()> task);  // work that runs on a worker; a Refused of it is a fault
 uint64_t number_of(const Op&);       // in the order in which all were put in
 void ended(const Op&);
 bool has_ended(const Op&);           // true for none

@@ -187,7 +187,7 @@ CUlibrary make_library(const Text& text) {
   const std::lock_guard held(state());
   const CUlibrary library = made.get();
   for (const ptx::Function& function : text->functions) {
-    if (!function.is_entry) continue;
+    if (!function.is_entry || function.is_declared_only) continue;
     auto& kernel = made->kernels[function.name];
     kernel = std::make_unique<CUkern_st>(CUkern_st{library, function.name, {}});
     kernels()[kernel.get()] = library;
@@ -402,7 +402,7 @@ void launch(CUfunction handle, gpu::Dimensions grid, gpu::Dimensions block, unsi
           CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, "the blocks do not all fit on the GPU at once");
   gpu::Launch what = {&kernel, function->module->module, grid, block, shared, parameters_of(kernel, each, extra), {}};
   what.is_cooperative = is_cooperative;
-  enqueue(stream, [what = std::move(what)](const Op& op) {
+  enqueue_work(stream, [what = std::move(what)](const Op& op) {
     gpu::Launch now = what;
     now.order = number_of(op);
     now.done = [op](const gpu::Fault* fault) {
