@@ -297,6 +297,11 @@ STREAM_CALL(cudaMemcpyFromSymbolAsync, _ptsz,
             (dst, symbol, count, offset, kind, stream), check_side(kind, cudaMemcpyDeviceToHost);
             copy_async(dst, part(symbol, count, offset), count, kind, stream))
 
+// --- A description: no call ------------------------------------------------------------------------------------------
+cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind f) {
+  return {x, y, z, w, f};
+}
+
 // --- Libraries ------------------------------------------------------------------------------------------------------
 FORWARD(cudaLibraryLoadData,
         (cudaLibrary_t* library, const void* code, cudaJitOption*, void**, unsigned int numJitOptions,

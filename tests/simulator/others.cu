@@ -84,6 +84,8 @@ int main() {
   CHECK(cudaMalloc(&data, 5120 * sizeof *data));
   CHECK(cudaMalloc(&result, 5120 * sizeof *result));
   test_grid_sync(data, result);
+  const cudaChannelFormatDesc channels = cudaCreateChannelDesc<short2>();
+  EXPECT(channels.x == 16 && channels.y == 16 && !channels.z && !channels.w && channels.f == cudaChannelFormatKindSigned);
 #ifdef HAVE_LIBRARIES
   test_libraries(data, result);
 #else
