@@ -52,6 +52,24 @@ static void test_grid_sync(int* data, int* wrong) {
   EXPECT(cudaGetLastError() == cudaErrorCooperativeLaunchTooLarge);
 }
 
+// How far the multiprocessor's clock comes in so many nanoseconds.
+__global__ void count_cycles(int nanoseconds, int* cycles) {
+  unsigned long long begin, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+  const long long first = clock64();
+  do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  while (now - begin < nanoseconds);
+  *cycles = static_cast<int>(clock64() - first);
+}
+
+static void test_clock(int* cycles) {
+  int rate, found;  // in kHz
+  CHECK(cudaDeviceGetAttribute(&rate, cudaDevAttrClockRate, 0));
+  count_cycles<<<1, 1>>>(20'000'000, cycles);
+  CHECK(cudaMemcpy(&found, cycles, sizeof found, cudaMemcpyDeviceToHost));
+  EXPECT(found > 15 * rate);  // not a clock of nanoseconds, which comes to 20 million
+}
+
 #ifdef HAVE_LIBRARIES
 static void test_libraries(int* data, int* result) {
   std::vector<int> values(5000), found(values.size());
@@ -84,6 +102,7 @@ int main() {
   CHECK(cudaMalloc(&data, 5120 * sizeof *data));
   CHECK(cudaMalloc(&result, 5120 * sizeof *result));
   test_grid_sync(data, result);
+  test_clock(result);
   const cudaChannelFormatDesc channels = cudaCreateChannelDesc<short2>();
   EXPECT(channels.x == 16 && channels.y == 16 && !channels.z && !channels.w && channels.f == cudaChannelFormatKindSigned);
 #ifdef HAVE_LIBRARIES
