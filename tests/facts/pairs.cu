@@ -68,7 +68,8 @@ static void launches() {  // GPU 0 is current, the stream is GPU 1's
   say("synchronise", cudaStreamSynchronize(stream[1]));
   say("stored", std::to_string(value_at(memory[1])));
   const auto large = [&](int gpu) { return cudaLaunchKernel(kernel, 1, 1, arguments, 100 << 10, stream[gpu]); };
-  say("allow 100 KiB of shared memory", cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 100 << 10));
+  say("allow 100 KiB of shared memory",
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 100 << 10));
   say("launch with 100 KiB in GPU 1's stream", large(1));
   p = memory[0], say("launch with 100 KiB in GPU 0's stream", large(0)), p = memory[1];
   cudaFunction_t of_gpu_0;

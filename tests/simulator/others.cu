@@ -103,8 +103,8 @@ int main() {
   CHECK(cudaMalloc(&result, 5120 * sizeof *result));
   test_grid_sync(data, result);
   test_clock(result);
-  const cudaChannelFormatDesc channels = cudaCreateChannelDesc<short2>();
-  EXPECT(channels.x == 16 && channels.y == 16 && !channels.z && !channels.w && channels.f == cudaChannelFormatKindSigned);
+  const cudaChannelFormatDesc two = cudaCreateChannelDesc<short2>();
+  EXPECT(two.x == 16 && two.y == 16 && !two.z && !two.w && two.f == cudaChannelFormatKindSigned);
 #ifdef HAVE_LIBRARIES
   test_libraries(data, result);
 #else
