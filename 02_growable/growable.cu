@@ -10,17 +10,21 @@
 #include "../common/check.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <ctime>
 #include <random>
 #include <vector>
 
 static const char usage[] =
     "usage: growable [--final-mib N] [--step-mib N] [--chunk-mib N] [--repeats N] [--full]\n"
+    "                [--json FILE]\n"
     "  --final-mib N   measure growing to this size, 1 to 1048576 (default 512)\n"
     "  --step-mib N    by steps of this size, and by doubling from it, 1 to 1048576 (default 64)\n"
     "  --chunk-mib N   in chunks of this size, rounded up to the granularity, 1 to 1048576 (default: the step)\n"
     "  --repeats N     repeats of a measurement, 1 to 1000 (default 9)\n"
-    "  --full          also grow to nearly all free memory of the GPU\n";
+    "  --full          also grow to nearly all free memory of the GPU\n"
+    "  --json FILE     write the measurements to this file too, one JSON object a line\n";
 
 static CUmemAllocationProp memory;  // what every chunk is made of
 static CUmemAccessDesc access;      // and who may use it: both are set in [1]
@@ -180,9 +184,29 @@ static Outcome grow_all(const Case& c, size_t last, bool sample) {
   return outcome;
 }
 
+// With --json: a line of conditions, a line for each measurement, and a last one that says that the run is complete.
+static const char* json_path = "/dev/null";
+static FILE* json;
+
+static void open_json(int gpus, long final_mib, long step_mib, size_t chunk, long repeats) {
+  char device[256], date[16], driver[64] = "unknown";
+  const time_t now = std::time(nullptr);
+  std::strftime(date, sizeof date, "%F", std::gmtime(&now));
+  CHECK(cuDeviceGetName(device, sizeof device, memory.location.id));
+  FILE* const version = std::fopen("/sys/module/nvidia/version", "r");
+  if (version && std::fscanf(version, "%63s", driver) != 1) std::strcpy(driver, "unknown");
+  if (version) std::fclose(version);
+  json = std::fopen(json_path, "w");
+  if (!json) std::fprintf(stderr, "growable: cannot write %s: %s\n", json_path, std::strerror(errno)), std::exit(2);
+  std::fprintf(json, R"({"program": "growable", "arguments": "--final-mib %ld --step-mib %ld )", final_mib, step_mib);
+  std::fprintf(json, R"(--chunk-mib %zu --repeats %ld", "device": "%s", "gpus": %d, "driver": "%s", )", chunk >> 20,
+               repeats, device, gpus, driver);
+  std::fprintf(json, R"("cuda": "%d.%d", "date": "%s"})" "\n", CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10, date);
+}
+
 // Runs the cases in turn, to and fro, so that a slow moment of the machine meets all. Prints median and fastest time, and
 // returns the fastest: memory that was freed a moment ago can make a step wait, and that is no matter of the method.
-static std::vector<double> measure(const std::vector<Case>& cases, size_t last, long repeats) {
+static std::vector<double> measure(int section, const std::vector<Case>& cases, size_t last, long repeats) {
   std::vector<std::vector<double>> times(cases.size());
   std::vector<double> fastest;
   std::vector<Outcome> samples;
@@ -198,6 +222,14 @@ static std::vector<double> measure(const std::vector<Case>& cases, size_t last, 
     std::printf("    %-38s median of %ld: %.3f ms, fastest %.3f, peak %.2f, moves %d\n", cases[k].what, repeats,
                 times[k][repeats / 2], fastest[k], double(samples[k].peak) / last, samples[k].moves);
     EXPECT(cases[k].method >= MALLOC || samples[k].moves == 0, "the buffer moved %d times", samples[k].moves);
+    static const char* const methods[] = {"buffer", "bare calls", "cudaMalloc", "cudaMallocAsync"};
+    std::fprintf(json, R"({"what": "growth", "section": %d, "method": "%s", "by": "%s", )", section,
+                 methods[cases[k].method], cases[k].doubling ? "doubling" : "steps");
+    std::fprintf(json, R"("final_bytes": %zu, "step_bytes": %zu, "chunk_bytes": %zu, "peak_bytes": %zu, "moves": %d, )",
+                 last, cases[k].step, cases[k].chunk, samples[k].peak, samples[k].moves);
+    std::fprintf(json, R"("repeats": %ld, "median_ms": %.4f, "ms": [)", repeats, times[k][repeats / 2]);
+    for (long r = 0; r < repeats; ++r) std::fprintf(json, "%s%.4f", r ? ", " : "", times[k][r]);
+    std::fputs("]}\n", json);
   }
   return fastest;
 }
@@ -206,8 +238,9 @@ int main(int argc, char** argv) {
   long final_mib = 512, step_mib = 64, chunk_mib = 0, repeats = 9, full = 0;
   const long most = 1 << 20;
   check::arguments(argc, argv, usage, {{"--final-mib", &final_mib, 1, most}, {"--step-mib", &step_mib, 1, most},
-                   {"--chunk-mib", &chunk_mib, 1, most}, {"--repeats", &repeats, 1, 1000}, {"--full", &full, 0, 0}});
-  check::require_gpus(1);
+                   {"--chunk-mib", &chunk_mib, 1, most}, {"--repeats", &repeats, 1, 1000}, {"--full", &full, 0, 0},
+                   {"--json", nullptr, 0, 1, &json_path}});
+  const int gpus = check::require_gpus(1);
 
   // [1] Ask the device for support
   // Every chunk will be of the same kind: pinned on the GPU, readable and writable by it, in whole granules.
@@ -233,6 +266,7 @@ int main(int argc, char** argv) {
   REQUIRE(free_now >= 2 * last + 2 * room, "%zu MiB of GPU memory are free, copying needs twice --final-mib and "
           "512 MiB; free some, or choose a smaller --final-mib", free_now >> 20);
   std::printf("    supported; a granule is %zu KiB\n", granularity >> 10);
+  open_json(gpus, final_mib, step_mib, chunk, repeats);
 
   // Kernels, and the pool of cudaMallocAsync, take memory when they are first used: use them before counting.
   for (Method method : {BUFFER, BARE_CALLS, MALLOC, MALLOC_ASYNC})
@@ -307,15 +341,15 @@ int main(int argc, char** argv) {
   std::printf("[6] Measure it against copying\n");
   std::printf("    to %ld MiB, by steps of %ld MiB or by doubling from it, chunks of %zu MiB\n", final_mib, step_mib,
               chunk >> 20);
-  const std::vector<double> vmm = measure({{"by steps, bare driver calls", BARE_CALLS, false, step, chunk},
-                                           {"by steps, this buffer", BUFFER, false, step, chunk}},
-                                          last, 5 * repeats);  // they differ by little, and take little time
-  const std::vector<double> others = measure({{"by steps, cudaMalloc and copy", MALLOC, false, step, 0},
-                                              {"by steps, cudaMallocAsync and copy", MALLOC_ASYNC, false, step, 0},
-                                              {"by doubling, this buffer", BUFFER, true, step, chunk},
-                                              {"by doubling, cudaMalloc and copy", MALLOC, true, step, 0},
-                                              {"by doubling, cudaMallocAsync and copy", MALLOC_ASYNC, true, step, 0}},
-                                             last, repeats);
+  const std::vector<double> vmm = measure(6, {
+      {"by steps, bare driver calls", BARE_CALLS, false, step, chunk},
+      {"by steps, this buffer", BUFFER, false, step, chunk}}, last, 5 * repeats);  // they differ little, and are short
+  const std::vector<double> others = measure(6, {
+      {"by steps, cudaMalloc and copy", MALLOC, false, step, 0},
+      {"by steps, cudaMallocAsync and copy", MALLOC_ASYNC, false, step, 0},
+      {"by doubling, this buffer", BUFFER, true, step, chunk},
+      {"by doubling, cudaMalloc and copy", MALLOC, true, step, 0},
+      {"by doubling, cudaMallocAsync and copy", MALLOC_ASYNC, true, step, 0}}, last, repeats);
   std::printf("    fastest against fastest, the buffer by steps takes %.2f times as long as the bare calls,\n"
               "    and cudaMalloc and copy by doubling %.2f times as long as the buffer by steps\n", vmm[1] / vmm[0],
               others[3] / vmm[1]);
@@ -324,10 +358,11 @@ int main(int argc, char** argv) {
   // Each chunk costs its calls, however small it is. With chunks larger than the step most steps find memory there.
   std::printf("[7] Choose the chunk\n");
   std::printf("    to %ld MiB, by steps of one granule or by doubling from it\n", final_mib);
-  measure({{"by steps, chunks of 1 granule", BUFFER, false, granularity, granularity},
-           {"by steps, chunks of 8 granules", BUFFER, false, granularity, 8 * granularity},
-           {"by steps, chunks of 32 granules", BUFFER, false, granularity, 32 * granularity},
-           {"by doubling, cudaMalloc and copy", MALLOC, true, granularity, 0}}, last, repeats);
+  measure(7, {
+      {"by steps, chunks of 1 granule", BUFFER, false, granularity, granularity},
+      {"by steps, chunks of 8 granules", BUFFER, false, granularity, 8 * granularity},
+      {"by steps, chunks of 32 granules", BUFFER, false, granularity, 32 * granularity},
+      {"by doubling, cudaMalloc and copy", MALLOC, true, granularity, 0}}, last, repeats);
 
   // [8] Grow to nearly all memory
   // Copying ends where the old block and a larger one no longer fit side by side: at half of the memory.
@@ -361,6 +396,8 @@ int main(int argc, char** argv) {
   EXPECT(free_now == free_at_start, "%zu bytes are free, %zu were at the start (does another program use this GPU?)",
          free_now, free_at_start);
   std::printf("    free memory is what it was at the start\n");
+  std::fputs(R"({"what": "complete"})" "\n", json);
+  EXPECT(!std::ferror(json) && !std::fclose(json), "%s could not be written", json_path);
   std::printf("OK\n");
   return 0;
 }

@@ -10,17 +10,21 @@
 #include "../common/check.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <ctime>
 #include <random>
 #include <vector>
 
 static const char usage[] =
-    "usage: measure [--mib N] [--repeats N] [--blocks N] [--threads N]\n"
+    "usage: measure [--mib N] [--kib N] [--repeats N] [--blocks N] [--threads N] [--json FILE]\n"
     "  --mib N       size of a transfer in MiB, 1 to 16384 (default 256)\n"
+    "  --kib N       or in KiB, 1 to 16777216\n"
     "  --repeats N   times that each thing is measured, for the median, 1 to 1000 (default 20)\n"
     "  --blocks N    blocks of the kernels that move data, 1 to 65535 (default one for each multiprocessor)\n"
-    "  --threads N   threads of each such block, 32 to 1024 (default 512)\n";
-static long mib = 256, repeats = 20, blocks = 0, threads = 512;
+    "  --threads N   threads of each such block, 32 to 1024 (default 512)\n"
+    "  --json FILE   write the measurements to this file too, one JSON object a line\n";
+static long mib = 256, kib = 0, repeats = 20, blocks = 0, threads = 512;
 
 struct Gpu {
   cudaStream_t stream;
@@ -66,6 +70,34 @@ __global__ void __launch_bounds__(1024) transfer(uint4* to, const uint4* from, s
 static double median(std::vector<double> figures) {
   std::sort(figures.begin(), figures.end());
   return (figures[(figures.size() - 1) / 2] + figures[figures.size() / 2]) / 2;
+}
+
+// With --json: a line of conditions, a line for each measurement, and a last one that says that the run is complete.
+static const char* json_path = "/dev/null";
+static FILE* json;
+
+static void open_json() {
+  char device[256], date[16], driver[64] = "unknown";
+  const time_t now = std::time(nullptr);
+  std::strftime(date, sizeof date, "%F", std::gmtime(&now));
+  CHECK(cuDeviceGetName(device, sizeof device, 0));
+  FILE* const version = std::fopen("/sys/module/nvidia/version", "r");
+  if (version && std::fscanf(version, "%63s", driver) != 1) std::strcpy(driver, "unknown");
+  if (version) std::fclose(version);
+  json = std::fopen(json_path, "w");
+  if (!json) std::fprintf(stderr, "measure: cannot write %s: %s\n", json_path, std::strerror(errno)), std::exit(2);
+  std::fprintf(json, R"({"program": "measure", "arguments": "--kib %ld --repeats %ld --blocks %ld --threads %ld")", kib,
+               repeats, blocks, threads);
+  std::fprintf(json, R"(, "device": "%s", "gpus": %zu, "driver": "%s", "cuda": "%d.%d", "date": "%s"})" "\n", device,
+               gpus.size(), driver, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10, date);
+}
+
+// Ends the line of a measurement with its times, and returns their median.
+static double write_times(const std::vector<double>& took) {
+  std::fprintf(json, R"("repeats": %zu, "median_us": %.3f, "us": [)", took.size(), median(took));
+  for (size_t i = 0; i < took.size(); ++i) std::fprintf(json, "%s%.3f", i ? ", " : "", took[i]);
+  std::fputs("]}\n", json);
+  return median(took);
 }
 
 static double microseconds() {
@@ -131,13 +163,16 @@ static double bandwidth(int active, Way way, size_t bytes) {
       CHECK(cudaEventElapsedTime(&milliseconds, gpus[g].start, gpus[g].stop));
       slowest = std::max(slowest, milliseconds);
     }
-    if (repeat >= 0) took.push_back(slowest);
+    if (repeat >= 0) took.push_back(1e3 * slowest);
     for (int g = 0; g < active; ++g) {
       const int next = g + 1 < count ? g + 1 : 0, receiver = way == loads ? g : next;
       check_on(receiver, gpus[receiver].sink, bytes, seeds[way == loads ? next : g]);
     }
   }
-  return double(bytes) / median(took) / 1e6;
+  static const char* const names[] = {"kernel stores", "kernel loads", "copy engine"};
+  std::fprintf(json, R"({"what": "transfer", "way": "%s", "active_gpus": %d, "bytes": %zu, )", names[way], active,
+               bytes);
+  return double(bytes) / write_times(took) / 1e3;
 }
 
 static void show_bandwidth(int active, size_t bytes) {
@@ -149,8 +184,9 @@ static void show_bandwidth(int active, size_t bytes) {
 }
 
 int main(int argc, char** argv) {
-  check::arguments(argc, argv, usage, {{"--mib", &mib, 1, 16384}, {"--repeats", &repeats, 1, 1000},
-                                       {"--blocks", &blocks, 1, 65535}, {"--threads", &threads, 32, 1024}});
+  check::arguments(argc, argv, usage, {{"--mib", &mib, 1, 16384}, {"--kib", &kib, 1, 1 << 24},
+                   {"--repeats", &repeats, 1, 1000}, {"--blocks", &blocks, 1, 65535}, {"--threads", &threads, 32, 1024},
+                   {"--json", nullptr, 0, 1, &json_path}});
   const int count = check::require_gpus(2);
 
   // [1] Ask whether the GPUs reach each other
@@ -182,6 +218,9 @@ int main(int argc, char** argv) {
     CHECK(cudaEventCreate(&gpus[g].stop));
     CHECK(cudaMalloc(&gpus[g].right, sizeof *gpus[g].right));
   }
+  const bool in_kib = kib;  // as the size is printed
+  if (!in_kib) kib = mib << 10;
+  open_json();
   size_t free_now, total_memory;
   for (int g = 0; g < count; ++g) {
     CHECK(cudaSetDevice(g));
@@ -238,7 +277,9 @@ int main(int argc, char** argv) {
         check_on(last, address, shared, write_on(last, address, shared, fresh()));  // it is open to the last one too
         CHECK(cuMemUnmap(address, shared));
       }
-      std::printf("    open to %d, up to GPU %d: %.1f us\n", last + 1, last, median(took));
+      std::fprintf(json, R"({"what": "cuMemSetAccess", "bytes": %zu, "open_to": %d, "more_is_shared": %s, )", shared,
+                   last + 1, more ? "true" : "false");
+      std::printf("    open to %d, up to GPU %d: %.1f us\n", last + 1, last, write_times(took));
     }
   }
   for (const CUdeviceptr granule : standing) {
@@ -271,7 +312,8 @@ int main(int argc, char** argv) {
       CHECK(cudaSetDevice(0));
       CHECK(cudaFree(memory));
     }
-    std::printf("    peers enabled: %d, up to GPU %d: %.1f us\n", last, last, median(took));
+    std::fprintf(json, R"({"what": "cudaMalloc", "bytes": %zu, "peers_enabled": %d, )", shared, last);
+    std::printf("    peers enabled: %d, up to GPU %d: %.1f us\n", last, last, write_times(took));
   }
   for (int last = count; --last > 0;) {
     CHECK(cudaSetDevice(0));
@@ -284,12 +326,13 @@ int main(int argc, char** argv) {
   // One allocation on each GPU, open to all: the front is what it sends, the back is where it receives. GPU 0 moves
   // data to GPU 1, or with loads from GPU 1, and nobody else is on the way.
   std::printf("[4] Move data between two GPUs\n");
-  const size_t bytes = size_t(mib) << 20, both = (2 * bytes + granularity - 1) / granularity * granularity;
+  const size_t bytes = size_t(kib) << 10, both = (2 * bytes + granularity - 1) / granularity * granularity;
   for (int g = 0; g < count; ++g) {
     gpus[g].source = create_open_to_all(g, both);
     gpus[g].sink = gpus[g].source + bytes;
   }
-  std::printf("    %ld MiB, median of %ld; kernels of %ld blocks of %ld threads\n", mib, repeats, blocks, threads);
+  std::printf("    %ld %s, median of %ld; kernels of %ld blocks of %ld threads\n", in_kib ? kib : mib,
+              in_kib ? "KiB" : "MiB", repeats, blocks, threads);
   show_bandwidth(1, bytes);
 
   // [5] Move data round the ring
@@ -316,6 +359,8 @@ int main(int argc, char** argv) {
     CHECK(cudaStreamDestroy(gpus[g].stream));
   }
   std::printf("    free memory on every GPU is what it was at the start\n");
+  std::fputs(R"({"what": "complete"})" "\n", json);
+  EXPECT(!std::ferror(json) && !std::fclose(json), "%s could not be written", json_path);
   std::printf("OK\n");
   return 0;
 }

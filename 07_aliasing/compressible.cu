@@ -10,15 +10,18 @@
 #include "../common/check.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <ctime>
 #include <numeric>
 #include <random>
 #include <vector>
 
 static const char usage[] =
-    "usage: compressible [--mib N] [--repeats N] [--copy]\n"
+    "usage: compressible [--mib N] [--repeats N] [--copy] [--json FILE]\n"
     "  --mib N       MiB in each of the two buffers, 2 to 8192 (default 512)\n"
     "  --repeats N   timed runs of each kernel, of which the median counts, 1 to 1000 (default 20)\n"
-    "  --copy        write the compressible buffer by a copy, not by a kernel\n";
+    "  --copy        write the compressible buffer by a copy, not by a kernel\n"
+    "  --json FILE   write the measurements to this file too, one JSON object a line\n";
 
 // The i-th word of the data: random with shift 0; with shift 10 the 1024 words of each 4 KiB are one random word.
 __host__ __device__ unsigned word(unsigned seed, size_t i, int shift) {
@@ -54,8 +57,36 @@ __global__ void update_all(uint4* data, size_t n) {
   }
 }
 
-static void print_medians(const char* kernel, std::vector<float> plain, std::vector<float> requested) {
-  for (auto* times : {&plain, &requested}) std::sort(times->begin(), times->end());
+// With --json: a line of conditions, a line for each measurement, and a last one that says that the run is complete.
+static const char* json_path = "/dev/null";
+static FILE* json;
+
+static void open_json(int gpus, const char* device, long mib, long repeats, bool by_copy) {
+  char date[16], driver[64] = "unknown";
+  const time_t now = std::time(nullptr);
+  std::strftime(date, sizeof date, "%F", std::gmtime(&now));
+  FILE* const version = std::fopen("/sys/module/nvidia/version", "r");
+  if (version && std::fscanf(version, "%63s", driver) != 1) std::strcpy(driver, "unknown");
+  if (version) std::fclose(version);
+  json = std::fopen(json_path, "w");
+  if (!json) std::fprintf(stderr, "compressible: cannot write %s: %s\n", json_path, std::strerror(errno)), std::exit(2);
+  std::fprintf(json, R"({"program": "compressible", "arguments": "--mib %ld --repeats %ld%s", )", mib, repeats,
+               by_copy ? " --copy" : "");
+  std::fprintf(json, R"("device": "%s", "gpus": %d, "driver": "%s", "cuda": "%d.%d", "date": "%s"})" "\n", device, gpus,
+               driver, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10, date);
+}
+
+static void write_medians(const char* kernel, int shift, size_t bytes, bool granted, std::vector<float> plain,
+                          std::vector<float> requested) {
+  for (auto* times : {&plain, &requested}) {
+    std::sort(times->begin(), times->end());
+    std::fprintf(json, R"({"what": "kernel", "kernel": "%s", "data": "%s", "memory": "%s", "bytes": %zu, )", kernel,
+                 shift ? "one random word in each 4 KiB" : "random words",
+                 times == &requested && granted ? "compressible" : "plain", bytes);
+    std::fprintf(json, R"("repeats": %zu, "median_us": %.3f, "us": [)", times->size(), (*times)[times->size() / 2]);
+    for (size_t i = 0; i < times->size(); ++i) std::fprintf(json, "%s%.3f", i ? ", " : "", (*times)[i]);
+    std::fputs("]}\n", json);
+  }
   float a = plain[plain.size() / 2], b = requested[requested.size() / 2];
   std::printf("      %s: plain %.1f us, compression requested %.1f us: %.2f times as fast\n", kernel, a, b, a / b);
 }
@@ -75,8 +106,9 @@ static CUdeviceptr map(CUmemGenericAllocationHandle handle, size_t size, const C
 int main(int argc, char** argv) {
   long mib = 512, repeats = 20, by_copy = 0;
   check::arguments(argc, argv, usage,
-                   {{"--mib", &mib, 2, 8192}, {"--repeats", &repeats, 1, 1000}, {"--copy", &by_copy, 0, 0}});
-  check::require_gpus(1);
+                   {{"--mib", &mib, 2, 8192}, {"--repeats", &repeats, 1, 1000}, {"--copy", &by_copy, 0, 0},
+                    {"--json", nullptr, 0, 1, &json_path}});
+  const int gpus = check::require_gpus(1);
 
   // [1] Ask the device for support
   // Each kind of special memory has an attribute of its own.
@@ -94,6 +126,7 @@ int main(int argc, char** argv) {
   REQUIRE(compression, "%s has no compressible memory; use a GPU with compute data compression", name);
   std::printf("    %s: compressible memory is supported, GPUDirect RDMA with VMM is %s\n", name,
               rdma ? "supported" : "not supported");
+  open_json(gpus, name, mib, repeats, by_copy);
   CHECK(cudaSetDevice(device));
 
   // The kernels' sums, two events and every kernel: all there before counting what is free.
@@ -120,6 +153,7 @@ int main(int argc, char** argv) {
   CUmemGenericAllocationHandle handle[3];  // 0: nothing requested, 1: compression, 2: GPUDirect RDMA
   CUdeviceptr address[3] = {};
   size_t size[3], granularity;
+  bool compressible = false;  // in the end, whether the second one is
   for (int kind : {0, 1}) {
     properties.allocFlags.compressionType = kind ? CU_MEM_ALLOCATION_COMP_GENERIC : CU_MEM_ALLOCATION_COMP_NONE;
     CHECK(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
@@ -128,9 +162,9 @@ int main(int argc, char** argv) {
     CHECK(cuMemCreate(&handle[kind], size[kind], &properties, 0));
     CHECK(cuMemGetInfo(&free_now, &total_memory));
     CHECK(cuMemGetAllocationPropertiesFromHandle(&granted, handle[kind]));
+    compressible = granted.allocFlags.compressionType == CU_MEM_ALLOCATION_COMP_GENERIC;
     std::printf("    %s: %s memory; %zu MiB taken\n", kind ? "compression requested" : "nothing requested",
-                granted.allocFlags.compressionType == CU_MEM_ALLOCATION_COMP_GENERIC ? "compressible" : "plain",
-                (free_before - free_now) >> 20);
+                compressible ? "compressible" : "plain", (free_before - free_now) >> 20);
     address[kind] = map(handle[kind], size[kind], properties);
   }
 
@@ -182,8 +216,8 @@ int main(int argc, char** argv) {
           EXPECT(host[i] == word(seed, at + i, shift) * factor + plus, "word %zu is %u", at + i, host[i]);
       }
     std::printf("    %s\n", shift ? "one random word in each 4 KiB" : "random words");
-    print_medians("read", reads[0], reads[1]);
-    print_medians("update", updates[0], updates[1]);
+    write_medians("read", shift, words * sizeof(unsigned), compressible, reads[0], reads[1]);
+    write_medians("update", shift, words * sizeof(unsigned), compressible, updates[0], updates[1]);
   }
 
   // [4] Request GPUDirect RDMA
@@ -214,6 +248,8 @@ int main(int argc, char** argv) {
   std::printf("    free memory is what it was at the start\n");
   for (cudaEvent_t event : {stop, start}) CHECK(cudaEventDestroy(event));
   CHECK(cudaFree(sums));
+  std::fputs(R"({"what": "complete"})" "\n", json);
+  EXPECT(!std::ferror(json) && !std::fclose(json), "%s could not be written", json_path);
   std::printf("OK\n");
   return 0;
 }

@@ -61,16 +61,16 @@ inline int require_gpus(int wanted) {
   return gpus;
 }
 
-// Reads "--name N", N from min to max, or for a flag (max 0) just "--name". Exits 2 with the usage on anything else.
-struct Option { const char* name; long* value; long min, max; };
+// Reads "--name N", N from min to max; a flag (max 0) is just "--name", a text any word. Else exits 2 with the usage.
+struct Option { const char* name; long* value; long min, max; const char** text = nullptr; };
 inline void arguments(int argc, char** argv, const char* usage, std::initializer_list<Option> options = {}) {
   for (int i = 1; i < argc; ++i) {
     const Option* found = nullptr;
     for (const Option& option : options) if (!std::strcmp(argv[i], option.name)) found = &option;
     if (!std::strcmp(argv[i], "--help")) std::exit((std::fputs(usage, stdout), 0));
     if (found && found->max == 0) { *found->value = 1; continue; }
-    const char* value = found && i + 1 < argc ? argv[++i] : "";
-    char* end = nullptr;
+    char none[] = "", *end = nullptr, *value = found && i + 1 < argc ? argv[++i] : none;
+    if (*value && found->text) { *found->text = value; continue; }
     if (*value) *found->value = std::strtol(value, &end, 10);
     if (end > value && !*end && *found->value >= found->min && *found->value <= found->max) continue;
     std::fprintf(stderr, "%s: bad argument: %s %s\n%s", argv[0], found ? found->name : argv[i], value, usage);

@@ -95,8 +95,13 @@ def arguments(program):
         fail("--help does not print the usage")
     usage = done.stdout
     bad = [["--no-such-option"], ["surplus"], [""], ["-h"]]
-    for option, takes_number in re.findall(r"^  (--[a-z-]+)( [A-Z]+)?", usage, re.MULTILINE):
-        bad += [[option], [option, "x"], [option, "-1"], [option, "99999999999999999999"]] if takes_number else [[option, "1"]]
+    for option, argument in re.findall(r"^  (--[a-z-]+)( [A-Z]+)?", usage, re.MULTILINE):
+        if argument == " FILE":
+            bad += [[option], [option, ""]]
+        elif argument:
+            bad += [[option], [option, "x"], [option, "-1"], [option, "99999999999999999999"]]
+        else:
+            bad += [[option, "1"]]
     for words in bad:
         done = start(program, *words)
         if done.returncode != 2 or usage not in done.stderr or done.stdout:

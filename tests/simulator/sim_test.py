@@ -29,6 +29,7 @@ SMALL = {
     "multi_gpu": ["--granules", "1"],
     "measure": ["--mib", "1", "--repeats", "1", "--blocks", "4", "--threads", "64"],
     "ipc_fd": ["--timeout", "5"],
+    "ipc_cost": ["--mib", "2", "--repeats", "1"],
     "fabric": ["--timeout", "5"],
     "multicast": [],
     "aliasing": [],
@@ -50,7 +51,7 @@ MACHINES = {
     "no_gpu": {ALL: "the driver sees no GPU"},
     "old_driver": {ALL: "the driver is for CUDA 12.4, this program for"},
     "no_vmm": {
-        "vmm_basics|growable|ipc_fd|aliasing|compressible": "no virtual memory management",
+        "vmm_basics|growable|ipc_fd|ipc_cost|aliasing|compressible": "no virtual memory management",
         "vmm_basics_broken|growable_broken|ipc_fd_broken|aliasing_broken": "no virtual memory management",
         "multi_gpu|measure|multicast|multi_gpu_broken|multicast_broken": "needs 2 GPUs, sees 1",
         "fabric|fabric_broken": "has no fabric handles",
@@ -72,7 +73,7 @@ MACHINES = {
         "CUDA_ERROR_NOT_PERMITTED",
         "fabric_broken": "fabric memory is refused",
     },
-    "no_fd_handles": {"ipc_fd|ipc_fd_broken|fabric_broken": "exports no memory as a file descriptor"},
+    "no_fd_handles": {"ipc_fd|ipc_cost|ipc_fd_broken|fabric_broken": "exports no memory as a file descriptor"},
     "no_compression": {"compressible": "has no compressible memory"},
 }
 TWO_SUFFICE = "no_multicast", "no_fabric", "no_channel", "no_fd_handles", "no_compression"

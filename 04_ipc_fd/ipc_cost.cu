@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT-0
+//
+// 04 IPC by file descriptor, measured: what does it cost to hand memory to another process?
+//
+// A maker hands the same data to a receiver in three ways: VMM memory by file descriptor, as in ipc_fd.cu; memory of
+// cudaMalloc by cudaIpcGetMemHandle; and a copy through host memory. Needs Linux and one GPU that supports VMM and file
+// descriptor handles; both processes use that one.
+//
+// Build it alone:  nvcc -std=c++17 ipc_cost.cu -o ipc_cost -lcuda
+#include "../common/check.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <random>
+#include <vector>
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char usage[] =
+    "usage: ipc_cost [--mib N] [--repeats N] [--json FILE]\n"
+    "  --mib N       MiB that are handed over, rounded up to the granularity, 1 to 4096 (default 64)\n"
+    "  --repeats N   times that each way is measured, for the median, 1 to 1000 (default 20)\n"
+    "  --json FILE   write the measurements to this file too, one JSON object a line\n";
+
+enum Way { DESCRIPTOR, CUDA_IPC, COPY };
+static const char* const names[] = {"file descriptor", "cudaIpc", "copy through host memory"};
+enum Part { MAKE, EXPORT, SEND, OPEN, HANDOVER, PARTS };  // the last is the three before it together
+static const char* const parts[] = {"make", "export", "send", "open", "export to open"};
+
+// What goes between the two: forth with the memory, back when it was opened, checked and let go of.
+struct Message {
+  Way way;
+  unsigned seed;
+  size_t size;
+  double received, opened;    // microseconds of the clock that all processes of the machine share
+  cudaIpcMemHandle_t handle;  // for CUDA_IPC; a DESCRIPTOR travels beside the message
+};
+
+static double microseconds() {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// As in ipc_fd.cu, which says why. Returns false if it cannot be sent: then the other process has ended.
+static bool send_message(int socket, Message message, int fd = -1) {
+  iovec data = {&message, sizeof message};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
+  msghdr header = {};
+  header.msg_iov = &data, header.msg_iovlen = 1;
+  if (fd >= 0) {
+    header.msg_control = control, header.msg_controllen = sizeof control;
+    cmsghdr* rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET, rights->cmsg_type = SCM_RIGHTS, rights->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
+  }
+  return sendmsg(socket, &header, MSG_NOSIGNAL) == sizeof message;
+}
+
+// Returns false when the other process has ended.
+static bool receive_message(int socket, Message* message, int* fd = nullptr) {
+  iovec data = {message, sizeof *message};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  msghdr header = {};
+  header.msg_iov = &data, header.msg_iovlen = 1;
+  header.msg_control = control, header.msg_controllen = CMSG_LEN(sizeof(int));
+  const ssize_t bytes = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+  EXPECT(bytes >= 0 || errno == ECONNRESET, "the other process stayed silent: %s", strerror(errno));
+  const cmsghdr* rights = CMSG_FIRSTHDR(&header);
+  if (fd && rights) std::memcpy(fd, CMSG_DATA(rights), sizeof *fd);
+  return bytes == sizeof *message;
+}
+
+__global__ void fill(unsigned* data, size_t n, unsigned seed) {
+  size_t stride = size_t(gridDim.x) * blockDim.x;
+  for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride) data[i] = 2654435761u * i + seed;
+}
+
+__device__ unsigned long long right;
+
+__global__ void count(const unsigned* data, size_t n, unsigned seed) {
+  size_t stride = size_t(gridDim.x) * blockDim.x;
+  unsigned long long mine = 0;
+  for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride)
+    mine += data[i] == unsigned(2654435761u * i + seed);
+  atomicAdd(&right, mine);
+}
+
+static void* map(CUmemGenericAllocationHandle memory, size_t size) {
+  CUmemAccessDesc descriptor = {};
+  descriptor.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  descriptor.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CUdeviceptr address;
+  CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
+  CHECK(cuMemMap(address, size, 0, memory, 0));
+  CHECK(cuMemSetAccess(address, size, &descriptor, 1));
+  return reinterpret_cast<void*>(address);
+}
+
+static void unmap(void* pointer, size_t size) {
+  const CUdeviceptr address = reinterpret_cast<CUdeviceptr>(pointer);
+  CHECK(cuMemUnmap(address, size));
+  CHECK(cuMemAddressFree(address, size));
+}
+
+// The receiver: opens what it is sent, reads every element, lets go of it, and tells when it did so.
+static void receive(int socket, void* host) {
+  Message message;
+  for (int fd = -1; receive_message(socket, &message, &fd);) {
+    message.received = microseconds();
+    void* pointer;
+    if (message.way == DESCRIPTOR) {
+      CUmemGenericAllocationHandle imported;
+      CHECK(cuMemImportFromShareableHandle(&imported, reinterpret_cast<void*>(intptr_t(fd)),
+                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+      close(fd);
+      pointer = map(imported, message.size);
+      CHECK(cuMemRelease(imported));  // the mapping holds the memory
+    } else if (message.way == CUDA_IPC) {
+      CHECK(cudaIpcOpenMemHandle(&pointer, message.handle, cudaIpcMemLazyEnablePeerAccess));
+    } else {
+      CHECK(cudaMalloc(&pointer, message.size));
+      CHECK(cudaMemcpy(pointer, host, message.size, cudaMemcpyHostToDevice));
+      CHECK(cudaDeviceSynchronize());
+    }
+    message.opened = microseconds();
+    const size_t n = message.size / sizeof(unsigned);
+    unsigned long long found = 0;
+    CHECK(cudaMemcpyToSymbol(right, &found, sizeof found));
+    count<<<1024, 256>>>(static_cast<unsigned*>(pointer), n, message.seed);
+    CHECK(cudaGetLastError());
+    CHECK(cudaMemcpyFromSymbol(&found, right, sizeof found));
+    EXPECT(found == n, "%llu of %zu elements came by %s as they were sent", found, n, names[message.way]);
+    if (message.way == DESCRIPTOR) unmap(pointer, message.size);
+    else if (message.way == CUDA_IPC) CHECK(cudaIpcCloseMemHandle(pointer));
+    else CHECK(cudaFree(pointer));
+    if (!send_message(socket, message)) return;
+  }
+}
+
+static CUmemAllocationProp exportable() {
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return properties;
+}
+
+// Hands new random data over once, and returns how long each part took. It ends when the receiver has let go.
+static std::vector<double> hand_over(int socket, Way way, size_t size, void* host) {
+  Message message = {way, std::random_device()(), size, 0, 0, {}}, answer = {};
+  CUmemGenericAllocationHandle handle = 0;
+  void* pointer = nullptr;
+  int fd = -1;
+  const double making = microseconds();
+  if (way == DESCRIPTOR) {
+    const CUmemAllocationProp properties = exportable();
+    CHECK(cuMemCreate(&handle, size, &properties, 0));
+    pointer = map(handle, size);
+  } else {
+    CHECK(cudaMalloc(&pointer, size));
+  }
+  const double made = microseconds();
+  fill<<<1024, 256>>>(static_cast<unsigned*>(pointer), size / sizeof(unsigned), message.seed);
+  CHECK(cudaGetLastError());
+  CHECK(cudaDeviceSynchronize());  // the data is there before anybody is told of it
+  const double exporting = microseconds();
+  if (way == DESCRIPTOR) CHECK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  if (way == CUDA_IPC) CHECK(cudaIpcGetMemHandle(&message.handle, pointer));
+  if (way == COPY) CHECK(cudaMemcpy(host, pointer, size, cudaMemcpyDeviceToHost));
+  const double sending = microseconds();
+  EXPECT(send_message(socket, message, fd), "to the receiver: %s", strerror(errno));
+  if (way == DESCRIPTOR) close(fd);
+  EXPECT(receive_message(socket, &answer), "the receiver has ended");
+  if (way == DESCRIPTOR) {
+    CHECK(cuMemRelease(handle));
+    unmap(pointer, size);
+  } else {
+    CHECK(cudaFree(pointer));
+  }
+  return {made - making, sending - exporting, answer.received - sending, answer.opened - answer.received,
+          answer.opened - exporting};
+}
+
+// With --json: a line of conditions, a line for each measurement, and a last one that says that the run is complete.
+static const char* json_path = "/dev/null";
+static FILE* json;
+
+static void open_json(int gpus, long mib, long repeats) {
+  char device[256], date[16], driver[64] = "unknown";
+  const time_t now = std::time(nullptr);
+  std::strftime(date, sizeof date, "%F", std::gmtime(&now));
+  CHECK(cuDeviceGetName(device, sizeof device, 0));
+  FILE* const version = std::fopen("/sys/module/nvidia/version", "r");
+  if (version && std::fscanf(version, "%63s", driver) != 1) std::strcpy(driver, "unknown");
+  if (version) std::fclose(version);
+  json = std::fopen(json_path, "w");
+  if (!json) std::fprintf(stderr, "ipc_cost: cannot write %s: %s\n", json_path, std::strerror(errno)), std::exit(2);
+  std::fprintf(json, R"({"program": "ipc_cost", "arguments": "--mib %ld --repeats %ld", "device": "%s", "gpus": %d, )",
+               mib, repeats, device, gpus);
+  std::fprintf(json, R"("driver": "%s", "cuda": "%d.%d", "date": "%s"})" "\n", driver, CUDA_VERSION / 1000,
+               CUDA_VERSION % 1000 / 10, date);
+}
+
+// Measures one way, prints the median of each part, and writes all.
+static void measure(int socket, Way way, size_t size, long repeats, void* host) {
+  std::vector<double> took[PARTS];
+  for (long round = -1; round < repeats; ++round) {  // the first is not counted
+    const std::vector<double> once = hand_over(socket, way, size, host);
+    for (int part = 0; round >= 0 && part < PARTS; ++part) took[part].push_back(once[part]);
+  }
+  for (int part = 0; part < PARTS; ++part) {
+    std::sort(took[part].begin(), took[part].end());
+    const double median = took[part][repeats / 2];
+    std::printf("    %s: %.1f us\n", parts[part], median);
+    std::fprintf(json, R"({"what": "handover", "way": "%s", "part": "%s", "bytes": %zu, "repeats": %ld, )", names[way],
+                 parts[part], size, repeats);
+    std::fprintf(json, R"("median_us": %.3f, "us": [)", median);
+    for (long i = 0; i < repeats; ++i) std::fprintf(json, "%s%.3f", i ? ", " : "", took[part][i]);
+    std::fputs("]}\n", json);
+  }
+}
+
+int main(int argc, char** argv) {
+  long mib = 64, repeats = 20;
+  check::arguments(argc, argv, usage, {{"--mib", &mib, 1, 4096}, {"--repeats", &repeats, 1, 1000},
+                                       {"--json", nullptr, 0, 1, &json_path}});
+
+  // [1] Start the receiver
+  // Before any call of CUDA, for what CUDA sets up does not work in a child. They share a socket and some host memory.
+  std::printf("[1] Start the receiver\n");
+  std::fflush(stdout);
+  size_t size = size_t(mib) << 20, granularity, free_at_start, free_now, total;
+  int sockets[2];
+  EXPECT(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), "%s", strerror(errno));
+  const timeval limit = {10, 0};  // nobody waits longer for the other
+  for (int socket : sockets) setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  const size_t room = size + (size_t(1) << 30);  // for whatever the granularity makes of the size
+  void* const host = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  EXPECT(host != MAP_FAILED, "%s", strerror(errno));
+  std::signal(SIGCHLD, SIG_DFL);  // if it is inherited as ignored, nobody can be waited for
+  const pid_t parent = getpid(), child = fork();
+  EXPECT(child >= 0, "%s", strerror(errno));
+  const int socket = sockets[child ? 0 : 1];
+  close(sockets[child ? 1 : 0]);
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // it does not outlive the maker
+    if (getppid() != parent) return 1;
+    Message ready = {};
+    if (!receive_message(socket, &ready)) return 0;  // the maker has said why
+    check::require_gpus(1);
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaFree(nullptr));
+    if (send_message(socket, ready)) receive(socket, host);
+    return 0;
+  }
+
+  // [2] Pass the gate
+  // The receiver touches CUDA when the maker has passed. Each way is gone once before free memory is counted.
+  std::printf("[2] Pass the gate\n");
+  const int gpus = check::require_gpus(1);
+  int vmm, descriptors;
+  CHECK(cuDeviceGetAttribute(&vmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
+  CHECK(cuDeviceGetAttribute(&descriptors, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0));
+  REQUIRE(vmm, "GPU 0 has no virtual memory management; use bare metal, or a virtual GPU that passes it on");
+  REQUIRE(descriptors, "GPU 0 exports no memory as a file descriptor; use Linux on bare metal");
+  open_json(gpus, mib, repeats);
+  CHECK(cudaSetDevice(0));
+  CUmemAllocationProp properties = exportable();
+  CHECK(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  size = (size + granularity - 1) / granularity * granularity;
+  Message ready = {};
+  EXPECT(send_message(socket, ready) && receive_message(socket, &ready), "the receiver has ended");
+  for (Way way : {DESCRIPTOR, CUDA_IPC, COPY}) hand_over(socket, way, size, host);
+  CHECK(cuMemGetInfo(&free_at_start, &total));
+  std::printf("    %zu KiB are handed over each time, median of %ld\n", size >> 10, repeats);
+
+  // [3] Hand over a file descriptor
+  // The receiver imports it and maps it. Reserving the addresses, mapping and granting access count as opening.
+  std::printf("[3] Hand over a file descriptor\n");
+  measure(socket, DESCRIPTOR, size, repeats, host);
+
+  // [4] Hand over memory of cudaMalloc
+  // The older interprocess call, for memory of the other kind. A handle of 64 bytes names the allocation.
+  std::printf("[4] Hand over memory of cudaMalloc\n");
+  measure(socket, CUDA_IPC, size, repeats, host);
+
+  // [5] Copy through host memory
+  // Nothing is shared between the processes but pageable host memory, so the data crosses to the host and back.
+  std::printf("[5] Copy through host memory\n");
+  measure(socket, COPY, size, repeats, host);
+
+  // [6] Tear down
+  // The receiver ends when the socket is shut, and its end of the socket closes with it.
+  std::printf("[6] Tear down\n");
+  CHECK(cuMemGetInfo(&free_now, &total));
+  EXPECT(free_now == free_at_start, "%zu bytes are free, %zu were at the start (does another program use this GPU?)",
+         free_now, free_at_start);
+  std::printf("    free memory is what it was at the start\n");
+  shutdown(socket, SHUT_WR);
+  EXPECT(!receive_message(socket, &ready), "the receiver sent something that nobody asked for");
+  int status;
+  EXPECT(waitpid(child, &status, 0) == child && status == 0, "the receiver ended with status 0x%x", status);
+  std::fputs(R"({"what": "complete"})" "\n", json);
+  EXPECT(!std::ferror(json) && !std::fclose(json), "%s could not be written", json_path);
+  std::printf("OK\n");
+  return 0;
+}

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT-0
+# Records the result files of the performance page, on a machine with NVIDIA GPUs that nobody else uses:
+#   docs/results/record.sh build/bin DIRECTORY
+# DIRECTORY gets the result files, and in output/ what each run printed. It takes about five minutes on H200s.
+set -uo pipefail
+bin=$1 out=$2 failed=0
+mkdir -p "$out/output"
+
+# record FILE GPUS PROGRAM ARGUMENTS...: adds one run to the file. A run that fails adds nothing.
+record() {
+  local file=$1 gpus=$2 program=$3
+  shift 3
+  local output="$out/output/${file}_$program$(printf '%s' "$@").txt"
+  if CUDA_VISIBLE_DEVICES=$gpus timeout 120 "$bin/$program" "$@" --json "$out/run" > "$output"; then
+    cat "$out/run" >> "$out/$file.jsonl"
+  else
+    echo "record.sh: exit status $?: $program $*" >&2
+    failed=1
+  fi
+  rm -f "$out/run"
+}
+
+count=$(nvidia-smi -L | wc -l)
+one=0 two=0,1 all=$(seq -s , 0 $((count - 1)))
+
+for kib in 64 256 1024 4096 16384 65536; do
+  record "measure_${count}_gpus_sizes" "$all" measure --kib $kib
+done
+record "measure_${count}_gpus_sizes" "$all" measure
+record "measure_${count}_gpus_sizes" "$all" measure --mib 1024
+record measure_2_gpus $two measure
+for mib in 2 16 64 256 1024; do
+  record ipc_cost_1_gpu_sizes $one ipc_cost --mib $mib
+done
+for mib in 64 128 256 512 1024 2048 4096; do
+  record compressible_1_gpu_sizes $one compressible --mib $mib
+done
+for final in 512 2048 8192 32768; do
+  record growable_1_gpu_final_sizes $one growable --final-mib $final --step-mib $((final / 32))
+done
+for step in 2 8 32 128 512 1024; do
+  record growable_1_gpu_steps $one growable --final-mib 2048 --step-mib $step --repeats 3
+done
+exit $failed
