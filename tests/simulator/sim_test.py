@@ -6,6 +6,8 @@
                                                         on hardware, or that with each OLD put as NEW
     sim_test.py facts EXPECTED -- COMMAND               it prints what was recorded; on stderr it may say what it likes
     sim_test.py small VMMSIM PROGRAM                    it works, with little work to do, and says nothing on stderr
+    sim_test.py json VMMSIM PROGRAM...                  each program with --json: the lines are as a page wants them,
+                                                        and a file that cannot be written ends it with status 2
     sim_test.py skips VMMSIM MACHINE PROGRAM...         each program on this machine: it skips for the right reason, or
                                                         works, as the table below has it
 
@@ -16,10 +18,12 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path[:0] = str(HERE.parent), str(HERE.parent.parent / "docs" / "extensions")
 from lesson_test import classify, fail, outcome, start  # noqa: E402
+from result_files import load  # noqa: E402
 from transcript import expectations, pair  # noqa: E402
 
 # Arguments that make each program quick: less memory, fewer repeats.
@@ -113,6 +117,24 @@ def small(vmmsim, program):
     done = start(vmmsim, "--gpus", "2", program, *SMALL[name_of(program)])
     if outcome(done) or done.stderr:
         fail("it skipped, or says something on stderr")
+
+
+def json(vmmsim, *programs):
+    with tempfile.TemporaryDirectory() as scratch:
+        path = pathlib.Path(scratch) / "measured.jsonl"
+        for program in programs:
+            command = vmmsim, "--gpus", "2", program, *SMALL[name_of(program)], "--json"
+            if outcome(start(*command, str(path))):
+                fail("it skipped")
+            text = path.read_text()
+            path.write_text(text.replace('"driver": "unknown"', '"driver": "1.0"'))  # here may be no driver to ask
+            (conditions, entries), = load(path)
+            if conditions["program"] != name_of(program) or conditions["gpus"] != 2 or len(entries) < 8:
+                fail(f"{program} wrote\n{text}")
+            done = start(*command, f"{scratch}/none/measured.jsonl")
+            if done.returncode != 2 or f"cannot write {scratch}/none/measured.jsonl: No such file" not in done.stderr:
+                fail(f"{program} does not say that it cannot write, status {done.returncode}")
+            path.unlink()
 
 
 def skips(vmmsim, machine, *programs):
