@@ -20,7 +20,7 @@ KINDS = {
 }
 # A module's variables come with the first launch or question that needs them, and a pool's memory with what is wanted
 # of it; any call that waits gives back what the pool does not need.
-OF_MODULES = "cudaLaunch", "cudaFunc"
+OF_MODULES = "cudaLaunch", "cudaFunc", "cudaMemcpyToSymbol"
 SUCCESS = "CUDA_SUCCESS", "cudaSuccess"
 
 
@@ -88,7 +88,7 @@ class Machine:
         process = self.processes[line["pid"]]
         succeeded = line["result"] in SUCCESS
         kinds = {change["kind"] for change in line["changes"] if not self.is_of_pool(process, change)}
-        wanted = KINDS.get(line["call"]) if succeeded and line["arguments"].get("devPtr") != "0x0" else None
+        wanted = KINDS.get(line["call"]) if succeeded and line["arguments"].get("devPtr", "") not in (None, "0x0") else None
         may_allocate = line["call"].startswith((*OF_MODULES, "cudaMallocAsync"))
         allowed = {"allocate"} if may_allocate else set()
         self.expect(kinds - allowed == ({wanted} if wanted else set()), "a call changes what it is for")
