@@ -16,7 +16,8 @@ KINDS = {
     "cuMemUnmap": "unmap", "cuMemSetAccess": "access", "cuMulticastCreate": "multicast_create",
     "cuMulticastAddDevice": "add_device", "cuMulticastBindMem": "bind", "cuMulticastBindAddr": "bind",
     "cuMulticastUnbind": "unbind", "cudaMalloc": "allocate", "cudaFree": "free", "cudaMallocHost": "allocate",
-    "cudaFreeHost": "free", "cudaDeviceEnablePeerAccess": "peer", "cudaDeviceDisablePeerAccess": "peer",
+    "cudaFreeHost": "free", "cudaIpcOpenMemHandle": "allocate", "cudaIpcCloseMemHandle": "free",
+    "cudaDeviceEnablePeerAccess": "peer", "cudaDeviceDisablePeerAccess": "peer",
 }
 # A module's variables come with the first launch or question that needs them, and a pool's memory with what is wanted
 # of it; any call that waits gives back what the pool does not need.
@@ -88,7 +89,8 @@ class Machine:
         process = self.processes[line["pid"]]
         succeeded = line["result"] in SUCCESS
         kinds = {change["kind"] for change in line["changes"] if not self.is_of_pool(process, change)}
-        wanted = KINDS.get(line["call"]) if succeeded and line["arguments"].get("devPtr", "") not in (None, "0x0") else None
+        of_nothing = line["arguments"].get("devPtr", "") in (None, "0x0")
+        wanted = KINDS.get(line["call"]) if succeeded and not of_nothing else None
         may_allocate = line["call"].startswith((*OF_MODULES, "cudaMallocAsync"))
         allowed = {"allocate"} if may_allocate else set()
         self.expect(kinds - allowed == ({wanted} if wanted else set()), "a call changes what it is for")

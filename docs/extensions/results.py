@@ -213,13 +213,13 @@ def plot(columns, x, y, linear, identity, alt):
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     import matplotlib  # takes a while, and a page without plots has no need of it
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, NullLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     settings = {"svg.fonttype": "none", "svg.hashsalt": identity, "font.family": "DejaVu Sans", "font.size": 14,
                 "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK, "xtick.color": INK, "ytick.color": INK}
     with matplotlib.rc_context(settings):
         figure = Figure(figsize=(10, 5), dpi=72)  # in SVG a point is a pixel
-        axes = figure.add_axes((0.09, 0.13, 0.55, 0.79))
+        axes = figure.add_axes((0.09, 0.17, 0.55, 0.75))
         ends = []
         for (label, points), (colour, marker, dash) in zip(columns.items(), LINES, strict=False):
             axes.plot(list(points), list(points.values()), color=colour, marker=marker, linestyle=dash, linewidth=2,
@@ -238,6 +238,10 @@ def plot(columns, x, y, linear, identity, alt):
             axes.set_ylim(bottom=0)
         else:
             axes.set_yscale("log")
+            values = [value for points in columns.values() for value in points.values()]
+            few = max(values) < 100 * min(values)  # then the powers of ten alone would be too few
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
+            axes.yaxis.set_minor_locator(NullLocator())
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.set_xlabel(LABELS.get(x, x))
         axes.set_title(LABELS.get(y, y), loc="left", fontsize=14)
