@@ -14,7 +14,8 @@ A directive draws a plot and the table of the same values, and names the conditi
 
 Each line of the body is a line of the plot and a column of the table: its label, and which measurements belong to it
 (a _ stands for a space). With `:run:` only the runs count that have this among their arguments; `:linear:` is for an
-axis that is not logarithmic; `:table:` leaves the plot out. A role puts one measured value, or the ratio of two, into a sentence:
+axis that is not logarithmic; `:table:` leaves the plot out. A role puts one
+measured value, or the ratio of two, into a sentence:
 
     {result}`NAME method=buffer by=steps step_bytes=2MiB median_ms`
     {result}`NAME method=cudaMalloc bytes=1GiB median_us / NAME method=buffer bytes=1GiB median_us`
@@ -216,7 +217,7 @@ def plot(columns, x, y, linear, identity, alt):
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     settings = {"svg.fonttype": "none", "svg.hashsalt": identity, "font.family": "DejaVu Sans", "font.size": 14,
-                "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK, "xtick.color": INK, "ytick.color": INK}
+                **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK)}
     with matplotlib.rc_context(settings):
         figure = Figure(figsize=(10, 5), dpi=72)  # in SVG a point is a pixel
         axes = figure.add_axes((0.09, 0.17, 0.55, 0.75))

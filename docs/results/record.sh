@@ -2,8 +2,12 @@
 # SPDX-License-Identifier: MIT-0
 # Records the result files of the performance page, on a machine with NVIDIA GPUs that nobody else uses:
 #   docs/results/record.sh build/bin DIRECTORY
-# DIRECTORY gets the result files, and in output/ what each run printed. It takes about five minutes on H200s.
+# DIRECTORY gets the result files, and in output/ what each run printed. It takes about four minutes on H200s.
 set -uo pipefail
+if [[ $# != 2 || ! -x $1/growable || -n $(ls -A "$2" 2> /dev/null) ]]; then
+  echo "usage: docs/results/record.sh BIN DIRECTORY: BIN has the programs, and DIRECTORY must be empty or new" >&2
+  exit 2
+fi
 bin=$1 out=$2 failed=0
 mkdir -p "$out/output"
 

@@ -43,7 +43,7 @@ def main(vmmsim, *programs):
     for program in programs:
         wrong, made = replay(vmmsim, program)
         checks += made
-        # No trace tells when an exported descriptor is closed, and ipc_cost exports before it first asks for free memory.
+        # No trace tells when an exported descriptor is closed, and ipc_cost exports before it first asks what is free.
         asked = made["free memory is as much as cuMemGetInfo says"] or name_of(program) == "ipc_cost"
         if not wrong and not (made["a mapping lies where is reserved"] and asked):
             wrong = "nothing was mapped, or nobody asked for free memory"
