@@ -13,11 +13,23 @@ copyright = "the contributors. Text CC BY 4.0, programs MIT-0"
 root_doc = "docs/index"
 include_patterns = ["docs/*.md", "[0-9][0-9]_*/README.md"]
 exclude_patterns = ["build*", ".*"]  # not entered: they can hold other copies of the pages
-extensions = ["myst_parser", "results"]
+extensions = ["myst_parser", "sphinx_copybutton", "sphinx_inline_tabs", "inline_svg", "printable", "results"]
+myst_heading_anchors = 3  # a link to a section works in the book as it does on a code forge
 nitpicky = True
+
+# Of a console session only what one types is copied. A line of CUDA never begins with "$ ".
+copybutton_prompt_text = r"\$ "
+copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
 
 html_theme = "furo"
 html_title = project
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
+html_js_files = ["book.js"]
+templates_path = ["_templates"]
 html_copy_source = False
+html_use_index = False
+html_show_search_summary = False  # it fetches the pages, and a browser does not do so for file://
+pygments_style = "github-light-high-contrast"  # every colour by 4.5:1 or more from the paper
+pygments_dark_style = "github-dark-high-contrast"

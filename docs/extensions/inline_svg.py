@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT-0
+"""Puts SVG pictures inline into the HTML, so that they follow the theme that the reader chose for the page.
+
+A page shows a picture by plain Markdown, ![alt text](pictures/x.svg). On a code forge that is an image file, which
+knows only what the system prefers. Inline, the variables --vmm-* of book.css reach it, and the alt text is its title.
+"""
+import pathlib
+import re
+import xml.etree.ElementTree as ElementTree
+
+from docutils import nodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util import logging
+
+SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+ElementTree.register_namespace("", SVG)
+ElementTree.register_namespace("xlink", XLINK)
+
+
+def inline(file, alt, prefix):
+    """The file as an element of HTML. Its ids get the prefix, and its style rules hold for this picture only."""
+    root = ElementTree.parse(file).getroot()
+    for name in ("title", "metadata"):
+        for element in root.findall(f"{{{SVG}}}{name}"):
+            root.remove(element)
+    title = ElementTree.Element(f"{{{SVG}}}title")
+    title.text = alt
+    root.insert(0, title)
+    root.set("role", "img")
+    width = root.get("width") or root.get("viewBox", "0 0 600").replace(",", " ").split()[2]
+
+    ids = sorted((element.get("id") for element in root.iter() if element.get("id")), key=len, reverse=True)
+    reference = re.compile(rf"#({'|'.join(map(re.escape, ids)) or '(?!)'})(?![\w-])")
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            element.set(name, f"{prefix}-{value}" if name == "id" else reference.sub(rf"#{prefix}-\1", value))
+        if element.tag == f"{{{SVG}}}style":
+            rules = reference.sub(rf"#{prefix}-\1", element.text or "").replace(":root", "svg")
+            element.text = f"#{prefix} {{ {rules} }}"
+    text = ElementTree.tostring(root, encoding="unicode")
+    return f'<div class="picture" id="{prefix}" style="--natural-width: {width.removesuffix("px")}px">{text}</div>'
+
+
+class InlineSvg(SphinxPostTransform):
+    default_priority = 200
+    formats = ("html",)
+
+    def run(self, **kwargs):
+        for number, image in enumerate(self.document.findall(nodes.image)):
+            file = pathlib.Path(self.app.srcdir, image["uri"])
+            if file.suffix != ".svg" or not file.is_file():  # one that is missing has been warned of
+                continue
+            if not image.get("alt"):
+                logging.getLogger(__name__).warning("%s has no alt text", image["uri"], location=image)
+            # Two pages of the book may stand in one, so the page's name is part of the id.
+            prefix = re.sub(r"\W+", "-", f"picture-{self.env.docname}-{number + 1}")
+            image.replace_self(nodes.raw("", inline(file, image.get("alt", ""), prefix), format="html"))
+
+
+def setup(app):
+    app.add_post_transform(InlineSvg)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
