@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT-0
+"""One headless Chromium for the tests of the book, and what they ask of every page."""
+import os
+import shutil
+import sys
+import unittest
+
+BROWSERS = ("chromium", "google-chrome")
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
+
+# What makes the page scroll sideways, and what sticks out of the text's column: by more than a heading's background, which
+# furo lets stand 8 pixels out. What scrolls inside itself may.
+OVERFLOWING = """() => {
+  const found = [document.scrollingElement, ...document.querySelectorAll(".content")]
+    .filter((element) => element.scrollWidth > element.clientWidth);
+  const { left, right } = document.querySelector("article").getBoundingClientRect();
+  for (const element of document.querySelectorAll("article *")) {
+    const box = element.getBoundingClientRect();
+    if (box.width && (box.right > right + 9 || box.left < left - 9) &&
+        !element.parentElement.closest("pre, .table-wrapper, .picture")) found.push(element);
+  }
+  return found.map((element) => element.outerHTML.slice(0, 120));
+}"""
+
+# Until nothing moves any more, every listing has its copy button, and what the window's size changes has been done.
+SETTLED = """async () => {
+  const listings = document.querySelectorAll(".highlight pre");
+  while (document.scripts.length && document.querySelectorAll(".copybtn").length < listings.length)
+    await new Promise(requestAnimationFrame);
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  await Promise.all(document.getAnimations().map((animation) => animation.finished.catch(() => {})));
+}"""
+
+# Each colour of the code stays once; the rest of it becomes plain text, which spares axe most of its work.
+EACH_COLOUR_ONCE = """() => {
+  const seen = new Set();
+  for (const span of document.querySelectorAll(".highlight pre span")) {
+    const kind = `${span.parentElement.className}/${span.className}`;
+    if (seen.has(kind) && !span.firstElementChild) span.replaceWith(span.textContent);
+    seen.add(kind);
+  }
+  for (const pre of document.querySelectorAll(".highlight pre")) pre.normalize();
+}"""
+
+
+def skip(reason):
+    print(f"SKIP: {reason}")
+    sys.exit(1 if os.environ.get("CI") == "true" else 77)
+
+
+try:
+    from axe_playwright_python.sync_playwright import Axe
+    from playwright.sync_api import Error as PlaywrightError
+    from playwright.sync_api import sync_playwright
+except ImportError as missing:
+    skip(f"{missing.name} is not installed for this Python; ./test.sh gets it")
+
+
+class BrowserTest(unittest.TestCase):
+    """Tests that share a browser and a page, which notes what goes wrong in it."""
+
+    @classmethod
+    def setUpClass(cls):
+        program = next(filter(None, map(shutil.which, BROWSERS)), None)
+        if not program:
+            skip("no Chromium on the PATH; install it (apt-get install chromium)")
+        playwright = sync_playwright().start()
+        cls.addClassCleanup(playwright.stop)
+        browser = playwright.chromium.launch(executable_path=program)
+        cls.addClassCleanup(browser.close)
+        print(f"Chromium {browser.version}")
+        context = browser.new_context()
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        context.set_default_timeout(20000)
+        cls.page, cls.axe, cls.problems = context.new_page(), Axe(), []
+        cls.page.on("console", lambda message: cls.note(message.type in ("error", "warning"), message.text))
+        cls.page.on("pageerror", lambda error: cls.note(True, error))
+        cls.page.on("requestfailed", lambda request: cls.note(True, f"{request.url} failed"))
+        cls.page.on("request", lambda request: cls.note(not request.url.startswith(("file:", "data:")),
+                                                        f"{request.url} is loaded"))
+
+    @classmethod
+    def note(cls, bad, what):
+        if bad:
+            cls.problems.append(str(what))
+
+    def setUp(self):
+        self.problems.clear()
+        self.page.emulate_media(media="screen", color_scheme="light")
+        self.page.set_viewport_size({"width": 1440, "height": 900})
+
+    def tearDown(self):
+        self.assertEqual(self.problems, [])
+
+    def open(self, file, width=1440):
+        self.page.set_viewport_size({"width": width, "height": 900})
+        self.page.goto(file.as_uri())
+        self.page.evaluate(SETTLED)
+
+    def look(self, width, theme):
+        self.page.set_viewport_size({"width": width, "height": 900})
+        self.page.emulate_media(color_scheme=theme)
+        self.page.evaluate(SETTLED)
+
+    def expect_no_overflow(self):
+        self.assertEqual(self.page.evaluate(OVERFLOWING), [], f"{self.page.url} at {self.page.viewport_size['width']} pixels")
+
+    def expect_accessible(self):
+        self.page.evaluate(EACH_COLOUR_ONCE)
+        found = self.axe.run(self.page, options={
+            "runOnly": WCAG, "resultTypes": ["violations"], "preload": False}).response
+        self.assertGreater(len(found["passes"]), 5, "axe has hardly looked")
+        self.assertEqual([f"{each['id']} ({each['help']}): {node['html'][:200]} {node['failureSummary']}"
+                          for each in found["violations"] for node in each["nodes"][:3]], [], self.page.url)
+
+    def copy(self, button):
+        """What a click on the copy button puts on the clipboard."""
+        self.page.evaluate("navigator.clipboard.writeText('nothing was copied')")
+        button.click()
+        return self.page.evaluate("navigator.clipboard.readText()")
+
+    def focused(self, script):
+        """The script's value for the element that has the focus."""
+        return self.page.evaluate(f"(({script}))(document.activeElement)")

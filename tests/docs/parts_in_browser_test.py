@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""What a page can hold, on the page of sample/, built as the book is: parts_in_browser_test.py SOURCE_DIRECTORY.
+
+Pictures take the colours of the theme that the page shows, each its own, and are named by their alt text. Of a console
+session the commands are copied. Tabs are changed by keyboard, and paper shows them all.
+"""
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from browser import BrowserTest
+
+SOURCE = pathlib.Path(sys.argv[1]).resolve()
+SAMPLE = pathlib.Path(__file__).resolve().parent / "sample"
+FIRST, OTHER, AGAIN = "A range, half of it mapped to GPU 0", "Another, mapped to GPU 1", "The first once more"
+
+
+def build(source, to):
+    return subprocess.run([sys.executable, "-B", "-m", "sphinx", "-q", "-W", "--keep-going", "-c", SOURCE / "docs", source, to],
+                          capture_output=True, text=True)
+
+
+class Parts(BrowserTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        scratch = tempfile.TemporaryDirectory(prefix="sample ")
+        cls.addClassCleanup(scratch.cleanup)
+        cls.scratch = pathlib.Path(scratch.name)
+        done = build(SAMPLE, cls.scratch / "book")
+        assert done.returncode == 0 and not done.stderr, done.stderr
+
+    def setUp(self):
+        super().setUp()
+        self.open(self.scratch / "book" / "docs" / "index.html")
+
+    def fills(self, selector):
+        return [self.page.get_by_role("img", name=name, exact=True).locator(selector)
+                .evaluate("(element) => getComputedStyle(element).fill") for name in (FIRST, OTHER, AGAIN)]
+
+    def test_pictures_follow_the_theme(self):
+        light = ["rgb(63, 149, 210)", "rgb(218, 120, 35)", "rgb(63, 149, 210)"]
+        dark = ["rgb(38, 109, 161)", "rgb(159, 88, 26)", "rgb(38, 109, 161)"]
+        self.assertEqual(self.fills(".memory"), light)
+        self.page.emulate_media(color_scheme="dark")
+        self.assertEqual(self.fills(".memory"), dark)
+        self.page.emulate_media(color_scheme="light")
+        for _ in range(3):  # the button goes through automatic, dark and light
+            if self.page.evaluate("document.body.dataset.theme") != "dark":
+                self.page.locator(".theme-toggle:visible").click()
+        self.assertEqual(self.fills(".memory"), dark)
+        self.assertEqual(self.fills("text"), ["rgb(243, 245, 247)"] * 3)
+        self.page.emulate_media(media="print")
+        self.assertEqual(self.fills(".memory"), light)
+        self.page.evaluate("localStorage.clear()")
+
+    def test_the_printable_page_has_the_pictures_as_they_are(self):
+        self.open(self.scratch / "book" / "printable.html")
+        self.assertEqual(self.fills(".memory"), ["rgb(63, 149, 210)", "rgb(218, 120, 35)", "rgb(63, 149, 210)"])
+        self.expect_own_patterns()
+
+    def expect_own_patterns(self):
+        """What fills a part of a picture is in the same picture."""
+        for name in (FIRST, AGAIN):
+            free = self.page.get_by_role("img", name=name, exact=True).locator(".free")
+            self.assertTrue(free.evaluate("(rect) => rect.ownerSVGElement.contains(document.querySelector("
+                                          "rect.getAttribute('fill').slice(4, -1)))"), free.get_attribute("fill"))
+
+    def test_a_picture_keeps_its_names_to_itself(self):
+        found = self.page.eval_on_selector_all("svg [id]", "all => all.map((each) => each.id)")
+        self.assertEqual(len(found), len(set(found)))
+        self.expect_own_patterns()
+        self.assertNotIn("not this title", self.page.content())
+
+    def test_a_wide_picture_scrolls_inside_itself_on_a_phone(self):
+        self.look(390, "light")
+        self.expect_no_overflow()
+        wide, small = (self.page.locator(".picture").nth(number) for number in (0, 1))
+        self.assertTrue(wide.evaluate("(each) => each.scrollWidth > each.clientWidth && each.tabIndex == 0"))
+        self.assertTrue(small.evaluate("(each) => each.scrollWidth == each.clientWidth && each.tabIndex == -1"))
+        self.expect_accessible()
+        self.look(390, "dark")
+        self.expect_accessible()
+
+    def test_a_picture_without_alt_text_is_refused(self):
+        copy = shutil.copytree(SAMPLE, self.scratch / "no alt")
+        page = copy / "docs" / "index.md"
+        page.write_text(page.read_text().replace(f"![{OTHER}]", "![]"))
+        done = build(copy, self.scratch / "no alt book")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("other.svg has no alt text", done.stderr)
+
+    def test_of_a_console_session_the_commands_are_copied(self):
+        self.assertEqual(self.copy(self.page.locator(".copybtn").first), "./run.sh 01 \\\n    --sim\nls")
+
+    def test_tabs_by_keyboard_and_on_paper(self):
+        contents = self.page.locator(".tab-content")
+        self.assertEqual([each.is_visible() for each in contents.all()], [True, False])
+        while not self.focused("(element) => element.matches('.tab-set > input')"):
+            self.page.keyboard.press("Tab")
+            self.assertNotEqual(self.focused("(element) => element.tagName"), "BODY", "Tab does not reach the tabs")
+        self.assertEqual(self.focused("(element) => getComputedStyle(element.nextElementSibling).outlineStyle"), "solid")
+        self.page.keyboard.press("ArrowRight")
+        self.assertEqual([each.is_visible() for each in contents.all()], [False, True])
+        self.page.emulate_media(media="print")
+        self.assertEqual([each.is_visible() for each in contents.all()], [True, True])
+
+    def test_paper_says_where_a_link_leads(self):
+        after = "(link) => getComputedStyle(link, '::after').content"
+        link = self.page.locator("article a.external")
+        self.assertNotIn("example.org", link.evaluate(after))
+        self.page.emulate_media(media="print")
+        self.assertIn("https://example.org/a/very/long/address#that-goes-on", link.evaluate(after))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
