@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT-0
-# Sets up what is missing, builds, runs the lessons in order and ends with a table. ./run.sh --help tells more.
+# Sets up what is missing, builds, runs the lessons in order and ends with a table; or builds the book, with --docs.
+# ./run.sh --help tells more.
 set -euo pipefail
 cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")"
 source scripts/setup.sh
@@ -8,6 +9,7 @@ check_machine
 
 case " $* " in *" --help "* | *" -h "*) exec python3 scripts/run_lessons.py --help ;; esac
 python3 scripts/run_lessons.py --check "$@"  # bad arguments show now, not after the build
+case " $* " in *" --docs "*) book; exit ;; esac
 
 # shellcheck disable=SC2119  # no arguments: nothing but what the build needs
 setup

@@ -13,6 +13,7 @@ case " $* " in *" --help "* | *" -h "*)
 esac
 
 setup docs/requirements.txt tests/requirements.txt
+get_browser
 # Where CI is true a warning of the compiler is an error.
 build all -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" ${CI:+-DCMAKE_COMPILE_WARNING_AS_ERROR=ON}
 export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(nproc)}"

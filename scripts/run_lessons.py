@@ -179,7 +179,7 @@ def arguments():
     known = lessons()
     parser = argparse.ArgumentParser(
         prog="run.sh", formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
-        usage="./run.sh [--help] [--sim | --gpu] [NN ...]",
+        usage="./run.sh [--help] [--sim | --gpu] [NN ...]\n       ./run.sh --docs",
         description="Sets up what is missing, builds, runs the lessons in order, and ends with a table of results.",
         epilog="lessons:\n  " + "\n  ".join(known) + "\n\n"
         "The lessons run on this machine's GPUs. What these cannot run, or all if there is no GPU, runs on\n"
@@ -193,8 +193,11 @@ def arguments():
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--sim", action="store_true", help="run on simulated GPUs only")
     where.add_argument("--gpu", action="store_true", help="run on this machine's GPUs only")
+    where.add_argument("--docs", action="store_true", help="build the book instead, and say where to open it")
     parser.add_argument("lessons", metavar="NN", nargs="*", help="the lesson's number, 03 for instance; all if none")
     given = parser.parse_args()
+    if given.docs and given.lessons:
+        parser.error("--docs builds the whole book, and takes no lessons")
     chosen = set()
     for word in given.lessons:
         found = [name for name in known if word in (name, name[:2], name[:2].removeprefix("0"))]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT-0
 # shellcheck shell=bash
-# The set-up of ./run.sh and ./test.sh, which source this file in the checkout and call setup, then build.
+# The set-up of ./run.sh and ./test.sh, which source this file in the checkout and call setup, then build; or book.
 #
 # What is there is used: g++, CMake, make or ninja, and nvcc (on the PATH, or named by CUDACXX, or by a build tree that
 # was configured with it). What is missing is fetched: g++ from the system's packages, all else from PyPI into .venv.
@@ -32,9 +32,21 @@ setup() {
   choose_generator || wanted+=(scripts/requirements-ninja.txt)
   choose_nvcc || wanted+=(scripts/requirements-cuda.txt)
   (( ${#wanted[@]} == 0 )) || check_venv
-  get_packages "${#wanted[@]}"
+  get_packages compiler ${wanted[0]:+venv}
   for file in "${wanted[@]}"; do fetch "$file"; done
   use_fetched "${wanted[@]}"
+}
+
+# The book as HTML, in build/book. It needs no compiler.
+book() {
+  [[ -w . ]] || die "no permission to write into $PWD: make it yours, or copy the checkout to a place of your own"
+  lock
+  check_venv
+  get_packages venv
+  fetch docs/requirements.txt
+  venv_python -B -m sphinx -q -W --keep-going -c docs . build/book || die "the book was not built; Sphinx's message is above"
+  echo "The book is built. Open $PWD/build/book/docs/index.html in a browser;"
+  echo "$PWD/build/book/printable.html has all pages in one, to print or to hand out."
 }
 
 # build TARGET [CMake's arguments...]: configures, and builds the target: lessons for the programs in build/bin, or all.
@@ -137,11 +149,14 @@ can_compile() {
 
 can_make_venv() { [[ -x .venv/bin/python3 ]] || python3 -c 'import ensurepip, venv' 2> /dev/null; }
 
-# get_packages N: with N > 0 a .venv is wanted too.
+# get_packages [compiler] [venv]: what can compile, what can make a .venv.
 get_packages() {
   local missing=() packages=() as_root=() line
-  can_compile || { missing+=("a g++ that works"); packages+=(g++ libc6-dev); }
-  if (( $1 )) && ! can_make_venv; then
+  if [[ " $* " == *" compiler "* ]] && ! can_compile; then
+    missing+=("a g++ that works")
+    packages+=(g++ libc6-dev)
+  fi
+  if [[ " $* " == *" venv "* ]] && ! can_make_venv; then
     [[ $(python3 -c 'import os, sys; print(os.path.realpath(sys.executable))') == /usr/bin/* ]] ||
       die "$(command -v python3) has no venv or no ensurepip: put a python3 that has them first on the PATH"
     missing+=("python3's venv")
@@ -157,21 +172,43 @@ get_packages() {
       "    pacman -S gcc python              # Arch"
   fi
   line="apt-get update && apt-get install -y ${packages[*]}"
+  may_install || die "$what, and only root can install that. Run this line as root, then run this again:" "    $line"
+  say "$what: installing ${packages[*]} from the system's packages (70 MB)"
+  apt_install "${packages[@]}" ||
+    die "apt-get could not install ${packages[*]}; its message is above. Mend that and run this again, or as root:" \
+      "    $line"
+  hash -r
+  [[ " $* " != *" compiler "* ]] || can_compile || die "g++ is installed and cannot build a program of one line:" "$complaint"
+}
+
+# Whether this user may install packages; as_root, a variable of the caller's, is what makes it so.
+may_install() {
   if (( EUID == 0 )); then
     as_root=(env)
   elif command -v sudo > /dev/null && { sudo -n true 2> /dev/null || [[ -t 0 && -t 2 ]]; }; then
     as_root=(sudo)
   else
-    die "$what, and only root can install that. Run this line as root, then run this again:" "    $line"
+    return 1
   fi
-  say "$what: installing ${packages[*]} from the system's packages (70 MB)"
-  as_root+=(DEBIAN_FRONTEND=noninteractive apt-get -qq)
-  "${as_root[@]}" update > /dev/null || say "apt-get update failed (above); going on with the lists that are there"
-  "${as_root[@]}" install -y --no-install-recommends "${packages[@]}" > /dev/null ||
-    die "apt-get could not install ${packages[*]}; its message is above. Mend that and run this again, or as root:" \
-      "    $line"
-  hash -r
-  can_compile || die "g++ is installed and cannot build a program of one line:" "$complaint"
+}
+
+apt_install() {
+  local apt=("${as_root[@]}" DEBIAN_FRONTEND=noninteractive apt-get -qq)
+  "${apt[@]}" update > /dev/null || say "apt-get update failed (above); going on with the lists that are there"
+  "${apt[@]}" install -y --no-install-recommends "$@" > /dev/null
+}
+
+# The browser in which the book is tested. Without one the set-up goes on: those tests say what is missing.
+get_browser() {
+  local as_root=() name
+  for name in chromium google-chrome; do
+    if command -v $name > /dev/null; then return 0; fi
+  done
+  if command -v apt-get > /dev/null && may_install; then
+    say "this machine lacks Chromium, to test the book in: installing it from the system's packages (100 MB)"
+    if apt_install chromium; then return 0; fi
+  fi
+  say "no Chromium could be installed: the tests of the book in a browser will be skipped"
 }
 
 # --- from PyPI, into .venv -------------------------------------------------------------------------------------------

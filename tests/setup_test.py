@@ -93,8 +93,10 @@ def run(directory, *command, environment=None, limit=900):
 def arguments():
     done = run("/", ROOT / "run.sh", "--help")
     expect(done.returncode == 0 and done.stdout.startswith("usage: ./run.sh [--help] [--sim | --gpu] [NN ...]"), "--help", done)
+    expect("./run.sh --docs\n" in done.stdout, "--help does not tell of the book", done)
     expect("07_aliasing" in done.stdout and not done.stderr, "--help does not name the lessons", done)
-    for words in (["9"], ["00"], ["03", "x"], ["--no-such-option"], [""], ["-1"], ["--sim", "--gpu"], ["--sim=1"]):
+    for words in (["9"], ["00"], ["03", "x"], ["--no-such-option"], [""], ["-1"], ["--sim", "--gpu"], ["--sim=1"],
+                  ["--docs", "01"], ["--docs", "--sim"]):
         done = run("/", ROOT / "run.sh", *words)
         expect(done.returncode == 2 and "usage: " in done.stderr and not done.stdout, f"bad arguments {words}", done)
     done = run("/", ROOT / "test.sh", "--help")
@@ -475,8 +477,29 @@ def fetch_everything():
         expect("configuring it anew" in again.stderr, "a moved checkout", again)
 
 
+def fetch_book():
+    """./run.sh --docs where there is no compiler of any kind, again with no network, and with a page that is wrong."""
+    need_index()
+    with scratch() as directory:
+        checkout = copy_checkout(directory / "check out")
+        hidden = hiding(directory, COMPILER | BUILDERS | HOST_COMPILER)
+        offline = {**hidden, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/nonexistent"}
+        none = run(checkout, "./run.sh", "--docs", environment=offline)
+        expect(none.returncode == 1 and "no Python package index can be reached" in none.stderr, "no index", none)
+        done = run(checkout, "./run.sh", "--docs", environment=hidden)
+        index = checkout / "build" / "book" / "docs" / "index.html"
+        expect(done.returncode == 0 and f"Open {index} in a browser" in done.stdout and index.exists(), "the book", done)
+        expect([path.name for path in (checkout / "build").iterdir()] == ["book"], "more than the book was built", done)
+        again = run(checkout, "./run.sh", "--docs", environment=offline)
+        expect(again.returncode == 0 and "fetching" not in again.stderr, "what was fetched is fetched again", again)
+        with open(checkout / "docs" / "index.md", "a") as page:
+            page.write("\n[nowhere](no_such_page.md)\n")
+        wrong = run(checkout, "./run.sh", "--docs", environment=offline)
+        expect(wrong.returncode == 1 and "no_such_page" in wrong.stderr and "Open" not in wrong.stdout, "a dead link", wrong)
+
+
 CASES = [arguments, outcomes, loader, table, no_gpu, live, time_limit, interrupt, no_compiler, old_compiler,
-         fetch_compiler, fetch_everything]
+         fetch_compiler, fetch_everything, fetch_book]
 
 
 def main(words):
