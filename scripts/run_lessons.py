@@ -189,7 +189,7 @@ def arguments():
         "compiler come from PyPI into .venv. CUDACXX names an nvcc that is not on the PATH. The programs are in\n"
         "build/bin/ afterwards; each takes --help, and so does build/bin/vmmsim, the simulator.\n\n"
         "exit status: 0 every lesson worked or was skipped, 1 one failed or could not be built, 2 bad arguments")
-    parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)  # only look at the arguments
+    parser.add_argument("--targets", action="store_true", help=argparse.SUPPRESS)  # only tell what is to be built
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--sim", action="store_true", help="run on simulated GPUs only")
     where.add_argument("--gpu", action="store_true", help="run on this machine's GPUs only")
@@ -210,7 +210,8 @@ def arguments():
 
 def main():
     given = arguments()
-    if given.check:
+    if given.targets:
+        print(*given.lessons, *([] if given.gpu else ["simulator"]))
         return 0
     for number in (signal.SIGTERM, signal.SIGHUP):  # leave as on Ctrl-C, with no program left behind
         signal.signal(number, lambda number, _: sys.exit(128 + number))

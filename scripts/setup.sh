@@ -49,9 +49,12 @@ book() {
   echo "$PWD/build/book/printable.html has all pages in one, to print or to hand out."
 }
 
-# build TARGET [CMake's arguments...]: configures, and builds the target: lessons for the programs in build/bin, or all.
+# build [TARGET...] [-D...]: configures with these options of CMake's, and builds the targets.
 build() {
-  local target=$1 options=("${@:2}")
+  local targets=() options=() word
+  for word in "$@"; do
+    if [[ $word == -D* ]]; then options+=("$word"); else targets+=("$word"); fi
+  done
   forget_stale_build  # again: .venv may have been made anew
   if [[ ! -f build/CMakeCache.txt && -z ${CMAKE_GENERATOR:-} && $ninja ]]; then
     options+=(-G Ninja "-DCMAKE_MAKE_PROGRAM=$ninja")
@@ -59,7 +62,7 @@ build() {
   cmake --preset default "${options[@]}" || die "CMake could not configure the build; its message is above" \
     "If a tool was changed since the last time, remove build/ and run this again."
   export CMAKE_BUILD_PARALLEL_LEVEL="${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}"
-  cmake --build --preset default --target "$target" || die "the build failed; the compiler's message is above"
+  cmake --build --preset default --target "${targets[@]}" || die "the build failed; the compiler's message is above"
   exec 9<&-  # the next set-up may begin
 }
 

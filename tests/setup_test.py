@@ -28,6 +28,7 @@ COMPILER = {"nvcc", "cicc", "ptxas", "fatbinary", "cudafe++", "nvlink", "bin2c",
 BUILDERS = {"cmake", "ctest", "cpack", "ninja", "ninja-build", "make", "gmake"}
 HOST_COMPILER = {"g++", "gcc", "c++", "cc"}
 NOBODY = 65534
+OFFLINE = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/nonexistent"}
 
 
 class Skip(Exception):
@@ -369,7 +370,7 @@ def old_compiler():
         old.parent.mkdir()
         old.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 12.4, V12.4.131'\n")
         old.chmod(0o755)
-        hidden = hiding(directory, COMPILER, PIP_NO_INDEX="1", PIP_FIND_LINKS="/nonexistent")
+        hidden = hiding(directory, COMPILER, **OFFLINE)
         in_path = {**hidden, "PATH": f"{old.parent}:{hidden['PATH']}"}
         for environment in (in_path, {**hidden, "CUDACXX": str(old)}):
             done = run(checkout, "./run.sh", environment=environment)
@@ -404,6 +405,7 @@ def need_index():
 
 
 def check_run(checkout, done):
+    """Every lesson worked, and uses the runtime that was fetched."""
     expect(done.returncode in (0, 1), "the set-up failed", done)
     names = run_lessons.lessons()
     end = done.stdout[done.stdout.rindex("\nlesson "):]
@@ -414,31 +416,44 @@ def check_run(checkout, done):
     expect([row[0] for row in rows if row[1] == "OK"] == names, "not every lesson worked, here or on the simulator", done)
     expect(done.returncode == 0, "the status", done)
     for name in names:
-        program = checkout / "build" / "bin" / name[3:]
-        linked = run("/", "ldd", program).stdout
-        found = re.search(r"libcudart\.so\.13 => (.+) \(0x", linked)
-        expect(found and pathlib.Path(found.group(1)).is_relative_to(checkout / ".venv"), f"{name}'s runtime: {linked}")
+        check_runtime(checkout, name)
 
 
-def run_twice(checkout, hidden):
-    done = run(checkout, "./run.sh", environment=hidden)
-    check_run(checkout, done)
+def check_runtime(checkout, name):
+    linked = run("/", "ldd", checkout / "build" / "bin" / name[3:]).stdout
+    found = re.search(r"libcudart\.so\.13 => (.+) \(0x", linked)
+    expect(found and pathlib.Path(found.group(1)).is_relative_to(checkout / ".venv"), f"{name}'s runtime: {linked}")
+
+
+def check_one(checkout, done, vmmsim):
+    """Lesson 01 was built for this machine's GPUs, which may be none: it works on the simulator that is there."""
+    expect(re.search(r"\n01_vmm_basics +\w+ GPUs? +(OK|SKIP) ", done.stdout) and done.returncode == 0, "lesson 01", done)
+    check_runtime(checkout, "01_vmm_basics")
+    if vmmsim.exists():
+        simulated = run(checkout, vmmsim, "build/bin/vmm_basics")
+        expect(simulated.returncode == 0 and not simulated.stderr, "lesson 01 on the simulator", simulated)
+
+
+def run_twice(checkout, hidden, *words):
+    done = run(checkout, "./run.sh", *words, environment=hidden)
     expect("fetching the CUDA 13.0 compiler (105 MB) from PyPI into .venv" in done.stderr, "what was fetched", done)
     began = time.monotonic()
-    again = run(checkout, "./run.sh", environment={**hidden, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/nonexistent"})
-    check_run(checkout, again)
+    again = run(checkout, "./run.sh", *words, environment={**hidden, **OFFLINE})
     expect("fetching" not in again.stderr and "Building" not in again.stdout, "the work was done again", again)
     print(f"the second run took {time.monotonic() - began:.1f} s")
-    return done
+    return done, again
 
 
 def fetch_compiler():
-    """nvcc is missing; CMake is used if it is there. Then .venv goes, and the build tree stays."""
+    """nvcc is missing; CMake is used if it is there. Then .venv goes, and the build tree stays. One lesson is built."""
     need_index()
     with scratch() as directory:
         checkout = copy_checkout(directory / "check out")
         hidden = hiding(directory, COMPILER)
-        done = run_twice(checkout, hidden)
+        done, again = run_twice(checkout, hidden, "--gpu", "01")
+        for each in done, again:
+            check_one(checkout, each, ROOT / "build" / "bin" / "vmmsim")
+        expect(os.listdir(checkout / "build" / "bin") == ["vmm_basics"], "more was built than lesson 01", done)
         if shutil.which("cmake"):
             expect("fetching CMake" not in done.stderr, "CMake is there and was fetched", done)
         cuda = next((checkout / ".venv" / "lib").glob("python3.*/site-packages/nvidia/cu13"))
@@ -446,8 +461,7 @@ def fetch_compiler():
         for name in ("cuMemCreate", "cuMulticastBindMem", "cuMemGetInfo_v2", "cuMemcpyDtoH_v2", "cuLaunchKernel_ptsz"):
             expect(name in symbols, f"the stub of libcuda has no {name}")
         shutil.rmtree(checkout / ".venv")
-        offline = {**hidden, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/nonexistent"}
-        gone = run(checkout, "./run.sh", environment=offline)
+        gone = run(checkout, "./run.sh", "--gpu", "01", environment={**hidden, **OFFLINE})
         expect(gone.returncode == 1 and "which is not there: configuring it anew" in gone.stderr, "nvcc is gone", gone)
 
 
@@ -468,12 +482,14 @@ def fetch_everything():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(first.pid, signal.SIGKILL)
             first.wait()
-        done = run_twice(checkout, hidden)
+        done, again = run_twice(checkout, hidden)
+        check_run(checkout, done)
+        check_run(checkout, again)
         expect("the last set-up did not come to its end" in done.stderr, "it did not see that it was interrupted", done)
         expect("fetching CMake" in done.stderr and "fetching Ninja" in done.stderr, "what was fetched", done)
         moved = checkout.rename(directory / "moved")
-        again = run(moved, "./run.sh", environment={**hidden, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/nonexistent"})
-        check_run(moved, again)
+        again = run(moved, "./run.sh", "--gpu", "01", environment={**hidden, **OFFLINE})
+        check_one(moved, again, moved / "build" / "bin" / "vmmsim")
         expect("configuring it anew" in again.stderr, "a moved checkout", again)
 
 
