@@ -4,7 +4,8 @@
 
 Each mistake is one replacement in the source of the lesson. The program built from it must fail, print something else
 than was recorded, or leave something that --leaks reports; and say what is named here. Unchanged, it must do none of
-these.
+these. The lesson and all that is made of it are one program, each in a namespace of its own: most of the time of a
+compiler goes into the headers, which all of them share.
 """
 import concurrent.futures
 import os
@@ -203,10 +204,19 @@ def mistakes(lesson):
         yield what, seen, *("\n".join(line[2:] for line in part.splitlines()) for part in (old, new))
 
 
-def build(text, directory, source, nvcc):
+def build(texts, directory, source, nvcc):
+    """One program of all these texts. The environment's MISTAKE, 0 for the first, says which of them is to run."""
     copy = directory / "lesson" / source.name  # beside common, as in the checkout
     copy.parent.mkdir()
-    copy.write_text(text)
+    include = re.compile(r"^(?:#include .*|#ifdef .*\n(?:#include .*\n)+#endif)\n", re.MULTILINE)
+    with open(copy, "w") as file:
+        file.writelines(include.findall(texts[0]))
+        for number, text in enumerate(texts):
+            file.write(f"namespace mistake_{number} {{\n{include.sub('', text)}}}\n")
+        file.write("int main(int count, char** arguments) {\n  switch (std::atoi(std::getenv(\"MISTAKE\"))) {\n")
+        for number in range(len(texts)):
+            file.write(f"    case {number}: return mistake_{number}::main(count, arguments);\n")
+        file.write("  }\n}\n")
     (directory / "common").symlink_to(ROOT / "common")
     # One architecture, and only its PTX: that is what the simulator runs.
     command = [*nvcc, "-std=c++17", "-gencode", "arch=compute_90,code=compute_90", "--no-compress", copy]
@@ -216,11 +226,12 @@ def build(text, directory, source, nvcc):
     return directory / source.stem
 
 
-def problems(vmmsim, program, expected):
-    """Runs it. "" if all is well, else all that it says."""
+def problems(vmmsim, program, mistake, expected):
+    """Runs it with this mistake. "" if all is well, else all that it says."""
     command = [vmmsim, "--gpus", "2", "--leaks", program, *SMALL[program.name]]
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT,
+                              env={**os.environ, "MISTAKE": str(mistake)})
     except subprocess.TimeoutExpired:
         return f"it had not ended after {LIMIT} s"
     wrong = difference(expected, done.stdout)
@@ -237,19 +248,18 @@ def main(vmmsim, lesson, expected_file, *nvcc):
         if text.count(old) != 1 or old == new:
             sys.exit(f"FAIL: {what}: {text.count(old)} places in {source} have {old!r}")
 
-    def check(case):
-        what, seen, old, new = case
-        with tempfile.TemporaryDirectory() as scratch:
-            program = build(text.replace(old, new) if old else text, pathlib.Path(scratch), source, nvcc)
-            told = problems(vmmsim, program, expected)
-        wrong = told
-        if old:
+    def check(numbered):
+        number, (what, seen, _, _) = numbered
+        told = wrong = problems(vmmsim, program, number, expected)
+        if number > 0:
             wrong = "" if re.search(seen, told) else f"expected {seen!r}, seen:\n{told or 'all was well'}"
         return f"{'FAIL' if wrong else 'ok'}: {what}{wrong and ': ' + wrong}"
 
     bad = 0
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for line in pool.map(check, cases):
+    with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        texts = [text, *(text.replace(old, new) for _, _, old, new in cases[1:])]
+        program = build(texts, pathlib.Path(scratch), source, nvcc)
+        for line in pool.map(check, enumerate(cases)):
             print(line, flush=True)
             bad += line.startswith("FAIL")
     if bad:
