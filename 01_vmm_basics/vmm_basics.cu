@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
   CHECK(cuDeviceGetName(name, sizeof name, device));
   REQUIRE(supported, "%s has no virtual memory management; use bare metal, or a virtual GPU that passes it on", name);
   std::printf("    %s: virtual memory management is supported\n", name);
-  CHECK(cudaSetDevice(device));  // makes the device's primary context current: the driver's calls need one
+  CHECK(cudaSetDevice(device));  // makes the primary context current: kernels, copies and cuMemGetInfo need one
 
   // CUDA loads a kernel when it is first used, and that takes memory: load both before counting what is free.
   cudaFuncAttributes loaded;
