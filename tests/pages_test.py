@@ -101,6 +101,9 @@ class Pages(unittest.TestCase):
             for i, title in enumerate(titles):
                 output, words = expected_output(program).name, f"{program.stem}_explained.txt"
                 start, end = title.split()[0], titles[i + 1].split()[0] if title != titles[-1] else None
+                for file in (output, words):  # the book cuts at the first line that has the number in it
+                    first = next(line for line in program.with_name(file).read_text().splitlines() if start in line)
+                    self.assertEqual(first, title, f"{file}: the book would cut here")
                 wanted = include(program.name, f"// {start}", f"// {end}" if end else "return 0;", "cuda\n:dedent:")
                 wanted += include(output, start, end or "OK", "none")
                 if explained[title]:  # of what no call refuses there is nothing to explain
