@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
     store<<<1, 1>>>(reinterpret_cast<int*>(address), 42);
     CHECK(cudaGetLastError());
     REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
-    void* more;  // and from now on nothing works any more in this process
+    void* more;  // and from now on no kernel, copy or allocation works in this process
     REFUSED(cudaErrorIllegalAddress, cudaMalloc(&more, 8));
   });
   in_a_process([] {
