@@ -62,18 +62,25 @@ void run(int turns, const std::function<void()>& body) {
   }
 }
 
-// Runs a loop's body a few hundred times, looks, runs it `turns` times more, and looks again.
+// Runs a loop's body a few hundred times, looks, runs it `turns` times more, and looks again. On a busy machine more waits
+// in a stream than ever before, for once; what is left behind is left behind each time. So there are three tries.
 void repeat(const char* name, int turns, const std::function<void()>& body) {
   if (!std::strstr(name, wanted)) return;
   run(turns / 10, body);
-  const State before = look();
-  const clock_t begin = std::clock();
-  run(turns, body);
-  const double seconds = double(std::clock() - begin) / CLOCKS_PER_SEC;  // of all threads
-  const State after = look();
-  const bool is_steady = after.descriptors == before.descriptors && after.threads == before.threads &&
-                         after.free == before.free && after.memory - before.memory <= room;
-  std::printf("%-34s %6d turns, %6.1f us of processors each: %s\n", name, turns, seconds * 1e6 / turns, is_steady ? "steady" : "NOT");
+  State before, after;
+  bool is_steady = false;
+  double seconds = 0;
+  for (int tries = 0; tries < 3 && !is_steady; ++tries) {
+    before = look();
+    const clock_t begin = std::clock();
+    run(turns, body);
+    seconds = double(std::clock() - begin) / CLOCKS_PER_SEC;  // of all threads
+    after = look();
+    is_steady = after.descriptors == before.descriptors && after.threads == before.threads &&
+                after.free == before.free && after.memory - before.memory <= room;
+  }
+  std::printf("%-34s %6d turns, %6.1f us of processors each: %s\n", name, turns, seconds * 1e6 / turns,
+              is_steady ? "steady" : "NOT");
   if (is_steady) return;
   ++failures;
   std::printf("  descriptors %+ld, threads %+ld, memory %+ld KiB, free memory of the GPU %+lld bytes\n",
