@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 #include <cstring>
 #include <sys/socket.h>
+#include <unistd.h>
 
 // Sends one file descriptor over a Unix socket, and leaves it open here: close it afterwards. False: see errno.
 inline bool send_fd(int socket, int fd) {
@@ -29,12 +30,14 @@ inline int receive_fd(int socket) {
   message.msg_iov = &data;
   message.msg_iovlen = 1;
   message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1 || message.msg_flags & MSG_CTRUNC) return -1;
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  message.msg_controllen = CMSG_LEN(sizeof(int));  // CMSG_SPACE is rounded up, and has room for a second one
+  const ssize_t bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  const cmsghdr* header = bytes < 0 ? nullptr : CMSG_FIRSTHDR(&message);
   if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
       header->cmsg_len != CMSG_LEN(sizeof(int))) return -1;
   int fd;
   memcpy(&fd, CMSG_DATA(header), sizeof fd);
-  return fd;
+  if (bytes == 1 && !(message.msg_flags & MSG_CTRUNC)) return fd;
+  close(fd);  // it came with others, which are lost
+  return -1;
 }

@@ -14,6 +14,8 @@
 
 #include "../../common/check.h"
 
+#include <poll.h>
+
 __global__ void add(int* to, int value) { *to += value; }
 __global__ void through_alias(int* here, const int* there, int* read) {
   read[0] = *there;  // may stay in a cache, so that the next read would find it again
@@ -89,6 +91,30 @@ static void expect_open_peer() {
   CHECK(cuMemGetAccess(&flags, &peer, address));
   EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_NONE, "the peer still has %llu", flags);
   CHECK(deallocate(address, size));
+}
+
+// Two descriptors where one is expected: refused, and neither stays open.
+static void expect_no_lost_fd() {
+  int sockets[2], ends[2];
+  EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0 && pipe(ends) == 0, "no socket pair or no pipe");
+  const int both[2] = {ends[1], ends[1]};
+  char byte = 0;
+  iovec data = {&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof both)] = {};
+  msghdr message = {};
+  message.msg_iov = &data, message.msg_iovlen = 1;
+  message.msg_control = control, message.msg_controllen = sizeof control;
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS, header->cmsg_len = CMSG_LEN(sizeof both);
+  memcpy(CMSG_DATA(header), both, sizeof both);
+  EXPECT(sendmsg(sockets[0], &message, 0) == 1, "not sent");
+  close(ends[1]);
+  EXPECT(receive_fd(sockets[1]) == -1, "one of two was taken");
+  pollfd end = {ends[0], POLLIN, 0};  // it hangs up when nobody has the other end any more
+  EXPECT(poll(&end, 1, 0) == 1 && end.revents & POLLHUP, "a descriptor stayed open");
+  close(ends[0]);
+  close(sockets[0]);
+  close(sockets[1]);
 }
 
 static void expect_shared_memory() {
@@ -184,6 +210,7 @@ int main(int argc, char**) {
   expect_memory_that_works();
   expect_growth();
   expect_open_peer();
+  expect_no_lost_fd();
   expect_shared_memory();
   expect_alias();
   if (argc > 1) REFUSED(CUDA_ERROR_NOT_PERMITTED, try_fabric(0));
