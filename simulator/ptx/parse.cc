@@ -17,6 +17,7 @@ namespace {
 constexpr size_t largest_text = size_t(64) << 20;  // bytes
 constexpr uint64_t largest_variable = uint64_t(1) << 40, largest_alignment = 1 << 20;  // bytes
 constexpr uint64_t most_memory = uint64_t(256) << 20;  // bytes, for initial values and registers of the whole text
+constexpr uint64_t register_cost = 64;                 // bytes that a register counts as
 constexpr size_t deepest = 32;                         // of scopes, lists, parentheses and dimensions
 
 constexpr struct { std::string_view name; unsigned bits; } types[] = {
@@ -248,6 +249,15 @@ class Parser {
     return value;
   }
 
+  void skip_brackets(std::string_view open, std::string_view close, const std::string& what) {
+    expect(open);
+    for (size_t depth = 1; depth; take()) {
+      if (token_.kind == Token::end) fail(token_.line, what + " without its end");
+      if (is(open)) ++depth;
+      if (is(close)) --depth;
+    }
+  }
+
   // ---- directives that say nothing about what a program computes; false if the token begins none
   bool skip_directive() {
     if (accept(".file")) {
@@ -267,13 +277,7 @@ class Parser {
       expect(";");
     } else if (accept(".section")) {
       take();
-      expect("{");
-      for (size_t depth = 1; depth;) {
-        if (token_.kind == Token::end) fail(token_.line, "a .section without its end");
-        const Token token = take();
-        if (token.text == "{") ++depth;
-        if (token.text == "}") --depth;
-      }
+      skip_brackets("{", "}", "a .section");
     } else {
       return false;
     }
@@ -499,7 +503,10 @@ class Parser {
     Function made;
     made.is_entry = is_entry;
     scopes_.assign(1, {});
-    while (accept(".noreturn") || is(".attribute")) if (is(".attribute")) skip_attribute();
+    for (bool more = true; more;) {
+      if (accept(".attribute")) skip_brackets("(", ")", "an attribute");  // .attribute(.unified(1, 2))
+      else more = accept(".noreturn");
+    }
     if (!is_entry && accept("(")) parameters(made.returns);
     const Token name = take(Token::name, "the name of a function");
     made.name = name.text;
@@ -519,15 +526,6 @@ class Parser {
     if (made.is_declared_only) expect(";");
     else body(made);
     if (!made.is_declared_only || module_.functions[index].name.empty()) module_.functions[index] = std::move(made);
-  }
-  void skip_attribute() {  // .attribute(.unified(1, 2))
-    take();
-    expect("(");
-    for (size_t depth = 1; depth; take()) {
-      if (token_.kind == Token::end) fail(token_.line, "an attribute without its end");
-      if (is("(")) ++depth;
-      if (is(")")) --depth;
-    }
   }
   void tuning(Function& made) {
     const Token word = take();
@@ -591,8 +589,7 @@ class Parser {
       const Token name = take(Token::name, "a register");
       const int first = static_cast<int>(made.registers.size());
       uint64_t count = 1;
-      const bool is_range = accept("<");
-      if (is_range) {
+      if (accept("<")) {
         count = constant_up_to(most_memory, "a number of registers");
         expect(">");
         if (!scopes_.back().ranges.emplace(name.text, Range{first, count}).second)
@@ -600,12 +597,8 @@ class Parser {
       } else {
         add_name(name, {first, {}});
       }
-      const uint64_t each = name.text.size() + 2 * sizeof(std::string);
-      spend(count > most_memory / each ? most_memory + 1 : count * each);
-      for (uint64_t k = 0; k < count; ++k) {
-        made.registers.push_back(type);
-        made.register_names.push_back(std::string(name.text) + (is_range ? std::to_string(k) : ""));
-      }
+      spend(count > most_memory / register_cost ? most_memory + 1 : count * register_cost);
+      made.registers.insert(made.registers.end(), count, type);
     } while (accept(","));
     expect(";");
   }

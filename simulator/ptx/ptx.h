@@ -79,7 +79,6 @@ struct Function {
   bool is_entry = false, is_declared_only = false;
   std::vector<Variable> parameters, returns;
   std::vector<Type> registers;             // every .reg of the function, its inner scopes included
-  std::vector<std::string> register_names;
   std::vector<Variable> variables;         // .shared, .local and call .param of the body; in inner scopes "param0@7"
   std::vector<Instruction> code;
   // The .branchtargets of brx.idx, whose operand is a symbol with the name of the table and its index here as value.

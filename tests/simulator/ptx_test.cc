@@ -224,7 +224,7 @@ void test_scopes() {
       "{ .reg .b32 t<2>, %r1; .param .b64 param0; mov.b32 t1, %r1; st.param.b64 [param0+0], %rd1; }"
       "{ .reg .f32 t; .param .b32 param0; mov.f32 t, 1.0; st.param.b32 [param0], %r1; }");
   CHECK(made.registers.size() == 17 + 3 + 1 && made.registers.back() == Type::f32);
-  CHECK(made.register_names[18] == "t1" && made.register_names[19] == "%r1" && made.register_names[3] == "%p3");
+  CHECK(made.registers[18] == Type::b32 && made.registers[19] == Type::b32 && made.registers[3] == Type::pred);
   CHECK(made.code[0].operands[0].index == 18 && made.code[0].operands[1].index == 19);
   CHECK(made.code[2].operands[0].index == 20 && made.code[3].operands[1].index == 5);
   CHECK(made.variables.size() == 2 && made.variables[0].name != made.variables[1].name);

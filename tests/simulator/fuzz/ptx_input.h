@@ -35,7 +35,6 @@ inline void check_module(const ptx::Module& module) {
   };
   for (const ptx::Variable& variable : module.variables) check_variable(variable);
   for (const ptx::Function& function : module.functions) {
-    must(function.registers.size() == function.register_names.size(), "registers have names");
     must(!function.is_declared_only || function.code.empty(), "what is only declared has no code");
     for (const auto* list : {&function.variables, &function.parameters, &function.returns})
       for (const ptx::Variable& variable : *list) check_variable(variable);
