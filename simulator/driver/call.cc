@@ -16,7 +16,8 @@ namespace driver {
 namespace {
 
 std::atomic<pid_t> initialized_in = 0;  // the process in which cuInit ran: a forked child has no driver
-constexpr char forked[] = "a forked child has no driver; fork before cuInit, or start the child as a program of its own";
+constexpr char forked[] =
+    "a forked child has no driver; fork before cuInit, or start the child as a program of its own";
 std::atomic<int> fault_error = CUDA_SUCCESS;
 std::atomic<bool> fault_explained = false;
 std::string fault_why;
@@ -239,9 +240,7 @@ int call(const char* full_name, std::initializer_list<Argument> arguments, int f
     result = fault();
   } else if (initialized_in != getpid() && !(flags & before_init)) {
     result = CUDA_ERROR_NOT_INITIALIZED;
-    why = initialized_in
-              ? forked
-              : "cuInit has not been called";
+    why = initialized_in ? forked : "cuInit has not been called";
   } else {
     result = answer(work);
   }
@@ -266,21 +265,12 @@ int not_simulated(const char* name) {
 
 void explain(const std::string& text) { why = text; }
 
-void refuse(CUresult error, const std::string& text) { throw memory::Refused{error, text}; }
-
 void need(const void* pointer, const char* name) {
   if (!pointer) refuse(CUDA_ERROR_INVALID_VALUE, std::string(name) + " is null: give the address of a variable");
 }
 
-std::string hexadecimal(uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
 void set_initialized() {
-  if (initialized_in && initialized_in != getpid())
-    refuse(CUDA_ERROR_NOT_INITIALIZED, forked);
+  if (initialized_in && initialized_in != getpid()) refuse(CUDA_ERROR_NOT_INITIALIZED, forked);
   initialized_in = getpid();
 }
 

@@ -48,9 +48,6 @@ __attribute__((visibility("default"))) int not_simulated(const char* name);
 // Says why the call in progress is going to be refused, for --explain.
 __attribute__((visibility("default"))) void explain(const std::string& why);
 
-// The same, and throws memory::Refused.
-[[noreturn]] void refuse(CUresult, const std::string& why);
-
 // An argument of a call as its type tells. Pointers to numbers and to handles are outputs, unless they are const.
 template <class T> Argument argument(const char* name, const T& value) {
   if constexpr (std::is_same_v<T, Extent>) {

@@ -16,9 +16,6 @@ extern const CallVersion call_versions[];  // of missing_driver.cc; the last has
 
 namespace {
 
-// The machine's GPU of each CUdevice: those of this node, as CUDA_VISIBLE_DEVICES picks and orders them.
-std::vector<int> gpus;
-
 CUuuid uuid_of(int gpu) {  // "vmmsim", then the number of the GPU: the same in all processes of the machine
   CUuuid uuid = {{'v', 'm', 'm', 's', 'i', 'm', 0x40, 0, char(0x80)}};
   uuid.bytes[15] = char(gpu);
@@ -35,6 +32,7 @@ std::string text_of(const CUuuid& uuid) {  // "GPU-766d6d73-696d-4000-8000-00000
   return text;
 }
 
+// The machine's GPU of each CUdevice: those of this node, as CUDA_VISIBLE_DEVICES picks and orders them.
 // The list is read up to its first entry that names no GPU. A GPU that is named twice makes it worthless.
 std::vector<int> visible() {
   std::vector<int> all, chosen;
@@ -76,7 +74,7 @@ int attribute(CUdevice_attribute what, CUdevice device) {
     IS(COMPUTE_CAPABILITY_MAJOR) machine.capability / 10;
     IS(COMPUTE_CAPABILITY_MINOR) machine.capability % 10;
     IS(MULTIPROCESSOR_COUNT) machine.multiprocessors;
-    IS(PCI_BUS_ID) gpus[device] % machine.gpus + 1;
+    IS(PCI_BUS_ID) memory::gpu_of(device) % machine.gpus + 1;
     IS(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) machine.vmm;
     IS(HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) machine.vmm && machine.fd_handles;
     IS(HANDLE_TYPE_FABRIC_SUPPORTED) machine.vmm && machine.fabric_handles;
@@ -145,10 +143,9 @@ void initialize(unsigned flags) {
   require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
   const std::lock_guard held(state());
   static bool done = false;
-  if (!done) gpus = visible();
-  require(!gpus.empty(), CUDA_ERROR_NO_DEVICE, "the machine has no GPU that CUDA_VISIBLE_DEVICES shows");
+  if (!done) memory::set_visible(visible());
+  require(memory::device_count(), CUDA_ERROR_NO_DEVICE, "the machine has no GPU that CUDA_VISIBLE_DEVICES shows");
   set_initialized();
-  if (!done) memory::set_visible(gpus);
   done = true;
 }
 
@@ -166,11 +163,7 @@ std::string bus_of(CUdevice device) {
 
 }  // namespace
 
-void check_device(CUdevice device) {
-  if (device < 0 || device >= CUdevice(gpus.size()))
-    refuse(CUDA_ERROR_INVALID_DEVICE, "there is no GPU " + std::to_string(device) + ": this process sees " +
-                                          std::to_string(gpus.size()) + ", the first is 0");
-}
+void check_device(CUdevice device) { memory::gpu_of(device); }
 
 }  // namespace driver
 
@@ -182,7 +175,7 @@ CUresult cuDriverGetVersion(int* driverVersion) {
   CALL_WITH(always, (driverVersion), need(driverVersion, "driverVersion"); *driverVersion = memory::machine().driver);
 }
 CUresult cuDeviceGetCount(int* count) {
-  LASTING_CALL((count), need(count, "count"); *count = int(gpus.size()));
+  LASTING_CALL((count), need(count, "count"); *count = memory::device_count());
 }
 CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   LASTING_CALL((device, ordinal), need(device, "device"); check_device(ordinal); *device = ordinal);
@@ -191,7 +184,7 @@ CUresult cuDeviceGetName(char* name, int len, CUdevice dev) {
   LASTING_CALL((len, dev), check_device(dev); copy_text(name, len, memory::machine().name));
 }
 CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) {
-  LASTING_CALL((uuid, dev), need(uuid, "uuid"); check_device(dev); *uuid = uuid_of(gpus[dev]));
+  LASTING_CALL((uuid, dev), need(uuid, "uuid"); *uuid = uuid_of(memory::gpu_of(dev)));
 }
 CUresult cuDeviceTotalMem(size_t* bytes, CUdevice dev) {
   LASTING_CALL((bytes, dev), need(bytes, "bytes"); check_device(dev); *bytes = memory::memory_info(dev).total);
@@ -206,17 +199,17 @@ CUresult cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
 }
 CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
   LASTING_CALL((dev, pciBusId), need(dev, "dev"); need(pciBusId, "pciBusId");
-            for (CUdevice device = 0; device < CUdevice(gpus.size()); ++device) {
-              if (!strcasecmp(bus_of(device).c_str(), pciBusId)) return *dev = device, CUDA_SUCCESS;
-            }
-            refuse(CUDA_ERROR_INVALID_VALUE, "no GPU has this PCI bus id"));
+               for (CUdevice device = 0; device < memory::device_count(); ++device) {
+                 if (!strcasecmp(bus_of(device).c_str(), pciBusId)) return *dev = device, CUDA_SUCCESS;
+               }
+               refuse(CUDA_ERROR_INVALID_VALUE, "no GPU has this PCI bus id"));
 }
 CUresult cuDeviceGetExecAffinitySupport(int* pi, CUexecAffinityType type, CUdevice dev) {
   LASTING_CALL((pi, type, dev), need(pi, "pi"); check_device(dev); *pi = 0);
 }
 CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice dev) {
   LASTING_CALL((major, minor, dev), need(major, "major"); need(minor, "minor"); check_device(dev);
-       *major = memory::machine().capability / 10; *minor = memory::machine().capability % 10);
+               *major = memory::machine().capability / 10; *minor = memory::machine().capability % 10);
 }
 CUresult cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev, CUdevice peerDev) {
   LASTING_CALL((canAccessPeer, dev, peerDev), need(canAccessPeer, "canAccessPeer"); check_device(dev);

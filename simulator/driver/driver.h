@@ -72,8 +72,10 @@ struct CUmod_st {
 
 namespace driver {
 
+using memory::hexadecimal;
+using memory::refuse;
+
 const char* name_of(int error);
-std::string hexadecimal(uint64_t);
 
 // Throws Refused{CUDA_ERROR_INVALID_VALUE} if a pointer that a call needs is null.
 void need(const void* pointer, const char* name);

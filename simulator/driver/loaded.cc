@@ -29,14 +29,7 @@ constexpr char channel_file[] = "/dev/nvidia-caps-imex-channels/channel0";
 constexpr char channel_name[] = "nvidia-caps-imex-channel0";  // of the file in memory that stands for it
 constexpr int channel_major = 242;
 
-const char* find(const char* name) {  // getenv, without libc's
-  const size_t length = std::strlen(name);
-  for (char** each = environ; each && *each; ++each)
-    if (!std::strncmp(*each, name, length) && (*each)[length] == '=') return *each + length + 1;
-  return nullptr;
-}
-
-bool is_simulated() { return find("VMMSIM"); }
+bool is_simulated() { return memory::environment("VMMSIM"); }
 bool begins(const char* text, const char* with) { return !std::strncmp(text, with, std::strlen(with)); }
 bool has_channel() { return memory::machine().fabric_channel && memory::machine().gpus > 0; }
 
@@ -60,8 +53,10 @@ std::string foreign_library() {
 __attribute__((constructor)) void check_process() {
   const std::string other = is_simulated() ? foreign_library() : "";
   if (other.empty()) return;
-  dprintf(STDERR_FILENO, "vmmsim: %s loads %s instead of the simulator's library: build it with the shared runtime of the "
-          "simulator's release of CUDA, and without the path of that library in it\n", program_invocation_name, other.c_str());
+  dprintf(STDERR_FILENO,
+          "vmmsim: %s loads %s instead of the simulator's library: build it with the shared runtime of the simulator's "
+          "release of CUDA, and without the path of that library in it\n",
+          program_invocation_name, other.c_str());
   _exit(125);
 }
 
@@ -76,8 +71,8 @@ int in_memory(const char* name, const std::string& text) {
 bool open_simulated(const char* path, int flags, int* fd) {
   if (!path || !is_simulated()) return false;
   if (!std::strcmp(path, devices_file)) {
-    const std::string channels = std::to_string(channel_major) + " nvidia-caps-imex-channels\n";
-    *fd = in_memory("devices", "Character devices:\n  1 mem\n" + (memory::machine().gpus ? "195 nvidia\n" + channels : "") +
+    const std::string of_gpus = "195 nvidia\n" + std::to_string(channel_major) + " nvidia-caps-imex-channels\n";
+    *fd = in_memory("devices", "Character devices:\n  1 mem\n" + (memory::machine().gpus ? of_gpus : "") +
                                    "\nBlock devices:\n");
   } else if (begins(path, channel_directory)) {
     errno = ENOENT;
@@ -89,11 +84,14 @@ bool open_simulated(const char* path, int flags, int* fd) {
   return true;
 }
 
-template <class Function> Function* next(const char* name) { return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name)); }
+template <class Function> Function* next(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
 
 FILE* open_stream(const char* function, const char* path, const char* mode) {
   int fd = -1;
-  if (!open_simulated(path, std::strchr(mode, 'e') ? O_CLOEXEC : 0, &fd)) return next<decltype(fopen)>(function)(path, mode);
+  const int flags = std::strchr(mode, 'e') ? O_CLOEXEC : 0;
+  if (!open_simulated(path, flags, &fd)) return next<decltype(fopen)>(function)(path, mode);
   return fd < 0 ? nullptr : fdopen(fd, mode);
 }
 
@@ -127,10 +125,10 @@ int describe(int fd, struct stat* is) {
 #pragma GCC visibility push(default)
 extern "C" {
 
-// NCCL_NVLS_ENABLE=0 keeps multicast off a machine's real GPUs. Simulated ones can take no harm, so it does not count here
-// as long as this process has no way to the real ones; what it starts without the simulator still finds it.
+// NCCL_NVLS_ENABLE=0 keeps multicast off a machine's real GPUs. Simulated ones can take no harm, so it does not count
+// here as long as this process has no way to the real ones; what it starts without the simulator still finds it.
 char* getenv(const char* name) noexcept {
-  const char* const value = find(name);
+  const char* const value = memory::environment(name);
   const bool is_lifted = value && !std::strcmp(name, "NCCL_NVLS_ENABLE") && is_simulated() &&
                          memory::machine().multicast && foreign_library().empty();
   return is_lifted ? nullptr : const_cast<char*>(value);

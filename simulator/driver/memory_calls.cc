@@ -26,7 +26,6 @@ struct Allocation {
   size_t size;
   unsigned flags = 0;    // of host memory
   Pool pool = nullptr;   // that it came from
-  unsigned opened = 0;   // IPC memory: how often
 };
 
 // state() guards these.
@@ -125,14 +124,15 @@ Pool pool_in_use(CUdevice device) {
   return found != pools_in_use().end() && found->second ? found->second : usual;
 }
 
+bool is_gpu(const CUmemLocation& location) {
+  return location.type == CU_MEM_LOCATION_TYPE_DEVICE && location.id >= 0 && location.id < memory::device_count();
+}
+
 Pool create_pool(const CUmemPoolProps& properties) {
   const bool fits = properties.allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
                     properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   require(fits, CUDA_ERROR_INVALID_VALUE, "only pools of pinned memory on a GPU are simulated");
-  int count = 0;
-  cuDeviceGetCount(&count);
-  require(properties.location.id >= 0 && properties.location.id < count, CUDA_ERROR_INVALID_VALUE,
-          "there is no such GPU");
+  require(is_gpu(properties.location), CUDA_ERROR_INVALID_VALUE, "there is no such GPU");
   if (properties.handleTypes)
     refuse(CUresult(not_simulated("a memory pool for other processes")), "it is not simulated");
   const std::lock_guard held(state());
@@ -173,10 +173,7 @@ CUmemAccess_flags pool_access(Pool pool, const CUmemLocation& location) {
   checked_pool(pool);
   if (location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
     return CU_MEM_ACCESS_FLAGS_PROT_NONE;
-  int count = 0;
-  cuDeviceGetCount(&count);
-  require(location.type == CU_MEM_LOCATION_TYPE_DEVICE && location.id >= 0 && location.id < count,
-          CUDA_ERROR_INVALID_VALUE, "location is no GPU of this process, and not the host");
+  require(is_gpu(location), CUDA_ERROR_INVALID_VALUE, "location is no GPU of this process, and not the host");
   return pool->memory.access(location.id);
 }
 
@@ -282,8 +279,9 @@ void copy_now(CUdevice to_user, const Area& to, CUdevice from_user, const Area& 
   while (t < target.size() && s < source.size()) {
     const size_t size = std::min(target[t].size() - t_done, source[s].size() - s_done);
     std::memmove(target[t].data() + t_done, source[s].data() + s_done, size);
-    if ((t_done += size) == target[t].size()) ++t, t_done = 0;
-    if ((s_done += size) == source[s].size()) ++s, s_done = 0;
+    t_done += size, s_done += size;
+    if (t_done == target[t].size()) ++t, t_done = 0;
+    if (s_done == source[s].size()) ++s, s_done = 0;
   }
 }
 
@@ -303,8 +301,8 @@ void copy(const Area& to, const Area& from, CUstream where, int sides, bool wait
   need(reinterpret_cast<void*>(from.address), "the source");
   check(to_user, to, writing, target);
   check(from_user, from, reading, source);
-  if (!source && !waits && from.height == 1 &&
-      from.width <= 64 << 10) {  // small: taken at once, the caller need not wait
+  const bool is_small = from.height == 1 && from.width <= 64 << 10;
+  if (!source && !waits && is_small) {  // taken at once, so that the caller need not wait
     const auto* const bytes = reinterpret_cast<const char*>(from.address);
     enqueue_task(stream, [=, staged = std::vector<char>(bytes, bytes + from.width)] {
       copy_now(to_user, to, from_user, plain(reinterpret_cast<uint64_t>(staged.data()), staged.size()));
@@ -318,6 +316,7 @@ void copy(const Area& to, const Area& from, CUstream where, int sides, bool wait
 }
 
 uint64_t bits(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+uint64_t bits(CUdeviceptr address) { return address; }
 
 // A side of a 2D copy: memory on the host or a GPU, or the unified type, which says neither.
 Area side(CUmemorytype type, const void* host, CUdeviceptr device, size_t pitch, size_t x, size_t y,
@@ -417,8 +416,7 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return give(range->range_size);
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return give(range->base);
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-      return give(on_host ? (range->size + memory::page_size - 1) / memory::page_size * memory::page_size
-                          : range->size);
+      return give(on_host ? memory::round_up(range->size, memory::page_size) : range->size);
     case CU_POINTER_ATTRIBUTE_MAPPED: return give(1);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       return give(is_vmm ? uint64_t(range->properties.requestedHandleTypes) : uint64_t(0));
@@ -511,7 +509,7 @@ CUresult cuMemAllocPitch(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes,
   CALL((dptr, pPitch, WidthInBytes, Height, ElementSizeBytes), need(dptr, "dptr"); need(pPitch, "pPitch");
        const unsigned element = ElementSizeBytes; require(element == 4 || element == 8 || element == 16,
                                                           CUDA_ERROR_INVALID_VALUE, "ElementSizeBytes is 4, 8 or 16");
-       const size_t pitch = (WidthInBytes + 511) / 512 * 512; *dptr = allocate(pitch * Height); *pPitch = pitch);
+       const size_t pitch = memory::round_up(WidthInBytes, 512); *dptr = allocate(pitch * Height); *pPitch = pitch);
 }
 CUresult cuMemFree(CUdeviceptr dptr) { CALL((dptr), free_now(dptr, {Allocation::device, Allocation::managed})); }
 CUresult cuMemAllocHost(void** pp, size_t bytesize) {
@@ -552,13 +550,11 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* pdptr, CUipcMemHandle handle, unsigned 
                                                      CUDA_ERROR_INVALID_VALUE, "Flags must enable lazy peer access");
        const CUcontext context = current(); *pdptr = memory::open_ipc(context->device, handle);
        const auto range = memory::find(*pdptr); const std::lock_guard held(state());
-       Allocation& opened = allocations().try_emplace(*pdptr, Allocation{Allocation::ipc, context,
-                                                                        range ? range->size : 0}).first->second;
-       ++opened.opened);
+       allocations().try_emplace(*pdptr, Allocation{Allocation::ipc, context, range ? range->size : 0}));
 }
 CUresult cuIpcCloseMemHandle(CUdeviceptr dptr) {
-  CALL((dptr), current(); Allocation taken = take(dptr, {Allocation::ipc}); synchronize(taken.context);
-       memory::close_ipc(dptr); if (--taken.opened) keep_record(dptr, taken));
+  CALL((dptr), current(); const Allocation taken = take(dptr, {Allocation::ipc}); synchronize(taken.context);
+       if (memory::close_ipc(dptr)) keep_record(dptr, taken));
 }
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
@@ -601,36 +597,19 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPoo
 }
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) { CALL((dptr, hStream), free_later(dptr, hStream)); }
 
-CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
-  CALL((dst, src, ByteCount), copy(plain(dst, ByteCount), plain(src, ByteCount), nullptr, 0, true));
-}
-CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
-  CALL((dst, src, ByteCount, hStream), copy(plain(dst, ByteCount), plain(src, ByteCount), hStream, 0, false));
-}
-CUresult cuMemcpyHtoD(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount) {
-  CALL((dstDevice, srcHost, ByteCount),
-       copy(plain(dstDevice, ByteCount), plain(bits(srcHost), ByteCount), nullptr, to_device, true));
-}
-CUresult cuMemcpyHtoDAsync(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount, CUstream hStream) {
-  CALL((dstDevice, srcHost, ByteCount, hStream),
-       copy(plain(dstDevice, ByteCount), plain(bits(srcHost), ByteCount), hStream, to_device, false));
-}
-CUresult cuMemcpyDtoH(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
-  CALL((dstHost, srcDevice, ByteCount),
-       copy(plain(bits(dstHost), ByteCount), plain(srcDevice, ByteCount), nullptr, from_device, true));
-}
-CUresult cuMemcpyDtoHAsync(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
-  CALL((dstHost, srcDevice, ByteCount, hStream),
-       copy(plain(bits(dstHost), ByteCount), plain(srcDevice, ByteCount), hStream, from_device, false));
-}
-CUresult cuMemcpyDtoD(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
-  CALL((dstDevice, srcDevice, ByteCount),
-       copy(plain(dstDevice, ByteCount), plain(srcDevice, ByteCount), nullptr, to_device | from_device, true));
-}
-CUresult cuMemcpyDtoDAsync(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
-  CALL((dstDevice, srcDevice, ByteCount, hStream),
-       copy(plain(dstDevice, ByteCount), plain(srcDevice, ByteCount), hStream, to_device | from_device, false));
-}
+#define COPIES(name, To, to, From, from, sides)                                                                    \
+  CUresult name(To to, From from, size_t ByteCount) {                                                              \
+    CALL((to, from, ByteCount),                                                                                    \
+         copy(plain(bits(to), ByteCount), plain(bits(from), ByteCount), nullptr, sides, true));                    \
+  }                                                                                                                \
+  CUresult name##Async(To to, From from, size_t ByteCount, CUstream hStream) {                                     \
+    CALL((to, from, ByteCount, hStream),                                                                           \
+         copy(plain(bits(to), ByteCount), plain(bits(from), ByteCount), hStream, sides, false));                   \
+  }
+COPIES(cuMemcpy, CUdeviceptr, dst, CUdeviceptr, src, 0)
+COPIES(cuMemcpyHtoD, CUdeviceptr, dstDevice, const void*, srcHost, to_device)
+COPIES(cuMemcpyDtoH, void*, dstHost, CUdeviceptr, srcDevice, from_device)
+COPIES(cuMemcpyDtoD, CUdeviceptr, dstDevice, CUdeviceptr, srcDevice, to_device | from_device)
 CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
                       size_t ByteCount) {
   CALL((dstDevice, dstContext, srcDevice, srcContext, ByteCount),

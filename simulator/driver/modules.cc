@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 struct CUkern_st {
   CUlibrary library;
@@ -28,8 +29,8 @@ using Text = std::shared_ptr<const ptx::Module>;
 template <class T> using All = std::map<T*, std::unique_ptr<T>>;
 All<CUmod_st>& modules() { static auto& all = *new All<CUmod_st>; return all; }
 All<CUlib_st>& libraries() { static auto& all = *new All<CUlib_st>; return all; }
-std::map<CUfunction, CUmodule>& functions() { static auto& all = *new std::map<CUfunction, CUmodule>; return all; }
-std::map<CUkernel, CUlibrary>& kernels() { static auto& all = *new std::map<CUkernel, CUlibrary>; return all; }
+std::set<CUfunction>& functions() { static auto& all = *new std::set<CUfunction>; return all; }
+std::set<CUkernel>& kernels() { static auto& all = *new std::set<CUkernel>; return all; }
 
 template <class T> T* checked(All<T>& all, T* handle, const char* what) {
   const std::lock_guard held(state());
@@ -77,9 +78,9 @@ Text read_image(const void* image) {
       return std::make_shared<ptx::Module>(ptx::parse(choose_ptx(data)));
     }
     if (magic == 0xba55ed50) return std::make_shared<ptx::Module>(ptx::parse(choose_ptx(image)));
-    require(
-        std::memcmp(image, "\177ELF\2", 5) != 0, CUDA_ERROR_NO_BINARY_FOR_GPU,
-        "the image is machine code of one kind of GPU, which is not simulated; build PTX, with nvcc -ptx or -fatbin");
+    require(std::memcmp(image, "\177ELF\2", 5) != 0, CUDA_ERROR_NO_BINARY_FOR_GPU,
+            "the image is machine code of one kind of GPU, which is not simulated; build PTX, with nvcc -ptx or "
+            "-fatbin");
     require(std::strstr(static_cast<const char*>(image), ".version"), CUDA_ERROR_INVALID_IMAGE,
             "the image is neither PTX nor a fat binary");
     const auto text = std::make_shared<ptx::Module>(ptx::parse(static_cast<const char*>(image)));
@@ -102,13 +103,6 @@ Text read_image_file(const char* name) {
 
 // --- Modules ------------------------------------------------------------------------------------------------------
 
-// A module for the calls that load one. They wait for what runs on the GPU, as the driver does.
-CUmodule load(const Text& text, CUcontext context, CUlibrary library);
-CUmodule load(const Text& text) {
-  synchronize(current());
-  return load(text, current(), nullptr);
-}
-
 // Loads a module on the GPU of a context.
 CUmodule load(const Text& text, CUcontext context, CUlibrary library) {
   auto made = std::make_unique<CUmod_st>();
@@ -118,7 +112,7 @@ CUmodule load(const Text& text, CUcontext context, CUlibrary library) {
     if (variable.space != ptx::Space::global && variable.space != ptx::Space::constant) continue;
     const size_t alignment = std::max<size_t>(variable.alignment, 256);
     offsets[variable.name] = size;
-    size += (variable.size + alignment - 1) / alignment * alignment;
+    size += memory::round_up(variable.size, alignment);
     if (variable.space == ptx::Space::constant) made->constants += int(variable.size);
   }
   made->context = context;
@@ -138,10 +132,16 @@ CUmodule load(const Text& text, CUcontext context, CUlibrary library) {
   return module;
 }
 
+// A module for the calls that load one. They wait for what runs on the GPU, as the driver does.
+CUmodule load(const Text& text) {
+  synchronize(current());
+  return load(text, current(), nullptr);
+}
+
 // The state is held. Kernels that still run keep the instructions.
 void unload(CUmodule module) {
   if (module->variables) memory::free_allocation(module->variables);
-  std::erase_if(functions(), [&](const auto& entry) { return entry.second == module; });
+  std::erase_if(functions(), [&](CUfunction function) { return function->module == module; });
   modules().erase(module);
 }
 
@@ -162,7 +162,7 @@ CUfunction function_of(CUmodule module, const char* name, CUresult unknown = CUD
   auto& function = module->functions[name];
   const int dynamic_shared = std::max(0, 49152 - int(kernel->static_shared));
   if (!function) function = std::unique_ptr<CUfunc_st>(new CUfunc_st{module, name, kernel, dynamic_shared});
-  functions()[function.get()] = module;
+  functions().insert(function.get());
   return function.get();
 }
 
@@ -190,7 +190,7 @@ CUlibrary make_library(const Text& text) {
     if (!function.is_entry || function.is_declared_only) continue;
     auto& kernel = made->kernels[function.name];
     kernel = std::make_unique<CUkern_st>(CUkern_st{library, function.name, {}});
-    kernels()[kernel.get()] = library;
+    kernels().insert(kernel.get());
   }
   libraries()[library] = std::move(made);
   return library;
@@ -219,7 +219,7 @@ void unload_library(CUlibrary library) {
   for (const auto& [context, module] : loaded) synchronize(context);
   const std::lock_guard held(state());
   for (const auto& [context, module] : loaded) unload(module);
-  std::erase_if(kernels(), [&](const auto& entry) { return entry.second == library; });
+  std::erase_if(kernels(), [&](CUkernel kernel) { return kernel->library == library; });
   libraries().erase(library);
 }
 
@@ -324,8 +324,8 @@ int blocks_that_fit(CUfunction handle, int block_size, size_t dynamic_shared) {
   require(block_size > 0, CUDA_ERROR_INVALID_VALUE, "blockSize is not positive");
   const gpu::Kernel& kernel = *function->kernel;
   if (block_size > int(kernel.max_threads)) return 0;
-  const size_t threads = size_t(block_size + 31) / 32 * 32;
-  const size_t registers = std::max(threads * ((kernel.registers + 7) / 8 * 8), size_t(1));
+  const size_t threads = memory::round_up(uint64_t(block_size), 32);
+  const size_t registers = std::max(threads * memory::round_up(kernel.registers, 8), size_t(1));
   const size_t shared = kernel.static_shared + dynamic_shared + 1024;
   if (kernel.static_shared + dynamic_shared > size_t(most_shared)) return 0;
   // The preferred carveout is rounded up to what the multiprocessor can be split into; one block fits in any case.

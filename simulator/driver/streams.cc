@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // Streams and events: a graph of operations. An operation waits for the one before it in its stream, an operation of
-// the legacy stream for those of all streams that it blocks, and they for it; and for the events that it is told to wait
-// for. It starts when the last of them has ended.
+// the legacy stream for those of all streams that it blocks, and they for it; and for the events that it is told to
+// wait for. It starts when the last of them has ended.
 #include "driver.h"
 
 #include <algorithm>

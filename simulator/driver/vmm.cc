@@ -36,7 +36,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
                      unsigned long long flags) {
   LASTING_CALL((handle, size, prop, flags), need(handle, "handle"); need(prop, "prop");
-       *handle = memory::create(size, *prop, flags));
+               *handle = memory::create(size, *prop, flags));
 }
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) { LASTING_CALL((handle), memory::release(handle)); }
 CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
@@ -52,7 +52,7 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* des
 }
 CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr ptr) {
   LASTING_CALL((flags, location, ptr), need(flags, "flags"); need(location, "location");
-       *flags = memory::get_access(*location, ptr));
+               *flags = memory::get_access(*location, ptr));
 }
 CUresult cuMemExportToShareableHandle(void* shareableHandle, CUmemGenericAllocationHandle handle,
                                       CUmemAllocationHandleType handleType, unsigned long long flags) {
@@ -66,7 +66,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
 CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* prop,
                                        CUmemAllocationGranularity_flags option) {
   LASTING_CALL((granularity, prop, option), need(granularity, "granularity"); need(prop, "prop");
-       *granularity = memory::granularity(*prop, option));
+               *granularity = memory::granularity(*prop, option));
 }
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
   LASTING_CALL((prop, handle), need(prop, "prop"); *prop = memory::properties(handle));
@@ -78,7 +78,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
 CUresult cuMulticastGetGranularity(size_t* granularity, const CUmulticastObjectProp* prop,
                                    CUmulticastGranularity_flags option) {
   LASTING_CALL((granularity, prop, option), need(granularity, "granularity"); need(prop, "prop");
-       *granularity = memory::multicast_granularity(*prop, option));
+               *granularity = memory::multicast_granularity(*prop, option));
 }
 CUresult cuMulticastCreate(CUmemGenericAllocationHandle* mcHandle, const CUmulticastObjectProp* prop) {
   LASTING_CALL((mcHandle, prop), need(mcHandle, "mcHandle"); need(prop, "prop");
@@ -91,12 +91,12 @@ CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffs
                             CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
                             unsigned long long flags) {
   LASTING_CALL((mcHandle, mcOffset, memHandle, memOffset, size, flags),
-       memory::multicast_bind(mcHandle, mcOffset, memHandle, memOffset, size, flags));
+               memory::multicast_bind(mcHandle, mcOffset, memHandle, memOffset, size, flags));
 }
 CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size,
                              unsigned long long flags) {
   LASTING_CALL((mcHandle, mcOffset, memptr, size, flags),
-       memory::multicast_bind_address(mcHandle, mcOffset, memptr, size, flags));
+               memory::multicast_bind_address(mcHandle, mcOffset, memptr, size, flags));
 }
 CUresult cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size) {
   LASTING_CALL((mcHandle, dev, mcOffset, size), check_device(dev);

@@ -39,11 +39,11 @@ uint64_t find_room(uint64_t size, uint64_t alignment, bool ask_kernel) {
       taken[begin] = std::max<uint64_t>(taken[begin], end);
     std::fclose(maps);
   }
-  uint64_t address = (first_address + alignment - 1) & ~(alignment - 1);
+  uint64_t address = round_up(first_address, alignment);
   for (const auto& [begin, end] : taken) {
     if (end <= address) continue;
     if (begin > address && begin - address >= size) break;
-    address = (end + alignment - 1) & ~(alignment - 1);
+    address = round_up(end, alignment);
   }
   return address + size <= end_of_addresses ? address : 0;
 }
@@ -55,7 +55,7 @@ uint64_t take_addresses(uint64_t size, bool with_host_memory) {
   char* room = static_cast<char*>(mmap(nullptr, size + page_size, PROT_NONE, flags, -1, 0));
   if (room == MAP_FAILED)
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "no addresses are left for " + std::to_string(size) + " bytes");
-  const uint64_t address = (reinterpret_cast<uint64_t>(room) + page_size - 1) & ~(page_size - 1);
+  const uint64_t address = round_up(reinterpret_cast<uint64_t>(room), page_size);
   char* const begin = reinterpret_cast<char*>(address);
   if (begin > room) munmap(room, static_cast<size_t>(begin - room));
   if (begin < room + page_size) munmap(begin + size, static_cast<size_t>(room + page_size - begin));
@@ -112,7 +112,7 @@ uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long lon
     return it.base < address + size && address < it.base + it.size;
   });
   process().reservations[address] = {size, current_call};
-  change("\"kind\":\"reserve\",\"address\":\"" + hexadecimal(address) + "\",\"size\":" + std::to_string(size));
+  change("reserve", {{"address", hexadecimal(address)}, {"size", size}});
   return address;
 }
 
@@ -133,7 +133,7 @@ void free_reservation(uint64_t address, size_t size) {
   p.reservations.erase(found);
   note_gone(address, size, "given back");
   give_back_addresses(address);
-  change("\"kind\":\"free_reservation\",\"address\":\"" + hexadecimal(address) + "\",\"size\":" + std::to_string(size));
+  change("free_reservation", {{"address", hexadecimal(address)}, {"size", size}});
 }
 
 }  // namespace memory

@@ -15,12 +15,10 @@ struct FabricHandle {
 };
 static_assert(sizeof(FabricHandle) <= sizeof(CUmemFabricHandle));
 
-std::string description(const std::shared_ptr<Allocation>& of, const char* kind) {
-  const Record& record = record_of(*of);
-  return "\"kind\":\"" + std::string(kind) + "\",\"handle\":\"" + hexadecimal(of->handle) +
-         "\",\"size\":" + std::to_string(record.size) + ",\"device\":" + std::to_string(device_of(record.gpu)) +
-         ",\"record\":" + std::to_string(of->record) +
-         ",\"multicast\":" + (record.kind == Record::multicast ? "true" : "false");
+void tell(const char* kind, const Allocation& of) {
+  const Record& record = record_of(of);
+  change(kind, {{"handle", hexadecimal(of.handle)}, {"size", record.size}, {"device", device_of(record.gpu)},
+                {"record", of.record}, {"multicast", record.kind == Record::multicast}});
 }
 
 // Whose memory the properties ask for: a GPU of the machine, or the host of this node. Checks the rest of them too.
@@ -59,7 +57,7 @@ constexpr char no_vmm[] =
 
 Handle import(uint32_t record) {
   const auto of = add_handle(record, true);
-  change(description(of, "import"));
+  tell("import", *of);
   return of->handle;
 }
 
@@ -158,7 +156,7 @@ Handle create(size_t size, const CUmemAllocationProp& properties, unsigned long 
     record->location = static_cast<uint8_t>(properties.location.type);
   }
   const auto of = add_handle(number, false);
-  change(description(of, "create"));
+  tell("create", *of);
   return of->handle;
 }
 
@@ -170,7 +168,7 @@ void release(Handle handle) {
            "all references of the handle are released: its memory lives until it is unmapped");
   --of->references;
   forget_if_unused(of);
-  change("\"kind\":\"release\",\"handle\":\"" + hexadecimal(handle) + "\"");
+  change("release", {{"handle", hexadecimal(handle)}});
 }
 
 CUmemAllocationProp properties(Handle handle) {
@@ -190,7 +188,7 @@ Handle retain(uint64_t address) {
   if (!mapping || !mapping->of)
     refuse(CUDA_ERROR_INVALID_VALUE, "no memory of cuMemCreate is mapped at " + hexadecimal(address));
   ++mapping->of->references;
-  change("\"kind\":\"retain\",\"handle\":\"" + hexadecimal(mapping->of->handle) + "\"");
+  change("retain", {{"handle", hexadecimal(mapping->of->handle)}});
   return mapping->of->handle;
 }
 
@@ -214,7 +212,7 @@ int export_fd(Handle handle, unsigned long long flags) {
   const int fd = export_record(of->record);
   if (fd < 0) refuse(CUDA_ERROR_OPERATING_SYSTEM, "this process has no file descriptor left");
   process().exported[fd] = current_call;
-  change("\"kind\":\"export\",\"handle\":\"" + hexadecimal(handle) + "\",\"fd\":" + std::to_string(fd));
+  change("export", {{"handle", hexadecimal(handle)}, {"fd", fd}});
   return fd;
 }
 
@@ -225,7 +223,7 @@ CUmemFabricHandle export_fabric(Handle handle, unsigned long long flags) {
   const FabricHandle contents = {fabric_magic, ledger().token, record_of(*of).key, of->record};
   CUmemFabricHandle exported = {};
   std::memcpy(&exported, &contents, sizeof contents);
-  change("\"kind\":\"export\",\"handle\":\"" + hexadecimal(handle) + "\",\"fabric\":true");
+  change("export", {{"handle", hexadecimal(handle)}, {"fabric", true}});
   return exported;
 }
 

@@ -36,12 +36,10 @@ int make_file(const char* name, uint64_t bytes) {
   return fd;
 }
 
-// The environment is read and files are opened past libc, whose functions the driver replaces (driver/loaded.cc).
-const char* environment(const char* name) {
-  const size_t length = std::strlen(name);
-  for (char** each = environ; each && *each; ++each)
-    if (!std::strncmp(*each, name, length) && (*each)[length] == '=') return *each + length + 1;
-  return nullptr;
+int open_in(long process, int descriptor, int flags) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%ld/fd/%d", process, descriptor);
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC));
 }
 
 struct Joined {
@@ -58,19 +56,15 @@ Joined join() {
   uint64_t token = 0;
   if (std::sscanf(value, "%ld:%d:%" SCNx64, &joined.vmmsim, &joined.number, &token) != 3)
     end("VMMSIM does not name a machine");
-  char path[64];
-  std::snprintf(path, sizeof path, "/proc/%ld/fd/%d", joined.vmmsim, joined.number);
-  joined.file = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC));
+  joined.file = open_in(joined.vmmsim, joined.number, O_RDWR);
   uint64_t found[2] = {};  // Ledger::token and bytes
   if (joined.file < 0 || pread(joined.file, found, sizeof found, 0) != sizeof found || found[0] != token)
     end("the machine that VMMSIM names is gone: its vmmsim has ended");
   void* const at = mmap(nullptr, found[1], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, joined.file, 0);
   if (at == MAP_FAILED) end("no memory to map the machine's ledger");
   joined.ledger = static_cast<Ledger*>(at);
-  if (joined.ledger->trace_file >= 0) {
-    std::snprintf(path, sizeof path, "/proc/%ld/fd/%d", joined.vmmsim, joined.ledger->trace_file);
-    joined.trace_file = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CLOEXEC));
-  }
+  if (joined.ledger->trace_file >= 0)
+    joined.trace_file = open_in(joined.vmmsim, joined.ledger->trace_file, O_WRONLY | O_APPEND);
   return joined;
 }
 const Joined& joined() {
@@ -120,11 +114,14 @@ const Machine& machine() { return ledger().machine; }
 const Options& options() { return ledger().options; }
 int trace_file() { return joined().trace_file; }
 
-int open_of_vmmsim(int descriptor, int flags) {
-  char path[64];
-  std::snprintf(path, sizeof path, "/proc/%ld/fd/%d", joined().vmmsim, descriptor);
-  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC));
+const char* environment(const char* name) {
+  const size_t length = std::strlen(name);
+  for (char** each = environ; each && *each; ++each)
+    if (!std::strncmp(*each, name, length) && (*each)[length] == '=') return *each + length + 1;
+  return nullptr;
 }
+
+int open_of_vmmsim(int descriptor, int flags) { return open_in(joined().vmmsim, descriptor, flags); }
 int ledger_file(bool again) { return again ? open_of_vmmsim(joined().number, O_RDWR) : joined().file; }
 
 int node() {

@@ -4,7 +4,6 @@
 
 #include <cctype>
 #include <charconv>
-#include <cstring>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -64,7 +63,7 @@ Machine read_machine(const std::string& file) {
        [&](const std::string& text) {
          if (text.empty() || text.size() >= sizeof machine.name)
            throw std::runtime_error("a name has 1 to 63 characters");
-         std::strcpy(machine.name, text.c_str());
+         machine.name[text.copy(machine.name, sizeof machine.name - 1)] = 0;
        }},
       {"gpus", [&](const std::string& text) { machine.gpus = read_number(text, 0, 64); }},
       {"nodes", [&](const std::string& text) { machine.nodes = read_number(text, 1, 16); }},

@@ -22,12 +22,9 @@ bool is_host(const CUmemLocation& location) {
 
 Entry rights(unsigned access) {
   switch (access) {
-    case CU_MEM_ACCESS_FLAGS_PROT_READ:
-      return readable;
-    case CU_MEM_ACCESS_FLAGS_PROT_READWRITE:
-      return readable | writable;
-    default:
-      return 0;
+    case CU_MEM_ACCESS_FLAGS_PROT_READ: return readable;
+    case CU_MEM_ACCESS_FLAGS_PROT_READWRITE: return readable | writable;
+    default: return 0;
   }
 }
 
@@ -156,8 +153,7 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
   if (is_multicast) mapping.multicast_page = take_multicast_pages(of->record, size / page_size);
   ++of->mappings;
   add_mapping(std::move(mapping));
-  change("\"kind\":\"map\",\"address\":\"" + hexadecimal(address) + "\",\"size\":" + std::to_string(size) +
-         ",\"handle\":\"" + hexadecimal(handle) + "\"");
+  change("map", {{"address", hexadecimal(address)}, {"size", size}, {"handle", hexadecimal(handle)}});
 }
 
 void unmap(uint64_t address, size_t size) {
@@ -170,7 +166,7 @@ void unmap(uint64_t address, size_t size) {
     const uint64_t base = mapping->base, bytes = mapping->size;
     remove_mapping(base);
     note_gone(base, bytes, "unmapped");
-    change("\"kind\":\"unmap\",\"address\":\"" + hexadecimal(base) + "\",\"size\":" + std::to_string(bytes));
+    change("unmap", {{"address", hexadecimal(base)}, {"size", bytes}});
   }
 }
 
@@ -230,10 +226,8 @@ void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> 
       } else {
         mapping->access[size_t(each.location.id)] = static_cast<unsigned char>(each.flags);
       }
-      change("\"kind\":\"access\",\"address\":\"" + hexadecimal(mapping->base) +
-             "\",\"size\":" + std::to_string(mapping->size) +
-             ",\"device\":" + std::to_string(is_host(each.location) ? -1 : each.location.id) +
-             ",\"flags\":" + std::to_string(each.flags));
+      change("access", {{"address", hexadecimal(mapping->base)}, {"size", mapping->size},
+                        {"device", is_host(each.location) ? -1 : each.location.id}, {"flags", int(each.flags)}});
     }
     write_entries(*mapping);
   }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT-0
-// Physical memory, address spaces and multicast objects, as the calls of the driver see them. Sizes and addresses are in
-// bytes. Everything here may be called from any thread. What the driver refuses is thrown as Refused.
+// Physical memory, address spaces and multicast objects, as the calls of the driver see them. Sizes and addresses are
+// in bytes. Everything here may be called from any thread. What the driver refuses is thrown as Refused.
 #pragma once
 #include <cuda.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <optional>
 #include <span>
@@ -18,6 +19,13 @@ struct Refused {
   CUresult error;
   std::string why;
 };
+[[noreturn]] inline void refuse(CUresult error, const std::string& why) { throw Refused{error, why}; }
+
+inline std::string hexadecimal(uint64_t value) {  // "0x1f"
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
 
 // Changes to allocations, reservations, mappings and access, for --trace: one JSON object each. The functions here
 // report through this; the driver sets it. Handles and addresses are texts, "0x..."; sizes, offsets, devices (-1:
@@ -46,6 +54,8 @@ extern thread_local std::vector<std::string>* changes;
 // The machine's GPU (0 to gpus * nodes - 1) of each CUdevice of this process. Once, before all other calls. Without it
 // these are the GPUs of this process's node. All devices here are CUdevices.
 void set_visible(std::vector<int> gpus);
+int device_count();
+int gpu_of(CUdevice);  // refuses with CUDA_ERROR_INVALID_DEVICE
 
 // --- Allocation handles -------------------------------------------------------------------------------------------
 using Handle = CUmemGenericAllocationHandle;
@@ -79,9 +89,9 @@ void multicast_unbind(Handle, CUdevice, size_t offset, size_t size);
 // threads wait for a team that nobody can complete any more, the process ends with a message and status 125.
 void this_thread_makes_no_calls();
 
-// The frames that one page of a multicast mapping stands for, one for each GPU of the team, in the order of the machine;
-// nullptr where a GPU has bound nothing.
-// `entry` is a page-table entry with the flag multicast. Cheap enough for every multimem instruction; any thread.
+// The frames that one page of a multicast mapping stands for, one for each GPU of the team, in the order of the
+// machine; nullptr where a GPU has bound nothing. `entry` is a page-table entry with the flag multicast. Cheap enough
+// for every multimem instruction; any thread.
 std::span<char* const> replicas(uint64_t entry);
 
 // --- Ordinary memory: cuMemAlloc, host memory, legacy IPC -----------------------------------------------------------
@@ -90,7 +100,7 @@ void free_allocation(uint64_t address);             // also of host memory and o
 void* allocate_host(size_t size, bool managed);     // the same address on host and GPUs
 CUipcMemHandle export_ipc(uint64_t address);
 uint64_t open_ipc(CUdevice, const CUipcMemHandle&);  // an address for each device
-void close_ipc(uint64_t address);
+bool close_ipc(uint64_t address);  // whether it is still open, having been opened more often
 void enable_peer(CUdevice device, CUdevice peer);   // `device` may from now on touch ordinary memory of `peer`
 void disable_peer(CUdevice device, CUdevice peer);
 

@@ -19,7 +19,7 @@ namespace {
 constexpr size_t minimum = page_size, recommended = 512 << 20;
 
 bool has(const Record& object, int gpu) { return object.team[gpu / 64] >> gpu % 64 & 1; }
-size_t gpus() { return static_cast<size_t>(machine().gpus * machine().nodes); }
+size_t gpus() { return size_t(machine().gpus) * size_t(machine().nodes); }
 
 // --- The pages of this process ---------------------------------------------------------------------------------------
 // A table has a row for each page of a mapped object: how many GPUs are in the team, and for each of them, in the order
@@ -139,7 +139,7 @@ void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flag
   auto check_all = [&] {
     if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
     const Record& object = object_named(handle);
-    const Memory found = find();
+    Memory found = find();
     const Record& memory = record_of(*found.of);
     if (memory.kind != Record::allocation)
       refuse(CUDA_ERROR_INVALID_VALUE, "a multicast object cannot be bound to another");
@@ -176,9 +176,9 @@ void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flag
     ++records[memory].bindings;
     ++ledger().bound;
   }
-  change("\"kind\":\"bind\",\"handle\":\"" + hexadecimal(handle) + "\",\"offset\":" + std::to_string(offset) +
-         ",\"size\":" + std::to_string(size) + ",\"memory\":\"" + hexadecimal(found.of->handle) +
-         "\",\"memory_offset\":" + std::to_string(found.offset) + ",\"device\":" + std::to_string(device_of(gpu)));
+  change("bind", {{"handle", hexadecimal(handle)}, {"offset", offset}, {"size", size},
+                  {"memory", hexadecimal(found.of->handle)}, {"memory_offset", found.offset},
+                  {"device", device_of(gpu)}});
 }
 
 }  // namespace
@@ -265,9 +265,8 @@ Handle multicast_create(const CUmulticastObjectProp& properties) {
     hold(number);
   }
   const Handle handle = add_handle(number, false)->handle;
-  change("\"kind\":\"multicast_create\",\"handle\":\"" + hexadecimal(handle) +
-         "\",\"size\":" + std::to_string(properties.size) + ",\"devices\":" + std::to_string(properties.numDevices) +
-         ",\"record\":" + std::to_string(number));
+  change("multicast_create", {{"handle", hexadecimal(handle)}, {"size", properties.size},
+                              {"devices", properties.numDevices}, {"record", number}});
   return handle;
 }
 
@@ -286,7 +285,7 @@ void multicast_add_device(Handle handle, CUdevice device) {
   }
   ++ledger().joined;
   syscall(SYS_futex, &ledger().joined, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-  change("\"kind\":\"add_device\",\"handle\":\"" + hexadecimal(handle) + "\",\"device\":" + std::to_string(device));
+  change("add_device", {{"handle", hexadecimal(handle)}, {"device", device}});
 }
 
 void multicast_bind(Handle handle, size_t offset, Handle memory, size_t memory_offset, size_t size,
@@ -319,8 +318,7 @@ void multicast_unbind(Handle handle, CUdevice device, size_t offset, size_t size
              "no memory of GPU " + std::to_string(device) + " was bound with this offset and this size");
     remove_binding(b);
   }
-  change("\"kind\":\"unbind\",\"handle\":\"" + hexadecimal(handle) + "\",\"offset\":" + std::to_string(offset) +
-         ",\"size\":" + std::to_string(size) + ",\"device\":" + std::to_string(device));
+  change("unbind", {{"handle", hexadecimal(handle)}, {"offset", offset}, {"size", size}, {"device", device}});
 }
 
 }  // namespace memory

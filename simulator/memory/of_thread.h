@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// Values of a thread that outlive its thread_local objects. Programs make calls even then: from destructors of objects of
-// their own, of static ones too when main's thread has ended.
+// Values of a thread that outlive its thread_local objects. Programs make calls even then: from destructors of objects
+// of their own, of static ones too when main's thread has ended.
 #pragma once
 #include <pthread.h>
 

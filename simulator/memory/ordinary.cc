@@ -19,7 +19,6 @@ struct IpcHandle {
 };
 static_assert(sizeof(IpcHandle) <= sizeof(CUipcMemHandle));
 
-uint64_t rounded_up(uint64_t size, uint64_t to) { return (size + to - 1) / to * to; }
 bool is_enabled(CUdevice device, CUdevice peer) { return device == peer || process().peers.count({device, peer}); }
 
 void set_rights(Mapping& mapping) {
@@ -37,25 +36,27 @@ void need_room_for(uint32_t record) {
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "this process has no room for the memory of a GPU: is its address space limited?");
 }
 
+// Takes memory of a GPU for map(record), and gives it back if that fails.
+template <class Map>
+void take_for(CUdevice device, uint64_t size, Map map) {
+  const uint32_t record = take_memory(gpu_of(device), size);
+  try {
+    need_room_for(record);
+    map(record);
+  } catch (...) {
+    let_go(record);
+    throw;
+  }
+}
+
 // Maps what a record of ordinary memory has, or host memory if there is no record. Returns the address.
 uint64_t map_ordinary(uint32_t record, uint64_t size, Range::Kind kind, CUdevice opener = -1) {
-  if (record != nothing) need_room_for(record);
   Mapping mapping = {};
   mapping.base = take_addresses(size, record == nothing);
   mapping.size = size, mapping.kind = kind, mapping.record = record, mapping.opener = opener;
   set_rights(mapping);
   add_mapping(mapping);
   return mapping.base;
-}
-
-uint64_t new_mapping(CUdevice device, uint64_t size) {
-  const uint32_t record = take_memory(gpu_of(device), size);
-  try {
-    return map_ordinary(record, size, Range::ordinary);
-  } catch (...) {
-    let_go(record);
-    throw;
-  }
 }
 
 // Where a small block has room in a page of such; 0: nowhere.
@@ -67,7 +68,7 @@ uint64_t room_for(CUdevice device, uint64_t size) {
     for (auto block = p.blocks.lower_bound(base); block != p.blocks.end() && block->first < base + mapping.size;
          ++block) {
       if (block->first - address >= size) return address;
-      address = block->first + rounded_up(block->second.size, smallest);
+      address = block->first + round_up(block->second.size, smallest);
     }
     if (base + mapping.size - address >= size) return address;
   }
@@ -108,23 +109,18 @@ void set_peer(CUdevice device, CUdevice peer, bool enabled) {
   for (auto& [base, mapping] : process().mappings)
     if (mapping.kind == Range::ordinary && device_of(ledger().record[mapping.record].gpu) == peer)
       set_rights(mapping), write_entries(mapping);
-  change("\"kind\":\"peer\",\"device\":" + std::to_string(device) + ",\"peer\":" + std::to_string(peer) +
-         ",\"enabled\":" + (enabled ? "true" : "false"));
+  change("peer", {{"device", device}, {"peer", peer}, {"enabled", enabled}});
 }
 
 }  // namespace
 
 void map_pool_unit(CUdevice device, uint64_t address, uint64_t size, const std::vector<unsigned char>& access) {
-  Mapping mapping = {};
-  mapping.base = address, mapping.size = size, mapping.kind = Range::pool, mapping.access = access;
-  mapping.record = take_memory(gpu_of(device), size);
-  try {
-    need_room_for(mapping.record);
+  take_for(device, size, [&](uint32_t record) {
+    Mapping mapping = {};
+    mapping.base = address, mapping.size = size, mapping.kind = Range::pool, mapping.access = access;
+    mapping.record = record;
     add_mapping(mapping);
-  } catch (...) {
-    let_go(mapping.record);
-    throw;
-  }
+  });
 }
 
 std::map<uint64_t, Block>::iterator block_with(uint64_t address) {
@@ -134,15 +130,14 @@ std::map<uint64_t, Block>::iterator block_with(uint64_t address) {
 
 void add_block(uint64_t address, uint64_t size, Range::Kind kind, CUdevice device, unsigned opened) {
   process().blocks[address] = {size, kind, opened, ++process().ids, current_call};
-  change("\"kind\":\"allocate\",\"address\":\"" + hexadecimal(address) + "\",\"size\":" + std::to_string(size) +
-         ",\"device\":" + std::to_string(device) + ",\"shared\":" + (opened ? "true" : "false"));
+  change("allocate", {{"address", hexadecimal(address)}, {"size", size}, {"device", device}, {"shared", opened > 0}});
 }
 
 void erase_block(uint64_t address) {
   const auto block = process().blocks.find(address);
   note_gone(address, block->second.size, "freed");
   process().blocks.erase(block);
-  change("\"kind\":\"free\",\"address\":\"" + hexadecimal(address) + "\"");
+  change("free", {{"address", hexadecimal(address)}});
 }
 
 uint64_t allocate(CUdevice device, size_t size) {
@@ -150,10 +145,12 @@ uint64_t allocate(CUdevice device, size_t size) {
   gpu_of(device);
   if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "the size is 0");
   if (size >> address_bits) refuse(CUDA_ERROR_OUT_OF_MEMORY, "no GPU has " + std::to_string(size) + " bytes");
-  const uint64_t small = rounded_up(size, smallest);
+  const uint64_t small = round_up(size, smallest);
   uint64_t address = small <= small_block ? room_for(device, small) : 0;
   if (!address) {
-    address = new_mapping(device, rounded_up(size, page_size));
+    take_for(device, round_up(size, page_size), [&](uint32_t record) {
+      address = map_ordinary(record, round_up(size, page_size), Range::ordinary);
+    });
     mapping_at(address)->has_small_blocks = small <= small_block;
   }
   add_block(address, size, Range::ordinary, device);
@@ -170,7 +167,7 @@ void* allocate_host(size_t size, bool managed) {
   if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "the size is 0");
   if (size >> address_bits) refuse(CUDA_ERROR_OUT_OF_MEMORY, "no host has " + std::to_string(size) + " bytes");
   const auto kind = managed ? Range::managed : Range::host;
-  const uint64_t address = map_ordinary(nothing, rounded_up(size, page_size), kind);
+  const uint64_t address = map_ordinary(nothing, round_up(size, page_size), kind);
   add_block(address, size, kind, -1);
   return reinterpret_cast<void*>(address);
 }
@@ -210,10 +207,12 @@ uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle) {
   uint64_t base = 0;
   for (const auto& [address, mapping] : process().mappings)
     if (mapping.record == contents.record && mapping.opener == device) base = address;
-  if (base)
+  if (base) {
     let_go(contents.record);  // its mapping holds it
-  else
+  } else {
+    need_room_for(contents.record);
     base = map_ordinary(contents.record, ledger().record[contents.record].size, Range::ordinary, device);
+  }
   const uint64_t address = base + contents.offset;
   const auto block = process().blocks.find(address);
   if (block != process().blocks.end())
@@ -223,11 +222,13 @@ uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle) {
   return address;
 }
 
-void close_ipc(uint64_t address) {
+bool close_ipc(uint64_t address) {
   const auto guard = enter();
   const auto block = block_at(address);
   if (!block->second.opened) refuse(CUDA_ERROR_INVALID_VALUE, "the memory was not opened with cuIpcOpenMemHandle");
-  if (--block->second.opened == 0) remove_block(block);
+  if (--block->second.opened) return true;
+  remove_block(block);
+  return false;
 }
 
 void enable_peer(CUdevice device, CUdevice peer) { set_peer(device, peer, true); }

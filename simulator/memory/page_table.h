@@ -10,8 +10,9 @@ namespace memory {
 
 constexpr uint64_t page_size = 2u << 20;  // bytes: the granularity of everything
 constexpr unsigned address_bits = 47;     // of a process on x86-64
+inline uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// An entry is the address in this process of the frame's bytes, which is a multiple of 2 MiB, and flags in its low bits.
+// An entry is the address in this process of the frame's bytes, a multiple of 2 MiB, with flags in its low bits.
 // 0: nothing is mapped.
 using Entry = uint64_t;
 enum : Entry {

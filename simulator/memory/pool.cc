@@ -9,7 +9,7 @@ namespace memory {
 namespace {
 
 // What a block takes: a multiple of 512 bytes. No pool has 2^47.
-uint64_t rounded_up(uint64_t size) { return (std::min(size, uint64_t(1) << address_bits) + 511) / 512 * 512; }
+uint64_t taken_by(uint64_t size) { return round_up(std::min(size, uint64_t(1) << address_bits), 512); }
 
 }  // namespace
 
@@ -17,11 +17,11 @@ uint64_t rounded_up(uint64_t size) { return (std::min(size, uint64_t(1) << addre
 Pool::Pool(CUdevice device) : device_(device) {
   const auto guard = enter();
   gpu_of(device);
-  const uint64_t size = (2 * machine().memory + unit - 1) / unit * unit;
+  const uint64_t size = round_up(2 * machine().memory, unit);
   addresses_ = take_addresses(size + unit, false);
   access_.resize(process().visible.size());
   access_[size_t(device)] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  add_gap((addresses_ + unit - 1) / unit * unit, {size, nullptr, nullptr, 0});
+  add_gap(round_up(addresses_, unit), {size, nullptr, nullptr, 0});
 }
 
 Pool::~Pool() {
@@ -98,7 +98,7 @@ void Pool::back(uint64_t address, uint64_t size) {
 
 uint64_t Pool::allocate(uint64_t size, const void* stream) {
   const auto guard = enter();
-  const uint64_t room = rounded_up(size);
+  const uint64_t room = taken_by(size);
   auto found = find(room, stream);
   if (found == gaps_.end()) settle(), found = find(room, nullptr);
   if (found == gaps_.end())
@@ -112,7 +112,8 @@ uint64_t Pool::allocate(uint64_t size, const void* stream) {
   const uint64_t address = found->first;
   Gap rest = std::move(found->second);
   gaps_.erase(found);
-  if (rest.size -= room) gaps_[address + room] = std::move(rest);
+  rest.size -= room;
+  if (rest.size) gaps_[address + room] = std::move(rest);
   add_block(address, size, Range::pool, device_);
   ++blocks_;
   return address;
@@ -123,7 +124,7 @@ void Pool::free(uint64_t block, const void* stream, Reached reached) {
   const uint64_t size = process().blocks.at(block).size;
   erase_block(block);
   --blocks_;
-  add_gap(block, {rounded_up(size), stream, std::move(reached), ++numbers_});
+  add_gap(block, {taken_by(size), stream, std::move(reached), ++numbers_});
 }
 
 void Pool::give_back(uint64_t bytes) {
@@ -146,8 +147,7 @@ void Pool::open(CUdevice device, CUmemAccess_flags flags) {
   const auto guard = enter();
   access_[size_t(device)] = static_cast<unsigned char>(flags);
   for (const uint64_t each : units_) mapping_at(each)->access = access_, write_entries(*mapping_at(each));
-  change("\"kind\":\"open_pool\",\"address\":\"" + hexadecimal(addresses_) + "\",\"device\":" + std::to_string(device) +
-         ",\"flags\":" + std::to_string(flags));
+  change("open_pool", {{"address", hexadecimal(addresses_)}, {"device", device}, {"flags", int(flags)}});
 }
 
 CUmemAccess_flags Pool::access(CUdevice device) const {

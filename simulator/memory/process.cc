@@ -4,7 +4,6 @@
 #include <pthread.h>
 
 #include <atomic>
-#include <cstdio>
 #include "of_thread.h"
 
 namespace memory {
@@ -57,17 +56,12 @@ std::unique_lock<std::mutex> enter() {
   return guard;
 }
 
-void refuse(CUresult error, const std::string& why) { throw Refused{error, why}; }
-
-std::string hexadecimal(uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
-void change(const std::string& members) {
+void change(const char* kind, const std::vector<Member>& members) {
   static std::atomic<uint64_t> order = 0;
-  if (changes) changes->push_back("{" + members + ",\"order\":" + std::to_string(++order) + "}");
+  if (!changes) return;
+  std::string json = "{" + Member("kind", kind).json;
+  for (const Member& member : members) json += "," + member.json;
+  changes->push_back(json + "," + Member("order", ++order).json + "}");
 }
 
 void note_gone(uint64_t base, uint64_t size, const char* how) {
@@ -75,6 +69,8 @@ void note_gone(uint64_t base, uint64_t size, const char* how) {
   gone.push_back({base, size, how + (current_call.empty() ? "" : " by " + current_call)});
   if (gone.size() > 256) gone.pop_front();
 }
+
+int device_count() { return int(process().visible.size()); }
 
 int gpu_of(CUdevice device) {
   const auto& visible = process().visible;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // What this process has of the machine's memory: handles, reservations, mappings, and the page table of each GPU.
 #pragma once
+#include <concepts>
 #include <deque>
 #include <map>
 #include <memory>
@@ -77,15 +78,20 @@ Process& process();
 // Begins a call: nobody else changes this process's memory while it lasts. Refuses in a child made by fork.
 [[nodiscard]] std::unique_lock<std::mutex> enter();
 
-[[noreturn]] void refuse(CUresult, const std::string& why);
-std::string hexadecimal(uint64_t);
-void change(const std::string& members);  // of a JSON object, for --trace
+// Tells a change for --trace: its kind, and what it was. Addresses and handles are texts.
+struct Member {
+  std::string json;
+  Member(const char* name, const std::string& text) : json('"' + std::string(name) + "\":\"" + text + '"') {}
+  Member(const char* name, std::integral auto value)
+      : json('"' + std::string(name) + "\":" +
+             (std::same_as<decltype(value), bool> ? value ? "true" : "false" : std::to_string(value))) {}
+};
+void change(const char* kind, const std::vector<Member>&);
 void note_gone(uint64_t base, uint64_t size, const char* how);  // by the call in progress
 
 // --- Who has memory: the machine's GPUs by their numbers, and after them the host of each node
 int host_of_node();
 std::string owner_name(int owner);
-int gpu_of(CUdevice);         // refuses with CUDA_ERROR_INVALID_DEVICE
 int device_of(int gpu);       // -1: this process does not see it
 
 // --- Handles

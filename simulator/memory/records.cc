@@ -190,7 +190,7 @@ char* gpu_memory(int gpu) {
   // A page-table entry has flags below its 2 MiB, so a frame must lie on a multiple of it.
   void* const room = mmap(nullptr, size + page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return nullptr;
-  char* const aligned = reinterpret_cast<char*>((reinterpret_cast<uint64_t>(room) + page_size - 1) & ~(page_size - 1));
+  char* const aligned = reinterpret_cast<char*>(round_up(reinterpret_cast<uint64_t>(room), page_size));
   if (mmap(aligned, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, gpu_file[gpu] - 1, 0) ==
       MAP_FAILED)
     return nullptr;

@@ -245,7 +245,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attr, const void* func) {
   CALL((attr, func), need(attr, "attr"); fill(*attr, func));
 }
 cudaError_t cudaFuncSetAttribute(const void* func, cudaFuncAttribute attr, int value) {
-  CALL((func, attr, value), 
+  CALL((func, attr, value),
        require(attr >= cudaFuncAttributeMaxDynamicSharedMemorySize && attr < cudaFuncAttributeMax,
                "attr cannot be set: give cudaFuncAttributeMaxDynamicSharedMemorySize or another that can");
        must(cuFuncSetAttribute(function(func), CUfunction_attribute(attr), value)));
