@@ -2,14 +2,13 @@
 // The instructions that touch memory: from a lane's address to bytes of this process, through the GPU's page table; and
 // what they do there.
 #include "access.h"
-#include <cstdio>
 #include <cstring>
-#include "../memory/memory.h"
 #include "half.h"
 
 namespace gpu {
 
 using memory::Entry;
+using memory::hexadecimal;
 using ptx::Space;
 using ptx::Type;
 
@@ -36,18 +35,12 @@ bool is_narrow(Space space) { return space == Space::shared || space == Space::l
 
 }  // namespace
 
-std::string in_hex(uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
 Place locate(const Warp& w, const Op& op, unsigned lane, Space space, uint64_t address, unsigned size, Entry right) {
   const bool writing = right & memory::writable;
   if (is_narrow(space)) address = static_cast<uint32_t>(address);
   if (address & (size - 1))
     fault(w, op, lane, CUDA_ERROR_MISALIGNED_ADDRESS,
-          in_hex(address) + " is not a multiple of the access's " + std::to_string(size) + " bytes");
+          hexadecimal(address) + " is not a multiple of the access's " + std::to_string(size) + " bytes");
   if (space == Space::generic) space = resolve(address);
   const Block& block = *w.block;
   const std::byte* bytes;
@@ -68,8 +61,9 @@ Place locate(const Warp& w, const Op& op, unsigned lane, Space space, uint64_t a
   }
   if (address > limit || size > limit - address)
     fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS,
-          std::string(writing ? "write" : "read") + " of " + std::to_string(size) + " bytes at " + in_hex(address) +
-              " of " + name_of(space) + " memory, which has " + std::to_string(limit) + " bytes" +
+          std::string(writing ? "write" : "read") + " of " + std::to_string(size) + " bytes at " +
+              hexadecimal(address) + " of " + name_of(space) + " memory, which has " + std::to_string(limit) +
+              " bytes" +
               (space == Space::shared
                    ? ": does an index run past the end, or does the launch give too few bytes?"
                    : ""));
@@ -228,23 +222,18 @@ struct Double {
 
 template <class F> uint64_t add(uint64_t a, uint64_t b, uint64_t) { return F::bits(F::value(a) + F::value(b)); }
 // Of a number and a NaN the number; -0 is less than +0.
-template <class F> uint64_t minimum(uint64_t a, uint64_t b, uint64_t) {
+template <class F, bool greatest> uint64_t extreme(uint64_t a, uint64_t b, uint64_t) {
   const auto x = F::value(a), y = F::value(b);
-  if (x != x) return b;
-  return y != y || x < y || (x == y && std::signbit(x)) ? a : b;
-}
-template <class F> uint64_t maximum(uint64_t a, uint64_t b, uint64_t) {
-  const auto x = F::value(a), y = F::value(b);
-  if (x != x) return b;
-  return y != y || x > y || (x == y && std::signbit(y)) ? a : b;
+  if (std::isnan(x) || std::isnan(y)) return std::isnan(x) ? b : a;
+  return (x == y ? !std::signbit(x) : x < y) == greatest ? b : a;
 }
 template <Combine one> uint64_t both(uint64_t a, uint64_t b, uint64_t) {
   return (one(a & 0xffff, b & 0xffff, 0) & 0xffff) | (one(a >> 16 & 0xffff, b >> 16 & 0xffff, 0) & 0xffff) << 16;
 }
 template <class F> Combine small_float(std::string_view operation, bool pair) {
   if (operation == "add") return pair ? both<add<F>> : add<F>;
-  if (operation == "min") return pair ? both<minimum<F>> : minimum<F>;
-  if (operation == "max") return pair ? both<maximum<F>> : maximum<F>;
+  if (operation == "min") return pair ? both<extreme<F, false>> : extreme<F, false>;
+  if (operation == "max") return pair ? both<extreme<F, true>> : extreme<F, true>;
   return nullptr;
 }
 
@@ -341,41 +330,27 @@ namespace {
 
 constexpr int cost_of_waiting = 64;  // what one spins on: the others should have their turn soon
 
-Handler loader(Type type, bool many) {
-#define LOADER(T) many ? load_values<T, true> : load_values<T, false>
-  switch (type) {
-    case Type::s8: return LOADER(int8_t);
-    case Type::s16: return LOADER(int16_t);
-    case Type::s32: return LOADER(int32_t);
-    default: break;
-  }
-  switch (ptx::bytes(type)) {
-    case 1: return LOADER(uint8_t);
-    case 2: return LOADER(uint16_t);
-    case 4: return LOADER(uint32_t);
-    case 8: return LOADER(uint64_t);
-    default: return nullptr;
-  }
-#undef LOADER
-}
+template <class T> Handler loader(bool many) { return many ? load_values<T, true> : load_values<T, false>; }
+template <class T> Handler storer(bool many) { return many ? store_values<T, true> : store_values<T, false>; }
 
-Handler storer(Type type, bool many) {
-#define STORER(T) many ? store_values<T, true> : store_values<T, false>
+Handler loader_or_storer(bool loads, Type type, bool many) {
+  if (loads && type == Type::s8) return loader<int8_t>(many);
+  if (loads && type == Type::s16) return loader<int16_t>(many);
+  if (loads && type == Type::s32) return loader<int32_t>(many);
   switch (ptx::bytes(type)) {
-    case 1: return STORER(uint8_t);
-    case 2: return STORER(uint16_t);
-    case 4: return STORER(uint32_t);
-    case 8: return STORER(uint64_t);
+    case 1: return loads ? loader<uint8_t>(many) : storer<uint8_t>(many);
+    case 2: return loads ? loader<uint16_t>(many) : storer<uint16_t>(many);
+    case 4: return loads ? loader<uint32_t>(many) : storer<uint32_t>(many);
+    case 8: return loads ? loader<uint64_t>(many) : storer<uint64_t>(many);
     default: return nullptr;
   }
-#undef STORER
 }
 
 // ld, ldu, st
 void lower_load_or_store(Lowering& l, const ptx::Instruction& i) {
   Modifiers m(i);
   const bool loads = i.opcode != "st", acquires = m.take("acquire");
-  const bool strong = acquires || m.take("volatile") || m.take("relaxed") || m.take("release") || m.take("mmio");
+  const bool strong = acquires || m.take("volatile") || m.take("relaxed") || m.take("release");
   m.take("weak"), m.take("nc");
   const bool beyond_block = take_scope(m);
   const Space space = take_space(m);
@@ -385,7 +360,7 @@ void lower_load_or_store(Lowering& l, const ptx::Instruction& i) {
   const uint8_t count = take_vector(m);
   const Type type = m.type();
   take_hints(m);
-  const Handler handler = loads ? loader(type, count > 1) : storer(type, count > 1);
+  const Handler handler = loader_or_storer(loads, type, count > 1);
   if (!m.empty() || !handler || ptx::bits(type) < 8 || i.operands.size() < 2) l.unknown(i);
   const Address at = address_of(l, i.operands[loads ? 1 : 0], space);
   const ptx::Operand& value = i.operands[loads ? 0 : 1];
@@ -393,9 +368,8 @@ void lower_load_or_store(Lowering& l, const ptx::Instruction& i) {
   if (count > 1 && value.elements.size() != count) l.unknown(i);
   if (count == 1) rows[0] = l.row(value.elements.size() == 1 ? value.elements[0] : value, type);
   else for (unsigned k = 0; k < count; ++k) rows[k] = l.row(value.elements[k], type);
-  Op& op = l.emit(handler, i);
-  op.type = type, op.space = at.space, op.a = at.row, op.offset = at.offset, op.count = count;
-  (loads ? op.to : op.b) = rows[0];
+  Op& op = l.emit(handler, i, loads ? rows[0] : -1, at.row, loads ? -1 : rows[0]);
+  op.type = type, op.space = at.space, op.offset = at.offset, op.count = count;
   std::copy(rows, rows + 8, op.rows);
   op.immediate = around ? around_cache : last ? last_use : through_cache;
   if (strong && loads) op.cost = cost_of_waiting;
@@ -425,17 +399,12 @@ void lower_atomic(Lowering& l, const ptx::Instruction& i) {
   for (unsigned k = 0; k < count; ++k) {
     const int b = row(operand[1], k);
     old.push_back(!returns ? -1 : count == 1 ? row(*result, 0) : l.temporary());
-    Op& op = l.emit(combine_values, i);
-    op.type = type, op.space = at.space, op.a = at.row, op.offset = at.offset + k * ptx::bytes(type);
-    op.to = old.back(), op.b = b, op.c = c, op.cost = cost_of_waiting / 4;
+    Op& op = l.emit(combine_values, i, old.back(), at.row, b, c);
+    op.type = type, op.space = at.space, op.offset = at.offset + k * ptx::bytes(type), op.cost = cost_of_waiting / 4;
     op.immediate = reinterpret_cast<uint64_t>(combination);
     if (k == 0) op.count = count;
   }
-  for (unsigned k = 0; returns && count > 1 && k < count; ++k) {
-    const int to = row(*result, k);
-    Op& op = l.emit(add_immediate, i);
-    op.to = to, op.a = old[k];
-  }
+  for (unsigned k = 0; returns && count > 1 && k < count; ++k) l.emit(add_immediate, i, row(*result, k), old[k]);
   if (acquires && beyond_block) emit_fence(l, i, true);
 }
 
@@ -446,8 +415,6 @@ void lower_fence(Lowering& l, const ptx::Instruction& i) {
     beyond_block = m.take("alias");  // of fence.proxy.async only the order counts: what is asynchronous is done at once
     if (!beyond_block && !m.take("async")) l.unknown(i);
     m.take("global"), m.take("shared::cta"), m.take("shared::cluster");
-  } else if (m.take("mbarrier_init")) {
-    beyond_block = !m.take("release") || !m.take("cluster");
   } else {
     m.take("acq_rel") || m.take("sc") || m.take("acquire") || m.take("release") || m.take("gl");
     beyond_block = take_scope(m);
@@ -465,8 +432,7 @@ void lower_cvta(Lowering& l, const ptx::Instruction& i) {
   const uint64_t window = space == Space::shared ? shared_window : space == Space::local ? local_window
                         : space == Space::param ? parameter_window : 0;
   const int to = l.row(i.operands[0]), from = l.row(i.operands[1]);
-  Op& op = l.emit(add_immediate, i);
-  op.to = to, op.a = from, op.immediate = from_generic ? 0 - window : window;
+  l.emit(add_immediate, i, to, from).immediate = from_generic ? 0 - window : window;
 }
 
 void lower_copy_async(Lowering& l, const ptx::Instruction& i) {
@@ -482,9 +448,9 @@ void lower_copy_async(Lowering& l, const ptx::Instruction& i) {
   if (!m.empty() || !shared || !global || i.operands.size() < 3 || i.operands.size() > 4) l.unknown(i);
   const Address to = address_of(l, i.operands[0], Space::shared), from = address_of(l, i.operands[1], Space::global);
   const int size = i.operands.size() == 4 ? l.row(i.operands[3]) : -1;
-  Op& op = l.emit(copy_async, i);
-  op.space = to.space, op.a = to.row, op.offset = to.offset, op.count = static_cast<uint8_t>(i.operands[2].value);
-  op.b = from.row, op.immediate = static_cast<uint64_t>(from.offset), op.c = size;
+  Op& op = l.emit(copy_async, i, -1, to.row, from.row, size);
+  op.space = to.space, op.offset = to.offset, op.count = static_cast<uint8_t>(i.operands[2].value);
+  op.immediate = static_cast<uint64_t>(from.offset);
 }
 
 }  // namespace
@@ -501,14 +467,12 @@ bool lower_access(Lowering& l, const ptx::Instruction& i) {
     Modifiers m(i);
     const Space space = take_space(m);
     const int to = l.row(i.operands.at(0)), a = l.row(i.operands.at(1));
-    Op& op = l.emit(is_space, i);
-    op.to = to, op.a = a, op.space = space;
+    l.emit(is_space, i, to, a).space = space;
   } else if (opcode == "createpolicy") {
     const int to = l.row(i.operands.at(0)), zero = l.constant(0);
-    Op& op = l.emit(add_immediate, i);
-    op.to = to, op.a = zero;
+    l.emit(add_immediate, i, to, zero);
   } else {
-    return opcode == "prefetch" || opcode == "prefetchu" || opcode == "discard" || opcode == "applypriority";
+    return opcode == "prefetch" || opcode == "discard" || opcode == "applypriority";
   }
   return true;
 }

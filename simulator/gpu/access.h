@@ -3,6 +3,7 @@
 // combine values with.
 #pragma once
 #include <string_view>
+#include "../memory/memory.h"
 #include "../memory/page_table.h"
 #include "warp.h"
 
@@ -17,8 +18,6 @@ struct Place {
   bool aliased;    // the first-level cache can be stale
   bool is_global;  // neither shared nor local memory
 };
-
-std::string in_hex(uint64_t);  // "0x1f"
 
 // Finds `size` bytes, a power of two, at an address of a space as one lane sees it. Throws Fault if they are not
 // aligned or the GPU has no such right (memory::readable or ::writable) there.

@@ -7,6 +7,7 @@
 #include <cfenv>
 #include <cmath>
 #include <concepts>
+#include <functional>
 #include <limits>
 #include <unordered_map>
 #include <utility>
@@ -94,7 +95,7 @@ T get(uint64_t bits) {
 template <class T>
 uint64_t put(T value) {
   if constexpr (std::integral<T>) return static_cast<uint64_t>(value);
-  else if constexpr (std::same_as<T, float>) return value == value ? std::bit_cast<uint32_t>(value) : 0x7fff'ffff;
+  else if constexpr (std::same_as<T, float>) return std::isnan(value) ? 0x7fff'ffff : std::bit_cast<uint32_t>(value);
   else if constexpr (std::same_as<T, double>) return std::bit_cast<uint64_t>(value);
   else if constexpr (std::same_as<T, F16>) return shorten<Half>(value.value);
   else if constexpr (std::same_as<T, BF16>) return shorten<Bfloat>(value.value);
@@ -179,8 +180,10 @@ template <class... T> struct List {};
 using Unsigned = List<uint16_t, uint32_t, uint64_t>;
 using Signed = List<int16_t, int32_t, int64_t>;
 using Integers = List<uint16_t, uint32_t, uint64_t, int16_t, int32_t, int64_t>;
+using Bits = List<uint32_t, uint64_t>;
+using ThirtyTwo = List<uint32_t, int32_t>;
+using ThirtyTwoUp = List<uint32_t, int32_t, uint64_t, int64_t>;
 using Floats = List<float, double>;
-using Shorts = List<F16, BF16, Pair<F16>, Pair<BF16>>;
 using AllFloats = List<float, double, F16, BF16, Pair<F16>, Pair<BF16>>;
 
 template <class T>
@@ -205,27 +208,35 @@ bool is(Type type) {
   }
 }
 
+// To = f(From...).
+template <class To, class... From, class F>
+constexpr Handler exactly(F) { return apply<F, To, From...>; }
+
 template <class T, size_t> using Repeat = T;
 template <class F, class T, size_t... k>
 constexpr Handler repeated(std::index_sequence<k...>) { return apply<F, T, Repeat<T, k>...>; }
 
-// T = f(T...) of so many sources, for the T in the list that `type` is; null: none is.
-template <unsigned sources, class F, class... T>
-Handler same(Type type, List<T...>, F) {
+// What make<T>() gives for the T in the list that `type` is; null: none is.
+template <class Make, class... T>
+Handler one_of(Type type, List<T...>, Make make) {
   Handler handler = nullptr;
-  ((is<T>(type) ? void(handler = repeated<F, T>(std::make_index_sequence<sources>())) : void()), ...);
+  ((is<T>(type) ? void(handler = make.template operator()<T>()) : void()), ...);
   return handler;
 }
-// u32 = f(T).
-template <class F, class... T>
-Handler counts(Type type, List<T...>, F) {
-  Handler handler = nullptr;
-  ((is<T>(type) ? void(handler = apply<F, uint32_t, T>) : void()), ...);
-  return handler;
+// T = f(T...) of so many sources.
+template <unsigned sources, class AnyList, class F>
+Handler same(Type type, AnyList list, F) {
+  return one_of(type, list, []<class T> { return repeated<F, T>(std::make_index_sequence<sources>()); });
 }
-// To = f(From...).
-template <class To, class... From, class F>
-Handler exactly(F) { return apply<F, To, From...>; }
+// To = f(T).
+template <class To, class AnyList, class F>
+Handler from(Type type, AnyList list, F) {
+  return one_of(type, list, []<class T>() -> Handler { return apply<F, To, T>; });
+}
+
+constexpr Handler copy = exactly<uint64_t, uint64_t>([](uint64_t x) { return x; });
+constexpr Handler select =
+    exactly<uint64_t, uint64_t, uint64_t, bool>([](uint64_t a, uint64_t b, bool c) { return c ? a : b; });
 
 template <class T> using Double = std::conditional_t<std::signed_integral<T>, Wide, UnsignedWide>;
 template <class T> constexpr unsigned width = 8 * sizeof(T);
@@ -248,20 +259,21 @@ uint64_t float_flags(Modifiers& m) {
   return flags;
 }
 
-// For sums and products: integers of any size are computed in 64 bits.
-template <unsigned sources, class F, class Saturated>
-Handler sum(Modifiers& m, uint64_t& flags, F f, Saturated clamped) {
-  if (m.take("u16x2") || m.take("s16x2")) return repeated<F, Pair<uint16_t>>(std::make_index_sequence<sources>());
-  const Type type = m.type();
-  if (is_integer(type)) {
-    if (m.take("sat")) return type == Type::s32 ? same<sources>(type, List<int32_t>(), clamped) : nullptr;
-    return repeated<F, uint64_t>(std::make_index_sequence<sources>());
-  }
-  flags = float_flags(m);
-  return same<sources>(type, AllFloats(), f);
-}
-
 int32_t clamp(int64_t value) { return static_cast<int32_t>(std::clamp<int64_t>(value, INT32_MIN, INT32_MAX)); }
+
+// Integers of any size are added in 64 bits.
+template <auto f>
+Handler sum(Modifiers& m, uint64_t& flags) {
+  using F = decltype(f);
+  using U = Pair<uint16_t>;
+  if (m.take("u16x2") || m.take("s16x2")) return exactly<U, U, U>(f);
+  const Type type = m.type();
+  if (is_integer(type) && m.take("sat"))
+    return same<2>(type, List<int32_t>(), [](int64_t a, int64_t b) { return clamp(F{}(a, b)); });
+  if (is_integer(type)) return exactly<uint64_t, uint64_t, uint64_t>(f);
+  flags = float_flags(m);
+  return same<2>(type, AllFloats(), f);
+}
 
 constexpr auto multiply_low = [](auto a, auto b) { return a * b; };
 constexpr auto multiply_high = []<class T>(T a, T b) {
@@ -272,51 +284,32 @@ constexpr auto fused = []<class T>(T a, T b, T c) -> T {
   else return std::fma(a, b, c);
 };
 
-// mul, of integers: .lo, .hi or .wide.
+// mul and mad, of integers: .lo, .hi or .wide.
+template <bool adds>
 Handler multiply(Modifiers& m, uint64_t& flags) {
+  using U = uint64_t;
   const bool low = m.take("lo"), high = m.take("hi"), wide = m.take("wide");
-  if (!low && !high && !wide) return sum<2>(m, flags, multiply_low, [](int32_t, int32_t) { return 0; });
-  const Type type = m.type();
-  if (low) return is_integer(type) ? exactly<uint64_t, uint64_t, uint64_t>(multiply_low) : nullptr;
-  if (high) return same<2>(type, Integers(), multiply_high);
-  const auto f = [](auto a, auto b) { return static_cast<uint64_t>(a) * static_cast<uint64_t>(b); };
-  switch (type) {
-    case Type::u16: return exactly<uint64_t, uint16_t, uint16_t>(f);
-    case Type::s16: return exactly<uint64_t, int16_t, int16_t>(f);
-    case Type::u32: return exactly<uint64_t, uint32_t, uint32_t>(f);
-    case Type::s32: return exactly<uint64_t, int32_t, int32_t>(f);
-    default: return nullptr;
-  }
-}
-
-Handler multiply_add(Modifiers& m, uint64_t& flags) {
-  const bool low = m.take("lo"), high = m.take("hi"), wide = m.take("wide");
-  if (!low && !high && !wide) {
-    const Type type = m.type();
-    flags = float_flags(m);
-    return same<3>(type, Floats(), fused);
-  }
   const Type type = m.type();
   if (low)
-    return is_integer(type) ? exactly<uint64_t, uint64_t, uint64_t, uint64_t>(
-                                  [](uint64_t a, uint64_t b, uint64_t c) { return a * b + c; })
-                            : nullptr;
+    return !is_integer(type) ? nullptr
+           : adds            ? exactly<U, U, U, U>([](U a, U b, U c) { return a * b + c; })
+                             : exactly<U, U, U>(multiply_low);
+  if (high && !adds) return same<2>(type, Integers(), multiply_high);
   if (high && m.take("sat"))
     return same<3>(type, List<int32_t>(), [](int32_t a, int32_t b, int32_t c) {
       return clamp((static_cast<int64_t>(a) * b >> 32) + c);
     });
   if (high)
     return same<3>(type, Integers(), []<class T>(T a, T b, T c) {
-      return static_cast<T>(static_cast<uint64_t>(multiply_high(a, b)) + static_cast<uint64_t>(c));
+      return static_cast<T>(static_cast<U>(multiply_high(a, b)) + static_cast<U>(c));
     });
-  const auto f = [](auto a, auto b, uint64_t c) { return static_cast<uint64_t>(a) * static_cast<uint64_t>(b) + c; };
-  switch (type) {
-    case Type::u16: return exactly<uint64_t, uint16_t, uint16_t, uint64_t>(f);
-    case Type::s16: return exactly<uint64_t, int16_t, int16_t, uint64_t>(f);
-    case Type::u32: return exactly<uint64_t, uint32_t, uint32_t, uint64_t>(f);
-    case Type::s32: return exactly<uint64_t, int32_t, int32_t, uint64_t>(f);
-    default: return nullptr;
-  }
+  if (wide)
+    return one_of(type, List<uint16_t, int16_t, uint32_t, int32_t>(), []<class T> {
+      return adds ? exactly<U, T, T, U>([](T a, T b, U c) { return static_cast<U>(a) * static_cast<U>(b) + c; })
+                  : exactly<U, T, T>([](T a, T b) { return static_cast<U>(a) * static_cast<U>(b); });
+    });
+  flags = float_flags(m);
+  return adds ? same<3>(type, Floats(), fused) : same<2>(type, AllFloats(), multiply_low);
 }
 
 // What a division by zero gives is the GPU's own matter: all ones.
@@ -363,16 +356,16 @@ Handler choose_extreme(Modifiers& m, uint64_t& flags) {
 }
 
 // A function of one real number, computed in double: for .approx, and not for .rn.
-template <class F>
-Handler real_function(Modifiers& m, uint64_t& flags, F) {
+template <auto f>
+Handler real_function(Modifiers& m, uint64_t& flags) {
   m.take("approx");
   const Type type = m.type();
   flags = float_flags(m);
-  return same<1>(type, AllFloats(), []<class T>(T x) { return from_real<T>(F{}(real(x))); });
+  return same<1>(type, AllFloats(), []<class T>(T x) { return from_real<T>(f(real(x))); });
 }
 // One that IEEE 754 defines: in the type itself, so that it is rounded once.
-template <class F>
-Handler exact_function(Modifiers& m, uint64_t& flags, F f) {
+template <auto f>
+Handler exact_function(Modifiers& m, uint64_t& flags) {
   m.take("approx");
   const Type type = m.type();
   flags = float_flags(m);
@@ -380,10 +373,9 @@ Handler exact_function(Modifiers& m, uint64_t& flags, F f) {
 }
 
 template <class F>
-Handler bitwise(Modifiers& m, F f) {
+Handler bitwise(Modifiers& m, uint64_t&) {
   const Type type = m.type();
-  if (type == Type::pred || is_integer(type)) return exactly<uint64_t, uint64_t, uint64_t>(f);
-  return nullptr;
+  return type == Type::pred || is_integer(type) ? exactly<uint64_t, uint64_t, uint64_t>(F()) : nullptr;
 }
 
 template <class T>
@@ -453,23 +445,15 @@ constexpr auto funnel = [](uint32_t a, uint32_t b, uint32_t c) {
   return static_cast<uint32_t>(left ? both << by >> 32 : both >> by);
 };
 
-enum class Permute { any, f4e, b4e, rc8, ecl, ecr, rc16 };
-template <Permute mode>
+// prmt. The modes but for the plain one choose from four selectors of 16 bits by the lowest bits of c.
+template <uint64_t selectors>
 constexpr auto permute = [](uint32_t a, uint32_t b, uint32_t c) {
   const uint64_t bytes = static_cast<uint64_t>(b) << 32 | a;
-  const unsigned s = c & 3;
+  if (selectors) c = selectors >> 16 * (c & 3) & 0xffff;
   uint32_t result = 0;
-  for (unsigned k = 0; k < 4; ++k) {
-    const unsigned nibble = c >> 4 * k & 15;
-    const unsigned from = mode == Permute::any   ? nibble & 7
-                          : mode == Permute::f4e ? s + k
-                          : mode == Permute::b4e ? (s - k) & 7
-                          : mode == Permute::rc8 ? s
-                          : mode == Permute::ecl ? std::max(s, k)
-                          : mode == Permute::ecr ? std::min(s, k)
-                                                 : (s & 1) * 2 + (k & 1);
-    uint32_t byte = bytes >> 8 * from & 255;
-    if (mode == Permute::any && nibble & 8) byte = byte & 128 ? 255 : 0;
+  for (unsigned k = 0; k < 4; ++k, c >>= 4) {
+    uint32_t byte = bytes >> 8 * (c & 7) & 255;
+    if (c & 8) byte = byte & 128 ? 255 : 0;  // its sign alone
     result |= byte << 8 * k;
   }
   return result;
@@ -482,7 +466,7 @@ uint32_t lookup3(uint32_t a, uint32_t b, uint32_t c, uint32_t table) {
   return result;
 }
 
-// dp4a, dp2a: the elements of a and b as their types say; `step` and `from` are the bytes of b between them.
+// dp4a, dp2a: so many elements of a, and bytes of b from this one on, signed or not as the types say.
 template <bool a_signed, bool b_signed, unsigned count, unsigned from>
 constexpr auto dot = [](uint32_t a, uint32_t b, uint32_t c) {
   for (unsigned k = 0; k < count; ++k) {
@@ -502,22 +486,8 @@ Handler choose_dot(Modifiers& m) {
 }
 
 template <class F>
-Handler shift(Modifiers& m, F f) {
-  switch (m.type()) {
-    case Type::b16: case Type::u16: return exactly<uint16_t, uint16_t, uint32_t>(f);
-    case Type::b32: case Type::u32: return exactly<uint32_t, uint32_t, uint32_t>(f);
-    case Type::b64: case Type::u64: return exactly<uint64_t, uint64_t, uint32_t>(f);
-    case Type::s16: return exactly<int16_t, int16_t, uint32_t>(f);
-    case Type::s32: return exactly<int32_t, int32_t, uint32_t>(f);
-    case Type::s64: return exactly<int64_t, int64_t, uint32_t>(f);
-    default: return nullptr;
-  }
-}
-
-template <class F>
-Handler test(Modifiers& m, F f) {
-  const Type type = m.type();
-  return type == Type::f32 ? exactly<bool, float>(f) : type == Type::f64 ? exactly<bool, double>(f) : nullptr;
+Handler shift(Modifiers& m, F) {
+  return one_of(m.type(), Integers(), []<class T>() -> Handler { return apply<F, T, T, uint32_t>; });
 }
 
 // mul24 and mad24 multiply the low 24 bits.
@@ -534,21 +504,11 @@ constexpr auto multiply_add24 = []<class T>(T a, T b, T c) -> T {
   return static_cast<T>(static_cast<uint32_t>(multiply24<high>(a, b)) + static_cast<uint32_t>(c));
 };
 
-using ThirtyTwo = List<uint32_t, int32_t>;
-using Bits = List<uint32_t, uint64_t>;
-using ThirtyTwoUp = List<uint32_t, int32_t, uint64_t, int64_t>;
-
 const std::unordered_map<std::string_view, Choose> choices = {
-    {"add", [](Modifiers& m, uint64_t& flags) {
-       return sum<2>(m, flags, []<class T>(T a, T b) -> T { return a + b; },
-                     [](int32_t a, int32_t b) { return clamp(static_cast<int64_t>(a) + b); });
-     }},
-    {"sub", [](Modifiers& m, uint64_t& flags) {
-       return sum<2>(m, flags, []<class T>(T a, T b) -> T { return a - b; },
-                     [](int32_t a, int32_t b) { return clamp(static_cast<int64_t>(a) - b); });
-     }},
-    {"mul", multiply},
-    {"mad", multiply_add},
+    {"add", sum<[](auto a, auto b) { return a + b; }>},
+    {"sub", sum<[](auto a, auto b) { return a - b; }>},
+    {"mul", multiply<false>},
+    {"mad", multiply<true>},
     {"fma", [](Modifiers& m, uint64_t& flags) {
        const Type type = m.type();
        flags = float_flags(m);
@@ -593,37 +553,22 @@ const std::unordered_map<std::string_view, Choose> choices = {
      }},
     {"min", choose_extreme<false>},
     {"max", choose_extreme<true>},
-    {"rcp", [](Modifiers& m, uint64_t& flags) {
-       return exact_function(m, flags, []<class T>(T x) -> T { return 1 / x; });
-     }},
-    {"sqrt", [](Modifiers& m, uint64_t& flags) {
-       return exact_function(m, flags, [](auto x) { return std::sqrt(x); });
-     }},
-    {"rsqrt", [](Modifiers& m, uint64_t& flags) {
-       return real_function(m, flags, [](double x) { return 1 / std::sqrt(x); });
-     }},
-    {"sin", [](Modifiers& m, uint64_t& flags) {
-       return real_function(m, flags, [](double x) { return std::sin(x); });
-     }},
-    {"cos", [](Modifiers& m, uint64_t& flags) {
-       return real_function(m, flags, [](double x) { return std::cos(x); });
-     }},
-    {"ex2", [](Modifiers& m, uint64_t& flags) {
-       return real_function(m, flags, [](double x) { return std::exp2(x); });
-     }},
-    {"lg2", [](Modifiers& m, uint64_t& flags) {
-       return real_function(m, flags, [](double x) { return std::log2(x); });
-     }},
-    {"tanh", [](Modifiers& m, uint64_t& flags) {
-       return real_function(m, flags, [](double x) { return std::tanh(x); });
-     }},
+    {"rcp", exact_function<[]<class T>(T x) -> T { return 1 / x; }>},
+    {"sqrt", exact_function<[](auto x) { return std::sqrt(x); }>},
+    {"rsqrt", real_function<[](double x) { return 1 / std::sqrt(x); }>},
+    {"sin", real_function<[](double x) { return std::sin(x); }>},
+    {"cos", real_function<[](double x) { return std::cos(x); }>},
+    {"ex2", real_function<[](double x) { return std::exp2(x); }>},
+    {"lg2", real_function<[](double x) { return std::log2(x); }>},
+    {"tanh", real_function<[](double x) { return std::tanh(x); }>},
     {"testp", [](Modifiers& m, uint64_t&) -> Handler {
-       if (m.take("finite")) return test(m, [](auto x) { return std::isfinite(x); });
-       if (m.take("infinite")) return test(m, [](auto x) { return std::isinf(x); });
-       if (m.take("number")) return test(m, [](auto x) { return !std::isnan(x); });
-       if (m.take("notanumber")) return test(m, [](auto x) { return std::isnan(x); });
-       if (m.take("normal")) return test(m, [](auto x) { return std::isnormal(x) || x == 0; });
-       if (m.take("subnormal")) return test(m, [](auto x) { return std::fpclassify(x) == FP_SUBNORMAL; });
+       const auto test = [&](auto f) { return from<bool>(m.type(), Floats(), f); };
+       if (m.take("finite")) return test([](auto x) { return std::isfinite(x); });
+       if (m.take("infinite")) return test([](auto x) { return std::isinf(x); });
+       if (m.take("number")) return test([](auto x) { return !std::isnan(x); });
+       if (m.take("notanumber")) return test([](auto x) { return std::isnan(x); });
+       if (m.take("normal")) return test([](auto x) { return std::isnormal(x) || x == 0; });
+       if (m.take("subnormal")) return test([](auto x) { return std::fpclassify(x) == FP_SUBNORMAL; });
        return nullptr;
      }},
     {"copysign", [](Modifiers& m, uint64_t&) -> Handler {  // the sign of a, the rest of b
@@ -635,9 +580,9 @@ const std::unordered_map<std::string_view, Choose> choices = {
        return type == Type::f32 || type == Type::f64
                   ? same<2>(type == Type::f32 ? Type::u32 : Type::u64, Bits(), f) : nullptr;
      }},
-    {"and", [](Modifiers& m, uint64_t&) { return bitwise(m, [](uint64_t a, uint64_t b) { return a & b; }); }},
-    {"or", [](Modifiers& m, uint64_t&) { return bitwise(m, [](uint64_t a, uint64_t b) { return a | b; }); }},
-    {"xor", [](Modifiers& m, uint64_t&) { return bitwise(m, [](uint64_t a, uint64_t b) { return a ^ b; }); }},
+    {"and", bitwise<std::bit_and<uint64_t>>},
+    {"or", bitwise<std::bit_or<uint64_t>>},
+    {"xor", bitwise<std::bit_xor<uint64_t>>},
     {"not", [](Modifiers& m, uint64_t&) -> Handler {
        const Type type = m.type();
        if (type == Type::pred) return exactly<bool, bool>([](bool a) { return !a; });
@@ -672,23 +617,23 @@ const std::unordered_map<std::string_view, Choose> choices = {
     {"prmt", [](Modifiers& m, uint64_t&) {
        using U = uint32_t;
        m.type();
-       return m.take("f4e")    ? exactly<U, U, U, U>(permute<Permute::f4e>)
-              : m.take("b4e")  ? exactly<U, U, U, U>(permute<Permute::b4e>)
-              : m.take("rc8")  ? exactly<U, U, U, U>(permute<Permute::rc8>)
-              : m.take("ecl")  ? exactly<U, U, U, U>(permute<Permute::ecl>)
-              : m.take("ecr")  ? exactly<U, U, U, U>(permute<Permute::ecr>)
-              : m.take("rc16") ? exactly<U, U, U, U>(permute<Permute::rc16>)
-                               : exactly<U, U, U, U>(permute<Permute::any>);
+       return m.take("f4e")    ? exactly<U, U, U, U>(permute<0x6543'5432'4321'3210>)
+              : m.take("b4e")  ? exactly<U, U, U, U>(permute<0x0123'7012'6701'5670>)
+              : m.take("rc8")  ? exactly<U, U, U, U>(permute<0x3333'2222'1111'0000>)
+              : m.take("ecl")  ? exactly<U, U, U, U>(permute<0x3333'3222'3211'3210>)
+              : m.take("ecr")  ? exactly<U, U, U, U>(permute<0x3210'2210'1110'0000>)
+              : m.take("rc16") ? exactly<U, U, U, U>(permute<0x3232'1010'3232'1010>)
+                               : exactly<U, U, U, U>(permute<0>);
      }},
     {"popc", [](Modifiers& m, uint64_t&) {
-       return counts(m.type(), Bits(), [](auto a) { return static_cast<uint32_t>(std::popcount(a)); });
+       return from<uint32_t>(m.type(), Bits(), [](auto a) { return static_cast<uint32_t>(std::popcount(a)); });
      }},
     {"clz", [](Modifiers& m, uint64_t&) {
-       return counts(m.type(), Bits(), [](auto a) { return static_cast<uint32_t>(std::countl_zero(a)); });
+       return from<uint32_t>(m.type(), Bits(), [](auto a) { return static_cast<uint32_t>(std::countl_zero(a)); });
      }},
     {"bfind", [](Modifiers& m, uint64_t&) {
-       return m.take("shiftamt") ? counts(m.type(), ThirtyTwoUp(), find_highest<true>)
-                                 : counts(m.type(), ThirtyTwoUp(), find_highest<false>);
+       return m.take("shiftamt") ? from<uint32_t>(m.type(), ThirtyTwoUp(), find_highest<true>)
+                                 : from<uint32_t>(m.type(), ThirtyTwoUp(), find_highest<false>);
      }},
     {"brev", [](Modifiers& m, uint64_t&) { return same<1>(m.type(), Bits(), reverse); }},
     {"bfe", [](Modifiers& m, uint64_t&) { return same<3>(m.type(), ThirtyTwoUp(), extract); }},
@@ -716,7 +661,7 @@ const std::unordered_map<std::string_view, Choose> choices = {
      }},
     {"selp", [](Modifiers& m, uint64_t&) {
        m.type();
-       return exactly<uint64_t, uint64_t, uint64_t, bool>([](uint64_t a, uint64_t b, bool c) { return c ? a : b; });
+       return select;
      }},
     {"slct", [](Modifiers& m, uint64_t& flags) {
        m.type();
@@ -752,15 +697,13 @@ bool lower_carry(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   int a = l.row(i.operands.at(1));
   if (is_mad) {
     const int product = l.temporary(), b = l.row(i.operands.at(2));
-    Op& op = l.emit(high ? same<2>(type, ThirtyTwoUp(), multiply_high)
-                         : exactly<uint64_t, uint64_t, uint64_t>(multiply_low), i);
-    op.to = product, op.a = a, op.b = b;
+    l.emit(high ? same<2>(type, ThirtyTwoUp(), multiply_high)
+                : exactly<uint64_t, uint64_t, uint64_t>(multiply_low), i, product, a, b);
     a = product;
   }
   const int to = l.row(i.operands.at(0)), b = l.row(i.operands.at(is_mad ? 3 : 2)), carry = l.carry();
   Op& op = l.emit(is_wide ? subtracts ? add_with_carry<uint64_t, true> : add_with_carry<uint64_t, false>
-                          : subtracts ? add_with_carry<uint32_t, true> : add_with_carry<uint32_t, false>, i);
-  op.to = to, op.a = a, op.b = b;
+                          : subtracts ? add_with_carry<uint32_t, true> : add_with_carry<uint32_t, false>, i, to, a, b);
   if (takes) op.c = carry;
   if (gives) op.to2 = carry;
   return true;
@@ -768,33 +711,33 @@ bool lower_carry(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
 
 // --- setp, set -----------------------------------------------------------------------------------------------------
 template <class F>
-Handler comparison_of(Type type, F f) {
-  Handler handler = nullptr;
-  const auto look = [&]<class... T>(List<T...>) {
-    ((is<T>(type) ? void(handler = exactly<bool, T, T>(f)) : void()), ...);
-  };
-  look(Integers());
-  look(List<bool, float, double, F16, BF16>());
-  return handler;
+Handler comparison_of(Type type, F) {
+  using Comparable = List<bool, uint16_t, uint32_t, uint64_t, int16_t, int32_t, int64_t, float, double, F16, BF16>;
+  return one_of(type, Comparable(), []<class T>() -> Handler { return apply<F, bool, T, T>; });
 }
+
+constexpr auto are_numbers = []<class T>(T a, T b) {
+  if constexpr (is_float<T>) return !is_nan(a) && !is_nan(b);
+  else return true;
+};
 
 // Also those that are true if an operand is a NaN (ltu): the opposite of the opposite (not ge).
 Handler comparison(Modifiers& m, Type type) {
-  const auto one_of = [&](auto... words) { return (m.take(words) || ...); };
-  if (one_of("eq")) return comparison_of(type, [](auto a, auto b) { return a == b; });
-  if (one_of("lt", "lo")) return comparison_of(type, [](auto a, auto b) { return a < b; });
-  if (one_of("le", "ls")) return comparison_of(type, [](auto a, auto b) { return a < b || a == b; });
-  if (one_of("gt", "hi")) return comparison_of(type, [](auto a, auto b) { return b < a; });
-  if (one_of("ge", "hs")) return comparison_of(type, [](auto a, auto b) { return b < a || a == b; });
-  if (one_of("ne")) return comparison_of(type, [](auto a, auto b) { return !(a == b) && a == a && b == b; });
-  if (one_of("neu")) return comparison_of(type, [](auto a, auto b) { return !(a == b); });
-  if (one_of("equ")) return comparison_of(type, [](auto a, auto b) { return !(a < b || b < a); });
-  if (one_of("ltu")) return comparison_of(type, [](auto a, auto b) { return !(b < a || a == b); });
-  if (one_of("leu")) return comparison_of(type, [](auto a, auto b) { return !(b < a); });
-  if (one_of("gtu")) return comparison_of(type, [](auto a, auto b) { return !(a < b || a == b); });
-  if (one_of("geu")) return comparison_of(type, [](auto a, auto b) { return !(a < b); });
-  if (one_of("num")) return comparison_of(type, [](auto a, auto b) { return a == a && b == b; });
-  if (one_of("nan")) return comparison_of(type, [](auto a, auto b) { return !(a == a && b == b); });
+  const auto has = [&](auto... words) { return (m.take(words) || ...); };
+  if (has("eq")) return comparison_of(type, [](auto a, auto b) { return a == b; });
+  if (has("lt", "lo")) return comparison_of(type, [](auto a, auto b) { return a < b; });
+  if (has("le", "ls")) return comparison_of(type, [](auto a, auto b) { return a < b || a == b; });
+  if (has("gt", "hi")) return comparison_of(type, [](auto a, auto b) { return b < a; });
+  if (has("ge", "hs")) return comparison_of(type, [](auto a, auto b) { return b < a || a == b; });
+  if (has("ne")) return comparison_of(type, [](auto a, auto b) { return !(a == b) && are_numbers(a, b); });
+  if (has("neu")) return comparison_of(type, [](auto a, auto b) { return !(a == b); });
+  if (has("equ")) return comparison_of(type, [](auto a, auto b) { return !(a < b || b < a); });
+  if (has("ltu")) return comparison_of(type, [](auto a, auto b) { return !(b < a || a == b); });
+  if (has("leu")) return comparison_of(type, [](auto a, auto b) { return !(b < a); });
+  if (has("gtu")) return comparison_of(type, [](auto a, auto b) { return !(a < b || a == b); });
+  if (has("geu")) return comparison_of(type, [](auto a, auto b) { return !(a < b); });
+  if (has("num")) return comparison_of(type, are_numbers);
+  if (has("nan")) return comparison_of(type, [](auto a, auto b) { return !are_numbers(a, b); });
   return nullptr;
 }
 
@@ -805,56 +748,50 @@ bool lower_comparison(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const Type to_type = is_set ? m.type() : Type::pred, type = m.type();
   const bool is_pair = type == Type::f16x2 || type == Type::bf16x2;
   const Type element = type == Type::f16x2 ? Type::f16 : type == Type::bf16x2 ? Type::bf16 : type;
-  Handler combine = nullptr;
-  for (const auto& [word, handler] : std::initializer_list<std::pair<std::string_view, Handler>>{
-           {"and", exactly<uint64_t, uint64_t, uint64_t>([](uint64_t a, uint64_t b) { return a & b; })},
-           {"or", exactly<uint64_t, uint64_t, uint64_t>([](uint64_t a, uint64_t b) { return a | b; })},
-           {"xor", exactly<uint64_t, uint64_t, uint64_t>([](uint64_t a, uint64_t b) { return a ^ b; })}})
-    if (m.take(word)) combine = handler;
+  using U = uint64_t;
+  constexpr Handler both = exactly<U, U, U>(std::bit_and<U>()), either = exactly<U, U, U>(std::bit_or<U>());
+  const Handler combine = m.take("and")   ? both
+                          : m.take("or")  ? either
+                          : m.take("xor") ? exactly<U, U, U>(std::bit_xor<U>())
+                                          : nullptr;
   const uint64_t flags = m.take("ftz") ? flush : 0;
   const Handler compare = comparison(m, element);
   if (!compare || i.operands.size() != (combine ? 4u : 3u)) l.unknown(i);
-  const auto emit = [&](Handler handler, int to, int a, int b = -1, int c = -1) {
-    Op& op = l.emit(handler, i);
-    op.to = to, op.a = a, op.b = b, op.c = c;
-    return &op;
-  };
   const int a = l.row(i.operands[1], type), b = l.row(i.operands[2], type), c = combine ? l.row(i.operands[3]) : -1;
   const auto compared = [&](int x, int y) {
     const int result = l.temporary();
-    emit(compare, result, x, y)->immediate = flags;
+    l.emit(compare, i, result, x, y).immediate = flags;
     return result;
   };
   const auto combined = [&](int result) {
     if (!combine) return result;
     const int to = l.temporary();
-    emit(combine, to, result, c);
+    l.emit(combine, i, to, result, c);
     return to;
   };
-  const Handler copy = exactly<uint64_t, uint64_t>([](uint64_t x) { return x; });
   const ptx::Operand& d = i.operands[0];
   const bool two = d.kind == ptx::Operand::list;
   if (!is_set && !two && !combine && !is_pair) {  // the common case: one operation
     const int to = l.row(d);
-    emit(compare, to, a, b)->immediate = flags;
+    l.emit(compare, i, to, a, b).immediate = flags;
     return true;
   }
   int first = compared(a, b), second = -1;
   if (is_pair) {
-    const Handler upper = exactly<uint64_t, uint64_t>([](uint64_t x) { return x >> 16; });
+    constexpr Handler upper = exactly<U, U>([](U x) { return x >> 16; });
     const int high_a = l.temporary(), high_b = l.temporary();
-    emit(upper, high_a, a);
-    emit(upper, high_b, b);
+    l.emit(upper, i, high_a, a);
+    l.emit(upper, i, high_b, b);
     second = combined(compared(high_a, high_b));
   } else if (two) {
     const int opposite = l.temporary();
-    emit(exactly<bool, bool>([](bool x) { return !x; }), opposite, first);
+    l.emit(exactly<bool, bool>([](bool x) { return !x; }), i, opposite, first);
     second = combined(opposite);
   }
   first = combined(first);
   if (!is_set) {
-    emit(copy, l.row(two ? d.elements.at(0) : d), first);
-    if (two) emit(copy, l.row(d.elements.at(1)), second);
+    l.emit(copy, i, l.row(two ? d.elements.at(0) : d), first);
+    if (two) l.emit(copy, i, l.row(d.elements.at(1)), second);
     return true;
   }
   const uint64_t one = to_type == Type::f32                               ? 0x3f80'0000
@@ -862,16 +799,14 @@ bool lower_comparison(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
                        : to_type == Type::bf16 || to_type == Type::bf16x2 ? 0x3f80
                        : is_pair                                          ? 0xffff
                                                                           : ~uint64_t(0);
-  const Handler select =
-      exactly<uint64_t, uint64_t, uint64_t, bool>([](uint64_t x, uint64_t y, bool z) { return z ? x : y; });
   const int to = l.row(d), yes = l.constant(one), no = l.constant(0);
   if (!is_pair) {
-    emit(select, to, yes, no, first);
+    l.emit(select, i, to, yes, no, first);
   } else {
     const int low = l.temporary(), high = l.temporary();
-    emit(select, low, yes, no, first);
-    emit(select, high, l.constant(one << 16), no, second);
-    emit(exactly<uint64_t, uint64_t, uint64_t>([](uint64_t x, uint64_t y) { return x | y; }), to, low, high);
+    l.emit(select, i, low, yes, no, first);
+    l.emit(select, i, high, l.constant(one << 16), no, second);
+    l.emit(either, i, to, low, high);
   }
   return true;
 }
@@ -959,13 +894,8 @@ void convert(Warp& w, const Op& op, Lanes active) {
 
 // A smaller integer as one of 64 bits; only these have to be fast.
 Handler extension(Type type) {
-  Handler handler = nullptr;
-  const auto look = [&]<class... T>(List<T...>) {
-    ((is<T>(type) ? void(handler = exactly<uint64_t, T>([](T a) { return static_cast<uint64_t>(a); })) : void()), ...);
-  };
-  look(Integers());
-  look(List<uint8_t, int8_t>());
-  return handler;
+  using Smaller = List<uint8_t, uint16_t, uint32_t, uint64_t, int8_t, int16_t, int32_t, int64_t>;
+  return from<uint64_t>(type, Smaller(), [](auto a) { return static_cast<uint64_t>(a); });
 }
 
 bool lower_conversion(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
@@ -984,18 +914,17 @@ bool lower_conversion(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   if (!is_pair) {
     const bool only_bits = is_integer(to) && is_integer(from) && !(flags & saturate);
     const bool grows = ptx::bits(to) > ptx::bits(from), odd = grows && is_signed(from) && !is_signed(to);
-    Op& op = l.emit(only_bits && !(odd && ptx::bits(to) < 64) ? extension(grows ? from : to) : convert, i);
-    op.to = d, op.a = a, op.type = to, op.from_type = from, op.immediate = flags;
+    Op& op = l.emit(only_bits && !(odd && ptx::bits(to) < 64) ? extension(grows ? from : to) : convert, i, d, a);
+    op.type = to, op.from_type = from, op.immediate = flags;
     return true;
   }
   const int b = l.row(i.operands[2], from), high = l.temporary(), low = l.temporary();  // a goes to the upper half
   for (const auto& [target, source] : {std::pair(high, a), std::pair(low, b)}) {
-    Op& op = l.emit(convert, i);
-    op.to = target, op.a = source, op.immediate = flags, op.from_type = from;
+    Op& op = l.emit(convert, i, target, source);
+    op.immediate = flags, op.from_type = from;
     op.type = to == Type::f16x2 ? Type::f16 : Type::bf16;
   }
-  Op& op = l.emit(exactly<uint64_t, uint64_t, uint64_t>([](uint64_t x, uint64_t y) { return x << 16 | y; }), i);
-  op.to = d, op.a = high, op.b = low;
+  l.emit(exactly<uint64_t, uint64_t, uint64_t>([](uint64_t x, uint64_t y) { return x << 16 | y; }), i, d, high, low);
   return true;
 }
 
@@ -1024,8 +953,7 @@ bool lower_move(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const bool packs = a.kind == ptx::Operand::list, unpacks = d.kind == ptx::Operand::list;
   if (!packs && !unpacks) {
     const int from = l.row(a, type), to = l.row(d);
-    Op& op = l.emit(exactly<uint64_t, uint64_t>([](uint64_t x) { return x; }), i);
-    op.to = to, op.a = from;
+    l.emit(copy, i, to, from);
     return true;
   }
   const auto& elements = (packs ? a : d).elements;
@@ -1063,8 +991,7 @@ bool lower_arithmetic(Lowering& l, const ptx::Instruction& i) {
     if (!handler || i.operands.size() < 2 || i.operands.size() > 5) l.unknown(i);
     int rows[5] = {-1, -1, -1, -1, -1};
     for (size_t k = 0; k < i.operands.size(); ++k) rows[k] = l.row(i.operands[k], type);
-    Op& op = l.emit(handler, i);
-    op.to = rows[0], op.a = rows[1], op.b = rows[2], op.c = rows[3], op.d = rows[4], op.immediate = flags;
+    l.emit(handler, i, rows[0], rows[1], rows[2], rows[3], rows[4]).immediate = flags;
   }
   if (!m.empty()) l.unknown(i);
   return true;

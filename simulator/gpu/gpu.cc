@@ -21,13 +21,14 @@
 
 namespace gpu {
 
+using memory::round_up;
+
 // --- Modules ---------------------------------------------------------------------------------------------------------
 
 struct Module::State {
   std::shared_ptr<const ptx::Module> text;
   int device;
   std::map<std::string, Address> variables;
-  std::map<std::string, uint64_t> addresses;
   std::mutex mutex;  // of the kernels
   std::map<std::string, Kernel> kernels;
 };
@@ -43,12 +44,9 @@ void write(int device, uint64_t address, const std::byte* from, size_t size) {
   }
 }
 
-uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
-
 Kernel kernel_of(const ptx::Module& text, const ptx::Function& function) {
   Kernel kernel;
   kernel.name = function.name;
-  kernel.ptx_version = text.version;
   kernel.target = text.target;
   kernel.registers = static_cast<unsigned>(std::clamp<size_t>(function.registers.size(), 16, 255));
   if (function.max_threads) kernel.max_threads = function.max_threads;
@@ -62,7 +60,7 @@ Kernel kernel_of(const ptx::Module& text, const ptx::Function& function) {
 
 }  // namespace
 
-Module::Module(std::shared_ptr<const ptx::Module> text, int device,
+Module::Module(const std::shared_ptr<const ptx::Module>& text, int device,
                const std::function<uint64_t(const ptx::Variable&)>& place)
     : state_(std::make_unique<State>()) {
   State& state = *state_;
@@ -70,26 +68,25 @@ Module::Module(std::shared_ptr<const ptx::Module> text, int device,
   state.device = device;
   for (const ptx::Variable& variable : text->variables) {
     if (variable.space != ptx::Space::global && variable.space != ptx::Space::constant) continue;
-    state.addresses[variable.name] = place(variable);
-    state.variables[variable.name] = {state.addresses[variable.name], variable.size};
+    state.variables[variable.name] = {place(variable), variable.size};
   }
   for (const ptx::Variable& variable : text->variables) {
-    const auto at = state.addresses.find(variable.name);
-    if (at == state.addresses.end()) continue;
+    const auto at = state.variables.find(variable.name);
+    if (at == state.variables.end()) continue;
     std::vector<std::byte> bytes = variable.initial;
     bytes.resize(variable.size);
     for (const ptx::Variable::Address& word : variable.addresses) {
-      const auto target = state.addresses.find(word.symbol);
+      const auto target = state.variables.find(word.symbol);
       // A function has no address here: it stays null, and a kernel that calls through it is told as not simulated.
       if (std::any_of(text->functions.begin(), text->functions.end(),
                       [&](const ptx::Function& function) { return function.name == word.symbol; }))
         continue;
-      if (target == state.addresses.end() || word.at + 8 > bytes.size())
+      if (target == state.variables.end() || word.at + 8 > bytes.size())
         throw ptx::Error(variable.name + " holds the address of " + word.symbol + ", which is no variable");
-      const uint64_t value = target->second + static_cast<uint64_t>(word.offset);
+      const uint64_t value = target->second.address + static_cast<uint64_t>(word.offset);
       std::memcpy(bytes.data() + word.at, &value, sizeof value);
     }
-    write(device, at->second, bytes.data(), bytes.size());
+    write(device, at->second.address, bytes.data(), bytes.size());
   }
   for (const ptx::Function& function : text->functions)
     if (function.is_entry && !function.is_declared_only) state.kernels[function.name] = kernel_of(*text, function);
@@ -108,7 +105,7 @@ Kernel* Module::kernel(const std::string& name) {
     return candidate.is_entry && !candidate.is_declared_only && candidate.name == name;
   });
   try {
-    kernel.program = lower(state_->text, *function, state_->addresses);
+    kernel.program = lower(state_->text, *function, state_->variables);
     kernel.static_shared = kernel.program->static_shared;
     kernel.local_bytes = kernel.program->local_bytes;
   } catch (const Unknown& unknown) {

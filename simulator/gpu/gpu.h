@@ -24,7 +24,7 @@ struct Kernel {
   std::vector<Parameter> parameters;
   size_t parameter_bytes = 0, static_shared = 0, local_bytes = 0;
   unsigned registers = 0, max_threads = 1024;
-  unsigned ptx_version = 0, target = 0;    // 90, 75
+  unsigned target = 0;                     // 75
   std::string unknown;                     // why there is no program: the instruction that is not simulated
 };
 
@@ -33,7 +33,8 @@ class Module {
  public:
   // `place` gives each .global and .const variable its address on the GPU; Module writes their initial values there
   // through the page table. Throws ptx::Error.
-  Module(std::shared_ptr<const ptx::Module>, int device, const std::function<uint64_t(const ptx::Variable&)>& place);
+  Module(const std::shared_ptr<const ptx::Module>&, int device,
+         const std::function<uint64_t(const ptx::Variable&)>& place);
   ~Module();
   Kernel* kernel(const std::string& name);            // null: there is none
   std::vector<std::string> kernel_names() const;
@@ -61,7 +62,7 @@ struct Launch {
   size_t dynamic_shared = 0;
   std::vector<std::byte> parameters;  // laid out as Kernel::parameters says
   std::function<void(const Fault*)> done;  // called once on a worker, null if all went well
-  uint64_t order = 0;  // of the program's operations
+  uint64_t order = 0;                   // of the program's operations
   bool is_cooperative = false;          // its blocks may wait for one another: the caller has seen that they all fit
   mutable uint64_t grid_workspace = 0;  // of grid.sync(): a cooperative kernel finds it in a window of its addresses
 };

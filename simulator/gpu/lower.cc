@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <deque>
 #include <set>
+#include "../memory/page_table.h"
 #include "warp.h"
 
 namespace gpu {
+
+using memory::round_up;
 
 struct Lowering::State {
   // A function while its code is put into the kernel's.
@@ -16,21 +19,19 @@ struct Lowering::State {
     std::map<std::string, Place> parameters;  // the formal ones, returns included: what the call site gave for them
   };
   const ptx::Module& module;
-  const std::map<std::string, uint64_t>& addresses;
+  const std::map<std::string, Module::Address>& variables;
   Program& program;
   std::deque<Op> ops = {};
   std::map<uint64_t, int> constants = {};
   std::map<std::string, int> specials = {};
   std::map<const ptx::Function*, int> registers = {};   // the row of a function's first register
-  std::map<const ptx::Variable*, uint64_t> offsets = {};// of what lies in shared or local memory
+  std::map<const ptx::Variable*, uint64_t> offsets = {};  // of what lies in shared or local memory
   int carry = -1;
   const Frame* frame = nullptr;
   const ptx::Instruction* instruction = nullptr;        // that is being lowered
 };
 
 namespace {
-
-uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 const ptx::Function* function_named(const ptx::Module& module, const std::string& name) {
   const ptx::Function* found = nullptr;
@@ -106,21 +107,20 @@ int Lowering::row(const ptx::Operand& operand, ptx::Type type) {
       const Handler reader = special_reader(operand.name);
       if (!reader) unknown(*state_.instruction, operand.name);
       const int to = temporary();
-      emit(reader, *state_.instruction).to = to;
+      emit(reader, *state_.instruction, to);
       return to;
     }
     default: unknown(*state_.instruction, "an operand of this kind");
   }
   if (!operand.negated) return row;
   const int to = temporary();
-  Op& op = emit(not_predicate, *state_.instruction);
-  op.to = to, op.a = row;
+  emit(not_predicate, *state_.instruction, to, row);
   return to;
 }
 
-Op& Lowering::emit(Handler handler, const ptx::Instruction& i) {
+Op& Lowering::emit(Handler handler, const ptx::Instruction& i, int to, int a, int b, int c, int d) {
   Op op;
-  op.run = handler, op.from = &i;
+  op.run = handler, op.from = &i, op.to = to, op.a = a, op.b = b, op.c = c, op.d = d;
   if (i.guard >= 0) op.guard = state_.registers.at(state_.frame->function) + i.guard;
   op.guard_negated = i.guard_negated;
   return state_.ops.emplace_back(op);
@@ -158,9 +158,9 @@ Lowering::Place Lowering::place(const std::string& symbol) {
     }
     return {ptx::Space::local, at->second};
   }
-  const auto address = state_.addresses.find(symbol);
-  if (address == state_.addresses.end()) unknown(*state_.instruction, "the address of " + symbol);
-  return {variable->space, address->second};
+  const auto found = state_.variables.find(symbol);
+  if (found == state_.variables.end()) unknown(*state_.instruction, "the address of " + symbol);
+  return {variable->space, found->second.address};
 }
 
 namespace {
@@ -259,12 +259,12 @@ void lower_function(Lowering& l, Lowering::State& state, const Frame& frame) {
 
 }  // namespace
 
-std::shared_ptr<const Program> lower(std::shared_ptr<const ptx::Module> module, const ptx::Function& kernel,
-                                     const std::map<std::string, uint64_t>& addresses) {
+std::shared_ptr<const Program> lower(const std::shared_ptr<const ptx::Module>& module, const ptx::Function& kernel,
+                                     const std::map<std::string, Module::Address>& variables) {
   auto program = std::make_shared<Program>();
   program->kernel = kernel.name;
   program->text = module;
-  Lowering::State state{*module, addresses, *program};
+  Lowering::State state{*module, variables, *program};
   Lowering lowering(state);
   std::set<const ptx::Function*> seen;
   uint64_t dynamic_alignment = 16;

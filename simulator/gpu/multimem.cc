@@ -2,12 +2,12 @@
 // The multimem instructions: what the switch between the GPUs does. A page of a multicast mapping stands for one
 // frame on each GPU of the team. A load reads all of them and reduces what it finds to one value; a store writes each
 // of them; a reduction is one atomic operation in each of them. The GPU that asks sends or receives one value only.
-#include "../memory/memory.h"
 #include "access.h"
 #include "half.h"
 
 namespace gpu {
 
+using memory::hexadecimal;
 using ptx::Type;
 
 namespace {
@@ -24,20 +24,21 @@ Replicas find_replicas(const Warp& w, const Op& op, unsigned lane, unsigned size
   const uint64_t address = w.rows[op.a].lane[lane] + static_cast<uint64_t>(op.offset);
   if (address % size != 0)
     fault(w, op, lane, CUDA_ERROR_MISALIGNED_ADDRESS,
-          in_hex(address) + " is not a multiple of the access's " + std::to_string(size) + " bytes");
+          hexadecimal(address) + " is not a multiple of the access's " + std::to_string(size) + " bytes");
   const memory::Entry entry = memory::page_table(w.block->device).lookup(address);
   if (!(entry & memory::multicast) || !(entry & right)) {
     const bool is_ordinary = (entry & right) && !(entry & memory::multicast);
     fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS,
-          is_ordinary ? in_hex(address) + " is an ordinary address, and a multimem instruction needs a multicast one:"
-                        " map the handle of a multicast object (cuMulticastCreate, cuMemMap) and give that address"
+          is_ordinary ? hexadecimal(address) +
+                            " is an ordinary address, and a multimem instruction needs a multicast one: map the "
+                            "handle of a multicast object (cuMulticastCreate, cuMemMap) and give that address"
                       : memory::what_lies_at(w.block->device, address, right == memory::writable));
   }
   const std::span<char* const> frames = memory::replicas(entry);
   for (size_t gpu = 0; gpu < frames.size(); ++gpu)
     if (!frames[gpu])
       fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS,
-            "at " + in_hex(address) + " GPU " + std::to_string(gpu) + " of the " + std::to_string(frames.size()) +
+            "at " + hexadecimal(address) + " GPU " + std::to_string(gpu) + " of the " + std::to_string(frames.size()) +
                 " in the multicast object's team has bound no memory: call cuMulticastBindMem for each of them first");
   return {frames, address % memory::page_size};
 }
@@ -79,28 +80,22 @@ void load_reduce(Warp& w, const Op& op, Lanes active) {
   }
 }
 
-// multimem.st: the same value to each replica.
-void store_to_all(Warp& w, const Op& op, Lanes active) {
+// multimem.st: the same value to each replica. multimem.red: each replica's value combined with it (`immediate`),
+// atomically in each of them, not in all of them at once.
+void store_or_reduce(Warp& w, const Op& op, Lanes active) {
   const unsigned size = ptx::bytes(op.type);
+  const auto combination = reinterpret_cast<Combine>(op.immediate);
   for (; active; active &= active - 1) {
     const auto lane = static_cast<unsigned>(std::countr_zero(active));
     const Replicas replicas = find_replicas(w, op, lane, size * op.count, memory::writable);
-    for (unsigned element = 0; element < op.count; ++element)
-      for (char* frame : replicas.frames)
-        store(frame + replicas.offset + element * size, size, w.rows[op.rows[element]].lane[lane]);
-  }
-}
-
-// multimem.red: each replica's value combined with the same value. Atomic in each of them, not in all of them at once.
-void reduce_in_all(Warp& w, const Op& op, Lanes active) {
-  const unsigned size = ptx::bytes(op.type);
-  for (; active; active &= active - 1) {
-    const auto lane = static_cast<unsigned>(std::countr_zero(active));
-    const Replicas replicas = find_replicas(w, op, lane, size * op.count, memory::writable);
-    for (unsigned element = 0; element < op.count; ++element)
-      for (char* frame : replicas.frames)
-        combine(frame + replicas.offset + element * size, size, reinterpret_cast<Combine>(op.immediate),
-                w.rows[op.rows[element]].lane[lane]);
+    for (unsigned element = 0; element < op.count; ++element) {
+      const uint64_t value = w.rows[op.rows[element]].lane[lane];
+      for (char* frame : replicas.frames) {
+        char* const at = frame + replicas.offset + element * size;
+        if (combination) combine(at, size, combination, value);
+        else store(at, size, value);
+      }
+    }
   }
 }
 
@@ -122,16 +117,16 @@ bool lower_multimem(Lowering& l, const ptx::Instruction& i) {
   for (const char* name : {"add", "min", "max", "and", "or", "xor"})
     if (m.take(name)) combination = gpu::combination(name, type);
   const bool is_16_bit_float = ptx::bytes(type) == 2 || type == Type::f16x2 || type == Type::bf16x2;
-  if (!m.empty() || i.operands.size() != 2 || (!stores && !combination) || (in_32_bits && !is_16_bit_float) ||
-      ptx::bits(type) < 16 || ptx::bits(type) > 64)
+  if (!m.empty() || i.operands.size() != 2 || (!stores && !combination) || ptx::bits(type) < 16 ||
+      ptx::bits(type) > 64 || (in_32_bits && !(loads && is_16_bit_float)))
     l.unknown(i);
   const ptx::Operand& value = i.operands[loads ? 0 : 1];
   const Address at = address_of(l, i.operands[loads ? 1 : 0], ptx::Space::global);
   int rows[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
   if (count > 1 && value.elements.size() != count) l.unknown(i);
   for (unsigned k = 0; k < count; ++k) rows[k] = l.row(count > 1 ? value.elements[k] : value, type);
-  Op& op = l.emit(loads ? load_reduce : stores ? store_to_all : reduce_in_all, i);
-  op.type = type, op.count = count, op.a = at.row, op.offset = at.offset;
+  Op& op = l.emit(loads ? load_reduce : store_or_reduce, i, -1, at.row);
+  op.type = type, op.count = count, op.offset = at.offset;
   std::copy(rows, rows + 8, op.rows);
   op.immediate = in_32_bits ? 0 : reinterpret_cast<uint64_t>(combination);
   if (acquires) emit_fence(l, i, beyond_block);

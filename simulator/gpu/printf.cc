@@ -115,18 +115,17 @@ void print(Warp& w, const Op& op, Lanes active) {
 
 // void __assertfail(const char* condition, const char* file, unsigned line, const char* function, size_t char_size)
 void fail_assertion(Warp& w, const Op& op, Lanes active) {
-  const Dimensions& size = w.block->launch->block;
   const Dimensions& block = w.block->index;
   const auto first = static_cast<unsigned>(std::countr_zero(active));
   std::string condition;
   for (; active; active &= active - 1) {
     const Reader from{w, op, static_cast<unsigned>(std::countr_zero(active))};
-    const unsigned thread = w.first + from.lane;
+    const Dimensions thread = thread_index(w, from.lane);
     condition = from.text(from.argument(0, 8));
     std::fprintf(stderr, "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n",
                  from.text(from.argument(1, 8)).c_str(), static_cast<unsigned>(from.argument(2, 4)),
-                 from.text(from.argument(3, 8)).c_str(), block.x, block.y, block.z, thread % size.x,
-                 thread / size.x % size.y, thread / size.x / size.y, condition.c_str());
+                 from.text(from.argument(3, 8)).c_str(), block.x, block.y, block.z, thread.x, thread.y,
+                 thread.z, condition.c_str());
   }
   fault(w, op, first, CUDA_ERROR_ASSERT, "assertion `" + condition + "` failed");
 }

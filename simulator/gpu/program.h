@@ -82,7 +82,8 @@ class Lowering {
   int constant(uint64_t value);
   int temporary();                             // a row of its own
   int carry();                                 // the row of the carry flag
-  Op& emit(Handler, const ptx::Instruction&);  // with the guard of the instruction; the reference stays good
+  // With the guard of the instruction and these rows. The reference stays good.
+  Op& emit(Handler, const ptx::Instruction&, int to = -1, int a = -1, int b = -1, int c = -1, int d = -1);
   int target(const ptx::Operand& label);       // what to set Op::target to
   int table(const ptx::Operand&);              // the index in Program::branch_tables of brx.idx's operand
   // Where a symbol is: the space and the address (offset within shared memory, local memory or the parameters).
@@ -125,7 +126,7 @@ Handler special_reader(const std::string& name);
 void branch(Warp&, const Op&, Lanes active);
 
 // Lowers a kernel. Throws Unknown.
-std::shared_ptr<const Program> lower(std::shared_ptr<const ptx::Module>, const ptx::Function& kernel,
-                                     const std::map<std::string, uint64_t>& addresses);
+std::shared_ptr<const Program> lower(const std::shared_ptr<const ptx::Module>&, const ptx::Function& kernel,
+                                     const std::map<std::string, Module::Address>& variables);
 
 }  // namespace gpu

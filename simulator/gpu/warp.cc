@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "../memory/ledger.h"
+#include "../memory/page_table.h"
 
 namespace gpu {
 namespace {
@@ -83,7 +84,9 @@ long run_warp(Warp& w, long budget) {
       if (!whole && (op.ends_run || w.current == meet)) break;
     }
     if (!w.scattered) place(w, w.running, w.current);
-    if (whole || (w.patience -= static_cast<int>(before - budget)) > 0) continue;
+    if (whole) continue;
+    w.patience -= static_cast<int>(before - budget);
+    if (w.patience > 0) continue;
     w.patience = patience;
     if (w.favoured >= 0) {
       w.favoured = -1;
@@ -115,7 +118,6 @@ void trap(Warp& w, const Op& op, Lanes active) {
 }
 
 void rest(Warp& w, const Op&, Lanes) { w.rests = true; }
-void nothing(Warp&, const Op&, Lanes) {}
 
 // --- Barriers of a block -------------------------------------------------------------------------------------------
 enum BarrierKind : uint64_t { sync, arrive, popc, all, any };  // Op::immediate
@@ -288,12 +290,6 @@ void active_mask(Warp& w, const Op& op, Lanes active) {
 }
 
 // --- Special registers ---------------------------------------------------------------------------------------------
-Dimensions thread_index(const Warp& w, unsigned lane) {
-  const Dimensions& size = w.block->launch->block;
-  const unsigned t = w.first + lane;
-  return {t % size.x, t / size.x % size.y, t / size.x / size.y};
-}
-
 unsigned linear_index(const Block& b) {
   return b.index.x + b.launch->grid.x * (b.index.y + b.launch->grid.y * b.index.z);
 }
@@ -338,7 +334,7 @@ const Specials specials = [] {
       {"%lanemask_ge", [](const Warp&, unsigned lane) -> uint64_t { return ~(bit(lane) - 1); }},
       {"%dynamic_smem_size", [](const Warp& w, unsigned) -> uint64_t { return w.block->launch->dynamic_shared; }},
       {"%total_smem_size", [](const Warp& w, unsigned) -> uint64_t {
-         return (w.block->program->static_shared + w.block->launch->dynamic_shared + 127) / 128 * 128;
+         return memory::round_up(w.block->program->static_shared + w.block->launch->dynamic_shared, 128);
        }},
   };
   add_dimension<&Dimensions::x>(all, "x");
@@ -393,8 +389,7 @@ void lower_barrier(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   if (m.take("warp")) {
     if (!m.take("sync")) l.unknown(i);
     const int mask = l.row(i.operands.at(0));
-    Op& op = l.emit(sync_warp, i);
-    op.d = mask, op.ends_run = true;
+    l.emit(sync_warp, i, -1, -1, -1, -1, mask).ends_run = true;
     return;
   }
   int kind = take_one(m, {"sync", "arrive"});
@@ -472,11 +467,6 @@ bool lower_warp(Lowering& l, const ptx::Instruction& i) {
     ends(rest).cost = 16;
   } else if (i.opcode == "griddepcontrol") {  // every grid begins when those it depends on have ended
     if (take_one(m, {"launch_dependents", "wait"}) < 0) l.unknown(i);
-    l.emit(nothing, i);
-  } else if (i.opcode == "setmaxnreg") {  // registers are no scarce thing here
-    take_one(m, {"inc", "dec"});
-    m.take("sync"), m.take("aligned"), m.take("u32");
-    l.emit(nothing, i);
   } else if (i.opcode == "bar" || i.opcode == "barrier") {
     lower_barrier(l, i, m);
   } else if (i.opcode == "shfl") {
@@ -491,8 +481,7 @@ bool lower_warp(Lowering& l, const ptx::Instruction& i) {
     warp_wide(elect, 0, 0);
   } else if (i.opcode == "activemask") {
     m.take("b32");
-    const int to = l.row(i.operands.at(0));
-    l.emit(active_mask, i).to = to;
+    l.emit(active_mask, i, l.row(i.operands.at(0)));
   } else {
     return false;
   }
@@ -542,12 +531,17 @@ bool run(Block& block, long budget) {
   return block.alive == 0;
 }
 
+Dimensions thread_index(const Warp& w, unsigned lane) {
+  const Dimensions& size = w.block->launch->block;
+  const unsigned t = w.first + lane;
+  return {t % size.x, t / size.x % size.y, t / size.x / size.y};
+}
+
 void fault(const Warp& w, const Op& op, unsigned lane, CUresult error, const std::string& what) {
   const auto text = [](const Dimensions& d) {
     return "(" + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) + ")";
   };
   std::string instruction(op.from->text);
-  instruction = instruction.substr(0, instruction.find_last_not_of(" \n\t") + 1);
   for (size_t at; (at = instruction.find_first_of("\n\t")) != std::string::npos;) instruction.replace(at, 1, " ");
   throw Fault{error, "kernel " + demangled(w.block->program->kernel) + " on GPU " + std::to_string(w.block->device) +
                          ", block " + text(w.block->index) + ", thread " + text(thread_index(w, lane)) + ", `" +

@@ -64,6 +64,8 @@ struct Block {
 // Runs a block for about `budget` operations of a warp. True when all its threads have ended. Throws Fault.
 bool run(Block&, long budget);
 
+Dimensions thread_index(const Warp&, unsigned lane);  // %tid
+
 // Ends the kernel: throws Fault with the kernel, block, thread, instruction and line put before `what`.
 [[noreturn]] void fault(const Warp&, const Op&, unsigned lane, CUresult, const std::string& what);
 
