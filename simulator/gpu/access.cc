@@ -237,8 +237,6 @@ template <class F> Combine small_float(std::string_view operation, bool pair) {
   return nullptr;
 }
 
-}  // namespace
-
 Combine combination(std::string_view operation, Type type) {
   switch (type) {
     case Type::b16: case Type::u16: return integer<uint16_t>(operation);
@@ -253,8 +251,6 @@ Combine combination(std::string_view operation, Type type) {
     default: return nullptr;
   }
 }
-
-namespace {
 
 template <class T> uint64_t combine_in(char* bytes, Combine combination, uint64_t b, uint64_t c) {
   T* const at = reinterpret_cast<T*>(bytes);
@@ -316,6 +312,12 @@ void take_hints(Modifiers& m) {
   while (m.front().substr(0, 4) == "L1::" || m.front().substr(0, 4) == "L2::") m.take(m.front());
 }
 
+Combine take_combination(Modifiers& m, Type type) {
+  for (const char* name : {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"})
+    if (m.take(name)) return combination(name, type);
+  return nullptr;
+}
+
 bool take_scope(Modifiers& m) {
   if (m.take("cta")) return false;
   m.take("cluster") || m.take("gpu") || m.take("sys");
@@ -364,13 +366,13 @@ void lower_load_or_store(Lowering& l, const ptx::Instruction& i) {
   if (!m.empty() || !handler || ptx::bits(type) < 8 || i.operands.size() < 2) l.unknown(i);
   const Address at = address_of(l, i.operands[loads ? 1 : 0], space);
   const ptx::Operand& value = i.operands[loads ? 0 : 1];
-  int rows[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  std::array<int, 8> rows = {};
   if (count > 1 && value.elements.size() != count) l.unknown(i);
   if (count == 1) rows[0] = l.row(value.elements.size() == 1 ? value.elements[0] : value, type);
   else for (unsigned k = 0; k < count; ++k) rows[k] = l.row(value.elements[k], type);
   Op& op = l.emit(handler, i, loads ? rows[0] : -1, at.row, loads ? -1 : rows[0]);
   op.type = type, op.space = at.space, op.offset = at.offset, op.count = count;
-  std::copy(rows, rows + 8, op.rows);
+  op.rows = rows;
   op.immediate = around ? around_cache : last ? last_use : through_cache;
   if (strong && loads) op.cost = cost_of_waiting;
   if (acquires && beyond_block) emit_fence(l, i, true);
@@ -385,9 +387,7 @@ void lower_atomic(Lowering& l, const ptx::Instruction& i) {
   const Space space = take_space(m);
   const uint8_t count = take_vector(m);
   const Type type = m.type();
-  Combine combination = nullptr;
-  for (const char* name : {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"})
-    if (m.take(name)) combination = gpu::combination(name, type);
+  const Combine combination = take_combination(m, type);
   take_hints(m);
   if (!m.empty() || !combination || i.operands.size() < (returns ? 3 : 2)) l.unknown(i);
   const ptx::Operand* operand = i.operands.data();

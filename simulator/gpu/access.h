@@ -42,7 +42,8 @@ bool take_scope(Modifiers&);
 
 // The new value in memory, in the low bits, from the old one and the operands b and c.
 using Combine = uint64_t (*)(uint64_t old, uint64_t b, uint64_t c);
-Combine combination(std::string_view operation, ptx::Type);  // "add", "cas", ...; null: not of this type
+// Takes .add .cas and the like; null: none of them is there that this type has.
+Combine take_combination(Modifiers&, ptx::Type);
 // Combines atomically with all other threads, on whatever GPU and in whatever process. Returns the old value.
 uint64_t combine(char* bytes, unsigned size, Combine, uint64_t b, uint64_t c = 0);
 

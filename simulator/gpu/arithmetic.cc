@@ -959,13 +959,12 @@ bool lower_move(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const auto& elements = (packs ? a : d).elements;
   if (elements.empty() || elements.size() > 8) l.unknown(i);
   const unsigned each = ptx::bits(type) / static_cast<unsigned>(elements.size());
-  std::vector<int> rows;
-  for (const ptx::Operand& element : elements) rows.push_back(l.row(element));
+  std::array<int, 8> rows = {};
+  for (size_t k = 0; k < elements.size(); ++k) rows[k] = l.row(elements[k]);
   const int whole = l.row(packs ? d : a);
-  Op& op = l.emit(packs ? pack : unpack, i);
-  (packs ? op.to : op.a) = whole;
-  std::copy(rows.begin(), rows.end(), op.rows);
-  op.count = static_cast<uint8_t>(rows.size());
+  Op& op = packs ? l.emit(pack, i, whole) : l.emit(unpack, i, -1, whole);
+  op.rows = rows;
+  op.count = static_cast<uint8_t>(elements.size());
   op.immediate = each;
   return true;
 }

@@ -113,21 +113,19 @@ bool lower_multimem(Lowering& l, const ptx::Instruction& i) {
   m.take("acc::f16");
   const uint8_t count = take_vector(m);
   const Type type = m.type();
-  Combine combination = nullptr;
-  for (const char* name : {"add", "min", "max", "and", "or", "xor"})
-    if (m.take(name)) combination = gpu::combination(name, type);
+  const Combine combination = take_combination(m, type);
   const bool is_16_bit_float = ptx::bytes(type) == 2 || type == Type::f16x2 || type == Type::bf16x2;
   if (!m.empty() || i.operands.size() != 2 || (!stores && !combination) || ptx::bits(type) < 16 ||
       ptx::bits(type) > 64 || (in_32_bits && !(loads && is_16_bit_float)))
     l.unknown(i);
   const ptx::Operand& value = i.operands[loads ? 0 : 1];
   const Address at = address_of(l, i.operands[loads ? 1 : 0], ptx::Space::global);
-  int rows[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  std::array<int, 8> rows = {};
   if (count > 1 && value.elements.size() != count) l.unknown(i);
   for (unsigned k = 0; k < count; ++k) rows[k] = l.row(count > 1 ? value.elements[k] : value, type);
   Op& op = l.emit(loads ? load_reduce : store_or_reduce, i, -1, at.row);
   op.type = type, op.count = count, op.offset = at.offset;
-  std::copy(rows, rows + 8, op.rows);
+  op.rows = rows;
   op.immediate = in_32_bits ? 0 : reinterpret_cast<uint64_t>(combination);
   if (acquires) emit_fence(l, i, beyond_block);
   return true;

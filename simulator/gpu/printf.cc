@@ -150,12 +150,10 @@ bool lower_call(Lowering& l, const ptx::Instruction& i, const std::string& funct
     if (operand.kind == ptx::Operand::list) (&operand == &i.operands[0] ? results : arguments) = &operand.elements;
   if (!arguments || arguments->size() != (prints ? 2 : 5)) return false;
   const auto place = [&](const ptx::Operand& operand) { return l.constant(l.place(operand.name).address); };
-  int rows[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  std::array<int, 8> rows = {};
   for (size_t k = 0; k < arguments->size(); ++k) rows[k] = place((*arguments)[k]);
   const int to = results && !results->empty() ? place(results->front()) : -1;
-  Op& op = l.emit(prints ? print : fail_assertion, i);
-  std::copy(rows, rows + 8, op.rows);
-  op.to = to;
+  l.emit(prints ? print : fail_assertion, i, to).rows = rows;
   return true;
 }
 

@@ -3,6 +3,7 @@
 // register of all 32 lanes. Constants and special registers are rows too, filled in when the warp begins, so that every
 // operand is read in the same way. Calls are gone: what a kernel calls has been put in its place.
 #pragma once
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <map>
@@ -49,7 +50,7 @@ struct Op {
   uint8_t count = 1;           // elements of a vector access
   int to = -1, to2 = -1;       // rows written; -1: none
   int a = -1, b = -1, c = -1, d = -1;  // rows read
-  int rows[8] = {-1, -1, -1, -1, -1, -1, -1, -1};  // of a vector access
+  std::array<int, 8> rows = {};  // of a vector access, `count` of them
   int64_t offset = 0;          // of an address
   uint64_t immediate = 0;      // meaning is the handler's
   int target = -1;             // operation that a branch goes to

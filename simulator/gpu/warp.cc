@@ -14,6 +14,7 @@
 
 #include "../memory/ledger.h"
 #include "../memory/page_table.h"
+#include "access.h"
 
 namespace gpu {
 namespace {
@@ -257,23 +258,11 @@ void match(Warp& w, const Op& op, Lanes active) {  // immediate: all
   });
 }
 
-enum class Reduce : uint64_t { add, min, max, and_, or_, xor_ };
-void reduce(Warp& w, const Op& op, Lanes active) {
-  exchange(w, op, active, [&](Lanes set, unsigned) -> uint64_t {
-    const bool is_signed = op.type == ptx::Type::s32;
-    auto result = static_cast<uint32_t>(w.rows[op.a].lane[first_of(set)]);
-    for (Lanes left = set & (set - 1); left; left &= left - 1) {
-      const auto value = static_cast<uint32_t>(w.rows[op.a].lane[first_of(left)]);
-      const bool less = is_signed ? static_cast<int32_t>(value) < static_cast<int32_t>(result) : value < result;
-      switch (static_cast<Reduce>(op.immediate)) {
-        case Reduce::add: result += value; break;
-        case Reduce::min: result = less ? value : result; break;
-        case Reduce::max: result = less ? result : value; break;
-        case Reduce::and_: result &= value; break;
-        case Reduce::or_: result |= value; break;
-        case Reduce::xor_: result ^= value; break;
-      }
-    }
+void reduce(Warp& w, const Op& op, Lanes active) {  // immediate: what combines two
+  exchange(w, op, active, [&](Lanes set, unsigned) {
+    uint64_t result = w.rows[op.a].lane[first_of(set)];
+    for (Lanes left = set & (set - 1); left; left &= left - 1)
+      result = reinterpret_cast<Combine>(op.immediate)(result, w.rows[op.a].lane[first_of(left)], 0);
     return result;
   });
 }
@@ -438,7 +427,7 @@ bool lower_warp(Lowering& l, const ptx::Instruction& i) {
     return op;
   };
   // An operation of the lanes that a mask, the last operand, names: destinations, then `sources` operands.
-  const auto warp_wide = [&](Handler handler, size_t sources, int kind) {
+  const auto warp_wide = [&](Handler handler, size_t sources, int64_t kind) {
     if (!m.take("sync") || kind < 0 || i.operands.size() != sources + 2) l.unknown(i);
     int rows[3] = {-1, -1, -1};
     for (size_t k = 0; k < sources; ++k) rows[k] = l.row(i.operands[k + 1]);
@@ -476,7 +465,9 @@ bool lower_warp(Lowering& l, const ptx::Instruction& i) {
   } else if (i.opcode == "match") {
     warp_wide(match, 1, take_one(m, {"any", "all"}));
   } else if (i.opcode == "redux") {
-    warp_wide(reduce, 1, take_one(m, {"add", "min", "max", "and", "or", "xor"}));
+    const Combine combination = take_combination(m, m.type());
+    if (!combination) l.unknown(i);
+    warp_wide(reduce, 1, reinterpret_cast<int64_t>(combination));
   } else if (i.opcode == "elect") {
     warp_wide(elect, 0, 0);
   } else if (i.opcode == "activemask") {
