@@ -247,8 +247,8 @@ int call(const char* full_name, std::initializer_list<Argument> arguments, int f
   memory::changes = nullptr;
   if (options.explain && result && result != CUDA_ERROR_NOT_READY) {
     if (result == fault())
-      why = fault_explained.exchange(true) ? "a kernel or copy went wrong before, and no call works any more until the "
-                                             "process ends"
+      why = fault_explained.exchange(true) ? "a kernel or copy went wrong before, and until the process ends kernels, "
+                                             "copies and calls like this one fail"
                                            : fault_why;
     say(in_words(name, arguments) + " answers " + error_name(result) + (why.empty() ? "" : ": " + why));
   }

@@ -210,8 +210,13 @@ uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle) {
   if (base) {
     let_go(contents.record);  // its mapping holds it
   } else {
-    need_room_for(contents.record);
-    base = map_ordinary(contents.record, ledger().record[contents.record].size, Range::ordinary, device);
+    try {
+      need_room_for(contents.record);
+      base = map_ordinary(contents.record, ledger().record[contents.record].size, Range::ordinary, device);
+    } catch (...) {
+      let_go(contents.record);
+      throw;
+    }
   }
   const uint64_t address = base + contents.offset;
   const auto block = process().blocks.find(address);
