@@ -710,10 +710,9 @@ bool lower_carry(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
 }
 
 // --- setp, set -----------------------------------------------------------------------------------------------------
-template <class F>
-Handler comparison_of(Type type, F) {
-  using Comparable = List<bool, uint16_t, uint32_t, uint64_t, int16_t, int32_t, int64_t, float, double, F16, BF16>;
-  return one_of(type, Comparable(), []<class T>() -> Handler { return apply<F, bool, T, T>; });
+template <class AnyList, class F>
+Handler comparison_of(Type type, AnyList list, F) {
+  return one_of(type, list, []<class T>() -> Handler { return apply<F, bool, T, T>; });
 }
 
 constexpr auto are_numbers = []<class T>(T a, T b) {
@@ -721,23 +720,26 @@ constexpr auto are_numbers = []<class T>(T a, T b) {
   else return true;
 };
 
-// Also those that are true if an operand is a NaN (ltu): the opposite of the opposite (not ge).
+// Floats have further ones, also such that are true if an operand is a NaN (ltu): the opposite of the opposite (not ge).
 Handler comparison(Modifiers& m, Type type) {
+  using Compared = List<bool, uint16_t, uint32_t, uint64_t, int16_t, int32_t, int64_t, float, double, F16, BF16>;
+  using Float = List<float, double, F16, BF16>;
   const auto has = [&](auto... words) { return (m.take(words) || ...); };
-  if (has("eq")) return comparison_of(type, [](auto a, auto b) { return a == b; });
-  if (has("lt", "lo")) return comparison_of(type, [](auto a, auto b) { return a < b; });
-  if (has("le", "ls")) return comparison_of(type, [](auto a, auto b) { return a < b || a == b; });
-  if (has("gt", "hi")) return comparison_of(type, [](auto a, auto b) { return b < a; });
-  if (has("ge", "hs")) return comparison_of(type, [](auto a, auto b) { return b < a || a == b; });
-  if (has("ne")) return comparison_of(type, [](auto a, auto b) { return !(a == b) && are_numbers(a, b); });
-  if (has("neu")) return comparison_of(type, [](auto a, auto b) { return !(a == b); });
-  if (has("equ")) return comparison_of(type, [](auto a, auto b) { return !(a < b || b < a); });
-  if (has("ltu")) return comparison_of(type, [](auto a, auto b) { return !(b < a || a == b); });
-  if (has("leu")) return comparison_of(type, [](auto a, auto b) { return !(b < a); });
-  if (has("gtu")) return comparison_of(type, [](auto a, auto b) { return !(a < b || a == b); });
-  if (has("geu")) return comparison_of(type, [](auto a, auto b) { return !(a < b); });
-  if (has("num")) return comparison_of(type, are_numbers);
-  if (has("nan")) return comparison_of(type, [](auto a, auto b) { return !are_numbers(a, b); });
+  if (has("eq")) return comparison_of(type, Compared(), [](auto a, auto b) { return a == b; });
+  if (has("lt", "lo")) return comparison_of(type, Compared(), [](auto a, auto b) { return a < b; });
+  if (has("le", "ls")) return comparison_of(type, Compared(), [](auto a, auto b) { return a < b || a == b; });
+  if (has("gt", "hi")) return comparison_of(type, Compared(), [](auto a, auto b) { return b < a; });
+  if (has("ge", "hs")) return comparison_of(type, Compared(), [](auto a, auto b) { return b < a || a == b; });
+  if (has("ne"))
+    return comparison_of(type, Compared(), [](auto a, auto b) { return !(a == b) && are_numbers(a, b); });
+  if (has("neu")) return comparison_of(type, Float(), [](auto a, auto b) { return !(a == b); });
+  if (has("equ")) return comparison_of(type, Float(), [](auto a, auto b) { return !(a < b || b < a); });
+  if (has("ltu")) return comparison_of(type, Float(), [](auto a, auto b) { return !(b < a || a == b); });
+  if (has("leu")) return comparison_of(type, Float(), [](auto a, auto b) { return !(b < a); });
+  if (has("gtu")) return comparison_of(type, Float(), [](auto a, auto b) { return !(a < b || a == b); });
+  if (has("geu")) return comparison_of(type, Float(), [](auto a, auto b) { return !(a < b); });
+  if (has("num")) return comparison_of(type, Float(), are_numbers);
+  if (has("nan")) return comparison_of(type, Float(), [](auto a, auto b) { return !are_numbers(a, b); });
   return nullptr;
 }
 
