@@ -3,8 +3,8 @@
 // 07 Compressible: what does memory that the GPU may compress do to a kernel's time?
 //
 // cuMemCreate takes requests for special memory, and may grant them or not: only the properties of what it made tell.
-// Here compression is requested, and two kernels are timed with and without it. Then memory is requested that a network
-// card can reach (GPUDirect RDMA). Needs one GPU that supports VMM and compression.
+// Here compression is requested, and two kernels are timed with it, without it and on memory of cudaMalloc. Then memory
+// is requested that a network card can reach (GPUDirect RDMA). Needs one GPU that supports VMM and compression.
 //
 // Build it alone:  nvcc -std=c++17 compressible.cu -o compressible -lcuda
 #include "../common/check.h"
@@ -18,7 +18,7 @@
 
 static const char usage[] =
     "usage: compressible [--mib N] [--repeats N] [--copy] [--json FILE]\n"
-    "  --mib N       MiB in each of the two buffers, 2 to 8192 (default 512)\n"
+    "  --mib N       MiB in each of the three buffers, 2 to 8192 (default 512)\n"
     "  --repeats N   timed runs of each kernel, of which the median counts, 1 to 1000 (default 20)\n"
     "  --copy        write the compressible buffer by a copy, not by a kernel\n"
     "  --json FILE   write the measurements to this file too, one JSON object a line\n";
@@ -76,19 +76,25 @@ static void open_json(int gpus, const char* device, long mib, long repeats, bool
                driver, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10, date);
 }
 
-static void write_medians(const char* kernel, int shift, size_t bytes, bool granted, std::vector<float> plain,
-                          std::vector<float> requested) {
-  for (auto* times : {&plain, &requested}) {
-    std::sort(times->begin(), times->end());
+// The times of a kernel on each of three buffers: mapped memory with nothing requested, with compression requested, and
+// memory of cudaMalloc.
+using Times = std::vector<float>[3];
+
+static void write_medians(const char* kernel, int shift, size_t bytes, bool granted, Times& times) {
+  const char* const memory[] = {"plain", granted ? "compressible" : "plain", "cudaMalloc"};
+  float median[3];
+  for (int kind : {0, 1, 2}) {
+    std::sort(times[kind].begin(), times[kind].end());
+    median[kind] = times[kind][times[kind].size() / 2];
     std::fprintf(json, R"({"what": "kernel", "kernel": "%s", "data": "%s", "memory": "%s", "bytes": %zu, )", kernel,
-                 shift ? "one random word in each 4 KiB" : "random words",
-                 times == &requested && granted ? "compressible" : "plain", bytes);
-    std::fprintf(json, R"("repeats": %zu, "median_us": %.3f, "us": [)", times->size(), (*times)[times->size() / 2]);
-    for (size_t i = 0; i < times->size(); ++i) std::fprintf(json, "%s%.3f", i ? ", " : "", (*times)[i]);
+                 shift ? "one random word in each 4 KiB" : "random words", memory[kind], bytes);
+    std::fprintf(json, R"("repeats": %zu, "median_us": %.3f, "us": [)", times[kind].size(), median[kind]);
+    const char* comma = "";
+    for (float us : times[kind]) std::fprintf(json, "%s%.3f", comma, us), comma = ", ";
     std::fputs("]}\n", json);
   }
-  float a = plain[plain.size() / 2], b = requested[requested.size() / 2];
-  std::printf("      %s: plain %.1f us, compression requested %.1f us: %.2f times as fast\n", kernel, a, b, a / b);
+  std::printf("      %s: plain %.1f us, compression requested %.1f us: %.2f times as fast; cudaMalloc %.1f us\n",
+              kernel, median[0], median[1], median[0] / median[1], median[2]);
 }
 
 // Reserves addresses, maps the whole allocation there and opens it to the device it lies on, as in lesson 01.
@@ -169,11 +175,13 @@ int main(int argc, char** argv) {
   }
 
   // [3] Time two kernels
-  // The two buffers take turns: both see the same clocks, and each finds the other's data in the L2 cache. The data is
-  // new and random each time, and never zero: zeros would flatter every figure.
+  // The buffers take turns: all see the same clocks, and each finds another's data in the L2 cache. The third is from
+  // cudaMalloc: is memory slower for having been mapped by hand? The data is new and random each time, and never zero:
+  // zeros would flatter every figure.
   std::printf("[3] Time two kernels\n");
-  uint4* data[] = {reinterpret_cast<uint4*>(address[0]), reinterpret_cast<uint4*>(address[1])};
   const size_t n = (size_t(mib) << 20) / sizeof(uint4), words = 4 * n;
+  uint4* data[] = {reinterpret_cast<uint4*>(address[0]), reinterpret_cast<uint4*>(address[1]), nullptr};
+  CHECK(cudaMalloc(&data[2], n * sizeof(uint4)));
   std::printf("    %ld MiB (L2 cache: %d MiB) written by a %s; 16 bytes an access; median of %ld runs\n", mib, l2 >> 20,
               by_copy ? "copy" : "kernel", repeats);
   auto timed = [&](auto launch) {  // microseconds
@@ -188,14 +196,14 @@ int main(int argc, char** argv) {
   };
   for (int shift : {10, 0}) {
     const unsigned seed = std::random_device{}();
-    fill<<<blocks, threads>>>(data[0], n, seed, shift);
+    for (int kind : {0, 2}) fill<<<blocks, threads>>>(data[kind], n, seed, shift);
     if (by_copy) CHECK(cudaMemcpy(data[1], data[0], n * sizeof(uint4), cudaMemcpyDeviceToDevice));
     else fill<<<blocks, threads>>>(data[1], n, seed, shift);
     unsigned long long expected = 0;
     for (size_t i = 0; i < words; i += size_t(1) << shift) expected += (0ull + word(seed, i, shift)) << shift;
-    std::vector<float> reads[2], updates[2];
+    Times reads, updates;
     for (long run = 0; run <= repeats; ++run)  // run 0 warms up and does not count
-      for (int kind : {0, 1}) {
+      for (int kind : {0, 1, 2}) {
         CHECK(cudaMemset(sums, 0xff, host_sums.size() * sizeof *sums));
         float us = timed([&] { read_all<<<blocks, threads>>>(data[kind], n, sums); });
         if (run) reads[kind].push_back(us);
@@ -204,7 +212,7 @@ int main(int argc, char** argv) {
       }
     unsigned factor = 1, plus = 0;  // what the updates make of each word
     for (long run = 0; run <= repeats; ++run, factor *= 5, plus = plus * 5 + 1)
-      for (int kind : {0, 1}) {
+      for (int kind : {0, 1, 2}) {
         float us = timed([&] { update_all<<<blocks, threads>>>(data[kind], n); });
         if (run) updates[kind].push_back(us);
       }
@@ -216,8 +224,8 @@ int main(int argc, char** argv) {
           EXPECT(host[i] == word(seed, at + i, shift) * factor + plus, "word %zu is %u", at + i, host[i]);
       }
     std::printf("    %s\n", shift ? "one random word in each 4 KiB" : "random words");
-    write_medians("read", shift, words * sizeof(unsigned), compressible, reads[0], reads[1]);
-    write_medians("update", shift, words * sizeof(unsigned), compressible, updates[0], updates[1]);
+    write_medians("read", shift, words * sizeof(unsigned), compressible, reads);
+    write_medians("update", shift, words * sizeof(unsigned), compressible, updates);
   }
 
   // [4] Request GPUDirect RDMA
@@ -237,6 +245,7 @@ int main(int argc, char** argv) {
 
   // [5] Tear down
   std::printf("[5] Tear down\n");
+  CHECK(cudaFree(data[2]));
   for (int kind : {2, 1, 0}) {
     CHECK(cuMemUnmap(address[kind], size[kind]));
     CHECK(cuMemRelease(handle[kind]));
