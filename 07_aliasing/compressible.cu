@@ -82,7 +82,7 @@ using Times = std::vector<float>[3];
 
 static void write_medians(const char* kernel, int shift, size_t bytes, bool granted, Times& times) {
   const char* const memory[] = {"plain", granted ? "compressible" : "plain", "cudaMalloc"};
-  float median[3];
+  float median[3] = {};
   for (int kind : {0, 1, 2}) {
     std::sort(times[kind].begin(), times[kind].end());
     median[kind] = times[kind][times[kind].size() / 2];
