@@ -56,9 +56,9 @@ def start(vmmsim, options, program, directory, limit):
 def session(leader):
     """The processes of this session that have not ended."""
     left = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+    for pid in filter(str.isdigit, os.listdir("/proc")):  # not glob, which raises if a process ends meanwhile
         try:
-            name, rest = path.read_text().rsplit(")", 1)
+            name, rest = pathlib.Path("/proc", pid, "stat").read_text().rsplit(")", 1)
         except OSError:
             continue  # it has ended meanwhile
         state, _, _, its_session = rest.split()[:4]
