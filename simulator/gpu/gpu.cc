@@ -133,13 +133,16 @@ int Module::device() const { return state_->device; }
 
 namespace {
 
-// The windows of the generic address space: no memory may lie there. A sanitizer keeps them free by itself.
+// The windows of the generic address space: no memory may lie there. ThreadSanitizer lets nothing be mapped there, not
+// even this.
+#ifndef __SANITIZE_THREAD__
 [[maybe_unused]] const bool windows_are_kept = [] {
   for (const uint64_t window : {shared_window, local_window, parameter_window, grid_window})
     mmap(reinterpret_cast<void*>(window), window_size, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   return true;
 }();
+#endif
 
 // A kernel that runs.
 struct Running {

@@ -76,12 +76,7 @@ void fill_in(uint64_t first, const Pages& pages) {
 }
 
 // --- Teams -----------------------------------------------------------------------------------------------------------
-#ifdef __has_feature  // ThreadSanitizer has a thread of its own
-#define HAS_FEATURE(name) __has_feature(name)
-#else
-#define HAS_FEATURE(name) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || HAS_FEATURE(thread_sanitizer)
+#ifdef __SANITIZE_THREAD__  // ThreadSanitizer has a thread of its own
 constexpr unsigned foreign_threads = 1;
 #else
 constexpr unsigned foreign_threads = 0;
