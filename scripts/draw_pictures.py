@@ -109,6 +109,8 @@ def banners(lesson):
 def traced(lesson, about, directory):
     """The calls: (step, line of the trace), by steps."""
     program = directory / lesson[3:]
+    if program.stat().st_mtime < source_of(lesson).stat().st_mtime:
+        raise Failed(f"{program} is older than its source: build it")
     with tempfile.NamedTemporaryFile() as trace:
         command = [directory / "vmmsim", "--gpus", str(about.gpus), "--trace", trace.name, program, *about.arguments]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
