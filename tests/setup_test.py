@@ -473,8 +473,10 @@ def fetch_everything():
         checkout = copy_checkout(directory / "check out")
         # One architecture: less work for the compilers.
         hidden = hiding(directory, COMPILER | BUILDERS, CUDAARCHS="90")
-        first = subprocess.Popen(["./run.sh"], cwd=checkout, env=hidden, start_new_session=True,
-                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        (directory / "tmp").mkdir()  # for what pip leaves there when it is killed
+        first = subprocess.Popen(["./run.sh"], cwd=checkout, env={**hidden, "TMPDIR": str(directory / "tmp")},
+                                 start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL)
         try:
             def amid():
                 return first.poll() is not None or any(checkout.glob(".venv/lib/python3.*/site-packages/nvidia"))
