@@ -52,13 +52,12 @@ class Mpi(unittest.TestCase):
         self.seconds = time.monotonic() - start
         mark = ("FABRIC_TEST_JOB=" + environment["FABRIC_TEST_JOB"]).encode()
         for _ in range(50):  # killed processes take a moment to go
-            pids = filter(str.isdigit, os.listdir("/proc"))  # not glob, which raises if a process ends meanwhile
-            left = [pid for pid in pids if mark in contents(pathlib.Path("/proc", pid, "environ"))]
+            left = [pid for pid in pids() if mark in contents(pid, "environ")]
             if not left:
                 break
             time.sleep(0.1)
         self.assertEqual(left, [], "processes left behind")
-        if not any(is_mpiexec(pid) for pid in filter(str.isdigit, os.listdir("/proc"))):  # or they may be another job's
+        if not any(is_mpiexec(pid) for pid in pids()):  # or they may be another job's
             for path in files_of_mpich() - before:
                 path.unlink()
         return done
@@ -147,13 +146,17 @@ def files_of_mpich():
 
 
 def is_mpiexec(pid):
-    program = contents(pathlib.Path("/proc", pid, "cmdline")).split(b"\0")[0]  # nothing, if it has ended
+    program = contents(pid, "cmdline").split(b"\0")[0]  # nothing, if it has ended
     return os.path.basename(program).startswith((b"mpiexec", b"hydra"))
 
 
-def contents(path):
+def pids():
+    return filter(str.isdigit, os.listdir("/proc"))  # not glob, which raises if a process ends meanwhile
+
+
+def contents(pid, name):
     try:
-        return path.read_bytes()
+        return pathlib.Path("/proc", pid, name).read_bytes()
     except OSError:  # the process has gone
         return b""
 

@@ -434,11 +434,11 @@ def check_one(checkout, done, vmmsim):
         expect(simulated.returncode == 0 and not simulated.stderr, "lesson 01 on the simulator", simulated)
 
 
-def run_twice(checkout, hidden, *words, again=()):
+def run_twice(checkout, hidden, *words, then=None):
     done = run(checkout, "./run.sh", *words, environment=hidden)
     expect("fetching the CUDA 13.0 compiler (105 MB) from PyPI into .venv" in done.stderr, "what was fetched", done)
     began = time.monotonic()
-    again = run(checkout, "./run.sh", *words, *again, environment={**hidden, **OFFLINE})
+    again = run(checkout, "./run.sh", *(then or words), environment={**hidden, **OFFLINE})
     expect("fetching" not in again.stderr and "Building" not in again.stdout, "the work was done again", again)
     print(f"the second run took {time.monotonic() - began:.1f} s")
     return done, again
@@ -486,7 +486,7 @@ def fetch_everything():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(first.pid, signal.SIGKILL)
             first.wait()
-        done, again = run_twice(checkout, hidden, again=["--gpu", "01"])
+        done, again = run_twice(checkout, hidden, then=["--gpu", "01"])
         check_run(checkout, done)
         check_one(checkout, again, checkout / "build" / "bin" / "vmmsim")
         expect("the last set-up did not come to its end" in done.stderr, "it did not see that it was interrupted", done)
