@@ -27,7 +27,7 @@ thread_local std::string& why = memory::of_thread<std::string, struct Why>();  /
 
 // What destructors of the program may still use at exit is never destroyed.
 template <class T> T& everlasting() { static T& it = *new T; return it; }
-struct Counts { std::mutex mutex; std::map<std::string, uint64_t> calls; std::set<std::string> not_simulated; };
+struct Counts { std::mutex mutex; std::map<std::string, uint64_t> calls; std::set<std::string> said; };
 Counts& counts() { return everlasting<Counts>(); }
 
 void say(const std::string& text) {  // in one piece, whatever other processes say
@@ -256,9 +256,13 @@ int call(const char* full_name, std::initializer_list<Argument> arguments, int f
   return result;
 }
 
-int not_simulated(const char* name) {
+void say_once(const std::string& text) {
   const std::lock_guard held(counts().mutex);
-  if (counts().not_simulated.insert(name).second) say(std::string(name) + " is not simulated");
+  if (counts().said.insert(text).second) say(text);
+}
+
+int not_simulated(const char* name) {
+  say_once(std::string(name) + " is not simulated");
   why = "it is not simulated";
   return CUDA_ERROR_NOT_SUPPORTED;
 }

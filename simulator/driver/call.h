@@ -42,6 +42,9 @@ __attribute__((visibility("default")))
 int call(const char* name, std::initializer_list<Argument> arguments, int flags,
          const char* (*error_name)(int), const std::function<int()>& work);
 
+// Says a text on stderr, once in this process.
+void say_once(const std::string& text);
+
 // Says on stderr, once for each text, what a call cannot do here: "vmmsim: cuFoo is not simulated".
 __attribute__((visibility("default"))) int not_simulated(const char* name);
 

@@ -231,7 +231,9 @@ CUresult cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuin
             require(*pfn || symbolStatus, CUDA_ERROR_NOT_FOUND, "the driver has no such call"));
 }
 CUresult cuGetExportTable(const void**, const CUuuid*) {
-  return CUresult(
-      not_simulated("cuGetExportTable: the CUDA runtime inside this program (or NVIDIA's own libcudart) asks "
-                    "for it; build the program with nvcc -cudart shared: cuGetExportTable"));
+  Dl_info asking = {};
+  const bool is_known = dladdr(__builtin_return_address(0), &asking) && asking.dli_fname;
+  return CUresult(not_simulated((std::string("cuGetExportTable, which the CUDA runtime inside ") +
+                                 (is_known ? asking.dli_fname : "a library") +
+                                 " asks for (what you build yourself takes the simulator's with -cudart shared),").c_str()));
 }

@@ -2,7 +2,10 @@
 // Modules and libraries: from a fat binary or PTX text to kernels, and launches of them.
 #include "driver.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -52,18 +55,12 @@ struct Wrapper {  // around a fat binary in a program
 std::string choose_ptx(const void* fat_binary) {
   const size_t size = ptx::fat_binary_size(fat_binary);
   const std::vector<ptx::Image> images = ptx::read_fat_binary({static_cast<const std::byte*>(fat_binary), size});
-  const ptx::Image* best = nullptr;
-  std::string found;
-  for (const ptx::Image& image : images) {
-    found += (found.empty() ? "" : ", ") + std::string(image.is_ptx ? "PTX for " : "machine code for ") +
-             std::to_string(image.architecture);
-    const bool fits = image.is_ptx && image.architecture <= unsigned(memory::machine().capability);
-    if (fits && (!best || image.architecture > best->architecture)) best = &image;
-  }
-  if (!best) refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, "the GPU is of compute capability " +
-                    std::to_string(memory::machine().capability) + " and runs PTX of at most that; the program holds " +
-                    (found.empty() ? "nothing" : found) + "; build it with -gencode arch=compute_75,code=compute_75");
-  return best->ptx;
+  const auto capability = unsigned(memory::machine().capability);
+  if (const ptx::Image* const best = ptx::newest_ptx(images, capability)) return ptx::unpacked(*best);
+  const std::string why = "GPU code that cannot run: " + ptx::why_none(images, capability);
+  for (const ptx::Image& image : images)  // on hardware it might have run
+    if (!image.is_ptx && image.architecture / 10 == capability / 10) say_once(why);
+  refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, why);
 }
 
 // Reads an image: PTX text, a fat binary, or the wrapper of one.
@@ -78,16 +75,24 @@ Text read_image(const void* image) {
       return std::make_shared<ptx::Module>(ptx::parse(choose_ptx(data)));
     }
     if (magic == 0xba55ed50) return std::make_shared<ptx::Module>(ptx::parse(choose_ptx(image)));
-    require(std::memcmp(image, "\177ELF\2", 5) != 0, CUDA_ERROR_NO_BINARY_FOR_GPU,
-            "the image is machine code of one kind of GPU, which is not simulated; build PTX, with nvcc -ptx or "
-            "-fatbin");
+    if (std::memcmp(image, "\177ELF\2", 5) == 0) {
+      const char* const why =
+          "a module's image is machine code of one kind of GPU, which is not simulated: build PTX, with nvcc -ptx";
+      say_once(why);
+      refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, why);
+    }
     require(std::strstr(static_cast<const char*>(image), ".version"), CUDA_ERROR_INVALID_IMAGE,
             "the image is neither PTX nor a fat binary");
     const auto text = std::make_shared<ptx::Module>(ptx::parse(static_cast<const char*>(image)));
     require(text->target <= unsigned(memory::machine().capability), CUDA_ERROR_INVALID_PTX,
             "the PTX is for a later GPU");
     return text;
+  } catch (const ptx::MissingLibrary& missing) {
+    std::fflush(stdout);
+    say_once(missing.what());
+    _exit(125);
   } catch (const ptx::Error& error) {
+    if (magic == 0x466243b1) say_once(std::string("GPU code of the program cannot be read: ") + error.what());
     refuse(CUDA_ERROR_INVALID_PTX, error.what());
   }
 }

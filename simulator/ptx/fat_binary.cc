@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT-0
 // The container that nvcc puts the code of GPUs into: a header of 16 bytes (magic, version, size of the header, size of
 // the rest), then for each image an entry with a header of its own and PTX text or machine code.
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include "ptx.h"
-#ifdef VMM_HAVE_ZSTD
-#include <zstd.h>
-#endif
 
 namespace ptx {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 constexpr uint16_t kind_ptx = 1;
 constexpr uint64_t flag_lz4 = 0x2000, flag_zstd = 0x8000;
 constexpr uint64_t largest_file = uint64_t(1) << 32;  // bytes of a fat binary
-constexpr uint64_t largest_text = uint64_t(64) << 20, largest_texts = 4 * largest_text;  // bytes: one, all together
+constexpr uint64_t largest_text = uint64_t(64) << 20;  // bytes
 
 template <class Integer>
 Integer read(std::span<const std::byte> bytes, size_t at) {
@@ -24,19 +24,34 @@ Integer read(std::span<const std::byte> bytes, size_t at) {
   return value;
 }
 
-#ifdef VMM_HAVE_ZSTD
-std::string decompress(std::span<const std::byte> compressed, size_t size) {
-  std::string text(size, '\0');
-  const size_t written = ZSTD_decompress(text.data(), text.size(), compressed.data(), compressed.size());
-  if (ZSTD_isError(written)) throw Error(std::string("the compressed PTX is damaged: ") + ZSTD_getErrorName(written));
-  text.resize(written);
-  return text;
+// What unpacks is loaded when it is first needed, so that nobody needs it to build the simulator.
+struct Library {
+  const char *name, *file, *function, *packages;
+};
+constexpr Library libraries[] = {
+    {},
+    {"LZ4", "liblz4.so.1", "LZ4_decompress_safe", "liblz4-1 on Debian and Ubuntu, lz4-libs on Fedora, lz4 on Arch"},
+    {"zstd", "libzstd.so.1", "ZSTD_decompress", "libzstd1 on Debian and Ubuntu, libzstd on Fedora, zstd on Arch"}};
+
+void* function_of(const Library& library) {
+  void* const loaded = dlopen(library.file, RTLD_NOW | RTLD_LOCAL);
+  void* const function = loaded ? dlsym(loaded, library.function) : nullptr;
+  if (function) return function;
+  const char* const why = dlerror();
+  throw MissingLibrary(std::string("the PTX is compressed with ") + library.name + ", and " + library.file +
+                       " cannot be loaded: install it (" + library.packages +
+                       "), or build the program with nvcc --no-compress" + (why ? std::string("; ") + why : ""));
 }
-#else
-std::string decompress(std::span<const std::byte>, size_t) {
-  throw Error("the PTX is compressed and the simulator was built without libzstd: build with --no-compress");
+
+// Bytes written, or some other number than `size`.
+uint64_t unpack(const Image& from, void* to, size_t size) {
+  void* const function = function_of(libraries[from.packing]);
+  if (from.packing == Image::zstd)
+    return reinterpret_cast<size_t (*)(void*, size_t, const void*, size_t)>(function)(to, size, from.stored.data(),
+                                                                                      from.stored.size());
+  return uint64_t(reinterpret_cast<int (*)(const void*, void*, int, int)>(function)(
+      from.stored.data(), to, int(from.stored.size()), int(size)));
 }
-#endif
 
 }  // namespace
 
@@ -57,35 +72,63 @@ std::vector<Image> read_fat_binary(std::span<const std::byte> bytes) {
   if (size > bytes.size()) throw Error("the fat binary is cut off");
   bytes = bytes.subspan(header_size, size - header_size);
   std::vector<Image> images;
-  uint64_t texts = 0;
   while (!bytes.empty()) {
     const auto header = read<uint32_t>(bytes, 4);
     const auto stored = read<uint64_t>(bytes, 8);
     if (header < 64 || header > bytes.size() || stored > bytes.size() - header)
       throw Error("an entry of the fat binary is larger than the fat binary");
-    const auto payload = bytes.subspan(header, stored);
     const auto flags = read<uint64_t>(bytes, 40);
     Image image;
     image.is_ptx = read<uint16_t>(bytes, 0) == kind_ptx;
     image.architecture = read<uint32_t>(bytes, 28);
-    if (image.is_ptx) {
-      const bool is_compressed = flags & (flag_lz4 | flag_zstd);
-      const auto compressed = read<uint32_t>(bytes, 16);
-      const uint64_t length = is_compressed ? read<uint64_t>(bytes, 56) : stored;
-      if (length > largest_text || length > largest_texts - texts)
-        throw Error("the PTX of the fat binary is too large");
-      texts += length;
-      if (flags & flag_lz4)
-        throw Error("the PTX is compressed with LZ4 (as --compress-mode=speed does): build with --no-compress");
-      if (compressed > stored) throw Error("a compressed text of the fat binary is larger than its entry");
-      if (is_compressed) image.ptx = decompress(payload.first(compressed), length);
-      else image.ptx.assign(reinterpret_cast<const char*>(payload.data()), payload.size());
-      image.ptx.erase(image.ptx.find_last_not_of('\0') + 1);
+    image.stored = bytes.subspan(header, stored);
+    image.size = stored;
+    if (image.is_ptx && flags & (flag_lz4 | flag_zstd)) {
+      image.packing = flags & flag_lz4 ? Image::lz4 : Image::zstd;
+      const auto packed = read<uint32_t>(bytes, 16);
+      if (packed > stored) throw Error("a compressed text of the fat binary is larger than its entry");
+      image.stored = image.stored.first(packed);
+      image.size = read<uint64_t>(bytes, 56);
     }
+    if (image.is_ptx && std::max(stored, uint64_t(image.size)) > largest_text)
+      throw Error("the PTX of the fat binary is too large");
     images.push_back(std::move(image));
     bytes = bytes.subspan(header + stored);
   }
   return images;
+}
+
+const Image* newest_ptx(std::span<const Image> images, unsigned capability) {
+  const Image* newest = nullptr;
+  for (const Image& image : images)
+    if (image.is_ptx && image.architecture <= capability && (!newest || image.architecture > newest->architecture))
+      newest = &image;
+  return newest;
+}
+
+std::string why_none(std::span<const Image> images, unsigned capability) {
+  std::set<std::string> kinds;
+  for (const Image& image : images)
+    kinds.insert((image.is_ptx ? "PTX for compute_" : "machine code for sm_") + std::to_string(image.architecture));
+  std::string found;
+  for (const std::string& kind : kinds) found += (found.empty() ? "" : ", ") + kind;
+  const std::string newest = "compute_" + std::to_string(capability);
+  return "it holds " + (found.empty() ? "no code of GPUs" : found) + ", and the GPUs of this machine are simulated from " +
+         "PTX for " + newest + " or older: build it with nvcc -gencode arch=" + newest + ",code=" + newest;
+}
+
+void need_library(const Image& image) {
+  if (image.packing != Image::plain) function_of(libraries[image.packing]);
+}
+
+std::string unpacked(const Image& image) {
+  std::string text(image.size, '\0');
+  if (image.packing == Image::plain)
+    std::memcpy(text.data(), image.stored.data(), text.size());
+  else if (unpack(image, text.data(), text.size()) != text.size())
+    throw Error(std::string("the PTX, which is compressed with ") + libraries[image.packing].name + ", is damaged");
+  text.erase(text.find_last_not_of('\0') + 1);
+  return text;
 }
 
 }  // namespace ptx

@@ -105,14 +105,29 @@ Module parse(std::string_view text);
 struct Image {
   bool is_ptx = false;        // else machine code, which is not simulated
   unsigned architecture = 0;  // 75, 90, ...
-  std::string ptx;            // decompressed text, without trailing zeros; empty for machine code
+  enum Packing : uint8_t { plain, lz4, zstd } packing = plain;
+  std::span<const std::byte> stored;  // in the fat binary
+  size_t size = 0;                    // bytes of the PTX when it is unpacked
 };
 
-// Reads the images of a fat binary, which begins with 0xba55ed50. Throws Error if it is damaged, does not lie whole
-// within `bytes`, or holds PTX compressed with LZ4 (or with zstd, in a build without libzstd).
+// Reads the images of a fat binary, which begins with 0xba55ed50. Throws Error if it is damaged or does not lie whole
+// within `bytes`.
 std::vector<Image> read_fat_binary(std::span<const std::byte> bytes);
 
 // The size in bytes of the fat binary at `header` (16 readable bytes). Throws Error if it is none.
 size_t fat_binary_size(const void* header);
+
+// The newest PTX that a GPU of this compute capability (90 for 9.0) takes; null: there is none, as why_none() tells.
+const Image* newest_ptx(std::span<const Image>, unsigned capability);
+std::string why_none(std::span<const Image>, unsigned capability);  // "it holds machine code for sm_90, and ..."
+
+// The text of PTX, without trailing zeros. Throws Error if it is damaged, and MissingLibrary.
+std::string unpacked(const Image&);
+
+// The library that unpacks is not on this machine; in words, with the packages that bring it.
+struct MissingLibrary : Error {
+  using Error::Error;
+};
+void need_library(const Image&);  // throws it
 
 }  // namespace ptx

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // What the devices are and can do: properties, attributes, limits, peers, versions, the driver's calls by name.
+#include <cstddef>
 #include <cstring>
 
 #include "runtime.h"
@@ -68,7 +69,22 @@ constexpr struct { size_t cudaDeviceProp::*field; CUdevice_attribute what; } siz
     {&cudaDeviceProp::reservedSharedMemPerBlock, CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK},
 };
 
-// Textures and surfaces are not simulated: their limits stay 0.
+// The limits of textures and surfaces are there though neither is simulated, for programs print them.
+constexpr struct { size_t offset; int count; CUdevice_attribute first; } size_lists[] = {
+#define LIST(field, name) {offsetof(cudaDeviceProp, field), sizeof(cudaDeviceProp::field) / sizeof(int), \
+                           CU_DEVICE_ATTRIBUTE_MAXIMUM_##name}
+    LIST(maxTexture1D, TEXTURE1D_WIDTH), LIST(maxTexture1DMipmap, TEXTURE1D_MIPMAPPED_WIDTH),
+    LIST(maxTexture2D, TEXTURE2D_WIDTH), LIST(maxTexture2DMipmap, TEXTURE2D_MIPMAPPED_WIDTH),
+    LIST(maxTexture2DLinear, TEXTURE2D_LINEAR_WIDTH), LIST(maxTexture2DGather, TEXTURE2D_GATHER_WIDTH),
+    LIST(maxTexture3D, TEXTURE3D_WIDTH), LIST(maxTexture3DAlt, TEXTURE3D_WIDTH_ALTERNATE),
+    LIST(maxTextureCubemap, TEXTURECUBEMAP_WIDTH), LIST(maxTexture1DLayered, TEXTURE1D_LAYERED_WIDTH),
+    LIST(maxTexture2DLayered, TEXTURE2D_LAYERED_WIDTH), LIST(maxTextureCubemapLayered, TEXTURECUBEMAP_LAYERED_WIDTH),
+    LIST(maxSurface1D, SURFACE1D_WIDTH), LIST(maxSurface2D, SURFACE2D_WIDTH), LIST(maxSurface3D, SURFACE3D_WIDTH),
+    LIST(maxSurface1DLayered, SURFACE1D_LAYERED_WIDTH), LIST(maxSurface2DLayered, SURFACE2D_LAYERED_WIDTH),
+    LIST(maxSurfaceCubemap, SURFACECUBEMAP_WIDTH), LIST(maxSurfaceCubemapLayered, SURFACECUBEMAP_LAYERED_WIDTH),
+#undef LIST
+};
+
 void fill(cudaDeviceProp& all, int device) {
   std::memset(&all, 0, sizeof all);
   must(cuDeviceGetName(all.name, sizeof all.name, device));
@@ -76,6 +92,11 @@ void fill(cudaDeviceProp& all, int device) {
   must(cuDeviceTotalMem(&all.totalGlobalMem, device));
   for (const auto& it : int_properties) all.*it.field = attribute(device, it.what);
   for (const auto& it : size_properties) all.*it.field = size_t(attribute(device, it.what));
+  for (const auto& list : size_lists)  // the attributes of a list have successive numbers
+    for (int i = 0; i < list.count; ++i) {
+      const int value = attribute(device, CUdevice_attribute(list.first + i));
+      std::memcpy(reinterpret_cast<char*>(&all) + list.offset + sizeof value * size_t(i), &value, sizeof value);
+    }
   for (int i = 0; i < 3; ++i) {
     all.maxThreadsDim[i] = attribute(device, CUdevice_attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i));
     all.maxGridSize[i] = attribute(device, CUdevice_attribute(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i));

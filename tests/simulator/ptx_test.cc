@@ -6,9 +6,6 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#ifdef VMM_HAVE_ZSTD
-#include <zstd.h>
-#endif
 #include "fuzz/ptx_input.h"
 
 namespace {
@@ -361,7 +358,7 @@ std::string fat_binary(const std::string& payload, uint64_t flags, uint64_t size
 std::string refusal(const std::string& bytes) {
   const std::vector<char> exact(bytes.begin(), bytes.end());  // so that a sanitizer sees what is read beyond the end
   try {
-    ptx::read_fat_binary(std::as_bytes(std::span(exact)));
+    for (const ptx::Image& image : ptx::read_fat_binary(std::as_bytes(std::span(exact)))) ptx::unpacked(image);
     return "";
   } catch (const ptx::Error& error) {
     return error.what();
@@ -372,7 +369,7 @@ void test_fat_binaries() {
   const std::string text = header + ".entry k { ret; }", plain = fat_binary(text, 0, 0);
   CHECK(ptx::fat_binary_size(plain.data()) == plain.size());
   const auto images = ptx::read_fat_binary(std::as_bytes(std::span(plain)));
-  CHECK(images.size() == 1 && images[0].is_ptx && images[0].architecture == 75 && images[0].ptx == text);
+  CHECK(images.size() == 1 && images[0].is_ptx && images[0].architecture == 75 && ptx::unpacked(images[0]) == text);
   for (size_t size = 0; size < plain.size(); ++size)
     CHECK(refusal(plain.substr(0, size)).find("cut off") != std::string::npos);
   for (size_t at = 0; at < plain.size(); ++at)  // each byte damaged
@@ -388,19 +385,38 @@ void test_fat_binaries() {
   CHECK(refusal(damaged).find("larger than the fat binary") != std::string::npos);
   damaged = plain, damaged[21] = '\xff';
   CHECK(refusal(damaged).find("larger than the fat binary") != std::string::npos);
-  CHECK(refusal(fat_binary(text, 0x2011, text.size())).find("LZ4") != std::string::npos);
   CHECK(refusal(fat_binary(text, 0x8011, uint64_t(1) << 40)).find("too large") != std::string::npos);
-#ifdef VMM_HAVE_ZSTD
-  std::string compressed(ZSTD_compressBound(text.size()), '\0');
-  compressed.resize(ZSTD_compress(compressed.data(), compressed.size(), text.data(), text.size(), 3));
-  const std::string packed = fat_binary(compressed, 0x8011, text.size());
-  const auto unpacked = ptx::read_fat_binary(std::as_bytes(std::span(packed)));
-  CHECK(unpacked.size() == 1 && unpacked[0].ptx == text);
-  CHECK(refusal(fat_binary(compressed, 0x8011, text.size() - 1)).find("damaged") != std::string::npos);
-  CHECK(refusal(fat_binary(text, 0x8011, text.size())).find("damaged") != std::string::npos);
-#else
-  CHECK(refusal(fat_binary(text, 0x8011, text.size())).find("without libzstd") != std::string::npos);
-#endif
+  const auto little_endian = [](uint64_t value, size_t bytes) {
+    return std::string(reinterpret_cast<const char*>(&value), bytes);
+  };
+  // A zstd frame of one raw block, with its size; an LZ4 block of literals alone.
+  const std::string zstd = "\x28\xb5\x2f\xfd\xa0" + little_endian(text.size(), 4) +
+                           little_endian(text.size() << 3 | 1, 3) + text;
+  CHECK(text.size() > 15 && text.size() < 15 + 255);
+  const std::string lz4 = "\xf0" + little_endian(text.size() - 15, 1) + text;
+  for (const auto& [compressed, flags] : {std::pair(zstd, 0x8011), std::pair(lz4, 0x2011)}) {
+    const std::string packed = fat_binary(compressed, flags, text.size());
+    const auto found = ptx::read_fat_binary(std::as_bytes(std::span(packed)));
+    CHECK(found.size() == 1 && ptx::unpacked(found[0]) == text);
+    for (const uint64_t size : {text.size() - 1, text.size() + 1})
+      CHECK(refusal(fat_binary(compressed, flags, size)).find("damaged") != std::string::npos);
+    for (size_t size = 0; size < compressed.size(); ++size)
+      CHECK(refusal(fat_binary(compressed.substr(0, size), flags, text.size())).find("damaged") != std::string::npos);
+    CHECK(refusal(fat_binary(text, flags, text.size())).find("damaged") != std::string::npos);
+  }
+}
+
+void test_choice() {
+  const auto image = [](bool is_ptx, unsigned architecture) {
+    ptx::Image made;
+    made.is_ptx = is_ptx, made.architecture = architecture;
+    return made;
+  };
+  const std::vector<ptx::Image> all = {image(true, 75), image(true, 90), image(false, 89), image(true, 100)};
+  CHECK(ptx::newest_ptx(all, 90) == &all[1] && ptx::newest_ptx(all, 89) == &all[0]);
+  CHECK(!ptx::newest_ptx(all, 70) && !ptx::newest_ptx({}, 90));
+  CHECK(ptx::why_none(std::span(all).last(2), 90).find("it holds PTX for compute_100, machine code for sm_89, and ") !=
+        std::string::npos);
 }
 
 // The fat binaries in a program that nvcc built: found by their magic.
@@ -415,7 +431,7 @@ void test_program(const char* path) {
     try {
       for (const ptx::Image& image : ptx::read_fat_binary(bytes.subspan(at, ptx::fat_binary_size(&bytes[at])))) {
         if (!image.is_ptx) continue;
-        const ptx::Module module = ptx::parse(image.ptx);
+        const ptx::Module module = ptx::parse(ptx::unpacked(image));
         check_module(module);
         size_t kernels = 0;
         for (const ptx::Function& function : module.functions) kernels += function.is_entry && !function.code.empty();
@@ -445,6 +461,7 @@ int main(int count, char** arguments) {
   test_variables();
   test_broken_modules();
   test_fat_binaries();
+  test_choice();
   for (int k = 1; k < count; ++k) test_program(arguments[k]);
   std::puts(failures ? "FAILED" : "OK");
   return failures ? 1 : 0;

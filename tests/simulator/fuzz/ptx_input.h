@@ -63,7 +63,7 @@ inline void try_ptx(std::string_view text) {
 inline void try_fat_binary(std::span<const std::byte> bytes) {
   try {
     for (const ptx::Image& image : ptx::read_fat_binary(bytes))
-      must(image.is_ptx || image.ptx.empty(), "only PTX has text");
+      if (image.is_ptx) ptx::unpacked(image);
   } catch (const ptx::Error&) {
   }
 }
