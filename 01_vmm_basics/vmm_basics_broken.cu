@@ -5,7 +5,7 @@
 // Each step makes one mistake, shows the answer, and then does it right. A kernel that faults ends all CUDA work of its
 // process, so every try has a process of its own. Needs one GPU that supports VMM.
 //
-// Build it alone:  nvcc -std=c++17 vmm_basics_broken.cu -o vmm_basics_broken -lcuda
+// Build it alone:  nvcc -std=c++17 -lineinfo vmm_basics_broken.cu -o vmm_basics_broken -lcuda
 #include "../common/check.h"
 
 #include <sys/wait.h>

@@ -6,7 +6,7 @@
 // process, so every try has a process of its own. Needs one GPU that supports VMM, and that nobody
 // else uses meanwhile: the last step looks at its free memory.
 //
-// Build it alone:  nvcc -std=c++17 growable_broken.cu -o growable_broken -lcuda
+// Build it alone:  nvcc -std=c++17 -lineinfo growable_broken.cu -o growable_broken -lcuda
 #include "../common/check.h"
 
 #include <sys/wait.h>

@@ -6,7 +6,7 @@
 // process, so every try has a process of its own. Needs two GPUs that support VMM and reach each
 // other.
 //
-// Build it alone:  nvcc -std=c++17 multi_gpu_broken.cu -o multi_gpu_broken -lcuda
+// Build it alone:  nvcc -std=c++17 -lineinfo multi_gpu_broken.cu -o multi_gpu_broken -lcuda
 #include "../common/check.h"
 
 #include <sys/wait.h>

@@ -6,7 +6,7 @@
 // that faults ends all CUDA work of its process. Needs Linux, and one GPU that supports VMM and file descriptor handles
 // and that nobody else uses meanwhile: the last step looks at its free memory.
 //
-// Build it alone:  nvcc -std=c++17 ipc_fd_broken.cu -o ipc_fd_broken -lcuda
+// Build it alone:  nvcc -std=c++17 -lineinfo ipc_fd_broken.cu -o ipc_fd_broken -lcuda
 #include "../common/check.h"
 
 #include <cerrno>

@@ -6,7 +6,7 @@
 // third step on a channel file of IMEX: without one it shows the refusal and skips the rest. One process does all, for
 // none of these mistakes is better seen in two.
 //
-// Build it alone:  nvcc -std=c++17 fabric_broken.cu -o fabric_broken -lcuda
+// Build it alone:  nvcc -std=c++17 -lineinfo fabric_broken.cu -o fabric_broken -lcuda
 #include "../common/check.h"
 
 #include <unistd.h>

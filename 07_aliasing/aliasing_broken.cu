@@ -6,7 +6,7 @@
 // process, so every try has a process of its own. Needs one GPU that supports VMM and that
 // nobody else uses meanwhile: the last step looks at its free memory.
 //
-// Build it alone:  nvcc -std=c++17 aliasing_broken.cu -o aliasing_broken -lcuda
+// Build it alone:  nvcc -std=c++17 -lineinfo aliasing_broken.cu -o aliasing_broken -lcuda
 #include "../common/check.h"
 
 #include <sys/wait.h>

@@ -68,8 +68,10 @@ ptx::Type Modifiers::type() {
 }
 
 void Lowering::unknown(const ptx::Instruction& i, const std::string& what) {
-  throw Unknown{"line " + std::to_string(i.line) + " of the PTX of kernel " + state_.program.kernel + ": " +
-                std::string(i.text) + (what.empty() ? "" : ": " + what)};
+  const std::string source = source_of(i);
+  throw Unknown{"line " + std::to_string(i.line) + " of the PTX of kernel " + state_.program.kernel +
+                (source.empty() ? "" : " (" + source + ")") + ": " + std::string(i.text) +
+                (what.empty() ? "" : ": " + what)};
 }
 
 int Lowering::temporary() { return state_.program.rows++; }

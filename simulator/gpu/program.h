@@ -110,6 +110,9 @@ class Modifiers {
   std::vector<std::string_view> left_;
 };
 
+// The line of the source, "02_growable/growable.cu:12", of what was inlined also where; "" if the PTX does not tell it.
+std::string source_of(const ptx::Instruction&);
+
 // An instruction that is not simulated: its text, line and kernel.
 struct Unknown { std::string text; };
 

@@ -528,15 +528,34 @@ Dimensions thread_index(const Warp& w, unsigned lane) {
   return {t % size.x, t / size.x % size.y, t / size.x / size.y};
 }
 
+std::string source_of(const ptx::Instruction& i) {
+  constexpr int shown = 4;  // of a long chain of calls the first and the last ones
+  int depth = 0, k = 0;
+  for (const ptx::Location* at = i.source; at; at = at->inlined_at) ++depth;
+  std::string all;
+  for (const ptx::Location* at = i.source; at; at = at->inlined_at, ++k) {
+    std::string_view file = *at->file;
+    if (k == shown && depth > 2 * shown) all += ", ...";
+    if (file.empty() || (k >= shown && k < depth - shown)) continue;
+    size_t slash = file.rfind('/');
+    if (slash != file.npos && slash > 0) slash = file.rfind('/', slash - 1);
+    file.remove_prefix(slash + 1);  // what stands before the last directory differs from machine to machine
+    all += (all.empty() ? "" : ", inlined at ") + std::string(file) + ":" + std::to_string(at->line);
+  }
+  return all;
+}
+
 void fault(const Warp& w, const Op& op, unsigned lane, CUresult error, const std::string& what) {
   const auto text = [](const Dimensions& d) {
     return "(" + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) + ")";
   };
   std::string instruction(op.from->text);
   for (size_t at; (at = instruction.find_first_of("\n\t")) != std::string::npos;) instruction.replace(at, 1, " ");
+  const std::string source = source_of(*op.from);
   throw Fault{error, "kernel " + demangled(w.block->program->kernel) + " on GPU " + std::to_string(w.block->device) +
                          ", block " + text(w.block->index) + ", thread " + text(thread_index(w, lane)) + ", `" +
-                         instruction + "` (line " + std::to_string(op.from->line) + " of its PTX): " + what};
+                         instruction + "` (" + (source.empty() ? "" : source + ", ") + "line " +
+                         std::to_string(op.from->line) + " of its PTX): " + what};
 }
 
 std::string demangled(const std::string& name) {

@@ -2,9 +2,12 @@
 // The grammar of PTX, read from left to right with one token of foresight. Names are looked up where they are used, in
 // the scopes that are open there; what may be a label that comes later is settled when its scope is closed.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
+#include <climits>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -258,19 +261,56 @@ class Parser {
     }
   }
 
+  // ---- lines of the source
+  using Place = std::array<uint64_t, 3>;  // file, line, column
+  Place place() {
+    Place made;
+    for (uint64_t& number : made) {
+      const int line = token_.line;
+      number = unary();
+      if (number > INT_MAX) fail(line, "a number of .loc is too large");
+    }
+    return made;
+  }
+  const Location* add_location(const Place& at, const Location* inlined_at) {
+    if (!at[1]) return inlined_at;  // the compiler knows no line
+    module_.locations.push_back({&module_.files[at[0]], static_cast<int>(at[1]), inlined_at});
+    return &module_.locations.back();
+  }
+  // What .loc says holds for the instructions up to the next. A compiler writes the place of a call before what was
+  // inlined there, once. Where several copies of a function have calls in the same place, only the .loc just before
+  // tells which of them is meant.
+  void source_line() {
+    const Place here = place();
+    const Location* inlined_at = nullptr;
+    while (accept(",")) {
+      if (accept("function_name")) {
+        take(Token::name, "a label");
+        offset();
+      } else if (accept("inlined_at")) {
+        const Place call = place();
+        const auto known = places_.find(call);
+        if (known != places_.end() && known->second) inlined_at = known->second;
+        else inlined_at = call == last_place_ ? location_ : add_location(call, nullptr);
+      } else {
+        fail(token_.line, "function_name or inlined_at expected, not " + quoted(token_));
+      }
+    }
+    location_ = add_location(here, inlined_at);
+    last_place_ = here;
+    const auto [known, is_new] = places_.try_emplace(here, location_);
+    if (!is_new && known->second && known->second->inlined_at != inlined_at) known->second = nullptr;
+  }
+
   // ---- directives that say nothing about what a program computes; false if the token begins none
   bool skip_directive() {
     if (accept(".file")) {
-      constant();
-      take(Token::string, "the name of a file");
+      const uint64_t number = constant();
+      const std::string_view name = take(Token::string, "the name of a file").text;
+      module_.files[number] = name.substr(1, name.size() - 2);
       while (accept(",")) constant();
     } else if (accept(".loc")) {
-      for (int k = 0; k < 3; ++k) unary();
-      while (accept(",")) {
-        if (accept("function_name")) take(Token::name, "a label"), offset();
-        else if (accept("inlined_at")) for (int k = 0; k < 3; ++k) unary();
-        else fail(token_.line, "function_name or inlined_at expected, not " + quoted(token_));
-      }
+      source_line();
     } else if (accept(".pragma")) {
       do take(Token::string, "a string");
       while (accept(","));
@@ -550,6 +590,9 @@ class Parser {
 
   void body(Function& made) {
     function_ = &made;
+    location_ = nullptr;
+    last_place_.reset();
+    places_.clear();
     expect("{");
     while (!scopes_.empty()) {
       if (token_.kind == Token::end) fail(token_.line, "function " + quoted(made.name) + " without its end");
@@ -681,6 +724,8 @@ class Parser {
   void instruction(const Token& first, Token opcode) {
     Instruction& made = function_->code.emplace_back();
     made.line = first.line;
+    made.source = location_;
+    last_place_.reset();
     if (opcode.text.empty()) {
       made.guard_negated = accept("!");
       const Token guard = take(Token::name, "a predicate");
@@ -816,6 +861,9 @@ class Parser {
   std::vector<Reference> unknown_;  // which the module must have when it ends
   Function* function_ = nullptr;    // that is being read, with its open scopes
   std::vector<Scope> scopes_;
+  const Location* location_ = nullptr;       // of the code that follows
+  std::optional<Place> last_place_;          // of the .loc just before, if no instruction came between
+  std::map<Place, const Location*> places_;  // that the function has named; null: of several copies
 };
 
 }  // namespace

@@ -4,6 +4,8 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -49,6 +51,14 @@ struct Operand {
   std::vector<Operand> elements;
 };
 
+// A line of the source, by .loc and .file. Code that was inlined has the place of the call, too, and so on up to the
+// function that the instruction is in, or as far as the PTX tells without doubt.
+struct Location {
+  const std::string_view* file;  // in Module::files; empty if no .file gives its name
+  int line;
+  const Location* inlined_at;    // null: not inlined
+};
+
 // One instruction: "@!%p1 ld.global.v2.u32 {%r1, %r2}, [%rd1+8];" has guard p1, guard_negated, opcode "ld",
 // modifiers global, v2, u32, and two operands. A second destination "%p1|%p2" is a list of two, as is the address of a
 // tensor "[%rd1, {%r1, %r2}]". A call has the lists of its returns and arguments where they are written.
@@ -59,6 +69,7 @@ struct Instruction {
   std::vector<std::string_view> modifiers;  // without their dots; "cta::cluster"-like ones whole
   std::vector<Operand> operands;
   int line = 0;            // in the PTX text, from 1
+  const Location* source = nullptr;  // null: the PTX has no .loc for it
   std::string_view text;   // the whole instruction as written, without the semicolon
 };
 
@@ -88,14 +99,16 @@ struct Function {
 
 struct Module {
   Module() = default;
-  Module(const Module&) = delete;  // the views point into text
+  Module(const Module&) = delete;  // views point into text, locations to one another and to files
   Module& operator=(const Module&) = delete;
-  Module(Module&&) = default;      // moving a vector keeps its storage
+  Module(Module&&) = default;      // moving a container keeps its elements where they are
   Module& operator=(Module&&) = default;
   std::vector<char> text;
   unsigned version = 0, target = 0;  // 90 for .version 9.0; 75 for .target sm_75
   std::vector<Variable> variables;
   std::vector<Function> functions;
+  std::map<uint64_t, std::string_view> files;  // by their numbers
+  std::deque<Location> locations;
 };
 
 // Reads PTX text. Throws Error with the line.

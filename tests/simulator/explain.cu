@@ -23,6 +23,12 @@ __device__ bool is_it() { return blockIdx.x == 2 && threadIdx.x == 5; }
 __global__ void write_number(int* to, int value) {
   if (is_it()) *to = value;
 }
+__device__ __forceinline__ void set(int* to) {
+  *to = 7;  // in set
+}
+__global__ void write_there(int* to) {
+  if (is_it()) set(to);  // in write_there
+}
 template <class T> __global__ void read_number(const T* from, T* to) {
   if (is_it()) *to = *from;
 }
@@ -233,6 +239,13 @@ const std::map<std::string, std::function<void()>> mistakes = {
        const CUdeviceptr address = reserve();
        say(address);
        read_number<<<3, 32>>>(reinterpret_cast<long*>(address), reinterpret_cast<long*>(address));
+       cudaDeviceSynchronize();
+     }},
+    {"inlined",
+     [] {
+       const CUdeviceptr address = reserve();
+       say(address);
+       write_there<<<3, 32>>>(reinterpret_cast<int*>(address));
        cudaDeviceSynchronize();
      }},
     {"shared", [] { write_shared<<<3, 32, 128>>>(32); cudaDeviceSynchronize(); }},

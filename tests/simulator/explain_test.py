@@ -6,9 +6,20 @@ EXPLAIN is the program of explain.cu. Each of its mistakes must be told in as ma
 phrases that stand here; ADDRESS is the address that the program printed.
 """
 import collections
+import pathlib
 import re
 import subprocess
 import sys
+
+SOURCE = pathlib.Path(__file__).with_name("explain.cu")
+
+
+def line_of(text):
+    """Where the only line of the source with this text is: the program is built with -lineinfo."""
+    numbers = [number for number, line in enumerate(SOURCE.read_text().splitlines(), 1) if text in line]
+    assert len(numbers) == 1, (text, numbers)
+    return f"simulator/explain.cu:{numbers[0]}"
+
 
 KERNEL = "kernel (anonymous namespace)::write_number(int*, int) on GPU 0, block (2, 0, 0), thread (5, 0, 0), " \
     "`st.global.u32 ["
@@ -17,7 +28,10 @@ FAULT = "cudaDeviceSynchronize() answers cudaErrorIllegalAddress: "
 
 # Each sentence by its phrases, in their order; "..." is anything.
 FAULTS = {
-    "null": [FAULT + KERNEL + "... of its PTX): ADDRESS is a null pointer"],
+    "null": [FAULT + KERNEL + f"...` ({line_of('if (is_it()) *to = value;')}, line ... of its PTX): ADDRESS is a null "
+             "pointer"],
+    "inlined": [FAULT + f"kernel (anonymous namespace)::write_there(int*) ...` ({line_of('// in set')}, inlined at "
+                f"{line_of('// in write_there')}, line ... of its PTX): ADDRESS is reserved"],
     "reserved": [FAULT + KERNEL + "... ADDRESS is reserved, and nothing is mapped there: map memory (cuMemMap) and "
                  "open it to GPU 0 (cuMemSetAccess)"],
     "past_the_end": [FAULT + KERNEL + "... ADDRESS is neither mapped nor reserved; 0 bytes before it a mapping ends"],

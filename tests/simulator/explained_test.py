@@ -54,7 +54,7 @@ def text_of(commands):
 
 def comparable(text):
     text = re.sub(r"\s+", " ", text)
-    text = re.sub(r"`\S+ [^`]*` \(line \d+ of its PTX\)", "`an instruction`", text)
+    text = re.sub(r"`\S+ [^`]*` \((.*?)line \d+ of its PTX\)", r"`an instruction` (\1)", text)
     return re.sub(r"\b0x[0-9a-f]+", "0x", text)
 
 

@@ -146,12 +146,31 @@ static void test_faults() {
     expect_fault(body, 0, CUDA_ERROR_ILLEGAL_ADDRESS, "something");
     expect_fault(body, other_multicast_address, CUDA_ERROR_ILLEGAL_ADDRESS, "GPU 1 of the 3");
   }
+  // Where: line 8 and those after it are the body's.
+  const std::string files = ".file 1 \"/home/me/src/a.cu\"\n.file 2 \"b.h\"\n.file 4 \"/c.h\"\n";
+  const auto at = [&](const std::string& lines, const std::string& words) {
+    expect_fault(files + lines + "\nst.global.u32 [%rd1], 1;", 0, CUDA_ERROR_ILLEGAL_ADDRESS,
+                 "`st.global.u32 [%rd1], 1` (" + words + " of its PTX): something");
+  };
+  at("", "line 12");
+  at(".loc 1 7 3", "src/a.cu:7, line 12");
+  at(".loc 3 7 3", "line 12");  // a file without a name
+  at(".loc 2 9 1, function_name $f, inlined_at 4 7 3", "b.h:9, inlined at c.h:7, line 12");
+  std::string chain = ".loc 1 1 0 ";
+  for (int k = 2; k <= 8; ++k) {
+    const std::string call = k == 2 ? "1 1 0 " : "2 " + std::to_string(k - 1) + " 0 ";
+    chain += ".loc 2 " + std::to_string(k) + " 0, inlined_at " + call;
+  }
+  at(chain, "b.h:8, inlined at b.h:7, inlined at b.h:6, inlined at b.h:5, inlined at b.h:4, inlined at b.h:3, "
+            "inlined at b.h:2, inlined at src/a.cu:1, line 12");
+  at(chain + ".loc 2 9 0, inlined_at 2 8 0", "b.h:9, inlined at b.h:8, inlined at b.h:7, inlined at b.h:6, ..., "
+     "inlined at b.h:4, inlined at b.h:3, inlined at b.h:2, inlined at src/a.cu:1, line 12");
   for (const char* name : {"ld.global.u32 %r1, [%rd1];", "st.global.u32 [%rd1], 1;", "red.global.add.u32 [%rd1], 1;"})
     expect_fault(name, multicast_address, CUDA_ERROR_ILLEGAL_ADDRESS, "something");
 }
 
 // Ends its process with status 125 and says which instruction it was, and where.
-static void test_unknown(const std::string& body, const std::string& text) {
+static void test_unknown(const std::string& body, const std::string& text, const std::string& source = "") {
   std::fflush(stdout);
   int ends[2];
   EXPECT(pipe(ends) == 0);
@@ -168,7 +187,7 @@ static void test_unknown(const std::string& body, const std::string& text) {
   close(ends[0]);
   int status = 0;
   EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 125);
-  EXPECT(said == "vmmsim: not simulated: line 8 of the PTX of kernel k: " + text + "\n");
+  EXPECT(said == "vmmsim: not simulated: line 8 of the PTX of kernel k" + source + ": " + text + "\n");
 }
 
 // Each block waits until 32 have begun: as many as this GPU has room for must be on their way at once. The others
@@ -183,6 +202,7 @@ static void test_turns() {
 int main() {
   // Before there are threads.
   test_unknown("mapa.u64 %rd3, %rd1, %r1;", "mapa.u64 %rd3, %rd1, %r1");
+  test_unknown(".file 1 \"a.cu\" .loc 1 7 3 mapa.u64 %rd3, %rd1, %r1;", "mapa.u64 %rd3, %rd1, %r1", " (a.cu:7)");
   test_unknown("call %rd1, prototype; prototype: .callprototype _ ();", "call %rd1, prototype: an indirect call");
   const std::string eights = "multimem.ld_reduce.add.v4.e4m3 {%r1, %r2, %r3, %r4}, [%rd1]";
   test_unknown(eights + ";", eights);

@@ -272,6 +272,57 @@ void test_functions() {
   REFUSED(4, "a function or a variable expected", ".alias f, g;");
 }
 
+// The source of each instruction of the first function, as "file:line < where it was inlined < ...".
+std::vector<std::string> sources(const std::string& text) {
+  std::vector<std::string> all;
+  const ptx::Module made = read(text);
+  if (made.functions.empty()) return all;
+  for (const ptx::Instruction& i : made.functions[0].code) {
+    std::string& told = all.emplace_back();
+    for (const ptx::Location* at = i.source; at; at = at->inlined_at)
+      told += (told.empty() ? "" : " < ") + std::string(*at->file) + ":" + std::to_string(at->line);
+  }
+  return all;
+}
+
+void test_locations() {
+  const auto expect = [](const std::string& body, const std::vector<std::string>& wanted) {
+    const std::string names = "\n.file 1 \"a.cu\", 12, 34\n.file 2 \"/x/b.h\"\n";
+    for (const std::string& text : {".entry k {" + body + "}" + names, names + ".entry k {" + body + "}"})
+      CHECK(sources(text) == wanted);
+  };
+  expect("ret; .loc 1 5 0 .loc 2 7 3 ret; ret; { .loc 1 8 1 ret; } ret;",
+         {"", "/x/b.h:7", "/x/b.h:7", "a.cu:8", "a.cu:8"});
+  expect(".loc 1 0 3 ret; .loc 3 5 1 ret;", {"", ":5"});  // no line; no file of this number
+  const std::string in = ", function_name $L_info + 4, inlined_at ";
+  expect(".loc 2 3 3" + in + "1 8 5 ret; .loc 2 0 0" + in + "1 8 5 ret;", {"/x/b.h:3 < a.cu:8", "a.cu:8"});
+  // f, inlined into k in lines 8 and 9 and columns 5 and 6, calls g in its lines 3 and 4; g has lines 1 and 2.
+  const std::string f8 = ".loc 1 3 3" + in + "1 8 5 ", f9 = ".loc 1 3 3" + in + "1 9 6 ";
+  const std::string g1 = ".loc 2 1 1" + in + "1 3 3 ret; ", g2 = ".loc 2 2 1" + in + "1 3 3 ret; ";
+  expect(f8 + g1 + ".loc 1 8 1 ret; " + f8 + g2,
+         {"/x/b.h:1 < a.cu:3 < a.cu:8", "a.cu:8", "/x/b.h:2 < a.cu:3 < a.cu:8"});
+  expect(f8 + g1 + f9 + g1 + g2, {"/x/b.h:1 < a.cu:3 < a.cu:8", "/x/b.h:1 < a.cu:3 < a.cu:9", "/x/b.h:2 < a.cu:3"});
+  expect(f8 + "ret; " + g1, {"a.cu:3 < a.cu:8", "/x/b.h:1 < a.cu:3 < a.cu:8"});
+  expect(f8 + "ret; " + f9 + "ret; " + g1, {"a.cu:3 < a.cu:8", "a.cu:3 < a.cu:9", "/x/b.h:1 < a.cu:3"});
+  expect(f8 + g1 + ".loc 1 4 3" + in + "1 9 6 .loc 2 1 1" + in + "1 4 3 ret;",
+         {"/x/b.h:1 < a.cu:3 < a.cu:8", "/x/b.h:1 < a.cu:4 < a.cu:9"});
+  expect(".loc 1 5 0 ret; .loc 1 6 0" + in + "0 0 0 ret;", {"a.cu:5", "a.cu:6"});
+  // What one function says does not hold for the next.
+  const std::string before = ".func g; .func f { .loc 1 3 3" + in + "1 8 5 ret; .loc 1 5 0 } .file 1 \"a.cu\" ";
+  CHECK(sources(before + ".func g { ret; .loc 1 7 0" + in + "1 3 3 ret; }") ==
+        std::vector<std::string>({"", "a.cu:7 < a.cu:3"}));
+  CHECK(sources(before + ".func g { .loc 1 7 0" + in + "1 5 0 ret; }") ==
+        std::vector<std::string>({"a.cu:7 < a.cu:5"}));
+  REFUSED(4, "the name of a file", ".file 1 a");
+  REFUSED(4, "a number expected", ".file \"a\"");
+  REFUSED(4, "a number expected", ".loc 1 2 .func f;");
+  REFUSED(5, "too large", "\n.loc 1 2147483648 1");
+  REFUSED(4, "too large", ".loc 1 -2 1");
+  REFUSED_BODY(4, "a number expected", ".loc 1 2 3, inlined_at 4 5, ret;");
+  REFUSED_BODY(4, "a label expected", ".loc 1 2 3, function_name 4");
+  REFUSED_BODY(4, "function_name or inlined_at expected", ".loc 1 2 3, inlined 1 2 3");
+}
+
 void test_variables() {
   ptx::Variable made = variable(".visible .global .align 16 .b8 x[40];");
   CHECK(made.name == "x" && made.alignment == 16 && made.size == 40 && made.initial.empty());
@@ -458,6 +509,7 @@ int main(int count, char** arguments) {
   test_labels();
   test_scopes();
   test_functions();
+  test_locations();
   test_variables();
   test_broken_modules();
   test_fat_binaries();

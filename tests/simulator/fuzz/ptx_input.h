@@ -43,6 +43,10 @@ inline void check_module(const ptx::Module& module) {
         must(target >= 0 && target <= static_cast<int>(function.code.size()), "a branch target is in the function");
     for (const ptx::Instruction& instruction : function.code) {
       must(!instruction.opcode.empty() && instruction.line > 0, "an instruction has an opcode and a line");
+      for (const ptx::Location* at = instruction.source; at; at = at->inlined_at) {
+        must(at->line > 0, "a location has a line");
+        if (!at->file->empty()) check_view(*at->file);
+      }
       must(instruction.guard < static_cast<int>(function.registers.size()), "a guard is declared");
       check_view(instruction.opcode);
       check_view(instruction.text);
