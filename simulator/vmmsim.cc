@@ -20,12 +20,14 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 #include "memory/ledger.h"
+#include "ptx/ptx.h"
 
 namespace {
 
@@ -47,8 +49,10 @@ const char usage[] =
     "exit status: the program's, 128 + N if signal N ended it; 2 bad arguments, 125 no simulation, 126 the\n"
     "program cannot be executed, 127 there is no such program\n";
 
+void say(const std::string& text) { std::fprintf(stderr, "vmmsim: %s\n", text.c_str()); }
+
 [[noreturn]] void end(int status, const std::string& why) {
-  std::fprintf(stderr, "vmmsim: %s\n", why.c_str());
+  say(why);
   std::exit(status);
 }
 
@@ -268,9 +272,62 @@ std::string ask_loader(const std::string& program) {
   return said;
 }
 
-// Refuses a program that would run on anything but the simulator's libraries. Scripts and launchers need no look: in
-// each process that they start, the library looks for itself (driver/loaded.cc).
-void check_program(const std::string& program, const fs::path& libraries) {
+// What the GPU code in a file holds; nothing where it is damaged, which is said when a program loads it.
+std::vector<ptx::Image> gpu_code(const File& file) {
+  std::vector<ptx::Image> all;
+  for (const char* name : {".nv_fatbin", "__nv_relfatbin"}) {
+    auto bytes = std::as_bytes(std::span(file.section(name)));
+    try {
+      while (bytes.size() >= 16) {
+        if (std::memcmp(bytes.data(), "\x50\xed\x55\xba", 4) != 0) {  // what fills up
+          bytes = bytes.subspan(8);
+          continue;
+        }
+        const std::vector<ptx::Image> images = ptx::read_fat_binary(bytes);
+        all.insert(all.end(), images.begin(), images.end());
+        bytes = bytes.subspan(ptx::fat_binary_size(bytes.data()));
+      }
+    } catch (const ptx::Error&) {
+    }
+  }
+  return all;
+}
+
+bool takes_runtime(const File& file) {  // from a library; programs without kernels take the second call alone
+  return file.has_symbol("__cudaRegisterFatBinary") || file.has_symbol("__cudaUnregisterFatBinary");
+}
+
+// The runtime that is linked into a program names these calls, which nobody else has a reason to name together.
+bool contains_runtime(const File& file) {
+  const std::string_view constants = file.section(".rodata");
+  const auto names = [&](const std::string& call) { return constants.find(call + '\0') != constants.npos; };
+  return !takes_runtime(file) && (!file.section(".nv_fatbin").empty() ||
+                                  (names("cuGetExportTable") && names("cudaGetDriverEntryPoint")));
+}
+
+// Whether GPU code in a program or in a library of it can run here. Refuses a program whose kernels cannot.
+void check_gpu_code(const std::string& path, bool is_program, const memory::Machine& machine) {
+  const File file(path);
+  if (!file.is_elf() || file.section(".nv_fatbin").empty()) return;
+  if (!takes_runtime(file))
+    return say(path + " contains a CUDA runtime, which cannot be replaced there: what it does on GPUs will fail");
+  const std::vector<ptx::Image> images = gpu_code(file);
+  const auto capability = unsigned(machine.capability);
+  try {
+    for (const ptx::Image& image : images)
+      if (image.is_ptx && image.architecture <= capability) ptx::need_library(image);
+  } catch (const ptx::MissingLibrary& missing) {
+    end(125, path + ": " + missing.what());
+  }
+  if (!file.has_symbol("__cudaRegisterFunction") || ptx::newest_ptx(images, capability) || !machine.gpus) return;
+  const std::string why = path + " has kernels, and none can run: " + ptx::why_none(images, capability);
+  if (is_program) end(125, why);
+  say(why);
+}
+
+// Refuses a program that would run on anything but the simulator's libraries, or whose kernels cannot run. Scripts and
+// launchers need no look: in each process that they start, the library looks for itself (driver/loaded.cc).
+void check_program(const std::string& program, const fs::path& libraries, const memory::Machine& machine) {
   {
     const File file(program);
     if (!file.is_readable) end(125, program + " cannot be read, so nobody knows what it would load");
@@ -278,15 +335,17 @@ void check_program(const std::string& program, const fs::path& libraries) {
         ((file.about.st_mode & S_ISGID) && file.about.st_gid != getgid()))
       end(125, program + " runs with the rights of another user or group: such a program takes no libraries from here");
     if (!file.is_elf()) return;
-    if (!file.is_for_us()) end(125, program + " is for another processor: the simulator is for 64-bit x86");
+    if (!file.is_for_us())
+      end(125, program + " is for another processor or has 32 bits: the simulator is for 64-bit x86");
     if (!file.is_dynamic())
       end(125, program + " is a static executable, in which no library can be replaced; link it dynamically");
-    if (!file.section(".nv_fatbin").empty() && !file.has_symbol("__cudaRegisterFatBinary"))
+    if (contains_runtime(file))
       end(125, program + " contains the CUDA runtime, which cannot be replaced there; build it with -cudart shared");
   }
   const std::string said = ask_loader(program);
   if (said.find(libraries / "libcuda.so.1") == said.npos)
     end(125, program + " does not load the simulator's libraries; the loader says:\n" + said);
+  check_gpu_code(program, true, machine);
   std::istringstream lines(said);
   for (std::string line; std::getline(lines, line);) {  // "\tlibm.so.6 => /lib/libm.so.6 (0x7f00)"; "=>" may be missing
     line = line.substr(0, line.find(" (0x"));
@@ -295,7 +354,11 @@ void check_program(const std::string& program, const fs::path& libraries) {
     const fs::path found = arrow == line.npos ? line : line.substr(arrow + 4);
     const std::string name = fs::path(line.substr(0, arrow)).filename();
     const bool is_runtime = name.starts_with("libcudart.so");
-    if ((!is_runtime && !name.starts_with("libcuda.so")) || found.parent_path() == libraries) continue;
+    if (found.parent_path() == libraries) continue;
+    if (!is_runtime && !name.starts_with("libcuda.so")) {
+      check_gpu_code(found, false, machine);
+      continue;
+    }
     if (is_runtime && name != RUNTIME)
       end(125, program + " needs " + name + ", and the simulator was built with " RUNTIME
                ": build both with the same release of CUDA");
@@ -364,7 +427,7 @@ int main(int, char** argv) {
     const std::string program = find_program(*arguments.program);
     const fs::path libraries = simulator();
     set_libraries(libraries);
-    check_program(program, libraries);
+    check_program(program, libraries, arguments.machine);
     setenv("VMMSIM", memory::create_machine(arguments.machine, arguments.options, arguments.trace_file).c_str(), 1);
     return run(program, arguments.program);
   } catch (const std::exception& error) {

@@ -249,6 +249,11 @@ class Vmmsim(unittest.TestCase):
             file.seek(18)
             file.write(b"\xb7\x00")
         self.refused(copy, "another processor")
+        copy.write_bytes(pathlib.Path("/bin/true").read_bytes())
+        with open(copy, "r+b") as file:  # EI_CLASS
+            file.seek(4)
+            file.write(b"\x01")
+        self.refused(copy, "32 bits")
 
     def test_programs_with_rights_of_others(self):
         if os.getuid():
@@ -264,6 +269,13 @@ class Vmmsim(unittest.TestCase):
         self.refused(self.build("static_runtime", section + "int main(void) { return 0; }"), "-cudart shared")
         main = section + "void* __cudaRegisterFatBinary(void*); int main(int n, char** a) { return n > 1 && __cudaRegisterFatBinary(a); }"
         self.ends(vmmsim(self.build("shared_runtime", main, LIBRARIES / RUNTIME)), 0)
+
+    def test_the_runtime_inside_a_library(self):
+        """Seen when it asks the driver for what is not simulated: the library is named, for the program has none."""
+        library = self.build("libasks.so", "int cuGetExportTable(void*, void*); int ask(void) { return cuGetExportTable(0, 0); }",
+                             "-shared", "-fPIC")
+        program = self.build("asks", "int ask(void); int main(void) { return ask() != 801; }", library, LIBRARIES / "libcuda.so.1")
+        self.ends(vmmsim(program), 0, stderr=["cuGetExportTable", f"the CUDA runtime inside {library} ", "-cudart shared"])
 
     def test_another_release_of_the_runtime(self):
         name = f"libcudart.so.{int(MAJOR) + 86}"

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""Programs as nvcc builds them, and what vmmsim says of them before they start: programs_test.py VMMSIM CUDART
+CUDART_STATIC CUDA NVCC..."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+VMMSIM, CUDART, CUDART_STATIC, CUDA, *NVCC = sys.argv[1:]
+del sys.argv[1:]
+LIMIT = 120  # seconds for anything
+SHARED = ["-cudart", "shared", "-L" + os.path.dirname(CUDART), CUDA]
+STATIC = ["-cudart", "static", "-L" + os.path.dirname(CUDART_STATIC), CUDA]
+LIBRARY = ["-shared", "-Xcompiler", "-fPIC"]
+PTX, NEWER, MACHINE_CODE = (["-gencode", f"arch=compute_{code}"] for code in ("75,code=compute_75", "100,code=compute_100",
+                                                                             "90,code=sm_90"))
+KERNEL = """
+#include <cstdio>
+__global__ void add(int* to, int value) { *to += value; }
+int main() {
+  int* cell;
+  int found = 0;
+  cudaMalloc(&cell, sizeof *cell);
+  cudaMemset(cell, 0, sizeof *cell);
+  add<<<1, 1>>>(cell, 42);
+  const cudaError_t error = cudaGetLastError();
+  cudaMemcpy(&found, cell, sizeof found, cudaMemcpyDeviceToHost);
+  std::printf("%s %d\\n", cudaGetErrorName(error), found);
+}
+"""
+DRIVER_ONLY = """
+#include <cuda.h>
+#include <cstdio>
+int main() {
+  int count = 0;
+  const int initialized = cuInit(0), counted = cuDeviceGetCount(&count);
+  std::printf("%d %d %d\\n", initialized, counted, count);
+}
+"""
+RUNTIME_ONLY = "#include <cuda_runtime.h>\nint main() { int count; return cudaGetDeviceCount(&count); }\n"
+
+
+class Programs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory(prefix="vmmsim-programs-")
+        cls.addClassCleanup(scratch.cleanup)
+        cls.scratch = pathlib.Path(scratch.name)
+
+    def build(self, name, text, *options):
+        source = self.scratch / name
+        program = source.with_suffix(".so" if "-shared" in options else "")
+        source.write_text(text)
+        subprocess.run([*NVCC, source, "-o", program, *options], check=True, timeout=LIMIT)
+        return program
+
+    def run_it(self, *words, hidden=None):
+        """Where `hidden` is no library that can be loaded, whatever the system has."""
+        environment = dict(os.environ)
+        if hidden:
+            (self.scratch / hidden).touch()
+            environment["LD_LIBRARY_PATH"] = str(self.scratch)
+        return subprocess.run([VMMSIM, *words], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=LIMIT)
+
+    def ends(self, done, status, stdout="", *stderr):
+        self.assertEqual((done.returncode, done.stdout), (status, stdout), done)
+        self.assertEqual(done.stderr.count("\n"), len(stderr) > 0, done)
+        for part in stderr:
+            self.assertIn(part, done.stderr)
+
+    def test_compression(self):
+        for mode, library, package in (("default", "libzstd.so.1", "libzstd1"), ("size", "libzstd.so.1", "libzstd1"),
+                                       ("speed", "liblz4.so.1", "liblz4-1"), ("none", None, None)):
+            program = self.build(f"{mode}.cu", KERNEL, *SHARED, *PTX, f"--compress-mode={mode}")
+            self.ends(self.run_it(program), 0, "cudaSuccess 42\n")
+            if not library:
+                continue
+            words = library, package, "--no-compress"
+            self.ends(self.run_it(program, hidden=library), 125, "", f"vmmsim: {program}", *words)
+            # In a process that vmmsim has not looked at.
+            self.ends(self.run_it("sh", "-c", '"$0"; echo $?', program, hidden=library), 0, "125\n", "vmmsim: ", *words)
+            (self.scratch / library).unlink()
+            bytes = bytearray(program.read_bytes())
+            at = bytes.index(b"\x28\xb5\x2f\xfd" if "zstd" in library else b".version 9") + 12
+            bytes[at:at + 100] = b"\xff" * 100
+            program.write_bytes(bytes)
+            self.ends(self.run_it(program), 0, "cudaErrorInvalidPtx 0\n", "vmmsim: GPU code of the program cannot be read: ")
+
+    def test_no_ptx_for_the_gpu(self):
+        for name, options, found in (("machine_code", MACHINE_CODE, "it holds machine code for sm_90, "),
+                                     ("newer", NEWER, "it holds PTX for compute_100, "),
+                                     ("both", MACHINE_CODE + NEWER, "it holds PTX for compute_100, machine code for sm_90, ")):
+            program = self.build(name + ".cu", KERNEL, *SHARED, *options)
+            self.ends(self.run_it(program), 125, "", f"vmmsim: {program} ", found, "-gencode arch=compute_90,code=compute_90")
+            self.ends(self.run_it("--gpus", "0", program), 0, "cudaErrorNoDevice 0\n")
+            words = ["vmmsim: GPU code that cannot run: ", found] if options != NEWER else []  # a GPU refuses this too
+            self.ends(self.run_it("sh", "-c", '"$0"', program), 0, "cudaErrorNoKernelImageForDevice 0\n", *words)
+
+    def test_programs_without_kernels(self):
+        self.ends(self.run_it(self.build("driver_only.cpp", DRIVER_ONLY, *SHARED)), 0, "0 0 8\n")
+        self.ends(self.run_it(self.build("runtime_only.cpp", RUNTIME_ONLY, *SHARED)), 0)
+
+    def test_the_runtime_inside(self):
+        plain = ["-cudart", "none", CUDART_STATIC, CUDA, "-ldl", "-lrt", "-lpthread"]  # as without nvcc
+        for name, text, options in (("static_driver.cpp", DRIVER_ONLY, STATIC), ("static_runtime.cpp", RUNTIME_ONLY, plain),
+                                    ("static.cu", KERNEL, STATIC)):
+            program = self.build(name, text, *options)
+            self.ends(self.run_it(program), 125, "", f"{program} contains the CUDA runtime", "-cudart shared")
+        subprocess.run(["strip", program], check=True)
+        self.ends(self.run_it(program), 125, "", f"{program} contains the CUDA runtime")
+
+    def test_libraries_of_a_program(self):
+        inside = self.build("libinside.cu", KERNEL.replace("main()", "inside()"), *STATIC, *LIBRARY)
+        packed = self.build("libpacked.cu", KERNEL.replace("main()", "packed()"), *SHARED, *PTX, *LIBRARY)
+        main = "int {0}(); int main(int count, char**) {{ return count > 1 ? {0}() : 0; }}"
+        program = self.build("with_inside.cpp", main.format("inside"), *SHARED, inside)
+        self.ends(self.run_it(program), 0, "", f"vmmsim: {inside} contains a CUDA runtime")
+        program = self.build("with_packed.cpp", main.format("packed"), *SHARED, packed)
+        self.ends(self.run_it(program), 0)
+        self.ends(self.run_it(program, hidden="libzstd.so.1"), 125, "", f"vmmsim: {packed}", "libzstd1")
+        (self.scratch / "libzstd.so.1").unlink()
+
+
+if __name__ == "__main__":
+    unittest.main()
