@@ -154,7 +154,7 @@ def count_gpus():
 def places(gpu, sim):
     """Where to run a lesson, one after the other until it is not skipped: (where, words before the program)."""
     simulator = PROGRAMS / "vmmsim"
-    simulated = [(f"{SIMULATED_GPUS} simulated GPUs", [simulator, "--gpus", SIMULATED_GPUS])]
+    simulated = [(f"{SIMULATED_GPUS} simulated GPUs", [simulator, "--strict", "--gpus", SIMULATED_GPUS])]
     if sim:
         return simulated
     number, why = count_gpus()

@@ -173,8 +173,14 @@ class Machine:
     def add_device(self, process, line, handle, device):
         process.handles[handle].memory.team.add(device)
 
-    def bind(self, process, line, handle, offset, size, device, memory, memory_offset):
-        thing, bound = process.handles[handle].memory, process.handles[memory].memory
+    def bind(self, process, line, handle, offset, size, device, memory=None, memory_offset=0, address=None):
+        thing = process.handles[handle].memory
+        if address is None:
+            bound = process.handles[memory].memory
+        else:  # ordinary memory, which has no handle
+            bound = next((Memory(at + block[0] - address, block[1], False) for at, block in process.blocks.items()
+                          if at <= address < at + block[0]), None)
+            self.expect(bound, "ordinary memory that is bound was allocated")
         self.expect(device in thing.team and bound.device == device, "memory of the team is bound")
         self.expect(memory_offset + size <= bound.size and offset + size <= thing.size, "what is bound fits")
         thing.bound[device, offset] = bound, size

@@ -42,6 +42,7 @@ const char usage[] =
     "  --machine NAME       the machine: a name from below, or the path of a file like simulator/machines/h200x8.conf\n"
     "                       (default h200x8)\n"
     "  --memory SIZE        memory of a GPU, for instance 512MiB or 80GiB\n"
+    "  --strict             an ordinary access to a multicast address is a fault, and not only told\n"
     "  --explain            say in words why a call was refused or a kernel faulted\n"
     "  --trace FILE         write each call, and what it changed, as a line of JSON\n"
     "  --leaks              at its end, list what the program has not released\n"
@@ -190,7 +191,8 @@ Arguments read_arguments(char** words) {
   const std::map<std::string_view, std::string*> options = {{"--gpus", &gpus},       {"--nodes", &nodes},
                                                             {"--machine", &machine}, {"--memory", &size},
                                                             {"--trace", &all.trace_file}, {"--fail", &fail}};
-  const std::map<std::string_view, bool*> flags = {{"--explain", &all.options.explain},
+  const std::map<std::string_view, bool*> flags = {{"--strict", &all.options.strict},
+                                                   {"--explain", &all.options.explain},
                                                    {"--leaks", &all.options.leaks}};
   for (; *words && **words == '-'; ++words) {
     const std::string_view word = *words;

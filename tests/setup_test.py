@@ -217,7 +217,7 @@ def expect_gone(pids):
 
 
 # A lesson sees that vmmsim runs it by what our vmmsim sets; it takes as many GPUs as the lesson is told of.
-VMMSIM = 'test "$1" = --gpus && SIMULATED=$2 && export SIMULATED && shift 2 && exec "$@"'
+VMMSIM = 'test "$1 $2" = "--strict --gpus" && SIMULATED=$3 && export SIMULATED && shift 3 && exec "$@"'
 NEEDS_TWO = 'test "$SIMULATED" = 8 && echo OK && exit; echo "SKIP: needs 2 GPUs, sees 1; buy one"; exit 77'
 GOOD = 'echo "one ${SIMULATED:-real}"; echo OK'
 

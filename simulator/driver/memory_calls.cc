@@ -254,21 +254,23 @@ CUdevice user_of(const std::optional<memory::Range>& range, CUdevice copying) {
 }
 
 // The pieces of an area as they lie in this process. Throws Refused if the GPU must not touch all of it.
-std::vector<std::span<char>> pieces(CUdevice device, const Area& area, CUmemAccess_flags access) {
-  std::vector<std::span<char>> found;
+std::vector<memory::Piece> pieces(CUdevice device, const Area& area, CUmemAccess_flags access) {
+  std::vector<memory::Piece> found;
   for (size_t row = 0; row < area.height; ++row)
     memory::for_each_piece(device, area.address + row * area.pitch, area.width, access,
-                           [&](char* bytes, size_t size) { found.emplace_back(bytes, size); });
+                           [&](const memory::Piece& piece) { found.push_back(piece); });
   return found;
 }
 
 // Refuses what the GPU must not touch, or what an allocation does not hold: when a call is made, for by the time that
-// its stream gets there the memory may have been freed in the order of the stream.
-void check(CUdevice device, const Area& area, CUmemAccess_flags access, const std::optional<memory::Range>& range) {
+// its stream gets there the memory may have been freed in the order of the stream. Returns whether some of it lies at
+// multicast addresses.
+bool check(CUdevice device, const Area& area, CUmemAccess_flags access, const std::optional<memory::Range>& range) {
   require(!range || range->kind == memory::Range::vmm || range->kind == memory::Range::multicast_range ||
           (area.height - 1) * area.pitch + area.width <= range->range_base + range->range_size - area.address,
           CUDA_ERROR_INVALID_VALUE, "the allocation ends before the range does");
-  pieces(device, area, access);
+  const auto found = pieces(device, area, access);
+  return std::any_of(found.begin(), found.end(), [](const memory::Piece& piece) { return !piece.replicas.empty(); });
 }
 
 enum Sides { to_device = 1, from_device = 2 };  // which addresses must be known to the driver
@@ -277,11 +279,11 @@ void copy_now(CUdevice to_user, const Area& to, CUdevice from_user, const Area& 
   const auto target = pieces(to_user, to, writing), source = pieces(from_user, from, reading);
   size_t t = 0, s = 0, t_done = 0, s_done = 0;
   while (t < target.size() && s < source.size()) {
-    const size_t size = std::min(target[t].size() - t_done, source[s].size() - s_done);
-    std::memmove(target[t].data() + t_done, source[s].data() + s_done, size);
+    const size_t size = std::min(target[t].size - t_done, source[s].size - s_done);
+    target[t].write([&](char* bytes) { std::memmove(bytes + t_done, source[s].bytes + s_done, size); });
     t_done += size, s_done += size;
-    if (t_done == target[t].size()) ++t, t_done = 0;
-    if (s_done == source[s].size()) ++s, s_done = 0;
+    if (t_done == target[t].size) ++t, t_done = 0;
+    if (s_done == source[s].size) ++s, s_done = 0;
   }
 }
 
@@ -299,8 +301,9 @@ void copy(const Area& to, const Area& from, CUstream where, int sides, bool wait
           "the source is no memory of a GPU: is it a host pointer?");
   need(reinterpret_cast<void*>(to.address), "the destination");
   need(reinterpret_cast<void*>(from.address), "the source");
-  check(to_user, to, writing, target);
-  check(from_user, from, reading, source);
+  const bool to_multicast = check(to_user, to, writing, target);
+  const bool from_multicast = check(from_user, from, reading, source);
+  if (to_multicast || from_multicast) memory::tell_of_ordinary_access(memory::current_call);
   const bool is_small = from.height == 1 && from.width <= 64 << 10;
   if (!source && !waits && is_small) {  // taken at once, so that the caller need not wait
     const auto* const bytes = reinterpret_cast<const char*>(from.address);
@@ -352,10 +355,12 @@ void set(uint64_t address, size_t pitch, Element value, size_t width, size_t hei
   require(width <= size_t(1) << memory::address_bits, CUDA_ERROR_INVALID_VALUE, "the range is too long");
   const Area area = {address, pitch, width * sizeof(Element), height};
   const CUdevice device = stream.context->device;
-  check(device, area, writing, range);
+  if (check(device, area, writing, range)) memory::tell_of_ordinary_access(memory::current_call);
   enqueue_task(stream, [=] {
-    for (const std::span<char> piece : pieces(device, area, writing))
-      std::fill_n(reinterpret_cast<Element*>(piece.data()), piece.size() / sizeof(Element), value);
+    for (const memory::Piece& piece : pieces(device, area, writing))
+      piece.write([&](char* bytes) {
+        std::fill_n(reinterpret_cast<Element*>(bytes), piece.size / sizeof(Element), value);
+      });
   });
 }
 
@@ -373,7 +378,8 @@ std::optional<Allocation> allocation_at(uint64_t address) {
 unsigned access_at(const memory::Range& range, uint64_t address) {
   if ((range.kind == memory::Range::ordinary || range.kind == memory::Range::pool) && has_current()) {
     try {
-      memory::for_each_piece(current()->device, address, 1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, [](char*, size_t) {});
+      memory::for_each_piece(current()->device, address, 1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+                             [](const memory::Piece&) {});
     } catch (const memory::Refused&) {
       return CU_MEM_ACCESS_FLAGS_PROT_NONE;
     }

@@ -187,8 +187,8 @@ template <class Word> struct Watch {
   void look() const {
     bool reached = fault() != CUDA_SUCCESS;
     try {
-      memory::for_each_piece(device, address, sizeof(Word), CU_MEM_ACCESS_FLAGS_PROT_READ, [&](char* bytes, size_t) {
-        const Word now = reinterpret_cast<std::atomic<Word>*>(bytes)->load();
+      memory::for_each_piece(device, address, sizeof(Word), CU_MEM_ACCESS_FLAGS_PROT_READ, [&](const memory::Piece& word) {
+        const Word now = reinterpret_cast<std::atomic<Word>*>(word.bytes)->load();
         switch (flags & 3) {
           case CU_STREAM_WAIT_VALUE_GEQ: reached |= std::make_signed_t<Word>(now - value) >= 0; break;
           case CU_STREAM_WAIT_VALUE_EQ: reached |= now == value; break;
@@ -207,9 +207,11 @@ template <class Word> struct Watch {
 
 template <class Word> void check_word(CUdevice device, uint64_t address, CUmemAccess_flags access) {
   require(address % sizeof(Word) == 0, CUDA_ERROR_INVALID_VALUE, "addr is not aligned to the word");
-  require(memory::find(address).has_value(), CUDA_ERROR_INVALID_VALUE,
-          "addr is not memory of a GPU or of cuMemHostAlloc");
-  memory::for_each_piece(device, address, sizeof(Word), access, [](char*, size_t) {});
+  const auto range = memory::find(address);
+  require(range.has_value(), CUDA_ERROR_INVALID_VALUE, "addr is not memory of a GPU or of cuMemHostAlloc");
+  require(range->kind != memory::Range::multicast_range, CUDA_ERROR_INVALID_VALUE,
+          "a multicast object is mapped at addr: only multimem instructions go there");
+  memory::for_each_piece(device, address, sizeof(Word), access, [](const memory::Piece&) {});
 }
 
 template <class Word> void wait_value(CUstream where, uint64_t address, Word value, unsigned flags) {
@@ -226,8 +228,9 @@ template <class Word> void write_value(CUstream where, uint64_t address, Word va
   const CUdevice device = stream.context->device;
   check_word<Word>(device, address, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   enqueue_task(stream, [=] {
-    memory::for_each_piece(device, address, sizeof(Word), CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-                           [&](char* bytes, size_t) { reinterpret_cast<std::atomic<Word>*>(bytes)->store(value); });
+    memory::for_each_piece(
+        device, address, sizeof(Word), CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        [&](const memory::Piece& word) { reinterpret_cast<std::atomic<Word>*>(word.bytes)->store(value); });
   });
 }
 

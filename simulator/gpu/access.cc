@@ -2,7 +2,9 @@
 // The instructions that touch memory: from a lane's address to bytes of this process, through the GPU's page table; and
 // what they do there.
 #include "access.h"
+#include <atomic>
 #include <cstring>
+#include "../memory/ledger.h"
 #include "half.h"
 
 namespace gpu {
@@ -33,6 +35,23 @@ Space resolve(uint64_t& address) {
 // The registers of an address in these spaces may have 32 bits only: those above mean nothing.
 bool is_narrow(Space space) { return space == Space::shared || space == Space::local || space == Space::param; }
 
+// An ordinary access to a multicast address is undefined. Public programs were seen to store there, which reached each
+// replica, and to read one replica's data back. So it is here, past the first-level cache. Nobody was seen to do it
+// atomically: that is a fault, and under --strict each access is.
+Place locate_replicas(const Warp& w, const Op& op, unsigned lane, uint64_t address, Entry entry, Entry right) {
+  const Block& block = *w.block;
+  const bool writes = right & memory::writable, is_atomic = writes && right & memory::readable;
+  if (memory::options().strict || is_atomic)
+    fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, memory::what_lies_at(block.device, address, writes));
+  const std::span<char* const> frames = memory::replicas(entry);
+  const std::string unbound = memory::what_is_unbound(address, frames);
+  if (!unbound.empty()) fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, unbound);
+  if (!std::atomic_ref(block.launch->told_of_multicast).exchange(true, std::memory_order_relaxed))
+    memory::tell_of_ordinary_access(where(w, op, lane));
+  char* const own = memory::own_replica(entry, block.device) + address % memory::page_size;
+  return {own, false, true, writes ? frames : std::span<char* const>()};
+}
+
 }  // namespace
 
 Place locate(const Warp& w, const Op& op, unsigned lane, Space space, uint64_t address, unsigned size, Entry right) {
@@ -55,8 +74,9 @@ Place locate(const Warp& w, const Op& op, unsigned lane, Space space, uint64_t a
     return {reinterpret_cast<char*>(&block.launch->grid_workspace) + (address - grid_window), false, true};
   } else {
     const Entry entry = memory::page_table(block.device).lookup(address);
-    if ((entry & right) != right || (entry & memory::multicast))
+    if ((entry & right) != right)
       fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, memory::what_lies_at(block.device, address, writing));
+    if (entry & memory::multicast) return locate_replicas(w, op, lane, address, entry, right);
     return {memory::frame(entry) + address % memory::page_size, (entry & memory::aliased) != 0, true};
   }
   if (address > limit || size > limit - address)
@@ -113,7 +133,8 @@ inline void for_each_place(Warp& w, const Op& op, Lanes lanes, unsigned size, En
     const auto lane = static_cast<unsigned>(std::countr_zero(lanes));
     const uint64_t address = at[lane] + offset;
     const Place place = locate(w, op, lane, op.space, address, size, right);
-    work(lane, address, place.bytes, place.aliased);
+    if (place.replicas.empty()) work(lane, address, place.bytes, place.aliased);
+    for (char* const frame : place.replicas) work(lane, address, frame + address % memory::page_size, false);
   }
 }
 
@@ -280,8 +301,9 @@ void combine_values(Warp& w, const Op& op, Lanes active) {
     const auto lane = static_cast<unsigned>(std::countr_zero(active));
     const uint64_t address = w.rows[op.a].lane[lane] + static_cast<uint64_t>(op.offset);
     // The elements of a vector are combined one by one, and aligned all together.
-    if (op.count > 1) locate(w, op, lane, op.space, address, size * op.count, memory::readable);
-    const Place place = locate(w, op, lane, op.space, address, size, memory::readable | memory::writable);
+    constexpr Entry right = memory::readable | memory::writable;
+    if (op.count > 1) locate(w, op, lane, op.space, address, size * op.count, right);
+    const Place place = locate(w, op, lane, op.space, address, size, right);
     const Combine combination = place.is_global ? in_global : in_shared;
     const uint64_t old = combine(place.bytes, size, combination, b->lane[lane], c->lane[lane]);
     if (place.aliased) w.block->cache.drop(address);

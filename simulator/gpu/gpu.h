@@ -65,6 +65,7 @@ struct Launch {
   uint64_t order = 0;                   // of the program's operations
   bool is_cooperative = false;          // its blocks may wait for one another: the caller has seen that they all fit
   mutable uint64_t grid_workspace = 0;  // of grid.sync(): a cooperative kernel finds it in a window of its addresses
+  mutable bool told_of_multicast = false;  // that it goes there in an ordinary way; by many threads
 };
 
 // A kernel's name as its programmer writes it: "fill(int*, int)" for "_Z4fillPii".

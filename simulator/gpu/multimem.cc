@@ -35,11 +35,8 @@ Replicas find_replicas(const Warp& w, const Op& op, unsigned lane, unsigned size
                       : memory::what_lies_at(w.block->device, address, right == memory::writable));
   }
   const std::span<char* const> frames = memory::replicas(entry);
-  for (size_t gpu = 0; gpu < frames.size(); ++gpu)
-    if (!frames[gpu])
-      fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS,
-            "at " + hexadecimal(address) + " GPU " + std::to_string(gpu) + " of the " + std::to_string(frames.size()) +
-                " in the multicast object's team has bound no memory: call cuMulticastBindMem for each of them first");
+  const std::string unbound = memory::what_is_unbound(address, frames);
+  if (!unbound.empty()) fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, unbound);
   return {frames, address % memory::page_size};
 }
 

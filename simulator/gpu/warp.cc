@@ -545,17 +545,20 @@ std::string source_of(const ptx::Instruction& i) {
   return all;
 }
 
-void fault(const Warp& w, const Op& op, unsigned lane, CUresult error, const std::string& what) {
+std::string where(const Warp& w, const Op& op, unsigned lane) {
   const auto text = [](const Dimensions& d) {
     return "(" + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) + ")";
   };
   std::string instruction(op.from->text);
   for (size_t at; (at = instruction.find_first_of("\n\t")) != std::string::npos;) instruction.replace(at, 1, " ");
   const std::string source = source_of(*op.from);
-  throw Fault{error, "kernel " + demangled(w.block->program->kernel) + " on GPU " + std::to_string(w.block->device) +
-                         ", block " + text(w.block->index) + ", thread " + text(thread_index(w, lane)) + ", `" +
-                         instruction + "` (" + (source.empty() ? "" : source + ", ") + "line " +
-                         std::to_string(op.from->line) + " of its PTX): " + what};
+  return "kernel " + demangled(w.block->program->kernel) + " on GPU " + std::to_string(w.block->device) + ", block " +
+         text(w.block->index) + ", thread " + text(thread_index(w, lane)) + ", `" + instruction + "` (" +
+         (source.empty() ? "" : source + ", ") + "line " + std::to_string(op.from->line) + " of its PTX)";
+}
+
+void fault(const Warp& w, const Op& op, unsigned lane, CUresult error, const std::string& what) {
+  throw Fault{error, where(w, op, lane) + ": " + what};
 }
 
 std::string demangled(const std::string& name) {

@@ -66,7 +66,9 @@ bool run(Block&, long budget);
 
 Dimensions thread_index(const Warp&, unsigned lane);  // %tid
 
-// Ends the kernel: throws Fault with the kernel, block, thread, instruction and line put before `what`.
+// The kernel, block and thread, and the instruction with its line.
+std::string where(const Warp&, const Op&, unsigned lane);
+// Ends the kernel: throws Fault with where() put before `what`.
 [[noreturn]] void fault(const Warp&, const Op&, unsigned lane, CUresult, const std::string& what);
 
 }  // namespace gpu

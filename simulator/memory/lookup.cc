@@ -49,10 +49,14 @@ std::optional<Range> find_locked(uint64_t address) {
 
 // Throws unless a GPU may touch this page of a range so. False: it is the host's.
 bool check_page(CUdevice device, uint64_t address, uint64_t size, Entry entry, bool writing) {
-  if (entry & multicast)
+  if (entry & multicast && options().strict)
     refuse(CUDA_ERROR_INVALID_VALUE,
            "a multicast object is mapped at " + hexadecimal(address) + ": only multimem instructions go there");
-  if (entry & (writing ? writable : readable)) return true;
+  if (entry & (writing ? writable : readable)) {
+    const std::string unbound = entry & multicast ? what_is_unbound(address, replicas(entry)) : "";
+    if (!unbound.empty()) refuse(CUDA_ERROR_INVALID_VALUE, unbound);
+    return true;
+  }
   {
     const auto guard = enter();
     const bool is_host = !entry && !are_ours(address) && address + size >= address;
@@ -70,7 +74,7 @@ std::optional<Range> find(uint64_t address) {
 }
 
 void for_each_piece(CUdevice device, uint64_t address, size_t size, CUmemAccess_flags access,
-                    const std::function<void(char* bytes, size_t size)>& work) {
+                    const std::function<void(const Piece&)>& work) {
   gpu_of(device);
   const PageTable& table = page_table(device);
   const bool writing = access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
@@ -80,10 +84,13 @@ void for_each_piece(CUdevice device, uint64_t address, size_t size, CUmemAccess_
       const Entry entry = table.lookup(at);
       const bool is_host = !checked ? !check_page(device, at, left, entry, writing) : !entry;
       if (is_host) piece = left;
-      if (checked && is_host)
-        work(reinterpret_cast<char*>(at), piece);
-      else if (checked)
-        work(frame(entry) + at % page_size, piece);
+      if (!checked) continue;
+      if (is_host)
+        work({reinterpret_cast<char*>(at), piece, {}});
+      else if (entry & multicast)
+        work({own_replica(entry, device) + at % page_size, piece, replicas(entry)});
+      else
+        work({frame(entry) + at % page_size, piece, {}});
     }
 }
 

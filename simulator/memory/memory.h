@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <vector>
+#include "page_table.h"
 
 namespace memory {
 
@@ -42,7 +43,8 @@ inline std::string hexadecimal(uint64_t value) {  // "0x1f"
 //   unmap             address, size: of one whole mapping
 //   access            address, size, device, flags: of one whole mapping, as far as this device is concerned
 //   add_device        handle, device
-//   bind              handle, offset, size, device, memory: the handle of what is bound, memory_offset
+//   bind              handle, offset, size, device, memory: the handle of what is bound, memory_offset; of ordinary
+//                     memory its address instead of these two
 //   unbind            handle, offset, size, device
 //   allocate, free    address, and size, device, shared: it is another process's. Ordinary memory of cuMemAlloc and the
 //                     like, of pools, of the host, and of modules' variables. It is open to its device and its peers,
@@ -93,6 +95,18 @@ void this_thread_makes_no_calls();
 // machine; nullptr where a GPU has bound nothing. `entry` is a page-table entry with the flag multicast. Cheap enough
 // for every multimem instruction; any thread.
 std::span<char* const> replicas(uint64_t entry);
+char* own_replica(uint64_t entry, CUdevice);  // that of a GPU of the team: what an ordinary access of it reads
+// Which GPU has bound nothing, in words; "": each has bound something.
+inline std::string what_is_unbound(uint64_t address, std::span<char* const> frames) {
+  for (size_t gpu = 0; gpu < frames.size(); ++gpu)
+    if (!frames[gpu])
+      return "at " + hexadecimal(address) + " GPU " + std::to_string(gpu) + " of the " + std::to_string(frames.size()) +
+             " in the multicast object's team has bound no memory: call cuMulticastBindMem for each of them first";
+  return "";
+}
+// Says on stderr that a call or a kernel goes to a multicast address without a multimem instruction: of each process
+// once, under --explain each time.
+void tell_of_ordinary_access(const std::string& who);
 
 // --- Ordinary memory: cuMemAlloc, host memory, legacy IPC -----------------------------------------------------------
 uint64_t allocate(CUdevice, size_t size);           // open to the device and to the peers it is enabled for
@@ -121,11 +135,24 @@ struct Range {
 };
 std::optional<Range> find(uint64_t address);  // the mapping, allocation or reservation that holds it
 
-// The bytes of a range in this process, piece by piece: at most one page each. Checks that `device` may read or write
+// A piece of a range as it lies in this process, at most one page.
+struct Piece {
+  char* bytes;  // at a multicast address: those of the GPU's own replica
+  size_t size;
+  std::span<char* const> replicas;  // at a multicast address: the frames of all of them; else none
+  // Does to each replica, or to the only bytes that there are, what `work` does.
+  template <class Work>
+  void write(Work work) const {
+    if (replicas.empty()) work(bytes);
+    for (char* const frame : replicas) work(frame + reinterpret_cast<uint64_t>(bytes) % page_size);
+  }
+};
+
+// The bytes of a range in this process, piece by piece. Checks that `device` may read or write
 // (CU_MEM_ACCESS_FLAGS_PROT_READ or _READWRITE) all of it first: throws Refused{CUDA_ERROR_INVALID_VALUE} if not.
 // Host memory that the simulator does not know is passed through as it is.
 void for_each_piece(CUdevice, uint64_t address, size_t size, CUmemAccess_flags,
-                    const std::function<void(char* bytes, size_t size)>&);
+                    const std::function<void(const Piece&)>&);
 
 // What lies at an address for a GPU, and the call that would mend an access of it, in words: for faults.
 std::string what_lies_at(CUdevice, uint64_t address, bool writing);

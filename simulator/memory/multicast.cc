@@ -22,11 +22,12 @@ bool has(const Record& object, int gpu) { return object.team[gpu / 64] >> gpu % 
 size_t gpus() { return size_t(machine().gpus) * size_t(machine().nodes); }
 
 // --- The pages of this process ---------------------------------------------------------------------------------------
-// A table has a row for each page of a mapped object: how many GPUs are in the team, and for each of them, in the order
-// of the machine, the frame that it has bound there or null. Its addresses are taken at once, and its memory as needed.
+// A table has a row for each page of a mapped object: how many GPUs are in the team, the object, and for each of the
+// GPUs, in the order of the machine, the frame that it has bound there or null. Its addresses are taken at once, and its memory as needed.
 constexpr uint64_t max_pages = 1 << 20;
 struct Row {
   uint64_t team;
+  const Record* object;
   char* frames[];
 };
 struct Pages {
@@ -72,7 +73,10 @@ void fill_in(uint64_t first, const Pages& pages) {
     for (uint64_t page = 0; page < pages.count; ++page) put(&row(first + page)->frames[place], bound[page]);
     ++place;
   }
-  for (uint64_t page = 0; page < pages.count; ++page) put(&row(first + page)->team, uint64_t(place));
+  for (uint64_t page = 0; page < pages.count; ++page) {
+    put(&row(first + page)->object, &object);
+    put(&row(first + page)->team, uint64_t(place));
+  }
 }
 
 // --- Teams -----------------------------------------------------------------------------------------------------------
@@ -110,7 +114,6 @@ void check(const CUmulticastObjectProp& properties) {
   if (properties.numDevices > gpus())
     refuse(CUDA_ERROR_INVALID_VALUE, "prop: numDevices is " + std::to_string(properties.numDevices) + ": there are " +
                                          std::to_string(gpus()) + " GPUs");
-  if (properties.size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "prop: size is 0");
   check_handle_types(static_cast<unsigned>(properties.handleTypes));
 }
 
@@ -125,9 +128,13 @@ void check_range(const char* what, uint64_t offset, uint64_t size, uint64_t of) 
 
 // Binds memory once the team is complete. What `find` returns may have gone in the meantime, so it is found again.
 struct Memory {
-  std::shared_ptr<Allocation> of;
-  uint64_t offset;
+  uint32_t record;
+  uint64_t offset, end;      // in the record: where to begin, and where the memory ends
+  std::vector<Member> named;  // for --trace
 };
+Memory memory_of(const Allocation& of, uint64_t offset) {
+  return {of.record, offset, record_of(of).size, {{"memory", hexadecimal(of.handle)}, {"memory_offset", offset}}};
+}
 template <class Find>
 void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flags, Find find) {
   auto guard = enter();
@@ -135,11 +142,11 @@ void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flag
     if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
     const Record& object = object_named(handle);
     Memory found = find();
-    const Record& memory = record_of(*found.of);
+    const Record& memory = ledger().record[found.record];
     if (memory.kind != Record::allocation)
       refuse(CUDA_ERROR_INVALID_VALUE, "a multicast object cannot be bound to another");
     check_range("multicast object", offset, size, object.size);
-    check_range("memory", found.offset, size, memory.size);
+    check_range("memory", found.offset, size, found.end);
     if (object.handle_types && !memory.handle_types)
       refuse(CUDA_ERROR_INVALID_VALUE,
              "the object can be shared, so the memory must have been made with a handle type too");
@@ -148,7 +155,7 @@ void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flag
   check_all();
   wait_for_team(guard, named(handle)->record);
   const Memory found = check_all();
-  const uint32_t object = named(handle)->record, memory = found.of->record;
+  const uint32_t object = named(handle)->record, memory = found.record;
   const int gpu = ledger().record[memory].gpu;
   if (gpu >= static_cast<int>(gpus()) || !has(ledger().record[object], gpu))
     refuse(CUDA_ERROR_INVALID_DEVICE, "the memory is on " + owner_name(gpu) + ", which is not of the team");
@@ -171,9 +178,10 @@ void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flag
     ++records[memory].bindings;
     ++ledger().bound;
   }
-  change("bind", {{"handle", hexadecimal(handle)}, {"offset", offset}, {"size", size},
-                  {"memory", hexadecimal(found.of->handle)}, {"memory_offset", found.offset},
-                  {"device", device_of(gpu)}});
+  std::vector<Member> told = {
+      {"handle", hexadecimal(handle)}, {"offset", offset}, {"size", size}, {"device", device_of(gpu)}};
+  told.insert(told.end(), found.named.begin(), found.named.end());
+  change("bind", told);
 }
 
 }  // namespace
@@ -203,6 +211,24 @@ std::span<char* const> replicas(uint64_t entry) {
   }
   const Row* const found = row(entry / page_size);
   return {found->frames, found->team};
+}
+
+char* own_replica(uint64_t entry, CUdevice device) {
+  const std::span<char* const> frames = replicas(entry);
+  const Record& object = *row(entry / page_size)->object;
+  size_t place = 0;
+  for (int gpu = 0; gpu < gpu_of(device); ++gpu) place += has(object, gpu);
+  return frames[place];
+}
+
+void tell_of_ordinary_access(const std::string& who) {
+  static std::atomic<bool> is_told = false;
+  if (is_told.exchange(true) && !options().explain) return;
+  dprintf(STDERR_FILENO,
+          "vmmsim: %s goes to a multicast address without a multimem instruction, which the CUDA programming guide "
+          "calls for; all else is undefined. Here a write reaches every replica, and a read gives the GPU's own; with "
+          "--strict either is a fault\n",
+          who.c_str());
 }
 
 void this_thread_makes_no_calls() { ++helpers; }
@@ -246,6 +272,7 @@ size_t multicast_granularity(const CUmulticastObjectProp& properties, CUmulticas
 Handle multicast_create(const CUmulticastObjectProp& properties) {
   const auto guard = enter();
   check(properties);
+  if (properties.size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "prop: size is 0");
   if (properties.size % minimum)
     refuse(CUDA_ERROR_INVALID_VALUE,
            "prop: size is " + std::to_string(properties.size) + ": round it up to the granularity, 2 MiB");
@@ -285,15 +312,21 @@ void multicast_add_device(Handle handle, CUdevice device) {
 
 void multicast_bind(Handle handle, size_t offset, Handle memory, size_t memory_offset, size_t size,
                     unsigned long long flags) {
-  bind(handle, offset, size, flags, [&] { return Memory{named(memory), memory_offset}; });
+  bind(handle, offset, size, flags, [&] { return memory_of(*named(memory), memory_offset); });
 }
 
 void multicast_bind_address(Handle handle, size_t offset, uint64_t address, size_t size, unsigned long long flags) {
   bind(handle, offset, size, flags, [&] {
     const Mapping* const mapping = mapping_at(address);
-    if (!mapping || mapping->kind != Range::vmm)
-      refuse(CUDA_ERROR_INVALID_VALUE, "no memory of cuMemCreate is mapped at " + hexadecimal(address));
-    return Memory{mapping->of, address - mapping->base};
+    if (mapping && mapping->kind == Range::vmm) return memory_of(*mapping->of, address - mapping->base);
+    const auto block = block_with(address);
+    const bool is_own = mapping && mapping->kind == Range::ordinary && block != process().blocks.end() &&
+                        !block->second.opened;
+    if (!is_own)
+      refuse(CUDA_ERROR_INVALID_VALUE,
+             "no memory of cuMemCreate is mapped at " + hexadecimal(address) + ", nor is it of cuMemAlloc here");
+    return Memory{mapping->record, address - mapping->base, block->first + block->second.size - mapping->base,
+                  {{"address", hexadecimal(address)}}};
   });
 }
 

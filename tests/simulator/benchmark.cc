@@ -30,6 +30,12 @@ const Machine& machine() {
 }
 std::string what_lies_at(CUdevice, uint64_t, bool) { return "nothing"; }
 std::span<char* const> replicas(uint64_t) { return {}; }
+char* own_replica(uint64_t, CUdevice) { return nullptr; }
+void tell_of_ordinary_access(const std::string&) {}
+const Options& options() {
+  static const Options options;
+  return options;
+}
 }  // namespace memory
 
 static const char text[] = R"(

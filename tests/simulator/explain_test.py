@@ -137,7 +137,8 @@ def says(line, phrases, address):
 
 def check(vmmsim, program, option, mistake, expected, any_order=False):
     """What is wrong with what is said of a mistake, or ""."""
-    done = subprocess.run([vmmsim, "--gpus", "2", option, program, mistake], capture_output=True, text=True, timeout=60)
+    command = [vmmsim, "--strict", "--gpus", "2", option, program, mistake]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     address = done.stdout.split()[0] if done.stdout.startswith("0x") else None
     lines = [line for line in done.stderr.splitlines() if line.startswith("vmmsim: ")]
     if done.returncode or "unexpected" in done.stdout:

@@ -34,8 +34,9 @@ DROPPED = {("ipc_fd", "cudaGetLastError"): 1, ("growable", "cuMemUnmap"): 1}
 
 def start(vmmsim, options, program, directory, limit):
     """Runs it in a session of its own: (exit status or None for too late, output, errors, what is left behind)."""
-    process = subprocess.Popen([vmmsim, "--gpus", "2", *options, program, *SMALL[name_of(program)]], text=True,
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=directory,
+    command = [vmmsim, "--strict", "--gpus", "2", *options, program, *SMALL[name_of(program)]]
+    process = subprocess.Popen(command, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, cwd=directory,
                                env={**os.environ, "TMPDIR": str(directory)}, start_new_session=True)
     try:
         output, errors = process.communicate(timeout=limit)

@@ -69,12 +69,15 @@ uint64_t free_of(int gpu) { return memory_info(gpu).free; }
 void write(int gpu, uint64_t address, const std::string& text) {
   size_t done = 0;
   for_each_piece(gpu, address, text.size(), both_rights,
-                 [&](char* bytes, size_t size) { std::memcpy(bytes, text.data() + done, size), done += size; });
+                 [&](const Piece& piece) {
+                   piece.write([&](char* bytes) { std::memcpy(bytes, text.data() + done, piece.size); });
+                   done += piece.size;
+                 });
 }
 std::string read(int gpu, uint64_t address, size_t size) {
   std::string text;
   for_each_piece(gpu, address, size, CU_MEM_ACCESS_FLAGS_PROT_READ,
-                 [&](char* bytes, size_t n) { text.append(bytes, n); });
+                 [&](const Piece& piece) { text.append(piece.bytes, piece.size); });
   return text;
 }
 uint64_t map_new(uint64_t size, int gpu = 0, unsigned types = 0) {  // mapped and open, no handle left
@@ -727,6 +730,8 @@ void far() {
 void multicast_objects() {
   const uint64_t before[] = {free_of(0), free_of(1)};
   EXPECT(multicast_granularity(team_of(2, 5), CU_MULTICAST_GRANULARITY_MINIMUM) == page);
+  EXPECT(multicast_granularity(team_of(2, 0), CU_MULTICAST_GRANULARITY_MINIMUM) == page);  // before there is a size
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "size is 0", multicast_create(team_of(2, 0)));
   EXPECT(multicast_granularity(team_of(2, 5), CU_MULTICAST_GRANULARITY_RECOMMENDED) % page == 0);
   REFUSED(CUDA_ERROR_INVALID_VALUE, "two GPUs at least", multicast_create(team_of(1, page)));
   REFUSED(CUDA_ERROR_INVALID_VALUE, "there are 4", multicast_create(team_of(5, page)));
@@ -774,7 +779,7 @@ void multicast_objects() {
   EXPECT((entry & 31) == (mapped | readable | writable | multicast) && !(page_table(0).lookup(own) & aliased));
   EXPECT(replicas(entry).size() == 2 && replicas(entry)[0] == frame(page_table(0).lookup(own + 5 * MiB)));
   EXPECT(replicas(entry)[1] && !replicas(page_table(0).lookup(mc))[1]);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "multimem", read(0, mc, 1));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "GPU 1 of the 2", read(0, mc, 1));
   EXPECT(find(mc)->kind == Range::multicast_range);
 
   // Memory by its address; the binding keeps it, and the object keeps the binding.
@@ -850,6 +855,63 @@ void hopeless() {
   multicast_add_device(object, 0);
   current_call = "cuMulticastBindMem #1";
   multicast_bind(object, 0, memory, 0, page, 0);
+}
+
+// Ordinary access to a multicast address: what is written goes to all replicas, also on the way from or to other memory,
+// and each GPU reads its own. Memory of cuMemAlloc may be bound, too.
+void ordinary_access() {
+  const uint64_t before = free_of(1);
+  const Handle object = multicast_create(team_of(2, 4 * MiB));  // of GPUs 1 and 3: not as they are numbered in the team
+  for (int gpu : {3, 1}) multicast_add_device(object, gpu);
+  const uint64_t own[] = {map_new(4 * MiB, 1), allocate(3, 4 * MiB)}, small = allocate(3, MiB),
+                 odd = allocate(3, 3 * MiB), base = reserve(8 * MiB, 0, 0, 0), mc = base + 2 * MiB;
+  multicast_bind_address(object, 0, own[0], 4 * MiB, 0);
+  multicast_bind_address(object, 0, own[1], page, 0);
+  auto bind_address = [&](uint64_t address, uint64_t offset) {
+    return multicast_bind_address(object, offset, address, 4 * MiB - offset, 0), 0;
+  };
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "end of the memory", bind_address(small, page));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "end of the memory", bind_address(odd, 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "nor is it of cuMemAlloc", bind_address(uint64_t(allocate_host(page, false)), page));
+  map(mc, 4 * MiB, 0, object, 0);
+  open_to(mc, 4 * MiB, {access_of(1), access_of(3, CU_MEM_ACCESS_FLAGS_PROT_READ)});
+  const Handle around[] = {create(page, on_gpu(1), 0), create(page, on_gpu(1), 0)};  // before and behind the object
+  map(base, page, 0, around[0], 0), map(mc + 4 * MiB, page, 0, around[1], 0);
+  open_to(base, 8 * MiB, {access_of(1)});
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "GPU 1 of the 2", (write(1, base, std::string(4 * MiB + 1, 'x')), 0));
+  EXPECT(read(1, own[0], 1) == std::string(1, 0));  // not even the part that could have been written
+  bind_address(own[1] + page, page);
+
+  std::string text(8 * MiB - 2, 'a');
+  for (uint64_t i = 0; i < text.size(); i += 4093) text[i] = char(i / 4093);
+  write(1, base + 1, text);
+  for (int i : {0, 1}) EXPECT(read(2 * i + 1, own[i], 4 * MiB) == text.substr(page - 1, 4 * MiB));
+  EXPECT(read(1, base + 1, text.size()) == text);
+  write(1, own[0] + 5, "one"), write(3, own[1] + 5, "three");
+  EXPECT(read(1, mc + 5, 5).substr(0, 3) == "one" && read(3, mc + 5, 5) == "three");
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "may only read", (write(3, mc, "x"), 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "not open to GPU 0", read(0, mc, 1));
+
+  // The binding keeps memory of cuMemAlloc that was freed.
+  const uint64_t left = free_of(3);
+  free_allocation(own[1]);
+  EXPECT(free_of(3) == left && read(3, mc + 5, 5) == "three");
+  multicast_unbind(object, 3, page, page);
+  EXPECT(free_of(3) == left);
+  multicast_unbind(object, 3, 0, page);
+  EXPECT(free_of(3) == left + 4 * MiB);
+  unmap(base, 8 * MiB), free_reservation(base, 8 * MiB), remove(own[0], 4 * MiB);
+  for (const Handle each : {object, around[0], around[1]}) release(each);
+  EXPECT(free_of(1) == before);
+}
+void strict_access() {
+  const Handle object = multicast_create(team_of(2, page));
+  for (int gpu : {0, 1}) multicast_add_device(object, gpu);
+  const uint64_t mc = reserve(page, 0, 0, 0);
+  for (int gpu : {0, 1}) multicast_bind_address(object, 0, map_new(page, gpu), page, 0);
+  map(mc, page, 0, object, 0), open_to(mc, page, {access_of(0)});
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "only multimem", read(0, mc, 1));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "only multimem", (write(0, mc, "x"), 0));
 }
 
 // Threads, each with its own memory, while all of them look into the page tables.
@@ -934,6 +996,8 @@ const struct Case {
     {"far", far, true, {}},
     {"multicast_objects", multicast_objects, false, [](Machine& m, Options&) { m.gpus = 4; }},
     {"joiner", joiner, true, {}},
+    {"ordinary_access", ordinary_access, false, [](Machine& m, Options&) { m.gpus = 4; }},
+    {"strict_access", strict_access, false, [](Machine&, Options& o) { o.strict = true; }},
     {"hopeless", hopeless, true, {}},
     {"threads", threads, false, {}},
     {"lacking", lacking, false,

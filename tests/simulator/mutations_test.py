@@ -228,7 +228,7 @@ def build(texts, directory, source, nvcc):
 
 def problems(vmmsim, program, mistake, expected):
     """Runs it with this mistake. "" if all is well, else all that it says."""
-    command = [vmmsim, "--gpus", "2", "--leaks", program, *SMALL[program.name]]
+    command = [vmmsim, "--strict", "--gpus", "2", "--leaks", program, *SMALL[program.name]]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT,
                               env={**os.environ, "MISTAKE": str(mistake)})

@@ -114,7 +114,7 @@ def facts(file, *words):
 
 
 def small(vmmsim, program):
-    done = start(vmmsim, "--gpus", "2", program, *SMALL[name_of(program)])
+    done = start(vmmsim, "--strict", "--gpus", "2", program, *SMALL[name_of(program)])
     if outcome(done) or done.stderr:
         fail("it skipped, or says something on stderr")
 
@@ -144,8 +144,8 @@ def skips(vmmsim, machine, *programs):
     def check(program):
         name = name_of(program)
         fewer = ["--gpus", "2"] if machine in TWO_SUFFICE else []
-        done = subprocess.run([vmmsim, "--machine", machine, *fewer, program, *SMALL[name]], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True)
+        command = [vmmsim, "--strict", "--machine", machine, *fewer, program, *SMALL[name]]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         reason = next((why for names, why in MACHINES[machine].items() if name in names.split("|")), None)
         result, told = classify(done.returncode, done.stdout, done.stderr)
         quiet = not done.stderr or (name == TALKS and not reason)

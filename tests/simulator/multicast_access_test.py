@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""Ordinary access to multicast addresses, and what is told of it: multicast_access_test.py VMMSIM MULTICAST_ACCESS"""
+import re
+import subprocess
+import sys
+import unittest
+
+PROGRAM, VMMSIM = sys.argv.pop(2), sys.argv.pop(1)
+TOLD = "goes to a multicast address without a multimem instruction, which the CUDA programming guide calls for"
+# What the program does to multicast addresses, in its order.
+STORE, LOAD = "kernel (anonymous namespace)::store(", "kernel (anonymous namespace)::load("
+ACCESSES = [
+    STORE, LOAD, STORE, LOAD, LOAD, "cudaMemcpy", LOAD, "cudaMemcpy",
+    "cudaMemcpy", "cudaMemcpy", "cudaMemcpy", "cudaMemcpyAsync", "cudaMemcpyAsync", "cudaMemcpyPeer", "cudaMemcpyPeer",
+    "cudaMemcpy2D", "cudaMemcpy2D",
+    "cudaMemset", "cuMemsetD16", "cuMemsetD32Async", "cuMemsetD2D32Async", "cudaMemset2D",
+]
+FAULT, SUCCESS = "cudaErrorIllegalAddress\n", "cudaSuccess\n"
+
+
+def run(*words):
+    *options, what = words if words and not words[-1].startswith("-") else (*words, "all")
+    return subprocess.run([VMMSIM, "--gpus", "3", *options, PROGRAM, *what.split()], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=100)
+
+
+class MulticastAccess(unittest.TestCase):
+    def test_all_reach_every_replica_and_it_is_told_once(self):
+        done = run()
+        self.assertEqual((done.returncode, done.stdout), (0, "OK\n"), done.stderr)
+        self.assertRegex(done.stderr, rf"\Avmmsim: kernel .*store.* on GPU 1, block .* {TOLD};.*--strict.*\n\Z")
+
+    def test_once_in_each_process_and_by_one_of_many_threads(self):
+        done = run("many")
+        self.assertEqual((done.returncode, done.stdout), (0, "OK\n"), done.stderr)
+        self.assertEqual(len(re.findall(TOLD, done.stderr)), 2, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 2, done.stderr)
+
+    def test_each_is_told_under_explain(self):
+        done = run("--explain")
+        self.assertEqual((done.returncode, done.stdout), (0, "OK\n"), done.stderr)
+        told = [line.removeprefix("vmmsim: ") for line in done.stderr.splitlines() if TOLD in line]
+        for line, access in zip(told, ACCESSES):
+            self.assertTrue(line.startswith(access if "(" in access else f"{access} #"), f"{access}: {line}")
+        self.assertEqual(len(told), len(ACCESSES), done.stderr)
+
+    def test_strict(self):
+        for what in ("store", "load", "atomic"):
+            done = run("--strict", "--explain", what)
+            self.assertEqual((done.returncode, done.stdout), (0, FAULT), (what, done.stderr))
+            self.assertIn("of a multicast object: only multimem instructions go to", done.stderr)
+            self.assertNotIn(TOLD, done.stderr)
+        for what in ("copy_to", "copy_from", "memset"):
+            done = run("--strict", "--explain", what)
+            self.assertEqual((done.returncode, done.stdout), (0, SUCCESS), (what, done.stderr))
+            self.assertRegex(done.stderr, r"\Avmmsim: cudaMem\w*\(.*\) answers cudaErrorInvalidValue: a multicast object "
+                             r"is mapped at 0x\w+: only multimem instructions go there\n\Z")
+        done = run("--strict")
+        self.assertEqual((done.returncode, "cudaErrorIllegalAddress" in done.stderr), (1, True), done.stderr)
+
+    def test_what_stays_a_fault(self):
+        """Atomic operations, what a stream writes or waits for, holes, and the mapping that is open to another GPU."""
+        for what, answer, why in (
+            ("atomic", FAULT, "of a multicast object: only multimem instructions go to"),
+            ("write_value", SUCCESS, "answers CUDA_ERROR_INVALID_VALUE: a multicast object is mapped at addr"),
+            ("wait_value", SUCCESS, "answers CUDA_ERROR_INVALID_VALUE: a multicast object is mapped at addr"),
+            ("store hole", FAULT, "GPU 1 of the 2 in the multicast object's team has bound no memory"),
+            ("load hole", FAULT, "GPU 1 of the 2 in the multicast object's team has bound no memory"),
+            ("copy_to hole", SUCCESS, "cudaErrorInvalidValue: at 0x... GPU 1 of the 2 in the multicast object's team has"),
+            ("copy_from hole", SUCCESS, "cudaErrorInvalidValue: at 0x... GPU 1 of the 2 in the multicast object's team"),
+            ("memset hole", SUCCESS, "cudaErrorInvalidValue: at 0x... GPU 1 of the 2 in the multicast object's team has"),
+            ("others_store", FAULT, "of a multicast object, which is not open to GPU 1"),
+            ("others_copy", SUCCESS, "cudaErrorInvalidValue: 0x... of a multicast object, which is not open to GPU 1"),
+        ):
+            done = run("--explain", what)
+            self.assertEqual((done.returncode, done.stdout), (0, answer), (what, done.stderr))
+            self.assertRegex(done.stderr, re.escape(why).replace(re.escape("..."), ".*"))
+            self.assertNotIn(TOLD, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
