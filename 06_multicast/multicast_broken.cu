@@ -3,7 +3,7 @@
 // 06 Multicast, broken: what does the driver refuse, what waits for ever, and what is undefined?
 //
 // Each step makes one mistake, shows the answer, and then does it right. Every try has a process of its own: one waits
-// for ever, and another faults. Needs two GPUs that support multicast, of compute capability 9.0 or later.
+// for ever, and another may fault. Needs two GPUs that support multicast, of compute capability 9.0 or later.
 //
 // Build it alone:  nvcc -std=c++17 -arch=sm_90 -lineinfo multicast_broken.cu -o multicast_broken -lcuda
 #include "../common/check.h"

@@ -187,8 +187,8 @@ template <class Word> struct Watch {
   void look() const {
     bool reached = fault() != CUDA_SUCCESS;
     try {
-      memory::for_each_piece(device, address, sizeof(Word), CU_MEM_ACCESS_FLAGS_PROT_READ, [&](const memory::Piece& word) {
-        const Word now = reinterpret_cast<std::atomic<Word>*>(word.bytes)->load();
+      memory::for_each_piece(device, address, sizeof(Word), CU_MEM_ACCESS_FLAGS_PROT_READ, [&](const auto& piece) {
+        const Word now = reinterpret_cast<std::atomic<Word>*>(piece.bytes)->load();
         switch (flags & 3) {
           case CU_STREAM_WAIT_VALUE_GEQ: reached |= std::make_signed_t<Word>(now - value) >= 0; break;
           case CU_STREAM_WAIT_VALUE_EQ: reached |= now == value; break;

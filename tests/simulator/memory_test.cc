@@ -857,8 +857,8 @@ void hopeless() {
   multicast_bind(object, 0, memory, 0, page, 0);
 }
 
-// Ordinary access to a multicast address: what is written goes to all replicas, also on the way from or to other memory,
-// and each GPU reads its own. Memory of cuMemAlloc may be bound, too.
+// Ordinary access to a multicast address: what is written goes to all replicas, also where a range begins or ends in
+// other memory, and each GPU reads its own. Memory of cuMemAlloc may be bound, too.
 void ordinary_access() {
   const uint64_t before = free_of(1);
   const Handle object = multicast_create(team_of(2, 4 * MiB));  // of GPUs 1 and 3: not as they are numbered in the team
@@ -872,7 +872,8 @@ void ordinary_access() {
   };
   REFUSED(CUDA_ERROR_INVALID_VALUE, "end of the memory", bind_address(small, page));
   REFUSED(CUDA_ERROR_INVALID_VALUE, "end of the memory", bind_address(odd, 0));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "nor is it of cuMemAlloc", bind_address(uint64_t(allocate_host(page, false)), page));
+  const auto host = uint64_t(allocate_host(page, false));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "nor is it of cuMemAlloc", bind_address(host, page));
   map(mc, 4 * MiB, 0, object, 0);
   open_to(mc, 4 * MiB, {access_of(1), access_of(3, CU_MEM_ACCESS_FLAGS_PROT_READ)});
   const Handle around[] = {create(page, on_gpu(1), 0), create(page, on_gpu(1), 0)};  // before and behind the object

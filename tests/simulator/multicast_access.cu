@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 // Multicast as public single-process programs use it: memory of cudaMalloc bound by its address, the object mapped once
-// for each GPU at an address of its own and open to that GPU alone; and ordinary loads, stores, copies and memsets there.
-// Without an argument all that has a result; with one, an access that may fault, whose answer is printed. For the
-// simulator only: on hardware such an access is undefined.
+// for each GPU at an address of its own and open to that GPU alone; and ordinary loads, stores, copies and memsets
+// there. Without an argument all that has a result; with one, an access that may fault, whose answer is printed. For
+// the simulator only: on hardware such an access is undefined.
 #include <cstdint>
 #include <functional>
 #include <map>
