@@ -63,6 +63,7 @@ void make(int bound = 2) {
     CHECK(cudaMalloc(&own[i], size));
     CHECK(cudaMalloc(&elsewhere[i], size));
     CHECK(cudaMemset(own[i], 0, size));
+    CHECK(cudaDeviceSynchronize());
     if (i < bound) CHECK(cuMulticastBindAddr(object, 0, CUdeviceptr(own[i]), size, 0));
     CUdeviceptr address;
     CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
@@ -118,7 +119,7 @@ void expect_both(const std::vector<uint32_t>& wanted, const char* after) {
 
 void kernels() {
   uint32_t* result;
-  CHECK(cudaMallocManaged(&result, 128));
+  CHECK(cudaMallocHost(reinterpret_cast<void**>(&result), 128));
   for (int i = 0; i < 2; ++i) {
     CHECK(cudaSetDevice(team[i]));
     store_all<<<1, 1>>>(mc[i] + 3, 70 + i);
@@ -150,7 +151,8 @@ void kernels() {
   }
   EXPECT(fetched(own[0]) == std::vector<uint32_t>(words), "a store to one GPU's own address reached the other");
   CHECK(cudaMemset(own[1], 0, size));
-  CHECK(cudaFree(result));
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaFreeHost(result));
   CHECK(cudaSetDevice(team[0]));
 }
 
@@ -158,7 +160,7 @@ void copies() {
   cudaStream_t stream;
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   uint32_t* pinned;
-  CHECK(cudaMallocHost(&pinned, size));
+  CHECK(cudaMallocHost(reinterpret_cast<void**>(&pinned), size));
   const std::vector<uint32_t> few = counted(7, 100), all = counted(1 << 20);
   CHECK(cudaMemcpy(mc[0], few.data(), 400, cudaMemcpyHostToDevice));
   expect_both(few, "a small cudaMemcpy");

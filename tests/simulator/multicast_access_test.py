@@ -1,10 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """Ordinary access to multicast addresses, and what is told of it: multicast_access_test.py VMMSIM MULTICAST_ACCESS"""
+import json
+import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "simulator"))
+from trace_model import Machine  # noqa: E402
 
 PROGRAM, VMMSIM = sys.argv.pop(2), sys.argv.pop(1)
 TOLD = "goes to a multicast address without a multimem instruction, which the CUDA programming guide calls for"
@@ -45,6 +51,16 @@ class MulticastAccess(unittest.TestCase):
         for line, access in zip(told, ACCESSES):
             self.assertTrue(line.startswith(access if "(" in access else f"{access} #"), f"{access}: {line}")
         self.assertEqual(len(told), len(ACCESSES), done.stderr)
+
+    def test_the_trace_tells_what_is_bound(self):
+        machine, most = Machine(), 0
+        with tempfile.NamedTemporaryFile() as trace:
+            self.assertEqual(run("--trace", trace.name, "all").returncode, 0)
+            for line in trace.read().decode().splitlines():
+                machine.line(json.loads(line))
+                most = max(most, sum(len(memory.bound) for memory in machine.memory))
+        machine.end()
+        self.assertEqual(most, 2)
 
     def test_strict(self):
         for what in ("store", "load", "atomic"):
