@@ -1,20 +1,37 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT-0
-# The same set-up as ./run.sh, what the tests and the book need into .venv, then every test. Arguments go to ctest.
+# The same set-up as ./run.sh, what the tests and the book need into .venv, then the tests: with --all every one, else all
+# but the long ones. Other arguments go to ctest.
 set -euo pipefail
 cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")"
 source scripts/setup.sh
 check_machine
 
-case " $* " in *" --help "* | *" -h "*)
-  echo "usage: ./test.sh [ctest's arguments]"
-  echo "Sets up what is missing, builds, and runs every test; ./test.sh -R 01 runs those with 01 in their names."
-  exit ;;
-esac
+preset=default
+words=()
+for word in "$@"; do
+  case $word in
+    --help | -h)
+      echo "usage: ./test.sh [--all] [ctest's arguments]"
+      echo "Sets up what is missing, builds, and runs the tests; ./test.sh -R 01 runs those with 01 in their names."
+      echo "  --all   the long ones too, which tell nothing about this machine; continuous integration runs these"
+      exit ;;
+    --all) preset=all ;;
+    *) words+=("$word") ;;
+  esac
+done
 
 setup docs/requirements.txt tests/requirements.txt
 get_browser
 # Where CI is true a warning of the compiler is an error.
 build all -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" ${CI:+-DCMAKE_COMPILE_WARNING_AS_ERROR=ON}
 export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(nproc)}"
-exec ctest --preset default "$@"
+status=0
+ctest --preset $preset "${words[@]}" || status=$?
+if [[ $preset == default ]]; then
+  count() { ctest --preset "$1" -N "${words[@]}" 2> /dev/null | sed -n 's/^Total Tests: //p' || true; }
+  left_out=$(($(count all) - $(count default)))
+  ((left_out == 0)) ||
+    echo "$left_out long tests were left out. They tell nothing about this machine; ./test.sh --all runs them too."
+fi
+exit $status

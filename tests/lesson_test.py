@@ -8,7 +8,7 @@
     lesson_test.py arguments PROGRAM         --help and bad arguments
     lesson_test.py standalone SOURCE NVCC    the line at the top of the source builds it, in a copy of its directory
     lesson_test.py lint SOURCE CUDA          clang-tidy has nothing to say
-    lesson_test.py old_toolkit CMAKE NVCC    CMake refuses a toolkit that is too old, and says what to do
+    lesson_test.py old_toolkit NVCC CMAKE... CMake, with these arguments, refuses a toolkit that is too old
     lesson_test.py book DIRECTORY            the book of all pages builds without a warning
     lesson_test.py skip REASON               stands in for a test that was not built
 
@@ -129,20 +129,24 @@ def lint(source, cuda):
     if not tool.exists():
         skip("no clang-tidy beside this Python that can read CUDA 13; ./test.sh gets it")
     bound = ["-Xclang", "-analyzer-config", "-Xclang", "max-nodes=30000"]  # without it twice as long, and nothing more
-    done = start(str(tool), "--quiet", f"--config-file={ROOT}/.clang-tidy", source, "--", "-x", "cuda", "-std=c++17",
-                 "--cuda-host-only", f"--cuda-path={cuda}", "-nocudalib", "-isystem", f"{cuda}/include/cccl", *bound)
+    with tempfile.TemporaryDirectory() as last:
+        # Clang reads this header of cuRAND before any program. Where the toolkit has no cuRAND, it may be empty.
+        (pathlib.Path(last) / "curand_mtgp32_kernel.h").touch()
+        done = start(str(tool), "--quiet", f"--config-file={ROOT}/.clang-tidy", source, "--", "-x", "cuda", "-std=c++17",
+                     "--cuda-host-only", f"--cuda-path={cuda}", "-nocudalib", "-isystem", f"{cuda}/include/cccl",
+                     "-idirafter", last, *bound)
     if done.returncode or "warning:" in done.stdout or "error:" in done.stdout:
         fail("clang-tidy has something to say")
 
 
-def old_toolkit(cmake, nvcc):
+def old_toolkit(nvcc, cmake, *options):
     with tempfile.TemporaryDirectory() as scratch:  # this compiler, which says that it is of CUDA 12.8
         older = pathlib.Path(scratch)
         (older / "older.h").write_text("".join(f"#undef __CUDACC_VER_{part}__\n#define __CUDACC_VER_{part}__ {number}\n"
                                                for part, number in (("MAJOR", 12), ("MINOR", 8))))
         (older / "nvcc").write_text(f"#!/bin/sh\nexec '{nvcc}' -include '{older}/older.h' \"$@\"\n")
         (older / "nvcc").chmod(0o755)
-        done = start(cmake, "-S", str(ROOT), "-B", f"{older}/build", f"-DCMAKE_CUDA_COMPILER={older}/nvcc")
+        done = start(cmake, "-S", str(ROOT), "-B", f"{older}/build", f"-DCMAKE_CUDA_COMPILER={older}/nvcc", *options)
     if done.returncode == 0 or "is too old: the lessons need 12.9 or later" not in re.sub(r"\s+", " ", done.stderr):
         fail("CMake does not say that CUDA 12.8 is too old")
 
