@@ -22,7 +22,7 @@ for word in "$@"; do
 done
 
 setup docs/requirements.txt tests/requirements.txt
-get_browser
+get_packages_of_tests
 # Where CI is true a warning of the compiler is an error.
 build all -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" ${CI:+-DCMAKE_COMPILE_WARNING_AS_ERROR=ON}
 export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(nproc)}"

@@ -201,17 +201,21 @@ apt_install() {
   "${apt[@]}" install -y --no-install-recommends "$@" > /dev/null
 }
 
-# The browser in which the book is tested. Without one the set-up goes on: those tests say what is missing.
-get_browser() {
-  local as_root=() name
-  for name in chromium google-chrome; do
-    if command -v $name > /dev/null; then return 0; fi
-  done
+# What the tests use of the system's packages: a browser, to see the book in, and debootstrap, to make a bare root. Without
+# them the set-up goes on: those tests say what is missing.
+get_packages_of_tests() {
+  local as_root=() missing=() name
+  command -v chromium > /dev/null || command -v google-chrome > /dev/null || missing+=(chromium)
+  command -v debootstrap > /dev/null || (( EUID != 0 )) || missing+=(debootstrap)
+  (( ${#missing[@]} )) || return 0
   if command -v apt-get > /dev/null && may_install; then
-    say "this machine lacks Chromium, to test the book in: installing it from the system's packages (100 MB)"
-    if apt_install chromium; then return 0; fi
+    for name in "${missing[@]}"; do
+      say "this machine lacks $name, for the tests: installing it from the system's packages"
+      apt_install "$name" || say "$name could not be installed: the tests that need it will be skipped"
+    done
+  else
+    say "this machine lacks ${missing[*]}: the tests that need it will be skipped"
   fi
-  say "no Chromium could be installed: the tests of the book in a browser will be skipped"
 }
 
 # --- from PyPI, into .venv -------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@
     setup_test.py [--list] [case ...]      all cases if none is named
 
 The cases whose names begin with fetch_ hide the toolkit, copy the checkout to a path with a space and let ./run.sh
-fetch what is missing from PyPI; the others need no network. Exit status 0, 77 if a case was skipped (for want of a
+fetch what is missing from PyPI. bare_root does so in a root directory made for it, where nothing is but git and python3;
+it needs root, debootstrap and the system's packages. The others need no network. Exit status 0, 77 if a case was skipped (for want of a
 package index; that is a failure where CI is true), 1 if one failed.
 """
 import contextlib
@@ -42,9 +43,9 @@ def expect(condition, message, done=None):
 
 
 @contextlib.contextmanager
-def scratch():
-    """A directory with a space in its path, which others may enter."""
-    with tempfile.TemporaryDirectory(prefix="vmm setup ") as name:
+def scratch(prefix="vmm setup "):
+    """A directory, by default with a space in its path, which others may enter."""
+    with tempfile.TemporaryDirectory(prefix=prefix) as name:
         os.chmod(name, 0o755)
         yield pathlib.Path(name)
 
@@ -404,8 +405,8 @@ def need_index():
         raise Skip(reason)
 
 
-def check_run(checkout, done):
-    """Every lesson worked, and uses the runtime that was fetched."""
+def check_run(done):
+    """Every lesson worked."""
     expect(done.returncode in (0, 1), "the set-up failed", done)
     names = run_lessons.lessons()
     end = done.stdout[done.stdout.rindex("\nlesson "):]
@@ -415,30 +416,28 @@ def check_run(checkout, done):
         expect(result == "OK" or result == "SKIP" and reason and remedy, f"{name} is {result}", done)
     expect([row[0] for row in rows if row[1] == "OK"] == names, "not every lesson worked, here or on the simulator", done)
     expect(done.returncode == 0, "the status", done)
-    for name in names:
-        check_runtime(checkout, name)
 
 
-def check_runtime(checkout, name):
-    linked = run("/", "ldd", checkout / "build" / "bin" / name[3:]).stdout
+def check_runtime(checkout):
+    linked = run("/", "ldd", checkout / "build" / "bin" / "vmm_basics").stdout
     found = re.search(r"libcudart\.so\.13 => (.+) \(0x", linked)
-    expect(found and pathlib.Path(found.group(1)).is_relative_to(checkout / ".venv"), f"{name}'s runtime: {linked}")
+    expect(found and pathlib.Path(found.group(1)).is_relative_to(checkout / ".venv"), f"not the fetched runtime: {linked}")
 
 
 def check_one(checkout, done, vmmsim):
     """Lesson 01 was built for this machine's GPUs, which may be none: it works on the simulator that is there."""
     expect(re.search(r"\n01_vmm_basics +\w+ GPUs? +(OK|SKIP) ", done.stdout) and done.returncode == 0, "lesson 01", done)
-    check_runtime(checkout, "01_vmm_basics")
+    check_runtime(checkout)
     if vmmsim.exists():
         simulated = run(checkout, vmmsim, "build/bin/vmm_basics")
         expect(simulated.returncode == 0 and not simulated.stderr, "lesson 01 on the simulator", simulated)
 
 
-def run_twice(checkout, hidden, *words, then=None):
+def run_twice(checkout, hidden, *words):
     done = run(checkout, "./run.sh", *words, environment=hidden)
     expect("fetching the CUDA 13.0 compiler (105 MB) from PyPI into .venv" in done.stderr, "what was fetched", done)
     began = time.monotonic()
-    again = run(checkout, "./run.sh", *(then or words), environment={**hidden, **OFFLINE})
+    again = run(checkout, "./run.sh", *words, environment={**hidden, **OFFLINE})
     expect("fetching" not in again.stderr and "Building" not in again.stdout, "the work was done again", again)
     print(f"the second run took {time.monotonic() - began:.1f} s")
     return done, again
@@ -466,37 +465,6 @@ def fetch_compiler():
         expect(gone.returncode == 1 and "which is not there: configuring it anew" in gone.stderr, "nvcc is gone", gone)
 
 
-def fetch_everything():
-    """nvcc, CMake, Ninja and make are missing, and the first set-up is killed in the middle."""
-    need_index()
-    with scratch() as directory:
-        checkout = copy_checkout(directory / "check out")
-        # One architecture: less work for the compilers.
-        hidden = hiding(directory, COMPILER | BUILDERS, CUDAARCHS="90")
-        (directory / "tmp").mkdir()  # for what pip leaves there when it is killed
-        first = subprocess.Popen(["./run.sh"], cwd=checkout, env={**hidden, "TMPDIR": str(directory / "tmp")},
-                                 start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                 stderr=subprocess.DEVNULL)
-        try:
-            def amid():
-                return first.poll() is not None or any(checkout.glob(".venv/lib/python3.*/site-packages/nvidia"))
-            wait_for(amid, "the set-up fetches nothing", 600)
-            expect(first.poll() is None, "the set-up ended before it could be killed")
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(first.pid, signal.SIGKILL)
-            first.wait()
-        done, again = run_twice(checkout, hidden, then=["--gpu", "01"])
-        check_run(checkout, done)
-        check_one(checkout, again, checkout / "build" / "bin" / "vmmsim")
-        expect("the last set-up did not come to its end" in done.stderr, "it did not see that it was interrupted", done)
-        expect("fetching CMake" in done.stderr and "fetching Ninja" in done.stderr, "what was fetched", done)
-        moved = checkout.rename(directory / "moved")
-        again = run(moved, "./run.sh", "--gpu", "01", environment={**hidden, **OFFLINE})
-        check_one(moved, again, moved / "build" / "bin" / "vmmsim")
-        expect("configuring it anew" in again.stderr, "a moved checkout", again)
-
-
 def fetch_book():
     """./run.sh --docs where there is no compiler of any kind, again with no network, and with a page that is wrong."""
     need_index()
@@ -518,8 +486,114 @@ def fetch_book():
         expect(wrong.returncode == 1 and "no_such_page" in wrong.stderr and "Open" not in wrong.stdout, "a dead link", wrong)
 
 
+# --- in a root of its own: git and python3, and nothing else that this machine has ------------------------------------
+
+class Root:
+    """A root directory with the smallest system of this machine's release, and commands that run in it.
+
+    A hidden program still leaves its headers, libraries and fonts behind; here nothing is there that was not installed.
+    Mounts and processes of a command are in namespaces of its own, and go with it.
+    """
+    def __init__(self, directory):
+        self.path = directory / "root"
+        tell = run("/", "apt-get", "indextargets", "--format", "$(CODENAME) $(REPO_URI)", "Created-By: Packages")
+        release = run("/", "sh", "-c", '. /etc/os-release; echo "$VERSION_CODENAME"').stdout.strip()
+        mirrors = [line.split()[1] for line in tell.stdout.splitlines() if line.startswith(f"{release} ")]
+        if not mirrors:
+            raise Skip(f"apt-get knows no source of packages for '{release}'; run apt-get update")
+        done = run("/", *self.namespaces(), "debootstrap", "--variant=minbase", "--include=ca-certificates,git,python3",
+                   release, self.path, mirrors[0])
+        expect(done.returncode == 0, "debootstrap made no root", done)
+        settings = [line for line in run("/", "apt-config", "dump").stdout.splitlines() if line.startswith("Acquire")]
+        (self.path / "etc/apt/apt.conf.d/99of_this_machine").write_text("\n".join(settings) + "\n")
+        for name in ("etc/resolv.conf", "etc/hosts", "etc/pip.conf"):
+            if pathlib.Path("/", name).exists():
+                shutil.copy("/" + name, self.path / name)
+        certificates = self.path / "etc" / "ssl" / "certs"
+        shutil.rmtree(certificates)  # links into a package that this machine may not have
+        shutil.copytree("/etc/ssl/certs", certificates, ignore_dangling_symlinks=True)
+        self.checkout = copy_checkout(self.path / "root" / "check out")
+
+    @staticmethod
+    def namespaces():
+        return ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
+
+    def move(self, name):
+        self.checkout = self.checkout.rename(self.checkout.with_name(name))
+
+    def command(self, line, **more):
+        passed = re.compile("PIP_(?!FIND_LINKS)|https?_proxy$|HTTPS?_PROXY$|no_proxy$|NO_PROXY$")
+        variables = {name: value for name, value in os.environ.items() if passed.match(name)}
+        variables |= {"HOME": "/root", "LANG": "C.UTF-8", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **more}
+        mounts = "mount -t proc proc proc && mount --rbind /sys sys && mount --rbind /dev dev"
+        enter = f'cd "$1" && {mounts} && shift && exec "$@"'
+        return [*self.namespaces(), "sh", "-c", enter, "sh", self.path, "chroot", ".", "env", "-i",
+                *(f"{name}={value}" for name, value in variables.items()),
+                "bash", "-c", f"cd '/root/{self.checkout.name}' && {line}"]
+
+    def run(self, line, **more):
+        return run("/", *self.command(line, **more), limit=1500)
+
+
+def need_root():
+    if os.getuid():
+        raise Skip("a root directory can be made by root only; run this as root")
+    if not shutil.which("debootstrap"):
+        raise Skip("no debootstrap; install it (apt-get install debootstrap)")
+    if run("/", *Root.namespaces(), "true").returncode:
+        raise Skip("no namespaces can be made here, as in a container or a chroot; run this outside of it")
+
+
+# Of each kind of test that needs something of the machine, one; and what is built for these.
+TESTS_IN_ROOT = "^(check_header|standalone.01_vmm_basics|lint.01_vmm_basics/vmm_basics.cu|build.old_toolkit|docs.book|simulator.others)$"
+BUILT_IN_ROOT = "vmm_basics check_test others"
+
+
+def bare_root():
+    """The first set-up is killed in the middle; then run.sh, again with no network, in another place; then some tests."""
+    need_root()
+    need_index()
+    with scratch("vmm_root_") as directory:  # debootstrap takes no path with a space
+        root = Root(directory)
+        few = {"CUDAARCHS": "90"}  # one architecture: less work for the compilers
+        (root.path / "killed").mkdir()  # for what pip leaves there when it is killed
+        first = subprocess.Popen([str(word) for word in root.command("./run.sh", TMPDIR="/killed", **few)],
+                                 start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL)
+        try:
+            def amid():
+                return first.poll() is not None or any(root.checkout.glob(".venv/lib/python3.*/site-packages/nvidia"))
+            wait_for(amid, "the set-up fetches nothing", 900)
+            expect(first.poll() is None, "the set-up ended before it could be killed")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(first.pid, signal.SIGKILL)
+            first.wait()
+
+        done = root.run("./run.sh", **few)
+        expect("the last set-up did not come to its end" in done.stderr, "it did not see that it was interrupted", done)
+        for what in ("the CUDA 13.0 compiler (105 MB)", "CMake", "Ninja"):
+            expect(f"fetching {what}" in done.stderr, f"{what} was not fetched", done)
+        check_run(done)
+        again = root.run("./run.sh --sim 01", **few, **OFFLINE)
+        expect("fetching" not in again.stderr and "Building" not in again.stdout, "the work was done again", again)
+        expect("\n01_vmm_basics  8 simulated GPUs  OK" in again.stdout, "lesson 01, again", again)
+        linked = root.run("ldd build/bin/vmm_basics").stdout
+        expect(re.search(r"libcudart\.so\.13 => /\S+ out/\.venv/", linked), f"not the runtime that was fetched: {linked}")
+        root.move("moved")
+        moved = root.run("./run.sh --sim 01", **few, **OFFLINE)
+        expect("configuring it anew" in moved.stderr and moved.returncode == 0, "a moved checkout", moved)
+
+        line = "check_machine && setup docs/requirements.txt tests/requirements.txt && " \
+               f'build {BUILT_IN_ROOT} -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" && ' \
+               f"ctest --preset all -R '{TESTS_IN_ROOT}'"
+        tests = root.run(f"source scripts/setup.sh && {line}", **few)
+        names = re.findall(r" Test +#\d+: (\S+) \.+ +Passed", tests.stdout)
+        expect(tests.returncode == 0 and len(names) == TESTS_IN_ROOT.count("|") + 1, "the tests in the root", tests)
+
+
 CASES = [arguments, outcomes, loader, table, no_gpu, live, time_limit, interrupt, no_compiler, old_compiler,
-         fetch_compiler, fetch_everything, fetch_book]
+         fetch_compiler, fetch_book, bare_root]
 
 
 def main(words):
