@@ -40,6 +40,7 @@ struct CUstream_st {
   unsigned long long id = 0;
   driver::Op last;         // the operation that was put in last
   std::deque<driver::Op> work;  // what enqueue_work() put in, from the first that has not ended, or earlier
+  driver::Op known_as_long;  // of that: nobody waits again for its end before putting in more
   std::atomic<bool> destroyed = false;  // it is kept until its operations have ended
 };
 

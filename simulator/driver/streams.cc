@@ -39,6 +39,11 @@ std::condition_variable& an_end() { static auto& it = *new std::condition_variab
 // Kernels, copies and the like that a stream holds at most, then the call waits. An H200 takes 1021 to 1141 (of kernels
 // with 4 KB of parameters 744), in each stream by itself; marks, host functions and frees it takes without end.
 constexpr size_t most_work = 1024;
+// A launch takes a microsecond, a simulated kernel hundreds: a thread that launches on would keep its stream full, and
+// each cudaFree beside it wait for a thousand kernels, which a GPU has done at once. So with this much in the stream
+// the call waits for the half of it, or until what is at the front has shown that it is long or waits for something.
+constexpr size_t enough_work = 32;
+constexpr auto patience = std::chrono::milliseconds(100);
 unsigned long long last_id = 2;  // 1 and 2 are the legacy and the per-thread stream
 
 bool is_legacy(const CUstream_st& stream) { return &stream == &stream.context->legacy; }
@@ -252,6 +257,23 @@ CUstream_st& stream(CUstream handle) {
   return *found->second;
 }
 
+// How much work of a stream has not ended. The state is held.
+static size_t left_of(std::deque<Op>& work) {
+  while (!work.empty() && work.front()->has_ended) work.pop_front();
+  return work.size();
+}
+
+// Returns when there is room in a stream. The state is held, but while it waits.
+static void make_room(std::unique_lock<std::mutex>& held, CUstream_st& stream) {
+  if (left_of(stream.work) >= enough_work && stream.work.front() != stream.known_as_long) {
+    const Op front = stream.work.front(), half = stream.work[enough_work / 2];
+    half->is_awaited = true;
+    an_end().wait_for(held, patience, [&] { return half->has_ended || fault(); });
+    if (!front->has_ended) stream.known_as_long = front;
+  }
+  while (left_of(stream.work) >= most_work && !fault()) await(held, stream.work.front());
+}
+
 static Op put_in(CUstream_st& stream, Start start, const Op& also, bool is_work) {
   const Op op = std::make_shared<Operation>();
   op->start = std::move(start);
@@ -259,13 +281,8 @@ static Op put_in(CUstream_st& stream, Start start, const Op& also, bool is_work)
   {
     std::unique_lock held(state());
     if (is_work) {
-      std::deque<Op>& work = stream.work;
-      const auto is_full = [&] {
-        while (!work.empty() && work.front()->has_ended) work.pop_front();
-        return work.size() >= most_work && !fault();
-      };
-      while (is_full()) await(held, work.front());
-      work.push_back(op);
+      make_room(held, stream);
+      stream.work.push_back(op);
     }
     static uint64_t last = 0;
     op->number = ++last;

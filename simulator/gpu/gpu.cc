@@ -178,8 +178,8 @@ class Workers {
     std::unique_lock lock(mutex_);
     watched_order_ = order;
     a_block_ended_ = false;
-    const uint64_t last = last_number_;
-    had_a_turn_.wait(lock, [&] { return stopping_ || due_.empty() || *due_.begin() > last; });
+    awaited_number_ = last_number_;
+    had_a_turn_.wait(lock, [&] { return stopping_ || had_their_turn(); });
     return a_block_ended_;
   }
 
@@ -206,9 +206,12 @@ class Workers {
   std::atomic<pid_t> owner_ = 0;  // the process whose threads they are
   bool stopping_ = false;
   std::set<uint64_t> due_;  // the turns that have not ended, but for those that may wait
-  uint64_t last_number_ = 0, watched_order_ = 0;
+  uint64_t last_number_ = 0, awaited_number_ = 0, watched_order_ = 0;
   bool a_block_ended_ = false;
   std::condition_variable had_a_turn_;
+
+  // All up to the awaited number.
+  bool had_their_turn() const { return due_.empty() || *due_.begin() > awaited_number_; }
 
   void start() {
     owner_ = getpid();
@@ -244,7 +247,7 @@ class Workers {
         lock.lock();
       }
       due_.erase(number);
-      had_a_turn_.notify_all();
+      if (had_their_turn()) had_a_turn_.notify_all();
     }
   }
 
