@@ -16,6 +16,9 @@ namespace driver {
 namespace {
 
 std::atomic<pid_t> initialized_in = 0;  // the process in which cuInit ran: a forked child has no driver
+constexpr char too_late[] =
+    "the process exits, and the driver has shut down: it was called by a thread that goes on, or by the destructor of "
+    "an object that is older than cuInit";
 constexpr char forked[] =
     "a forked child has no driver; fork before cuInit, or start the child as a program of its own";
 std::atomic<int> fault_error = CUDA_SUCCESS;
@@ -212,6 +215,7 @@ __attribute__((destructor)) void finish() {
 
 }  // namespace
 
+std::atomic<bool> is_over = false;
 thread_local bool runs_host_function = false;
 
 int call(const char* full_name, std::initializer_list<Argument> arguments, int flags,
@@ -233,6 +237,9 @@ int call(const char* full_name, std::initializer_list<Argument> arguments, int f
   if (*options.fail_call && memory::must_fail(name.c_str())) {
     result = options.fail_error;
     why = "--fail asks for it";
+  } else if (is_over && !(flags & after_exit)) {
+    result = CUDA_ERROR_DEINITIALIZED;
+    why = too_late;
   } else if (runs_host_function && !(flags & in_host_function)) {
     result = CUDA_ERROR_NOT_PERMITTED;
     why = "host functions and callbacks of streams must not call CUDA: they would wait for themselves";
@@ -243,6 +250,10 @@ int call(const char* full_name, std::initializer_list<Argument> arguments, int f
     why = initialized_in ? forked : "cuInit has not been called";
   } else {
     result = answer(work);
+  }
+  if (is_over && result) {  // even if something else was gone first
+    result = CUDA_ERROR_DEINITIALIZED;
+    why = too_late;
   }
   memory::changes = nullptr;
   if (options.explain && result && result != CUDA_ERROR_NOT_READY) {
@@ -275,6 +286,9 @@ void need(const void* pointer, const char* name) {
 
 void set_initialized() {
   if (initialized_in && initialized_in != getpid()) refuse(CUDA_ERROR_NOT_INITIALIZED, forked);
+  if (is_over) refuse(CUDA_ERROR_DEINITIALIZED, too_late);
+  static const int at_exit = std::atexit([] { is_over = true; });
+  (void)at_exit;
   initialized_in = getpid();
 }
 

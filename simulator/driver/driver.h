@@ -85,6 +85,7 @@ inline void require(bool holds, CUresult error, const char* why) { if (!holds) r
 
 // cuInit has run in this process.
 void set_initialized();
+extern std::atomic<bool> is_over;  // the process exits, and all calls are refused
 
 // Whether this thread runs a host function or a callback of a stream, in which nearly all calls are refused.
 extern thread_local bool runs_host_function;

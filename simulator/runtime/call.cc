@@ -124,7 +124,7 @@ void check_device(int device) {
 
 cudaError_t call(const char* name, Needs needs, const std::function<void()>& work,
                  const std::function<int(int, const std::function<int()>&)>& wrapped) {
-  const int flags = driver::before_init | (needs == context ? 0 : driver::after_fault) |
+  const int flags = driver::before_init | driver::after_exit | (needs == context ? 0 : driver::after_fault) |
                     (needs == nothing ? driver::in_host_function : 0);
   return cudaError_t(remember(wrapped(flags, [&]() -> int {
     try {
@@ -155,7 +155,7 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 static cudaError_t give_last_error(const char* name, bool and_forget) {
-  const int flags = driver::before_init | driver::after_fault;
+  const int flags = driver::before_init | driver::after_exit | driver::after_fault;
   const int error = driver::call(name, flags, shown_name_of, "()", [] {
     driver::explain(std::string(last_call) + " answered so before in this thread");
     return last_error;

@@ -18,6 +18,7 @@ namespace {
 struct Binary {
   const void* image;
   CUlibrary library = nullptr;  // null: not yet loaded
+  bool is_unregistered = false;
   struct Managed { void** pointer; std::string name; };
   std::vector<Managed> managed;
 };
@@ -56,7 +57,8 @@ CUkernel kernel(const void* function) {
   require(function, "func is null", cudaErrorInvalidDeviceFunction);
   const std::lock_guard held(registered().mutex);
   const auto found = registered().kernels.find(function);
-  if (found == registered().kernels.end()) return static_cast<CUkernel>(const_cast<void*>(function));
+  if (found == registered().kernels.end() || found->second.binary->is_unregistered)
+    return static_cast<CUkernel>(const_cast<void*>(function));
   Symbol& it = found->second;
   if (it.kernel) return it.kernel;
   const int result = cuLibraryGetKernel(&it.kernel, library(*it.binary), it.name.c_str());
@@ -76,7 +78,7 @@ struct Range { CUdeviceptr address; size_t size; };
 Range variable(const void* symbol) {
   const std::lock_guard held(registered().mutex);
   const auto found = registered().variables.find(symbol);
-  require(symbol && found != registered().variables.end(),
+  require(symbol && found != registered().variables.end() && !found->second.binary->is_unregistered,
           "symbol is no __device__ or __constant__ variable of this program: give the variable itself, not its address",
           cudaErrorInvalidSymbol);
   Range range = {};
@@ -160,16 +162,14 @@ void fill(cudaFuncAttributes& all, const void* func) {
 // --- Registration: before main, so without the driver ---------------------------------------------------------------
 EXPORT void** __cudaRegisterFatBinary(void* fatCubin) {
   const std::lock_guard held(registered().mutex);
-  registered().binaries.push_back(std::make_unique<Binary>(Binary{fatCubin, nullptr, {}}));
+  registered().binaries.push_back(std::make_unique<Binary>(Binary{fatCubin, nullptr, false, {}}));
   return reinterpret_cast<void**>(registered().binaries.back().get());
 }
 EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
-// What is loaded stays so until the process ends.
+// What is loaded stays so until the process ends, and names too: other threads may be in the middle of a launch.
 EXPORT void __cudaUnregisterFatBinary(void** fatCubinHandle) {
   const std::lock_guard held(registered().mutex);
-  const auto is_its = [&](const auto& entry) { return entry.second.binary == &binary(fatCubinHandle); };
-  std::erase_if(registered().kernels, is_its);
-  std::erase_if(registered().variables, is_its);
+  binary(fatCubinHandle).is_unregistered = true;
 }
 EXPORT void __cudaRegisterFunction(void** fatCubinHandle, const char* hostFun, char*, const char* deviceName, int,
                                    uint3*, uint3*, dim3*, dim3*, int*) {

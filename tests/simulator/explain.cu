@@ -12,6 +12,7 @@
 #include <map>
 #include <string>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 constexpr size_t MiB = 1 << 20, size = 2 * MiB;
@@ -37,6 +38,7 @@ __global__ void add_to_all(float* where) {
   if (is_it()) asm volatile("multimem.red.relaxed.sys.global.add.f32 [%0], %1;" ::"l"(where), "f"(1.f) : "memory");
 #endif
 }
+__global__ void nothing(int) {}
 __global__ void write_shared(int index) {
   extern __shared__ int numbers[];
   if (is_it()) static_cast<volatile int*>(numbers)[index] = 1;
@@ -195,6 +197,21 @@ void no_leaks() {
   must(cuMemRelease(object));
 }
 
+// Launches until a launch fails. The process ends only then.
+struct Launching {
+  std::thread thread;
+  void begin() {
+    thread = std::thread([] {
+      int value = 0;
+      void* arguments[] = {&value};
+      const auto kernel = reinterpret_cast<const void*>(nothing);
+      while (cudaLaunchKernel(kernel, dim3(1), dim3(1), arguments, 0, nullptr) == cudaSuccess) {}
+    });
+  }
+  ~Launching() { if (thread.joinable()) thread.join(); }
+};
+__attribute__((init_priority(101))) Launching launching;  // destroyed when the kernels have been forgotten
+
 const std::map<std::string, std::function<void()>> mistakes = {
     {"refusals", refusals},
     {"leaks", leaks},
@@ -258,6 +275,7 @@ const std::map<std::string, std::function<void()>> mistakes = {
        if (const pid_t child = fork()) waitpid(child, nullptr, 0);
        else cudaMalloc(&memory, 8), _exit(0);
      }},
+    {"exiting", [] { launching.begin(); }},
 };
 
 }  // namespace

@@ -66,6 +66,8 @@ FAULTS = {
               "cudaMalloc(size = 8) answers cudaErrorIllegalAddress: a kernel or copy went wrong before",
               "cudaGetLastError() answers cudaErrorIllegalAddress: "],
     "forked": ["cudaMalloc(size = 8) answers cudaErrorInitializationError: ... fork before cuInit"],
+    "exiting": ['cudaLaunchKernel(func = "(anonymous namespace)::nothing(int)", gridDim = [1,1,1], blockDim = [1,1,1], '
+                "sharedMem = 0, stream = null) answers cudaErrorCudartUnloading: the process exits"],
     "no_init": ["cuDeviceGetCount(count = null) answers CUDA_ERROR_NOT_INITIALIZED: cuInit has not been called"],
     "no_context": ["cuMemAlloc(bytesize = 8) answers CUDA_ERROR_INVALID_CONTEXT: no context is current ..."
                    "cudaSetDevice"],
