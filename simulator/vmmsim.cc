@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@
 #include <string>
 #include <string_view>
 #include <vector>
+#include "host_memory.h"
 #include "memory/ledger.h"
 #include "ptx/ptx.h"
 
@@ -43,6 +45,8 @@ const char usage[] =
     "                       (default h200x8)\n"
     "  --memory SIZE        memory of a GPU, for instance 512MiB or 80GiB\n"
     "  --strict             an ordinary access to a multicast address is a fault, and not only told\n"
+    "  --warn-at SIZE       warn when simulated memory takes more of this machine's than this (default: four fifths\n"
+    "                       of what there is)\n"
     "  --explain            say in words why a call was refused or a kernel faulted\n"
     "  --trace FILE         write each call, and what it changed, as a line of JSON\n"
     "  --leaks              at its end, list what the program has not released\n"
@@ -182,15 +186,17 @@ struct Arguments {
   memory::Machine machine;
   memory::Options options;
   std::string trace_file;
+  uint64_t warn_at = 0;      // bytes; 0: as the machine has them
   char** program = nullptr;  // it and its arguments
 };
 
 Arguments read_arguments(char** words) {
   Arguments all;
-  std::string machine = "h200x8", gpus, nodes, size, fail;
+  std::string machine = "h200x8", gpus, nodes, size, warn_at, fail;
   const std::map<std::string_view, std::string*> options = {{"--gpus", &gpus},       {"--nodes", &nodes},
                                                             {"--machine", &machine}, {"--memory", &size},
-                                                            {"--trace", &all.trace_file}, {"--fail", &fail}};
+                                                            {"--trace", &all.trace_file}, {"--fail", &fail},
+                                                            {"--warn-at", &warn_at}};
   const std::map<std::string_view, bool*> flags = {{"--strict", &all.options.strict},
                                                    {"--explain", &all.options.explain},
                                                    {"--leaks", &all.options.leaks}};
@@ -211,6 +217,7 @@ Arguments read_arguments(char** words) {
   if (!nodes.empty()) all.machine.nodes = number(nodes, 1, 16);
   try {
     if (!size.empty()) all.machine.memory = memory::read_size(size);
+    if (!warn_at.empty()) all.warn_at = memory::read_size(warn_at);
   } catch (const std::runtime_error& error) {
     bad_argument(error.what());
   }
@@ -369,6 +376,57 @@ void check_program(const std::string& program, const fs::path& libraries, const 
   }
 }
 
+// --- this machine's memory --------------------------------------------------------------------------------------------
+
+std::string in_words(uint64_t bytes) {  // "17.6 GiB"
+  char text[32];
+  std::snprintf(text, sizeof text, bytes >> 30 ? "%.1f GiB" : "%.0f MiB", double(bytes) / (bytes >> 30 ? 1 << 30 : 1 << 20));
+  return text;
+}
+
+// Frames that were touched take memory of this machine, and where none is left the kernel ends programs without a word.
+class MemoryWatch {
+ public:
+  MemoryWatch(const Arguments& arguments)
+      : warn_at_(arguments.warn_at), gpus_(uint64_t(std::max(1, arguments.machine.gpus * arguments.machine.nodes))) {
+    struct rlimit addresses;
+    if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur < arguments.machine.memory)
+      say("a process has " + in_words(addresses.rlim_cur) + " of addresses here (ulimit -v), and the memory of a GPU "
+          "alone takes " + in_words(arguments.machine.memory) + ": raise that, or give GPUs less (--memory)");
+  }
+
+  void look() {  // now and then; warns once
+    if (has_warned_) return;
+    const uint64_t touched = memory::touched_bytes();
+    if (touched == touched_) return;
+    touched_ = touched;
+    const uint64_t left = host_memory::left();
+    if (warn_at_ ? touched <= warn_at_ : left >= touched / 4) return;
+    has_warned_ = true;
+    say("simulated memory takes " + in_words(touched) + " of this machine's, and " + in_words(left) + " are left. What a "
+        "program writes to takes as much here as on a GPU, and where nothing is left the kernel ends programs: give " +
+        advice(touched + left));
+  }
+
+  void explain_end(int status) const {  // as of a shell
+    const uint64_t touched = memory::touched_bytes(), left = host_memory::left();
+    const bool has_run_out = host_memory::kills() > kills_ || left < touched / 8;
+    if (has_run_out && (status == 128 + SIGKILL || status == 128 + SIGBUS))
+      say("the program was ended because this machine's memory had run out; simulated memory took " + in_words(touched) +
+          ": give " + advice(touched + left));
+  }
+
+ private:
+  std::string advice(uint64_t all) const {
+    const uint64_t each = std::max<uint64_t>(all / 2 / gpus_ >> 20, 2);
+    return "each GPU less, for instance --memory " + std::to_string(each) + "MiB";
+  }
+
+  const uint64_t warn_at_, gpus_, kills_ = host_memory::kills();
+  uint64_t touched_ = 0;
+  bool has_warned_ = false;
+};
+
 // --- the run --------------------------------------------------------------------------------------------------------
 
 void prepend(const char* variable, std::string value) {
@@ -389,7 +447,7 @@ void set_libraries(const fs::path& libraries) {
 }
 
 // Runs the program to its end, passing signals on. Returns its status as a shell does.
-int run(const std::string& program, char** arguments) {
+int run(const std::string& program, char** arguments, MemoryWatch watch) {
   sigset_t passed, before;
   sigemptyset(&passed);
   for (int each : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH})
@@ -409,15 +467,19 @@ int run(const std::string& program, char** arguments) {
   }
   for (;;) {
     siginfo_t about;
-    const int got = sigwaitinfo(&passed, &about);
-    if (got < 0) continue;  // interrupted
+    constexpr timespec a_while = {0, 100'000'000};
+    const int got = sigtimedwait(&passed, &about, &a_while);
+    watch.look();
+    if (got < 0) continue;  // nothing came, or interrupted
     if (got != SIGCHLD) {
       if (about.si_code <= 0) kill(child, got);  // what the terminal sends, it sends to both
       continue;
     }
     int status = 0;
     if (waitpid(child, &status, WNOHANG) != child) continue;  // stopped, or going on
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const int as_of_shell = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    watch.explain_end(as_of_shell);
+    return as_of_shell;
   }
 }
 
@@ -431,7 +493,7 @@ int main(int, char** argv) {
     set_libraries(libraries);
     check_program(program, libraries, arguments.machine);
     setenv("VMMSIM", memory::create_machine(arguments.machine, arguments.options, arguments.trace_file).c_str(), 1);
-    return run(program, arguments.program);
+    return run(program, arguments.program, MemoryWatch(arguments));
   } catch (const std::exception& error) {
     end(125, error.what());
   }

@@ -359,7 +359,10 @@ void set(uint64_t address, size_t pitch, Element value, size_t width, size_t hei
   enqueue_task(stream, [=] {
     for (const memory::Piece& piece : pieces(device, area, writing))
       piece.write([&](char* bytes) {
-        std::fill_n(reinterpret_cast<Element*>(bytes), piece.size / sizeof(Element), value);
+        if (value)
+          std::fill_n(reinterpret_cast<Element*>(bytes), piece.size / sizeof(Element), value);
+        else
+          memory::clear(bytes, piece.size);
       });
   });
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -31,6 +32,11 @@ namespace {
 }
 
 int make_file(const char* name, uint64_t bytes) {
+  struct rlimit files;
+  if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur < bytes)  // or a signal would end vmmsim
+    throw std::runtime_error("the memory of a GPU is a file of " + std::to_string(bytes) +
+                             " bytes, and files here may have " + std::to_string(files.rlim_cur) +
+                             ": raise ulimit -f, or give GPUs less (--memory)");
   const int fd = memfd_create(name, MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) fail("no memory for a simulated machine");
   return fd;
@@ -107,6 +113,15 @@ std::string create_machine(const Machine& machine, const Options& options, const
   std::snprintf(value, sizeof value, "%d:%d:%016" PRIx64, getpid(), file, ledger.token);
   munmap(at, bytes);
   return value;
+}
+
+uint64_t touched_bytes() {
+  uint64_t bytes = 0;
+  for (int owner = 0; owner < ledger().owners(); ++owner) {
+    struct stat about;
+    if (fstat(ledger().memory_file[owner], &about) == 0) bytes += uint64_t(about.st_blocks) * 512;
+  }
+  return bytes;
 }
 
 Ledger& ledger() { return *joined().ledger; }

@@ -14,6 +14,8 @@ namespace memory {
 // Makes a machine's files. vmmsim keeps them open for as long as it lives; programs find them through the value of the
 // environment variable VMMSIM that this returns. Throws std::runtime_error.
 std::string create_machine(const Machine&, const Options&, const std::string& trace_file);
+// For vmmsim, which has made the machine: bytes of this machine's memory that its frames take, those once touched.
+uint64_t touched_bytes();
 
 // The machine that this process runs on. A process that vmmsim did not start ends with a message and status 125.
 const Machine& machine();

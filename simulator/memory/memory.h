@@ -154,6 +154,9 @@ struct Piece {
 void for_each_piece(CUdevice, uint64_t address, size_t size, CUmemAccess_flags,
                     const std::function<void(const Piece&)>&);
 
+// Zeros bytes of a piece. What was never written stays untouched: it takes no memory, and reads as zeros already.
+void clear(char* bytes, size_t size);
+
 // What lies at an address for a GPU, and the call that would mend an access of it, in words: for faults.
 std::string what_lies_at(CUdevice, uint64_t address, bool writing);
 

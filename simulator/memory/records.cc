@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
 #include <unordered_map>
 
 namespace memory {
@@ -197,6 +199,25 @@ char* gpu_memory(int gpu) {
   madvise(aligned, size, MADV_DONTFORK);
   madvise(aligned, size, MADV_DONTDUMP);
   return gpu_bytes[gpu] = aligned;
+}
+
+void clear(char* bytes, size_t size) {
+  int gpu = 0;
+  while (gpu < ledger().owners() &&
+         !(gpu_bytes[gpu] && bytes >= gpu_bytes[gpu] && bytes < gpu_bytes[gpu] + machine().memory))
+    ++gpu;
+  if (gpu == ledger().owners()) {  // memory of the host
+    std::memset(bytes, 0, size);
+    return;
+  }
+  const off_t begin = bytes - gpu_bytes[gpu], end = begin + off_t(size);
+  for (off_t at = begin; at < end;) {  // from what has been written to the hole behind it
+    const off_t written = lseek(gpu_file[gpu] - 1, at, SEEK_DATA);
+    if (written < 0 || written >= end) return;
+    const off_t hole = lseek(gpu_file[gpu] - 1, written, SEEK_HOLE);
+    at = hole > written ? std::min(hole, end) : end;
+    std::memset(gpu_bytes[gpu] + written, 0, size_t(at - written));
+  }
 }
 
 }  // namespace memory

@@ -5,11 +5,13 @@ import json
 import os
 import pathlib
 import pty
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -22,6 +24,36 @@ LIMIT = 60  # seconds for anything
 
 COUNT = "import ctypes; d = ctypes.CDLL('libcuda.so.1'); n = ctypes.c_int()\n" \
         "print(d.cuInit(0), d.cuDeviceGetCount(ctypes.byref(n)), n.value)\n"
+MEMORY = r"""
+import ctypes, os, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+MiB = 1 << 20
+def must(result):
+    if result:
+        sys.exit(f"error {result}")
+def start():
+    context = ctypes.c_void_p()
+    must(cuda.cuInit(0))
+    must(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+    must(cuda.cuCtxSetCurrent(context))
+def allocate(size):
+    address = ctypes.c_uint64()
+    must(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size)))
+    return address.value
+def free(address):
+    must(cuda.cuMemFree_v2(ctypes.c_uint64(address)))
+def fill(address, value, size):
+    must(cuda.cuMemsetD8_v2(ctypes.c_uint64(address), ctypes.c_ubyte(value), ctypes.c_size_t(size)))
+    must(cuda.cuCtxSynchronize())
+def read(address, size):
+    bytes = ctypes.create_string_buffer(size)
+    must(cuda.cuMemcpyDtoH_v2(bytes, ctypes.c_uint64(address), ctypes.c_size_t(size)))
+    return bytes.raw
+def touched():  # KiB of this machine's memory that the GPUs take: of the files that vmmsim holds open
+    files = (f"/proc/{os.getppid()}/fd/{name}" for name in os.listdir(f"/proc/{os.getppid()}/fd"))
+    return sum(os.stat(file).st_blocks // 2 for file in files if "memfd:vmmsim-memory" in os.readlink(file))
+start()
+"""
 FILES = r"""
 #include <fcntl.h>
 #include <glob.h>
@@ -112,7 +144,7 @@ class Vmmsim(unittest.TestCase):
         usage = vmmsim("--help").stdout.partition("machines:\n")[0]
         for words in ([], ["--gpus"], ["--gpus", "65"], ["--gpus", "-1"], ["--gpus", "x"], ["--gpus", "2x"], ["--nodes", "0"],
                       ["--gpus", "99999999999999999999"], ["--nodes", "17"], ["--memory", "much"], ["--memory", "0"],
-                      ["--machine", "no_such"], ["--machine", "/no/such"], ["--machine", __file__], ["--surplus"], ["-h"],
+                      ["--warn-at", "much"], ["--machine", "no_such"], ["--machine", "/no/such"], ["--machine", __file__], ["--surplus"], ["-h"],
                       ["--trace"], ["--fail", "cuInit"], ["--fail", "cuInit:1"], ["--fail", "cuInit=999"],
                       ["--fail", "cuInit:0=999"], ["--fail", "cuInit:x=999"], ["--fail", "cuInit:1=CUDA_ERROR_NO_SUCH"],
                       ["--fail", "cuInit:1=0"], ["--fail", "cuInit:1="], ["--fail", "cuNoSuch:1=999"],
@@ -170,9 +202,9 @@ class Vmmsim(unittest.TestCase):
         self.ends(vmmsim("--gpus", "2", script, "--gpus", "x", "", "--help", "a b"), 0,
                   "<--gpus>\n<x>\n<>\n<--help>\n<a b>\n")
 
-    def start(self, script, **options):
-        process = subprocess.Popen([VMMSIM, sys.executable, "-c", script], stdin=subprocess.DEVNULL, text=True,
-                                   **{"stdout": subprocess.PIPE, **options})
+    def start(self, script, words=(), **options):
+        process = subprocess.Popen([VMMSIM, *words, sys.executable, "-c", script], text=True,
+                                   **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, **options})
         self.addCleanup(process.wait, LIMIT)
         self.addCleanup(process.kill)
         if process.stdout:
@@ -234,6 +266,60 @@ class Vmmsim(unittest.TestCase):
         script = "import os; print(len(os.listdir('/proc/self/fd')))"
         plain = subprocess.run([sys.executable, "-c", script], stdin=subprocess.DEVNULL, capture_output=True, text=True)
         self.ends(vmmsim(sys.executable, "-c", script), 0, plain.stdout)
+
+    # --- this machine's memory
+
+    def test_zeros_take_no_memory(self):
+        script = MEMORY + """
+big = allocate(1 << 30)
+fill(big, 0, 1 << 30)
+print("untouched", touched())
+fill(big + 5 * MiB, 7, 4096)
+fill(big + 5 * MiB + 8192, 7, 4096)
+fill(big, 1, 4096)
+written = touched()
+print("written", 12 <= written <= 4096)  # pages may be huge
+fill(big + 100, 0, 10 * MiB)
+print("cleared", touched() == written, read(big, 4096) == bytes([1] * 100 + [0] * 3996), read(big + 5 * MiB, 16384) == bytes(16384))
+fill(big, 1, 4 * MiB)
+free(big)
+print("freed", touched())
+again = allocate(1 << 30)
+fill(again, 0, 4 * MiB)
+print("again", touched())
+print(read(again, 4 * MiB) == bytes(4 * MiB), read(again + 5 * MiB, 16384) == bytes(16384))
+"""
+        done = vmmsim("--gpus", "1", sys.executable, "-c", script)
+        self.ends(done, 0, "untouched 0\nwritten True\ncleared True True True\nfreed 0\nagain 0\nTrue True\n")
+
+    def test_a_warning_before_memory_runs_out(self):
+        script = MEMORY + """
+address = allocate(1 << 30)
+fill(address, 0, 1 << 30)
+fill(address, 1, 64 * MiB)
+input()
+free(address)
+"""
+        def run(size, lines):
+            process = self.start(script, ["--gpus", "2", "--warn-at", size], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+            deadline = threading.Timer(LIMIT, process.kill)
+            self.addCleanup(deadline.cancel)
+            deadline.start()
+            said = "".join(process.stderr.readline() for _ in range(lines))
+            said += process.communicate("\n")[1]
+            self.assertEqual((process.returncode, said.count("\n")), (0, lines), said)
+            return said
+        said = run("62MiB", 1)
+        self.assertTrue(said.startswith("vmmsim: simulated memory takes 64 MiB of this machine's, and "), said)
+        self.assertIn("give each GPU less, for instance --memory ", said)
+        self.assertEqual(run("66MiB", 0), "")
+
+    def test_limits_of_a_process(self):
+        self.ends(vmmsim("true", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))), 125,
+                  stderr=["vmmsim: ", "ulimit -f", "--memory"])
+        limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+        self.ends(vmmsim("true", preexec_fn=limit), 0, stderr=["8.0 GiB", "ulimit -v", "--memory"])
+        self.ends(vmmsim("--memory", "1GiB", "true", preexec_fn=limit), 0)
 
     # --- never mistaken for the real thing
 
