@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // Modules and libraries: from a fat binary or PTX text to kernels, and launches of them.
 #include "driver.h"
+#include "linking.h"
 
 #include <unistd.h>
 
@@ -50,50 +51,104 @@ CUlibrary checked(CUlibrary library) {
 struct Wrapper {  // around a fat binary in a program
   uint32_t magic, version;
   const void* data;
+  // Version 2, of a program built with -rdc=true: the fat binaries of its units, up to a null. `data` is what the
+  // compiler has linked of them: machine code.
+  const void* const* units;
 };
 
-std::string choose_ptx(const void* fat_binary) {
-  const size_t size = ptx::fat_binary_size(fat_binary);
-  const std::vector<ptx::Image> images = ptx::read_fat_binary({static_cast<const std::byte*>(fat_binary), size});
-  const auto capability = unsigned(memory::machine().capability);
-  if (const ptx::Image* const best = ptx::newest_ptx(images, capability)) return ptx::unpacked(*best);
-  const std::string why = "GPU code that cannot run: " + ptx::why_none(images, capability);
+std::vector<ptx::Image> images_of(const void* fat_binary) {
+  return ptx::read_fat_binary({static_cast<const std::byte*>(fat_binary), ptx::fat_binary_size(fat_binary)});
+}
+
+unsigned capability() { return unsigned(memory::machine().capability); }
+
+[[noreturn]] void refuse_code(const std::vector<ptx::Image>& images) {
+  const std::string why = "GPU code that cannot run: " + ptx::why_none(images, capability());
   for (const ptx::Image& image : images)  // on hardware it might have run
-    if (!image.is_ptx && image.architecture / 10 == capability / 10) say_once(why);
+    if (!image.is_ptx && image.architecture / 10 == capability() / 10) say_once(why);
   refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, why);
 }
 
-// Reads an image: PTX text, a fat binary, or the wrapper of one.
-Text read_image(const void* image) {
+std::string unpack(const ptx::Image& image) {
+  try {
+    return ptx::unpacked(image);
+  } catch (const ptx::MissingLibrary& missing) {
+    std::fflush(stdout);
+    say_once(missing.what());
+    _exit(125);
+  }
+}
+
+// A unit without PTX for this GPU is left out if nothing needs it: compilers add a library of NVIDIA's.
+ptx::Module link_units(const void* const* fat_binaries) {
+  ptx::Linker linker;
+  std::vector<ptx::Image> left_out;
+  for (; *fat_binaries; ++fat_binaries) {
+    const std::vector<ptx::Image> images = images_of(*fat_binaries);
+    const auto has_ptx = [](const ptx::Image& image) { return image.is_ptx; };
+    if (const ptx::Image* const newest = ptx::newest_ptx(images, capability()))
+      linker.add(ptx::parse(unpack(*newest)), "a unit");
+    else if (std::none_of(images.begin(), images.end(), has_ptx))
+      refuse_code(images);
+    else
+      left_out = images;
+  }
+  if (!left_out.empty() && !undefined(linker).empty()) refuse_code(left_out);
+  return linker.finish();
+}
+
+// PTX by itself. It may declare a variable with its size that nobody has, but not use a function or array so.
+ptx::Module read_ptx(const char* text) {
+  ptx::Module module = ptx::parse(text);
+  require(module.target <= capability(), CUDA_ERROR_INVALID_PTX, "the PTX is for a later GPU");
+  std::set<std::string> sized;
+  for (const ptx::Variable& variable : module.variables)
+    if (variable.size) sized.insert(variable.name);
+  ptx::Linker alone;
+  alone.add(std::move(module), "the PTX");
+  if (const std::string missing = undefined(alone, sized); !missing.empty()) throw ptx::Error(missing);
+  return alone.finish();
+}
+
+// Reads an image of at most this size: PTX text, a fat binary, the wrapper of one or several (in memory only), or what
+// cuLinkComplete has made.
+Text read_image(const void* image, size_t most = SIZE_MAX) {
   need(image, "the image");
   uint32_t magic;
   std::memcpy(&magic, image, sizeof magic);
+  const auto made = [](ptx::Module module) { return std::make_shared<const ptx::Module>(std::move(module)); };
   try {
-    if (magic == 0x466243b1) {
-      const void* const data = static_cast<const Wrapper*>(image)->data;
-      need(data, "the wrapper's fat binary");
-      return std::make_shared<ptx::Module>(ptx::parse(choose_ptx(data)));
+    if (magic == 0x466243b1 && most == SIZE_MAX) {
+      const Wrapper& wrapper = *static_cast<const Wrapper*>(image);
+      if (wrapper.version == 2 && wrapper.units && *wrapper.units) return made(link_units(wrapper.units));
+      need(wrapper.data, "the wrapper's fat binary");
+      return made(ptx::parse(choose_ptx(wrapper.data, SIZE_MAX)));
     }
-    if (magic == 0xba55ed50) return std::make_shared<ptx::Module>(ptx::parse(choose_ptx(image)));
+    if (magic == 0xba55ed50) return made(ptx::parse(choose_ptx(image, most)));
     if (std::memcmp(image, "\177ELF\2", 5) == 0) {
       const char* const why =
           "a module's image is machine code of one kind of GPU, which is not simulated: build PTX, with nvcc -ptx";
       say_once(why);
       refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, why);
     }
-    require(std::strstr(static_cast<const char*>(image), ".version"), CUDA_ERROR_INVALID_IMAGE,
-            "the image is neither PTX nor a fat binary");
-    const auto text = std::make_shared<ptx::Module>(ptx::parse(static_cast<const char*>(image)));
-    require(text->target <= unsigned(memory::machine().capability), CUDA_ERROR_INVALID_PTX,
-            "the PTX is for a later GPU");
-    return text;
-  } catch (const ptx::MissingLibrary& missing) {
-    std::fflush(stdout);
-    say_once(missing.what());
-    _exit(125);
+    if (is_linked_image(image)) return made(read_linked_image(image, most));
+    const auto text = static_cast<const char*>(image);
+    require(std::strstr(text, ".version"), CUDA_ERROR_INVALID_IMAGE, "the image is neither PTX nor a fat binary");
+    return made(read_ptx(text));
   } catch (const ptx::Error& error) {
     if (magic == 0x466243b1) say_once(std::string("GPU code of the program cannot be read: ") + error.what());
     refuse(CUDA_ERROR_INVALID_PTX, error.what());
+  }
+}
+
+// The same for a program that wants to read what is wrong with the image.
+Text read_image(const void* image, unsigned count, const CUjit_option* names, void** values) {
+  Logs logs(count, names, values);
+  try {
+    return read_image(image);
+  } catch (const memory::Refused& refused) {
+    logs.write(refused.why);
+    throw;
   }
 }
 
@@ -103,7 +158,7 @@ Text read_image_file(const char* name) {
   require(bool(file), CUDA_ERROR_FILE_NOT_FOUND, "the file cannot be opened");
   const std::string content(std::istreambuf_iterator<char>(file), {});
   require(content.size() >= 4, CUDA_ERROR_INVALID_IMAGE, "the file is empty");
-  return read_image(content.c_str());
+  return read_image(content.c_str(), content.size());
 }
 
 // --- Modules ------------------------------------------------------------------------------------------------------
@@ -439,6 +494,14 @@ CUresult launch(const CUlaunchConfig* config, CUfunction function, void** each, 
 
 }  // namespace
 
+std::string choose_ptx(const void* fat_binary, size_t most) {
+  if (most < 16 || ptx::fat_binary_size(fat_binary) > most) throw ptx::Error("the fat binary is cut off");
+  const std::vector<ptx::Image> images = images_of(fat_binary);
+  const ptx::Image* const newest = ptx::newest_ptx(images, capability());
+  if (!newest) refuse_code(images);
+  return unpack(*newest);
+}
+
 std::string kernel_name(const void* handle) {
   const std::lock_guard held(state());
   const CUfunction function = static_cast<CUfunction>(const_cast<void*>(handle));
@@ -468,8 +531,10 @@ CUresult cuModuleLoad(CUmodule* module, const char* fname) {
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   CALL((module, image), need(module, "module"); current(); *module = load(read_image(image)));
 }
-CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int, CUjit_option*, void**) {
-  CALL((module, image), need(module, "module"); current(); *module = load(read_image(image)));
+CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int numOptions, CUjit_option* options,
+                            void** optionValues) {
+  CALL((module, image), need(module, "module"); current();
+       *module = load(read_image(image, numOptions, options, optionValues)));
 }
 CUresult cuModuleLoadFatBinary(CUmodule* module, const void* fatCubin) {
   CALL((module, fatCubin), need(module, "module"); current(); *module = load(read_image(fatCubin)));
@@ -494,9 +559,10 @@ CUresult cuModuleGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUmodule hmod, cons
   CALL((dptr, bytes, hmod, name), give_variable(variable_of(hmod, name), dptr, bytes));
 }
 
-CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned int, CUlibraryOption*,
-                           void**, unsigned int) {
-  CALL((library, code), need(library, "library"); *library = make_library(read_image(code)));
+CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jitOptions, void** jitOptionsValues,
+                           unsigned int numJitOptions, CUlibraryOption*, void**, unsigned int) {
+  CALL((library, code), need(library, "library");
+       *library = make_library(read_image(code, numJitOptions, jitOptions, jitOptionsValues)));
 }
 CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* fileName, CUjit_option*, void**, unsigned int,
                                CUlibraryOption*, void**, unsigned int) {

@@ -149,7 +149,7 @@ Lowering::Place Lowering::place(const std::string& symbol) {
   const ptx::Variable* variable = variable_named(state_.frame->function->variables, symbol);
   if (!variable) variable = variable_named(state_.module.variables, symbol);
   if (!variable) unknown(*state_.instruction, "the address of " + symbol);
-  if (variable->space == ptx::Space::shared && variable->is_extern)
+  if (variable->space == ptx::Space::shared && variable->linkage == ptx::Linkage::external)
     return {ptx::Space::shared, state_.program.dynamic_shared_at};
   if (variable->space == ptx::Space::shared) return {ptx::Space::shared, state_.offsets.at(variable)};
   if (variable->space == ptx::Space::local || variable->space == ptx::Space::param) {
@@ -175,12 +175,14 @@ void lay_out_shared(Lowering::State& state, const ptx::Function& function, std::
   if (!seen.insert(&function).second) return;
   const std::function<void(const ptx::Operand&)> visit = [&](const ptx::Operand& operand) {
     for (const ptx::Operand& element : operand.elements) visit(element);
+    if (operand.kind == ptx::Operand::special && operand.name.starts_with("%reserved_smem_offset"))
+      state.program.reserved_shared = reserved_shared;
     if (operand.kind != ptx::Operand::symbol) return;
     const ptx::Variable* variable = variable_named(function.variables, operand.name);
     if (!variable) variable = variable_named(state.module.variables, operand.name);
     if (variable && variable->space == ptx::Space::shared) {
       const uint64_t alignment = std::max<uint64_t>(variable->alignment, 1);
-      if (variable->is_extern) dynamic_alignment = std::max(dynamic_alignment, alignment);
+      if (variable->linkage == ptx::Linkage::external) dynamic_alignment = std::max(dynamic_alignment, alignment);
       else if (const auto [at, is_new] = state.offsets.try_emplace(variable, 0); is_new) {
         at->second = round_up(state.program.static_shared, alignment);
         state.program.static_shared = at->second + variable->size;
@@ -271,7 +273,8 @@ std::shared_ptr<const Program> lower(const std::shared_ptr<const ptx::Module>& m
   std::set<const ptx::Function*> seen;
   uint64_t dynamic_alignment = 16;
   lay_out_shared(state, kernel, seen, dynamic_alignment);
-  program->dynamic_shared_at = round_up(program->static_shared, dynamic_alignment);
+  for (auto& [variable, offset] : state.offsets) offset += program->reserved_shared;
+  program->dynamic_shared_at = program->reserved_shared + round_up(program->static_shared, dynamic_alignment);
   Frame frame{&kernel, nullptr, {}};
   uint64_t offset = 0;
   for (const ptx::Variable& parameter : kernel.parameters) {

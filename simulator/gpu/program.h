@@ -16,6 +16,7 @@ namespace gpu {
 
 using Lanes = uint32_t;  // a set of a warp's lanes, lane 0 in the lowest bit
 constexpr Lanes all_lanes = ~Lanes(0);
+constexpr size_t reserved_shared = 1024;  // bytes of a block's shared memory that the system has for itself
 
 struct Row {
   uint64_t lane[32];  // a predicate is 0 or 1; a smaller type lies in the low bits, and the bits above it mean nothing
@@ -72,6 +73,7 @@ struct Program {
   std::vector<std::vector<int>> branch_tables;      // brx.idx
   size_t static_shared = 0, local_bytes = 0;        // local: of one thread, call parameters included
   size_t dynamic_shared_at = 0;                     // where in a block's shared memory the launch's own part begins
+  size_t reserved_shared = 0;                       // the system's, before static_shared, if the kernel asks for it
 };
 
 // While a kernel is lowered: what the rooms of the instruction set need from one another.

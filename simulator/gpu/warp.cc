@@ -325,6 +325,14 @@ const Specials specials = [] {
       {"%total_smem_size", [](const Warp& w, unsigned) -> uint64_t {
          return memory::round_up(w.block->program->static_shared + w.block->launch->dynamic_shared, 128);
        }},
+      {"%aggr_smem_size", [](const Warp& w, unsigned) -> uint64_t {
+         return reserved_shared - w.block->program->reserved_shared + w.block->shared.size();
+       }},
+      {"%reserved_smem_offset_begin", [](const Warp&, unsigned) -> uint64_t { return 0; }},
+      {"%reserved_smem_offset_end", [](const Warp&, unsigned) -> uint64_t { return 288; }},
+      {"%reserved_smem_offset_cap", [](const Warp&, unsigned) -> uint64_t { return reserved_shared; }},
+      {"%reserved_smem_offset_0", [](const Warp&, unsigned) -> uint64_t { return 0; }},
+      {"%reserved_smem_offset_1", [](const Warp&, unsigned) -> uint64_t { return 0; }},
   };
   add_dimension<&Dimensions::x>(all, "x");
   add_dimension<&Dimensions::y>(all, "y");

@@ -11,7 +11,7 @@
 namespace ptx {
 namespace {
 
-constexpr uint16_t kind_ptx = 1;
+constexpr uint16_t kind_ptx = 1, kind_lto = 8;
 constexpr uint64_t flag_lz4 = 0x2000, flag_zstd = 0x8000;
 constexpr uint64_t largest_file = uint64_t(1) << 32;  // bytes of a fat binary
 constexpr uint64_t largest_text = uint64_t(64) << 20;  // bytes
@@ -80,6 +80,7 @@ std::vector<Image> read_fat_binary(std::span<const std::byte> bytes) {
     const auto flags = read<uint64_t>(bytes, 40);
     Image image;
     image.is_ptx = read<uint16_t>(bytes, 0) == kind_ptx;
+    image.is_lto = read<uint16_t>(bytes, 0) == kind_lto;
     image.architecture = read<uint32_t>(bytes, 28);
     image.stored = bytes.subspan(header, stored);
     image.size = stored;
@@ -109,12 +110,16 @@ const Image* newest_ptx(std::span<const Image> images, unsigned capability) {
 std::string why_none(std::span<const Image> images, unsigned capability) {
   std::set<std::string> kinds;
   for (const Image& image : images)
-    kinds.insert((image.is_ptx ? "PTX for compute_" : "machine code for sm_") + std::to_string(image.architecture));
+    kinds.insert((image.is_ptx   ? "PTX for compute_"
+                  : image.is_lto ? "LTO code for lto_"
+                                 : "machine code for sm_") + std::to_string(image.architecture));
   std::string found;
   for (const std::string& kind : kinds) found += (found.empty() ? "" : ", ") + kind;
   const std::string newest = "compute_" + std::to_string(capability);
+  const bool has_lto = std::any_of(images.begin(), images.end(), [](const Image& image) { return image.is_lto; });
   return "it holds " + (found.empty() ? "no code of GPUs" : found) + ", and the GPUs of this machine are simulated from " +
-         "PTX for " + newest + " or older: build it with nvcc -gencode arch=" + newest + ",code=" + newest;
+         "PTX for " + newest + " or older: build it with nvcc -gencode arch=" + newest + ",code=" + newest +
+         (has_lto ? " and without -dlto" : "");
 }
 
 void need_library(const Image& image) {

@@ -340,17 +340,24 @@ class Parser {
       const int line = token_.line;
       if (constant() != 64) fail(line, "addresses of 64 bits only are read");
     } else {
-      bool is_extern = false;
-      while (is(".extern") || is(".visible") || is(".weak") || is(".common")) is_extern |= take().text == ".extern";
-      if (is(".entry") || is(".func")) function(take().text == ".entry");
+      const Linkage linkage = accept_linkage();
+      if (is(".entry") || is(".func")) function(take().text == ".entry", linkage);
       else if (const auto space = accept_space(); space && *space != Space::local && *space != Space::param) {
-        variables(*space, is_extern, module_.variables, false);
+        variables(*space, linkage, module_.variables, false);
       } else fail(token_.line, "a function or a variable expected, not " + quoted(token_));
     }
   }
 
   void define(std::string_view name, Global global, int line) {
     if (!globals_.emplace(name, global).second) fail(line, quoted(name) + " is defined twice");
+  }
+
+  Linkage accept_linkage() {
+    if (accept(".extern")) return Linkage::external;
+    if (accept(".visible")) return Linkage::visible;
+    if (accept(".weak")) return Linkage::weak;
+    if (accept(".common")) return Linkage::common;
+    return Linkage::internal;
   }
 
   // ---- variables
@@ -502,10 +509,11 @@ class Parser {
   }
 
   // One declaration of one or more variables, after the space.
-  void variables(Space space, bool is_extern, std::vector<Variable>& to, bool in_function) {
+  void variables(Space space, Linkage linkage, std::vector<Variable>& to, bool in_function) {
+    const bool is_extern = linkage == Linkage::external;
     unsigned vector = 1;
     Variable specified = specification(space, vector);
-    specified.is_extern = is_extern;
+    specified.linkage = linkage;
     do {
       const Token name = token_;
       Variable made = declarator(specified, vector, is_extern);
@@ -513,7 +521,7 @@ class Parser {
         if (scopes_.size() > 1) made.name += "@" + std::to_string(to.size());  // unique: no name has a @
         add_name(name, {-1, made.name});
       } else if (const auto known = globals_.find(name.text); known != globals_.end() && !known->second.is_function &&
-                 (is_extern || to[known->second.index].is_extern)) {  // declared and defined
+                 (is_extern || to[known->second.index].linkage == Linkage::external)) {  // declared and defined
         if (!is_extern) to[known->second.index] = std::move(made);
         continue;
       } else {
@@ -539,9 +547,10 @@ class Parser {
     expect(")");
   }
 
-  void function(bool is_entry) {
+  void function(bool is_entry, Linkage linkage) {
     Function made;
     made.is_entry = is_entry;
+    made.linkage = linkage;
     scopes_.assign(1, {});
     for (bool more = true; more;) {
       if (accept(".attribute")) skip_brackets("(", ")", "an attribute");  // .attribute(.unified(1, 2))
@@ -617,11 +626,12 @@ class Parser {
   void body_declaration(Function& made) {
     const int line = token_.line;
     if (accept(".reg")) return registers(made);
-    const bool is_extern = accept(".extern");
+    const Linkage linkage = accept(".extern") ? Linkage::external : Linkage::internal;
     const auto space = accept_space();
-    if (!space || *space == Space::global || *space == Space::constant || (is_extern && *space != Space::shared))
+    if (!space || *space == Space::global || *space == Space::constant ||
+        (linkage == Linkage::external && *space != Space::shared))
       fail(line, "an instruction or a declaration expected" + (space ? "" : ", not " + quoted(token_)));
-    variables(*space, is_extern, made.variables, true);
+    variables(*space, linkage, made.variables, true);
   }
 
   void registers(Function& made) {

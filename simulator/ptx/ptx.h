@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -30,6 +31,10 @@ unsigned bits(Type type);                // 1 for pred, 0 for none
 inline unsigned bytes(Type type) { return (bits(type) + 7) / 8; }
 
 enum class Space : uint8_t { generic, global, shared, local, constant, param };
+
+// What a symbol is to the other texts of a linked module: nothing, another text's, or theirs too. Of weak ones the first
+// counts, or one that is visible; all common ones are one variable.
+enum class Linkage : uint8_t { internal, external, visible, weak, common };
 
 struct Operand {
   enum Kind : uint8_t {
@@ -78,8 +83,9 @@ struct Variable {
   std::string name;
   Space space = Space::global;
   Type type = Type::none;
-  uint64_t alignment = 1, size = 0;  // bytes; size 0 with is_extern: the launch's dynamic shared memory
-  bool is_extern = false, is_managed = false;
+  uint64_t alignment = 1, size = 0;  // bytes; size 0 and external: the launch's dynamic shared memory
+  Linkage linkage = Linkage::internal;
+  bool is_managed = false;
   std::vector<std::byte> initial;    // the first bytes, `size` at most; the rest is zeros
   struct Address { uint64_t at; std::string symbol; int64_t offset; };
   std::vector<Address> addresses;    // 64-bit words of `initial` that hold the address of a symbol (generic(x) or x)
@@ -87,6 +93,7 @@ struct Variable {
 
 struct Function {
   std::string name;
+  Linkage linkage = Linkage::internal;
   bool is_entry = false, is_declared_only = false;
   std::vector<Variable> parameters, returns;
   std::vector<Type> registers;             // every .reg of the function, its inner scopes included
@@ -109,14 +116,39 @@ struct Module {
   std::vector<Function> functions;
   std::map<uint64_t, std::string_view> files;  // by their numbers
   std::deque<Location> locations;
+  std::vector<Module> parts;  // of a linked module: what the views and locations of its functions point into
 };
 
 // Reads PTX text. Throws Error with the line.
 Module parse(std::string_view text);
 
+// Makes one module of several, each with a name for messages. Messages are worded as the driver's linker words them.
+class Linker {
+ public:
+  void add(Module, const std::string& name);  // throws Error if it does not go with those before
+  // The first that is used and that no module has: "Undefined reference to 'f' in 'main.ptx'"; "" if there is none.
+  // What is in `provided` may be missing.
+  std::string undefined(const std::set<std::string>& provided) const;
+  Module finish();  // what is undefined stays so
+
+ private:
+  struct Unit { Module module; std::string name; };
+  struct Symbol {
+    size_t unit;  // that defines it, or else the first to declare it
+    bool is_defined, is_function;
+    Linkage linkage;
+    Space space;
+    uint64_t size;
+  };
+  void meet(const std::string& name, const Symbol& other);
+  std::vector<Unit> units_;
+  std::map<std::string, Symbol> symbols_;  // all but the internal ones
+};
+
 // One image of a fat binary.
 struct Image {
   bool is_ptx = false;        // else machine code, which is not simulated
+  bool is_lto = false;        // nor is what -dlto leaves for a linker to compile
   unsigned architecture = 0;  // 75, 90, ...
   enum Packing : uint8_t { plain, lz4, zstd } packing = plain;
   std::span<const std::byte> stored;  // in the fat binary

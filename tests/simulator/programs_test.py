@@ -42,6 +42,22 @@ int main() {
 """
 RUNTIME_ONLY = "#include <cuda_runtime.h>\nint main() { int count; return cudaGetDeviceCount(&count); }\n"
 
+UNIT = """
+#include <cstdio>
+__device__ int of_the_other_unit(int);
+__global__ void kernel(int* to) { *to = of_the_other_unit(2); }
+int main() {
+  int* cell;
+  int found = 0;
+  cudaMalloc(&cell, sizeof *cell);
+  kernel<<<1, 1>>>(cell);
+  const cudaError_t error = cudaGetLastError();
+  cudaMemcpy(&found, cell, sizeof found, cudaMemcpyDeviceToHost);
+  std::printf("%s %d\\n", cudaGetErrorName(error), found);
+}
+"""
+OTHER_UNIT = "__device__ int of_the_other_unit(int x) { return 21 * x; }\n"
+
 
 class Programs(unittest.TestCase):
     @classmethod
@@ -99,6 +115,21 @@ class Programs(unittest.TestCase):
             self.ends(self.run_it("--gpus", "0", program), 0, "cudaErrorNoDevice 0\n")
             words = ["vmmsim: GPU code that cannot run: ", found] if options != NEWER else []  # a GPU refuses this too
             self.ends(self.run_it("sh", "-c", '"$0"', program), 0, "cudaErrorNoKernelImageForDevice 0\n", *words)
+
+    def test_separate_compilation(self):
+        apart = [*SHARED, "-rdc=true"]
+        other = self.scratch / "other.cu"
+        other.write_text(OTHER_UNIT)
+        remedy = ["-gencode", "arch=compute_90,code=compute_90"]
+        program = self.build("units.cu", UNIT, *apart, *MACHINE_CODE, other)
+        self.ends(self.run_it(program), 125, "", f"vmmsim: {program} ", "machine code for sm_90, ", " ".join(remedy))
+        self.ends(self.run_it(self.build("units.cu", UNIT, *apart, *remedy, other)), 0, "cudaSuccess 42\n")
+        # One unit alone lacks PTX.
+        subprocess.run([*NVCC, "-rdc=true", "-c", other, "-o", other.with_suffix(".o"), *MACHINE_CODE], check=True,
+                       timeout=LIMIT)
+        program = self.build("units.cu", UNIT, *apart, "-arch=sm_90", other.with_suffix(".o"))
+        self.ends(self.run_it(program), 0, "cudaErrorNoKernelImageForDevice 0\n",
+                  "vmmsim: GPU code that cannot run: it holds machine code for sm_90, ", " ".join(remedy))
 
     def test_programs_without_kernels(self):
         self.ends(self.run_it(self.build("driver_only.cpp", DRIVER_ONLY, *SHARED)), 0, "0 0 8\n")

@@ -326,7 +326,8 @@ void test_locations() {
 void test_variables() {
   ptx::Variable made = variable(".visible .global .align 16 .b8 x[40];");
   CHECK(made.name == "x" && made.alignment == 16 && made.size == 40 && made.initial.empty());
-  CHECK(made.space == ptx::Space::global && made.type == Type::b8 && !made.is_extern && !made.is_managed);
+  CHECK(made.space == ptx::Space::global && made.type == Type::b8 && made.linkage == ptx::Linkage::visible &&
+        !made.is_managed);
   made = variable(".const .s32 x[2][3] = {{1, -2}, {0x3}};");
   CHECK(made.space == ptx::Space::constant && made.size == 24 && made.alignment == 4);
   CHECK(value_at<int>(made, 0) == 1 && value_at<int>(made, 4) == -2 && value_at<int>(made, 12) == 3);
@@ -339,7 +340,8 @@ void test_variables() {
   CHECK(variable(".global .attribute(.managed) .u32 x = 7;").is_managed);
   CHECK(variable(".global .attribute(.unified(19, 95), .managed) .u16 x[2][3][4];").size == 48);
   made = variable(".extern .shared .align 16 .b8 x[];");
-  CHECK(made.is_extern && made.size == 0 && made.alignment == 16 && made.space == ptx::Space::shared);
+  CHECK(made.linkage == ptx::Linkage::external && made.size == 0 && made.alignment == 16 &&
+        made.space == ptx::Space::shared);
   CHECK(variable(".extern .global .u32 x; .visible .global .u32 x = 5;").initial.size() == 4);
   const ptx::Module several = read(".global .align 8 .u16 x, y[3] = {1}, z;");
   CHECK(several.variables.size() == 3 && several.variables[1].size == 6 && several.variables[2].alignment == 8);
@@ -421,6 +423,9 @@ void test_fat_binaries() {
   CHECK(ptx::fat_binary_size(plain.data()) == plain.size());
   const auto images = ptx::read_fat_binary(std::as_bytes(std::span(plain)));
   CHECK(images.size() == 1 && images[0].is_ptx && images[0].architecture == 75 && ptx::unpacked(images[0]) == text);
+  std::string lto = plain;
+  lto[16] = 8;
+  CHECK(ptx::read_fat_binary(std::as_bytes(std::span(lto)))[0].is_lto && !images[0].is_lto);
   for (size_t size = 0; size < plain.size(); ++size)
     CHECK(refusal(plain.substr(0, size)).find("cut off") != std::string::npos);
   for (size_t at = 0; at < plain.size(); ++at)  // each byte damaged
@@ -457,6 +462,29 @@ void test_fat_binaries() {
   }
 }
 
+// What tests/facts/linking.cu does not see: names that no module has, and where the instructions point to.
+void test_linking() {
+  const auto unit = [](const std::string& body) {
+    return ptx::parse(header + ".global .u32 x = 7;\n.global .u64 p = x;\n.func own() { ret; }\n" + body);
+  };
+  ptx::Linker linker;
+  linker.add(unit(".visible .entry a() { .shared .u32 x; .reg .u32 %r; ld.shared.u32 %r, [x]; call own, (); ret; }"),
+             "first");
+  linker.add(unit(".extern .global .u32 y; .visible .entry b() { .reg .u32 %r; ld.global.u32 %r, [y]; "
+                  "ld.global.u32 %r, [x]; call own, (); ret; }"), "second");
+  CHECK(linker.undefined({}) == "Undefined reference to 'y' in 'second'" && linker.undefined({"y"}).empty());
+  const ptx::Module made = linker.finish();
+  CHECK(made.target == 90 && made.functions.size() == 4 && made.variables.size() == 5);
+  if (made.functions.size() != 4 || made.variables.size() != 5) return;
+  const auto &a = made.functions[1], &b = made.functions[3];
+  CHECK(a.name == "a" && a.code[0].operands[1].name == "x" && a.code[1].operands[0].name == "own");
+  const std::string renamed = made.variables[2].name;
+  CHECK(renamed != "x" && made.variables[3].addresses[0].symbol == renamed);
+  CHECK(b.name == "b" && b.code[0].operands[1].name == "y" && b.code[1].operands[1].name == renamed);
+  CHECK(b.code[2].operands[0].name == made.functions[2].name && made.functions[2].name != "own");
+  CHECK(b.code[1].text == "ld.global.u32 %r, [x]");
+}
+
 void test_choice() {
   const auto image = [](bool is_ptx, unsigned architecture) {
     ptx::Image made;
@@ -468,6 +496,10 @@ void test_choice() {
   CHECK(!ptx::newest_ptx(all, 70) && !ptx::newest_ptx({}, 90));
   CHECK(ptx::why_none(std::span(all).last(2), 90).find("it holds PTX for compute_100, machine code for sm_89, and ") !=
         std::string::npos);
+  ptx::Image lto = image(false, 90);
+  lto.is_lto = true;
+  const std::string why = ptx::why_none({&lto, 1}, 90);
+  CHECK(why.find("LTO code for lto_90") != why.npos && why.find("without -dlto") != why.npos);
 }
 
 // The fat binaries in a program that nvcc built: found by their magic.
@@ -513,6 +545,7 @@ int main(int count, char** arguments) {
   test_variables();
   test_broken_modules();
   test_fat_binaries();
+  test_linking();
   test_choice();
   for (int k = 1; k < count; ++k) test_program(arguments[k]);
   std::puts(failures ? "FAILED" : "OK");

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT-0
+// What linking.cc and modules.cc know of one another.
+#pragma once
+#include <cuda.h>
+
+#include <set>
+#include <string>
+
+#include "../ptx/ptx.h"
+
+namespace driver {
+
+// Where a program wants to read what is wrong with its PTX: among the options of cuLinkCreate or cuModuleLoadDataEx.
+class Logs {
+ public:
+  Logs(unsigned count, const CUjit_option* names, void** values);  // empties them; throws Refused
+  void write(const std::string& text);                             // of errors, cut to its size
+
+ private:
+  char* buffer_ = nullptr;
+  unsigned size_ = 0;
+  void** written_ = nullptr;  // where the program finds how much that was
+};
+
+// What cuLinkComplete has made, of at most this size. Throws ptx::Error.
+bool is_linked_image(const void* image);
+ptx::Module read_linked_image(const void* image, size_t most);
+
+// What is used and not there, "" for nothing. The driver has some functions itself.
+std::string undefined(const ptx::Linker&, std::set<std::string> provided = {});
+
+// The PTX for this machine in a fat binary of at most this size. Throws Refused, and ptx::Error.
+std::string choose_ptx(const void* fat_binary, size_t most);
+
+}  // namespace driver
