@@ -8,7 +8,8 @@
 namespace host_memory {
 namespace {
 
-// The number that follows a word in a file of the kernel; the first number if the word is "". `otherwise`: there is none.
+// The number that follows a word in a file of the kernel, or its first number if the word is "". `otherwise`: it has
+// none.
 uint64_t number_in(const std::string& file, const std::string& word, uint64_t otherwise) {
   std::ifstream in(file);
   uint64_t number = 0;

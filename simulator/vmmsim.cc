@@ -376,11 +376,12 @@ void check_program(const std::string& program, const fs::path& libraries, const 
   }
 }
 
-// --- this machine's memory --------------------------------------------------------------------------------------------
+// --- this machine's memory ------------------------------------------------------------------------------------------
 
 std::string in_words(uint64_t bytes) {  // "17.6 GiB"
   char text[32];
-  std::snprintf(text, sizeof text, bytes >> 30 ? "%.1f GiB" : "%.0f MiB", double(bytes) / (bytes >> 30 ? 1 << 30 : 1 << 20));
+  const double MiB = double(bytes) / (1 << 20);
+  std::snprintf(text, sizeof text, MiB < 1024 ? "%.0f MiB" : "%.1f GiB", MiB < 1024 ? MiB : MiB / 1024);
   return text;
 }
 
@@ -403,8 +404,8 @@ class MemoryWatch {
     const uint64_t left = host_memory::left();
     if (warn_at_ ? touched <= warn_at_ : left >= touched / 4) return;
     has_warned_ = true;
-    say("simulated memory takes " + in_words(touched) + " of this machine's, and " + in_words(left) + " are left. What a "
-        "program writes to takes as much here as on a GPU, and where nothing is left the kernel ends programs: give " +
+    say("simulated memory takes " + in_words(touched) + " of this machine's, and " + in_words(left) + " are left. " +
+        "What a program writes to takes as much here as on a GPU, and where nothing is left the kernel ends programs: " +
         advice(touched + left));
   }
 
@@ -412,14 +413,14 @@ class MemoryWatch {
     const uint64_t touched = memory::touched_bytes(), left = host_memory::left();
     const bool has_run_out = host_memory::kills() > kills_ || left < touched / 8;
     if (has_run_out && (status == 128 + SIGKILL || status == 128 + SIGBUS))
-      say("the program was ended because this machine's memory had run out; simulated memory took " + in_words(touched) +
-          ": give " + advice(touched + left));
+      say("a signal ended the program, and meanwhile this machine's memory had run out; simulated memory took " +
+          in_words(touched) + ": " + advice(touched + left));
   }
 
  private:
   std::string advice(uint64_t all) const {
     const uint64_t each = std::max<uint64_t>(all / 2 / gpus_ >> 20, 2);
-    return "each GPU less, for instance --memory " + std::to_string(each) + "MiB";
+    return "give each GPU less, for instance --memory " + std::to_string(each) + "MiB";
   }
 
   const uint64_t warn_at_, gpus_, kills_ = host_memory::kills();

@@ -233,7 +233,8 @@ CUresult cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuin
 CUresult cuGetExportTable(const void**, const CUuuid*) {
   Dl_info asking = {};
   const bool is_known = dladdr(__builtin_return_address(0), &asking) && asking.dli_fname;
-  return CUresult(not_simulated((std::string("cuGetExportTable, which the CUDA runtime inside ") +
-                                 (is_known ? asking.dli_fname : "a library") +
-                                 " asks for (what you build yourself takes the simulator's with -cudart shared),").c_str()));
+  const std::string what = std::string("cuGetExportTable, which the CUDA runtime inside ") +
+                           (is_known ? asking.dli_fname : "a library") +
+                           " asks for (what you build yourself takes the simulator's with -cudart shared),";
+  return CUresult(not_simulated(what.c_str()));
 }

@@ -117,8 +117,8 @@ std::string why_none(std::span<const Image> images, unsigned capability) {
   for (const std::string& kind : kinds) found += (found.empty() ? "" : ", ") + kind;
   const std::string newest = "compute_" + std::to_string(capability);
   const bool has_lto = std::any_of(images.begin(), images.end(), [](const Image& image) { return image.is_lto; });
-  return "it holds " + (found.empty() ? "no code of GPUs" : found) + ", and the GPUs of this machine are simulated from " +
-         "PTX for " + newest + " or older: build it with nvcc -gencode arch=" + newest + ",code=" + newest +
+  return "it holds " + (found.empty() ? "no code of GPUs" : found) + ", and the GPUs of this machine are simulated " +
+         "from PTX for " + newest + " or older: build it with nvcc -gencode arch=" + newest + ",code=" + newest +
          (has_lto ? " and without -dlto" : "");
 }
 

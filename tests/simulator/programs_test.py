@@ -15,8 +15,9 @@ LIMIT = 120  # seconds for anything
 SHARED = ["-cudart", "shared", "-L" + os.path.dirname(CUDART), CUDA]
 STATIC = ["-cudart", "static", "-L" + os.path.dirname(CUDART_STATIC), CUDA]
 LIBRARY = ["-shared", "-Xcompiler", "-fPIC"]
-PTX, NEWER, MACHINE_CODE = (["-gencode", f"arch=compute_{code}"] for code in ("75,code=compute_75", "100,code=compute_100",
-                                                                             "90,code=sm_90"))
+PTX = ["-gencode", "arch=compute_75,code=compute_75"]
+NEWER = ["-gencode", "arch=compute_100,code=compute_100"]
+MACHINE_CODE = ["-gencode", "arch=compute_90,code=sm_90"]
 KERNEL = """
 #include <cstdio>
 __global__ void add(int* to, int value) { *to += value; }
