@@ -31,12 +31,20 @@ namespace driver {
 struct Operation;  // of a stream: a kernel, a copy, or a mark that others wait for
 using Op = std::shared_ptr<Operation>;
 
+struct StreamAttributes {  // what can be set and is kept, without effect
+  CUaccessPolicyWindow window = {};
+  CUsynchronizationPolicy policy = CUsynchronizationPolicy(-1);
+  CUlaunchMemSyncDomainMap domains = {0, 1};
+  CUlaunchMemSyncDomain domain = CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT;
+};
+
 }  // namespace driver
 
 struct CUstream_st {
   CUcontext context;
   unsigned flags = 0;
   int priority = 0;
+  driver::StreamAttributes attributes;
   unsigned long long id = 0;
   driver::Op last;         // the operation that was put in last
   std::deque<driver::Op> work;  // what enqueue_work() put in, from the first that has not ended, or earlier

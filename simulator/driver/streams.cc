@@ -75,6 +75,8 @@ void await(std::unique_lock<std::mutex>& held, const Op op) {
   an_end().wait(held, [&] { return op->has_ended || fault(); });
 }
 
+int checked_priority(int wanted) { return std::clamp(wanted, -5, 0); }
+
 std::shared_ptr<CUstream_st> create(unsigned flags, int priority, CUcontext context) {
   require(!(flags & ~unsigned(CU_STREAM_NON_BLOCKING)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   const std::lock_guard held(state());
@@ -84,7 +86,7 @@ std::shared_ptr<CUstream_st> create(unsigned flags, int priority, CUcontext cont
   const auto made = std::make_shared<CUstream_st>();
   made->context = context;
   made->flags = flags;
-  made->priority = std::clamp(priority, -5, 0);
+  made->priority = checked_priority(priority);
   made->id = ++last_id;
   return streams()[made.get()] = made;
 }
@@ -102,6 +104,57 @@ void destroy(CUstream handle) {
   require(handle != nullptr && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD, CUDA_ERROR_INVALID_HANDLE,
           "the default streams are not destroyed");
   stream(handle).destroyed = true;
+}
+
+void get_attribute(const CUstream_st& stream, CUstreamAttrID what, CUstreamAttrValue& to) {
+  const StreamAttributes& all = stream.attributes;
+  const std::lock_guard held(state());
+  switch (what) {
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW: to.accessPolicyWindow = all.window; break;
+    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: to.syncPolicy = all.policy; break;
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY: to.priority = stream.priority; break;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP: to.memSyncDomainMap = all.domains; break;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN: to.memSyncDomain = all.domain; break;
+    default: refuse(CUDA_ERROR_INVALID_VALUE, "streams have no such attribute");
+  }
+}
+
+void set_attribute(CUstream_st& stream, CUstreamAttrID what, const CUstreamAttrValue& value) {
+  constexpr size_t most_bytes = 128 << 20;
+  StreamAttributes& all = stream.attributes;
+  const CUaccessPolicyWindow& window = value.accessPolicyWindow;
+  const CUlaunchMemSyncDomainMap& domains = value.memSyncDomainMap;
+  const auto check = [](bool fits, const char* why) { require(fits, CUDA_ERROR_INVALID_VALUE, why); };
+  const std::lock_guard held(state());
+  switch (what) {
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+      check(window.hitRatio >= 0 && window.hitRatio <= 1, "hitRatio is from 0 to 1");
+      check(window.num_bytes <= most_bytes, "num_bytes is at most CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE");
+      check(window.missProp != CU_ACCESS_PROPERTY_PERSISTING, "missProp cannot be CU_ACCESS_PROPERTY_PERSISTING");
+      all.window = window;
+      break;
+    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+      check(value.syncPolicy >= CU_SYNC_POLICY_AUTO && value.syncPolicy <= CU_SYNC_POLICY_BLOCKING_SYNC,
+            "a policy is from CU_SYNC_POLICY_AUTO to _BLOCKING_SYNC, 1 to 4");
+      all.policy = value.syncPolicy;
+      break;
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY: stream.priority = checked_priority(value.priority); break;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+      check(domains.default_ < 4 && domains.remote < 4, "there are four domains, 0 to 3");
+      all.domains = domains;
+      break;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+      check(unsigned(value.memSyncDomain) <= CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE, "a domain is the default or remote");
+      all.domain = value.memSyncDomain;
+      break;
+    default: refuse(CUDA_ERROR_INVALID_VALUE, "streams have no such attribute");
+  }
+}
+
+void copy_attributes(CUstream_st& to, const CUstream_st& from) {
+  const std::lock_guard held(state());
+  to.attributes = from.attributes;
+  to.priority = from.priority;
 }
 
 // What an operation that is now put into the stream would wait for.
@@ -381,6 +434,8 @@ void forget_streams(CUcontext context) {
   std::erase_if(streams(), [&](const auto& entry) { return entry.second->context == context; });
   std::erase_if(events(), [&](const auto& entry) { return entry.second->context == context; });
   context->legacy.last = nullptr;
+  context->legacy.attributes = {};
+  context->legacy.priority = 0;
 }
 
 }  // namespace driver
@@ -404,6 +459,15 @@ CUresult cuStreamGetPriority(CUstream hStream, int* priority) {
 }
 CUresult cuStreamGetFlags(CUstream hStream, unsigned int* flags) {
   CALL((hStream, flags), need(flags, "flags"); *flags = stream(hStream).flags);
+}
+CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue* value_out) {
+  CALL((hStream, attr, value_out), need(value_out, "value_out"); get_attribute(stream(hStream), attr, *value_out));
+}
+CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue* value) {
+  CALL((hStream, attr, value), need(value, "value"); set_attribute(stream(hStream), attr, *value));
+}
+CUresult cuStreamCopyAttributes(CUstream dst, CUstream src) {
+  CALL((dst, src), copy_attributes(stream(dst), stream(src)));
 }
 CUresult cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
   CALL((hStream, streamId), need(streamId, "streamId"); const CUstream_st& it = stream(hStream);

@@ -45,6 +45,15 @@ STREAM_FORWARD(cudaStreamGetPriority, (cudaStream_t hStream, int* priority), (hS
                cuStreamGetPriority(at(hStream), priority))
 STREAM_FORWARD(cudaStreamGetFlags, (cudaStream_t hStream, unsigned int* flags), (hStream, flags),
                cuStreamGetFlags(at(hStream), flags))
+STREAM_FORWARD(cudaStreamGetAttribute, (cudaStream_t hStream, cudaStreamAttrID attr, cudaStreamAttrValue* value_out),
+               (hStream, attr, value_out),
+               cuStreamGetAttribute(at(hStream), CUstreamAttrID(attr), reinterpret_cast<CUstreamAttrValue*>(value_out)))
+STREAM_FORWARD(cudaStreamSetAttribute,
+               (cudaStream_t hStream, cudaStreamAttrID attr, const cudaStreamAttrValue* value), (hStream, attr, value),
+               cuStreamSetAttribute(at(hStream), CUstreamAttrID(attr),
+                                    reinterpret_cast<const CUstreamAttrValue*>(value)))
+STREAM_FORWARD(cudaStreamCopyAttributes, (cudaStream_t dst, cudaStream_t src), (dst, src),
+               cuStreamCopyAttributes(at(dst), at(src)))
 STREAM_FORWARD(cudaStreamGetId, (cudaStream_t hStream, unsigned long long* streamId), (hStream, streamId),
                cuStreamGetId(at(hStream), streamId))
 STREAM_FORWARD(cudaStreamGetDevice, (cudaStream_t hStream, int* device), (hStream, device),
