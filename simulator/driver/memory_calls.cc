@@ -21,7 +21,7 @@ namespace {
 
 using Pool = CUmemoryPool;
 struct Allocation {
-  enum Kind { device, host, managed, ipc } kind;
+  enum Kind { device, host, registered, managed, ipc } kind;
   CUcontext context;
   size_t size;
   unsigned flags = 0;    // of host memory
@@ -76,10 +76,12 @@ Allocation take(uint64_t address, std::initializer_list<Allocation::Kind> kinds)
   return taken;
 }
 
-// Gives memory back to its pool, or to the machine.
+// Gives memory back to its pool, or to the machine; host memory that was registered is the program's own again.
 void give_back(uint64_t address, const Allocation& allocation) {
   if (allocation.pool)
     allocation.pool->memory.free(address, nullptr, nullptr);
+  else if (allocation.kind == Allocation::registered)
+    memory::unregister_host(address);
   else
     memory::free_allocation(address);
 }
@@ -88,9 +90,32 @@ void free_now(uint64_t address, std::initializer_list<Allocation::Kind> kinds) {
   if (has_current()) current();  // it may not have ended
   if (!address) return;
   const Allocation taken = take(address, kinds);
-  synchronize(taken.context);   // as the driver does: nothing may be using it any more
+  if (!taken.pool) synchronize(taken.context);  // as the driver does: nothing may be using it any more
   give_back(address, taken);    // its pool goes on counting it as used, as on the H200
   give_back_pools();
+}
+
+void register_host(void* pointer, size_t size, unsigned flags) {
+  const CUcontext context = current();
+  constexpr unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |
+                             CU_MEMHOSTREGISTER_READ_ONLY;
+  require(!(flags & ~known), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+  if (flags & CU_MEMHOSTREGISTER_IOMEMORY)
+    refuse(CUresult(not_simulated("CU_MEMHOSTREGISTER_IOMEMORY")), "it is not simulated");
+  const uint64_t address = reinterpret_cast<uint64_t>(pointer);
+  memory::register_host(address, size, flags & CU_MEMHOSTREGISTER_READ_ONLY);
+  keep_record(address, {Allocation::registered, context, size, flags & CU_MEMHOSTREGISTER_PORTABLE});
+}
+
+void unregister_host(void* pointer) {
+  current();
+  need(pointer, "p");
+  const uint64_t address = reinterpret_cast<uint64_t>(pointer);
+  const auto range = memory::find(address);
+  require(range.has_value(), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "nothing is registered at p");
+  require(range->kind == memory::Range::registered && range->range_base == address, CUDA_ERROR_INVALID_VALUE,
+          "p is not where registered memory begins");
+  free_now(address, {Allocation::registered});
 }
 
 // --- Pools --------------------------------------------------------------------------------------------------------
@@ -273,6 +298,10 @@ bool check(CUdevice device, const Area& area, CUmemAccess_flags access, const st
   return std::any_of(found.begin(), found.end(), [](const memory::Piece& piece) { return !piece.replicas.empty(); });
 }
 
+bool is_on_host(const memory::Range& range) {
+  return range.kind == memory::Range::host || range.kind == memory::Range::registered;
+}
+
 enum Sides { to_device = 1, from_device = 2 };  // which addresses must be known to the driver
 
 void copy_now(CUdevice to_user, const Area& to, CUdevice from_user, const Area& from) {
@@ -313,9 +342,7 @@ void copy(const Area& to, const Area& from, CUstream where, int sides, bool wait
     return;
   }
   const Op op = enqueue_task(stream, [=] { copy_now(to_user, to, from_user, from); });
-  const bool touches_host =
-      !target || !source || target->kind == memory::Range::host || source->kind == memory::Range::host;
-  if (!target || !source || (waits && touches_host)) wait(op);
+  if (!target || !source || (waits && (is_on_host(*target) || is_on_host(*source)))) wait(op);
 }
 
 uint64_t bits(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
@@ -377,6 +404,13 @@ std::optional<Allocation> allocation_at(uint64_t address) {
   return address < base + allocation.size ? std::optional(allocation) : std::nullopt;
 }
 
+Allocation host_allocation_at(const void* pointer) {
+  const auto found = allocation_at(bits(pointer));
+  require(found && (found->kind == Allocation::host || found->kind == Allocation::registered), CUDA_ERROR_INVALID_VALUE,
+          "p is neither of cuMemHostAlloc nor registered (cuMemHostRegister)");
+  return *found;
+}
+
 // What the current GPU may do with memory at an address: without any right the driver shows less of it.
 unsigned access_at(const memory::Range& range, uint64_t address) {
   if ((range.kind == memory::Range::ordinary || range.kind == memory::Range::pool) && has_current()) {
@@ -401,7 +435,7 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
   require(range && range->mapped, CUDA_ERROR_INVALID_VALUE, "no memory of CUDA's lies at this address");
   const auto allocation = allocation_at(address);
   const bool is_vmm = range->kind == Range::vmm, is_managed = range->kind == Range::managed;
-  const bool on_host = range->kind == Range::host;
+  const bool on_host = is_on_host(*range);
   const bool is_malloc = range->kind == Range::ordinary && allocation;
   auto give = [&](auto value) { std::memcpy(to, &value, sizeof value); };
   switch (what) {
@@ -425,7 +459,7 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return give(range->range_size);
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return give(range->base);
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-      return give(on_host ? memory::round_up(range->size, memory::page_size) : range->size);
+      return give(range->kind == Range::host ? memory::round_up(range->size, memory::page_size) : range->size);
     case CU_POINTER_ATTRIBUTE_MAPPED: return give(1);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       return give(is_vmm ? uint64_t(range->properties.requestedHandleTypes) : uint64_t(0));
@@ -468,7 +502,7 @@ void address_range(CUdeviceptr* base, size_t* size, uint64_t address) {
   const auto range = memory::find(address);
   require(range && range->mapped && access_at(*range, address), CUDA_ERROR_NOT_FOUND,
           "no memory lies at this address to which the current GPU has access");
-  const bool is_block = range->kind == memory::Range::pool;
+  const bool is_block = range->kind == memory::Range::pool || range->kind == memory::Range::registered;
   if (base) *base = is_block ? range->range_base : range->base;
   if (size) *size = is_block ? range->range_size : range->size;
 }
@@ -528,15 +562,16 @@ CUresult cuMemHostAlloc(void** pp, size_t bytesize, unsigned int Flags) {
   CALL((pp, bytesize, Flags), need(pp, "pp"); *pp = allocate_host(bytesize, Flags, false));
 }
 CUresult cuMemFreeHost(void* p) { CALL((p), free_now(bits(p), {Allocation::host})); }
+CUresult cuMemHostRegister(void* p, size_t bytesize, unsigned int Flags) {
+  CALL((p, bytesize, Flags), register_host(p, bytesize, Flags));
+}
+CUresult cuMemHostUnregister(void* p) { CALL((p), unregister_host(p)); }
 CUresult cuMemHostGetDevicePointer(CUdeviceptr* pdptr, void* p, unsigned int Flags) {
-  CALL((pdptr, p, Flags), need(pdptr, "pdptr"); const auto found = allocation_at(bits(p)); require(
-           !Flags && found && found->kind == Allocation::host, CUDA_ERROR_INVALID_VALUE, "p is not of cuMemHostAlloc");
-       *pdptr = bits(p));
+  CALL((pdptr, p, Flags), need(pdptr, "pdptr"); require(!Flags, CUDA_ERROR_INVALID_VALUE, "Flags must be 0");
+       host_allocation_at(p); *pdptr = bits(p));
 }
 CUresult cuMemHostGetFlags(unsigned int* pFlags, void* p) {
-  CALL((pFlags, p), need(pFlags, "pFlags"); const auto found = allocation_at(bits(p));
-       require(found && found->kind == Allocation::host, CUDA_ERROR_INVALID_VALUE, "p is not of cuMemHostAlloc");
-       *pFlags = found->flags | CU_MEMHOSTALLOC_DEVICEMAP);
+  CALL((pFlags, p), need(pFlags, "pFlags"); *pFlags = host_allocation_at(p).flags | CU_MEMHOSTALLOC_DEVICEMAP);
 }
 CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flags) {
   CALL((dptr, bytesize, flags), need(dptr, "dptr"); *dptr = bits(allocate_host(bytesize, flags, true)));

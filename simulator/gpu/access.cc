@@ -74,7 +74,7 @@ Place locate(const Warp& w, const Op& op, unsigned lane, Space space, uint64_t a
     return {reinterpret_cast<char*>(&block.launch->grid_workspace) + (address - grid_window), false, true};
   } else {
     const Entry entry = memory::page_table(block.device).lookup(address);
-    if ((entry & right) != right)
+    if ((entry & right) != right || (entry & memory::partly && !memory::is_registered(address, writing)))
       fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, memory::what_lies_at(block.device, address, writing));
     if (entry & memory::multicast) return locate_replicas(w, op, lane, address, entry, right);
     return {memory::frame(entry) + address % memory::page_size, (entry & memory::aliased) != 0, true};
@@ -120,7 +120,7 @@ inline void for_each_place(Warp& w, const Op& op, Lanes lanes, unsigned size, En
       }
     } else if (differ < memory::page_size && !is_narrow(op.space)) {
       const Entry entry = memory::page_table(w.block->device).lookup(first);
-      if ((entry & (right | memory::aliased | memory::multicast)) == right) {
+      if ((entry & (right | memory::aliased | memory::partly | memory::multicast)) == right) {
         char* const page = memory::frame(entry);
         for_each_lane(lanes, [&](unsigned lane) {
           work(lane, 0, page + ((at[lane] + offset) & (memory::page_size - 1)), false);

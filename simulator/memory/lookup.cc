@@ -27,6 +27,8 @@ std::optional<Range> find_locked(uint64_t address) {
                                                            : std::pair(block->first, block->second.size);
     return Range{mapping->kind, base, size, device, {}, block->second.id, true, block->first, block->second.size};
   }
+  if (!mapping)
+    if (const auto registered = find_registered(address)) return registered;
   const auto reservation = holding(p.reservations, address);
   const bool is_reserved =
       reservation != p.reservations.end() && address - reservation->first < reservation->second.size;
@@ -81,7 +83,7 @@ void for_each_piece(CUdevice device, uint64_t address, size_t size, CUmemAccess_
   for (bool checked : {false, true})  // all of it is checked before any of it is touched
     for (uint64_t at = address, left = size, piece; left; at += piece, left -= piece) {
       piece = std::min(left, page_size - at % page_size);
-      const Entry entry = table.lookup(at);
+      const Entry found = table.lookup(at), entry = found & partly ? 0 : found;
       const bool is_host = !checked ? !check_page(device, at, left, entry, writing) : !entry;
       if (is_host) piece = left;
       if (!checked) continue;
@@ -103,7 +105,10 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
     const auto last = std::find_if(gone.rbegin(), gone.rend(),
                                    [&](const Gone& it) { return address - it.base < it.size; });
     const std::string was = last == gone.rend() ? "" : "; it was " + last->how;
-    if (find_locked(address))
+    const auto there = find_locked(address);
+    if (there && there->kind == Range::registered)
+      return at + " is host memory that is registered for reading only (cudaHostRegisterReadOnly)";
+    if (there)
       return at + " is reserved, and nothing is mapped there" + was +
              ": map memory (cuMemMap) and open it to " + gpu + " (cuMemSetAccess)";
     if (!was.empty()) return at + " is neither mapped nor reserved" + was + ": use it before that, not after";
@@ -114,7 +119,7 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
     if (address < 1 << 16) return at + " is a null pointer, or an index from one: was the memory ever allocated?";
     if (!are_ours(address))
       return at + " is no address of CUDA: of the host's memory GPUs reach only what cuMemHostAlloc, cudaMallocHost "
-                  "and the like gave";
+                  "and the like gave, and what is registered (cudaHostRegister)";
     return at + " is neither mapped nor reserved: reserve it (cuMemAddressReserve), map memory (cuMemMap) and open it "
                 "to " + gpu + " (cuMemSetAccess)";
   }
@@ -171,6 +176,9 @@ std::vector<std::string> leaks() {
     if (!block.made_by.empty())
       found.push_back("memory of " + bytes(block.size) + " at " + hexadecimal(base) + since(block.made_by) +
                       " (free it)");
+  for (const auto& [base, it] : p.registered)
+    found.push_back("registration of " + bytes(it.size) + " of the host at " + hexadecimal(base) + since(it.made_by) +
+                    " (cudaHostUnregister)");
   const int most = int(sysconf(_SC_OPEN_MAX));
   for (int fd = 0; fd < std::min(most, 65536); ++fd) {
     if (exported_record(fd) == nothing) continue;

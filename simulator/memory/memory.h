@@ -112,6 +112,9 @@ void tell_of_ordinary_access(const std::string& who);
 uint64_t allocate(CUdevice, size_t size);           // open to the device and to the peers it is enabled for
 void free_allocation(uint64_t address);             // also of host memory and of opened IPC memory
 void* allocate_host(size_t size, bool managed);     // the same address on host and GPUs
+void register_host(uint64_t address, size_t size, bool is_read_only);
+void unregister_host(uint64_t address);             // where a registration begins
+bool is_registered(uint64_t address, bool writing);  // in a page of a page table that is so in part: see `partly`
 CUipcMemHandle export_ipc(uint64_t address);
 uint64_t open_ipc(CUdevice, const CUipcMemHandle&);  // an address for each device
 bool close_ipc(uint64_t address);  // whether it is still open, having been opened more often
@@ -123,14 +126,15 @@ Free memory_info(CUdevice);
 
 // --- Looking things up --------------------------------------------------------------------------------------------
 struct Range {
-  enum Kind { vmm, ordinary, pool, host, managed, multicast_range } kind;
+  enum Kind { vmm, ordinary, pool, host, registered, managed, multicast_range } kind;
   uint64_t base;
   size_t size;
   CUdevice device;                  // -1: none (host memory); of another process's: the one that opened it
   CUmemAllocationProp properties;   // of VMM memory
   uint64_t id;                      // unique in this process: CU_POINTER_ATTRIBUTE_BUFFER_ID
   bool mapped;                      // false: reserved only
-  uint64_t range_base;              // of VMM memory: the reservation, of a pool: the block; else as base and size
+  uint64_t range_base;              // of VMM memory: the reservation, of a pool: the block, of registered: without the
+                                    // rest of its pages; else as base and size
   size_t range_size;
 };
 std::optional<Range> find(uint64_t address);  // the mapping, allocation or reservation that holds it

@@ -20,6 +20,7 @@ enum : Entry {
   readable = 2,   // this GPU may read
   writable = 4,   // this GPU may write
   aliased = 8,    // the frame is mapped at another address of this process too: the first-level cache can be stale
+  partly = 32,    // host memory, some of it registered: is_registered() (memory.h) tells what GPUs may touch
   multicast = 16  // not a frame: number `entry >> 21` of the multicast pages (memory.h); multimem goes there
 };
 inline char* frame(Entry entry) { return reinterpret_cast<char*>(entry & ~(page_size - 1)); }

@@ -51,6 +51,7 @@ struct Block {
 };
 
 struct Reservation { uint64_t size; std::string made_by; };
+struct Registration { uint64_t size; bool is_read_only; uint64_t id; std::string made_by; };  // of host memory
 
 // Addresses where something was: for what is told of faults.
 struct Gone {
@@ -67,6 +68,7 @@ struct Process {
   std::map<uint64_t, Reservation> reservations;          // by address
   std::map<uint64_t, Mapping> mappings;
   std::map<uint64_t, Block> blocks;
+  std::map<uint64_t, Registration> registered;           // they do not overlap
   std::unordered_map<uint32_t, unsigned> times_mapped;   // record -> how many mappings of it there are
   std::set<std::pair<CUdevice, CUdevice>> peers;         // (device, peer) that are enabled
   std::map<int, std::string> exported;                   // descriptors -> the call that made them
@@ -122,6 +124,9 @@ void map_pool_unit(CUdevice, uint64_t address, uint64_t size, const std::vector<
 void add_block(uint64_t address, uint64_t size, Range::Kind, CUdevice, unsigned opened = 0);
 void erase_block(uint64_t address);
 std::map<uint64_t, Block>::iterator block_with(uint64_t address);  // end(): none holds it
+
+// --- Host memory that is registered
+std::optional<Range> find_registered(uint64_t address);
 
 // --- Multicast
 uint64_t take_multicast_pages(uint32_t object, uint64_t pages);     // the number of the first; refuses

@@ -163,6 +163,8 @@ void refusals() {
   cudaGetLastError();
 }
 
+alignas(4096) char the_hosts[3 * 4096];
+
 void leaks() {
   const CUmemGenericAllocationHandle handle = create(0), object = multicast_object();
   bind(object, 0);
@@ -173,6 +175,7 @@ void leaks() {
   void* memory;
   must(cudaMalloc(&memory, 1000));
   must(cudaMallocHost(&memory, 1000));
+  must(cudaHostRegister(the_hosts, 1000, 0));
 }
 
 void no_leaks() {
@@ -264,6 +267,19 @@ const std::map<std::string, std::function<void()>> mistakes = {
        say(address);
        write_there<<<3, 32>>>(reinterpret_cast<int*>(address));
        cudaDeviceSynchronize();
+     }},
+    {"beside_registered",
+     [] {
+       must(cudaHostRegister(the_hosts + 4096, 4096, 0));
+       write_at(reinterpret_cast<CUdeviceptr>(the_hosts) + 8192);
+     }},
+    {"registered_read_only",
+     [] {
+       must(cudaHostRegister(the_hosts, 4096, 0));
+       must(cudaHostRegister(the_hosts + 4096, 4096, cudaHostRegisterReadOnly));
+       write_number<<<3, 32>>>(reinterpret_cast<int*>(the_hosts), 1);
+       must(cudaDeviceSynchronize());
+       write_at(reinterpret_cast<CUdeviceptr>(the_hosts) + 8188);
      }},
     {"shared", [] { write_shared<<<3, 32, 128>>>(32); cudaDeviceSynchronize(); }},
     {"trap", [] { stop<<<3, 32>>>(); cudaDeviceSynchronize(); }},

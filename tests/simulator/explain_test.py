@@ -48,6 +48,8 @@ FAULTS = {
     "peer": [FAULT + KERNEL.replace("GPU 0", "GPU 1") + "... ADDRESS is ordinary memory of GPU 0, and not open to GPU 1"
              ": call cudaDeviceEnablePeerAccess(0, 0) while GPU 1 is the current device"],
     "host": [FAULT + KERNEL + "... ADDRESS is no address of CUDA: ... cuMemHostAlloc"],
+    "beside_registered": [FAULT + KERNEL + "... ADDRESS is no address of CUDA: ... (cudaHostRegister)"],
+    "registered_read_only": [FAULT + KERNEL + "... ADDRESS is host memory that is registered for reading only"],
     "misaligned": ["answers cudaErrorMisalignedAddress: " + KERNEL + "... ADDRESS is not a multiple of ... 4 bytes"],
     "multicast_store": [FAULT + KERNEL + "... ADDRESS lies in ..., of a multicast object: only multimem instructions"],
     "multimem_of_memory": [FAULT + ADD.format(0) + "... ADDRESS is an ordinary address, ...(cuMulticastCreate"],
@@ -128,6 +130,7 @@ LEAKS = [
     "leak: reservation of 2097152 bytes at 0x..., made by cuMemAddressReserve #2 (cuMemAddressFree)",
     "leak: memory of 1000 bytes at 0x..., made by cudaMalloc #1 ",
     "leak: memory of 1000 bytes at 0x..., made by cudaMallocHost #1 ",
+    "leak: registration of 1000 bytes of the host at 0x..., made by cudaHostRegister #1 (cudaHostUnregister)",
     "leak: descriptor ... of exported memory, made by cuMemExportToShareableHandle #1 (close)",
 ]
 

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT-0
+// Host memory of the program's own that it has registered. GPUs reach it at its own addresses, in pages of the host.
+#include <bitset>
+#include <cstdio>
+#include <shared_mutex>
+
+#include "process.h"
+
+namespace memory {
+namespace {
+
+constexpr uint64_t host_page = 4096;
+
+// Which of the host's pages in one of a page table GPUs may read and write.
+struct Parts { std::bitset<page_size / host_page> readable, writable; };
+
+// Of the pages that are registered in part. Kernels look here. The lock comes after the process's.
+std::shared_mutex& parts_lock() { static auto& lock = *new std::shared_mutex; return lock; }
+std::map<uint64_t, Parts>& parts() { static auto& all = *new std::map<uint64_t, Parts>; return all; }
+
+void write_entry(uint64_t page) {
+  const auto& registered = process().registered;
+  Parts found;
+  auto each = holding(registered, page);
+  if (each == registered.end()) each = registered.begin();
+  for (; each != registered.end() && each->first < page + page_size; ++each) {
+    const auto& [base, it] = *each;
+    for (uint64_t at = std::max(page, base / host_page * host_page); at < std::min(page + page_size, base + it.size);
+         at += host_page) {
+      found.readable.set((at - page) / host_page);
+      if (!it.is_read_only) found.writable.set((at - page) / host_page);
+    }
+  }
+  const bool in_part = !found.readable.all() || (found.writable.any() && !found.writable.all());
+  const Entry entry = page | mapped | readable | (found.writable.any() ? writable : Entry(0)) |
+                      (in_part ? partly : Entry(0));
+  {
+    const std::lock_guard held(parts_lock());
+    parts()[page] = found;
+    if (!in_part || found.readable.none()) parts().erase(page);
+  }
+  for (auto& table : process().tables) table->set(page, found.readable.none() ? 0 : entry);
+}
+
+void write_entries(uint64_t base, uint64_t size) {
+  for (uint64_t page = base / page_size * page_size; page < base + size; page += page_size) write_entry(page);
+}
+
+// Whether the process has memory at all of these addresses that it may read, or write.
+bool host_has(uint64_t address, uint64_t end, bool writing) {
+  FILE* const maps = std::fopen("/proc/self/maps", "re");
+  if (!maps) return false;
+  unsigned long long from, to;
+  char rights[8];
+  while (address < end && std::fscanf(maps, "%llx-%llx %7s%*[^\n]", &from, &to, rights) == 3)
+    if (from <= address && address < to && rights[0] == 'r' && (!writing || rights[1] == 'w')) address = to;
+  std::fclose(maps);
+  return address >= end;
+}
+
+}  // namespace
+
+void register_host(uint64_t address, size_t size, bool is_read_only) {
+  const auto guard = enter();
+  const uint64_t end = address + size;
+  auto& registered = process().registered;
+  if (!address || !size || end < address) refuse(CUDA_ERROR_INVALID_VALUE, "p is null, or bytesize is 0 or too large");
+  if (end >> address_bits) refuse(CUDA_ERROR_NOT_SUPPORTED, "a process has 2^47 bytes of addresses");
+  const auto last = holding(registered, end - 1);
+  if (last != registered.end() && last->first + last->second.size > address)
+    refuse(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+           std::to_string(last->second.size) + " bytes from " + hexadecimal(last->first) +
+               " on are registered already" + (last->second.made_by.empty() ? "" : ", by " + last->second.made_by));
+  for (const auto& [area, area_end] : process().areas)
+    if (area < end && address < area_end)
+      refuse(CUDA_ERROR_INVALID_VALUE, "this is memory of CUDA's own, which GPUs reach as it is");
+  if (!host_has(address / host_page * host_page, end, !is_read_only))
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "the process has no memory at some of these addresses, or may not write it: for what it may only read there "
+           "is CU_MEMHOSTREGISTER_READ_ONLY");
+  registered[address] = {size, is_read_only, ++process().ids, current_call};
+  write_entries(address, size);
+}
+
+void unregister_host(uint64_t address) {
+  const auto guard = enter();
+  const uint64_t size = process().registered.at(address).size;
+  process().registered.erase(address);
+  write_entries(address, size);
+  note_gone(address, size, "unregistered");
+}
+
+bool is_registered(uint64_t address, bool writing) {
+  const std::shared_lock held(parts_lock());
+  const auto found = parts().find(address / page_size * page_size);
+  if (found == parts().end()) return false;
+  return (writing ? found->second.writable : found->second.readable)[address % page_size / host_page];
+}
+
+std::optional<Range> find_registered(uint64_t address) {
+  const auto found = holding(process().registered, address);
+  if (found == process().registered.end() || address - found->first >= found->second.size) return std::nullopt;
+  const auto& [base, it] = *found;
+  const uint64_t first = base / host_page * host_page, end = round_up(base + it.size, host_page);
+  return Range{Range::registered, first, end - first, -1, {}, it.id, true, base, it.size};
+}
+
+}  // namespace memory
