@@ -48,6 +48,7 @@ CUcontext retain_primary(CUdevice device) {
   const CUcontext context = primary(device);
   const std::lock_guard held(state());
   ++context->retained;
+  memory::make_region_of_context();
   return context;
 }
 
@@ -64,6 +65,7 @@ CUcontext create(unsigned flags, CUdevice device) {
   check_flags(flags);
   const std::lock_guard held(state());
   stack.push_back(make(device, false, flags));
+  memory::make_region_of_context();
   return stack.back();
 }
 

@@ -411,6 +411,10 @@ Allocation host_allocation_at(const void* pointer) {
   return *found;
 }
 
+bool is_host_vmm(const memory::Range& range) {
+  return range.kind == memory::Range::vmm && range.properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
 // What the current GPU may do with memory at an address: without any right the driver shows less of it.
 unsigned access_at(const memory::Range& range, uint64_t address) {
   if ((range.kind == memory::Range::ordinary || range.kind == memory::Range::pool) && has_current()) {
@@ -441,15 +445,17 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
   switch (what) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
       return give(allocation && !is_vmm && !allocation->pool ? allocation->context : nullptr);
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return give(unsigned(on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE));
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      return give(unsigned(on_host || is_host_vmm(*range) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE));
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
       require(access_at(*range, address), CUDA_ERROR_INVALID_VALUE, "the current GPU has no access to this memory");
       return give(address);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      require(on_host || is_managed, CUDA_ERROR_INVALID_VALUE, "the host cannot reach this memory");
+      require(on_host || is_managed || range->host_access, CUDA_ERROR_INVALID_VALUE, "the host cannot reach this memory");
       return give(address);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return give(int(is_managed));
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID: case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return give(range->id);
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID: return give(range->id);
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return give(range->block_id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: return give(int(is_managed));
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return give(range->device >= 0 ? range->device : allocation ? allocation->context->device : 0);
@@ -469,16 +475,19 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:  // of ordinary memory without a look at peers, as on the H200
       return give(is_vmm ? access_at(*range, address) : unsigned(CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return give(allocation ? allocation->pool : nullptr);
-    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: return give(int(is_malloc));
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+      return give(int(is_malloc || (range->properties.allocFlags.usage & CU_MEM_CREATE_USAGE_HW_DECOMPRESS) != 0));
     default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such attribute, or it is not simulated");
   }
 }
 
-// Asked for several at once the driver gives 0 for what a pointer has not, and no error.
+// Asked for several at once the driver gives 0 for what a pointer has not, and no error. Where nothing is mapped it
+// still tells of the reservation, and takes the address for one of the host.
 void pointer_attributes(unsigned count, const CUpointer_attribute* attributes, void** to, uint64_t address) {
   need(attributes, "attributes");
   need(to, "data");
   require(count, CUDA_ERROR_INVALID_VALUE, "numAttributes is 0");
+  const auto range = memory::find(address);
   for (unsigned i = 0; i < count; ++i) {
     constexpr CUpointer_attribute words[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
                                              CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_MAPPED,
@@ -489,6 +498,10 @@ void pointer_attributes(unsigned count, const CUpointer_attribute* attributes, v
     need(to[i], "data");
     std::memset(to[i], 0, is_word ? 4 : 8);
     if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) *static_cast<int*>(to[i]) = -2;  // none
+    const bool is_mapped = range && range->mapped;
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER && !is_mapped) std::memcpy(to[i], &address, 8);
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR && range) std::memcpy(to[i], &range->range_base, 8);
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_SIZE && range) std::memcpy(to[i], &range->range_size, 8);
     try {
       pointer_attribute(to[i], attributes[i], address);
     } catch (const memory::Refused&) {
@@ -503,7 +516,7 @@ void address_range(CUdeviceptr* base, size_t* size, uint64_t address) {
   require(range && range->mapped && access_at(*range, address), CUDA_ERROR_NOT_FOUND,
           "no memory lies at this address to which the current GPU has access");
   const bool is_block = range->kind == memory::Range::pool || range->kind == memory::Range::registered;
-  if (base) *base = is_block ? range->range_base : range->base;
+  if (base) *base = is_host_vmm(*range) ? 0 : is_block ? range->range_base : range->base;  // 0: as on the H200
   if (size) *size = is_block ? range->range_size : range->size;
 }
 

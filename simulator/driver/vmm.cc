@@ -17,9 +17,11 @@ void export_handle(void* to, CUmemGenericAllocationHandle handle, CUmemAllocatio
 
 memory::Handle import_handle(void* from, CUmemAllocationHandleType type) {
   if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return memory::import_fd(reinterpret_cast<intptr_t>(from));
+  need(from, "osHandle");
+  require(type != CU_MEM_HANDLE_TYPE_WIN32 && type != CU_MEM_HANDLE_TYPE_WIN32_KMT, CUDA_ERROR_NOT_SUPPORTED,
+          "shHandleType is a handle of Windows, which this system does not have");
   require(type == CU_MEM_HANDLE_TYPE_FABRIC, CUDA_ERROR_INVALID_VALUE,
           "shHandleType is neither a file descriptor nor a fabric handle");
-  need(from, "osHandle");
   return memory::import_fabric(*static_cast<const CUmemFabricHandle*>(from));
 }
 

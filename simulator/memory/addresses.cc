@@ -10,16 +10,13 @@
 namespace memory {
 namespace {
 
-// Reservations begin here, and on multiples of 32 MiB, as the driver's do.
-constexpr uint64_t first_address = 0x302000000, end_of_addresses = 0x500000000000, step = 32 << 20;
+// Where the driver looks first, and the unit in which it takes addresses from the kernel.
+constexpr uint64_t first_address = 0x302000000, unit = 32 << 20;
+// Without a hint none is taken from here on.
+constexpr uint64_t end_of_addresses = 0x500000000000;
+// What a context leaves of the addresses that it takes for itself, as on an H200: 24 of 32 MiB, above most others.
+constexpr uint64_t of_context = 0x700000000000, used_by_context = 8 << 20;
 constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-
-bool is_free(uint64_t address, uint64_t size) {
-  const auto& areas = process().areas;
-  const auto next = areas.lower_bound(address);
-  if (next != areas.end() && next->first - address < size) return false;
-  return next == areas.begin() || std::prev(next)->second <= address;
-}
 
 bool take(uint64_t address, uint64_t size) {
   void* const wanted = reinterpret_cast<void*>(address);
@@ -30,8 +27,8 @@ bool take(uint64_t address, uint64_t size) {
   return true;
 }
 
-// Where the first room for a range is, as far as this process and then its kernel know; 0: nowhere.
-uint64_t find_room(uint64_t size, uint64_t alignment, bool ask_kernel) {
+// Where the first room for a range is from an address on, as far as this process and then its kernel know; 0: nowhere.
+uint64_t find_room(uint64_t from, uint64_t size, uint64_t alignment, bool ask_kernel) {
   std::map<uint64_t, uint64_t> taken = process().areas;
   if (FILE* const maps = ask_kernel ? std::fopen("/proc/self/maps", "re") : nullptr) {
     unsigned long long begin, end;
@@ -39,13 +36,51 @@ uint64_t find_room(uint64_t size, uint64_t alignment, bool ask_kernel) {
       taken[begin] = std::max<uint64_t>(taken[begin], end);
     std::fclose(maps);
   }
-  uint64_t address = round_up(first_address, alignment);
+  uint64_t address = round_up(from ? from : first_address, alignment);
   for (const auto& [begin, end] : taken) {
     if (end <= address) continue;
     if (begin > address && begin - address >= size) break;
     address = round_up(end, alignment);
   }
-  return address + size <= end_of_addresses ? address : 0;
+  return address + size <= (from ? uint64_t(1) << address_bits : end_of_addresses) ? address : 0;
+}
+
+// The first addresses of a region from one on where nothing is reserved; 0: there are not so many.
+uint64_t room_in(const Region& region, uint64_t from, uint64_t size, uint64_t alignment) {
+  const auto& reservations = process().reservations;
+  uint64_t address = round_up(std::max(region.begin, from), alignment);
+  auto next = holding(reservations, address);
+  if (next == reservations.end()) next = reservations.upper_bound(address);
+  for (; next != reservations.end() && next->first < address + size; ++next)
+    address = std::max(address, round_up(next->first + next->second.size, alignment));
+  return address + size <= region.end ? address : 0;
+}
+
+// Where the driver puts a reservation: into the newest of its regions that has room at the hint or above, and else into
+// a new one of whole units, at the hint or above. 0: nowhere.
+uint64_t place(uint64_t hint, uint64_t size, uint64_t alignment) {
+  auto& regions = process().regions;
+  for (auto region = regions.rbegin(); region != regions.rend(); ++region)
+    if (const uint64_t address = room_in(*region, hint, size, alignment)) return address;
+  const uint64_t taken = round_up(size, unit);
+  for (bool ask_kernel : {false, true}) {
+    const uint64_t address = find_room(hint, taken, std::max(alignment, unit), ask_kernel);
+    if (!address || !take(address, taken)) continue;
+    regions.push_back({address, address + taken, false});
+    return address;
+  }
+  return 0;
+}
+
+// The kernel has a region back when nothing is reserved in it any more.
+void give_back_unused(uint64_t address) {
+  const Process& p = process();
+  const auto region = std::find_if(p.regions.begin(), p.regions.end(),
+                                   [&](const Region& it) { return address >= it.begin && address < it.end; });
+  const auto next = p.reservations.lower_bound(region->begin);
+  if (region->is_of_context || (next != p.reservations.end() && next->first < region->end)) return;
+  give_back_addresses(region->begin);
+  process().regions.erase(region);
 }
 
 }  // namespace
@@ -78,6 +113,14 @@ void take_from_host(uint64_t address, uint64_t size) {
   mmap(reinterpret_cast<void*>(address), size, PROT_NONE, flags | MAP_FIXED, -1, 0);
 }
 
+void make_region_of_context() {
+  const auto guard = enter();
+  auto& regions = process().regions;
+  if (!regions.empty() && regions.front().is_of_context) return;
+  if (take(of_context, unit))
+    regions.insert(regions.begin(), {of_context + used_by_context, of_context + unit, true});
+}
+
 bool are_ours(uint64_t address) {
   const auto area = holding(process().areas, address);
   return (address >= first_address && address < end_of_addresses) ||
@@ -98,16 +141,11 @@ uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long lon
   if (size >= limit || hint >= limit || hint + size > limit || alignment >= limit / 2)
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "a process has 2^47 bytes of addresses: size, addr or alignment asks for more");
 
-  uint64_t address = hint;
-  if (!hint || !is_free(hint, size) || !take(hint, size)) {
-    alignment = std::max<uint64_t>(alignment ? alignment : step, page_size);
-    address = find_room(size, alignment, false);
-    if (!address || !take(address, size)) {
-      address = find_room(size, alignment, true);
-      if (!address || !take(address, size))
-        refuse(CUDA_ERROR_OUT_OF_MEMORY, "no " + std::to_string(size) + " neighbouring bytes of addresses are left");
-    }
-  }
+  alignment = std::max<uint64_t>(alignment, page_size);
+  const uint64_t address = place(hint, size, alignment);
+  if (!address)
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "no " + std::to_string(size) + " neighbouring bytes of addresses are left" +
+                                         (hint ? " at addr or above it" : ""));
   std::erase_if(process().gone, [&](const Gone& it) {
     return it.base < address + size && address < it.base + it.size;
   });
@@ -132,7 +170,7 @@ void free_reservation(uint64_t address, size_t size) {
            "memory is mapped at " + hexadecimal(last->first) + ": unmap it first (cuMemUnmap)");
   p.reservations.erase(found);
   note_gone(address, size, "given back");
-  give_back_addresses(address);
+  give_back_unused(address);
   change("free_reservation", {{"address", hexadecimal(address)}, {"size", size}});
 }
 

@@ -8,6 +8,9 @@
 namespace memory {
 namespace {
 
+constexpr unsigned known_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_WIN32 |
+                                 CU_MEM_HANDLE_TYPE_WIN32_KMT | CU_MEM_HANDLE_TYPE_FABRIC;
+
 constexpr uint64_t fabric_magic = 0x636972626166'6d76;  // "vmfabric"
 struct FabricHandle {
   uint64_t magic, token, key;
@@ -24,8 +27,9 @@ void tell(const char* kind, const Allocation& of) {
 // Whose memory the properties ask for: a GPU of the machine, or the host of this node. Checks the rest of them too.
 int owner_asked_for(const CUmemAllocationProp& properties) {
   const CUmemLocation& location = properties.location;
+  const bool to_gpu = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   int owner = host_of_node();
-  if (location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+  if (to_gpu)
     owner = gpu_of(location.id);
   else if (location.type != CU_MEM_LOCATION_TYPE_HOST && location.type != CU_MEM_LOCATION_TYPE_HOST_NUMA)
     refuse(CUDA_ERROR_INVALID_VALUE,
@@ -41,13 +45,27 @@ int owner_asked_for(const CUmemAllocationProp& properties) {
   if (flags.compressionType > CU_MEM_ALLOCATION_COMP_GENERIC)
     refuse(CUDA_ERROR_INVALID_VALUE,
            "prop: allocFlags.compressionType must be CU_MEM_ALLOCATION_COMP_NONE or _GENERIC, 0 or 1");
-  for (unsigned char byte : flags.reserved)
-    if (byte)
-      refuse(CUDA_ERROR_INVALID_VALUE,
-             "prop: allocFlags.reserved is not all 0: begin with CUmemAllocationProp prop = {}");
+  if (flags.reserved[0] || flags.reserved[1] || flags.reserved[2])  // the driver does not look at the fourth
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "prop: allocFlags.reserved is not all 0: begin with CUmemAllocationProp prop = {}");
   if (properties.win32HandleMetaData)
     refuse(CUDA_ERROR_INVALID_VALUE, "prop: win32HandleMetaData must be null: it is for Windows");
   check_handle_types(properties.requestedHandleTypes);
+  if (location.type == CU_MEM_LOCATION_TYPE_HOST && properties.requestedHandleTypes)
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "prop: memory of the host that is on no particular NUMA node cannot be exported: make requestedHandleTypes "
+           "0, or location.type CU_MEM_LOCATION_TYPE_HOST_NUMA");
+  if (!to_gpu && (flags.compressionType || flags.gpuDirectRDMACapable))
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "prop: memory of the host has neither compression nor GPUDirect RDMA: make allocFlags.compressionType and "
+           "allocFlags.gpuDirectRDMACapable 0");
+  if (flags.usage & CU_MEM_CREATE_USAGE_TILE_POOL &&
+      (properties.requestedHandleTypes || flags.compressionType || flags.gpuDirectRDMACapable))
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "prop: allocFlags.usage asks for a tile pool, which has no handle type, compression or GPUDirect RDMA");
+  if (flags.usage & CU_MEM_CREATE_USAGE_HW_DECOMPRESS && flags.compressionType)
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "prop: allocFlags.usage asks for hardware decompression, which compressed memory has not");
   return owner;
 }
 
@@ -82,13 +100,15 @@ void check_handle_types(unsigned requested) {  // bits that are no type are let 
 
 const Record& record_of(const Allocation& of) { return ledger().record[of.record]; }
 
-CUmemAllocationProp properties_of(const Record& record) {
+CUmemAllocationProp properties_of(const Allocation& of) {
+  const Record& record = record_of(of);
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = static_cast<CUmemLocationType>(record.location);
   properties.location.id = record.location == CU_MEM_LOCATION_TYPE_DEVICE ? device_of(record.gpu) : 0;
-  properties.requestedHandleTypes = static_cast<CUmemAllocationHandleType>(record.handle_types);
   properties.allocFlags.compressionType = record.compression;
+  if (of.imported) return properties;  // the rest is known to the process that made the memory
+  properties.requestedHandleTypes = static_cast<CUmemAllocationHandleType>(record.handle_types);
   properties.allocFlags.gpuDirectRDMACapable = record.rdma;
   properties.allocFlags.usage = record.usage;
   return properties;
@@ -146,14 +166,14 @@ Handle create(size_t size, const CUmemAllocationProp& properties, unsigned long 
   {
     const Locked locked;
     Record* const record = &ledger().record[number];
-    record->handle_types = properties.requestedHandleTypes;
-    record->usage = properties.allocFlags.usage;
-    record->rdma = machine().rdma && properties.allocFlags.gpuDirectRDMACapable;
-    record->compression =
-        machine().compression && properties.allocFlags.compressionType == CU_MEM_ALLOCATION_COMP_GENERIC
-            ? CU_MEM_ALLOCATION_COMP_GENERIC
-            : CU_MEM_ALLOCATION_COMP_NONE;
-    record->location = static_cast<uint8_t>(properties.location.type);
+    const auto& flags = properties.allocFlags;
+    record->handle_types = properties.requestedHandleTypes & known_types;
+    record->usage = flags.usage;
+    record->rdma = machine().rdma && flags.gpuDirectRDMACapable;
+    const bool is_compressed = machine().compression && !record->rdma && flags.compressionType;
+    record->compression = is_compressed ? CU_MEM_ALLOCATION_COMP_GENERIC : CU_MEM_ALLOCATION_COMP_NONE;
+    const bool on_gpu = properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    record->location = on_gpu ? CU_MEM_LOCATION_TYPE_DEVICE : CU_MEM_LOCATION_TYPE_HOST_NUMA;
   }
   const auto of = add_handle(number, false);
   tell("create", *of);
@@ -177,8 +197,8 @@ CUmemAllocationProp properties(Handle handle) {
   const Record& record = record_of(*of);
   if (record.kind == Record::multicast)
     refuse(CUDA_ERROR_INVALID_VALUE, "the handle is a multicast object's, not memory's");
-  CUmemAllocationProp properties = properties_of(record);
-  if (of->imported) properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+  CUmemAllocationProp properties = properties_of(*of);
+  properties.allocFlags.usage = 0;  // the driver does not tell
   return properties;
 }
 
@@ -187,6 +207,9 @@ Handle retain(uint64_t address) {
   const Mapping* const mapping = mapping_at(address);
   if (!mapping || !mapping->of)
     refuse(CUDA_ERROR_INVALID_VALUE, "no memory of cuMemCreate is mapped at " + hexadecimal(address));
+  if (!is_reserved(address))
+    refuse(CUDA_ERROR_INVALID_VALUE, hexadecimal(address) + " is in a mapping, but past the end of the reservation "
+                                                            "that it begins in: ask with its first address");
   ++mapping->of->references;
   change("retain", {{"handle", hexadecimal(mapping->of->handle)}});
   return mapping->of->handle;
@@ -229,11 +252,13 @@ CUmemFabricHandle export_fabric(Handle handle, unsigned long long flags) {
 
 Handle import_fd(intptr_t number) {
   const auto guard = enter();
+  if (number == 0)
+    refuse(CUDA_ERROR_INVALID_VALUE, "osHandle is null: descriptor 0 cannot be imported, make another of it (dup)");
   const int fd = static_cast<int>(number);  // the driver, too, looks at 32 bits
-  if (number != fd)
+  const uint32_t record = exported_record(fd);
+  if (record == nothing && number != fd)
     refuse(CUDA_ERROR_UNKNOWN, "osHandle is no number of a descriptor, but rather an address: pass the descriptor "
                                "itself, as in (void*)(intptr_t)fd, and not &fd");
-  const uint32_t record = exported_record(fd);
   if (record == nothing || ledger().record[record].node != node())
     refuse(CUDA_ERROR_UNKNOWN,
            "descriptor " + std::to_string(fd) + " is not one that cuMemExportToShareableHandle gave" +

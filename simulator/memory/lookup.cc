@@ -25,7 +25,8 @@ std::optional<Range> find_locked(uint64_t address) {
                                                          : device_of(ledger().record[mapping->record].gpu);
     const auto [base, size] = mapping->kind == Range::pool ? std::pair(mapping->base, mapping->size)
                                                            : std::pair(block->first, block->second.size);
-    return Range{mapping->kind, base, size, device, {}, block->second.id, true, block->first, block->second.size};
+    return Range{mapping->kind, base,         size, device, {}, block->second.id, mapping->id, true,
+                 block->first,  block->second.size, 0};
   }
   if (!mapping)
     if (const auto registered = find_registered(address)) return registered;
@@ -40,11 +41,10 @@ std::optional<Range> find_locked(uint64_t address) {
   if (mapping) {
     range.kind = mapping->kind, range.base = mapping->base, range.size = mapping->size, range.id = mapping->id,
     range.mapped = true;
-    if (mapping->kind == Range::vmm) range.properties = properties_of(ledger().record[mapping->record]);
+    if (mapping->kind == Range::vmm) range.properties = properties_of(*mapping->of);
     if (mapping->kind == Range::vmm) range.device = device_of(ledger().record[mapping->record].gpu);
-    if (mapping->of->imported) range.properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
-    if (!is_reserved)
-      range.range_base = range.base, range.range_size = range.size;  // it goes on past a reservation's end
+    range.block_id = mapping->of->handle;
+    range.host_access = mapping->host_access;
   }
   return range;
 }

@@ -11,13 +11,12 @@ std::string range(uint64_t address, uint64_t size) {
   return hexadecimal(address) + " to " + hexadecimal(address + size);
 }
 
-bool is_reserved(uint64_t address) {
-  const auto found = holding(process().reservations, address);
-  return found != process().reservations.end() && address - found->first < found->second.size;
-}
-
 bool is_host(const CUmemLocation& location) {
   return location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+}
+
+bool is_on_host(const Mapping& mapping) {
+  return mapping.kind == Range::vmm && ledger().record[mapping.record].location != CU_MEM_LOCATION_TYPE_DEVICE;
 }
 
 Entry rights(unsigned access) {
@@ -53,7 +52,53 @@ std::vector<Mapping*> mappings_within(uint64_t address, uint64_t size) {
   return within;
 }
 
+// Does to one mapping what descriptors say that have been looked at. Where it refuses, what stands before is done.
+void open_mapping(Mapping& mapping, std::span<const CUmemAccessDesc> descriptors) {
+  constexpr char still[] = ". What this call had opened or closed before it came to this stays so";
+  const Record& record = ledger().record[mapping.record];
+  const auto tell = [&](int device, unsigned flags) {
+    change("access", {{"address", hexadecimal(mapping.base)}, {"size", mapping.size}, {"device", device},
+                      {"flags", flags}});
+  };
+  for (const auto& [location, flags] : descriptors) {
+    if (is_host(location) && !is_on_host(mapping)) {
+      if (!flags) continue;
+      write_entries(mapping);
+      refuse(CUDA_ERROR_NOT_SUPPORTED, "the memory at " + hexadecimal(mapping.base) +
+                                           " is not on the host, which cannot be let in: make it with a location of "
+                                           "type CU_MEM_LOCATION_TYPE_HOST_NUMA" + still);
+    }
+    if (is_host(location)) {
+      mapping.host_access = static_cast<unsigned char>(flags);
+      show_to_host(record, mapping.base, (flags ? PROT_READ : PROT_NONE) |
+                                             (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_WRITE : PROT_NONE));
+      tell(-1, flags);
+      continue;
+    }
+    unsigned char& access = mapping.access[size_t(location.id)];
+    const bool changes = access != flags, is_owner = record.gpu == process().visible[size_t(location.id)];
+    const bool lacks_first = record.rdma && !mapping.of->imported && !mapping.of->first_mapping;
+    const bool fails = lacks_first && changes && flags && !is_owner;
+    if (lacks_first && changes && is_owner && flags) mapping.of->opened_anew.insert(mapping.base);
+    if (is_owner && !flags) mapping.of->opened_anew.erase(mapping.base);
+    access = fails ? 0 : static_cast<unsigned char>(flags);
+    tell(location.id, access);
+    if (!fails) continue;
+    write_entries(mapping);
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "the memory at " + hexadecimal(mapping.base) + " was created with gpuDirectRDMACapable and mapped more than "
+           "once, and its first mapping was unmapped: the driver opens it to no other GPU any more. Unmap all of its "
+           "mappings, then map it anew" + still);
+  }
+  write_entries(mapping);
+}
+
 }  // namespace
+
+bool is_reserved(uint64_t address) {
+  const auto found = holding(process().reservations, address);
+  return found != process().reservations.end() && address - found->first < found->second.size;
+}
 
 void write_entries(const Mapping& mapping) {
   uint64_t address = mapping.base;
@@ -84,6 +129,7 @@ void add_mapping(Mapping mapping) {
   mapping.made_by = current_call;
   mapping.access.resize(p.visible.size());
   const uint32_t record = mapping.record;
+  if (mapping.of && !mapping.of->first_mapping) mapping.of->first_mapping = mapping.base;
   const Mapping& added = p.mappings[mapping.base] = std::move(mapping);
   if (record != nothing && ++p.times_mapped[record] == 2)
     write_entries_of(record);
@@ -106,6 +152,8 @@ void remove_mapping(uint64_t base) {
     if (left == 0) p.times_mapped.erase(gone.record);
   }
   if (gone.of) {
+    if (gone.of->first_mapping == base) gone.of->first_mapping = 0;
+    gone.of->opened_anew.erase(base);
     --gone.of->mappings;
     forget_if_unused(gone.of);
   } else if (gone.record != nothing) {
@@ -119,6 +167,7 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
     if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
     if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "size is 0: make it that of the allocation");
     const auto of = named(handle);
+    if (!address) refuse(CUDA_ERROR_INVALID_VALUE, "ptr is null: reserve addresses first (cuMemAddressReserve)");
     const uint64_t whole = record_of(*of).size;
     if (offset || size != whole) {
       const bool is_memory = record_of(*of).kind != Record::multicast;
@@ -137,6 +186,13 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
     if (last != process().mappings.end() && last->first + last->second.size > address)
       refuse(CUDA_ERROR_INVALID_VALUE, "memory is mapped already from " + range(last->first, last->second.size) +
                                            ": unmap it first, or take other addresses");
+    if (!of->opened_anew.empty())
+      refuse(CUDA_ERROR_UNKNOWN, "the memory was created with gpuDirectRDMACapable and mapped more than once, its "
+                                 "first mapping was unmapped, and another was opened to its GPU since: unmap all of "
+                                 "its mappings first");
+    if (record_of(*of).usage & CU_MEM_CREATE_USAGE_TILE_POOL)
+      refuse(CUDA_ERROR_INVALID_VALUE, "the memory was created as a tile pool (allocFlags.usage), for sparse arrays "
+                                       "alone: create it without, to map it at an address");
     return of;
   };
   auto of = check();
@@ -179,6 +235,8 @@ void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> 
     refuse(CUDA_ERROR_INVALID_VALUE,
            "the range from " + range(address, size) +
                " does not begin and end with a mapping: map memory there first (cuMemMap), or leave the rest out");
+  // All descriptors are looked at before anything is changed. Whether memory can be opened so shows only mapping by
+  // mapping: what stands before the one that cannot be has been changed then, as on the H200.
   for (const CUmemAccessDesc& each : descriptors) {
     const std::string named = "desc: descriptor " + std::to_string(&each - descriptors.data());
     const CUmemLocation& location = each.location;
@@ -197,13 +255,8 @@ void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> 
     const int gpu = to_host ? -1 : process().visible[size_t(location.id)];
     for (const Mapping* mapping : within) {
       const Record& record = ledger().record[mapping->record];
-      const bool on_host = mapping->kind == Range::vmm && record.location != CU_MEM_LOCATION_TYPE_DEVICE;
-      if (on_host) continue;
-      if (to_host) {
-        refuse(CUDA_ERROR_NOT_SUPPORTED,
-               "the memory is not on the host, which cannot be let in: make it with a location of "
-               "type CU_MEM_LOCATION_TYPE_HOST_NUMA");
-      } else if (mapping->kind == Range::multicast_range) {
+      if (to_host || is_on_host(*mapping)) continue;
+      if (mapping->kind == Range::multicast_range) {
         if (!(record.team[gpu / 64] >> gpu % 64 & 1))
           refuse(CUDA_ERROR_INVALID_VALUE,
                  "GPU " + std::to_string(location.id) + " is not of the multicast object's team");
@@ -217,24 +270,13 @@ void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> 
   for (Mapping* mapping : within) {
     if (mapping->base != end) break;
     end += mapping->size;
-    for (const CUmemAccessDesc& each : descriptors) {
-      if (is_host(each.location)) {
-        mapping->host_access = static_cast<unsigned char>(each.flags);
-        show_to_host(ledger().record[mapping->record], mapping->base,
-                     (each.flags ? PROT_READ : PROT_NONE) |
-                         (each.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_WRITE : PROT_NONE));
-      } else {
-        mapping->access[size_t(each.location.id)] = static_cast<unsigned char>(each.flags);
-      }
-      change("access", {{"address", hexadecimal(mapping->base)}, {"size", mapping->size},
-                        {"device", is_host(each.location) ? -1 : each.location.id}, {"flags", int(each.flags)}});
-    }
-    write_entries(*mapping);
+    open_mapping(*mapping, descriptors);
   }
 }
 
 unsigned long long get_access(const CUmemLocation& location, uint64_t address) {
   const auto guard = enter();
+  if (!address) refuse(CUDA_ERROR_INVALID_VALUE, "ptr is null");
   if (!is_host(location) && location.type != CU_MEM_LOCATION_TYPE_DEVICE)
     refuse(CUDA_ERROR_INVALID_DEVICE, "location.type is neither CU_MEM_LOCATION_TYPE_DEVICE nor one of the host");
   if (!is_host(location)) gpu_of(location.id);
@@ -243,6 +285,9 @@ unsigned long long get_access(const CUmemLocation& location, uint64_t address) {
     return CU_MEM_ACCESS_FLAGS_PROT_NONE;  // of ordinary memory, whoever may touch it: as on the H200
   if (!mapping || !mapping->of)
     refuse(CUDA_ERROR_INVALID_VALUE, "ptr: cuMemMap has mapped nothing at " + hexadecimal(address));
+  // Where the host has no right, the driver tells of CU_MEM_LOCATION_TYPE_HOST the right of GPU 0.
+  if (location.type == CU_MEM_LOCATION_TYPE_HOST && !mapping->host_access && !mapping->access.empty())
+    return mapping->access[0];
   return is_host(location) ? mapping->host_access : mapping->access[size_t(location.id)];
 }
 

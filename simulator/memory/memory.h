@@ -74,6 +74,7 @@ Handle import_fabric(const CUmemFabricHandle&);
 // --- Reservations, mappings, access -------------------------------------------------------------------------------
 uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long long flags);
 void free_reservation(uint64_t address, size_t size);
+void make_region_of_context();  // with the first context: small reservations will go there, as on the H200
 void map(uint64_t address, size_t size, size_t offset, Handle, unsigned long long flags);  // multicast handles too
 void unmap(uint64_t address, size_t size);
 void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc>);
@@ -131,11 +132,12 @@ struct Range {
   size_t size;
   CUdevice device;                  // -1: none (host memory); of another process's: the one that opened it
   CUmemAllocationProp properties;   // of VMM memory
-  uint64_t id;                      // unique in this process: CU_POINTER_ATTRIBUTE_BUFFER_ID
+  uint64_t id, block_id;            // CU_POINTER_ATTRIBUTE_BUFFER_ID and _MEMORY_BLOCK_ID
   bool mapped;                      // false: reserved only
-  uint64_t range_base;              // of VMM memory: the reservation, of a pool: the block, of registered: without the
-                                    // rest of its pages; else as base and size
+  uint64_t range_base;              // of VMM memory: the reservation, or 0; of a pool: the block; of registered: without
+                                    // the rest of its pages; else as base and size
   size_t range_size;
+  unsigned host_access;             // of VMM memory: CUmemAccess_flags
 };
 std::optional<Range> find(uint64_t address);  // the mapping, allocation or reservation that holds it
 

@@ -24,6 +24,10 @@ struct Allocation {
   bool imported;
   std::string made_by;
   unsigned references = 1, mappings = 0;
+  // Of RDMA memory: the mapping that was made first. While that is gone and others are left, the memory is opened to no
+  // other GPU. A new mapping takes its place, but there can be none while the owner has a right that it was given anew.
+  uint64_t first_mapping = 0;
+  std::set<uint64_t> opened_anew = {};
 };
 
 // Pages of addresses with something behind them. Mappings do not overlap.
@@ -53,6 +57,12 @@ struct Block {
 struct Reservation { uint64_t size; std::string made_by; };
 struct Registration { uint64_t size; bool is_read_only; uint64_t id; std::string made_by; };  // of host memory
 
+// Addresses that were taken from the kernel for reservations. One that a context began with stays.
+struct Region {
+  uint64_t begin, end;
+  bool is_of_context;
+};
+
 // Addresses where something was: for what is told of faults.
 struct Gone {
   uint64_t base, size;
@@ -65,6 +75,7 @@ struct Process {
   std::vector<std::unique_ptr<PageTable>> tables;        // of each CUdevice
   std::unordered_map<Handle, std::shared_ptr<Allocation>> handles;
   std::map<uint64_t, uint64_t> areas;                    // addresses that the process keeps for CUDA: begin, end
+  std::vector<Region> regions;                           // those areas that hold reservations, the newest last
   std::map<uint64_t, Reservation> reservations;          // by address
   std::map<uint64_t, Mapping> mappings;
   std::map<uint64_t, Block> blocks;
@@ -102,7 +113,7 @@ const Record& record_of(const Allocation&);
 std::shared_ptr<Allocation> add_handle(uint32_t record, bool imported);  // of a record that is held
 void forget_if_unused(const std::shared_ptr<Allocation>&);
 void check_handle_types(unsigned requested);  // refuses what this machine does not have
-CUmemAllocationProp properties_of(const Record&);
+CUmemAllocationProp properties_of(const Allocation&);  // as granted, and its usage
 uint32_t take_memory(int owner, uint64_t size);  // a new record, held; refuses with CUDA_ERROR_OUT_OF_MEMORY
 
 // --- Addresses
@@ -114,6 +125,7 @@ template <class Map> auto holding(Map& map, uint64_t address) {  // the entry at
   auto next = map.upper_bound(address);
   return next == map.begin() ? map.end() : --next;
 }
+bool is_reserved(uint64_t address);
 Mapping* mapping_at(uint64_t address);      // null: nothing is mapped there
 void add_mapping(Mapping);                  // and its entries in the page tables
 void remove_mapping(uint64_t base);

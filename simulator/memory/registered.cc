@@ -102,7 +102,7 @@ std::optional<Range> find_registered(uint64_t address) {
   if (found == process().registered.end() || address - found->first >= found->second.size) return std::nullopt;
   const auto& [base, it] = *found;
   const uint64_t first = base / host_page * host_page, end = round_up(base + it.size, host_page);
-  return Range{Range::registered, first, end - first, -1, {}, it.id, true, base, it.size};
+  return Range{Range::registered, first, end - first, -1, {}, it.id, it.id, true, base, it.size, 0};
 }
 
 }  // namespace memory

@@ -26,6 +26,28 @@ static CUdeviceptr try_reserve(const std::string& what, size_t size, size_t alig
   return answer == CUDA_SUCCESS ? address : 0;
 }
 
+// What is told of an address inside a mapping.
+static void ask_inside(const std::string& where, CUdeviceptr address) {
+  Handle handle = 0;
+  if (say("retain " + where, cuMemRetainAllocationHandle(&handle, (void*)address)) == CUDA_SUCCESS)
+    CHECK(cuMemRelease(handle));
+  const CUmemLocation location = access_of(0).location;
+  unsigned long long flags = 99;
+  const CUresult got = cuMemGetAccess(&flags, &location, address);
+  say("access " + where, got ? check::name(got) : std::to_string(flags));
+  CUdeviceptr base = 0;
+  size_t size = 0;
+  const CUresult found = cuMemGetAddressRange(&base, &size, address);
+  say("address range " + where,
+      found ? check::name(found) : mib(size) + " from " + mib(address - base) + " before");
+  for (CUpointer_attribute attribute : {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                                        CU_POINTER_ATTRIBUTE_MAPPING_SIZE, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS}) {
+    unsigned long long value = 0;
+    const CUresult answer = cuPointerGetAttribute(&value, attribute, address);
+    say("attribute " + std::to_string(attribute) + " " + where, answer ? check::name(answer) : std::to_string(value));
+  }
+}
+
 static void reservations() {
   section("reservations");
   try_reserve("0 bytes", 0);
@@ -91,13 +113,21 @@ static void reservations() {
   if (say("one mapping across both", cuMemMap(one + 6 * MiB, 4 * MiB, 0, handle, 0)) == CUDA_SUCCESS) {
     say("its access", cuMemSetAccess(one + 6 * MiB, 4 * MiB, &descriptor, 1));
     say("its memset", cuMemsetD8(one + 6 * MiB, 1, 4 * MiB));
+    ask_inside("in the first", one + 7 * MiB);
+    ask_inside("in the second", two + MiB);
     say("free the first below it", cuMemAddressFree(one, 8 * MiB));
     say("free the second below it", cuMemAddressFree(two, 8 * MiB));
     say("unmap its first half", cuMemUnmap(one + 6 * MiB, page));
     say("unmap it", cuMemUnmap(one + 6 * MiB, 4 * MiB));
   }
-  if (say("a mapping past the second", cuMemMap(two + 6 * MiB, 4 * MiB, 0, handle, 0)) == CUDA_SUCCESS)
+  if (say("a mapping past the second", cuMemMap(two + 6 * MiB, 4 * MiB, 0, handle, 0)) == CUDA_SUCCESS) {
+    say("its access", cuMemSetAccess(two + 6 * MiB, 4 * MiB, &descriptor, 1));
+    say("its memset", cuMemsetD8(two + 6 * MiB, 1, 4 * MiB));
+    ask_inside("in the second", two + 7 * MiB);
+    ask_inside("past the second", two + 9 * MiB);
+    say("unmap from past the second", cuMemUnmap(two + 8 * MiB, page));
     say("unmap it", cuMemUnmap(two + 6 * MiB, 4 * MiB));
+  }
   if (say("a mapping behind the second", cuMemMap(two + 8 * MiB, 4 * MiB, 0, handle, 0)) == CUDA_SUCCESS)
     say("unmap it", cuMemUnmap(two + 8 * MiB, 4 * MiB));
   if (say("a mapping before the first", cuMemMap(one - 4 * MiB, 4 * MiB, 0, handle, 0)) == CUDA_SUCCESS)
@@ -233,6 +263,13 @@ static void mappings() {
   say("address 4 KiB in", cuMemMap(a + 4096, 4 * MiB, 0, handle, 0));
   say("address 1 MiB in", cuMemMap(a + MiB, 4 * MiB, 0, handle, 0));
   say("address 0", cuMemMap(0, 4 * MiB, 0, handle, 0));
+  say("address 0, half the size", cuMemMap(0, page, 0, handle, 0));
+  say("address 0, size 0", cuMemMap(0, 0, 0, handle, 0));
+  say("address 0, offset 2 MiB", cuMemMap(0, 4 * MiB, page, handle, 0));
+  say("address 1, half the size", cuMemMap(1, page, 0, handle, 0));
+  say("address 2 MiB, half the size", cuMemMap(page, page, 0, handle, 0));
+  say("address 2^60, half the size", cuMemMap(CUdeviceptr(1) << 60, page, 0, handle, 0));
+  say("address 1 byte in, half the size", cuMemMap(a + 1, page, 0, handle, 0));
   say("address 2^60", cuMemMap(CUdeviceptr(1) << 60, 4 * MiB, 0, handle, 0));
   const CUdeviceptr gone = reserve(8 * MiB);
   CHECK(cuMemAddressFree(gone, 8 * MiB));
@@ -321,6 +358,13 @@ static void access() {
                    {"of an invalid location", CU_MEM_LOCATION_TYPE_INVALID, 0},
                    {"of an unknown location", CUmemLocationType(77), 0}};
   for (auto& l : locations) location.type = l.type, location.id = l.id, say_access(l.name, a, location);
+  for (auto& l : locations) {
+    location.type = l.type;
+    location.id = l.id;
+    say_access(std::string("at address 0 ") + l.name, 0, location);
+    say_access(std::string("at address 2 MiB ") + l.name, page, location);
+    say_access(std::string("at a hole ") + l.name, a + 8 * MiB, location);
+  }
   for (auto& l : locations) {
     CUmemAccessDesc d = access_of(0);
     d.location.type = l.type, d.location.id = l.id;
@@ -551,6 +595,22 @@ static void sharing() {
   import("as none", fd, 0, &junk);
   import("as type 16", fd, 16, &junk);
   import("as types 1 and 2", fd, 3, &junk);
+  for (int type : {2, 4}) {
+    import(("as type " + std::to_string(type)).c_str(), fd, type, &junk);
+    import(("-1 as type " + std::to_string(type)).c_str(), -1, type, &junk);
+    import(("0 as type " + std::to_string(type)).c_str(), 0, type, &junk);
+  }
+  import("0 as none", 0, 0, &junk);
+  import("0 as type 16", 0, 16, &junk);
+  import("as types 2 and 4", fd, 6, &junk);
+  import("0, which is no exported fd", 0, 1, &junk);
+  const int standard_input = dup(0);
+  dup2(fd, 0);
+  for (intptr_t zero : {intptr_t(0), intptr_t(1) << 32})
+    if (import(zero ? "2^32, whose low half is the fd" : "0, which is the fd", zero, 1, &junk) == CUDA_SUCCESS)
+      CHECK(cuMemRelease(junk));
+  dup2(standard_input, 0);
+  close(standard_input);
   std::memset(fabric, 0, sizeof fabric);
   import("64 zeros as fabric", (intptr_t)fabric, 8, &junk);
   import("the fd", fd, 1, &back);

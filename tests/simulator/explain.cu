@@ -149,7 +149,7 @@ void refusals() {
   cuMemRelease(handle);                           // again
   must(cuMemUnmap(address, size));
   cuMemRetainAllocationHandle(&other, reinterpret_cast<void*>(address));
-  cuMemImportFromShareableHandle(&other, reinterpret_cast<void*>(0), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  cuMemImportFromShareableHandle(&other, reinterpret_cast<void*>(1), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   must(cuMemAddressFree(address, size));
   cuMemAddressFree(address, size);                // again
   CUmulticastObjectProp team = {};

@@ -107,7 +107,7 @@ REFUSALS = [
     f"cuMemFree(dptr = 0x...){INVALID}...(cuMemUnmap)",
     f"cuMemRelease(handle = 0x...){INVALID}all references of the handle are released",
     f"cuMemRetainAllocationHandle(addr = 0x...){INVALID}no memory of cuMemCreate is mapped at 0x...",
-    "cuMemImportFromShareableHandle(...) answers CUDA_ERROR_UNKNOWN: descriptor 0 is not one that "
+    "cuMemImportFromShareableHandle(...) answers CUDA_ERROR_UNKNOWN: descriptor 1 is not one that "
     "cuMemExportToShareableHandle gave",
     f"cuMemAddressFree(...){INVALID}ptr: nothing is reserved at 0x...",
     f'cuMulticastCreate(prop = {{"numDevices":1,"size":2097152,"handleTypes":0,"flags":0}}){INVALID}prop: numDevices '

@@ -231,12 +231,12 @@ void refusals() {
   REFUSED(CUDA_ERROR_INVALID_VALUE, "NUMA node 0", create(page, p, 0));
   p = on_gpu(0), p.allocFlags.compressionType = 2;
   REFUSED(CUDA_ERROR_INVALID_VALUE, "compression", create(page, p, 0));
-  p = on_gpu(0), p.allocFlags.reserved[3] = 1;
+  p = on_gpu(0), p.allocFlags.reserved[2] = 1;
   REFUSED(CUDA_ERROR_INVALID_VALUE, "reserved", create(page, p, 0));
   p = on_gpu(0), p.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC, p.allocFlags.gpuDirectRDMACapable = 1;
   Handle handle = create(page, p, 0);
   p = properties(handle);
-  EXPECT(p.allocFlags.compressionType == CU_MEM_ALLOCATION_COMP_GENERIC && p.allocFlags.gpuDirectRDMACapable == 1);
+  EXPECT(p.allocFlags.compressionType == CU_MEM_ALLOCATION_COMP_NONE && p.allocFlags.gpuDirectRDMACapable == 1);
   release(handle);
   REFUSED(CUDA_ERROR_INVALID_VALUE, "not a handle", (release(handle), 0));
   REFUSED(CUDA_ERROR_INVALID_VALUE, "not a handle", properties(0));
@@ -248,10 +248,11 @@ void refusals() {
   };
   REFUSED(CUDA_ERROR_INVALID_VALUE, "flags", map_at(a, page, page, 1));
   REFUSED(CUDA_ERROR_INVALID_VALUE, "size is 0", map_at(a, 0));
-  REFUSED(CUDA_ERROR_NOT_SUPPORTED, "whole only", map_at(0, page));
+  REFUSED(CUDA_ERROR_NOT_SUPPORTED, "whole only", map_at(a, page));
   REFUSED(CUDA_ERROR_NOT_SUPPORTED, "whole only", map_at(a, 4 * MiB, page));
   REFUSED(CUDA_ERROR_INVALID_VALUE, "multiple", map_at(a + 1, 4 * MiB));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "nothing is reserved", map_at(0, 4 * MiB));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "null", map_at(0, page));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "nothing is reserved", map_at(page, 4 * MiB));
   REFUSED(CUDA_ERROR_INVALID_VALUE, "not a handle", (map(a, 4 * MiB, 0, 5, 0), 0));
   map_at(a + 6 * MiB, 4 * MiB);  // across two reservations
   map_at(a, 4 * MiB);
@@ -279,7 +280,7 @@ void refusals() {
   access_to(a, 10 * MiB);                                                  // with a hole
   EXPECT(get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, a + 6 * MiB) == 0);  // behind the hole
   EXPECT(get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, a + 7) == 3 &&
-         get_access({CU_MEM_LOCATION_TYPE_HOST, 0}, a) == 0);
+         get_access({CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}, a) == 0);
   REFUSED(CUDA_ERROR_INVALID_VALUE, "has mapped nothing", get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, a + 4 * MiB));
   REFUSED(CUDA_ERROR_INVALID_DEVICE, "no GPU 2", get_access({CU_MEM_LOCATION_TYPE_DEVICE, 2}, a));
   REFUSED(CUDA_ERROR_INVALID_DEVICE, "location", get_access({CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 0}, a));
@@ -297,7 +298,8 @@ void refusals() {
   EXPECT(import != shared && properties(import).requestedHandleTypes == 0);
   REFUSED(CUDA_ERROR_INVALID_VALUE, "import", export_fd(import, 0));
   release(import), release(shared), close(fd);
-  for (int bad : {-1, 0, 987, fd}) REFUSED(CUDA_ERROR_UNKNOWN, "descriptor", import_fd(bad));
+  for (int bad : {-1, 987, fd}) REFUSED(CUDA_ERROR_UNKNOWN, "descriptor", import_fd(bad));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "descriptor 0", import_fd(0));
   CUmemFabricHandle zeros = {};
   REFUSED(CUDA_ERROR_NOT_PERMITTED, "IMEX", create(page, on_gpu(0, CU_MEM_HANDLE_TYPE_FABRIC), 0));
   REFUSED(CUDA_ERROR_NOT_SUPPORTED, "IMEX", import_fabric(zeros));
