@@ -18,7 +18,7 @@ HEAD, ENTRIES = PAGE.split("\n## Growth", 1)
 # Each line of the list: names in back quotes, the number, then a colon and links.
 INDEX = re.findall(rf"^- ((?:`{NAME}`, )+)(\d+):\s", HEAD, re.MULTILINE)
 # Questions about VMM and nothing else: an error of theirs is one that a user of these calls can meet.
-FACTS = ["vmm", "vmm_kernels", "vmm_peers", "processes"]
+FACTS = ["vmm", "vmm_kernels", "vmm_peers", "hints", "granted", "rights_peers", "processes"]
 
 
 def errors_of_cuda():
