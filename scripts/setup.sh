@@ -201,8 +201,8 @@ apt_install() {
   "${apt[@]}" install -y --no-install-recommends "$@" > /dev/null
 }
 
-# What the tests use of the system's packages: a browser, to see the book in, and debootstrap, to make a bare root. Without
-# them the set-up goes on: those tests say what is missing.
+# What the tests use of the system's packages: a browser, to see the book in, and debootstrap, to make a bare root.
+# Without them the set-up goes on: those tests say what is missing.
 get_packages_of_tests() {
   local as_root=() missing=() name
   command -v chromium > /dev/null || command -v google-chrome > /dev/null || missing+=(chromium)
@@ -293,8 +293,8 @@ close_gaps() {
 make_stub() {
   local names
   mapfile -t names < <(for variant in VMM_STUB CUDA_API_PER_THREAD_DEFAULT_STREAM __CUDA_API_VERSION_INTERNAL; do
-    echo '#include <cuda.h>' | g++ -E -P -x c "-I$1" -D$variant - | grep -oE '\bCUresult +cu[A-Z]\w* *\(' |
-      grep -oE 'cu[A-Z]\w*'
+    echo '#include <cuda.h>' | g++ -E -P -x c "-I$1" -D$variable - | tr '\n' ' ' |  # some declarations take two lines
+      grep -oE '\bCUresult +cu[A-Z]\w* *\(' | grep -oE 'cu[A-Z]\w*'
   done | sort -u)
   [[ " ${names[*]} " == *" cuMemCreate "* ]] || die "no functions found in $1/cuda.h: remove .venv and run this again"
   printf 'int %s(void) { return 34; }\n' "${names[@]}" |

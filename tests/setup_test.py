@@ -6,8 +6,8 @@
 
 The cases whose names begin with fetch_ hide the toolkit, copy the checkout to a path with a space and let ./run.sh
 fetch what is missing from PyPI. bare_root does so in a root directory made for it, where nothing is but git and python3;
-it needs root, debootstrap and the system's packages. The others need no network. Exit status 0, 77 if a case was skipped (for want of a
-package index; that is a failure where CI is true), 1 if one failed.
+it needs root, debootstrap and the system's packages. The others need no network. Exit status 0, 77 if a case was skipped
+(for want of a package index; that is a failure where CI is true), 1 if one failed.
 """
 import contextlib
 import os
@@ -458,7 +458,8 @@ def fetch_compiler():
             expect("fetching CMake" not in done.stderr, "CMake is there and was fetched", done)
         cuda = next((checkout / ".venv" / "lib").glob("python3.*/site-packages/nvidia/cu13"))
         symbols = run("/", "nm", "-D", "--defined-only", cuda / "lib" / "stubs" / "libcuda.so").stdout.split()
-        for name in ("cuMemCreate", "cuMulticastBindMem", "cuMemGetInfo_v2", "cuMemcpyDtoH_v2", "cuLaunchKernel_ptsz"):
+        for name in ("cuMemCreate", "cuMulticastBindMem", "cuMemGetInfo_v2", "cuMemcpyDtoH_v2", "cuLaunchKernel_ptsz",
+                     "cuLinkCreate_v2"):
             expect(name in symbols, f"the stub of libcuda has no {name}")
         shutil.rmtree(checkout / ".venv")
         gone = run(checkout, "./run.sh", "--gpu", "01", environment={**hidden, **OFFLINE})
