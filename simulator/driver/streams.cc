@@ -20,10 +20,22 @@ struct driver::Operation {
   std::chrono::steady_clock::time_point end;
 };
 
+namespace driver {
+
+struct SharedEvent {  // with other processes
+  const uint32_t number;
+  const bool is_opened;  // another process made it
+  SharedEvent(uint32_t number, bool is_opened) : number(number), is_opened(is_opened) {}
+  ~SharedEvent() { memory::close_event(number); }
+};
+
+}  // namespace driver
+
 struct CUevent_st {
   CUcontext context;
   unsigned flags;
   driver::Op recorded;
+  std::shared_ptr<const driver::SharedEvent> shared;  // null: it is this process's alone
 };
 
 namespace driver {
@@ -166,18 +178,28 @@ Op tail(CUstream_st& stream) {
 
 CUresult query(const Op& op) { return fault() ? fault() : has_ended(op) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }
 
+CUevent add_event(CUevent_st event) {
+  auto made = std::make_unique<CUevent_st>(std::move(event));
+  const CUevent handle = made.get();
+  const std::lock_guard held(state());
+  events()[handle] = std::move(made);
+  return handle;
+}
+
 CUevent create_event(unsigned flags) {
   const CUcontext context = current();
   constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
   require(!(flags & ~known), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   require(!(flags & CU_EVENT_INTERPROCESS) || flags & CU_EVENT_DISABLE_TIMING, CUDA_ERROR_INVALID_VALUE,
           "an event for other processes cannot take times; add CU_EVENT_DISABLE_TIMING");
-  if (flags & CU_EVENT_INTERPROCESS) refuse(CUresult(not_simulated("CU_EVENT_INTERPROCESS")), "it is not simulated");
-  const std::lock_guard held(state());
-  auto made = std::make_unique<CUevent_st>(CUevent_st{context, flags, nullptr});
-  const CUevent handle = made.get();
-  events()[handle] = std::move(made);
-  return handle;
+  return add_event({context, flags, nullptr, flags & CU_EVENT_INTERPROCESS
+                        ? std::make_shared<SharedEvent>(memory::make_event(), false) : nullptr});
+}
+
+CUevent open_event(const CUipcEventHandle& handle) {
+  const CUcontext context = current();
+  return add_event({context, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, nullptr,
+                    std::make_shared<SharedEvent>(memory::open_event(handle), true)});
 }
 
 CUevent_st& event(CUevent handle) {
@@ -193,6 +215,29 @@ Op recorded(CUevent handle) {
   return it.recorded;
 }
 
+CUipcEventHandle export_event(CUevent handle) {
+  require(handle, CUDA_ERROR_INVALID_VALUE, "event is null");
+  const auto shared = event(handle).shared;
+  require(shared && !shared->is_opened, CUDA_ERROR_INVALID_HANDLE,
+          "the event was made without CU_EVENT_INTERPROCESS, or by another process");
+  return memory::export_event(shared->number);
+}
+
+CUresult query_event(CUevent handle) {
+  const auto shared = event(handle).shared;
+  if (!shared || fault()) return query(recorded(handle));
+  return memory::is_reached(shared->number, memory::times_recorded(shared->number)) ? CUDA_SUCCESS
+                                                                                    : CUDA_ERROR_NOT_READY;
+}
+
+void synchronize_event(CUevent handle) {
+  const auto shared = event(handle).shared;
+  if (!shared) return wait(recorded(handle));
+  const uint64_t number = memory::times_recorded(shared->number);
+  while (!fault() && !memory::is_reached(shared->number, number)) memory::await_event(shared->number, number);
+  wait(nullptr);
+}
+
 void destroy_event(CUevent handle) {
   event(handle);
   const std::lock_guard held(state());
@@ -203,7 +248,17 @@ void record(CUevent handle, CUstream where) {
   CUevent_st& it = event(handle);
   CUstream_st& stream = driver::stream(where);
   require(it.context == stream.context, CUDA_ERROR_INVALID_HANDLE, "event and stream are of different contexts");
-  const Op mark = enqueue(stream, nullptr);
+  Start reach;
+  if (it.shared) {
+    const uint64_t number = memory::record_event(it.shared->number);
+    reach = [shared = it.shared, number](const Op& op) {
+      gpu::run([=] {
+        memory::reach_event(shared->number, number);
+        ended(op);
+      });
+    };
+  }
+  const Op mark = enqueue(stream, std::move(reach));
   const std::lock_guard held(state());
   it.recorded = mark;
 }
@@ -218,8 +273,24 @@ float elapsed(CUevent from, CUevent to) {
   return std::chrono::duration<float, std::milli>(last->end - first->end).count();
 }
 
+// Looks whether some process's stream has got to an event. Other tasks have their turn in between.
+struct LookOut {
+  std::shared_ptr<const SharedEvent> shared;
+  uint64_t number;
+  Op op;
+  void look() const {
+    if (fault() || memory::is_reached(shared->number, number)) ended(op);
+    else gpu::run([it = *this] { it.look(); });
+  }
+};
+
 void wait_for(CUstream where, CUevent handle, unsigned flags) {
   require(!(flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+  if (const auto shared = event(handle).shared) {
+    const uint64_t number = memory::times_recorded(shared->number);
+    enqueue(stream(where), [=](const Op& op) { gpu::run([=] { LookOut{shared, number, op}.look(); }); });
+    return;
+  }
   const Op before = recorded(handle);
   enqueue(stream(where), nullptr, before);
 }
@@ -514,8 +585,14 @@ CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int f
   CALL((hEvent, hStream, flags), require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
        record(hEvent, hStream));
 }
-CUresult cuEventQuery(CUevent hEvent) { CALL((hEvent), return query(recorded(hEvent))); }
-CUresult cuEventSynchronize(CUevent hEvent) { CALL((hEvent), wait(recorded(hEvent))); }
+CUresult cuEventQuery(CUevent hEvent) { CALL((hEvent), return query_event(hEvent)); }
+CUresult cuEventSynchronize(CUevent hEvent) { CALL((hEvent), synchronize_event(hEvent)); }
+CUresult cuIpcGetEventHandle(CUipcEventHandle* pHandle, CUevent event) {
+  CALL((pHandle, event), need(pHandle, "pHandle"); *pHandle = export_event(event));
+}
+CUresult cuIpcOpenEventHandle(CUevent* phEvent, CUipcEventHandle handle) {
+  CALL((phEvent), need(phEvent, "phEvent"); *phEvent = open_event(handle));
+}
 CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
   CALL((pMilliseconds, hStart, hEnd), require(pMilliseconds, CUDA_ERROR_INVALID_HANDLE, "pMilliseconds is null");
        *pMilliseconds = elapsed(hStart, hEnd));

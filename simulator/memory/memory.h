@@ -125,6 +125,17 @@ void disable_peer(CUdevice device, CUdevice peer);
 struct Free { size_t free, total; };
 Free memory_info(CUdevice);
 
+// --- Events that processes share -----------------------------------------------------------------------------------
+uint32_t make_event();                        // held by this process until close_event()
+CUipcEventHandle export_event(uint32_t event);
+uint32_t open_event(const CUipcEventHandle&);  // held likewise
+void close_event(uint32_t event);
+uint64_t record_event(uint32_t event);         // the how-manieth time this is
+uint64_t times_recorded(uint32_t event);
+void reach_event(uint32_t event, uint64_t number);
+bool is_reached(uint32_t event, uint64_t number);
+void await_event(uint32_t event, uint64_t number);  // until it may be reached
+
 // --- Looking things up --------------------------------------------------------------------------------------------
 struct Range {
   enum Kind { vmm, ordinary, pool, host, registered, managed, multicast_range } kind;

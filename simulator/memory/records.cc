@@ -66,6 +66,12 @@ void give_back_if_unheld(uint32_t number) {
   drop_record(number);
 }
 
+// Handles of events are good even when nobody holds them, as on the H200: until their lines are needed.
+void drop_unheld_events() {
+  for (uint32_t number = 0; number < ledger().records; ++number)
+    if (ledger().record[number].kind == Record::event && !is_held(number)) drop_record(number);
+}
+
 }  // namespace
 
 uint64_t new_key() {
@@ -78,7 +84,10 @@ uint64_t new_key() {
 
 uint32_t new_record(Record::Kind kind) {
   Ledger& all = ledger();
-  if (all.unused == nothing && all.records == max_records) sweep();
+  if (all.unused == nothing && all.records == max_records) {
+    sweep();
+    drop_unheld_events();
+  }
   uint32_t number = all.unused;
   if (number != nothing)
     all.unused = all.record[number].next;
@@ -91,7 +100,7 @@ uint32_t new_record(Record::Kind kind) {
   record.next = record.first_frame = nothing;
   record.key = new_key();
   record.node = node(), record.process = getpid();
-  if (kind != Record::binding) record.kind = kind == Record::multicast ? kind : Record::unused;  // until it has frames
+  if (kind == Record::multicast || kind == Record::event) record.kind = kind;  // others are unused until they are whole
   return number;
 }
 

@@ -13,9 +13,9 @@ namespace memory {
 constexpr unsigned max_gpus = 64 * 16, max_owners = max_gpus + 16, max_records = 1 << 17;
 constexpr uint32_t nothing = ~0u;  // instead of the number of a record or frame
 
-// A line of the ledger: an allocation, a multicast object, or a binding of the one to the other.
+// A line of the ledger: an allocation, a multicast object, a binding of the one to the other, or an event.
 struct Record {
-  enum Kind : uint32_t { unused, allocation, multicast, binding } kind;
+  enum Kind : uint32_t { unused, allocation, multicast, binding, event } kind;
   uint32_t next;            // unused: the next unused one; multicast, binding: the (next) binding of the object
   uint64_t key;             // unlike that of any other record ever: fabric and IPC handles carry it
   uint64_t size;            // bytes
@@ -31,6 +31,8 @@ struct Record {
   uint64_t team[max_gpus / 64];
   uint32_t object, memory;  // binding: its records
   uint64_t offset, memory_offset;
+  uint64_t recorded, reached;  // event: how often, and up to which of these streams have got; changed atomically
+  int32_t recorder;            // the process that was the last to record it
 };
 
 struct Ledger {
@@ -41,6 +43,7 @@ struct Ledger {
   pthread_mutex_t lock;     // guards all that follows and is not atomic
   std::atomic<uint64_t> calls;             // of those that --fail counts
   std::atomic<uint32_t> joined;            // counts the devices that join multicast teams; who waits, waits here
+  std::atomic<uint32_t> reached;           // counts the events that are reached; who waits, waits here
   std::atomic<uint64_t> bound;             // counts changes of bindings
   uint64_t serial;                         // of keys
   uint32_t unused;                         // the first unused record

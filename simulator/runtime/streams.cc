@@ -72,6 +72,11 @@ STREAM_FORWARD(cudaEventRecordWithFlags, (cudaEvent_t event, cudaStream_t stream
 FORWARD(cudaEventQuery, (cudaEvent_t event), (event), cuEventQuery(event))
 FORWARD(cudaEventSynchronize, (cudaEvent_t event), (event), cuEventSynchronize(event))
 FORWARD(cudaEventDestroy, (cudaEvent_t event), (event), cuEventDestroy(event))
+cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
+  CALL((handle, event), must(cuIpcGetEventHandle(reinterpret_cast<CUipcEventHandle*>(handle), event)));
+}
+FORWARD(cudaIpcOpenEventHandle, (cudaEvent_t* event, cudaIpcEventHandle_t handle), (event),
+        cuIpcOpenEventHandle(event, reinterpret_cast<CUipcEventHandle&>(handle)))
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
   CALL((ms, start, end), need(ms, "ms"); must(cuEventElapsedTime(ms, start, end)));
 }

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT-0
+// Events that processes share: a line of the ledger counts how often one was recorded, and up to which of these the
+// streams have got.
+#include <linux/futex.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+#include "process.h"
+
+namespace memory {
+namespace {
+
+constexpr uint64_t event_magic = 0x746e6576656d6d76;  // "vmmevent"
+struct EventHandle {
+  uint64_t magic, token, key;
+  uint32_t record;
+};
+static_assert(sizeof(EventHandle) <= sizeof(CUipcEventHandle));
+
+std::atomic_ref<uint64_t> recorded(uint32_t event) { return std::atomic_ref(ledger().record[event].recorded); }
+std::atomic_ref<uint64_t> reached(uint32_t event) { return std::atomic_ref(ledger().record[event].reached); }
+std::atomic_ref<int32_t> recorder(uint32_t event) { return std::atomic_ref(ledger().record[event].recorder); }
+
+bool has_ended(pid_t process) {  // even if nobody has waited for it
+  const int fd = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+  if (fd < 0) return errno == ESRCH;
+  pollfd look = {fd, POLLIN, 0};
+  const bool ended = poll(&look, 1, 0) > 0;
+  close(fd);
+  return ended;
+}
+
+}  // namespace
+
+uint32_t make_event() {
+  const auto guard = enter();
+  const Locked locked;
+  const uint32_t event = new_record(Record::event);
+  if (event == nothing) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for an event");
+  hold(event);
+  return event;
+}
+
+CUipcEventHandle export_event(uint32_t event) {
+  const EventHandle contents = {event_magic, ledger().token, ledger().record[event].key, event};
+  CUipcEventHandle exported = {};
+  std::memcpy(&exported, &contents, sizeof contents);
+  return exported;
+}
+
+uint32_t open_event(const CUipcEventHandle& handle) {
+  const auto guard = enter();
+  EventHandle contents;
+  std::memcpy(&contents, &handle, sizeof contents);
+  if (contents.magic != event_magic || contents.token != ledger().token || contents.record >= max_records)
+    refuse(CUDA_ERROR_MAP_FAILED, "these 64 bytes are not a handle of cuIpcGetEventHandle");
+  const Locked locked;
+  const Record& record = ledger().record[contents.record];
+  if (record.kind != Record::event || record.key != contents.key || record.node != node())
+    refuse(CUDA_ERROR_MAP_FAILED, "the event of this handle is gone, or on another node");
+  if (record.process == getpid()) refuse(CUDA_ERROR_INVALID_CONTEXT, "this process made the event: use that");
+  hold(contents.record);
+  return contents.record;
+}
+
+void close_event(uint32_t event) {
+  const auto guard = enter();
+  let_go(event);
+}
+
+uint64_t times_recorded(uint32_t event) { return recorded(event); }
+
+uint64_t record_event(uint32_t event) {
+  recorder(event) = getpid();
+  return ++recorded(event);
+}
+
+void reach_event(uint32_t event, uint64_t number) {
+  const auto so_far = reached(event);
+  for (uint64_t now = so_far; now < number && !so_far.compare_exchange_weak(now, number);) {}
+  ++ledger().reached;
+  syscall(SYS_futex, &ledger().reached, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool is_reached(uint32_t event, uint64_t number) {
+  return reached(event) >= number || has_ended(recorder(event));  // what a process did ends with it
+}
+
+void await_event(uint32_t event, uint64_t number) {
+  const uint32_t before = ledger().reached;  // before looking: what is reached after this ends the wait
+  const timespec look_again = {0, 200'000'000};
+  if (!is_reached(event, number))
+    syscall(SYS_futex, &ledger().reached, FUTEX_WAIT, before, &look_again, nullptr, 0);
+}
+
+}  // namespace memory
