@@ -22,7 +22,8 @@ static std::string offset(const void* pointer, const char* from, const char* nam
   if (!pointer) return "null";
   const long long difference = static_cast<const char*>(pointer) - from;
   if (difference < -(1 << 24) || difference > 1 << 24) return "elsewhere";
-  return std::string(name) + (difference ? (difference > 0 ? " + " : " - ") + std::to_string(std::llabs(difference)) : "");
+  if (!difference) return name;
+  return std::string(name) + (difference > 0 ? " + " : " - ") + std::to_string(std::llabs(difference));
 }
 static const char* type_name(cudaMemoryType type) {
   constexpr const char* names[] = {"unregistered", "host", "device", "managed"};
@@ -70,7 +71,8 @@ static void describe_all(const std::string& what, const char* pointer, const cha
   CUdeviceptr base = 0;
   size_t size = 0;
   const CUresult answer = cuMemGetAddressRange(&base, &size, CUdeviceptr(pointer));
-  say("  cuMemGetAddressRange", answer ? check::name(answer) : offset((void*)base, p, "p") + ", " + std::to_string(size));
+  say("  cuMemGetAddressRange",
+      answer ? check::name(answer) : offset((void*)base, p, "p") + ", " + std::to_string(size));
 }
 
 static void pointer_of(const std::string& what, char* pointer, const char* p, unsigned flags = 0) {
@@ -233,7 +235,7 @@ static void kinds_of_memory() {
   try_to("half of it there", mapped, 4 * small);
   EXPECT(munmap(mapped, 2 * small) == 0, "munmap");
   try_to("not there", mapped, small);
-  char* const shared = static_cast<char*>(mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  void* const shared = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   try_to("shared with children", shared, page);
   cudaGetLastError();
 }

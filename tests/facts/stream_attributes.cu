@@ -58,7 +58,8 @@ static void ask() {
   for (int id = -1; id < 24; ++id) {
     if (id == cudaStreamAttributePriority) continue;
     cudaStreamAttrValue value = {};
-    say("set attribute " + std::to_string(id) + " to zeros", cudaStreamSetAttribute(stream, cudaStreamAttrID(id), &value));
+    say("set attribute " + std::to_string(id) + " to zeros",
+        cudaStreamSetAttribute(stream, cudaStreamAttrID(id), &value));
     cudaGetLastError();
   }
   get_all("a stream", other);

@@ -115,7 +115,7 @@ void grow() {
   second.join();
   CHECK(cudaDeviceSynchronize());
   std::printf("%d growths beside %d kernels\n", times, meanwhile);
-  EXPECT(meanwhile <= times * most_meanwhile, "while a vector grew %d times, %d kernels were launched", times, meanwhile);
+  EXPECT(meanwhile <= times * most_meanwhile, "while a vector grew %d times, %d were launched", times, meanwhile);
 }
 
 }  // namespace
