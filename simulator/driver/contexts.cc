@@ -15,6 +15,10 @@ std::vector<std::unique_ptr<CUctx_st>>& contexts() {
 }
 thread_local std::vector<CUcontext>& stack = memory::of_thread<std::vector<CUcontext>>();  // the last is current
 
+void make_heap(CUctx_st& context) {
+  context.heap = std::make_shared<gpu::Heap>(context.device, context.limits[CU_LIMIT_MALLOC_HEAP_SIZE]);
+}
+
 CUcontext make(CUdevice device, bool is_primary, unsigned flags) {
   auto context = std::make_unique<CUctx_st>();
   context->device = device;
@@ -27,6 +31,7 @@ CUcontext make(CUdevice device, bool is_primary, unsigned flags) {
                      {CU_LIMIT_MALLOC_HEAP_SIZE, 8388608}, {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048},
                      {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 64}, {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 11796480},
                      {CUlimit(7) /* SHMEM_SIZE */, 232448}, {CUlimit(8) /* CIG_ENABLED */, 0}};
+  make_heap(*context);
   contexts().push_back(std::move(context));
   return contexts().back().get();
 }
@@ -58,6 +63,8 @@ void end(CUcontext context) {
   forget_streams(context);
   forget_modules(context);
   forget_memory(context);
+  const std::lock_guard held(state());
+  make_heap(*context);
 }
 
 CUcontext create(unsigned flags, CUdevice device) {
@@ -109,6 +116,19 @@ size_t& limit(CUlimit what) {
   require(what >= 0 && what < CU_LIMIT_MAX, CUDA_ERROR_INVALID_VALUE, "there is no such limit");
   require(context->limits.contains(what), CUDA_ERROR_UNSUPPORTED_LIMIT, "this GPU has no such limit");
   return context->limits[what];
+}
+
+void set_limit(CUlimit what, size_t value) {
+  size_t& it = limit(what);
+  require(what < 7, CUDA_ERROR_UNSUPPORTED_LIMIT, "this limit is only queried");
+  require(what != CU_LIMIT_STACK_SIZE || value <= 512 << 10, CUDA_ERROR_INVALID_VALUE, "a stack has 512 KiB at most");
+  if (what == CU_LIMIT_MALLOC_HEAP_SIZE) {
+    value = memory::round_up(std::max<size_t>(value, 4 << 20), 64 << 10);
+    require(current()->heap->resize(value), CUDA_ERROR_INVALID_VALUE,
+            "kernels have allocated from the heap: set its size before the first of them");
+  }
+  const std::lock_guard held(state());
+  it = value;
 }
 
 // The pairs of contexts of which the first may touch ordinary memory of the second.
@@ -222,11 +242,7 @@ EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx) {
   CALL((ctx), synchronize(ctx ? checked(ctx) : current()));
 }
 CUresult cuCtxSetLimit(CUlimit what, size_t value) {
-  CALL((what, value), size_t& it = limit(what);
-       require(what < 7, CUDA_ERROR_UNSUPPORTED_LIMIT, "this limit is only queried");
-       require(what != CU_LIMIT_STACK_SIZE || value <= 512 << 10, CUDA_ERROR_INVALID_VALUE,
-               "a stack has 512 KiB at most");
-       const std::lock_guard held(state()); it = value);
+  CALL((what, value), set_limit(what, value));
 }
 CUresult cuCtxGetLimit(size_t* pvalue, CUlimit what) {
   CALL((pvalue, what), need(pvalue, "pvalue"); const size_t& it = limit(what);

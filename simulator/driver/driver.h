@@ -3,6 +3,7 @@
 #pragma once
 #include "call.h"
 #include "../gpu/gpu.h"
+#include "../gpu/heap.h"
 #include "../memory/ledger.h"
 #include "../memory/memory.h"
 #include "../memory/of_thread.h"
@@ -60,6 +61,7 @@ struct CUctx_st {
   unsigned long long id = 0;
   std::atomic<CUfunc_cache> cache = CU_FUNC_CACHE_PREFER_NONE;
   std::map<CUlimit, size_t> limits;
+  std::shared_ptr<gpu::Heap> heap;  // of the size that the limits say
   CUstream_st legacy;      // the stream called 0
 };
 

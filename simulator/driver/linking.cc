@@ -89,7 +89,7 @@ ptx::Module read_linked_image(const void* image, size_t most) {
 }
 
 std::string undefined(const ptx::Linker& linker, std::set<std::string> provided) {
-  provided.insert({"vprintf", "__assertfail", "malloc", "free"});
+  provided.insert({"vprintf", "__assertfail", "malloc", "free", "__nv_aligned_device_malloc"});
   return linker.undefined(provided);
 }
 

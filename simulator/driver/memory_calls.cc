@@ -330,6 +330,9 @@ void copy(const Area& to, const Area& from, CUstream where, int sides, bool wait
           "the source is no memory of a GPU: is it a host pointer?");
   need(reinterpret_cast<void*>(to.address), "the destination");
   need(reinterpret_cast<void*>(from.address), "the source");
+  gpu::Heap& heap = *stream.context->heap;
+  require(!heap.holds(to.address) && !heap.holds(from.address), CUDA_ERROR_INVALID_VALUE,
+          "memory of malloc in a kernel: only kernels copy it");
   const bool to_multicast = check(to_user, to, writing, target);
   const bool from_multicast = check(from_user, from, reading, source);
   if (to_multicast || from_multicast) memory::tell_of_ordinary_access(memory::current_call);
@@ -377,7 +380,7 @@ void set(uint64_t address, size_t pitch, Element value, size_t width, size_t hei
   require(is_aligned, CUDA_ERROR_INVALID_VALUE, "the address or pitch is no multiple of the element's size");
   require(height == 1 || pitch >= width * sizeof(Element), CUDA_ERROR_INVALID_VALUE, "a row is longer than the pitch");
   const auto range = memory::find(address);
-  require(range.has_value(), CUDA_ERROR_INVALID_VALUE,
+  require(range || stream.context->heap->holds(address), CUDA_ERROR_INVALID_VALUE,
           "the destination is no memory of a GPU, or has been freed (cuMemFreeAsync)");
   require(width <= size_t(1) << memory::address_bits, CUDA_ERROR_INVALID_VALUE, "the range is too long");
   const Area area = {address, pitch, width * sizeof(Element), height};

@@ -462,6 +462,7 @@ void launch(CUfunction handle, gpu::Dimensions grid, gpu::Dimensions block, unsi
           CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, "the blocks do not all fit on the GPU at once");
   gpu::Launch what = {&kernel, function->module->module, grid, block, shared, parameters_of(kernel, each, extra), {}};
   what.is_cooperative = is_cooperative;
+  what.heap = stream.context->heap;
   enqueue_work(stream, [what = std::move(what)](const Op& op) {
     gpu::Launch now = what;
     now.order = number_of(op);

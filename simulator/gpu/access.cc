@@ -188,6 +188,15 @@ void is_space(Warp& w, const Op& op, Lanes active) {
   });
 }
 
+// mapa: where a block of the cluster, by its rank, has its shared memory. Here a block is alone in its cluster.
+void map_rank(Warp& w, const Op& op, Lanes active) {
+  for_each_lane(active, [&](unsigned lane) {
+    if (static_cast<uint32_t>(w.rows[op.b].lane[lane]))
+      fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, "clusters are not simulated: a block is alone, of rank 0");
+    w.rows[op.to].lane[lane] = w.rows[op.a].lane[lane];
+  });
+}
+
 // cp.async, done at once: `count` bytes of global memory at b + immediate to shared memory at a + offset; of these
 // only as many as c says are read, the rest are zeros.
 void copy_async(Warp& w, const Op& op, Lanes active) {
@@ -242,9 +251,10 @@ struct Double {
 };
 
 template <class F> uint64_t add(uint64_t a, uint64_t b, uint64_t) { return F::bits(F::value(a) + F::value(b)); }
-// Of a number and a NaN the number; -0 is less than +0.
+// Of a number and a NaN the number, of two the one NaN that there is; -0 is less than +0.
 template <class F, bool greatest> uint64_t extreme(uint64_t a, uint64_t b, uint64_t) {
   const auto x = F::value(a), y = F::value(b);
+  if (std::isnan(x) && std::isnan(y)) return F::bits(x);
   if (std::isnan(x) || std::isnan(y)) return std::isnan(x) ? b : a;
   return (x == y ? !std::signbit(x) : x < y) == greatest ? b : a;
 }
@@ -283,6 +293,8 @@ template <class T> uint64_t combine_in(char* bytes, Combine combination, uint64_
 
 }  // namespace
 
+Combine without_flush(Combine combination) { return combination == add<FlushedSingle> ? add<Single> : combination; }
+
 uint64_t combine(char* bytes, unsigned size, Combine combination, uint64_t b, uint64_t c) {
   return size == 2 ? combine_in<uint16_t>(bytes, combination, b, c)
        : size == 4 ? combine_in<uint32_t>(bytes, combination, b, c) : combine_in<uint64_t>(bytes, combination, b, c);
@@ -295,7 +307,7 @@ namespace {
 void combine_values(Warp& w, const Op& op, Lanes active) {
   const unsigned size = ptx::bytes(op.type);
   const auto in_global = reinterpret_cast<Combine>(op.immediate);
-  const Combine in_shared = in_global == add<FlushedSingle> ? add<Single> : in_global;
+  const Combine in_shared = without_flush(in_global);
   const Row *const b = &w.rows[op.b], *const c = op.c < 0 ? b : &w.rows[op.c];
   for (; active; active &= active - 1) {
     const auto lane = static_cast<unsigned>(std::countr_zero(active));
@@ -321,8 +333,16 @@ Address address_of(Lowering& l, const ptx::Operand& operand, Space space) {
   return {place.space, l.constant(place.address + operand.value + static_cast<uint64_t>(operand.offset)), 0};
 }
 
+Address whole_address_of(Lowering& l, const ptx::Instruction& i, const ptx::Operand& operand, Space space) {
+  const Address at = address_of(l, operand, space);
+  if (!at.offset) return at;
+  const int sum = l.temporary();
+  l.emit(add_immediate, i, sum, at.row).immediate = static_cast<uint64_t>(at.offset);
+  return {at.space, sum, 0};
+}
+
 Space take_space(Modifiers& m) {
-  if (m.take("shared") || m.take("shared::cta")) return Space::shared;
+  if (m.take("shared") || m.take("shared::cta") || m.take("shared::cluster")) return Space::shared;
   if (m.take("local")) return Space::local;
   if (m.take("param") || m.take("param::entry") || m.take("param::func")) return Space::param;
   return m.take("global") || m.take("const") ? Space::global : Space::generic;
@@ -437,6 +457,9 @@ void lower_fence(Lowering& l, const ptx::Instruction& i) {
     beyond_block = m.take("alias");  // of fence.proxy.async only the order counts: what is asynchronous is done at once
     if (!beyond_block && !m.take("async")) l.unknown(i);
     m.take("global"), m.take("shared::cta"), m.take("shared::cluster");
+  } else if (m.take("mbarrier_init")) {
+    m.take("release"), m.take("cluster");
+    beyond_block = false;
   } else {
     m.take("acq_rel") || m.take("sc") || m.take("acquire") || m.take("release") || m.take("gl");
     beyond_block = take_scope(m);
@@ -460,6 +483,8 @@ void lower_cvta(Lowering& l, const ptx::Instruction& i) {
 void lower_copy_async(Lowering& l, const ptx::Instruction& i) {
   Modifiers m(i);
   if (!m.take("async")) l.unknown(i);
+  if (m.take("bulk")) return lower_bulk(l, i, m);
+  if (m.take("mbarrier")) return lower_arrival_of_copies(l, i, m);
   if (m.take("commit_group") || m.take("wait_group") || m.take("wait_all")) {
     if (!m.empty()) l.unknown(i);
     return;  // nothing is ever under way
@@ -490,7 +515,12 @@ bool lower_access(Lowering& l, const ptx::Instruction& i) {
     const Space space = take_space(m);
     const int to = l.row(i.operands.at(0)), a = l.row(i.operands.at(1));
     l.emit(is_space, i, to, a).space = space;
-  } else if (opcode == "createpolicy") {
+  } else if (opcode == "mbarrier") {
+    return lower_mbarrier(l, i);
+  } else if (opcode == "mapa") {
+    const int to = l.row(i.operands.at(0)), a = l.row(i.operands.at(1)), rank = l.row(i.operands.at(2));
+    l.emit(map_rank, i, to, a, rank);
+  } else if (opcode == "createpolicy" || opcode == "getctarank") {
     const int to = l.row(i.operands.at(0)), zero = l.constant(0);
     l.emit(add_immediate, i, to, zero);
   } else {

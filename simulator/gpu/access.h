@@ -32,7 +32,11 @@ struct Address {
 };
 Address address_of(Lowering&, const ptx::Operand&, ptx::Space);
 
-// Takes .shared, .shared::cta, .global, .local, .const, .param; none of them: generic.
+// The same with the offset added to the row.
+Address whole_address_of(Lowering&, const ptx::Instruction&, const ptx::Operand&, ptx::Space);
+
+// Takes .shared, .shared::cta, .shared::cluster (a block is its own cluster), .global, .local, .const, .param; none of
+// them: generic.
 ptx::Space take_space(Modifiers&);
 // Takes .v2 .v4 .v8: how many elements.
 uint8_t take_vector(Modifiers&);
@@ -45,6 +49,8 @@ bool take_scope(Modifiers&);
 using Combine = uint64_t (*)(uint64_t old, uint64_t b, uint64_t c);
 // Takes .add .cas and the like; null: none of them is there that this type has.
 Combine take_combination(Modifiers&, ptx::Type);
+// The same, but subnormal numbers of 32 bits are no zeros: in shared memory, and of bulk copies.
+Combine without_flush(Combine);
 // Combines atomically with all other threads, on whatever GPU and in whatever process. Returns the old value.
 uint64_t combine(char* bytes, unsigned size, Combine, uint64_t b, uint64_t c = 0);
 
@@ -72,5 +78,10 @@ inline void store(char* bytes, unsigned size, uint64_t value) {
 // what its first-level cache holds.
 void emit_fence(Lowering&, const ptx::Instruction&, bool beyond_block);
 bool lower_multimem(Lowering&, const ptx::Instruction&);  // multimem.cc
+
+// mbarrier.cc. The modifiers are those that are left of cp[.reduce].async.bulk and of cp.async.mbarrier.
+bool lower_mbarrier(Lowering&, const ptx::Instruction&);
+void lower_bulk(Lowering&, const ptx::Instruction&, Modifiers&);
+void lower_arrival_of_copies(Lowering&, const ptx::Instruction&, Modifiers&);
 
 }  // namespace gpu

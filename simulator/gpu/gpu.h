@@ -14,6 +14,7 @@
 
 namespace gpu {
 
+class Heap;      // what malloc in kernels takes memory from: heap.h
 struct Program;  // a module's instructions, lowered and bound to addresses: program.h
 
 // A kernel of a loaded module.
@@ -64,6 +65,7 @@ struct Launch {
   std::function<void(const Fault*)> done;  // called once on a worker, null if all went well
   uint64_t order = 0;                   // of the program's operations
   bool is_cooperative = false;          // its blocks may wait for one another: the caller has seen that they all fit
+  std::shared_ptr<Heap> heap = {};      // the context's
   mutable uint64_t grid_workspace = 0;  // of grid.sync(): a cooperative kernel finds it in a window of its addresses
   mutable bool told_of_multicast = false;  // that it goes there in an ordinary way; by many threads
 };

@@ -122,8 +122,8 @@ struct Unknown { std::string text; };
 bool lower_arithmetic(Lowering&, const ptx::Instruction&);  // arithmetic.cc: add ... cvt, mov, selp, setp
 bool lower_warp(Lowering&, const ptx::Instruction&);        // warp.cc: bar, shfl, vote, match, redux, bra, exit, ...
 bool lower_access(Lowering&, const ptx::Instruction&);      // access.cc: ld, st, atom, red, fence, multimem, cvta, ...
-// printf.cc: a call of a function without a body (vprintf, __assertfail). Its arguments and its result are the .param
-// variables in the lists of the instruction: their place() is in local memory.
+// functions.cc: a call of a function without a body (vprintf, malloc, __assertfail ...). Its arguments and its result
+// are the .param variables in the lists of the instruction: their place() is in local memory.
 bool lower_call(Lowering&, const ptx::Instruction&, const std::string& function);
 // warp.cc: what fills in the row of a special register, or null; the operation that reads one that changes while the
 // warp lives, or null; and branches: the active lanes go to Op::target.

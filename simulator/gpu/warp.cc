@@ -141,6 +141,7 @@ void try_barrier(Block& block, Block::Barrier& barrier) {
     w.at_barrier &= ~lanes;
   }
   barrier.arrived = barrier.expected = barrier.ones = barrier.threads = 0;
+  ++block.events;
 }
 
 void barrier(Warp& w, const Op& op, Lanes active) {
@@ -170,6 +171,7 @@ void exit(Warp& w, const Op&, Lanes active) {
   part(w, active, w.current, w.next);
   w.alive &= ~active;
   w.block->alive -= number_of(active);
+  ++w.block->events;
   w.waiting = w.at_barrier;  // who waits for lanes of its warp looks again whether they are all there
   for (Block::Barrier& barrier : w.block->barriers)
     if (!barrier.expected) try_barrier(*w.block, barrier);
@@ -527,6 +529,7 @@ bool run(Block& block, long budget) {
                 "that will not come; a GPU would hang");
     }
   }
+  notice_vain_hope(block);
   return block.alive == 0;
 }
 

@@ -3,6 +3,7 @@
 // behind first, so that lanes that took different ways meet again; and gives the others a turn after a while, so that
 // one lane may wait for another.
 #pragma once
+#include <chrono>
 #include <memory>
 #include <vector>
 #include "cache.h"
@@ -26,6 +27,7 @@ struct Warp {
   Lanes alive = 0;      // lanes that have not exited
   Lanes waiting = 0;    // lanes that stand at a barrier or a warp-wide operation
   Lanes at_barrier = 0; // those of them that wait for a barrier of the block
+  Lanes hoping = 0;     // lanes that did not find the phase of an mbarrier ended, in this round (Block::hope)
   int pc[32] = {};      // of each lane that does not run now
   int current = 0;      // the operation that runs, for the lanes in `running`
   Lanes running = 0;
@@ -53,6 +55,12 @@ struct Block {
     Lanes waiting[32] = {};              // of each warp
   };
   Barrier barriers[16];
+  // Of waits for mbarriers, where threads spin: the last one in vain, with the barrier's bits; and how often, and since
+  // when, all threads have waited so or at other barriers, while none changed an mbarrier, passed a barrier or ended.
+  struct Hope { const Warp* warp; const Op* op; unsigned lane; uint64_t barrier; } hope = {};
+  unsigned rounds_of_hope = 0;
+  std::chrono::steady_clock::time_point hope_since;
+  uint64_t events = 0, events_seen = 0;
   size_t next_warp = 0;
   unsigned alive = 0;             // threads that have not exited
 
@@ -63,6 +71,9 @@ struct Block {
 
 // Runs a block for about `budget` operations of a warp. True when all its threads have ended. Throws Fault.
 bool run(Block&, long budget);
+
+// For the end of a block's slice of time (mbarrier.cc): throws Fault if its threads wait for ever for mbarriers.
+void notice_vain_hope(Block&);
 
 Dimensions thread_index(const Warp&, unsigned lane);  // %tid
 

@@ -122,6 +122,10 @@ bool close_ipc(uint64_t address);  // whether it is still open, having been open
 void enable_peer(CUdevice device, CUdevice peer);   // `device` may from now on touch ordinary memory of `peer`
 void disable_peer(CUdevice device, CUdevice peer);
 
+// The memory for malloc in kernels: calls of the host know nothing at its addresses.
+uint64_t allocate_heap(CUdevice, size_t size);
+void free_heap(uint64_t address);
+
 struct Free { size_t free, total; };
 Free memory_info(CUdevice);
 

@@ -162,6 +162,22 @@ void free_allocation(uint64_t address) {
   remove_block(block_at(address));
 }
 
+uint64_t allocate_heap(CUdevice device, size_t size) {
+  const auto guard = enter();
+  uint64_t address = 0;
+  take_for(device, round_up(size, page_size), [&](uint32_t record) {
+    address = map_ordinary(record, round_up(size, page_size), Range::ordinary);
+  });
+  return address;  // no block of it is known
+}
+
+void free_heap(uint64_t address) {
+  const auto guard = enter();
+  note_gone(address, mapping_at(address)->size, "the heap of malloc in kernels, freed");
+  remove_mapping(address);
+  give_back_addresses(address);
+}
+
 void* allocate_host(size_t size, bool managed) {
   const auto guard = enter();
   if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "the size is 0");

@@ -11,6 +11,7 @@
 #include <future>
 
 #include "../../simulator/gpu/gpu.h"
+#include "../../simulator/gpu/heap.h"
 #include "../../simulator/memory/ledger.h"
 #include "../../simulator/memory/memory.h"
 #include "../../simulator/memory/page_table.h"
@@ -36,12 +37,21 @@ const Machine& machine() {
   return machine;
 }
 std::string what_lies_at(CUdevice, uint64_t, bool) { return "something"; }
+bool is_registered(uint64_t, bool) { return false; }
 std::span<char* const> replicas(uint64_t entry) { return frames[entry >> 21]; }
 char* own_replica(uint64_t entry, CUdevice) { return frames[entry >> 21][1]; }
 static std::vector<std::string> told;
 void tell_of_ordinary_access(const std::string& who) { told.push_back(who); }
 static Options chosen;
 const Options& options() { return chosen; }
+constexpr uint64_t heap_address = 0x200000000000;
+static int heaps = 0;  // that have memory
+uint64_t allocate_heap(CUdevice, size_t size) {
+  if (size > 1 << 30) refuse(CUDA_ERROR_OUT_OF_MEMORY, "");
+  ++heaps;
+  return heap_address;
+}
+void free_heap(uint64_t address) { heaps -= address == heap_address; }
 }  // namespace memory
 
 // Runs a kernel of `body` on one thread of each block; its parameters are `a` and `b`. Returns its fault, or "".
@@ -234,10 +244,65 @@ static void test_turns() {
   EXPECT(result[0] == 100);
 }
 
+// Who waits for an mbarrier that nobody is left to complete is told so; not who gives up now and then, or is stopped.
+static void test_barriers() {
+  const std::string init = ".shared .align 16 .b8 bytes[64]; .shared .b64 gate;"
+                           "mbarrier.init.shared.b64 [gate], 2; mbarrier.expect_tx.shared.b64 [gate], 64;"
+                           "mbarrier.arrive.shared.b64 %rd3, [gate];",
+                    wait = "mbarrier.try_wait.shared.b64 %p1, [gate], %rd3; @%p1 bra done; nanosleep.u32 20;"
+                           "mbarrier.test_wait.parity.shared.b64 %p1, [gate], 0; @%p1 bra done;";
+  auto patient = std::async([&] {  // 1 s, five times
+    return run(init + "mov.u32 %r1, 0; again: mov.u64 %rd4, %globaltimer; inner: " + wait +
+               "mov.u64 %rd5, %globaltimer; sub.u64 %rd5, %rd5, %rd4; setp.lt.u64 %p1, %rd5, 1000000000;"
+               "@%p1 bra inner; mbarrier.expect_tx.shared.b64 [gate], 16;"
+               "add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 5; @%p1 bra again; done:", 0);
+  });
+  expect_fault(init + "again: " + wait + "bra again; done:", 0, CUDA_ERROR_LAUNCH_TIMEOUT,
+               "lacks 1 of 2 arrivals and 64 bytes");
+  EXPECT(patient.get() == "");
+  // Bulk copies: what is not a multiple of 16, and a place that the GPU must not touch.
+  const std::string copy = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [bytes], [%rd2], 24, "
+                           "[gate];";
+  expect_fault(init + copy, 0, CUDA_ERROR_MISALIGNED_ADDRESS, "24 bytes, is not a multiple of 16");
+  expect_fault(init + "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [bytes], 16;", 16,
+               CUDA_ERROR_ILLEGAL_ADDRESS, "something");
+}
+
+static void test_heap() {
+  constexpr uint64_t size = 1 << 20, begin = memory::heap_address;
+  {
+    gpu::Heap heap(0, size);
+    EXPECT(!heap.allocate(size + 1, 1) && !heap.allocate(~uint64_t(0), 1) && !heap.holds(begin) && !memory::heaps);
+    EXPECT(heap.resize(2 * size) && heap.resize(size));
+    const uint64_t whole = heap.allocate(size, 1);
+    EXPECT(whole == begin && !heap.allocate(0, 1) && !heap.resize(2 * size) && memory::heaps == 1);
+    EXPECT(heap.holds(begin + size - 1) && !heap.holds(begin + size));
+    EXPECT(!heap.free(whole + 16) && heap.free(whole) && !heap.free(whole));
+    std::vector<uint64_t> pieces;
+    for (uint64_t at; (at = heap.allocate(1000, 1)); pieces.push_back(at)) EXPECT(at % 16 == 0);
+    EXPECT(pieces.size() == size / 1008);
+    for (size_t i = 0; i < pieces.size(); i += 2) EXPECT(heap.free(pieces[i]));
+    EXPECT(!heap.allocate(1500, 1));  // what is free lies in pieces
+    for (size_t i = 1; i < pieces.size(); i += 2) EXPECT(heap.free(pieces[i]));
+    EXPECT(heap.allocate(16, 1) == begin);
+    const uint64_t aligned = heap.allocate(100, 4096);
+    EXPECT(aligned == begin + 4096 && heap.allocate(4080, 1) == begin + 16 && !heap.allocate(16, 3));
+    EXPECT(heap.free(aligned) && heap.free(begin) && heap.free(begin + 16) && heap.allocate(size, 1) == begin);
+  }
+  EXPECT(memory::heaps == 0);
+  gpu::Heap too_large(0, uint64_t(1) << 40);
+  EXPECT(!too_large.allocate(1, 1));
+}
+
 int main() {
   // Before there are threads.
-  test_unknown("mapa.u64 %rd3, %rd1, %r1;", "mapa.u64 %rd3, %rd1, %r1");
-  test_unknown(".file 1 \"a.cu\" .loc 1 7 3 mapa.u64 %rd3, %rd1, %r1;", "mapa.u64 %rd3, %rd1, %r1", " (a.cu:7)");
+  test_unknown("wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned");
+  test_unknown(".file 1 \"a.cu\" .loc 1 7 3 wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned", " (a.cu:7)");
+  const std::string tensor = "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%rd1, {%r1}], [%r2]",
+                    many = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+                           "[%r1], [%rd1], 16, [%r2], %h1";
+  test_unknown(tensor + ";", tensor + ": tensor maps are not simulated");
+  test_unknown(many + ";", many);
   test_unknown("call %rd1, prototype; prototype: .callprototype _ ();", "call %rd1, prototype: an indirect call");
   const std::string eights = "multimem.ld_reduce.add.v4.e4m3 {%r1, %r2, %r3, %r4}, [%rd1]";
   test_unknown(eights + ";", eights);
@@ -258,6 +323,8 @@ int main() {
   test_faults();
   test_ordinary_access();
   test_turns();
+  test_barriers();
+  test_heap();
   gpu::stop();
   gpu::stop();
   std::puts("OK");

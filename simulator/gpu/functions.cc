@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT-0
-// The functions without a body that kernels call: printf, and what a failed assert calls.
+// The functions without a body that kernels call: printf, what a failed assert calls, malloc and free.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
 #include "access.h"
+#include "heap.h"
 
 namespace gpu {
 
@@ -19,7 +21,7 @@ Output& output() {
 }
 
 // Memory as one lane of the call sees it.
-struct Reader {
+struct Caller {
   const Warp& w;
   const Op& op;
   unsigned lane;
@@ -28,6 +30,11 @@ struct Reader {
   }
   uint64_t argument(unsigned k, unsigned size) const {  // of the call
     return read(ptx::Space::local, w.rows[op.rows[k]].lane[lane], size);
+  }
+  void give(uint64_t result, unsigned size) const {
+    if (op.to < 0) return;
+    const uint64_t address = w.rows[op.to].lane[lane];
+    store(locate(w, op, lane, ptx::Space::local, address, size, memory::writable).bytes, size, result);
   }
   std::string text(uint64_t address) const {
     std::string text;
@@ -49,7 +56,7 @@ template <class Value> void append(std::string& to, const std::string& format, V
 }
 
 // The text of one printf, whose arguments lie one after another from `at`, each aligned to its size. Counts them.
-std::string formatted(const Reader& from, const std::string& format, uint64_t at, int& count) {
+std::string formatted(const Caller& from, const std::string& format, uint64_t at, int& count) {
   const auto next = [&](unsigned size) {
     at = (at + size - 1) / size * size + size;
     ++count;
@@ -99,17 +106,14 @@ std::string formatted(const Reader& from, const std::string& format, uint64_t at
 // int vprintf(const char* format, const void* arguments)
 void print(Warp& w, const Op& op, Lanes active) {
   for (; active; active &= active - 1) {
-    const Reader from{w, op, static_cast<unsigned>(std::countr_zero(active))};
+    const Caller from{w, op, static_cast<unsigned>(std::countr_zero(active))};
     int count = 0;
     const std::string text = formatted(from, from.text(from.argument(0, 8)), from.argument(1, 8), count);
     {
       const std::lock_guard lock(output().mutex);
       output().text += text;
     }
-    if (op.to < 0) continue;
-    const uint64_t result = w.rows[op.to].lane[from.lane];
-    const Place place = locate(w, op, from.lane, ptx::Space::local, result, 4, memory::writable);
-    store(place.bytes, 4, static_cast<uint32_t>(count));
+    from.give(static_cast<uint32_t>(count), 4);
   }
 }
 
@@ -119,7 +123,7 @@ void fail_assertion(Warp& w, const Op& op, Lanes active) {
   const auto first = static_cast<unsigned>(std::countr_zero(active));
   std::string condition;
   for (; active; active &= active - 1) {
-    const Reader from{w, op, static_cast<unsigned>(std::countr_zero(active))};
+    const Caller from{w, op, static_cast<unsigned>(std::countr_zero(active))};
     const Dimensions thread = thread_index(w, from.lane);
     condition = from.text(from.argument(0, 8));
     std::fprintf(stderr, "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n",
@@ -129,6 +133,38 @@ void fail_assertion(Warp& w, const Op& op, Lanes active) {
   }
   fault(w, op, first, CUDA_ERROR_ASSERT, "assertion `" + condition + "` failed");
 }
+
+// void* malloc(size_t size), void* __nv_aligned_device_malloc(size_t size, size_t alignment)
+template <bool aligned> void allocate(Warp& w, const Op& op, Lanes active) {
+  Heap* const heap = w.block->launch->heap.get();
+  for (; active; active &= active - 1) {
+    const Caller caller{w, op, static_cast<unsigned>(std::countr_zero(active))};
+    const uint64_t size = caller.argument(0, 8), alignment = aligned ? caller.argument(1, 8) : 1;
+    caller.give(heap ? heap->allocate(size, alignment) : 0, 8);
+  }
+}
+
+// void free(void*)
+void free_memory(Warp& w, const Op& op, Lanes active) {
+  Heap* const heap = w.block->launch->heap.get();
+  for (; active; active &= active - 1) {
+    const Caller caller{w, op, static_cast<unsigned>(std::countr_zero(active))};
+    const uint64_t address = caller.argument(0, 8);
+    if (!address || (heap && heap->free(address))) continue;
+    const bool is_inside = heap && heap->holds(address);
+    fault(w, op, caller.lane, is_inside ? CUDA_ERROR_LAUNCH_FAILED : CUDA_ERROR_ILLEGAL_ADDRESS,
+          memory::hexadecimal(address) + (is_inside ? " is not where memory of malloc begins, or it was freed before"
+                                                    : " is no memory of malloc in a kernel"));
+  }
+}
+
+const struct Function {
+  std::string_view name;
+  Handler handler;
+  size_t arguments;
+} functions[] = {
+    {"vprintf", print, 2}, {"__assertfail", fail_assertion, 5}, {"malloc", allocate<false>, 1},
+    {"__nv_aligned_device_malloc", allocate<true>, 2}, {"free", free_memory, 1}};
 
 }  // namespace
 
@@ -142,18 +178,19 @@ void print_output() {
 }
 
 bool lower_call(Lowering& l, const ptx::Instruction& i, const std::string& function) {
-  const bool prints = function == "vprintf";
-  if (!prints && function != "__assertfail") return false;
+  const auto known = std::find_if(std::begin(functions), std::end(functions),
+                                  [&](const Function& candidate) { return candidate.name == function; });
+  if (known == std::end(functions)) return false;
   const std::vector<ptx::Operand>* results = nullptr;
   const std::vector<ptx::Operand>* arguments = nullptr;
   for (const ptx::Operand& operand : i.operands)
     if (operand.kind == ptx::Operand::list) (&operand == &i.operands[0] ? results : arguments) = &operand.elements;
-  if (!arguments || arguments->size() != (prints ? 2 : 5)) return false;
+  if (!arguments || arguments->size() != known->arguments) return false;
   const auto place = [&](const ptx::Operand& operand) { return l.constant(l.place(operand.name).address); };
   std::array<int, 8> rows = {};
   for (size_t k = 0; k < arguments->size(); ++k) rows[k] = place((*arguments)[k]);
   const int to = results && !results->empty() ? place(results->front()) : -1;
-  l.emit(prints ? print : fail_assertion, i, to).rows = rows;
+  l.emit(known->handler, i, to).rows = rows;
   return true;
 }
 
