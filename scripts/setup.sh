@@ -293,7 +293,7 @@ close_gaps() {
 make_stub() {
   local names
   mapfile -t names < <(for variant in VMM_STUB CUDA_API_PER_THREAD_DEFAULT_STREAM __CUDA_API_VERSION_INTERNAL; do
-    echo '#include <cuda.h>' | g++ -E -P -x c "-I$1" -D$variable - | tr '\n' ' ' |  # some declarations take two lines
+    echo '#include <cuda.h>' | g++ -E -P -x c "-I$1" -D$variant - | tr '\n' ' ' |  # some declarations take two lines
       grep -oE '\bCUresult +cu[A-Z]\w* *\(' | grep -oE 'cu[A-Z]\w*'
   done | sort -u)
   [[ " ${names[*]} " == *" cuMemCreate "* ]] || die "no functions found in $1/cuda.h: remove .venv and run this again"
