@@ -320,6 +320,11 @@ void check_gpu_code(const std::string& path, bool is_program, const memory::Mach
   if (!file.is_elf() || file.section(".nv_fatbin").empty()) return;
   if (!takes_runtime(file))
     return say(path + " contains a CUDA runtime, which cannot be replaced there: what it does on GPUs will fail");
+  if (file.has_symbol("__cudaRegisterManagedVar")) {  // they would be null pointers
+    const std::string why = path + " has __managed__ variables, which are not simulated: allocate with cudaMallocManaged";
+    if (is_program) end(125, why);
+    say(why);
+  }
   const std::vector<ptx::Image> images = gpu_code(file);
   const auto capability = unsigned(machine.capability);
   try {
@@ -349,7 +354,8 @@ void check_program(const std::string& program, const fs::path& libraries, const 
     if (!file.is_dynamic())
       end(125, program + " is a static executable, in which no library can be replaced; link it dynamically");
     if (contains_runtime(file))
-      end(125, program + " contains the CUDA runtime, which cannot be replaced there; build it with -cudart shared");
+      end(125, program + " contains the CUDA runtime, which cannot be replaced there; build it with nvcc -cudart shared "
+               "(in CMake: -DCMAKE_CUDA_RUNTIME_LIBRARY=Shared)");
   }
   const std::string said = ask_loader(program);
   if (said.find(libraries / "libcuda.so.1") == said.npos)

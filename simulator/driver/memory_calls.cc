@@ -4,6 +4,7 @@
 #include "../memory/pool.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 struct CUmemPoolHandle_st {
@@ -90,7 +91,10 @@ void free_now(uint64_t address, std::initializer_list<Allocation::Kind> kinds) {
   if (has_current()) current();  // it may not have ended
   if (!address) return;
   const Allocation taken = take(address, kinds);
-  if (!taken.pool) synchronize(taken.context);  // as the driver does: nothing may be using it any more
+  if (!taken.pool) {
+    synchronize(taken.context);  // as the driver does: nothing may be using it any more
+    settle();                    // nor the copies of another GPU
+  }
   give_back(address, taken);    // its pool goes on counting it as used, as on the H200
   give_back_pools();
 }
@@ -263,10 +267,12 @@ CUresult pool_attribute(Pool pool, CUmemPool_attribute what, void* value, bool s
 
 // --- Copies and memsets -------------------------------------------------------------------------------------------
 
-// A rectangle of bytes: `height` rows of `width`, each `pitch` after the one before. A plain range has one row.
+// A box of bytes: `height` rows of `width`, each `pitch` after the one before, and so in `depth` layers, each `layer`
+// after the one before. A plain range has one row.
 struct Area {
   uint64_t address;
   size_t pitch, width, height;
+  size_t layer = 0, depth = 1;
 };
 Area plain(uint64_t address, size_t size) { return {address, size, size, 1}; }
 
@@ -281,9 +287,10 @@ CUdevice user_of(const std::optional<memory::Range>& range, CUdevice copying) {
 // The pieces of an area as they lie in this process. Throws Refused if the GPU must not touch all of it.
 std::vector<memory::Piece> pieces(CUdevice device, const Area& area, CUmemAccess_flags access) {
   std::vector<memory::Piece> found;
-  for (size_t row = 0; row < area.height; ++row)
-    memory::for_each_piece(device, area.address + row * area.pitch, area.width, access,
-                           [&](const memory::Piece& piece) { found.push_back(piece); });
+  for (size_t layer = 0; layer < area.depth; ++layer)
+    for (size_t row = 0; row < area.height; ++row)
+      memory::for_each_piece(device, area.address + layer * area.layer + row * area.pitch, area.width, access,
+                             [&](const memory::Piece& piece) { found.push_back(piece); });
   return found;
 }
 
@@ -292,7 +299,8 @@ std::vector<memory::Piece> pieces(CUdevice device, const Area& area, CUmemAccess
 // multicast addresses.
 bool check(CUdevice device, const Area& area, CUmemAccess_flags access, const std::optional<memory::Range>& range) {
   require(!range || range->kind == memory::Range::vmm || range->kind == memory::Range::multicast_range ||
-          (area.height - 1) * area.pitch + area.width <= range->range_base + range->range_size - area.address,
+          (area.depth - 1) * area.layer + (area.height - 1) * area.pitch + area.width <=
+              range->range_base + range->range_size - area.address,
           CUDA_ERROR_INVALID_VALUE, "the allocation ends before the range does");
   const auto found = pieces(device, area, access);
   return std::any_of(found.begin(), found.end(), [](const memory::Piece& piece) { return !piece.replicas.empty(); });
@@ -323,7 +331,7 @@ void copy(const Area& to, const Area& from, CUstream where, int sides, bool wait
   const auto target = memory::find(to.address), source = memory::find(from.address);
   const CUdevice to_user = user_of(target, (to_context ? checked(to_context) : stream.context)->device);
   const CUdevice from_user = user_of(source, (from_context ? checked(from_context) : stream.context)->device);
-  if (!to.width || !to.height) return;
+  if (!to.width || !to.height || !to.depth) return;
   require(target || !(sides & to_device), CUDA_ERROR_INVALID_VALUE,
           "the destination is no memory of a GPU: is it a host pointer?");
   require(source || !(sides & from_device), CUDA_ERROR_INVALID_VALUE,
@@ -336,7 +344,7 @@ void copy(const Area& to, const Area& from, CUstream where, int sides, bool wait
   const bool to_multicast = check(to_user, to, writing, target);
   const bool from_multicast = check(from_user, from, reading, source);
   if (to_multicast || from_multicast) memory::tell_of_ordinary_access(memory::current_call);
-  const bool is_small = from.height == 1 && from.width <= 64 << 10;
+  const bool is_small = from.height == 1 && from.depth == 1 && from.width <= 64 << 10;
   if (!source && !waits && is_small) {  // taken at once, so that the caller need not wait
     const auto* const bytes = reinterpret_cast<const char*>(from.address);
     enqueue_task(stream, [=, staged = std::vector<char>(bytes, bytes + from.width)] {
@@ -351,14 +359,19 @@ void copy(const Area& to, const Area& from, CUstream where, int sides, bool wait
 uint64_t bits(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
 uint64_t bits(CUdeviceptr address) { return address; }
 
-// A side of a 2D copy: memory on the host or a GPU, or the unified type, which says neither.
-Area side(CUmemorytype type, const void* host, CUdeviceptr device, size_t pitch, size_t x, size_t y,
-          const CUDA_MEMCPY2D& all) {
+// A side of a 2D or 3D copy: memory on the host or a GPU, or the unified type, which says neither.
+template <class All>
+Area side(CUmemorytype type, const void* host, CUdeviceptr device, size_t pitch, size_t x, size_t y, const All& all) {
   require(type != CU_MEMORYTYPE_ARRAY, CUDA_ERROR_NOT_SUPPORTED, "arrays are not simulated");
   require(type >= CU_MEMORYTYPE_HOST && type <= CU_MEMORYTYPE_UNIFIED, CUDA_ERROR_INVALID_VALUE, "no such memory type");
   if (!pitch) pitch = all.WidthInBytes + x;
   require(pitch >= all.WidthInBytes + x, CUDA_ERROR_INVALID_VALUE, "a row is longer than the pitch");
   return {(type == CU_MEMORYTYPE_HOST ? bits(host) : device) + y * pitch + x, pitch, all.WidthInBytes, all.Height};
+}
+
+template <class All> int sides_of(const All& c) {
+  return (c.dstMemoryType == CU_MEMORYTYPE_DEVICE ? to_device : 0) |
+         (c.srcMemoryType == CU_MEMORYTYPE_DEVICE ? from_device : 0);
 }
 
 void copy_2d(const CUDA_MEMCPY2D* what, CUstream where, bool waits) {
@@ -367,8 +380,37 @@ void copy_2d(const CUDA_MEMCPY2D* what, CUstream where, bool waits) {
   if (!c.WidthInBytes || !c.Height) return;
   const Area to = side(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstXInBytes, c.dstY, c);
   const Area from = side(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcXInBytes, c.srcY, c);
-  copy(to, from, where, (c.dstMemoryType == CU_MEMORYTYPE_DEVICE ? to_device : 0) |
-       (c.srcMemoryType == CU_MEMORYTYPE_DEVICE ? from_device : 0), waits);
+  copy(to, from, where, sides_of(c), waits);
+}
+
+// The layers of a side, which have so many rows, from layer z on.
+Area layers(Area first, size_t rows, size_t y, size_t z, size_t depth) {
+  require(depth == 1 || rows >= first.height + y, CUDA_ERROR_INVALID_VALUE, "a layer has more rows than its height");
+  first.layer = rows * first.pitch;
+  first.address += z * first.layer;
+  first.depth = depth;
+  return first;
+}
+
+void copy_3d(const CUDA_MEMCPY3D* what, CUstream where, bool waits) {
+  need(what, "pCopy");
+  const CUDA_MEMCPY3D& c = *what;
+  if (!c.WidthInBytes || !c.Height || !c.Depth) return;
+  const Area to = side(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstXInBytes, c.dstY, c);
+  const Area from = side(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcXInBytes, c.srcY, c);
+  copy(layers(to, c.dstHeight, c.dstY, c.dstZ, c.Depth), layers(from, c.srcHeight, c.srcY, c.srcZ, c.Depth), where,
+       sides_of(c), waits);
+}
+
+// Between two GPUs: in order with what stream 0 of each has, before and after it.
+void copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size) {
+  CUstream_st& mine = stream(nullptr);
+  const std::array others = {to_context, from_context};
+  for (const CUcontext other : others)
+    if (other && checked(other) != mine.context) enqueue(mine, nullptr, enqueue(other->legacy, nullptr));
+  copy(plain(to, size), plain(from, size), nullptr, to_device | from_device, true, to_context, from_context);
+  for (const CUcontext other : others)
+    if (other && other != mine.context) enqueue(other->legacy, nullptr, enqueue(mine, nullptr));
 }
 
 // Puts a memset into a stream: width counts elements.
@@ -673,8 +715,7 @@ COPIES(cuMemcpyDtoD, CUdeviceptr, dstDevice, CUdeviceptr, srcDevice, to_device |
 CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
                       size_t ByteCount) {
   CALL((dstDevice, dstContext, srcDevice, srcContext, ByteCount),
-       copy(plain(dstDevice, ByteCount), plain(srcDevice, ByteCount), nullptr, to_device | from_device, true,
-            dstContext, srcContext));
+       copy_peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount));
 }
 CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
                            size_t ByteCount, CUstream hStream) {
@@ -686,6 +727,11 @@ CUresult cuMemcpy2D(const CUDA_MEMCPY2D* pCopy) { CALL((pCopy), copy_2d(pCopy, n
 CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* pCopy) { CALL((pCopy), copy_2d(pCopy, nullptr, true)); }
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
   CALL((pCopy, hStream), copy_2d(pCopy, hStream, false));
+}
+
+CUresult cuMemcpy3D(const CUDA_MEMCPY3D* pCopy) { CALL((pCopy), copy_3d(pCopy, nullptr, true)); }
+CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
+  CALL((pCopy, hStream), copy_3d(pCopy, hStream, false));
 }
 
 #define MEMSETS(bits, Element)                                                                                     \

@@ -93,7 +93,10 @@ ptx::Module link_units(const void* const* fat_binaries) {
     else
       left_out = images;
   }
-  if (!left_out.empty() && !undefined(linker).empty()) refuse_code(left_out);
+  const std::string missing = left_out.empty() ? "" : undefined(linker);
+  if (missing.find("cudaCDP2") != missing.npos)
+    refuse(CUresult(not_simulated("a launch, or another call of the runtime, in a kernel")), missing);
+  if (!missing.empty()) refuse_code(left_out);
   return linker.finish();
 }
 

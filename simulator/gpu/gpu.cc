@@ -48,7 +48,9 @@ Kernel kernel_of(const ptx::Module& text, const ptx::Function& function) {
   Kernel kernel;
   kernel.name = function.name;
   kernel.target = text.target;
-  kernel.registers = static_cast<unsigned>(std::clamp<size_t>(function.registers.size(), 16, 255));
+  // A GPU's compiler gives many of the PTX's registers the same one. How many are left is not known here: no more than
+  // let a multiprocessor have all its threads, so that no launch is refused that a GPU takes.
+  kernel.registers = static_cast<unsigned>(std::clamp<size_t>(function.registers.size(), 16, 32));
   if (function.max_threads) kernel.max_threads = function.max_threads;
   for (const ptx::Variable& parameter : function.parameters) {
     kernel.parameter_bytes = round_up(kernel.parameter_bytes, std::max<uint64_t>(parameter.alignment, 1));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <deque>
 #include <set>
+#include <sstream>
 #include "../memory/page_table.h"
 #include "warp.h"
 
@@ -69,8 +70,11 @@ ptx::Type Modifiers::type() {
 
 void Lowering::unknown(const ptx::Instruction& i, const std::string& what) {
   const std::string source = source_of(i);
+  std::istringstream words{std::string(i.text)};  // a call has several lines
+  std::string text;
+  for (std::string word; words >> word;) text += (text.empty() ? "" : " ") + word;
   throw Unknown{"line " + std::to_string(i.line) + " of the PTX of kernel " + state_.program.kernel +
-                (source.empty() ? "" : " (" + source + ")") + ": " + std::string(i.text) +
+                (source.empty() ? "" : " (" + source + ")") + ": " + text +
                 (what.empty() ? "" : ": " + what)};
 }
 

@@ -49,12 +49,14 @@ void free_memory(void* pointer, bool is_host) {
   if (pointer) must(is_host ? cuMemFreeHost(pointer) : cuMemFree(address(pointer)));
 }
 
-CUDA_MEMCPY2D rectangle(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
-                        cudaMemcpyKind kind) {
+// What 2D and 3D copies have in common.
+template <class All>
+All rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+         cudaMemcpyKind kind) {
   check_kind(kind);
-  require(width <= to_pitch && width <= from_pitch, "width, in bytes, is more than dpitch or spitch",
+  require(width <= to_pitch && width <= from_pitch, "width, in bytes, is more than the pitch of a side",
           cudaErrorInvalidPitchValue);
-  CUDA_MEMCPY2D all = {};
+  All all = {};
   const bool any = kind == cudaMemcpyDefault;
   const bool from_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice;
   const bool to_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost;
@@ -64,6 +66,24 @@ CUDA_MEMCPY2D rectangle(void* to, size_t to_pitch, const void* from, size_t from
   all.dstHost = to, all.dstDevice = address(to), all.dstPitch = to_pitch;
   all.WidthInBytes = width, all.Height = height;
   return all;
+}
+
+void copy_3d(const cudaMemcpy3DParms* p, CUstream where) {
+  need(p, "p");
+  require(!p->srcArray && !p->dstArray, "arrays are not simulated", cudaErrorNotSupported);
+  if (!p->extent.width || !p->extent.height || !p->extent.depth) return;
+  auto all = rows<CUDA_MEMCPY3D>(p->dstPtr.ptr, p->dstPtr.pitch, p->srcPtr.ptr, p->srcPtr.pitch, p->extent.width,
+                                 p->extent.height, p->kind);
+  all.srcXInBytes = p->srcPos.x, all.srcY = p->srcPos.y, all.srcZ = p->srcPos.z, all.srcHeight = p->srcPtr.ysize;
+  all.dstXInBytes = p->dstPos.x, all.dstY = p->dstPos.y, all.dstZ = p->dstPos.z, all.dstHeight = p->dstPtr.ysize;
+  all.Depth = p->extent.depth;
+  must(cuMemcpy3DAsync(&all, where));
+}
+
+void set_3d(const cudaPitchedPtr& to, int value, const cudaExtent& extent, CUstream where) {
+  for (size_t layer = 0; layer < extent.depth; ++layer)
+    must(cuMemsetD2D8Async(address(to.ptr) + layer * to.ysize * to.pitch, to.pitch, byte(value), extent.width,
+                           extent.height, where));
 }
 
 template <class Value> Value pointer_attribute(CUpointer_attribute what, const void* pointer, Value otherwise) {
@@ -106,6 +126,14 @@ cudaError_t cudaMallocPitch(void** devPtr, size_t* pitch, size_t width, size_t h
   CALL((devPtr, pitch, width, height), need(pitch, "pitch"); allocate(devPtr, "devPtr", width * height, [&] {
     return cuMemAllocPitch(address(devPtr), pitch, width, height, 4);
   }));
+}
+cudaError_t cudaMalloc3D(cudaPitchedPtr* pitchedDevPtr, cudaExtent extent) {
+  CALL((pitchedDevPtr), need(pitchedDevPtr, "pitchedDevPtr");
+       *pitchedDevPtr = cudaPitchedPtr{nullptr, 0, extent.width, extent.height};
+       allocate(&pitchedDevPtr->ptr, "ptr", extent.width * extent.height * extent.depth, [&] {
+         return cuMemAllocPitch(address(&pitchedDevPtr->ptr), &pitchedDevPtr->pitch, extent.width,
+                                extent.height * extent.depth, 4);
+       }));
 }
 cudaError_t cudaMallocManaged(void** devPtr, size_t size, unsigned int flags) {
   CALL((devPtr, size, flags), allocate(devPtr, "devPtr", size, [&] {
@@ -202,14 +230,18 @@ STREAM_CALL(cudaMemcpy2D, _ptds,
             (void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height,
              cudaMemcpyKind kind),
             (dst, dpitch, src, spitch, width, height, kind),
-            const CUDA_MEMCPY2D all = rectangle(dst, dpitch, src, spitch, width, height, kind);
+            const auto all = rows<CUDA_MEMCPY2D>(dst, dpitch, src, spitch, width, height, kind);
             must(cuMemcpy2DAsync(&all, stream_0)); must(cuStreamSynchronize(stream_0)))
 STREAM_CALL(cudaMemcpy2DAsync, _ptsz,
             (void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height, cudaMemcpyKind kind,
              cudaStream_t stream),
             (dst, dpitch, src, spitch, width, height, kind, stream),
-            const CUDA_MEMCPY2D all = rectangle(dst, dpitch, src, spitch, width, height, kind);
+            const auto all = rows<CUDA_MEMCPY2D>(dst, dpitch, src, spitch, width, height, kind);
             must(cuMemcpy2DAsync(&all, at(stream))))
+STREAM_CALL(cudaMemcpy3D, _ptds, (const cudaMemcpy3DParms* p), (p), copy_3d(p, stream_0);
+            must(cuStreamSynchronize(stream_0)))
+STREAM_CALL(cudaMemcpy3DAsync, _ptsz, (const cudaMemcpy3DParms* p, cudaStream_t stream), (p, stream),
+            copy_3d(p, at(stream)))
 cudaError_t cudaMemcpyPeer(void* dst, int dstDevice, const void* src, int srcDevice, size_t count) {
   CALL((dst, dstDevice, src, srcDevice, count), if (!count) return; check_device(dstDevice); check_device(srcDevice);
        must(cuMemcpyPeer(address(dst), primary_context(dstDevice), address(src), primary_context(srcDevice),
@@ -236,3 +268,8 @@ STREAM_FORWARD(cudaMemset2DAsync,
                (void* devPtr, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream),
                (devPtr, pitch, value, width, height, stream),
                cuMemsetD2D8Async(address(devPtr), pitch, byte(value), width, height, at(stream)))
+STREAM_CALL(cudaMemset3D, _ptds, (cudaPitchedPtr pitchedDevPtr, int value, cudaExtent extent), (value),
+            set_3d(pitchedDevPtr, value, extent, stream_0))
+STREAM_CALL(cudaMemset3DAsync, _ptsz,
+            (cudaPitchedPtr pitchedDevPtr, int value, cudaExtent extent, cudaStream_t stream), (value, stream),
+            set_3d(pitchedDevPtr, value, extent, at(stream)))

@@ -41,6 +41,11 @@ int main() {
   std::printf("%d %d %d\\n", initialized, counted, count);
 }
 """
+MANAGED = "__managed__ int shared;\nint main() { return shared; }\n"
+RECURSION = KERNEL.replace("*to += value", "*to += down(value)").replace(
+    "__global__", "__device__ __noinline__ int down(int n) { return n < 2 ? n : down(n - 1) + down(n - 2); }\n__global__")
+KERNEL_THAT_LAUNCHES = KERNEL.replace("*to += value", "inner<<<1, 1>>>(to, value)").replace(
+    "__global__", "__global__ void inner(int* to, int value) { *to += value; }\n__global__", 1)
 RUNTIME_ONLY = "#include <cuda_runtime.h>\nint main() { int count; return cudaGetDeviceCount(&count); }\n"
 
 UNIT = """
@@ -136,12 +141,21 @@ class Programs(unittest.TestCase):
         self.ends(self.run_it(self.build("driver_only.cpp", DRIVER_ONLY, *SHARED)), 0, "0 0 8\n")
         self.ends(self.run_it(self.build("runtime_only.cpp", RUNTIME_ONLY, *SHARED)), 0)
 
+    def test_what_is_not_simulated(self):
+        program = self.build("managed.cu", MANAGED, *SHARED)
+        self.ends(self.run_it(program), 125, "", f"{program} has __managed__ variables", "cudaMallocManaged")
+        self.ends(self.run_it(self.build("recursion.cu", RECURSION, *SHARED)), 125, "", "kernel _Z3addPii", ": recursion")
+        options = *SHARED, "-L" + os.path.dirname(CUDART_STATIC), "-rdc=true", "-arch=sm_90"
+        program = self.build("launches.cu", KERNEL_THAT_LAUNCHES, *options)
+        self.ends(self.run_it(program), 0, "cudaErrorNotSupported 0\n", "vmmsim: a launch", "in a kernel is not simulated")
+
     def test_the_runtime_inside(self):
         plain = ["-cudart", "none", CUDART_STATIC, CUDA, "-ldl", "-lrt", "-lpthread"]  # as without nvcc
         for name, text, options in (("static_driver.cpp", DRIVER_ONLY, STATIC), ("static_runtime.cpp", RUNTIME_ONLY, plain),
                                     ("static.cu", KERNEL, STATIC)):
             program = self.build(name, text, *options)
-            self.ends(self.run_it(program), 125, "", f"{program} contains the CUDA runtime", "-cudart shared")
+            self.ends(self.run_it(program), 125, "", f"{program} contains the CUDA runtime", "-cudart shared",
+                      "CMAKE_CUDA_RUNTIME_LIBRARY=Shared")
         subprocess.run(["strip", program], check=True)
         self.ends(self.run_it(program), 125, "", f"{program} contains the CUDA runtime")
 

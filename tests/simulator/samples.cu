@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT-0
+// What sample programs lean on: 3D copies, copies between two GPUs in order with the work of both, and the occupancy of
+// a kernel with many variables.
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#define CHECK(call)                                                                        \
+  do {                                                                                     \
+    const cudaError_t error = (call);                                                      \
+    if (error != cudaSuccess) {                                                            \
+      std::fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(error)); \
+      std::exit(1);                                                                        \
+    }                                                                                      \
+  } while (0)
+#define EXPECT(condition) \
+  ((condition) ? void() : (std::fprintf(stderr, "line %d: expected %s\n", __LINE__, #condition), std::exit(1)))
+
+// --- 3D copies ---------------------------------------------------------------------------------------------------------
+
+// Adds 1000 times its layer to each element.
+__global__ void add_layers(cudaPitchedPtr box, int width, int height) {
+  char* const layer = static_cast<char*>(box.ptr) + blockIdx.x * box.pitch * box.ysize;
+  for (int y = 0; y < height; ++y) {
+    int* const row = reinterpret_cast<int*>(layer + y * box.pitch);
+    if (threadIdx.x < width) row[threadIdx.x] += 1000 * blockIdx.x;
+  }
+}
+
+static void test_boxes() {
+  constexpr int width = 25, height = 6, depth = 5;
+  const auto at = [](int x, int y, int z) { return (z * height + y) * width + x; };
+  std::vector<int> there(width * height * depth), back(there.size(), -1);
+  for (size_t i = 0; i < there.size(); ++i) there[i] = static_cast<int>(i);
+
+  cudaPitchedPtr box;
+  const cudaExtent all = make_cudaExtent(width * sizeof(int), height, depth);
+  CHECK(cudaMalloc3D(&box, all));
+  EXPECT(box.pitch > all.width && box.xsize == all.width && box.ysize == all.height);
+  cudaMemcpy3DParms whole = {};
+  whole.srcPtr = make_cudaPitchedPtr(there.data(), all.width, width, height);
+  whole.dstPtr = box;
+  whole.extent = all;
+  whole.kind = cudaMemcpyHostToDevice;
+  CHECK(cudaMemcpy3D(&whole));
+  add_layers<<<depth, 32>>>(box, width, height);
+  CHECK(cudaGetLastError());
+  whole.srcPtr = box;
+  whole.dstPtr = make_cudaPitchedPtr(back.data(), all.width, width, height);
+  whole.kind = cudaMemcpyDeviceToHost;
+  CHECK(cudaMemcpy3DAsync(&whole, nullptr));
+  CHECK(cudaStreamSynchronize(nullptr));
+  for (int i = 0; i < width * height * depth; ++i) EXPECT(back[i] == i + 1000 * (i / (width * height)));
+
+  // A box of 4 x 3 x 2 to another place; then zeros in the first two columns and rows of the first two layers.
+  cudaMemcpy3DParms part = {};
+  part.srcPtr = whole.dstPtr;
+  part.srcPos = make_cudaPos(3 * sizeof(int), 1, 2);
+  part.dstPtr = box;
+  part.dstPos = make_cudaPos(20 * sizeof(int), 3, 3);
+  part.extent = make_cudaExtent(4 * sizeof(int), 3, 2);
+  part.kind = cudaMemcpyDefault;
+  CHECK(cudaMemcpy3D(&part));
+  CHECK(cudaMemset3D(box, 0, make_cudaExtent(2 * sizeof(int), 2, 2)));
+  const std::vector<int> before = back;
+  CHECK(cudaMemcpy3D(&whole));
+  for (int z = 0; z < depth; ++z)
+    for (int y = 0; y < height; ++y)
+      for (int x = 0; x < width; ++x) {
+        const bool is_moved = x >= 20 && x < 24 && y >= 3 && y < 6 && z >= 3;
+        const bool is_zero = x < 2 && y < 2 && z < 2;
+        EXPECT(back[at(x, y, z)] == (is_zero ? 0 : before[is_moved ? at(x - 17, y - 2, z - 1) : at(x, y, z)]));
+      }
+
+  part.extent.height = height;  // beyond the layer's rows
+  EXPECT(cudaMemcpy3D(&part) == cudaErrorInvalidValue);
+  part.extent.width = box.pitch + 1;
+  EXPECT(cudaMemcpy3D(&part) == cudaErrorInvalidPitchValue);
+  cudaGetLastError();
+  CHECK(cudaFree(box.ptr));
+}
+
+// --- Copies between GPUs -----------------------------------------------------------------------------------------------
+
+__global__ void write_when_told(volatile int* told, int* to, int value) {
+  while (!*told) {}
+  *to = value;
+}
+__global__ void write(int* to, int value) { *to = value; }
+
+static void test_peers() {
+  int *told, *here, *there, found = 0;
+  CHECK(cudaMallocHost(&told, sizeof *told));
+  *told = 0;
+  CHECK(cudaMalloc(&here, sizeof *here));
+  CHECK(cudaSetDevice(1));
+  CHECK(cudaMalloc(&there, sizeof *there));
+  CHECK(cudaMemset(there, 0, sizeof *there));
+  write_when_told<<<1, 1>>>(told, there, 42);
+  CHECK(cudaSetDevice(0));
+  CHECK(cudaMemcpyPeer(here, 0, there, 1, sizeof *here));  // after the kernel of GPU 1
+  CHECK(cudaSetDevice(1));
+  write<<<1, 1>>>(there, 7);  // after the copy
+  CHECK(cudaGetLastError());
+  *told = 1;
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaSetDevice(0));
+  CHECK(cudaMemcpy(&found, here, sizeof found, cudaMemcpyDeviceToHost));
+  EXPECT(found == 42);
+
+  // What GPU 0 still copies there is freed on GPU 1 when it has been copied.
+  constexpr size_t size = 16 << 20;
+  char *from, *to;
+  for (int round = 0; round < 10; ++round) {
+    CHECK(cudaMalloc(&from, size));
+    CHECK(cudaSetDevice(1));
+    CHECK(cudaMalloc(&to, size));
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaMemcpy(to, from, size, cudaMemcpyDefault));
+    CHECK(cudaSetDevice(1));
+    CHECK(cudaFree(to));
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaDeviceSynchronize());
+    CHECK(cudaFree(from));
+  }
+  CHECK(cudaFree(there));
+  CHECK(cudaFree(here));
+  CHECK(cudaFreeHost(told));
+}
+
+// --- Occupancy ---------------------------------------------------------------------------------------------------------
+
+__global__ void many_variables(float* data) {
+  float values[48];
+#pragma unroll
+  for (int i = 0; i < 48; ++i) values[i] = data[i * blockDim.x + threadIdx.x];
+#pragma unroll
+  for (int i = 0; i < 48; ++i) data[i * blockDim.x + threadIdx.x] = values[47 - i] * values[(i * 7) % 48];
+}
+
+// A GPU's compiler has registers left for blocks of 384 threads, and programs divide by the number of them.
+static void test_occupancy() {
+  int blocks = 0;
+  CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, many_variables, 384, 0));
+  EXPECT(blocks > 0);
+}
+
+int main() {
+  test_boxes();
+  test_peers();
+  test_occupancy();
+  std::puts("OK");
+}
