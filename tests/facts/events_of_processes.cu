@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include <fcntl.h>
 #include <sys/socket.h>
 
 static const long patience = 2000000000;  // nanoseconds a kernel waits
@@ -34,20 +33,6 @@ static Message receive(char word) {
   const ssize_t bytes = recv(peer, &got, sizeof got, 0);
   EXPECT(bytes == sizeof got && got.word == word, "waited for '%c', got '%c'", word, got.word);
   return got;
-}
-static pid_t start(const char* role) {
-  int ends[2];
-  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "no socket");
-  std::fflush(stdout);
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(ends[1], 3), fcntl(3, F_SETFD, 0);
-    execl("/proc/self/exe", "events", role, nullptr);
-    _exit(126);
-  }
-  close(ends[1]);
-  peer = ends[0];
-  return child;
 }
 static void end(const char* who, pid_t child) {
   int status = 0;
@@ -121,7 +106,7 @@ static void event_nulls() {
 // The parent makes an event and holds a stream up; the child waits for it, and the other way round.
 static void event_parent() {
   section("two processes");
-  const pid_t child = start("events");
+  const pid_t child = start_in_role("events", &peer);
   const cudaStream_t stream = new_stream();
   volatile int* const words = shared_words();
   const cudaEvent_t event = new_event();
@@ -155,7 +140,7 @@ static void event_parent() {
   end("child", child);
 
   section("the process that made the event goes");
-  const pid_t maker = start("maker");
+  const pid_t maker = start_in_role("maker", &peer);
   const Message got = receive('e');
   cudaEvent_t opened = nullptr;
   say("open", cudaIpcOpenEventHandle(&opened, got.event));

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <string>
 
+#include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,6 +85,23 @@ inline std::string run_again(const std::string& first, const std::string& second
   EXPECT(child > 0 && waitpid(child, &status, 0) == child, "no child process");
   return WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
                              : "exit " + std::to_string(WEXITSTATUS(status));
+}
+
+// Starts this program again with a role. The two have a socket between them: descriptor 3 there, *peer here.
+inline pid_t start_in_role(const char* role, int* peer) {
+  int ends[2];
+  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "no socket");
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], 3);
+    fcntl(3, F_SETFD, 0);
+    execl("/proc/self/exe", "facts", role, nullptr);
+    _exit(126);
+  }
+  close(ends[1]);
+  *peer = ends[0];
+  return child;
 }
 
 // Runs this program again with `part` and the number of a question, 0 first. It asks one a line from that on, and says

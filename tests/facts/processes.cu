@@ -44,20 +44,6 @@ static int receive(char word) {
   return fd;
 }
 
-static pid_t start(const char* role) {
-  int ends[2];
-  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "no socket");
-  std::fflush(stdout);
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(ends[1], 3), fcntl(3, F_SETFD, 0);
-    execl("/proc/self/exe", "processes", role, nullptr);
-    _exit(126);
-  }
-  close(ends[1]);
-  peer = ends[0];
-  return child;
-}
 static std::string end(pid_t child) {
   int status = 0;
   waitpid(child, &status, 0);
@@ -126,7 +112,7 @@ static void parent() {
   CHECK(cudaFuncGetAttributes(&loaded, store));
 
   section("import in another process");
-  pid_t child = start("importer");
+  pid_t child = start_in_role("importer", &peer);
   receive('r');
   before = free_bytes();
   Handle handle = create(size, 0, fd_type);
@@ -153,7 +139,7 @@ static void parent() {
 
   section("the exporter exits");
   before = free_bytes();
-  child = start("exporter");
+  child = start_in_role("exporter", &peer);
   fd = receive('f');
   send('g');
   say("exporter", end(child));
@@ -169,7 +155,7 @@ static void parent() {
 
   section("the exporter is killed");
   before = free_bytes();
-  child = start("exporter");
+  child = start_in_role("exporter", &peer);
   fd = receive('f');
   kill(child, SIGKILL);
   say("exporter", end(child));
@@ -184,7 +170,7 @@ static void parent() {
 
   section("a process is killed that holds memory");
   before = free_bytes();
-  child = start("holder");
+  child = start_in_role("holder", &peer);
   receive('r');
   kill(child, SIGKILL);
   say("holder", end(child));
