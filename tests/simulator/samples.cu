@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// What sample programs lean on: 3D copies, copies between two GPUs in order with the work of both, and the occupancy of
-// a kernel with many variables.
+// What sample programs lean on: attributes that say what a GPU can do, 3D copies, copies between two GPUs in order with
+// the work of both, and the occupancy of a kernel with many variables.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -17,6 +17,21 @@
   } while (0)
 #define EXPECT(condition) \
   ((condition) ? void() : (std::fprintf(stderr, "line %d: expected %s\n", __LINE__, #condition), std::exit(1)))
+
+// --- Attributes --------------------------------------------------------------------------------------------------------
+
+// A program that asks first must not be told that it cannot have what it would get.
+static void test_attributes() {
+  constexpr cudaDeviceAttr asked[] = {cudaDevAttrHostRegisterSupported, cudaDevAttrHostRegisterReadOnlySupported,
+                                      cudaDevAttrIpcEventSupport,
+                                      cudaDeviceAttr(141),   // VMM at a NUMA node of the host
+                                      cudaDeviceAttr(145)};  // VMM at the host
+  for (const cudaDeviceAttr attribute : asked) {
+    int has = 0;
+    CHECK(cudaDeviceGetAttribute(&has, attribute, 0));
+    EXPECT(has == 1);
+  }
+}
 
 // --- 3D copies ---------------------------------------------------------------------------------------------------------
 
@@ -148,6 +163,7 @@ static void test_occupancy() {
 }
 
 int main() {
+  test_attributes();
   test_boxes();
   test_peers();
   test_occupancy();
