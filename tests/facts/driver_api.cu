@@ -199,20 +199,15 @@ static bool is_left_out(int attribute) {
                             CU_DEVICE_ATTRIBUTE_NUMA_ID, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
                             CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 139, CU_DEVICE_ATTRIBUTE_GPU_PCI_SUBSYSTEM_ID};
   constexpr int missing[] = {CU_DEVICE_ATTRIBUTE_COOPERATIVE_MULTI_DEVICE_LAUNCH,
-                             CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED,
                              CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED,
-                             CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED,
                              CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED,
                              CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
                              CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH,
                              CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED,
                              CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED,
-                             CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
                              CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED,
-                             CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
                              CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED,
-                             CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED,
-                             CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED};
+                             CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED};
   for (int other : differ) if (attribute == other) return true;
   for (int other : missing) if (attribute == other) return true;
   return false;
