@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT-0
 """The tests that every lesson has.
 
-    lesson_test.py run PROGRAM EXPECTED      on the real GPU: it works, and prints what was recorded; or skips
+    lesson_test.py run PROGRAM EXPECTED      on the real GPUs: it works, and prints what was recorded; or skips
     lesson_test.py sanitizer PROGRAM         the same under compute-sanitizer: no bad access, no leaked memory
     lesson_test.py skips PROGRAM REASON      it skips here, for this reason
     lesson_test.py arguments PROGRAM         --help and bad arguments
@@ -12,7 +12,8 @@
     lesson_test.py book DIRECTORY            the book of all pages builds without a warning
     lesson_test.py skip REASON               stands in for a test that was not built
 
-Exit status 0, 77 for a skip (its reason is in the output), 1 otherwise.
+Exit status 0, 77 for a skip (its reason is in the output), 1 otherwise. With REQUIRE_GPU=1 in the environment what run and
+sanitizer would skip for want of a GPU, of its driver or of enough GPUs is a failure.
 """
 import importlib.util
 import os
@@ -25,7 +26,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
-from run_lessons import classify  # noqa: E402
+from run_lessons import classify, count_gpus  # noqa: E402
 from transcript import expectations, pair  # noqa: E402
 
 
@@ -55,23 +56,41 @@ def outcome(done):
     return result == "SKIP"
 
 
+WANT_OF_A_GPU = [  # the reasons of such skips
+    "no NVIDIA driver on this machine", "the NVIDIA driver is too old", "only the toolkit's stub of a driver",
+    "the driver is for CUDA", "the driver sees no GPU", "the driver counts no GPU", r"needs \d+ GPUs, sees \d+",
+]
+
+
+def outcome_on_gpus(done):
+    """The same for a test on the real GPUs, which may be required."""
+    skipped = outcome(done)
+    _, reason = classify(done.returncode, done.stdout, done.stderr)
+    wanting = re.match(rf"(rank 1 on .*: )?({'|'.join(WANT_OF_A_GPU)})", reason)
+    if skipped and wanting and os.environ.get("REQUIRE_GPU") == "1":
+        fail(f"REQUIRE_GPU=1, and {reason}")
+    return skipped
+
+
 def run(program, expected):
     done = start(program)
-    skipped = outcome(done)
+    skipped = outcome_on_gpus(done)
     if not skipped and re.search("^SKIP: ", done.stdout, re.MULTILINE):
         fail("a SKIP line and exit status 0")
-    difference = pair(expectations(pathlib.Path(expected).read_text()), done.stdout)[1] if done.returncode != 127 else None
+    difference = None
+    if done.returncode != 127:
+        difference = pair(expectations(pathlib.Path(expected).read_text()), done.stdout, count_gpus()[0] or None)[1]
     if difference:
         fail(f"{expected}: {difference}")
     sys.exit(77 if skipped else 0)
 
 
 def sanitizer(program):
+    if outcome_on_gpus(start(program)):
+        sys.exit(77)
     tool = shutil.which("compute-sanitizer")
     if not tool:
         skip("no compute-sanitizer on the PATH; it comes with the CUDA toolkit")
-    if outcome(start(program)):
-        sys.exit(77)
     # Lessons show calls that are refused, so the refusal of a call is no finding.
     done = start(tool, "--target-processes=all", "--report-api-errors=no", "--leak-check=full", "--error-exitcode=42", program)
     if done.returncode:

@@ -3,30 +3,46 @@
 """The matcher itself: what it lets pass, and above all what it does not."""
 import unittest
 
-from transcript import expectations, pair, record
+from transcript import as_printed, expectations, pair, record
 
 EXPECTED = """\
 # Recorded: nowhere
 [1] Ask
     {NVIDIA H200}: supported
-    {GPU 0} to {GPU 1}: rank {0}
-    1 GiB from 0x{302000000}
+    {GPU 0} to {GPU 1}: rank {0}, {yes|no}
+    {GPU 1} to {GPU 0}: rank {0}, {yes|no}
+    {size=2048} KiB, half of it {size/2=1024}, on {gpus=2} GPUs
     at {0x302000000}, {2.5} ms, {12} of 12
+    from {0x302000000} to {0x402000000}: {{all {size=2048} of it}}, {cudaErrorIllegalAddress}
+    peers: {gpu=0}, up to {GPU 0}
+    peers: {gpu=1}, up to {GPU 1}
 OK
 """
 OUTPUT = """\
 [1] Ask
     NVIDIA A100: supported
-    GPU 0 to GPU 1: rank 1
-    GPU 1 to GPU 0: rank 1
-    1 GiB from 0x7
-    at 0x7f00, 31 ms, 9 of 12
+    GPU 0 to GPU 1: rank 1, no
+    GPU 1 to GPU 0: rank 2, yes
+    64 KiB, half of it 32, on 2 GPUs
+    at 0x7f00, 31.0 ms, 9 of 12
+    from 0x7f00 to 0x8000: {all 64 of it}, cudaSuccess
+    peers: 0, up to GPU 0
+    peers: 1, up to GPU 1
 OK
 """
 
 
-def difference(output):
-    return pair(expectations(EXPECTED), output)[1]
+def difference(output, gpus=None):
+    return pair(expectations(EXPECTED), output, gpus)[1]
+
+
+def of_gpus(count, output=OUTPUT):
+    """The output with this many GPUs."""
+    pairs = [(one, other) for one in range(count) for other in range(count) if one != other]
+    lines = [line for line in output.splitlines() if "GPU " not in line]
+    lines[2:2] = [f"    GPU {one} to GPU {other}: rank 1, no" for one, other in pairs]
+    lines[-1:-1] = [f"    peers: {gpu}, up to GPU {gpu}" for gpu in range(count)]
+    return "\n".join(lines).replace("on 2 GPUs", f"on {count} GPUs") + "\n"
 
 
 class Transcript(unittest.TestCase):
@@ -35,9 +51,11 @@ class Transcript(unittest.TestCase):
 
     def test_every_other_change_fails(self):
         for old, new in [("[1] Ask", "[2] Ask"), ("supported", "not supported"), ("OK\n", ""), ("OK\n", "OK\nmore\n"),
-                         ("OK", "ok"), ("of 12", "of 13"), ("0x7f00", "none"), ("31 ms", "nan ms"), ("9 of", "1.5 of"),
-                         ("    GPU 0 to GPU 1: rank 1\n    GPU 1 to GPU 0: rank 1\n", ""), ("rank 1", "rank x"),
-                         ("[1] Ask\n", ""), ("    at", "  at"), ("NVIDIA A100", "")]:
+                         ("OK", "ok"), ("of 12", "of 13"), ("0x7f00", "none"), ("31.0 ms", "nan ms"), ("31.0", "31.00"),
+                         ("9 of", "1.5 of"), ("9 of", "-9 of"), ("rank 1", "rank x"), ("rank 1, no", "rank 1, nor"),
+                         ("[1] Ask\n", ""), ("    at", "  at"), ("NVIDIA A100", ""), ("{all", "all"),
+                         ("    GPU 0 to GPU 1: rank 1, no\n    GPU 1 to GPU 0: rank 2, yes\n", ""),
+                         ("cudaSuccess", "success")]:
             self.assertIn(old, OUTPUT)
             self.assertIsNotNone(difference(OUTPUT.replace(old, new)), (old, new))
 
@@ -45,22 +63,52 @@ class Transcript(unittest.TestCase):
         line = "    NVIDIA A100: supported\n"
         self.assertIsNotNone(difference(OUTPUT.replace(line, line + line)))
 
+    def test_a_name_is_one_value(self):
+        self.assertIsNone(difference(OUTPUT.replace("64", "128").replace("32,", "64,")))
+        for old, new in [("64 KiB", "66 KiB"), ("it 32", "it 33"), ("all 64", "all 65"), ("on 2", "on 3"), ("peers: 1", "peers: 0")]:
+            self.assertIn(old, OUTPUT)
+            self.assertIsNotNone(difference(OUTPUT.replace(old, new)), (old, new))
+
+    def test_an_address_is_its_own_name(self):
+        for old, new in [("at 0x7f00", "at 0x7f01"), ("0x8000", "0x7f00"), ("0x7f00", "0x0")]:
+            self.assertIn(old, OUTPUT)
+            self.assertIsNotNone(difference(OUTPUT.replace(old, new)), (old, new))
+
+    def test_one_line_for_each_gpu_and_for_each_pair(self):
+        for count in 2, 3, 4, 8:
+            output = of_gpus(count)
+            self.assertIsNone(difference(output), output)
+            self.assertIsNone(difference(output, count))
+            self.assertIsNotNone(difference(output, count + 1))
+            for line in [line for line in output.splitlines(keepends=True) if "GPU " in line]:
+                self.assertIsNotNone(difference(output.replace(line, "")), line)
+                self.assertIsNotNone(difference(output.replace(line, line + line)), line)
+        self.assertIsNotNone(difference(OUTPUT.replace("peers: 1, up to GPU 1", "peers: 2, up to GPU 2")))
+        self.assertIsNotNone(difference(OUTPUT.replace("GPU 1 to GPU 0", "GPU 1 to GPU 1")))
+
     def test_a_skip_ends_the_output_early_and_nothing_else(self):
         self.assertIsNone(difference("[1] Ask\nSKIP: no; get one\n"))
         self.assertIsNone(difference("SKIP: no; get one\n"))
         self.assertIsNotNone(difference("[1] Tell\nSKIP: no; get one\n"))
+        self.assertIsNone(difference(OUTPUT[:OUTPUT.index("    GPU 1")] + "SKIP: no; get one\n"))  # between two GPUs
         self.assertIsNotNone(difference("[1] Ask\n"))
 
     def test_a_recorded_file_holds_the_values_and_matches_again(self):
         renewed, _ = record(EXPECTED, OUTPUT, "here, today")
         self.assertIn("# Recorded: here, today\n", renewed)
         self.assertNotIn("nowhere", renewed)
-        self.assertIn("    {GPU 0} to {GPU 1}: rank {1}\n    {GPU 1} to {GPU 0}: rank {1}\n", renewed)
-        self.assertIn("at {0x7f00}, {31} ms, {9} of 12", renewed)
+        self.assertIn("    {GPU 0} to {GPU 1}: rank {1}, {no|yes}\n    {GPU 1} to {GPU 0}: rank {2}, {yes|no}\n", renewed)
+        self.assertIn("{size=64} KiB, half of it {size/2=32}, on {gpus=2} GPUs", renewed)
+        self.assertIn("at {0x7f00}, {31.0} ms, {9} of 12", renewed)
+        self.assertIn("from {0x7f00} to {0x8000}: {{all {size=64} of it}}, {cudaSuccess}", renewed)
         self.assertIsNone(pair(expectations(renewed), OUTPUT)[1])
+        self.assertEqual(as_printed(renewed), OUTPUT)
+        renewed, _ = record(EXPECTED, of_gpus(3), "here, today")
+        self.assertEqual(as_printed(renewed), of_gpus(3))
+        self.assertEqual(as_printed(record(renewed, OUTPUT, "there")[0]), OUTPUT)
 
     def test_recording_a_skip_renews_what_was_printed_and_keeps_the_rest(self):
-        expected = EXPECTED.replace("    1 GiB", "# Not run on hardware:\n    1 GiB")
+        expected = EXPECTED.replace("    at", "# Not run on hardware:\n    at")
         renewed, _ = record(expected, "[1] Ask\n    NVIDIA A100: supported\nSKIP: no; get one\n", "here")
         self.assertEqual(renewed, expected.replace("nowhere", "here").replace("H200", "A100"))
 
