@@ -12,8 +12,8 @@
     lesson_test.py book DIRECTORY            the book of all pages builds without a warning
     lesson_test.py skip REASON               stands in for a test that was not built
 
-Exit status 0, 77 for a skip (its reason is in the output), 1 otherwise. With REQUIRE_GPU=1 in the environment what run and
-sanitizer would skip for want of a GPU, of its driver or of enough GPUs is a failure.
+Exit status 0, 77 for a skip (its reason is in the output), 1 otherwise. With REQUIRE_GPU=1 in the environment run and
+sanitizer fail where they would skip for want of a GPU, of its driver or of enough GPUs.
 """
 import importlib.util
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""With REQUIRE_GPU=1 a lesson that is skipped for want of a GPU fails, and one that is skipped for something else does not:
+"""With REQUIRE_GPU=1 a lesson fails that is skipped for want of a GPU, and none that is skipped for something else:
 require_gpu_test.py VMM_BASICS FABRIC, on the toolkit's stub of a driver."""
 import os
 import pathlib
@@ -24,7 +24,7 @@ FOR_WANT_OF_A_GPU = [  # status, where it says so, what it says
 ]
 FOR_SOMETHING_ELSE = [
     (77, 1, "SKIP: NCCL_NVLS_ENABLE=0 refuses multicast here; only whoever runs the machine can lift that"),
-    (77, 1, "SKIP: no channel file in /dev/nvidia-caps-imex-channels, and cuMemCreate answers CUDA_ERROR_NOT_PERMITTED; as root"),
+    (77, 1, "SKIP: no channel file in /dev/nvidia-caps-imex-channels, and cuMemCreate is refused; as root: mkdir"),
     (77, 1, "SKIP: GPU 0 cannot reach the memory of GPU 1; choose GPUs that can with CUDA_VISIBLE_DEVICES"),
     (77, 1, "SKIP: NVIDIA H200 has no virtual memory management; use bare metal"),
 ]
@@ -60,10 +60,11 @@ class RequireGpu(unittest.TestCase):
                         self.check(program, expected, required)
 
     def test_the_reasons_are_those_of_the_programs(self):
-        sources = "".join((ROOT / name).read_text() for name in ("common/check.h", "05_fabric/fabric.cu", "scripts/run_lessons.py"))
-        for words in ("only the toolkit's stub of a driver; ", "the driver sees no GPU; ", "the driver is for CUDA %d.%d, ",
-                      "needs %d GPUs, sees %d; ", "the driver counts no GPU; ", "no NVIDIA driver on this machine ",
-                      "the NVIDIA driver is too old "):
+        files = "common/check.h", "05_fabric/fabric.cu", "scripts/run_lessons.py"
+        sources = "".join((ROOT / name).read_text() for name in files)
+        for words in ("only the toolkit's stub of a driver; ", "the driver sees no GPU; ",
+                      "the driver is for CUDA %d.%d, ", "needs %d GPUs, sees %d; ", "the driver counts no GPU; ",
+                      "no NVIDIA driver on this machine ", "the NVIDIA driver is too old "):
             self.assertIn(words, sources)
 
 

@@ -8,7 +8,8 @@
 In the expected file lines that begin with # are comments, and what differs from run to run stands in braces with the
 value that was recorded. All else is literal.
 
-    {12} {1.50} {NVIDIA H200}   any integer, any number with as many decimals, any text; an error's name for an error's name
+    {12} {1.50} {NVIDIA H200}   any integer, any number with as many decimals, any text
+    {CUDA_SUCCESS}              any name of the kind
     {yes|no}                    one of these; the first was recorded
     {granule=2048}              an integer with a name: whatever it is, it is the same wherever the name stands
     {16*granule=32768}          what follows from integers that have been named before
@@ -23,7 +24,8 @@ import re
 import sys
 from typing import NamedTuple
 
-VALUE = re.compile(r"(?<!\{)\{(?:([^{}=]+)=)?([^{}]+)\}(?!\})")  # in braces: perhaps a name or what it follows from, and the value
+# In braces: perhaps a name, or what it follows from; and the value.
+VALUE = re.compile(r"(?<!\{)\{(?:([^{}=]+)=)?([^{}]+)\}(?!\})")
 KINDS = [  # what is recorded in the braces, what it stands for
     (r"0x[0-9a-f]+", lambda _: r"0x[1-9a-f][0-9a-f]*"),
     (r"\d+", lambda _: r"\d+"),
@@ -76,6 +78,13 @@ def expectations(text):
     return result
 
 
+def worth(expression, names):
+    try:
+        return eval(expression, {"__builtins__": {}}, names)  # the files are our own
+    except (ArithmeticError, NameError, SyntaxError) as error:
+        raise Wrong(f"{expression} has no value: {error}") from None
+
+
 def hold(expectation, values, known, addresses):
     """Holds the values of an output line against those before, and notes new ones. Returns the numbers of its GPUs."""
     gpus = [int(value[4:]) for value, (_, recorded) in zip(values, expectation.values) if recorded.startswith("GPU ")]
@@ -88,8 +97,8 @@ def hold(expectation, values, known, addresses):
                 raise Wrong(f"{value} is the address of something else")
         elif name.isidentifier() and name not in names:
             known[name] = int(value)
-        elif name and eval(name, {"__builtins__": {}}, names) != int(value):  # the files are our own
-            raise Wrong(f"{name} is {eval(name, {'__builtins__': {}}, names):g}, not {value}")
+        elif name and worth(name, names) != int(value):
+            raise Wrong(f"{name} is {worth(name, names):g}, not {value}")
     return gpus
 
 
@@ -133,7 +142,9 @@ def pair(expected, output, gpus=None):
                 hold_repeats(lines_gpus, known)
         except Wrong as wrong:
             return pairs, f"{place}, line {at + 1} of the output: {wrong}"
-    return pairs, None if at == len(lines) else f"nothing is expected any more, line {at + 1} of the output is {lines[at]!r}"
+    if at < len(lines):
+        return pairs, f"nothing is expected any more, line {at + 1} of the output is {lines[at]!r}"
+    return pairs, None
 
 
 def renewed(line, got):

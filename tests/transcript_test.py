@@ -65,9 +65,14 @@ class Transcript(unittest.TestCase):
 
     def test_a_name_is_one_value(self):
         self.assertIsNone(difference(OUTPUT.replace("64", "128").replace("32,", "64,")))
-        for old, new in [("64 KiB", "66 KiB"), ("it 32", "it 33"), ("all 64", "all 65"), ("on 2", "on 3"), ("peers: 1", "peers: 0")]:
+        for old, new in [("64 KiB", "66 KiB"), ("it 32", "it 33"), ("all 64", "all 65"), ("on 2", "on 3"),
+                         ("peers: 1", "peers: 0")]:
             self.assertIn(old, OUTPUT)
             self.assertIsNotNone(difference(OUTPUT.replace(old, new)), (old, new))
+
+    def test_what_follows_from_no_name_is_told(self):
+        wrong = pair(expectations("{2*granule=4} KiB\n"), "4 KiB\n")[1]
+        self.assertIn("2*granule has no value: name 'granule' is not defined", wrong)
 
     def test_an_address_is_its_own_name(self):
         for old, new in [("at 0x7f00", "at 0x7f01"), ("0x8000", "0x7f00"), ("0x7f00", "0x0")]:
@@ -97,7 +102,8 @@ class Transcript(unittest.TestCase):
         renewed, _ = record(EXPECTED, OUTPUT, "here, today")
         self.assertIn("# Recorded: here, today\n", renewed)
         self.assertNotIn("nowhere", renewed)
-        self.assertIn("    {GPU 0} to {GPU 1}: rank {1}, {no|yes}\n    {GPU 1} to {GPU 0}: rank {2}, {yes|no}\n", renewed)
+        self.assertIn("    {GPU 0} to {GPU 1}: rank {1}, {no|yes}\n"
+                      "    {GPU 1} to {GPU 0}: rank {2}, {yes|no}\n", renewed)
         self.assertIn("{size=64} KiB, half of it {size/2=32}, on {gpus=2} GPUs", renewed)
         self.assertIn("at {0x7f00}, {31.0} ms, {9} of 12", renewed)
         self.assertIn("from {0x7f00} to {0x8000}: {{all {size=64} of it}}, {cudaSuccess}", renewed)

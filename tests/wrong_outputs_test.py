@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""The recordings themselves: what a reader would call wrong is not what they expect. wrong_outputs_test.py SOURCE_DIRECTORY
+"""What a reader would call wrong is not what the recordings expect: wrong_outputs_test.py SOURCE_DIRECTORY.
 
 Each recorded output is changed in one place at a time and held against its own expected_output.txt.
 """
@@ -265,7 +265,7 @@ class WrongOutputs(unittest.TestCase):
                 if match[2].startswith("0x"):
                     held, other = text.count(match[0]) > 1, hex(int(match[2], 16) + 1)
                 else:
-                    held, other = match[1] and any(names.count(name) > 1 for name in re.findall(r"[a-z]+", match[1])), "7"
+                    held, other = any(names.count(name) > 1 for name in re.findall(r"[a-z]+", match[1] or "")), "7"
                 if held:
                     output = as_printed(text[:match.start()] + other + text[match.end():])
                     self.refused(path, output, f"{other} in place of {match[0]}")
