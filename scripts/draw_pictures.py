@@ -3,9 +3,9 @@
 """Draws the address spaces of the lessons, from what the programs did: draw_pictures.py [--write] BIN
 
 Each lesson in the directory BIN runs on BIN/vmmsim under --trace. Which step of the program made a call tells its line
-of the source; what the calls changed, simulator/trace_model.py replays. For each picture of the table below the state
-is drawn into NN_lesson/pictures/, and what the step changed is marked. The pages show these files, and the pictures'
-own words are the alt texts.
+of the source; what the calls changed, simulator/trace_model.py replays. For each picture that lesson.json names the
+state is drawn into NN_lesson/pictures/, and what the step changed is marked. The pages show these files, and the
+pictures' own words are the alt texts.
 
 With --write the files are written, and the alt texts in the pages. Without it nothing is: every file and every alt text
 must be what would be written, and no other file be there. Exit status 0, 1 if something is not as it should be, 2 bad
@@ -26,7 +26,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "simulator"))
 from picture import Scene  # noqa: E402
+from run_lessons import lessons, quick  # noqa: E402
 from trace_model import SUCCESS, Machine  # noqa: E402
+
+
+class Failed(Exception):
+    pass
 
 
 @dataclasses.dataclass
@@ -40,54 +45,24 @@ class Moment:
     rank: int = 0
 
 
-@dataclasses.dataclass
 class Lesson:
-    pictures: dict           # file: the moment; "step_..." is drawn with what the step has changed so far
-    names: dict              # step, or (step, rank): the variables for the reservations made in it
-    gpus: int = 1
-    processes: tuple = ("",)
-    arguments: tuple = ()
+    """What lesson.json says of the pictures of a lesson.
 
-
-def steps(*numbers):
-    return {f"step_{number}": Moment(number) for number in numbers}
-
-
-# Two GPUs where a lesson wants more than one: more are harder to read, and show nothing else. Every step that leaves the
-# address spaces, the memory or a handle other than it found them must have a picture.
-LESSONS = {
-    "01_vmm_basics": Lesson(
-        {"before": Moment(2), "after": Moment(6), **steps(3, 4, 5, 6, 8),
-         "step_9": Moment(9, "the handle is released", "cuMemRelease"), **steps(11)},
-        {3: ["a"], 8: ["b"]}),
-    "02_growable": Lesson(
-        {"before": Moment(3, "4 granules", "cuMemSetAccess"), "after": Moment(3), **steps(2, 3, 4),
-         "step_5": Moment(5, "memory runs out half-way", "cuMemCreate", answer="CUDA_ERROR_OUT_OF_MEMORY"), **steps(9)},
-        {2: ["buffer"]}, arguments=("--final-mib", "4", "--step-mib", "2", "--repeats", "1")),
-    "03_multi_gpu": Lesson(
-        {"before": Moment(2), "after": Moment(7), **steps(2, 3, 4, 5, 6, 7, 8)},
-        {2: ["memory"], 6: ["ring"], 7: ["array"]}, gpus=2),
-    "04_ipc_fd": Lesson(
-        {"before": Moment(3), "after": Moment(4), **steps(3, 4, 7),
-         "step_8_1": Moment(8, "lent and borrowed", "cuMemSetAccess"),
-         "step_8_2": Moment(8, "the lender has let go", "cuMemAddressFree", rank=1),
-         "step_8_3": Moment(8, "only the open fd is left", "cuMemGetInfo"), "step_8_4": Moment(8)},
-        {3: ["own_address"], 4: ["address"], 8: ["address"], (8, 1): ["own_address"]},
-        gpus=2, processes=("worker 0", "worker 1")),
-    "05_fabric": Lesson(
-        {"before": Moment(5), "after": Moment(8), **steps(5, 6, 7, 8, 10)},
-        {8: ["address"]}, gpus=2, processes=("rank 0", "rank 1")),
-    "06_multicast": Lesson(
-        {"before": Moment(3), "after": Moment(6), **steps(4, 5, 6, 12)},
-        {6: ["mc", "unicast"]}, gpus=2),
-    "07_aliasing": Lesson(
-        {"before": Moment(2, "the first mapping", "cuMemSetAccess"), "after": Moment(2), **steps(2, 7, 8)},
-        {2: ["A", "B"], 7: ["ring"]}),
-}
-
-
-class Failed(Exception):
-    pass
+    Two GPUs where a lesson wants more than one: more are harder to read, and show nothing else. Every step that leaves
+    the address spaces, the memory or a handle other than it found them must have a picture.
+    """
+    def __init__(self, lesson):
+        about = json.loads((ROOT / lesson / "lesson.json").read_text()).get("pictures")
+        if not about:
+            raise Failed("its lesson.json says nothing of pictures: name their moments there")
+        self.gpus = about.get("gpus", 1)
+        self.processes = about.get("processes", [""])
+        # By step, or by "STEP of PROCESS": the variables for the reservations made in it.
+        self.names = about["reservations"]
+        # By file: the moment, or the step at whose end it is; "step_..." is drawn with what the step has changed so far.
+        self.pictures = {file: Moment(it) if isinstance(it, int) else Moment(**it)
+                         for file, it in about["moments"].items()}
+        self.arguments = quick(lesson[3:])
 
 
 def source_of(lesson):
@@ -176,7 +151,7 @@ def states(about, calls, pids):
     for step in ends:
         if step and shape(ends[step]) != shape(end_of(step - 1)) and \
                 not any(moment.step == step for name, moment in about.pictures.items() if name.startswith("step_")):
-            raise Failed(f"step {step} changes something and has no picture: add it to LESSONS and to the page")
+            raise Failed(f"step {step} changes something and has no picture: add it to lesson.json and to the page")
 
     result, last, last_name = {}, Moment(0), ""
     for name, moment in about.pictures.items():
@@ -211,7 +186,8 @@ def names_of(about, calls, pids):
     for step, line in calls:
         if any(change["kind"] == "reserve" for change in line["changes"]):
             pid = line["pid"]
-            key = (step, pids.index(pid)) if (step, pids.index(pid)) in about.names else step
+            key = f"{step} of {about.processes[pids.index(pid)]}"
+            key = key if key in about.names else str(step)
             of_step = left.setdefault((step, pid), list(about.names.get(key, [])))
             names[pid].append(of_step.pop(0) if of_step else "")
     return names
@@ -253,12 +229,12 @@ def main():
     parser.add_argument("lessons", nargs="*", metavar="LESSON", help="these only, like 01_vmm_basics")
     arguments = parser.parse_args()
     for name in arguments.lessons:
-        if name not in LESSONS:
+        if name not in lessons():
             parser.error(f"no such lesson: {name}")
     wrong = []
-    for lesson in arguments.lessons or LESSONS:
+    for lesson in arguments.lessons or lessons():
         try:
-            pictures = drawn(lesson, LESSONS[lesson], arguments.directory)
+            pictures = drawn(lesson, Lesson(lesson), arguments.directory)
         except (Failed, AssertionError, OSError) as error:
             sys.exit(f"FAIL: {lesson}: {error}")
         folder, page = ROOT / lesson / "pictures", ROOT / lesson / "README.md"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT-0
 """Runs the lessons that ./run.sh has built, in order, and ends with a table. Needs the standard library only."""
 import argparse
+import json
 import os
 import pathlib
 import pty
@@ -16,7 +17,6 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "build" / "bin"
 SIMULATED_GPUS = 8
-LESS_TO_DO = {"growable": ["--final-mib", "32", "--step-mib", "4", "--repeats", "1"]}  # for simulated GPUs, which are slow
 TIME_LIMIT = 300  # seconds; a lesson takes some
 
 
@@ -175,6 +175,27 @@ def lessons():
     return sorted(path.name for path in ROOT.glob("[0-9][0-9]_*") if path.is_dir())
 
 
+def source_of(program):
+    return next(ROOT.glob(f"[0-9][0-9]_*/{program}.cu"))
+
+
+def particulars(program):
+    """What the lesson.json of its directory says of this program. What skips the lesson, skips it too."""
+    about = json.loads(source_of(program).with_name("lesson.json").read_text())
+    own = about.get("programs", {}).get(program, {})
+    return {**own, "skips": {**about.get("skips", {}), **own.get("skips", {})}}
+
+
+def on_simulator(program):
+    """The arguments for simulated GPUs, which are slow."""
+    return particulars(program).get("simulated", "").split()
+
+
+def quick(program):
+    """The arguments for a program that runs again and again, in tests: less memory, fewer repeats."""
+    return particulars(program).get("small", "").split() or on_simulator(program)
+
+
 def arguments():
     known = lessons()
     parser = argparse.ArgumentParser(
@@ -220,7 +241,7 @@ def main():
     to_try = places(given.gpu, given.sim)
     for lesson in given.lessons:
         for where, words in to_try:
-            more = LESS_TO_DO.get(lesson[3:], []) if words else []
+            more = on_simulator(lesson[3:]) if words else []
             print(f"\n== {' '.join([lesson, *more])}, {where} ==", flush=True)
             rows.append((lesson, where, *run([*words, PROGRAMS / lesson[3:], *more])))
             if rows[-1][2] != "SKIP":

@@ -5,6 +5,7 @@
 A banner stands four times: as a comment in the program, in what the program prints, in the expected output, and as a
 section of the page, whose listing is cut out of the program from this banner to the next.
 """
+import json
 import pathlib
 import re
 import sys
@@ -12,6 +13,7 @@ import unittest
 
 ROOT = pathlib.Path(sys.argv.pop(1))
 PROGRAMS = sorted(ROOT.glob("[0-9][0-9]_*/*.cu"))
+LESSONS = sorted({program.parent for program in PROGRAMS})
 BROKEN = [program for program in PROGRAMS if program.stem.endswith("_broken")]  # they make mistakes on purpose
 
 
@@ -36,9 +38,34 @@ def include(file, start, end, language):
 
 
 class Pages(unittest.TestCase):
-    def test_there_are_seven_lessons(self):
-        lessons = {p.parent.name for p in PROGRAMS if p.parent.name[3:] == p.stem}
-        self.assertEqual(len(lessons), 7, lessons)
+    def test_readme_and_index_lead_to_each_lesson(self):
+        self.assertTrue(LESSONS)
+        missing = []
+        for name in (lesson.name for lesson in LESSONS):
+            title = (ROOT / name / "README.md").read_text().split("\n# ")[1].splitlines()[0]
+            for file, line, where in (("README.md", f"| [{title}]({name}/README.md) |", "table *The lessons*"),
+                                      ("docs/index.md", f"| [{title}](../{name}/README.md) |", "table *Which lesson*"),
+                                      ("docs/index.md", f"\n../{name}/README\n", "toctree *Lessons*")):
+                if line not in (ROOT / file).read_text():
+                    missing.append(f"{file} does not lead to {name}: the {where} needs {line.strip()!r}")
+        if missing:
+            self.fail("\n".join(missing))
+
+    def test_the_lesson_file_speaks_of_what_is_there(self):
+        machines = {path.stem for path in (ROOT / "simulator/machines").glob("*.conf")}
+        known = {"simulated", "changes", "small", "smaller", "skips", "on_stderr", "explained_on", "calls_named_as",
+                 "dropped", "small_changes"}
+        for lesson in LESSONS:
+            file = lesson / "lesson.json"
+            about = json.loads(file.read_text())
+            programs = about.get("programs", {})
+            self.assertLessEqual(set(about), {"skips", "programs", "pictures", "mistakes", "wrong_outputs"}, file)
+            self.assertLessEqual(set(programs), {program.stem for program in PROGRAMS if program.parent == lesson}, file)
+            for its in (about, *programs.values()):
+                self.assertLessEqual(set(its.get("skips", {})), machines, file)
+            for its in programs.values():
+                self.assertLessEqual(set(its), known, file)
+            self.assertGreater(len(about.get("mistakes", {})), 2, f"{file}: planted mistakes")
 
     def test_banners_are_numbered_from_one(self):
         for program in PROGRAMS:

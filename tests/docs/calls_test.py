@@ -1,11 +1,28 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""The page of the calls against the header, the lessons and other pages: calls_test.py ROOT INCLUDE_DIRECTORY"""
+"""The page of the calls against the header, the lessons and other pages.
+
+    calls_test.py ROOT INCLUDE_DIRECTORY    the test
+    calls_test.py write ROOT                renews the lessons that call each function
+"""
 import pathlib
 import re
 import sys
 import unittest
 
+
+
+def lessons_that_call(name, root):
+    programs = [program for program in root.glob("[0-9][0-9]_*/*.cu") if not program.stem.endswith("_broken")]
+    lessons = {program.parent.name for program in programs if re.search(rf"\b{name}\b", program.read_text())}
+    return ", ".join(f"[{lesson[:2]}](../{lesson}/README.md)" for lesson in sorted(lessons)) or "none"
+
+
+if sys.argv[1] == "write":
+    page = pathlib.Path(sys.argv[2], "docs/calls.md")
+    page.write_text(re.sub(r"(?m)(^### (cu\w+)\n(?:(?!^#).*\n)*?.*Lessons: ).*?(?=\. \[Reference)",
+                           lambda found: found[1] + lessons_that_call(found[2], page.parents[1]), page.read_text()))
+    sys.exit()
 ROOT, INCLUDE = (pathlib.Path(word) for word in sys.argv[1:3])
 del sys.argv[1:]
 PAGE = (ROOT / "docs/calls.md").read_text()
@@ -56,10 +73,8 @@ class Calls(unittest.TestCase):
 
     def test_the_lessons_are_those_that_call_it(self):
         for name, entry in ENTRIES.items():
-            named = re.findall(r"\[(\d\d)\]\(", re.search(r"Lessons: (.*?)\. \[Reference", entry)[1])
-            calling = {program.parent.name[:2] for program in ROOT.glob("[0-9][0-9]_*/*.cu")
-                       if not program.stem.endswith("_broken") and re.search(rf"\b{name}\b", program.read_text())}
-            self.assertEqual(named, sorted(calling), name)
+            self.assertEqual(re.search(r"Lessons: (.*?)\. \[Reference", entry)[1], lessons_that_call(name, ROOT),
+                             f"{name}: calls_test.py write renews them")
 
     def test_it_names_only_what_the_header_has(self):
         for name in set(re.findall(r"`((?:CU|cu)\w+)", PAGE)):

@@ -99,7 +99,7 @@ class Book(BrowserTest):
         self.assertEqual(self.page.evaluate("getComputedStyle(document.body).backgroundColor"), PAPER["light"])
 
     def test_listings_copy_as_they_stand_in_their_files(self):
-        self.assertEqual(len(LESSONS), 7)
+        self.assertTrue(LESSONS)
         for lesson in LESSONS:
             self.open(BOOK / lesson.parent.name / "README.html")
             buttons, wanted = self.page.locator(".copybtn"), listings(lesson)

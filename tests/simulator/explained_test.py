@@ -2,18 +2,21 @@
 # SPDX-License-Identifier: MIT-0
 """What --explain says of the mistakes of a lesson, banner by banner, against the file that the page shows.
 
-    explained_test.py check FILE COMMAND... [-- COMMAND...]     the file says what the commands' runs say
-    explained_test.py record FILE COMMAND... [-- COMMAND...]    writes it
+    explained_test.py check VMMSIM PROGRAM     NN_name/PROGRAM_explained.txt says what a run says
+    explained_test.py record VMMSIM PROGRAM    writes it
 
-A command is vmmsim --explain with a program and its arguments. Where one machine is not enough to show all mistakes, a
-banner has what the first run says of it. Addresses, lines of PTX and line breaks may differ. Exit status 0, 1 if what
-is said differs, or nobody says anything.
+Where one machine is not enough to show all mistakes, `explained_on` in lesson.json names another, and a banner has what
+the first run says of it. Addresses, lines of PTX and line breaks may differ. Exit status 0, 1 if what is said differs,
+or nobody says anything.
 """
 import pathlib
 import re
 import subprocess
 import sys
 import textwrap
+
+from sim_test import name_of, particulars
+from run_lessons import source_of
 
 HEADER = "# What vmmsim --explain says, with long lines folded. Addresses and handles differ from run to run.\n"
 
@@ -58,18 +61,16 @@ def comparable(text):
     return re.sub(r"\b0x[0-9a-f]+", "0x", text)
 
 
-def main(what, file, *words):
-    commands = [[]]
-    for word in words:
-        if word == "--":
-            commands.append([])
-        else:
-            commands[-1].append(word)
-    text, path = text_of(commands), pathlib.Path(file)
+def main(what, vmmsim, program):
+    commands = [[vmmsim, "--strict", "--gpus", "2", "--explain", program]]
+    machine = particulars(name_of(program)).get("explained_on")
+    if machine:
+        commands.append([vmmsim, "--machine", machine, "--gpus", "2", "--explain", program])
+    text, path = text_of(commands), source_of(name_of(program)).with_name(f"{name_of(program)}_explained.txt")
     if what == "record":
         path.write_text(text)
-    elif comparable(path.read_text()) != comparable(text):
-        sys.exit(f"FAIL: {file} says something else. This is said now (explained_test.py record writes it):\n{text}")
+    elif not path.exists() or comparable(path.read_text()) != comparable(text):
+        sys.exit(f"FAIL: {path} says something else. This is said now (explained_test.py record writes it):\n{text}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 
 One run with --trace tells which calls the program makes, and from where. Then, for each place, its first call fails by
 --fail. The program must end soon with status 1, name the call and the error, and leave nothing behind: no process that
-goes on, no file, and none of its processes waiting for another.
+goes on, no file, and none of its processes waiting for another. By the lesson's lesson.json a program may make its calls
+inside functions, which it names in their place, and drop the result of some of them, for a reason each.
 """
 import collections
 import concurrent.futures
@@ -18,23 +19,17 @@ import sys
 import tempfile
 import time
 
-from sim_test import SMALL, name_of
+from sim_test import as_wanted, name_of, particulars, quick
 
 LIMIT = 10  # seconds, and three times as long as the program takes when nothing fails
 ERRORS = "CUDA_ERROR_UNKNOWN", "CUDA_ERROR_OUT_OF_MEMORY"  # in turn
 NAMES = {"CUDA_ERROR_UNKNOWN": "cudaErrorUnknown", "CUDA_ERROR_OUT_OF_MEMORY": "cudaErrorMemoryAllocation"}
 
-# What a program says in place of the call's own name: a launch has no result of its own, and lesson 02's buffer makes
-# calls inside its functions.
-OTHER_NAMES = {"cudaLaunchKernel": r"cudaGetLastError", "growable": r"buffer\.(reserve|grow|shrink|destroy)\("}
-# Places whose result a program drops, in each program so many: it takes away from the runtime an error that it has
-# shown; and a rollback has the first error to tell, and what it leaves is found.
-DROPPED = {("ipc_fd", "cudaGetLastError"): 1, ("growable", "cuMemUnmap"): 1}
 
 
 def start(vmmsim, options, program, directory, limit):
     """Runs it in a session of its own: (exit status or None for too late, output, errors, what is left behind)."""
-    command = [vmmsim, "--strict", "--gpus", "2", *options, program, *SMALL[name_of(program)]]
+    command = [vmmsim, "--strict", "--gpus", "2", *options, program, *quick(name_of(program))]
     process = subprocess.Popen(command, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, cwd=directory,
                                env={**os.environ, "TMPDIR": str(directory)}, start_new_session=True)
@@ -73,7 +68,7 @@ def places(vmmsim, program):
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch, tempfile.NamedTemporaryFile() as trace:
         status, output, errors, left = start(vmmsim, ["--trace", trace.name], program, pathlib.Path(scratch), 60)
-        if status != 0 or errors or left:
+        if status != 0 or not as_wanted(particulars(name_of(program)).get("on_stderr", ""), errors) or left:
             sys.exit(f"FAIL: without a fault: status {status}, left behind {left}\n{output}{errors}")
         lines = [json.loads(line) for line in trace.read().decode().splitlines()]
     counts, first = collections.Counter(), {}
@@ -89,7 +84,9 @@ def wrong_with(vmmsim, program, call, number, error, limit):
     with tempfile.TemporaryDirectory() as scratch:
         fail = ["--fail", f"{call}:{number}={error}"]
         status, output, errors, left = start(vmmsim, fail, program, pathlib.Path(scratch), limit)
-    names = [rf"\b{call}\b", OTHER_NAMES.get(call), OTHER_NAMES.get(name_of(program))]
+    names = [rf"\b{call}\b", particulars(name_of(program)).get("calls_named_as")]
+    if call == "cudaLaunchKernel":
+        names.append("cudaGetLastError")  # a launch has no result of its own
     if status is None:
         wrong = f"it had not ended after {limit:.0f} s"
     elif left:
@@ -116,7 +113,8 @@ def main(vmmsim, program):
         wrong = wrong_with(vmmsim, program, call, number, error, limit)
         return call, wrong, f"{call} #{number}, at {place}, answers {error}"
 
-    bad, dropped = 0, {call: n for (name, call), n in DROPPED.items() if name == name_of(program)}
+    dropped = {call: len(reasons) for call, reasons in particulars(name_of(program)).get("dropped", {}).items()}
+    bad = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for call, wrong, what in pool.map(check, enumerate(all_places)):
             if dropped.get(call) and wrong.startswith(("exit status 0", "stderr does not name")):
