@@ -15,7 +15,12 @@ constexpr uint64_t first_address = 0x302000000, unit = 32 << 20;
 // Without a hint none is taken from here on.
 constexpr uint64_t end_of_addresses = 0x500000000000;
 // What a context leaves of the addresses that it takes for itself, as on an H200: 24 of 32 MiB, above most others.
-constexpr uint64_t of_context = 0x700000000000, used_by_context = 8 << 20;
+#ifdef __SANITIZE_THREAD__
+constexpr uint64_t of_context = 0x7e8000000000;  // ThreadSanitizer lets nothing be mapped right below
+#else
+constexpr uint64_t of_context = 0x700000000000;
+#endif
+constexpr uint64_t used_by_context = 8 << 20;
 constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 bool take(uint64_t address, uint64_t size) {
