@@ -1,24 +1,11 @@
 // SPDX-License-Identifier: MIT-0
 // What sample programs lean on: attributes that say what a GPU can do, 3D copies, copies between two GPUs in order with
 // the work of both, and the occupancy of a kernel with many variables.
-#include <cuda_runtime.h>
+#include "../../common/check.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <vector>
 
-#define CHECK(call)                                                                        \
-  do {                                                                                     \
-    const cudaError_t error = (call);                                                      \
-    if (error != cudaSuccess) {                                                            \
-      std::fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(error)); \
-      std::exit(1);                                                                        \
-    }                                                                                      \
-  } while (0)
-#define EXPECT(condition) \
-  ((condition) ? void() : (std::fprintf(stderr, "line %d: expected %s\n", __LINE__, #condition), std::exit(1)))
-
-// --- Attributes --------------------------------------------------------------------------------------------------------
+// --- Attributes ---------------------------------------------------------------------------------------------------
 
 // A program that asks first must not be told that it cannot have what it would get.
 static void test_attributes() {
@@ -29,11 +16,11 @@ static void test_attributes() {
   for (const cudaDeviceAttr attribute : asked) {
     int has = 0;
     CHECK(cudaDeviceGetAttribute(&has, attribute, 0));
-    EXPECT(has == 1);
+    EXPECT(has == 1, "it is %d", has);
   }
 }
 
-// --- 3D copies ---------------------------------------------------------------------------------------------------------
+// --- 3D copies ----------------------------------------------------------------------------------------------------
 
 // Adds 1000 times its layer to each element.
 __global__ void add_layers(cudaPitchedPtr box, int width, int height) {
@@ -53,7 +40,7 @@ static void test_boxes() {
   cudaPitchedPtr box;
   const cudaExtent all = make_cudaExtent(width * sizeof(int), height, depth);
   CHECK(cudaMalloc3D(&box, all));
-  EXPECT(box.pitch > all.width && box.xsize == all.width && box.ysize == all.height);
+  EXPECT(box.pitch > all.width && box.xsize == all.width && box.ysize == all.height, "a pitch of %zu", box.pitch);
   cudaMemcpy3DParms whole = {};
   whole.srcPtr = make_cudaPitchedPtr(there.data(), all.width, width, height);
   whole.dstPtr = box;
@@ -67,7 +54,8 @@ static void test_boxes() {
   whole.kind = cudaMemcpyDeviceToHost;
   CHECK(cudaMemcpy3DAsync(&whole, nullptr));
   CHECK(cudaStreamSynchronize(nullptr));
-  for (int i = 0; i < width * height * depth; ++i) EXPECT(back[i] == i + 1000 * (i / (width * height)));
+  for (int i = 0; i < width * height * depth; ++i)
+    EXPECT(back[i] == i + 1000 * (i / (width * height)), "element %d is %d", i, back[i]);
 
   // A box of 4 x 3 x 2 to another place; then zeros in the first two columns and rows of the first two layers.
   cudaMemcpy3DParms part = {};
@@ -86,18 +74,19 @@ static void test_boxes() {
       for (int x = 0; x < width; ++x) {
         const bool is_moved = x >= 20 && x < 24 && y >= 3 && y < 6 && z >= 3;
         const bool is_zero = x < 2 && y < 2 && z < 2;
-        EXPECT(back[at(x, y, z)] == (is_zero ? 0 : before[is_moved ? at(x - 17, y - 2, z - 1) : at(x, y, z)]));
+        EXPECT(back[at(x, y, z)] == (is_zero ? 0 : before[is_moved ? at(x - 17, y - 2, z - 1) : at(x, y, z)]),
+               "at %d, %d, %d", int(x), int(y), int(z));
       }
 
   part.extent.height = height;  // beyond the layer's rows
-  EXPECT(cudaMemcpy3D(&part) == cudaErrorInvalidValue);
+  EXPECT(cudaMemcpy3D(&part) == cudaErrorInvalidValue, "another answer");
   part.extent.width = box.pitch + 1;
-  EXPECT(cudaMemcpy3D(&part) == cudaErrorInvalidPitchValue);
+  EXPECT(cudaMemcpy3D(&part) == cudaErrorInvalidPitchValue, "another answer");
   cudaGetLastError();
   CHECK(cudaFree(box.ptr));
 }
 
-// --- Copies between GPUs -----------------------------------------------------------------------------------------------
+// --- Copies between GPUs ------------------------------------------------------------------------------------------
 
 __global__ void write_when_told(volatile int* told, int* to, int value) {
   while (!*told) {}
@@ -123,7 +112,7 @@ static void test_peers() {
   CHECK(cudaDeviceSynchronize());
   CHECK(cudaSetDevice(0));
   CHECK(cudaMemcpy(&found, here, sizeof found, cudaMemcpyDeviceToHost));
-  EXPECT(found == 42);
+  EXPECT(found == 42, "found %d", int(found));
 
   // What GPU 0 still copies there is freed on GPU 1 when it has been copied.
   constexpr size_t size = 16 << 20;
@@ -145,7 +134,7 @@ static void test_peers() {
   CHECK(cudaFreeHost(told));
 }
 
-// --- Occupancy ---------------------------------------------------------------------------------------------------------
+// --- Occupancy ----------------------------------------------------------------------------------------------------
 
 __global__ void many_variables(float* data) {
   float values[48];
@@ -159,7 +148,7 @@ __global__ void many_variables(float* data) {
 static void test_occupancy() {
   int blocks = 0;
   CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, many_variables, 384, 0));
-  EXPECT(blocks > 0);
+  EXPECT(blocks > 0, "%d blocks", blocks);
 }
 
 int main() {
