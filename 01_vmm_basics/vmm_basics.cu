@@ -99,7 +99,8 @@ int main(int argc, char** argv) {
   CUmemAllocationProp read_back;
   CHECK(cuMemGetAllocationPropertiesFromHandle(&read_back, handle));
   EXPECT(read_back.type == CU_MEM_ALLOCATION_TYPE_PINNED && read_back.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-             read_back.location.id == device, "the allocation's properties are not those that were asked for");
+             read_back.location.id == device,
+         "the allocation's properties are not those that were asked for");
   CHECK(cuMemGetInfo(&free_now, &total_memory));
   std::printf("    %zu KiB created, pinned on GPU %d; %zu KiB of memory taken\n", size >> 10, read_back.location.id,
               (free_at_start - free_now) >> 10);

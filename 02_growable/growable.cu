@@ -85,7 +85,9 @@ struct GrowableBuffer {
 };
 
 using Word = unsigned long long;
-struct Reader { const Word* data; };
+struct Reader {
+  const Word* data;
+};
 __device__ Reader reader;  // a structure in memory of its own, which will keep an address in the buffer
 __device__ Word right;     // how many words a check found right
 
@@ -121,8 +123,17 @@ static void expect_values(const Word* data, size_t n, Word seed) {
 }
 
 enum Method { BUFFER, BARE_CALLS, MALLOC, MALLOC_ASYNC };
-struct Case { const char* what; Method method; bool doubling; size_t step, chunk; };
-struct Outcome { double ms; size_t peak; int moves; };
+struct Case {
+  const char* what;
+  Method method;
+  bool doubling;
+  size_t step, chunk;
+};
+struct Outcome {
+  double ms;
+  size_t peak;
+  int moves;
+};
 
 // Grows from nothing to `last` bytes and fills each new part before the next step. Only the steps are timed. With
 // `sample` memory is looked at too, at the worst moment of each step; such a pass is slower and its time not used.
@@ -201,7 +212,10 @@ static void open_json(int gpus, long final_mib, long step_mib, size_t chunk, lon
   std::fprintf(json, R"({"program": "growable", "arguments": "--final-mib %ld --step-mib %ld )", final_mib, step_mib);
   std::fprintf(json, R"(--chunk-mib %zu --repeats %ld", "device": "%s", "gpus": %d, "driver": "%s", )", chunk >> 20,
                repeats, device, gpus, driver);
-  std::fprintf(json, R"("cuda": "%d.%d", "date": "%s"})" "\n", CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10, date);
+  std::fprintf(json,
+               R"("cuda": "%d.%d", "date": "%s"})"
+               "\n",
+               CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10, date);
 }
 
 // Runs the cases in turn, to and fro, so that a slow moment of the machine meets all. Prints median and fastest time, and
@@ -237,9 +251,13 @@ static std::vector<double> measure(int section, const std::vector<Case>& cases, 
 int main(int argc, char** argv) {
   long final_mib = 512, step_mib = 64, chunk_mib = 0, repeats = 9, full = 0;
   const long most = 1 << 20;
-  check::arguments(argc, argv, usage, {{"--final-mib", &final_mib, 1, most}, {"--step-mib", &step_mib, 1, most},
-                   {"--chunk-mib", &chunk_mib, 1, most}, {"--repeats", &repeats, 1, 1000}, {"--full", &full, 0, 0},
-                   {"--json", nullptr, 0, 1, &json_path}});
+  check::arguments(argc, argv, usage,
+                   {{"--final-mib", &final_mib, 1, most},
+                    {"--step-mib", &step_mib, 1, most},
+                    {"--chunk-mib", &chunk_mib, 1, most},
+                    {"--repeats", &repeats, 1, 1000},
+                    {"--full", &full, 0, 0},
+                    {"--json", nullptr, 0, 1, &json_path}});
   const int gpus = check::require_gpus(1);
 
   // [1] Ask the device for support
@@ -263,8 +281,10 @@ int main(int argc, char** argv) {
   CHECK(cuMemGetInfo(&free_now, &total));
   const size_t last = size_t(final_mib) << 20, step = size_t(step_mib) << 20, room = size_t(256) << 20;
   const size_t chunk = round_up(chunk_mib ? size_t(chunk_mib) << 20 : step, granularity);
-  REQUIRE(free_now >= 2 * last + 2 * room, "%zu MiB of GPU memory are free, copying needs twice --final-mib and "
-          "512 MiB; free some, or choose a smaller --final-mib", free_now >> 20);
+  REQUIRE(free_now >= 2 * last + 2 * room,
+          "%zu MiB of GPU memory are free, copying needs twice --final-mib and "
+          "512 MiB; free some, or choose a smaller --final-mib",
+          free_now >> 20);
   std::printf("    supported; a granule is %zu KiB\n", granularity >> 10);
   open_json(gpus, final_mib, step_mib, chunk, repeats);
 
@@ -341,28 +361,32 @@ int main(int argc, char** argv) {
   std::printf("[6] Measure it against copying\n");
   std::printf("    to %ld MiB, by steps of %ld MiB or by doubling from it, chunks of %zu MiB\n", final_mib, step_mib,
               chunk >> 20);
-  const std::vector<double> vmm = measure(6, {
-      {"by steps, bare driver calls", BARE_CALLS, false, step, chunk},
-      {"by steps, this buffer", BUFFER, false, step, chunk}}, last, 5 * repeats);  // they differ little, and are short
-  const std::vector<double> others = measure(6, {
-      {"by steps, cudaMalloc and copy", MALLOC, false, step, 0},
-      {"by steps, cudaMallocAsync and copy", MALLOC_ASYNC, false, step, 0},
-      {"by doubling, this buffer", BUFFER, true, step, chunk},
-      {"by doubling, cudaMalloc and copy", MALLOC, true, step, 0},
-      {"by doubling, cudaMallocAsync and copy", MALLOC_ASYNC, true, step, 0}}, last, repeats);
-  std::printf("    fastest against fastest, the buffer by steps takes %.2f times as long as the bare calls,\n"
-              "    and cudaMalloc and copy by doubling %.2f times as long as the buffer by steps\n", vmm[1] / vmm[0],
-              others[3] / vmm[1]);
+  const std::vector<double> vmm = measure(6,
+                                          {{"by steps, bare driver calls", BARE_CALLS, false, step, chunk},
+                                           {"by steps, this buffer", BUFFER, false, step, chunk}},
+                                          last, 5 * repeats);  // they differ little, and are short
+  const std::vector<double> others = measure(6,
+                                             {{"by steps, cudaMalloc and copy", MALLOC, false, step, 0},
+                                              {"by steps, cudaMallocAsync and copy", MALLOC_ASYNC, false, step, 0},
+                                              {"by doubling, this buffer", BUFFER, true, step, chunk},
+                                              {"by doubling, cudaMalloc and copy", MALLOC, true, step, 0},
+                                              {"by doubling, cudaMallocAsync and copy", MALLOC_ASYNC, true, step, 0}},
+                                             last, repeats);
+  std::printf(
+      "    fastest against fastest, the buffer by steps takes %.2f times as long as the bare calls,\n"
+      "    and cudaMalloc and copy by doubling %.2f times as long as the buffer by steps\n",
+      vmm[1] / vmm[0], others[3] / vmm[1]);
 
   // [7] Choose the chunk
   // Each chunk costs its calls, however small it is. With chunks larger than the step most steps find memory there.
   std::printf("[7] Choose the chunk\n");
   std::printf("    to %ld MiB, by steps of one granule or by doubling from it\n", final_mib);
-  measure(7, {
-      {"by steps, chunks of 1 granule", BUFFER, false, granularity, granularity},
-      {"by steps, chunks of 8 granules", BUFFER, false, granularity, 8 * granularity},
-      {"by steps, chunks of 32 granules", BUFFER, false, granularity, 32 * granularity},
-      {"by doubling, cudaMalloc and copy", MALLOC, true, granularity, 0}}, last, repeats);
+  measure(7,
+          {{"by steps, chunks of 1 granule", BUFFER, false, granularity, granularity},
+           {"by steps, chunks of 8 granules", BUFFER, false, granularity, 8 * granularity},
+           {"by steps, chunks of 32 granules", BUFFER, false, granularity, 32 * granularity},
+           {"by doubling, cudaMalloc and copy", MALLOC, true, granularity, 0}},
+          last, repeats);
 
   // [8] Grow to nearly all memory
   // Copying ends where the old block and a larger one no longer fit side by side: at half of the memory.
@@ -396,7 +420,9 @@ int main(int argc, char** argv) {
   EXPECT(free_now == free_at_start, "%zu bytes are free, %zu were at the start (does another program use this GPU?)",
          free_now, free_at_start);
   std::printf("    free memory is what it was at the start\n");
-  std::fputs(R"({"what": "complete"})" "\n", json);
+  std::fputs(R"({"what": "complete"})"
+             "\n",
+             json);
   EXPECT(!std::ferror(json) && !std::fclose(json), "%s could not be written", json_path);
   std::printf("OK\n");
   return 0;

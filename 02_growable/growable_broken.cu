@@ -111,26 +111,27 @@ int main(int argc, char** argv) {
   // [3] Grow, and forget to open the new part
   // Access belongs to a mapping. That the buffer was open before it grew says nothing of the new chunk.
   std::printf("[3] Grow, and forget to open the new part\n");
-  for (const bool opened : {false, true}) in_a_process([opened] {
-    const CUdeviceptr base = reserve(2 * size);
-    map_chunk(base, size);
-    CHECK(cuMemSetAccess(base, size, &descriptor, 1));
-    map_chunk(base + size, size);  // the buffer grows
-    if (opened) CHECK(cuMemSetAccess(base + size, size, &descriptor, 1));
-    store<<<1, 1>>>(reinterpret_cast<int*>(base), 1);
-    CHECK(cudaGetLastError());
-    CHECK(cudaDeviceSynchronize());  // the old part is as it was
-    store<<<1, 1>>>(reinterpret_cast<int*>(base + size), 42);
-    CHECK(cudaGetLastError());
-    if (!opened) {
-      REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
-      return;
-    }
-    int found = -1;
-    CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(base + size), sizeof found, cudaMemcpyDeviceToHost));
-    EXPECT(found == 42, "the kernel left %d", found);
-    std::printf("    right: the new part opened too; the kernel stored %d there\n", found);
-  });
+  for (const bool opened : {false, true})
+    in_a_process([opened] {
+      const CUdeviceptr base = reserve(2 * size);
+      map_chunk(base, size);
+      CHECK(cuMemSetAccess(base, size, &descriptor, 1));
+      map_chunk(base + size, size);  // the buffer grows
+      if (opened) CHECK(cuMemSetAccess(base + size, size, &descriptor, 1));
+      store<<<1, 1>>>(reinterpret_cast<int*>(base), 1);
+      CHECK(cudaGetLastError());
+      CHECK(cudaDeviceSynchronize());  // the old part is as it was
+      store<<<1, 1>>>(reinterpret_cast<int*>(base + size), 42);
+      CHECK(cudaGetLastError());
+      if (!opened) {
+        REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
+        return;
+      }
+      int found = -1;
+      CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(base + size), sizeof found, cudaMemcpyDeviceToHost));
+      EXPECT(found == 42, "the kernel left %d", found);
+      std::printf("    right: the new part opened too; the kernel stored %d there\n", found);
+    });
 
   // [4] Make one buffer of two reservations, and free it as one
   // A second reservation may follow the first without a gap, and mappings may lie in both. Two they remain.

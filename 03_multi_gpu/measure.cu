@@ -61,9 +61,11 @@ __global__ void __launch_bounds__(1024) transfer(uint4* to, const uint4* from, s
   for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += 4 * stride) {
     uint4 part[4];
 #pragma unroll
-    for (int k = 0; k < 4; ++k) if (i + k * stride < n) part[k] = from[i + k * stride];
+    for (int k = 0; k < 4; ++k)
+      if (i + k * stride < n) part[k] = from[i + k * stride];
 #pragma unroll
-    for (int k = 0; k < 4; ++k) if (i + k * stride < n) to[i + k * stride] = part[k];
+    for (int k = 0; k < 4; ++k)
+      if (i + k * stride < n) to[i + k * stride] = part[k];
   }
 }
 
@@ -88,8 +90,10 @@ static void open_json() {
   if (!json) std::fprintf(stderr, "measure: cannot write %s: %s\n", json_path, std::strerror(errno)), std::exit(2);
   std::fprintf(json, R"({"program": "measure", "arguments": "--kib %ld --repeats %ld --blocks %ld --threads %ld")", kib,
                repeats, blocks, threads);
-  std::fprintf(json, R"(, "device": "%s", "gpus": %zu, "driver": "%s", "cuda": "%d.%d", "date": "%s"})" "\n", device,
-               gpus.size(), driver, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10, date);
+  std::fprintf(json,
+               R"(, "device": "%s", "gpus": %zu, "driver": "%s", "cuda": "%d.%d", "date": "%s"})"
+               "\n",
+               device, gpus.size(), driver, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10, date);
 }
 
 // Ends the line of a measurement with its times, and returns their median.
@@ -184,9 +188,13 @@ static void show_bandwidth(int active, size_t bytes) {
 }
 
 int main(int argc, char** argv) {
-  check::arguments(argc, argv, usage, {{"--mib", &mib, 1, 16384}, {"--kib", &kib, 1, 1 << 24},
-                   {"--repeats", &repeats, 1, 1000}, {"--blocks", &blocks, 1, 65535}, {"--threads", &threads, 32, 1024},
-                   {"--json", nullptr, 0, 1, &json_path}});
+  check::arguments(argc, argv, usage,
+                   {{"--mib", &mib, 1, 16384},
+                    {"--kib", &kib, 1, 1 << 24},
+                    {"--repeats", &repeats, 1, 1000},
+                    {"--blocks", &blocks, 1, 65535},
+                    {"--threads", &threads, 32, 1024},
+                    {"--json", nullptr, 0, 1, &json_path}});
   const int count = check::require_gpus(2);
 
   // [1] Ask whether the GPUs reach each other
@@ -199,8 +207,10 @@ int main(int argc, char** argv) {
     for (int to = 0; to < count; ++to) {
       if (from == to) continue;
       CHECK(cuDeviceCanAccessPeer(&answer, from, to));
-      REQUIRE(answer, "GPU %d cannot reach the memory of GPU %d; choose GPUs that can with CUDA_VISIBLE_DEVICES "
-              "(nvidia-smi topo -p2p r lists them)", from, to);
+      REQUIRE(answer,
+              "GPU %d cannot reach the memory of GPU %d; choose GPUs that can with CUDA_VISIBLE_DEVICES "
+              "(nvidia-smi topo -p2p r lists them)",
+              from, to);
     }
   }
   CHECK(cuDeviceGetAttribute(&answer, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
@@ -350,8 +360,10 @@ int main(int argc, char** argv) {
   for (int g = count; g-- > 0;) {
     CHECK(cudaSetDevice(g));
     CHECK(cuMemGetInfo(&free_now, &total_memory));
-    EXPECT(free_now == gpus[g].free_at_start, "%zu bytes are free on GPU %d, %zu were at the start (does another "
-           "program use this GPU?)", free_now, g, gpus[g].free_at_start);
+    EXPECT(free_now == gpus[g].free_at_start,
+           "%zu bytes are free on GPU %d, %zu were at the start (does another "
+           "program use this GPU?)",
+           free_now, g, gpus[g].free_at_start);
     CHECK(cudaFree(gpus[g].right));
     CHECK(cudaEventDestroy(gpus[g].stop));
     CHECK(cudaEventDestroy(gpus[g].start));
@@ -359,7 +371,9 @@ int main(int argc, char** argv) {
     CHECK(cudaStreamDestroy(gpus[g].stream));
   }
   std::printf("    free memory on every GPU is what it was at the start\n");
-  std::fputs(R"({"what": "complete"})" "\n", json);
+  std::fputs(R"({"what": "complete"})"
+             "\n",
+             json);
   EXPECT(!std::ferror(json) && !std::fclose(json), "%s could not be written", json_path);
   std::printf("OK\n");
   return 0;

@@ -98,8 +98,10 @@ int main(int argc, char** argv) {
     for (int to = 0; to < gpus; ++to) {
       if (from == to) continue;
       CHECK(cuDeviceCanAccessPeer(&reaches, from, to));
-      REQUIRE(reaches, "GPU %d cannot reach the memory of GPU %d; choose GPUs that can with CUDA_VISIBLE_DEVICES "
-              "(nvidia-smi topo -p2p r lists them)", from, to);
+      REQUIRE(reaches,
+              "GPU %d cannot reach the memory of GPU %d; choose GPUs that can with CUDA_VISIBLE_DEVICES "
+              "(nvidia-smi topo -p2p r lists them)",
+              from, to);
       CHECK(cuDeviceGetP2PAttribute(&direct, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, from, to));
       CHECK(cuDeviceGetP2PAttribute(&atomics, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, from, to));
       CHECK(cuDeviceGetP2PAttribute(&rank, CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, from, to));
@@ -244,8 +246,10 @@ int main(int argc, char** argv) {
   for (int gpu = 0; gpu < gpus; ++gpu) {
     CHECK(cudaSetDevice(gpu));
     CHECK(cuMemGetInfo(&free_now, &total_memory));
-    EXPECT(free_now == free_at_start[gpu], "%zu bytes are free on GPU %d, %zu were at the start (does another program "
-           "use this GPU?)", free_now, gpu, free_at_start[gpu]);
+    EXPECT(free_now == free_at_start[gpu],
+           "%zu bytes are free on GPU %d, %zu were at the start (does another program "
+           "use this GPU?)",
+           free_now, gpu, free_at_start[gpu]);
     CHECK(cudaEventDestroy(reached[gpu]));
   }
   std::printf("    free memory on every GPU is what it was at the start\n");

@@ -15,7 +15,7 @@
 static const char usage[] = "usage: multi_gpu_broken\n";
 
 static CUmemAllocationProp properties;  // these are set in each process, by start()
-static size_t size;  // one granule
+static size_t size;                     // one granule
 static int gpus;
 
 static void start() {

@@ -203,8 +203,10 @@ static void open_json(int gpus, long mib, long repeats) {
   if (!json) std::fprintf(stderr, "ipc_cost: cannot write %s: %s\n", json_path, std::strerror(errno)), std::exit(2);
   std::fprintf(json, R"({"program": "ipc_cost", "arguments": "--mib %ld --repeats %ld", "device": "%s", "gpus": %d, )",
                mib, repeats, device, gpus);
-  std::fprintf(json, R"("driver": "%s", "cuda": "%d.%d", "date": "%s"})" "\n", driver, CUDA_VERSION / 1000,
-               CUDA_VERSION % 1000 / 10, date);
+  std::fprintf(json,
+               R"("driver": "%s", "cuda": "%d.%d", "date": "%s"})"
+               "\n",
+               driver, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10, date);
 }
 
 // Measures one way, prints the median of each part, and writes all.
@@ -228,8 +230,8 @@ static void measure(int socket, Way way, size_t size, long repeats, void* host) 
 
 int main(int argc, char** argv) {
   long mib = 64, repeats = 20;
-  check::arguments(argc, argv, usage, {{"--mib", &mib, 1, 4096}, {"--repeats", &repeats, 1, 1000},
-                                       {"--json", nullptr, 0, 1, &json_path}});
+  check::arguments(argc, argv, usage,
+                   {{"--mib", &mib, 1, 4096}, {"--repeats", &repeats, 1, 1000}, {"--json", nullptr, 0, 1, &json_path}});
 
   // [1] Start the receiver
   // Before any call of CUDA, for what CUDA sets up does not work in a child. They share a socket and some host memory.
@@ -306,7 +308,9 @@ int main(int argc, char** argv) {
   EXPECT(!receive_message(socket, &ready), "the receiver sent something that nobody asked for");
   int status;
   EXPECT(waitpid(child, &status, 0) == child && status == 0, "the receiver ended with status 0x%x", status);
-  std::fputs(R"({"what": "complete"})" "\n", json);
+  std::fputs(R"({"what": "complete"})"
+             "\n",
+             json);
   EXPECT(!std::ferror(json) && !std::fclose(json), "%s could not be written", json_path);
   std::printf("OK\n");
   return 0;

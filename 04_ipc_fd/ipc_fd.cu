@@ -30,14 +30,26 @@ static const char usage[] =
 // The barriers, in order, and what a worker has to do before each. It reports to the parent, and waits until all have.
 // Instead of reporting, the last worker exits at LEFT and the others at END.
 enum Stage { GATE, READY, COUNTED, SENT, WRITTEN, CHECKED, UNMAPPED, RECOUNTED, LENT, BORROWED, LEFT, RETURNED, END };
-static const char* const duties[] = {
-    "pass the gate", "take its GPU", "count free memory", "send its memory", "write its neighbour's memory",
-    "check its own memory", "tear down", "count free memory again", "lend memory", "borrow memory",
-    "let the exporter exit", "return what it borrowed", "exit"};
+static const char* const duties[] = {"pass the gate",
+                                     "take its GPU",
+                                     "count free memory",
+                                     "send its memory",
+                                     "write its neighbour's memory",
+                                     "check its own memory",
+                                     "tear down",
+                                     "count free memory again",
+                                     "lend memory",
+                                     "borrow memory",
+                                     "let the exporter exit",
+                                     "return what it borrowed",
+                                     "exit"};
 
 // Every message: to the parent "I am there", from the parent "go on", and to a neighbour "here is memory". The last
 // carries one file descriptor, and says what that does not tell: the size, and on which GPU the memory is.
-struct Message { uint64_t magic, stage, size; CUuuid gpu; };
+struct Message {
+  uint64_t magic, stage, size;
+  CUuuid gpu;
+};
 static const uint64_t magic = 0x34206f7370697631;
 static const char silent[] = "stayed silent", closed[] = "closed its socket", nonsense[] = "sent nonsense";
 
@@ -138,7 +150,10 @@ static void unmap_and_release(CUdeviceptr address, size_t size, CUmemGenericAllo
   CHECK(cuMemAddressFree(address, size));
 }
 
-struct Worker { pid_t pid; int control; };  // pid 0: it has left, or never began
+struct Worker {
+  pid_t pid;
+  int control;
+};  // pid 0: it has left, or never began
 
 static bool reap(pid_t pid, int* status, long seconds) {
   for (long i = seconds * 1000; i >= 0; --i, usleep(1000))
@@ -173,7 +188,9 @@ static int supervise(char* program, int count, long granules, long timeout) {
   std::printf("[1] Start the workers\n    %d processes, each by fork and exec\n", count);
   std::fflush(stdout);
   std::signal(SIGCHLD, SIG_DFL);  // if it is inherited as ignored, nobody can be waited for
-  struct Pair { int end[2]; };
+  struct Pair {
+    int end[2];
+  };
   std::vector<Pair> control(count), ring(count);  // parent [0] to worker [1]; worker [0] to the next worker [1]
   for (std::vector<Pair>* pairs : {&control, &ring})
     for (Pair& pair : *pairs)
@@ -191,9 +208,9 @@ static int supervise(char* program, int count, long granules, long timeout) {
       if (getppid() != parent) _exit(1);             // not even one whose parent was gone before that call
       for (int fd : sockets) fcntl(fd, F_SETFD, 0);  // every other descriptor closes on exec
       auto text = [](int number) { return std::to_string(number); };
-      execl("/proc/self/exe", program, "--rank", text(rank).c_str(), "--workers", text(count).c_str(),
-            "--granules", text(granules).c_str(), "--control", text(sockets[0]).c_str(),
-            "--previous", text(sockets[1]).c_str(), "--next", text(sockets[2]).c_str(), nullptr);
+      execl("/proc/self/exe", program, "--rank", text(rank).c_str(), "--workers", text(count).c_str(), "--granules",
+            text(granules).c_str(), "--control", text(sockets[0]).c_str(), "--previous", text(sockets[1]).c_str(),
+            "--next", text(sockets[2]).c_str(), nullptr);
       _exit(127);
     }
     workers.push_back({pid > 0 ? pid : 0, control[rank].end[0]});
@@ -377,9 +394,14 @@ static int work(int rank, int workers, long granules, int control, int previous,
 
 int main(int argc, char** argv) {
   long workers = 2, granules = 1, timeout = 10, rank = -1, control = -1, previous = -1, next = -1;
-  check::arguments(argc, argv, usage, {{"--workers", &workers, 2, 16}, {"--granules", &granules, 1, 512},
-      {"--timeout", &timeout, 1, 3600}, {"--rank", &rank, 0, 15}, {"--control", &control, 0, 1 << 20},
-      {"--previous", &previous, 0, 1 << 20}, {"--next", &next, 0, 1 << 20}});  // the last four: parent to worker
+  check::arguments(argc, argv, usage,
+                   {{"--workers", &workers, 2, 16},
+                    {"--granules", &granules, 1, 512},
+                    {"--timeout", &timeout, 1, 3600},
+                    {"--rank", &rank, 0, 15},
+                    {"--control", &control, 0, 1 << 20},
+                    {"--previous", &previous, 0, 1 << 20},
+                    {"--next", &next, 0, 1 << 20}});  // the last four: parent to worker
   return rank < 0 ? supervise(argv[0], workers, granules, timeout)
                   : work(rank, workers, granules, control, previous, next);
 }

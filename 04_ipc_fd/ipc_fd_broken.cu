@@ -148,14 +148,18 @@ int main(int argc, char** argv) {
         EXPECT(recv(socket, &number, sizeof number, 0) == sizeof number, "%s", strerror(errno));
         REFUSED(CUDA_ERROR_UNKNOWN, cuMemImportFromShareableHandle(&imported, by_value(number), type));
       });
-  in_two_processes([](int socket) { int fd = exported(); pass(socket, &fd, false); },
-                   [](int socket) {
-                     CUmemGenericAllocationHandle imported;
-                     int fd = -1;
-                     pass(socket, &fd, true);
-                     CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), type));
-                     std::printf("    right: SCM_RIGHTS makes a descriptor in the other process\n");
-                   });
+  in_two_processes(
+      [](int socket) {
+        int fd = exported();
+        pass(socket, &fd, false);
+      },
+      [](int socket) {
+        CUmemGenericAllocationHandle imported;
+        int fd = -1;
+        pass(socket, &fd, true);
+        CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), type));
+        std::printf("    right: SCM_RIGHTS makes a descriptor in the other process\n");
+      });
 
   // [3] Take the exporter's access for granted
   // What travels is memory. The mapping in this process is its own, and starts with no access.

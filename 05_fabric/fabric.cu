@@ -134,8 +134,9 @@ static Message exchange(const Message& mine) {
   }
   EXPECT(got == size, "%s gave %d of %d bytes for [%d]%s", other, got, size, mine.step,
          child > 0 ? text(", then ended with exit status %d", end_child(SIGKILL)).c_str() : "");
-  EXPECT(!std::memcmp(theirs.magic, mine.magic, sizeof mine.magic) && theirs.rank == 1 - rank &&
-             theirs.step == mine.step, "%s gave something else than its message for [%d]", other, mine.step);
+  EXPECT(
+      !std::memcmp(theirs.magic, mine.magic, sizeof mine.magic) && theirs.rank == 1 - rank && theirs.step == mine.step,
+      "%s gave something else than its message for [%d]", other, mine.step);
   theirs.reason[511] = theirs.found[127] = theirs.host[63] = 0;
   return theirs;
 }
@@ -194,8 +195,9 @@ static std::string no_gpu(int* gpus) {
   if (result == CUDA_ERROR_STUB_LIBRARY) return "only the toolkit's stub of a driver; install the NVIDIA driver";
   if (result == CUDA_ERROR_NO_DEVICE) return "the driver sees no GPU; look at nvidia-smi and CUDA_VISIBLE_DEVICES";
   CHECK(cuDriverGetVersion(&version));
-  if (version < CUDA_VERSION) return text("the driver is for CUDA %d.%d, this program for %d.%d; update the driver",
-      version / 1000, version % 1000 / 10, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
+  if (version < CUDA_VERSION)
+    return text("the driver is for CUDA %d.%d, this program for %d.%d; update the driver", version / 1000,
+                version % 1000 / 10, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
   check::succeeded(result, "cuInit(0)", __FILE__, __LINE__);
   CHECK(cuDeviceGetCount(gpus));
   return *gpus > 0 ? "" : "the driver counts no GPU; widen CUDA_VISIBLE_DEVICES";
@@ -247,8 +249,11 @@ __global__ void fill(unsigned* data, size_t n, unsigned seed) {
 
 int main(int argc, char** argv) {
   long granules = 1;
-  check::arguments(argc, argv, usage, {{"--granules", &granules, 1, 512}, {"--timeout", &timeout, 1, 600},
-                                       {"--in", &in, 0, 1 << 20}, {"--out", &out, 0, 1 << 20}});
+  check::arguments(argc, argv, usage,
+                   {{"--granules", &granules, 1, 512},
+                    {"--timeout", &timeout, 1, 600},
+                    {"--in", &in, 0, 1 << 20},
+                    {"--out", &out, 0, 1 << 20}});
   signal(SIGPIPE, SIG_IGN);  // writing to a rank that has ended is then an error, not the end of this one
   std::atexit(clean_up);
 
@@ -298,8 +303,9 @@ int main(int argc, char** argv) {
   const int driver_major = imex_major("/proc/devices");
   if (driver_major < 0 && !barred.empty())
     why = "/proc/devices lists no nvidia-caps-imex-channels, and " + barred + "load a driver that has IMEX channels";
-  meet(3, why, driver_major < 0 ? "none is listed, yet the driver creates fabric memory"
-                                : text("nvidia-caps-imex-channels has the major number %d", driver_major));
+  meet(3, why,
+       driver_major < 0 ? "none is listed, yet the driver creates fabric memory"
+                        : text("nvidia-caps-imex-channels has the major number %d", driver_major));
 
   // [4] Find a channel file that opens
   // A channel is a circle of processes that may share memory: both ranks need the same one, even on one machine.
@@ -309,8 +315,10 @@ int main(int argc, char** argv) {
   const int channel = find_channel(directory, driver_major, &wrong);
   if (channel < 0 && !barred.empty())
     why = wrong + ", and " + barred + "as root: mkdir -p " + directory + " && mknod -m 666 " + directory +
-          text("/channel0 c %d 0 (or load module nvidia with NVreg_CreateImexChannel0=1), or give this user or "
-               "container the file that there is", driver_major);
+          text(
+              "/channel0 c %d 0 (or load module nvidia with NVreg_CreateImexChannel0=1), or give this user or "
+              "container the file that there is",
+              driver_major);
   meet(4, why, channel < 0 ? wrong + ", yet the driver creates fabric memory" : text("channel %d opens", channel));
 
   // [5] Create memory with the fabric handle type

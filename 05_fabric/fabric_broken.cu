@@ -14,7 +14,7 @@
 static const char usage[] = "usage: fabric_broken\n";
 
 static CUmemAllocationProp properties;  // these two are set by start()
-static size_t size;  // one granule
+static size_t size;                     // one granule
 
 static void start() {
   int supported = 0, descriptors = 0;
@@ -60,7 +60,8 @@ int main(int argc, char** argv) {
               check::name(answer));
   EXPECT(answer == CUDA_SUCCESS || answer == CUDA_ERROR_NOT_PERMITTED || answer == CUDA_ERROR_NOT_SUPPORTED,
          "cuMemCreate answers %s", check::name(answer));
-  REQUIRE(answer == CUDA_SUCCESS, "fabric memory is refused, and the steps from here on need it; lesson 05 says which "
+  REQUIRE(answer == CUDA_SUCCESS,
+          "fabric memory is refused, and the steps from here on need it; lesson 05 says which "
           "link of the chain is missing");
   CHECK(cuMemExportToShareableHandle(&handle, memory, fabric, 0));
   CHECK(cuMemImportFromShareableHandle(&imported, &handle, fabric));

@@ -36,22 +36,30 @@ __device__ uint32_t sum_all(const uint32_t* mc) { return multimem_ld_reduce(sem_
 __device__ float sum_all(const float* mc) {  // from here on cuda::ptx has no such function
   float v;
   asm volatile("multimem.ld_reduce.relaxed.sys.global.add.f32 %0, [%1];"
-               : "=f"(v) : "l"(__cvta_generic_to_global(mc)) : "memory");
+               : "=f"(v)
+               : "l"(__cvta_generic_to_global(mc))
+               : "memory");
   return v;
 }
 __device__ float4 sum_all(const float4* mc) {
   float4 v;
   asm volatile("multimem.ld_reduce.relaxed.sys.global.add.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(__cvta_generic_to_global(mc)) : "memory");
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "l"(__cvta_generic_to_global(mc))
+               : "memory");
   return v;
 }
 __device__ void store_all(float4* mc, float4 v) {
-  asm volatile("multimem.st.relaxed.sys.global.v4.f32 [%0], {%1, %2, %3, %4};"
-               :: "l"(__cvta_generic_to_global(mc)), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
+  asm volatile("multimem.st.relaxed.sys.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(mc)),
+               "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
+               : "memory");
 }
 #else  // earlier GPUs have none of them, and the program's gate keeps such GPUs out
 template <class T> __device__ void store_all(T*, T) { __trap(); }
-template <class T> __device__ T sum_all(const T*) { __trap(); return {}; }
+template <class T> __device__ T sum_all(const T*) {
+  __trap();
+  return {};
+}
 __device__ void add_all(uint32_t*, uint32_t) { __trap(); }
 __device__ void arrive(uint32_t*) { __trap(); }
 #endif
@@ -126,7 +134,8 @@ __global__ void all_reduce_unicast(char* in, char* out, size_t stride, int me, i
 
 // Keeps a GPU busy for a while.
 __global__ void hold(uint64_t ns) {
-  for (const uint64_t start = get_sreg_globaltimer(); get_sreg_globaltimer() - start < ns;) {}
+  for (const uint64_t start = get_sreg_globaltimer(); get_sreg_globaltimer() - start < ns;) {
+  }
 }
 
 struct Gpu {
@@ -197,7 +206,8 @@ int main(int argc, char** argv) {
     char name[256];
     CHECK(cuDeviceGet(&gpu.device, ordinal));
     CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, gpu.device));
-    for (Gpu& other : gpus) if (reaches) CHECK(cuDeviceCanAccessPeer(&reaches, gpu.device, other.device));
+    for (Gpu& other : gpus)
+      if (reaches) CHECK(cuDeviceCanAccessPeer(&reaches, gpu.device, other.device));
     if (!supported || !reaches) continue;
     CHECK(cuDeviceGetName(name, sizeof name, gpu.device));
     std::printf("    GPU %d: %s\n", gpu.device, name);
@@ -205,8 +215,10 @@ int main(int argc, char** argv) {
     gpus.push_back(gpu);
   }
   const int count = int(gpus.size());
-  REQUIRE(count >= 2, "multicast takes two GPUs that support it and reach each other, %d of %d do; use GPUs of compute "
-          "capability 9.0 or later on one NVSwitch", count, visible);
+  REQUIRE(count >= 2,
+          "multicast takes two GPUs that support it and reach each other, %d of %d do; use GPUs of compute "
+          "capability 9.0 or later on one NVSwitch",
+          count, visible);
   if (absent >= 0 && std::none_of(gpus.begin(), gpus.end(), [&](Gpu& gpu) { return gpu.device == absent; })) {
     std::fprintf(stderr, "%s: bad argument: --absent %ld, no such GPU in the team\n%s", argv[0], absent, usage);
     return 2;
@@ -222,7 +234,8 @@ int main(int argc, char** argv) {
   on_all(gpus, [](Gpu& gpu) {
     cudaFuncAttributes loaded;
     for (auto kernel : {(void*)broadcast, (void*)add, (void*)reduce, (void*)norm_of_all, (void*)all_reduce_multicast,
-                        (void*)all_reduce_unicast, (void*)hold}) CHECK(cudaFuncGetAttributes(&loaded, kernel));
+                        (void*)all_reduce_unicast, (void*)hold})
+      CHECK(cudaFuncGetAttributes(&loaded, kernel));
     CHECK(cudaEventCreate(&gpu.start));
     CHECK(cudaEventCreate(&gpu.stop));
   });
@@ -310,9 +323,7 @@ int main(int argc, char** argv) {
       CHECK(cudaMemcpy(at<void>(gpu.replica + in), host.data(), bytes, cudaMemcpyHostToDevice));
     });
   };
-  auto poison = [&] {
-    on_all(gpus, [&](Gpu& gpu) { CHECK(cudaMemset(at<void>(gpu.replica + out), 0xff, bytes)); });
-  };
+  auto poison = [&] { on_all(gpus, [&](Gpu& gpu) { CHECK(cudaMemset(at<void>(gpu.replica + out), 0xff, bytes)); }); };
 
   // [7] Broadcast with multimem.st
   // One store to the multicast address, and the value is in every replica.
@@ -328,9 +339,7 @@ int main(int argc, char** argv) {
   // [8] Add to every replica with multimem.red
   // All GPUs add at the same time. The additions are atomic, each to every replica.
   std::printf("[8] Add to every replica with multimem.red\n");
-  on_all(gpus, [&](Gpu& gpu) {
-    add<<<blocks(n), 256>>>(at<uint32_t>(gpu.replica + in), at<uint32_t>(mc + out), n);
-  });
+  on_all(gpus, [&](Gpu& gpu) { add<<<blocks(n), 256>>>(at<uint32_t>(gpu.replica + in), at<uint32_t>(mc + out), n); });
   for (size_t i = 0; i < n; ++i) first[i] += sums[i];
   check_all<uint32_t>(gpus, out, first, 0);
   std::printf("    each of %d GPUs added its own %zu; all have the broadcast plus these\n", count, n);
@@ -339,9 +348,8 @@ int main(int argc, char** argv) {
   // One load from the multicast address, and the sum over the replicas comes back. Here every replica holds other data.
   std::printf("[9] Sum over all replicas with multimem.ld_reduce\n");
   poison();
-  on_all(gpus, [&](Gpu& gpu) {
-    reduce<<<blocks(n), 256>>>(at<uint32_t>(mc + in), at<uint32_t>(gpu.replica + out), n);
-  });
+  on_all(gpus,
+         [&](Gpu& gpu) { reduce<<<blocks(n), 256>>>(at<uint32_t>(mc + in), at<uint32_t>(gpu.replica + out), n); });
   check_all<uint32_t>(gpus, out, sums, 0);
   std::printf("    each of %d GPUs loaded the %zu sums\n", count, n);
 
@@ -373,8 +381,9 @@ int main(int argc, char** argv) {
       if (gpu.device == absent) late += name + " stayed away (--absent)";
       else if (own.seen != uint32_t(round * count))
         late += name + " saw " + std::to_string(own.seen) + " of " + std::to_string(round * count) + " arrivals";
-      else EXPECT(std::fabs(own.result - expected) <= allowed, "GPU %d: the norm is %.9g, not %.9g (allowed: %.2g off)",
-                  gpu.device, own.result, expected, allowed);
+      else
+        EXPECT(std::fabs(own.result - expected) <= allowed, "GPU %d: the norm is %.9g, not %.9g (allowed: %.2g off)",
+               gpu.device, own.result, expected, allowed);
     });
     EXPECT(late.empty(), "not all GPUs arrived within %ld s:%s", timeout, late.c_str());
     std::printf("    round %d: %d GPUs arrived, and each has the norm %.3f\n", round, count, expected);
@@ -435,8 +444,10 @@ int main(int argc, char** argv) {
   on_all(gpus, [](Gpu& gpu) {
     size_t free_now, total;
     CHECK(cuMemGetInfo(&free_now, &total));
-    EXPECT(free_now == gpu.free_at_start, "GPU %d: %zu bytes are free, %zu were at the start (does another program use "
-           "it?)", gpu.device, free_now, gpu.free_at_start);
+    EXPECT(free_now == gpu.free_at_start,
+           "GPU %d: %zu bytes are free, %zu were at the start (does another program use "
+           "it?)",
+           gpu.device, free_now, gpu.free_at_start);
     CHECK(cudaEventDestroy(gpu.stop));
     CHECK(cudaEventDestroy(gpu.start));
   });

@@ -26,7 +26,8 @@ static void start() {
     int supported = 0, reaches = 0;
     CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, gpu));
     CHECK(cuDeviceCanAccessPeer(&reaches, gpu, 1 - gpu));
-    REQUIRE(supported && reaches, "multicast takes two GPUs that support it and reach each other; use GPUs of compute "
+    REQUIRE(supported && reaches,
+            "multicast takes two GPUs that support it and reach each other; use GPUs of compute "
             "capability 9.0 or later on one NVSwitch");
     everyone[gpu].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     everyone[gpu].location.id = gpu;
@@ -64,8 +65,8 @@ template <class Work> static void in_a_process(Work work) {
 __global__ void store(int* to, int value) { *to = value; }
 __global__ void store_all(int* mc, int value) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("multimem.st.relaxed.sys.global.u32 [%0], %1;"
-               :: "l"(__cvta_generic_to_global(mc)), "r"(value) : "memory");
+  asm volatile("multimem.st.relaxed.sys.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(mc)), "r"(value)
+               : "memory");
 #else  // earlier GPUs have no multicast, and do not come here
   *mc = value;
 #endif
@@ -161,30 +162,31 @@ int main(int argc, char** argv) {
   // [5] Store with an ordinary instruction
   // Undefined: a GPU may do anything with it, and need not tell. So here is printed what this one did.
   std::printf("[5] Store with an ordinary instruction\n");
-  for (const bool ordinary : {true, false}) in_a_process([ordinary] {
-    const CUmemGenericAllocationHandle object = create_object();
-    CUdeviceptr mc, replica[2] = {};
-    for (const CUdevice gpu : {0, 1}) CHECK(cuMulticastAddDevice(object, gpu));
-    for (const CUdevice gpu : {0, 1}) replica[gpu] = bind_and_map(object, gpu);
-    CHECK(cuMemAddressReserve(&mc, size, 0, 0, 0));
-    CHECK(cuMemMap(mc, size, 0, object, 0));
-    CHECK(cuMemSetAccess(mc, size, everyone, 2));
-    if (ordinary) {
-      store<<<1, 1>>>(reinterpret_cast<int*>(mc), 42);
+  for (const bool ordinary : {true, false})
+    in_a_process([ordinary] {
+      const CUmemGenericAllocationHandle object = create_object();
+      CUdeviceptr mc, replica[2] = {};
+      for (const CUdevice gpu : {0, 1}) CHECK(cuMulticastAddDevice(object, gpu));
+      for (const CUdevice gpu : {0, 1}) replica[gpu] = bind_and_map(object, gpu);
+      CHECK(cuMemAddressReserve(&mc, size, 0, 0, 0));
+      CHECK(cuMemMap(mc, size, 0, object, 0));
+      CHECK(cuMemSetAccess(mc, size, everyone, 2));
+      if (ordinary) {
+        store<<<1, 1>>>(reinterpret_cast<int*>(mc), 42);
+        CHECK(cudaGetLastError());
+        std::printf("    cudaDeviceSynchronize()\n      -> %s\n", check::name(cudaDeviceSynchronize()));
+        return;
+      }
+      store_all<<<1, 1>>>(reinterpret_cast<int*>(mc), 42);
       CHECK(cudaGetLastError());
-      std::printf("    cudaDeviceSynchronize()\n      -> %s\n", check::name(cudaDeviceSynchronize()));
-      return;
-    }
-    store_all<<<1, 1>>>(reinterpret_cast<int*>(mc), 42);
-    CHECK(cudaGetLastError());
-    CHECK(cudaDeviceSynchronize());
-    for (const CUdeviceptr address : replica) {
-      int found = -1;
-      CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(address), sizeof found, cudaMemcpyDeviceToHost));
-      EXPECT(found == 42, "there is %d in a replica", found);
-    }
-    std::printf("    right: multimem.st; both replicas hold the value\n");
-  });
+      CHECK(cudaDeviceSynchronize());
+      for (const CUdeviceptr address : replica) {
+        int found = -1;
+        CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(address), sizeof found, cudaMemcpyDeviceToHost));
+        EXPECT(found == 42, "there is %d in a replica", found);
+      }
+      std::printf("    right: multimem.st; both replicas hold the value\n");
+    });
 
   std::printf("OK\n");
   return 0;

@@ -181,10 +181,10 @@ int main(int argc, char** argv) {
   CHECK(cuMemMap(ring, size, 0, handle, 0));
   CHECK(cuMemMap(ring + size, size, 0, handle, 0));
   CHECK(cuMemSetAccess(ring, 2 * size, &descriptor, 1));  // one call over whole neighbouring mappings
-  std::vector<unsigned> model(n, 0);  // what the ring must hold, element by element
+  std::vector<unsigned> model(n, 0);                      // what the ring must hold, element by element
   CHECK(cuMemsetD32(address_a, 0, n));
   size_t records = 16, length = n / 4 * 3 - 1, at = 0, wrapped = 0;
-  for (size_t record = 0; record < records; wrapped += at + length > n, at = (at + length) % n, ++record) {
+  for (size_t record = 0; record<records; wrapped += at + length> n, at = (at + length) % n, ++record) {
     unsigned* window = reinterpret_cast<unsigned*>(ring) + at;
     seed = random();
     fill<<<256, 256>>>(window, length, seed);

@@ -91,42 +91,44 @@ int main(int argc, char** argv) {
   // __syncthreads orders the accesses of a block, each at its address. That two addresses are one memory it does not
   // know. No call fails, and no kernel.
   std::printf("[1] Take a barrier for a fence\n");
-  for (const bool fence : {false, true}) in_a_process([fence] {
-    const CUmemGenericAllocationHandle handle = create();
-    const CUdeviceptr a = reserve_and_map(handle), b = reserve_and_map(handle);
-    int *stale, found = -1;
-    for (const CUdeviceptr address : {a, b}) CHECK(cuMemSetAccess(address, size, &descriptor, 1));
-    CHECK(cudaMalloc(&stale, sizeof *stale));
-    CHECK(cudaMemset(stale, 0, sizeof *stale));
-    CHECK(cudaMemset(reinterpret_cast<void*>(a), 0x5a, size));
-    (fence ? read_write_read<true> : read_write_read<false>)<<<1, threads>>>(
-        reinterpret_cast<int*>(a), reinterpret_cast<int*>(b), stale);
-    CHECK(cudaGetLastError());
-    CHECK(cudaMemcpy(&found, stale, sizeof found, cudaMemcpyDeviceToHost));
-    EXPECT(!fence || found == 0, "%d of %d threads read an old value behind the fence", found, threads);
-    std::printf("    %s: %d of %d threads read the old value\n", fence ? "right: fence.proxy.alias" : "__syncthreads",
-                found, threads);
-  });
+  for (const bool fence : {false, true})
+    in_a_process([fence] {
+      const CUmemGenericAllocationHandle handle = create();
+      const CUdeviceptr a = reserve_and_map(handle), b = reserve_and_map(handle);
+      int *stale, found = -1;
+      for (const CUdeviceptr address : {a, b}) CHECK(cuMemSetAccess(address, size, &descriptor, 1));
+      CHECK(cudaMalloc(&stale, sizeof *stale));
+      CHECK(cudaMemset(stale, 0, sizeof *stale));
+      CHECK(cudaMemset(reinterpret_cast<void*>(a), 0x5a, size));
+      (fence ? read_write_read<true> : read_write_read<false>)<<<1, threads>>>(reinterpret_cast<int*>(a),
+                                                                               reinterpret_cast<int*>(b), stale);
+      CHECK(cudaGetLastError());
+      CHECK(cudaMemcpy(&found, stale, sizeof found, cudaMemcpyDeviceToHost));
+      EXPECT(!fence || found == 0, "%d of %d threads read an old value behind the fence", found, threads);
+      std::printf("    %s: %d of %d threads read the old value\n", fence ? "right: fence.proxy.alias" : "__syncthreads",
+                  found, threads);
+    });
 
   // [2] Open one address, and use the other
   // Access belongs to the mapping, not to the memory: a second address starts closed.
   std::printf("[2] Open one address, and use the other\n");
-  for (const bool both : {false, true}) in_a_process([both] {
-    const CUmemGenericAllocationHandle handle = create();
-    const CUdeviceptr a = reserve_and_map(handle), b = reserve_and_map(handle);
-    int found = -1;
-    CHECK(cuMemSetAccess(a, size, &descriptor, 1));
-    if (both) CHECK(cuMemSetAccess(b, size, &descriptor, 1));
-    store<<<1, 1>>>(reinterpret_cast<int*>(b), 42);
-    CHECK(cudaGetLastError());
-    if (!both) {
-      REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
-      return;
-    }
-    CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(a), sizeof found, cudaMemcpyDeviceToHost));
-    EXPECT(found == 42, "at the first address there is %d", found);
-    std::printf("    right: both opened; stored at the second address, read at the first: %d\n", found);
-  });
+  for (const bool both : {false, true})
+    in_a_process([both] {
+      const CUmemGenericAllocationHandle handle = create();
+      const CUdeviceptr a = reserve_and_map(handle), b = reserve_and_map(handle);
+      int found = -1;
+      CHECK(cuMemSetAccess(a, size, &descriptor, 1));
+      if (both) CHECK(cuMemSetAccess(b, size, &descriptor, 1));
+      store<<<1, 1>>>(reinterpret_cast<int*>(b), 42);
+      CHECK(cudaGetLastError());
+      if (!both) {
+        REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
+        return;
+      }
+      CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(a), sizeof found, cudaMemcpyDeviceToHost));
+      EXPECT(found == 42, "at the first address there is %d", found);
+      std::printf("    right: both opened; stored at the second address, read at the first: %d\n", found);
+    });
 
   // [3] Map a ring in one call
   // The memory does not repeat itself, and no call maps a part of it: each half of the ring is a mapping of the whole.

@@ -72,8 +72,10 @@ static void open_json(int gpus, const char* device, long mib, long repeats, bool
   if (!json) std::fprintf(stderr, "compressible: cannot write %s: %s\n", json_path, std::strerror(errno)), std::exit(2);
   std::fprintf(json, R"({"program": "compressible", "arguments": "--mib %ld --repeats %ld%s", )", mib, repeats,
                by_copy ? " --copy" : "");
-  std::fprintf(json, R"("device": "%s", "gpus": %d, "driver": "%s", "cuda": "%d.%d", "date": "%s"})" "\n", device, gpus,
-               driver, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10, date);
+  std::fprintf(json,
+               R"("device": "%s", "gpus": %d, "driver": "%s", "cuda": "%d.%d", "date": "%s"})"
+               "\n",
+               device, gpus, driver, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10, date);
 }
 
 // The times of a kernel on each of three buffers: mapped memory with nothing requested, with compression requested, and
@@ -112,7 +114,9 @@ static CUdeviceptr map(CUmemGenericAllocationHandle handle, size_t size, const C
 int main(int argc, char** argv) {
   long mib = 512, repeats = 20, by_copy = 0;
   check::arguments(argc, argv, usage,
-                   {{"--mib", &mib, 2, 8192}, {"--repeats", &repeats, 1, 1000}, {"--copy", &by_copy, 0, 0},
+                   {{"--mib", &mib, 2, 8192},
+                    {"--repeats", &repeats, 1, 1000},
+                    {"--copy", &by_copy, 0, 0},
                     {"--json", nullptr, 0, 1, &json_path}});
   const int gpus = check::require_gpus(1);
 
@@ -257,7 +261,9 @@ int main(int argc, char** argv) {
   std::printf("    free memory is what it was at the start\n");
   for (cudaEvent_t event : {stop, start}) CHECK(cudaEventDestroy(event));
   CHECK(cudaFree(sums));
-  std::fputs(R"({"what": "complete"})" "\n", json);
+  std::fputs(R"({"what": "complete"})"
+             "\n",
+             json);
   EXPECT(!std::ferror(json) && !std::fclose(json), "%s could not be written", json_path);
   std::printf("OK\n");
   return 0;

@@ -18,9 +18,10 @@
 #define REQUIRE(condition, ...) ((condition) ? void() : (printf("SKIP: " __VA_ARGS__), std::puts(""), std::exit(77)))
 
 // The lesson's own claim must hold; otherwise says where, which, and the message, exits 1.
-#define EXPECT(condition, ...)                                                                  \
-  ((condition) ? void() : (check::report(__FILE__, __LINE__, "expected", #condition),           \
-                           std::fprintf(stderr, __VA_ARGS__), std::fputs("\n", stderr), std::exit(1)))
+#define EXPECT(condition, ...)                                                                                  \
+  ((condition) ? void()                                                                                         \
+               : (check::report(__FILE__, __LINE__, "expected", #condition), std::fprintf(stderr, __VA_ARGS__), \
+                  std::fputs("\n", stderr), std::exit(1)))
 
 namespace check {
 inline void report(const char* file, int line, const char* verb, const char* expression) {
@@ -29,8 +30,14 @@ inline void report(const char* file, int line, const char* verb, const char* exp
 }
 inline const char* name(cudaError_t error) { return cudaGetErrorName(error); }
 inline const char* text(cudaError_t error) { return cudaGetErrorString(error); }
-inline const char* name(CUresult error) { const char* s = nullptr; return cuGetErrorName(error, &s), s ? s : "unknown"; }
-inline const char* text(CUresult error) { const char* s = nullptr; return cuGetErrorString(error, &s), s ? s : "no text"; }
+inline const char* name(CUresult error) {
+  const char* s = nullptr;
+  return cuGetErrorName(error, &s), s ? s : "unknown";
+}
+inline const char* text(CUresult error) {
+  const char* s = nullptr;
+  return cuGetErrorString(error, &s), s ? s : "no text";
+}
 
 template <class Result> void succeeded(Result result, const char* call, const char* file, int line) {
   if (result == Result(0)) return;
@@ -62,15 +69,27 @@ inline int require_gpus(int wanted) {
 }
 
 // Reads "--name N", N from min to max; a flag (max 0) is just "--name", a text any word. Else exits 2 with the usage.
-struct Option { const char* name; long* value; long min, max; const char** text = nullptr; };
+struct Option {
+  const char* name;
+  long* value;
+  long min, max;
+  const char** text = nullptr;
+};
 inline void arguments(int argc, char** argv, const char* usage, std::initializer_list<Option> options = {}) {
   for (int i = 1; i < argc; ++i) {
     const Option* found = nullptr;
-    for (const Option& option : options) if (!std::strcmp(argv[i], option.name)) found = &option;
+    for (const Option& option : options)
+      if (!std::strcmp(argv[i], option.name)) found = &option;
     if (!std::strcmp(argv[i], "--help")) std::exit((std::fputs(usage, stdout), 0));
-    if (found && found->max == 0) { *found->value = 1; continue; }
+    if (found && found->max == 0) {
+      *found->value = 1;
+      continue;
+    }
     char none[] = "", *end = nullptr, *value = found && i + 1 < argc ? argv[++i] : none;
-    if (*value && found->text) { *found->text = value; continue; }
+    if (*value && found->text) {
+      *found->text = value;
+      continue;
+    }
     if (*value) *found->value = std::strtol(value, &end, 10);
     if (end > value && !*end && *found->value >= found->min && *found->value <= found->max) continue;
     std::fprintf(stderr, "%s: bad argument: %s %s\n%s", argv[0], found ? found->name : argv[i], value, usage);

@@ -11,6 +11,7 @@ With --write the files are written, and the alt texts in the pages. Without it n
 must be what would be written, and no other file be there. Exit status 0, 1 if something is not as it should be, 2 bad
 arguments.
 """
+
 import argparse
 import collections
 import copy
@@ -37,6 +38,7 @@ class Failed(Exception):
 @dataclasses.dataclass
 class Moment:
     """The end of a step, or where the nth call of a name in this step has given this answer: then in words, too."""
+
     step: int
     words: str = ""
     call: str = ""
@@ -51,6 +53,7 @@ class Lesson:
     Two GPUs where a lesson wants more than one: more are harder to read, and show nothing else. Every step that leaves
     the address spaces, the memory or a handle other than it found them must have a picture.
     """
+
     def __init__(self, lesson):
         about = json.loads((ROOT / lesson / "lesson.json").read_text()).get("pictures")
         if not about:
@@ -60,8 +63,9 @@ class Lesson:
         # By step, or by "STEP of PROCESS": the variables for the reservations made in it.
         self.names = about["reservations"]
         # By file: the moment, or the step at whose end it is; "step_..." is drawn with what the step has changed so far.
-        self.pictures = {file: Moment(it) if isinstance(it, int) else Moment(**it)
-                         for file, it in about["moments"].items()}
+        self.pictures = {
+            file: Moment(it) if isinstance(it, int) else Moment(**it) for file, it in about["moments"].items()
+        }
         self.arguments = quick(lesson[3:])
 
 
@@ -94,8 +98,10 @@ def traced(lesson, about, directory):
         raise Failed(f"{program} ended with status {done.returncode}\n{done.stdout}{done.stderr}")
 
     # A frame's address is that of the return: one less lies in the call. Inlined functions have more lines than one.
-    frames = [[int(caller.split("+")[1], 16) - 1 for caller in line["callers"] if caller.startswith(program.name + "+")]
-              for line in lines]
+    frames = [
+        [int(caller.split("+")[1], 16) - 1 for caller in line["callers"] if caller.startswith(program.name + "+")]
+        for line in lines
+    ]
     looked_up = sorted({address for its in frames for address in its})
     command = ["addr2line", "-a", "-i", "-e", program, *map(hex, looked_up)]  # of binutils, which a compiler needs too
     done = subprocess.run(command, capture_output=True, text=True)
@@ -111,8 +117,9 @@ def traced(lesson, about, directory):
     # A call belongs to the step in which the outermost of its frames stands. What stands in none, to the step before.
     ranges, now, calls = banners(lesson), {}, []
     for line, addresses in zip(lines, frames):
-        of_frames = [number for address in addresses for at in places[address] for number, _, part in ranges
-                     if at in part]
+        of_frames = [
+            number for address in addresses for at in places[address] for number, _, part in ranges if at in part
+        ]
         step = now[line["pid"]] = max(now.get(line["pid"], 0), of_frames[-1] if of_frames else 0)
         calls.append((step, line))
     # Processes run side by side, and each step is a barrier: what they do in one step comes before all of the next.
@@ -149,8 +156,11 @@ def states(about, calls, pids):
         return ends[max(number for number in ends if number <= step)]
 
     for step in ends:
-        if step and shape(ends[step]) != shape(end_of(step - 1)) and \
-                not any(moment.step == step for name, moment in about.pictures.items() if name.startswith("step_")):
+        if (
+            step
+            and shape(ends[step]) != shape(end_of(step - 1))
+            and not any(moment.step == step for name, moment in about.pictures.items() if name.startswith("step_"))
+        ):
             raise Failed(f"step {step} changes something and has no picture: add it to lesson.json and to the page")
 
     result, last, last_name = {}, Moment(0), ""
@@ -161,8 +171,12 @@ def states(about, calls, pids):
         before, first = end_of(moment.step - 1), 0
         if name.startswith("step_") and last.step == moment.step:  # more than one of this step
             before, first = at[last_name]
-        changing = [line for step, line in calls[first:count] if step == moment.step and
-                    any(change["kind"] not in ("allocate", "free", "peer") for change in line["changes"])]
+        changing = [
+            line
+            for step, line in calls[first:count]
+            if step == moment.step
+            and any(change["kind"] not in ("allocate", "free", "peer") for change in line["changes"])
+        ]
         result[name] = before, now, changing
         last, last_name = (moment, name) if name.startswith("step_") else (Moment(0), "")
     return result
@@ -170,13 +184,20 @@ def states(about, calls, pids):
 
 def shape(machine):
     """What of a machine can be seen in a picture."""
-    memory = {(it.number, it.lives(), it.held_by_fd, tuple(sorted(it.team)), len(it.bound), len(it.exports))
-              for it in machine.memory if it.lives() or it.held_by_fd}
+    memory = {
+        (it.number, it.lives(), it.held_by_fd, tuple(sorted(it.team)), len(it.bound), len(it.exports))
+        for it in machine.memory
+        if it.lives() or it.held_by_fd
+    }
     reservations = {it.number for process in machine.processes.values() for it in process.reservations.values()}
-    mappings = {(it.number, *sorted(it.access.items())) for process in machine.processes.values()
-                for it in process.mappings.values()}
-    handles = {(pid, name, it.references) for pid, process in machine.processes.items()
-               for name, it in process.handles.items()}
+    mappings = {
+        (it.number, *sorted(it.access.items()))
+        for process in machine.processes.values()
+        for it in process.mappings.values()
+    }
+    handles = {
+        (pid, name, it.references) for pid, process in machine.processes.items() for name, it in process.handles.items()
+    }
     return memory, reservations, mappings, handles
 
 
@@ -217,8 +238,10 @@ def drawn(lesson, about, directory):
 
 def with_alt_texts(page, words):
     """The page, with the words of each picture as its alt text."""
+
     def renewed(match):
         return f"![{words[match[2]]}](pictures/{match[2]}.svg)" if match[2] in words else match[0]
+
     return re.sub(r"!\[((?:[^\[\]]|\[[^\]]*\])*)\]\(pictures/(\w+)\.svg\)", renewed, page)
 
 
@@ -251,8 +274,10 @@ def main():
                 folder.mkdir(exist_ok=True)
                 file.write_text(right)
             elif not file.exists() or file.read_text() != right:
-                wrong.append(f"{file} is not what {lesson} does now: look at it, then run {' '.join(sys.argv[:1])} "
-                             f"--write {arguments.directory}")
+                wrong.append(
+                    f"{file} is not what {lesson} does now: look at it, then run {' '.join(sys.argv[:1])} "
+                    f"--write {arguments.directory}"
+                )
         print(f"{lesson}: {len(pictures)} pictures", flush=True)
     if wrong:
         sys.exit("".join(f"FAIL: {what}\n" for what in wrong))

@@ -9,12 +9,13 @@ From top to bottom: a process's reservations with the mappings in them; what eac
 memory, a panel for each GPU. A second process, or a multicast object with its addresses, comes from below, so that no
 arrows need to cross. Nothing is to scale.
 """
+
 import dataclasses
 import html
 
 WIDTH, GUTTER, MARGIN = 600, 84, 8
 GAP, INSET = 12, 4  # between two reservations; between the edge of one and what is in it
-LABEL = 70          # at the left of a GPU's memory: its name
+LABEL = 70  # at the left of a GPU's memory: its name
 NEW, KEPT, GONE = "new", "kept", "gone"
 MARKS = {NEW: " (new)", KEPT: "", GONE: " (gone)"}
 RIGHTS = {0: "no access", 1: "read", 3: "read-write"}
@@ -88,6 +89,7 @@ def status(before, now):
 @dataclasses.dataclass(eq=False)
 class Block:
     """A mapping, or neighbours that are alike, or (without memory) a part of a reservation where nothing is mapped."""
+
     offset: int
     size: int
     status: str = KEPT
@@ -105,6 +107,7 @@ class Block:
 @dataclasses.dataclass(eq=False)
 class Room:
     """A reservation."""
+
     name: str
     size: int
     status: str
@@ -118,16 +121,17 @@ class Room:
 @dataclasses.dataclass(eq=False)
 class Box:
     """An allocation, or neighbours that are alike, or a multicast object."""
+
     number: int
     size: int
     device: int
     status: str
-    handles: dict           # rank: (how many, status)
-    exports: list           # made in this step: rank, and "fd" or "fabric"
+    handles: dict  # rank: (how many, status)
+    exports: list  # made in this step: rank, and "fd" or "fabric"
     held_by_fd: bool
     is_mapped: bool
     team: list
-    bound: list             # numbers of memory, and the status of the binding
+    bound: list  # numbers of memory, and the status of the binding
     count: int = 1
     x = width = 0
 
@@ -143,8 +147,8 @@ class Scene:
             counts[call] += 1
         self.calls = [call if count == 1 else f"{call} ×{count}" for call, count in counts.items()]
         self.spaces = [[] for _ in processes]  # of each process: its reservations
-        self.boxes = {}                        # of memory and objects, by number
-        self.short = self.terse = False        # where the texts need more room than there is
+        self.boxes = {}  # of memory and objects, by number
+        self.short = self.terse = False  # where the texts need more room than there is
 
     # --- From two states of the machine to what is to be drawn
     def fill(self, before, now, pids, names):
@@ -164,10 +168,13 @@ class Scene:
                         continue
                     self.add_box(it.memory.number, before, now, pids)
                     was = old_maps[key][1].access if key in old_maps else {}
-                    access = {device: (it.access.get(device, 0), it.access.get(device, 0) != was.get(device, 0))
-                              for device in range(self.gpus)}
-                    inside.append(Block(at - base, it.size, status(key in old_maps, key in new_maps),
-                                        it.memory.number, access))
+                    access = {
+                        device: (it.access.get(device, 0), it.access.get(device, 0) != was.get(device, 0))
+                        for device in range(self.gpus)
+                    }
+                    inside.append(
+                        Block(at - base, it.size, status(key in old_maps, key in new_maps), it.memory.number, access)
+                    )
                 state = status(number in old_rooms, number in new_rooms)
                 self.spaces[rank].append(Room(names[pid][room.nth], room.size, state, inside))
         for machine in before, now:
@@ -188,22 +195,40 @@ class Scene:
             return bool(memory and (memory.lives() or memory.held_by_fd))
 
         def references(machine, pid):
-            return sum(handle.references for handle in machine.processes[pid].handles.values()
-                       if handle.memory.number == number)
+            return sum(
+                handle.references
+                for handle in machine.processes[pid].handles.values()
+                if handle.memory.number == number
+            )
 
         handles = {}
         for rank, pid in enumerate(pids):
             counts = references(before, pid), references(now, pid)
             if any(counts):
                 handles[rank] = counts[1] or counts[0], status(*counts)
-        exports = [(pids.index(pid), kind) for pid, kind in new.exports[len(old.exports) if old else 0:]] if new else []
+        exports = (
+            [(pids.index(pid), kind) for pid, kind in new.exports[len(old.exports) if old else 0 :]] if new else []
+        )
         old_bound = {memory.number for memory, _ in old.bound.values()} if old else set()
         new_bound = {memory.number for memory, _ in new.bound.values()} if new else set()
         bound = [(key, status(key in old_bound, key in new_bound)) for key in sorted(old_bound | new_bound)]
-        mapped = any(mapping.memory.number == number for process in now.processes.values()
-                     for mapping in process.mappings.values())
-        self.boxes[number] = Box(number, it.size, it.device, status(is_there(old), is_there(new)), handles, exports,
-                                 bool(new and new.held_by_fd), mapped, sorted(it.team), bound)
+        mapped = any(
+            mapping.memory.number == number
+            for process in now.processes.values()
+            for mapping in process.mappings.values()
+        )
+        self.boxes[number] = Box(
+            number,
+            it.size,
+            it.device,
+            status(is_there(old), is_there(new)),
+            handles,
+            exports,
+            bool(new and new.held_by_fd),
+            mapped,
+            sorted(it.team),
+            bound,
+        )
         for key, _ in bound:
             self.add_box(key, before, now, pids)
 
@@ -223,8 +248,16 @@ class Scene:
                 for box in boxes[1:]:
                     del self.boxes[box.number]
                 boxes[0].count = len(run)
-                run = [Block(first.offset, sum(block.size for block in run), first.status, first.memory, first.access,
-                             len(run))]
+                run = [
+                    Block(
+                        first.offset,
+                        sum(block.size for block in run),
+                        first.status,
+                        first.memory,
+                        first.access,
+                        len(run),
+                    )
+                ]
             merged += run
         return merged
 
@@ -233,9 +266,13 @@ class Scene:
             return box.size, box.device, box.status, box.handles, box.exports, box.is_mapped, box.team
 
         one, other = run[-1], self.boxes[block.memory]
-        return (one.memory != block.memory and one.offset + one.size == block.offset and
-                (one.size, one.status, one.access) == (block.size, block.status, block.access) and
-                of(self.boxes[one.memory]) == of(other) and not other.team)
+        return (
+            one.memory != block.memory
+            and one.offset + one.size == block.offset
+            and (one.size, one.status, one.access) == (block.size, block.status, block.access)
+            and of(self.boxes[one.memory]) == of(other)
+            and not other.team
+        )
 
     @staticmethod
     def with_gaps(blocks, size):
@@ -263,8 +300,10 @@ class Scene:
             told.append(f"GPU {device} holds {'; '.join(mine) or 'nothing'}.")
         for box in self.boxes.values():
             if box.device < 0:
-                told.append(f"Multicast object: {self.box_in_words(box)}; team of {self.team(box)}"
-                            + (", memory of both bound." if len(box.bound) == self.gpus else ", nothing bound."))
+                told.append(
+                    f"Multicast object: {self.box_in_words(box)}; team of {self.team(box)}"
+                    + (", memory of both bound." if len(box.bound) == self.gpus else ", nothing bound.")
+                )
         return f"{self.title}. " + " ".join(sentence[0].upper() + sentence[1:] for sentence in told)
 
     def block_in_words(self, block, room):
@@ -272,8 +311,10 @@ class Scene:
             return f"{block.label()} not mapped"
         box = self.boxes[block.memory]
         target = f"memory of GPU {box.device}" if box.device >= 0 else "the multicast object"
-        rights = ", ".join(f"GPU {device} {RIGHTS[flags]}" + (" now" if changed and block.status != NEW else "")
-                           for device, (flags, changed) in block.access.items())
+        rights = ", ".join(
+            f"GPU {device} {RIGHTS[flags]}" + (" now" if changed and block.status != NEW else "")
+            for device, (flags, changed) in block.access.items()
+        )
         mark = block.status if block.status not in (KEPT, room.status) else ""
         about = "; ".join(part for part in (mark, rights if block.status != GONE else "") if part)
         return f"{block.label()} mapped to {target}" + (f" ({about})" if about else "")
@@ -334,12 +375,14 @@ class Scene:
             self.arrows(below, end_of_arrows, upwards=True)
         y = self.legend(y + 12)
         height = round(y + MARGIN)
-        head = (f'<!-- SPDX-License-Identifier: CC-BY-4.0 -->\n'
-                f'<svg xmlns="http://www.w3.org/2000/svg" class="vmm-picture" role="img" '
-                f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">\n'
-                f"<title>{html.escape(self.title, False)}</title>\n<desc>{html.escape(self.words(), False)}</desc>\n"
-                f"<style>{STYLE}</style>\n"
-                f'<rect class="vmm-paper" width="{WIDTH}" height="{height}" rx="6"/>\n')
+        head = (
+            f'<!-- SPDX-License-Identifier: CC-BY-4.0 -->\n'
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="vmm-picture" role="img" '
+            f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">\n'
+            f"<title>{html.escape(self.title, False)}</title>\n<desc>{html.escape(self.words(), False)}</desc>\n"
+            f"<style>{STYLE}</style>\n"
+            f'<rect class="vmm-paper" width="{WIDTH}" height="{height}" rx="6"/>\n'
+        )
         return head + "\n".join(self.out) + "\n</svg>\n"
 
     @staticmethod
@@ -352,8 +395,9 @@ class Scene:
 
     def rect(self, x, y, width, height, kind, state=KEPT):
         state = f" vmm-{state}" if state != KEPT else ""
-        self.out.append(f'<rect class="{kind}{state}" x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" '
-                        f'height="{height:.0f}" rx="3"/>')
+        self.out.append(
+            f'<rect class="{kind}{state}" x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{height:.0f}" rx="3"/>'
+        )
 
     def lines_of_calls(self):
         lines = []
@@ -415,8 +459,12 @@ class Scene:
         """Mappings side by side with the same rights: their rights are written once."""
         runs = []
         for block in room.blocks:
-            if block.memory and runs and runs[-1][-1].memory and (runs[-1][-1].access, runs[-1][-1].status) == \
-                    (block.access, block.status):
+            if (
+                block.memory
+                and runs
+                and runs[-1][-1].memory
+                and (runs[-1][-1].access, runs[-1][-1].status) == (block.access, block.status)
+            ):
                 runs[-1].append(block)
             else:
                 runs.append([block])
@@ -448,8 +496,14 @@ class Scene:
                             self.cut(block.x + block.width - 16, row)
                     continue
                 box = self.boxes[block.memory]
-                self.rect(block.x + 2, row + 4, block.width - 4, 30, f"vmm-box vmm-gpu{box.device}" if box.device >= 0
-                          else "vmm-box", block.status)
+                self.rect(
+                    block.x + 2,
+                    row + 4,
+                    block.width - 4,
+                    30,
+                    f"vmm-box vmm-gpu{box.device}" if box.device >= 0 else "vmm-box",
+                    block.status,
+                )
                 self.text(middle, row + 24, block.label(), "vmm-was" if block.status == GONE else "vmm-bold")
         for index in range(lanes):
             at = lane + 25 * index
@@ -457,8 +511,9 @@ class Scene:
             for run in (run for room in rooms for run in self.runs(room) if run[0].status != GONE):
                 flags, changed = run[0].access[index]
                 x, width = run[0].x + 2, run[-1].x + run[-1].width - run[0].x - 4
-                self.rect(x, at, width, 21, "vmm-" + RIGHTS[flags].replace("no access", "none"),
-                          NEW if changed else KEPT)
+                self.rect(
+                    x, at, width, 21, "vmm-" + RIGHTS[flags].replace("no access", "none"), NEW if changed else KEPT
+                )
                 self.text(x + width / 2, at + 15, RIGHTS[flags], "vmm-small")
         return y + height
 
@@ -474,8 +529,15 @@ class Scene:
     def panels(self, y, above, below):
         """Physical memory, one panel for each GPU. Returns where it ends."""
         boxes = [box for box in self.boxes.values() if box.device >= 0]
-        sources = {box.number: [block.x + block.width / 2 for room in [*above, *below] for block in room.blocks
-                                if block.memory == box.number] for box in boxes}
+        sources = {
+            box.number: [
+                block.x + block.width / 2
+                for room in [*above, *below]
+                for block in room.blocks
+                if block.memory == box.number
+            ]
+            for box in boxes
+        }
         label, space = LABEL, WIDTH - 2 * MARGIN - GAP * (self.gpus - 1)
         for self.terse in False, True:
             needs = self.needs(boxes, sources)
@@ -574,8 +636,10 @@ class Scene:
         state = f" vmm-{state}" if state != KEPT else ""
         end = to_y - 9 * way
         middle = (y + end) / 2
-        self.out.append(f'<path class="vmm-arrow{state}" d="M{x:.0f} {y:.0f} C{x:.0f} {middle:.0f} {to_x:.0f} '
-                        f'{middle:.0f} {to_x:.0f} {end:.0f}"/>')
+        self.out.append(
+            f'<path class="vmm-arrow{state}" d="M{x:.0f} {y:.0f} C{x:.0f} {middle:.0f} {to_x:.0f} '
+            f'{middle:.0f} {to_x:.0f} {end:.0f}"/>'
+        )
         self.out.append(f'<path class="vmm-head{state}" d="M{to_x:.0f} {to_y:.0f} l-5 {-10 * way} h10 z"/>')
 
     def legend(self, y):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """Runs the lessons that ./run.sh has built, in order, and ends with a table. Needs the standard library only."""
+
 import argparse
 import json
 import os
@@ -66,8 +67,13 @@ def run(command, limit=TIME_LIMIT):
     except OSError:
         output, theirs = os.pipe()
     try:
-        process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=theirs,
-                                   stderr=subprocess.PIPE, start_new_session=True)
+        process = subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
     except OSError as error:
         os.close(output)
         return "FAIL", f"it did not start: {error}", 0.0
@@ -134,12 +140,20 @@ def count_gpus():
     Asked in a process of its own, which may die of a broken driver. The simulator's library is never the one that
     answers: in a process that vmmsim has not started it ends the process.
     """
-    question = ("import ctypes; driver = ctypes.CDLL('libcuda.so.1'); count = ctypes.c_int(); "
-                "print(driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)), count.value)")
+    question = (
+        "import ctypes; driver = ctypes.CDLL('libcuda.so.1'); count = ctypes.c_int(); "
+        "print(driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)), count.value)"
+    )
     environment = {name: value for name, value in os.environ.items() if name not in ("VMMSIM", "LD_PRELOAD")}
     try:
-        done = subprocess.run([sys.executable, "-I", "-c", question], env=environment, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=TIME_LIMIT)
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", question],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT,
+        )
     except subprocess.TimeoutExpired:
         return 0, f"the NVIDIA driver does not answer within {TIME_LIMIT} seconds"
     if "libcuda.so.1: cannot open shared object file" in done.stderr:
@@ -147,7 +161,8 @@ def count_gpus():
     error, _, count = done.stdout.strip().rpartition(" ")
     if done.returncode or error != "0":
         return 0, {"34": "there is only the toolkit's stub of a driver", "100": "the NVIDIA driver sees no GPU"}.get(
-            error, f"the NVIDIA driver does not start (error {error or done.returncode})")
+            error, f"the NVIDIA driver does not start (error {error or done.returncode})"
+        )
     return int(count), "the NVIDIA driver counts no GPU"
 
 
@@ -199,7 +214,9 @@ def quick(program):
 def arguments():
     known = lessons()
     parser = argparse.ArgumentParser(
-        prog="run.sh", formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+        prog="run.sh",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
         usage="./run.sh [--help] [--sim | --gpu] [NN ...]\n       ./run.sh --docs",
         description="Sets up what is missing, builds, runs the lessons in order, and ends with a table of results.",
         epilog="lessons:\n  " + "\n  ".join(known) + "\n\n"
@@ -209,7 +226,8 @@ def arguments():
         "What is there is used. If g++ is missing it comes from the system's packages; CMake, Ninja and the CUDA\n"
         "compiler come from PyPI into .venv. CUDACXX names an nvcc that is not on the PATH. The programs are in\n"
         "build/bin/ afterwards; each takes --help, and so does build/bin/vmmsim, the simulator.\n\n"
-        "exit status: 0 every lesson worked or was skipped, 1 one failed or could not be built, 2 bad arguments")
+        "exit status: 0 every lesson worked or was skipped, 1 one failed or could not be built, 2 bad arguments",
+    )
     parser.add_argument("--targets", action="store_true", help=argparse.SUPPRESS)  # only tell what is to be built
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--sim", action="store_true", help="run on simulated GPUs only")

@@ -13,7 +13,8 @@ namespace {
 uint64_t number_in(const std::string& file, const std::string& word, uint64_t otherwise) {
   std::ifstream in(file);
   uint64_t number = 0;
-  for (std::string read; !word.empty() && in >> read && read != word;) {}
+  for (std::string read; !word.empty() && in >> read && read != word;) {
+  }
   return in >> number ? number : otherwise;
 }
 

@@ -4,20 +4,36 @@
 machine.line() takes one line after another and changes the model as the line says. It raises AssertionError if the line
 makes no sense: what changes must be what the call is for, and the driver's answers must be those of the model.
 """
+
 import collections
 import itertools
 
 KEYS = ["pid", "thread", "number", "call", "nth", "callers", "device", "arguments", "result", "outputs", "changes"]
 # What a call that succeeds must have changed, and nothing else; what is not here changes nothing.
 KINDS = {
-    "cuMemCreate": "create", "cuMemRelease": "release", "cuMemRetainAllocationHandle": "retain",
-    "cuMemExportToShareableHandle": "export", "cuMemImportFromShareableHandle": "import",
-    "cuMemAddressReserve": "reserve", "cuMemAddressFree": "free_reservation", "cuMemMap": "map",
-    "cuMemUnmap": "unmap", "cuMemSetAccess": "access", "cuMulticastCreate": "multicast_create",
-    "cuMulticastAddDevice": "add_device", "cuMulticastBindMem": "bind", "cuMulticastBindAddr": "bind",
-    "cuMulticastUnbind": "unbind", "cudaMalloc": "allocate", "cudaFree": "free", "cudaMallocHost": "allocate",
-    "cudaFreeHost": "free", "cudaIpcOpenMemHandle": "allocate", "cudaIpcCloseMemHandle": "free",
-    "cudaDeviceEnablePeerAccess": "peer", "cudaDeviceDisablePeerAccess": "peer",
+    "cuMemCreate": "create",
+    "cuMemRelease": "release",
+    "cuMemRetainAllocationHandle": "retain",
+    "cuMemExportToShareableHandle": "export",
+    "cuMemImportFromShareableHandle": "import",
+    "cuMemAddressReserve": "reserve",
+    "cuMemAddressFree": "free_reservation",
+    "cuMemMap": "map",
+    "cuMemUnmap": "unmap",
+    "cuMemSetAccess": "access",
+    "cuMulticastCreate": "multicast_create",
+    "cuMulticastAddDevice": "add_device",
+    "cuMulticastBindMem": "bind",
+    "cuMulticastBindAddr": "bind",
+    "cuMulticastUnbind": "unbind",
+    "cudaMalloc": "allocate",
+    "cudaFree": "free",
+    "cudaMallocHost": "allocate",
+    "cudaFreeHost": "free",
+    "cudaIpcOpenMemHandle": "allocate",
+    "cudaIpcCloseMemHandle": "free",
+    "cudaDeviceEnablePeerAccess": "peer",
+    "cudaDeviceDisablePeerAccess": "peer",
 }
 # A module's variables come with the first launch or question that needs them, and a pool's memory with what is wanted
 # of it; any call that waits gives back what the pool does not need.
@@ -27,6 +43,7 @@ SUCCESS = "CUDA_SUCCESS", "cudaSuccess"
 
 class Thing:
     """Has a number, by which one knows it again in a copy of the machine."""
+
     numbers = itertools.count(1)  # none is false
 
     def __init__(self):
@@ -37,16 +54,17 @@ class Memory(Thing):  # or a multicast object
     def __init__(self, size, device, is_multicast):
         super().__init__()
         self.size, self.device, self.is_multicast = size, device, is_multicast
-        self.handles = []      # in all processes
+        self.handles = []  # in all processes
         self.team, self.bound = set(), {}  # of an object: devices; (device, offset) -> (memory, size)
         self.in_objects = []
-        self.exports = []         # (process, "fd" or "fabric"), in order
+        self.exports = []  # (process, "fd" or "fabric"), in order
         self.is_exported = False  # a descriptor may hold it, and nobody is told when that is closed
-        self.held_by_fd = False   # nothing else does, and cuMemGetInfo has shown that it is still there
+        self.held_by_fd = False  # nothing else does, and cuMemGetInfo has shown that it is still there
 
     def lives(self):
-        return any(handle.references or handle.mappings for handle in self.handles) or \
-            any(it.lives() for it in self.in_objects)
+        return any(handle.references or handle.mappings for handle in self.handles) or any(
+            it.lives() for it in self.in_objects
+        )
 
 
 class Handle:
@@ -97,8 +115,9 @@ class Machine:
         for change in line["changes"]:
             self.expect(change["order"] > process.order, "changes come in order")
             process.order = change["order"]
-            getattr(self, change["kind"])(process, line, **{key: number(value) for key, value in change.items()
-                                                            if key not in ("order", "kind")})
+            getattr(self, change["kind"])(
+                process, line, **{key: number(value) for key, value in change.items() if key not in ("order", "kind")}
+            )
         if succeeded:
             getattr(self, "after_" + line["call"], lambda *_: None)(process, line)
 
@@ -153,8 +172,10 @@ class Machine:
         self.expect(not any(address <= at < address + size for at in process.mappings), "what is freed is unmapped")
 
     def map(self, process, line, address, size, handle):
-        self.expect(any(base <= address and address + size <= base + it.size
-                        for base, it in process.reservations.items()), "a mapping lies where is reserved")
+        self.expect(
+            any(base <= address and address + size <= base + it.size for base, it in process.reservations.items()),
+            "a mapping lies where is reserved",
+        )
         self.expect(not overlapping(process.mappings, address, size), "mappings do not overlap")
         self.expect(process.handles[handle].memory.size == size, "memory is mapped whole")
         process.handles[handle].mappings += 1
@@ -178,8 +199,14 @@ class Machine:
         if address is None:
             bound = process.handles[memory].memory
         else:  # ordinary memory, which has no handle
-            bound = next((Memory(at + block[0] - address, block[1], False) for at, block in process.blocks.items()
-                          if at <= address < at + block[0]), None)
+            bound = next(
+                (
+                    Memory(at + block[0] - address, block[1], False)
+                    for at, block in process.blocks.items()
+                    if at <= address < at + block[0]
+                ),
+                None,
+            )
             self.expect(bound, "ordinary memory that is bound was allocated")
         self.expect(device in thing.team and bound.device == device, "memory of the team is bound")
         self.expect(memory_offset + size <= bound.size and offset + size <= thing.size, "what is bound fits")
@@ -206,17 +233,24 @@ class Machine:
     def after_cuMemGetAccess(self, process, line):
         address, location = number(line["arguments"]["ptr"]), line["arguments"]["location"]
         device = location["id"] if location["type"] == "CU_MEM_LOCATION_TYPE_DEVICE" else -1
-        flags = next(mapping.access.get(device, 0) for at, mapping in process.mappings.items()
-                     if at <= address < at + mapping.size)
+        flags = next(
+            mapping.access.get(device, 0)
+            for at, mapping in process.mappings.items()
+            if at <= address < at + mapping.size
+        )
         self.expect(number(line["outputs"]["flags"]) == flags, "access is what cuMemGetAccess says")
 
     def after_cuMemGetInfo(self, process, line):
         device = line["device"]
         lives = sum(memory.size for memory in self.memory if memory.device == device and memory.lives())
-        others = {(pid, at) for pid, it in self.processes.items() for at, block in it.blocks.items()
-                  if block[1] == device}
-        hidden = sum(memory.size for memory in self.memory
-                     if memory.device == device and memory.is_exported and not memory.lives())
+        others = {
+            (pid, at) for pid, it in self.processes.items() for at, block in it.blocks.items() if block[1] == device
+        }
+        hidden = sum(
+            memory.size
+            for memory in self.memory
+            if memory.device == device and memory.is_exported and not memory.lives()
+        )
         room, for_others = self.seen.get(device, (None, None))
         free = line["outputs"]["free"]
         if others == for_others:  # how much ordinary memory takes is not told: it comes in whole pages

@@ -193,13 +193,12 @@ struct Arguments {
 Arguments read_arguments(char** words) {
   Arguments all;
   std::string machine = "h200x8", gpus, nodes, size, warn_at, fail;
-  const std::map<std::string_view, std::string*> options = {{"--gpus", &gpus},       {"--nodes", &nodes},
-                                                            {"--machine", &machine}, {"--memory", &size},
-                                                            {"--trace", &all.trace_file}, {"--fail", &fail},
-                                                            {"--warn-at", &warn_at}};
-  const std::map<std::string_view, bool*> flags = {{"--strict", &all.options.strict},
-                                                   {"--explain", &all.options.explain},
-                                                   {"--leaks", &all.options.leaks}};
+  const std::map<std::string_view, std::string*> options = {
+      {"--gpus", &gpus},      {"--nodes", &nodes},          {"--machine", &machine},
+      {"--memory", &size},    {"--trace", &all.trace_file}, {"--fail", &fail},
+      {"--warn-at", &warn_at}};
+  const std::map<std::string_view, bool*> flags = {
+      {"--strict", &all.options.strict}, {"--explain", &all.options.explain}, {"--leaks", &all.options.leaks}};
   for (; *words && **words == '-'; ++words) {
     const std::string_view word = *words;
     if (word == "--help") help();
@@ -310,8 +309,8 @@ bool takes_runtime(const File& file) {  // from a library; programs without kern
 bool contains_runtime(const File& file) {
   const std::string_view constants = file.section(".rodata");
   const auto names = [&](const std::string& call) { return constants.find(call + '\0') != constants.npos; };
-  return !takes_runtime(file) && (!file.section(".nv_fatbin").empty() ||
-                                  (names("cuGetExportTable") && names("cudaGetDriverEntryPoint")));
+  return !takes_runtime(file) &&
+         (!file.section(".nv_fatbin").empty() || (names("cuGetExportTable") && names("cudaGetDriverEntryPoint")));
 }
 
 // Whether GPU code in a program or in a library of it can run here. Refuses a program whose kernels cannot.
@@ -321,7 +320,8 @@ void check_gpu_code(const std::string& path, bool is_program, const memory::Mach
   if (!takes_runtime(file))
     return say(path + " contains a CUDA runtime, which cannot be replaced there: what it does on GPUs will fail");
   if (file.has_symbol("__cudaRegisterManagedVar")) {  // they would be null pointers
-    const std::string why = path + " has __managed__ variables, which are not simulated: allocate with cudaMallocManaged";
+    const std::string why =
+        path + " has __managed__ variables, which are not simulated: allocate with cudaMallocManaged";
     if (is_program) end(125, why);
     say(why);
   }
@@ -354,8 +354,9 @@ void check_program(const std::string& program, const fs::path& libraries, const 
     if (!file.is_dynamic())
       end(125, program + " is a static executable, in which no library can be replaced; link it dynamically");
     if (contains_runtime(file))
-      end(125, program + " contains the CUDA runtime, which cannot be replaced there; build it with nvcc -cudart shared "
-               "(in CMake: -DCMAKE_CUDA_RUNTIME_LIBRARY=Shared)");
+      end(125, program +
+                   " contains the CUDA runtime, which cannot be replaced there; build it with nvcc -cudart shared "
+                   "(in CMake: -DCMAKE_CUDA_RUNTIME_LIBRARY=Shared)");
   }
   const std::string said = ask_loader(program);
   if (said.find(libraries / "libcuda.so.1") == said.npos)
@@ -375,10 +376,10 @@ void check_program(const std::string& program, const fs::path& libraries, const 
       continue;
     }
     if (is_runtime && name != RUNTIME)
-      end(125, program + " needs " + name + ", and the simulator was built with " RUNTIME
-               ": build both with the same release of CUDA");
+      end(125, program + " needs " + name +
+                   ", and the simulator was built with " RUNTIME ": build both with the same release of CUDA");
     end(125, program + " would load " + found.string() + " instead of the simulator's " + name +
-             ": build it without that path in it");
+                 ": build it without that path in it");
   }
 }
 
@@ -398,8 +399,10 @@ class MemoryWatch {
       : warn_at_(arguments.warn_at), gpus_(uint64_t(std::max(1, arguments.machine.gpus * arguments.machine.nodes))) {
     struct rlimit addresses;
     if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur < arguments.machine.memory)
-      say("a process has " + in_words(addresses.rlim_cur) + " of addresses here (ulimit -v), and the memory of a GPU "
-          "alone takes " + in_words(arguments.machine.memory) + ": raise that, or give GPUs less (--memory)");
+      say("a process has " + in_words(addresses.rlim_cur) +
+          " of addresses here (ulimit -v), and the memory of a GPU "
+          "alone takes " +
+          in_words(arguments.machine.memory) + ": raise that, or give GPUs less (--memory)");
   }
 
   void look() {  // now and then; warns once
@@ -411,7 +414,8 @@ class MemoryWatch {
     if (warn_at_ ? touched <= warn_at_ : left >= touched / 4) return;
     has_warned_ = true;
     say("simulated memory takes " + in_words(touched) + " of this machine's, and " + in_words(left) + " are left. " +
-        "What a program writes to takes as much here as on a GPU, and where nothing is left the kernel ends programs: " +
+        "What a program writes to takes as much here as on a GPU, and where nothing is left the kernel ends "
+        "programs: " +
         advice(touched + left));
   }
 

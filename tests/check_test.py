@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """The checking header prints what it promises and exits as it promises: check_test.py PROGRAM."""
+
 import pathlib
 import subprocess
 import sys
@@ -13,7 +14,6 @@ SOURCE = pathlib.Path(__file__).with_name("check_test.cu").read_text().splitline
 def at(statement):
     """Where the statement stands in the program, as an error names the place."""
     return f"check_test.cu:{1 + SOURCE.index('    ' + statement)}: "
-
 
 
 class Check(unittest.TestCase):
@@ -35,30 +35,59 @@ class Check(unittest.TestCase):
     def test_what_holds_passes(self):
         done = self.run_case("success")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual(done.stdout, "the story so far\n    cudaErrorInvalidValue\n      -> cudaErrorInvalidValue\nwent on\n")
+        self.assertEqual(
+            done.stdout, "the story so far\n    cudaErrorInvalidValue\n      -> cudaErrorInvalidValue\nwent on\n"
+        )
 
     def test_a_failing_driver_call(self):  # its name comes from the driver, which may not be there
-        self.fails("driver_call_fails", 1, stderr=[at("CHECK(CUDA_ERROR_INVALID_VALUE);") + "failed CUDA_ERROR_INVALID_VALUE\n", " (1): "])
+        self.fails(
+            "driver_call_fails",
+            1,
+            stderr=[at("CHECK(CUDA_ERROR_INVALID_VALUE);") + "failed CUDA_ERROR_INVALID_VALUE\n", " (1): "],
+        )
 
     def test_a_failing_runtime_call(self):
-        self.fails("runtime_call_fails", 1, stderr=[
-            at("CHECK(cudaErrorMemoryAllocation);") + "failed cudaErrorMemoryAllocation\n",
-            "cudaErrorMemoryAllocation (2): out of memory\n"])
+        self.fails(
+            "runtime_call_fails",
+            1,
+            stderr=[
+                at("CHECK(cudaErrorMemoryAllocation);") + "failed cudaErrorMemoryAllocation\n",
+                "cudaErrorMemoryAllocation (2): out of memory\n",
+            ],
+        )
 
     def test_another_answer_than_the_refusal(self):
-        self.fails("wrong_answer", 1, "    cudaErrorNotPermitted\n      -> cudaErrorNotPermitted\n", [
-            at("REFUSED(cudaErrorInvalidValue, cudaErrorNotPermitted);") + "wrong answer from cudaErrorNotPermitted\n",
-            "cudaErrorNotPermitted, expected cudaErrorInvalidValue\n"])
+        self.fails(
+            "wrong_answer",
+            1,
+            "    cudaErrorNotPermitted\n      -> cudaErrorNotPermitted\n",
+            [
+                at("REFUSED(cudaErrorInvalidValue, cudaErrorNotPermitted);")
+                + "wrong answer from cudaErrorNotPermitted\n",
+                "cudaErrorNotPermitted, expected cudaErrorInvalidValue\n",
+            ],
+        )
 
     def test_no_refusal(self):
-        self.fails("no_refusal", 1, "    cudaSuccess\n      -> cudaSuccess\n", ["cudaSuccess, expected cudaErrorInvalidValue\n"])
+        self.fails(
+            "no_refusal",
+            1,
+            "    cudaSuccess\n      -> cudaSuccess\n",
+            ["cudaSuccess, expected cudaErrorInvalidValue\n"],
+        )
 
     def test_a_missing_requirement_is_a_skip(self):
         self.fails("requirement_missing", 77, "SKIP: needs 3 of it; get more\n")
 
     def test_a_broken_expectation(self):
-        self.fails("expectation_broken", 1, stderr=[
-            at('EXPECT(argc % 2 == 1, "%d%% of it is wrong", 50);') + "expected argc % 2 == 1\n  50% of it is wrong\n"])
+        self.fails(
+            "expectation_broken",
+            1,
+            stderr=[
+                at('EXPECT(argc % 2 == 1, "%d%% of it is wrong", 50);')
+                + "expected argc % 2 == 1\n  50% of it is wrong\n"
+            ],
+        )
 
     def test_the_gate_refuses_the_stub_of_a_driver(self):
         self.fails("gate", 77, "SKIP: only the toolkit's stub of a driver; install the NVIDIA driver\n")
@@ -70,9 +99,19 @@ class Check(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, "the story so far\nusage: arguments\n"))
 
     def test_bad_arguments(self):
-        for given, named in [("--size 0", "--size 0"), ("--size 10", "--size 10"), ("--size", "--size"), ("--size x", "x"),
-                             ("--size 3x", "3x"), ("--size 99999999999999999999", "--size 9999"), ("more", "more"),
-                             ("--other 3", "--other"), ("--full 1", "1"), ("--siz 1", "--siz"), ("--size --full", "--full")]:
+        for given, named in [
+            ("--size 0", "--size 0"),
+            ("--size 10", "--size 10"),
+            ("--size", "--size"),
+            ("--size x", "x"),
+            ("--size 3x", "3x"),
+            ("--size 99999999999999999999", "--size 9999"),
+            ("more", "more"),
+            ("--other 3", "--other"),
+            ("--full 1", "1"),
+            ("--siz 1", "--siz"),
+            ("--size --full", "--full"),
+        ]:
             self.fails("arguments " + given, 2, stderr=["bad argument: ", named, "usage: arguments\n"])
         self.fails("arguments --size  3 ", 0, "size 3 full 0\nwent on\n")
         done = self.run_case("arguments", "--size", "")

@@ -5,6 +5,7 @@
 Both ranks are the program, or one of them is this file, which loads the program's own MPI library and misbehaves.
 FABRIC_TEST is fabric_test.cu built with MPI as well: with the driver in it the lesson goes on to the end.
 """
+
 import ctypes
 import os
 import pathlib
@@ -19,8 +20,11 @@ STUB = "SKIP: only the toolkit's stub of a driver; install the NVIDIA driver\n"
 STORY = "[1] Start two ranks\n    rank 0: exports\n    rank 1: imports\n[2] Ask the driver\n"
 HERE = pathlib.Path(__file__)
 OPEN_MPI = {  # lets Open MPI run in a container, where all is root, and on fewer cores than ranks
-    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+}
 
 
 def misbehave(how, library):
@@ -66,8 +70,9 @@ class Mpi(unittest.TestCase):
         """With this rank misbehaving, the job ends soon, with an error that says one of these."""
         good, bad = [PROGRAM, "--timeout", "2"], [sys.executable, str(HERE), "--misbehave", how, LIBRARY]
         first, second = (good, bad) if rank == 1 else (bad, good)
-        done = self.run_job(*options, "-n", "1", *first, ":", "-n", "1", *second,
-                            FABRIC_TEST_RANK=str(rank), FABRIC_TEST_SIZE=SIZE)
+        done = self.run_job(
+            *options, "-n", "1", *first, ":", "-n", "1", *second, FABRIC_TEST_RANK=str(rank), FABRIC_TEST_SIZE=SIZE
+        )
         self.assertNotIn(done.returncode, (0, 77), done)
         self.assertLess(self.seconds, 15)
         self.assertTrue(any(message in done.stdout + done.stderr for message in messages), done)

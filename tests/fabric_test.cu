@@ -40,7 +40,9 @@ static void misbehave(int step) {
   std::memcpy(message.magic, fault("wrong_magic", at) ? "FABRIC04" : "FABRIC05", 8);
   message.rank = fault("wrong_rank", at) ? 1 - rank : rank;
   message.step = fault("wrong_step", at) ? step + 1 : step;
-  const auto give = [&](const void* data, size_t size) { if (write(out, data, size) < 0) _exit(9); };
+  const auto give = [&](const void* data, size_t size) {
+    if (write(out, data, size) < 0) _exit(9);
+  };
   if (fault("dies", at)) _exit(3);
   if (fault("killed", at)) raise(SIGKILL);
   if (fault("silent", at)) be_silent();
@@ -53,15 +55,20 @@ static void misbehave(int step) {
 }
 
 // The driver, as far as the lesson calls it.
-struct Memory { int file; size_t size; };
+struct Memory {
+  int file;
+  size_t size;
+};
 static size_t taken = 0;
 extern "C" {
 CUresult CUDAAPI cuGetErrorName(CUresult error, const char** name) {
-  static const std::map<CUresult, const char*> known = {
-      {CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN"}, {CUDA_ERROR_NOT_PERMITTED, "CUDA_ERROR_NOT_PERMITTED"},
-      {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED"}, {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"},
-      {CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"}, {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"},
-      {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"}};
+  static const std::map<CUresult, const char*> known = {{CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN"},
+                                                        {CUDA_ERROR_NOT_PERMITTED, "CUDA_ERROR_NOT_PERMITTED"},
+                                                        {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED"},
+                                                        {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"},
+                                                        {CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
+                                                        {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"},
+                                                        {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"}};
   return *name = known.count(error) ? known.at(error) : "another", CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGetErrorString(CUresult, const char** s) { return *s = "", CUDA_SUCCESS; }
@@ -170,7 +177,12 @@ cudaError_t CUDARTAPI __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void** argume
 }  // extern "C"
 
 // Runs the lesson in a process of its own: how it ended, what it said, and whether a process outlived it.
-struct Run { int status = -1; double seconds = 0; std::string out, err; int left_behind = 0; };
+struct Run {
+  int status = -1;
+  double seconds = 0;
+  std::string out, err;
+  int left_behind = 0;
+};
 static Run lesson(const std::string& what, std::vector<std::string> arguments = {}, int lesson_timeout = 5) {
   int ends[2][2];
   if (pipe2(ends[0], O_CLOEXEC) != 0 || pipe2(ends[1], O_CLOEXEC) != 0) std::abort();
@@ -215,7 +227,8 @@ static Run lesson(const std::string& what, std::vector<std::string> arguments = 
   }
   run.left_behind = 2;
   const std::string end_all = text("kill -9 $(cat /proc/%d/task/%d/children) 2>/dev/null", getpid(), getpid());
-  while (std::system(end_all.c_str()) >= 0 && waitpid(-1, nullptr, 0) > 0) {}
+  while (std::system(end_all.c_str()) >= 0 && waitpid(-1, nullptr, 0) > 0) {
+  }
   return run;
 }
 
@@ -277,30 +290,34 @@ static std::string channels(const std::vector<std::pair<std::string, std::string
 }
 
 static const std::map<std::string, std::function<void()>> cases = {
-    {"all_goes_well", [] {
+    {"all_goes_well",
+     [] {
        const Run run = lesson("", {"--granules", "3"});
        SHOULD(run.status == 0 && run.err.empty() && !run.left_behind);
-       for (const char* lines : {
-                "[1] Start two ranks\n    rank 0: exports\n    rank 1: imports\n[2] Ask the driver\n"
-                "    rank 0: GPU-like 0, fabric handles are supported\n"
-                "    rank 1: GPU-like 1, fabric handles are supported\n[3] ",
-                "[5] Create memory with the fabric handle type\n    rank 0: 192 KiB created\n",
-                "[6] Export it as 64 bytes\n    rank 0: 64 bytes exported\n[7] ", "    rank 1: 192 KiB imported\n[8] ",
-                "    rank 0: mapped and poisoned\n    rank 1: mapped\n[9] ",
-                "    rank 1: 49152 integers written in a kernel\n"
-                "    rank 0: 49152 integers are what rank 1 wrote\n[10] Tear down\n    rank 1: unmapped and released\n"
-                "    rank 0: free memory is what it was at the start\nOK\n"})
+       for (const char* lines :
+            {"[1] Start two ranks\n    rank 0: exports\n    rank 1: imports\n[2] Ask the driver\n"
+             "    rank 0: GPU-like 0, fabric handles are supported\n"
+             "    rank 1: GPU-like 1, fabric handles are supported\n[3] ",
+             "[5] Create memory with the fabric handle type\n    rank 0: 192 KiB created\n",
+             "[6] Export it as 64 bytes\n    rank 0: 64 bytes exported\n[7] ", "    rank 1: 192 KiB imported\n[8] ",
+             "    rank 0: mapped and poisoned\n    rank 1: mapped\n[9] ",
+             "    rank 1: 49152 integers written in a kernel\n"
+             "    rank 0: 49152 integers are what rank 1 wrote\n[10] Tear down\n    rank 1: unmapped and released\n"
+             "    rank 0: free memory is what it was at the start\nOK\n"})
          SHOULD(has(run.out, lines));
      }},
-    {"child_gets_only_its_pipes", [] {
+    {"child_gets_only_its_pipes",
+     [] {
        const Run run = lesson("1 lists descriptors");
        SHOULD(run.err == "descriptors: 5\n");
      }},
-    {"help", [] {
+    {"help",
+     [] {
        const Run run = lesson("", {"--help"});
        SHOULD(run.status == 0 && has(run.out, "usage: fabric") && run.err.empty() && !run.left_behind);
      }},
-    {"bad_arguments", [] {
+    {"bad_arguments",
+     [] {
        const std::vector<std::vector<std::string>> all = {
            {"--granules", "0"}, {"--timeout", "0"}, {"--other"}, {"--granules"}};
        for (const auto& bad : all) {
@@ -316,41 +333,40 @@ static const std::map<std::string, std::function<void()>> cases = {
     {"skip_only_rank_1_has_no_gpu", [] { skips("1 100 cuInit", 2, "SKIP: rank 1 on "); }},
     {"skip_only_rank_0_has_no_gpu", [] { skips("0 100 cuInit", 2, "SKIP: the driver sees no GPU"); }},
     {"skip_no_attribute", [] { skips("both without fabric", 2, "GPU-like 0 has no fabric handles; use "); }},
-    {"skip_create_not_permitted", [] {
-       skips("both 800 cuMemCreate", stop(), "cuMemCreate answers CUDA_ERROR_NOT_PERMITTED; ");
-     }},
-    {"skip_create_not_supported", [] {
-       skips("both 801 cuMemCreate", stop(), "cuMemCreate answers CUDA_ERROR_NOT_SUPPORTED; ");
-     }},
-    {"skip_only_rank_1_may_not_create", [] {
+    {"skip_create_not_permitted",
+     [] { skips("both 800 cuMemCreate", stop(), "cuMemCreate answers CUDA_ERROR_NOT_PERMITTED; "); }},
+    {"skip_create_not_supported",
+     [] { skips("both 801 cuMemCreate", stop(), "cuMemCreate answers CUDA_ERROR_NOT_SUPPORTED; "); }},
+    {"skip_only_rank_1_may_not_create",
+     [] {
        if (stop() < 5) skips("1 800 cuMemCreate", stop(), "SKIP: rank 1 on ");  // with a channel it need not create
      }},
-    {"skip_create_refused_after_all", [] {
-       skips("0 800 cuMemCreate_again", 5, "SKIP: cuMemCreate answers CUDA_ERROR_NOT_PERMITTED; let");
-     }},
-    {"skip_export_invalid_value", [] {
+    {"skip_create_refused_after_all",
+     [] { skips("0 800 cuMemCreate_again", 5, "SKIP: cuMemCreate answers CUDA_ERROR_NOT_PERMITTED; let"); }},
+    {"skip_export_invalid_value",
+     [] {
        skips("0 1 cuMemExportToShareableHandle", 6,
              "SKIP: memory is created, but cuMemExportToShareableHandle answers CUDA_ERROR_INVALID_VALUE; ");
      }},
-    {"skip_export_not_permitted", [] {
-       skips("0 800 cuMemExportToShareableHandle", 6, "ToShareableHandle answers CUDA_ERROR_NOT_PERMITTED; ");
-     }},
-    {"skip_import_not_permitted", [] {
+    {"skip_export_not_permitted",
+     [] { skips("0 800 cuMemExportToShareableHandle", 6, "ToShareableHandle answers CUDA_ERROR_NOT_PERMITTED; "); }},
+    {"skip_import_not_permitted",
+     [] {
        skips("1 800 cuMemImportFromShareableHandle", 7, "FromShareableHandle answers CUDA_ERROR_NOT_PERMITTED; ");
      }},
-    {"skip_import_gpu_not_visible", [] {
+    {"skip_import_gpu_not_visible",
+     [] {
        skips("1 101 cuMemImportFromShareableHandle", 7, "FromShareableHandle answers CUDA_ERROR_INVALID_DEVICE; ");
      }},
 
     {"fail_driver_broken", [] { fails("both 999 cuInit", "failed cuInit(0)\n  CUDA_ERROR_UNKNOWN"); }},
     {"fail_create", [] { fails("both 2 cuMemCreate", "failed cuMemCreate\n  CUDA_ERROR_OUT_OF_MEMORY"); }},
-    {"fail_create_invalid_value", [] {
-       fails("0 1 cuMemCreate_again", "failed cuMemCreate\n  CUDA_ERROR_INVALID_VALUE");
-     }},
-    {"fail_export", [] {
-       fails("0 2 cuMemExportToShareableHandle", "cuMemExportToShareableHandle\n  CUDA_ERROR_OUT_OF_MEMORY");
-     }},
-    {"fail_import", [] {
+    {"fail_create_invalid_value",
+     [] { fails("0 1 cuMemCreate_again", "failed cuMemCreate\n  CUDA_ERROR_INVALID_VALUE"); }},
+    {"fail_export",
+     [] { fails("0 2 cuMemExportToShareableHandle", "cuMemExportToShareableHandle\n  CUDA_ERROR_OUT_OF_MEMORY"); }},
+    {"fail_import",
+     [] {
        fails("1 400 cuMemImportFromShareableHandle", "cuMemImportFromShareableHandle\n  CUDA_ERROR_INVALID_HANDLE");
        fails("1 400 cuMemImportFromShareableHandle", gave + "0" + of + "[7], then ended with exit status 1");
      }},
@@ -358,57 +374,61 @@ static const std::map<std::string, std::function<void()>> cases = {
     {"fail_nothing_written", [] { fails("1 writes nothing", "element 0 is "); }},
     {"fail_memory_not_returned", [] { fails("0 leaks memory", "bytes are free, "); }},
 
-    {"rank_1_dies", [] {
+    {"rank_1_dies",
+     [] {
        for (int step : {1, 2, 3, 5, 7, 8, 9, 10})
          fails(text("1 dies %d", step), gave + "0" + of + text("[%d], then ended with exit status 3", step));
      }},
     {"rank_1_is_killed", [] { fails("1 killed 7", gave + "0" + of + "[7], then ended with exit status 137"); }},
-    {"rank_1_is_silent", [] {
+    {"rank_1_is_silent",
+     [] {
        for (int step : {1, 2, 7, 10})
          fails(text("1 silent %d", step), text("rank 1 (importer) did not answer [%d] within 1 s", step), true);
      }},
-    {"rank_1_gives_half_and_dies", [] {
-       fails("1 half_then_dies 7", gave + "100" + of + "[7], then ended with exit status 3");
-     }},
-    {"rank_1_gives_half_and_waits", [] {
-       fails("1 half_then_silent 7", "rank 1 (importer) did not answer [7] within 1 s", true);
-     }},
-    {"rank_1_gives_nonsense", [] {
+    {"rank_1_gives_half_and_dies",
+     [] { fails("1 half_then_dies 7", gave + "100" + of + "[7], then ended with exit status 3"); }},
+    {"rank_1_gives_half_and_waits",
+     [] { fails("1 half_then_silent 7", "rank 1 (importer) did not answer [7] within 1 s", true); }},
+    {"rank_1_gives_nonsense",
+     [] {
        for (int step : {1, 2, 7})
          fails(text("1 nonsense %d", step), gave + text("something else than its message for [%d]", step));
      }},
-    {"rank_1_gives_another_programs_message", [] {
-       fails("1 wrong_magic 7", gave + "something else than its message for [7]");
-     }},
-    {"rank_1_gives_a_message_of_rank_0", [] {
-       fails("1 wrong_rank 7", gave + "something else than its message for [7]");
-     }},
+    {"rank_1_gives_another_programs_message",
+     [] { fails("1 wrong_magic 7", gave + "something else than its message for [7]"); }},
+    {"rank_1_gives_a_message_of_rank_0",
+     [] { fails("1 wrong_rank 7", gave + "something else than its message for [7]"); }},
     {"rank_1_is_out_of_step", [] { fails("1 wrong_step 7", gave + "something else than its message for [7]"); }},
     {"rank_1_closes_its_pipes", [] { fails("1 closes 7", gave + "0" + of + "[7], then ended with exit status 137"); }},
     {"rank_1_ends_wrongly", [] { fails("1 dies 0", "rank 1 (importer) ended with exit status 3, not 0"); }},
     {"rank_1_does_not_end", [] { fails("1 silent 0", "rank 1 (importer) did not end within 1 s", true); }},
-    {"rank_1_skips_and_does_not_end", [] {
+    {"rank_1_skips_and_does_not_end",
+     [] {
        setenv("FABRIC_TEST_TOO", "1 silent 0", 1);
        fails("1 100 cuInit", "rank 1 (importer) did not end within 1 s", true);
        unsetenv("FABRIC_TEST_TOO");
      }},
-    {"rank_0_dies", [] {
+    {"rank_0_dies",
+     [] {
        for (int step : {2, 6, 8}) {
          const Run run = lesson(text("0 killed %d", step));
          SHOULD(run.status == 137 && run.left_behind < 2 && run.seconds < 4);  // nobody can reap it, but it ends
          SHOULD(has(run.err, "rank 0 (exporter) gave 0" + of + text("[%d]\n", step)));
        }
      }},
-    {"rank_0_is_silent", [] {
+    {"rank_0_is_silent",
+     [] {
        const Run run = lesson("0 silent 6", {}, 1);  // nobody ends rank 0 here: what counts is what rank 1 says
        SHOULD(has(run.err, "rank 0 (exporter) did not answer [6] within 1 s"));
      }},
-    {"rank_0_gives_nonsense", [] {
+    {"rank_0_gives_nonsense",
+     [] {
        const Run run = lesson("0 nonsense 6");
        SHOULD(has(run.err, "rank 0 (exporter) gave something else than its message for [6]"));
      }},
 
-    {"devices", [] {
+    {"devices",
+     [] {
        const Run run;
        const std::string before = "Character devices:\n  1 mem\n195 nvidia\n195 nvidiactl\n";
        const std::string after = "509 nvidia-nvswitch\n\nBlock devices:\n  7 loop\n";
@@ -423,7 +443,8 @@ static const std::map<std::string, std::function<void()>> cases = {
        SHOULD(major_in("") == -1);
        SHOULD(imex_major((temporary + "/none").c_str()) == -1 && imex_major(temporary.c_str()) == -1);
      }},
-    {"channels", [] {
+    {"channels",
+     [] {
        const Run run;
        std::string wrong;
        const auto find = [&](const std::vector<std::pair<std::string, std::string>>& links, int driver_major) {
@@ -446,10 +467,15 @@ static const std::map<std::string, std::function<void()>> cases = {
        SHOULD(find_channel(closed, 1, &wrong) == -1 && ends_with(wrong, "/channel0: Permission denied"));
        if (getuid() == 0 && seteuid(0) != 0) std::abort();
      }},
-    {"no_descriptor_left_by_the_doctor", [] {
+    {"no_descriptor_left_by_the_doctor",
+     [] {
        const Run run;
        std::string wrong;
-       const auto next = [] { const int fd = dup(0); close(fd); return fd; };  // the lowest that is free
+       const auto next = [] {
+         const int fd = dup(0);
+         close(fd);
+         return fd;
+       };  // the lowest that is free
        const int before = next();
        find_channel(channels({{"channel0", "/nowhere"}, {"channel1", "/dev/full"}}), 2, &wrong);
        find_channel(channels({{"channel3", "/dev/null"}}), 2, &wrong);

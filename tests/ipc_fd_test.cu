@@ -10,20 +10,21 @@
 #include "../04_ipc_fd/ipc_fd.cu"
 #undef main
 
-#include <algorithm>
 #include <dirent.h>
-#include <functional>
-#include <map>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <algorithm>
+#include <functional>
+#include <map>
 
 static int failures;
-#define VERIFY(condition, ...)                                                                               \
-  ((condition) ? void() : (++failures, std::fprintf(stderr, "%s:%d: not so: %s: ", __FILE__, __LINE__, #condition), \
-                           std::fprintf(stderr, __VA_ARGS__), std::fputs("\n", stderr), void()))
+#define VERIFY(condition, ...)                                                                             \
+  ((condition) ? void()                                                                                    \
+               : (++failures, std::fprintf(stderr, "%s:%d: not so: %s: ", __FILE__, __LINE__, #condition), \
+                  std::fprintf(stderr, __VA_ARGS__), std::fputs("\n", stderr), void()))
 
 static const size_t unit = 4096;
 
@@ -88,8 +89,8 @@ static void send_raw(int socket, const void* bytes, size_t size, std::vector<int
 
 struct Rubbish {
   const char* name;
-  const char* text;                         // what the receiver says, when it expects an offer
-  std::function<void(int, Message)> send;   // given the message that would have been right
+  const char* text;                        // what the receiver says, when it expects an offer
+  std::function<void(int, Message)> send;  // given the message that would have been right
 };
 static const std::vector<Rubbish> rubbish_offers = {
     {"no_fd", "sent no file descriptor", [](int s, Message m) { send_raw(s, &m, sizeof m, {}); }},
@@ -100,16 +101,31 @@ static const std::vector<Rubbish> rubbish_offers = {
     {"half", "sent a message of the wrong length",
      [](int s, Message m) { send_raw(s, &m, sizeof m / 2, {new_memory()}); }},
     {"one_byte", "sent a message of the wrong length", [](int s, Message m) { send_raw(s, &m, 1, {new_memory()}); }},
-    {"long", "sent a message of the wrong length", [](int s, Message m) {
+    {"long", "sent a message of the wrong length",
+     [](int s, Message m) {
        Message two[] = {m, m};
        send_raw(s, two, sizeof two, {new_memory()});
      }},
-    {"nonsense", "sent nonsense", [](int s, Message m) { m.magic ^= 1; send_raw(s, &m, sizeof m, {new_memory()}); }},
-    {"wrong_stage", "sent nonsense", [](int s, Message m) { m.stage += 1; send_raw(s, &m, sizeof m, {new_memory()}); }},
+    {"nonsense", "sent nonsense",
+     [](int s, Message m) {
+       m.magic ^= 1;
+       send_raw(s, &m, sizeof m, {new_memory()});
+     }},
+    {"wrong_stage", "sent nonsense",
+     [](int s, Message m) {
+       m.stage += 1;
+       send_raw(s, &m, sizeof m, {new_memory()});
+     }},
     {"zero_size", "sent a size that is not whole granules",
-     [](int s, Message m) { m.size = 0; send_raw(s, &m, sizeof m, {new_memory()}); }},
+     [](int s, Message m) {
+       m.size = 0;
+       send_raw(s, &m, sizeof m, {new_memory()});
+     }},
     {"odd_size", "sent a size that is not whole granules",
-     [](int s, Message m) { m.size += 1; send_raw(s, &m, sizeof m, {new_memory()}); }},
+     [](int s, Message m) {
+       m.size += 1;
+       send_raw(s, &m, sizeof m, {new_memory()});
+     }},
     {"closed", "closed its socket", [](int s, Message) { shutdown(s, SHUT_RDWR); }},
     {"silent", "stayed silent", [](int, Message) {}},
 };
@@ -127,12 +143,17 @@ static void misbehave(const std::string& deed, int control, int stage) {
   if (deed == "nonsense") message.magic = 1, send_raw(control, &message, sizeof message, {});
   if (deed == "wrong_stage") message.stage += 1, send_raw(control, &message, sizeof message, {});
   if (deed == "half") send_raw(control, &message, sizeof message / 2, {});
-  if (deed == "long") { Message two[] = {message, message}; send_raw(control, two, sizeof two, {}); }
+  if (deed == "long") {
+    Message two[] = {message, message};
+    send_raw(control, two, sizeof two, {});
+  }
   if (deed == "fd") send_message(control, message, new_memory());
   if (deed == "fds") send_raw(control, &message, sizeof message, std::vector<int>(16, new_memory()));
   if (deed == "stayed") send_message(control, message);
   if (deed == "reported") send_message(control, message), raise(SIGKILL);  // dies after a right report
-  if (const char* pipe = std::getenv("IPC_FD_TEST_PIPE")) { if (write(std::atoi(pipe), "", 1) != 1) std::exit(98); }
+  if (const char* pipe = std::getenv("IPC_FD_TEST_PIPE")) {
+    if (write(std::atoi(pipe), "", 1) != 1) std::exit(98);
+  }
   sleep(40);  // longer than the lesson may wait, and not for ever if it forgets this process
   std::exit(97);
 }
@@ -168,7 +189,9 @@ static int stand_in(int argc, char** argv, std::string plan) {  // plan: "rank s
       const Message offer = {magic, uint64_t(stage), unit, {}};
       write_memory(own, 1000 + stage);
       if (!bad || ring.empty()) EXPECT(send_message(option["--next"], offer, own), "%s", strerror(errno));
-      else for (const Rubbish& each : rubbish_offers) if (ring == each.name) each.send(option["--next"], offer);
+      else
+        for (const Rubbish& each : rubbish_offers)
+          if (ring == each.name) each.send(option["--next"], offer);
     }
     if (borrows) {
       Message offer;
@@ -192,7 +215,11 @@ struct Run {
   int workers = 2, timeout = 1;
   std::function<void()> before = [] {};
   // filled in by the run:
-  struct Shared { int status, fds; bool finished, children; double seconds; }* shared;
+  struct Shared {
+    int status, fds;
+    bool finished, children;
+    double seconds;
+  }* shared;
   int out, err, status;
   pid_t pid;
   std::string said;  // on stderr
@@ -200,8 +227,8 @@ struct Run {
 
 static void start(Run& run) {
   std::fflush(nullptr);
-  run.shared = static_cast<Run::Shared*>(mmap(nullptr, sizeof *run.shared, PROT_READ | PROT_WRITE,
-                                              MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  run.shared = static_cast<Run::Shared*>(
+      mmap(nullptr, sizeof *run.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   run.out = new_memory(0), run.err = new_memory(0);
   run.pid = fork();
   if (run.pid) return;
@@ -209,8 +236,8 @@ static void start(Run& run) {
   if (run.plan.empty()) unsetenv("IPC_FD_TEST");
   else setenv("IPC_FD_TEST", run.plan.c_str(), 1);
   run.before();
-  std::string words[] = {"ipc_fd_test", "--workers", std::to_string(run.workers),
-                         "--timeout", std::to_string(run.timeout)};
+  std::string words[] = {"ipc_fd_test", "--workers", std::to_string(run.workers), "--timeout",
+                         std::to_string(run.timeout)};
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(&word[0]);
   arguments.push_back(nullptr);
@@ -245,7 +272,9 @@ static void finish(Run& run, int status, const std::string& text) {
 
 // One worker misbehaves at one stage; each pair of rank and stage is a run.
 static void at_every_stage(const std::string& deed, const std::string& text) {
-  struct Place { int rank, stage; };
+  struct Place {
+    int rank, stage;
+  };
   std::vector<Place> places;
   for (int stage = GATE; stage <= END; ++stage) {
     const bool ends0 = stage == END, ends1 = stage == LEFT, may_leave = deed == "left" || deed == "reported";
@@ -364,155 +393,174 @@ using Cases = std::vector<std::pair<std::string, std::function<void()>>>;
 
 static void add_unit_cases(Cases& cases) {
   cases.push_back({"unit.one_fd", [] {
-    Sockets s;
-    const int fds = count_fds(), sent = new_memory();
-    write_memory(sent, 42);
-    VERIFY(send_message(s.end[0], right, sent), "%s", strerror(errno));
-    int fd = -1;
-    Message message;
-    const char* wrong = receive_message(s.end[1], SENT, &message, &fd, unit);
-    VERIFY(!wrong && !std::memcmp(&message, &right, sizeof right), "%s", wrong);
-    struct stat a, b;
-    VERIFY(!fstat(sent, &a) && !fstat(fd, &b) && fd != sent, "%s", strerror(errno));
-    VERIFY(a.st_ino == b.st_ino && a.st_dev == b.st_dev, "another file");
-    VERIFY(fcntl(fd, F_GETFD) & FD_CLOEXEC, "not close-on-exec");
-    close(sent);
-    check_memory(fd, 42);
-    close(fd);
-    VERIFY(count_fds() == fds, "%d fds more than before", count_fds() - fds);
-  }});
+                     Sockets s;
+                     const int fds = count_fds(), sent = new_memory();
+                     write_memory(sent, 42);
+                     VERIFY(send_message(s.end[0], right, sent), "%s", strerror(errno));
+                     int fd = -1;
+                     Message message;
+                     const char* wrong = receive_message(s.end[1], SENT, &message, &fd, unit);
+                     VERIFY(!wrong && !std::memcmp(&message, &right, sizeof right), "%s", wrong);
+                     struct stat a, b;
+                     VERIFY(!fstat(sent, &a) && !fstat(fd, &b) && fd != sent, "%s", strerror(errno));
+                     VERIFY(a.st_ino == b.st_ino && a.st_dev == b.st_dev, "another file");
+                     VERIFY(fcntl(fd, F_GETFD) & FD_CLOEXEC, "not close-on-exec");
+                     close(sent);
+                     check_memory(fd, 42);
+                     close(fd);
+                     VERIFY(count_fds() == fds, "%d fds more than before", count_fds() - fds);
+                   }});
   for (const Rubbish& rubbish : rubbish_offers)
     cases.push_back({std::string("unit.") + rubbish.name, [&rubbish] {
-      in_a_child([&rubbish] {  // whose end closes what was made to be sent
-        Sockets s;
-        rubbish.send(s.end[0], right);
-        expect_wrong(s.end[1], rubbish.text);
-      });
-    }});
+                       in_a_child([&rubbish] {  // whose end closes what was made to be sent
+                         Sockets s;
+                         rubbish.send(s.end[0], right);
+                         expect_wrong(s.end[1], rubbish.text);
+                       });
+                     }});
   cases.push_back({"unit.fd_not_asked_for", [] {
-    Sockets s;
-    const int memory = new_memory();
-    send_message(s.end[0], right, memory);
-    expect_wrong(s.end[1], "that nobody asked for", false);
-    close(memory);
-  }});
+                     Sockets s;
+                     const int memory = new_memory();
+                     send_message(s.end[0], right, memory);
+                     expect_wrong(s.end[1], "that nobody asked for", false);
+                     close(memory);
+                   }});
   cases.push_back({"unit.no_fd_free", [] {
-    in_a_child([] {
-      Sockets s;
-      DIR* open_before_the_limit = opendir("/proc/self/fd");
-      send_message(s.end[0], right, new_memory());
-      const rlimit none = {rlim_t(dirfd(open_before_the_limit) + 2), 4096};  // every number below is taken
-      setrlimit(RLIMIT_NOFILE, &none);
-      Message message;
-      int fd = -7;
-      while (dup(0) >= 0) {}
-      const char* wrong = receive_message(s.end[1], SENT, &message, &fd, unit);
-      VERIFY(wrong && contains(wrong, "could be received") && fd == -7, "%s", wrong);
-    });
-  }});
+                     in_a_child([] {
+                       Sockets s;
+                       DIR* open_before_the_limit = opendir("/proc/self/fd");
+                       send_message(s.end[0], right, new_memory());
+                       const rlimit none = {rlim_t(dirfd(open_before_the_limit) + 2),
+                                            4096};  // every number below is taken
+                       setrlimit(RLIMIT_NOFILE, &none);
+                       Message message;
+                       int fd = -7;
+                       while (dup(0) >= 0) {
+                       }
+                       const char* wrong = receive_message(s.end[1], SENT, &message, &fd, unit);
+                       VERIFY(wrong && contains(wrong, "could be received") && fd == -7, "%s", wrong);
+                     });
+                   }});
   cases.push_back({"unit.reset", [] {  // the other end closes with a message unread
-    Sockets s;
-    send_message(s.end[1], right);
-    close(s.end[0]);
-    expect_wrong(s.end[1], "closed its socket");
-    s.end[0] = -1;
-  }});
+                     Sockets s;
+                     send_message(s.end[1], right);
+                     close(s.end[0]);
+                     expect_wrong(s.end[1], "closed its socket");
+                     s.end[0] = -1;
+                   }});
   cases.push_back({"unit.interrupted", [] {
-    in_a_child([] {
-      Sockets s;
-      const pid_t sender = fork();
-      if (sender == 0) usleep(100000), send_message(s.end[0], right), _exit(0);
-      interrupt_every(1000);
-      Message message;
-      const char* wrong = receive_message(s.end[1], SENT, &message);
-      interrupt_every(0);
-      VERIFY(!wrong, "%s", wrong);
-      waitpid(sender, nullptr, 0);
-    });
-  }});
+                     in_a_child([] {
+                       Sockets s;
+                       const pid_t sender = fork();
+                       if (sender == 0) usleep(100000), send_message(s.end[0], right), _exit(0);
+                       interrupt_every(1000);
+                       Message message;
+                       const char* wrong = receive_message(s.end[1], SENT, &message);
+                       interrupt_every(0);
+                       VERIFY(!wrong, "%s", wrong);
+                       waitpid(sender, nullptr, 0);
+                     });
+                   }});
   cases.push_back({"unit.nobody_listens", [] {  // no SIGPIPE, and no blame: whoever waits for the dead one notices
-    Sockets s;
-    close(s.end[1]);
-    VERIFY(send_message(s.end[0], right), "%s", strerror(errno));
-    s.end[1] = -1;
-  }});
+                     Sockets s;
+                     close(s.end[1]);
+                     VERIFY(send_message(s.end[0], right), "%s", strerror(errno));
+                     s.end[1] = -1;
+                   }});
   cases.push_back({"unit.cannot_send", [] {
-    Sockets s;
-    VERIFY(!send_message(s.end[0], right, 1 << 20) && errno == EBADF, "sent an fd that there is not");
-    VERIFY(!send_message(-1, right) && errno == EBADF, "sent through a socket that there is not");
-  }});
+                     Sockets s;
+                     VERIFY(!send_message(s.end[0], right, 1 << 20) && errno == EBADF, "sent an fd that there is not");
+                     VERIFY(!send_message(-1, right) && errno == EBADF, "sent through a socket that there is not");
+                   }});
   cases.push_back({"unit.receiver_stuck", [] {  // no wait for one that does not read
-    in_a_child([] {
-      Sockets s;
-      alarm(5);
-      int sent = 0;
-      while (sent < 100000 && send_message(s.end[0], right)) ++sent;
-      VERIFY(sent < 100000 && errno == EAGAIN, "%d sent, then %s", sent, strerror(errno));
-    });
-  }});
+                     in_a_child([] {
+                       Sockets s;
+                       alarm(5);
+                       int sent = 0;
+                       while (sent < 100000 && send_message(s.end[0], right)) ++sent;
+                       VERIFY(sent < 100000 && errno == EAGAIN, "%d sent, then %s", sent, strerror(errno));
+                     });
+                   }});
 }
 
 static void add_worker_cases(Cases& cases) {
   const Message go = {magic, GATE, 0, {}};
-  cases.push_back({"worker.parent_gone", [] {
-    real_worker([](int s) { shutdown(s, SHUT_RDWR); }, "closed its socket");
-  }});
+  cases.push_back(
+      {"worker.parent_gone", [] { real_worker([](int s) { shutdown(s, SHUT_RDWR); }, "closed its socket"); }});
   cases.push_back({"worker.parent_dies", [] {
-    real_worker([](int s) {
-      Message m;
-      VERIFY(!receive_message(s, GATE, &m), "no report");
-      shutdown(s, SHUT_RDWR);
-    }, "closed its socket");
-  }});
+                     real_worker(
+                         [](int s) {
+                           Message m;
+                           VERIFY(!receive_message(s, GATE, &m), "no report");
+                           shutdown(s, SHUT_RDWR);
+                         },
+                         "closed its socket");
+                   }});
   cases.push_back({"worker.parent_silent", [] { real_worker([](int) {}, "stayed silent"); }});
   cases.push_back({"worker.parent_half", [go] {
-    real_worker([go](int s) { send_raw(s, &go, sizeof go / 2, {}); }, "sent a message of the wrong length");
-  }});
+                     real_worker([go](int s) { send_raw(s, &go, sizeof go / 2, {}); },
+                                 "sent a message of the wrong length");
+                   }});
   cases.push_back({"worker.parent_nonsense", [go] {
-    real_worker([go](int s) { Message m = go; m.magic = 0; send_message(s, m); }, "sent nonsense");
-  }});
+                     real_worker(
+                         [go](int s) {
+                           Message m = go;
+                           m.magic = 0;
+                           send_message(s, m);
+                         },
+                         "sent nonsense");
+                   }});
   cases.push_back({"worker.parent_ahead", [go] {
-    real_worker([go](int s) { Message m = go; m.stage = READY; send_message(s, m); }, "sent nonsense");
-  }});
+                     real_worker(
+                         [go](int s) {
+                           Message m = go;
+                           m.stage = READY;
+                           send_message(s, m);
+                         },
+                         "sent nonsense");
+                   }});
   cases.push_back({"worker.parent_fd", [go] {
-    real_worker([go](int s) { send_raw(s, &go, sizeof go, {new_memory()}); }, "sent a file descriptor that nobody");
-  }});
+                     real_worker([go](int s) { send_raw(s, &go, sizeof go, {new_memory()}); },
+                                 "sent a file descriptor that nobody");
+                   }});
 }
 
 static void add_run_cases(Cases& cases) {
   for (int workers : {2, 3, 16})
     cases.push_back({"run.well_" + std::to_string(workers), [workers] {
-      Run run;
-      run.plan = "none", run.workers = workers, run.timeout = 10;
-      start(run);
-      finish(run, 0, std::to_string(workers) + " processes");
-    }});
+                       Run run;
+                       run.plan = "none", run.workers = workers, run.timeout = 10;
+                       start(run);
+                       finish(run, 0, std::to_string(workers) + " processes");
+                     }});
   cases.push_back({"run.interrupted", [] {
-    Run run;
-    run.plan = "none", run.timeout = 10, run.before = [] { interrupt_every(500); };
-    start(run);
-    finish(run, 0, "");
-  }});
+                     Run run;
+                     run.plan = "none", run.timeout = 10, run.before = [] { interrupt_every(500); };
+                     start(run);
+                     finish(run, 0, "");
+                   }});
   cases.push_back({"run.no_gpu", [] {  // real workers: no driver's GPU may be seen, so the gate is closed
-    Run run;
-    run.timeout = 10, run.before = [] { setenv("CUDA_VISIBLE_DEVICES", "-1", 1); };
-    start(run);
-    finish(run, 77, "SKIP: ");
-  }});
+                     Run run;
+                     run.timeout = 10, run.before = [] { setenv("CUDA_VISIBLE_DEVICES", "-1", 1); };
+                     start(run);
+                     finish(run, 77, "SKIP: ");
+                   }});
   cases.push_back({"run.skip", [] {
-    Run run;
-    run.plan = "0 " + std::to_string(GATE) + " skipped";
-    start(run);
-    finish(run, 77, "SKIP: no such thing here; get one\n");
-  }});
+                     Run run;
+                     run.plan = "0 " + std::to_string(GATE) + " skipped";
+                     start(run);
+                     finish(run, 77, "SKIP: no such thing here; get one\n");
+                   }});
   cases.push_back({"run.skip_not_at_the_gate", [] { at_every_stage("skipped", "exited with status 77"); }});
   cases.push_back({"run.skip_of_another", [] {  // only worker 0 is heard, so nobody else may decide this
-    Run run;
-    run.plan = "1 " + std::to_string(GATE) + " skipped";
-    start(run);
-    finish(run, 1, "ipc_fd: worker 1 exited with status 77");
-  }});
-  struct Deed { const char *name, *text; };
+                     Run run;
+                     run.plan = "1 " + std::to_string(GATE) + " skipped";
+                     start(run);
+                     finish(run, 1, "ipc_fd: worker 1 exited with status 77");
+                   }});
+  struct Deed {
+    const char *name, *text;
+  };
   for (Deed deed : {Deed{"killed", "was killed by signal 9 (Killed)"},
                     {"crashed", "was killed by signal 11 (Segmentation fault)"},
                     {"exited", "exited with status 3"},
@@ -531,44 +579,46 @@ static void add_run_cases(Cases& cases) {
   for (const Rubbish& rubbish : rubbish_offers)
     cases.push_back({std::string("ring.") + rubbish.name, [&rubbish] { in_the_ring(rubbish); }});
   cases.push_back({"run.sigchld_ignored", [] {
-    Run run;
-    run.plan = "1 " + std::to_string(SENT) + " exited";
-    run.before = [] { std::signal(SIGCHLD, SIG_IGN); };
-    start(run);
-    finish(run, 1, "ipc_fd: worker 1 exited with status 3");
-  }});
+                     Run run;
+                     run.plan = "1 " + std::to_string(SENT) + " exited";
+                     run.before = [] { std::signal(SIGCHLD, SIG_IGN); };
+                     start(run);
+                     finish(run, 1, "ipc_fd: worker 1 exited with status 3");
+                   }});
   cases.push_back({"run.no_fds", [] {  // too few for the sockets: an error before anything is started
-    in_a_child([] {
-      const rlimit few = {rlim_t(count_fds() + 4), 4096};
-      setrlimit(RLIMIT_NOFILE, &few);
-      const int err = new_memory(0);
-      char *arguments[] = {const_cast<char*>("ipc_fd_test"), nullptr};
-      std::fflush(nullptr);
-      const pid_t pid = fork();
-      if (pid == 0) dup2(err, STDERR_FILENO), dup2(err, STDOUT_FILENO), std::exit(lesson_main(1, arguments));
-      const int status = wait_for(pid);
-      VERIFY(WIFEXITED(status) && WEXITSTATUS(status) == 1, "status 0x%x", status);
-      VERIFY(contains(read_all(err), "Too many open files"), "%s", read_all(err).c_str());
-    });
-  }});
+                     in_a_child([] {
+                       const rlimit few = {rlim_t(count_fds() + 4), 4096};
+                       setrlimit(RLIMIT_NOFILE, &few);
+                       const int err = new_memory(0);
+                       char* arguments[] = {const_cast<char*>("ipc_fd_test"), nullptr};
+                       std::fflush(nullptr);
+                       const pid_t pid = fork();
+                       if (pid == 0)
+                         dup2(err, STDERR_FILENO), dup2(err, STDOUT_FILENO), std::exit(lesson_main(1, arguments));
+                       const int status = wait_for(pid);
+                       VERIFY(WIFEXITED(status) && WEXITSTATUS(status) == 1, "status 0x%x", status);
+                       VERIFY(contains(read_all(err), "Too many open files"), "%s", read_all(err).c_str());
+                     });
+                   }});
   cases.push_back({"run.parent_killed", [] {  // at each stage: no worker outlives the parent
-    for (int stage : {GATE, SENT, WRITTEN, BORROWED}) {
-      int pipes[2];
-      if (pipe(pipes)) std::perror("pipe");  // every process of the run has the end [1]: when all are gone, [0] ends
-      Run run;
-      run.plan = "99 " + std::to_string(stage) + " silent", run.timeout = 60;
-      run.before = [&] { setenv("IPC_FD_TEST_PIPE", std::to_string(pipes[1]).c_str(), 1); };
-      start(run);
-      close(pipes[1]);
-      char byte;
-      for (int i = 0; i < 2; ++i) VERIFY(read(pipes[0], &byte, 1) == 1, "worker %d did not start", i);
-      kill(run.pid, SIGKILL);
-      waitpid(run.pid, &run.status, 0);
-      pollfd all_gone = {pipes[0], POLLIN, 0};
-      VERIFY(poll(&all_gone, 1, 5000) == 1 && read(pipes[0], &byte, 1) == 0, "a worker lives on");
-      close(pipes[0]), close(run.out), close(run.err);
-    }
-  }});
+                     for (int stage : {GATE, SENT, WRITTEN, BORROWED}) {
+                       int pipes[2];
+                       if (pipe(pipes))
+                         std::perror("pipe");  // every process of the run has the end [1]: when all are gone, [0] ends
+                       Run run;
+                       run.plan = "99 " + std::to_string(stage) + " silent", run.timeout = 60;
+                       run.before = [&] { setenv("IPC_FD_TEST_PIPE", std::to_string(pipes[1]).c_str(), 1); };
+                       start(run);
+                       close(pipes[1]);
+                       char byte;
+                       for (int i = 0; i < 2; ++i) VERIFY(read(pipes[0], &byte, 1) == 1, "worker %d did not start", i);
+                       kill(run.pid, SIGKILL);
+                       waitpid(run.pid, &run.status, 0);
+                       pollfd all_gone = {pipes[0], POLLIN, 0};
+                       VERIFY(poll(&all_gone, 1, 5000) == 1 && read(pipes[0], &byte, 1) == 0, "a worker lives on");
+                       close(pipes[0]), close(run.out), close(run.err);
+                     }
+                   }});
 }
 
 int main(int argc, char** argv) {
@@ -585,7 +635,8 @@ int main(int argc, char** argv) {
   }
   int ran = 0;
   for (int i = 1; i < argc; ++i)
-    for (auto& each : cases) if (each.first == argv[i]) each.second(), ++ran;
+    for (auto& each : cases)
+      if (each.first == argv[i]) each.second(), ++ran;
   if (ran != argc - 1 || ran == 0) return std::fprintf(stderr, "usage: ipc_fd_test --list | CASE...\n"), 2;
   return failures > 0;
 }

@@ -15,6 +15,7 @@
 Exit status 0, 77 for a skip (its reason is in the output), 1 otherwise. With REQUIRE_GPU=1 in the environment run and
 sanitizer fail where they would skip for want of a GPU, of its driver or of enough GPUs.
 """
+
 import importlib.util
 import os
 import pathlib
@@ -57,8 +58,13 @@ def outcome(done):
 
 
 WANT_OF_A_GPU = [  # the reasons of such skips
-    "no NVIDIA driver on this machine", "the NVIDIA driver is too old", "only the toolkit's stub of a driver",
-    "the driver is for CUDA", "the driver sees no GPU", "the driver counts no GPU", r"needs \d+ GPUs, sees \d+",
+    "no NVIDIA driver on this machine",
+    "the NVIDIA driver is too old",
+    "only the toolkit's stub of a driver",
+    "the driver is for CUDA",
+    "the driver sees no GPU",
+    "the driver counts no GPU",
+    r"needs \d+ GPUs, sees \d+",
 ]
 
 
@@ -92,7 +98,9 @@ def sanitizer(program):
     if not tool:
         skip("no compute-sanitizer on the PATH; it comes with the CUDA toolkit")
     # Lessons show calls that are refused, so the refusal of a call is no finding.
-    done = start(tool, "--target-processes=all", "--report-api-errors=no", "--leak-check=full", "--error-exitcode=42", program)
+    done = start(
+        tool, "--target-processes=all", "--report-api-errors=no", "--leak-check=full", "--error-exitcode=42", program
+    )
     if done.returncode:
         fail(f"compute-sanitizer ended with {done.returncode}")
     if "ERROR SUMMARY: 0 errors" not in done.stdout:
@@ -151,9 +159,24 @@ def lint(source, cuda):
     with tempfile.TemporaryDirectory() as last:
         # Clang reads this header of cuRAND before any program. Where the toolkit has no cuRAND, it may be empty.
         (pathlib.Path(last) / "curand_mtgp32_kernel.h").touch()
-        done = start(str(tool), "--quiet", f"--config-file={ROOT}/.clang-tidy", source, "--", "-x", "cuda", "-std=c++17",
-                     "--cuda-host-only", f"--cuda-path={cuda}", "-nocudalib", "-isystem", f"{cuda}/include/cccl",
-                     "-idirafter", last, *bound)
+        done = start(
+            str(tool),
+            "--quiet",
+            f"--config-file={ROOT}/.clang-tidy",
+            source,
+            "--",
+            "-x",
+            "cuda",
+            "-std=c++17",
+            "--cuda-host-only",
+            f"--cuda-path={cuda}",
+            "-nocudalib",
+            "-isystem",
+            f"{cuda}/include/cccl",
+            "-idirafter",
+            last,
+            *bound,
+        )
     if done.returncode or "warning:" in done.stdout or "error:" in done.stdout:
         fail("clang-tidy has something to say")
 
@@ -161,8 +184,12 @@ def lint(source, cuda):
 def old_toolkit(nvcc, cmake, *options):
     with tempfile.TemporaryDirectory() as scratch:  # this compiler, which says that it is of CUDA 12.8
         older = pathlib.Path(scratch)
-        (older / "older.h").write_text("".join(f"#undef __CUDACC_VER_{part}__\n#define __CUDACC_VER_{part}__ {number}\n"
-                                               for part, number in (("MAJOR", 12), ("MINOR", 8))))
+        (older / "older.h").write_text(
+            "".join(
+                f"#undef __CUDACC_VER_{part}__\n#define __CUDACC_VER_{part}__ {number}\n"
+                for part, number in (("MAJOR", 12), ("MINOR", 8))
+            )
+        )
         (older / "nvcc").write_text(f"#!/bin/sh\nexec '{nvcc}' -include '{older}/older.h' \"$@\"\n")
         (older / "nvcc").chmod(0o755)
         done = start(cmake, "-S", str(ROOT), "-B", f"{older}/build", f"-DCMAKE_CUDA_COMPILER={older}/nvcc", *options)
@@ -174,7 +201,9 @@ def book(directory):
     if importlib.util.find_spec("sphinx") is None:
         skip("Sphinx is not installed for this Python; ./test.sh gets it")
     shutil.rmtree(directory, ignore_errors=True)  # or a page that was taken out would stay
-    done = start(sys.executable, "-B", "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-c", "docs", ".", directory, cwd=ROOT)
+    done = start(
+        sys.executable, "-B", "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-c", "docs", ".", directory, cwd=ROOT
+    )
     if done.returncode or done.stderr:
         fail("Sphinx has something to say")
     if not (pathlib.Path(directory) / "docs" / "index.html").exists():

@@ -6,6 +6,7 @@ In a copy of the checkout a small lesson 08 is written, configured with these op
 names of lesson 01's, and pass on the simulator, which is taken from BUILD_DIRECTORY; ./run.sh knows it; and what was
 forgotten is told in words.
 """
+
 import json
 import pathlib
 import re
@@ -48,7 +49,10 @@ TAIL = """  std::printf("OK\\n");
 }
 """
 # Each step: its title, its lines, and what it prints.
-STEPS = [("Map a granule", """
+STEPS = [
+    (
+        "Map a granule",
+        """
   size_t free_at_start, free_now, total;
   CHECK(cuMemGetInfo(&free_at_start, &total));
   CUdeviceptr range;
@@ -58,18 +62,31 @@ STEPS = [("Map a granule", """
   CHECK(cuMemMap(range, size, 0, handle, 0));
   CUmemAccessDesc descriptor = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   CHECK(cuMemSetAccess(range, size, &descriptor, 1));
-""", ""), ("Write and read it", """
+""",
+        "",
+    ),
+    (
+        "Write and read it",
+        """
   int found = 0;
   CHECK(cudaMemset(reinterpret_cast<void*>(range), 1, sizeof found));
   CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(range), sizeof found, cudaMemcpyDeviceToHost));
   std::printf("    found 0x%x\\n", found);
-""", "    found 0x1010101\n"), ("Tear down", """
+""",
+        "    found 0x1010101\n",
+    ),
+    (
+        "Tear down",
+        """
   CHECK(cuMemUnmap(range, size));
   CHECK(cuMemRelease(handle));
   CHECK(cuMemAddressFree(range, size));
   CHECK(cuMemGetInfo(&free_now, &total));
   EXPECT(free_now == free_at_start, "%zu bytes are free, not %zu", free_now, free_at_start);
-""", "")]
+""",
+        "",
+    ),
+]
 REFUSED = """
   {
     CUmemGenericAllocationHandle handle;
@@ -82,20 +99,26 @@ REFUSED = """
     CHECK(cuMemRelease(handle));
   }
 """
-MISTAKES = [(title, REFUSED % (call, right), f"    {call}\n      -> CUDA_ERROR_INVALID_VALUE\n    right: {right}\n")
-            for title, call, right in (
-    ("Half a granule of memory", "cuMemCreate(&handle, size / 2, &properties, 0)", "whole granules"),
-    ("Half a granule of addresses", "cuMemAddressReserve(&range, size / 2, 0, 0, 0)", "whole granules here, too"),
-    ("No addresses", "cuMemAddressReserve(&range, 0, 0, 0, 0)", "one granule at least"))]
+MISTAKES = [
+    (title, REFUSED % (call, right), f"    {call}\n      -> CUDA_ERROR_INVALID_VALUE\n    right: {right}\n")
+    for title, call, right in (
+        ("Half a granule of memory", "cuMemCreate(&handle, size / 2, &properties, 0)", "whole granules"),
+        ("Half a granule of addresses", "cuMemAddressReserve(&range, size / 2, 0, 0, 0)", "whole granules here, too"),
+        ("No addresses", "cuMemAddressReserve(&range, 0, 0, 0, 0)", "one granule at least"),
+    )
+]
 ABOUT = {
     "skips": {"no_vmm": "no virtual memory management"},
     "pictures": {"reservations": {"1": ["range"]}, "moments": {"after": 2, "step_1": 1, "step_3": 3}},
     "mistakes": {
         "nobody is let in => cudaErrorInvalidValue|cudaErrorIllegalAddress": [
-            "-   CHECK(cuMemSetAccess(range, size, &descriptor, 1));"],
+            "-   CHECK(cuMemSetAccess(range, size, &descriptor, 1));"
+        ],
         "another value => found 0x2020202": ["- (range), 1, sizeof found", "+ (range), 2, sizeof found"],
-        "the reservation is not freed => LEAK": ["-   CHECK(cuMemAddressFree(range, size));"]},
-    "wrong_outputs": [f"found 0x1010101 => found 0x{number}" for number in range(20)]}
+        "the reservation is not freed => LEAK": ["-   CHECK(cuMemAddressFree(range, size));"],
+    },
+    "wrong_outputs": [f"found 0x1010101 => found 0x{number}" for number in range(20)],
+}
 
 
 def program(name, title, steps):
@@ -131,15 +154,18 @@ def page():
         text += listing("trial_broken_expected_output.txt", number, len(MISTAKES), "none", end="OK")
         text += listing("trial_broken_explained.txt", number, len(MISTAKES), "none")
     row = "| `CUDA_ERROR_INVALID_VALUE` | no whole granules | round up |\n"
-    return text + f"### Symptom, cause, fix\n\n| Symptom | Cause | Fix |\n| --- | --- | --- |\n{row * 3}\n" \
+    return (
+        text + f"### Symptom, cause, fix\n\n| Symptom | Cause | Fix |\n| --- | --- | --- |\n{row * 3}\n"
         "## Key points\n\n- Whole granules.\n"
+    )
 
 
 def run(*command, status=0, says="", **options):
     """Runs it; it must end with this status, and say this, however the lines are broken."""
     words = [str(word) for word in command]
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          **options)
+    done = subprocess.run(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
+    )
     if bool(done.returncode) != bool(status) or says not in re.sub(r"\s+", " ", done.stdout):
         fail(f"{' '.join(words)}: status {done.returncode}, should say {says!r}:\n{done.stdout}")
     return done.stdout
@@ -178,8 +204,9 @@ def add_and_try(copy, build, cmake, options):
     listed = json.loads(run(*ctest, "--show-only=json-v1"))["tests"]
     tests = {test["name"]: test.get("command", []) for test in listed}
     its = {name for name in tests if "trial" in name}
-    wanted = {name.replace("01_vmm_basics", LESSON).replace("vmm_basics", "trial")
-              for name in tests if "vmm_basics" in name}
+    wanted = {
+        name.replace("01_vmm_basics", LESSON).replace("vmm_basics", "trial") for name in tests if "vmm_basics" in name
+    }
     if its != wanted or len(its) < 15:
         fail(f"missing tests: {wanted - its}; surplus: {its - wanted}")
     machines = [name for name in tests if name.startswith("skips.sim.")]
@@ -197,9 +224,14 @@ def add_and_try(copy, build, cmake, options):
     needs = f"- [08](../{LESSON}/README.md): `VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED`.\n"
     put(copy / "docs/hardware.md", "- `compressible`", needs + "- `compressible`")
     for file, old, new in (
-            ("README.md", "\n\nThree lessons have", f"\n| [08 Trial]({LESSON}/README.md) | it is there | 1 GPU | 1 min, 1 s |"),
-            ("docs/index.md", "\n\nBy what hardware", f"\n| try | [08 Trial](../{LESSON}/README.md) | 1 GPU |"),
-            ("docs/index.md", "\n```\n\n```{toctree}\n:caption: Look", f"\n../{LESSON}/README")):
+        (
+            "README.md",
+            "\n\nThree lessons have",
+            f"\n| [08 Trial]({LESSON}/README.md) | it is there | 1 GPU | 1 min, 1 s |",
+        ),
+        ("docs/index.md", "\n\nBy what hardware", f"\n| try | [08 Trial](../{LESSON}/README.md) | 1 GPU |"),
+        ("docs/index.md", "\n```\n\n```{toctree}\n:caption: Look", f"\n../{LESSON}/README"),
+    ):
         run(*tests["docs.pages"], status=1, says=f"{file} does not lead to {LESSON}")
         put(copy / file, old, new + old)
 
@@ -208,8 +240,13 @@ def add_and_try(copy, build, cmake, options):
         run(*tests[name])
     run(*tests["docs.pictures"], LESSON)
     for machine in machines:  # without the programs of other lessons
-        run(*(word for word in tests[machine] if not word.startswith(f"{made}/") or
-              word.endswith(("/vmmsim", "/trial", "/trial_broken"))))
+        run(
+            *(
+                word
+                for word in tests[machine]
+                if not word.startswith(f"{made}/") or word.endswith(("/vmmsim", "/trial", "/trial_broken"))
+            )
+        )
     done = run(*ctest, "-R", "trial|^docs.book$", "-E", LEFT_OUT, "--no-tests=error", "--output-on-failure")
     print(done, end="")
     skipped = re.findall(r"(\S+) \.*\*+Skipped", done)

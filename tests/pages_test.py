@@ -5,6 +5,7 @@
 A banner stands four times: as a comment in the program, in what the program prints, in the expected output, and as a
 section of the page, whose listing is cut out of the program from this banner to the next.
 """
+
 import json
 import pathlib
 import re
@@ -43,9 +44,11 @@ class Pages(unittest.TestCase):
         missing = []
         for name in (lesson.name for lesson in LESSONS):
             title = (ROOT / name / "README.md").read_text().split("\n# ")[1].splitlines()[0]
-            for file, line, where in (("README.md", f"| [{title}]({name}/README.md) |", "table *The lessons*"),
-                                      ("docs/index.md", f"| [{title}](../{name}/README.md) |", "table *Which lesson*"),
-                                      ("docs/index.md", f"\n../{name}/README\n", "toctree *Lessons*")):
+            for file, line, where in (
+                ("README.md", f"| [{title}]({name}/README.md) |", "table *The lessons*"),
+                ("docs/index.md", f"| [{title}](../{name}/README.md) |", "table *Which lesson*"),
+                ("docs/index.md", f"\n../{name}/README\n", "toctree *Lessons*"),
+            ):
                 if line not in (ROOT / file).read_text():
                     missing.append(f"{file} does not lead to {name}: the {where} needs {line.strip()!r}")
         if missing:
@@ -53,14 +56,26 @@ class Pages(unittest.TestCase):
 
     def test_the_lesson_file_speaks_of_what_is_there(self):
         machines = {path.stem for path in (ROOT / "simulator/machines").glob("*.conf")}
-        known = {"simulated", "changes", "small", "smaller", "skips", "on_stderr", "explained_on", "calls_named_as",
-                 "dropped", "small_changes"}
+        known = {
+            "simulated",
+            "changes",
+            "small",
+            "smaller",
+            "skips",
+            "on_stderr",
+            "explained_on",
+            "calls_named_as",
+            "dropped",
+            "small_changes",
+        }
         for lesson in LESSONS:
             file = lesson / "lesson.json"
             about = json.loads(file.read_text())
             programs = about.get("programs", {})
             self.assertLessEqual(set(about), {"skips", "programs", "pictures", "mistakes", "wrong_outputs"}, file)
-            self.assertLessEqual(set(programs), {program.stem for program in PROGRAMS if program.parent == lesson}, file)
+            self.assertLessEqual(
+                set(programs), {program.stem for program in PROGRAMS if program.parent == lesson}, file
+            )
             for its in (about, *programs.values()):
                 self.assertLessEqual(set(its.get("skips", {})), machines, file)
             for its in programs.values():
@@ -81,16 +96,23 @@ class Pages(unittest.TestCase):
     def test_the_expected_output_has_the_banners(self):
         for program in PROGRAMS:
             expected = expected_output(program)
-            self.assertEqual(banners(r"^ *// (\[\d+\] .*)$", program.read_text()),
-                             banners(r"^(\[\d+\] .*)$", expected.read_text()), expected)
+            self.assertEqual(
+                banners(r"^ *// (\[\d+\] .*)$", program.read_text()),
+                banners(r"^(\[\d+\] .*)$", expected.read_text()),
+                expected,
+            )
 
     def test_the_page_has_a_section_for_each_banner_with_its_listing(self):
         for program in PROGRAMS:
             page = program.with_name("README.md").read_text()
             titles = banners(r"^ *// (\[\d+\] .*)$", program.read_text())
-            listings = re.findall(r"^#+ (\[\d+\] .*)$(?:(?!^#)[\s\S])*?```\{literalinclude\} " + program.name +
-                                  r"\n:language: cuda\n:dedent:\n:start-at: \"// (\[\d+\])\"\n:end-before: \"(.*)\"\n```",
-                                  page, re.MULTILINE)
+            listings = re.findall(
+                r"^#+ (\[\d+\] .*)$(?:(?!^#)[\s\S])*?```\{literalinclude\} "
+                + program.name
+                + r"\n:language: cuda\n:dedent:\n:start-at: \"// (\[\d+\])\"\n:end-before: \"(.*)\"\n```",
+                page,
+                re.MULTILINE,
+            )
             ends = [f"// {title.split()[0]}" for title in titles[1:]] + ["return 0;"]
             wanted = [(title, title.split()[0], end) for title, end in zip(titles, ends)]
             self.assertEqual(listings, wanted, f"{program}: sections and listings of {program.parent.name}/README.md")
@@ -116,10 +138,16 @@ class Pages(unittest.TestCase):
             page = program.with_name("README.md").read_text()
             sections = re.findall(r"^## (.*)\n((?:(?!^## )[\s\S])*)", page, re.MULTILINE)
             names = [name for name, _ in sections]
-            self.assertLess(names.index("Recorded output" if "Recorded output" in names else "Expected output"),
-                            names.index("Break it on purpose"), program)
-            self.assertIn(names[names.index("Break it on purpose") + 1:],
-                          (["Key points"], ["What the guide gets wrong here", "Key points"]), program)
+            self.assertLess(
+                names.index("Recorded output" if "Recorded output" in names else "Expected output"),
+                names.index("Break it on purpose"),
+                program,
+            )
+            self.assertIn(
+                names[names.index("Break it on purpose") + 1 :],
+                (["Key points"], ["What the guide gets wrong here", "Key points"]),
+                program,
+            )
             parts = re.split(r"^### (.*)\n", dict(sections)["Break it on purpose"], flags=re.MULTILINE)
             shown = dict(zip(parts[1::2], parts[2::2]))
             titles = banners(r"^ *// (\[\d+\] .*)$", program.read_text())
@@ -138,8 +166,10 @@ class Pages(unittest.TestCase):
                 why, fence, listings = shown[title].partition("```{")
                 self.assertEqual(fence + listings, wanted, f"{program}: {title}")
                 self.assertGreater(len(why.split()), 8, f"{program}: {title} is not told why")
-            rows = [[cell.strip() for cell in line.strip("|").split("|")]
-                    for line in shown["Symptom, cause, fix"].strip().splitlines()]
+            rows = [
+                [cell.strip() for cell in line.strip("|").split("|")]
+                for line in shown["Symptom, cause, fix"].strip().splitlines()
+            ]
             self.assertEqual(rows[0], ["Symptom", "Cause", "Fix"], program)
             self.assertTrue(len(rows) > 4 and all(len(row) == 3 and all(row) for row in rows), program)
 

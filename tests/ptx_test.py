@@ -9,6 +9,7 @@ Needs no GPU and no tool: the programs are built with --no-compress, so their PT
 program is held against what its architecture must have. Exit status 0; 1 if anything is wrong; 77 if the program was
 built for other architectures than the build chooses by itself, so that a PTX is missing.
 """
+
 import re
 import sys
 
@@ -83,7 +84,9 @@ def aliasing(texts):
             "without_fence": [load, store, load, store],
             "with_fence": [load, store, r"fence\.proxy\.alias", load, store],
         }.items():
-            got = [name for name in instructions(text, kernel) if re.match(r"(ld|st)\.(?!param)|fence|membar|atom", name)]
+            got = [
+                name for name in instructions(text, kernel) if re.match(r"(ld|st)\.(?!param)|fence|membar|atom", name)
+            ]
             expect(kernel, got, wanted)
             if len([name for name in got if name.startswith("st")]) != 3:
                 fail(f"{kernel} has {got}, not three stores: what it read first, the new value, what it read then")

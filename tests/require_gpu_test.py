@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT-0
 """With REQUIRE_GPU=1 a lesson fails that is skipped for want of a GPU, and none that is skipped for something else:
 require_gpu_test.py VMM_BASICS FABRIC, on the toolkit's stub of a driver."""
+
 import os
 import pathlib
 import subprocess
@@ -33,8 +34,12 @@ FOR_SOMETHING_ELSE = [
 class RequireGpu(unittest.TestCase):
     def status(self, verb, program, require, *more):
         environment = {name: value for name, value in os.environ.items() if name != "REQUIRE_GPU"}
-        done = subprocess.run([sys.executable, "-B", TESTS / "lesson_test.py", verb, program, *more],
-                              env={**environment, **require}, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-B", TESTS / "lesson_test.py", verb, program, *more],
+            env={**environment, **require},
+            capture_output=True,
+            text=True,
+        )
         self.assertEqual("FAIL: REQUIRE_GPU=1, and " in done.stderr, done.returncode == 1, done)
         return done.returncode
 
@@ -62,9 +67,15 @@ class RequireGpu(unittest.TestCase):
     def test_the_reasons_are_those_of_the_programs(self):
         files = "common/check.h", "05_fabric/fabric.cu", "scripts/run_lessons.py"
         sources = "".join((ROOT / name).read_text() for name in files)
-        for words in ("only the toolkit's stub of a driver; ", "the driver sees no GPU; ",
-                      "the driver is for CUDA %d.%d, ", "needs %d GPUs, sees %d; ", "the driver counts no GPU; ",
-                      "no NVIDIA driver on this machine ", "the NVIDIA driver is too old "):
+        for words in (
+            "only the toolkit's stub of a driver; ",
+            "the driver sees no GPU; ",
+            "the driver is for CUDA %d.%d, ",
+            "needs %d GPUs, sees %d; ",
+            "the driver counts no GPU; ",
+            "no NVIDIA driver on this machine ",
+            "the NVIDIA driver is too old ",
+        ):
             self.assertIn(words, sources)
 
 

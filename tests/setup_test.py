@@ -9,6 +9,7 @@ fetch what is missing from PyPI. bare_root does so in a root directory made for 
 it needs root, debootstrap and the system's packages. The others need no network. Exit status 0, 77 if a case was skipped
 (for want of a package index; that is a failure where CI is true), 1 if one failed.
 """
+
 import contextlib
 import os
 import pathlib
@@ -52,8 +53,11 @@ def scratch(prefix="vmm setup "):
 
 def copy_checkout(to):
     """What a clone would have: the files that git tracks, and those that it would."""
-    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                            capture_output=True, text=True)
+    listed = subprocess.run(
+        ["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        capture_output=True,
+        text=True,
+    )
     if listed.returncode == 0:
         for name in set(listed.stdout.split("\0")):
             if (ROOT / name).is_file():
@@ -80,25 +84,59 @@ def hiding(directory, names, **more):
                 (replacement / name).symlink_to(os.path.join(part, name))
             part = str(replacement)
         parts.append(part)
-    gone = {"CUDACXX", "CUDA_HOME", "CUDA_PATH", "CUDA_BIN_PATH", "CUDAToolkit_ROOT", "LIBRARY_PATH", "LD_LIBRARY_PATH",
-            "CPATH", "CMAKE_GENERATOR", "VIRTUAL_ENV", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"}
+    gone = {
+        "CUDACXX",
+        "CUDA_HOME",
+        "CUDA_PATH",
+        "CUDA_BIN_PATH",
+        "CUDAToolkit_ROOT",
+        "LIBRARY_PATH",
+        "LD_LIBRARY_PATH",
+        "CPATH",
+        "CMAKE_GENERATOR",
+        "VIRTUAL_ENV",
+        "NVCC_PREPEND_FLAGS",
+        "NVCC_APPEND_FLAGS",
+    }
     return {**{name: value for name, value in os.environ.items() if name not in gone}, "PATH": ":".join(parts), **more}
 
 
 def run(directory, *command, environment=None, limit=900):
-    return subprocess.run([str(word) for word in command], cwd=directory, env=environment, timeout=limit, text=True,
-                          stdin=subprocess.DEVNULL, capture_output=True)
+    return subprocess.run(
+        [str(word) for word in command],
+        cwd=directory,
+        env=environment,
+        timeout=limit,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
 
 
 # --- the arguments ---------------------------------------------------------------------------------------------------
 
+
 def arguments():
     done = run("/", ROOT / "run.sh", "--help")
-    expect(done.returncode == 0 and done.stdout.startswith("usage: ./run.sh [--help] [--sim | --gpu] [NN ...]"), "--help", done)
+    expect(
+        done.returncode == 0 and done.stdout.startswith("usage: ./run.sh [--help] [--sim | --gpu] [NN ...]"),
+        "--help",
+        done,
+    )
     expect("./run.sh --docs\n" in done.stdout, "--help does not tell of the book", done)
     expect(run_lessons.lessons()[-1] in done.stdout and not done.stderr, "--help does not name the lessons", done)
-    for words in (["9"], ["00"], ["03", "x"], ["--no-such-option"], [""], ["-1"], ["--sim", "--gpu"], ["--sim=1"],
-                  ["--docs", "01"], ["--docs", "--sim"]):
+    for words in (
+        ["9"],
+        ["00"],
+        ["03", "x"],
+        ["--no-such-option"],
+        [""],
+        ["-1"],
+        ["--sim", "--gpu"],
+        ["--sim=1"],
+        ["--docs", "01"],
+        ["--docs", "--sim"],
+    ):
         done = run("/", ROOT / "run.sh", *words)
         expect(done.returncode == 2 and "usage: " in done.stderr and not done.stdout, f"bad arguments {words}", done)
     done = run("/", ROOT / "test.sh", "--help")
@@ -106,6 +144,7 @@ def arguments():
 
 
 # --- what the end of a program means ---------------------------------------------------------------------------------
+
 
 def outcomes():
     def of(script):
@@ -160,6 +199,7 @@ def loader():
 
 # --- the running of the lessons, with scripts in the place of programs -----------------------------------------------
 
+
 @contextlib.contextmanager
 def lessons(**scripts):
     with scratch() as directory:
@@ -189,9 +229,15 @@ def driver(directory, init, count):
     """The environment in which a driver of our own answers cuInit so, and counts so many GPUs."""
     if not shutil.which("g++"):
         raise Skip("no g++ on the PATH; install it, or run ./run.sh")
-    library = f"int cuInit(unsigned flags) {{ return {init}; }} int cuDeviceGetCount(int* n) {{ return *n = {count}, 0; }}"
-    subprocess.run(["g++", "-x", "c", "-", "-o", directory / "libcuda.so.1", "-shared", "-fPIC"], input=library, text=True,
-                   check=True)
+    library = (
+        f"int cuInit(unsigned flags) {{ return {init}; }} int cuDeviceGetCount(int* n) {{ return *n = {count}, 0; }}"
+    )
+    subprocess.run(
+        ["g++", "-x", "c", "-", "-o", directory / "libcuda.so.1", "-shared", "-fPIC"],
+        input=library,
+        text=True,
+        check=True,
+    )
     return {**os.environ, "LD_LIBRARY_PATH": str(directory)}
 
 
@@ -235,17 +281,21 @@ def table():
         one_gpu = driver(directory, 0, 1)
         done = run_scripts(directory, environment=one_gpu)
         expect(done.returncode == 0, "the status", done)
-        wanted = r"What this machine's 1 GPU cannot run is run on 8 simulated GPUs\.\n" \
-                 r"\n== 01_good, 1 GPU ==\none real\nOK\n" \
-                 r"\n== 02_two, 1 GPU ==\nSKIP: needs 2 GPUs, sees 1; buy one\n" \
-                 r"\n== 02_two, 8 simulated GPUs ==\nOK\n\n" \
-                 r"lesson   where             result  seconds\n" \
-                 r"01_good  1 GPU             OK          \d\.\d\n" \
-                 r"02_two   1 GPU             SKIP        \d\.\d  needs 2 GPUs, sees 1\n {44}to lift it: buy one\n" \
-                 r"02_two   8 simulated GPUs  OK          \d\.\d\n"
+        wanted = (
+            r"What this machine's 1 GPU cannot run is run on 8 simulated GPUs\.\n"
+            r"\n== 01_good, 1 GPU ==\none real\nOK\n"
+            r"\n== 02_two, 1 GPU ==\nSKIP: needs 2 GPUs, sees 1; buy one\n"
+            r"\n== 02_two, 8 simulated GPUs ==\nOK\n\n"
+            r"lesson   where             result  seconds\n"
+            r"01_good  1 GPU             OK          \d\.\d\n"
+            r"02_two   1 GPU             SKIP        \d\.\d  needs 2 GPUs, sees 1\n {44}to lift it: buy one\n"
+            r"02_two   8 simulated GPUs  OK          \d\.\d\n"
+        )
         expect(re.fullmatch(wanted, done.stdout), "the output and the table", done)
         done = run_scripts(directory, "--gpu", environment=one_gpu)
-        wanted = r"lesson   where  result  seconds\n01_good  1 GPU  OK .*\n02_two   1 GPU  SKIP .*\n +to lift it: buy one\n$"
+        wanted = (
+            r"lesson   where  result  seconds\n01_good  1 GPU  OK .*\n02_two   1 GPU  SKIP .*\n +to lift it: buy one\n$"
+        )
         expect(re.search(wanted, done.stdout) and "imulat" not in done.stdout, "--gpu", done)
         for environment in (one_gpu, None):
             done = run_scripts(directory, "--sim", environment=environment)
@@ -259,12 +309,20 @@ def table():
         expect(re.search(r"\n02_two   4 GPUs            SKIP", done.stdout), "four GPUs", done)
         vmmsim.unlink()
         done = run_scripts(directory, environment=one_gpu)
-        expect(re.match(r"The simulator is not built here: it needs Linux on a 64-bit x86 processor\.\n", done.stdout) and
-               done.stdout.count("02_two") == 2, "without a simulator", done)
+        expect(
+            re.match(r"The simulator is not built here: it needs Linux on a 64-bit x86 processor\.\n", done.stdout)
+            and done.stdout.count("02_two") == 2,
+            "without a simulator",
+            done,
+        )
     with lessons(bad="echo before; echo wrong >&2; exit 1", good="echo OK") as directory:
         done = run_scripts(directory, "--gpu", environment=driver(directory, 0, 2))
         expect(done.returncode == 1 and "wrong" in done.stderr, "the status of a failure", done)
-        expect(re.search(r"01_bad   2 GPUs  FAIL +\d\.\d  exit status 1\n02_good  2 GPUs  OK", done.stdout), "a failure", done)
+        expect(
+            re.search(r"01_bad   2 GPUs  FAIL +\d\.\d  exit status 1\n02_good  2 GPUs  OK", done.stdout),
+            "a failure",
+            done,
+        )
         (directory / "build" / "bin" / "bad").unlink()
         done = run_scripts(directory, "--gpu", "01")
         expect(done.returncode == 1 and "it did not start" in done.stdout, "a program that was not built", done)
@@ -276,10 +334,13 @@ def no_gpu():
         vmmsim = directory / "build" / "bin" / "vmmsim"
         vmmsim.write_text(f"#!/bin/sh\n{VMMSIM}\n")
         vmmsim.chmod(0o755)
-        for init, count, why in ((34, 1, "there is only the toolkit's stub of a driver"),
-                                 (100, 1, "the NVIDIA driver sees no GPU"), (0, 0, "the NVIDIA driver counts no GPU"),
-                                 (999, 1, r"the NVIDIA driver does not start \(error 999\)"),
-                                 ("*(int*)0", 1, r"the NVIDIA driver does not start \(error -11\)")):
+        for init, count, why in (
+            (34, 1, "there is only the toolkit's stub of a driver"),
+            (100, 1, "the NVIDIA driver sees no GPU"),
+            (0, 0, "the NVIDIA driver counts no GPU"),
+            (999, 1, r"the NVIDIA driver does not start \(error 999\)"),
+            ("*(int*)0", 1, r"the NVIDIA driver does not start \(error -11\)"),
+        ):
             environment = driver(directory, init, count)
             done = run_scripts(directory, environment=environment)
             first = rf"No GPU here: {why}\. The lessons run on 8 simulated GPUs \(--gpu leaves the simulator out\)\.\n"
@@ -292,7 +353,9 @@ def no_gpu():
         if (simulator / "libcuda.so.1").exists():
             environment = {**os.environ, "LD_LIBRARY_PATH": str(simulator), "VMMSIM": "1:1"}
             done = run_scripts(directory, environment=environment)
-            expect(done.stdout.startswith("No GPU here: the NVIDIA driver does not start"), "the simulator is a GPU", done)
+            expect(
+                done.stdout.startswith("No GPU here: the NVIDIA driver does not start"), "the simulator is a GPU", done
+            )
 
 
 def live():
@@ -335,6 +398,7 @@ def interrupt():
 
 
 # --- machines that lack things, with no network ----------------------------------------------------------------------
+
 
 def no_compiler():
     """Without g++ and without root: the line to run. With a g++ that cannot link: the same."""
@@ -393,15 +457,29 @@ def old_compiler():
 
 # --- with the toolkit hidden -----------------------------------------------------------------------------------------
 
+
 def need_index():
     with scratch() as directory:
         python = sys.executable
         if run("/", python, "-c", "import pip").returncode:
             run("/", sys.executable, "-m", "venv", directory / "venv")
             python = directory / "venv" / "bin" / "python3"
-        done = run("/", python, "-m", "pip", "--retries=1", "--timeout=20", "download", "--quiet", "--no-deps",
-                   "--no-cache-dir", "--only-binary=:all:", f"--dest={directory}",
-                   "-r", ROOT / "scripts" / "requirements-ninja.txt")
+        done = run(
+            "/",
+            python,
+            "-m",
+            "pip",
+            "--retries=1",
+            "--timeout=20",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--no-cache-dir",
+            "--only-binary=:all:",
+            f"--dest={directory}",
+            "-r",
+            ROOT / "scripts" / "requirements-ninja.txt",
+        )
     if done.returncode:
         reason = "no Python package index can be reached; look at the network and at pip's settings"
         expect(os.environ.get("CI") != "true", f"{reason} (CI is true, so this is a failure)", done)
@@ -412,24 +490,33 @@ def check_run(done):
     """Every lesson worked."""
     expect(done.returncode in (0, 1), "the set-up failed", done)
     names = run_lessons.lessons()
-    end = done.stdout[done.stdout.rindex("\nlesson "):]
-    rows = re.findall(r"^(\d\d_\w+) +\d+ (?:simulated )?GPUs? +(OK|SKIP|FAIL) +[\d.]+(?:  (.+)\n +to lift it: (.+))?", end,
-                      re.MULTILINE)
+    end = done.stdout[done.stdout.rindex("\nlesson ") :]
+    rows = re.findall(
+        r"^(\d\d_\w+) +\d+ (?:simulated )?GPUs? +(OK|SKIP|FAIL) +[\d.]+(?:  (.+)\n +to lift it: (.+))?",
+        end,
+        re.MULTILINE,
+    )
     for name, result, reason, remedy in rows:
         expect(result == "OK" or result == "SKIP" and reason and remedy, f"{name} is {result}", done)
-    expect([row[0] for row in rows if row[1] == "OK"] == names, "not every lesson worked, here or on the simulator", done)
+    expect(
+        [row[0] for row in rows if row[1] == "OK"] == names, "not every lesson worked, here or on the simulator", done
+    )
     expect(done.returncode == 0, "the status", done)
 
 
 def check_runtime(checkout):
     linked = run("/", "ldd", checkout / "build" / "bin" / "vmm_basics").stdout
     found = re.search(r"libcudart\.so\.13 => (.+) \(0x", linked)
-    expect(found and pathlib.Path(found.group(1)).is_relative_to(checkout / ".venv"), f"not the fetched runtime: {linked}")
+    expect(
+        found and pathlib.Path(found.group(1)).is_relative_to(checkout / ".venv"), f"not the fetched runtime: {linked}"
+    )
 
 
 def check_one(checkout, done, vmmsim):
     """Lesson 01 was built for this machine's GPUs, which may be none: it works on the simulator that is there."""
-    expect(re.search(r"\n01_vmm_basics +\w+ GPUs? +(OK|SKIP) ", done.stdout) and done.returncode == 0, "lesson 01", done)
+    expect(
+        re.search(r"\n01_vmm_basics +\w+ GPUs? +(OK|SKIP) ", done.stdout) and done.returncode == 0, "lesson 01", done
+    )
     check_runtime(checkout)
     if vmmsim.exists():
         simulated = run(checkout, vmmsim, "build/bin/vmm_basics")
@@ -461,8 +548,14 @@ def fetch_compiler():
             expect("fetching CMake" not in done.stderr, "CMake is there and was fetched", done)
         cuda = next((checkout / ".venv" / "lib").glob("python3.*/site-packages/nvidia/cu13"))
         symbols = run("/", "nm", "-D", "--defined-only", cuda / "lib" / "stubs" / "libcuda.so").stdout.split()
-        for name in ("cuMemCreate", "cuMulticastBindMem", "cuMemGetInfo_v2", "cuMemcpyDtoH_v2", "cuLaunchKernel_ptsz",
-                     "cuLinkCreate_v2"):
+        for name in (
+            "cuMemCreate",
+            "cuMulticastBindMem",
+            "cuMemGetInfo_v2",
+            "cuMemcpyDtoH_v2",
+            "cuLaunchKernel_ptsz",
+            "cuLinkCreate_v2",
+        ):
             expect(name in symbols, f"the stub of libcuda has no {name}")
         shutil.rmtree(checkout / ".venv")
         gone = run(checkout, "./run.sh", "--gpu", "01", environment={**hidden, **OFFLINE})
@@ -480,17 +573,24 @@ def fetch_book():
         expect(none.returncode == 1 and "no Python package index can be reached" in none.stderr, "no index", none)
         done = run(checkout, "./run.sh", "--docs", environment=hidden)
         index = checkout / "build" / "book" / "docs" / "index.html"
-        expect(done.returncode == 0 and f"Open {index} in a browser" in done.stdout and index.exists(), "the book", done)
+        expect(
+            done.returncode == 0 and f"Open {index} in a browser" in done.stdout and index.exists(), "the book", done
+        )
         expect([path.name for path in (checkout / "build").iterdir()] == ["book"], "more than the book was built", done)
         again = run(checkout, "./run.sh", "--docs", environment=offline)
         expect(again.returncode == 0 and "fetching" not in again.stderr, "what was fetched is fetched again", again)
         with open(checkout / "docs" / "index.md", "a") as page:
             page.write("\n[nowhere](no_such_page.md)\n")
         wrong = run(checkout, "./run.sh", "--docs", environment=offline)
-        expect(wrong.returncode == 1 and "no_such_page" in wrong.stderr and "Open" not in wrong.stdout, "a dead link", wrong)
+        expect(
+            wrong.returncode == 1 and "no_such_page" in wrong.stderr and "Open" not in wrong.stdout,
+            "a dead link",
+            wrong,
+        )
 
 
 # --- in a root of its own: git and python3, and nothing else that this machine has ------------------------------------
+
 
 class Root:
     """A root directory with the smallest system of this machine's release, and commands that run in it.
@@ -498,6 +598,7 @@ class Root:
     A hidden program still leaves its headers, libraries and fonts behind; here nothing is there that was not installed.
     Mounts and processes of a command are in namespaces of its own, and go with it.
     """
+
     def __init__(self, directory):
         self.path = directory / "root"
         tell = run("/", "apt-get", "indextargets", "--format", "$(CODENAME) $(REPO_URI)", "Created-By: Packages")
@@ -505,8 +606,16 @@ class Root:
         mirrors = [line.split()[1] for line in tell.stdout.splitlines() if line.startswith(f"{release} ")]
         if not mirrors:
             raise Skip(f"apt-get knows no source of packages for '{release}'; run apt-get update")
-        done = run("/", *self.namespaces(), "debootstrap", "--variant=minbase", "--include=ca-certificates,git,python3",
-                   release, self.path, mirrors[0])
+        done = run(
+            "/",
+            *self.namespaces(),
+            "debootstrap",
+            "--variant=minbase",
+            "--include=ca-certificates,git,python3",
+            release,
+            self.path,
+            mirrors[0],
+        )
         expect(done.returncode == 0, "debootstrap made no root", done)
         settings = [line for line in run("/", "apt-config", "dump").stdout.splitlines() if line.startswith("Acquire")]
         (self.path / "etc/apt/apt.conf.d/99of_this_machine").write_text("\n".join(settings) + "\n")
@@ -531,9 +640,22 @@ class Root:
         variables |= {"HOME": "/root", "LANG": "C.UTF-8", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **more}
         mounts = "mount -t proc proc proc && mount --rbind /sys sys && mount --rbind /dev dev"
         enter = f'cd "$1" && {mounts} && shift && exec "$@"'
-        return [*self.namespaces(), "sh", "-c", enter, "sh", self.path, "chroot", ".", "env", "-i",
-                *(f"{name}={value}" for name, value in variables.items()),
-                "bash", "-c", f"cd '/root/{self.checkout.name}' && {line}"]
+        return [
+            *self.namespaces(),
+            "sh",
+            "-c",
+            enter,
+            "sh",
+            self.path,
+            "chroot",
+            ".",
+            "env",
+            "-i",
+            *(f"{name}={value}" for name, value in variables.items()),
+            "bash",
+            "-c",
+            f"cd '/root/{self.checkout.name}' && {line}",
+        ]
 
     def run(self, line, **more):
         return run("/", *self.command(line, **more), limit=1500)
@@ -561,12 +683,18 @@ def bare_root():
         root = Root(directory)
         few = {"CUDAARCHS": "90"}  # one architecture: less work for the compilers
         (root.path / "killed").mkdir()  # for what pip leaves there when it is killed
-        first = subprocess.Popen([str(word) for word in root.command("./run.sh", TMPDIR="/killed", **few)],
-                                 start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                 stderr=subprocess.DEVNULL)
+        first = subprocess.Popen(
+            [str(word) for word in root.command("./run.sh", TMPDIR="/killed", **few)],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
+
             def amid():
                 return first.poll() is not None or any(root.checkout.glob(".venv/lib/python3.*/site-packages/nvidia"))
+
             wait_for(amid, "the set-up fetches nothing", 900)
             expect(first.poll() is None, "the set-up ended before it could be killed")
         finally:
@@ -583,21 +711,38 @@ def bare_root():
         expect("fetching" not in again.stderr and "Building" not in again.stdout, "the work was done again", again)
         expect("\n01_vmm_basics  8 simulated GPUs  OK" in again.stdout, "lesson 01, again", again)
         linked = root.run("ldd build/bin/vmm_basics").stdout
-        expect(re.search(r"libcudart\.so\.13 => /\S+ out/\.venv/", linked), f"not the runtime that was fetched: {linked}")
+        expect(
+            re.search(r"libcudart\.so\.13 => /\S+ out/\.venv/", linked), f"not the runtime that was fetched: {linked}"
+        )
         root.move("moved")
         moved = root.run("./run.sh --sim 01", **few, **OFFLINE)
         expect("configuring it anew" in moved.stderr and moved.returncode == 0, "a moved checkout", moved)
 
-        line = "check_machine && setup docs/requirements.txt tests/requirements.txt && " \
-               f'build {BUILT_IN_ROOT} -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" && ' \
-               f"ctest --preset all -R '{TESTS_IN_ROOT}'"
+        line = (
+            "check_machine && setup docs/requirements.txt tests/requirements.txt && "
+            f'build {BUILT_IN_ROOT} -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" && '
+            f"ctest --preset all -R '{TESTS_IN_ROOT}'"
+        )
         tests = root.run(f"source scripts/setup.sh && {line}", **few)
         names = re.findall(r" Test +#\d+: (\S+) \.+ +Passed", tests.stdout)
         expect(tests.returncode == 0 and len(names) == TESTS_IN_ROOT.count("|") + 1, "the tests in the root", tests)
 
 
-CASES = [arguments, outcomes, loader, table, no_gpu, live, time_limit, interrupt, no_compiler, old_compiler,
-         fetch_compiler, fetch_book, bare_root]
+CASES = [
+    arguments,
+    outcomes,
+    loader,
+    table,
+    no_gpu,
+    live,
+    time_limit,
+    interrupt,
+    no_compiler,
+    old_compiler,
+    fetch_compiler,
+    fetch_book,
+    bare_root,
+]
 
 
 def main(words):

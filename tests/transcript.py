@@ -20,6 +20,7 @@ value that was recorded. All else is literal.
 
 The name gpus is the number of GPUs. Whoever runs the program may know it; otherwise the first of these lines tell.
 """
+
 import re
 import sys
 from typing import NamedTuple
@@ -40,6 +41,7 @@ HEADER = "# Recorded: "
 
 class Expectation(NamedTuple):
     """An expected line, or neighbours that differ in nothing but the values of one line for each GPU or pair."""
+
     numbers: list  # of the lines in the expected file
     line: str  # the first of them
     pattern: str  # the regular expression that it stands for: a group for each value in braces
@@ -156,6 +158,7 @@ def renewed(line, got):
         value = next(values)
         others = [each for each in recorded.split("|") if each != value] if "|" in recorded else []
         return "{%s%s}" % (f"{name}=" if name else "", "|".join([value, *others]))
+
     return VALUE.sub(renew, line)
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """The matcher itself: what it lets pass, and above all what it does not."""
+
 import unittest
 
 from transcript import as_printed, expectations, pair, record
@@ -50,12 +51,27 @@ class Transcript(unittest.TestCase):
         self.assertIsNone(difference(OUTPUT))
 
     def test_every_other_change_fails(self):
-        for old, new in [("[1] Ask", "[2] Ask"), ("supported", "not supported"), ("OK\n", ""), ("OK\n", "OK\nmore\n"),
-                         ("OK", "ok"), ("of 12", "of 13"), ("0x7f00", "none"), ("31.0 ms", "nan ms"), ("31.0", "31.00"),
-                         ("9 of", "1.5 of"), ("9 of", "-9 of"), ("rank 1", "rank x"), ("rank 1, no", "rank 1, nor"),
-                         ("[1] Ask\n", ""), ("    at", "  at"), ("NVIDIA A100", ""), ("{all", "all"),
-                         ("    GPU 0 to GPU 1: rank 1, no\n    GPU 1 to GPU 0: rank 2, yes\n", ""),
-                         ("cudaSuccess", "success")]:
+        for old, new in [
+            ("[1] Ask", "[2] Ask"),
+            ("supported", "not supported"),
+            ("OK\n", ""),
+            ("OK\n", "OK\nmore\n"),
+            ("OK", "ok"),
+            ("of 12", "of 13"),
+            ("0x7f00", "none"),
+            ("31.0 ms", "nan ms"),
+            ("31.0", "31.00"),
+            ("9 of", "1.5 of"),
+            ("9 of", "-9 of"),
+            ("rank 1", "rank x"),
+            ("rank 1, no", "rank 1, nor"),
+            ("[1] Ask\n", ""),
+            ("    at", "  at"),
+            ("NVIDIA A100", ""),
+            ("{all", "all"),
+            ("    GPU 0 to GPU 1: rank 1, no\n    GPU 1 to GPU 0: rank 2, yes\n", ""),
+            ("cudaSuccess", "success"),
+        ]:
             self.assertIn(old, OUTPUT)
             self.assertIsNotNone(difference(OUTPUT.replace(old, new)), (old, new))
 
@@ -65,8 +81,13 @@ class Transcript(unittest.TestCase):
 
     def test_a_name_is_one_value(self):
         self.assertIsNone(difference(OUTPUT.replace("64", "128").replace("32,", "64,")))
-        for old, new in [("64 KiB", "66 KiB"), ("it 32", "it 33"), ("all 64", "all 65"), ("on 2", "on 3"),
-                         ("peers: 1", "peers: 0")]:
+        for old, new in [
+            ("64 KiB", "66 KiB"),
+            ("it 32", "it 33"),
+            ("all 64", "all 65"),
+            ("on 2", "on 3"),
+            ("peers: 1", "peers: 0"),
+        ]:
             self.assertIn(old, OUTPUT)
             self.assertIsNotNone(difference(OUTPUT.replace(old, new)), (old, new))
 
@@ -95,15 +116,16 @@ class Transcript(unittest.TestCase):
         self.assertIsNone(difference("[1] Ask\nSKIP: no; get one\n"))
         self.assertIsNone(difference("SKIP: no; get one\n"))
         self.assertIsNotNone(difference("[1] Tell\nSKIP: no; get one\n"))
-        self.assertIsNone(difference(OUTPUT[:OUTPUT.index("    GPU 1")] + "SKIP: no; get one\n"))  # between two GPUs
+        self.assertIsNone(difference(OUTPUT[: OUTPUT.index("    GPU 1")] + "SKIP: no; get one\n"))  # between two GPUs
         self.assertIsNotNone(difference("[1] Ask\n"))
 
     def test_a_recorded_file_holds_the_values_and_matches_again(self):
         renewed, _ = record(EXPECTED, OUTPUT, "here, today")
         self.assertIn("# Recorded: here, today\n", renewed)
         self.assertNotIn("nowhere", renewed)
-        self.assertIn("    {GPU 0} to {GPU 1}: rank {1}, {no|yes}\n"
-                      "    {GPU 1} to {GPU 0}: rank {2}, {yes|no}\n", renewed)
+        self.assertIn(
+            "    {GPU 0} to {GPU 1}: rank {1}, {no|yes}\n    {GPU 1} to {GPU 0}: rank {2}, {yes|no}\n", renewed
+        )
         self.assertIn("{size=64} KiB, half of it {size/2=32}, on {gpus=2} GPUs", renewed)
         self.assertIn("at {0x7f00}, {31.0} ms, {9} of 12", renewed)
         self.assertIn("from {0x7f00} to {0x8000}: {{all {size=64} of it}}, {cudaSuccess}", renewed)

@@ -4,6 +4,7 @@
 
 Each recorded output is changed in one place at a time and held against its own expected_output.txt.
 """
+
 import json
 import pathlib
 import re
@@ -39,11 +40,11 @@ class WrongOutputs(unittest.TestCase):
         for path in RECORDINGS:
             lines = as_printed(path.read_text()).splitlines(keepends=True)
             for i, line in enumerate(lines):
-                without = lines[:i] + lines[i + 1:]
+                without = lines[:i] + lines[i + 1 :]
                 self.refused(path, "".join(without), f"without {line!r}")
                 self.refused(path, "".join(lines[:i] + [line] + lines[i:]), f"{line!r} twice")
                 if re.sub(r"\d+", "", lines[i - 1]) != re.sub(r"\d+", "", line):  # neighbours may be for two GPUs
-                    self.refused(path, "".join(without[:i - 1] + [line] + without[i - 1:]), f"{line!r} too early")
+                    self.refused(path, "".join(without[: i - 1] + [line] + without[i - 1 :]), f"{line!r} too early")
 
     def test_a_value_that_is_not_what_it_was_elsewhere(self):
         changed = 0
@@ -56,7 +57,7 @@ class WrongOutputs(unittest.TestCase):
                 else:
                     held, other = any(names.count(name) > 1 for name in re.findall(r"[a-z]+", match[1] or "")), "7"
                 if held:
-                    output = as_printed(text[:match.start()] + other + text[match.end():])
+                    output = as_printed(text[: match.start()] + other + text[match.end() :])
                     self.refused(path, output, f"{other} in place of {match[0]}")
                     changed += 1
         self.assertGreater(changed, 50)

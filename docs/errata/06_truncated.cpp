@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Printed: runs, and prints: one fd accepted, of two that were sent
 // Right: runs, and prints: refused: fds were lost
-#include <cstdio>
-#include <cstring>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <cstdio>
+#include <cstring>
 
 int main() {
   int pair[2], two[2];

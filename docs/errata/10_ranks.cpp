@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT-0
 // Printed: runs under MPI, and prints: rank 1: nothing has come from rank 1
 // Right: runs under MPI, and prints: rank 1: the handle of rank 0 is here
-#include <cstdio>
 #include <cuda.h>
 #include <mpi.h>
+#include <cstdio>
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Printed: runs on a GPU, and prints: import: CUDA_ERROR_UNKNOWN
 // Right: runs on a GPU, and prints: import: CUDA_SUCCESS
-#include <cstdint>
-#include <cstdio>
 #include <cuda.h>
 #include <unistd.h>
+#include <cstdint>
+#include <cstdio>
 
 int main() {
   CUmemAllocationProp prop = {};
@@ -14,12 +14,13 @@ int main() {
   CUmemGenericAllocationHandle exported, imported;
   int fd;
   if (cuInit(0) || cuMemCreate(&exported, 2 << 20, &prop, 0) ||
-      cuMemExportToShareableHandle(&fd, exported, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0)) return 1;
+      cuMemExportToShareableHandle(&fd, exported, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0))
+    return 1;
 #ifdef AS_PRINTED
   CUresult result = cuMemImportFromShareableHandle(&imported, (void*)&fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 #else
-  CUresult result = cuMemImportFromShareableHandle(&imported, (void*)(uintptr_t)fd,
-                                                   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  CUresult result =
+      cuMemImportFromShareableHandle(&imported, (void*)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 #endif
   const char* name = "an error without a name";
   cuGetErrorName(result, &name);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 // Printed: does not compile: invalid conversion from 'int' to 'FILE\*'
 // Right: compiles
-#include <cstdio>
 #include <unistd.h>
+#include <cstdio>
 
 void done_with(int exported_fd) {
 #ifdef AS_PRINTED

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 // Printed: runs on a GPU, and prints: after cuMemRelease: 2097152 bytes returned
 // Right: runs on a GPU, and prints: after cuMemRelease: 0 bytes returned, after cuMemUnmap: 2097152 bytes returned
-#include <cstdio>
 #include <cuda.h>
+#include <cstdio>
 
 static size_t free_bytes() {
   size_t available = 0, total = 0;
@@ -20,7 +20,8 @@ int main() {
   CUdeviceptr address;
   if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) ||
       cuMemCreate(&handle, size, &prop, 0) || cuMemAddressReserve(&address, size, 0, 0, 0) ||
-      cuMemMap(address, size, 0, handle, 0)) return 1;
+      cuMemMap(address, size, 0, handle, 0))
+    return 1;
   const size_t before = free_bytes();
 #ifdef AS_PRINTED
   if (cuMemUnmap(address, size) || cuMemRelease(handle)) return 1;

@@ -9,5 +9,6 @@ __global__ void wait(unsigned int* counter_uc, unsigned int expected_count) {
 #else
   cuda::atomic_ref<unsigned int, cuda::thread_scope_system> counter(*counter_uc);
 #endif
-  while (expected_count > counter.load(cuda::memory_order_acquire)) {}
+  while (expected_count > counter.load(cuda::memory_order_acquire)) {
+  }
 }

@@ -4,6 +4,7 @@
 A page shows a picture by plain Markdown, ![alt text](pictures/x.svg). On a code forge that is an image file, which
 knows only what the system prefers. Inline, the variables --vmm-* of book.css reach it, and the alt text is its title.
 """
+
 import pathlib
 import re
 import xml.etree.ElementTree as ElementTree

@@ -4,6 +4,7 @@
 The file needs no other: the styles are in it, and it has no script. It is put together from the pages as they were
 built. The ids of each page get the page's name, so that links lead to the right one of two equal sections.
 """
+
 import html
 import pathlib
 import posixpath
@@ -73,15 +74,17 @@ def write(app, exception):
                 link.unwrap()
         chapters.append(f'<section class="chapter" id="{anchor(name)}">\n{article.decode_contents()}\n</section>\n')
 
-    contents = "".join(f'<li><a href="#{anchor(name)}">{html.escape(app.env.titles[name].astext())}</a></li>\n'
-                       for name in names)
+    contents = "".join(
+        f'<li><a href="#{anchor(name)}">{html.escape(app.env.titles[name].astext())}</a></li>\n' for name in names
+    )
     title = html.escape(app.config.project)
     root = pathlib.Path(app.builder.get_outfilename(app.config.root_doc))
     styles = "\n".join([*styles_of(root), (out / "_static" / "printable.css").read_text()])
     (out / "printable.html").write_text(
-        HEAD.format(title=title, styles=styles) +
-        f'<nav aria-label="Contents"><h2>Contents</h2>\n<ol>\n{contents}</ol></nav>\n' +
-        f'<article role="main">\n{"".join(chapters)}</article>\n</div>\n</body>\n</html>\n')
+        HEAD.format(title=title, styles=styles)
+        + f'<nav aria-label="Contents"><h2>Contents</h2>\n<ol>\n{contents}</ol></nav>\n'
+        + f'<article role="main">\n{"".join(chapters)}</article>\n</div>\n</body>\n</html>\n'
+    )
 
 
 def setup(app):

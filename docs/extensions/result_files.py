@@ -4,6 +4,7 @@
 A file holds runs one after the other, each a line of conditions, a line for each measurement, and a last line that says
 that the run is complete. What is not so is refused, with the name of the file and the number of the line.
 """
+
 import json
 
 CONDITIONS = {"program": str, "arguments": str, "device": str, "gpus": int, "driver": str, "cuda": str, "date": str}
@@ -21,8 +22,10 @@ def load(path):
     except OSError as error:
         raise BadResults(f"{path}: {error.strerror}; docs/results/record.sh makes such files") from error
     for number, line in enumerate(lines, 1):
+
         def bad(what, number=number):
             return BadResults(f"{path}:{number}: {what}")
+
         try:
             entry = json.loads(line)
         except ValueError as error:

@@ -20,6 +20,7 @@ measured value, or the ratio of two, into a sentence:
     {result}`NAME method=buffer by=steps step_bytes=2MiB median_ms`
     {result}`NAME method=cudaMalloc bytes=1GiB median_us / NAME method=buffer bytes=1GiB median_us`
 """
+
 import io
 import json
 import logging
@@ -55,11 +56,18 @@ LABELS = {
 # A line of a plot differs from the others by marker and dash as well as by colour. The colours are stand-ins, each for
 # a variable of the style sheet, so that a plot follows the page from light to dark and onto paper.
 INK, PAPER, FAINT = "#010203", "#040506", "#070809"
-LINES = [(f"#0a0b{i:02x}", marker, dash) for i, (marker, dash) in enumerate(
-    zip("osD^vP", ("solid", (0, (6, 2)), (0, (2, 2)), (0, (6, 2, 2, 2)), (0, (1, 1)), (0, (10, 3)))))]
+LINES = [
+    (f"#0a0b{i:02x}", marker, dash)
+    for i, (marker, dash) in enumerate(
+        zip("osD^vP", ("solid", (0, (6, 2)), (0, (2, 2)), (0, (6, 2, 2, 2)), (0, (1, 1)), (0, (10, 3))))
+    )
+]
 VARIABLES = {INK: "--vmm-ink, #14181d", PAPER: "--vmm-paper, #ffffff", FAINT: "--vmm-faint, #e4e8ec"} | {
-    colour: f"--vmm-gpu{i}, {light}" for i, ((colour, *_), light) in enumerate(
-        zip(LINES, ("#3f95d2", "#da7823", "#349c68", "#b676cb", "#a49217", "#279e9e")))}
+    colour: f"--vmm-gpu{i}, {light}"
+    for i, ((colour, *_), light) in enumerate(
+        zip(LINES, ("#3f95d2", "#da7823", "#349c68", "#b676cb", "#a49217", "#279e9e"))
+    )
+}
 
 
 class BadPage(SphinxError):
@@ -67,6 +75,7 @@ class BadPage(SphinxError):
 
 
 # --- what a page asks for --------------------------------------------------------------------------------------------
+
 
 def wanted(text):
     """{key: value} of "key=value key=value"; sizes are written like 64MiB, and a value may be another key."""
@@ -87,11 +96,17 @@ def wanted(text):
 
 def select(runs, condition):
     """The measurements that meet the condition: each key has the value, or the value of the key that is named."""
+
     def meets(entry, key, value):
         other = value.replace(" ", "_") if isinstance(value, str) else None
         return key in entry and entry[key] == (entry[other] if other in entry else value)
-    return [entry for _, entries in runs for entry in entries
-            if all(meets(entry, key, value) for key, value in condition.items())]
+
+    return [
+        entry
+        for _, entries in runs
+        for entry in entries
+        if all(meets(entry, key, value) for key, value in condition.items())
+    ]
 
 
 def size_text(count):
@@ -122,12 +137,15 @@ def conditions_text(runs):
     # The arguments of all runs, with what differs between them side by side.
     words = zip(*(conditions["arguments"].split() for conditions, _ in runs))
     arguments = " ".join("|".join(dict.fromkeys(word)) for word in words)
-    return (f"{first['gpus']} {first['device']}, driver {first['driver']}, CUDA {first['cuda']}, "
-            f"{' to '.join(dict.fromkeys([dates[0], dates[-1]]))}; {' or '.join(map(str, repeats))} repeats; "
-            f"`{first['program']} {arguments}`")
+    return (
+        f"{first['gpus']} {first['device']}, driver {first['driver']}, CUDA {first['cuda']}, "
+        f"{' to '.join(dict.fromkeys([dates[0], dates[-1]]))}; {' or '.join(map(str, repeats))} repeats; "
+        f"`{first['program']} {arguments}`"
+    )
 
 
 # --- the pages -------------------------------------------------------------------------------------------------------
+
 
 def source(environment, name):
     """The runs of a result file that a page uses: the page is built again when the file changes."""
@@ -143,7 +161,9 @@ class Results(SphinxDirective):
     required_arguments = 1
     has_content = True
     option_spec = {key: directives.unchanged_required for key in ("x", "y", "alt", "run")} | {
-        "linear": directives.flag, "table": directives.flag}
+        "linear": directives.flag,
+        "table": directives.flag,
+    }
 
     def run(self):
         name, x, y = self.arguments[0], self.options["x"], self.options["y"]
@@ -167,12 +187,24 @@ class Results(SphinxDirective):
         if "table" not in self.options:
             number = self.env.new_serialno("results")
             os.environ.setdefault("MPLCONFIGDIR", str(self.env.doctreedir / "matplotlib"))  # its cache, not in a home
-            svg = plot(columns, x, y, "linear" in self.options, f"plot-{self.env.docname.replace('/', '-')}-{number}",
-                       self.options["alt"])
-            figure = [nodes.raw("", f'<div class="picture results-plot" tabindex="0" role="group" aria-label="plot">'
-                                f'{svg}</div>', format="html")]
-        caption = nodes.container("", *self.parse_text_to_nodes(self.caption(name, runs, y)),
-                                  classes=["results-conditions"])
+            svg = plot(
+                columns,
+                x,
+                y,
+                "linear" in self.options,
+                f"plot-{self.env.docname.replace('/', '-')}-{number}",
+                self.options["alt"],
+            )
+            figure = [
+                nodes.raw(
+                    "",
+                    f'<div class="picture results-plot" tabindex="0" role="group" aria-label="plot">{svg}</div>',
+                    format="html",
+                )
+            ]
+        caption = nodes.container(
+            "", *self.parse_text_to_nodes(self.caption(name, runs, y)), classes=["results-conditions"]
+        )
         return [*figure, *self.parse_text_to_nodes(self.table(columns, x, y)), caption]
 
     @staticmethod
@@ -187,8 +219,10 @@ class Results(SphinxDirective):
     @staticmethod
     def caption(name, runs, y):
         label = LABELS.get(y, y)
-        return (f"{label[0].upper()}{label[1:]}. {conditions_text(runs)}; "
-                f"{{download}}`{name}.jsonl <results/{name}.jsonl>`\n")
+        return (
+            f"{label[0].upper()}{label[1:]}. {conditions_text(runs)}; "
+            f"{{download}}`{name}.jsonl <results/{name}.jsonl>`\n"
+        )
 
 
 class Result(SphinxRole):
@@ -209,6 +243,7 @@ class Result(SphinxRole):
 
 # --- the plots -------------------------------------------------------------------------------------------------------
 
+
 def plot(columns, x, y, linear, identity, alt):
     """An SVG of the columns over x, for use inside a page."""
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
@@ -216,15 +251,31 @@ def plot(columns, x, y, linear, identity, alt):
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    settings = {"svg.fonttype": "none", "svg.hashsalt": identity, "font.family": "DejaVu Sans", "font.size": 14,
-                **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK)}
+    settings = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": identity,
+        "font.family": "DejaVu Sans",
+        "font.size": 14,
+        **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
+    }
     with matplotlib.rc_context(settings):
         figure = Figure(figsize=(10, 5), dpi=72)  # in SVG a point is a pixel
         axes = figure.add_axes((0.09, 0.17, 0.55, 0.75))
         ends = []
         for (label, points), (colour, marker, dash) in zip(columns.items(), LINES, strict=False):
-            axes.plot(list(points), list(points.values()), color=colour, marker=marker, linestyle=dash, linewidth=2,
-                      markersize=8, markeredgecolor=INK, markeredgewidth=0.8, label=label, zorder=3)
+            axes.plot(
+                list(points),
+                list(points.values()),
+                color=colour,
+                marker=marker,
+                linestyle=dash,
+                linewidth=2,
+                markersize=8,
+                markeredgecolor=INK,
+                markeredgewidth=0.8,
+                label=label,
+                zorder=3,
+            )
             ends.append((label, colour, marker, *list(points.items())[-1]))
         rows = sorted({value for points in columns.values() for value in points})
         if x.endswith("bytes"):
@@ -249,8 +300,13 @@ def plot(columns, x, y, linear, identity, alt):
         axes.grid(color=FAINT, linewidth=1)
         axes.spines[["top", "right"]].set_visible(False)
         # Each line's name beside its end, moved up or down so that no two lie over one another.
-        places = sorted(((axes.transData.transform((at, value))[1], label, marker, colour)
-                         for label, colour, marker, at, value in ends), key=lambda place: place[0])
+        places = sorted(
+            (
+                (axes.transData.transform((at, value))[1], label, marker, colour)
+                for label, colour, marker, at, value in ends
+            ),
+            key=lambda place: place[0],
+        )
         bottoms = []
         for height, *_ in places:
             bottoms.append(max(height, bottoms[-1] + 19 if bottoms else height))
@@ -258,12 +314,22 @@ def plot(columns, x, y, linear, identity, alt):
         for bottom, (_, label, marker, colour) in zip(bottoms, places, strict=True):
             height = (bottom - excess) / figure.bbox.height
             figure.text(0.695, height, label, va="center", color=INK)
-            figure.add_artist(matplotlib.lines.Line2D([0.675], [height], color=colour, marker=marker, markersize=8,
-                                                      markeredgecolor=INK, markeredgewidth=0.8, linestyle="none"))
+            figure.add_artist(
+                matplotlib.lines.Line2D(
+                    [0.675],
+                    [height],
+                    color=colour,
+                    marker=marker,
+                    markersize=8,
+                    markeredgecolor=INK,
+                    markeredgewidth=0.8,
+                    linestyle="none",
+                )
+            )
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     svg = text.getvalue()
-    svg = svg[svg.index("<svg"):]
+    svg = svg[svg.index("<svg") :]
     svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     # One page shows several of them: their ids must differ, and their styles must not reach each other.
     svg = re.sub(r'\bid="', f'id="{identity}-', svg)

@@ -13,7 +13,8 @@ inline CUresult try_fabric(int device) {
   CUmemFabricHandle shareable;  // 64 bytes: send them by whatever you like
   CUresult result = cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
   if (result != CUDA_SUCCESS) return result;
-  if ((result = cuMemCreate(&handle, granularity, &prop, 0)) != CUDA_SUCCESS) return result;  // NOT_PERMITTED: no channel
+  if ((result = cuMemCreate(&handle, granularity, &prop, 0)) != CUDA_SUCCESS)
+    return result;  // NOT_PERMITTED: no channel
   if ((result = cuMemExportToShareableHandle(&shareable, handle, CU_MEM_HANDLE_TYPE_FABRIC, 0)) == CUDA_SUCCESS) {
     result = cuMemImportFromShareableHandle(&imported, &shareable, CU_MEM_HANDLE_TYPE_FABRIC);  // by its address
     if (result == CUDA_SUCCESS) result = cuMemRelease(imported);

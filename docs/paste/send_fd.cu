@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
-#include <cstring>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <cstring>
 
 // Sends one file descriptor over a Unix socket, and leaves it open here: close it afterwards. False: see errno.
 inline bool send_fd(int socket, int fd) {
@@ -34,7 +34,8 @@ inline int receive_fd(int socket) {
   const ssize_t bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   const cmsghdr* header = bytes < 0 ? nullptr : CMSG_FIRSTHDR(&message);
   if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
-      header->cmsg_len != CMSG_LEN(sizeof(int))) return -1;
+      header->cmsg_len != CMSG_LEN(sizeof(int)))
+    return -1;
   int fd;
   memcpy(&fd, CMSG_DATA(header), sizeof fd);
   if (bytes == 1 && !(message.msg_flags & MSG_CTRUNC)) return fd;

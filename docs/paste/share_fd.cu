@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
-#include <cstdint>
 #include <cuda.h>
 #include <unistd.h>
+#include <cstdint>
 
 // Exporter: memory that can leave the process, and an fd for it. The size is a multiple of the granularity.
 inline CUresult create_and_export(CUmemGenericAllocationHandle* handle, int* fd, size_t size, int device) {

@@ -5,12 +5,12 @@
 #include <unistd.h>
 #include <unwind.h>
 
+#include <sys/syscall.h>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <set>
-#include <sys/syscall.h>
 
 namespace driver {
 namespace {
@@ -25,12 +25,19 @@ std::atomic<int> fault_error = CUDA_SUCCESS;
 std::atomic<bool> fault_explained = false;
 std::string fault_why;
 
-thread_local bool inside = false;  // a call of the program
+thread_local bool inside = false;                                              // a call of the program
 thread_local std::string& why = memory::of_thread<std::string, struct Why>();  // of the refusal in progress
 
 // What destructors of the program may still use at exit is never destroyed.
-template <class T> T& everlasting() { static T& it = *new T; return it; }
-struct Counts { std::mutex mutex; std::map<std::string, uint64_t> calls; std::set<std::string> said; };
+template <class T> T& everlasting() {
+  static T& it = *new T;
+  return it;
+}
+struct Counts {
+  std::mutex mutex;
+  std::map<std::string, uint64_t> calls;
+  std::set<std::string> said;
+};
 Counts& counts() { return everlasting<Counts>(); }
 
 void say(const std::string& text) {  // in one piece, whatever other processes say
@@ -62,19 +69,20 @@ std::string json(uint64_t address) { return quoted(hexadecimal(address).c_str())
 std::string json(const CUmemLocation& location) {
   constexpr const char* types[] = {"INVALID", "DEVICE", "HOST", "HOST_NUMA", "HOST_NUMA_CURRENT"};
   const auto type = unsigned(location.type);
-  return "{\"type\":" + (type < std::size(types) ? "\"CU_MEM_LOCATION_TYPE_" + std::string(types[type]) + "\""
-                                                 : std::to_string(type)) +
+  return "{\"type\":" +
+         (type < std::size(types) ? "\"CU_MEM_LOCATION_TYPE_" + std::string(types[type]) + "\""
+                                  : std::to_string(type)) +
          ",\"id\":" + std::to_string(location.id) + "}";
 }
 
 std::string json(const CUmemAllocationProp& all) {
-  return "{\"type\":" + (all.type == CU_MEM_ALLOCATION_TYPE_PINNED ? "\"CU_MEM_ALLOCATION_TYPE_PINNED\""
-                                                                   : std::to_string(all.type)) +
+  return "{\"type\":" +
+         (all.type == CU_MEM_ALLOCATION_TYPE_PINNED ? "\"CU_MEM_ALLOCATION_TYPE_PINNED\"" : std::to_string(all.type)) +
          ",\"requestedHandleTypes\":" + std::to_string(all.requestedHandleTypes) +
-         ",\"location\":" + json(all.location) + ",\"allocFlags\":{\"compressionType\":" +
-         std::to_string(all.allocFlags.compressionType) + ",\"gpuDirectRDMACapable\":" +
-         std::to_string(all.allocFlags.gpuDirectRDMACapable) + ",\"usage\":" + std::to_string(all.allocFlags.usage) +
-         "}}";
+         ",\"location\":" + json(all.location) +
+         ",\"allocFlags\":{\"compressionType\":" + std::to_string(all.allocFlags.compressionType) +
+         ",\"gpuDirectRDMACapable\":" + std::to_string(all.allocFlags.gpuDirectRDMACapable) +
+         ",\"usage\":" + std::to_string(all.allocFlags.usage) + "}}";
 }
 
 std::string json(const CUmulticastObjectProp& all) {
@@ -88,8 +96,9 @@ std::string json(const CUmemAccessDesc* first, uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) {
     const unsigned flags = first[i].flags;
     const char* const name = flags == 0 ? "NONE" : flags == 1 ? "READ" : flags == 3 ? "READWRITE" : nullptr;
-    all += (i ? "," : "") + ("{\"location\":" + json(first[i].location)) + ",\"flags\":" +
-           (name ? "\"CU_MEM_ACCESS_FLAGS_PROT_" + std::string(name) + "\"" : std::to_string(flags)) + "}";
+    all += (i ? "," : "") + ("{\"location\":" + json(first[i].location)) +
+           ",\"flags\":" + (name ? "\"CU_MEM_ACCESS_FLAGS_PROT_" + std::string(name) + "\"" : std::to_string(flags)) +
+           "}";
     if (!name || first[i].location.type < 1 || first[i].location.type > 4) break;
   }
   return "[" + all + "]";
@@ -112,7 +121,8 @@ std::string json(const Argument& argument) {
       const Extent& it = *static_cast<const Extent*>(at);
       return "[" + std::to_string(it.x) + "," + std::to_string(it.y) + "," + std::to_string(it.z) + "]";
     }
-    case Argument::properties: case Argument::out_properties: return json(*static_cast<const CUmemAllocationProp*>(at));
+    case Argument::properties:
+    case Argument::out_properties: return json(*static_cast<const CUmemAllocationProp*>(at));
     case Argument::location: return json(*static_cast<const CUmemLocation*>(at));
     case Argument::team: return json(*static_cast<const CUmulticastObjectProp*>(at));
     case Argument::descriptors: return json(static_cast<const CUmemAccessDesc*>(at), (&argument)[1].value);
@@ -124,9 +134,7 @@ std::string json(const Argument& argument) {
 }
 
 bool is_output(const Argument& argument) { return argument.kind >= Argument::out_number; }
-std::string name_of(const Argument& argument) {
-  return std::string(argument.name, std::strcspn(argument.name, ",) "));
-}
+std::string name_of(const Argument& argument) { return std::string(argument.name, std::strcspn(argument.name, ",) ")); }
 
 // A call as one writes it; where results go to is left out, unless that is null.
 std::string in_words(const std::string& name, std::initializer_list<Argument> arguments) {
@@ -143,7 +151,10 @@ std::string in_words(const std::string& name, std::initializer_list<Argument> ar
 // Where the program called: ["growable+0x1234", ...], the innermost frame outside our two libraries, then those of the
 // same file that led there.
 std::string callers() {
-  struct Found { const void* file = nullptr; std::string all; } found;
+  struct Found {
+    const void* file = nullptr;
+    std::string all;
+  } found;
   auto look = [](_Unwind_Context* frame, void* result) -> _Unwind_Reason_Code {
     Dl_info here, that;
     auto& [file, all] = *static_cast<Found*>(result);
@@ -184,12 +195,12 @@ void trace(const std::string& name, uint64_t nth, std::initializer_list<Argument
     if (is_output(argument) && success) out += (out.empty() ? "" : ",") + key + json(argument);
   }
   for (const std::string& change : changes) all += (all.empty() ? "" : ",") + change;
-  const std::string line =
-      "{\"pid\":" + std::to_string(getpid()) + ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
-      ",\"number\":" + std::to_string(++sequence) + ",\"call\":" + quoted(name.c_str()) +
-      ",\"nth\":" + std::to_string(nth) + ",\"callers\":" + callers() + ",\"device\":" +
-      std::to_string(current_device()) + ",\"arguments\":{" + in +
-      "},\"result\":" + quoted(result) + ",\"outputs\":{" + out + "},\"changes\":[" + all + "]}\n";
+  const std::string line = "{\"pid\":" + std::to_string(getpid()) +
+                           ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
+                           ",\"number\":" + std::to_string(++sequence) + ",\"call\":" + quoted(name.c_str()) +
+                           ",\"nth\":" + std::to_string(nth) + ",\"callers\":" + callers() +
+                           ",\"device\":" + std::to_string(current_device()) + ",\"arguments\":{" + in +
+                           "},\"result\":" + quoted(result) + ",\"outputs\":{" + out + "},\"changes\":[" + all + "]}\n";
   if (write(memory::trace_file(), line.data(), line.size()) < 0) say("cannot write the trace");
 }
 
@@ -218,10 +229,13 @@ __attribute__((destructor)) void finish() {
 std::atomic<bool> is_over = false;
 thread_local bool runs_host_function = false;
 
-int call(const char* full_name, std::initializer_list<Argument> arguments, int flags,
-         const char* (*error_name)(int), const std::function<int()>& work) {
+int call(const char* full_name, std::initializer_list<Argument> arguments, int flags, const char* (*error_name)(int),
+         const std::function<int()>& work) {
   if (inside) return answer(work);
-  struct Inside { Inside() { inside = true; } ~Inside() { inside = false; } } guard;
+  struct Inside {
+    Inside() { inside = true; }
+    ~Inside() { inside = false; }
+  } guard;
   const std::string name = plain(full_name);
   const memory::Options& options = memory::options();
   std::vector<std::string> changes;

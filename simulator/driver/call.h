@@ -14,19 +14,32 @@ namespace driver {
 
 struct Argument {
   enum Kind {
-    number, natural, address, text, pointer,
+    number,
+    natural,
+    address,
+    text,
+    pointer,
     extent,       // Extent
     kernel_name,  // as the compiler writes it
     function,     // CUfunction or CUkernel, shown by its name
-    properties, location, team,  // CUmemAllocationProp, CUmemLocation, CUmulticastObjectProp
-    descriptors,                 // CUmemAccessDesc[]; how many says the argument that follows
-    out_number, out_address, out_int, out_properties  // read after the call; 64, 64 and 32 bits, and a struct
+    properties,
+    location,
+    team,         // CUmemAllocationProp, CUmemLocation, CUmulticastObjectProp
+    descriptors,  // CUmemAccessDesc[]; how many says the argument that follows
+    out_number,
+    out_address,
+    out_int,
+    out_properties  // read after the call; 64, 64 and 32 bits, and a struct
   } kind;
   const char* name;  // up to its end or a comma or parenthesis
   uint64_t value;    // the number or address; of what is larger, a pointer to it
 };
-struct Extent { unsigned x, y, z; };        // a grid or a block
-struct KernelName { const char* mangled; };
+struct Extent {
+  unsigned x, y, z;
+};  // a grid or a block
+struct KernelName {
+  const char* mangled;
+};
 
 // Runs `work` as the call `name` of the program. `work` returns the result or throws memory::Refused. Returns what the
 // program gets: --fail's error instead of calling `work`; the error of an earlier fault; CUDA_ERROR_NOT_INITIALIZED
@@ -35,13 +48,12 @@ struct KernelName { const char* mangled; };
 enum CallFlags {
   none = 0,
   before_init = 1,
-  after_fault = 2,      // answers even after a fault
+  after_fault = 2,       // answers even after a fault
   in_host_function = 4,  // and in a host function or callback of a stream, like cuGetErrorName
   after_exit = 8         // and when the driver has shut down because the process exits: of the runtime
 };
-__attribute__((visibility("default")))
-int call(const char* name, std::initializer_list<Argument> arguments, int flags,
-         const char* (*error_name)(int), const std::function<int()>& work);
+__attribute__((visibility("default"))) int call(const char* name, std::initializer_list<Argument> arguments, int flags,
+                                                const char* (*error_name)(int), const std::function<int()>& work);
 
 // Says a text on stderr, once in this process.
 void say_once(const std::string& text);

@@ -27,10 +27,14 @@ CUcontext make(CUdevice device, bool is_primary, unsigned flags) {
   context->flags = flags;
   context->id = contexts().size() + 1;
   context->legacy.context = context.get();
-  context->limits = {{CU_LIMIT_STACK_SIZE, 1024}, {CU_LIMIT_PRINTF_FIFO_SIZE, 8650752},
-                     {CU_LIMIT_MALLOC_HEAP_SIZE, 8388608}, {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048},
-                     {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 64}, {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 11796480},
-                     {CUlimit(7) /* SHMEM_SIZE */, 232448}, {CUlimit(8) /* CIG_ENABLED */, 0}};
+  context->limits = {{CU_LIMIT_STACK_SIZE, 1024},
+                     {CU_LIMIT_PRINTF_FIFO_SIZE, 8650752},
+                     {CU_LIMIT_MALLOC_HEAP_SIZE, 8388608},
+                     {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048},
+                     {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 64},
+                     {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 11796480},
+                     {CUlimit(7) /* SHMEM_SIZE */, 232448},
+                     {CUlimit(8) /* CIG_ENABLED */, 0}};
   make_heap(*context);
   contexts().push_back(std::move(context));
   return contexts().back().get();
@@ -148,10 +152,8 @@ void set_peer(CUcontext peer, bool enable) {
   const bool is_enabled = enabled().contains({mine, peer});
   require(!enable || !is_enabled, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "it has been enabled before");
   require(enable || is_enabled, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "it has not been enabled");
-  if (enable)
-    enabled().insert({mine, peer});
-  else
-    enabled().erase({mine, peer});
+  if (enable) enabled().insert({mine, peer});
+  else enabled().erase({mine, peer});
   const auto& all = enabled();  // memory knows GPUs only: they reach each other while any of their contexts may
   const bool are_others = std::any_of(all.begin(), all.end(), [&](const auto& pair) {
     return pair != std::pair(mine, peer) && pair.first->device == mine->device && pair.second->device == peer->device;
@@ -205,18 +207,16 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int* flags, int* acti
 
 CUresult cuCtxCreate(CUcontext* pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags, CUdevice dev) {
   CALL((pctx, flags, dev), need(pctx, "pctx");
-       if (ctxCreateParams && (ctxCreateParams->execAffinityParams || ctxCreateParams->cigParams))
-         return not_simulated("cuCtxCreate with execution affinity or graphics");
+       if (ctxCreateParams && (ctxCreateParams->execAffinityParams || ctxCreateParams->cigParams)) return not_simulated(
+           "cuCtxCreate with execution affinity or graphics");
        *pctx = create(flags, dev));
 }
 EXPORT CUresult cuCtxCreate_v2(CUcontext* pctx, unsigned int flags, CUdevice dev) {
   CALL((pctx, flags, dev), need(pctx, "pctx"); *pctx = create(flags, dev));
 }
 CUresult cuCtxDestroy(CUcontext ctx) { CALL((ctx), destroy(ctx)); }
-CUresult cuCtxPushCurrent(CUcontext ctx) {
-  LASTING_CALL((ctx), need(ctx, "ctx"); stack.push_back(checked(ctx)));
-}
-CUresult cuCtxPopCurrent(CUcontext* pctx) { LASTING_CALL((pctx), const CUcontext top = pop(); if (pctx) *pctx = top); }
+CUresult cuCtxPushCurrent(CUcontext ctx) { LASTING_CALL((ctx), need(ctx, "ctx"); stack.push_back(checked(ctx))); }
+CUresult cuCtxPopCurrent(CUcontext* pctx) { LASTING_CALL((pctx), const CUcontext top = pop(); if (pctx)* pctx = top); }
 CUresult cuCtxSetCurrent(CUcontext ctx) { LASTING_CALL((ctx), set_current(ctx)); }
 CUresult cuCtxGetCurrent(CUcontext* pctx) {
   LASTING_CALL((pctx), need(pctx, "pctx"); *pctx = stack.empty() ? nullptr : stack.back());
@@ -238,15 +238,11 @@ CUresult cuCtxGetFlags(unsigned int* flags) {
 }
 CUresult cuCtxSetFlags(unsigned int flags) { CALL((flags), check_flags(flags); current()->flags = flags); }
 CUresult cuCtxSynchronize(void) { CALL((), synchronize(current())); }
-EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx) {
-  CALL((ctx), synchronize(ctx ? checked(ctx) : current()));
-}
-CUresult cuCtxSetLimit(CUlimit what, size_t value) {
-  CALL((what, value), set_limit(what, value));
-}
+EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx) { CALL((ctx), synchronize(ctx ? checked(ctx) : current())); }
+CUresult cuCtxSetLimit(CUlimit what, size_t value) { CALL((what, value), set_limit(what, value)); }
 CUresult cuCtxGetLimit(size_t* pvalue, CUlimit what) {
-  CALL((pvalue, what), need(pvalue, "pvalue"); const size_t& it = limit(what);
-       const std::lock_guard held(state()); *pvalue = it);
+  CALL((pvalue, what), need(pvalue, "pvalue"); const size_t& it = limit(what); const std::lock_guard held(state());
+       *pvalue = it);
 }
 CUresult cuCtxGetCacheConfig(CUfunc_cache* pconfig) {
   CALL((pconfig), need(pconfig, "pconfig"); *pconfig = current()->cache);
@@ -258,8 +254,8 @@ CUresult cuCtxGetSharedMemConfig(CUsharedconfig* pConfig) {
 CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) { CALL((config), current()); }
 CUresult cuCtxResetPersistingL2Cache(void) { CALL((), current()); }
 CUresult cuCtxGetStreamPriorityRange(int* leastPriority, int* greatestPriority) {
-  CALL((leastPriority, greatestPriority), current(); if (leastPriority) *leastPriority = 0;
-       if (greatestPriority) *greatestPriority = -5);
+  CALL((leastPriority, greatestPriority), current(); if (leastPriority)* leastPriority = 0;
+       if (greatestPriority)* greatestPriority = -5);
 }
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
   CALL((peerContext, Flags), require(!Flags, CUDA_ERROR_INVALID_VALUE, "Flags must be 0"); set_peer(peerContext, true));

@@ -11,7 +11,10 @@
 
 namespace driver {
 
-struct CallVersion { const char* name; int version; };
+struct CallVersion {
+  const char* name;
+  int version;
+};
 extern const CallVersion call_versions[];  // of missing_driver.cc; the last has no name
 
 namespace {
@@ -57,32 +60,39 @@ std::vector<int> visible() {
 
 // The attributes of an H200 by their numbers, as its driver gives them (0 for what differs from one to the next).
 constexpr int h200[] = {
-    0, 1024, 1024, 1024, 64, 2147483647, 65535, 65535, 49152, 65536, 32, 2147483647, 65536, 1980000, 512, 1, 132, 0,
-    0, 1, 0, 131072, 131072, 65536, 16384, 16384, 16384, 32768, 32768, 2048, 512, 1, 1, 0, 0, 0, 3201000, 6016,
-    62914560, 2048, 3, 1, 32768, 2048, 1, 32768, 32768, 8192, 8192, 32768, 0, 32, 32768, 32768, 2046, 32768, 131072,
-    65536, 16384, 16384, 16384, 32768, 2048, 32768, 32768, 2048, 32768, 32768, 2046, 268435456, 131072, 65000,
-    2097120, 32768, 32768, 9, 0, 32768, 1, 1, 1, 233472, 65536, 1, 0, 0, 0, 2, 0, 1, 1, 1, 0, 0, 0, 1, 1, 232448, 0,
-    1, 0, 0, 1, 1, 0, 0, 32, 1, 39321600, 134217728, 1, 1024, 1, 1, 1, 1, 1, 1, 100, 9, 1, 1, 1, 1, 1, 1, 4, 1, 1, 1,
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 1, 1, 0, 0,
+    0,        1024,      1024,     1024,  64,    2147483647, 65535, 65535, 49152,  65536,     32,     2147483647,
+    65536,    1980000,   512,      1,     132,   0,          0,     1,     0,      131072,    131072, 65536,
+    16384,    16384,     16384,    32768, 32768, 2048,       512,   1,     1,      0,         0,      0,
+    3201000,  6016,      62914560, 2048,  3,     1,          32768, 2048,  1,      32768,     32768,  8192,
+    8192,     32768,     0,        32,    32768, 32768,      2046,  32768, 131072, 65536,     16384,  16384,
+    16384,    32768,     2048,     32768, 32768, 2048,       32768, 32768, 2046,   268435456, 131072, 65000,
+    2097120,  32768,     32768,    9,     0,     32768,      1,     1,     1,      233472,    65536,  1,
+    0,        0,         0,        2,     0,     1,          1,     1,     0,      0,         0,      1,
+    1,        232448,    0,        1,     0,     0,          1,     1,     0,      0,         32,     1,
+    39321600, 134217728, 1,        1024,  1,     1,          1,     1,     1,      1,         100,    9,
+    1,        1,         1,        1,     1,     1,          4,     1,     1,      1,         0,      0,
+    0,        0,         0,        0,     0,     0,          0,     0,     0,      1,         1,      0,
+    1,        1,         0,        0,
 };
 
 // An attribute of a GPU: an H200's where the machine does not say otherwise, and 0 for what is not simulated.
 int attribute(CUdevice_attribute what, CUdevice device) {
   const memory::Machine& machine = memory::machine();
-#define IS(name) case CU_DEVICE_ATTRIBUTE_##name: return
+#define IS(name) \
+  case CU_DEVICE_ATTRIBUTE_##name: return
   switch (what) {
     IS(COMPUTE_CAPABILITY_MAJOR) machine.capability / 10;
     IS(COMPUTE_CAPABILITY_MINOR) machine.capability % 10;
     IS(MULTIPROCESSOR_COUNT) machine.multiprocessors;
     IS(PCI_BUS_ID) memory::gpu_of(device) % machine.gpus + 1;
     IS(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) machine.vmm;
-    IS(HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) machine.vmm && machine.fd_handles;
-    IS(HANDLE_TYPE_FABRIC_SUPPORTED) machine.vmm && machine.fabric_handles;
-    IS(MULTICAST_SUPPORTED) machine.vmm && machine.multicast;
+    IS(HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) machine.vmm&& machine.fd_handles;
+    IS(HANDLE_TYPE_FABRIC_SUPPORTED) machine.vmm&& machine.fabric_handles;
+    IS(MULTICAST_SUPPORTED) machine.vmm&& machine.multicast;
     IS(GENERIC_COMPRESSION_SUPPORTED) machine.compression;
     IS(GPU_DIRECT_RDMA_SUPPORTED) machine.rdma;
-    IS(GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) machine.vmm && machine.rdma;
-    IS(NUMA_ID) -1;
+    IS(GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) machine.vmm&& machine.rdma;
+    IS(NUMA_ID) - 1;
     IS(COOPERATIVE_MULTI_DEVICE_LAUNCH) 0;
     IS(SPARSE_CUDA_ARRAY_SUPPORTED) 0;
     IS(TIMELINE_SEMAPHORE_INTEROP_SUPPORTED) 0;
@@ -171,9 +181,7 @@ CUresult cuInit(unsigned int Flags) { CALL_WITH(always, (Flags), initialize(Flag
 CUresult cuDriverGetVersion(int* driverVersion) {
   CALL_WITH(always, (driverVersion), need(driverVersion, "driverVersion"); *driverVersion = memory::machine().driver);
 }
-CUresult cuDeviceGetCount(int* count) {
-  LASTING_CALL((count), need(count, "count"); *count = memory::device_count());
-}
+CUresult cuDeviceGetCount(int* count) { LASTING_CALL((count), need(count, "count"); *count = memory::device_count()); }
 CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   LASTING_CALL((device, ordinal), need(device, "device"); check_device(ordinal); *device = ordinal);
 }
@@ -198,8 +206,7 @@ CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
   LASTING_CALL((dev, pciBusId), need(dev, "dev"); need(pciBusId, "pciBusId");
                for (CUdevice device = 0; device < memory::device_count(); ++device) {
                  if (!strcasecmp(bus_of(device).c_str(), pciBusId)) return *dev = device, CUDA_SUCCESS;
-               }
-               refuse(CUDA_ERROR_INVALID_VALUE, "no GPU has this PCI bus id"));
+               } refuse(CUDA_ERROR_INVALID_VALUE, "no GPU has this PCI bus id"));
 }
 CUresult cuDeviceGetExecAffinitySupport(int* pi, CUexecAffinityType type, CUdevice dev) {
   LASTING_CALL((pi, type, dev), need(pi, "pi"); check_device(dev); *pi = 0);
@@ -221,11 +228,11 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdev
 
 CUresult cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags,
                           CUdriverProcAddressQueryResult* symbolStatus) {
-  CALL_WITH(always, (symbol, pfn, cudaVersion, flags), need(symbol, "symbol"); need(pfn, "pfn");
-            const auto status = find_call(pfn, symbol, cudaVersion,
-                                          flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
-            if (symbolStatus) *symbolStatus = status;
-            require(*pfn || symbolStatus, CUDA_ERROR_NOT_FOUND, "the driver has no such call"));
+  CALL_WITH(
+      always, (symbol, pfn, cudaVersion, flags), need(symbol, "symbol"); need(pfn, "pfn");
+      const auto status = find_call(pfn, symbol, cudaVersion, flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
+      if (symbolStatus)* symbolStatus = status;
+      require(*pfn || symbolStatus, CUDA_ERROR_NOT_FOUND, "the driver has no such call"));
 }
 CUresult cuGetExportTable(const void**, const CUuuid*) {
   Dl_info asking = {};

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT-0
 // What the driver's files know of one another: contexts, streams and their operations, modules, and the usual checks.
 #pragma once
-#include "call.h"
 #include "../gpu/gpu.h"
 #include "../gpu/heap.h"
 #include "../memory/ledger.h"
 #include "../memory/memory.h"
 #include "../memory/of_thread.h"
 #include "../memory/page_table.h"
+#include "call.h"
 
 #include <atomic>
 #include <chrono>
@@ -20,9 +20,11 @@
 // Makes the rest of a function a call: its arguments in brackets for the trace, then the statements that do the work,
 // which may `return` a result or throw memory::Refused.
 #define ARGUMENTS(...) __VA_OPT__(, ) __VA_ARGS__
-#define CALL_WITH(flags, arguments, ...)                                                                            \
-  return CUresult(driver::call(__func__, flags, driver::name_of, #arguments,                                        \
-                               [&]() -> int { __VA_ARGS__; return CUDA_SUCCESS; } ARGUMENTS arguments))
+#define CALL_WITH(flags, arguments, ...)                                                    \
+  return CUresult(driver::call(__func__, flags, driver::name_of, #arguments, [&]() -> int { \
+    __VA_ARGS__;                                                                            \
+    return CUDA_SUCCESS;                                                                    \
+  } ARGUMENTS arguments))
 #define CALL(arguments, ...) CALL_WITH(driver::none, arguments, __VA_ARGS__)
 #define EXPORT extern "C" __attribute__((visibility("default")))  // what this toolkit's header does not declare
 #define LASTING_CALL(arguments, ...) CALL_WITH(driver::after_fault, arguments, __VA_ARGS__)  // touches no context
@@ -47,9 +49,9 @@ struct CUstream_st {
   int priority = 0;
   driver::StreamAttributes attributes;
   unsigned long long id = 0;
-  driver::Op last;         // the operation that was put in last
-  std::deque<driver::Op> work;  // what enqueue_work() put in, from the first that has not ended, or earlier
-  driver::Op known_as_long;  // of that: nobody waits again for its end before putting in more
+  driver::Op last;                      // the operation that was put in last
+  std::deque<driver::Op> work;          // what enqueue_work() put in, from the first that has not ended, or earlier
+  driver::Op known_as_long;             // of that: nobody waits again for its end before putting in more
   std::atomic<bool> destroyed = false;  // it is kept until its operations have ended
 };
 
@@ -62,7 +64,7 @@ struct CUctx_st {
   std::atomic<CUfunc_cache> cache = CU_FUNC_CACHE_PREFER_NONE;
   std::map<CUlimit, size_t> limits;
   std::shared_ptr<gpu::Heap> heap;  // of the size that the limits say
-  CUstream_st legacy;      // the stream called 0
+  CUstream_st legacy;               // the stream called 0
 };
 
 struct CUfunc_st {
@@ -91,7 +93,9 @@ const char* name_of(int error);
 // Throws Refused{CUDA_ERROR_INVALID_VALUE} if a pointer that a call needs is null.
 void need(const void* pointer, const char* name);
 // Throws Refused with this error unless the condition holds.
-inline void require(bool holds, CUresult error, const char* why) { if (!holds) refuse(error, why); }
+inline void require(bool holds, CUresult error, const char* why) {
+  if (!holds) refuse(error, why);
+}
 
 // cuInit has run in this process.
 void set_initialized();
@@ -102,20 +106,20 @@ extern thread_local bool runs_host_function;
 
 // A kernel or copy that went wrong: all later calls of the process answer so. The first fault counts.
 void set_fault(const gpu::Fault&);
-CUresult fault();  // CUDA_SUCCESS: none so far
+CUresult fault();    // CUDA_SUCCESS: none so far
 void reset_fault();  // after a fault the context is reset: it cannot be had again
 
 // Guards everything of the driver that threads share: contexts, streams, events, modules. Not held while one waits.
 std::mutex& state();
 
 // --- Devices, contexts --------------------------------------------------------------------------------------------
-void check_device(CUdevice);         // throws Refused{CUDA_ERROR_INVALID_DEVICE}
-bool has_current();                  // a context, which may have ended
-CUcontext current();  // of this thread; throws Refused{CUDA_ERROR_INVALID_CONTEXT or _CONTEXT_IS_DESTROYED}
-CUcontext checked(CUcontext);        // throws likewise
-int current_device();                // of this thread; -1: no context is current
+void check_device(CUdevice);   // throws Refused{CUDA_ERROR_INVALID_DEVICE}
+bool has_current();            // a context, which may have ended
+CUcontext current();           // of this thread; throws Refused{CUDA_ERROR_INVALID_CONTEXT or _CONTEXT_IS_DESTROYED}
+CUcontext checked(CUcontext);  // throws likewise
+int current_device();          // of this thread; -1: no context is current
 std::vector<CUcontext> all_contexts();  // the state is held
-void forget_modules(CUcontext);      // modules, streams, events and memory of a context that ends
+void forget_modules(CUcontext);         // modules, streams, events and memory of a context that ends
 void forget_streams(CUcontext);
 void forget_memory(CUcontext);
 
@@ -123,7 +127,7 @@ void forget_memory(CUcontext);
 std::string kernel_name(const void* function_or_kernel);  // as the compiler writes it; empty: it is neither
 
 // --- Streams ------------------------------------------------------------------------------------------------------
-CUstream_st& stream(CUstream);       // 0, 1 and 2 too; throws Refused{CUDA_ERROR_INVALID_HANDLE}
+CUstream_st& stream(CUstream);  // 0, 1 and 2 too; throws Refused{CUDA_ERROR_INVALID_HANDLE}
 // Puts an operation into a stream: it starts when those before it have ended, and `also` if given. `start` sees to it
 // that ended() is called once; without one it is a mark. The state is not held.
 using Start = std::function<void(const Op&)>;
@@ -131,12 +135,12 @@ Op enqueue(CUstream_st&, Start start, const Op& also = nullptr);
 // The same for what the GPU does. It waits first while the stream holds as much of that as it can.
 Op enqueue_work(CUstream_st&, Start start);
 Op enqueue_task(CUstream_st&, std::function<void()> task);  // work that runs on a worker; a Refused of it is a fault
-uint64_t number_of(const Op&);       // in the order in which all were put in
+uint64_t number_of(const Op&);                              // in the order in which all were put in
 void ended(const Op&);
-bool has_ended(const Op&);           // true for none
-void wait(const Op&);                // throws Refused if there has been a fault
-void synchronize(CUcontext);         // waits for all its streams; throws likewise
-void settle();                       // lets all that was put in go on until nothing of it ends any more
-void give_back_pools();              // what pools hold beyond their thresholds: at each synchronisation
+bool has_ended(const Op&);    // true for none
+void wait(const Op&);         // throws Refused if there has been a fault
+void synchronize(CUcontext);  // waits for all its streams; throws likewise
+void settle();                // lets all that was put in go on until nothing of it ends any more
+void give_back_pools();       // what pools hold beyond their thresholds: at each synchronisation
 
 }  // namespace driver

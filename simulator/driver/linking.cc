@@ -54,7 +54,9 @@ struct Header {
 };
 constexpr char magic[] = "VMMLINK";  // with its zero
 
-struct Part { std::string name, text; };
+struct Part {
+  std::string name, text;
+};
 
 // Throws ptx::Error if they do not lie whole within `most` bytes.
 std::vector<Part> parts_of(const void* image, size_t most) {
@@ -109,7 +111,10 @@ struct CUlinkState_st {
 
 namespace {
 
-std::set<CUlinkState>& states() { static auto& all = *new std::set<CUlinkState>; return all; }  // state() guards it
+std::set<CUlinkState>& states() {
+  static auto& all = *new std::set<CUlinkState>;
+  return all;
+}  // state() guards it
 
 CUlinkState checked(CUlinkState link) {
   const std::lock_guard held(state());
@@ -217,12 +222,11 @@ void complete(CUlinkState link, void** image, size_t* size) {
 CUresult cuLinkCreate(unsigned int numOptions, CUjit_option* options, void** optionValues, CUlinkState* stateOut) {
   CALL((numOptions, stateOut), need(stateOut, "stateOut"); *stateOut = create(numOptions, options, optionValues));
 }
-CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void* data, size_t size, const char* name,
-                       unsigned int, CUjit_option*, void**) {
+CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void* data, size_t size, const char* name, unsigned int,
+                       CUjit_option*, void**) {
   CALL((state, type, data, size, name), return add(state, type, data, size, name ? name : ""));
 }
-CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char* path, unsigned int, CUjit_option*,
-                       void**) {
+CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char* path, unsigned int, CUjit_option*, void**) {
   CALL((state, type, path), return add_file(state, type, path));
 }
 CUresult cuLinkComplete(CUlinkState state, void** cubinOut, size_t* sizeOut) {

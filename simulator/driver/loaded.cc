@@ -35,17 +35,21 @@ bool has_channel() { return memory::machine().fabric_channel && memory::machine(
 
 // The path of a driver or CUDA runtime in this process that is not the simulator's, or "".
 std::string foreign_library() {
-  struct Search { std::string ours, found; } search;
+  struct Search {
+    std::string ours, found;
+  } search;
   Dl_info here;
   if (dladdr(&channel_file, &here)) search.ours = here.dli_fname;
   search.ours.resize(search.ours.rfind('/') + 1);
-  dl_iterate_phdr([](dl_phdr_info* library, size_t, void* data) {
-    Search& search = *static_cast<Search*>(data);
-    const std::string path = library->dlpi_name, name = path.substr(path.rfind('/') + 1);
-    if ((name.starts_with("libcuda.so") || name.starts_with("libcudart.so")) && path != search.ours + name)
-      search.found = path;
-    return 0;
-  }, &search);
+  dl_iterate_phdr(
+      [](dl_phdr_info* library, size_t, void* data) {
+        Search& search = *static_cast<Search*>(data);
+        const std::string path = library->dlpi_name, name = path.substr(path.rfind('/') + 1);
+        if ((name.starts_with("libcuda.so") || name.starts_with("libcudart.so")) && path != search.ours + name)
+          search.found = path;
+        return 0;
+      },
+      &search);
   return search.found;
 }
 
@@ -72,8 +76,8 @@ bool open_simulated(const char* path, int flags, int* fd) {
   if (!path || !is_simulated()) return false;
   if (!std::strcmp(path, devices_file)) {
     const std::string of_gpus = "195 nvidia\n" + std::to_string(channel_major) + " nvidia-caps-imex-channels\n";
-    *fd = in_memory("devices", "Character devices:\n  1 mem\n" + (memory::machine().gpus ? of_gpus : "") +
-                                   "\nBlock devices:\n");
+    *fd = in_memory("devices",
+                    "Character devices:\n  1 mem\n" + (memory::machine().gpus ? of_gpus : "") + "\nBlock devices:\n");
   } else if (begins(path, channel_directory)) {
     errno = ENOENT;
     *fd = !std::strcmp(path, channel_file) && has_channel() ? in_memory(channel_name, "") : -1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // Ordinary memory: allocating and freeing it, pools, copies, memsets, and what is known of a pointer.
-#include "driver.h"
 #include "../memory/pool.h"
+#include "driver.h"
 
 #include <algorithm>
 #include <array>
@@ -11,8 +11,8 @@ struct CUmemPoolHandle_st {
   CUmemPoolHandle_st(CUdevice device, bool is_default) : memory(device), is_default(is_default) {}
   memory::Pool memory;
   const bool is_default;
-  bool is_destroyed = false;                       // it lasts until its last memory is freed
-  uint64_t threshold = 0;                          // bytes that it may keep at a synchronisation
+  bool is_destroyed = false;  // it lasts until its last memory is freed
+  uint64_t threshold = 0;     // bytes that it may keep at a synchronisation
   uint64_t used = 0, most_used = 0, most_reserved = 0;
   int follow_events = 1, opportunistic = 1, internal = 1;  // reuse policies: kept, without effect
 };
@@ -25,17 +25,23 @@ struct Allocation {
   enum Kind { device, host, registered, managed, ipc } kind;
   CUcontext context;
   size_t size;
-  unsigned flags = 0;    // of host memory
-  Pool pool = nullptr;   // that it came from
+  unsigned flags = 0;   // of host memory
+  Pool pool = nullptr;  // that it came from
 };
 
 // state() guards these.
-std::map<uint64_t, Allocation>& allocations() { static auto& all = *new std::map<uint64_t, Allocation>; return all; }
+std::map<uint64_t, Allocation>& allocations() {
+  static auto& all = *new std::map<uint64_t, Allocation>;
+  return all;
+}
 std::map<Pool, std::unique_ptr<CUmemPoolHandle_st>>& pools() {
   static auto& all = *new std::map<Pool, std::unique_ptr<CUmemPoolHandle_st>>;
   return all;
 }
-std::map<CUdevice, Pool>& pools_in_use() { static auto& all = *new std::map<CUdevice, Pool>; return all; }
+std::map<CUdevice, Pool>& pools_in_use() {
+  static auto& all = *new std::map<CUdevice, Pool>;
+  return all;
+}
 
 void keep_record(uint64_t address, const Allocation& allocation) {
   const std::lock_guard held(state());
@@ -67,8 +73,8 @@ void* allocate_host(size_t size, unsigned flags, bool managed) {
 Allocation take(uint64_t address, std::initializer_list<Allocation::Kind> kinds) {
   const std::lock_guard held(state());
   const auto found = allocations().find(address);
-  const bool fits = found != allocations().end() &&
-                    std::find(kinds.begin(), kinds.end(), found->second.kind) != kinds.end();
+  const bool fits =
+      found != allocations().end() && std::find(kinds.begin(), kinds.end(), found->second.kind) != kinds.end();
   require(fits, CUDA_ERROR_INVALID_VALUE,
           "no memory that this call frees begins at this address: was it freed before? What cuMemMap mapped is "
           "unmapped (cuMemUnmap), and its handle released (cuMemRelease)");
@@ -79,12 +85,9 @@ Allocation take(uint64_t address, std::initializer_list<Allocation::Kind> kinds)
 
 // Gives memory back to its pool, or to the machine; host memory that was registered is the program's own again.
 void give_back(uint64_t address, const Allocation& allocation) {
-  if (allocation.pool)
-    allocation.pool->memory.free(address, nullptr, nullptr);
-  else if (allocation.kind == Allocation::registered)
-    memory::unregister_host(address);
-  else
-    memory::free_allocation(address);
+  if (allocation.pool) allocation.pool->memory.free(address, nullptr, nullptr);
+  else if (allocation.kind == Allocation::registered) memory::unregister_host(address);
+  else memory::free_allocation(address);
 }
 
 void free_now(uint64_t address, std::initializer_list<Allocation::Kind> kinds) {
@@ -95,7 +98,7 @@ void free_now(uint64_t address, std::initializer_list<Allocation::Kind> kinds) {
     synchronize(taken.context);  // as the driver does: nothing may be using it any more
     settle();                    // nor the copies of another GPU
   }
-  give_back(address, taken);    // its pool goes on counting it as used, as on the H200
+  give_back(address, taken);  // its pool goes on counting it as used, as on the H200
   give_back_pools();
 }
 
@@ -158,8 +161,8 @@ bool is_gpu(const CUmemLocation& location) {
 }
 
 Pool create_pool(const CUmemPoolProps& properties) {
-  const bool fits = properties.allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
-                    properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  const bool fits =
+      properties.allocType == CU_MEM_ALLOCATION_TYPE_PINNED && properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   require(fits, CUDA_ERROR_INVALID_VALUE, "only pools of pinned memory on a GPU are simulated");
   require(is_gpu(properties.location), CUDA_ERROR_INVALID_VALUE, "there is no such GPU");
   if (properties.handleTypes)
@@ -231,10 +234,8 @@ void free_later(uint64_t address, CUstream where) {
     taken.pool->memory.free(address, &stream, reached);
   }
   enqueue(stream, [=](const Op& op) {
-    if (reached)
-      *reached = true;
-    else
-      give_back(address, taken);
+    if (reached) *reached = true;
+    else give_back(address, taken);
     ended(op);
   });
 }
@@ -299,8 +300,8 @@ std::vector<memory::Piece> pieces(CUdevice device, const Area& area, CUmemAccess
 // multicast addresses.
 bool check(CUdevice device, const Area& area, CUmemAccess_flags access, const std::optional<memory::Range>& range) {
   require(!range || range->kind == memory::Range::vmm || range->kind == memory::Range::multicast_range ||
-          (area.depth - 1) * area.layer + (area.height - 1) * area.pitch + area.width <=
-              range->range_base + range->range_size - area.address,
+              (area.depth - 1) * area.layer + (area.height - 1) * area.pitch + area.width <=
+                  range->range_base + range->range_size - area.address,
           CUDA_ERROR_INVALID_VALUE, "the allocation ends before the range does");
   const auto found = pieces(device, area, access);
   return std::any_of(found.begin(), found.end(), [](const memory::Piece& piece) { return !piece.replicas.empty(); });
@@ -431,10 +432,8 @@ void set(uint64_t address, size_t pitch, Element value, size_t width, size_t hei
   enqueue_task(stream, [=] {
     for (const memory::Piece& piece : pieces(device, area, writing))
       piece.write([&](char* bytes) {
-        if (value)
-          std::fill_n(reinterpret_cast<Element*>(bytes), piece.size / sizeof(Element), value);
-        else
-          memory::clear(bytes, piece.size);
+        if (value) std::fill_n(reinterpret_cast<Element*>(bytes), piece.size / sizeof(Element), value);
+        else memory::clear(bytes, piece.size);
       });
   });
 }
@@ -496,7 +495,8 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
       require(access_at(*range, address), CUDA_ERROR_INVALID_VALUE, "the current GPU has no access to this memory");
       return give(address);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      require(on_host || is_managed || range->host_access, CUDA_ERROR_INVALID_VALUE, "the host cannot reach this memory");
+      require(on_host || is_managed || range->host_access, CUDA_ERROR_INVALID_VALUE,
+              "the host cannot reach this memory");
       return give(address);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return give(int(is_managed));
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: return give(range->id);
@@ -504,8 +504,7 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: return give(int(is_managed));
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return give(range->device >= 0 ? range->device : allocation ? allocation->context->device : 0);
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-      return give(int(is_malloc));
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: return give(int(is_malloc));
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return give(range->range_base);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return give(range->range_size);
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return give(range->base);
@@ -515,8 +514,8 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       return give(is_vmm ? uint64_t(range->properties.requestedHandleTypes) : uint64_t(0));
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-      return give(int(is_vmm ? range->properties.allocFlags.gpuDirectRDMACapable
-                             : is_malloc && memory::machine().rdma));
+      return give(
+          int(is_vmm ? range->properties.allocFlags.gpuDirectRDMACapable : is_malloc && memory::machine().rdma));
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:  // of ordinary memory without a look at peers, as on the H200
       return give(is_vmm ? access_at(*range, address) : unsigned(CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return give(allocation ? allocation->pool : nullptr);
@@ -534,9 +533,12 @@ void pointer_attributes(unsigned count, const CUpointer_attribute* attributes, v
   require(count, CUDA_ERROR_INVALID_VALUE, "numAttributes is 0");
   const auto range = memory::find(address);
   for (unsigned i = 0; i < count; ++i) {
-    constexpr CUpointer_attribute words[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                             CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_MAPPED,
-                                             CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS,
+    constexpr CUpointer_attribute words[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                             CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                             CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                             CU_POINTER_ATTRIBUTE_MAPPED,
+                                             CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+                                             CU_POINTER_ATTRIBUTE_ACCESS_FLAGS,
                                              CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
                                              CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE};
     const bool is_word = std::find(std::begin(words), std::end(words), attributes[i]) != std::end(words);
@@ -599,8 +601,8 @@ void forget_memory(CUcontext context) {
 using namespace driver;
 
 CUresult cuMemGetInfo(size_t* free, size_t* total) {
-  CALL((free, total), const memory::Free now = memory::memory_info(current()->device); if (free) *free = now.free;
-       if (total) *total = now.total);
+  CALL((free, total), const memory::Free now = memory::memory_info(current()->device); if (free)* free = now.free;
+       if (total)* total = now.total);
 }
 CUresult cuMemAlloc(CUdeviceptr* dptr, size_t bytesize) {
   CALL((dptr, bytesize), need(dptr, "dptr"); *dptr = allocate(bytesize));
@@ -699,14 +701,13 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPoo
 }
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) { CALL((dptr, hStream), free_later(dptr, hStream)); }
 
-#define COPIES(name, To, to, From, from, sides)                                                                    \
-  CUresult name(To to, From from, size_t ByteCount) {                                                              \
-    CALL((to, from, ByteCount),                                                                                    \
-         copy(plain(bits(to), ByteCount), plain(bits(from), ByteCount), nullptr, sides, true));                    \
-  }                                                                                                                \
-  CUresult name##Async(To to, From from, size_t ByteCount, CUstream hStream) {                                     \
-    CALL((to, from, ByteCount, hStream),                                                                           \
-         copy(plain(bits(to), ByteCount), plain(bits(from), ByteCount), hStream, sides, false));                   \
+#define COPIES(name, To, to, From, from, sides)                                                                        \
+  CUresult name(To to, From from, size_t ByteCount) {                                                                  \
+    CALL((to, from, ByteCount), copy(plain(bits(to), ByteCount), plain(bits(from), ByteCount), nullptr, sides, true)); \
+  }                                                                                                                    \
+  CUresult name##Async(To to, From from, size_t ByteCount, CUstream hStream) {                                         \
+    CALL((to, from, ByteCount, hStream),                                                                               \
+         copy(plain(bits(to), ByteCount), plain(bits(from), ByteCount), hStream, sides, false));                       \
   }
 COPIES(cuMemcpy, CUdeviceptr, dst, CUdeviceptr, src, 0)
 COPIES(cuMemcpyHtoD, CUdeviceptr, dstDevice, const void*, srcHost, to_device)

@@ -20,7 +20,7 @@ struct CUkern_st {
 
 struct CUlib_st {
   std::shared_ptr<const ptx::Module> text;
-  std::map<CUcontext, CUmodule> modules;   // loaded where it is first asked for
+  std::map<CUcontext, CUmodule> modules;  // loaded where it is first asked for
   std::map<std::string, std::unique_ptr<CUkern_st>> kernels;
 };
 
@@ -31,10 +31,22 @@ using Text = std::shared_ptr<const ptx::Module>;
 
 // state() guards these.
 template <class T> using All = std::map<T*, std::unique_ptr<T>>;
-All<CUmod_st>& modules() { static auto& all = *new All<CUmod_st>; return all; }
-All<CUlib_st>& libraries() { static auto& all = *new All<CUlib_st>; return all; }
-std::set<CUfunction>& functions() { static auto& all = *new std::set<CUfunction>; return all; }
-std::set<CUkernel>& kernels() { static auto& all = *new std::set<CUkernel>; return all; }
+All<CUmod_st>& modules() {
+  static auto& all = *new All<CUmod_st>;
+  return all;
+}
+All<CUlib_st>& libraries() {
+  static auto& all = *new All<CUlib_st>;
+  return all;
+}
+std::set<CUfunction>& functions() {
+  static auto& all = *new std::set<CUfunction>;
+  return all;
+}
+std::set<CUkernel>& kernels() {
+  static auto& all = *new std::set<CUkernel>;
+  return all;
+}
 
 template <class T> T* checked(All<T>& all, T* handle, const char* what) {
   const std::lock_guard held(state());
@@ -88,10 +100,8 @@ ptx::Module link_units(const void* const* fat_binaries) {
     const auto has_ptx = [](const ptx::Image& image) { return image.is_ptx; };
     if (const ptx::Image* const newest = ptx::newest_ptx(images, capability()))
       linker.add(ptx::parse(unpack(*newest)), "a unit");
-    else if (std::none_of(images.begin(), images.end(), has_ptx))
-      refuse_code(images);
-    else
-      left_out = images;
+    else if (std::none_of(images.begin(), images.end(), has_ptx)) refuse_code(images);
+    else left_out = images;
   }
   const std::string missing = left_out.empty() ? "" : undefined(linker);
   if (missing.find("cudaCDP2") != missing.npos)

@@ -12,11 +12,11 @@
 #include <utility>
 
 struct driver::Operation {
-  Start start;                 // none: a mark
-  int awaited = 1;             // operations before it that have not ended, and one until it is put in
-  std::vector<Op> next;        // those that wait for it
+  Start start;                                 // none: a mark
+  int awaited = 1;                             // operations before it that have not ended, and one until it is put in
+  std::vector<Op> next;                        // those that wait for it
   bool has_ended = false, is_awaited = false;  // by a thread
-  uint64_t number = 0;         // in the order in which all were put in
+  uint64_t number = 0;                         // in the order in which all were put in
   std::chrono::steady_clock::time_point end;
 };
 
@@ -43,11 +43,23 @@ namespace {
 
 // state() guards these.
 using Streams = std::map<CUstream, std::shared_ptr<CUstream_st>>;
-Streams& streams() { static auto& all = *new Streams; return all; }
+Streams& streams() {
+  static auto& all = *new Streams;
+  return all;
+}
 using Events = std::map<CUevent, std::unique_ptr<CUevent_st>>;
-Events& events() { static auto& all = *new Events; return all; }
-std::set<uint64_t>& under_way() { static auto& numbers = *new std::set<uint64_t>; return numbers; }  // not ended
-std::condition_variable& an_end() { static auto& it = *new std::condition_variable; return it; }
+Events& events() {
+  static auto& all = *new Events;
+  return all;
+}
+std::set<uint64_t>& under_way() {
+  static auto& numbers = *new std::set<uint64_t>;
+  return numbers;
+}  // not ended
+std::condition_variable& an_end() {
+  static auto& it = *new std::condition_variable;
+  return it;
+}
 // Kernels, copies and the like that a stream holds at most, then the call waits. An H200 takes 1021 to 1141 (of kernels
 // with 4 KB of parameters 744), in each stream by itself; marks, host functions and frees it takes without end.
 constexpr size_t most_work = 1024;
@@ -192,8 +204,9 @@ CUevent create_event(unsigned flags) {
   require(!(flags & ~known), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   require(!(flags & CU_EVENT_INTERPROCESS) || flags & CU_EVENT_DISABLE_TIMING, CUDA_ERROR_INVALID_VALUE,
           "an event for other processes cannot take times; add CU_EVENT_DISABLE_TIMING");
-  return add_event({context, flags, nullptr, flags & CU_EVENT_INTERPROCESS
-                        ? std::make_shared<SharedEvent>(memory::make_event(), false) : nullptr});
+  return add_event(
+      {context, flags, nullptr,
+       flags & CU_EVENT_INTERPROCESS ? std::make_shared<SharedEvent>(memory::make_event(), false) : nullptr});
 }
 
 CUevent open_event(const CUipcEventHandle& handle) {
@@ -297,12 +310,14 @@ void wait_for(CUstream where, CUevent handle, unsigned flags) {
 
 void enqueue_host(CUstream_st& stream, std::function<void()> function) {
   enqueue(stream, [function = std::move(function)](const Op& op) {
-    gpu::run([=] {
-      runs_host_function = true;
-      function();
-      runs_host_function = false;
-      ended(op);
-    }, true);
+    gpu::run(
+        [=] {
+          runs_host_function = true;
+          function();
+          runs_host_function = false;
+          ended(op);
+        },
+        true);
   });
 }
 

@@ -80,13 +80,11 @@ Place locate(const Warp& w, const Op& op, unsigned lane, Space space, uint64_t a
     return {memory::frame(entry) + address % memory::page_size, (entry & memory::aliased) != 0, true};
   }
   if (address > limit || size > limit - address)
-    fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS,
-          std::string(writing ? "write" : "read") + " of " + std::to_string(size) + " bytes at " +
-              hexadecimal(address) + " of " + name_of(space) + " memory, which has " + std::to_string(limit) +
-              " bytes" +
-              (space == Space::shared
-                   ? ": does an index run past the end, or does the launch give too few bytes?"
-                   : ""));
+    fault(
+        w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS,
+        std::string(writing ? "write" : "read") + " of " + std::to_string(size) + " bytes at " + hexadecimal(address) +
+            " of " + name_of(space) + " memory, which has " + std::to_string(limit) + " bytes" +
+            (space == Space::shared ? ": does an index run past the end, or does the launch give too few bytes?" : ""));
   return {const_cast<char*>(reinterpret_cast<const char*>(bytes)) + address, false, false};
 }
 
@@ -113,9 +111,8 @@ inline void for_each_place(Warp& w, const Op& op, Lanes lanes, unsigned size, En
       const size_t limit = w.block->shared.size();
       if (highest < limit && size <= limit - highest) {
         char* const shared = reinterpret_cast<char*>(w.block->shared.data());
-        for_each_lane(lanes, [&](unsigned lane) {
-          work(lane, 0, shared + static_cast<uint32_t>(at[lane] + offset), false);
-        });
+        for_each_lane(lanes,
+                      [&](unsigned lane) { work(lane, 0, shared + static_cast<uint32_t>(at[lane] + offset), false); });
         return;
       }
     } else if (differ < memory::page_size && !is_narrow(op.space)) {
@@ -145,15 +142,16 @@ template <class T, bool many> void load_values(Warp& w, const Op& op, Lanes acti
   uint64_t used[32];
   for_each_place(w, op, active, sizeof(T) * (many ? op.count : 1), memory::readable,
                  [&](unsigned lane, uint64_t address, const char* bytes, bool aliased) {
-    for (unsigned i = 0; i < (many ? op.count : 1u); ++i, address += sizeof(T), bytes += sizeof(T)) {
-      T value;
-      if (aliased && op.immediate != around_cache) w.block->cache.load(address, bytes, &value, sizeof(T));
-      else value = static_cast<T>(load(bytes, sizeof(T)));
-      if (aliased && op.immediate == around_cache) w.block->cache.drop(address);
-      if (op.immediate == last_use) used[lane] = address;
-      w.rows[many ? op.rows[i] : op.to].lane[lane] = extended(value);
-    }
-  });
+                   for (unsigned i = 0; i < (many ? op.count : 1u); ++i, address += sizeof(T), bytes += sizeof(T)) {
+                     T value;
+                     if (aliased && op.immediate != around_cache)
+                       w.block->cache.load(address, bytes, &value, sizeof(T));
+                     else value = static_cast<T>(load(bytes, sizeof(T)));
+                     if (aliased && op.immediate == around_cache) w.block->cache.drop(address);
+                     if (op.immediate == last_use) used[lane] = address;
+                     w.rows[many ? op.rows[i] : op.to].lane[lane] = extended(value);
+                   }
+                 });
   if (op.immediate == last_use)
     for (; active; active &= active - 1) w.block->cache.drop(used[std::countr_zero(active)]);
 }
@@ -161,12 +159,12 @@ template <class T, bool many> void load_values(Warp& w, const Op& op, Lanes acti
 template <class T, bool many> void store_values(Warp& w, const Op& op, Lanes active) {
   for_each_place(w, op, active, sizeof(T) * (many ? op.count : 1), memory::writable,
                  [&](unsigned lane, uint64_t address, char* bytes, bool aliased) {
-    for (unsigned i = 0; i < (many ? op.count : 1u); ++i, address += sizeof(T), bytes += sizeof(T)) {
-      const T value = static_cast<T>(w.rows[many ? op.rows[i] : op.b].lane[lane]);
-      store(bytes, sizeof(T), value);
-      if (aliased) w.block->cache.stored(address, &value, sizeof(T));
-    }
-  });
+                   for (unsigned i = 0; i < (many ? op.count : 1u); ++i, address += sizeof(T), bytes += sizeof(T)) {
+                     const T value = static_cast<T>(w.rows[many ? op.rows[i] : op.b].lane[lane]);
+                     store(bytes, sizeof(T), value);
+                     if (aliased) w.block->cache.stored(address, &value, sizeof(T));
+                   }
+                 });
 }
 
 // fence, membar, and what comes with an acquire. Beyond the block (`immediate`) it makes this block forget what it has
@@ -229,10 +227,8 @@ template <class T> Combine integer(std::string_view operation) {
   if (operation == "xor") return [](uint64_t a, uint64_t b, uint64_t) { return a ^ b; };
   if (operation == "exch") return [](uint64_t, uint64_t b, uint64_t) { return b; };
   if (operation == "cas") return [](uint64_t a, uint64_t b, uint64_t c) { return T(a) == T(b) ? c : a; };
-  if (operation == "inc")
-    return [](uint64_t a, uint64_t b, uint64_t) { return T(a) >= T(b) ? 0 : a + 1; };
-  if (operation == "dec")
-    return [](uint64_t a, uint64_t b, uint64_t) { return T(a) == 0 || T(a) > T(b) ? b : a - 1; };
+  if (operation == "inc") return [](uint64_t a, uint64_t b, uint64_t) { return T(a) >= T(b) ? 0 : a + 1; };
+  if (operation == "dec") return [](uint64_t a, uint64_t b, uint64_t) { return T(a) == 0 || T(a) > T(b) ? b : a - 1; };
   return nullptr;
 }
 
@@ -270,13 +266,18 @@ template <class F> Combine small_float(std::string_view operation, bool pair) {
 
 Combine combination(std::string_view operation, Type type) {
   switch (type) {
-    case Type::b16: case Type::u16: return integer<uint16_t>(operation);
-    case Type::b32: case Type::u32: return integer<uint32_t>(operation);
-    case Type::b64: case Type::u64: return integer<uint64_t>(operation);
+    case Type::b16:
+    case Type::u16: return integer<uint16_t>(operation);
+    case Type::b32:
+    case Type::u32: return integer<uint32_t>(operation);
+    case Type::b64:
+    case Type::u64: return integer<uint64_t>(operation);
     case Type::s32: return integer<int32_t>(operation);
     case Type::s64: return integer<int64_t>(operation);
-    case Type::f16: case Type::f16x2: return small_float<Half>(operation, type == Type::f16x2);
-    case Type::bf16: case Type::bf16x2: return small_float<Bfloat>(operation, type == Type::bf16x2);
+    case Type::f16:
+    case Type::f16x2: return small_float<Half>(operation, type == Type::f16x2);
+    case Type::bf16:
+    case Type::bf16x2: return small_float<Bfloat>(operation, type == Type::bf16x2);
     case Type::f32: return operation == "add" ? add<FlushedSingle> : nullptr;
     case Type::f64: return operation == "add" ? add<Double> : nullptr;
     default: return nullptr;
@@ -287,7 +288,8 @@ template <class T> uint64_t combine_in(char* bytes, Combine combination, uint64_
   T* const at = reinterpret_cast<T*>(bytes);
   T old = __atomic_load_n(at, __ATOMIC_RELAXED);
   while (!__atomic_compare_exchange_n(at, &old, static_cast<T>(combination(old, b, c)), true, __ATOMIC_ACQ_REL,
-                                      __ATOMIC_RELAXED)) {}
+                                      __ATOMIC_RELAXED)) {
+  }
   return old;
 }
 
@@ -296,8 +298,9 @@ template <class T> uint64_t combine_in(char* bytes, Combine combination, uint64_
 Combine without_flush(Combine combination) { return combination == add<FlushedSingle> ? add<Single> : combination; }
 
 uint64_t combine(char* bytes, unsigned size, Combine combination, uint64_t b, uint64_t c) {
-  return size == 2 ? combine_in<uint16_t>(bytes, combination, b, c)
-       : size == 4 ? combine_in<uint32_t>(bytes, combination, b, c) : combine_in<uint64_t>(bytes, combination, b, c);
+  return size == 2   ? combine_in<uint16_t>(bytes, combination, b, c)
+         : size == 4 ? combine_in<uint32_t>(bytes, combination, b, c)
+                     : combine_in<uint64_t>(bytes, combination, b, c);
 }
 
 namespace {
@@ -411,7 +414,8 @@ void lower_load_or_store(Lowering& l, const ptx::Instruction& i) {
   std::array<int, 8> rows = {};
   if (count > 1 && value.elements.size() != count) l.unknown(i);
   if (count == 1) rows[0] = l.row(value.elements.size() == 1 ? value.elements[0] : value, type);
-  else for (unsigned k = 0; k < count; ++k) rows[k] = l.row(value.elements[k], type);
+  else
+    for (unsigned k = 0; k < count; ++k) rows[k] = l.row(value.elements[k], type);
   Op& op = l.emit(handler, i, loads ? rows[0] : -1, at.row, loads ? -1 : rows[0]);
   op.type = type, op.space = at.space, op.offset = at.offset, op.count = count;
   op.rows = rows;
@@ -474,8 +478,10 @@ void lower_cvta(Lowering& l, const ptx::Instruction& i) {
   const Space space = take_space(m);
   m.type();
   if (!m.empty() || i.operands.size() != 2) l.unknown(i);
-  const uint64_t window = space == Space::shared ? shared_window : space == Space::local ? local_window
-                        : space == Space::param ? parameter_window : 0;
+  const uint64_t window = space == Space::shared  ? shared_window
+                          : space == Space::local ? local_window
+                          : space == Space::param ? parameter_window
+                                                  : 0;
   const int to = l.row(i.operands[0]), from = l.row(i.operands[1]);
   l.emit(add_immediate, i, to, from).immediate = from_generic ? 0 - window : window;
 }

@@ -14,9 +14,9 @@ constexpr uint64_t parameter_window = local_window + window_size;
 
 // Where an address lies in this process.
 struct Place {
-  char* bytes;     // of a multicast address: in the GPU's own replica
-  bool aliased;    // the first-level cache can be stale
-  bool is_global;  // neither shared nor local memory
+  char* bytes;                           // of a multicast address: in the GPU's own replica
+  bool aliased;                          // the first-level cache can be stale
+  bool is_global;                        // neither shared nor local memory
   std::span<char* const> replicas = {};  // what is written goes to all these frames: of a multicast address
 };
 

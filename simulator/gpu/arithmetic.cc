@@ -62,7 +62,7 @@ template <class T> constexpr bool is_pair<Pair<T>> = true;
 template <class T> constexpr bool is_float = std::floating_point<T> || is_short<T>;
 template <class T> constexpr bool is_float<Pair<T>> = is_float<T>;
 
-template <class Format> constexpr int digits = std::is_same_v<Format, Half> ? 10 : 7;         // after the point
+template <class Format> constexpr int digits = std::is_same_v<Format, Half> ? 10 : 7;  // after the point
 template <class Format> constexpr int least_exponent = std::is_same_v<Format, Half> ? -14 : -126;
 template <class Format> constexpr double most = std::is_same_v<Format, Half> ? 65504 : 0x1.fep127;
 
@@ -155,7 +155,7 @@ To evaluate_flushed(From... from) {
 // The operation To = F(From...), of rows a, b, c, d in this order.
 template <class F, class To, class... From>
 void apply(Warp& w, const Op& op, Lanes active) {
-  constexpr int Op::*operands[] = {&Op::a, &Op::b, &Op::c, &Op::d};
+  constexpr int Op::* operands[] = {&Op::a, &Op::b, &Op::c, &Op::d};
   uint64_t* const to = w.rows[op.to].lane;
   [&]<size_t... k>(std::index_sequence<k...>) {
     const std::array<const uint64_t*, sizeof...(k)> from = {w.rows[op.*operands[k]].lane...};
@@ -190,10 +190,14 @@ template <class T>
 bool is(Type type) {
   switch (type) {
     case Type::pred: return std::same_as<T, bool>;
-    case Type::b8: case Type::u8: return std::same_as<T, uint8_t>;
-    case Type::b16: case Type::u16: return std::same_as<T, uint16_t>;
-    case Type::b32: case Type::u32: return std::same_as<T, uint32_t>;
-    case Type::b64: case Type::u64: return std::same_as<T, uint64_t>;
+    case Type::b8:
+    case Type::u8: return std::same_as<T, uint8_t>;
+    case Type::b16:
+    case Type::u16: return std::same_as<T, uint16_t>;
+    case Type::b32:
+    case Type::u32: return std::same_as<T, uint32_t>;
+    case Type::b64:
+    case Type::u64: return std::same_as<T, uint64_t>;
     case Type::s8: return std::same_as<T, int8_t>;
     case Type::s16: return std::same_as<T, int16_t>;
     case Type::s32: return std::same_as<T, int32_t>;
@@ -210,11 +214,15 @@ bool is(Type type) {
 
 // To = f(From...).
 template <class To, class... From, class F>
-constexpr Handler exactly(F) { return apply<F, To, From...>; }
+constexpr Handler exactly(F) {
+  return apply<F, To, From...>;
+}
 
 template <class T, size_t> using Repeat = T;
 template <class F, class T, size_t... k>
-constexpr Handler repeated(std::index_sequence<k...>) { return apply<F, T, Repeat<T, k>...>; }
+constexpr Handler repeated(std::index_sequence<k...>) {
+  return apply<F, T, Repeat<T, k>...>;
+}
 
 // What make<T>() gives for the T in the list that `type` is; null: none is.
 template <class Make, class... T>
@@ -296,9 +304,8 @@ Handler multiply(Modifiers& m, uint64_t& flags) {
                              : exactly<U, U, U>(multiply_low);
   if (high && !adds) return same<2>(type, Integers(), multiply_high);
   if (high && m.take("sat"))
-    return same<3>(type, List<int32_t>(), [](int32_t a, int32_t b, int32_t c) {
-      return clamp((static_cast<int64_t>(a) * b >> 32) + c);
-    });
+    return same<3>(type, List<int32_t>(),
+                   [](int32_t a, int32_t b, int32_t c) { return clamp((static_cast<int64_t>(a) * b >> 32) + c); });
   if (high)
     return same<3>(type, Integers(), []<class T>(T a, T b, T c) {
       return static_cast<T>(static_cast<U>(multiply_high(a, b)) + static_cast<U>(c));
@@ -482,7 +489,8 @@ Handler choose_dot(Modifiers& m) {
   const bool a = m.type() == Type::s32, b = m.type() == Type::s32;
   using U = uint32_t;
   return a ? b ? exactly<U, U, U, U>(dot<true, true, count, from>) : exactly<U, U, U, U>(dot<true, false, count, from>)
-         : b ? exactly<U, U, U, U>(dot<false, true, count, from>) : exactly<U, U, U, U>(dot<false, false, count, from>);
+         : b ? exactly<U, U, U, U>(dot<false, true, count, from>)
+             : exactly<U, U, U, U>(dot<false, false, count, from>);
 }
 
 template <class F>
@@ -509,26 +517,33 @@ const std::unordered_map<std::string_view, Choose> choices = {
     {"sub", sum<[](auto a, auto b) { return a - b; }>},
     {"mul", multiply<false>},
     {"mad", multiply<true>},
-    {"fma", [](Modifiers& m, uint64_t& flags) {
+    {"fma",
+     [](Modifiers& m, uint64_t& flags) {
        const Type type = m.type();
        flags = float_flags(m);
        return same<3>(type, AllFloats(), fused);
      }},
-    {"mul24", [](Modifiers& m, uint64_t&) {
-       return m.take("hi") ? same<2>(m.type(), ThirtyTwo(), multiply24<true>)
-              : m.take("lo") ? same<2>(m.type(), ThirtyTwo(), multiply24<false>) : nullptr;
+    {"mul24",
+     [](Modifiers& m, uint64_t&) {
+       return m.take("hi")   ? same<2>(m.type(), ThirtyTwo(), multiply24<true>)
+              : m.take("lo") ? same<2>(m.type(), ThirtyTwo(), multiply24<false>)
+                             : nullptr;
      }},
-    {"mad24", [](Modifiers& m, uint64_t&) {
-       return m.take("hi") ? same<3>(m.type(), ThirtyTwo(), multiply_add24<true>)
-              : m.take("lo") ? same<3>(m.type(), ThirtyTwo(), multiply_add24<false>) : nullptr;
+    {"mad24",
+     [](Modifiers& m, uint64_t&) {
+       return m.take("hi")   ? same<3>(m.type(), ThirtyTwo(), multiply_add24<true>)
+              : m.take("lo") ? same<3>(m.type(), ThirtyTwo(), multiply_add24<false>)
+                             : nullptr;
      }},
-    {"sad", [](Modifiers& m, uint64_t&) {
+    {"sad",
+     [](Modifiers& m, uint64_t&) {
        return same<3>(m.type(), Integers(), []<class T>(T a, T b, T c) {
          const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
          return static_cast<T>(static_cast<uint64_t>(c) + (a < b ? y - x : x - y));
        });
      }},
-    {"div", [](Modifiers& m, uint64_t& flags) {
+    {"div",
+     [](Modifiers& m, uint64_t& flags) {
        m.take("approx"), m.take("full");
        const Type type = m.type();
        if (is_integer(type)) return same<2>(type, Integers(), quotient);
@@ -536,16 +551,17 @@ const std::unordered_map<std::string_view, Choose> choices = {
        return same<2>(type, Floats(), [](auto a, auto b) { return a / b; });
      }},
     {"rem", [](Modifiers& m, uint64_t&) { return same<2>(m.type(), Integers(), remainder); }},
-    {"abs", [](Modifiers& m, uint64_t& flags) {
+    {"abs",
+     [](Modifiers& m, uint64_t& flags) {
        const Type type = m.type();
        if (is_integer(type))
-         return same<1>(type, Signed(), []<class T>(T a) {
-           return a < 0 ? static_cast<T>(0 - static_cast<uint64_t>(a)) : a;
-         });
+         return same<1>(type, Signed(),
+                        []<class T>(T a) { return a < 0 ? static_cast<T>(0 - static_cast<uint64_t>(a)) : a; });
        flags = float_flags(m);
        return same<1>(type, AllFloats(), []<class T>(T a) { return from_real<T>(std::fabs(real(a))); });
      }},
-    {"neg", [](Modifiers& m, uint64_t& flags) {
+    {"neg",
+     [](Modifiers& m, uint64_t& flags) {
        const Type type = m.type();
        if (is_integer(type)) return exactly<uint64_t, uint64_t>([](uint64_t a) { return 0 - a; });
        flags = float_flags(m);
@@ -561,7 +577,8 @@ const std::unordered_map<std::string_view, Choose> choices = {
     {"ex2", real_function<[](double x) { return std::exp2(x); }>},
     {"lg2", real_function<[](double x) { return std::log2(x); }>},
     {"tanh", real_function<[](double x) { return std::tanh(x); }>},
-    {"testp", [](Modifiers& m, uint64_t&) -> Handler {
+    {"testp",
+     [](Modifiers& m, uint64_t&) -> Handler {
        const auto test = [&](auto f) { return from<bool>(m.type(), Floats(), f); };
        if (m.take("finite")) return test([](auto x) { return std::isfinite(x); });
        if (m.take("infinite")) return test([](auto x) { return std::isinf(x); });
@@ -571,50 +588,55 @@ const std::unordered_map<std::string_view, Choose> choices = {
        if (m.take("subnormal")) return test([](auto x) { return std::fpclassify(x) == FP_SUBNORMAL; });
        return nullptr;
      }},
-    {"copysign", [](Modifiers& m, uint64_t&) -> Handler {  // the sign of a, the rest of b
+    {"copysign",
+     [](Modifiers& m, uint64_t&) -> Handler {  // the sign of a, the rest of b
        const Type type = m.type();
        const auto f = []<class T>(T a, T b) {
          constexpr T sign = T(1) << (width<T> - 1);
          return static_cast<T>((a & sign) | (b & ~sign));
        };
-       return type == Type::f32 || type == Type::f64
-                  ? same<2>(type == Type::f32 ? Type::u32 : Type::u64, Bits(), f) : nullptr;
+       return type == Type::f32 || type == Type::f64 ? same<2>(type == Type::f32 ? Type::u32 : Type::u64, Bits(), f)
+                                                     : nullptr;
      }},
     {"and", bitwise<std::bit_and<uint64_t>>},
     {"or", bitwise<std::bit_or<uint64_t>>},
     {"xor", bitwise<std::bit_xor<uint64_t>>},
-    {"not", [](Modifiers& m, uint64_t&) -> Handler {
+    {"not",
+     [](Modifiers& m, uint64_t&) -> Handler {
        const Type type = m.type();
        if (type == Type::pred) return exactly<bool, bool>([](bool a) { return !a; });
        return is_integer(type) ? exactly<uint64_t, uint64_t>([](uint64_t a) { return ~a; }) : nullptr;
      }},
-    {"cnot", [](Modifiers& m, uint64_t&) {
-       return same<1>(m.type(), Unsigned(), []<class T>(T a) -> T { return a == 0; });
-     }},
-    {"shl", [](Modifiers& m, uint64_t&) {
+    {"cnot",
+     [](Modifiers& m, uint64_t&) { return same<1>(m.type(), Unsigned(), []<class T>(T a) -> T { return a == 0; }); }},
+    {"shl",
+     [](Modifiers& m, uint64_t&) {
        return shift(m, []<class T>(T a, uint32_t by) -> T {
          return by < width<T> ? static_cast<T>(static_cast<uint64_t>(a) << by) : T(0);
        });
      }},
-    {"shr", [](Modifiers& m, uint64_t&) {
+    {"shr",
+     [](Modifiers& m, uint64_t&) {
        return shift(m, []<class T>(T a, uint32_t by) -> T {
          if (by >= width<T>) return a < 0 ? static_cast<T>(-1) : T(0);
          return static_cast<T>(a >> by);
        });
      }},
-    {"shf", [](Modifiers& m, uint64_t&) {
+    {"shf",
+     [](Modifiers& m, uint64_t&) {
        using U = uint32_t;
        const bool left = m.take("l"), wraps = m.take("wrap");
        if (!left) m.take("r");
        if (!wraps) m.take("clamp");
        m.type();
-       return left ? wraps ? exactly<U, U, U, U>(funnel<true, true>) : exactly<U, U, U, U>(funnel<true, false>)
-              : wraps ? exactly<U, U, U, U>(funnel<false, true>) : exactly<U, U, U, U>(funnel<false, false>);
+       return left    ? wraps ? exactly<U, U, U, U>(funnel<true, true>) : exactly<U, U, U, U>(funnel<true, false>)
+              : wraps ? exactly<U, U, U, U>(funnel<false, true>)
+                      : exactly<U, U, U, U>(funnel<false, false>);
      }},
-    {"lop3", [](Modifiers& m, uint64_t&) {
-       return same<4>(m.type(), List<uint32_t>(), [](auto... x) { return lookup3(x...); });
-     }},
-    {"prmt", [](Modifiers& m, uint64_t&) {
+    {"lop3", [](Modifiers& m,
+                uint64_t&) { return same<4>(m.type(), List<uint32_t>(), [](auto... x) { return lookup3(x...); }); }},
+    {"prmt",
+     [](Modifiers& m, uint64_t&) {
        using U = uint32_t;
        m.type();
        return m.take("f4e")    ? exactly<U, U, U, U>(permute<0x6543'5432'4321'3210>)
@@ -625,45 +647,55 @@ const std::unordered_map<std::string_view, Choose> choices = {
               : m.take("rc16") ? exactly<U, U, U, U>(permute<0x3232'1010'3232'1010>)
                                : exactly<U, U, U, U>(permute<0>);
      }},
-    {"popc", [](Modifiers& m, uint64_t&) {
+    {"popc",
+     [](Modifiers& m, uint64_t&) {
        return from<uint32_t>(m.type(), Bits(), [](auto a) { return static_cast<uint32_t>(std::popcount(a)); });
      }},
-    {"clz", [](Modifiers& m, uint64_t&) {
+    {"clz",
+     [](Modifiers& m, uint64_t&) {
        return from<uint32_t>(m.type(), Bits(), [](auto a) { return static_cast<uint32_t>(std::countl_zero(a)); });
      }},
-    {"bfind", [](Modifiers& m, uint64_t&) {
+    {"bfind",
+     [](Modifiers& m, uint64_t&) {
        return m.take("shiftamt") ? from<uint32_t>(m.type(), ThirtyTwoUp(), find_highest<true>)
                                  : from<uint32_t>(m.type(), ThirtyTwoUp(), find_highest<false>);
      }},
     {"brev", [](Modifiers& m, uint64_t&) { return same<1>(m.type(), Bits(), reverse); }},
     {"bfe", [](Modifiers& m, uint64_t&) { return same<3>(m.type(), ThirtyTwoUp(), extract); }},
     {"bfi", [](Modifiers& m, uint64_t&) { return same<4>(m.type(), Bits(), insert); }},
-    {"fns", [](Modifiers& m, uint64_t&) {
+    {"fns",
+     [](Modifiers& m, uint64_t&) {
        m.type();
        return exactly<uint32_t, uint32_t, uint32_t, int32_t>([](auto... x) { return find_nth_set(x...); });
      }},
-    {"bmsk", [](Modifiers& m, uint64_t&) {
+    {"bmsk",
+     [](Modifiers& m, uint64_t&) {
        m.type();
-       return m.take("clamp") ? exactly<uint32_t, uint32_t, uint32_t>(bit_mask<true>)
-              : m.take("wrap") ? exactly<uint32_t, uint32_t, uint32_t>(bit_mask<false>) : nullptr;
+       return m.take("clamp")  ? exactly<uint32_t, uint32_t, uint32_t>(bit_mask<true>)
+              : m.take("wrap") ? exactly<uint32_t, uint32_t, uint32_t>(bit_mask<false>)
+                               : nullptr;
      }},
-    {"szext", [](Modifiers& m, uint64_t&) {
+    {"szext",
+     [](Modifiers& m, uint64_t&) {
        const bool clamps = m.take("clamp"), is_s32 = m.type() == Type::s32;
        m.take("wrap");
-       return clamps ? is_s32 ? exactly<int32_t, int32_t, uint32_t>(extend_sign_at<true>)
-                              : exactly<uint32_t, uint32_t, uint32_t>(extend_sign_at<true>)
+       return clamps   ? is_s32 ? exactly<int32_t, int32_t, uint32_t>(extend_sign_at<true>)
+                                : exactly<uint32_t, uint32_t, uint32_t>(extend_sign_at<true>)
               : is_s32 ? exactly<int32_t, int32_t, uint32_t>(extend_sign_at<false>)
                        : exactly<uint32_t, uint32_t, uint32_t>(extend_sign_at<false>);
      }},
     {"dp4a", [](Modifiers& m, uint64_t&) { return choose_dot<4, 0>(m); }},
-    {"dp2a", [](Modifiers& m, uint64_t&) {
+    {"dp2a",
+     [](Modifiers& m, uint64_t&) {
        return m.take("hi") ? choose_dot<2, 2>(m) : m.take("lo") ? choose_dot<2, 0>(m) : nullptr;
      }},
-    {"selp", [](Modifiers& m, uint64_t&) {
+    {"selp",
+     [](Modifiers& m, uint64_t&) {
        m.type();
        return select;
      }},
-    {"slct", [](Modifiers& m, uint64_t& flags) {
+    {"slct",
+     [](Modifiers& m, uint64_t& flags) {
        m.type();
        if (m.take("ftz")) flags = flush;
        const auto f = [](uint64_t a, uint64_t b, auto c) { return c >= 0 ? a : b; };
@@ -697,13 +729,15 @@ bool lower_carry(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   int a = l.row(i.operands.at(1));
   if (is_mad) {
     const int product = l.temporary(), b = l.row(i.operands.at(2));
-    l.emit(high ? same<2>(type, ThirtyTwoUp(), multiply_high)
-                : exactly<uint64_t, uint64_t, uint64_t>(multiply_low), i, product, a, b);
+    l.emit(high ? same<2>(type, ThirtyTwoUp(), multiply_high) : exactly<uint64_t, uint64_t, uint64_t>(multiply_low), i,
+           product, a, b);
     a = product;
   }
   const int to = l.row(i.operands.at(0)), b = l.row(i.operands.at(is_mad ? 3 : 2)), carry = l.carry();
-  Op& op = l.emit(is_wide ? subtracts ? add_with_carry<uint64_t, true> : add_with_carry<uint64_t, false>
-                          : subtracts ? add_with_carry<uint32_t, true> : add_with_carry<uint32_t, false>, i, to, a, b);
+  Op& op = l.emit(is_wide     ? subtracts ? add_with_carry<uint64_t, true> : add_with_carry<uint64_t, false>
+                  : subtracts ? add_with_carry<uint32_t, true>
+                              : add_with_carry<uint32_t, false>,
+                  i, to, a, b);
   if (takes) op.c = carry;
   if (gives) op.to2 = carry;
   return true;
@@ -730,8 +764,7 @@ Handler comparison(Modifiers& m, Type type) {
   if (has("le", "ls")) return comparison_of(type, Compared(), [](auto a, auto b) { return a < b || a == b; });
   if (has("gt", "hi")) return comparison_of(type, Compared(), [](auto a, auto b) { return b < a; });
   if (has("ge", "hs")) return comparison_of(type, Compared(), [](auto a, auto b) { return b < a || a == b; });
-  if (has("ne"))
-    return comparison_of(type, Compared(), [](auto a, auto b) { return !(a == b) && are_numbers(a, b); });
+  if (has("ne")) return comparison_of(type, Compared(), [](auto a, auto b) { return !(a == b) && are_numbers(a, b); });
   if (has("neu")) return comparison_of(type, Float(), [](auto a, auto b) { return !(a == b); });
   if (has("equ")) return comparison_of(type, Float(), [](auto a, auto b) { return !(a < b || b < a); });
   if (has("ltu")) return comparison_of(type, Float(), [](auto a, auto b) { return !(b < a || a == b); });
@@ -835,7 +868,9 @@ double real_in(uint64_t bits, Type t) {
 }
 
 template <class T>
-uint64_t put_finished(T value, uint64_t flags) { return put(finished(value, flags)); }
+uint64_t put_finished(T value, uint64_t flags) {
+  return put(finished(value, flags));
+}
 
 uint64_t put_real(double value, Type t, uint64_t flags) {
   switch (t) {
@@ -936,8 +971,7 @@ void pack(Warp& w, const Op& op, Lanes active) {
   const auto element = mask<uint64_t>(static_cast<unsigned>(op.immediate));
   for_each_lane(active, [&](unsigned lane) {
     uint64_t value = 0;
-    for (unsigned k = 0; k < op.count; ++k)
-      value |= (w.rows[op.rows[k]].lane[lane] & element) << op.immediate * k;
+    for (unsigned k = 0; k < op.count; ++k) value |= (w.rows[op.rows[k]].lane[lane] & element) << op.immediate * k;
     w.rows[op.to].lane[lane] = value;
   });
 }

@@ -29,7 +29,7 @@ class Cache {
   };
   std::unique_ptr<Line[]> lines_;  // from the first load on
   uint64_t generation_ = 1;
-  Line& find(uint64_t address);     // empty if it was not held
+  Line& find(uint64_t address);  // empty if it was not held
 };
 
 }  // namespace gpu

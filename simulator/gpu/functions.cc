@@ -64,7 +64,10 @@ std::string formatted(const Caller& from, const std::string& format, uint64_t at
   };
   std::string text;
   for (size_t i = 0; i < format.size(); ++i) {
-    if (format[i] != '%') { text += format[i]; continue; }
+    if (format[i] != '%') {
+      text += format[i];
+      continue;
+    }
     std::string one = "%", length;
     for (++i; i < format.size() && std::strchr("-+ #0123456789.*", format[i]); ++i)
       one += format[i] == '*' ? std::to_string(static_cast<int32_t>(next(4))) : std::string(1, format[i]);
@@ -72,17 +75,24 @@ std::string formatted(const Caller& from, const std::string& format, uint64_t at
     const char conversion = i < format.size() ? format[i] : '%';
     const bool is_long = length.find_first_of("ljzt") != length.npos;
     switch (conversion) {
-      case 'd': case 'i': {
+      case 'd':
+      case 'i': {
         const uint64_t value = next(is_long ? 8 : 4);
-        const auto number = is_long ? static_cast<long long>(value) : length == "hh" ? static_cast<int8_t>(value)
-                          : length == "h" ? static_cast<int16_t>(value) : static_cast<int32_t>(value);
+        const auto number = is_long          ? static_cast<long long>(value)
+                            : length == "hh" ? static_cast<int8_t>(value)
+                            : length == "h"  ? static_cast<int16_t>(value)
+                                             : static_cast<int32_t>(value);
         append(text, one + "lld", number);
         break;
       }
-      case 'u': case 'o': case 'x': case 'X': {
+      case 'u':
+      case 'o':
+      case 'x':
+      case 'X': {
         const uint64_t value = next(is_long ? 8 : 4);
-        const uint64_t number = length == "hh" ? static_cast<uint8_t>(value)
-                              : length == "h" ? static_cast<uint16_t>(value) : value;
+        const uint64_t number = length == "hh"  ? static_cast<uint8_t>(value)
+                                : length == "h" ? static_cast<uint16_t>(value)
+                                                : value;
         append(text, one + "ll" + conversion, static_cast<unsigned long long>(number));
         break;
       }
@@ -93,9 +103,14 @@ std::string formatted(const Caller& from, const std::string& format, uint64_t at
         append(text, one + "s", address ? from.text(address).c_str() : "(null)");
         break;
       }
-      case 'a': case 'A': case 'e': case 'E': case 'f': case 'F': case 'g': case 'G':
-        append(text, one + conversion, std::bit_cast<double>(next(8)));
-        break;
+      case 'a':
+      case 'A':
+      case 'e':
+      case 'E':
+      case 'f':
+      case 'F':
+      case 'g':
+      case 'G': append(text, one + conversion, std::bit_cast<double>(next(8))); break;
       case '%': text += '%'; break;
       default: text += one + length + conversion;
     }
@@ -128,8 +143,8 @@ void fail_assertion(Warp& w, const Op& op, Lanes active) {
     condition = from.text(from.argument(0, 8));
     std::fprintf(stderr, "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n",
                  from.text(from.argument(1, 8)).c_str(), static_cast<unsigned>(from.argument(2, 4)),
-                 from.text(from.argument(3, 8)).c_str(), block.x, block.y, block.z, thread.x, thread.y,
-                 thread.z, condition.c_str());
+                 from.text(from.argument(3, 8)).c_str(), block.x, block.y, block.z, thread.x, thread.y, thread.z,
+                 condition.c_str());
   }
   fault(w, op, first, CUDA_ERROR_ASSERT, "assertion `" + condition + "` failed");
 }
@@ -162,9 +177,11 @@ const struct Function {
   std::string_view name;
   Handler handler;
   size_t arguments;
-} functions[] = {
-    {"vprintf", print, 2}, {"__assertfail", fail_assertion, 5}, {"malloc", allocate<false>, 1},
-    {"__nv_aligned_device_malloc", allocate<true>, 2}, {"free", free_memory, 1}};
+} functions[] = {{"vprintf", print, 2},
+                 {"__assertfail", fail_assertion, 5},
+                 {"malloc", allocate<false>, 1},
+                 {"__nv_aligned_device_malloc", allocate<true>, 2},
+                 {"free", free_memory, 1}};
 
 }  // namespace
 

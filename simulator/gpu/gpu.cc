@@ -149,10 +149,10 @@ namespace {
 // A kernel that runs.
 struct Running {
   Launch launch;
-  uint64_t blocks = 0, begun = 0;  // of the grid
+  uint64_t blocks = 0, begun = 0;     // of the grid
   unsigned under_way = 0, limit = 0;  // blocks that have begun and not ended; how many there may be
-  bool waits_for_room = false;     // it has blocks left, and no turn until one ends
-  std::optional<Fault> fault;      // the first one
+  bool waits_for_room = false;        // it has blocks left, and no turn until one ends
+  std::optional<Fault> fault;         // the first one
 };
 
 // What waits for a core: a task, a block that goes on, or a kernel that begins its next block.
@@ -269,12 +269,12 @@ class Workers {
     lock.unlock();
     std::optional<Fault> fault;
     if (!ended) try {
-      if (!turn.block) turn.block = std::make_unique<Block>(kernel.launch, kernel.launch.module->device(), index);
-      ended = run(*turn.block, slice);
-    } catch (Fault& found) {
-      fault = std::move(found);
-      ended = true;
-    }
+        if (!turn.block) turn.block = std::make_unique<Block>(kernel.launch, kernel.launch.module->device(), index);
+        ended = run(*turn.block, slice);
+      } catch (Fault& found) {
+        fault = std::move(found);
+        ended = true;
+      }
     if (ended) turn.block.reset();
     lock.lock();
     if (!ended) return push(std::move(turn));

@@ -21,12 +21,14 @@ struct Program;  // a module's instructions, lowered and bound to addresses: pro
 struct Kernel {
   std::string name;
   std::shared_ptr<const Program> program;  // lowered when it is first asked for
-  struct Parameter { size_t offset, size; };
+  struct Parameter {
+    size_t offset, size;
+  };
   std::vector<Parameter> parameters;
   size_t parameter_bytes = 0, static_shared = 0, local_bytes = 0;
   unsigned registers = 0, max_threads = 1024;
-  unsigned target = 0;                     // 75
-  std::string unknown;                     // why there is no program: the instruction that is not simulated
+  unsigned target = 0;  // 75
+  std::string unknown;  // why there is no program: the instruction that is not simulated
 };
 
 // A module loaded on one GPU.
@@ -37,9 +39,12 @@ class Module {
   Module(const std::shared_ptr<const ptx::Module>&, int device,
          const std::function<uint64_t(const ptx::Variable&)>& place);
   ~Module();
-  Kernel* kernel(const std::string& name);            // null: there is none
+  Kernel* kernel(const std::string& name);  // null: there is none
   std::vector<std::string> kernel_names() const;
-  struct Address { uint64_t address; size_t size; };
+  struct Address {
+    uint64_t address;
+    size_t size;
+  };
   const Address* variable(const std::string& name) const;  // null: there is none
   int device() const;
 
@@ -48,7 +53,9 @@ class Module {
   std::unique_ptr<State> state_;
 };
 
-struct Dimensions { unsigned x = 1, y = 1, z = 1; };
+struct Dimensions {
+  unsigned x = 1, y = 1, z = 1;
+};
 
 // What a kernel did wrong. The whole process's CUDA fails from then on with `error`.
 struct Fault {
@@ -61,12 +68,12 @@ struct Launch {
   std::shared_ptr<Module> module;  // kept while the kernel runs
   Dimensions grid, block;
   size_t dynamic_shared = 0;
-  std::vector<std::byte> parameters;  // laid out as Kernel::parameters says
+  std::vector<std::byte> parameters;       // laid out as Kernel::parameters says
   std::function<void(const Fault*)> done;  // called once on a worker, null if all went well
-  uint64_t order = 0;                   // of the program's operations
-  bool is_cooperative = false;          // its blocks may wait for one another: the caller has seen that they all fit
-  std::shared_ptr<Heap> heap = {};      // the context's
-  mutable uint64_t grid_workspace = 0;  // of grid.sync(): a cooperative kernel finds it in a window of its addresses
+  uint64_t order = 0;                      // of the program's operations
+  bool is_cooperative = false;             // its blocks may wait for one another: the caller has seen that they all fit
+  std::shared_ptr<Heap> heap = {};         // the context's
+  mutable uint64_t grid_workspace = 0;     // of grid.sync(): a cooperative kernel finds it in a window of its addresses
   mutable bool told_of_multicast = false;  // that it goes there in an ordinary way; by many threads
 };
 

@@ -26,11 +26,11 @@ uint64_t Heap::allocate(uint64_t size, uint64_t alignment) {
   const std::lock_guard lock(mutex_);
   if (size > size_ || !std::has_single_bit(alignment)) return 0;
   if (!base_) try {
-    base_ = memory::allocate_heap(device_, size_);
-    free_[base_] = size_;
-  } catch (const memory::Refused&) {  // the GPU has no more memory
-    return 0;
-  }
+      base_ = memory::allocate_heap(device_, size_);
+      free_[base_] = size_;
+    } catch (const memory::Refused&) {  // the GPU has no more memory
+      return 0;
+    }
   size = round_up(std::max<uint64_t>(size, 1), unit);
   alignment = std::max(alignment, unit);
   for (auto piece = free_.begin(); piece != free_.end(); ++piece) {

@@ -15,7 +15,7 @@ class Heap {
   Heap(int device, size_t size) : device_(device), size_(size) {}
   ~Heap();
   Heap(const Heap&) = delete;
-  bool resize(size_t);  // false: kernels have allocated from it
+  bool resize(size_t);                                   // false: kernels have allocated from it
   uint64_t allocate(uint64_t size, uint64_t alignment);  // 0: there is not enough
   bool free(uint64_t address);                           // false: nothing that is allocated begins there
   bool holds(uint64_t address);
@@ -24,7 +24,7 @@ class Heap {
   std::mutex mutex_;
   const int device_;
   size_t size_;
-  uint64_t base_ = 0;  // 0: not yet taken
+  uint64_t base_ = 0;                         // 0: not yet taken
   std::map<uint64_t, uint64_t> free_, used_;  // address -> size
 };
 

@@ -25,11 +25,11 @@ struct Lowering::State {
   std::deque<Op> ops = {};
   std::map<uint64_t, int> constants = {};
   std::map<std::string, int> specials = {};
-  std::map<const ptx::Function*, int> registers = {};   // the row of a function's first register
+  std::map<const ptx::Function*, int> registers = {};     // the row of a function's first register
   std::map<const ptx::Variable*, uint64_t> offsets = {};  // of what lies in shared or local memory
   int carry = -1;
   const Frame* frame = nullptr;
-  const ptx::Instruction* instruction = nullptr;        // that is being lowered
+  const ptx::Instruction* instruction = nullptr;  // that is being lowered
 };
 
 namespace {
@@ -74,8 +74,7 @@ void Lowering::unknown(const ptx::Instruction& i, const std::string& what) {
   std::string text;
   for (std::string word; words >> word;) text += (text.empty() ? "" : " ") + word;
   throw Unknown{"line " + std::to_string(i.line) + " of the PTX of kernel " + state_.program.kernel +
-                (source.empty() ? "" : " (" + source + ")") + ": " + text +
-                (what.empty() ? "" : ": " + what)};
+                (source.empty() ? "" : " (" + source + ")") + ": " + text + (what.empty() ? "" : ": " + what)};
 }
 
 int Lowering::temporary() { return state_.program.rows++; }

@@ -13,7 +13,7 @@ using ptx::Type;
 
 namespace {
 
-constexpr int cost_of_waiting = 64;   // as of a load on which one spins
+constexpr int cost_of_waiting = 64;  // as of a load on which one spins
 
 // The 64 bits of a barrier, which an arrival also returns.
 struct State {
@@ -111,9 +111,8 @@ void wait(Warp& w, const Op& op, Lanes active) {
 }
 
 void pending_count(Warp& w, const Op& op, Lanes active) {
-  for_each_lane(active, [&](unsigned lane) {
-    w.rows[op.to].lane[lane] = std::bit_cast<State>(w.rows[op.a].lane[lane]).pending;
-  });
+  for_each_lane(
+      active, [&](unsigned lane) { w.rows[op.to].lane[lane] = std::bit_cast<State>(w.rows[op.a].lane[lane]).pending; });
 }
 
 // --- Bulk copies -----------------------------------------------------------------------------------------------------

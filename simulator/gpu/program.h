@@ -44,19 +44,19 @@ using Handler = void (*)(Warp&, const Op&, Lanes active);  // `active`: at this 
 
 struct Op {
   Handler run = nullptr;
-  int guard = -1;              // row, or -1
+  int guard = -1;  // row, or -1
   bool guard_negated = false;
   ptx::Type type = ptx::Type::none, from_type = ptx::Type::none;
   ptx::Space space = ptx::Space::generic;
-  uint8_t count = 1;           // elements of a vector access
-  int to = -1, to2 = -1;       // rows written; -1: none
-  int a = -1, b = -1, c = -1, d = -1;  // rows read
-  std::array<int, 8> rows = {};  // of a vector access, `count` of them
-  int64_t offset = 0;          // of an address
-  uint64_t immediate = 0;      // meaning is the handler's
-  int target = -1;             // operation that a branch goes to
-  bool ends_run = false;       // may change who is where: sets Warp::next or scatters the lanes
-  int cost = 1;                // of its time slice; more for what one spins on
+  uint8_t count = 1;                       // elements of a vector access
+  int to = -1, to2 = -1;                   // rows written; -1: none
+  int a = -1, b = -1, c = -1, d = -1;      // rows read
+  std::array<int, 8> rows = {};            // of a vector access, `count` of them
+  int64_t offset = 0;                      // of an address
+  uint64_t immediate = 0;                  // meaning is the handler's
+  int target = -1;                         // operation that a branch goes to
+  bool ends_run = false;                   // may change who is where: sets Warp::next or scatters the lanes
+  int cost = 1;                            // of its time slice; more for what one spins on
   const ptx::Instruction* from = nullptr;  // for messages
 };
 
@@ -64,16 +64,22 @@ struct Program {
   std::string kernel;
   std::shared_ptr<const ptx::Module> text;  // keeps what Op::from points to
   std::vector<Op> ops;
-  int rows = 0;                // of the register file
-  struct Constant { int row; uint64_t value; };
+  int rows = 0;  // of the register file
+  struct Constant {
+    int row;
+    uint64_t value;
+  };
   std::vector<Constant> constants;
   using SpecialValue = uint64_t (*)(const Warp&, unsigned lane);
-  struct Special { int row; SpecialValue value; };  // "%tid.x" and others that do not change while the warp lives
+  struct Special {
+    int row;
+    SpecialValue value;
+  };  // "%tid.x" and others that do not change while the warp lives
   std::vector<Special> specials;
-  std::vector<std::vector<int>> branch_tables;      // brx.idx
-  size_t static_shared = 0, local_bytes = 0;        // local: of one thread, call parameters included
-  size_t dynamic_shared_at = 0;                     // where in a block's shared memory the launch's own part begins
-  size_t reserved_shared = 0;                       // the system's, before static_shared, if the kernel asks for it
+  std::vector<std::vector<int>> branch_tables;  // brx.idx
+  size_t static_shared = 0, local_bytes = 0;    // local: of one thread, call parameters included
+  size_t dynamic_shared_at = 0;                 // where in a block's shared memory the launch's own part begins
+  size_t reserved_shared = 0;                   // the system's, before static_shared, if the kernel asks for it
 };
 
 // While a kernel is lowered: what the rooms of the instruction set need from one another.
@@ -83,18 +89,22 @@ class Lowering {
   // floating literal becomes bits of `type`; a negated predicate is negated by an operation. So rows first, emit then.
   int row(const ptx::Operand&, ptx::Type type = ptx::Type::none);
   int constant(uint64_t value);
-  int temporary();                             // a row of its own
-  int carry();                                 // the row of the carry flag
+  int temporary();  // a row of its own
+  int carry();      // the row of the carry flag
   // With the guard of the instruction and these rows. The reference stays good.
   Op& emit(Handler, const ptx::Instruction&, int to = -1, int a = -1, int b = -1, int c = -1, int d = -1);
-  int target(const ptx::Operand& label);       // what to set Op::target to
-  int table(const ptx::Operand&);              // the index in Program::branch_tables of brx.idx's operand
+  int target(const ptx::Operand& label);  // what to set Op::target to
+  int table(const ptx::Operand&);         // the index in Program::branch_tables of brx.idx's operand
   // Where a symbol is: the space and the address (offset within shared memory, local memory or the parameters).
-  struct Place { ptx::Space space; uint64_t address; };
+  struct Place {
+    ptx::Space space;
+    uint64_t address;
+  };
   Place place(const std::string& symbol);
   [[noreturn]] void unknown(const ptx::Instruction&, const std::string& what = "");  // throws Unknown
   struct State;
   explicit Lowering(State& state) : state_(state) {}
+
  private:
   State& state_;
 };
@@ -116,7 +126,9 @@ class Modifiers {
 std::string source_of(const ptx::Instruction&);
 
 // An instruction that is not simulated: its text, line and kernel.
-struct Unknown { std::string text; };
+struct Unknown {
+  std::string text;
+};
 
 // Each adds the operations of an instruction, or returns false if the opcode is not its own.
 bool lower_arithmetic(Lowering&, const ptx::Instruction&);  // arithmetic.cc: add ... cvt, mov, selp, setp

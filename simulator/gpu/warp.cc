@@ -288,7 +288,7 @@ unsigned linear_index(const Block& b) {
 using Specials = std::unordered_map<std::string, Program::SpecialValue>;
 
 // Those of one dimension. A block without a cluster is a cluster of its own.
-template <unsigned Dimensions::*d>
+template <unsigned Dimensions::* d>
 void add_dimension(Specials& all, const std::string& d_name) {
   const Program::SpecialValue none = [](const Warp&, unsigned) -> uint64_t { return 0; },
                               one = [](const Warp&, unsigned) -> uint64_t { return 1; },
@@ -311,12 +311,12 @@ const Specials specials = [] {
       {"%laneid", [](const Warp&, unsigned lane) -> uint64_t { return lane; }},
       {"%warpid", [](const Warp& w, unsigned) -> uint64_t { return w.first / 32; }},
       {"%nwarpid", [](const Warp&, unsigned) -> uint64_t { return 64; }},
-      {"%smid", [](const Warp& w, unsigned) -> uint64_t {
+      {"%smid",
+       [](const Warp& w, unsigned) -> uint64_t {
          return linear_index(*w.block) % static_cast<unsigned>(memory::machine().multiprocessors);
        }},
-      {"%nsmid", [](const Warp&, unsigned) -> uint64_t {
-         return static_cast<unsigned>(memory::machine().multiprocessors);
-       }},
+      {"%nsmid",
+       [](const Warp&, unsigned) -> uint64_t { return static_cast<unsigned>(memory::machine().multiprocessors); }},
       {"%gridid", [](const Warp& w, unsigned) -> uint64_t { return reinterpret_cast<uintptr_t>(w.block->launch); }},
       {"%lanemask_eq", [](const Warp&, unsigned lane) -> uint64_t { return bit(lane); }},
       {"%lanemask_lt", [](const Warp&, unsigned lane) -> uint64_t { return bit(lane) - 1; }},
@@ -324,10 +324,12 @@ const Specials specials = [] {
       {"%lanemask_gt", [](const Warp&, unsigned lane) -> uint64_t { return ~((bit(lane) - 1) | bit(lane)); }},
       {"%lanemask_ge", [](const Warp&, unsigned lane) -> uint64_t { return ~(bit(lane) - 1); }},
       {"%dynamic_smem_size", [](const Warp& w, unsigned) -> uint64_t { return w.block->launch->dynamic_shared; }},
-      {"%total_smem_size", [](const Warp& w, unsigned) -> uint64_t {
+      {"%total_smem_size",
+       [](const Warp& w, unsigned) -> uint64_t {
          return memory::round_up(w.block->program->static_shared + w.block->launch->dynamic_shared, 128);
        }},
-      {"%aggr_smem_size", [](const Warp& w, unsigned) -> uint64_t {
+      {"%aggr_smem_size",
+       [](const Warp& w, unsigned) -> uint64_t {
          return reserved_shared - w.block->program->reserved_shared + w.block->shared.size();
        }},
       {"%reserved_smem_offset_begin", [](const Warp&, unsigned) -> uint64_t { return 0; }},
@@ -525,7 +527,8 @@ bool run(Block& block, long budget) {
       for (const Warp& stuck : block.warps)
         if (stuck.alive)
           fault(stuck, block.program->ops[static_cast<size_t>(stuck.pc[first_of(stuck.alive)])], first_of(stuck.alive),
-                CUDA_ERROR_LAUNCH_TIMEOUT, "the block waits for ever: its threads wait here and elsewhere for threads "
+                CUDA_ERROR_LAUNCH_TIMEOUT,
+                "the block waits for ever: its threads wait here and elsewhere for threads "
                 "that will not come; a GPU would hang");
     }
   }

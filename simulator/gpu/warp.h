@@ -22,20 +22,20 @@ struct Block;
 
 struct Warp {
   Block* block;
-  Row* rows;            // Program::rows of them
-  unsigned first;       // index in the block of lane 0's thread
-  Lanes alive = 0;      // lanes that have not exited
-  Lanes waiting = 0;    // lanes that stand at a barrier or a warp-wide operation
-  Lanes at_barrier = 0; // those of them that wait for a barrier of the block
-  Lanes hoping = 0;     // lanes that did not find the phase of an mbarrier ended, in this round (Block::hope)
-  int pc[32] = {};      // of each lane that does not run now
-  int current = 0;      // the operation that runs, for the lanes in `running`
+  Row* rows;             // Program::rows of them
+  unsigned first;        // index in the block of lane 0's thread
+  Lanes alive = 0;       // lanes that have not exited
+  Lanes waiting = 0;     // lanes that stand at a barrier or a warp-wide operation
+  Lanes at_barrier = 0;  // those of them that wait for a barrier of the block
+  Lanes hoping = 0;      // lanes that did not find the phase of an mbarrier ended, in this round (Block::hope)
+  int pc[32] = {};       // of each lane that does not run now
+  int current = 0;       // the operation that runs, for the lanes in `running`
   Lanes running = 0;
-  int next = 0;         // where the running lanes go: an operation that ends a run sets it ...
+  int next = 0;            // where the running lanes go: an operation that ends a run sets it ...
   bool scattered = false;  // ... or sets pc of all running lanes, and this
-  bool rests = false;   // set by an operation: the other warps' turn
-  int favoured = -1;    // the lane whose turn it is although others are behind it; -1: none
-  int patience = 0;     // operations until another lane is favoured
+  bool rests = false;      // set by an operation: the other warps' turn
+  int favoured = -1;       // the lane whose turn it is although others are behind it; -1: none
+  int patience = 0;        // operations until another lane is favoured
   int last_favoured = -1;
 };
 
@@ -48,7 +48,7 @@ struct Block {
   std::vector<std::byte> shared;  // static, then dynamic
   std::vector<std::byte> local;   // Program::local_bytes for each thread, one thread after another
   std::vector<Warp> warps;
-  Cache cache;                    // the first-level cache
+  Cache cache;  // the first-level cache
   struct Barrier {
     unsigned arrived = 0, expected = 0;  // threads; expected 0: all that have not exited
     unsigned threads = 0, ones = 0;      // for barrier.red: that have come, and whose predicate was true
@@ -57,12 +57,17 @@ struct Block {
   Barrier barriers[16];
   // Of waits for mbarriers, where threads spin: the last one in vain, with the barrier's bits; and how often, and since
   // when, all threads have waited so or at other barriers, while none changed an mbarrier, passed a barrier or ended.
-  struct Hope { const Warp* warp; const Op* op; unsigned lane; uint64_t barrier; } hope = {};
+  struct Hope {
+    const Warp* warp;
+    const Op* op;
+    unsigned lane;
+    uint64_t barrier;
+  } hope = {};
   unsigned rounds_of_hope = 0;
   std::chrono::steady_clock::time_point hope_since;
   uint64_t events = 0, events_seen = 0;
   size_t next_warp = 0;
-  unsigned alive = 0;             // threads that have not exited
+  unsigned alive = 0;  // threads that have not exited
 
   Block(const Launch&, int device, Dimensions index);  // moves nowhere: its warps point to it
   Block(const Block&) = delete;

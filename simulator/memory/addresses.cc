@@ -122,8 +122,7 @@ void make_region_of_context() {
   const auto guard = enter();
   auto& regions = process().regions;
   if (!regions.empty() && regions.front().is_of_context) return;
-  if (take(of_context, unit))
-    regions.insert(regions.begin(), {of_context + used_by_context, of_context + unit, true});
+  if (take(of_context, unit)) regions.insert(regions.begin(), {of_context + used_by_context, of_context + unit, true});
 }
 
 bool are_ours(uint64_t address) {
@@ -151,9 +150,8 @@ uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long lon
   if (!address)
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "no " + std::to_string(size) + " neighbouring bytes of addresses are left" +
                                          (hint ? " at addr or above it" : ""));
-  std::erase_if(process().gone, [&](const Gone& it) {
-    return it.base < address + size && address < it.base + it.size;
-  });
+  std::erase_if(process().gone,
+                [&](const Gone& it) { return it.base < address + size && address < it.base + it.size; });
   process().reservations[address] = {size, current_call};
   change("reserve", {{"address", hexadecimal(address)}, {"size", size}});
   return address;

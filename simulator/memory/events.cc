@@ -83,7 +83,8 @@ uint64_t record_event(uint32_t event) {
 
 void reach_event(uint32_t event, uint64_t number) {
   const auto so_far = reached(event);
-  for (uint64_t now = so_far; now < number && !so_far.compare_exchange_weak(now, number);) {}
+  for (uint64_t now = so_far; now < number && !so_far.compare_exchange_weak(now, number);) {
+  }
   ++ledger().reached;
   syscall(SYS_futex, &ledger().reached, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
@@ -95,8 +96,7 @@ bool is_reached(uint32_t event, uint64_t number) {
 void await_event(uint32_t event, uint64_t number) {
   const uint32_t before = ledger().reached;  // before looking: what is reached after this ends the wait
   const timespec look_again = {0, 200'000'000};
-  if (!is_reached(event, number))
-    syscall(SYS_futex, &ledger().reached, FUTEX_WAIT, before, &look_again, nullptr, 0);
+  if (!is_reached(event, number)) syscall(SYS_futex, &ledger().reached, FUTEX_WAIT, before, &look_again, nullptr, 0);
 }
 
 }  // namespace memory

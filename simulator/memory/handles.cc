@@ -20,8 +20,11 @@ static_assert(sizeof(FabricHandle) <= sizeof(CUmemFabricHandle));
 
 void tell(const char* kind, const Allocation& of) {
   const Record& record = record_of(of);
-  change(kind, {{"handle", hexadecimal(of.handle)}, {"size", record.size}, {"device", device_of(record.gpu)},
-                {"record", of.record}, {"multicast", record.kind == Record::multicast}});
+  change(kind, {{"handle", hexadecimal(of.handle)},
+                {"size", record.size},
+                {"device", device_of(record.gpu)},
+                {"record", of.record},
+                {"multicast", record.kind == Record::multicast}});
 }
 
 // Whose memory the properties ask for: a GPU of the machine, or the host of this node. Checks the rest of them too.
@@ -29,8 +32,7 @@ int owner_asked_for(const CUmemAllocationProp& properties) {
   const CUmemLocation& location = properties.location;
   const bool to_gpu = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   int owner = host_of_node();
-  if (to_gpu)
-    owner = gpu_of(location.id);
+  if (to_gpu) owner = gpu_of(location.id);
   else if (location.type != CU_MEM_LOCATION_TYPE_HOST && location.type != CU_MEM_LOCATION_TYPE_HOST_NUMA)
     refuse(CUDA_ERROR_INVALID_VALUE,
            "prop: location.type is " + std::to_string(location.type) +
@@ -208,8 +210,9 @@ Handle retain(uint64_t address) {
   if (!mapping || !mapping->of)
     refuse(CUDA_ERROR_INVALID_VALUE, "no memory of cuMemCreate is mapped at " + hexadecimal(address));
   if (!is_reserved(address))
-    refuse(CUDA_ERROR_INVALID_VALUE, hexadecimal(address) + " is in a mapping, but past the end of the reservation "
-                                                            "that it begins in: ask with its first address");
+    refuse(CUDA_ERROR_INVALID_VALUE, hexadecimal(address) +
+                                         " is in a mapping, but past the end of the reservation "
+                                         "that it begins in: ask with its first address");
   ++mapping->of->references;
   change("retain", {{"handle", hexadecimal(mapping->of->handle)}});
   return mapping->of->handle;
@@ -257,8 +260,9 @@ Handle import_fd(intptr_t number) {
   const int fd = static_cast<int>(number);  // the driver, too, looks at 32 bits
   const uint32_t record = exported_record(fd);
   if (record == nothing && number != fd)
-    refuse(CUDA_ERROR_UNKNOWN, "osHandle is no number of a descriptor, but rather an address: pass the descriptor "
-                               "itself, as in (void*)(intptr_t)fd, and not &fd");
+    refuse(CUDA_ERROR_UNKNOWN,
+           "osHandle is no number of a descriptor, but rather an address: pass the descriptor "
+           "itself, as in (void*)(intptr_t)fd, and not &fd");
   if (record == nothing || ledger().record[record].node != node())
     refuse(CUDA_ERROR_UNKNOWN,
            "descriptor " + std::to_string(fd) + " is not one that cuMemExportToShareableHandle gave" +
@@ -276,8 +280,9 @@ Handle import_fabric(const CUmemFabricHandle& handle) {
   FabricHandle contents;
   std::memcpy(&contents, &handle, sizeof contents);
   if (contents.magic != fabric_magic || contents.token != ledger().token || contents.record >= max_records)
-    refuse(CUDA_ERROR_INVALID_VALUE, "these 64 bytes are not a fabric handle of this machine: have all of them "
-                                     "arrived, and in their order?");
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "these 64 bytes are not a fabric handle of this machine: have all of them "
+           "arrived, and in their order?");
   {
     Locked locked;
     const Record& record = ledger().record[contents.record];

@@ -22,7 +22,7 @@ const Machine& machine();
 const Options& options();
 // The node of this process: VMMSIM_NODE, or mpirun's PMI_RANK, OMPI_COMM_WORLD_RANK or PMIX_RANK, modulo the nodes.
 int node();
-int trace_file();    // a descriptor, or -1
+int trace_file();  // a descriptor, or -1
 // The environment is read and files are opened past libc, whose functions the driver replaces (driver/loaded.cc).
 const char* environment(const char* name);  // null: there is no such variable
 // Counts the calls named --fail's CALL, over all processes: true for the one that must fail.

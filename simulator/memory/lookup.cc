@@ -25,8 +25,8 @@ std::optional<Range> find_locked(uint64_t address) {
                                                          : device_of(ledger().record[mapping->record].gpu);
     const auto [base, size] = mapping->kind == Range::pool ? std::pair(mapping->base, mapping->size)
                                                            : std::pair(block->first, block->second.size);
-    return Range{mapping->kind, base,         size, device, {}, block->second.id, mapping->id, true,
-                 block->first,  block->second.size, 0};
+    return Range{mapping->kind,      base, size, device, {}, block->second.id, mapping->id, true, block->first,
+                 block->second.size, 0};
   }
   if (!mapping)
     if (const auto registered = find_registered(address)) return registered;
@@ -87,12 +87,9 @@ void for_each_piece(CUdevice device, uint64_t address, size_t size, CUmemAccess_
       const bool is_host = !checked ? !check_page(device, at, left, entry, writing) : !entry;
       if (is_host) piece = left;
       if (!checked) continue;
-      if (is_host)
-        work({reinterpret_cast<char*>(at), piece, {}});
-      else if (entry & multicast)
-        work({own_replica(entry, device) + at % page_size, piece, replicas(entry)});
-      else
-        work({frame(entry) + at % page_size, piece, {}});
+      if (is_host) work({reinterpret_cast<char*>(at), piece, {}});
+      else if (entry & multicast) work({own_replica(entry, device) + at % page_size, piece, replicas(entry)});
+      else work({frame(entry) + at % page_size, piece, {}});
     }
 }
 
@@ -102,15 +99,15 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
   const Mapping* const mapping = mapping_at(address);
   if (!mapping) {
     const auto& gone = process().gone;
-    const auto last = std::find_if(gone.rbegin(), gone.rend(),
-                                   [&](const Gone& it) { return address - it.base < it.size; });
+    const auto last =
+        std::find_if(gone.rbegin(), gone.rend(), [&](const Gone& it) { return address - it.base < it.size; });
     const std::string was = last == gone.rend() ? "" : "; it was " + last->how;
     const auto there = find_locked(address);
     if (there && there->kind == Range::registered)
       return at + " is host memory that is registered for reading only (cudaHostRegisterReadOnly)";
     if (there)
-      return at + " is reserved, and nothing is mapped there" + was +
-             ": map memory (cuMemMap) and open it to " + gpu + " (cuMemSetAccess)";
+      return at + " is reserved, and nothing is mapped there" + was + ": map memory (cuMemMap) and open it to " + gpu +
+             " (cuMemSetAccess)";
     if (!was.empty()) return at + " is neither mapped nor reserved" + was + ": use it before that, not after";
     const auto before = holding(process().mappings, address);
     if (before != process().mappings.end() && address - before->first < before->second.size + (page_size << 5))
@@ -118,10 +115,13 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
              " before it a mapping ends, from " + hexadecimal(before->first) + " on: does an index run past the end?";
     if (address < 1 << 16) return at + " is a null pointer, or an index from one: was the memory ever allocated?";
     if (!are_ours(address))
-      return at + " is no address of CUDA: of the host's memory GPUs reach only what cuMemHostAlloc, cudaMallocHost "
-                  "and the like gave, and what is registered (cudaHostRegister)";
-    return at + " is neither mapped nor reserved: reserve it (cuMemAddressReserve), map memory (cuMemMap) and open it "
-                "to " + gpu + " (cuMemSetAccess)";
+      return at +
+             " is no address of CUDA: of the host's memory GPUs reach only what cuMemHostAlloc, cudaMallocHost "
+             "and the like gave, and what is registered (cudaHostRegister)";
+    return at +
+           " is neither mapped nor reserved: reserve it (cuMemAddressReserve), map memory (cuMemMap) and open it "
+           "to " +
+           gpu + " (cuMemSetAccess)";
   }
   const std::string where =
       at + " lies in the mapping of " + bytes(mapping->size) + " from " + hexadecimal(mapping->base) + " on, ";
@@ -161,8 +161,9 @@ std::vector<std::string> leaks() {
     unsigned bound = 0;
     for (uint32_t b = is_multicast ? record.next : nothing; b != nothing; b = ledger().record[b].next) ++bound;
     found.push_back("handle " + hexadecimal(handle) + (is_multicast ? ", a multicast object of " : ", memory of ") +
-                    bytes(record.size) + since(of->made_by) + (bound ? ", with " + std::to_string(bound) +
-                    " bindings (cuMulticastUnbind, cuMemRelease)" : " (cuMemRelease)"));
+                    bytes(record.size) + since(of->made_by) +
+                    (bound ? ", with " + std::to_string(bound) + " bindings (cuMulticastUnbind, cuMemRelease)"
+                           : " (cuMemRelease)"));
   }
   for (const auto& [base, mapping] : p.mappings)
     if (mapping.of && !mapping.made_by.empty())

@@ -57,8 +57,8 @@ void open_mapping(Mapping& mapping, std::span<const CUmemAccessDesc> descriptors
   constexpr char still[] = ". What this call had opened or closed before it came to this stays so";
   const Record& record = ledger().record[mapping.record];
   const auto tell = [&](int device, unsigned flags) {
-    change("access", {{"address", hexadecimal(mapping.base)}, {"size", mapping.size}, {"device", device},
-                      {"flags", flags}});
+    change("access",
+           {{"address", hexadecimal(mapping.base)}, {"size", mapping.size}, {"device", device}, {"flags", flags}});
   };
   for (const auto& [location, flags] : descriptors) {
     if (is_host(location) && !is_on_host(mapping)) {
@@ -66,12 +66,14 @@ void open_mapping(Mapping& mapping, std::span<const CUmemAccessDesc> descriptors
       write_entries(mapping);
       refuse(CUDA_ERROR_NOT_SUPPORTED, "the memory at " + hexadecimal(mapping.base) +
                                            " is not on the host, which cannot be let in: make it with a location of "
-                                           "type CU_MEM_LOCATION_TYPE_HOST_NUMA" + still);
+                                           "type CU_MEM_LOCATION_TYPE_HOST_NUMA" +
+                                           still);
     }
     if (is_host(location)) {
       mapping.host_access = static_cast<unsigned char>(flags);
-      show_to_host(record, mapping.base, (flags ? PROT_READ : PROT_NONE) |
-                                             (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_WRITE : PROT_NONE));
+      show_to_host(
+          record, mapping.base,
+          (flags ? PROT_READ : PROT_NONE) | (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_WRITE : PROT_NONE));
       tell(-1, flags);
       continue;
     }
@@ -85,10 +87,13 @@ void open_mapping(Mapping& mapping, std::span<const CUmemAccessDesc> descriptors
     tell(location.id, access);
     if (!fails) continue;
     write_entries(mapping);
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "the memory at " + hexadecimal(mapping.base) + " was created with gpuDirectRDMACapable and mapped more than "
-           "once, and its first mapping was unmapped: the driver opens it to no other GPU any more. Unmap all of its "
-           "mappings, then map it anew" + still);
+    refuse(
+        CUDA_ERROR_INVALID_VALUE,
+        "the memory at " + hexadecimal(mapping.base) +
+            " was created with gpuDirectRDMACapable and mapped more than "
+            "once, and its first mapping was unmapped: the driver opens it to no other GPU any more. Unmap all of its "
+            "mappings, then map it anew" +
+            still);
   }
   write_entries(mapping);
 }
@@ -131,10 +136,8 @@ void add_mapping(Mapping mapping) {
   const uint32_t record = mapping.record;
   if (mapping.of && !mapping.of->first_mapping) mapping.of->first_mapping = mapping.base;
   const Mapping& added = p.mappings[mapping.base] = std::move(mapping);
-  if (record != nothing && ++p.times_mapped[record] == 2)
-    write_entries_of(record);
-  else
-    write_entries(added);
+  if (record != nothing && ++p.times_mapped[record] == 2) write_entries_of(record);
+  else write_entries(added);
 }
 
 void remove_mapping(uint64_t base) {
@@ -187,12 +190,14 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
       refuse(CUDA_ERROR_INVALID_VALUE, "memory is mapped already from " + range(last->first, last->second.size) +
                                            ": unmap it first, or take other addresses");
     if (!of->opened_anew.empty())
-      refuse(CUDA_ERROR_UNKNOWN, "the memory was created with gpuDirectRDMACapable and mapped more than once, its "
-                                 "first mapping was unmapped, and another was opened to its GPU since: unmap all of "
-                                 "its mappings first");
+      refuse(CUDA_ERROR_UNKNOWN,
+             "the memory was created with gpuDirectRDMACapable and mapped more than once, its "
+             "first mapping was unmapped, and another was opened to its GPU since: unmap all of "
+             "its mappings first");
     if (record_of(*of).usage & CU_MEM_CREATE_USAGE_TILE_POOL)
-      refuse(CUDA_ERROR_INVALID_VALUE, "the memory was created as a tile pool (allocFlags.usage), for sparse arrays "
-                                       "alone: create it without, to map it at an address");
+      refuse(CUDA_ERROR_INVALID_VALUE,
+             "the memory was created as a tile pool (allocFlags.usage), for sparse arrays "
+             "alone: create it without, to map it at an address");
     return of;
   };
   auto of = check();
@@ -244,8 +249,9 @@ void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> 
     if (!to_host && (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id < 0 ||
                      size_t(location.id) >= process().visible.size()))
       refuse(CUDA_ERROR_INVALID_VALUE,
-             named + "'s location is no GPU of this process: set location.type to CU_MEM_LOCATION_TYPE_DEVICE and "
-                     "location.id to a CUdevice, of which there are " +
+             named +
+                 "'s location is no GPU of this process: set location.type to CU_MEM_LOCATION_TYPE_DEVICE and "
+                 "location.id to a CUdevice, of which there are " +
                  std::to_string(process().visible.size()) + ", from 0 on; its location.id is " +
                  std::to_string(location.id));
     if (each.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && each.flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&

@@ -65,8 +65,8 @@ size_t granularity(const CUmemAllocationProp&, CUmemAllocationGranularity_flags)
 Handle create(size_t size, const CUmemAllocationProp&, unsigned long long flags);
 void release(Handle);
 CUmemAllocationProp properties(Handle);
-Handle retain(uint64_t address);                            // cuMemRetainAllocationHandle
-int export_fd(Handle, unsigned long long flags);            // a descriptor, close-on-exec
+Handle retain(uint64_t address);                  // cuMemRetainAllocationHandle
+int export_fd(Handle, unsigned long long flags);  // a descriptor, close-on-exec
 CUmemFabricHandle export_fabric(Handle, unsigned long long flags);
 Handle import_fd(intptr_t number);
 Handle import_fabric(const CUmemFabricHandle&);
@@ -110,31 +110,33 @@ inline std::string what_is_unbound(uint64_t address, std::span<char* const> fram
 void tell_of_ordinary_access(const std::string& who);
 
 // --- Ordinary memory: cuMemAlloc, host memory, legacy IPC -----------------------------------------------------------
-uint64_t allocate(CUdevice, size_t size);           // open to the device and to the peers it is enabled for
-void free_allocation(uint64_t address);             // also of host memory and of opened IPC memory
-void* allocate_host(size_t size, bool managed);     // the same address on host and GPUs
+uint64_t allocate(CUdevice, size_t size);        // open to the device and to the peers it is enabled for
+void free_allocation(uint64_t address);          // also of host memory and of opened IPC memory
+void* allocate_host(size_t size, bool managed);  // the same address on host and GPUs
 void register_host(uint64_t address, size_t size, bool is_read_only);
-void unregister_host(uint64_t address);             // where a registration begins
+void unregister_host(uint64_t address);              // where a registration begins
 bool is_registered(uint64_t address, bool writing);  // in a page of a page table that is so in part: see `partly`
 CUipcMemHandle export_ipc(uint64_t address);
 uint64_t open_ipc(CUdevice, const CUipcMemHandle&);  // an address for each device
-bool close_ipc(uint64_t address);  // whether it is still open, having been opened more often
-void enable_peer(CUdevice device, CUdevice peer);   // `device` may from now on touch ordinary memory of `peer`
+bool close_ipc(uint64_t address);                    // whether it is still open, having been opened more often
+void enable_peer(CUdevice device, CUdevice peer);    // `device` may from now on touch ordinary memory of `peer`
 void disable_peer(CUdevice device, CUdevice peer);
 
 // The memory for malloc in kernels: calls of the host know nothing at its addresses.
 uint64_t allocate_heap(CUdevice, size_t size);
 void free_heap(uint64_t address);
 
-struct Free { size_t free, total; };
+struct Free {
+  size_t free, total;
+};
 Free memory_info(CUdevice);
 
 // --- Events that processes share -----------------------------------------------------------------------------------
-uint32_t make_event();                        // held by this process until close_event()
+uint32_t make_event();  // held by this process until close_event()
 CUipcEventHandle export_event(uint32_t event);
 uint32_t open_event(const CUipcEventHandle&);  // held likewise
 void close_event(uint32_t event);
-uint64_t record_event(uint32_t event);         // the how-manieth time this is
+uint64_t record_event(uint32_t event);  // the how-manieth time this is
 uint64_t times_recorded(uint32_t event);
 void reach_event(uint32_t event, uint64_t number);
 bool is_reached(uint32_t event, uint64_t number);
@@ -145,14 +147,14 @@ struct Range {
   enum Kind { vmm, ordinary, pool, host, registered, managed, multicast_range } kind;
   uint64_t base;
   size_t size;
-  CUdevice device;                  // -1: none (host memory); of another process's: the one that opened it
-  CUmemAllocationProp properties;   // of VMM memory
-  uint64_t id, block_id;            // CU_POINTER_ATTRIBUTE_BUFFER_ID and _MEMORY_BLOCK_ID
-  bool mapped;                      // false: reserved only
-  uint64_t range_base;              // of VMM memory: the reservation, or 0; of a pool: the block; of registered: without
-                                    // the rest of its pages; else as base and size
+  CUdevice device;                 // -1: none (host memory); of another process's: the one that opened it
+  CUmemAllocationProp properties;  // of VMM memory
+  uint64_t id, block_id;           // CU_POINTER_ATTRIBUTE_BUFFER_ID and _MEMORY_BLOCK_ID
+  bool mapped;                     // false: reserved only
+  uint64_t range_base;             // of VMM memory: the reservation, or 0; of a pool: the block; of registered: without
+                                   // the rest of its pages; else as base and size
   size_t range_size;
-  unsigned host_access;             // of VMM memory: CUmemAccess_flags
+  unsigned host_access;  // of VMM memory: CUmemAccess_flags
 };
 std::optional<Range> find(uint64_t address);  // the mapping, allocation or reservation that holds it
 

@@ -87,7 +87,7 @@ constexpr unsigned foreign_threads = 1;
 constexpr unsigned foreign_threads = 0;
 #endif
 std::atomic<unsigned> helpers{foreign_threads};  // threads that make no calls
-unsigned waiting = 0;              // threads that wait for a team
+unsigned waiting = 0;                            // threads that wait for a team
 
 // Whether all who could add a device wait for one. Another process or a descriptor on its way to one could.
 bool is_hopeless(uint32_t object) {
@@ -130,7 +130,7 @@ void check_range(const char* what, uint64_t offset, uint64_t size, uint64_t of) 
 // Binds memory once the team is complete. What `find` returns may have gone in the meantime, so it is found again.
 struct Memory {
   uint32_t record;
-  uint64_t offset, end;      // in the record: where to begin, and where the memory ends
+  uint64_t offset, end;       // in the record: where to begin, and where the memory ends
   std::vector<Member> named;  // for --trace
 };
 Memory memory_of(const Allocation& of, uint64_t offset) {
@@ -288,8 +288,10 @@ Handle multicast_create(const CUmulticastObjectProp& properties) {
     hold(number);
   }
   const Handle handle = add_handle(number, false)->handle;
-  change("multicast_create", {{"handle", hexadecimal(handle)}, {"size", properties.size},
-                              {"devices", properties.numDevices}, {"record", number}});
+  change("multicast_create", {{"handle", hexadecimal(handle)},
+                              {"size", properties.size},
+                              {"devices", properties.numDevices},
+                              {"record", number}});
   return handle;
 }
 
@@ -321,12 +323,14 @@ void multicast_bind_address(Handle handle, size_t offset, uint64_t address, size
     const Mapping* const mapping = mapping_at(address);
     if (mapping && mapping->kind == Range::vmm) return memory_of(*mapping->of, address - mapping->base);
     const auto block = block_with(address);
-    const bool is_own = mapping && mapping->kind == Range::ordinary && block != process().blocks.end() &&
-                        !block->second.opened;
+    const bool is_own =
+        mapping && mapping->kind == Range::ordinary && block != process().blocks.end() && !block->second.opened;
     if (!is_own)
       refuse(CUDA_ERROR_INVALID_VALUE,
              "no memory of cuMemCreate is mapped at " + hexadecimal(address) + ", nor is it of cuMemAlloc here");
-    return Memory{mapping->record, address - mapping->base, block->first + block->second.size - mapping->base,
+    return Memory{mapping->record,
+                  address - mapping->base,
+                  block->first + block->second.size - mapping->base,
                   {{"address", hexadecimal(address)}}};
   });
 }

@@ -102,10 +102,8 @@ void remove_block(std::map<uint64_t, Block>::iterator block) {
 void set_peer(CUdevice device, CUdevice peer, bool enabled) {
   const auto guard = enter();
   gpu_of(device), gpu_of(peer);
-  if (enabled)
-    process().peers.insert({device, peer});
-  else
-    process().peers.erase({device, peer});
+  if (enabled) process().peers.insert({device, peer});
+  else process().peers.erase({device, peer});
   for (auto& [base, mapping] : process().mappings)
     if (mapping.kind == Range::ordinary && device_of(ledger().record[mapping.record].gpu) == peer)
       set_rights(mapping), write_entries(mapping);
@@ -148,9 +146,8 @@ uint64_t allocate(CUdevice device, size_t size) {
   const uint64_t small = round_up(size, smallest);
   uint64_t address = small <= small_block ? room_for(device, small) : 0;
   if (!address) {
-    take_for(device, round_up(size, page_size), [&](uint32_t record) {
-      address = map_ordinary(record, round_up(size, page_size), Range::ordinary);
-    });
+    take_for(device, round_up(size, page_size),
+             [&](uint32_t record) { address = map_ordinary(record, round_up(size, page_size), Range::ordinary); });
     mapping_at(address)->has_small_blocks = small <= small_block;
   }
   add_block(address, size, Range::ordinary, device);
@@ -165,9 +162,8 @@ void free_allocation(uint64_t address) {
 uint64_t allocate_heap(CUdevice device, size_t size) {
   const auto guard = enter();
   uint64_t address = 0;
-  take_for(device, round_up(size, page_size), [&](uint32_t record) {
-    address = map_ordinary(record, round_up(size, page_size), Range::ordinary);
-  });
+  take_for(device, round_up(size, page_size),
+           [&](uint32_t record) { address = map_ordinary(record, round_up(size, page_size), Range::ordinary); });
   return address;  // no block of it is known
 }
 
@@ -236,10 +232,8 @@ uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle) {
   }
   const uint64_t address = base + contents.offset;
   const auto block = process().blocks.find(address);
-  if (block != process().blocks.end())
-    ++block->second.opened;
-  else
-    add_block(address, contents.size, Range::ordinary, device_of(ledger().record[contents.record].gpu), 1);
+  if (block != process().blocks.end()) ++block->second.opened;
+  else add_block(address, contents.size, Range::ordinary, device_of(ledger().record[contents.record].gpu), 1);
   return address;
 }
 

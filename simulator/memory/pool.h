@@ -32,7 +32,7 @@ class Pool {
     uint64_t size;
     const void* stream;  // null: everybody's
     Reached reached;
-    uint64_t number;     // in the order in which they came to be
+    uint64_t number;  // in the order in which they came to be
   };
   using Gaps = std::map<uint64_t, Gap>;
 

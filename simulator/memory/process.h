@@ -34,13 +34,13 @@ struct Allocation {
 struct Mapping {
   uint64_t base, size;
   Range::Kind kind;
-  uint32_t record;                       // nothing: host memory
-  std::shared_ptr<Allocation> of;        // vmm and multicast_range
-  std::vector<unsigned char> access;     // of each GPU of this process: CUmemAccess_flags
+  uint32_t record;                    // nothing: host memory
+  std::shared_ptr<Allocation> of;     // vmm and multicast_range
+  std::vector<unsigned char> access;  // of each GPU of this process: CUmemAccess_flags
   unsigned char host_access = 0;
-  uint64_t multicast_page = 0;           // the number of the first
+  uint64_t multicast_page = 0;  // the number of the first
   bool has_small_blocks = false;
-  CUdevice opener = -1;                  // of another process's ordinary memory, which is open to this GPU alone
+  CUdevice opener = -1;  // of another process's ordinary memory, which is open to this GPU alone
   uint64_t id;
   std::string made_by;
 };
@@ -54,8 +54,16 @@ struct Block {
   std::string made_by;
 };
 
-struct Reservation { uint64_t size; std::string made_by; };
-struct Registration { uint64_t size; bool is_read_only; uint64_t id; std::string made_by; };  // of host memory
+struct Reservation {
+  uint64_t size;
+  std::string made_by;
+};
+struct Registration {
+  uint64_t size;
+  bool is_read_only;
+  uint64_t id;
+  std::string made_by;
+};  // of host memory
 
 // Addresses that were taken from the kernel for reservations. One that a context began with stays.
 struct Region {
@@ -70,20 +78,20 @@ struct Gone {
 };
 
 struct Process {
-  std::mutex lock;                                       // before the ledger's
-  std::vector<int> visible;                              // the machine's GPU of each CUdevice
-  std::vector<std::unique_ptr<PageTable>> tables;        // of each CUdevice
+  std::mutex lock;                                 // before the ledger's
+  std::vector<int> visible;                        // the machine's GPU of each CUdevice
+  std::vector<std::unique_ptr<PageTable>> tables;  // of each CUdevice
   std::unordered_map<Handle, std::shared_ptr<Allocation>> handles;
-  std::map<uint64_t, uint64_t> areas;                    // addresses that the process keeps for CUDA: begin, end
-  std::vector<Region> regions;                           // those areas that hold reservations, the newest last
-  std::map<uint64_t, Reservation> reservations;          // by address
+  std::map<uint64_t, uint64_t> areas;            // addresses that the process keeps for CUDA: begin, end
+  std::vector<Region> regions;                   // those areas that hold reservations, the newest last
+  std::map<uint64_t, Reservation> reservations;  // by address
   std::map<uint64_t, Mapping> mappings;
   std::map<uint64_t, Block> blocks;
-  std::map<uint64_t, Registration> registered;           // they do not overlap
-  std::unordered_map<uint32_t, unsigned> times_mapped;   // record -> how many mappings of it there are
-  std::set<std::pair<CUdevice, CUdevice>> peers;         // (device, peer) that are enabled
-  std::map<int, std::string> exported;                   // descriptors -> the call that made them
-  std::deque<Gone> gone;                                 // the latest is the last
+  std::map<uint64_t, Registration> registered;          // they do not overlap
+  std::unordered_map<uint32_t, unsigned> times_mapped;  // record -> how many mappings of it there are
+  std::set<std::pair<CUdevice, CUdevice>> peers;        // (device, peer) that are enabled
+  std::map<int, std::string> exported;                  // descriptors -> the call that made them
+  std::deque<Gone> gone;                                // the latest is the last
   uint64_t ids = 0;
 };
 Process& process();
@@ -96,8 +104,8 @@ struct Member {
   std::string json;
   Member(const char* name, const std::string& text) : json('"' + std::string(name) + "\":\"" + text + '"') {}
   Member(const char* name, std::integral auto value)
-      : json('"' + std::string(name) + "\":" +
-             (std::same_as<decltype(value), bool> ? value ? "true" : "false" : std::to_string(value))) {}
+      : json('"' + std::string(name) +
+             "\":" + (std::same_as<decltype(value), bool> ? value ? "true" : "false" : std::to_string(value))) {}
 };
 void change(const char* kind, const std::vector<Member>&);
 void note_gone(uint64_t base, uint64_t size, const char* how);  // by the call in progress
@@ -105,16 +113,16 @@ void note_gone(uint64_t base, uint64_t size, const char* how);  // by the call i
 // --- Who has memory: the machine's GPUs by their numbers, and after them the host of each node
 int host_of_node();
 std::string owner_name(int owner);
-int device_of(int gpu);       // -1: this process does not see it
+int device_of(int gpu);  // -1: this process does not see it
 
 // --- Handles
 std::shared_ptr<Allocation> named(Handle);  // refuses with CUDA_ERROR_INVALID_VALUE
 const Record& record_of(const Allocation&);
 std::shared_ptr<Allocation> add_handle(uint32_t record, bool imported);  // of a record that is held
 void forget_if_unused(const std::shared_ptr<Allocation>&);
-void check_handle_types(unsigned requested);  // refuses what this machine does not have
+void check_handle_types(unsigned requested);           // refuses what this machine does not have
 CUmemAllocationProp properties_of(const Allocation&);  // as granted, and its usage
-uint32_t take_memory(int owner, uint64_t size);  // a new record, held; refuses with CUDA_ERROR_OUT_OF_MEMORY
+uint32_t take_memory(int owner, uint64_t size);        // a new record, held; refuses with CUDA_ERROR_OUT_OF_MEMORY
 
 // --- Addresses
 uint64_t take_addresses(uint64_t size, bool with_host_memory);  // anywhere, on a page; refuses
@@ -126,8 +134,8 @@ template <class Map> auto holding(Map& map, uint64_t address) {  // the entry at
   return next == map.begin() ? map.end() : --next;
 }
 bool is_reserved(uint64_t address);
-Mapping* mapping_at(uint64_t address);      // null: nothing is mapped there
-void add_mapping(Mapping);                  // and its entries in the page tables
+Mapping* mapping_at(uint64_t address);  // null: nothing is mapped there
+void add_mapping(Mapping);              // and its entries in the page tables
 void remove_mapping(uint64_t base);
 void write_entries(const Mapping&);
 
@@ -141,7 +149,7 @@ std::map<uint64_t, Block>::iterator block_with(uint64_t address);  // end(): non
 std::optional<Range> find_registered(uint64_t address);
 
 // --- Multicast
-uint64_t take_multicast_pages(uint32_t object, uint64_t pages);     // the number of the first; refuses
+uint64_t take_multicast_pages(uint32_t object, uint64_t pages);  // the number of the first; refuses
 void give_back_multicast_pages(uint64_t first);
 void wait_for_team(std::unique_lock<std::mutex>&, uint32_t object);  // of enter(); lets go of it while it waits
 

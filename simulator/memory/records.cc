@@ -61,8 +61,7 @@ void give_back_if_unheld(uint32_t number) {
     return;
   if (record.kind == Record::multicast)
     while (record.next != nothing) remove_binding(record.next);
-  else
-    give_back_frames(record);
+  else give_back_frames(record);
   drop_record(number);
 }
 
@@ -89,12 +88,9 @@ uint32_t new_record(Record::Kind kind) {
     drop_unheld_events();
   }
   uint32_t number = all.unused;
-  if (number != nothing)
-    all.unused = all.record[number].next;
-  else if (all.records < max_records)
-    number = all.records++;
-  else
-    return nothing;
+  if (number != nothing) all.unused = all.record[number].next;
+  else if (all.records < max_records) number = all.records++;
+  else return nothing;
   Record& record = all.record[number];
   record = {};
   record.next = record.first_frame = nothing;

@@ -9,21 +9,21 @@ namespace memory {
 
 // All of these need the process's lock, and those marked * the ledger's too.
 
-uint64_t new_key();                                      // * unlike any other
-uint32_t new_record(Record::Kind);                       // * unheld and still unused; nothing: the ledger is full
-void drop_record(uint32_t);                              // * a new one that is not needed
-bool take_frames(Record&, int gpu, uint64_t size);       // * false: there are not so many
-void sweep();                                            // * gives back what nobody holds any more
-bool is_held(uint32_t record, bool by_others = false);   // by a process or an exported descriptor
-void hold(uint32_t record);                              // by this process, once more
-void let_go(uint32_t record);                            // once less; the last of all holders gives it back
-void remove_binding(uint32_t binding);                   // *
-int export_record(uint32_t record);                      // a descriptor that holds it; -1: there is none
-uint32_t exported_record(int fd);                        // nothing: `fd` was not exported by this machine
-void leave();                                            // in a child made by fork: lets go of the parent's files
+uint64_t new_key();                                     // * unlike any other
+uint32_t new_record(Record::Kind);                      // * unheld and still unused; nothing: the ledger is full
+void drop_record(uint32_t);                             // * a new one that is not needed
+bool take_frames(Record&, int gpu, uint64_t size);      // * false: there are not so many
+void sweep();                                           // * gives back what nobody holds any more
+bool is_held(uint32_t record, bool by_others = false);  // by a process or an exported descriptor
+void hold(uint32_t record);                             // by this process, once more
+void let_go(uint32_t record);                           // once less; the last of all holders gives it back
+void remove_binding(uint32_t binding);                  // *
+int export_record(uint32_t record);                     // a descriptor that holds it; -1: there is none
+uint32_t exported_record(int fd);                       // nothing: `fd` was not exported by this machine
+void leave();                                           // in a child made by fork: lets go of the parent's files
 
 // Calls `work` with the bytes in this process of each frame of an allocation, in order. The allocation is held.
-char* gpu_memory(int gpu);                               // where a GPU's file is mapped; null: there is no room
+char* gpu_memory(int gpu);  // where a GPU's file is mapped; null: there is no room
 template <class Work>
 void for_each_frame(const Record& record, Work work) {
   char* const bytes = gpu_memory(record.gpu);

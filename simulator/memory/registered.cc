@@ -12,11 +12,19 @@ namespace {
 constexpr uint64_t host_page = 4096;
 
 // Which of the host's pages in one of a page table GPUs may read and write.
-struct Parts { std::bitset<page_size / host_page> readable, writable; };
+struct Parts {
+  std::bitset<page_size / host_page> readable, writable;
+};
 
 // Of the pages that are registered in part. Kernels look here. The lock comes after the process's.
-std::shared_mutex& parts_lock() { static auto& lock = *new std::shared_mutex; return lock; }
-std::map<uint64_t, Parts>& parts() { static auto& all = *new std::map<uint64_t, Parts>; return all; }
+std::shared_mutex& parts_lock() {
+  static auto& lock = *new std::shared_mutex;
+  return lock;
+}
+std::map<uint64_t, Parts>& parts() {
+  static auto& all = *new std::map<uint64_t, Parts>;
+  return all;
+}
 
 void write_entry(uint64_t page) {
   const auto& registered = process().registered;
@@ -32,8 +40,8 @@ void write_entry(uint64_t page) {
     }
   }
   const bool in_part = !found.readable.all() || (found.writable.any() && !found.writable.all());
-  const Entry entry = page | mapped | readable | (found.writable.any() ? writable : Entry(0)) |
-                      (in_part ? partly : Entry(0));
+  const Entry entry =
+      page | mapped | readable | (found.writable.any() ? writable : Entry(0)) | (in_part ? partly : Entry(0));
   {
     const std::lock_guard held(parts_lock());
     parts()[page] = found;

@@ -16,13 +16,13 @@ constexpr uint32_t nothing = ~0u;  // instead of the number of a record or frame
 // A line of the ledger: an allocation, a multicast object, a binding of the one to the other, or an event.
 struct Record {
   enum Kind : uint32_t { unused, allocation, multicast, binding, event } kind;
-  uint32_t next;            // unused: the next unused one; multicast, binding: the (next) binding of the object
-  uint64_t key;             // unlike that of any other record ever: fabric and IPC handles carry it
-  uint64_t size;            // bytes
-  uint32_t handle_types;    // it may be exported as
-  int32_t gpu;              // of the machine, that an allocation or a binding is on; after the GPUs: hosts of the nodes
-  int32_t node, process;    // that made it
-  uint16_t usage;           // CUmemAllocationProp::allocFlags
+  uint32_t next;          // unused: the next unused one; multicast, binding: the (next) binding of the object
+  uint64_t key;           // unlike that of any other record ever: fabric and IPC handles carry it
+  uint64_t size;          // bytes
+  uint32_t handle_types;  // it may be exported as
+  int32_t gpu;            // of the machine, that an allocation or a binding is on; after the GPUs: hosts of the nodes
+  int32_t node, process;  // that made it
+  uint16_t usage;         // CUmemAllocationProp::allocFlags
   uint8_t compression, rdma, location;
   bool on_fabric;           // multicast: exported there, so anybody may import it
   uint32_t first_frame;     // allocation
@@ -36,27 +36,29 @@ struct Record {
 };
 
 struct Ledger {
-  uint64_t token, bytes;    // to know it again; of this file
+  uint64_t token, bytes;  // to know it again; of this file
   Machine machine;
   Options options;
   int32_t trace_file, memory_file[max_owners];  // descriptors of vmmsim
-  pthread_mutex_t lock;     // guards all that follows and is not atomic
-  std::atomic<uint64_t> calls;             // of those that --fail counts
-  std::atomic<uint32_t> joined;            // counts the devices that join multicast teams; who waits, waits here
-  std::atomic<uint32_t> reached;           // counts the events that are reached; who waits, waits here
-  std::atomic<uint64_t> bound;             // counts changes of bindings
-  uint64_t serial;                         // of keys
-  uint32_t unused;                         // the first unused record
-  uint32_t records;                        // those from here on were never used
-  struct Gpu { uint32_t frames, free, first; } gpu[max_owners];  // `first` of the free frames
+  pthread_mutex_t lock;                         // guards all that follows and is not atomic
+  std::atomic<uint64_t> calls;                  // of those that --fail counts
+  std::atomic<uint32_t> joined;                 // counts the devices that join multicast teams; who waits, waits here
+  std::atomic<uint32_t> reached;                // counts the events that are reached; who waits, waits here
+  std::atomic<uint64_t> bound;                  // counts changes of bindings
+  uint64_t serial;                              // of keys
+  uint32_t unused;                              // the first unused record
+  uint32_t records;                             // those from here on were never used
+  struct Gpu {
+    uint32_t frames, free, first;
+  } gpu[max_owners];  // `first` of the free frames
   Record record[max_records];
-  uint32_t next[];          // frame -> the next of its allocation, or the next free one; GPU after GPU, then hosts
+  uint32_t next[];  // frame -> the next of its allocation, or the next free one; GPU after GPU, then hosts
 
   int owners() const { return (machine.gpus + 1) * machine.nodes; }
   uint32_t* frames_of(int of) { return next + uint64_t(of) * gpu[0].frames; }
 };
 
-Ledger& ledger();           // joins the machine if this process has not yet
+Ledger& ledger();             // joins the machine if this process has not yet
 int ledger_file(bool again);  // a descriptor of it, close-on-exec; `again`: an open file description of its own
 int open_of_vmmsim(int descriptor, int flags);
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint16_t kind_ptx = 1, kind_lto = 8;
 constexpr uint64_t flag_lz4 = 0x2000, flag_zstd = 0x8000;
-constexpr uint64_t largest_file = uint64_t(1) << 32;  // bytes of a fat binary
+constexpr uint64_t largest_file = uint64_t(1) << 32;   // bytes of a fat binary
 constexpr uint64_t largest_text = uint64_t(64) << 20;  // bytes
 
 template <class Integer>
@@ -112,7 +112,8 @@ std::string why_none(std::span<const Image> images, unsigned capability) {
   for (const Image& image : images)
     kinds.insert((image.is_ptx   ? "PTX for compute_"
                   : image.is_lto ? "LTO code for lto_"
-                                 : "machine code for sm_") + std::to_string(image.architecture));
+                                 : "machine code for sm_") +
+                 std::to_string(image.architecture));
   std::string found;
   for (const std::string& kind : kinds) found += (found.empty() ? "" : ", ") + kind;
   const std::string newest = "compute_" + std::to_string(capability);
@@ -128,8 +129,7 @@ void need_library(const Image& image) {
 
 std::string unpacked(const Image& image) {
   std::string text(image.size, '\0');
-  if (image.packing == Image::plain)
-    std::memcpy(text.data(), image.stored.data(), text.size());
+  if (image.packing == Image::plain) std::memcpy(text.data(), image.stored.data(), text.size());
   else if (unpack(image, text.data(), text.size()) != text.size())
     throw Error(std::string("the PTX, which is compressed with ") + libraries[image.packing].name + ", is damaged");
   text.erase(text.find_last_not_of('\0') + 1);

@@ -55,8 +55,8 @@ void Linker::meet(const std::string& name, const Symbol& other) {
   const bool is_larger = other.size > it.size;
   const bool are_common = it.linkage == Linkage::common || other.linkage == Linkage::common;
   if (it.size && other.size && it.size != other.size && !are_common) refuse("Size doesn't match for", "specified");
-  const bool replaces = it.linkage == Linkage::common && other.linkage == Linkage::common ? is_larger
-                                                                                          : is_strong(other);
+  const bool replaces =
+      it.linkage == Linkage::common && other.linkage == Linkage::common ? is_larger : is_strong(other);
   if (other.is_defined && (!it.is_defined || replaces)) it = other;
 }
 
@@ -67,8 +67,7 @@ void Linker::add(Module module, const std::string& name) {
     if (it.linkage != Linkage::internal && !is_of_launch(it))
       meet(it.name, {unit, is_defined(it), false, it.linkage, it.space, it.size});
   for (const Function& it : units_[unit].module.functions)
-    if (it.linkage != Linkage::internal)
-      meet(it.name, {unit, is_defined(it), true, it.linkage, Space::generic, 0});
+    if (it.linkage != Linkage::internal) meet(it.name, {unit, is_defined(it), true, it.linkage, Space::generic, 0});
 }
 
 std::string Linker::undefined(const std::set<std::string>& provided) const {

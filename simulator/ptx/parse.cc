@@ -17,26 +17,58 @@ namespace ptx {
 namespace {
 
 // Far above what a compiler writes, and low enough that no text makes the reader take much memory or time.
-constexpr size_t largest_text = size_t(64) << 20;  // bytes
+constexpr size_t largest_text = size_t(64) << 20;                                      // bytes
 constexpr uint64_t largest_variable = uint64_t(1) << 40, largest_alignment = 1 << 20;  // bytes
 constexpr uint64_t most_memory = uint64_t(256) << 20;  // bytes, for initial values and registers of the whole text
 constexpr uint64_t register_cost = 64;                 // bytes that a register counts as
 constexpr size_t deepest = 32;                         // of scopes, lists, parentheses and dimensions
 
-constexpr struct { std::string_view name; unsigned bits; } types[] = {
-    {"", 0}, {"pred", 1}, {"b8", 8}, {"b16", 16}, {"b32", 32}, {"b64", 64}, {"b128", 128}, {"u8", 8}, {"u16", 16},
-    {"u32", 32}, {"u64", 64}, {"s8", 8}, {"s16", 16}, {"s32", 32}, {"s64", 64}, {"f16", 16}, {"f16x2", 32},
-    {"bf16", 16}, {"bf16x2", 32}, {"e4m3", 8}, {"e5m2", 8}, {"e4m3x2", 16}, {"e5m2x2", 16}, {"e4m3x4", 32},
-    {"e5m2x4", 32}, {"f32", 32}, {"f64", 64}};
+constexpr struct {
+  std::string_view name;
+  unsigned bits;
+} types[] = {{"", 0},        {"pred", 1},    {"b8", 8},      {"b16", 16},    {"b32", 32},    {"b64", 64}, {"b128", 128},
+             {"u8", 8},      {"u16", 16},    {"u32", 32},    {"u64", 64},    {"s8", 8},      {"s16", 16}, {"s32", 32},
+             {"s64", 64},    {"f16", 16},    {"f16x2", 32},  {"bf16", 16},   {"bf16x2", 32}, {"e4m3", 8}, {"e5m2", 8},
+             {"e4m3x2", 16}, {"e5m2x2", 16}, {"e4m3x4", 32}, {"e5m2x4", 32}, {"f32", 32},    {"f64", 64}};
 
 // Special registers without their number or .x; any other name with % must have been declared.
-constexpr std::string_view special_registers[] = {
-    "tid", "ntid", "laneid", "warpid", "nwarpid", "ctaid", "nctaid", "smid", "nsmid", "gridid", "is_explicit_cluster",
-    "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid", "cluster_ctarank", "cluster_nctarank", "lanemask_eq",
-    "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt", "clock", "clock_hi", "clock64", "globaltimer",
-    "globaltimer_lo", "globaltimer_hi", "total_smem_size", "aggr_smem_size", "dynamic_smem_size", "current_graph_exec",
-    "reserved_smem_offset_begin", "reserved_smem_offset_end", "reserved_smem_offset_cap", "reserved_smem_offset_0",
-    "reserved_smem_offset_1"};
+constexpr std::string_view special_registers[] = {"tid",
+                                                  "ntid",
+                                                  "laneid",
+                                                  "warpid",
+                                                  "nwarpid",
+                                                  "ctaid",
+                                                  "nctaid",
+                                                  "smid",
+                                                  "nsmid",
+                                                  "gridid",
+                                                  "is_explicit_cluster",
+                                                  "clusterid",
+                                                  "nclusterid",
+                                                  "cluster_ctaid",
+                                                  "cluster_nctaid",
+                                                  "cluster_ctarank",
+                                                  "cluster_nctarank",
+                                                  "lanemask_eq",
+                                                  "lanemask_le",
+                                                  "lanemask_lt",
+                                                  "lanemask_ge",
+                                                  "lanemask_gt",
+                                                  "clock",
+                                                  "clock_hi",
+                                                  "clock64",
+                                                  "globaltimer",
+                                                  "globaltimer_lo",
+                                                  "globaltimer_hi",
+                                                  "total_smem_size",
+                                                  "aggr_smem_size",
+                                                  "dynamic_smem_size",
+                                                  "current_graph_exec",
+                                                  "reserved_smem_offset_begin",
+                                                  "reserved_smem_offset_end",
+                                                  "reserved_smem_offset_cap",
+                                                  "reserved_smem_offset_0",
+                                                  "reserved_smem_offset_1"};
 
 struct Token {
   enum Kind { end, name, dotted, number, string, sign };
@@ -94,7 +126,9 @@ class Lexer {
 
  private:
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
-  void skip_name() { while (in_name(peek())) ++at_; }
+  void skip_name() {
+    while (in_name(peek())) ++at_;
+  }
   void skip_fraction() {  // the rest of 1.5e-3
     if (peek() == '.') ++at_, skip_name();
     if (const char last = text_[at_ - 1]; (last == 'e' || last == 'E') && (peek() == '-' || peek() == '+')) {
@@ -190,16 +224,28 @@ class Parser {
     Where where = none;
     size_t of = 0, at = 0;
   };
-  struct Label { enum Kind : uint8_t { instruction, table, other } kind; int index; };
-  struct Name { int reg = -1; std::string variable; };
-  struct Range { int first; uint64_t count; };  // %r<9>
+  struct Label {
+    enum Kind : uint8_t { instruction, table, other } kind;
+    int index;
+  };
+  struct Name {
+    int reg = -1;
+    std::string variable;
+  };
+  struct Range {
+    int first;
+    uint64_t count;
+  };  // %r<9>
   struct Scope {
     std::unordered_map<std::string_view, Name> names;
     std::unordered_map<std::string_view, Range> ranges;
     std::unordered_map<std::string_view, Label> labels;
     std::vector<Reference> references;
   };
-  struct Global { bool is_function; size_t index; };  // in Module::functions or variables
+  struct Global {
+    bool is_function;
+    size_t index;
+  };  // in Module::functions or variables
 
   // ---- tokens
   Token take() { return std::exchange(token_, lexer_.next()); }
@@ -520,7 +566,8 @@ class Parser {
       if (in_function) {
         if (scopes_.size() > 1) made.name += "@" + std::to_string(to.size());  // unique: no name has a @
         add_name(name, {-1, made.name});
-      } else if (const auto known = globals_.find(name.text); known != globals_.end() && !known->second.is_function &&
+      } else if (const auto known = globals_.find(name.text);
+                 known != globals_.end() && !known->second.is_function &&
                  (is_extern || to[known->second.index].linkage == Linkage::external)) {  // declared and defined
         if (!is_extern) to[known->second.index] = std::move(made);
         continue;
@@ -779,8 +826,8 @@ class Parser {
     if (accept("[")) {
       const int line = token_.line;
       made = operand(depth + 1);
-      if (made.address || made.negated || (made.kind != Operand::reg && made.kind != Operand::integer &&
-                                           made.kind != Operand::symbol))
+      if (made.address || made.negated ||
+          (made.kind != Operand::reg && made.kind != Operand::integer && made.kind != Operand::symbol))
         fail(line, "no address");
       if (made.kind == Operand::reg) made.offset = static_cast<int64_t>(offset());
       if (accept(",")) made = list("]", depth, {std::move(made)});  // of a tensor: [a, {b, c}]

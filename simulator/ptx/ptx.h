@@ -23,8 +23,33 @@ struct Error : std::runtime_error {
 
 // PTX's fundamental types. bits(type) and the rest below say what each is.
 enum class Type : uint8_t {
-  none, pred, b8, b16, b32, b64, b128, u8, u16, u32, u64, s8, s16, s32, s64, f16, f16x2, bf16, bf16x2, e4m3, e5m2,
-  e4m3x2, e5m2x2, e4m3x4, e5m2x4, f32, f64
+  none,
+  pred,
+  b8,
+  b16,
+  b32,
+  b64,
+  b128,
+  u8,
+  u16,
+  u32,
+  u64,
+  s8,
+  s16,
+  s32,
+  s64,
+  f16,
+  f16x2,
+  bf16,
+  bf16x2,
+  e4m3,
+  e5m2,
+  e4m3x2,
+  e5m2x2,
+  e4m3x4,
+  e5m2x4,
+  f32,
+  f64
 };
 Type type_named(std::string_view name);  // "u32" -> Type::u32; Type::none if there is no such type
 unsigned bits(Type type);                // 1 for pred, 0 for none
@@ -38,19 +63,19 @@ enum class Linkage : uint8_t { internal, external, visible, weak, common };
 
 struct Operand {
   enum Kind : uint8_t {
-    reg,        // index: the register in Function::registers; negative: the sink "_"
-    integer,    // value: a literal, negative ones as two's complement
-    floating,   // value: the bits of a double (also for 0f...: the double of the same value)
-    special,    // name: "%tid.x", "%globaltimer", ...
-    symbol,     // name: a variable or function; value: an offset added to its address ("table+8")
-    label,      // index: the instruction that it names, in Function::code; its size if the label is at the end
-    list        // elements: {a, b}, or the parenthesised arguments of a call
+    reg,       // index: the register in Function::registers; negative: the sink "_"
+    integer,   // value: a literal, negative ones as two's complement
+    floating,  // value: the bits of a double (also for 0f...: the double of the same value)
+    special,   // name: "%tid.x", "%globaltimer", ...
+    symbol,    // name: a variable or function; value: an offset added to its address ("table+8")
+    label,     // index: the instruction that it names, in Function::code; its size if the label is at the end
+    list       // elements: {a, b}, or the parenthesised arguments of a call
   };
   Kind kind = integer;
   bool address = false;  // in brackets: [%rd1+8], [table], [16]
   bool negated = false;  // !%p1, -%r2
   int index = -1;
-  int64_t offset = 0;    // of [register + offset]
+  int64_t offset = 0;  // of [register + offset]
   uint64_t value = 0;
   std::string name;
   std::vector<Operand> elements;
@@ -61,7 +86,7 @@ struct Operand {
 struct Location {
   const std::string_view* file;  // in Module::files; empty if no .file gives its name
   int line;
-  const Location* inlined_at;    // null: not inlined
+  const Location* inlined_at;  // null: not inlined
 };
 
 // One instruction: "@!%p1 ld.global.v2.u32 {%r1, %r2}, [%rd1+8];" has guard p1, guard_negated, opcode "ld",
@@ -73,9 +98,9 @@ struct Instruction {
   std::string_view opcode;                  // into Module::text
   std::vector<std::string_view> modifiers;  // without their dots; "cta::cluster"-like ones whole
   std::vector<Operand> operands;
-  int line = 0;            // in the PTX text, from 1
+  int line = 0;                      // in the PTX text, from 1
   const Location* source = nullptr;  // null: the PTX has no .loc for it
-  std::string_view text;   // the whole instruction as written, without the semicolon
+  std::string_view text;             // the whole instruction as written, without the semicolon
 };
 
 // A variable: .global, .const, .shared, .local, or a parameter (.param).
@@ -86,9 +111,13 @@ struct Variable {
   uint64_t alignment = 1, size = 0;  // bytes; size 0 and external: the launch's dynamic shared memory
   Linkage linkage = Linkage::internal;
   bool is_managed = false;
-  std::vector<std::byte> initial;    // the first bytes, `size` at most; the rest is zeros
-  struct Address { uint64_t at; std::string symbol; int64_t offset; };
-  std::vector<Address> addresses;    // 64-bit words of `initial` that hold the address of a symbol (generic(x) or x)
+  std::vector<std::byte> initial;  // the first bytes, `size` at most; the rest is zeros
+  struct Address {
+    uint64_t at;
+    std::string symbol;
+    int64_t offset;
+  };
+  std::vector<Address> addresses;  // 64-bit words of `initial` that hold the address of a symbol (generic(x) or x)
 };
 
 struct Function {
@@ -96,19 +125,19 @@ struct Function {
   Linkage linkage = Linkage::internal;
   bool is_entry = false, is_declared_only = false;
   std::vector<Variable> parameters, returns;
-  std::vector<Type> registers;             // every .reg of the function, its inner scopes included
-  std::vector<Variable> variables;         // .shared, .local and call .param of the body; in inner scopes "param0@7"
+  std::vector<Type> registers;      // every .reg of the function, its inner scopes included
+  std::vector<Variable> variables;  // .shared, .local and call .param of the body; in inner scopes "param0@7"
   std::vector<Instruction> code;
   // The .branchtargets of brx.idx, whose operand is a symbol with the name of the table and its index here as value.
   std::vector<std::vector<int>> branch_targets;
-  unsigned max_threads = 0;                // .maxntid or .reqntid as a product, 0 if not given
+  unsigned max_threads = 0;  // .maxntid or .reqntid as a product, 0 if not given
 };
 
 struct Module {
   Module() = default;
   Module(const Module&) = delete;  // views point into text, locations to one another and to files
   Module& operator=(const Module&) = delete;
-  Module(Module&&) = default;      // moving a container keeps its elements where they are
+  Module(Module&&) = default;  // moving a container keeps its elements where they are
   Module& operator=(Module&&) = default;
   std::vector<char> text;
   unsigned version = 0, target = 0;  // 90 for .version 9.0; 75 for .target sm_75
@@ -132,7 +161,10 @@ class Linker {
   Module finish();  // what is undefined stays so
 
  private:
-  struct Unit { Module module; std::string name; };
+  struct Unit {
+    Module module;
+    std::string name;
+  };
   struct Symbol {
     size_t unit;  // that defines it, or else the first to declare it
     bool is_defined, is_function;

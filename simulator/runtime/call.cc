@@ -14,9 +14,9 @@ namespace {
 
 thread_local int last_error = cudaSuccess;
 thread_local const char* last_call = "";  // which answered so
-thread_local int chosen_device = 0;      // by cudaSetDevice; a current context goes before it
+thread_local int chosen_device = 0;       // by cudaSetDevice; a current context goes before it
 thread_local CUcontext entered = nullptr;
-std::atomic<int> device_count = 0;       // 0: not yet known; stays known in a forked child, which has no driver
+std::atomic<int> device_count = 0;  // 0: not yet known; stays known in a forked child, which has no driver
 
 // Makes a context current in this thread: the program's own if there is one, else the primary one of its device.
 void enter_context() {
@@ -35,8 +35,12 @@ int remember(int error, const char* call) {
   return error;
 }
 
-struct Text { int error; const char* text; };
-constexpr Text texts[] = {  // of the errors that the driver has not, or has with another meaning
+struct Text {
+  int error;
+  const char* text;
+};
+constexpr Text texts[] = {
+    // of the errors that the driver has not, or has with another meaning
     {cudaErrorInvalidConfiguration, "invalid configuration argument"},
     {cudaErrorInvalidPitchValue, "invalid pitch argument"},
     {cudaErrorInvalidSymbol, "invalid device symbol"},
@@ -126,16 +130,18 @@ cudaError_t call(const char* name, Needs needs, const std::function<void()>& wor
                  const std::function<int(int, const std::function<int()>&)>& wrapped) {
   const int flags = driver::before_init | driver::after_exit | (needs == context ? 0 : driver::after_fault) |
                     (needs == nothing ? driver::in_host_function : 0);
-  return cudaError_t(remember(wrapped(flags, [&]() -> int {
-    try {
-      if (needs != nothing) start_driver();
-      if (needs == context) enter_context();
-      work();
-      return cudaSuccess;
-    } catch (const Failed& failed) {
-      return failed.error;
-    }
-  }), name));
+  return cudaError_t(remember(wrapped(flags,
+                                      [&]() -> int {
+                                        try {
+                                          if (needs != nothing) start_driver();
+                                          if (needs == context) enter_context();
+                                          work();
+                                          return cudaSuccess;
+                                        } catch (const Failed& failed) {
+                                          return failed.error;
+                                        }
+                                      }),
+                              name));
 }
 
 int missing(const char* name) { return remember(driver::not_simulated(name), name); }

@@ -16,48 +16,77 @@ int attribute(int device, CUdevice_attribute what) {
 }
 
 #define INT(field, name) {&cudaDeviceProp::field, CU_DEVICE_ATTRIBUTE_##name}
-constexpr struct { int cudaDeviceProp::*field; CUdevice_attribute what; } int_properties[] = {
-    INT(regsPerBlock, MAX_REGISTERS_PER_BLOCK), INT(warpSize, WARP_SIZE),
+constexpr struct {
+  int cudaDeviceProp::* field;
+  CUdevice_attribute what;
+} int_properties[] = {
+    INT(regsPerBlock, MAX_REGISTERS_PER_BLOCK),
+    INT(warpSize, WARP_SIZE),
     INT(maxThreadsPerBlock, MAX_THREADS_PER_BLOCK),
-    INT(major, COMPUTE_CAPABILITY_MAJOR), INT(minor, COMPUTE_CAPABILITY_MINOR),
-    INT(multiProcessorCount, MULTIPROCESSOR_COUNT), INT(integrated, INTEGRATED),
-    INT(canMapHostMemory, CAN_MAP_HOST_MEMORY), INT(concurrentKernels, CONCURRENT_KERNELS),
-    INT(ECCEnabled, ECC_ENABLED), INT(pciBusID, PCI_BUS_ID), INT(pciDeviceID, PCI_DEVICE_ID),
-    INT(pciDomainID, PCI_DOMAIN_ID), INT(tccDriver, TCC_DRIVER), INT(asyncEngineCount, ASYNC_ENGINE_COUNT),
-    INT(unifiedAddressing, UNIFIED_ADDRESSING), INT(memoryBusWidth, GLOBAL_MEMORY_BUS_WIDTH),
-    INT(l2CacheSize, L2_CACHE_SIZE), INT(persistingL2CacheMaxSize, MAX_PERSISTING_L2_CACHE_SIZE),
+    INT(major, COMPUTE_CAPABILITY_MAJOR),
+    INT(minor, COMPUTE_CAPABILITY_MINOR),
+    INT(multiProcessorCount, MULTIPROCESSOR_COUNT),
+    INT(integrated, INTEGRATED),
+    INT(canMapHostMemory, CAN_MAP_HOST_MEMORY),
+    INT(concurrentKernels, CONCURRENT_KERNELS),
+    INT(ECCEnabled, ECC_ENABLED),
+    INT(pciBusID, PCI_BUS_ID),
+    INT(pciDeviceID, PCI_DEVICE_ID),
+    INT(pciDomainID, PCI_DOMAIN_ID),
+    INT(tccDriver, TCC_DRIVER),
+    INT(asyncEngineCount, ASYNC_ENGINE_COUNT),
+    INT(unifiedAddressing, UNIFIED_ADDRESSING),
+    INT(memoryBusWidth, GLOBAL_MEMORY_BUS_WIDTH),
+    INT(l2CacheSize, L2_CACHE_SIZE),
+    INT(persistingL2CacheMaxSize, MAX_PERSISTING_L2_CACHE_SIZE),
     INT(maxThreadsPerMultiProcessor, MAX_THREADS_PER_MULTIPROCESSOR),
-    INT(streamPrioritiesSupported, STREAM_PRIORITIES_SUPPORTED), INT(globalL1CacheSupported, GLOBAL_L1_CACHE_SUPPORTED),
-    INT(localL1CacheSupported, LOCAL_L1_CACHE_SUPPORTED), INT(regsPerMultiprocessor, MAX_REGISTERS_PER_MULTIPROCESSOR),
-    INT(managedMemory, MANAGED_MEMORY), INT(isMultiGpuBoard, MULTI_GPU_BOARD),
-    INT(multiGpuBoardGroupID, MULTI_GPU_BOARD_GROUP_ID), INT(hostNativeAtomicSupported, HOST_NATIVE_ATOMIC_SUPPORTED),
-    INT(pageableMemoryAccess, PAGEABLE_MEMORY_ACCESS), INT(concurrentManagedAccess, CONCURRENT_MANAGED_ACCESS),
+    INT(streamPrioritiesSupported, STREAM_PRIORITIES_SUPPORTED),
+    INT(globalL1CacheSupported, GLOBAL_L1_CACHE_SUPPORTED),
+    INT(localL1CacheSupported, LOCAL_L1_CACHE_SUPPORTED),
+    INT(regsPerMultiprocessor, MAX_REGISTERS_PER_MULTIPROCESSOR),
+    INT(managedMemory, MANAGED_MEMORY),
+    INT(isMultiGpuBoard, MULTI_GPU_BOARD),
+    INT(multiGpuBoardGroupID, MULTI_GPU_BOARD_GROUP_ID),
+    INT(hostNativeAtomicSupported, HOST_NATIVE_ATOMIC_SUPPORTED),
+    INT(pageableMemoryAccess, PAGEABLE_MEMORY_ACCESS),
+    INT(concurrentManagedAccess, CONCURRENT_MANAGED_ACCESS),
     INT(computePreemptionSupported, COMPUTE_PREEMPTION_SUPPORTED),
     INT(canUseHostPointerForRegisteredMem, CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM),
     INT(cooperativeLaunch, COOPERATIVE_LAUNCH),
     INT(pageableMemoryAccessUsesHostPageTables, PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES),
     INT(directManagedMemAccessFromHost, DIRECT_MANAGED_MEM_ACCESS_FROM_HOST),
     INT(maxBlocksPerMultiProcessor, MAX_BLOCKS_PER_MULTIPROCESSOR),
-    INT(accessPolicyMaxWindowSize, MAX_ACCESS_POLICY_WINDOW_SIZE), INT(hostRegisterSupported, HOST_REGISTER_SUPPORTED),
+    INT(accessPolicyMaxWindowSize, MAX_ACCESS_POLICY_WINDOW_SIZE),
+    INT(hostRegisterSupported, HOST_REGISTER_SUPPORTED),
     INT(sparseCudaArraySupported, SPARSE_CUDA_ARRAY_SUPPORTED),
     INT(hostRegisterReadOnlySupported, READ_ONLY_HOST_REGISTER_SUPPORTED),
     INT(timelineSemaphoreInteropSupported, TIMELINE_SEMAPHORE_INTEROP_SUPPORTED),
-    INT(memoryPoolsSupported, MEMORY_POOLS_SUPPORTED), INT(gpuDirectRDMASupported, GPU_DIRECT_RDMA_SUPPORTED),
+    INT(memoryPoolsSupported, MEMORY_POOLS_SUPPORTED),
+    INT(gpuDirectRDMASupported, GPU_DIRECT_RDMA_SUPPORTED),
     INT(gpuDirectRDMAWritesOrdering, GPU_DIRECT_RDMA_WRITES_ORDERING),
     INT(deferredMappingCudaArraySupported, DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED),
-    INT(ipcEventSupported, IPC_EVENT_SUPPORTED), INT(clusterLaunch, CLUSTER_LAUNCH),
+    INT(ipcEventSupported, IPC_EVENT_SUPPORTED),
+    INT(clusterLaunch, CLUSTER_LAUNCH),
     INT(unifiedFunctionPointers, UNIFIED_FUNCTION_POINTERS),
 #if CUDART_VERSION >= 13000
-    INT(deviceNumaConfig, NUMA_CONFIG), INT(deviceNumaId, NUMA_ID), INT(hostNumaId, HOST_NUMA_ID),
+    INT(deviceNumaConfig, NUMA_CONFIG),
+    INT(deviceNumaId, NUMA_ID),
+    INT(hostNumaId, HOST_NUMA_ID),
 #else
-    INT(clockRate, CLOCK_RATE), INT(memoryClockRate, MEMORY_CLOCK_RATE), INT(computeMode, COMPUTE_MODE),
-    INT(deviceOverlap, GPU_OVERLAP), INT(kernelExecTimeoutEnabled, KERNEL_EXEC_TIMEOUT),
+    INT(clockRate, CLOCK_RATE),
+    INT(memoryClockRate, MEMORY_CLOCK_RATE),
+    INT(computeMode, COMPUTE_MODE),
+    INT(deviceOverlap, GPU_OVERLAP),
+    INT(kernelExecTimeoutEnabled, KERNEL_EXEC_TIMEOUT),
     INT(singleToDoublePrecisionPerfRatio, SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO),
     INT(cooperativeMultiDeviceLaunch, COOPERATIVE_MULTI_DEVICE_LAUNCH),
 #endif
 };
 #undef INT
-constexpr struct { size_t cudaDeviceProp::*field; CUdevice_attribute what; } size_properties[] = {
+constexpr struct {
+  size_t cudaDeviceProp::* field;
+  CUdevice_attribute what;
+} size_properties[] = {
     {&cudaDeviceProp::sharedMemPerBlock, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK},
     {&cudaDeviceProp::memPitch, CU_DEVICE_ATTRIBUTE_MAX_PITCH},
     {&cudaDeviceProp::totalConstMem, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY},
@@ -70,18 +99,32 @@ constexpr struct { size_t cudaDeviceProp::*field; CUdevice_attribute what; } siz
 };
 
 // The limits of textures and surfaces are there though neither is simulated, for programs print them.
-constexpr struct { size_t offset; int count; CUdevice_attribute first; } size_lists[] = {
-#define LIST(field, name) {offsetof(cudaDeviceProp, field), sizeof(cudaDeviceProp::field) / sizeof(int), \
-                           CU_DEVICE_ATTRIBUTE_MAXIMUM_##name}
-    LIST(maxTexture1D, TEXTURE1D_WIDTH), LIST(maxTexture1DMipmap, TEXTURE1D_MIPMAPPED_WIDTH),
-    LIST(maxTexture2D, TEXTURE2D_WIDTH), LIST(maxTexture2DMipmap, TEXTURE2D_MIPMAPPED_WIDTH),
-    LIST(maxTexture2DLinear, TEXTURE2D_LINEAR_WIDTH), LIST(maxTexture2DGather, TEXTURE2D_GATHER_WIDTH),
-    LIST(maxTexture3D, TEXTURE3D_WIDTH), LIST(maxTexture3DAlt, TEXTURE3D_WIDTH_ALTERNATE),
-    LIST(maxTextureCubemap, TEXTURECUBEMAP_WIDTH), LIST(maxTexture1DLayered, TEXTURE1D_LAYERED_WIDTH),
-    LIST(maxTexture2DLayered, TEXTURE2D_LAYERED_WIDTH), LIST(maxTextureCubemapLayered, TEXTURECUBEMAP_LAYERED_WIDTH),
-    LIST(maxSurface1D, SURFACE1D_WIDTH), LIST(maxSurface2D, SURFACE2D_WIDTH), LIST(maxSurface3D, SURFACE3D_WIDTH),
-    LIST(maxSurface1DLayered, SURFACE1D_LAYERED_WIDTH), LIST(maxSurface2DLayered, SURFACE2D_LAYERED_WIDTH),
-    LIST(maxSurfaceCubemap, SURFACECUBEMAP_WIDTH), LIST(maxSurfaceCubemapLayered, SURFACECUBEMAP_LAYERED_WIDTH),
+constexpr struct {
+  size_t offset;
+  int count;
+  CUdevice_attribute first;
+} size_lists[] = {
+#define LIST(field, name) \
+  {offsetof(cudaDeviceProp, field), sizeof(cudaDeviceProp::field) / sizeof(int), CU_DEVICE_ATTRIBUTE_MAXIMUM_##name}
+    LIST(maxTexture1D, TEXTURE1D_WIDTH),
+    LIST(maxTexture1DMipmap, TEXTURE1D_MIPMAPPED_WIDTH),
+    LIST(maxTexture2D, TEXTURE2D_WIDTH),
+    LIST(maxTexture2DMipmap, TEXTURE2D_MIPMAPPED_WIDTH),
+    LIST(maxTexture2DLinear, TEXTURE2D_LINEAR_WIDTH),
+    LIST(maxTexture2DGather, TEXTURE2D_GATHER_WIDTH),
+    LIST(maxTexture3D, TEXTURE3D_WIDTH),
+    LIST(maxTexture3DAlt, TEXTURE3D_WIDTH_ALTERNATE),
+    LIST(maxTextureCubemap, TEXTURECUBEMAP_WIDTH),
+    LIST(maxTexture1DLayered, TEXTURE1D_LAYERED_WIDTH),
+    LIST(maxTexture2DLayered, TEXTURE2D_LAYERED_WIDTH),
+    LIST(maxTextureCubemapLayered, TEXTURECUBEMAP_LAYERED_WIDTH),
+    LIST(maxSurface1D, SURFACE1D_WIDTH),
+    LIST(maxSurface2D, SURFACE2D_WIDTH),
+    LIST(maxSurface3D, SURFACE3D_WIDTH),
+    LIST(maxSurface1DLayered, SURFACE1D_LAYERED_WIDTH),
+    LIST(maxSurface2DLayered, SURFACE2D_LAYERED_WIDTH),
+    LIST(maxSurfaceCubemap, SURFACECUBEMAP_WIDTH),
+    LIST(maxSurfaceCubemapLayered, SURFACECUBEMAP_LAYERED_WIDTH),
 #undef LIST
 };
 
@@ -159,7 +202,7 @@ cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
 }
 FORWARD(cudaDeviceSetLimit, (cudaLimit limit, size_t value), (limit, value), cuCtxSetLimit(CUlimit(limit), value))
 FORWARD(cudaDeviceGetLimit, (size_t* pValue, cudaLimit limit), (pValue, limit), cuCtxGetLimit(pValue, CUlimit(limit)))
-FORWARD(cudaDeviceGetCacheConfig, (cudaFuncCache* pCacheConfig), (pCacheConfig),
+FORWARD(cudaDeviceGetCacheConfig, (cudaFuncCache * pCacheConfig), (pCacheConfig),
         cuCtxGetCacheConfig(reinterpret_cast<CUfunc_cache*>(pCacheConfig)))
 FORWARD(cudaDeviceSetCacheConfig, (cudaFuncCache cacheConfig), (cacheConfig),
         cuCtxSetCacheConfig(CUfunc_cache(cacheConfig)))
@@ -175,15 +218,15 @@ cudaError_t cudaRuntimeGetVersion(int* runtimeVersion) {
           *runtimeVersion = CUDART_VERSION);
 }
 STREAM_CALL_OF(cudaGetDriverEntryPoint, _ptsz, driver_only,
-            (const char* symbol, void** funcPtr, unsigned long long flags,
-             cudaDriverEntryPointQueryResult* driverStatus),
-            (symbol, funcPtr, flags, driverStatus),
-            find_driver_call(symbol, funcPtr, CUDART_VERSION, flags, driverStatus))
+               (const char* symbol, void** funcPtr, unsigned long long flags,
+                cudaDriverEntryPointQueryResult* driverStatus),
+               (symbol, funcPtr, flags, driverStatus),
+               find_driver_call(symbol, funcPtr, CUDART_VERSION, flags, driverStatus))
 STREAM_CALL_OF(cudaGetDriverEntryPointByVersion, _ptsz, driver_only,
-            (const char* symbol, void** funcPtr, unsigned int cudaVersion, unsigned long long flags,
-             cudaDriverEntryPointQueryResult* driverStatus),
-            (symbol, funcPtr, cudaVersion, flags, driverStatus),
-            find_driver_call(symbol, funcPtr, cudaVersion, flags, driverStatus))
+               (const char* symbol, void** funcPtr, unsigned int cudaVersion, unsigned long long flags,
+                cudaDriverEntryPointQueryResult* driverStatus),
+               (symbol, funcPtr, cudaVersion, flags, driverStatus),
+               find_driver_call(symbol, funcPtr, cudaVersion, flags, driverStatus))
 
 // There is no profiler, which is no error on hardware either.
 EXPORT cudaError_t cudaProfilerStart(void) { CALL((), ); }

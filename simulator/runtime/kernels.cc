@@ -19,7 +19,10 @@ struct Binary {
   const void* image;
   CUlibrary library = nullptr;  // null: not yet loaded
   bool is_unregistered = false;
-  struct Managed { void** pointer; std::string name; };
+  struct Managed {
+    void** pointer;
+    std::string name;
+  };
   std::vector<Managed> managed;
 };
 struct Symbol {
@@ -74,7 +77,10 @@ CUfunction function(const void* symbol) {
   return found;
 }
 
-struct Range { CUdeviceptr address; size_t size; };
+struct Range {
+  CUdeviceptr address;
+  size_t size;
+};
 Range variable(const void* symbol) {
   const std::lock_guard held(registered().mutex);
   const auto found = registered().variables.find(symbol);
@@ -118,10 +124,9 @@ void launch(const void* symbol, dim3 grid, dim3 block, void** arguments, size_t 
             bool is_cooperative) {
   const CUfunction it = to_launch(symbol);
   const auto bytes = unsigned(shared);  // cut to 32 bits, as NVIDIA's runtime does
-  must(is_cooperative ? cuLaunchCooperativeKernel(it, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes, stream,
-                                                  arguments)
-                      : cuLaunchKernel(it, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes, stream, arguments,
-                                       nullptr));
+  must(is_cooperative
+           ? cuLaunchCooperativeKernel(it, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes, stream, arguments)
+           : cuLaunchKernel(it, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes, stream, arguments, nullptr));
 }
 
 void launch_with(const cudaLaunchConfig_t* config, const void* func, void** args) {
@@ -214,18 +219,18 @@ EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* func) {
   *kernel = static_cast<cudaKernel_t>(const_cast<void*>(func));
   return cudaSuccess;
 }
-#define LAUNCH_CALL(name, function_type, shown_name, is_cooperative)                                                  \
-  EXPORT cudaError_t name(function_type function, dim3 grid, dim3 block, void** args, size_t sharedMem,               \
-                          cudaStream_t stream) {                                                                      \
-    const driver::KernelName func = {name_of(function)};                                                              \
-    const driver::Extent gridDim = {grid.x, grid.y, grid.z}, blockDim = {block.x, block.y, block.z};                  \
-    CALL_OF(shown_name, context, (func, gridDim, blockDim, sharedMem, stream),                                        \
-            launch(function, grid, block, args, sharedMem, at(stream), is_cooperative));                              \
-  }                                                                                                                   \
-  EXPORT cudaError_t name##_ptsz(function_type func, dim3 gridDim, dim3 blockDim, void** args, size_t sharedMem,      \
-                                 cudaStream_t stream) {                                                               \
-    const PerThreadDefault scope;                                                                                     \
-    return name(func, gridDim, blockDim, args, sharedMem, stream);                                                    \
+#define LAUNCH_CALL(name, function_type, shown_name, is_cooperative)                                             \
+  EXPORT cudaError_t name(function_type function, dim3 grid, dim3 block, void** args, size_t sharedMem,          \
+                          cudaStream_t stream) {                                                                 \
+    const driver::KernelName func = {name_of(function)};                                                         \
+    const driver::Extent gridDim = {grid.x, grid.y, grid.z}, blockDim = {block.x, block.y, block.z};             \
+    CALL_OF(shown_name, context, (func, gridDim, blockDim, sharedMem, stream),                                   \
+            launch(function, grid, block, args, sharedMem, at(stream), is_cooperative));                         \
+  }                                                                                                              \
+  EXPORT cudaError_t name##_ptsz(function_type func, dim3 gridDim, dim3 blockDim, void** args, size_t sharedMem, \
+                                 cudaStream_t stream) {                                                          \
+    const PerThreadDefault scope;                                                                                \
+    return name(func, gridDim, blockDim, args, sharedMem, stream);                                               \
   }
 LAUNCH_CALL(__cudaLaunchKernel, cudaKernel_t, "cudaLaunchKernel", false)
 LAUNCH_CALL(cudaLaunchKernel, const void*, "cudaLaunchKernel", false)
@@ -304,12 +309,12 @@ cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChan
 
 // --- Libraries ------------------------------------------------------------------------------------------------------
 FORWARD(cudaLibraryLoadData,
-        (cudaLibrary_t* library, const void* code, cudaJitOption*, void**, unsigned int numJitOptions,
+        (cudaLibrary_t * library, const void* code, cudaJitOption*, void**, unsigned int numJitOptions,
          cudaLibraryOption*, void**, unsigned int numLibraryOptions),
         (library, code, numJitOptions, numLibraryOptions),
         cuLibraryLoadData(library, code, nullptr, nullptr, 0, nullptr, nullptr, 0))
 FORWARD(cudaLibraryUnload, (cudaLibrary_t library), (library), cuLibraryUnload(library))
-FORWARD(cudaLibraryGetKernel, (cudaKernel_t* pKernel, cudaLibrary_t library, const char* name),
+FORWARD(cudaLibraryGetKernel, (cudaKernel_t * pKernel, cudaLibrary_t library, const char* name),
         (pKernel, library, name), cuLibraryGetKernel(pKernel, library, name))
 FORWARD(cudaLibraryGetGlobal, (void** dptr, size_t* bytes, cudaLibrary_t library, const char* name),
         (dptr, bytes, library, name), cuLibraryGetGlobal(address(dptr), bytes, library, name))

@@ -99,7 +99,7 @@ cudaPointerAttributes describe(const void* pointer) {
   const auto kind = pointer_attribute<unsigned>(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer, 0);
   if (!kind) return all;
   const bool is_managed = pointer_attribute<unsigned>(CU_POINTER_ATTRIBUTE_IS_MANAGED, pointer, 0) & 1;
-  all.type = is_managed                      ? cudaMemoryTypeManaged
+  all.type = is_managed                     ? cudaMemoryTypeManaged
              : kind == CU_MEMORYTYPE_DEVICE ? cudaMemoryTypeDevice
                                             : cudaMemoryTypeHost;
   all.device = pointer_attribute<int>(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer, -2);
@@ -124,8 +124,8 @@ cudaError_t cudaMalloc(void** devPtr, size_t size) {
 cudaError_t cudaFree(void* devPtr) { CALL((devPtr), free_memory(devPtr, false)); }
 cudaError_t cudaMallocPitch(void** devPtr, size_t* pitch, size_t width, size_t height) {
   CALL((devPtr, pitch, width, height), need(pitch, "pitch"); allocate(devPtr, "devPtr", width * height, [&] {
-    return cuMemAllocPitch(address(devPtr), pitch, width, height, 4);
-  }));
+         return cuMemAllocPitch(address(devPtr), pitch, width, height, 4);
+       }));
 }
 cudaError_t cudaMalloc3D(cudaPitchedPtr* pitchedDevPtr, cudaExtent extent) {
   CALL((pitchedDevPtr), need(pitchedDevPtr, "pitchedDevPtr");
@@ -136,9 +136,8 @@ cudaError_t cudaMalloc3D(cudaPitchedPtr* pitchedDevPtr, cudaExtent extent) {
        }));
 }
 cudaError_t cudaMallocManaged(void** devPtr, size_t size, unsigned int flags) {
-  CALL((devPtr, size, flags), allocate(devPtr, "devPtr", size, [&] {
-    return cuMemAllocManaged(address(devPtr), size, flags);
-  }));
+  CALL((devPtr, size, flags),
+       allocate(devPtr, "devPtr", size, [&] { return cuMemAllocManaged(address(devPtr), size, flags); }));
 }
 cudaError_t cudaMallocHost(void** ptr, size_t size) {
   CALL((ptr, size), allocate(ptr, "ptr", size, [&] { return cuMemHostAlloc(ptr, size, 0); }));
@@ -161,7 +160,8 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 #if CUDART_VERSION >= 13000
 STREAM_CALL(cudaMemPrefetchAsync, _ptsz,
             (const void* devPtr, size_t count, cudaMemLocation location, unsigned int flags, cudaStream_t stream),
-            (devPtr, count, location, flags, stream), require(!flags, "flags must be 0"); check_managed(devPtr, count))
+            (devPtr, count, location, flags, stream), require(!flags, "flags must be 0");
+            check_managed(devPtr, count))
 cudaError_t cudaMemAdvise(const void* devPtr, size_t count, cudaMemoryAdvise advice, cudaMemLocation location) {
   CALL((devPtr, count, advice, location), check_managed(devPtr, count));
 }
@@ -186,8 +186,7 @@ FORWARD(cudaIpcCloseMemHandle, (void* devPtr), (devPtr), cuIpcCloseMemHandle(add
 STREAM_CALL(cudaMallocAsync, _ptsz, (void** devPtr, size_t size, cudaStream_t hStream), (devPtr, size, hStream),
             allocate(devPtr, "devPtr", size, [&] { return cuMemAllocAsync(address(devPtr), size, at(hStream)); }))
 STREAM_CALL(cudaMallocFromPoolAsync, _ptsz, (void** ptr, size_t size, cudaMemPool_t memPool, cudaStream_t stream),
-            (ptr, size, memPool, stream),
-            allocate(ptr, "ptr", size, [&] {
+            (ptr, size, memPool, stream), allocate(ptr, "ptr", size, [&] {
               return cuMemAllocFromPoolAsync(address(ptr), size, memPool, at(stream));
             }))
 STREAM_FORWARD(cudaFreeAsync, (void* devPtr, cudaStream_t hStream), (devPtr, hStream),
@@ -201,7 +200,7 @@ cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* memPool, int device) {
 cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t memPool) {
   CALL((device, memPool), check_device(device); must(cuDeviceSetMemPool(device, memPool)));
 }
-FORWARD(cudaMemPoolCreate, (cudaMemPool_t* memPool, const cudaMemPoolProps* poolProps), (memPool, poolProps),
+FORWARD(cudaMemPoolCreate, (cudaMemPool_t * memPool, const cudaMemPoolProps* poolProps), (memPool, poolProps),
         cuMemPoolCreate(memPool, reinterpret_cast<const CUmemPoolProps*>(poolProps)))
 FORWARD(cudaMemPoolDestroy, (cudaMemPool_t memPool), (memPool), cuMemPoolDestroy(memPool))
 FORWARD(cudaMemPoolTrimTo, (cudaMemPool_t memPool, size_t minBytesToKeep), (memPool, minBytesToKeep),
@@ -214,15 +213,14 @@ cudaError_t cudaMemPoolSetAccess(cudaMemPool_t memPool, const cudaMemAccessDesc*
   CALL((memPool, descList, count), const CUmemAccessDesc none = {};  // without a list the driver refuses even none
        must(cuMemPoolSetAccess(memPool, count ? reinterpret_cast<const CUmemAccessDesc*>(descList) : &none, count)));
 }
-FORWARD(cudaMemPoolGetAccess, (cudaMemAccessFlags* flags, cudaMemPool_t memPool, cudaMemLocation* location),
+FORWARD(cudaMemPoolGetAccess, (cudaMemAccessFlags * flags, cudaMemPool_t memPool, cudaMemLocation* location),
         (flags, memPool, location),
         cuMemPoolGetAccess(reinterpret_cast<CUmemAccess_flags*>(flags), memPool,
                            reinterpret_cast<CUmemLocation*>(location)))
 
 // --- Copies ---------------------------------------------------------------------------------------------------------
-STREAM_CALL_OF(cudaMemcpy, _ptds, unless_empty(count),
-               (void* dst, const void* src, size_t count, cudaMemcpyKind kind), (dst, src, count, kind),
-               copy(dst, src, count, kind))
+STREAM_CALL_OF(cudaMemcpy, _ptds, unless_empty(count), (void* dst, const void* src, size_t count, cudaMemcpyKind kind),
+               (dst, src, count, kind), copy(dst, src, count, kind))
 STREAM_CALL_OF(cudaMemcpyAsync, _ptsz, unless_empty(count),
                (void* dst, const void* src, size_t count, cudaMemcpyKind kind, cudaStream_t stream),
                (dst, src, count, kind, stream), copy_async(dst, src, count, kind, stream))
@@ -244,15 +242,13 @@ STREAM_CALL(cudaMemcpy3DAsync, _ptsz, (const cudaMemcpy3DParms* p, cudaStream_t 
             copy_3d(p, at(stream)))
 cudaError_t cudaMemcpyPeer(void* dst, int dstDevice, const void* src, int srcDevice, size_t count) {
   CALL((dst, dstDevice, src, srcDevice, count), if (!count) return; check_device(dstDevice); check_device(srcDevice);
-       must(cuMemcpyPeer(address(dst), primary_context(dstDevice), address(src), primary_context(srcDevice),
-                                    count)));
+       must(cuMemcpyPeer(address(dst), primary_context(dstDevice), address(src), primary_context(srcDevice), count)));
 }
 cudaError_t cudaMemcpyPeerAsync(void* dst, int dstDevice, const void* src, int srcDevice, size_t count,
                                 cudaStream_t stream) {
   CALL((dst, dstDevice, src, srcDevice, count, stream), if (!count) return; check_device(dstDevice);
-       check_device(srcDevice);
-       must(cuMemcpyPeerAsync(address(dst), primary_context(dstDevice), address(src),
-                                         primary_context(srcDevice), count, at(stream))));
+       check_device(srcDevice); must(cuMemcpyPeerAsync(address(dst), primary_context(dstDevice), address(src),
+                                                       primary_context(srcDevice), count, at(stream))));
 }
 
 // --- Memsets --------------------------------------------------------------------------------------------------------
@@ -270,6 +266,5 @@ STREAM_FORWARD(cudaMemset2DAsync,
                cuMemsetD2D8Async(address(devPtr), pitch, byte(value), width, height, at(stream)))
 STREAM_CALL(cudaMemset3D, _ptds, (cudaPitchedPtr pitchedDevPtr, int value, cudaExtent extent), (value),
             set_3d(pitchedDevPtr, value, extent, stream_0))
-STREAM_CALL(cudaMemset3DAsync, _ptsz,
-            (cudaPitchedPtr pitchedDevPtr, int value, cudaExtent extent, cudaStream_t stream), (value, stream),
-            set_3d(pitchedDevPtr, value, extent, at(stream)))
+STREAM_CALL(cudaMemset3DAsync, _ptsz, (cudaPitchedPtr pitchedDevPtr, int value, cudaExtent extent, cudaStream_t stream),
+            (value, stream), set_3d(pitchedDevPtr, value, extent, at(stream)))

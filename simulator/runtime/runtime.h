@@ -26,11 +26,11 @@
 #define FORWARD(name, parameters, arguments, ...) \
   cudaError_t name parameters { CALL(arguments, runtime::must(__VA_ARGS__)); }
 // Defines a call and its variant for programs whose default stream is the thread's own: cudaMemcpy, cudaMemcpy_ptds.
-#define STREAM_CALL_OF(name, suffix, needs, parameters, arguments, ...)            \
-  cudaError_t name parameters { CALL_OF(#name, needs, arguments, __VA_ARGS__); }   \
-  EXPORT cudaError_t name##suffix parameters {                                     \
-    const runtime::PerThreadDefault scope;                                         \
-    CALL_OF(#name, needs, arguments, __VA_ARGS__);                                 \
+#define STREAM_CALL_OF(name, suffix, needs, parameters, arguments, ...)          \
+  cudaError_t name parameters { CALL_OF(#name, needs, arguments, __VA_ARGS__); } \
+  EXPORT cudaError_t name##suffix parameters {                                   \
+    const runtime::PerThreadDefault scope;                                       \
+    CALL_OF(#name, needs, arguments, __VA_ARGS__);                               \
   }
 #define STREAM_CALL(name, suffix, ...) STREAM_CALL_OF(name, suffix, runtime::context, __VA_ARGS__)
 #define STREAM_FORWARD(name, parameters, arguments, ...) \
@@ -39,8 +39,12 @@
 namespace runtime {
 
 // An error that ends a call.
-struct Failed { int error; };
-inline void must(int result) { if (result) throw Failed{result}; }
+struct Failed {
+  int error;
+};
+inline void must(int result) {
+  if (result) throw Failed{result};
+}
 // `why` is for --explain.
 inline void require(bool holds, const std::string& why, cudaError_t error = cudaErrorInvalidValue) {
   if (holds) return;
@@ -80,10 +84,10 @@ cudaError_t call(const char* name, Needs needs, const char* names, const std::fu
   });
 }
 
-void start_driver();               // throws Failed
-int device();                      // the thread's current one
+void start_driver();                    // throws Failed
+int device();                           // the thread's current one
 CUcontext primary_context(int device);  // retained once, and anew after a reset
-void check_device(int device);     // throws Failed{cudaErrorInvalidDevice}
+void check_device(int device);          // throws Failed{cudaErrorInvalidDevice}
 
 // What stream 0 is in this call: the legacy stream, or the thread's own.
 extern thread_local CUstream stream_0;

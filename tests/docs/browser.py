@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT-0
 """One headless Chromium for the tests of the book, and what they ask of every page."""
+
 import os
 import shutil
 import sys
@@ -76,8 +77,10 @@ class BrowserTest(unittest.TestCase):
         cls.page.on("console", lambda message: cls.note(message.type in ("error", "warning"), message.text))
         cls.page.on("pageerror", lambda error: cls.note(True, error))
         cls.page.on("requestfailed", lambda request: cls.note(True, f"{request.url} failed"))
-        cls.page.on("request", lambda request: cls.note(not request.url.startswith(("file:", "data:")),
-                                                        f"{request.url} is loaded"))
+        cls.page.on(
+            "request",
+            lambda request: cls.note(not request.url.startswith(("file:", "data:")), f"{request.url} is loaded"),
+        )
 
     @classmethod
     def note(cls, bad, what):
@@ -103,15 +106,25 @@ class BrowserTest(unittest.TestCase):
         self.page.evaluate(SETTLED)
 
     def expect_no_overflow(self):
-        self.assertEqual(self.page.evaluate(OVERFLOWING), [], f"{self.page.url} at {self.page.viewport_size['width']} pixels")
+        self.assertEqual(
+            self.page.evaluate(OVERFLOWING), [], f"{self.page.url} at {self.page.viewport_size['width']} pixels"
+        )
 
     def expect_accessible(self):
         self.page.evaluate(EACH_COLOUR_ONCE)
-        found = self.axe.run(self.page, options={
-            "runOnly": WCAG, "resultTypes": ["violations"], "preload": False}).response
+        found = self.axe.run(
+            self.page, options={"runOnly": WCAG, "resultTypes": ["violations"], "preload": False}
+        ).response
         self.assertGreater(len(found["passes"]), 5, "axe has hardly looked")
-        self.assertEqual([f"{each['id']} ({each['help']}): {node['html'][:200]} {node['failureSummary']}"
-                          for each in found["violations"] for node in each["nodes"][:3]], [], self.page.url)
+        self.assertEqual(
+            [
+                f"{each['id']} ({each['help']}): {node['html'][:200]} {node['failureSummary']}"
+                for each in found["violations"]
+                for node in each["nodes"][:3]
+            ],
+            [],
+            self.page.url,
+        )
 
     def copy(self, button):
         """What a click on the copy button puts on the clipboard."""

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: MIT-0
 """The page of the calls against the header, the lessons and other pages.
 
-    calls_test.py ROOT INCLUDE_DIRECTORY    the test
-    calls_test.py write ROOT                renews the lessons that call each function
+calls_test.py ROOT INCLUDE_DIRECTORY    the test
+calls_test.py write ROOT                renews the lessons that call each function
 """
+
 import pathlib
 import re
 import sys
 import unittest
-
 
 
 def lessons_that_call(name, root):
@@ -20,8 +20,13 @@ def lessons_that_call(name, root):
 
 if sys.argv[1] == "write":
     page = pathlib.Path(sys.argv[2], "docs/calls.md")
-    page.write_text(re.sub(r"(?m)(^### (cu\w+)\n(?:(?!^#).*\n)*?.*Lessons: ).*?(?=\. \[Reference)",
-                           lambda found: found[1] + lessons_that_call(found[2], page.parents[1]), page.read_text()))
+    page.write_text(
+        re.sub(
+            r"(?m)(^### (cu\w+)\n(?:(?!^#).*\n)*?.*Lessons: ).*?(?=\. \[Reference)",
+            lambda found: found[1] + lessons_that_call(found[2], page.parents[1]),
+            page.read_text(),
+        )
+    )
     sys.exit()
 ROOT, INCLUDE = (pathlib.Path(word) for word in sys.argv[1:3])
 del sys.argv[1:]
@@ -73,15 +78,18 @@ class Calls(unittest.TestCase):
 
     def test_the_lessons_are_those_that_call_it(self):
         for name, entry in ENTRIES.items():
-            self.assertEqual(re.search(r"Lessons: (.*?)\. \[Reference", entry)[1], lessons_that_call(name, ROOT),
-                             f"{name}: calls_test.py write renews them")
+            self.assertEqual(
+                re.search(r"Lessons: (.*?)\. \[Reference", entry)[1],
+                lessons_that_call(name, ROOT),
+                f"{name}: calls_test.py write renews them",
+            )
 
     def test_it_names_only_what_the_header_has(self):
         for name in set(re.findall(r"`((?:CU|cu)\w+)", PAGE)):
             self.assertIsNotNone(re.search(rf"\b{name}\b", HEADER), name)
 
     def test_structures_have_the_fields(self):
-        table = PAGE[PAGE.index("## Structures"):]
+        table = PAGE[PAGE.index("## Structures") :]
         structure = None
         for first, fields in re.findall(r"^\| (?:`(\w+)`)? ?\| (.*?) \|", table, re.MULTILINE):
             structure = first or structure

@@ -7,6 +7,7 @@ Each file in docs/errata holds the guide's form (under AS_PRINTED) and ours, and
     // Right: compiles
 or how each is run, and what it prints. Exit status 77 if all else is right and what needs MPI was left out.
 """
+
 import concurrent.futures
 import os
 import pathlib
@@ -38,8 +39,14 @@ def command(file, printed, program):
 
 def done(words):
     environment = {**os.environ, "LC_ALL": "C"}  # the compiler's messages in English, with plain quotes
-    return subprocess.run([str(word) for word in words], text=True, capture_output=True, timeout=120,
-                          stdin=subprocess.DEVNULL, env=environment)
+    return subprocess.run(
+        [str(word) for word in words],
+        text=True,
+        capture_output=True,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+        env=environment,
+    )
 
 
 def fault(file, printed, directory):
@@ -74,7 +81,9 @@ def page_faults():
     shown = re.findall(r"^```\{literalinclude\} errata/(\S+)$", page, re.MULTILINE)
     if shown != [file.name for file in FILES]:
         yield f"docs/errata.md shows {shown}"
-    member = re.search(r"/\*\*((?:(?!\*/).)*)\*/\s*void \*win32HandleMetaData;", (INCLUDE / "cuda.h").read_text(), re.DOTALL)
+    member = re.search(
+        r"/\*\*((?:(?!\*/).)*)\*/\s*void \*win32HandleMetaData;", (INCLUDE / "cuda.h").read_text(), re.DOTALL
+    )
     if not member or "POBJECT_ATTRIBUTES" not in member[1]:
         yield "cuda.h no longer asks for POBJECT_ATTRIBUTES in win32HandleMetaData"
 

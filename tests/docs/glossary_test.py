@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """Each word of the glossary is linked where it says that it comes first: glossary_test.py SOURCE_DIRECTORY"""
+
 import pathlib
 import re
 import sys

@@ -5,6 +5,7 @@
 For each heading docs/guide_map.md has one row, in the guide's order: steps of lessons that exist, programs that are
 built, and tests that CTest knows.
 """
+
 import pathlib
 import re
 import sys

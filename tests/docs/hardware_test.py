@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """The page on hardware names the attributes that each program asks for: hardware_test.py SOURCE_DIRECTORY."""
+
 import pathlib
 import re
 import sys
@@ -12,7 +13,7 @@ ROOT = pathlib.Path(sys.argv.pop(1))
 class Hardware(unittest.TestCase):
     def test_the_list_has_the_attributes_of_each_program(self):
         page = (ROOT / "docs/hardware.md").read_text()
-        section = page[page.index("## What a lesson needs"):page.index("## What you have")]
+        section = page[page.index("## What a lesson needs") : page.index("## What you have")]
         items = re.findall(r"^- (?:\[(\d\d)\]|`(\w+)`)(.*(?:\n  .*)*)", section, re.MULTILINE)
         named = {lesson + program: set(re.findall(r"`(\w+_SUPPORTED)`", text)) for lesson, program, text in items}
         asked = {}

@@ -5,6 +5,7 @@
 Every internal link leads to a file of the book, and to an id in it; no file of the book loads anything from elsewhere;
 printable.html needs no other file.
 """
+
 import functools
 import pathlib
 import re
@@ -110,7 +111,9 @@ class Links(unittest.TestCase):
         for page in PAGES:
             if page.name != "printable.html":
                 links = [link["href"] for link in soup(page).find_all("a", href=True)]
-                self.assertTrue([link for link in links if (page.parent / link).resolve() == BOOK / "printable.html"], page)
+                self.assertTrue(
+                    [link for link in links if (page.parent / link).resolve() == BOOK / "printable.html"], page
+                )
 
 
 if __name__ == "__main__":

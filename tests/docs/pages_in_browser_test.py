@@ -6,6 +6,7 @@ Every page at three widths, light and dark: nothing overflows, no error on the c
 elsewhere, and axe-core finds no violation of WCAG 2.1 A and AA. Listings are copied as they stand in their files. The
 search finds. All of it can be reached by keyboard.
 """
+
 import pathlib
 import re
 import sys
@@ -47,7 +48,9 @@ def included(directory, name, options):
 
 def listings(page):
     """The text of each listing of a lesson's page, in order."""
-    blocks = re.finditer(r"^```(?:\{literalinclude\} (\S+)|\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.finditer(
+        r"^```(?:\{literalinclude\} (\S+)|\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL
+    )
     return [included(page.parent, block[1], block[2]) if block[1] else block[2] for block in blocks]
 
 
@@ -59,7 +62,9 @@ class Book(BrowserTest):
                 self.open(file)
                 for width, theme in EVERY_LOOK if file == INDEX else [(1440, "light"), (820, "light"), (390, "dark")]:
                     self.look(width, theme)
-                    self.assertEqual(self.page.evaluate("getComputedStyle(document.body).backgroundColor"), PAPER[theme])
+                    self.assertEqual(
+                        self.page.evaluate("getComputedStyle(document.body).backgroundColor"), PAPER[theme]
+                    )
                     self.expect_no_overflow()
                     if file == INDEX or width != 820:
                         self.expect_accessible()
@@ -86,7 +91,9 @@ class Book(BrowserTest):
           return (pre.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight)) / one;
         }""")
         self.assertGreater(columns, 120, "columns of code on paper")
-        breaks = self.page.eval_on_selector_all(".chapter", "all => all.map((each) => getComputedStyle(each).breakBefore)")
+        breaks = self.page.eval_on_selector_all(
+            ".chapter", "all => all.map((each) => getComputedStyle(each).breakBefore)"
+        )
         self.assertEqual(set(breaks), {"page"})
 
     def test_pages_print_without_what_surrounds_them(self):
@@ -116,7 +123,9 @@ class Book(BrowserTest):
         self.page.keyboard.type(word)
         self.page.keyboard.press("Enter")
         self.page.wait_for_url("**/search.html?*")
-        self.page.wait_for_function("document.querySelector('.search-summary')?.textContent.match(/found|did not match/)")
+        self.page.wait_for_function(
+            "document.querySelector('.search-summary')?.textContent.match(/found|did not match/)"
+        )
         found = self.page.eval_on_selector_all("ul.search li a", "all => all.map((link) => link.href.split(/[?#]/)[0])")
         told = {page.as_uri() for page in PAGES if word in re.sub("<[^>]*>", "", page.read_text())}
         self.assertTrue(told, f"no page speaks of {word}")
@@ -138,8 +147,10 @@ class Book(BrowserTest):
         found = []
         while len(found) < limit:
             self.page.keyboard.press("Tab")
-            where = self.focused("(element) => element == document.body ? '' : element.id.startsWith('__') ? element.id :"
-                                 "element.className || element.tagName")
+            where = self.focused(
+                "(element) => element == document.body ? '' : element.id.startsWith('__') ? element.id :"
+                "element.className || element.tagName"
+            )
             if not where:
                 return found
             self.expect_focus_is_seen()
@@ -149,8 +160,17 @@ class Book(BrowserTest):
     def test_all_can_be_reached_by_keyboard(self):
         self.open(BOOK / "01_vmm_basics" / "README.html")
         stops = self.stops()
-        order = [stops.index(name) for name in ("skip-to-content muted-link", "sidebar-search", "current reference internal",
-                                                "theme-toggle", "copybtn o-tooltip--left", "next-page")]
+        order = [
+            stops.index(name)
+            for name in (
+                "skip-to-content muted-link",
+                "sidebar-search",
+                "current reference internal",
+                "theme-toggle",
+                "copybtn o-tooltip--left",
+                "next-page",
+            )
+        ]
         self.assertEqual(order, sorted(order), stops)
         self.assertEqual(stops.count("copybtn o-tooltip--left"), self.page.locator(".copybtn").count())
 
@@ -165,7 +185,9 @@ class Book(BrowserTest):
         stops = self.stops()
         self.assertEqual(stops[:3], ["__navigation", "__toc", "skip-to-content muted-link"])
         self.assertNotIn("sidebar-search", stops, "the side bar is put away")
-        wide = self.page.eval_on_selector_all("pre", "all => all.filter((pre) => pre.scrollWidth > pre.clientWidth).length")
+        wide = self.page.eval_on_selector_all(
+            "pre", "all => all.filter((pre) => pre.scrollWidth > pre.clientWidth).length"
+        )
         self.assertGreater(wide, 3)
         self.assertEqual(stops.count("PRE"), wide, "listings that scroll are stops, and no others")
 

@@ -5,6 +5,7 @@
 Pictures take the colours of the theme that the page shows, each its own, and are named by their alt text. Of a console
 session the commands are copied. Tabs are changed by keyboard, and paper shows them all.
 """
+
 import pathlib
 import shutil
 import subprocess
@@ -20,8 +21,11 @@ FIRST, OTHER, AGAIN = "A range, half of it mapped to GPU 0", "Another, mapped to
 
 
 def build(source, to):
-    return subprocess.run([sys.executable, "-B", "-m", "sphinx", "-q", "-W", "--keep-going", "-c", SOURCE / "docs", source, to],
-                          capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-B", "-m", "sphinx", "-q", "-W", "--keep-going", "-c", SOURCE / "docs", source, to],
+        capture_output=True,
+        text=True,
+    )
 
 
 class Parts(BrowserTest):
@@ -39,8 +43,12 @@ class Parts(BrowserTest):
         self.open(self.scratch / "book" / "docs" / "index.html")
 
     def fills(self, selector):
-        return [self.page.get_by_role("img", name=name, exact=True).locator(selector)
-                .evaluate("(element) => getComputedStyle(element).fill") for name in (FIRST, OTHER, AGAIN)]
+        return [
+            self.page.get_by_role("img", name=name, exact=True)
+            .locator(selector)
+            .evaluate("(element) => getComputedStyle(element).fill")
+            for name in (FIRST, OTHER, AGAIN)
+        ]
 
     def test_pictures_follow_the_theme(self):
         light = ["rgb(63, 149, 210)", "rgb(218, 120, 35)", "rgb(63, 149, 210)"]
@@ -67,8 +75,13 @@ class Parts(BrowserTest):
         """What fills a part of a picture is in the same picture."""
         for name in (FIRST, AGAIN):
             free = self.page.get_by_role("img", name=name, exact=True).locator(".free")
-            self.assertTrue(free.evaluate("(rect) => rect.ownerSVGElement.contains(document.querySelector("
-                                          "rect.getAttribute('fill').slice(4, -1)))"), free.get_attribute("fill"))
+            self.assertTrue(
+                free.evaluate(
+                    "(rect) => rect.ownerSVGElement.contains(document.querySelector("
+                    "rect.getAttribute('fill').slice(4, -1)))"
+                ),
+                free.get_attribute("fill"),
+            )
 
     def test_a_picture_keeps_its_names_to_itself(self):
         found = self.page.eval_on_selector_all("svg [id]", "all => all.map((each) => each.id)")
@@ -103,7 +116,9 @@ class Parts(BrowserTest):
         while not self.focused("(element) => element.matches('.tab-set > input')"):
             self.page.keyboard.press("Tab")
             self.assertNotEqual(self.focused("(element) => element.tagName"), "BODY", "Tab does not reach the tabs")
-        self.assertEqual(self.focused("(element) => getComputedStyle(element.nextElementSibling).outlineStyle"), "solid")
+        self.assertEqual(
+            self.focused("(element) => getComputedStyle(element.nextElementSibling).outlineStyle"), "solid"
+        )
         self.page.keyboard.press("ArrowRight")
         self.assertEqual([each.is_visible() for each in contents.all()], [False, True])
         self.page.emulate_media(media="print")

@@ -40,7 +40,10 @@ static int load(CUdeviceptr address) {
   return value;
 }
 static void store(CUdeviceptr address, int value) { CHECK(cuMemcpyHtoD(address, &value, sizeof value)); }
-static void finish() { CHECK(cudaGetLastError()); CHECK(cudaDeviceSynchronize()); }
+static void finish() {
+  CHECK(cudaGetLastError());
+  CHECK(cudaDeviceSynchronize());
+}
 static size_t free_memory() {
   size_t available, total;
   CHECK(cuMemGetInfo(&available, &total));

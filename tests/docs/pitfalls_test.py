@@ -5,6 +5,7 @@
 Each error that a lesson prints, or that the driver answered to a question about these calls, is in the page's list, with
 the names and the number that CUDA's headers give it, and the list leads to each entry.
 """
+
 import pathlib
 import re
 import sys

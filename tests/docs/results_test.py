@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """The result files and the page that is drawn from them: results_test.py SOURCE_DIRECTORY."""
+
 import html.parser
 import importlib.util
 import json
@@ -22,8 +23,10 @@ if importlib.util.find_spec("sphinx") is None or importlib.util.find_spec("matpl
 
 FILES = sorted((ROOT / "docs" / "results").glob("*.jsonl"))
 PAGE = (ROOT / "docs" / "performance.md").read_text()
-RUN = ('{"program": "p", "arguments": "--n 1", "device": "NVIDIA H200", "gpus": 1, "driver": "1.2", "cuda": "13.0", '
-       '"date": "d"}')
+RUN = (
+    '{"program": "p", "arguments": "--n 1", "device": "NVIDIA H200", "gpus": 1, "driver": "1.2", "cuda": "13.0", '
+    '"date": "d"}'
+)
 TIMES = '{"what": "w", "repeats": 3, "median_us": 2.0, "us": [3.0, 1.0, 2.0]}'
 END = '{"what": "complete"}'
 
@@ -60,11 +63,18 @@ def build(change=lambda docs: None):
         for name in ("extensions", "results"):
             shutil.copytree(ROOT / "docs" / name, docs / name)
         (docs / "index.md").write_text(re.sub(r"\]\(\.\./.*?\)", "]", PAGE))  # without links to pages that are not here
-        (docs / "conf.py").write_text("import sys\nsys.path.insert(0, 'extensions')\n"
-                                      "extensions = ['myst_parser', 'results']\nhtml_theme = 'basic'\n")
+        (docs / "conf.py").write_text(
+            "import sys\nsys.path.insert(0, 'extensions')\n"
+            "extensions = ['myst_parser', 'results']\nhtml_theme = 'basic'\n"
+        )
         change(docs)
-        done = subprocess.run([sys.executable, "-B", "-m", "sphinx", "-q", "-W", ".", "built"], cwd=docs,
-                              capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-B", "-m", "sphinx", "-q", "-W", ".", "built"],
+            cwd=docs,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         page = docs / "built" / "index.html"
         return done.returncode, done.stdout + done.stderr, page.read_text() if page.exists() else None
 
@@ -131,8 +141,13 @@ class Page(unittest.TestCase):
             for at, (_, condition) in enumerate(lines, 1):
                 for row in rows:
                     place = row[0].replace("\xa0", " ")
-                    found = [entry for entry in entries if "repeats" in entry and self.meets(entry, condition)
-                             and self.text(self.derived(entry, options["x"]), options["x"]) == place]
+                    found = [
+                        entry
+                        for entry in entries
+                        if "repeats" in entry
+                        and self.meets(entry, condition)
+                        and self.text(self.derived(entry, options["x"]), options["x"]) == place
+                    ]
                     values = [self.text(self.derived(entry, options["y"]), options["y"]) for entry in found]
                     self.assertEqual(values, [row[at]] if row[at] else [], f"{name}: {condition}: {row}")
                     shown += len(values)
@@ -140,9 +155,11 @@ class Page(unittest.TestCase):
 
     @staticmethod
     def meets(entry, condition):
-        return all(str(entry.get(key)).lower().replace(" ", "_") == re.sub(
-            r"^(\d+)MiB$", lambda size: str(int(size[1]) << 20), value).lower()
-            for key, value in (word.split("=") for word in condition.split()))
+        return all(
+            str(entry.get(key)).lower().replace(" ", "_")
+            == re.sub(r"^(\d+)MiB$", lambda size: str(int(size[1]) << 20), value).lower()
+            for key, value in (word.split("=") for word in condition.split())
+        )
 
     @staticmethod
     def derived(entry, key):
@@ -165,9 +182,12 @@ class Page(unittest.TestCase):
         asked = re.findall(r"\{result\}`", PAGE)
         shown = re.findall(r'<span class="result">([\d.]+)</span>', self.page)
         self.assertEqual(len(shown), len(asked))
-        times = {(entry["method"], entry["by"]): entry["median_ms"]
-                 for _, entries in load(ROOT / "docs/results/growable_1_gpu_final_sizes.jsonl") for entry in entries
-                 if entry["final_bytes"] == 32 << 30 and entry["section"] == 6}
+        times = {
+            (entry["method"], entry["by"]): entry["median_ms"]
+            for _, entries in load(ROOT / "docs/results/growable_1_gpu_final_sizes.jsonl")
+            for entry in entries
+            if entry["final_bytes"] == 32 << 30 and entry["section"] == 6
+        }
         self.assertEqual(shown[0], f"{times['cudaMalloc', 'steps'] / times['buffer', 'steps']:.1f}")
 
     def test_the_plots_can_stand_beside_one_another(self):
@@ -188,15 +208,17 @@ class Page(unittest.TestCase):
                 path = docs / name
                 self.assertIn(old, path.read_text())
                 path.write_text(path.read_text().replace(old, new, 1))
+
             return change
 
         steps = "results/growable_1_gpu_steps.jsonl"
         for change, message in (
-                (edit(steps, '"repeats": 15', '"repeats": 14'), "growable_1_gpu_steps.jsonl:2: not a measurement"),
-                (lambda docs: (docs / steps).unlink(), "growable_1_gpu_steps.jsonl: No such file"),
-                (edit("index.md", "chunk_bytes=64MiB", "chunk_bytes=63MiB"), "no measurement for 'VMM, chunks of 64"),
-                (edit("index.md", ":run: --kib 262144\n", ""), "two measurements of"),
-                (edit("index.md", "active_gpus=1 bytes=1MiB", "bytes=1MiB"), "2 measurements")):
+            (edit(steps, '"repeats": 15', '"repeats": 14'), "growable_1_gpu_steps.jsonl:2: not a measurement"),
+            (lambda docs: (docs / steps).unlink(), "growable_1_gpu_steps.jsonl: No such file"),
+            (edit("index.md", "chunk_bytes=64MiB", "chunk_bytes=63MiB"), "no measurement for 'VMM, chunks of 64"),
+            (edit("index.md", ":run: --kib 262144\n", ""), "two measurements of"),
+            (edit("index.md", "active_gpus=1 bytes=1MiB", "bytes=1MiB"), "2 measurements"),
+        ):
             status, said, _ = build(change)
             self.assertNotEqual(status, 0, message)
             self.assertIn(message, said.replace("\n", " "))

@@ -22,6 +22,7 @@ static std::vector<word> finish() {
 }
 
 // --- Loads: an instruction and its result in a 64-bit register
+// clang-format off
 #define LOADS(X)                                                                                                      \
   X("u8") X("s8") X("b8") X("u16") X("s16") X("b16") X("u32") X("s32") X("b32") X("u64") X("s64") X("b64")
 #define KINDS(X)                                                                                                      \
@@ -29,59 +30,71 @@ static std::vector<word> finish() {
   X("ld.volatile.global.") X("ld.relaxed.cta.global.") X("ld.relaxed.sys.global.") X("ld.acquire.gpu.global.")        \
   X("ld.weak.global.") X("ld.") X("ld.volatile.") X("ld.acquire.sys.") X("ldu.global.")                               \
   X("ld.global.L1::no_allocate.") X("ld.global.L2::128B.")
+// clang-format on
 __global__ void loads(const unsigned char* p, word* out) {
   int n = 0;
   word v;
-#define X(type) asm volatile("ld.global." type " %0, [%1];" : "=l"(v) : "l"(p) : "memory"); out[n++] = v;
+#define X(type)                                                               \
+  asm volatile("ld.global." type " %0, [%1];" : "=l"(v) : "l"(p) : "memory"); \
+  out[n++] = v;
   LOADS(X)
 #undef X
-#define X(kind) asm volatile(kind "s16 %0, [%1+2];" : "=l"(v) : "l"(p) : "memory"); out[n++] = v;
+#define X(kind)                                                       \
+  asm volatile(kind "s16 %0, [%1+2];" : "=l"(v) : "l"(p) : "memory"); \
+  out[n++] = v;
   KINDS(X)
 #undef X
 }
 
 // --- Stores: an instruction, and the 8 bytes afterwards
+// clang-format off
 #define STORES(X)                                                                                                     \
   X("st.global.b8") X("st.global.u16") X("st.global.s32") X("st.global.u64") X("st.volatile.global.u32")              \
   X("st.relaxed.gpu.global.u32") X("st.release.sys.global.u32") X("st.release.cta.global.b16")                        \
   X("st.weak.global.u8") X("st.b32") X("st.volatile.u64") X("st.global.wb.u32") X("st.global.cg.u32")                 \
   X("st.global.cs.u32") X("st.global.wt.u32") X("st.global.L1::no_allocate.u32")
+// clang-format on
 __global__ void stores(word* p, word* out) {
   int n = 0;
   const word v = 0x8899aabbccddeeffull;
-#define X(instruction)                                                                                                \
-  *p = 0x1111111111111111ull;                                                                                         \
-  asm volatile(instruction " [%0], %1;" ::"l"(p), "l"(v) : "memory");                                                 \
+#define X(instruction)                                                \
+  *p = 0x1111111111111111ull;                                         \
+  asm volatile(instruction " [%0], %1;" ::"l"(p), "l"(v) : "memory"); \
   out[n++] = *(volatile word*)p;
   STORES(X)
 #undef X
 }
 
 // --- Vectors: all elements
+// clang-format off
 #define VECTORS(X)                                                                                                    \
   X("ld.global", "st.global") X("ld", "st") X("ld.volatile.global", "st.volatile.global")                             \
   X("ld.relaxed.gpu.global", "st.relaxed.gpu.global")
+// clang-format on
 __global__ void vectors(unsigned char* p, unsigned char* to, word* out) {
   int n = 0;
   unsigned a, b, c, d;
   word v, w;
   unsigned short e, f, g, h;
-#define X(ld, st)                                                                                                     \
-  asm volatile(ld ".v2.u8 {%0, %1}, [%2];" : "=r"(a), "=r"(b) : "l"(p) : "memory"); out[n++] = a, out[n++] = b;       \
-  asm volatile(ld ".v4.u16 {%0, %1, %2, %3}, [%4];" : "=h"(e), "=h"(f), "=h"(g), "=h"(h) : "l"(p) : "memory");        \
-  out[n++] = e, out[n++] = f, out[n++] = g, out[n++] = h;                                                             \
-  asm volatile(ld ".v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "l"(p) : "memory");        \
-  out[n++] = a, out[n++] = b, out[n++] = c, out[n++] = d;                                                             \
-  asm volatile(ld ".v2.u64 {%0, %1}, [%2+16];" : "=l"(v), "=l"(w) : "l"(p) : "memory"); out[n++] = v, out[n++] = w;   \
-  asm volatile(st ".v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(w), "l"(v) : "memory");                                    \
-  asm volatile(st ".v4.u32 [%0+16], {%1, %2, %3, %4};" ::"l"(to), "r"(d), "r"(c), "r"(b), "r"(a) : "memory");         \
-  asm volatile(st ".v2.u16 [%0+4], {%1, %2};" ::"l"(to), "h"(h), "h"(g) : "memory");                                  \
+#define X(ld, st)                                                                                              \
+  asm volatile(ld ".v2.u8 {%0, %1}, [%2];" : "=r"(a), "=r"(b) : "l"(p) : "memory");                            \
+  out[n++] = a, out[n++] = b;                                                                                  \
+  asm volatile(ld ".v4.u16 {%0, %1, %2, %3}, [%4];" : "=h"(e), "=h"(f), "=h"(g), "=h"(h) : "l"(p) : "memory"); \
+  out[n++] = e, out[n++] = f, out[n++] = g, out[n++] = h;                                                      \
+  asm volatile(ld ".v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "l"(p) : "memory"); \
+  out[n++] = a, out[n++] = b, out[n++] = c, out[n++] = d;                                                      \
+  asm volatile(ld ".v2.u64 {%0, %1}, [%2+16];" : "=l"(v), "=l"(w) : "l"(p) : "memory");                        \
+  out[n++] = v, out[n++] = w;                                                                                  \
+  asm volatile(st ".v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(w), "l"(v) : "memory");                             \
+  asm volatile(st ".v4.u32 [%0+16], {%1, %2, %3, %4};" ::"l"(to), "r"(d), "r"(c), "r"(b), "r"(a) : "memory");  \
+  asm volatile(st ".v2.u16 [%0+4], {%1, %2};" ::"l"(to), "h"(h), "h"(g) : "memory");                           \
   for (int i = 0; i < 4; ++i) out[n++] = ((volatile word*)to)[i];
   VECTORS(X)
 #undef X
 }
 
 // --- Atomics: an instruction, the value in memory, the operand; prints what it returns and what is then in memory
+// clang-format off
 #define ATOMICS32(X)                                                                                                  \
   X("add.u32", 0xfffffff0, 0x20) X("add.s32", 0x7fffffff, 1) X("inc.u32", 5, 6) X("inc.u32", 6, 6)                    \
   X("inc.u32", 9, 6) X("dec.u32", 5, 6) X("dec.u32", 0, 6) X("dec.u32", 9, 6) X("min.u32", 0x80000000, 1)             \
@@ -104,20 +117,25 @@ __global__ void vectors(unsigned char* p, unsigned char* to, word* out) {
 #define ATOMICS16(X)                                                                                                  \
   X("add.noftz.f16", 0x3c00, 0x4000) X("add.noftz.f16", 0x0001, 0x0001) X("add.noftz.f16", 0x7bff, 0x7bff)            \
   X("add.noftz.f16", 0x7c00, 0xfc00) X("add.noftz.bf16", 0x3f80, 0x4000) X("add.noftz.bf16", 0x0001, 0x8001)
+// clang-format on
 
+// clang-format off
 #define SCOPES(X)                                                                                                     \
   X("relaxed.cta") X("acquire.gpu") X("release.sys") X("acq_rel.cluster") X("acq_rel.sys") X("relaxed.gpu")
+// clang-format on
 
 template <class T> __device__ T* as(void* p) { return static_cast<T*>(p); }
 
 // Runs `instruction` with p's word, once as atom and once as red.
-#define ATOMIC(space, instruction, T, letter, old, operand, p)                                                        \
-  *as<volatile T>(p) = T(old);                                                                                        \
-  asm volatile("atom" space "." instruction " %0, [%1], %2;" : "=" letter(result) : "l"(ADDRESS), letter(T(operand))  \
-               : "memory");                                                                                           \
-  out[n++] = result, out[n++] = *as<volatile T>(p);                                                                   \
-  *as<volatile T>(p) = T(old);                                                                                        \
-  asm volatile("red" space "." instruction " [%0], %1;" ::"l"(ADDRESS), letter(T(operand)) : "memory");               \
+#define ATOMIC(space, instruction, T, letter, old, operand, p)                                          \
+  *as<volatile T>(p) = T(old);                                                                          \
+  asm volatile("atom" space "." instruction " %0, [%1], %2;"                                            \
+               : "=" letter(result)                                                                     \
+               : "l"(ADDRESS), letter(T(operand))                                                       \
+               : "memory");                                                                             \
+  out[n++] = result, out[n++] = *as<volatile T>(p);                                                     \
+  *as<volatile T>(p) = T(old);                                                                          \
+  asm volatile("red" space "." instruction " [%0], %1;" ::"l"(ADDRESS), letter(T(operand)) : "memory"); \
   same &= *as<volatile T>(p) == T(out[n - 1]);
 
 __global__ void atomics32(void* p, word* out) {
@@ -206,24 +224,31 @@ __global__ void swaps(word* p, word* out) {
   word l;
   *p = 0x1111222233334444ull;
   asm volatile("atom.global.cas.b16 %0, [%1], %2, %3;"
-               : "=h"(h) : "l"(p), "h"((short)0x4444), "h"((short)0x5555) : "memory");
+               : "=h"(h)
+               : "l"(p), "h"((short)0x4444), "h"((short)0x5555)
+               : "memory");
   out[n++] = h, out[n++] = *(volatile word*)p;
   asm volatile("atom.global.cas.b16 %0, [%1+2], %2, %3;"
-               : "=h"(h) : "l"(p), "h"((short)0x4444), "h"((short)0x5555) : "memory");
+               : "=h"(h)
+               : "l"(p), "h"((short)0x4444), "h"((short)0x5555)
+               : "memory");
   out[n++] = h, out[n++] = *(volatile word*)p;
   asm volatile("atom.global.cas.b32 %0, [%1+4], %2, %3;" : "=r"(r) : "l"(p), "r"(0x11112222), "r"(7) : "memory");
   out[n++] = r, out[n++] = *(volatile word*)p;
   asm volatile("atom.cas.b32 %0, [%1+4], %2, %3;" : "=r"(r) : "l"(p), "r"(0x11112222), "r"(8) : "memory");
   out[n++] = r, out[n++] = *(volatile word*)p;
   asm volatile("atom.acquire.sys.global.cas.b64 %0, [%1], %2, %3;"
-               : "=l"(l) : "l"(p), "l"(0x733335555ull), "l"(9ull) : "memory");
+               : "=l"(l)
+               : "l"(p), "l"(0x733335555ull), "l"(9ull)
+               : "memory");
   out[n++] = l, out[n++] = *(volatile word*)p;
   asm volatile("atom.exch.b32 %0, [%1], %2;" : "=r"(r) : "l"(p), "r"(11) : "memory");
   out[n++] = r, out[n++] = *(volatile word*)p;
   asm volatile("atom.release.gpu.global.exch.b64 %0, [%1], %2;" : "=l"(l) : "l"(p), "l"(12ull) : "memory");
   out[n++] = l, out[n++] = *(volatile word*)p;
-#define X(scope)                                                                                                      \
-  asm volatile("atom." scope ".global.add.u32 %0, [%1], 1;" : "=r"(r) : "l"(p) : "memory"); out[n++] = r;
+#define X(scope)                                                                            \
+  asm volatile("atom." scope ".global.add.u32 %0, [%1], 1;" : "=r"(r) : "l"(p) : "memory"); \
+  out[n++] = r;
   SCOPES(X)
 #undef X
 }
@@ -236,7 +261,9 @@ __global__ void vector_atomics(unsigned char* p, word* out) {
   unsigned short e, g, h, i;
   for (int k = 0; k < 4; ++k) f[k] = k + 1;
   asm volatile("atom.global.v4.f32.add {%0, %1, %2, %3}, [%4], {%5, %6, %7, %8};"
-               : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "l"(p), "f"(10.f), "f"(20.f), "f"(30.f), "f"(40.f) : "memory");
+               : "=f"(a), "=f"(b), "=f"(c), "=f"(d)
+               : "l"(p), "f"(10.f), "f"(20.f), "f"(30.f), "f"(40.f)
+               : "memory");
   out[n++] = a * 1000 + b * 100 + c * 10 + d;
   for (int k = 0; k < 4; ++k) out[n++] = ((volatile float*)f)[k];
   asm volatile("red.global.v2.f32.add [%0+8], {%1, %2};" ::"l"(p), "f"(1.f), "f"(2.f) : "memory");
@@ -244,7 +271,8 @@ __global__ void vector_atomics(unsigned char* p, word* out) {
   for (int k = 0; k < 4; ++k) w[k] = 0x3c004000 + k;
   asm volatile("atom.global.v4.f16.add.noftz {%0, %1, %2, %3}, [%4], {%5, %6, %7, %8};"
                : "=h"(e), "=h"(g), "=h"(h), "=h"(i)
-               : "l"(p), "h"((short)0x3c00), "h"((short)0x3c00), "h"((short)0x4000), "h"((short)0x4000) : "memory");
+               : "l"(p), "h"((short)0x3c00), "h"((short)0x3c00), "h"((short)0x4000), "h"((short)0x4000)
+               : "memory");
   out[n++] = e, out[n++] = g, out[n++] = h, out[n++] = i, out[n++] = ((volatile word*)p)[0];
   asm volatile("red.global.v2.f16x2.max.noftz [%0], {%1, %2};" ::"l"(p), "r"(0x7e003c00), "r"(0x40008000) : "memory");
   out[n++] = ((volatile word*)p)[0];

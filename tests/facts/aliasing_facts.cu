@@ -21,11 +21,11 @@ __device__ unsigned load(const unsigned* p) {
 }
 __device__ void store(unsigned* p, unsigned v) { asm volatile("st.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
 
-#define LOAD(name, instruction)                                                        \
-  __device__ unsigned name(const unsigned* p) {                                        \
-    unsigned v;                                                                        \
-    asm volatile(instruction " %0, [%1];" : "=r"(v) : "l"(p) : "memory");              \
-    return v;                                                                          \
+#define LOAD(name, instruction)                                           \
+  __device__ unsigned name(const unsigned* p) {                           \
+    unsigned v;                                                           \
+    asm volatile(instruction " %0, [%1];" : "=r"(v) : "l"(p) : "memory"); \
+    return v;                                                             \
   }
 LOAD(load_volatile, "ld.volatile.global.u32")
 LOAD(load_relaxed_cta, "ld.relaxed.cta.global.u32")
@@ -52,14 +52,14 @@ STORE(red_add, "red.relaxed.gpu.global.add.u32")
 #define FENCE(instruction) asm volatile(instruction ";" ::: "memory")
 
 // read b, write a, `something`, read b again
-#define BETWEEN(name, something)                 \
-  struct name {                                  \
-    __device__ static unsigned run(Hand h) {     \
-      h.use(load(h.b));                          \
-      store(h.a, h.value);                       \
-      something;                                 \
-      return load(h.b);                          \
-    }                                            \
+#define BETWEEN(name, something)             \
+  struct name {                              \
+    __device__ static unsigned run(Hand h) { \
+      h.use(load(h.b));                      \
+      store(h.a, h.value);                   \
+      something;                             \
+      return load(h.b);                      \
+    }                                        \
   };
 BETWEEN(nothing, )
 BETWEEN(membar_cta, FENCE("membar.cta"))
@@ -94,13 +94,13 @@ BETWEEN(store_of_the_neighbour_through_b, if (threadIdx.x % 2) store(h.b, h.valu
 BETWEEN(discarding, asm volatile("prefetch.global.L1 [%0];" ::"l"(h.b) : "memory"))
 
 // how the second read is done
-#define AGAIN(name, read)                        \
-  struct name {                                  \
-    __device__ static unsigned run(Hand h) {     \
-      h.use(load(h.b));                          \
-      store(h.a, h.value);                       \
-      return read(h.b);                          \
-    }                                            \
+#define AGAIN(name, read)                    \
+  struct name {                              \
+    __device__ static unsigned run(Hand h) { \
+      h.use(load(h.b));                      \
+      store(h.a, h.value);                   \
+      return read(h.b);                      \
+    }                                        \
   };
 AGAIN(again_volatile, load_volatile)
 AGAIN(again_relaxed_cta, load_relaxed_cta)
@@ -117,13 +117,13 @@ AGAIN(again_lu, load_lu)
 AGAIN(again_cv, load_cv)
 
 // how the first read is done
-#define FIRST(name, read)                        \
-  struct name {                                  \
-    __device__ static unsigned run(Hand h) {     \
-      h.use(read(h.b));                          \
-      store(h.a, h.value);                       \
-      return load(h.b);                          \
-    }                                            \
+#define FIRST(name, read)                    \
+  struct name {                              \
+    __device__ static unsigned run(Hand h) { \
+      h.use(read(h.b));                      \
+      store(h.a, h.value);                   \
+      return load(h.b);                      \
+    }                                        \
   };
 __device__ unsigned no_load(const unsigned*) { return 0; }
 FIRST(first_not_at_all, no_load)
@@ -137,13 +137,13 @@ FIRST(first_lu, load_lu)
 FIRST(first_cv, load_cv)
 
 // how the write is done
-#define WRITE(name, write)                       \
-  struct name {                                  \
-    __device__ static unsigned run(Hand h) {     \
-      h.use(load(h.b));                          \
-      write;                                     \
-      return load(h.b);                          \
-    }                                            \
+#define WRITE(name, write)                   \
+  struct name {                              \
+    __device__ static unsigned run(Hand h) { \
+      h.use(load(h.b));                      \
+      write;                                 \
+      return load(h.b);                      \
+    }                                        \
   };
 WRITE(write_volatile, store_volatile(h.a, h.value))
 WRITE(write_relaxed, store_relaxed_gpu(h.a, h.value))
@@ -286,7 +286,8 @@ __device__ void tell(unsigned* flag) {
 }
 template <bool acquire> __device__ void await(unsigned* flag) {
   if (threadIdx.x == 0)
-    while ((acquire ? load_acquire_gpu(flag) : load_relaxed_gpu(flag)) == 0) {}
+    while ((acquire ? load_acquire_gpu(flag) : load_relaxed_gpu(flag)) == 0) {
+    }
   __syncthreads();
 }
 template <bool acquire> __global__ void two_blocks(unsigned* from, unsigned* to, unsigned* flags, unsigned* second) {
@@ -335,8 +336,7 @@ int main() {
   ASK(first_cg), ASK(first_cs), ASK(first_lu), ASK(first_cv);
   section("the write");
   ASK(write_volatile), ASK(write_relaxed), ASK(write_release), ASK(write_wt), ASK(write_atomic), ASK(write_red);
-  ASK(write_through_b), ASK(write_b_then_a), ASK(write_a_then_b),
-  ASK(atomic_through_b), ASK(volatile_through_b);
+  ASK(write_through_b), ASK(write_b_then_a), ASK(write_a_then_b), ASK(atomic_through_b), ASK(volatile_through_b);
   section("without any read before");
   ASK(b_then_a), ASK(b_then_a_then_fence), ASK(b_then_barrier_then_a), ASK(half_of_b_then_a);
   ASK(neighbour_of_b_then_a);
@@ -345,9 +345,14 @@ int main() {
   ASK(writer_fences_only);
 
   section("another block writes");
-  const struct { const char* what; bool acquire; unsigned* to; } blocks[] = {
-      {"through b, awaited by acquire", true, b}, {"through b, awaited by relaxed reads", false, b},
-      {"through a, awaited by acquire", true, a}, {"through a, awaited by relaxed reads", false, a}};
+  const struct {
+    const char* what;
+    bool acquire;
+    unsigned* to;
+  } blocks[] = {{"through b, awaited by acquire", true, b},
+                {"through b, awaited by relaxed reads", false, b},
+                {"through a, awaited by acquire", true, a},
+                {"through a, awaited by relaxed reads", false, a}};
   for (const auto& it : blocks) {
     prepare();
     if (it.acquire) two_blocks<true><<<2, threads>>>(b, it.to, mailbox, second);

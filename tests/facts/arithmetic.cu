@@ -25,52 +25,94 @@ static const char* const predicates =  // which of the two is set
 
 static const Row rows[] = {
     // Integers
-    {"{add,sub}.{u16,s16}", "hhh"}, {"{add,sub}.{u32,s32}", "rrr"}, {"{add,sub}.{u64,s64}", "lll"},
-    {"{add,sub}.sat.s32", "rrr"}, {"add.{u16x2,s16x2}", "rrr"},
-    {"mul.{lo,hi}.{u16,s16}", "hhh"}, {"mul.{lo,hi}.{u32,s32}", "rrr"}, {"mul.{lo,hi}.{u64,s64}", "lll"},
-    {"mul.wide.{u16,s16}", "rhh"}, {"mul.wide.{u32,s32}", "lrr"},
-    {"mad.{lo,hi}.{u16,s16}", "hhhh"}, {"mad.{lo,hi}.{u32,s32}", "rrrr"}, {"mad.{lo,hi}.{u64,s64}", "llll"},
-    {"mad.wide.{u16,s16}", "rhhr"}, {"mad.wide.{u32,s32}", "lrrl"}, {"mad.hi.sat.s32", "rrrr"},
-    {"mul24.{lo,hi}.{u32,s32}", "rrr"}, {"mad24.{lo,hi}.{u32,s32}", "rrrr"},
-    {"sad.{u16,s16}", "hhhh"}, {"sad.{u32,s32}", "rrrr"}, {"sad.{u64,s64}", "llll"},
-    {"{div,rem}.{u16,s16}", "hhH"}, {"{div,rem}.{u32,s32}", "rrR"}, {"{div,rem}.{u64,s64}", "llL"},
-    {"{abs,neg}.s16", "hh"}, {"{abs,neg}.s32", "rr"}, {"{abs,neg}.s64", "ll"},
-    {"{min,max}.{u16,s16}", "hhh"}, {"{min,max}.{u32,s32}", "rrr"}, {"{min,max}.{u64,s64}", "lll"},
-    {"{min,max}.{u16x2,s16x2}", "rrr"}, {"{min,max}.relu.{s32,s16x2}", "rrr"},
-    {"add.cc", "lll", "mov.b64 {%x1,%x2}, $1; mov.b64 {%x3,%x4}, $2; add.cc.u32 %x1, %x1, %x3;"
-                      "addc.u32 %x2, %x2, %x4; mov.b64 $0, {%x1,%x2};"},
+    {"{add,sub}.{u16,s16}", "hhh"},
+    {"{add,sub}.{u32,s32}", "rrr"},
+    {"{add,sub}.{u64,s64}", "lll"},
+    {"{add,sub}.sat.s32", "rrr"},
+    {"add.{u16x2,s16x2}", "rrr"},
+    {"mul.{lo,hi}.{u16,s16}", "hhh"},
+    {"mul.{lo,hi}.{u32,s32}", "rrr"},
+    {"mul.{lo,hi}.{u64,s64}", "lll"},
+    {"mul.wide.{u16,s16}", "rhh"},
+    {"mul.wide.{u32,s32}", "lrr"},
+    {"mad.{lo,hi}.{u16,s16}", "hhhh"},
+    {"mad.{lo,hi}.{u32,s32}", "rrrr"},
+    {"mad.{lo,hi}.{u64,s64}", "llll"},
+    {"mad.wide.{u16,s16}", "rhhr"},
+    {"mad.wide.{u32,s32}", "lrrl"},
+    {"mad.hi.sat.s32", "rrrr"},
+    {"mul24.{lo,hi}.{u32,s32}", "rrr"},
+    {"mad24.{lo,hi}.{u32,s32}", "rrrr"},
+    {"sad.{u16,s16}", "hhhh"},
+    {"sad.{u32,s32}", "rrrr"},
+    {"sad.{u64,s64}", "llll"},
+    {"{div,rem}.{u16,s16}", "hhH"},
+    {"{div,rem}.{u32,s32}", "rrR"},
+    {"{div,rem}.{u64,s64}", "llL"},
+    {"{abs,neg}.s16", "hh"},
+    {"{abs,neg}.s32", "rr"},
+    {"{abs,neg}.s64", "ll"},
+    {"{min,max}.{u16,s16}", "hhh"},
+    {"{min,max}.{u32,s32}", "rrr"},
+    {"{min,max}.{u64,s64}", "lll"},
+    {"{min,max}.{u16x2,s16x2}", "rrr"},
+    {"{min,max}.relu.{s32,s16x2}", "rrr"},
+    {"add.cc", "lll",
+     "mov.b64 {%x1,%x2}, $1; mov.b64 {%x3,%x4}, $2; add.cc.u32 %x1, %x1, %x3;"
+     "addc.u32 %x2, %x2, %x4; mov.b64 $0, {%x1,%x2};"},
     {"addc.cc", "rrr", "add.cc.u32 %x1, $1, $2; addc.cc.s32 %x2, $1, $1; addc.u32 $0, %x2, $2;"},
-    {"sub.cc", "lll", "mov.b64 {%x1,%x2}, $1; mov.b64 {%x3,%x4}, $2; sub.cc.u32 %x1, %x1, %x3;"
-                      "subc.u32 %x2, %x2, %x4; mov.b64 $0, {%x1,%x2};"},
+    {"sub.cc", "lll",
+     "mov.b64 {%x1,%x2}, $1; mov.b64 {%x3,%x4}, $2; sub.cc.u32 %x1, %x1, %x3;"
+     "subc.u32 %x2, %x2, %x4; mov.b64 $0, {%x1,%x2};"},
     {"subc.cc", "rrr", "sub.cc.u32 %x1, $1, $2; subc.cc.s32 %x2, $2, $1; subc.u32 $0, %x2, $2;"},
     {"add.cc.u64", "lll", "add.cc.u64 %y1, $1, $2; addc.cc.u64 %y2, %y1, $1; addc.u64 $0, %y2, 0;"},
     {"sub.cc.u64", "lll", "sub.cc.u64 %y1, $1, $2; subc.cc.u64 %y2, %y1, $1; subc.u64 $0, %y2, 0;"},
     {"mad.cc", "rrrr", "mad.lo.cc.u32 %x1, $1, $2, $3; madc.hi.u32 %x2, $1, $2, $3; xor.b32 $0, %x1, %x2;"},
     {"madc.cc", "rrrr", "mad.hi.cc.s32 %x1, $1, $2, $3; madc.lo.cc.s32 %x2, $1, $2, $3; madc.hi.s32 $0, %x2, $2, $1;"},
     // Bits
-    {"{popc,clz,brev}.b32", "rr"}, {"{popc,clz}.b64", "rl"}, {"brev.b64", "ll"},
-    {"bfind{,.shiftamt}.{u32,s32}", "rr"}, {"bfind{,.shiftamt}.{u64,s64}", "rl"},
-    {"bfe.{u32,s32}", "rrss"}, {"bfe.{u64,s64}", "llss"}, {"bfi.b32", "rrrss"}, {"bfi.b64", "lllss"},
+    {"{popc,clz,brev}.b32", "rr"},
+    {"{popc,clz}.b64", "rl"},
+    {"brev.b64", "ll"},
+    {"bfind{,.shiftamt}.{u32,s32}", "rr"},
+    {"bfind{,.shiftamt}.{u64,s64}", "rl"},
+    {"bfe.{u32,s32}", "rrss"},
+    {"bfe.{u64,s64}", "llss"},
+    {"bfi.b32", "rrrss"},
+    {"bfi.b64", "lllss"},
     {"fns.b32", "rrss", "and.b32 %x1, $2, 31; sub.s32 %x2, $3, 40; fns.b32 $0, $1, %x1, %x2;"},
-    {"bmsk.{clamp,wrap}.b32", "rss"}, {"szext.{clamp,wrap}.{u32,s32}", "rrs"},
-    {"dp4a.{u32,s32}.{u32,s32}", "rrrr"}, {"dp2a.{lo,hi}.{u32,s32}.{u32,s32}", "rrrr"},
-    {"{and,or,xor}.b16", "hhh"}, {"{and,or,xor}.b32", "rrr"}, {"{and,or,xor}.b64", "lll"},
-    {"{not,cnot}.b16", "hh"}, {"{not,cnot}.b32", "rr"}, {"{not,cnot}.b64", "ll"},
-    {"lop3.b32", "rrrr", "lop3.b32 %x1, $1, $2, $3, 0x1b; lop3.b32 %x2, $2, $3, $1, 0xe4;"
-                         "lop3.b32 $0, %x1, %x2, $3, 0x96;"},
-    {"{shl,shr}.b16", "hhs"}, {"{shl,shr}.b32", "rrs"}, {"{shl,shr}.b64", "lls"},
-    {"shr.{u16,s16}", "hhs"}, {"shr.{u32,s32}", "rrs"}, {"shr.{u64,s64}", "lls"},
+    {"bmsk.{clamp,wrap}.b32", "rss"},
+    {"szext.{clamp,wrap}.{u32,s32}", "rrs"},
+    {"dp4a.{u32,s32}.{u32,s32}", "rrrr"},
+    {"dp2a.{lo,hi}.{u32,s32}.{u32,s32}", "rrrr"},
+    {"{and,or,xor}.b16", "hhh"},
+    {"{and,or,xor}.b32", "rrr"},
+    {"{and,or,xor}.b64", "lll"},
+    {"{not,cnot}.b16", "hh"},
+    {"{not,cnot}.b32", "rr"},
+    {"{not,cnot}.b64", "ll"},
+    {"lop3.b32", "rrrr",
+     "lop3.b32 %x1, $1, $2, $3, 0x1b; lop3.b32 %x2, $2, $3, $1, 0xe4;"
+     "lop3.b32 $0, %x1, %x2, $3, 0x96;"},
+    {"{shl,shr}.b16", "hhs"},
+    {"{shl,shr}.b32", "rrs"},
+    {"{shl,shr}.b64", "lls"},
+    {"shr.{u16,s16}", "hhs"},
+    {"shr.{u32,s32}", "rrs"},
+    {"shr.{u64,s64}", "lls"},
     {"shl.b32 far", "rrr", "shl.b32 $0, $1, $2;"},
     {"shf.{l,r}.{clamp,wrap}.b32", "rrrs"},
-    {"prmt.b32", "rrrr"}, {"prmt.b32.{f4e,b4e,rc8,ecl,ecr,rc16}", "rrrc"},
-    {"pred", "rrr", "setp.lt.s32 %p1, $1, $2; setp.ne.u32 %p2, $1, 0; and.pred %p3, %p1, %p2; xor.pred %p1, %p3, %p2;"
-                    "not.pred %p2, %p3; mov.pred %p3, %p2; or.pred %p2, %p3, %p1; @!%p1 not.pred %p1, %p2; "
-                    "selp.b32 %x1, 1, 0, %p1; selp.b32 %x2, 2, 0, %p2; or.b32 $0, %x1, %x2;"},
+    {"prmt.b32", "rrrr"},
+    {"prmt.b32.{f4e,b4e,rc8,ecl,ecr,rc16}", "rrrc"},
+    {"pred", "rrr",
+     "setp.lt.s32 %p1, $1, $2; setp.ne.u32 %p2, $1, 0; and.pred %p3, %p1, %p2; xor.pred %p1, %p3, %p2;"
+     "not.pred %p2, %p3; mov.pred %p3, %p2; or.pred %p2, %p3, %p1; @!%p1 not.pred %p1, %p2; "
+     "selp.b32 %x1, 1, 0, %p1; selp.b32 %x2, 2, 0, %p2; or.b32 $0, %x1, %x2;"},
     // Comparisons and choices
     {"setp.{eq,ne,lt,le,gt,ge}.{u16,s16}", "rhh", "$n %p1|%p2, $1, $2;"},
     {"setp.{eq,ne,lt,le,gt,ge}.{u32,s32}", "rrr", "$n %p1|%p2, $1, $2;"},
     {"setp.{eq,ne,lt,le,gt,ge}.{u64,s64}", "rll", "$n %p1|%p2, $1, $2;"},
-    {"setp.{lo,ls,hi,hs}.u32", "rrr", "$n %p1|%p2, $1, $2;"}, {"setp.{eq,ne}.b64", "rll", "$n %p1|%p2, $1, $2;"},
+    {"setp.{lo,ls,hi,hs}.u32", "rrr", "$n %p1|%p2, $1, $2;"},
+    {"setp.{eq,ne}.b64", "rll", "$n %p1|%p2, $1, $2;"},
     {"setp.{lt,ge}.{and,or,xor}.s32", "rrrr", "and.b32 %x1, $3, 1; setp.ne.u32 %p3, %x1, 0; $n %p1|%p2, $1, $2, %p3;"},
     {"setp.eq.{and,or,xor}.u32", "rrrr", "and.b32 %x1, $3, 1; setp.ne.u32 %p3, %x1, 0; $n %p1|%p2, $1, $2, !%p3;"},
     {"setp.{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}{,.ftz}.f32", "rff", "$n %p1|%p2, $1, $2;"},
@@ -79,57 +121,100 @@ static const Row rows[] = {
     {"setp.{eq,neu,lt,geu,nan}.bf16", "rbb", "$n %p1, $1, $2; not.pred %p2, %p1;"},
     {"setp.{eq,neu,lt,geu,nan}.f16x2", "rEE", "$n %p1|%p2, $1, $2;"},
     {"setp.{eq,neu,lt,geu,nan}.bf16x2", "rBB", "$n %p1|%p2, $1, $2;"},
-    {"set.{eq,lt,ge}.{u32,s32,f32}.s32", "rrr"}, {"set.{neu,lt,num}.{u32,f32}.f32", "rff"},
-    {"set.{lt,geu}.f16.f16", "hee"}, {"set.{lt,geu}.{f16x2,u32}.f16x2", "rEE"}, {"set.{lt,geu}.bf16x2.bf16x2", "rBB"},
+    {"set.{eq,lt,ge}.{u32,s32,f32}.s32", "rrr"},
+    {"set.{neu,lt,num}.{u32,f32}.f32", "rff"},
+    {"set.{lt,geu}.f16.f16", "hee"},
+    {"set.{lt,geu}.{f16x2,u32}.f16x2", "rEE"},
+    {"set.{lt,geu}.bf16x2.bf16x2", "rBB"},
     {"set.lt.and.u32.s32", "rrrr", "and.b32 %x1, $3, 1; setp.ne.u32 %p3, %x1, 0; set.lt.and.u32.s32 $0, $1, $2, %p3;"},
     {"selp.b32", "rrrr", "and.b32 %x1, $3, 1; setp.ne.u32 %p3, %x1, 0; selp.b32 $0, $1, $2, %p3;"},
-    {"slct.b32.s32", "rrrr"}, {"slct.b64.s32", "lllr"}, {"slct.b32{,.ftz}.f32", "rrrf", "$n $0, $1, $2, $3;"},
+    {"slct.b32.s32", "rrrr"},
+    {"slct.b64.s32", "lllr"},
+    {"slct.b32{,.ftz}.f32", "rrrf", "$n $0, $1, $2, $3;"},
     {"mov.b64 pair", "lrr", "mov.b64 %y1, {$1,$2}; mov.b64 {%x1,%x2}, %y1; mov.b64 $0, {%x2,%x1};"},
     {"mov.b64 four", "ll", "mov.b64 {%z1,%z2,%z3,%z4}, $1; mov.b64 $0, {%z3,%z1,%z4,%z2};"},
     {"mov.b32 pair", "rhh", "mov.b32 %x1, {$1,$2}; mov.b32 {%z1,%z2}, %x1; mov.b32 $0, {%z2,%z1};"},
     {"literals", "rr", "add.s32 %x1, $1, -5; mad.lo.s32 %x2, %x1, 0x10003, 0xffffffff; xor.b32 $0, %x2, 1048576;"},
     {"float literals", "ff", "fma.rn.f32 %f1, $1, 0f3FC00000, 0fBDCCCCCD; add.f32 $0, %f1, 0.25;"},
     // Conversions
-    {"cvt.{u8,s8,u16,s16,u32,s32}.{u8,s8,u16,s16,u32,s32}", "rr"}, {"cvt.{u8,s8,u16,s16,u32,s32}.{u64,s64}", "rl"},
+    {"cvt.{u8,s8,u16,s16,u32,s32}.{u8,s8,u16,s16,u32,s32}", "rr"},
+    {"cvt.{u8,s8,u16,s16,u32,s32}.{u64,s64}", "rl"},
     {"cvt.{u64,s64}.{u8,s8,u16,s16,u32,s32}", "lr"},
-    {"cvt.sat.{u8,s8,u16,s16}.{u32,s32}", "rr"}, {"cvt.sat.{u8,s8,u16,s16,u32,s32}.{u64,s64}", "rl"},
-    {"cvt.sat.{u32.s32,s32.u32}", "rr"}, {"cvt.sat.{u64.s64,s64.u64}", "ll"}, {"cvt.sat.u64.s32", "lr"},
-    {"cvt.{rni,rzi,rmi,rpi}{,.ftz}.{u16,s16,u32,s32}.f32", "rf"}, {"cvt.rzi.{u8,s8}.f32", "rf"},
-    {"cvt.{rni,rzi,rmi,rpi}{,.ftz}.{u64,s64}.f32", "lf"}, {"cvt.{rni,rzi,rmi,rpi}.{u16,s16,u32,s32}.f64", "rd"},
-    {"cvt.{rni,rzi,rmi,rpi}.{u64,s64}.f64", "ld"}, {"cvt.{rni,rzi,rmi,rpi}.{u16,s16,u32,s32}.f16", "re"},
+    {"cvt.sat.{u8,s8,u16,s16}.{u32,s32}", "rr"},
+    {"cvt.sat.{u8,s8,u16,s16,u32,s32}.{u64,s64}", "rl"},
+    {"cvt.sat.{u32.s32,s32.u32}", "rr"},
+    {"cvt.sat.{u64.s64,s64.u64}", "ll"},
+    {"cvt.sat.u64.s32", "lr"},
+    {"cvt.{rni,rzi,rmi,rpi}{,.ftz}.{u16,s16,u32,s32}.f32", "rf"},
+    {"cvt.rzi.{u8,s8}.f32", "rf"},
+    {"cvt.{rni,rzi,rmi,rpi}{,.ftz}.{u64,s64}.f32", "lf"},
+    {"cvt.{rni,rzi,rmi,rpi}.{u16,s16,u32,s32}.f64", "rd"},
+    {"cvt.{rni,rzi,rmi,rpi}.{u64,s64}.f64", "ld"},
+    {"cvt.{rni,rzi,rmi,rpi}.{u16,s16,u32,s32}.f16", "re"},
     {"cvt.{rni,rzi,rmi,rpi}.{u64,s64}.f16", "le"},
-    {"cvt.rzi.{s32,u32}.bf16", "rb"}, {"cvt.rzi.u16.bf16", "hb"}, {"cvt.rzi.{u64,s64}.bf16", "lb"},
-    {"cvt.{rn,rz,rm,rp}.f32.{u8,s8,u16,s16,u32,s32}", "fr"}, {"cvt.{rn,rz,rm,rp}.f32.{u64,s64}", "fl"},
-    {"cvt.{rn,rz,rm,rp}.f64.{u16,s32,u32}", "dr"}, {"cvt.{rn,rz,rm,rp}.f64.{u64,s64}", "dl"},
-    {"cvt.{rn,rz,rm,rp}.f16.{u16,s32,u32}", "er"}, {"cvt.{rn,rz,rm,rp}.f16.{u64,s64}", "el"},
-    {"cvt.rn.bf16.u16", "bh"}, {"cvt.rn.bf16.{s32,u32}", "br"}, {"cvt.rn.bf16.{u64,s64}", "bl"},
-    {"cvt.{f32,ftz.f32,sat.f32}.f16", "fe"}, {"cvt.f64.f16", "de"}, {"cvt.f32.bf16", "fb"},
+    {"cvt.rzi.{s32,u32}.bf16", "rb"},
+    {"cvt.rzi.u16.bf16", "hb"},
+    {"cvt.rzi.{u64,s64}.bf16", "lb"},
+    {"cvt.{rn,rz,rm,rp}.f32.{u8,s8,u16,s16,u32,s32}", "fr"},
+    {"cvt.{rn,rz,rm,rp}.f32.{u64,s64}", "fl"},
+    {"cvt.{rn,rz,rm,rp}.f64.{u16,s32,u32}", "dr"},
+    {"cvt.{rn,rz,rm,rp}.f64.{u64,s64}", "dl"},
+    {"cvt.{rn,rz,rm,rp}.f16.{u16,s32,u32}", "er"},
+    {"cvt.{rn,rz,rm,rp}.f16.{u64,s64}", "el"},
+    {"cvt.rn.bf16.u16", "bh"},
+    {"cvt.rn.bf16.{s32,u32}", "br"},
+    {"cvt.rn.bf16.{u64,s64}", "bl"},
+    {"cvt.{f32,ftz.f32,sat.f32}.f16", "fe"},
+    {"cvt.f64.f16", "de"},
+    {"cvt.f32.bf16", "fb"},
     {"cvt{,.ftz}.f64.f32", "df"},
-    {"cvt.{rn,rz,rm,rp}.f16.f32", "ef"}, {"cvt.rn.{sat,ftz}.f16.f32", "ef"}, {"cvt.{rn,rz,rm,rp}.f16.f64", "ed"},
-    {"cvt.{rn,rz}{,.relu}.{f16x2}.f32", "Eff"}, {"cvt.{rn,rz}{,.relu}.{bf16x2}.f32", "Bff"},
-    {"cvt.{rn,rz}{,.relu}.bf16.f32", "bf"}, {"cvt.{rn,rz,rm,rp}{,.ftz,.sat}.f32.f64", "fd"},
-    {"cvt.{rni,rzi,rmi,rpi}{,.ftz,.sat}.f32.f32", "ff"}, {"cvt{.sat,.ftz}.f32.f32", "ff"},
-    {"cvt.{rni,rzi,rmi,rpi}.f64.f64", "dd"}, {"cvt.sat.f64.f64", "dd"}, {"cvt.{rni,rzi,rmi,rpi}.f16.f16", "ee"},
+    {"cvt.{rn,rz,rm,rp}.f16.f32", "ef"},
+    {"cvt.rn.{sat,ftz}.f16.f32", "ef"},
+    {"cvt.{rn,rz,rm,rp}.f16.f64", "ed"},
+    {"cvt.{rn,rz}{,.relu}.{f16x2}.f32", "Eff"},
+    {"cvt.{rn,rz}{,.relu}.{bf16x2}.f32", "Bff"},
+    {"cvt.{rn,rz}{,.relu}.bf16.f32", "bf"},
+    {"cvt.{rn,rz,rm,rp}{,.ftz,.sat}.f32.f64", "fd"},
+    {"cvt.{rni,rzi,rmi,rpi}{,.ftz,.sat}.f32.f32", "ff"},
+    {"cvt{.sat,.ftz}.f32.f32", "ff"},
+    {"cvt.{rni,rzi,rmi,rpi}.f64.f64", "dd"},
+    {"cvt.sat.f64.f64", "dd"},
+    {"cvt.{rni,rzi,rmi,rpi}.f16.f16", "ee"},
     // f32 and f64
-    {"{add,sub,mul}{,.rn,.rz,.rm,.rp}{,.ftz}{,.sat}.f32", "fff"}, {"{add,sub,mul}{.rn,.rz,.rm,.rp}.f64", "ddd"},
-    {"fma{.rn,.rz,.rm,.rp}{,.ftz}{,.sat}.f32", "ffff"}, {"{fma,mad}{.rn,.rz,.rm,.rp}.f64", "dddd"},
+    {"{add,sub,mul}{,.rn,.rz,.rm,.rp}{,.ftz}{,.sat}.f32", "fff"},
+    {"{add,sub,mul}{.rn,.rz,.rm,.rp}.f64", "ddd"},
+    {"fma{.rn,.rz,.rm,.rp}{,.ftz}{,.sat}.f32", "ffff"},
+    {"{fma,mad}{.rn,.rz,.rm,.rp}.f64", "dddd"},
     {"mad.rn.ftz.f32", "ffff"},
-    {"div{.rn,.rz,.rm,.rp}{,.ftz}.f32", "fff"}, {"div{.rn,.rz,.rm,.rp}.f64", "ddd"},
-    {"{rcp,sqrt}{.rn,.rz,.rm,.rp}{,.ftz}.f32", "ff"}, {"{rcp,sqrt}{.rn,.rz,.rm,.rp}.f64", "dd"},
-    {"{abs,neg}{,.ftz}.f32", "ff"}, {"{abs,neg}.f64", "dd"},
-    {"{min,max}{,.ftz}{,.NaN}.f32", "fff"}, {"{min,max}.f64", "ddd"},
+    {"div{.rn,.rz,.rm,.rp}{,.ftz}.f32", "fff"},
+    {"div{.rn,.rz,.rm,.rp}.f64", "ddd"},
+    {"{rcp,sqrt}{.rn,.rz,.rm,.rp}{,.ftz}.f32", "ff"},
+    {"{rcp,sqrt}{.rn,.rz,.rm,.rp}.f64", "dd"},
+    {"{abs,neg}{,.ftz}.f32", "ff"},
+    {"{abs,neg}.f64", "dd"},
+    {"{min,max}{,.ftz}{,.NaN}.f32", "fff"},
+    {"{min,max}.f64", "ddd"},
     {"testp.{finite,infinite,number,notanumber,normal,subnormal}.f32", "rf", "$n %p1, $1; not.pred %p2, %p1;"},
     {"testp.{finite,infinite,number,notanumber,normal,subnormal}.f64", "rd", "$n %p1, $1; not.pred %p2, %p1;"},
-    {"copysign.f32", "rff"}, {"copysign.f64", "ldd"},
+    {"copysign.f32", "rff"},
+    {"copysign.f64", "ldd"},
     // f16 and bf16
-    {"{add,sub,mul}{,.rn}{,.ftz}{,.sat}.f16", "eee"}, {"{add,sub,mul}{,.ftz}{,.sat}.f16x2", "EEE"},
-    {"fma.rn{,.ftz}{,.sat,.relu}.f16", "eeee"}, {"fma.rn{,.ftz}{,.sat,.relu}.f16x2", "EEEE"},
-    {"{abs,neg}{,.ftz}.f16", "ee"}, {"{abs,neg}{,.ftz}.f16x2", "EE"},
-    {"{min,max}{,.ftz}{,.NaN}.f16", "eee"}, {"{min,max}{,.ftz}{,.NaN}.f16x2", "EEE"},
-    {"{add,sub,mul}.bf16", "bbb"}, {"{add,sub,mul}.rn.bf16x2", "BBB"},
-    {"fma.rn{,.relu}.bf16", "bbbb"}, {"fma.rn{,.relu}.bf16x2", "BBBB"},
-    {"{abs,neg}.bf16", "bb"}, {"{abs,neg}.bf16x2", "BB"},
-    {"{min,max}{,.NaN}.bf16", "bbb"}, {"{min,max}{,.NaN}.bf16x2", "BBB"},
+    {"{add,sub,mul}{,.rn}{,.ftz}{,.sat}.f16", "eee"},
+    {"{add,sub,mul}{,.ftz}{,.sat}.f16x2", "EEE"},
+    {"fma.rn{,.ftz}{,.sat,.relu}.f16", "eeee"},
+    {"fma.rn{,.ftz}{,.sat,.relu}.f16x2", "EEEE"},
+    {"{abs,neg}{,.ftz}.f16", "ee"},
+    {"{abs,neg}{,.ftz}.f16x2", "EE"},
+    {"{min,max}{,.ftz}{,.NaN}.f16", "eee"},
+    {"{min,max}{,.ftz}{,.NaN}.f16x2", "EEE"},
+    {"{add,sub,mul}.bf16", "bbb"},
+    {"{add,sub,mul}.rn.bf16x2", "BBB"},
+    {"fma.rn{,.relu}.bf16", "bbbb"},
+    {"fma.rn{,.relu}.bf16x2", "BBBB"},
+    {"{abs,neg}.bf16", "bb"},
+    {"{abs,neg}.bf16x2", "BB"},
+    {"{min,max}{,.NaN}.bf16", "bbb"},
+    {"{min,max}{,.NaN}.bf16x2", "BBB"},
 };
 
 // Instructions that are only approximate, of arguments from 1/64 to 64: how far off they may be, of the result or, if
@@ -167,9 +252,7 @@ static std::vector<std::string> expanded(const std::string& pattern) {
   return names;
 }
 
-static unsigned bits_of(char letter) {
-  return std::strchr("hHeb", letter) ? 16 : std::strchr("lLd", letter) ? 64 : 32;
-}
+static unsigned bits_of(char letter) { return std::strchr("hHeb", letter) ? 16 : std::strchr("lLd", letter) ? 64 : 32; }
 
 // --- Inputs --------------------------------------------------------------------------------------------------------
 constexpr unsigned count = 4096, sources = 4;
@@ -183,9 +266,22 @@ static uint64_t random_bits() {
 static uint64_t float_input(unsigned k, unsigned bits, unsigned digits) {
   const uint64_t sign = 1ull << (bits - 1), one = ((1ull << (bits - 2 - digits)) - 1) << digits, ulp = 1,
                  infinity = sign - (1ull << digits);
-  const uint64_t special[] = {0, sign, one, one | sign, infinity, infinity | sign, infinity | 1ull << (digits - 1), ulp,
-                              sign | ulp, 1ull << digits, (1ull << digits) - 1, infinity - 1, sign | (infinity - 1),
-                              one + 1, one - 1, one | 1ull << (digits - 1)};
+  const uint64_t special[] = {0,
+                              sign,
+                              one,
+                              one | sign,
+                              infinity,
+                              infinity | sign,
+                              infinity | 1ull << (digits - 1),
+                              ulp,
+                              sign | ulp,
+                              1ull << digits,
+                              (1ull << digits) - 1,
+                              infinity - 1,
+                              sign | (infinity - 1),
+                              one + 1,
+                              one - 1,
+                              one | 1ull << (digits - 1)};
   constexpr unsigned specials = sizeof special / sizeof *special;
   if (k < specials) return special[k];
   const uint64_t all = random_bits() & ((sign << 1) - 1);
@@ -201,15 +297,16 @@ static uint64_t input(char letter, unsigned k) {
     case 'd': return float_input(k, 64, 52);
     case 'e': return float_input(k, 16, 10);
     case 'b': return float_input(k, 16, 7);
-    case 'E': case 'B': {
+    case 'E':
+    case 'B': {
       const uint64_t low = input(letter == 'E' ? 'e' : 'b', k);
       return low | input(letter == 'E' ? 'e' : 'b', k < 16 ? (k + 5) % 16 : k) << 16;
     }
     case 's': return k < 16 ? k * 4 : random_bits() % 81;
     case 'c': return random_bits() % 4;
   }
-  const uint64_t special[] = {0, 1, 2, all, all - 1, all >> 1, (all >> 1) + 1, (all >> 1) + 2, 3, 5, 7, 10, 0x80, 0xff,
-                              0x7f & all, all / 3};
+  const uint64_t special[] = {0, 1, 2, all, all - 1, all >> 1, (all >> 1) + 1, (all >> 1) + 2,
+                              3, 5, 7, 10,  0x80,    0xff,     0x7f & all,     all / 3};
   uint64_t value = k < 16 ? special[k] : random_bits() & all;
   if (k >= 16 && k % 3 == 0) value >>= random_bits() % bits;
   if (k >= 16 && k % 3 == 1) value = ~(value >> random_bits() % bits) & all;
@@ -229,7 +326,8 @@ static std::vector<uint64_t> inputs_of(const std::string& operands) {
 
 // --- The kernels ---------------------------------------------------------------------------------------------------
 static std::string kernel(size_t number, const std::string& name, const std::string& operands, const char* body) {
-  std::string text = ".visible .entry kernel" + std::to_string(number) +
+  std::string text =
+      ".visible .entry kernel" + std::to_string(number) +
       "(.param .u64 inputs, .param .u64 results) {\n"
       ".reg .b64 %rd<9>, %l<9>, %y<9>;\n.reg .b32 %t, %r<9>, %x<9>, %f<9>;\n"
       ".reg .b16 %h<9>, %z<9>;\n.reg .pred %p<4>;\n"
@@ -298,7 +396,10 @@ static void run(const char* pattern, const std::string& operands, const char* bo
 struct Summary {
   uint64_t hash = 14695981039346656037u, ones = ~0ull, zeros = 0;
   bool nan = false;
-  void add(uint64_t value) { hash = (hash ^ value) * 1099511628211u; hash ^= hash >> 29; }
+  void add(uint64_t value) {
+    hash = (hash ^ value) * 1099511628211u;
+    hash ^= hash >> 29;
+  }
   void add_float(uint64_t value, unsigned bits, unsigned digits) {
     const uint64_t sign = 1ull << (bits - 1);
     if ((value & (sign - 1)) <= sign - (1ull << digits)) return add(value);
@@ -362,9 +463,8 @@ int main(int argc, char** argv) {
   const std::string wanted = argc > 1 ? argv[1] : "";
   for (const Row& row : rows) {
     const std::vector<uint64_t> inputs = inputs_of(row.operands);
-    run(row.names, row.operands, row.body, wanted, inputs, [&](auto& name, auto& results) {
-      describe(name, row.operands, inputs, results, !wanted.empty());
-    });
+    run(row.names, row.operands, row.body, wanted, inputs,
+        [&](auto& name, auto& results) { describe(name, row.operands, inputs, results, !wanted.empty()); });
   }
   for (const Approximate& row : approximate) {
     std::vector<uint64_t> inputs(count * sources);
@@ -376,8 +476,7 @@ int main(int argc, char** argv) {
       if (row.operands[0] == 'd') std::memcpy(&inputs[i], &x[i], 8);
       else std::memcpy(&inputs[i], &value, 4);
     }
-    run(row.names, row.operands, nullptr, wanted, inputs, [&](auto& name, auto& results) {
-      check_bound(name, row, x, results, !wanted.empty());
-    });
+    run(row.names, row.operands, nullptr, wanted, inputs,
+        [&](auto& name, auto& results) { check_bound(name, row, x, results, !wanted.empty()); });
   }
 }

@@ -20,7 +20,7 @@ namespace cg = cooperative_groups;
 using Barrier = cuda::barrier<cuda::thread_scope_block>;
 
 constexpr size_t bytes = 1 << 16;
-static char *to, *from;  // on the GPU, `bytes` each, up to where a mapping ends; `from` may only be read
+static char *to, *from;    // on the GPU, `bytes` each, up to where a mapping ends; `from` may only be read
 static int number, first;  // of a question
 
 static uint32_t mixed(uint32_t x) {
@@ -76,7 +76,10 @@ static std::string text_of(const std::string& body, int& words) {
       "ld.param.u64 %rd1, [to]; ld.param.u64 %rd2, [from]; mov.u32 %r1, %tid.x;\n";
   words = 0;
   for (size_t i = 0; i < body.size(); ++i) {
-    if (body[i] != '!' || body[i + 1] == '%') { text += body[i]; continue; }
+    if (body[i] != '!' || body[i + 1] == '%') {
+      text += body[i];
+      continue;
+    }
     const size_t end = body.find(';', i);
     const std::string reg = body.substr(i + 1, end - i - 1), value = "%" + reg;
     if (reg[0] == 'p') text += "selp.b64 %x, 1, 0, " + value + ";";
@@ -105,8 +108,9 @@ static const std::string init2 = "mbarrier.init.shared.b64 [gate], 2;\n",
                          init1 = "mbarrier.init.shared::cta.b64 [gate], 1;\n",
                          arrive = "mbarrier.arrive.shared.b64 %rd3, [gate];\n",
                          test = "mbarrier.test_wait.shared.b64 %p1, [gate], %rd3; !p1;\n",
-                         parities = "mbarrier.test_wait.parity.shared.b64 %p1, [gate], 0; !p1;\n"
-                                    "mbarrier.test_wait.parity.shared.b64 %p1, [gate], 1; !p1;\n",
+                         parities =
+                             "mbarrier.test_wait.parity.shared.b64 %p1, [gate], 0; !p1;\n"
+                             "mbarrier.test_wait.parity.shared.b64 %p1, [gate], 1; !p1;\n",
                          pending = "mbarrier.pending_count.b64 %r3, %rd3; !r3;\n";
 static std::string expect(int n) {
   return "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [gate], " + std::to_string(n) + ";\n";
@@ -120,9 +124,9 @@ static std::string load(int n, int offset = 0, int number = 0) {
                     label = "again" + std::to_string(number);
   return "mbarrier.init.shared::cta.b64 " + gate + ", 1;\n" + "mbarrier.arrive.expect_tx.shared.b64 _, " + gate + ", " +
          size + ";\nfence.proxy.async;\n" +
-         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [buffer], [%rd2+" +
-         std::to_string(offset) + "], " + size + ", " + gate + ";\n" + label +
-         ": mbarrier.try_wait.parity.shared.b64 %p1, " + gate + ", 0; @!%p1 bra " + label + ";\n";
+         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [buffer], [%rd2+" + std::to_string(offset) +
+         "], " + size + ", " + gate + ";\n" + label + ": mbarrier.try_wait.parity.shared.b64 %p1, " + gate +
+         ", 0; @!%p1 bra " + label + ";\n";
 }
 static const std::string finish_stores =
     "cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0; cp.async.bulk.wait_group 0;\n";
@@ -134,47 +138,55 @@ static void ask_instructions() {
   ask("phases", init2 + arrive + test + parities + arrive + test + parities + arrive + test + parities + arrive + test +
                     parities + arrive + arrive + parities);
   ask("a wait for a phase with a limit of time",
-      init2 + arrive + "mbarrier.try_wait.shared.b64 %p1, [gate], %rd3, 1000; !p1;\n"
-                       "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p1, [gate], 1, 10; !p1;\n");
+      init2 + arrive +
+          "mbarrier.try_wait.shared.b64 %p1, [gate], %rd3, 1000; !p1;\n"
+          "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p1, [gate], 1, 10; !p1;\n");
   ask("counts", "mbarrier.init.shared.b64 [gate], 9;\n" + arrive + pending +
                     "mbarrier.arrive.shared::cta.b64 %rd3, [gate], 3;\n" + pending +
                     "mbarrier.arrive.noComplete.shared.b64 %rd3, [gate], 2;\n" + pending + test +
                     "mbarrier.arrive.release.cluster.shared::cta.b64 %rd3, [gate], 3;\n" + pending + test + arrive +
                     pending);
-  ask("who leaves", "mbarrier.init.shared.b64 [gate], 5;\n"
-                    "mbarrier.arrive_drop.shared.b64 %rd3, [gate];\n" + pending +
-                    "mbarrier.arrive_drop.shared.b64 %rd3, [gate], 2;\n" + pending +
-                    "mbarrier.arrive_drop.noComplete.shared.b64 %rd3, [gate], 1;\n" + pending + test + arrive +
-                    pending + test + arrive + pending + test);
-  ask("bytes that are expected", init1 + expect(64) + arrive + test + complete(32) + test + complete(32) + test +
-                                     arrive + test);
-  ask("bytes that come before they are expected", init2 + complete(48) + arrive + test + expect(100) + arrive + test +
-                                                      complete(52) + test);
-  ask("an arrival that expects bytes",
-      init2 + "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 %rd3, [gate], 16;\n" + pending + test +
-          "mbarrier.arrive.expect_tx.shared.b64 %rd3, [gate], 16;\n" + pending + test + complete(16) + test +
-          complete(16) + test);
+  ask("who leaves",
+      "mbarrier.init.shared.b64 [gate], 5;\n"
+      "mbarrier.arrive_drop.shared.b64 %rd3, [gate];\n" +
+          pending + "mbarrier.arrive_drop.shared.b64 %rd3, [gate], 2;\n" + pending +
+          "mbarrier.arrive_drop.noComplete.shared.b64 %rd3, [gate], 1;\n" + pending + test + arrive + pending + test +
+          arrive + pending + test);
+  ask("bytes that are expected",
+      init1 + expect(64) + arrive + test + complete(32) + test + complete(32) + test + arrive + test);
+  ask("bytes that come before they are expected",
+      init2 + complete(48) + arrive + test + expect(100) + arrive + test + complete(52) + test);
+  ask("an arrival that expects bytes", init2 +
+                                           "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 %rd3, [gate], 16;\n" +
+                                           pending + test + "mbarrier.arrive.expect_tx.shared.b64 %rd3, [gate], 16;\n" +
+                                           pending + test + complete(16) + test + complete(16) + test);
   ask("an arrival at the block's own barrier as one of the cluster",
-      init2 + "mov.u32 %r3, gate; mapa.shared::cluster.u32 %r4, %r3, 0; setp.eq.u32 %p2, %r3, %r4;\n"
-              "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r4];\n"
-              "mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%r4], 8;\n" + parities +
-              "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [%r4], 8;\n" + parities);
+      init2 +
+          "mov.u32 %r3, gate; mapa.shared::cluster.u32 %r4, %r3, 0; setp.eq.u32 %p2, %r3, %r4;\n"
+          "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r4];\n"
+          "mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%r4], 8;\n" +
+          parities + "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [%r4], 8;\n" + parities);
   ask("generic addresses", "mov.u64 %rd4, gate; cvta.shared.u64 %rd4, %rd4;\nmbarrier.init.b64 [%rd4], 1;\n" + arrive +
                                "mbarrier.arrive.b64 %rd3, [%rd4]; mbarrier.test_wait.b64 %p1, [%rd4], %rd3; !p1;\n" +
                                parities + "mbarrier.inval.b64 [%rd4];\n");
-  ask("the cluster that a block is", "mov.u32 %r3, %cluster_ctarank; !r3; mov.u32 %r3, %cluster_nctarank; !r3;\n"
-                                     "mov.u32 %r3, gate; getctarank.shared::cluster.u32 %r3, %r3; !r3;\n"
-                                     "mov.u64 %rd3, gate; cvta.shared.u64 %rd3, %rd3;\n"
-                                     "isspacep.shared::cluster %p1, %rd3; !p1; isspacep.shared::cta %p1, %rd3; !p1;\n"
-                                     "isspacep.shared::cluster %p1, %rd1; !p1;\n");
-  ask("fences", "fence.mbarrier_init.release.cluster; fence.proxy.async; fence.proxy.async.global;\n"
-                "fence.proxy.async.shared::cta; fence.proxy.async.shared::cluster;\n"
-                "cp.async.bulk.prefetch.L2.global [%rd2], 1024; mov.u32 %r3, 1; !r3;\n");
+  ask("the cluster that a block is",
+      "mov.u32 %r3, %cluster_ctarank; !r3; mov.u32 %r3, %cluster_nctarank; !r3;\n"
+      "mov.u32 %r3, gate; getctarank.shared::cluster.u32 %r3, %r3; !r3;\n"
+      "mov.u64 %rd3, gate; cvta.shared.u64 %rd3, %rd3;\n"
+      "isspacep.shared::cluster %p1, %rd3; !p1; isspacep.shared::cta %p1, %rd3; !p1;\n"
+      "isspacep.shared::cluster %p1, %rd1; !p1;\n");
+  ask("fences",
+      "fence.mbarrier_init.release.cluster; fence.proxy.async; fence.proxy.async.global;\n"
+      "fence.proxy.async.shared::cta; fence.proxy.async.shared::cluster;\n"
+      "cp.async.bulk.prefetch.L2.global [%rd2], 1024; mov.u32 %r3, 1; !r3;\n");
   ask("copies of threads that arrive at a barrier",
-      init2 + "cp.async.ca.shared.global [buffer], [%rd2], 16; cp.async.mbarrier.arrive.shared.b64 [gate];\n"
-              "cp.async.wait_all;\n" + arrive + pending +
-              "cp.async.mbarrier.arrive.noinc.shared.b64 [gate]; cp.async.wait_all;\n"
-              "later: mbarrier.test_wait.shared.b64 %p1, [gate], %rd3; @!%p1 bra later; !p1;\n" + arrive + pending);
+      init2 +
+          "cp.async.ca.shared.global [buffer], [%rd2], 16; cp.async.mbarrier.arrive.shared.b64 [gate];\n"
+          "cp.async.wait_all;\n" +
+          arrive + pending +
+          "cp.async.mbarrier.arrive.noinc.shared.b64 [gate]; cp.async.wait_all;\n"
+          "later: mbarrier.test_wait.shared.b64 %p1, [gate], %rd3; @!%p1 bra later; !p1;\n" +
+          arrive + pending);
   for (const int n : {16, 48, 1024, 4096}) ask("bulk copy of " + std::to_string(n) + " bytes", load(n, 16) + store(n));
   ask("bulk copy of no bytes", load(0));
   ask("bulk copy with a hint",
@@ -183,13 +195,14 @@ static void ask_instructions() {
           "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [buffer], [%rd2], 64, "
           "[gate], %rd9;\n"
           "again: mbarrier.try_wait.parity.shared.b64 %p1, [gate], 0; @!%p1 bra again;\n"
-          "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%rd1], [buffer], 64, %rd9;\n" + finish_stores);
-  for (const char* operation : {"add.u32", "add.s32", "add.u64", "and.b32", "or.b32", "xor.b64", "min.s32", "max.s32",
-                                "min.u64", "max.s64", "inc.u32", "dec.u32", "add.f32", "add.f64",
-                                "add.noftz.f16", "add.noftz.bf16", "min.f16", "max.bf16"})
-    ask(std::string("bulk reduction ") + operation,
-        load(2048) + store(2048) + load(2048, 64, 1) + "cp.reduce.async.bulk.global.shared::cta.bulk_group." +
-            operation + " [%rd1], [buffer], 2048;\n" + finish_stores);
+          "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%rd1], [buffer], 64, %rd9;\n" +
+          finish_stores);
+  for (const char* operation :
+       {"add.u32", "add.s32", "add.u64", "and.b32", "or.b32", "xor.b64", "min.s32", "max.s32", "min.u64", "max.s64",
+        "inc.u32", "dec.u32", "add.f32", "add.f64", "add.noftz.f16", "add.noftz.bf16", "min.f16", "max.bf16"})
+    ask(std::string("bulk reduction ") + operation, load(2048) + store(2048) + load(2048, 64, 1) +
+                                                        "cp.reduce.async.bulk.global.shared::cta.bulk_group." +
+                                                        operation + " [%rd1], [buffer], 2048;\n" + finish_stores);
 }
 
 // --- Blocks --------------------------------------------------------------------------------------------------------
@@ -275,11 +288,11 @@ __global__ void copies_of_a_block(uint32_t* to, const uint32_t* from) {
   barrier.arrive_and_wait();
   uint32_t sum = values[threadIdx.x % 256];
   barrier.arrive_and_wait();
-  cuda::memcpy_async(block, values, from + 1, 1024, barrier);                        // by words
+  cuda::memcpy_async(block, values, from + 1, 1024, barrier);  // by words
   barrier.arrive_and_wait();
   sum = sum * 31 + values[(threadIdx.x + 5) % 256];
   barrier.arrive_and_wait();
-  cuda::memcpy_async(values + threadIdx.x, from + 2 * threadIdx.x, 4, barrier);      // each thread its own
+  cuda::memcpy_async(values + threadIdx.x, from + 2 * threadIdx.x, 4, barrier);  // each thread its own
   barrier.arrive_and_wait();
   sum = sum * 31 + values[blockDim.x - 1 - threadIdx.x];
   block.sync();
@@ -338,8 +351,8 @@ __global__ void pipeline_of_two_roles(uint32_t* to, const uint32_t* from) {
   __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
   const auto block = cg::this_thread_block();
   const bool produces = threadIdx.x < 32;
-  auto pipeline = cuda::make_pipeline(block, &state, produces ? cuda::pipeline_role::producer
-                                                              : cuda::pipeline_role::consumer);
+  auto pipeline =
+      cuda::make_pipeline(block, &state, produces ? cuda::pipeline_role::producer : cuda::pipeline_role::consumer);
   uint32_t sum = 0;
   for (unsigned item = 0; item < 9; ++item) {
     if (produces) {
@@ -399,7 +412,8 @@ static void ask_blocks() {
 static std::string bulk(const std::string& to, const std::string& from, const std::string& size,
                         const std::string& gate = "gate") {
   return init1 + "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [" + to + "], [" + from + "], " +
-         size + ", [" + gate + "];\n" + "mov.u32 %r5, 0; again: mbarrier.try_wait.parity.shared.b64 %p1, [gate], 0, "
+         size + ", [" + gate + "];\n" +
+         "mov.u32 %r5, 0; again: mbarrier.try_wait.parity.shared.b64 %p1, [gate], 0, "
          "1000; add.u32 %r5, %r5, 1; setp.lt.u32 %p2, %r5, 100; @%p2 bra again;\n";
 }
 static std::string bulk_store(const std::string& to, const std::string& from, const std::string& size) {

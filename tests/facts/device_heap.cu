@@ -44,7 +44,10 @@ __global__ void allocate(uint32_t** kept, int words) {
 __global__ void look(uint32_t** kept, int words, unsigned long long* to) {
   const unsigned t = blockIdx.x * blockDim.x + threadIdx.x;
   uint32_t* const p = kept[t];
-  if (!p) { atomicAdd(to, 1); return; }
+  if (!p) {
+    atomicAdd(to, 1);
+    return;
+  }
   if (reinterpret_cast<uintptr_t>(p) % 16) atomicAdd(to + 1, 1);
   for (int i = 0; i < words; ++i)
     if (p[i] != t * 1000 + i) atomicAdd(to + 2, 1);
@@ -53,7 +56,10 @@ __global__ void look(uint32_t** kept, int words, unsigned long long* to) {
 __global__ void again_and_again(unsigned long long* to) {  // far more in all than there is
   for (int i = 0; i < 300; ++i) {
     uint32_t* const p = static_cast<uint32_t*>(malloc(4000));
-    if (!p) { atomicAdd(to, 1); continue; }
+    if (!p) {
+      atomicAdd(to, 1);
+      continue;
+    }
     p[i] = threadIdx.x;
     if (p[i] != threadIdx.x) atomicAdd(to + 1, 1);
     free(p);
@@ -92,7 +98,11 @@ __global__ void lists(uint64_t* to) {
   to[threadIdx.x] = sum;
 }
 __global__ void keep(uint64_t* to) { to[0] = reinterpret_cast<uint64_t>(malloc(4096)); }
-__global__ void is_there(uint64_t* to) { void* const p = malloc(16); to[0] = p != nullptr; free(p); }
+__global__ void is_there(uint64_t* to) {
+  void* const p = malloc(16);
+  to[0] = p != nullptr;
+  free(p);
+}
 __global__ void use(char* p, uint64_t* to) { p[0] = 5, p[4095] = 6, to[0] = p[0] + p[4095]; }
 __global__ void load(const char* p, uint64_t* to) { to[0] = *p; }
 __global__ void give_back(void* p) { free(p); }
@@ -141,8 +151,7 @@ static const struct {
      }},
     {"sizes of the heap",
      [] {
-       for (const size_t size : {size_t(0), size_t(1), 4 * MiB, 10 * MiB + 1, size_t(1) << 30})
-         set_limit(size);
+       for (const size_t size : {size_t(0), size_t(1), 4 * MiB, 10 * MiB + 1, size_t(1) << 30}) set_limit(size);
      }},
     {"a heap of nothing", [] { set_limit(0), is_there<<<1, 1>>>(device_memory), tell("is there", 1); }},
     {"another size once kernels have allocated",

@@ -32,8 +32,7 @@ again: ld.volatile.global.u32 %r1, [%rd2]; setp.eq.u32 %p1, %r1, 0; @%p1 bra aga
 }
 )";
 static const char other_ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry other() { ret; }\n";
-static const char wrong_ptx[] =
-    ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry wrong() { ret;\n";
+static const char wrong_ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry wrong() { ret;\n";
 static const char late_ptx[] = ".version 7.0\n.target sm_999\n.address_size 64\n.visible .entry late() { ret; }\n";
 
 // What every question finds.
@@ -194,10 +193,15 @@ static void CUDA_CB count_up(void* counter) { ++*static_cast<int*>(counter); }
 
 // Attributes that differ from machine to machine, and those of what is not simulated, which a simulated GPU denies.
 static bool is_left_out(int attribute) {
-  constexpr int differ[] = {CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID,
-                            CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID,
-                            CU_DEVICE_ATTRIBUTE_NUMA_ID, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
-                            CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 139, CU_DEVICE_ATTRIBUTE_GPU_PCI_SUBSYSTEM_ID};
+  constexpr int differ[] = {CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
+                            CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID,
+                            CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID,
+                            CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID,
+                            CU_DEVICE_ATTRIBUTE_NUMA_ID,
+                            CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
+                            CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID,
+                            139,
+                            CU_DEVICE_ATTRIBUTE_GPU_PCI_SUBSYSTEM_ID};
   constexpr int missing[] = {CU_DEVICE_ATTRIBUTE_COOPERATIVE_MULTI_DEVICE_LAUNCH,
                              CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED,
                              CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED,
@@ -208,8 +212,10 @@ static bool is_left_out(int attribute) {
                              CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED,
                              CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED,
                              CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED};
-  for (int other : differ) if (attribute == other) return true;
-  for (int other : missing) if (attribute == other) return true;
+  for (int other : differ)
+    if (attribute == other) return true;
+  for (int other : missing)
+    if (attribute == other) return true;
   return false;
 }
 
@@ -217,29 +223,19 @@ struct Question {
   std::string what;
   std::string (*answer)();
 };
-#define ASK(what, ...)                            \
-  {                                               \
-    what, [] { return std::string(__VA_ARGS__); } \
-  }
-#define VALUE(what, value, ...)               \
-  {                                           \
-    what, [] {                                \
-      const CUresult result = __VA_ARGS__;    \
-      return shown(result, (long long)value); \
-    }                                         \
-  }
-#define ALONE(what, ...)                                     \
-  {                                                          \
-    what, [] {                                               \
-      CHECK(cuCtxSetCurrent(nullptr));                       \
-      const CUresult result = __VA_ARGS__;                   \
-      return CHECK(cuCtxSetCurrent(context)), plain(result); \
-    }                                                        \
-  }
-#define CALL(what, ...)                     \
-  {                                         \
-    what, [] { return plain(__VA_ARGS__); } \
-  }
+#define ASK(what, ...) {what, [] { return std::string(__VA_ARGS__); }}
+#define VALUE(what, value, ...)              \
+  {what, [] {                                \
+     const CUresult result = __VA_ARGS__;    \
+     return shown(result, (long long)value); \
+   }}
+#define ALONE(what, ...)                                    \
+  {what, [] {                                               \
+     CHECK(cuCtxSetCurrent(nullptr));                       \
+     const CUresult result = __VA_ARGS__;                   \
+     return CHECK(cuCtxSetCurrent(context)), plain(result); \
+   }}
+#define CALL(what, ...) {what, [] { return plain(__VA_ARGS__); }}
 
 static const Question questions[] = {
     // Devices.

@@ -85,7 +85,9 @@ struct Last {
 };
 __attribute__((init_priority(101))) static Last last;
 struct Usual {
-  ~Usual() { if (role == 0) tell("in a destructor"); }
+  ~Usual() {
+    if (role == 0) tell("in a destructor");
+  }
 };
 static Usual usual;
 

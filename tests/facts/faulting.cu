@@ -19,9 +19,7 @@ __global__ void trap_in_one_lane(int* p) {
 template <class T> __global__ void load_at(const char* p, int offset, char* to) {
   *reinterpret_cast<T*>(to) = *reinterpret_cast<const volatile T*>(p + offset);
 }
-template <class T> __global__ void store_at(char* p, int offset) {
-  *reinterpret_cast<volatile T*>(p + offset) = T();
-}
+template <class T> __global__ void store_at(char* p, int offset) { *reinterpret_cast<volatile T*>(p + offset) = T(); }
 __global__ void load16_at(const char* p, int offset, uint4* to) { *to = *reinterpret_cast<const uint4*>(p + offset); }
 __global__ void store16_at(char* p, int offset) { *reinterpret_cast<uint4*>(p + offset) = make_uint4(1, 2, 3, 4); }
 __global__ void atomic_at(char* p, int offset) { atomicAdd(reinterpret_cast<unsigned*>(p + offset), 1); }
@@ -33,7 +31,9 @@ __global__ void shared_at(unsigned at, unsigned* to) {  // 64 bytes of shared me
   __syncthreads();
   unsigned v;
   asm volatile("ld.volatile.shared.u32 %0, [%1];"
-               : "=r"(v) : "r"(unsigned(__cvta_generic_to_shared(words)) + at) : "memory");
+               : "=r"(v)
+               : "r"(unsigned(__cvta_generic_to_shared(words)) + at)
+               : "memory");
   *to = v;
 }
 __global__ void shared_store_at(unsigned at) {
@@ -67,7 +67,8 @@ __device__ unsigned long long now() {  // nanoseconds
 }
 __global__ void two_seconds(int* to) {
   const unsigned long long start = now();
-  while (now() - start < 2'000'000'000) {}
+  while (now() - start < 2'000'000'000) {
+  }
   *to = 1;
 }
 

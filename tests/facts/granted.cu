@@ -73,12 +73,10 @@ static CUmemAllocationProp with(CUmemAllocationProp properties, const Request& r
 
 static void host() {
   section("memory of the host");
-  for (int id : {0, 1, -1, 99})
-    try_create("HOST " + std::to_string(id), at_place(CU_MEM_LOCATION_TYPE_HOST, id));
-  for (int id : {0, 1, -1})
-    try_create("HOST_NUMA " + std::to_string(id), at_place(CU_MEM_LOCATION_TYPE_HOST_NUMA, id));
-  const Request requests[] = {{"fd", fd_type, 0, 0, 0},  {"type 16", 16, 0, 0, 0},  {"type 17", 17, 0, 0, 0},
-                              {"compression", 0, 1, 0, 0}, {"RDMA", 0, 0, 1, 0},    {"usage 1", 0, 0, 0, 1},
+  for (int id : {0, 1, -1, 99}) try_create("HOST " + std::to_string(id), at_place(CU_MEM_LOCATION_TYPE_HOST, id));
+  for (int id : {0, 1, -1}) try_create("HOST_NUMA " + std::to_string(id), at_place(CU_MEM_LOCATION_TYPE_HOST_NUMA, id));
+  const Request requests[] = {{"fd", fd_type, 0, 0, 0},    {"type 16", 16, 0, 0, 0}, {"type 17", 17, 0, 0, 0},
+                              {"compression", 0, 1, 0, 0}, {"RDMA", 0, 0, 1, 0},     {"usage 1", 0, 0, 0, 1},
                               {"usage 2", 0, 0, 0, 2},     {"usage 4", 0, 0, 0, 4}};
   for (const Request& request : requests) {
     try_create(std::string("HOST with ") + request.name, with(at_place(CU_MEM_LOCATION_TYPE_HOST, 0), request));
@@ -277,8 +275,8 @@ int main(int argc, char** argv) {
   struct {
     const char* name;
     void (*run)();
-  } parts[] = {{"host", host},             {"requests", requests}, {"imports", imports},
-               {"identities", identities}, {"places", places},     {"host_mapped", host_mapped}};
+  } parts[] = {{"host", host},     {"requests", requests},      {"imports", imports}, {"identities", identities},
+               {"places", places}, {"host_mapped", host_mapped}};
   if (argc > 1) {
     std::setvbuf(stdout, nullptr, _IONBF, 0);
     CHECK(cuInit(0));

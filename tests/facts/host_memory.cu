@@ -2,9 +2,9 @@
 // Host memory that is registered: who may reach it, what is known of its addresses, and what is refused.
 #include "facts.h"
 
+#include <sys/mman.h>
 #include <cstdint>
 #include <iterator>
-#include <sys/mman.h>
 
 constexpr size_t small = 4096;
 
@@ -40,33 +40,40 @@ static void describe(const std::string& what, const char* pointer, const char* p
 }
 static void describe_all(const std::string& what, const char* pointer, const char* p) {
   describe(what, pointer, p);
-  struct Asked { CUpointer_attribute attribute; const char* name; char kind; };  // address, number
-  constexpr Asked asked[] = {
-      {CU_POINTER_ATTRIBUTE_CONTEXT, "CONTEXT", 'c'}, {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, "MEMORY_TYPE", 'n'},
-      {CU_POINTER_ATTRIBUTE_DEVICE_POINTER, "DEVICE_POINTER", 'a'},
-      {CU_POINTER_ATTRIBUTE_HOST_POINTER, "HOST_POINTER", 'a'},
-      {CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, "SYNC_MEMOPS", 'n'}, {CU_POINTER_ATTRIBUTE_IS_MANAGED, "IS_MANAGED", 'n'},
-      {CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, "DEVICE_ORDINAL", 'n'},
-      {CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, "IS_LEGACY_CUDA_IPC_CAPABLE", 'n'},
-      {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, "RANGE_START_ADDR", 'a'},
-      {CU_POINTER_ATTRIBUTE_RANGE_SIZE, "RANGE_SIZE", 'n'}, {CU_POINTER_ATTRIBUTE_MAPPED, "MAPPED", 'n'},
-      {CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, "ALLOWED_HANDLE_TYPES", 'n'},
-      {CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, "IS_GPU_DIRECT_RDMA_CAPABLE", 'n'},
-      {CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, "ACCESS_FLAGS", 'n'},
-      {CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, "MEMPOOL_HANDLE", 'a'},
-      {CU_POINTER_ATTRIBUTE_MAPPING_SIZE, "MAPPING_SIZE", 'n'},
-      {CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, "MAPPING_BASE_ADDR", 'a'}};
+  struct Asked {
+    CUpointer_attribute attribute;
+    const char* name;
+    char kind;
+  };  // address, number
+  constexpr Asked asked[] = {{CU_POINTER_ATTRIBUTE_CONTEXT, "CONTEXT", 'c'},
+                             {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, "MEMORY_TYPE", 'n'},
+                             {CU_POINTER_ATTRIBUTE_DEVICE_POINTER, "DEVICE_POINTER", 'a'},
+                             {CU_POINTER_ATTRIBUTE_HOST_POINTER, "HOST_POINTER", 'a'},
+                             {CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, "SYNC_MEMOPS", 'n'},
+                             {CU_POINTER_ATTRIBUTE_IS_MANAGED, "IS_MANAGED", 'n'},
+                             {CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, "DEVICE_ORDINAL", 'n'},
+                             {CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, "IS_LEGACY_CUDA_IPC_CAPABLE", 'n'},
+                             {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, "RANGE_START_ADDR", 'a'},
+                             {CU_POINTER_ATTRIBUTE_RANGE_SIZE, "RANGE_SIZE", 'n'},
+                             {CU_POINTER_ATTRIBUTE_MAPPED, "MAPPED", 'n'},
+                             {CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, "ALLOWED_HANDLE_TYPES", 'n'},
+                             {CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, "IS_GPU_DIRECT_RDMA_CAPABLE", 'n'},
+                             {CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, "ACCESS_FLAGS", 'n'},
+                             {CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, "MEMPOOL_HANDLE", 'a'},
+                             {CU_POINTER_ATTRIBUTE_MAPPING_SIZE, "MAPPING_SIZE", 'n'},
+                             {CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, "MAPPING_BASE_ADDR", 'a'}};
   CUcontext current;
   CHECK(cuCtxGetCurrent(&current));
   for (const Asked& each : asked) {
     uint64_t value = 0;
     const CUresult answer = cuPointerGetAttribute(&value, each.attribute, CUdeviceptr(pointer));
     const void* const address = reinterpret_cast<const void*>(value);
-    say("  " + std::string(each.name),
-        answer              ? check::name(answer)
-        : each.kind == 'a'  ? offset(address, p, "p")
-        : each.kind == 'c'  ? std::string(address == current ? "the current one" : address ? "another" : "null")
-                            : std::to_string(value));
+    say("  " + std::string(each.name), answer             ? check::name(answer)
+                                       : each.kind == 'a' ? offset(address, p, "p")
+                                       : each.kind == 'c' ? std::string(address == current ? "the current one"
+                                                                        : address          ? "another"
+                                                                                           : "null")
+                                                          : std::to_string(value));
   }
   CUdeviceptr base = 0;
   size_t size = 0;

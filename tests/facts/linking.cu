@@ -13,8 +13,10 @@ const std::string head = ".version 7.0\n.target sm_75\n.address_size 64\n";
 
 // A kernel `name` that stores the words which `code` leaves in %r1, %r2 and %r3.
 std::string kernel(const std::string& name, const std::string& code) {
-  return ".visible .entry " + name + "(.param .u64 out) {\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n"
-         "mov.u32 %r1, 0; mov.u32 %r2, 0; mov.u32 %r3, 0;\n" + code +
+  return ".visible .entry " + name +
+         "(.param .u64 out) {\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n"
+         "mov.u32 %r1, 0; mov.u32 %r2, 0; mov.u32 %r3, 0;\n" +
+         code +
          "\nld.param.u64 %rd8, [out];\nst.global.u32 [%rd8], %r1;\nst.global.u32 [%rd8+4], %r2;\n"
          "st.global.u32 [%rd8+8], %r3;\nret;\n}\n";
 }
@@ -30,8 +32,9 @@ const std::string declared = ".extern .func (.param .b32 result) f();\n";
 const std::string uses_f = head + declared + kernel("k", call("f", "%r1"));
 const std::string uses_x = head + ".extern .global .u32 x;\n" + kernel("k", "ld.global.u32 %r1, [x];");
 
-const std::string gives_x = ".visible .func (.param .b32 result) f() {\n.reg .b32 %r<3>;\nld.global.u32 %r1, [x];\n"
-                            "st.param.b32 [result], %r1;\nret;\n}\n";
+const std::string gives_x =
+    ".visible .func (.param .b32 result) f() {\n.reg .b32 %r<3>;\nld.global.u32 %r1, [x];\n"
+    "st.param.b32 [result], %r1;\nret;\n}\n";
 
 char log_of_errors[4096], log_of_all[4096];
 struct Options {
@@ -113,14 +116,22 @@ void names() {
   link("a visible variable, and one of its name that is not",
        {head + ".global .u32 x = 1;\n" + kernel("k", "ld.global.u32 %r1, [x];"),
         head + ".visible .global .u32 x = 2;\n"});
-  link("weak functions: the first", {head + function(".weak", "f", 1) + kernel("k", call("f", "%r1")),
-                                     head + function(".weak", "f", 2)});
-  link("weak, then visible", {head + function(".weak", "f", 1) + kernel("k", call("f", "%r1")),
-                              head + function(".visible", "f", 2)});
+  link("weak functions: the first",
+       {head + function(".weak", "f", 1) + kernel("k", call("f", "%r1")), head + function(".weak", "f", 2)});
+  link("weak, then visible",
+       {head + function(".weak", "f", 1) + kernel("k", call("f", "%r1")), head + function(".visible", "f", 2)});
   link("weak variables", {head + ".weak .global .u32 x = 1;\n" + kernel("k", "ld.global.u32 %r1, [x];"),
                           head + ".weak .global .u32 x = 2;\n"});
-  link("weak kernels", {head + [] { auto text = kernel("k", "mov.u32 %r1, 1;"); return ".weak" + text.substr(8); }(),
-                        head + [] { auto text = kernel("k", "mov.u32 %r1, 2;"); return ".weak" + text.substr(8); }()});
+  link("weak kernels", {head +
+                            [] {
+                              auto text = kernel("k", "mov.u32 %r1, 1;");
+                              return ".weak" + text.substr(8);
+                            }(),
+                        head +
+                            [] {
+                              auto text = kernel("k", "mov.u32 %r1, 2;");
+                              return ".weak" + text.substr(8);
+                            }()});
   link("a common variable, which the other text declares",
        {head + ".common .global .u32 x;\n" + declared + kernel("k", "st.global.u32 [x], 5;\n" + call("f", "%r1")),
         head + ".extern .global .u32 x;\n" + gives_x});
@@ -136,8 +147,8 @@ void names() {
         head + ".visible .global .u32 x[3] = {1, 2, 3};\n"});
   link("shared variables: one each, and the launch's own for both",
        {head + declared + ".extern .shared .align 16 .b8 all[];\n.shared .u32 s;\n" +
-            kernel("k", "st.shared.u32 [s], 1;\nst.shared.u32 [all], 7;\n" + call("f", "%r1") +
-                            "ld.shared.u32 %r2, [s];"),
+            kernel("k",
+                   "st.shared.u32 [s], 1;\nst.shared.u32 [all], 7;\n" + call("f", "%r1") + "ld.shared.u32 %r2, [s];"),
         head + ".extern .shared .align 16 .b8 all[];\n.shared .u32 s;\n"
                ".visible .func (.param .b32 result) f() {\n.reg .b32 %r<3>;\nst.shared.u32 [s], 2;\n"
                "ld.shared.u32 %r1, [all];\nst.param.b32 [result], %r1;\nret;\n}\n"});
@@ -198,29 +209,23 @@ void arguments(int from) {
     return cuLinkCreate(1, nullptr, nullptr, &made);
   });
   ask("add to nothing", [&] { return add(nullptr, good); });
-  ask("add no data", [&] {
-    return cuLinkAddData(state(), CU_JIT_INPUT_PTX, nullptr, 8, "part", 0, nullptr, nullptr);
-  });
-  ask("add data of size 0", [&] {
-    return cuLinkAddData(state(), CU_JIT_INPUT_PTX, data(good), 0, "part", 0, nullptr, nullptr);
-  });
+  ask("add no data", [&] { return cuLinkAddData(state(), CU_JIT_INPUT_PTX, nullptr, 8, "part", 0, nullptr, nullptr); });
+  ask("add data of size 0",
+      [&] { return cuLinkAddData(state(), CU_JIT_INPUT_PTX, data(good), 0, "part", 0, nullptr, nullptr); });
   ask("add without a name", [&] {
     return cuLinkAddData(state(), CU_JIT_INPUT_PTX, data(good), good.size() + 1, nullptr, 0, nullptr, nullptr);
   });
-  ask("add a text without its final zero", [&] {
-    return cuLinkAddData(state(), CU_JIT_INPUT_PTX, data(good), good.size(), "part", 0, nullptr, nullptr);
-  });
+  ask("add a text without its final zero",
+      [&] { return cuLinkAddData(state(), CU_JIT_INPUT_PTX, data(good), good.size(), "part", 0, nullptr, nullptr); });
   ask("add data of an unknown kind", [&] { return add(state(), good, CUjitInputType(99)); });
   ask("add PTX as machine code", [&] { return add(state(), good, CU_JIT_INPUT_CUBIN); });
   ask("add PTX as a fat binary", [&] { return add(state(), good, CU_JIT_INPUT_FATBINARY); });
   ask("add PTX as an object", [&] { return add(state(), good, CU_JIT_INPUT_OBJECT); });
   ask("add PTX as a library", [&] { return add(state(), good, CU_JIT_INPUT_LIBRARY); });
-  ask("add a file that there is not", [&] {
-    return cuLinkAddFile(state(), CU_JIT_INPUT_PTX, "/nonexistent/part.ptx", 0, nullptr, nullptr);
-  });
-  ask("add a file without a name", [&] {
-    return cuLinkAddFile(state(), CU_JIT_INPUT_PTX, nullptr, 0, nullptr, nullptr);
-  });
+  ask("add a file that there is not",
+      [&] { return cuLinkAddFile(state(), CU_JIT_INPUT_PTX, "/nonexistent/part.ptx", 0, nullptr, nullptr); });
+  ask("add a file without a name",
+      [&] { return cuLinkAddFile(state(), CU_JIT_INPUT_PTX, nullptr, 0, nullptr, nullptr); });
   ask("add a file of PTX, and complete", [&] {
     const std::string name = "/tmp/facts_linking_" + std::to_string(getpid()) + ".ptx";
     std::ofstream(name) << good;
@@ -303,8 +308,15 @@ __global__ void sizes(unsigned* out) {
 
 void shared_memory() {
   section("what a kernel is told of its shared memory: 12 bytes of its own, 64 of the launch");
-  const char* const words[] = {"reserved: begin", "reserved: end", "reserved: cap", "reserved: 0", "reserved: 1",
-                               "total", "total with what is reserved", "the launch's", "where its own begins",
+  const char* const words[] = {"reserved: begin",
+                               "reserved: end",
+                               "reserved: cap",
+                               "reserved: 0",
+                               "reserved: 1",
+                               "total",
+                               "total with what is reserved",
+                               "the launch's",
+                               "where its own begins",
                                "where the launch's begins"};
   CUdeviceptr out;
   unsigned values[10];

@@ -139,29 +139,32 @@ static void in_a_host_function() {  // it might wait for itself
   alarm(20);
   static CUdeviceptr a;
   a = address;
-  CHECK(cudaLaunchHostFunc(0, [](void*) {
-    int number;
-    CUdevice device;
-    CUcontext context;
-    CUdeviceptr reserved;
-    CUmemGenericAllocationHandle handle;
-    const CUmemAllocationProp properties = on_gpu(0);
-    const CUmemAccessDesc access = access_of(0);
-    say("cudaGetDeviceCount", cudaGetDeviceCount(&number));
-    say("cudaGetDevice", cudaGetDevice(&number));
-    say("cudaGetLastError", cudaGetLastError());
-    say("cuDeviceGet", cuDeviceGet(&device, 0));
-    say("cuCtxGetCurrent", cuCtxGetCurrent(&context));
-    say("cuMemAddressReserve", cuMemAddressReserve(&reserved, page, 0, 0, 0));
-    say("cuMemCreate", cuMemCreate(&handle, page, &properties, 0));
-    say("cuMemMap", cuMemMap(a + page, page, 0, handle, 0));
-    say("cuMemSetAccess", cuMemSetAccess(a + page, page, &access, 1));
-    say("cuMemUnmap", cuMemUnmap(a + page, page));
-    say("cuMemRelease", cuMemRelease(handle));
-    say("cuPointerGetAttribute", cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, a));
-    say("cudaStreamQuery", cudaStreamQuery(0));
-    say("cudaSetDevice", cudaSetDevice(0));
-  }, nullptr));
+  CHECK(cudaLaunchHostFunc(
+      0,
+      [](void*) {
+        int number;
+        CUdevice device;
+        CUcontext context;
+        CUdeviceptr reserved;
+        CUmemGenericAllocationHandle handle;
+        const CUmemAllocationProp properties = on_gpu(0);
+        const CUmemAccessDesc access = access_of(0);
+        say("cudaGetDeviceCount", cudaGetDeviceCount(&number));
+        say("cudaGetDevice", cudaGetDevice(&number));
+        say("cudaGetLastError", cudaGetLastError());
+        say("cuDeviceGet", cuDeviceGet(&device, 0));
+        say("cuCtxGetCurrent", cuCtxGetCurrent(&context));
+        say("cuMemAddressReserve", cuMemAddressReserve(&reserved, page, 0, 0, 0));
+        say("cuMemCreate", cuMemCreate(&handle, page, &properties, 0));
+        say("cuMemMap", cuMemMap(a + page, page, 0, handle, 0));
+        say("cuMemSetAccess", cuMemSetAccess(a + page, page, &access, 1));
+        say("cuMemUnmap", cuMemUnmap(a + page, page));
+        say("cuMemRelease", cuMemRelease(handle));
+        say("cuPointerGetAttribute", cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, a));
+        say("cudaStreamQuery", cudaStreamQuery(0));
+        say("cudaSetDevice", cudaSetDevice(0));
+      },
+      nullptr));
   finish("synchronise");
 }
 
@@ -475,7 +478,7 @@ static std::string run_two(int maker) {
     int status = 0;
     waitpid(child, &status, 0);
     ends += (ends.empty() ? "" : ", ") + (WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
-                                                             : "exit " + std::to_string(WEXITSTATUS(status)));
+                                                              : "exit " + std::to_string(WEXITSTATUS(status)));
   }
   return ends;
 }

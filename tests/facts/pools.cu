@@ -7,10 +7,7 @@
 #include <vector>
 
 __global__ void load(const volatile int* p, int* to) { *to = *p; }
-__global__ void await(const volatile int* p) {
-  while (!*p)
-    ;
-}
+__global__ void await(const volatile int* p) { while (!*p); }
 
 static char *first, *p, *q, *r, *s;
 static int* result;

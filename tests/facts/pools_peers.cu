@@ -293,10 +293,8 @@ int main(int argc, char** argv) {
     CHECK(cuInit(0));
     if (mine.run != no_context) on(1), CHECK(cudaMalloc(&result[1], 4 * MiB));
     on(0), CHECK(cudaMalloc(&result[0], 4 * MiB)), CHECK(cudaDeviceGetDefaultMemPool(&pool, 0));
-    if (mine.shares >= 0 && argc == 2)
-      share(mine.shares, argv[1]);
-    else
-      mine.run();
+    if (mine.shares >= 0 && argc == 2) share(mine.shares, argv[1]);
+    else mine.run();
     return 0;
   }
   check::require_gpus(2);

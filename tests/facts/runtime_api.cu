@@ -26,7 +26,10 @@ __global__ void uses_static_shared(int* to) {
   __syncthreads();
   if (threadIdx.x == 0) *to = room[blockDim.x - 1];
 }
-__global__ void wait_for(volatile int* flag) { for (long i = 0; !*flag && i < 100000000; ++i) {} }
+__global__ void wait_for(volatile int* flag) {
+  for (long i = 0; !*flag && i < 100000000; ++i) {
+  }
+}
 __global__ void stop() { __trap(); }
 __global__ void set_symbols() { table[3] = constants[2] + cell; }
 
@@ -355,15 +358,19 @@ static void kinds() {
   CHECK(cudaMalloc(&b, 1024));
   CHECK(cudaMallocHost(&pinned, 1024));
   CHECK(cudaMallocManaged(&managed, 1024));
-  static const char* const names[] = {"host to host", "host to device", "device to host", "device to device", "default"};
-  const struct { const char* name; int* pointer; } sides[] = {
-      {"device", a}, {"device, too", b}, {"pinned", pinned}, {"managed", managed}, {"pageable", &host}};
+  static const char* const names[] = {"host to host", "host to device", "device to host", "device to device",
+                                      "default"};
+  const struct {
+    const char* name;
+    int* pointer;
+  } sides[] = {{"device", a}, {"device, too", b}, {"pinned", pinned}, {"managed", managed}, {"pageable", &host}};
   for (int kind = 0; kind < 5; ++kind) {
     for (const auto& from : sides) {
       for (const auto& to : sides) {
         // A wrong kind of the two sides of the host reads or writes addresses that the host may not touch.
         const bool host_only = kind == cudaMemcpyHostToHost;
-        if (to.pointer == from.pointer || (host_only && (to.pointer == a || to.pointer == b || from.pointer == a || from.pointer == b)))
+        if (to.pointer == from.pointer ||
+            (host_only && (to.pointer == a || to.pointer == b || from.pointer == a || from.pointer == b)))
           continue;
         say(std::string(names[kind]) + ": " + from.name + " to " + to.name,
             cudaMemcpy(to.pointer, from.pointer, 4, cudaMemcpyKind(kind)));
@@ -403,7 +410,8 @@ static void symbols() {
   say("of an unknown symbol", cudaMemcpyToSymbol((const void*)&on_host_only, &value, 4));
 }
 
-static cudaError_t launched(const void* kernel, dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = nullptr) {
+static cudaError_t launched(const void* kernel, dim3 grid, dim3 block, size_t shared = 0,
+                            cudaStream_t stream = nullptr) {
   static int* room = nullptr;
   if (!room) CHECK(cudaMalloc(&room, 4));
   void* arguments[] = {&room};
@@ -489,8 +497,10 @@ static void describe(const char* what, const void* pointer) {
   const cudaError_t answer = cudaPointerGetAttributes(&all, pointer);
   static const char* const types[] = {"unregistered", "host", "device", "managed"};
   const auto is = [&](const void* it) { return std::string(!it ? "null" : it == pointer ? "it" : "another"); };
-  say(what, check::name(answer) + (answer ? "" : std::string(" ") + (unsigned(all.type) < 4 ? types[all.type] : "?") + ", device " +
-      std::to_string(all.device) + ", device pointer " + is(all.devicePointer) + ", host pointer " + is(all.hostPointer)));
+  say(what, check::name(answer) + (answer ? ""
+                                          : std::string(" ") + (unsigned(all.type) < 4 ? types[all.type] : "?") +
+                                                ", device " + std::to_string(all.device) + ", device pointer " +
+                                                is(all.devicePointer) + ", host pointer " + is(all.hostPointer)));
 }
 static void pointers() {
   char *p, *host, *managed, *pool;
@@ -540,7 +550,8 @@ static void ipc() {
   say("cudaIpcGetMemHandle of null", cudaIpcGetMemHandle(&handle, nullptr));
   say("cudaIpcGetMemHandle inside", cudaIpcGetMemHandle(&handle, p + 100));
   say("cudaIpcGetMemHandle", cudaIpcGetMemHandle(&handle, p));
-  say("cudaIpcOpenMemHandle in the same process", cudaIpcOpenMemHandle(&opened, handle, cudaIpcMemLazyEnablePeerAccess));
+  say("cudaIpcOpenMemHandle in the same process",
+      cudaIpcOpenMemHandle(&opened, handle, cudaIpcMemLazyEnablePeerAccess));
   say("cudaIpcOpenMemHandle without flags", cudaIpcOpenMemHandle(&opened, handle, 0));
   std::memset(&handle, 0, sizeof handle);
   say("cudaIpcOpenMemHandle of zeros", cudaIpcOpenMemHandle(&opened, handle, cudaIpcMemLazyEnablePeerAccess));
@@ -557,8 +568,10 @@ static void pools() {
   say("the same", yes(pool == other));
   say("cudaMemPoolDestroy of the default pool", cudaMemPoolDestroy(pool));
   uint64_t bytes = 77;
-  for (const auto& [name, what] : {std::pair<const char*, cudaMemPoolAttr>{"release threshold", cudaMemPoolAttrReleaseThreshold},
-                                   {"used now", cudaMemPoolAttrUsedMemCurrent}, {"reserved now", cudaMemPoolAttrReservedMemCurrent}}) {
+  for (const auto& [name, what] :
+       {std::pair<const char*, cudaMemPoolAttr>{"release threshold", cudaMemPoolAttrReleaseThreshold},
+        {"used now", cudaMemPoolAttrUsedMemCurrent},
+        {"reserved now", cudaMemPoolAttrReservedMemCurrent}}) {
     say(name, cudaMemPoolGetAttribute(pool, what, &bytes));
     number(name, (long long)bytes);
   }
@@ -671,7 +684,10 @@ static void stream_handles() {
     say("priority " + std::to_string(priority) + " becomes", std::to_string(value));
     CHECK(cudaStreamDestroy(stream));
   }
-  const struct { const char* name; cudaStream_t stream; } given[] = {
+  const struct {
+    const char* name;
+    cudaStream_t stream;
+  } given[] = {
       {"stream 0", nullptr}, {"the legacy stream", cudaStreamLegacy}, {"the thread's stream", cudaStreamPerThread}};
   for (const auto& it : given) {
     section(it.name);
@@ -688,7 +704,8 @@ static void stream_handles() {
   }
   say("cudaStreamAddCallback of null", cudaStreamAddCallback(nullptr, nullptr, nullptr, 0));
   say("cudaLaunchHostFunc of null", cudaLaunchHostFunc(nullptr, nullptr, nullptr));
-  say("cudaStreamAddCallback with flags", cudaStreamAddCallback(nullptr, [](cudaStream_t, cudaError_t, void*) {}, nullptr, 1));
+  say("cudaStreamAddCallback with flags",
+      cudaStreamAddCallback(nullptr, [](cudaStream_t, cudaError_t, void*) {}, nullptr, 1));
   cudaStreamCaptureStatus status;
   say("cudaStreamIsCapturing", cudaStreamIsCapturing(nullptr, &status));
   number("capturing", status);
@@ -757,14 +774,31 @@ static void attributes_of_host_function() {
   say("answer", cudaFuncGetAttributes(&all, (const void*)launches));
 }
 
-static const struct { const char* name; void (*run)(); } sections[] = {
-    {"last error", last_error}, {"devices", devices}, {"contexts", contexts}, {"allocations", allocations},
-    {"copies", copies}, {"copy past the end", copies_past_the_end}, {"memset past the end", memset_past_the_end},
-    {"kinds", kinds}, {"symbols", symbols}, {"launches", launches}, {"pointers", pointers}, {"ipc", ipc},
-    {"pools", pools}, {"events", events}, {"streams", stream_handles}, {"bad address", bad_address}, {"trap", trap},
-    {"launch of a null kernel", null_kernel}, {"launch of a host function", host_function},
-    {"attributes to null", null_attributes}, {"attributes of a null kernel", attributes_of_null},
-    {"attributes of a host function", attributes_of_host_function}};
+static const struct {
+  const char* name;
+  void (*run)();
+} sections[] = {{"last error", last_error},
+                {"devices", devices},
+                {"contexts", contexts},
+                {"allocations", allocations},
+                {"copies", copies},
+                {"copy past the end", copies_past_the_end},
+                {"memset past the end", memset_past_the_end},
+                {"kinds", kinds},
+                {"symbols", symbols},
+                {"launches", launches},
+                {"pointers", pointers},
+                {"ipc", ipc},
+                {"pools", pools},
+                {"events", events},
+                {"streams", stream_handles},
+                {"bad address", bad_address},
+                {"trap", trap},
+                {"launch of a null kernel", null_kernel},
+                {"launch of a host function", host_function},
+                {"attributes to null", null_attributes},
+                {"attributes of a null kernel", attributes_of_null},
+                {"attributes of a host function", attributes_of_host_function}};
 
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IONBF, 0);  // what was said before a crash is not lost

@@ -8,8 +8,10 @@ static std::string in_words(cudaStreamAttrID id, const cudaStreamAttrValue& valu
   switch (id) {
     case cudaStreamAttributeAccessPolicyWindow: {
       const cudaAccessPolicyWindow& it = value.accessPolicyWindow;
-      return std::string(it.base_ptr == gpu ? "p" : it.base_ptr ? "elsewhere" : "null") + ", " +
-             std::to_string(it.num_bytes) + " bytes, ratio " + std::to_string(it.hitRatio) + ", " +
+      return std::string(it.base_ptr == gpu ? "p"
+                         : it.base_ptr      ? "elsewhere"
+                                            : "null") +
+             ", " + std::to_string(it.num_bytes) + " bytes, ratio " + std::to_string(it.hitRatio) + ", " +
              std::to_string(it.hitProp) + ", " + std::to_string(it.missProp);
     }
     case cudaLaunchAttributeMemSyncDomainMap:

@@ -18,18 +18,23 @@ __device__ long now() {
 // Waits until *flag is not 0. Then *result is 1, or 0 if nobody set it.
 __global__ void wait_for(volatile int* flag, volatile int* result, long limit) {
   const long begin = now();
-  while (!*flag && now() - begin < limit) {}
+  while (!*flag && now() - begin < limit) {
+  }
   *result = *flag != 0;
 }
 __global__ void set(volatile int* flag) { *flag = 1; }
 __global__ void append(int* list, int value) { list[++list[0]] = value; }
-__global__ void spin(long time) { for (const long begin = now(); now() - begin < time;) {} }
+__global__ void spin(long time) {
+  for (const long begin = now(); now() - begin < time;) {
+  }
+}
 // Says that it is here, and waits for the other.
 __global__ void meet(volatile int* mine, volatile int* other, volatile int* result, long limit) {
   *mine = 1;
   __threadfence_system();
   const long begin = now();
-  while (!*other && now() - begin < limit) {}
+  while (!*other && now() - begin < limit) {
+  }
   *result = *other != 0;
 }
 __global__ void double_all(int* data, int count) {
@@ -75,7 +80,13 @@ static void call_in_a_host_function() {
   static cudaError_t answer;
   alarm(20);
   CHECK(cudaFree(nullptr));
-  CHECK(cudaLaunchHostFunc(nullptr, [](void*) { void* p; answer = cudaMalloc(&p, 4); }, nullptr));
+  CHECK(cudaLaunchHostFunc(
+      nullptr,
+      [](void*) {
+        void* p;
+        answer = cudaMalloc(&p, 4);
+      },
+      nullptr));
   CHECK(cudaDeviceSynchronize());
   say("cudaMalloc in a host function", answer);
 }

@@ -38,8 +38,7 @@ static void ask_inside(const std::string& where, CUdeviceptr address) {
   CUdeviceptr base = 0;
   size_t size = 0;
   const CUresult found = cuMemGetAddressRange(&base, &size, address);
-  say("address range " + where,
-      found ? check::name(found) : mib(size) + " from " + mib(address - base) + " before");
+  say("address range " + where, found ? check::name(found) : mib(size) + " from " + mib(address - base) + " before");
   for (CUpointer_attribute attribute : {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
                                         CU_POINTER_ATTRIBUTE_MAPPING_SIZE, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS}) {
     unsigned long long value = 0;

@@ -19,7 +19,8 @@ __global__ void hold(volatile int* words, volatile int* last, long limit) {
   words[1] = 1;
   __threadfence_system();
   const long begin = now();
-  while (!words[0] && now() - begin < limit) {}
+  while (!words[0] && now() - begin < limit) {
+  }
   if (last) words[2] = ++*last;
 }
 
@@ -36,13 +37,17 @@ struct Held {
     words[0] = words[1] = words[2] = 0;
     hold<<<1, 1, 0, stream>>>(words, last, patience);
     CHECK(cudaGetLastError());
-    while (!words[1]) {}
+    while (!words[1]) {
+    }
   }
   bool runs() const { return cudaStreamQuery(stream) == cudaErrorNotReady; }
   void go_on() { words[0] = 1; }
 };
 
-struct Kind { const char* name; cudaStream_t stream; };
+struct Kind {
+  const char* name;
+  cudaStream_t stream;
+};
 static Kind kinds[] = {{"non-blocking", nullptr}, {"legacy", nullptr}, {"another thread's", nullptr}};
 
 using Call = std::function<void()>;
@@ -76,20 +81,28 @@ template <size_t size> Call host_free_of() {
   return [p] { CHECK(cudaFreeHost(p)); };
 }
 static void* made;
-static Call free_made() { return [] { CHECK(cudaFree(made)); }; }
-static Call free_made_host() { return [] { CHECK(cudaFreeHost(made)); }; }
+static Call free_made() {
+  return [] { CHECK(cudaFree(made)); };
+}
+static Call free_made_host() {
+  return [] { CHECK(cudaFreeHost(made)); };
+}
 static CUdeviceptr at;
 static Call unmap() {
   at = reserve(page);
   map_new(at, page);
   return [] { CHECK(cuMemUnmap(at, page)); };
 }
-static Call free_at() { return [] { CHECK(cuMemAddressFree(at, page)); }; }
+static Call free_at() {
+  return [] { CHECK(cuMemAddressFree(at, page)); };
+}
 static Call grow() {
   at = reserve(page);
   return [] { map_new(at, page); };
 }
-static Call unmap_at() { return [] { unmap_and_free(at, page, page); }; }
+static Call unmap_at() {
+  return [] { unmap_and_free(at, page, page); };
+}
 
 // Memory of `size` bytes is freed while a kernel runs that will write to it.
 static void in_use(size_t size) {

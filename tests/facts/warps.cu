@@ -34,9 +34,10 @@ __global__ void shuffles(uint32_t* found) {
     }
 }
 
-#define SHUFFLE(mode, b, c)                                                                                       \
-  asm volatile("{ .reg .pred p; shfl.sync." mode ".b32 %0|p, %2, %3, %4, -1; selp.b32 %1, 1, 0, p; }"             \
-               : "=r"(value), "=r"(inside) : "r"(mine), "r"(b), "r"(c));                                          \
+#define SHUFFLE(mode, b, c)                                                                           \
+  asm volatile("{ .reg .pred p; shfl.sync." mode ".b32 %0|p, %2, %3, %4, -1; selp.b32 %1, 1, 0, p; }" \
+               : "=r"(value), "=r"(inside)                                                            \
+               : "r"(mine), "r"(b), "r"(c));                                                          \
   note(found, value), note(found, inside)
 __global__ void shuffles_and_ranges(uint32_t* found) {
   const uint32_t mine = mixed(thread_number());
@@ -267,7 +268,8 @@ __global__ void named_barriers(uint32_t* found) {  // warps 0 and 1 fill, warps 
   }
   unsigned ones;
   asm volatile("{ .reg .pred p; setp.lt.u32 p, %1, 40; bar.red.popc.u32 %0, %2, 64, p; }"
-               : "=r"(ones) : "r"(t), "r"(7 + fills));
+               : "=r"(ones)
+               : "r"(t), "r"(7 + fills));
   note(found, ones);
 }
 
@@ -309,7 +311,8 @@ __global__ void lanes_that_wait(uint32_t* found) {
   flags[lane] = 0;
   __syncwarp();
   if (lane) {
-    while (!flags[lane - 1]) {}  // each for the one before it
+    while (!flags[lane - 1]) {
+    }  // each for the one before it
     flags[lane] = flags[lane - 1] + lane;
   } else {
     flags[0] = 1;
@@ -349,7 +352,8 @@ __global__ void blocks_that_wait(uint32_t* found) {  // the last block begins, t
   const uint32_t mine = gridDim.x - 1 - blockIdx.x;
   if (threadIdx.x == 0)
     for (int round = 0; round < 3; ++round) {
-      while (turn != mine + round * gridDim.x) {}
+      while (turn != mine + round * gridDim.x) {
+      }
       __threadfence();
       turn = turn + 1;
     }
@@ -358,17 +362,30 @@ __global__ void blocks_that_wait(uint32_t* found) {  // the last block begins, t
 }
 
 // --- Who and where a thread is -------------------------------------------------------------------------------------
-#define REGISTER(name)                                          \
-  asm volatile("mov.u32 %0, %%" name ";" : "=r"(value));        \
+#define REGISTER(name)                                   \
+  asm volatile("mov.u32 %0, %%" name ";" : "=r"(value)); \
   note(found, value)
 __global__ void special_registers(uint32_t* found) {
   uint32_t value;
-  REGISTER("tid.x"); REGISTER("tid.y"); REGISTER("tid.z");
-  REGISTER("ntid.x"); REGISTER("ntid.y"); REGISTER("ntid.z");
-  REGISTER("ctaid.x"); REGISTER("ctaid.y"); REGISTER("ctaid.z");
-  REGISTER("nctaid.x"); REGISTER("nctaid.y"); REGISTER("nctaid.z");
-  REGISTER("laneid"); REGISTER("lanemask_eq"); REGISTER("lanemask_lt"); REGISTER("lanemask_le");
-  REGISTER("lanemask_gt"); REGISTER("lanemask_ge"); REGISTER("dynamic_smem_size");
+  REGISTER("tid.x");
+  REGISTER("tid.y");
+  REGISTER("tid.z");
+  REGISTER("ntid.x");
+  REGISTER("ntid.y");
+  REGISTER("ntid.z");
+  REGISTER("ctaid.x");
+  REGISTER("ctaid.y");
+  REGISTER("ctaid.z");
+  REGISTER("nctaid.x");
+  REGISTER("nctaid.y");
+  REGISTER("nctaid.z");
+  REGISTER("laneid");
+  REGISTER("lanemask_eq");
+  REGISTER("lanemask_lt");
+  REGISTER("lanemask_le");
+  REGISTER("lanemask_gt");
+  REGISTER("lanemask_ge");
+  REGISTER("dynamic_smem_size");
 }
 
 __global__ void clocks(uint32_t* found) {

@@ -113,8 +113,8 @@ int main(int argc, char** argv) {
   const size_t mib = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 64;
   if (mib < 2 || mib > 1024 || mib % 2) return std::fputs("usage: benchmark [MiB: 2 to 1024, even]\n", stderr), 2;
   const size_t size = mib << 20, n = size / 4, around = size + 2 * memory::page_size;
-  auto* const mapped = static_cast<char*>(mmap(nullptr, around, PROT_READ | PROT_WRITE,
-                                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
+  auto* const mapped = static_cast<char*>(
+      mmap(nullptr, around, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
   if (mapped == MAP_FAILED) return std::perror("mmap"), 1;
   const uint64_t data = (reinterpret_cast<uint64_t>(mapped) / memory::page_size + 1) * memory::page_size;
   const uint64_t total = data + size;  // in a page of its own
@@ -139,7 +139,8 @@ int main(int argc, char** argv) {
       const auto start = std::chrono::steady_clock::now();
       for (unsigned i = 0; i < launch.grid.x; ++i) {
         gpu::Block block(launch, 0, {i, 0, 0});
-        while (!gpu::run(block, 20'000)) {}
+        while (!gpu::run(block, 20'000)) {
+        }
       }
       best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }

@@ -5,15 +5,15 @@
 #include <cuda_runtime.h>
 
 #undef NDEBUG  // a release build too asks what an assertion does
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cassert>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <map>
 #include <string>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 
 constexpr size_t MiB = 1 << 20, size = 2 * MiB;
 
@@ -139,19 +139,19 @@ void refusals() {
   const CUmemAccessDesc descriptor = access(0), to_no_gpu = access(99);
   cuMemSetAccess(address, size, &descriptor, 1);  // before cuMemMap
   must(cuMemMap(address, size, 0, handle, 0));
-  cuMemMap(address, size, 0, handle, 0);          // again
+  cuMemMap(address, size, 0, handle, 0);  // again
   cuMemSetAccess(address, size, &to_no_gpu, 1);
   cuMemSetAccess(address, size / 2, &descriptor, 1);
   cuMemAddressFree(address, size);                // while it is mapped
   cuMemcpyHtoD(address, &handle, sizeof handle);  // before cuMemSetAccess
   cuMemFree(address);
   must(cuMemRelease(handle));
-  cuMemRelease(handle);                           // again
+  cuMemRelease(handle);  // again
   must(cuMemUnmap(address, size));
   cuMemRetainAllocationHandle(&other, reinterpret_cast<void*>(address));
   cuMemImportFromShareableHandle(&other, reinterpret_cast<void*>(1), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   must(cuMemAddressFree(address, size));
-  cuMemAddressFree(address, size);                // again
+  cuMemAddressFree(address, size);  // again
   CUmulticastObjectProp team = {};
   team.numDevices = 1;
   team.size = size;
@@ -208,10 +208,13 @@ struct Launching {
       int value = 0;
       void* arguments[] = {&value};
       const auto kernel = reinterpret_cast<const void*>(nothing);
-      while (cudaLaunchKernel(kernel, dim3(1), dim3(1), arguments, 0, nullptr) == cudaSuccess) {}
+      while (cudaLaunchKernel(kernel, dim3(1), dim3(1), arguments, 0, nullptr) == cudaSuccess) {
+      }
     });
   }
-  ~Launching() { if (thread.joinable()) thread.join(); }
+  ~Launching() {
+    if (thread.joinable()) thread.join();
+  }
 };
 __attribute__((init_priority(101))) Launching launching;  // destroyed when the kernels have been forgotten
 
@@ -222,11 +225,25 @@ const std::map<std::string, std::function<void()>> mistakes = {
     {"null", [] { write_at(0); }},
     {"reserved", [] { write_at(reserve() + 20); }},
     {"past_the_end", [] { write_at(memory() + size); }},
-    {"closed", [] { const CUdeviceptr address = memory(); must(cudaSetDevice(1)); write_at(address + 20); }},
+    {"closed",
+     [] {
+       const CUdeviceptr address = memory();
+       must(cudaSetDevice(1));
+       write_at(address + 20);
+     }},
     {"read_only", [] { write_at(memory(CU_MEM_ACCESS_FLAGS_PROT_READ) + 20); }},
-    {"unmapped", [] { const CUdeviceptr address = memory(); must(cuMemUnmap(address, size)); write_at(address); }},
+    {"unmapped",
+     [] {
+       const CUdeviceptr address = memory();
+       must(cuMemUnmap(address, size));
+       write_at(address);
+     }},
     {"given_back",
-     [] { const CUdeviceptr address = reserve(); must(cuMemAddressFree(address, size)); write_at(address); }},
+     [] {
+       const CUdeviceptr address = reserve();
+       must(cuMemAddressFree(address, size));
+       write_at(address);
+     }},
     {"freed",
      [] {
        cudaFuncAttributes loaded;  // first of all: a module's variables could get the same memory
@@ -236,11 +253,20 @@ const std::map<std::string, std::function<void()>> mistakes = {
        must(cudaFree(memory));
        write_at(CUdeviceptr(memory));
      }},
-    {"peer", [] { void* memory; must(cudaMalloc(&memory, 8)); must(cudaSetDevice(1)); write_at(CUdeviceptr(memory)); }},
-    {"host", [] { static int number; write_at(CUdeviceptr(&number)); }},
+    {"peer",
+     [] {
+       void* memory;
+       must(cudaMalloc(&memory, 8));
+       must(cudaSetDevice(1));
+       write_at(CUdeviceptr(memory));
+     }},
+    {"host",
+     [] {
+       static int number;
+       write_at(CUdeviceptr(&number));
+     }},
     {"misaligned", [] { write_at(memory() + 2); }},
-    {"multicast_store",
-     [] { write_at(map(multicast_object(), 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)); }},
+    {"multicast_store", [] { write_at(map(multicast_object(), 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)); }},
     {"multimem_of_memory", [] { add_at(memory()); }},
     {"multimem_unbound",
      [] {
@@ -281,10 +307,28 @@ const std::map<std::string, std::function<void()>> mistakes = {
        must(cudaDeviceSynchronize());
        write_at(reinterpret_cast<CUdeviceptr>(the_hosts) + 8188);
      }},
-    {"shared", [] { write_shared<<<3, 32, 128>>>(32); cudaDeviceSynchronize(); }},
-    {"trap", [] { stop<<<3, 32>>>(); cudaDeviceSynchronize(); }},
-    {"assertion", [] { insist<<<3, 32>>>(1); cudaDeviceSynchronize(); }},
-    {"after", [] { write_at(0); void* memory; cudaMalloc(&memory, 8); cudaGetLastError(); }},
+    {"shared",
+     [] {
+       write_shared<<<3, 32, 128>>>(32);
+       cudaDeviceSynchronize();
+     }},
+    {"trap",
+     [] {
+       stop<<<3, 32>>>();
+       cudaDeviceSynchronize();
+     }},
+    {"assertion",
+     [] {
+       insist<<<3, 32>>>(1);
+       cudaDeviceSynchronize();
+     }},
+    {"after",
+     [] {
+       write_at(0);
+       void* memory;
+       cudaMalloc(&memory, 8);
+       cudaGetLastError();
+     }},
     {"forked",
      [] {
        void* memory;

@@ -5,6 +5,7 @@
 EXPLAIN is the program of explain.cu. Each of its mistakes must be told in as many sentences as stand here, with the
 phrases that stand here; ADDRESS is the address that the program printed.
 """
+
 import collections
 import pathlib
 import re
@@ -21,64 +22,97 @@ def line_of(text):
     return f"simulator/explain.cu:{numbers[0]}"
 
 
-KERNEL = "kernel (anonymous namespace)::write_number(int*, int) on GPU 0, block (2, 0, 0), thread (5, 0, 0), " \
+KERNEL = (
+    "kernel (anonymous namespace)::write_number(int*, int) on GPU 0, block (2, 0, 0), thread (5, 0, 0), "
     "`st.global.u32 ["
+)
 ADD = "kernel (anonymous namespace)::add_to_all(float*) on GPU {}, block (2, 0, 0), thread (5, 0, 0), `multimem.red"
 FAULT = "cudaDeviceSynchronize() answers cudaErrorIllegalAddress: "
 
 # Each sentence by its phrases, in their order; "..." is anything.
 FAULTS = {
-    "null": [FAULT + KERNEL + f"...` ({line_of('if (is_it()) *to = value;')}, line ... of its PTX): ADDRESS is a null "
-             "pointer"],
-    "inlined": [FAULT + f"kernel (anonymous namespace)::write_there(int*) ...` ({line_of('// in set')}, inlined at "
-                f"{line_of('// in write_there')}, line ... of its PTX): ADDRESS is reserved"],
-    "reserved": [FAULT + KERNEL + "... ADDRESS is reserved, and nothing is mapped there: map memory (cuMemMap) and "
-                 "open it to GPU 0 (cuMemSetAccess)"],
+    "null": [
+        FAULT + KERNEL + f"...` ({line_of('if (is_it()) *to = value;')}, line ... of its PTX): ADDRESS is a null "
+        "pointer"
+    ],
+    "inlined": [
+        FAULT + f"kernel (anonymous namespace)::write_there(int*) ...` ({line_of('// in set')}, inlined at "
+        f"{line_of('// in write_there')}, line ... of its PTX): ADDRESS is reserved"
+    ],
+    "reserved": [
+        FAULT + KERNEL + "... ADDRESS is reserved, and nothing is mapped there: map memory (cuMemMap) and "
+        "open it to GPU 0 (cuMemSetAccess)"
+    ],
     "past_the_end": [FAULT + KERNEL + "... ADDRESS is neither mapped nor reserved; 0 bytes before it a mapping ends"],
-    "closed": [FAULT + KERNEL.replace("GPU 0", "GPU 1") + "... ADDRESS lies in the mapping of 2097152 bytes from 0x...,"
-               " memory of GPU 0, which is not open to GPU 1; cudaDeviceEnablePeerAccess does not open it: call "
-               "cuMemSetAccess with a descriptor for GPU 1 "],
-    "read_only": [FAULT + KERNEL + "... ADDRESS lies in the mapping of ..., which GPU 0 may only read: call "
-                  "cuMemSetAccess with a descriptor for GPU 0 and CU_MEM_ACCESS_FLAGS_PROT_READWRITE"],
-    "unmapped": [FAULT + KERNEL + "... ADDRESS is reserved, and nothing is mapped there; it was unmapped by "
-                 "cuMemUnmap #1: "],
-    "given_back": [FAULT + KERNEL + "... ADDRESS is neither mapped nor reserved; it was given back by "
-                   "cuMemAddressFree #1"],
+    "closed": [
+        FAULT + KERNEL.replace("GPU 0", "GPU 1") + "... ADDRESS lies in the mapping of 2097152 bytes from 0x...,"
+        " memory of GPU 0, which is not open to GPU 1; cudaDeviceEnablePeerAccess does not open it: call "
+        "cuMemSetAccess with a descriptor for GPU 1 "
+    ],
+    "read_only": [
+        FAULT + KERNEL + "... ADDRESS lies in the mapping of ..., which GPU 0 may only read: call "
+        "cuMemSetAccess with a descriptor for GPU 0 and CU_MEM_ACCESS_FLAGS_PROT_READWRITE"
+    ],
+    "unmapped": [
+        FAULT + KERNEL + "... ADDRESS is reserved, and nothing is mapped there; it was unmapped by cuMemUnmap #1: "
+    ],
+    "given_back": [
+        FAULT + KERNEL + "... ADDRESS is neither mapped nor reserved; it was given back by cuMemAddressFree #1"
+    ],
     "freed": [FAULT + KERNEL + "... ADDRESS is neither mapped nor reserved; it was freed by cudaFree #1"],
-    "peer": [FAULT + KERNEL.replace("GPU 0", "GPU 1") + "... ADDRESS is ordinary memory of GPU 0, and not open to GPU 1"
-             ": call cudaDeviceEnablePeerAccess(0, 0) while GPU 1 is the current device"],
+    "peer": [
+        FAULT + KERNEL.replace("GPU 0", "GPU 1") + "... ADDRESS is ordinary memory of GPU 0, and not open to GPU 1"
+        ": call cudaDeviceEnablePeerAccess(0, 0) while GPU 1 is the current device"
+    ],
     "host": [FAULT + KERNEL + "... ADDRESS is no address of CUDA: ... cuMemHostAlloc"],
     "beside_registered": [FAULT + KERNEL + "... ADDRESS is no address of CUDA: ... (cudaHostRegister)"],
     "registered_read_only": [FAULT + KERNEL + "... ADDRESS is host memory that is registered for reading only"],
     "misaligned": ["answers cudaErrorMisalignedAddress: " + KERNEL + "... ADDRESS is not a multiple of ... 4 bytes"],
     "multicast_store": [FAULT + KERNEL + "... ADDRESS lies in ..., of a multicast object: only multimem instructions"],
     "multimem_of_memory": [FAULT + ADD.format(0) + "... ADDRESS is an ordinary address, ...(cuMulticastCreate"],
-    "multimem_unbound": [FAULT + ADD.format(0) + "... ADDRESS GPU 1 of the 2 ... has bound no memory: call "
-                         "cuMulticastBindMem"],
-    "multimem_closed": [FAULT + ADD.format(1) + "... ADDRESS ... of a multicast object, which is not open to GPU 1: "
-                        "call cuMemSetAccess with a descriptor for GPU 1"],
-    "read": [FAULT + "kernel void (anonymous namespace)::read_number<long>(long const*, long*) on GPU 0, ..."
-             "`ld.global.u64 ... ADDRESS is reserved"],
-    "shared": [FAULT + "kernel (anonymous namespace)::write_shared(int) ... thread (5, 0, 0), `st.volatile.shared.u32 "
-               "... write of 4 bytes at 0x80 of __shared__ memory, which has 128 bytes"],
+    "multimem_unbound": [
+        FAULT + ADD.format(0) + "... ADDRESS GPU 1 of the 2 ... has bound no memory: call cuMulticastBindMem"
+    ],
+    "multimem_closed": [
+        FAULT + ADD.format(1) + "... ADDRESS ... of a multicast object, which is not open to GPU 1: "
+        "call cuMemSetAccess with a descriptor for GPU 1"
+    ],
+    "read": [
+        FAULT + "kernel void (anonymous namespace)::read_number<long>(long const*, long*) on GPU 0, ..."
+        "`ld.global.u64 ... ADDRESS is reserved"
+    ],
+    "shared": [
+        FAULT + "kernel (anonymous namespace)::write_shared(int) ... thread (5, 0, 0), `st.volatile.shared.u32 "
+        "... write of 4 bytes at 0x80 of __shared__ memory, which has 128 bytes"
+    ],
     "trap": ["answers cudaErrorLaunchFailure: kernel (anonymous namespace)::stop() ... `trap` ... __trap()"],
-    "assertion": ["answers cudaErrorAssert: kernel (anonymous namespace)::insist(int) ... assertion `number == 0 || "
-                  "!is_it()` failed"],
-    "after": [FAULT + KERNEL,
-              "cudaMalloc(size = 8) answers cudaErrorIllegalAddress: a kernel or copy went wrong before",
-              "cudaGetLastError() answers cudaErrorIllegalAddress: "],
+    "assertion": [
+        "answers cudaErrorAssert: kernel (anonymous namespace)::insist(int) ... assertion `number == 0 || "
+        "!is_it()` failed"
+    ],
+    "after": [
+        FAULT + KERNEL,
+        "cudaMalloc(size = 8) answers cudaErrorIllegalAddress: a kernel or copy went wrong before",
+        "cudaGetLastError() answers cudaErrorIllegalAddress: ",
+    ],
     "forked": ["cudaMalloc(size = 8) answers cudaErrorInitializationError: ... fork before cuInit"],
-    "exiting": ['cudaLaunchKernel(func = "(anonymous namespace)::nothing(int)", gridDim = [1,1,1], blockDim = [1,1,1], '
-                "sharedMem = 0, stream = null) answers cudaErrorCudartUnloading: the process exits"],
+    "exiting": [
+        'cudaLaunchKernel(func = "(anonymous namespace)::nothing(int)", gridDim = [1,1,1], blockDim = [1,1,1], '
+        "sharedMem = 0, stream = null) answers cudaErrorCudartUnloading: the process exits"
+    ],
     "no_init": ["cuDeviceGetCount(count = null) answers CUDA_ERROR_NOT_INITIALIZED: cuInit has not been called"],
-    "no_context": ["cuMemAlloc(bytesize = 8) answers CUDA_ERROR_INVALID_CONTEXT: no context is current ..."
-                   "cudaSetDevice"],
+    "no_context": [
+        "cuMemAlloc(bytesize = 8) answers CUDA_ERROR_INVALID_CONTEXT: no context is current ...cudaSetDevice"
+    ],
 }
 
-PROP = 'prop = {"type":"CU_MEM_ALLOCATION_TYPE_PINNED","requestedHandleTypes":1,"location":{"type":' \
+PROP = (
+    'prop = {"type":"CU_MEM_ALLOCATION_TYPE_PINNED","requestedHandleTypes":1,"location":{"type":'
     '"CU_MEM_LOCATION_TYPE_DEVICE","id":%d},"allocFlags":{"compressionType":0,"gpuDirectRDMACapable":0,"usage":0}}'
-DESC = 'desc = [{"location":{"type":"CU_MEM_LOCATION_TYPE_DEVICE","id":%d},' \
-    '"flags":"CU_MEM_ACCESS_FLAGS_PROT_READWRITE"}]'
+)
+DESC = (
+    'desc = [{"location":{"type":"CU_MEM_LOCATION_TYPE_DEVICE","id":%d},"flags":"CU_MEM_ACCESS_FLAGS_PROT_READWRITE"}]'
+)
 INVALID = " answers CUDA_ERROR_INVALID_VALUE: "
 REFUSALS = [
     f"cuMemCreate(size = 3145728, {PROP % 0}, flags = 0x0){INVALID}size is 3145728: round it up",
@@ -158,8 +192,12 @@ def check(vmmsim, program, option, mistake, expected, any_order=False):
 
 def main(vmmsim, program):
     cases = [("--explain", mistake, expected) for mistake, expected in FAULTS.items()]
-    cases += [("--explain", "refusals", REFUSALS), ("--leaks", "leaks", LEAKS), ("--leaks", "no_leaks", []),
-              ("--explain", "no_leaks", [])]
+    cases += [
+        ("--explain", "refusals", REFUSALS),
+        ("--leaks", "leaks", LEAKS),
+        ("--leaks", "no_leaks", []),
+        ("--explain", "no_leaks", []),
+    ]
     results = collections.Counter()
     for option, mistake, expected in cases:
         wrong = check(vmmsim, program, option, mistake, expected, option == "--leaks")

@@ -9,6 +9,7 @@ Where one machine is not enough to show all mistakes, `explained_on` in lesson.j
 the first run says of it. Addresses, lines of PTX and line breaks may differ. Exit status 0, 1 if what is said differs,
 or nobody says anything.
 """
+
 import pathlib
 import re
 import subprocess
@@ -23,8 +24,9 @@ HEADER = "# What vmmsim --explain says, with long lines folded. Addresses and ha
 
 def explained(command):
     """[(banner, what was said after it)]. Ends the test if the program fails; to skip later steps is no failure."""
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, timeout=60)
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60
+    )
     if done.returncode not in (0, 77):
         sys.exit(f"FAIL: exit status {done.returncode} of {' '.join(command)}\n{done.stdout}")
     steps = []
@@ -50,8 +52,17 @@ def text_of(commands):
         text += banner + "\n"
         for line in found[banner]:
             line = re.sub(r',(?=["{])', ", ", line)  # structures are written without a space, and could not be folded
-            text += textwrap.fill(line, 88, initial_indent="    ", subsequent_indent="      ", break_long_words=False,
-                                  break_on_hyphens=False) + "\n"  # as wide as the page
+            text += (
+                textwrap.fill(
+                    line,
+                    88,
+                    initial_indent="    ",
+                    subsequent_indent="      ",
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
+                + "\n"
+            )  # as wide as the page
     return text
 
 

@@ -7,6 +7,7 @@ One run with --trace tells which calls the program makes, and from where. Then, 
 goes on, no file, and none of its processes waiting for another. By the lesson's lesson.json a program may make its calls
 inside functions, which it names in their place, and drop the result of some of them, for a reason each.
 """
+
 import collections
 import concurrent.futures
 import json
@@ -26,13 +27,19 @@ ERRORS = "CUDA_ERROR_UNKNOWN", "CUDA_ERROR_OUT_OF_MEMORY"  # in turn
 NAMES = {"CUDA_ERROR_UNKNOWN": "cudaErrorUnknown", "CUDA_ERROR_OUT_OF_MEMORY": "cudaErrorMemoryAllocation"}
 
 
-
 def start(vmmsim, options, program, directory, limit):
     """Runs it in a session of its own: (exit status or None for too late, output, errors, what is left behind)."""
     command = [vmmsim, "--strict", "--gpus", "2", *options, program, *quick(name_of(program))]
-    process = subprocess.Popen(command, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, cwd=directory,
-                               env={**os.environ, "TMPDIR": str(directory)}, start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=directory,
+        env={**os.environ, "TMPDIR": str(directory)},
+        start_new_session=True,
+    )
     try:
         output, errors = process.communicate(timeout=limit)
         status = process.returncode

@@ -16,9 +16,8 @@
 #include "../../simulator/memory/memory.h"
 #include "../../simulator/memory/page_table.h"
 
-#define EXPECT(condition)                                                                             \
-  ((condition) ? void()                                                                               \
-               : (std::fprintf(stderr, "%s:%d: expected %s\n", __FILE__, __LINE__, #condition), std::exit(1)))
+#define EXPECT(condition) \
+  ((condition) ? void() : (std::fprintf(stderr, "%s:%d: expected %s\n", __FILE__, __LINE__, #condition), std::exit(1)))
 
 // A machine of one GPU. Page 0 of its multicast addresses stands for three frames, page 1 for two and one missing.
 constexpr uint64_t multicast_address = 0x100000000000, other_multicast_address = multicast_address + memory::page_size;
@@ -59,7 +58,8 @@ static std::string run(const std::string& body, uint64_t a, uint64_t b = 0, unsi
   auto text = std::make_shared<const ptx::Module>(ptx::parse(
       ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u64 b)\n{\n"
       ".reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .b16 %h<9>; .reg .f32 %f<9>; .reg .f64 %d<9>; .reg .pred %p<9>;\n"
-      "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; mov.u32 %r8, %ctaid.x;\n" + body + "\nret;\n}\n"));
+      "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; mov.u32 %r8, %ctaid.x;\n" +
+      body + "\nret;\n}\n"));
   auto module = std::make_shared<gpu::Module>(text, 0, [](const ptx::Variable&) { return 0; });
   std::promise<std::string> fault;
   gpu::Launch launch{module->kernel("k"), module, {blocks, 1, 1}, {1, 1, 1}, 0, std::vector<std::byte>(16), {}};
@@ -131,8 +131,9 @@ static void test_multimem() {
   put<uint64_t>(1, 2, 3);
   reduce("mov.b32 %r1, 9; multimem.st.release.sys.global.u32 [%rd1+4], %r1;");
   for (int i = 0; i < 3; ++i) EXPECT(get(i) == (9ull << 32 | (i + 1)));
-  reduce("mov.f32 %f1, 0f3f800000; mov.f32 %f2, 0f40000000;"
-         "multimem.st.relaxed.sys.global.v4.f32 [%rd1], {%f1, %f2, %f2, %f1};");
+  reduce(
+      "mov.f32 %f1, 0f3f800000; mov.f32 %f2, 0f40000000;"
+      "multimem.st.relaxed.sys.global.v4.f32 [%rd1], {%f1, %f2, %f2, %f1};");
   for (int i = 0; i < 3; ++i) EXPECT(get(i) == 0x400000003f800000 && get(i, 8) == 0x3f80000040000000);
   reduce("mov.f32 %f1, 0f40000000; multimem.red.relaxed.sys.global.add.v2.f32 [%rd1], {%f1, %f1};");
   for (int i = 0; i < 3; ++i) EXPECT(get(i) == 0x4080000040400000);
@@ -176,12 +177,14 @@ static void test_faults() {
     const std::string call = k == 2 ? "1 1 0 " : "2 " + std::to_string(k - 1) + " 0 ";
     chain += ".loc 2 " + std::to_string(k) + " 0, inlined_at " + call;
   }
-  at(chain, "b.h:8, inlined at b.h:7, inlined at b.h:6, inlined at b.h:5, inlined at b.h:4, inlined at b.h:3, "
-            "inlined at b.h:2, inlined at src/a.cu:1, line 12");
-  at(chain + ".loc 2 9 0, inlined_at 2 8 0", "b.h:9, inlined at b.h:8, inlined at b.h:7, inlined at b.h:6, ..., "
+  at(chain,
+     "b.h:8, inlined at b.h:7, inlined at b.h:6, inlined at b.h:5, inlined at b.h:4, inlined at b.h:3, "
+     "inlined at b.h:2, inlined at src/a.cu:1, line 12");
+  at(chain + ".loc 2 9 0, inlined_at 2 8 0",
+     "b.h:9, inlined at b.h:8, inlined at b.h:7, inlined at b.h:6, ..., "
      "inlined at b.h:4, inlined at b.h:3, inlined at b.h:2, inlined at src/a.cu:1, line 12");
-  for (const char* body : {"ld.global.u32 %r1, [%rd1];", "st.global.u32 [%rd1], 1;",
-                           "cp.async.ca.shared.global [0], [%rd1], 4;"}) {
+  for (const char* body :
+       {"ld.global.u32 %r1, [%rd1];", "st.global.u32 [%rd1], 1;", "cp.async.ca.shared.global [0], [%rd1], 4;"}) {
     expect_fault(body, other_multicast_address, CUDA_ERROR_ILLEGAL_ADDRESS, "GPU 1 of the 3");
     memory::chosen.strict = true;
     expect_fault(body, multicast_address, CUDA_ERROR_ILLEGAL_ADDRESS, "something");
@@ -208,8 +211,8 @@ static void test_ordinary_access() {
   put<uint64_t>(1, 2, 3);
   EXPECT(reduce("ld.global.u64 %rd3, [%rd1]; multimem.red.add.u64 [%rd1], %rd3; ld.global.u64 %rd3, [%rd1];"
                 "st.global.u64 [%rd2], %rd3;") == 4);  // nothing stale comes of the first-level cache
-  EXPECT(run("mul.wide.u32 %rd3, %r8, 4; add.u64 %rd3, %rd3, %rd1; st.global.u32 [%rd3], %r8;",
-             multicast_address + 64, 0, 100) == "");
+  EXPECT(run("mul.wide.u32 %rd3, %r8, 4; add.u64 %rd3, %rd3, %rd1; st.global.u32 [%rd3], %r8;", multicast_address + 64,
+             0, 100) == "");
   for (int i = 0; i < 3; ++i) EXPECT(get(i, 4 * 98) == (99ull << 32 | 98));
   EXPECT(memory::told.size() == 5);
 }
@@ -240,29 +243,34 @@ static void test_unknown(const std::string& body, const std::string& text, const
 static void test_turns() {
   result[0] = 0;
   EXPECT(run("red.release.gpu.global.add.u32 [%rd1], 1; again: ld.acquire.gpu.global.u32 %r1, [%rd1];"
-             "setp.lt.u32 %p1, %r1, 32; @%p1 bra again;", reinterpret_cast<uint64_t>(result), 0, 100) == "");
+             "setp.lt.u32 %p1, %r1, 32; @%p1 bra again;",
+             reinterpret_cast<uint64_t>(result), 0, 100) == "");
   EXPECT(result[0] == 100);
 }
 
 // Who waits for an mbarrier that nobody is left to complete is told so; not who gives up now and then, or is stopped.
 static void test_barriers() {
-  const std::string init = ".shared .align 16 .b8 bytes[64]; .shared .b64 gate;"
-                           "mbarrier.init.shared.b64 [gate], 2; mbarrier.expect_tx.shared.b64 [gate], 64;"
-                           "mbarrier.arrive.shared.b64 %rd3, [gate];",
-                    wait = "mbarrier.try_wait.shared.b64 %p1, [gate], %rd3; @%p1 bra done; nanosleep.u32 20;"
-                           "mbarrier.test_wait.parity.shared.b64 %p1, [gate], 0; @%p1 bra done;";
+  const std::string init =
+                        ".shared .align 16 .b8 bytes[64]; .shared .b64 gate;"
+                        "mbarrier.init.shared.b64 [gate], 2; mbarrier.expect_tx.shared.b64 [gate], 64;"
+                        "mbarrier.arrive.shared.b64 %rd3, [gate];",
+                    wait =
+                        "mbarrier.try_wait.shared.b64 %p1, [gate], %rd3; @%p1 bra done; nanosleep.u32 20;"
+                        "mbarrier.test_wait.parity.shared.b64 %p1, [gate], 0; @%p1 bra done;";
   auto patient = std::async([&] {  // 1 s, five times
     return run(init + "mov.u32 %r1, 0; again: mov.u64 %rd4, %globaltimer; inner: " + wait +
-               "mov.u64 %rd5, %globaltimer; sub.u64 %rd5, %rd5, %rd4; setp.lt.u64 %p1, %rd5, 1000000000;"
-               "@%p1 bra inner; mbarrier.expect_tx.shared.b64 [gate], 16;"
-               "add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 5; @%p1 bra again; done:", 0);
+                   "mov.u64 %rd5, %globaltimer; sub.u64 %rd5, %rd5, %rd4; setp.lt.u64 %p1, %rd5, 1000000000;"
+                   "@%p1 bra inner; mbarrier.expect_tx.shared.b64 [gate], 16;"
+                   "add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 5; @%p1 bra again; done:",
+               0);
   });
   expect_fault(init + "again: " + wait + "bra again; done:", 0, CUDA_ERROR_LAUNCH_TIMEOUT,
                "lacks 1 of 2 arrivals and 64 bytes");
   EXPECT(patient.get() == "");
   // Bulk copies: what is not a multiple of 16, and a place that the GPU must not touch.
-  const std::string copy = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [bytes], [%rd2], 24, "
-                           "[gate];";
+  const std::string copy =
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [bytes], [%rd2], 24, "
+      "[gate];";
   expect_fault(init + copy, 0, CUDA_ERROR_MISALIGNED_ADDRESS, "24 bytes, is not a multiple of 16");
   expect_fault(init + "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [bytes], 16;", 16,
                CUDA_ERROR_ILLEGAL_ADDRESS, "something");
@@ -299,8 +307,9 @@ int main() {
   test_unknown("wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned");
   test_unknown(".file 1 \"a.cu\" .loc 1 7 3 wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned", " (a.cu:7)");
   const std::string tensor = "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%rd1, {%r1}], [%r2]",
-                    many = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-                           "[%r1], [%rd1], 16, [%r2], %h1";
+                    many =
+                        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+                        "[%r1], [%rd1], 16, [%r2], %h1";
   test_unknown(tensor + ";", tensor + ": tensor maps are not simulated");
   test_unknown(many + ";", many);
   test_unknown("call %rd1, prototype; prototype: .callprototype _ ();", "call %rd1, prototype: an indirect call");

@@ -12,9 +12,10 @@
 namespace {
 
 const std::string head = ".version 7.0\n.target sm_75\n.address_size 64\n";
-const std::string first = head + ".extern .global .u32 x;\n.visible .entry k(.param .u64 to) {\n.reg .b32 %r;\n"
-                                 ".reg .b64 %rd;\nld.global.u32 %r, [x];\nld.param.u64 %rd, [to];\n"
-                                 "st.global.u32 [%rd], %r;\nret;\n}\n";
+const std::string first = head +
+                          ".extern .global .u32 x;\n.visible .entry k(.param .u64 to) {\n.reg .b32 %r;\n"
+                          ".reg .b64 %rd;\nld.global.u32 %r, [x];\nld.param.u64 %rd, [to];\n"
+                          "st.global.u32 [%rd], %r;\nret;\n}\n";
 const std::string second = head + ".visible .global .u32 x = 42;\n";
 
 std::string link(const std::vector<std::string>& texts, CUjitInputType type) {

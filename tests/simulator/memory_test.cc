@@ -68,11 +68,10 @@ CUmulticastObjectProp team_of(unsigned gpus, size_t size, unsigned types = 0) {
 uint64_t free_of(int gpu) { return memory_info(gpu).free; }
 void write(int gpu, uint64_t address, const std::string& text) {
   size_t done = 0;
-  for_each_piece(gpu, address, text.size(), both_rights,
-                 [&](const Piece& piece) {
-                   piece.write([&](char* bytes) { std::memcpy(bytes, text.data() + done, piece.size); });
-                   done += piece.size;
-                 });
+  for_each_piece(gpu, address, text.size(), both_rights, [&](const Piece& piece) {
+    piece.write([&](char* bytes) { std::memcpy(bytes, text.data() + done, piece.size); });
+    done += piece.size;
+  });
 }
 std::string read(int gpu, uint64_t address, size_t size) {
   std::string text;
@@ -103,10 +102,8 @@ Peer start(const char* role, const char* more = "") {
   EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
   const pid_t child = fork();
   if (child == 0) {
-    if (ends[1] == 3)
-      fcntl(3, F_SETFD, 0);
-    else
-      dup2(ends[1], 3);
+    if (ends[1] == 3) fcntl(3, F_SETFD, 0);
+    else dup2(ends[1], 3);
     execl(self, self, role, more, nullptr);
     _exit(126);
   }
@@ -671,7 +668,7 @@ void forker() {
   create(8 * MiB, on_gpu(0), 0);
   if (fork() == 0) {
     char byte;
-    send(3, 's');  // the child says so: it has let go of what it inherited
+    send(3, 's');                // the child says so: it has let go of what it inherited
     (void)recv(3, &byte, 1, 0);  // until the other end is closed
     _exit(0);
   }
@@ -1035,10 +1032,8 @@ int main(int argc, char** argv) {
   }
   // Without a machine, or with one that is gone.
   for (const char* value : {"", "1:2", "1:1:0123"}) {
-    if (*value)
-      setenv("VMMSIM", value, 1);
-    else
-      unsetenv("VMMSIM");
+    if (*value) setenv("VMMSIM", value, 1);
+    else unsetenv("VMMSIM");
     const pid_t child = fork();
     if (child == 0) (void)machine(), _exit(0);
     failures += wait_for(child) != 125;

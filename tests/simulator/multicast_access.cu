@@ -3,14 +3,14 @@
 // for each GPU at an address of its own and open to that GPU alone; and ordinary loads, stores, copies and memsets
 // there. Without an argument all that has a result; with one, an access that may fault, whose answer is printed. For
 // the simulator only: on hardware such an access is undefined.
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
 #include <thread>
 #include <vector>
-#include <sys/wait.h>
-#include <unistd.h>
 #include "../../common/check.h"
 
 namespace {
@@ -29,17 +29,19 @@ __global__ void store(uint32_t* to, uint32_t value) { to[blockIdx.x * blockDim.x
 __global__ void load(const uint32_t* from, uint32_t* to) { to[threadIdx.x] = from[threadIdx.x]; }
 __global__ void add(uint32_t* to) { atomicAdd(to, 1); }
 __global__ void store_all(uint32_t* mc, uint32_t value) {
-  asm volatile("multimem.st.relaxed.sys.global.u32 [%0], %1;" :: "l"(__cvta_generic_to_global(mc)), "r"(value));
+  asm volatile("multimem.st.relaxed.sys.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(mc)), "r"(value));
 }
 __global__ void sum_all(const uint32_t* mc, uint32_t* to) {
-  asm volatile("multimem.ld_reduce.relaxed.sys.global.add.u32 %0, [%1];" : "=r"(*to)
-               : "l"(__cvta_generic_to_global(mc)) : "memory");
+  asm volatile("multimem.ld_reduce.relaxed.sys.global.add.u32 %0, [%1];"
+               : "=r"(*to)
+               : "l"(__cvta_generic_to_global(mc))
+               : "memory");
 }
 
 CUmemGenericAllocationHandle object;
-uint32_t* own[2];            // each GPU's memory, by its own address
-uint32_t* mc[2];             // the object, as each GPU has it mapped
-uint32_t* elsewhere[2];      // memory that is not bound
+uint32_t* own[2];        // each GPU's memory, by its own address
+uint32_t* mc[2];         // the object, as each GPU has it mapped
+uint32_t* elsewhere[2];  // memory that is not bound
 
 size_t free_memory() {
   size_t now, total, all = 0;
@@ -199,7 +201,8 @@ void memsets() {
   CHECK(cudaStreamSynchronize(stream));
   CHECK(cudaDeviceSynchronize());
   expect_both({0x11111111, 0x1111, 0x22222222, 0x2222, 0x33333333, 0x33333333, 0, 0, 0x44444444, 0, 0x44444444, 0, 0, 0,
-               0, 0, 0x55555555, 0, 0x55555555}, "memsets");
+               0, 0, 0x55555555, 0, 0x55555555},
+              "memsets");
   CHECK(cudaStreamDestroy(stream));
 }
 

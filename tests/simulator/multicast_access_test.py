@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """Ordinary access to multicast addresses, and what is told of it: multicast_access_test.py VMMSIM MULTICAST_ACCESS"""
+
 import json
 import pathlib
 import re
@@ -17,10 +18,28 @@ TOLD = "goes to a multicast address without a multimem instruction, which the CU
 # What the program does to multicast addresses, in its order.
 STORE, LOAD = "kernel (anonymous namespace)::store(", "kernel (anonymous namespace)::load("
 ACCESSES = [
-    STORE, LOAD, STORE, LOAD, LOAD, "cudaMemcpy", LOAD, "cudaMemcpy",
-    "cudaMemcpy", "cudaMemcpy", "cudaMemcpy", "cudaMemcpyAsync", "cudaMemcpyAsync", "cudaMemcpyPeer", "cudaMemcpyPeer",
-    "cudaMemcpy2D", "cudaMemcpy2D",
-    "cudaMemset", "cuMemsetD16", "cuMemsetD32Async", "cuMemsetD2D32Async", "cudaMemset2D",
+    STORE,
+    LOAD,
+    STORE,
+    LOAD,
+    LOAD,
+    "cudaMemcpy",
+    LOAD,
+    "cudaMemcpy",
+    "cudaMemcpy",
+    "cudaMemcpy",
+    "cudaMemcpy",
+    "cudaMemcpyAsync",
+    "cudaMemcpyAsync",
+    "cudaMemcpyPeer",
+    "cudaMemcpyPeer",
+    "cudaMemcpy2D",
+    "cudaMemcpy2D",
+    "cudaMemset",
+    "cuMemsetD16",
+    "cuMemsetD32Async",
+    "cuMemsetD2D32Async",
+    "cudaMemset2D",
 ]
 HOLE = "GPU 1 of the 2 in the multicast object's team has bound no memory"
 FAULT, SUCCESS = "cudaErrorIllegalAddress\n", "cudaSuccess\n"
@@ -28,8 +47,13 @@ FAULT, SUCCESS = "cudaErrorIllegalAddress\n", "cudaSuccess\n"
 
 def run(*words):
     *options, what = words if words and not words[-1].startswith("-") else (*words, "all")
-    return subprocess.run([VMMSIM, "--gpus", "3", *options, PROGRAM, *what.split()], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=100)
+    return subprocess.run(
+        [VMMSIM, "--gpus", "3", *options, PROGRAM, *what.split()],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
 
 
 class MulticastAccess(unittest.TestCase):
@@ -71,8 +95,11 @@ class MulticastAccess(unittest.TestCase):
         for what in ("copy_to", "copy_from", "memset"):
             done = run("--strict", "--explain", what)
             self.assertEqual((done.returncode, done.stdout), (0, SUCCESS), (what, done.stderr))
-            self.assertRegex(done.stderr, r"\Avmmsim: cudaMem\w*\(.*\) answers cudaErrorInvalidValue: a multicast object "
-                             r"is mapped at 0x\w+: only multimem instructions go there\n\Z")
+            self.assertRegex(
+                done.stderr,
+                r"\Avmmsim: cudaMem\w*\(.*\) answers cudaErrorInvalidValue: a multicast object "
+                r"is mapped at 0x\w+: only multimem instructions go there\n\Z",
+            )
         done = run("--strict")
         self.assertEqual((done.returncode, "cudaErrorIllegalAddress" in done.stderr), (1, True), done.stderr)
 

@@ -8,6 +8,7 @@ else than was recorded, or leave something that --leaks reports; and say what is
 of these. The lesson and all that is made of it are one program, each in a namespace of its own: most of the time of a
 compiler goes into the headers, which all of them share.
 """
+
 import concurrent.futures
 import json
 import os
@@ -57,8 +58,14 @@ def problems(vmmsim, program, mistake, expected):
     """Runs it with this mistake. "" if all is well, else all that it says."""
     command = [vmmsim, "--strict", "--gpus", "2", "--leaks", program, *quick(program.name)]
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT,
-                              env={**os.environ, "MISTAKE": str(mistake)})
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            env={**os.environ, "MISTAKE": str(mistake)},
+        )
     except subprocess.TimeoutExpired:
         return f"it had not ended after {LIMIT} s"
     wrong = difference(expected, done.stdout, command)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT-0
 """Programs as nvcc builds them, and what vmmsim says of them before they start: programs_test.py VMMSIM CUDART
 CUDART_STATIC CUDA NVCC..."""
+
 import os
 import pathlib
 import subprocess
@@ -43,9 +44,12 @@ int main() {
 """
 MANAGED = "__managed__ int shared;\nint main() { return shared; }\n"
 RECURSION = KERNEL.replace("*to += value", "*to += down(value)").replace(
-    "__global__", "__device__ __noinline__ int down(int n) { return n < 2 ? n : down(n - 1) + down(n - 2); }\n__global__")
+    "__global__",
+    "__device__ __noinline__ int down(int n) { return n < 2 ? n : down(n - 1) + down(n - 2); }\n__global__",
+)
 KERNEL_THAT_LAUNCHES = KERNEL.replace("*to += value", "inner<<<1, 1>>>(to, value)").replace(
-    "__global__", "__global__ void inner(int* to, int value) { *to += value; }\n__global__", 1)
+    "__global__", "__global__ void inner(int* to, int value) { *to += value; }\n__global__", 1
+)
 RUNTIME_ONLY = "#include <cuda_runtime.h>\nint main() { int count; return cudaGetDeviceCount(&count); }\n"
 
 UNIT = """
@@ -85,8 +89,9 @@ class Programs(unittest.TestCase):
         if hidden:
             (self.scratch / hidden).touch()
             environment["LD_LIBRARY_PATH"] = str(self.scratch)
-        return subprocess.run([VMMSIM, *words], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=LIMIT)
+        return subprocess.run(
+            [VMMSIM, *words], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT
+        )
 
     def ends(self, done, status, stdout="", *stderr):
         self.assertEqual((done.returncode, done.stdout), (status, stdout), done)
@@ -95,8 +100,12 @@ class Programs(unittest.TestCase):
             self.assertIn(part, done.stderr)
 
     def test_compression(self):
-        for mode, library, package in (("default", "libzstd.so.1", "libzstd1"), ("size", "libzstd.so.1", "libzstd1"),
-                                       ("speed", "liblz4.so.1", "liblz4-1"), ("none", None, None)):
+        for mode, library, package in (
+            ("default", "libzstd.so.1", "libzstd1"),
+            ("size", "libzstd.so.1", "libzstd1"),
+            ("speed", "liblz4.so.1", "liblz4-1"),
+            ("none", None, None),
+        ):
             program = self.build(f"{mode}.cu", KERNEL, *SHARED, *PTX, f"--compress-mode={mode}")
             self.ends(self.run_it(program), 0, "cudaSuccess 42\n")
             if not library:
@@ -108,16 +117,22 @@ class Programs(unittest.TestCase):
             (self.scratch / library).unlink()
             bytes = bytearray(program.read_bytes())
             at = bytes.index(b"\x28\xb5\x2f\xfd" if "zstd" in library else b".version 9") + 12
-            bytes[at:at + 100] = b"\xff" * 100
+            bytes[at : at + 100] = b"\xff" * 100
             program.write_bytes(bytes)
-            self.ends(self.run_it(program), 0, "cudaErrorInvalidPtx 0\n", "vmmsim: GPU code of the program cannot be read: ")
+            self.ends(
+                self.run_it(program), 0, "cudaErrorInvalidPtx 0\n", "vmmsim: GPU code of the program cannot be read: "
+            )
 
     def test_no_ptx_for_the_gpu(self):
-        for name, options, found in (("machine_code", MACHINE_CODE, "it holds machine code for sm_90, "),
-                                     ("newer", NEWER, "it holds PTX for compute_100, "),
-                                     ("both", MACHINE_CODE + NEWER, "it holds PTX for compute_100, machine code for sm_90, ")):
+        for name, options, found in (
+            ("machine_code", MACHINE_CODE, "it holds machine code for sm_90, "),
+            ("newer", NEWER, "it holds PTX for compute_100, "),
+            ("both", MACHINE_CODE + NEWER, "it holds PTX for compute_100, machine code for sm_90, "),
+        ):
             program = self.build(name + ".cu", KERNEL, *SHARED, *options)
-            self.ends(self.run_it(program), 125, "", f"vmmsim: {program} ", found, "-gencode arch=compute_90,code=compute_90")
+            self.ends(
+                self.run_it(program), 125, "", f"vmmsim: {program} ", found, "-gencode arch=compute_90,code=compute_90"
+            )
             self.ends(self.run_it("--gpus", "0", program), 0, "cudaErrorNoDevice 0\n")
             words = ["vmmsim: GPU code that cannot run: ", found] if options != NEWER else []  # a GPU refuses this too
             self.ends(self.run_it("sh", "-c", '"$0"', program), 0, "cudaErrorNoKernelImageForDevice 0\n", *words)
@@ -131,11 +146,17 @@ class Programs(unittest.TestCase):
         self.ends(self.run_it(program), 125, "", f"vmmsim: {program} ", "machine code for sm_90, ", " ".join(remedy))
         self.ends(self.run_it(self.build("units.cu", UNIT, *apart, *remedy, other)), 0, "cudaSuccess 42\n")
         # One unit alone lacks PTX.
-        subprocess.run([*NVCC, "-rdc=true", "-c", other, "-o", other.with_suffix(".o"), *MACHINE_CODE], check=True,
-                       timeout=LIMIT)
+        subprocess.run(
+            [*NVCC, "-rdc=true", "-c", other, "-o", other.with_suffix(".o"), *MACHINE_CODE], check=True, timeout=LIMIT
+        )
         program = self.build("units.cu", UNIT, *apart, "-arch=sm_90", other.with_suffix(".o"))
-        self.ends(self.run_it(program), 0, "cudaErrorNoKernelImageForDevice 0\n",
-                  "vmmsim: GPU code that cannot run: it holds machine code for sm_90, ", " ".join(remedy))
+        self.ends(
+            self.run_it(program),
+            0,
+            "cudaErrorNoKernelImageForDevice 0\n",
+            "vmmsim: GPU code that cannot run: it holds machine code for sm_90, ",
+            " ".join(remedy),
+        )
 
     def test_programs_without_kernels(self):
         self.ends(self.run_it(self.build("driver_only.cpp", DRIVER_ONLY, *SHARED)), 0, "0 0 8\n")
@@ -144,18 +165,31 @@ class Programs(unittest.TestCase):
     def test_what_is_not_simulated(self):
         program = self.build("managed.cu", MANAGED, *SHARED)
         self.ends(self.run_it(program), 125, "", f"{program} has __managed__ variables", "cudaMallocManaged")
-        self.ends(self.run_it(self.build("recursion.cu", RECURSION, *SHARED)), 125, "", "kernel _Z3addPii", ": recursion")
+        self.ends(
+            self.run_it(self.build("recursion.cu", RECURSION, *SHARED)), 125, "", "kernel _Z3addPii", ": recursion"
+        )
         options = *SHARED, "-L" + os.path.dirname(CUDART_STATIC), "-rdc=true", "-arch=sm_90"
         program = self.build("launches.cu", KERNEL_THAT_LAUNCHES, *options)
-        self.ends(self.run_it(program), 0, "cudaErrorNotSupported 0\n", "vmmsim: a launch", "in a kernel is not simulated")
+        self.ends(
+            self.run_it(program), 0, "cudaErrorNotSupported 0\n", "vmmsim: a launch", "in a kernel is not simulated"
+        )
 
     def test_the_runtime_inside(self):
         plain = ["-cudart", "none", CUDART_STATIC, CUDA, "-ldl", "-lrt", "-lpthread"]  # as without nvcc
-        for name, text, options in (("static_driver.cpp", DRIVER_ONLY, STATIC), ("static_runtime.cpp", RUNTIME_ONLY, plain),
-                                    ("static.cu", KERNEL, STATIC)):
+        for name, text, options in (
+            ("static_driver.cpp", DRIVER_ONLY, STATIC),
+            ("static_runtime.cpp", RUNTIME_ONLY, plain),
+            ("static.cu", KERNEL, STATIC),
+        ):
             program = self.build(name, text, *options)
-            self.ends(self.run_it(program), 125, "", f"{program} contains the CUDA runtime", "-cudart shared",
-                      "CMAKE_CUDA_RUNTIME_LIBRARY=Shared")
+            self.ends(
+                self.run_it(program),
+                125,
+                "",
+                f"{program} contains the CUDA runtime",
+                "-cudart shared",
+                "CMAKE_CUDA_RUNTIME_LIBRARY=Shared",
+            )
         subprocess.run(["strip", program], check=True)
         self.ends(self.run_it(program), 125, "", f"{program} contains the CUDA runtime")
 

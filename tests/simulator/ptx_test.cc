@@ -15,8 +15,8 @@ using ptx::Type;
 
 int failures = 0;
 
-#define CHECK(condition)                                                                 \
-  do {                                                                                   \
+#define CHECK(condition)                                                                      \
+  do {                                                                                        \
     if (!(condition)) ++failures, std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
   } while (false)
 
@@ -77,14 +77,16 @@ void refuse(int line, const std::string& what, const std::string& text, int of) 
 #define REFUSED_BODY(of, what, text) refuse(__LINE__, what, header + kernel_begin + (text) + "}", of)
 
 void test_module() {
-  const ptx::Module module = read("\t// a comment\n/* and\n another */ .file 1 \"a.cu\", 12, 34\n"
-                                  ".pragma \"x\"; .entry k {ret;}");
+  const ptx::Module module = read(
+      "\t// a comment\n/* and\n another */ .file 1 \"a.cu\", 12, 34\n"
+      ".pragma \"x\"; .entry k {ret;}");
   CHECK(module.version == 90 && module.target == 90);
   CHECK(module.functions.size() == 1 && module.functions[0].code[0].line == 7);
   const ptx::Module old = ptx::parse(".version 7.8 .target sm_75 .address_size 64\0\0");
   CHECK(old.version == 78 && old.target == 75 && old.functions.empty());
-  const ptx::Module sections = read(".section .debug_info {\n.b8 1 .b64 $L_a-$L_b { } .b32 .debug_abbrev\n}"
-                                    ".global .u8 x;");
+  const ptx::Module sections = read(
+      ".section .debug_info {\n.b8 1 .b64 $L_a-$L_b { } .b32 .debug_abbrev\n}"
+      ".global .u8 x;");
   CHECK(sections.variables.size() == 1);
   CHECK(ptx::type_named("bf16x2") == Type::bf16x2 && ptx::bits(Type::bf16x2) == 32);
   CHECK(ptx::type_named("f64") == Type::f64 && ptx::bytes(Type::f64) == 8 && ptx::bits(Type::b128) == 128);
@@ -167,8 +169,9 @@ void test_instructions() {
   CHECK(made.guard == 1 && made.guard_negated && made.opcode == "ld" && made.operands.size() == 2 && made.line == 4);
   CHECK(made.modifiers == std::vector<std::string_view>({"global", "L1::no_allocate", "v2", "u32"}));
   CHECK(made.text == "@!%p1 ld.global.L1::no_allocate.v2.u32\t{%r1, %r2},\n[%rd1+8]");
-  made = instruction("@%p3 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], "
-                     "[%rd1, {%r1, %r2}], [%r3]");
+  made = instruction(
+      "@%p3 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], "
+      "[%rd1, {%r1, %r2}], [%r3]");
   CHECK(made.guard == 3 && !made.guard_negated && made.operands.size() == 3);
   CHECK(made.modifiers[3] == "2d" && made.modifiers[6] == "mbarrier::complete_tx::bytes");
   CHECK(instruction("ret").operands.empty() && instruction("ret").guard == -1);
@@ -190,7 +193,8 @@ void test_calls() {
   CHECK(instruction("call f").operands.size() == 1);
   CHECK(instruction(parameters + "call f, (p)").operands[1].elements.size() == 1);
   CHECK(instruction("call f, ()").operands[1].elements.empty());
-  made = instruction(parameters + "proto: .callprototype (.param .b32 _) _ (.param .align 8 .b8 _[16]) .noreturn;"
+  made = instruction(parameters +
+                     "proto: .callprototype (.param .b32 _) _ (.param .align 8 .b8 _[16]) .noreturn;"
                      "call (r), %rd1, (p), proto");
   CHECK(made.operands.size() == 4 && made.operands[1].kind == Operand::reg && made.operands[3].name == "proto");
   CHECK(instruction("table: .calltargets f; call %rd1, (), table").operands.size() == 3);
@@ -353,7 +357,8 @@ void test_variables() {
     CHECK(made.addresses[1].at == 16 && made.addresses[1].offset == 8);
     CHECK(made.addresses[2].offset == 4 && made.addresses[3].offset == 2);
   }
-  const std::string bytes = "0XFF(generic(other)+1), 0xFF00(generic(other)+1), 0xFF0000(generic(other)+1), "
+  const std::string bytes =
+      "0XFF(generic(other)+1), 0xFF00(generic(other)+1), 0xFF0000(generic(other)+1), "
       "0xFF000000(generic(other)+1), 0xFF00000000(generic(other)+1), 0xFF0000000000(generic(other)+1), "
       "0xFF000000000000(generic(other)+1)";
   const std::string last = ", 0xFF00000000000000(generic(other)+1)";
@@ -446,8 +451,8 @@ void test_fat_binaries() {
     return std::string(reinterpret_cast<const char*>(&value), bytes);
   };
   // A zstd frame of one raw block, with its size; an LZ4 block of literals alone.
-  const std::string zstd = "\x28\xb5\x2f\xfd\xa0" + little_endian(text.size(), 4) +
-                           little_endian(text.size() << 3 | 1, 3) + text;
+  const std::string zstd =
+      "\x28\xb5\x2f\xfd\xa0" + little_endian(text.size(), 4) + little_endian(text.size() << 3 | 1, 3) + text;
   CHECK(text.size() > 15 && text.size() < 15 + 255);
   const std::string lz4 = "\xf0" + little_endian(text.size() - 15, 1) + text;
   for (const auto& [compressed, flags] : {std::pair(zstd, 0x8011), std::pair(lz4, 0x2011)}) {
@@ -471,7 +476,8 @@ void test_linking() {
   linker.add(unit(".visible .entry a() { .shared .u32 x; .reg .u32 %r; ld.shared.u32 %r, [x]; call own, (); ret; }"),
              "first");
   linker.add(unit(".extern .global .u32 y; .visible .entry b() { .reg .u32 %r; ld.global.u32 %r, [y]; "
-                  "ld.global.u32 %r, [x]; call own, (); ret; }"), "second");
+                  "ld.global.u32 %r, [x]; call own, (); ret; }"),
+             "second");
   CHECK(linker.undefined({}) == "Undefined reference to 'y' in 'second'" && linker.undefined({"y"}).empty());
   const ptx::Module made = linker.finish();
   CHECK(made.target == 90 && made.functions.size() == 4 && made.variables.size() == 5);

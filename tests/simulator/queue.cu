@@ -13,8 +13,8 @@ constexpr int most = 3000;
 constexpr long patience = 20'000'000'000;  // nanoseconds
 
 struct Words {
-  int put_in;         // launches that have returned
-  int when_full;      // how many that were when the stream took no more
+  int put_in;     // launches that have returned
+  int when_full;  // how many that were when the stream took no more
   int is_open, opened, ended;
 };
 volatile Words* words;  // host and GPU both see it at once
@@ -27,10 +27,13 @@ __device__ long now() {
 // Gives the host time for all its launches, and then waits until it is let go on.
 __global__ void hold(volatile Words* it) {
   const long begin = now();
-  while (it->put_in < 1000 && now() - begin < patience) {}
-  for (const long full = now(); now() - full < 200'000'000;) {}
+  while (it->put_in < 1000 && now() - begin < patience) {
+  }
+  for (const long full = now(); now() - full < 200'000'000;) {
+  }
   it->when_full = it->put_in;
-  while (!it->is_open && now() - begin < patience) {}
+  while (!it->is_open && now() - begin < patience) {
+  }
   it->opened = it->is_open;
 }
 __global__ void open(volatile Words* it) { it->is_open = 1; }

@@ -89,7 +89,8 @@ static void test_boxes() {
 // --- Copies between GPUs ------------------------------------------------------------------------------------------
 
 __global__ void write_when_told(volatile int* told, int* to, int value) {
-  while (!*told) {}
+  while (!*told) {
+  }
   *to = value;
 }
 __global__ void write(int* to, int value) { *to = value; }

@@ -16,6 +16,7 @@ What differs from program to program stands in the lesson's lesson.json.
 
 Exit status 0, 1 on a failure.
 """
+
 import concurrent.futures
 import os
 import pathlib
@@ -78,8 +79,18 @@ def facts(file, *words):
 def lesson(file, vmmsim, program, gpus):
     name = name_of(program)
     its = particulars(name)
-    run(file, "--", vmmsim, "--strict", "--gpus", gpus, program, *on_simulator(name), changes=its.get("changes", {}),
-        on_stderr=its.get("on_stderr", ""))
+    run(
+        file,
+        "--",
+        vmmsim,
+        "--strict",
+        "--gpus",
+        gpus,
+        program,
+        *on_simulator(name),
+        changes=its.get("changes", {}),
+        on_stderr=its.get("on_stderr", ""),
+    )
 
 
 def small(vmmsim, program):
@@ -97,7 +108,7 @@ def json(vmmsim, *programs):
                 fail("it skipped")
             text = path.read_text()
             path.write_text(text.replace('"driver": "unknown"', '"driver": "1.0"'))  # here may be no driver to ask
-            (conditions, entries), = load(path)
+            ((conditions, entries),) = load(path)
             if conditions["program"] != name_of(program) or conditions["gpus"] != 2 or len(entries) < 8:
                 fail(f"{program} wrote\n{text}")
             done = start(*command, f"{scratch}/none/measured.jsonl")
@@ -115,8 +126,11 @@ def skips(vmmsim, machine, *programs):
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         reason = ALL_SKIP.get(machine) or its["skips"].get(machine)
         result, told = classify(done.returncode, done.stdout, done.stderr)
-        right = result == ("SKIP" if reason else "OK") and (not reason or reason in told) and \
-            as_wanted("" if reason else its.get("on_stderr", ""), done.stderr)
+        right = (
+            result == ("SKIP" if reason else "OK")
+            and (not reason or reason in told)
+            and as_wanted("" if reason else its.get("on_stderr", ""), done.stderr)
+        )
         return f"{'ok' if right else 'FAIL'}: {name}: {result} {told}", right, done
 
     bad = 0

@@ -138,9 +138,7 @@ void vmm_loops() {
     close(fd);
     CHECK(cuMemRelease(imported));
   });
-  repeat("a refused map", 10000, [&] {
-    EXPECT(cuMemMap(at, MiB, 0, kept, 0) != CUDA_SUCCESS, "a part was mapped");
-  });
+  repeat("a refused map", 10000, [&] { EXPECT(cuMemMap(at, MiB, 0, kept, 0) != CUDA_SUCCESS, "a part was mapped"); });
   CHECK(cuMemRelease(kept));
   CHECK(cuMemAddressFree(at, 2 * MiB));
 }
@@ -179,8 +177,14 @@ void ordinary_loops() {
   void* memory;
   repeat("cudaMalloc, small", 10000, [&] { CHECK(cudaMalloc(&memory, 100)), freed(memory); });
   repeat("cudaMalloc, large", 10000, [&] { CHECK(cudaMalloc(&memory, 3 * MiB)), freed(memory); });
-  repeat("cudaMallocAsync", 10000, [&] { CHECK(cudaMallocAsync(&memory, 100, nullptr)); CHECK(cudaFreeAsync(memory, 0)); });
-  repeat("cudaMallocHost", 5000, [&] { CHECK(cudaMallocHost(&memory, 100)); CHECK(cudaFreeHost(memory)); });
+  repeat("cudaMallocAsync", 10000, [&] {
+    CHECK(cudaMallocAsync(&memory, 100, nullptr));
+    CHECK(cudaFreeAsync(memory, 0));
+  });
+  repeat("cudaMallocHost", 5000, [&] {
+    CHECK(cudaMallocHost(&memory, 100));
+    CHECK(cudaFreeHost(memory));
+  });
   repeat("cudaMallocManaged", 5000, [&] { CHECK(cudaMallocManaged(&memory, 100)), freed(memory); });
   repeat("cudaMemcpy to the GPU and back", 5000, [&] {
     CHECK(cudaMemcpy(kept, bytes, sizeof bytes, cudaMemcpyHostToDevice));
@@ -232,9 +236,8 @@ void stream_loops() {
     EXPECT(cudaGetLastError() != cudaSuccess, "a block of 4096 threads ran");
   });
   repeat("a host function", 10000, [] { CHECK(cudaLaunchHostFunc(nullptr, [](void*) {}, nullptr)); });
-  repeat("a stream callback", 10000, [] {
-    CHECK(cudaStreamAddCallback(nullptr, [](cudaStream_t, cudaError_t, void*) {}, nullptr, 0));
-  });
+  repeat("a stream callback", 10000,
+         [] { CHECK(cudaStreamAddCallback(nullptr, [](cudaStream_t, cudaError_t, void*) {}, nullptr, 0)); });
   repeat("a thread with its default stream", 1000, [] {
     std::thread([] {
       nothing<<<1, 1, 0, cudaStreamPerThread>>>();

@@ -6,6 +6,7 @@ Each lesson runs under --trace. From the changes alone a model of the machine is
 after each call it must make sense: mappings lie in reservations and refer to living memory, rights are those that
 cuMemGetAccess gives, free memory is as much as cuMemGetInfo says. At the end everything has been given back.
 """
+
 import collections
 import json
 import pathlib
@@ -18,12 +19,18 @@ from sim_test import name_of, quick
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "simulator"))
 from trace_model import Machine  # noqa: E402
 
+
 def replay(vmmsim, program):
     """What is wrong with the trace of a program, or "", and which checks there were."""
     machine = Machine()
     with tempfile.NamedTemporaryFile() as trace:
-        done = subprocess.run([vmmsim, "--gpus", "2", "--trace", trace.name, program, *quick(name_of(program))],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [vmmsim, "--gpus", "2", "--trace", trace.name, program, *quick(name_of(program))],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         lines = trace.read().decode().splitlines()
     if done.returncode or done.stderr or len(lines) < 10:
         return f"status {done.returncode}, {len(lines)} lines: {done.stdout}{done.stderr}", machine.checks
@@ -50,8 +57,10 @@ def main(vmmsim, *programs):
     for program in programs:
         wrong, made = replay(vmmsim, program)
         checks += made
-        print(f"{'FAIL' if wrong else 'ok'}: {name_of(program)}: {made.total()} checks{wrong and ': ' + wrong}",
-              flush=True)
+        print(
+            f"{'FAIL' if wrong else 'ok'}: {name_of(program)}: {made.total()} checks{wrong and ': ' + wrong}",
+            flush=True,
+        )
         bad += bool(wrong)
     for what in ("what is imported was exported", "memory of the team is bound", "access is what cuMemGetAccess says"):
         if not checks[what]:

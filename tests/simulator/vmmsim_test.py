@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """vmmsim starts what it promises, refuses what would not be simulated, and leaves nothing: vmmsim_test.py VMMSIM CC."""
+
 import json
 import os
 import pathlib
@@ -22,8 +23,10 @@ MAJOR = RUNTIME.rpartition(".")[2]
 CLASS = "nvidia-caps-imex-channels"
 LIMIT = 60  # seconds for anything
 
-COUNT = "import ctypes; d = ctypes.CDLL('libcuda.so.1'); n = ctypes.c_int()\n" \
-        "print(d.cuInit(0), d.cuDeviceGetCount(ctypes.byref(n)), n.value)\n"
+COUNT = (
+    "import ctypes; d = ctypes.CDLL('libcuda.so.1'); n = ctypes.c_int()\n"
+    "print(d.cuInit(0), d.cuDeviceGetCount(ctypes.byref(n)), n.value)\n"
+)
 MEMORY = r"""
 import ctypes, os, sys
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -100,8 +103,15 @@ int main(int argc, char** argv) {
 
 
 def vmmsim(*words, environment=None, **options):
-    return subprocess.run([VMMSIM, *words], env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=LIMIT, **options)
+    return subprocess.run(
+        [VMMSIM, *words],
+        env={**os.environ, **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        **options,
+    )
 
 
 def is_gone(pid):
@@ -135,26 +145,55 @@ class Vmmsim(unittest.TestCase):
 
     def test_help(self):
         done = vmmsim("--help")
-        self.assertTrue(done.returncode == 0 and not done.stderr and done.stdout.startswith("usage: vmmsim [options] "), done)
+        self.assertTrue(
+            done.returncode == 0 and not done.stderr and done.stdout.startswith("usage: vmmsim [options] "), done
+        )
         told = dict(line.split(None, 1) for line in done.stdout.partition("\nmachines:\n")[2].splitlines())
         self.assertEqual(set(told), {path.stem for path in (LIBRARIES / "machines").glob("*.conf")})
         self.assertFalse([name for name, what in told.items() if "SPDX" in what or len(what) < 10], told)
 
     def test_bad_arguments(self):
         usage = vmmsim("--help").stdout.partition("machines:\n")[0]
-        for words in ([], ["--gpus"], ["--gpus", "65"], ["--gpus", "-1"], ["--gpus", "x"], ["--gpus", "2x"], ["--nodes", "0"],
-                      ["--gpus", "99999999999999999999"], ["--nodes", "17"], ["--memory", "much"], ["--memory", "0"],
-                      ["--warn-at", "much"], ["--machine", "no_such"], ["--machine", "/no/such"], ["--machine", __file__], ["--surplus"], ["-h"],
-                      ["--trace"], ["--fail", "cuInit"], ["--fail", "cuInit:1"], ["--fail", "cuInit=999"],
-                      ["--fail", "cuInit:0=999"], ["--fail", "cuInit:x=999"], ["--fail", "cuInit:1=CUDA_ERROR_NO_SUCH"],
-                      ["--fail", "cuInit:1=0"], ["--fail", "cuInit:1="], ["--fail", "cuNoSuch:1=999"],
-                      ["--fail", "cudaNoSuch:1=999"], ["--fail", "Init:1=999"], ["--fail", ":1=999"], ["--fail", "malloc:1=1"]):
+        for words in (
+            [],
+            ["--gpus"],
+            ["--gpus", "65"],
+            ["--gpus", "-1"],
+            ["--gpus", "x"],
+            ["--gpus", "2x"],
+            ["--nodes", "0"],
+            ["--gpus", "99999999999999999999"],
+            ["--nodes", "17"],
+            ["--memory", "much"],
+            ["--memory", "0"],
+            ["--warn-at", "much"],
+            ["--machine", "no_such"],
+            ["--machine", "/no/such"],
+            ["--machine", __file__],
+            ["--surplus"],
+            ["-h"],
+            ["--trace"],
+            ["--fail", "cuInit"],
+            ["--fail", "cuInit:1"],
+            ["--fail", "cuInit=999"],
+            ["--fail", "cuInit:0=999"],
+            ["--fail", "cuInit:x=999"],
+            ["--fail", "cuInit:1=CUDA_ERROR_NO_SUCH"],
+            ["--fail", "cuInit:1=0"],
+            ["--fail", "cuInit:1="],
+            ["--fail", "cuNoSuch:1=999"],
+            ["--fail", "cudaNoSuch:1=999"],
+            ["--fail", "Init:1=999"],
+            ["--fail", ":1=999"],
+            ["--fail", "malloc:1=1"],
+        ):
             done = vmmsim(*words, *(["true"] if words else []))
             self.ends(done, 2, stderr=["vmmsim: bad argument: ", usage])
 
     def test_machines(self):
         def count(*options):
             return vmmsim(*options, sys.executable, "-c", COUNT).stdout.split()
+
         self.assertEqual(count(), ["0", "0", "8"])
         self.assertEqual(count("--gpus", "3"), ["0", "0", "3"])
         self.assertEqual(count("--machine", "one_gpu"), ["0", "0", "1"])
@@ -172,11 +211,15 @@ class Vmmsim(unittest.TestCase):
             self.assertEqual(done.stdout.split(), ["0", "0", "8", "999", "0"], done)
 
     def test_trace(self):
-        done = vmmsim("--trace", "trace.json", sys.executable, "-c", "import os; os.chdir('/')\n" + COUNT, cwd=self.scratch)
+        done = vmmsim(
+            "--trace", "trace.json", sys.executable, "-c", "import os; os.chdir('/')\n" + COUNT, cwd=self.scratch
+        )
         self.assertEqual(done.stdout.split(), ["0", "0", "8"], done)
         calls = [json.loads(line)["call"] for line in (self.scratch / "trace.json").read_text().splitlines()]
         self.assertEqual(calls, ["cuInit", "cuDeviceGetCount"])
-        self.ends(vmmsim("--trace", "/no/such/directory/file", "true"), 125, stderr=["vmmsim: ", "/no/such/directory/file"])
+        self.ends(
+            vmmsim("--trace", "/no/such/directory/file", "true"), 125, stderr=["vmmsim: ", "/no/such/directory/file"]
+        )
 
     # --- starting and ending
 
@@ -199,21 +242,27 @@ class Vmmsim(unittest.TestCase):
         script = self.scratch / "script"
         script.write_text('#!/bin/sh\nfor word; do echo "<$word>"; done\n')
         script.chmod(0o755)
-        self.ends(vmmsim("--gpus", "2", script, "--gpus", "x", "", "--help", "a b"), 0,
-                  "<--gpus>\n<x>\n<>\n<--help>\n<a b>\n")
+        self.ends(
+            vmmsim("--gpus", "2", script, "--gpus", "x", "", "--help", "a b"), 0, "<--gpus>\n<x>\n<>\n<--help>\n<a b>\n"
+        )
 
     def start(self, script, words=(), **options):
-        process = subprocess.Popen([VMMSIM, *words, sys.executable, "-c", script], text=True,
-                                   **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, **options})
+        process = subprocess.Popen(
+            [VMMSIM, *words, sys.executable, "-c", script],
+            text=True,
+            **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, **options},
+        )
         self.addCleanup(process.wait, LIMIT)
         self.addCleanup(process.kill)
         if process.stdout:
             self.addCleanup(process.stdout.close)
         return process
 
-    WAIT = "import os, signal; all = signal.valid_signals(); signal.pthread_sigmask(signal.SIG_BLOCK, all)\n" \
-           "print(os.getpid(), flush=True); print(int(signal.sigwait(all)), flush=True)\n" \
-           "print(signal.sigtimedwait(all, 0.5))"
+    WAIT = (
+        "import os, signal; all = signal.valid_signals(); signal.pthread_sigmask(signal.SIG_BLOCK, all)\n"
+        "print(os.getpid(), flush=True); print(int(signal.sigwait(all)), flush=True)\n"
+        "print(signal.sigtimedwait(all, 0.5))"
+    )
 
     def test_signals_are_passed_on(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
@@ -229,8 +278,13 @@ class Vmmsim(unittest.TestCase):
         self.addCleanup(os.close, ours)
         self.addCleanup(os.close, theirs)
         script = f"import fcntl, os, sys, termios; fcntl.ioctl({theirs}, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-        process = subprocess.Popen([sys.executable, "-c", script, VMMSIM, sys.executable, "-c", self.WAIT], text=True,
-                                   start_new_session=True, pass_fds=[theirs], stdout=subprocess.PIPE)
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, VMMSIM, sys.executable, "-c", self.WAIT],
+            text=True,
+            start_new_session=True,
+            pass_fds=[theirs],
+            stdout=subprocess.PIPE,
+        )
         self.addCleanup(process.kill)
         process.stdout.readline()
         process.send_signal(signal.SIGSTOP)  # until the program has taken the first, so that a second would be seen
@@ -270,7 +324,9 @@ class Vmmsim(unittest.TestCase):
     # --- this machine's memory
 
     def test_zeros_take_no_memory(self):
-        script = MEMORY + """
+        script = (
+            MEMORY
+            + """
 big = allocate(1 << 30)
 fill(big, 0, 1 << 30)
 print("untouched", touched())
@@ -289,19 +345,26 @@ fill(again, 0, 4 * MiB)
 print("again", touched())
 print(read(again, 4 * MiB) == bytes(4 * MiB), read(again + 5 * MiB, 16384) == bytes(16384))
 """
+        )
         done = vmmsim("--gpus", "1", sys.executable, "-c", script)
         self.ends(done, 0, "untouched 0\nwritten True\ncleared True True True\nfreed 0\nagain 0\nTrue True\n")
 
     def test_a_warning_before_memory_runs_out(self):
-        script = MEMORY + """
+        script = (
+            MEMORY
+            + """
 address = allocate(1 << 30)
 fill(address, 0, 1 << 30)
 fill(address, 1, 64 * MiB)
 input()
 free(address)
 """
+        )
+
         def run(size, lines):
-            process = self.start(script, ["--gpus", "2", "--warn-at", size], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+            process = self.start(
+                script, ["--gpus", "2", "--warn-at", size], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+            )
             deadline = threading.Timer(LIMIT, process.kill)
             self.addCleanup(deadline.cancel)
             deadline.start()
@@ -309,6 +372,7 @@ free(address)
             said += process.communicate("\n")[1]
             self.assertEqual((process.returncode, said.count("\n")), (0, lines), said)
             return said
+
         said = run("62MiB", 1)
         # It may look amid the fill.
         self.assertRegex(said, r"^vmmsim: simulated memory takes 6[234] MiB of this machine's, and ")
@@ -316,8 +380,11 @@ free(address)
         self.assertEqual(run("66MiB", 0), "")
 
     def test_limits_of_a_process(self):
-        self.ends(vmmsim("true", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))), 125,
-                  stderr=["vmmsim: ", "ulimit -f", "--memory"])
+        self.ends(
+            vmmsim("true", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))),
+            125,
+            stderr=["vmmsim: ", "ulimit -f", "--memory"],
+        )
         limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
         self.ends(vmmsim("true", preexec_fn=limit), 0, stderr=["8.0 GiB", "ulimit -v", "--memory"])
         self.ends(vmmsim("--memory", "1GiB", "true", preexec_fn=limit), 0)
@@ -354,21 +421,36 @@ free(address)
     def test_the_runtime_inside_the_program(self):
         section = '__attribute__((section(".nv_fatbin"))) int fatbin = 1;'
         self.refused(self.build("static_runtime", section + "int main(void) { return 0; }"), "-cudart shared")
-        main = section + "void* __cudaRegisterFatBinary(void*); int main(int n, char** a) { return n > 1 && __cudaRegisterFatBinary(a); }"
+        main = (
+            section
+            + "void* __cudaRegisterFatBinary(void*); int main(int n, char** a) { return n > 1 && __cudaRegisterFatBinary(a); }"
+        )
         self.ends(vmmsim(self.build("shared_runtime", main, LIBRARIES / RUNTIME)), 0)
 
     def test_the_runtime_inside_a_library(self):
         """Seen when it asks the driver for what is not simulated: the library is named, for the program has none."""
-        library = self.build("libasks.so", "int cuGetExportTable(void*, void*); int ask(void) { return cuGetExportTable(0, 0); }",
-                             "-shared", "-fPIC")
-        program = self.build("asks", "int ask(void); int main(void) { return ask() != 801; }", library, LIBRARIES / "libcuda.so.1")
-        self.ends(vmmsim(program), 0, stderr=["cuGetExportTable", f"the CUDA runtime inside {library} ", "-cudart shared"])
+        library = self.build(
+            "libasks.so",
+            "int cuGetExportTable(void*, void*); int ask(void) { return cuGetExportTable(0, 0); }",
+            "-shared",
+            "-fPIC",
+        )
+        program = self.build(
+            "asks", "int ask(void); int main(void) { return ask() != 801; }", library, LIBRARIES / "libcuda.so.1"
+        )
+        self.ends(
+            vmmsim(program), 0, stderr=["cuGetExportTable", f"the CUDA runtime inside {library} ", "-cudart shared"]
+        )
 
     def test_another_release_of_the_runtime(self):
         name = f"libcudart.so.{int(MAJOR) + 86}"
         library = self.build(name, "int cudaOther(void) { return 0; }", "-shared", "-fPIC", f"-Wl,-soname,{name}")
-        program = self.build("other_release", "int cudaOther(void); int main(void) { return cudaOther(); }", library,
-                             f"-Wl,-rpath,{self.scratch}")
+        program = self.build(
+            "other_release",
+            "int cudaOther(void); int main(void) { return cudaOther(); }",
+            library,
+            f"-Wl,-rpath,{self.scratch}",
+        )
         self.refused(program, name, RUNTIME)
         library.unlink()
         self.refused(program, name, RUNTIME)
@@ -389,26 +471,37 @@ free(address)
     def test_search_paths_do_not_matter(self):
         self.foreign_driver("-Wl,-soname,libcuda.so.1")
         for tags in ("--disable-new-dtags", "--enable-new-dtags"):
-            program = self.build("by_search", self.CALLS_INIT, self.scratch / "libcuda.so.1", f"-Wl,-rpath,{self.scratch},{tags}")
+            program = self.build(
+                "by_search", self.CALLS_INIT, self.scratch / "libcuda.so.1", f"-Wl,-rpath,{self.scratch},{tags}"
+            )
             self.assertEqual(subprocess.run([program]).returncode, 34)
             self.ends(vmmsim(program), 0)
         self.ends(vmmsim("sh", "-c", 'LD_LIBRARY_PATH="$1" "$0"', program, self.scratch), 0)
 
     def test_the_library_without_vmmsim(self):
         environment = {**os.environ, "LD_LIBRARY_PATH": str(LIBRARIES)}
-        program = self.build("alone", "int cuInit(unsigned); int main(int n, char** a) { return n > 1 ? cuInit(0) : 0; }",
-                             LIBRARIES / "libcuda.so.1")
+        program = self.build(
+            "alone",
+            "int cuInit(unsigned); int main(int n, char** a) { return n > 1 ? cuInit(0) : 0; }",
+            LIBRARIES / "libcuda.so.1",
+        )
         self.assertEqual(subprocess.run([program], env=environment).returncode, 0)
         done = subprocess.run([program, "x"], env=environment, capture_output=True, text=True)
         self.assertEqual(done.returncode, 125, done)
         self.assertIn("vmmsim", done.stderr)
 
     def test_a_path_with_a_space(self):
-        shutil.copytree(VMMSIM.parent.parent / "simulator", self.scratch / "simulator", symlinks=True,
-                        ignore=lambda _, names: [name for name in names if not name.startswith(("lib", "machines"))])
+        shutil.copytree(
+            VMMSIM.parent.parent / "simulator",
+            self.scratch / "simulator",
+            symlinks=True,
+            ignore=lambda _, names: [name for name in names if not name.startswith(("lib", "machines"))],
+        )
         (self.scratch / "bin").mkdir()
         shutil.copy(VMMSIM, self.scratch / "bin")
-        done = subprocess.run([self.scratch / "bin" / "vmmsim", sys.executable, "-c", COUNT], capture_output=True, text=True)
+        done = subprocess.run(
+            [self.scratch / "bin" / "vmmsim", sys.executable, "-c", COUNT], capture_output=True, text=True
+        )
         self.ends(done, 0, "0 0 8\n")
 
     # --- what the process sees of its machine
