@@ -8,11 +8,8 @@
 //
 // Build it alone:  nvcc -std=c++17 measure.cu -o measure -lcuda
 #include "../common/check.h"
+#include "../common/measure.h"
 
-#include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <ctime>
 #include <random>
 #include <vector>
 
@@ -67,45 +64,6 @@ __global__ void __launch_bounds__(1024) transfer(uint4* to, const uint4* from, s
     for (int k = 0; k < 4; ++k)
       if (i + k * stride < n) to[i + k * stride] = part[k];
   }
-}
-
-static double median(std::vector<double> figures) {
-  std::sort(figures.begin(), figures.end());
-  return (figures[(figures.size() - 1) / 2] + figures[figures.size() / 2]) / 2;
-}
-
-// With --json: a line of conditions, a line for each measurement, and a last one that says that the run is complete.
-static const char* json_path = "/dev/null";
-static FILE* json;
-
-static void open_json() {
-  char device[256], date[16], driver[64] = "unknown";
-  const time_t now = std::time(nullptr);
-  std::strftime(date, sizeof date, "%F", std::gmtime(&now));
-  CHECK(cuDeviceGetName(device, sizeof device, 0));
-  FILE* const version = std::fopen("/sys/module/nvidia/version", "r");
-  if (version && std::fscanf(version, "%63s", driver) != 1) std::strcpy(driver, "unknown");
-  if (version) std::fclose(version);
-  json = std::fopen(json_path, "w");
-  if (!json) std::fprintf(stderr, "measure: cannot write %s: %s\n", json_path, std::strerror(errno)), std::exit(2);
-  std::fprintf(json, R"({"program": "measure", "arguments": "--kib %ld --repeats %ld --blocks %ld --threads %ld")", kib,
-               repeats, blocks, threads);
-  std::fprintf(json,
-               R"(, "device": "%s", "gpus": %zu, "driver": "%s", "cuda": "%d.%d", "date": "%s"})"
-               "\n",
-               device, gpus.size(), driver, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10, date);
-}
-
-// Ends the line of a measurement with its times, and returns their median.
-static double write_times(const std::vector<double>& took) {
-  std::fprintf(json, R"("repeats": %zu, "median_us": %.3f, "us": [)", took.size(), median(took));
-  for (size_t i = 0; i < took.size(); ++i) std::fprintf(json, "%s%.3f", i ? ", " : "", took[i]);
-  std::fputs("]}\n", json);
-  return median(took);
-}
-
-static double microseconds() {
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 static unsigned long long write_on(int gpu, CUdeviceptr data, size_t bytes, unsigned long long seed) {
@@ -174,9 +132,9 @@ static double bandwidth(int active, Way way, size_t bytes) {
     }
   }
   static const char* const names[] = {"kernel stores", "kernel loads", "copy engine"};
-  std::fprintf(json, R"({"what": "transfer", "way": "%s", "active_gpus": %d, "bytes": %zu, )", names[way], active,
-               bytes);
-  return double(bytes) / write_times(took) / 1e3;
+  std::fprintf(measure::json, R"({"what": "transfer", "way": "%s", "active_gpus": %d, "bytes": %zu, )", names[way],
+               active, bytes);
+  return double(bytes) / measure::write_times(took) / 1e3;
 }
 
 static void show_bandwidth(int active, size_t bytes) {
@@ -194,7 +152,7 @@ int main(int argc, char** argv) {
                     {"--repeats", &repeats, 1, 1000},
                     {"--blocks", &blocks, 1, 65535},
                     {"--threads", &threads, 32, 1024},
-                    {"--json", nullptr, 0, 1, &json_path}});
+                    {"--json", nullptr, 0, 1, &measure::json_path}});
   const int count = check::require_gpus(2);
 
   // [1] Ask whether the GPUs reach each other
@@ -230,7 +188,8 @@ int main(int argc, char** argv) {
   }
   const bool in_kib = kib;  // as the size is printed
   if (!in_kib) kib = mib << 10;
-  open_json();
+  measure::open_json("measure", count, "--kib %ld --repeats %ld --blocks %ld --threads %ld", kib, repeats, blocks,
+                     threads);
   size_t free_now, total_memory;
   for (int g = 0; g < count; ++g) {
     CHECK(cudaSetDevice(g));
@@ -281,15 +240,15 @@ int main(int argc, char** argv) {
       std::vector<double> took;
       for (long repeat = -1; repeat < repeats; ++repeat) {  // a new mapping each time: it is open to nobody
         CHECK(cuMemMap(address, shared, 0, handle, 0));
-        const double before = microseconds();
+        const double before = measure::microseconds();
         CHECK(cuMemSetAccess(address, shared, everyone.data(), last + 1));
-        if (repeat >= 0) took.push_back(microseconds() - before);
+        if (repeat >= 0) took.push_back(measure::microseconds() - before);
         check_on(last, address, shared, write_on(last, address, shared, fresh()));  // it is open to the last one too
         CHECK(cuMemUnmap(address, shared));
       }
-      std::fprintf(json, R"({"what": "cuMemSetAccess", "bytes": %zu, "open_to": %d, "more_is_shared": %s, )", shared,
-                   last + 1, more ? "true" : "false");
-      std::printf("    open to %d, up to GPU %d: %.1f us\n", last + 1, last, write_times(took));
+      std::fprintf(measure::json, R"({"what": "cuMemSetAccess", "bytes": %zu, "open_to": %d, "more_is_shared": %s, )",
+                   shared, last + 1, more ? "true" : "false");
+      std::printf("    open to %d, up to GPU %d: %.1f us\n", last + 1, last, measure::write_times(took));
     }
   }
   for (const CUdeviceptr granule : standing) {
@@ -314,16 +273,16 @@ int main(int argc, char** argv) {
     void* memory;
     for (long repeat = -1; repeat < repeats; ++repeat) {
       CHECK(cudaSetDevice(0));
-      const double before = microseconds();
+      const double before = measure::microseconds();
       CHECK(cudaMalloc(&memory, shared));
-      if (repeat >= 0) took.push_back(microseconds() - before);
+      if (repeat >= 0) took.push_back(measure::microseconds() - before);
       address = reinterpret_cast<CUdeviceptr>(memory);
       check_on(last, address, shared, write_on(last, address, shared, fresh()));
       CHECK(cudaSetDevice(0));
       CHECK(cudaFree(memory));
     }
-    std::fprintf(json, R"({"what": "cudaMalloc", "bytes": %zu, "peers_enabled": %d, )", shared, last);
-    std::printf("    peers enabled: %d, up to GPU %d: %.1f us\n", last, last, write_times(took));
+    std::fprintf(measure::json, R"({"what": "cudaMalloc", "bytes": %zu, "peers_enabled": %d, )", shared, last);
+    std::printf("    peers enabled: %d, up to GPU %d: %.1f us\n", last, last, measure::write_times(took));
   }
   for (int last = count; --last > 0;) {
     CHECK(cudaSetDevice(0));
@@ -371,10 +330,7 @@ int main(int argc, char** argv) {
     CHECK(cudaStreamDestroy(gpus[g].stream));
   }
   std::printf("    free memory on every GPU is what it was at the start\n");
-  std::fputs(R"({"what": "complete"})"
-             "\n",
-             json);
-  EXPECT(!std::ferror(json) && !std::fclose(json), "%s could not be written", json_path);
+  measure::close_json();
   std::printf("OK\n");
   return 0;
 }

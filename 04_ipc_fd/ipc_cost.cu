@@ -8,12 +8,10 @@
 //
 // Build it alone:  nvcc -std=c++17 ipc_cost.cu -o ipc_cost -lcuda
 #include "../common/check.h"
+#include "../common/measure.h"
 
-#include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
-#include <ctime>
 #include <random>
 #include <vector>
 
@@ -42,10 +40,6 @@ struct Message {
   double received, opened;    // microseconds of the clock that all processes of the machine share
   cudaIpcMemHandle_t handle;  // for CUDA_IPC; a DESCRIPTOR travels beside the message
 };
-
-static double microseconds() {
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // As in ipc_fd.cu, which says why. Returns false if it cannot be sent: then the other process has ended.
 static bool send_message(int socket, Message message, int fd = -1) {
@@ -112,7 +106,7 @@ static void unmap(void* pointer, size_t size) {
 static void receive(int socket, void* host) {
   Message message;
   for (int fd = -1; receive_message(socket, &message, &fd);) {
-    message.received = microseconds();
+    message.received = measure::microseconds();
     void* pointer;
     if (message.way == DESCRIPTOR) {
       CUmemGenericAllocationHandle imported;
@@ -128,7 +122,7 @@ static void receive(int socket, void* host) {
       CHECK(cudaMemcpy(pointer, host, message.size, cudaMemcpyHostToDevice));
       CHECK(cudaDeviceSynchronize());
     }
-    message.opened = microseconds();
+    message.opened = measure::microseconds();
     const size_t n = message.size / sizeof(unsigned);
     unsigned long long found = 0;
     CHECK(cudaMemcpyToSymbol(right, &found, sizeof found));
@@ -157,7 +151,7 @@ static std::vector<double> hand_over(int socket, Way way, size_t size, void* hos
   CUmemGenericAllocationHandle handle = 0;
   void* pointer = nullptr;
   int fd = -1;
-  const double making = microseconds();
+  const double making = measure::microseconds();
   if (way == DESCRIPTOR) {
     const CUmemAllocationProp properties = exportable();
     CHECK(cuMemCreate(&handle, size, &properties, 0));
@@ -165,15 +159,15 @@ static std::vector<double> hand_over(int socket, Way way, size_t size, void* hos
   } else {
     CHECK(cudaMalloc(&pointer, size));
   }
-  const double made = microseconds();
+  const double made = measure::microseconds();
   fill<<<1024, 256>>>(static_cast<unsigned*>(pointer), size / sizeof(unsigned), message.seed);
   CHECK(cudaGetLastError());
   CHECK(cudaDeviceSynchronize());  // the data is there before anybody is told of it
-  const double exporting = microseconds();
+  const double exporting = measure::microseconds();
   if (way == DESCRIPTOR) CHECK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
   if (way == CUDA_IPC) CHECK(cudaIpcGetMemHandle(&message.handle, pointer));
   if (way == COPY) CHECK(cudaMemcpy(host, pointer, size, cudaMemcpyDeviceToHost));
-  const double sending = microseconds();
+  const double sending = measure::microseconds();
   EXPECT(send_message(socket, message, fd), "to the receiver: %s", strerror(errno));
   if (way == DESCRIPTOR) close(fd);
   EXPECT(receive_message(socket, &answer), "the receiver has ended");
@@ -187,51 +181,25 @@ static std::vector<double> hand_over(int socket, Way way, size_t size, void* hos
           answer.opened - exporting};
 }
 
-// With --json: a line of conditions, a line for each measurement, and a last one that says that the run is complete.
-static const char* json_path = "/dev/null";
-static FILE* json;
-
-static void open_json(int gpus, long mib, long repeats) {
-  char device[256], date[16], driver[64] = "unknown";
-  const time_t now = std::time(nullptr);
-  std::strftime(date, sizeof date, "%F", std::gmtime(&now));
-  CHECK(cuDeviceGetName(device, sizeof device, 0));
-  FILE* const version = std::fopen("/sys/module/nvidia/version", "r");
-  if (version && std::fscanf(version, "%63s", driver) != 1) std::strcpy(driver, "unknown");
-  if (version) std::fclose(version);
-  json = std::fopen(json_path, "w");
-  if (!json) std::fprintf(stderr, "ipc_cost: cannot write %s: %s\n", json_path, std::strerror(errno)), std::exit(2);
-  std::fprintf(json, R"({"program": "ipc_cost", "arguments": "--mib %ld --repeats %ld", "device": "%s", "gpus": %d, )",
-               mib, repeats, device, gpus);
-  std::fprintf(json,
-               R"("driver": "%s", "cuda": "%d.%d", "date": "%s"})"
-               "\n",
-               driver, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10, date);
-}
-
 // Measures one way, prints the median of each part, and writes all.
-static void measure(int socket, Way way, size_t size, long repeats, void* host) {
+static void measure_way(int socket, Way way, size_t size, long repeats, void* host) {
   std::vector<double> took[PARTS];
   for (long round = -1; round < repeats; ++round) {  // the first is not counted
     const std::vector<double> once = hand_over(socket, way, size, host);
     for (int part = 0; round >= 0 && part < PARTS; ++part) took[part].push_back(once[part]);
   }
   for (int part = 0; part < PARTS; ++part) {
-    std::sort(took[part].begin(), took[part].end());
-    const double median = took[part][repeats / 2];
-    std::printf("    %s: %.1f us\n", parts[part], median);
-    std::fprintf(json, R"({"what": "handover", "way": "%s", "part": "%s", "bytes": %zu, "repeats": %ld, )", names[way],
-                 parts[part], size, repeats);
-    std::fprintf(json, R"("median_us": %.3f, "us": [)", median);
-    for (long i = 0; i < repeats; ++i) std::fprintf(json, "%s%.3f", i ? ", " : "", took[part][i]);
-    std::fputs("]}\n", json);
+    std::fprintf(measure::json, R"({"what": "handover", "way": "%s", "part": "%s", "bytes": %zu, )", names[way],
+                 parts[part], size);
+    std::printf("    %s: %.1f us\n", parts[part], measure::write_times(took[part]));
   }
 }
 
 int main(int argc, char** argv) {
   long mib = 64, repeats = 20;
-  check::arguments(argc, argv, usage,
-                   {{"--mib", &mib, 1, 4096}, {"--repeats", &repeats, 1, 1000}, {"--json", nullptr, 0, 1, &json_path}});
+  check::arguments(
+      argc, argv, usage,
+      {{"--mib", &mib, 1, 4096}, {"--repeats", &repeats, 1, 1000}, {"--json", nullptr, 0, 1, &measure::json_path}});
 
   // [1] Start the receiver
   // Before any call of CUDA, for what CUDA sets up does not work in a child. They share a socket and some host memory.
@@ -271,7 +239,7 @@ int main(int argc, char** argv) {
   CHECK(cuDeviceGetAttribute(&descriptors, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0));
   REQUIRE(vmm, "GPU 0 has no virtual memory management; use bare metal, or a virtual GPU that passes it on");
   REQUIRE(descriptors, "GPU 0 exports no memory as a file descriptor; use Linux on bare metal");
-  open_json(gpus, mib, repeats);
+  measure::open_json("ipc_cost", gpus, "--mib %ld --repeats %ld", mib, repeats);
   CHECK(cudaSetDevice(0));
   CUmemAllocationProp properties = exportable();
   CHECK(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
@@ -285,17 +253,17 @@ int main(int argc, char** argv) {
   // [3] Hand over a file descriptor
   // The receiver imports it and maps it. Reserving the addresses, mapping and granting access count as opening.
   std::printf("[3] Hand over a file descriptor\n");
-  measure(socket, DESCRIPTOR, size, repeats, host);
+  measure_way(socket, DESCRIPTOR, size, repeats, host);
 
   // [4] Hand over memory of cudaMalloc
   // The older interprocess call, for memory of the other kind. A handle of 64 bytes names the allocation.
   std::printf("[4] Hand over memory of cudaMalloc\n");
-  measure(socket, CUDA_IPC, size, repeats, host);
+  measure_way(socket, CUDA_IPC, size, repeats, host);
 
   // [5] Copy through host memory
   // Nothing is shared between the processes but pageable host memory, so the data crosses to the host and back.
   std::printf("[5] Copy through host memory\n");
-  measure(socket, COPY, size, repeats, host);
+  measure_way(socket, COPY, size, repeats, host);
 
   // [6] Tear down
   // The receiver ends when the socket is shut, and its end of the socket closes with it.
@@ -308,10 +276,7 @@ int main(int argc, char** argv) {
   EXPECT(!receive_message(socket, &ready), "the receiver sent something that nobody asked for");
   int status;
   EXPECT(waitpid(child, &status, 0) == child && status == 0, "the receiver ended with status 0x%x", status);
-  std::fputs(R"({"what": "complete"})"
-             "\n",
-             json);
-  EXPECT(!std::ferror(json) && !std::fclose(json), "%s could not be written", json_path);
+  measure::close_json();
   std::printf("OK\n");
   return 0;
 }

@@ -8,10 +8,8 @@
 //
 // Build it alone:  nvcc -std=c++17 compressible.cu -o compressible -lcuda
 #include "../common/check.h"
+#include "../common/measure.h"
 
-#include <algorithm>
-#include <cerrno>
-#include <ctime>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -57,43 +55,17 @@ __global__ void update_all(uint4* data, size_t n) {
   }
 }
 
-// With --json: a line of conditions, a line for each measurement, and a last one that says that the run is complete.
-static const char* json_path = "/dev/null";
-static FILE* json;
-
-static void open_json(int gpus, const char* device, long mib, long repeats, bool by_copy) {
-  char date[16], driver[64] = "unknown";
-  const time_t now = std::time(nullptr);
-  std::strftime(date, sizeof date, "%F", std::gmtime(&now));
-  FILE* const version = std::fopen("/sys/module/nvidia/version", "r");
-  if (version && std::fscanf(version, "%63s", driver) != 1) std::strcpy(driver, "unknown");
-  if (version) std::fclose(version);
-  json = std::fopen(json_path, "w");
-  if (!json) std::fprintf(stderr, "compressible: cannot write %s: %s\n", json_path, std::strerror(errno)), std::exit(2);
-  std::fprintf(json, R"({"program": "compressible", "arguments": "--mib %ld --repeats %ld%s", )", mib, repeats,
-               by_copy ? " --copy" : "");
-  std::fprintf(json,
-               R"("device": "%s", "gpus": %d, "driver": "%s", "cuda": "%d.%d", "date": "%s"})"
-               "\n",
-               device, gpus, driver, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10, date);
-}
-
 // The times of a kernel on each of three buffers: mapped memory with nothing requested, with compression requested, and
 // memory of cudaMalloc.
-using Times = std::vector<float>[3];
+using Times = std::vector<double>[3];
 
 static void write_medians(const char* kernel, int shift, size_t bytes, bool granted, Times& times) {
   const char* const memory[] = {"plain", granted ? "compressible" : "plain", "cudaMalloc"};
-  float median[3] = {};
+  double median[3] = {};
   for (int kind : {0, 1, 2}) {
-    std::sort(times[kind].begin(), times[kind].end());
-    median[kind] = times[kind][times[kind].size() / 2];
-    std::fprintf(json, R"({"what": "kernel", "kernel": "%s", "data": "%s", "memory": "%s", "bytes": %zu, )", kernel,
-                 shift ? "one random word in each 4 KiB" : "random words", memory[kind], bytes);
-    std::fprintf(json, R"("repeats": %zu, "median_us": %.3f, "us": [)", times[kind].size(), median[kind]);
-    const char* comma = "";
-    for (float us : times[kind]) std::fprintf(json, "%s%.3f", comma, us), comma = ", ";
-    std::fputs("]}\n", json);
+    std::fprintf(measure::json, R"({"what": "kernel", "kernel": "%s", "data": "%s", "memory": "%s", "bytes": %zu, )",
+                 kernel, shift ? "one random word in each 4 KiB" : "random words", memory[kind], bytes);
+    median[kind] = measure::write_times(times[kind]);
   }
   std::printf("      %s: plain %.1f us, compression requested %.1f us: %.2f times as fast; cudaMalloc %.1f us\n",
               kernel, median[0], median[1], median[0] / median[1], median[2]);
@@ -117,7 +89,7 @@ int main(int argc, char** argv) {
                    {{"--mib", &mib, 2, 8192},
                     {"--repeats", &repeats, 1, 1000},
                     {"--copy", &by_copy, 0, 0},
-                    {"--json", nullptr, 0, 1, &json_path}});
+                    {"--json", nullptr, 0, 1, &measure::json_path}});
   const int gpus = check::require_gpus(1);
 
   // [1] Ask the device for support
@@ -136,7 +108,7 @@ int main(int argc, char** argv) {
   REQUIRE(compression, "%s has no compressible memory; use a GPU with compute data compression", name);
   std::printf("    %s: compressible memory is supported, GPUDirect RDMA with VMM is %s\n", name,
               rdma ? "supported" : "not supported");
-  open_json(gpus, name, mib, repeats, by_copy);
+  measure::open_json("compressible", gpus, "--mib %ld --repeats %ld%s", mib, repeats, by_copy ? " --copy" : "");
   CHECK(cudaSetDevice(device));
 
   // The kernels' sums, two events and every kernel: all there before counting what is free.
@@ -261,10 +233,7 @@ int main(int argc, char** argv) {
   std::printf("    free memory is what it was at the start\n");
   for (cudaEvent_t event : {stop, start}) CHECK(cudaEventDestroy(event));
   CHECK(cudaFree(sums));
-  std::fputs(R"({"what": "complete"})"
-             "\n",
-             json);
-  EXPECT(!std::ferror(json) && !std::fclose(json), "%s could not be written", json_path);
+  measure::close_json();
   std::printf("OK\n");
   return 0;
 }
