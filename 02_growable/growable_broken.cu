@@ -7,46 +7,11 @@
 // else uses meanwhile: the last step looks at its free memory.
 //
 // Build it alone:  nvcc -std=c++17 -lineinfo growable_broken.cu -o growable_broken -lcuda
-#include "../common/check.h"
-
-#include <sys/wait.h>
-#include <unistd.h>
+#include "../common/in_a_process.h"
 
 static const char usage[] = "usage: growable_broken\n";
 
-static CUmemAllocationProp properties;  // these are set in each process, by start()
-static CUmemAccessDesc descriptor;
-static size_t size;  // one granule
-
-static void start() {
-  int supported = 0;
-  check::require_gpus(1);
-  CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
-  REQUIRE(supported, "no virtual memory management; use bare metal, or a virtual GPU that passes it on");
-  CHECK(cudaSetDevice(0));
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = 0;
-  descriptor.location = properties.location;
-  descriptor.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  CHECK(cuMemGetAllocationGranularity(&size, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-}
-
-// Does `work` in a process that is forked before CUDA starts, and goes on if that ended well. What the process still
-// holds at its end, the driver takes back.
-template <class Work> static void in_a_process(Work work) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(60);  // nobody waits for ever
-    start();
-    work();
-    std::exit(0);
-  }
-  int status = 0;
-  EXPECT(child > 0 && waitpid(child, &status, 0) == child, "there is no process to wait for");
-  EXPECT(WIFEXITED(status), "a process was ended by signal %d", WTERMSIG(status));
-  if (WEXITSTATUS(status) != 0) std::exit(WEXITSTATUS(status));
-}
+static void start() { start_on_gpu_0(); }
 
 __global__ void store(int* to, int value) { *to = value; }
 

@@ -7,19 +7,15 @@
 // other.
 //
 // Build it alone:  nvcc -std=c++17 -lineinfo multi_gpu_broken.cu -o multi_gpu_broken -lcuda
-#include "../common/check.h"
-
-#include <sys/wait.h>
-#include <unistd.h>
+#include "../common/in_a_process.h"
 
 static const char usage[] = "usage: multi_gpu_broken\n";
 
-static CUmemAllocationProp properties;  // these are set in each process, by start()
-static size_t size;                     // one granule
 static int gpus;
 
 static void start() {
   gpus = check::require_gpus(2);
+  start_on_gpu_0();
   for (const CUdevice gpu : {0, 1}) {
     int supported = 0, reaches = 0;
     CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, gpu));
@@ -27,27 +23,6 @@ static void start() {
     CHECK(cuDeviceCanAccessPeer(&reaches, gpu, 1 - gpu));
     REQUIRE(reaches, "GPU %d cannot reach the memory of GPU %d; choose others with CUDA_VISIBLE_DEVICES", gpu, 1 - gpu);
   }
-  CHECK(cudaSetDevice(0));
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = 0;
-  CHECK(cuMemGetAllocationGranularity(&size, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-}
-
-// Does `work` in a process that is forked before CUDA starts, and goes on if that ended well. What the process still
-// holds at its end, the driver takes back.
-template <class Work> static void in_a_process(Work work) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(60);  // nobody waits for ever
-    start();
-    work();
-    std::exit(0);
-  }
-  int status = 0;
-  EXPECT(child > 0 && waitpid(child, &status, 0) == child, "there is no process to wait for");
-  EXPECT(WIFEXITED(status), "a process was ended by signal %d", WTERMSIG(status));
-  if (WEXITSTATUS(status) != 0) std::exit(WEXITSTATUS(status));
 }
 
 __global__ void store(int* to, int value) { *to = value; }
@@ -64,7 +39,7 @@ static CUdeviceptr mapped() {
   return address;
 }
 
-static CUmemAccessDesc descriptor(int gpu, CUmemAccess_flags flags) {
+static CUmemAccessDesc access_of(int gpu, CUmemAccess_flags flags) {
   CUmemAccessDesc access = {};
   access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   access.location.id = gpu;
@@ -83,7 +58,7 @@ static void store_on(int gpu, CUdeviceptr address) {
 // The right form ends here: both GPUs may go there, one of them stores, and the value is read back.
 static void expect_to_store(int gpu, const char* what) {
   const CUdeviceptr address = mapped();
-  const CUmemAccessDesc both[] = {descriptor(0, read_write), descriptor(1, read_write)};
+  const CUmemAccessDesc both[] = {access_of(0, read_write), access_of(1, read_write)};
   int found = -1;
   CHECK(cuMemSetAccess(address, size, both, 2));
   store_on(gpu, address);
@@ -103,7 +78,7 @@ int main(int argc, char** argv) {
   std::printf("[1] Rely on cudaDeviceEnablePeerAccess\n");
   in_a_process([] {
     const CUdeviceptr address = mapped();
-    const CUmemAccessDesc owner = descriptor(0, read_write);
+    const CUmemAccessDesc owner = access_of(0, read_write);
     CHECK(cuMemSetAccess(address, size, &owner, 1));
     CHECK(cudaSetDevice(1));
     CHECK(cudaDeviceEnablePeerAccess(0, 0));
@@ -117,7 +92,7 @@ int main(int argc, char** argv) {
   std::printf("[2] Leave the owner out\n");
   in_a_process([] {
     const CUdeviceptr address = mapped();
-    const CUmemAccessDesc other = descriptor(1, read_write);
+    const CUmemAccessDesc other = access_of(1, read_write);
     CHECK(cuMemSetAccess(address, size, &other, 1));
     store_on(0, address);
     REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
@@ -129,7 +104,7 @@ int main(int argc, char** argv) {
   std::printf("[3] Write where only reading is allowed\n");
   in_a_process([] {
     const CUdeviceptr address = mapped();
-    const CUmemAccessDesc rights[] = {descriptor(0, read_write), descriptor(1, read_only)};
+    const CUmemAccessDesc rights[] = {access_of(0, read_write), access_of(1, read_only)};
     int* to;
     CHECK(cuMemSetAccess(address, size, rights, 2));
     CHECK(cudaSetDevice(1));
@@ -149,7 +124,7 @@ int main(int argc, char** argv) {
   std::printf("[4] Name a GPU that this process does not see\n");
   in_a_process([] {
     const CUdeviceptr address = mapped();
-    const CUmemAccessDesc rights[] = {descriptor(0, read_write), descriptor(gpus, read_write)};
+    const CUmemAccessDesc rights[] = {access_of(0, read_write), access_of(gpus, read_write)};
     unsigned long long flags = ~0ull;
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemSetAccess(address, size, rights, 2));
     CHECK(cuMemGetAccess(&flags, &properties.location, address));
@@ -171,7 +146,7 @@ int main(int argc, char** argv) {
       CHECK(cuMemMap(array + properties.location.id * size, size, 0, handle, 0));
       CHECK(cuMemRelease(handle));
     }
-    const CUmemAccessDesc both[] = {descriptor(0, read_write), descriptor(1, read_write)};
+    const CUmemAccessDesc both[] = {access_of(0, read_write), access_of(1, read_write)};
     CHECK(cuMemSetAccess(array, 2 * size, both, 2));
     size_t found = 0, all = 0;
     CHECK(cuMemGetAddressRange(&base, &found, array));

@@ -7,75 +7,41 @@
 // and that nobody else uses meanwhile: the last step looks at its free memory.
 //
 // Build it alone:  nvcc -std=c++17 -lineinfo ipc_fd_broken.cu -o ipc_fd_broken -lcuda
-#include "../common/check.h"
+#include "../common/in_a_process.h"
 
-#include <cerrno>
 #include <cstdint>
 
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static const char usage[] = "usage: ipc_fd_broken\n";
 
-static CUmemAllocationProp properties;  // these are set in each process, by start()
-static CUmemAccessDesc descriptor;
-static size_t size;  // one granule
 static const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
 static void start() {
-  int supported = 0, descriptors = 0;
-  check::require_gpus(1);
-  CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
-  REQUIRE(supported, "no virtual memory management; use bare metal, or a virtual GPU that passes it on");
+  int descriptors = 0;
+  properties.requestedHandleTypes = type;
+  start_on_gpu_0();
   CHECK(cuDeviceGetAttribute(&descriptors, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0));
   REQUIRE(descriptors, "GPU 0 exports no memory as a file descriptor; use Linux on bare metal");
-  CHECK(cudaSetDevice(0));
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = 0;
-  properties.requestedHandleTypes = type;
-  descriptor.location = properties.location;
-  descriptor.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  CHECK(cuMemGetAllocationGranularity(&size, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
 }
-
-// Starts a process that does `work`, before CUDA starts here. What it still holds at its end, the driver takes back.
-template <class Work> static pid_t begin(Work work) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(60);  // nobody waits for ever
-    start();
-    work();
-    std::exit(0);
-  }
-  return child;
-}
-
-// Waits for it, and goes on if it ended well.
-static void end(pid_t child) {
-  int status = 0;
-  EXPECT(child > 0 && waitpid(child, &status, 0) == child, "there is no process to wait for");
-  EXPECT(WIFEXITED(status), "a process was ended by signal %d", WTERMSIG(status));
-  if (WEXITSTATUS(status) != 0) std::exit(WEXITSTATUS(status));
-}
-
-template <class Work> static void in_a_process(Work work) { end(begin(work)); }
 
 // An exporter and an importer, with a socket between them. The exporter stays until the importer is done.
 template <class Exporter, class Importer> static void in_two_processes(Exporter exporter, Importer importer) {
   int ends[2];
   EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "%s", strerror(errno));
-  const pid_t first = begin([&] {
+  const pid_t first = begin_process([&] {
     char nothing;
     close(ends[1]);
     exporter(ends[0]);
     EXPECT(recv(ends[0], &nothing, 1, 0) == 0, "the importer talks");
   });
-  const pid_t second = begin([&] { close(ends[0]), importer(ends[1]); });
+  const pid_t second = begin_process([&] {
+    close(ends[0]);
+    importer(ends[1]);
+  });
   for (const int socket : ends) close(socket);
-  end(second);
-  end(first);
+  end_process(second);
+  end_process(first);
 }
 
 static int exported() {
@@ -101,9 +67,14 @@ static void pass(int socket, int* fd, bool receive) {
   iovec data = {&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof *fd)] = {};
   msghdr header = {};
-  header.msg_iov = &data, header.msg_iovlen = 1, header.msg_control = control, header.msg_controllen = sizeof control;
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
   cmsghdr* const rights = CMSG_FIRSTHDR(&header);
-  rights->cmsg_level = SOL_SOCKET, rights->cmsg_type = SCM_RIGHTS, rights->cmsg_len = CMSG_LEN(sizeof *fd);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof *fd);
   std::memcpy(CMSG_DATA(rights), fd, sizeof *fd);
   EXPECT((receive ? recvmsg(socket, &header, 0) : sendmsg(socket, &header, 0)) == 1, "%s", strerror(errno));
   EXPECT(CMSG_FIRSTHDR(&header) == rights && rights->cmsg_type == SCM_RIGHTS, "there came no descriptor");
@@ -203,7 +174,7 @@ int main(int argc, char** argv) {
       REFUSED(cudaErrorInitializationError, cudaMalloc(&more, 8));
       _exit(0);  // and not exit: what CUDA does at the end is the parent's affair
     }
-    end(child);
+    end_process(child);
   });
   in_a_process([] { exported(); });
   std::printf("    right: fork first, or fork and exec; such a process has just exported memory\n");

@@ -6,17 +6,12 @@
 // for ever, and another may fault. Needs two GPUs that support multicast, of compute capability 9.0 or later.
 //
 // Build it alone:  nvcc -std=c++17 -arch=sm_90 -lineinfo multicast_broken.cu -o multicast_broken -lcuda
-#include "../common/check.h"
-
-#include <sys/wait.h>
-#include <unistd.h>
+#include "../common/in_a_process.h"
 
 static const char usage[] = "usage: multicast_broken\n";
 
-static CUmulticastObjectProp team;  // these are set in each process, by start()
-static CUmemAllocationProp properties;
+static CUmulticastObjectProp team;  // these are set in each process, by start(); `size` is that of the object
 static CUmemAccessDesc everyone[2];
-static size_t size;  // one granule
 
 static void start() {
   check::require_gpus(2);
@@ -38,27 +33,6 @@ static void start() {
   CHECK(cuMulticastGetGranularity(&size, &team, CU_MULTICAST_GRANULARITY_MINIMUM));
   team.size = size;
   CHECK(cudaSetDevice(0));
-}
-
-// Does `work` in a process that is forked before CUDA starts. What the process still holds at its end, the driver takes
-// back. Returns how it ended: a call that waits for ever is ended by a signal after some seconds.
-template <class Work> static int status_of(Work work) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(10);
-    start();
-    work();
-    std::exit(0);
-  }
-  int status = 0;
-  EXPECT(child > 0 && waitpid(child, &status, 0) == child, "there is no process to wait for");
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-// The same, and goes on if that ended well.
-template <class Work> static void in_a_process(Work work) {
-  const int status = status_of(work);
-  if (status != 0) std::exit(status);
 }
 
 // An ordinary store, and the one that goes to all replicas.
@@ -145,11 +119,14 @@ int main(int argc, char** argv) {
   // [4] Bind before the team is complete
   // The call is not refused. It waits for the missing GPU, and here nobody adds it.
   std::printf("[4] Bind before the team is complete\n");
-  const int status = status_of([] {
-    const CUmemGenericAllocationHandle object = create_object();
-    CHECK(cuMulticastAddDevice(object, 0));
-    bind_and_map(object, 0);
-  });
+  const pid_t waiting = begin_process(
+      [] {
+        const CUmemGenericAllocationHandle object = create_object();
+        CHECK(cuMulticastAddDevice(object, 0));
+        bind_and_map(object, 0);
+      },
+      10);
+  const int status = status_of(waiting);
   EXPECT(status > 1, "the process ended with status %d", status);  // 0: the call came back; 1: it was refused
   std::printf("    cuMulticastBindMem(object, 0, memory, 0, size, 0)\n      -> did not come back\n");
   in_a_process([] {

@@ -173,6 +173,14 @@ class Pages(unittest.TestCase):
             self.assertEqual(rows[0], ["Symptom", "Cause", "Fix"], program)
             self.assertTrue(len(rows) > 4 and all(len(row) == 3 and all(row) for row in rows), program)
 
+    def test_a_main_program_includes_the_checking_header_alone(self):
+        for program in PROGRAMS:
+            main = program.parent.name[3:] == program.stem
+            allowed = {"check.h"} if main else {"check.h", "in_a_process.h" if program in BROKEN else "measure.h"}
+            included = banners(r'^ *# *include "(.*)"$', program.read_text())
+            self.assertTrue(included, program)
+            self.assertLessEqual(set(included), {f"../common/{header}" for header in allowed}, program)
+
     def test_the_program_carries_the_line_that_builds_it(self):
         for program in PROGRAMS:
             lines = banners(r"^// Build it alone: +(nvcc .*)$", program.read_text())
