@@ -133,26 +133,23 @@ def output(steps):
     return "".join(["# Recorded: on no GPU\n", *lines, "OK\n"])
 
 
-def listing(file, number, last, language, start="", end=""):
-    """A part of a file, from the banner of this number to the next; to the given end, if this is the last."""
-    end = f"{start}[{number + 1}]" if number < last else end
-    ends = f':end-before: "{end}"\n' if end else ""
-    return f'```{{literalinclude}} {file}\n:language: {language}\n:start-at: "{start}[{number}]"\n{ends}```\n\n'
+def listing(file, part=""):
+    """The comment under which scripts/fill_pages.py puts this part of a file."""
+    return f"<!-- listing: {file}{part and ' '}{part} -->\n\n"
 
 
 def page():
     text = "<!-- SPDX-License-Identifier: CC-BY-4.0 -->\n# 08 Trial\n\n![](pictures/after.svg)\n\n"
     for number, (step, _, _) in enumerate(STEPS, 1):
         text += f"## [{number}] {step}\n\n"
-        text += listing("trial.cu", number, len(STEPS), "cuda\n:dedent:", "// ", "return 0;")
+        text += listing("trial.cu", f"[{number}]")
         text += "" if number == 2 else f"![](pictures/step_{number}.svg)\n\n"
-    text += "## Recorded output\n\n```{literalinclude} expected_output.txt\n:language: none\n```\n\n"
+    text += "## Recorded output\n\n" + listing("expected_output.txt")
     text += "## Break it on purpose\n\n"
     for number, (step, _, _) in enumerate(MISTAKES, 1):
         text += f"### [{number}] {step}\n\nThe driver refuses what is not in whole granules, and rounds nothing up.\n\n"
-        text += listing("trial_broken.cu", number, len(MISTAKES), "cuda\n:dedent:", "// ", "return 0;")
-        text += listing("trial_broken_expected_output.txt", number, len(MISTAKES), "none", end="OK")
-        text += listing("trial_broken_explained.txt", number, len(MISTAKES), "none")
+        for file in ("trial_broken.cu", "trial_broken_expected_output.txt", "trial_broken_explained.txt"):
+            text += listing(file, f"[{number}]")
     row = "| `CUDA_ERROR_INVALID_VALUE` | no whole granules | round up |\n"
     return (
         text + f"### Symptom, cause, fix\n\n| Symptom | Cause | Fix |\n| --- | --- | --- |\n{row * 3}\n"
@@ -218,6 +215,8 @@ def add_and_try(copy, build, cmake, options):
     run(*python, "tests/simulator/explained_test.py", "record", "build/bin/vmmsim", "build/bin/trial_broken", cwd=copy)
     run(*tests["docs.pictures"], LESSON, status=1, says="pictures/step_1.svg is not what 08_trial does now")
     run(*python, "scripts/draw_pictures.py", "--write", "build/bin", LESSON, cwd=copy)
+    run(*tests["docs.listings"], status=1, says="is not what the file has now")
+    run(*python, "scripts/fill_pages.py", "--write", cwd=copy)
     run(*tests["docs.calls"], status=1, says="calls_test.py write renews them")
     run(*python, "tests/docs/calls_test.py", "write", ".", cwd=copy)
     run(*tests["docs.hardware"], status=1, says="docs/hardware.md, What a lesson needs")
@@ -236,7 +235,7 @@ def add_and_try(copy, build, cmake, options):
         put(copy / file, old, new + old)
 
     # Now all of them pass.
-    for name in ("wrong_outputs", "docs.pages", "docs.calls", "docs.hardware", "docs.pitfalls"):
+    for name in ("wrong_outputs", "docs.pages", "docs.listings", "docs.calls", "docs.hardware", "docs.pitfalls"):
         run(*tests[name])
     run(*tests["docs.pictures"], LESSON)
     for machine in machines:  # without the programs of other lessons

@@ -3,7 +3,8 @@
 """Program, output and page of each lesson speak of the same steps: pages_test.py SOURCE_DIRECTORY.
 
 A banner stands four times: as a comment in the program, in what the program prints, in the expected output, and as a
-section of the page, whose listing is cut out of the program from this banner to the next.
+section of the page, whose listing is cut out of the program from this banner to the next. scripts/fill_pages.py holds
+what stands in a listing.
 """
 
 import json
@@ -33,9 +34,14 @@ def steps(output):
     return re.findall(r"^(\[\d+\] .*)\n((?:(?!^\[)[\s\S])*)", output, re.MULTILINE)
 
 
-def include(file, start, end, language):
-    end = f':end-before: "{end}"\n' if end else ""
-    return f'```{{literalinclude}} {file}\n:language: {language}\n:start-at: "{start}"\n{end}```\n\n'
+def page_of(program):
+    """The page without what stands in its blocks."""
+    return re.sub(r"^(`{3,})\w*\n[\s\S]*?^\1\n", "", program.with_name("README.md").read_text(), flags=re.MULTILINE)
+
+
+def listings(text):
+    """What the comments above the listings name, in order: (file, part)."""
+    return re.findall(r"^<!-- listing: (\S+)(?: (.*))? -->$", text, re.MULTILINE)
 
 
 class Pages(unittest.TestCase):
@@ -104,23 +110,27 @@ class Pages(unittest.TestCase):
 
     def test_the_page_has_a_section_for_each_banner_with_its_listing(self):
         for program in PROGRAMS:
-            page = program.with_name("README.md").read_text()
+            page = page_of(program)
             titles = banners(r"^ *// (\[\d+\] .*)$", program.read_text())
-            listings = re.findall(
-                r"^#+ (\[\d+\] .*)$(?:(?!^#)[\s\S])*?```\{literalinclude\} "
-                + program.name
-                + r"\n:language: cuda\n:dedent:\n:start-at: \"// (\[\d+\])\"\n:end-before: \"(.*)\"\n```",
-                page,
-                re.MULTILINE,
-            )
-            ends = [f"// {title.split()[0]}" for title in titles[1:]] + ["return 0;"]
-            wanted = [(title, title.split()[0], end) for title, end in zip(titles, ends)]
-            self.assertEqual(listings, wanted, f"{program}: sections and listings of {program.parent.name}/README.md")
+            shown = [
+                (title, part)
+                for title, text in re.findall(r"^#+ (\[\d+\] .*)\n((?:(?!^#)[\s\S])*)", page, re.MULTILINE)
+                for file, part in listings(text)
+                if file == program.name and part.startswith("[")
+            ]
+            wanted = [(title, title.split()[0]) for title in titles]
+            self.assertEqual(shown, wanted, f"{program}: sections and listings of {program.parent.name}/README.md")
 
-    def test_the_page_includes_the_recorded_output(self):
+    def test_the_page_shows_the_recorded_output(self):
         for program in PROGRAMS:
             name = expected_output(program).name
-            self.assertIn("```{literalinclude} " + name + "\n", program.with_name("README.md").read_text(), program)
+            self.assertIn(name, dict(listings(page_of(program))), program)
+
+    def test_no_code_and_no_output_is_typed(self):
+        for lesson in LESSONS:
+            page = (lesson / "README.md").read_text()
+            typed = re.findall(r"^(?!<!-- listing: ).*\n```(?:cuda|cpp|console|ini)\n.*", page, re.MULTILINE)
+            self.assertEqual(typed, [], f"{lesson.name}/README.md: scripts/fill_pages.py says how to show these")
 
     def test_each_lesson_is_broken_on_purpose(self):
         mains = [p for p in PROGRAMS if p.parent.name[3:] == p.stem]
@@ -135,7 +145,7 @@ class Pages(unittest.TestCase):
 
     def test_the_page_shows_each_mistake_its_answer_and_its_explanation(self):
         for program in BROKEN:
-            page = program.with_name("README.md").read_text()
+            page = page_of(program)
             sections = re.findall(r"^## (.*)\n((?:(?!^## )[\s\S])*)", page, re.MULTILINE)
             names = [name for name, _ in sections]
             self.assertLess(
@@ -153,18 +163,14 @@ class Pages(unittest.TestCase):
             titles = banners(r"^ *// (\[\d+\] .*)$", program.read_text())
             self.assertEqual(list(shown), titles + ["Symptom, cause, fix"], program)
             explained = dict(steps(program.with_name(f"{program.stem}_explained.txt").read_text()))
-            for i, title in enumerate(titles):
+            for title in titles:
                 output, words = expected_output(program).name, f"{program.stem}_explained.txt"
-                start, end = title.split()[0], titles[i + 1].split()[0] if title != titles[-1] else None
-                for file in (output, words):  # the book cuts at the first line that has the number in it
-                    first = next(line for line in program.with_name(file).read_text().splitlines() if start in line)
-                    self.assertEqual(first, title, f"{file}: the book would cut here")
-                wanted = include(program.name, f"// {start}", f"// {end}" if end else "return 0;", "cuda\n:dedent:")
-                wanted += include(output, start, end or "OK", "none")
+                start = title.split()[0]
+                wanted = [(program.name, start), (output, start)]
                 if explained[title]:  # of what no call refuses there is nothing to explain
-                    wanted += include(words, start, end, "none")
-                why, fence, listings = shown[title].partition("```{")
-                self.assertEqual(fence + listings, wanted, f"{program}: {title}")
+                    wanted.append((words, start))
+                self.assertEqual(listings(shown[title]), wanted, f"{program}: {title}")
+                why = shown[title].partition("<!--")[0]
                 self.assertGreater(len(why.split()), 8, f"{program}: {title} is not told why")
             rows = [
                 [cell.strip() for cell in line.strip("|").split("|")]

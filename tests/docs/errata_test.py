@@ -78,7 +78,7 @@ def fault(file, printed, directory):
 def page_faults():
     """The page shows every file, in order, with its message; and the header says of Windows what the page says."""
     page = (ROOT / "docs/errata.md").read_text()
-    shown = re.findall(r"^```\{literalinclude\} errata/(\S+)$", page, re.MULTILINE)
+    shown = re.findall(r"^<!-- listing: errata/(\S+)", page, re.MULTILINE)
     if shown != [file.name for file in FILES]:
         yield f"docs/errata.md shows {shown}"
     member = re.search(

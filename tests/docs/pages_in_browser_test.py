@@ -10,7 +10,6 @@ search finds. All of it can be reached by keyboard.
 import pathlib
 import re
 import sys
-import textwrap
 import unittest
 
 from browser import BrowserTest, PlaywrightError
@@ -34,24 +33,9 @@ FOCUS_IS_SEEN = """() => {
 }"""
 
 
-def included(directory, name, options):
-    """The lines of a file that literalinclude takes, as the reader should get them."""
-    given = dict(re.findall(r"^:([\w-]+): *\"?(.*?)\"?$", options, re.MULTILINE))
-    unknown = set(given) - {"language", "dedent", "start-at", "end-before", "caption"}
-    assert not unknown, f"literalinclude {name}: this test does not know {unknown}"
-    lines = (directory / name).read_text().splitlines(keepends=True)
-    begin = next(i for i, line in enumerate(lines) if given.get("start-at", "") in line)
-    end = next((i for i, line in enumerate(lines) if i > begin and given.get("end-before", "\0") in line), len(lines))
-    text = "".join(lines[begin:end])
-    return textwrap.dedent(text) if "dedent" in given else text
-
-
 def listings(page):
     """The text of each listing of a lesson's page, in order."""
-    blocks = re.finditer(
-        r"^```(?:\{literalinclude\} (\S+)|\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL
-    )
-    return [included(page.parent, block[1], block[2]) if block[1] else block[2] for block in blocks]
+    return re.findall(r"^(?:`{3,})\w*\n(.*?)^`{3,}$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
 class Book(BrowserTest):

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""The pages that are read on a code forge, as one shows them: forge_test.py SOURCE_DIRECTORY.
+
+Each is rendered by plain CommonMark with tables. No directive and no role is left over, all links and pictures lead to
+something, headings included, and a browser shows pictures, tables and code.
+"""
+
+import functools
+import pathlib
+import re
+import sys
+import tempfile
+import unittest
+import urllib.parse
+
+from browser import BrowserTest, skip
+
+try:
+    from bs4 import BeautifulSoup
+    from markdown_it import MarkdownIt
+except ImportError as missing:
+    skip(f"{missing.name} is not installed for this Python; ./test.sh gets it")
+
+ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
+LESSONS = sorted(ROOT.glob("[0-9][0-9]_*/README.md"))
+PAGES = [*LESSONS, ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs/paste.md", ROOT / "docs/errata.md"]
+STYLE = "<style>img { max-width: 100% } pre { overflow: auto } body { max-width: 60em; margin: auto }</style>"
+
+
+@functools.cache
+def rendered(page):
+    return BeautifulSoup(MarkdownIt("commonmark").enable("table").render(page.read_text()), "html.parser")
+
+
+@functools.cache
+def anchors(page):
+    """The names by which a forge leads to the headings of a page."""
+    names = []
+    for heading in rendered(page).find_all(re.compile("^h[1-6]$")):
+        name = re.sub(r"[^\w\- ]", "", heading.get_text().lower()).replace(" ", "-")
+        names.append(f"{name}-{names.count(name)}" if name in names else name)
+    return names
+
+
+class Forge(BrowserTest):
+    def test_nothing_is_left_that_only_the_book_knows(self):
+        self.assertGreater(len(LESSONS), 6)
+        for page in PAGES:
+            soup = rendered(page)
+            for block in soup.find_all("pre"):
+                language = " ".join(block.code.get("class", []))
+                self.assertRegex(language, r"^(language-\w+)?$", f"{page}: a directive: {block.get_text()[:80]}")
+                self.assertTrue(block.get_text().strip(), f"{page}: an empty block")
+            for code in soup.find_all("code"):
+                code.decompose()
+            text = soup.get_text()
+            self.assertNotRegex(text, r"\{[\w:-]+\}|^:[\w-]+:|^\([\w-]+\)=|^:::", f"{page}: a directive or a role")
+            rendered.cache_clear()
+
+    def test_links_and_pictures_lead_somewhere(self):
+        count = 0
+        for page in PAGES:
+            for element in rendered(page).find_all(["a", "img"]):
+                address = urllib.parse.urlparse(element.get("href") or element.get("src") or "")
+                if address.scheme:
+                    continue
+                target = (page.parent / urllib.parse.unquote(address.path)).resolve() if address.path else page
+                self.assertTrue(target.exists(), f"{page}: {element}")
+                self.assertIn(ROOT, [target, *target.parents], f"{page}: {element} leads out of the checkout")
+                if address.fragment and target.suffix == ".md":
+                    self.assertIn(address.fragment, anchors(target), f"{page}: {element}")
+                count += 1
+                if element.name == "img":
+                    self.assertGreater(len(element.get("alt", "")), 20, f"{page}: {element}")
+        self.assertGreater(count, 100)
+
+    def test_a_browser_shows_all_of_it(self):
+        for lesson in LESSONS:
+            source, soup = lesson.read_text(), rendered(lesson)
+            with tempfile.NamedTemporaryFile("w", suffix=".html") as file:
+                base = (
+                    f'<!doctype html><html lang="en"><title>{lesson.parent.name}</title><base href="{lesson.as_uri()}">'
+                )
+                file.write(f'{base}<meta charset="utf-8">{STYLE}{soup}')
+                file.flush()
+                self.page.goto(pathlib.Path(file.name).as_uri())
+                pictures = self.page.eval_on_selector_all("img", "all => all.map((each) => each.naturalWidth)")
+                self.assertTrue(pictures and all(pictures), f"{lesson}: pictures that are not shown: {pictures}")
+                self.assertEqual(len(pictures), source.count("](pictures/"), lesson)
+                shown = self.page.eval_on_selector_all("pre", "all => all.map((each) => each.textContent)")
+                self.assertEqual(len(shown), source.count("\n```") // 2, f"{lesson}: blocks")
+                self.assertGreater(sum("cuMem" in text or "cuMulticast" in text for text in shown), 4, lesson)
+                tables = self.page.eval_on_selector_all("table", "all => all.map((each) => each.rows.length)")
+                self.assertTrue(len(tables) > 1 and min(tables) > 2, f"{lesson}: tables: {tables}")
+
+
+if __name__ == "__main__":
+    unittest.main()
