@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT-0
 """What --explain says of the mistakes of a lesson, banner by banner, against the file that the page shows.
 
-    explained_test.py check VMMSIM PROGRAM     NN_name/PROGRAM_explained.txt says what a run says
-    explained_test.py record VMMSIM PROGRAM    writes it
+    broken_programs_test.py check VMMSIM PROGRAM     NN_name/PROGRAM_explained.txt says what a run says
+    broken_programs_test.py record VMMSIM PROGRAM    writes it
 
 Where one machine is not enough to show all mistakes, `explained_on` in lesson.json names another, and a banner has what
 the first run says of it. Addresses, lines of PTX and line breaks may differ. Exit status 0, 1 if what is said differs,
@@ -81,7 +81,7 @@ def main(what, vmmsim, program):
     if what == "record":
         path.write_text(text)
     elif not path.exists() or comparable(path.read_text()) != comparable(text):
-        sys.exit(f"FAIL: {path} says something else. This is said now (explained_test.py record writes it):\n{text}")
+        sys.exit(f"FAIL: {path} says something else. This is said now (broken_programs_test.py record writes it):\n{text}")
 
 
 if __name__ == "__main__":

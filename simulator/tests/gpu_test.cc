@@ -10,11 +10,11 @@
 #include <cstring>
 #include <future>
 
-#include "../../simulator/gpu/gpu.h"
-#include "../../simulator/gpu/heap.h"
-#include "../../simulator/memory/ledger.h"
-#include "../../simulator/memory/memory.h"
-#include "../../simulator/memory/page_table.h"
+#include "../gpu/gpu.h"
+#include "../gpu/heap.h"
+#include "../memory/ledger.h"
+#include "../memory/memory.h"
+#include "../memory/page_table.h"
 
 #define EXPECT(condition) \
   ((condition) ? void() : (std::fprintf(stderr, "%s:%d: expected %s\n", __FILE__, __LINE__, #condition), std::exit(1)))
