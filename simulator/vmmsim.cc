@@ -28,7 +28,7 @@
 #include <string_view>
 #include <vector>
 #include "host_memory.h"
-#include "memory/ledger.h"
+#include "memory/this_machine.h"
 #include "ptx/ptx.h"
 
 namespace {
@@ -340,7 +340,7 @@ void check_gpu_code(const std::string& path, bool is_program, const memory::Mach
 }
 
 // Refuses a program that would run on anything but the simulator's libraries, or whose kernels cannot run. Scripts and
-// launchers need no look: in each process that they start, the library looks for itself (driver/loaded.cc).
+// launchers need no look: in each process that they start, the library looks for itself (driver/interposed.cc).
 void check_program(const std::string& program, const fs::path& libraries, const memory::Machine& machine) {
   {
     const File file(program);

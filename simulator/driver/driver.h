@@ -3,10 +3,10 @@
 #pragma once
 #include "../gpu/gpu.h"
 #include "../gpu/heap.h"
-#include "../memory/ledger.h"
 #include "../memory/memory.h"
 #include "../memory/of_thread.h"
 #include "../memory/page_table.h"
+#include "../memory/this_machine.h"
 #include "call.h"
 
 #include <atomic>

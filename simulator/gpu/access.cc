@@ -4,7 +4,7 @@
 #include "access.h"
 #include <atomic>
 #include <cstring>
-#include "../memory/ledger.h"
+#include "../memory/this_machine.h"
 #include "half.h"
 
 namespace gpu {

@@ -15,8 +15,8 @@
 #include <optional>
 #include <set>
 #include <thread>
-#include "../memory/ledger.h"
 #include "../memory/page_table.h"
+#include "../memory/this_machine.h"
 #include "access.h"
 
 namespace gpu {

@@ -12,8 +12,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "../memory/ledger.h"
 #include "../memory/page_table.h"
+#include "../memory/this_machine.h"
 #include "access.h"
 
 namespace gpu {

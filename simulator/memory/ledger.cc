@@ -20,7 +20,6 @@
 #include <stdexcept>
 #include <vector>
 #include "page_table.h"
-#include "shared.h"
 
 namespace memory {
 namespace {

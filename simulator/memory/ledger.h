@@ -3,29 +3,79 @@
 // vmmsim, and one more for each GPU that holds its bytes. Who holds an allocation holds a lock on its line of the
 // ledger through an open file: the kernel takes the lock away with the last copy of the file, in whatever process or
 // message it was, so that memory is free again when its last holder is gone, however it went.
+//
+// What is here is whole again whenever a process dies that was changing it.
 #pragma once
+#include <pthread.h>
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
-#include <string>
-#include "machine.h"
+#include "this_machine.h"
 
 namespace memory {
 
-// Makes a machine's files. vmmsim keeps them open for as long as it lives; programs find them through the value of the
-// environment variable VMMSIM that this returns. Throws std::runtime_error.
-std::string create_machine(const Machine&, const Options&, const std::string& trace_file);
-// For vmmsim, which has made the machine: bytes of this machine's memory that its frames take, those once touched.
-uint64_t touched_bytes();
+constexpr unsigned max_gpus = 64 * 16, max_owners = max_gpus + 16, max_records = 1 << 17;
+constexpr uint32_t nothing = ~0u;  // instead of the number of a record or frame
 
-// The machine that this process runs on. A process that vmmsim did not start ends with a message and status 125.
-const Machine& machine();
-const Options& options();
-// The node of this process: VMMSIM_NODE, or mpirun's PMI_RANK, OMPI_COMM_WORLD_RANK or PMIX_RANK, modulo the nodes.
-int node();
-int trace_file();  // a descriptor, or -1
-// The environment is read and files are opened past libc, whose functions the driver replaces (driver/loaded.cc).
-const char* environment(const char* name);  // null: there is no such variable
-// Counts the calls named --fail's CALL, over all processes: true for the one that must fail.
-bool must_fail(const char* call);
+// A line of the ledger: an allocation, a multicast object, a binding of the one to the other, or an event.
+struct Record {
+  enum Kind : uint32_t { unused, allocation, multicast, binding, event } kind;
+  uint32_t next;          // unused: the next unused one; multicast, binding: the (next) binding of the object
+  uint64_t key;           // unlike that of any other record ever: fabric and IPC handles carry it
+  uint64_t size;          // bytes
+  uint32_t handle_types;  // it may be exported as
+  int32_t gpu;            // of the machine, that an allocation or a binding is on; after the GPUs: hosts of the nodes
+  int32_t node, process;  // that made it
+  uint16_t usage;         // CUmemAllocationProp::allocFlags
+  uint8_t compression, rdma, location;
+  bool on_fabric;           // multicast: exported there, so anybody may import it
+  uint32_t first_frame;     // allocation
+  uint32_t bindings;        // allocation: how many stand on it; they keep it
+  uint32_t devices, added;  // multicast: the team's size, and how many of it are there
+  uint64_t team[max_gpus / 64];
+  uint32_t object, memory;  // binding: its records
+  uint64_t offset, memory_offset;
+  uint64_t recorded, reached;  // event: how often, and up to which of these streams have got; changed atomically
+  int32_t recorder;            // the process that was the last to record it
+};
+
+struct Ledger {
+  uint64_t token, bytes;  // to know it again; of this file
+  Machine machine;
+  Options options;
+  int32_t trace_file, memory_file[max_owners];  // descriptors of vmmsim
+  pthread_mutex_t lock;                         // guards all that follows and is not atomic
+  std::atomic<uint64_t> calls;                  // of those that --fail counts
+  std::atomic<uint32_t> joined;                 // counts the devices that join multicast teams; who waits, waits here
+  std::atomic<uint32_t> reached;                // counts the events that are reached; who waits, waits here
+  std::atomic<uint64_t> bound;                  // counts changes of bindings
+  uint64_t serial;                              // of keys
+  uint32_t unused;                              // the first unused record
+  uint32_t records;                             // those from here on were never used
+  struct Gpu {
+    uint32_t frames, free, first;
+  } gpu[max_owners];  // `first` of the free frames
+  Record record[max_records];
+  uint32_t next[];  // frame -> the next of its allocation, or the next free one; GPU after GPU, then hosts
+
+  int owners() const { return (machine.gpus + 1) * machine.nodes; }
+  uint32_t* frames_of(int of) { return next + uint64_t(of) * gpu[0].frames; }
+};
+
+Ledger& ledger();             // joins the machine if this process has not yet
+int ledger_file(bool again);  // a descriptor of it, close-on-exec; `again`: an open file description of its own
+int open_of_vmmsim(int descriptor, int flags);
+
+// Holds the ledger's lock. Mends what a process left half done that died with it.
+class Locked {
+ public:
+  Locked();
+  ~Locked();
+  Locked(const Locked&) = delete;
+};
+
+// Makes every chain of frames and records anew from the records themselves: what no record holds is free.
+void rebuild(Ledger&);
 
 }  // namespace memory

@@ -2,8 +2,8 @@
 // Records of the ledger and frames of physical memory: taken, held, and given back with the last holder.
 #pragma once
 #include <cstdint>
+#include "ledger.h"
 #include "page_table.h"
-#include "shared.h"
 
 namespace memory {
 

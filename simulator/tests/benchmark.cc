@@ -14,9 +14,9 @@
 #include <stdexcept>
 
 #include "../gpu/warp.h"
-#include "../memory/ledger.h"
 #include "../memory/memory.h"
 #include "../memory/page_table.h"
+#include "../memory/this_machine.h"
 
 // A machine of one GPU with one page table: all that gpu/ asks of memory/ when nothing goes wrong.
 namespace memory {

@@ -12,9 +12,9 @@
 
 #include "../gpu/gpu.h"
 #include "../gpu/heap.h"
-#include "../memory/ledger.h"
 #include "../memory/memory.h"
 #include "../memory/page_table.h"
+#include "../memory/this_machine.h"
 
 #define EXPECT(condition) \
   ((condition) ? void() : (std::fprintf(stderr, "%s:%d: expected %s\n", __FILE__, __LINE__, #condition), std::exit(1)))

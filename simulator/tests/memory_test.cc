@@ -20,7 +20,7 @@
 #include "memory/memory.h"
 #include "memory/page_table.h"
 #include "memory/pool.h"
-#include "memory/shared.h"
+#include "memory/this_machine.h"
 
 namespace {
 

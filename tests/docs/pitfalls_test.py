@@ -19,7 +19,7 @@ HEAD, ENTRIES = PAGE.split("\n## Growth", 1)
 # Each line of the list: names in back quotes, the number, then a colon and links.
 INDEX = re.findall(rf"^- ((?:`{NAME}`, )+)(\d+):\s", HEAD, re.MULTILINE)
 # Questions about VMM and nothing else: an error of theirs is one that a user of these calls can meet.
-FACTS = ["vmm", "vmm_kernels", "vmm_peers", "hints", "granted", "rights_peers", "processes"]
+FACTS = ["vmm", "vmm_kernels", "vmm_peers", "address_hints", "granted_memory", "rights_peers", "processes"]
 
 
 def errors_of_cuda():

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // A unit in a static library.
-#include "separate.h"
+#include "units.h"
 
 __device__ int counter = 5;
 __constant__ int table[4] = {1, 10, 100, 1000};

@@ -19,7 +19,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
-#include "../memory/ledger.h"
+#include "../memory/this_machine.h"
 
 namespace {
 

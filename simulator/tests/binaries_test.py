@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""Programs as nvcc builds them, and what vmmsim says of them before they start: programs_test.py VMMSIM CUDART
+"""Programs as nvcc builds them, and what vmmsim says of them before they start: binaries_test.py VMMSIM CUDART
 CUDART_STATIC CUDA NVCC..."""
 
 import os

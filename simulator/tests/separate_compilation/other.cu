@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 #include <cstdio>
-#include "separate.h"
+#include "units.h"
 
 __device__ int* where_counter_is = &counter;
 

@@ -2,7 +2,7 @@
 // A program of several units, compiled with -rdc=true and linked on the device: names that are found in another unit,
 // and names that mean something else in each.
 #include "../../../common/check.h"
-#include "separate.h"
+#include "units.h"
 
 static __device__ int own = 1;
 static __device__ int of_this_unit() { return own; }
