@@ -8,11 +8,11 @@ source scripts/setup.sh
 check_machine
 
 case " $* " in *" --help "* | *" -h "*) exec python3 scripts/run_lessons.py --help ;; esac
-targets=$(python3 scripts/run_lessons.py --targets "$@")  # bad arguments show now, not after the build
+words=$(python3 scripts/run_lessons.py --targets "$@")  # bad arguments show now, not after the build
 case " $* " in *" --docs "*) book; exit ;; esac
 
 # shellcheck disable=SC2119  # no arguments: nothing but what the build needs
 setup
-# shellcheck disable=SC2086  # one word for each target
-build $targets
+read -ra programs <<< "$words"
+build "${programs[@]}"
 exec python3 scripts/run_lessons.py "$@"

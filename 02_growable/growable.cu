@@ -218,8 +218,8 @@ static void open_json(int gpus, long final_mib, long step_mib, size_t chunk, lon
                CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10, date);
 }
 
-// Runs the cases in turn, to and fro, so that a slow moment of the machine meets all. Prints median and fastest time, and
-// returns the fastest: memory that was freed a moment ago can make a step wait, and that is no matter of the method.
+// Runs the cases in turn, to and fro, so that a slow moment of the machine meets all. Prints median and fastest time,
+// and returns the fastest: memory that was freed a moment ago can make a step wait, which is no matter of the method.
 static std::vector<double> measure(int section, const std::vector<Case>& cases, size_t last, long repeats) {
   std::vector<std::vector<double>> times(cases.size());
   std::vector<double> fastest;

@@ -199,8 +199,8 @@ int main(int argc, char** argv) {
 
   // [2] Share one allocation
   // What cuMemSetAccess takes to open one allocation to more and more GPUs. No peer access is enabled anywhere. The
-  // first memory that two GPUs share costs more than what follows, and the last that they share takes that away with it:
-  // so once while nothing else is shared, and once while a granule on each GPU stays open to all.
+  // first memory that two GPUs share costs more than what follows, and the last that they share takes that away with
+  // it: so once while nothing else is shared, and once while a granule on each GPU stays open to all.
   std::printf("[2] Share one allocation\n");
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;

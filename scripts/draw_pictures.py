@@ -26,9 +26,10 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "simulator"))
+from trace_model import Machine  # noqa: E402
+
 from picture import Scene  # noqa: E402
 from run_lessons import lessons, quick  # noqa: E402
-from trace_model import SUCCESS, Machine  # noqa: E402
 
 
 class Failed(Exception):
@@ -62,7 +63,7 @@ class Lesson:
         self.processes = about.get("processes", [""])
         # By step, or by "STEP of PROCESS": the variables for the reservations made in it.
         self.names = about["reservations"]
-        # By file: the moment, or the step at whose end it is; "step_..." is drawn with what the step has changed so far.
+        # By file: the moment, or the step at whose end it is; "step_..." shows what the step has changed so far.
         self.pictures = {
             file: Moment(it) if isinstance(it, int) else Moment(**it) for file, it in about["moments"].items()
         }
@@ -116,7 +117,7 @@ def traced(lesson, about, directory):
 
     # A call belongs to the step in which the outermost of its frames stands. What stands in none, to the step before.
     ranges, now, calls = banners(lesson), {}, []
-    for line, addresses in zip(lines, frames):
+    for line, addresses in zip(lines, frames, strict=True):
         of_frames = [
             number for address in addresses for at in places[address] for number, _, part in ranges if at in part
         ]

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT-0
 """Puts listings and outputs into the pages, or checks that those there are in step: fill_pages.py [--write] [PAGE...].
 
-A page shows code and output as text, so that it can be read wherever Markdown is shown. No such block is typed: a comment
-that no reader sees stands above it and says which part of which file it is.
+A page shows code and output as text, so that it can be read wherever Markdown is shown. No such block is typed: a
+comment that no reader sees stands above it and says which part of which file it is.
 
     <!-- listing: vmm_basics.cu [3] -->                 what stands under the banner [3], up to the next one
     <!-- listing: vmm_basics.cu fill, sum -->           functions or structures by name, with the comments above them
@@ -156,7 +156,7 @@ def main():
         if arguments.write:
             page.write_text(right)
             continue
-        pairs = zip(page.read_text().splitlines(), right.splitlines())
+        pairs = zip(page.read_text().splitlines(), right.splitlines(), strict=False)
         number = next((n for n, (old, new) in enumerate(pairs, 1) if old != new), "the end")
         wrong.append(f"{page}:{number}: is not what the file has now: run scripts/fill_pages.py --write, and read it")
     if wrong:

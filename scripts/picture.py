@@ -422,7 +422,7 @@ class Scene:
             raise AssertionError(f"{self.title}: the addresses are {-spare:.0f} units too wide")
         stretch = min(1.15, space / sum(map(sum, widths))) if rooms else 1
         blocks = [block for room in rooms for block in room.blocks]
-        for block, width in zip(blocks, sum(widths, [])):
+        for block, width in zip(blocks, sum(widths, []), strict=True):
             block.width = width * stretch
         spare = space - sum(block.width for block in blocks)
         gaps = [block for block in blocks if not block.memory]

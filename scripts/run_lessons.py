@@ -221,8 +221,8 @@ def arguments():
         description="Sets up what is missing, builds, runs the lessons in order, and ends with a table of results.",
         epilog="lessons:\n  " + "\n  ".join(known) + "\n\n"
         "The lessons run on this machine's GPUs. What these cannot run, or all if there is no GPU, runs on\n"
-        f"{SIMULATED_GPUS} simulated GPUs, with less to do where a lesson measures: they say nothing about speed. The table\n"
-        "tells where each lesson ran.\n\n"
+        f"{SIMULATED_GPUS} simulated GPUs, with less to do where a lesson measures: they say nothing about speed. The\n"
+        "table tells where each lesson ran.\n\n"
         "What is there is used. If g++ is missing it comes from the system's packages; CMake, Ninja and the CUDA\n"
         "compiler come from PyPI into .venv. CUDACXX names an nvcc that is not on the PATH. The programs are in\n"
         "build/bin/ afterwards; each takes --help, and so does build/bin/vmmsim, the simulator.\n\n"

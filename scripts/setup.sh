@@ -44,7 +44,8 @@ book() {
   check_venv
   get_packages venv
   fetch docs/requirements.txt
-  venv_python -B -m sphinx -q -W --keep-going -c docs . build/book || die "the book was not built; Sphinx's message is above"
+  venv_python -B -m sphinx -q -W --keep-going -c docs . build/book ||
+    die "the book was not built; Sphinx's message is above"
   echo "The book is built. Open $PWD/build/book/docs/index.html in a browser;"
   echo "$PWD/build/book/printable.html has all pages in one, to print or to hand out."
 }
@@ -181,7 +182,8 @@ get_packages() {
     die "apt-get could not install ${packages[*]}; its message is above. Mend that and run this again, or as root:" \
       "    $line"
   hash -r
-  [[ " $* " != *" compiler "* ]] || can_compile || die "g++ is installed and cannot build a program of one line:" "$complaint"
+  [[ " $* " != *" compiler "* ]] || can_compile ||
+    die "g++ is installed and cannot build a program of one line:" "$complaint"
 }
 
 # Whether this user may install packages; as_root, a variable of the caller's, is what makes it so.

@@ -212,7 +212,14 @@ def add_and_try(copy, build, cmake, options):
             fail(f"{name} does not have its programs: {tests[name]}")
 
     # What is made by a command, and what is written by hand: without it, the tests say what is missing.
-    run(*python, "tests/on_simulator/broken_programs_test.py", "record", "build/bin/vmmsim", "build/bin/trial_broken", cwd=copy)
+    run(
+        *python,
+        "tests/on_simulator/broken_programs_test.py",
+        "record",
+        "build/bin/vmmsim",
+        "build/bin/trial_broken",
+        cwd=copy,
+    )
     run(*tests["docs.pictures"], LESSON, status=1, says="pictures/step_1.svg is not what 08_trial does now")
     run(*python, "scripts/draw_pictures.py", "--write", "build/bin", LESSON, cwd=copy)
     run(*tests["docs.listings"], status=1, says="is not what the file has now")

@@ -159,7 +159,7 @@ class Pages(unittest.TestCase):
                 program,
             )
             parts = re.split(r"^### (.*)\n", dict(sections)["Break it on purpose"], flags=re.MULTILINE)
-            shown = dict(zip(parts[1::2], parts[2::2]))
+            shown = dict(zip(parts[1::2], parts[2::2], strict=True))
             titles = banners(r"^ *// (\[\d+\] .*)$", program.read_text())
             self.assertEqual(list(shown), titles + ["Symptom, cause, fix"], program)
             explained = dict(steps(program.with_name(f"{program.stem}_explained.txt").read_text()))

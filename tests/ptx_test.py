@@ -28,7 +28,7 @@ def modules(program):
 def instructions(text, kernel):
     """The instructions of one kernel in the order of its text, without their operands."""
     name = f"_Z{len(kernel)}{kernel}"  # as the compiler writes a function's name; the types of its parameters follow
-    body = re.search(r"\.entry %s[A-Z][^{]*\{(.*?)^\}" % name, text, re.DOTALL | re.MULTILINE)
+    body = re.search(rf"\.entry {name}[A-Z][^{{]*\{{(.*?)^\}}", text, re.DOTALL | re.MULTILINE)
     if not body:
         fail(f"no kernel {kernel}")
     lines = re.sub(r"//.*", "", body.group(1)).splitlines()
@@ -38,7 +38,7 @@ def instructions(text, kernel):
 def expect(kernel, got, wanted):
     """The instructions are the wanted ones, each a regular expression; a repetition of one, as in a loop, is one."""
     got = [name for i, name in enumerate(got) if i == 0 or name != got[i - 1]]
-    if len(got) != len(wanted) or not all(re.fullmatch(pattern, name) for pattern, name in zip(wanted, got)):
+    if len(got) != len(wanted) or not all(map(re.fullmatch, wanted, got)):
         fail(f"{kernel} has {got}, not {wanted}")
 
 

@@ -5,9 +5,9 @@
     setup_test.py [--list] [case ...]      all cases if none is named
 
 The cases whose names begin with fetch_ hide the toolkit, copy the checkout to a path with a space and let ./run.sh
-fetch what is missing from PyPI. bare_root does so in a root directory made for it, where nothing is but git and python3;
-it needs root, debootstrap and the system's packages. The others need no network. Exit status 0, 77 if a case was skipped
-(for want of a package index; that is a failure where CI is true), 1 if one failed.
+fetch what is missing from PyPI. bare_root does so in a root directory made for it, where nothing is but git and
+python3; it needs root, debootstrap and the system's packages. The others need no network. Exit status 0, 77 if a case
+was skipped (for want of a package index; that is a failure where CI is true), 1 if one failed.
 """
 
 import contextlib
@@ -671,12 +671,15 @@ def need_root():
 
 
 # Of each kind of test that needs something of the machine, one; and what is built for these.
-TESTS_IN_ROOT = "^(check_header|standalone.01_vmm_basics|lint.01_vmm_basics/vmm_basics.cu|build.old_toolkit|docs.book|simulator.thrust_and_cub)$"
-BUILT_IN_ROOT = "vmm_basics check_test others"
+TESTS_IN_ROOT = (
+    "^(check_header|standalone.01_vmm_basics|lint.01_vmm_basics/vmm_basics.cu|lint.plants|build.old_toolkit|docs.book"
+    "|simulator.thrust_and_cub)$"
+)
+BUILT_IN_ROOT = "vmm_basics check_test thrust_and_cub"
 
 
 def bare_root():
-    """The first set-up is killed in the middle; then run.sh, again with no network, in another place; then some tests."""
+    """The first set-up is killed in the middle; then run.sh, again with no network, in another place; then tests."""
     need_root()
     need_index()
     with scratch("vmm_root_") as directory:  # debootstrap takes no path with a space

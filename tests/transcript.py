@@ -30,7 +30,7 @@ VALUE = re.compile(r"(?<!\{)\{(?:([^{}=]+)=)?([^{}]+)\}(?!\})")
 KINDS = [  # what is recorded in the braces, what it stands for
     (r"0x[0-9a-f]+", lambda _: r"0x[1-9a-f][0-9a-f]*"),
     (r"\d+", lambda _: r"\d+"),
-    (r"\d+\.\d+", lambda value: r"\d+\.\d{%d}" % len(value.partition(".")[2])),
+    (r"\d+\.\d+", lambda value: rf"\d+\.\d{{{len(value.partition('.')[2])}}}"),
     (r"GPU \d+", lambda _: r"GPU \d+"),
     (r"[^|]+(\|[^|]+)+", lambda value: "|".join(map(re.escape, sorted(value.split("|"))))),
     (r"(cuda|CUDA_)\w+", lambda _: r"(?:cuda|CUDA_)\w+"),
@@ -57,7 +57,7 @@ def pattern(line):
     parts = VALUE.split(line)  # text, name, value, text, name, value, ..., text
     parts[::3] = [text.replace("{{", "{").replace("}}", "}") for text in parts[::3]]
     result = re.escape(parts[0])
-    for value, text in zip(parts[2::3], parts[3::3]):
+    for value, text in zip(parts[2::3], parts[3::3], strict=True):
         stands_for = next(stands_for for recorded, stands_for in KINDS if re.fullmatch(recorded, value))
         result += f"({stands_for(value)}){re.escape(text)}"
     return result
@@ -89,9 +89,10 @@ def worth(expression, names):
 
 def hold(expectation, values, known, addresses):
     """Holds the values of an output line against those before, and notes new ones. Returns the numbers of its GPUs."""
-    gpus = [int(value[4:]) for value, (_, recorded) in zip(values, expectation.values) if recorded.startswith("GPU ")]
+    pairs = list(zip(values, expectation.values, strict=True))
+    gpus = [int(value[4:]) for value, (_, recorded) in pairs if recorded.startswith("GPU ")]
     names = {**known, "gpu": gpus[0]} if gpus else known
-    for value, (name, recorded) in zip(values, expectation.values):
+    for value, (name, recorded) in pairs:
         if recorded.startswith("0x"):
             if addresses.setdefault(recorded, value) != value:
                 raise Wrong(f"{value} was {addresses[recorded]} before")
@@ -157,7 +158,7 @@ def renewed(line, got):
         name, recorded = match.groups()
         value = next(values)
         others = [each for each in recorded.split("|") if each != value] if "|" in recorded else []
-        return "{%s%s}" % (f"{name}=" if name else "", "|".join([value, *others]))
+        return "{" + (f"{name}=" if name else "") + "|".join([value, *others]) + "}"
 
     return VALUE.sub(renew, line)
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// What scrolls inside the page, as long lines of code, wide tables and pictures do on a phone, can be reached by Tab and
-// then scrolled with the arrows. What does not scroll is no stop.
+// What scrolls inside the page, as long lines of code, wide tables and pictures do on a phone, can be reached by Tab
+// and then scrolled with the arrows. What does not scroll is no stop.
 const names = { PRE: "Listing" };
 const watcher = new ResizeObserver((entries) => {
   for (const { target } of entries) {

@@ -59,13 +59,13 @@ INK, PAPER, FAINT = "#010203", "#040506", "#070809"
 LINES = [
     (f"#0a0b{i:02x}", marker, dash)
     for i, (marker, dash) in enumerate(
-        zip("osD^vP", ("solid", (0, (6, 2)), (0, (2, 2)), (0, (6, 2, 2, 2)), (0, (1, 1)), (0, (10, 3))))
+        zip("osD^vP", ("solid", (0, (6, 2)), (0, (2, 2)), (0, (6, 2, 2, 2)), (0, (1, 1)), (0, (10, 3))), strict=True)
     )
 ]
 VARIABLES = {INK: "--vmm-ink, #14181d", PAPER: "--vmm-paper, #ffffff", FAINT: "--vmm-faint, #e4e8ec"} | {
     colour: f"--vmm-gpu{i}, {light}"
     for i, ((colour, *_), light) in enumerate(
-        zip(LINES, ("#3f95d2", "#da7823", "#349c68", "#b676cb", "#a49217", "#279e9e"))
+        zip(LINES, ("#3f95d2", "#da7823", "#349c68", "#b676cb", "#a49217", "#279e9e"), strict=True)
     )
 }
 
@@ -135,7 +135,7 @@ def conditions_text(runs):
     dates = sorted({conditions["date"] for conditions, _ in runs})
     repeats = sorted({entry["repeats"] for _, entries in runs for entry in entries})
     # The arguments of all runs, with what differs between them side by side.
-    words = zip(*(conditions["arguments"].split() for conditions, _ in runs))
+    words = zip(*(conditions["arguments"].split() for conditions, _ in runs), strict=True)
     arguments = " ".join("|".join(dict.fromkeys(word)) for word in words)
     return (
         f"{first['gpus']} {first['device']}, driver {first['driver']}, CUDA {first['cuda']}, "

@@ -15,7 +15,8 @@ mkdir -p "$out/output"
 record() {
   local file=$1 gpus=$2 program=$3
   shift 3
-  local output="$out/output/${file}_$program$(printf '%s' "$@").txt"
+  local output
+  output="$out/output/${file}_$program$(printf '%s' "$@").txt"
   if CUDA_VISIBLE_DEVICES=$gpus timeout 120 "$bin/$program" "$@" --json "$out/run" > "$output"; then
     cat "$out/run" >> "$out/$file.jsonl"
   else

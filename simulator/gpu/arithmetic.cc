@@ -754,7 +754,8 @@ constexpr auto are_numbers = []<class T>(T a, T b) {
   else return true;
 };
 
-// Floats have further ones, also such that are true if an operand is a NaN (ltu): the opposite of the opposite (not ge).
+// Floats have further ones, also such that are true if an operand is a NaN (ltu): the opposite of the opposite
+// (not ge).
 Handler comparison(Modifiers& m, Type type) {
   using Compared = List<bool, uint16_t, uint32_t, uint64_t, int16_t, int32_t, int64_t, float, double, F16, BF16>;
   using Float = List<float, double, F16, BF16>;

@@ -23,8 +23,8 @@ size_t gpus() { return size_t(machine().gpus) * size_t(machine().nodes); }
 
 // --- The pages of this process ---------------------------------------------------------------------------------------
 // A table has a row for each page of a mapped object: how many GPUs are in the team, the object, and for each of the
-// GPUs, in the order of the machine, the frame that it has bound there or null. Its addresses are taken at once, and its
-// memory as needed.
+// GPUs, in the order of the machine, the frame that it has bound there or null. Its addresses are taken at once, and
+// its memory as needed.
 constexpr uint64_t max_pages = 1 << 20;
 struct Row {
   uint64_t team;

@@ -57,8 +57,8 @@ inline unsigned bytes(Type type) { return (bits(type) + 7) / 8; }
 
 enum class Space : uint8_t { generic, global, shared, local, constant, param };
 
-// What a symbol is to the other texts of a linked module: nothing, another text's, or theirs too. Of weak ones the first
-// counts, or one that is visible; all common ones are one variable.
+// What a symbol is to the other texts of a linked module: nothing, another text's, or theirs too. Of weak ones the
+// first counts, or one that is visible; all common ones are one variable.
 enum class Linkage : uint8_t { internal, external, visible, weak, common };
 
 struct Operand {

@@ -72,9 +72,9 @@ class MulticastAccess(unittest.TestCase):
         done = run("--explain")
         self.assertEqual((done.returncode, done.stdout), (0, "OK\n"), done.stderr)
         told = [line.removeprefix("vmmsim: ") for line in done.stderr.splitlines() if TOLD in line]
-        for line, access in zip(told, ACCESSES):
-            self.assertTrue(line.startswith(access if "(" in access else f"{access} #"), f"{access}: {line}")
         self.assertEqual(len(told), len(ACCESSES), done.stderr)
+        for line, access in zip(told, ACCESSES, strict=True):
+            self.assertTrue(line.startswith(access if "(" in access else f"{access} #"), f"{access}: {line}")
 
     def test_the_trace_tells_what_is_bound(self):
         machine, most = Machine(), 0

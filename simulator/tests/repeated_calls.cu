@@ -62,8 +62,8 @@ void run(int turns, const std::function<void()>& body) {
   }
 }
 
-// Runs a loop's body a few hundred times, looks, runs it `turns` times more, and looks again. On a busy machine more waits
-// in a stream than ever before, for once; what is left behind is left behind each time. So there are three tries.
+// Runs a loop's body a few hundred times, looks, runs it `turns` times more, and looks again. On a busy machine more
+// waits in a stream than ever before, for once; what is left behind is left behind each time. So there are three tries.
 void repeat(const char* name, int turns, const std::function<void()>& body) {
   if (!std::strstr(name, wanted)) return;
   run(turns / 10, body);

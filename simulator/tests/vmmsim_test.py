@@ -83,7 +83,8 @@ int main(void) {
   }
   int fd = open("/dev/nvidia-caps-imex-channels/channel0", O_RDWR);
   printf("open: %d %d\n", fd >= 0, fcntl(fd, F_GETFD));
-  printf("other: %d %d\n", open("/dev/nvidia-caps-imex-channels/channel1", O_RDWR), fopen("/dev/no such file", "r") != NULL);
+  printf("other: %d %d\n", open("/dev/nvidia-caps-imex-channels/channel1", O_RDWR),
+         fopen("/dev/no such file", "r") != NULL);
 }
 """
 VARIABLES = r"""
@@ -277,7 +278,10 @@ class Vmmsim(unittest.TestCase):
         ours, theirs = pty.openpty()
         self.addCleanup(os.close, ours)
         self.addCleanup(os.close, theirs)
-        script = f"import fcntl, os, sys, termios; fcntl.ioctl({theirs}, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+        script = (
+            f"import fcntl, os, sys, termios; fcntl.ioctl({theirs}, termios.TIOCSCTTY, 0); "
+            "os.execv(sys.argv[1], sys.argv[1:])"
+        )
         process = subprocess.Popen(
             [sys.executable, "-c", script, VMMSIM, sys.executable, "-c", self.WAIT],
             text=True,
@@ -336,7 +340,8 @@ fill(big, 1, 4096)
 written = touched()
 print("written", 12 <= written <= 4096)  # pages may be huge
 fill(big + 100, 0, 10 * MiB)
-print("cleared", touched() == written, read(big, 4096) == bytes([1] * 100 + [0] * 3996), read(big + 5 * MiB, 16384) == bytes(16384))
+first, last = bytes([1] * 100 + [0] * 3996), bytes(16384)
+print("cleared", touched() == written, read(big, 4096) == first, read(big + 5 * MiB, 16384) == last)
 fill(big, 1, 4 * MiB)
 free(big)
 print("freed", touched())
@@ -385,7 +390,10 @@ free(address)
             125,
             stderr=["vmmsim: ", "ulimit -f", "--memory"],
         )
-        limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+
         self.ends(vmmsim("true", preexec_fn=limit), 0, stderr=["8.0 GiB", "ulimit -v", "--memory"])
         self.ends(vmmsim("--memory", "1GiB", "true", preexec_fn=limit), 0)
 
@@ -423,7 +431,8 @@ free(address)
         self.refused(self.build("static_runtime", section + "int main(void) { return 0; }"), "-cudart shared")
         main = (
             section
-            + "void* __cudaRegisterFatBinary(void*); int main(int n, char** a) { return n > 1 && __cudaRegisterFatBinary(a); }"
+            + "void* __cudaRegisterFatBinary(void*); "
+            + "int main(int n, char** a) { return n > 1 && __cudaRegisterFatBinary(a); }"
         )
         self.ends(vmmsim(self.build("shared_runtime", main, LIBRARIES / RUNTIME)), 0)
 

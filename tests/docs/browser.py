@@ -9,8 +9,8 @@ import unittest
 BROWSERS = ("chromium", "google-chrome")
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 
-# What makes the page scroll sideways, and what sticks out of the text's column: by more than a heading's background, which
-# furo lets stand 8 pixels out. What scrolls inside itself may.
+# What makes the page scroll sideways, and what sticks out of the text's column: by more than a heading's background,
+# which furo lets stand 8 pixels out. What scrolls inside itself may.
 OVERFLOWING = """() => {
   const found = [document.scrollingElement, ...document.querySelectorAll(".content")]
     .filter((element) => element.scrollWidth > element.clientWidth);
@@ -51,7 +51,7 @@ def skip(reason):
 
 try:
     from axe_playwright_python.sync_playwright import Axe
-    from playwright.sync_api import Error as PlaywrightError
+    from playwright.sync_api import Error as PlaywrightError  # noqa: F401 (for tests that import this module)
     from playwright.sync_api import sync_playwright
 except ImportError as missing:
     skip(f"{missing.name} is not installed for this Python; ./test.sh gets it")
@@ -133,7 +133,7 @@ class BrowserTest(unittest.TestCase):
         return self.page.evaluate("navigator.clipboard.readText()")
 
     def copies(self, buttons):
-        """What each of the buttons, pressed by a script, puts on the clipboard: far sooner than the mouse gets there."""
+        """What each of the buttons, pressed by a script, puts on the clipboard: far sooner than the mouse does."""
         return buttons.evaluate_all("""async (buttons) => {
           const copied = [];
           for (const button of buttons) {

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""Each mistake of the guide, proven: errata_test.py SOURCE_DIRECTORY NVCC INCLUDE_DIRECTORY STUB_DIRECTORY VMMSIM [MPIEXEC]
+"""Each mistake of the guide, proven.
+
+    errata_test.py SOURCE_DIRECTORY NVCC INCLUDE_DIRECTORY STUB_DIRECTORY VMMSIM [MPIEXEC]
 
 Each file in docs/errata holds the guide's form (under AS_PRINTED) and ours, and says what has to come of the two:
     // Printed: does not compile: a regular expression that the compiler's message has
@@ -95,7 +97,8 @@ def main():
         faults.append("no files in docs/errata")
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         cases = [(file, printed) for file in FILES if file not in left_out for printed in (True, False)]
-        for case, found in zip(cases, pool.map(lambda case: fault(*case, pathlib.Path(name)), cases)):
+        results = pool.map(lambda case: fault(*case, pathlib.Path(name)), cases)
+        for case, found in zip(cases, results, strict=True):
             if found:
                 faults.append(f"{case[0].name}: {found}")
     print(*faults, sep="\n")

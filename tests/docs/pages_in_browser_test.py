@@ -97,7 +97,7 @@ class Book(BrowserTest):
             copied = self.copies(buttons)
             self.assertEqual(self.copy(buttons.last), copied[-1], "a click of the mouse")
             self.assertEqual(len(copied), len(wanted), lesson)
-            for number, (text, meant) in enumerate(zip(copied, wanted), 1):
+            for number, (text, meant) in enumerate(zip(copied, wanted, strict=True), 1):
                 self.assertEqual(text.rstrip("\n"), meant.rstrip("\n"), f"{lesson}, listing {number}")
 
     def test_the_search_finds(self):

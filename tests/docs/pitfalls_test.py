@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT-0
 """The page of pitfalls can be looked up by error: pitfalls_test.py SOURCE_DIRECTORY CUDA_INCLUDE_DIRECTORY.
 
-Each error that a lesson prints, or that the driver answered to a question about these calls, is in the page's list, with
-the names and the number that CUDA's headers give it, and the list leads to each entry.
+Each error that a lesson prints, or that the driver answered to a question about these calls, is in the page's list,
+with the names and the number that CUDA's headers give it, and the list leads to each entry.
 """
 
 import pathlib

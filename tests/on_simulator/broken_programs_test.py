@@ -10,14 +10,13 @@ the first run says of it. Addresses, lines of PTX and line breaks may differ. Ex
 or nobody says anything.
 """
 
-import pathlib
 import re
 import subprocess
 import sys
 import textwrap
 
-from sim_test import name_of, particulars
 from run_lessons import source_of
+from sim_test import name_of, particulars
 
 HEADER = "# What vmmsim --explain says, with long lines folded. Addresses and handles differ from run to run.\n"
 
@@ -81,7 +80,9 @@ def main(what, vmmsim, program):
     if what == "record":
         path.write_text(text)
     elif not path.exists() or comparable(path.read_text()) != comparable(text):
-        sys.exit(f"FAIL: {path} says something else. This is said now (broken_programs_test.py record writes it):\n{text}")
+        sys.exit(
+            f"FAIL: {path} says something else. This is said now (broken_programs_test.py record writes it):\n{text}"
+        )
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
 
 One run with --trace tells which calls the program makes, and from where. Then, for each place, its first call fails by
 --fail. The program must end soon with status 1, name the call and the error, and leave nothing behind: no process that
-goes on, no file, and none of its processes waiting for another. By the lesson's lesson.json a program may make its calls
-inside functions, which it names in their place, and drop the result of some of them, for a reason each.
+goes on, no file, and none of its processes waiting for another. By the lesson's lesson.json a program may make its
+calls inside functions, which it names in their place, and drop the result of some of them, for a reason each.
 """
 
 import collections

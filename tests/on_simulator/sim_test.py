@@ -60,8 +60,8 @@ def changed(file, changes):
     return expected
 
 
-def run(file, dashes, *command, changes={}, on_stderr=""):
-    expected = changed(file, changes)
+def run(file, dashes, *command, changes=None, on_stderr=""):
+    expected = changed(file, changes or {})
     done = start(*command)
     if outcome(done):
         fail("it skipped")

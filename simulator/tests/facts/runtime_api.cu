@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// The unusual in the runtime: the last error, wrong arguments, zero sizes, kinds of copies, symbols, launches that are too
-// large, pointers of all kinds, events that were never recorded, faults. Each section is a process of its own.
+// The unusual in the runtime: the last error, wrong arguments, zero sizes, kinds of copies, symbols, launches that are
+// too large, pointers of all kinds, events that were never recorded, faults. Each section is a process of its own.
 #include "facts.h"
 
 #include <initializer_list>

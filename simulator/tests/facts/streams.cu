@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
-// Order and concurrency: what waits for what in streams, and what really runs side by side. No answer here depends on how
-// fast anything is: whoever waits in a kernel does so for something that comes only if the order is the one in question.
+// Order and concurrency: what waits for what in streams, and what really runs side by side. No answer here depends on
+// how fast anything is: whoever waits in a kernel does so for something that comes only if the order is the one in
+// question.
 #include "facts.h"
 
 #include <atomic>
