@@ -2,8 +2,9 @@
 //
 // 01 VMM basics: what does cudaMalloc do in one step that CUDA's virtual memory management does in four?
 //
-// cudaMalloc hands out a pointer that is addresses, memory, the tie between them and the right to touch them, all at
-// once. Here each of the four is made, seen, moved and taken apart by itself. Needs one GPU that supports VMM.
+// cudaMalloc reserves addresses, creates memory, maps the memory to the addresses and grants the GPU access, in one
+// call. Here each of the four is one call of the driver. Needs one GPU that supports VMM, and that no other program uses
+// meanwhile: the lesson compares the amounts of free memory.
 //
 // Build it alone:  nvcc -std=c++17 vmm_basics.cu -o vmm_basics -lcuda
 #include "../common/check.h"
@@ -61,7 +62,7 @@ int main(int argc, char** argv) {
   std::printf("    %s: virtual memory management is supported\n", name);
   CHECK(cudaSetDevice(device));  // makes the primary context current: kernels, copies and cuMemGetInfo need one
 
-  // CUDA loads a kernel when it is first used, and that takes memory: load both before counting what is free.
+  // Set-up: CUDA loads a kernel when it is first used, and that takes memory. Load both before counting what is free.
   cudaFuncAttributes loaded;
   CHECK(cudaFuncGetAttributes(&loaded, fill));
   CHECK(cudaFuncGetAttributes(&loaded, sum));
@@ -73,7 +74,7 @@ int main(int argc, char** argv) {
   // larger, and is the better choice for big allocations.
   std::printf("[2] Ask for the granularity\n");
   CUmemAllocationProp properties = {};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;  // the only type there is for device memory: it stays where it is
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;  // the type that cuMemCreate takes; not page-locked host memory
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = device;
   size_t granularity, recommended;
@@ -82,16 +83,16 @@ int main(int argc, char** argv) {
   std::printf("    minimum %zu KiB, recommended %zu KiB\n", granularity >> 10, recommended >> 10);
 
   // [3] Reserve addresses
-  // A reservation is addresses and nothing else: no memory is taken, on the GPU or on the host.
+  // A reservation is a range of addresses and nothing else: it takes no memory of the GPU.
   std::printf("[3] Reserve addresses\n");
   const size_t reserved = size_t(1) << 30;
   CUdeviceptr a;
-  CHECK(cuMemAddressReserve(&a, reserved, 0, 0, 0));  // default alignment, no wish for an address, no flags
+  CHECK(cuMemAddressReserve(&a, reserved, 0, 0, 0));  // default alignment, no address asked for, no flags
   CHECK(cuMemGetInfo(&free_now, &total_memory));
   std::printf("    1 GiB of addresses from 0x%llx, %zu KiB of memory taken\n", a, (free_at_start - free_now) >> 10);
 
   // [4] Create memory
-  // The handle names memory that has no address yet: nothing, kernel or copy, could reach it. It is not a pointer.
+  // The handle names memory that has no address yet: no kernel and no copy can reach it. A handle is not a pointer.
   std::printf("[4] Create memory\n");
   const size_t size = granules * granularity;
   CUmemGenericAllocationHandle handle;
@@ -106,7 +107,7 @@ int main(int argc, char** argv) {
               (free_at_start - free_now) >> 10);
 
   // [5] Map the memory into the reservation
-  // Now an address leads to the memory, and still nobody may use it: mapping and access are two things.
+  // The address now leads to the memory, and still no GPU may use it: mapping and access are two things.
   std::printf("[5] Map the memory into the reservation\n");
   CHECK(cuMemMap(a, size, 0, handle, 0));  // the offset into the allocation must be 0
   unsigned long long access = ~0ull;
@@ -115,7 +116,7 @@ int main(int argc, char** argv) {
   std::printf("    mapped at the start of the reservation; access of GPU %d: none\n", device);
 
   // [6] Grant access
-  // One descriptor for each device that shall reach the mapping, the device that holds the memory included.
+  // One descriptor for each device that is to use the mapping, the device that holds the memory included.
   std::printf("[6] Grant access\n");
   CUmemAccessDesc descriptor = {};
   descriptor.location = properties.location;
@@ -131,31 +132,34 @@ int main(int argc, char** argv) {
   const size_t n = size / sizeof(int);
   fill<<<256, 256>>>(reinterpret_cast<int*>(a), n, 1);
   CHECK(cudaGetLastError());
-  std::printf("    filled with ones in one kernel, summed in another: %llu of %zu\n", sum_and_check(a, n, 1), n);
+  unsigned long long total = sum_and_check(a, n, 1);
+  std::printf("    filled with ones in one kernel, summed in another: %llu of %zu\n", total, n);
 
   // [8] Move it
-  // The data is in the memory, not at the address: map the memory elsewhere, unmap the first address, and it is there.
+  // The data is in the memory, not at the address: map the memory at b as well, unmap it at a, and read the data at b.
   std::printf("[8] Move it\n");
   CUdeviceptr b;
   CHECK(cuMemAddressReserve(&b, reserved, 0, 0, 0));
   CHECK(cuMemMap(b, size, 0, handle, 0));
   CHECK(cuMemSetAccess(b, size, &descriptor, 1));  // access belongs to a mapping: the new one starts with none
   CHECK(cuMemUnmap(a, size));
-  std::printf("    from 0x%llx to 0x%llx, nothing copied: the sum is still %llu\n", a, b, sum_and_check(b, n, 1));
+  total = sum_and_check(b, n, 1);
+  std::printf("    from 0x%llx to 0x%llx, nothing copied: the sum is still %llu\n", a, b, total);
 
   // [9] Release the handle, and retain it again
-  // Handles and mappings each hold the memory. Releasing the handle does not free what is mapped; the address leads
-  // back to a handle for as long as the mapping stands.
+  // Each handle and each mapping holds a reference to the memory. Releasing the handle does not free memory that is
+  // mapped, and while it is mapped its address leads back to a handle.
   std::printf("[9] Release the handle, and retain it again\n");
   CHECK(cuMemRelease(handle));
-  std::printf("    released; through the mapping the sum is still %llu\n", sum_and_check(b, n, 1));
+  total = sum_and_check(b, n, 1);
+  std::printf("    released; through the mapping the sum is still %llu\n", total);
   CHECK(cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(b)));
   CHECK(cuMemGetAllocationPropertiesFromHandle(&read_back, handle));
   EXPECT(read_back.location.id == device, "the retained handle is of memory on GPU %d", read_back.location.id);
   std::printf("    a handle again, from the address\n");
 
   // [10] See what is refused
-  // The driver refuses these with an error. It does not refuse an access by a kernel: that faults (see the page).
+  // The driver refuses a wrong call with an error. A wrong access by a kernel is not refused: it faults (see the page).
   std::printf("[10] See what is refused\n");
   CUmemGenericAllocationHandle none;
   std::printf("    a size that is not a multiple of the granularity\n");
@@ -166,7 +170,7 @@ int main(int argc, char** argv) {
   REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemAddressFree(b, reserved));
 
   // [11] Tear down
-  // In reverse: unmap, release, free the addresses. The memory returns with the last mapping and the last handle.
+  // In reverse order. The memory is free again when its last mapping and its last handle are gone.
   std::printf("[11] Tear down\n");
   CHECK(cuMemUnmap(b, size));
   CHECK(cuMemRelease(handle));

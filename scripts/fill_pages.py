@@ -11,12 +11,14 @@ comment that no reader sees stands above it and says which part of which file it
     <!-- listing: page.h from "const" before "// A" --> up to the line before the first one with that text
     <!-- listing: expected_output.txt line "OK" -->     the lines with this text
     <!-- listing: expected_output.txt -->               all of it
+    <!-- listing: lesson.json try "1 TiB" -->           a change to the program: the lines of this name in `try_it`
 
-The file is relative to the page. Code is moved to the left margin. Of a recorded output the page shows the values that
+The file is relative to the page. Code and single lines are moved to the left margin. Of a recorded output the page shows the values that
 were recorded, without the braces that say how they may vary.
 """
 
 import argparse
+import json
 import pathlib
 import re
 import sys
@@ -26,9 +28,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests")
 from transcript import VALUE
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-COMMENT = re.compile(r"^<!-- listing: (\S+)(?: (.*?))? -->$")
-FENCE = re.compile(r"^(`{3,})(\w*)$")
-LANGUAGES = {".cu": "cuda", ".cpp": "cpp", ".h": "cpp", ".conf": "ini", ".txt": "console"}
+COMMENT = re.compile(r"^( *)<!-- listing: (\S+)(?: (.*?))? -->$")  # in a list it is indented, and so is the block
+FENCE = re.compile(r"^ *(`{3,})(\w*)$")
+LANGUAGES = {".cu": "cuda", ".cpp": "cpp", ".h": "cpp", ".conf": "ini", ".txt": "console", ".json": "diff"}
 BANNER = re.compile(r"\s*(?:// )?\[(\d+)\] ")
 LAST = re.compile(r"  return 0;|OK|return 0;")  # what ends the last step of a program, and of an output
 
@@ -95,13 +97,24 @@ def part(lines, wanted):
     raise Wrong(f"{wanted!r} names no part of a file")
 
 
+def change(file, wanted):
+    """The lines of a change that a reader is to try, as a diff."""
+    names = {title.split(" => ")[0]: lines for title, lines in json.loads(file.read_text()).get("try_it", {}).items()}
+    match = re.fullmatch(r'try "(.*)"', wanted or "")
+    if not match or match[1] not in names:
+        raise Wrong(f"{wanted!r} names nothing in try_it, which has {', '.join(names) or 'nothing'}")
+    return names[match[1]]
+
+
 def listing(file, wanted):
     """The lines of a block: those of its part, at the left margin."""
+    if file.suffix == ".json":
+        return change(file, wanted)
     lines = file.read_text().splitlines()
     if file.name.endswith("_output.txt"):
         lines = [recorded(line) for line in lines]
     text = "\n".join(part(lines, wanted))
-    if file.suffix != ".txt":
+    if file.suffix != ".txt" or (wanted or "").startswith("line "):
         text = textwrap.dedent(text)
     return text.strip("\n").splitlines()
 
@@ -119,23 +132,24 @@ def filled(page):
             if "<!-- listing" in result[-1]:
                 raise Wrong(f"line {i}: a comment that names a listing stands alone on its line: {result[-1]}")
             continue
-        file = page.parent / match[1]
+        indent, name, wanted = match.groups()
+        file = page.parent / name
         try:
-            block = listing(file, match[2])
+            block = listing(file, wanted)
             language = LANGUAGES[file.suffix]
         except KeyError:
             raise Wrong(f"line {i}: {file.suffix} is no kind of file that a page shows") from None
         except OSError as error:
-            raise Wrong(f"line {i}: {match[1]}: {error.strerror}") from None
+            raise Wrong(f"line {i}: {name}: {error.strerror}") from None
         except Wrong as error:
-            raise Wrong(f"line {i}: {match[1]}: {error}") from None
+            raise Wrong(f"line {i}: {name}: {error}") from None
         if i < len(lines) and (fence := FENCE.match(lines[i])):  # what stands there now
             try:
-                i = lines.index(fence[1], i + 1) + 1
+                i = lines.index(indent + fence[1], i + 1) + 1
             except ValueError:
                 raise Wrong(f"line {i + 1}: this block has no end") from None
         ticks = "```" if not any(line.startswith("```") for line in block) else "````"
-        result += [ticks + language, *block, ticks]
+        result += [(indent + line).rstrip() for line in (ticks + language, *block, ticks)]
     return "\n".join(result) + "\n"
 
 

@@ -78,7 +78,9 @@ class Pages(unittest.TestCase):
             file = lesson / "lesson.json"
             about = json.loads(file.read_text())
             programs = about.get("programs", {})
-            self.assertLessEqual(set(about), {"skips", "programs", "pictures", "mistakes", "wrong_outputs"}, file)
+            self.assertLessEqual(
+                set(about), {"skips", "programs", "pictures", "mistakes", "try_it", "wrong_outputs"}, file
+            )
             self.assertLessEqual(
                 set(programs), {program.stem for program in PROGRAMS if program.parent == lesson}, file
             )
@@ -155,7 +157,11 @@ class Pages(unittest.TestCase):
             )
             self.assertIn(
                 names[names.index("Break it on purpose") + 1 :],
-                (["Key points"], ["What the guide gets wrong here", "Key points"]),
+                (
+                    ["Key points"],
+                    ["What the guide gets wrong here", "Key points"],
+                    ["What the guide gets wrong here", "Key points", "Try it"],
+                ),
                 program,
             )
             parts = re.split(r"^### (.*)\n", dict(sections)["Break it on purpose"], flags=re.MULTILINE)

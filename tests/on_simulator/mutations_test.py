@@ -5,7 +5,7 @@
 Each mistake is one replacement in the source of the lesson. Its lesson.json says what is wrong, what is seen then, a
 regular expression, and which lines stand there and are put there. The program built from it must fail, print something
 else than was recorded, or leave something that --leaks reports; and say what is named there. Unchanged, it must do none
-of these. The lesson and all that is made of it are one program, each in a namespace of its own: most of the time of a
+of these. What the page invites to try is written in the same way, and need not fail. The lesson and all that is made of it are one program, each in a namespace of its own: most of the time of a
 compiler goes into the headers, which all of them share.
 """
 
@@ -24,9 +24,9 @@ ROOT = HERE.parent.parent
 LIMIT = 60  # seconds
 
 
-def mistakes(source):
-    """(what is wrong, what is seen, what stands there, what is put there) of each, from the lesson's lesson.json."""
-    for title, lines in json.loads(source.with_name("lesson.json").read_text())["mistakes"].items():
+def changes(source, key):
+    """(what is changed, what is seen, what stands there, what is put there) of each, from the lesson's lesson.json."""
+    for title, lines in json.loads(source.with_name("lesson.json").read_text()).get(key, {}).items():
         what, seen = title.split(" => ")
         seen = seen.replace("FAULT", "cudaErrorIllegalAddress").replace("LEAK", "vmmsim: leak: ")
         yield what, seen, *("\n".join(line[2:] for line in lines if line.startswith(sign)) for sign in ("- ", "+ "))
@@ -54,8 +54,8 @@ def build(texts, directory, source, nvcc):
     return directory / source.stem
 
 
-def problems(vmmsim, program, mistake, expected):
-    """Runs it with this mistake. "" if all is well, else all that it says."""
+def run(vmmsim, program, mistake, expected):
+    """Runs it with this mistake. Whether all is well, and all that it says."""
     command = [vmmsim, "--strict", "--gpus", "2", "--leaks", program, *quick(program.name)]
     try:
         done = subprocess.run(
@@ -67,11 +67,10 @@ def problems(vmmsim, program, mistake, expected):
             env={**os.environ, "MISTAKE": str(mistake)},
         )
     except subprocess.TimeoutExpired:
-        return f"it had not ended after {LIMIT} s"
+        return False, f"it had not ended after {LIMIT} s"
     wrong = difference(expected, done.stdout, command)
-    if done.returncode or done.stderr or wrong:
-        return f"exit status {done.returncode}, {wrong}\n{done.stdout}{done.stderr}"
-    return ""
+    well = not (done.returncode or done.stderr or wrong)
+    return well, f"exit status {done.returncode}, {wrong}\n{done.stdout}{done.stderr}"
 
 
 def main(vmmsim, lesson, expected_file, *nvcc):
@@ -79,16 +78,22 @@ def main(vmmsim, lesson, expected_file, *nvcc):
     its = particulars(source.stem)
     text = source.read_text()
     expected = changed(expected_file, its.get("small_changes" if "small" in its else "changes", {}))
-    cases = [("unchanged", "", "", ""), *mistakes(source)]
+    mistakes, tried = list(changes(source, "mistakes")), list(changes(source, "try_it"))
+    cases = [("unchanged", "", "", ""), *mistakes, *tried]
     for what, _, old, new in cases[1:]:
         if text.count(old) != 1 or old == new:
             sys.exit(f"FAIL: {what}: {text.count(old)} places in {source} have {old!r}")
+    for what, _, old, _ in tried:
+        if f"\n{old}\n" not in text:
+            sys.exit(f"FAIL: {what}: a reader is to change whole lines, not {old!r}")
 
     def check(numbered):
         number, (what, seen, _, _) = numbered
-        told = wrong = problems(vmmsim, program, number, expected)
+        well, told = run(vmmsim, program, number, expected)
+        wrong = "" if well else told
         if number > 0:
-            wrong = "" if re.search(seen, told) else f"expected {seen!r}, seen:\n{told or 'all was well'}"
+            found = re.search(seen, told) and (number > len(mistakes) or not well)
+            wrong = "" if found else f"expected {seen!r}, seen:\n{told}"
         return f"{'FAIL' if wrong else 'ok'}: {what}{wrong and ': ' + wrong}"
 
     bad = 0
