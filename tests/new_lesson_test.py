@@ -117,6 +117,13 @@ ABOUT = {
         "another value => found 0x2020202": ["- (range), 1, sizeof found", "+ (range), 2, sizeof found"],
         "the reservation is not freed => LEAK": ["-   CHECK(cuMemAddressFree(range, size));"],
     },
+    "try_it": {
+        f"set it to {value} => found 0x{value * 0x01010101:x}": [
+            "-   CHECK(cudaMemset(reinterpret_cast<void*>(range), 1, sizeof found));",
+            f"+   CHECK(cudaMemset(reinterpret_cast<void*>(range), {value}, sizeof found));",
+        ]
+        for value in (2, 3, 4)
+    },
     "wrong_outputs": [f"found 0x1010101 => found 0x{number}" for number in range(20)],
 }
 
@@ -140,6 +147,10 @@ def listing(file, part=""):
 
 def page():
     text = "<!-- SPDX-License-Identifier: CC-BY-4.0 -->\n# 08 Trial\n\n![](pictures/after.svg)\n\n"
+    text += "## Before you run it\n\n"
+    for number in (1, 2, 3):
+        text += f"<details>\n<summary>{number}. What does it find?</summary>\n\nWhat the memset put there before.\n\n"
+        text += listing("expected_output.txt", 'line "found"') + "</details>\n\n"
     for number, (step, _, _) in enumerate(STEPS, 1):
         text += f"## [{number}] {step}\n\n"
         text += listing("trial.cu", f"[{number}]")
@@ -151,10 +162,11 @@ def page():
         for file in ("trial_broken.cu", "trial_broken_expected_output.txt", "trial_broken_explained.txt"):
             text += listing(file, f"[{number}]")
     row = "| `CUDA_ERROR_INVALID_VALUE` | no whole granules | round up |\n"
-    return (
-        text + f"### Symptom, cause, fix\n\n| Symptom | Cause | Fix |\n| --- | --- | --- |\n{row * 3}\n"
-        "## Key points\n\n- Whole granules.\n"
-    )
+    text += f"### Symptom, cause, fix\n\n| Symptom | Cause | Fix |\n| --- | --- | --- |\n{row * 3}\n"
+    text += "## Key points\n\n- Whole granules.\n\n## Try it\n\n"
+    for title in ABOUT["try_it"]:
+        text += listing("lesson.json", f'try "{title.partition(" => ")[0]}"')
+    return text
 
 
 def run(*command, status=0, says="", **options):

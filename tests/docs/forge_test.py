@@ -89,7 +89,7 @@ class Forge(BrowserTest):
                 self.assertTrue(pictures and all(pictures), f"{lesson}: pictures that are not shown: {pictures}")
                 self.assertEqual(len(pictures), source.count("](pictures/"), lesson)
                 shown = self.page.eval_on_selector_all("pre", "all => all.map((each) => each.textContent)")
-                self.assertEqual(len(shown), source.count("\n```") // 2, f"{lesson}: blocks")
+                self.assertEqual(len(shown), len(re.findall(r"^ *```", source, re.MULTILINE)) // 2, f"{lesson}: blocks")
                 self.assertGreater(sum("cuMem" in text or "cuMulticast" in text for text in shown), 4, lesson)
                 tables = self.page.eval_on_selector_all("table", "all => all.map((each) => each.rows.length)")
                 self.assertTrue(len(tables) > 1 and min(tables) > 2, f"{lesson}: tables: {tables}")

@@ -35,7 +35,8 @@ FOCUS_IS_SEEN = """() => {
 
 def listings(page):
     """The text of each listing of a lesson's page, in order."""
-    return re.findall(r"^(?:`{3,})\w*\n(.*?)^`{3,}$", page.read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^( *)`{3,}\w*\n(.*?)^ *`{3,}$", page.read_text(), re.MULTILINE | re.DOTALL)
+    return [re.sub(f"^{indent}", "", text, flags=re.MULTILINE) for indent, text in blocks]
 
 
 class Book(BrowserTest):
