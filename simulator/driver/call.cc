@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <sstream>
 
 namespace driver {
 namespace {
@@ -125,7 +126,6 @@ std::string json(const Argument& argument) {
     case Argument::out_properties: return json(*static_cast<const CUmemAllocationProp*>(at));
     case Argument::location: return json(*static_cast<const CUmemLocation*>(at));
     case Argument::team: return json(*static_cast<const CUmulticastObjectProp*>(at));
-    case Argument::descriptors: return json(static_cast<const CUmemAccessDesc*>(at), (&argument)[1].value);
     case Argument::out_number: return std::to_string(*static_cast<const uint64_t*>(at));
     case Argument::out_int: return std::to_string(*static_cast<const int32_t*>(at));
     case Argument::out_address: return json(*static_cast<const uint64_t*>(at));
@@ -134,18 +134,33 @@ std::string json(const Argument& argument) {
 }
 
 bool is_output(const Argument& argument) { return argument.kind >= Argument::out_number; }
-std::string name_of(const Argument& argument) { return std::string(argument.name, std::strcspn(argument.name, ",) ")); }
+
+// The names of a call's arguments, from "ptr, size".
+std::vector<std::string> names_of(const Call& call) {
+  std::vector<std::string> names;
+  std::istringstream all(call.names);
+  for (std::string name; std::getline(all, name, ',');) names.push_back(name.substr(name.find_first_not_of(' ')));
+  return names;
+}
+
+std::string value_of(const Call& call, size_t i) {
+  const Argument& argument = call.arguments[i];
+  if (argument.kind != Argument::descriptors || !argument.value) return json(argument);
+  return json(reinterpret_cast<const CUmemAccessDesc*>(argument.value), call.arguments[i + 1].value);
+}
 
 // A call as one writes it; where results go to is left out, unless that is null.
-std::string in_words(const std::string& name, std::initializer_list<Argument> arguments) {
+std::string in_words(const Call& call) {
+  const std::vector<std::string> names = names_of(call);
   std::string all;
-  for (const Argument& argument : arguments) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    const Argument& argument = call.arguments[i];
     if (is_output(argument) && argument.value) continue;
-    std::string value = json(argument);
+    std::string value = value_of(call, i);
     if (value.starts_with("\"0x")) value = value.substr(1, value.size() - 2);
-    all += (all.empty() ? "" : ", ") + name_of(argument) + " = " + value;
+    all += (all.empty() ? "" : ", ") + names[i] + " = " + value;
   }
-  return name + "(" + all + ")";
+  return plain(call.name) + "(" + all + ")";
 }
 
 // Where the program called: ["growable+0x1234", ...], the innermost frame outside our two libraries, then those of the
@@ -185,22 +200,23 @@ std::string callers() {
 //   outputs         by the arguments' names, if the call succeeded
 //   changes         to allocations, reservations, mappings, access: memory::changes tells the kinds
 // A call that another call makes has no line.
-void trace(const std::string& name, uint64_t nth, std::initializer_list<Argument> arguments, const char* result,
-           bool success, const std::vector<std::string>& changes) {
+void trace(const Call& call, uint64_t nth, const char* result, bool success, const std::vector<std::string>& changes) {
   static std::atomic<uint64_t> sequence = 0;
   std::string in, out, all;
-  for (const Argument& argument : arguments) {
-    const std::string key = quoted(name_of(argument).c_str()) + ":";
-    in += (in.empty() ? "" : ",") + key + (is_output(argument) ? json(argument.value) : json(argument));
+  const std::vector<std::string> names = names_of(call);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const Argument& argument = call.arguments[i];
+    const std::string key = quoted(names[i].c_str()) + ":";
+    in += (in.empty() ? "" : ",") + key + (is_output(argument) ? json(argument.value) : value_of(call, i));
     if (is_output(argument) && success) out += (out.empty() ? "" : ",") + key + json(argument);
   }
   for (const std::string& change : changes) all += (all.empty() ? "" : ",") + change;
-  const std::string line = "{\"pid\":" + std::to_string(getpid()) +
-                           ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
-                           ",\"number\":" + std::to_string(++sequence) + ",\"call\":" + quoted(name.c_str()) +
-                           ",\"nth\":" + std::to_string(nth) + ",\"callers\":" + callers() +
-                           ",\"device\":" + std::to_string(current_device()) + ",\"arguments\":{" + in +
-                           "},\"result\":" + quoted(result) + ",\"outputs\":{" + out + "},\"changes\":[" + all + "]}\n";
+  const std::string line =
+      "{\"pid\":" + std::to_string(getpid()) + ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
+      ",\"number\":" + std::to_string(++sequence) + ",\"call\":" + quoted(plain(call.name).c_str()) +
+      ",\"nth\":" + std::to_string(nth) + ",\"callers\":" + callers() +
+      ",\"device\":" + std::to_string(current_device()) + ",\"arguments\":{" + in + "},\"result\":" + quoted(result) +
+      ",\"outputs\":{" + out + "},\"changes\":[" + all + "]}\n";
   if (write(memory::trace_file(), line.data(), line.size()) < 0) say("cannot write the trace");
 }
 
@@ -229,14 +245,13 @@ __attribute__((destructor)) void finish() {
 std::atomic<bool> is_over = false;
 thread_local bool runs_host_function = false;
 
-int call(const char* full_name, std::initializer_list<Argument> arguments, int flags, const char* (*error_name)(int),
-         const std::function<int()>& work) {
+int run(const Call& call, int flags, const char* (*error_name)(int), const std::function<int()>& work) {
   if (inside) return answer(work);
   struct Inside {
     Inside() { inside = true; }
     ~Inside() { inside = false; }
   } guard;
-  const std::string name = plain(full_name);
+  const std::string name = plain(call.name);
   const memory::Options& options = memory::options();
   std::vector<std::string> changes;
   why.clear();
@@ -275,9 +290,9 @@ int call(const char* full_name, std::initializer_list<Argument> arguments, int f
       why = fault_explained.exchange(true) ? "a kernel or copy went wrong before, and until the process ends kernels, "
                                              "copies and calls like this one fail"
                                            : fault_why;
-    say(in_words(name, arguments) + " answers " + error_name(result) + (why.empty() ? "" : ": " + why));
+    say(in_words(call) + " answers " + error_name(result) + (why.empty() ? "" : ": " + why));
   }
-  if (options.trace) trace(name, nth, arguments, error_name(result), result == CUDA_SUCCESS, changes);
+  if (options.trace) trace(call, nth, error_name(result), result == CUDA_SUCCESS, changes);
   return result;
 }
 

@@ -193,71 +193,140 @@ CUcontext current() {
 using namespace driver;
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
-  CALL((pctx, dev), need(pctx, "pctx"); *pctx = retain_primary(dev));
+  return call(ARGUMENTS(pctx, dev), result_to(pctx, "pctx", [&] { return retain_primary(dev); }));
 }
-CUresult cuDevicePrimaryCtxRelease(CUdevice dev) { CALL((dev), release_primary(dev, false)); }
-CUresult cuDevicePrimaryCtxReset(CUdevice dev) { LASTING_CALL((dev), release_primary(dev, true)); }
+CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
+  return call(ARGUMENTS(dev), [&] { release_primary(dev, false); });
+}
+CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
+  return call(ARGUMENTS(dev), after_fault, [&] { release_primary(dev, true); });
+}
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
-  CALL((dev, flags), check_device(dev); check_flags(flags); primary(dev)->flags = flags);
+  return call(ARGUMENTS(dev, flags), [&] {
+    check_device(dev);
+    check_flags(flags);
+    primary(dev)->flags = flags;
+  });
 }
 CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int* flags, int* active) {
-  LASTING_CALL((dev, flags, active), need(flags, "flags"); need(active, "active");
-               const CUcontext context = primary(dev); *flags = context->flags; *active = context->retained > 0);
+  return call(ARGUMENTS(dev, flags, active), after_fault, [&] {
+    need(flags, "flags");
+    need(active, "active");
+    const CUcontext context = primary(dev);
+    *flags = context->flags;
+    *active = context->retained > 0;
+  });
 }
 
 CUresult cuCtxCreate(CUcontext* pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags, CUdevice dev) {
-  CALL((pctx, flags, dev), need(pctx, "pctx");
-       if (ctxCreateParams && (ctxCreateParams->execAffinityParams || ctxCreateParams->cigParams)) return not_simulated(
-           "cuCtxCreate with execution affinity or graphics");
-       *pctx = create(flags, dev));
+  return call(ARGUMENTS(pctx, flags, dev), [&] {
+    need(pctx, "pctx");
+    if (ctxCreateParams && (ctxCreateParams->execAffinityParams || ctxCreateParams->cigParams))
+      refuse(CUresult(not_simulated("cuCtxCreate with execution affinity or graphics")), "it is not simulated");
+    *pctx = create(flags, dev);
+  });
 }
 EXPORT CUresult cuCtxCreate_v2(CUcontext* pctx, unsigned int flags, CUdevice dev) {
-  CALL((pctx, flags, dev), need(pctx, "pctx"); *pctx = create(flags, dev));
+  return call(ARGUMENTS(pctx, flags, dev), result_to(pctx, "pctx", [&] { return create(flags, dev); }));
 }
-CUresult cuCtxDestroy(CUcontext ctx) { CALL((ctx), destroy(ctx)); }
-CUresult cuCtxPushCurrent(CUcontext ctx) { LASTING_CALL((ctx), need(ctx, "ctx"); stack.push_back(checked(ctx))); }
-CUresult cuCtxPopCurrent(CUcontext* pctx) { LASTING_CALL((pctx), const CUcontext top = pop(); if (pctx)* pctx = top); }
-CUresult cuCtxSetCurrent(CUcontext ctx) { LASTING_CALL((ctx), set_current(ctx)); }
+CUresult cuCtxDestroy(CUcontext ctx) {
+  return call(ARGUMENTS(ctx), [&] { destroy(ctx); });
+}
+CUresult cuCtxPushCurrent(CUcontext ctx) {
+  return call(ARGUMENTS(ctx), after_fault, [&] {
+    need(ctx, "ctx");
+    stack.push_back(checked(ctx));
+  });
+}
+CUresult cuCtxPopCurrent(CUcontext* pctx) {
+  return call(ARGUMENTS(pctx), after_fault, [&] {
+    const CUcontext top = pop();
+    if (pctx) *pctx = top;
+  });
+}
+CUresult cuCtxSetCurrent(CUcontext ctx) {
+  return call(ARGUMENTS(ctx), after_fault, [&] { set_current(ctx); });
+}
 CUresult cuCtxGetCurrent(CUcontext* pctx) {
-  LASTING_CALL((pctx), need(pctx, "pctx"); *pctx = stack.empty() ? nullptr : stack.back());
+  return call(ARGUMENTS(pctx), after_fault,
+              result_to(pctx, "pctx", [&] { return stack.empty() ? nullptr : stack.back(); }));
 }
 CUresult cuCtxGetDevice(CUdevice* device) {
-  LASTING_CALL((device), need(device, "device"); *device = current()->device);
+  return call(ARGUMENTS(device), after_fault, result_to(device, "device", [&] { return current()->device; }));
 }
 EXPORT CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext ctx) {
-  LASTING_CALL((device, ctx), need(device, "device"); *device = (ctx ? checked(ctx) : current())->device);
+  return call(ARGUMENTS(device, ctx), after_fault,
+              result_to(device, "device", [&] { return (ctx ? checked(ctx) : current())->device; }));
 }
 CUresult cuCtxGetId(CUcontext ctx, unsigned long long* ctxId) {
-  LASTING_CALL((ctx, ctxId), need(ctxId, "ctxId"); *ctxId = (ctx ? checked(ctx) : current())->id);
+  return call(ARGUMENTS(ctx, ctxId), after_fault,
+              result_to(ctxId, "ctxId", [&] { return (ctx ? checked(ctx) : current())->id; }));
 }
 CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int* version) {
-  LASTING_CALL((ctx, version), need(version, "version"); if (ctx) checked(ctx); *version = 3020);
+  return call(ARGUMENTS(ctx, version), after_fault, [&] {
+    need(version, "version");
+    if (ctx) checked(ctx);
+    *version = 3020;
+  });
 }
 CUresult cuCtxGetFlags(unsigned int* flags) {
-  CALL((flags), need(flags, "flags"); *flags = current()->flags | CU_CTX_MAP_HOST);
+  return call(ARGUMENTS(flags), result_to(flags, "flags", [&] { return current()->flags | CU_CTX_MAP_HOST; }));
 }
-CUresult cuCtxSetFlags(unsigned int flags) { CALL((flags), check_flags(flags); current()->flags = flags); }
-CUresult cuCtxSynchronize(void) { CALL((), synchronize(current())); }
-EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx) { CALL((ctx), synchronize(ctx ? checked(ctx) : current())); }
-CUresult cuCtxSetLimit(CUlimit what, size_t value) { CALL((what, value), set_limit(what, value)); }
+CUresult cuCtxSetFlags(unsigned int flags) {
+  return call(ARGUMENTS(flags), [&] {
+    check_flags(flags);
+    current()->flags = flags;
+  });
+}
+CUresult cuCtxSynchronize(void) {
+  return call(ARGUMENTS(), [&] { synchronize(current()); });
+}
+EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx) {
+  return call(ARGUMENTS(ctx), [&] { synchronize(ctx ? checked(ctx) : current()); });
+}
+CUresult cuCtxSetLimit(CUlimit what, size_t value) {
+  return call(ARGUMENTS(what, value), [&] { set_limit(what, value); });
+}
 CUresult cuCtxGetLimit(size_t* pvalue, CUlimit what) {
-  CALL((pvalue, what), need(pvalue, "pvalue"); const size_t& it = limit(what); const std::lock_guard held(state());
-       *pvalue = it);
+  return call(ARGUMENTS(pvalue, what), [&] {
+    need(pvalue, "pvalue");
+    const size_t& it = limit(what);
+    const std::lock_guard held(state());
+    *pvalue = it;
+  });
 }
 CUresult cuCtxGetCacheConfig(CUfunc_cache* pconfig) {
-  CALL((pconfig), need(pconfig, "pconfig"); *pconfig = current()->cache);
+  return call(ARGUMENTS(pconfig), result_to(pconfig, "pconfig", [&] { return current()->cache.load(); }));
 }
-CUresult cuCtxSetCacheConfig(CUfunc_cache config) { CALL((config), current()->cache = config); }
+CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
+  return call(ARGUMENTS(config), [&] { current()->cache = config; });
+}
 CUresult cuCtxGetSharedMemConfig(CUsharedconfig* pConfig) {
-  CALL((pConfig), need(pConfig, "pConfig"); current(); *pConfig = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE);
+  return call(ARGUMENTS(pConfig), [&] {
+    need(pConfig, "pConfig");
+    current();
+    *pConfig = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+  });
 }
-CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) { CALL((config), current()); }
-CUresult cuCtxResetPersistingL2Cache(void) { CALL((), current()); }
+CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
+  return call(ARGUMENTS(config), [&] { current(); });
+}
+CUresult cuCtxResetPersistingL2Cache(void) {
+  return call(ARGUMENTS(), [&] { current(); });
+}
 CUresult cuCtxGetStreamPriorityRange(int* leastPriority, int* greatestPriority) {
-  CALL((leastPriority, greatestPriority), current(); if (leastPriority)* leastPriority = 0;
-       if (greatestPriority)* greatestPriority = -5);
+  return call(ARGUMENTS(leastPriority, greatestPriority), [&] {
+    current();
+    if (leastPriority) *leastPriority = 0;
+    if (greatestPriority) *greatestPriority = -5;
+  });
 }
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
-  CALL((peerContext, Flags), require(!Flags, CUDA_ERROR_INVALID_VALUE, "Flags must be 0"); set_peer(peerContext, true));
+  return call(ARGUMENTS(peerContext, Flags), [&] {
+    require(!Flags, CUDA_ERROR_INVALID_VALUE, "Flags must be 0");
+    set_peer(peerContext, true);
+  });
 }
-CUresult cuCtxDisablePeerAccess(CUcontext peerContext) { CALL((peerContext), set_peer(peerContext, false)); }
+CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
+  return call(ARGUMENTS(peerContext), [&] { set_peer(peerContext, false); });
+}

@@ -78,36 +78,33 @@ constexpr int h200[] = {
 // An attribute of a GPU: an H200's where the machine does not say otherwise, and 0 for what is not simulated.
 int attribute(CUdevice_attribute what, CUdevice device) {
   const memory::Machine& machine = memory::machine();
-#define IS(name) \
-  case CU_DEVICE_ATTRIBUTE_##name: return
   switch (what) {
-    IS(COMPUTE_CAPABILITY_MAJOR) machine.capability / 10;
-    IS(COMPUTE_CAPABILITY_MINOR) machine.capability % 10;
-    IS(MULTIPROCESSOR_COUNT) machine.multiprocessors;
-    IS(PCI_BUS_ID) memory::gpu_of(device) % machine.gpus + 1;
-    IS(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) machine.vmm;
-    IS(HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) machine.vmm&& machine.fd_handles;
-    IS(HANDLE_TYPE_FABRIC_SUPPORTED) machine.vmm&& machine.fabric_handles;
-    IS(MULTICAST_SUPPORTED) machine.vmm&& machine.multicast;
-    IS(GENERIC_COMPRESSION_SUPPORTED) machine.compression;
-    IS(GPU_DIRECT_RDMA_SUPPORTED) machine.rdma;
-    IS(GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) machine.vmm&& machine.rdma;
-    IS(NUMA_ID) - 1;
-    IS(COOPERATIVE_MULTI_DEVICE_LAUNCH) 0;
-    IS(SPARSE_CUDA_ARRAY_SUPPORTED) 0;
-    IS(TIMELINE_SEMAPHORE_INTEROP_SUPPORTED) 0;
-    IS(MEMPOOL_SUPPORTED_HANDLE_TYPES) 0;
-    IS(CLUSTER_LAUNCH) 0;
-    IS(DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED) 0;
-    IS(DMA_BUF_SUPPORTED) 0;
-    IS(TENSOR_MAP_ACCESS_SUPPORTED) 0;
-    IS(HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) machine.vmm;
-    IS(HOST_NUMA_MEMORY_POOLS_SUPPORTED) 0;
-    IS(HOST_MEMORY_POOLS_SUPPORTED) 0;
-    IS(HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) machine.vmm;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return machine.capability / 10;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return machine.capability % 10;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return machine.multiprocessors;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return memory::gpu_of(device) % machine.gpus + 1;
+    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: return machine.vmm;
+    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED: return machine.vmm && machine.fd_handles;
+    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED: return machine.vmm && machine.fabric_handles;
+    case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED: return machine.vmm && machine.multicast;
+    case CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED: return machine.compression;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED: return machine.rdma;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED: return machine.vmm && machine.rdma;
+    case CU_DEVICE_ATTRIBUTE_NUMA_ID: return -1;
+    case CU_DEVICE_ATTRIBUTE_COOPERATIVE_MULTI_DEVICE_LAUNCH: return 0;
+    case CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED: return 0;
+    case CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED: return 0;
+    case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES: return 0;
+    case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH: return 0;
+    case CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED: return 0;
+    case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED: return 0;
+    case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED: return 0;
+    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: return machine.vmm;
+    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED: return 0;
+    case CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED: return 0;
+    case CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: return machine.vmm;
     default: break;
   }
-#undef IS
   const bool is_known = what > 0 && size_t(what) < std::size(h200) && what != 139;
   require(is_known, CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
   return h200[what];
@@ -168,6 +165,13 @@ std::string bus_of(CUdevice device) {
   return text;
 }
 
+CUdevice device_with_bus(const char* bus) {
+  need(bus, "pciBusId");
+  for (CUdevice device = 0; device < memory::device_count(); ++device)
+    if (!strcasecmp(bus_of(device).c_str(), bus)) return device;
+  refuse(CUDA_ERROR_INVALID_VALUE, "no GPU has this PCI bus id");
+}
+
 }  // namespace
 
 void check_device(CUdevice device) { memory::gpu_of(device); }
@@ -177,62 +181,99 @@ void check_device(CUdevice device) { memory::gpu_of(device); }
 using namespace driver;
 constexpr int always = before_init | after_fault | in_host_function;
 
-CUresult cuInit(unsigned int Flags) { CALL_WITH(always, (Flags), initialize(Flags)); }
-CUresult cuDriverGetVersion(int* driverVersion) {
-  CALL_WITH(always, (driverVersion), need(driverVersion, "driverVersion"); *driverVersion = memory::machine().driver);
+CUresult cuInit(unsigned int Flags) {
+  return call(ARGUMENTS(Flags), always, [&] { initialize(Flags); });
 }
-CUresult cuDeviceGetCount(int* count) { LASTING_CALL((count), need(count, "count"); *count = memory::device_count()); }
+CUresult cuDriverGetVersion(int* driverVersion) {
+  return call(ARGUMENTS(driverVersion), always,
+              result_to(driverVersion, "driverVersion", [&] { return memory::machine().driver; }));
+}
+CUresult cuDeviceGetCount(int* count) {
+  return call(ARGUMENTS(count), after_fault, result_to(count, "count", [&] { return memory::device_count(); }));
+}
 CUresult cuDeviceGet(CUdevice* device, int ordinal) {
-  LASTING_CALL((device, ordinal), need(device, "device"); check_device(ordinal); *device = ordinal);
+  return call(ARGUMENTS(device, ordinal), after_fault, [&] {
+    need(device, "device");
+    check_device(ordinal);
+    *device = ordinal;
+  });
 }
 CUresult cuDeviceGetName(char* name, int len, CUdevice dev) {
-  LASTING_CALL((len, dev), check_device(dev); copy_text(name, len, memory::machine().name));
+  return call(ARGUMENTS(len, dev), after_fault, [&] {
+    check_device(dev);
+    copy_text(name, len, memory::machine().name);
+  });
 }
 CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) {
-  LASTING_CALL((uuid, dev), need(uuid, "uuid"); *uuid = uuid_of(memory::gpu_of(dev)));
+  return call(ARGUMENTS(uuid, dev), after_fault, result_to(uuid, "uuid", [&] { return uuid_of(memory::gpu_of(dev)); }));
 }
 CUresult cuDeviceTotalMem(size_t* bytes, CUdevice dev) {
-  LASTING_CALL((bytes, dev), need(bytes, "bytes"); check_device(dev); *bytes = memory::memory_info(dev).total);
+  return call(ARGUMENTS(bytes, dev), after_fault, [&] {
+    need(bytes, "bytes");
+    check_device(dev);
+    *bytes = memory::memory_info(dev).total;
+  });
 }
 CUresult cuDeviceGetAttribute(int* pi, CUdevice_attribute attrib, CUdevice dev) {
-  LASTING_CALL((pi, attrib, dev), need(pi, "pi"); check_device(dev); *pi = attribute(attrib, dev));
+  return call(ARGUMENTS(pi, attrib, dev), after_fault, [&] {
+    need(pi, "pi");
+    check_device(dev);
+    *pi = attribute(attrib, dev);
+  });
 }
 CUresult cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
-  LASTING_CALL((len, dev), check_device(dev);
-               require(len >= 13, CUDA_ERROR_INVALID_VALUE, "the text needs room for 13 characters");
-               copy_text(pciBusId, len, bus_of(dev)));
+  return call(ARGUMENTS(len, dev), after_fault, [&] {
+    check_device(dev);
+    require(len >= 13, CUDA_ERROR_INVALID_VALUE, "the text needs room for 13 characters");
+    copy_text(pciBusId, len, bus_of(dev));
+  });
 }
 CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
-  LASTING_CALL((dev, pciBusId), need(dev, "dev"); need(pciBusId, "pciBusId");
-               for (CUdevice device = 0; device < memory::device_count(); ++device) {
-                 if (!strcasecmp(bus_of(device).c_str(), pciBusId)) return *dev = device, CUDA_SUCCESS;
-               } refuse(CUDA_ERROR_INVALID_VALUE, "no GPU has this PCI bus id"));
+  return call(ARGUMENTS(dev, pciBusId), after_fault, result_to(dev, "dev", [&] { return device_with_bus(pciBusId); }));
 }
 CUresult cuDeviceGetExecAffinitySupport(int* pi, CUexecAffinityType type, CUdevice dev) {
-  LASTING_CALL((pi, type, dev), need(pi, "pi"); check_device(dev); *pi = 0);
+  return call(ARGUMENTS(pi, type, dev), after_fault, [&] {
+    need(pi, "pi");
+    check_device(dev);
+    *pi = 0;
+  });
 }
 CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice dev) {
-  LASTING_CALL((major, minor, dev), need(major, "major"); need(minor, "minor"); check_device(dev);
-               *major = memory::machine().capability / 10; *minor = memory::machine().capability % 10);
+  return call(ARGUMENTS(major, minor, dev), after_fault, [&] {
+    need(major, "major");
+    need(minor, "minor");
+    check_device(dev);
+    *major = memory::machine().capability / 10;
+    *minor = memory::machine().capability % 10;
+  });
 }
 CUresult cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev, CUdevice peerDev) {
-  LASTING_CALL((canAccessPeer, dev, peerDev), need(canAccessPeer, "canAccessPeer"); check_device(dev);
-               check_device(peerDev); *canAccessPeer = are_peers(dev, peerDev));
+  return call(ARGUMENTS(canAccessPeer, dev, peerDev), after_fault, [&] {
+    need(canAccessPeer, "canAccessPeer");
+    check_device(dev);
+    check_device(peerDev);
+    *canAccessPeer = are_peers(dev, peerDev);
+  });
 }
 CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
-  LASTING_CALL((value, attrib, srcDevice, dstDevice), need(value, "value"); check_device(srcDevice);
-               check_device(dstDevice);
-               require(srcDevice != dstDevice, CUDA_ERROR_INVALID_DEVICE, "the devices are the same");
-               *value = peer_attribute(attrib));
+  return call(ARGUMENTS(value, attrib, srcDevice, dstDevice), after_fault, [&] {
+    need(value, "value");
+    check_device(srcDevice);
+    check_device(dstDevice);
+    require(srcDevice != dstDevice, CUDA_ERROR_INVALID_DEVICE, "the devices are the same");
+    *value = peer_attribute(attrib);
+  });
 }
 
 CUresult cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags,
                           CUdriverProcAddressQueryResult* symbolStatus) {
-  CALL_WITH(
-      always, (symbol, pfn, cudaVersion, flags), need(symbol, "symbol"); need(pfn, "pfn");
-      const auto status = find_call(pfn, symbol, cudaVersion, flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
-      if (symbolStatus)* symbolStatus = status;
-      require(*pfn || symbolStatus, CUDA_ERROR_NOT_FOUND, "the driver has no such call"));
+  return call(ARGUMENTS(symbol, pfn, cudaVersion, flags), always, [&] {
+    need(symbol, "symbol");
+    need(pfn, "pfn");
+    const auto status = find_call(pfn, symbol, cudaVersion, flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
+    if (symbolStatus) *symbolStatus = status;
+    require(*pfn || symbolStatus, CUDA_ERROR_NOT_FOUND, "the driver has no such call");
+  });
 }
 CUresult cuGetExportTable(const void**, const CUuuid*) {
   Dl_info asking = {};

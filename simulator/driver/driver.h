@@ -17,18 +17,6 @@
 #include <mutex>
 #include <vector>
 
-// Makes the rest of a function a call: its arguments in brackets for the trace, then the statements that do the work,
-// which may `return` a result or throw memory::Refused.
-#define ARGUMENTS(...) __VA_OPT__(, ) __VA_ARGS__
-#define CALL_WITH(flags, arguments, ...)                                                    \
-  return CUresult(driver::call(__func__, flags, driver::name_of, #arguments, [&]() -> int { \
-    __VA_ARGS__;                                                                            \
-    return CUDA_SUCCESS;                                                                    \
-  } ARGUMENTS arguments))
-#define CALL(arguments, ...) CALL_WITH(driver::none, arguments, __VA_ARGS__)
-#define EXPORT extern "C" __attribute__((visibility("default")))  // what this toolkit's header does not declare
-#define LASTING_CALL(arguments, ...) CALL_WITH(driver::after_fault, arguments, __VA_ARGS__)  // touches no context
-
 namespace driver {
 
 struct Operation;  // of a stream: a kernel, a copy, or a mark that others wait for
@@ -95,6 +83,19 @@ void need(const void* pointer, const char* name);
 // Throws Refused with this error unless the condition holds.
 inline void require(bool holds, CUresult error, const char* why) {
   if (!holds) refuse(error, why);
+}
+
+// Runs `work` as a call of the program, see call.h.
+template <class Work> CUresult call(const Call& it, int flags, const Work& work) {
+  return CUresult(run(it, flags, name_of, [&] { return result_of(work); }));
+}
+template <class Work> CUresult call(const Call& it, const Work& work) { return call(it, none, work); }
+// The work of a call that has one result, which goes to where the program wants it.
+template <class Result, class Work> auto result_to(Result* to, const char* name, const Work& work) {
+  return [=] {
+    need(to, name);
+    *to = work();
+  };
 }
 
 // cuInit has run in this process.

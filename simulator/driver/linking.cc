@@ -220,16 +220,19 @@ void complete(CUlinkState link, void** image, size_t* size) {
 }  // namespace
 
 CUresult cuLinkCreate(unsigned int numOptions, CUjit_option* options, void** optionValues, CUlinkState* stateOut) {
-  CALL((numOptions, stateOut), need(stateOut, "stateOut"); *stateOut = create(numOptions, options, optionValues));
+  return call(ARGUMENTS(numOptions, stateOut),
+              result_to(stateOut, "stateOut", [&] { return create(numOptions, options, optionValues); }));
 }
 CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void* data, size_t size, const char* name, unsigned int,
                        CUjit_option*, void**) {
-  CALL((state, type, data, size, name), return add(state, type, data, size, name ? name : ""));
+  return call(ARGUMENTS(state, type, data, size, name), [&] { return add(state, type, data, size, name ? name : ""); });
 }
 CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char* path, unsigned int, CUjit_option*, void**) {
-  CALL((state, type, path), return add_file(state, type, path));
+  return call(ARGUMENTS(state, type, path), [&] { return add_file(state, type, path); });
 }
 CUresult cuLinkComplete(CUlinkState state, void** cubinOut, size_t* sizeOut) {
-  CALL((state, cubinOut, sizeOut), complete(state, cubinOut, sizeOut));
+  return call(ARGUMENTS(state, cubinOut, sizeOut), [&] { complete(state, cubinOut, sizeOut); });
 }
-CUresult cuLinkDestroy(CUlinkState state) { CALL((state), destroy(state)); }
+CUresult cuLinkDestroy(CUlinkState state) {
+  return call(ARGUMENTS(state), [&] { destroy(state); });
+}

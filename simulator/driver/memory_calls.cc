@@ -601,113 +601,172 @@ void forget_memory(CUcontext context) {
 using namespace driver;
 
 CUresult cuMemGetInfo(size_t* free, size_t* total) {
-  CALL((free, total), const memory::Free now = memory::memory_info(current()->device); if (free)* free = now.free;
-       if (total)* total = now.total);
+  return call(ARGUMENTS(free, total), [&] {
+    const memory::Free now = memory::memory_info(current()->device);
+    if (free) *free = now.free;
+    if (total) *total = now.total;
+  });
 }
 CUresult cuMemAlloc(CUdeviceptr* dptr, size_t bytesize) {
-  CALL((dptr, bytesize), need(dptr, "dptr"); *dptr = allocate(bytesize));
+  return call(ARGUMENTS(dptr, bytesize), result_to(dptr, "dptr", [&] { return allocate(bytesize); }));
 }
 CUresult cuMemAllocPitch(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes, size_t Height,
                          unsigned int ElementSizeBytes) {
-  CALL((dptr, pPitch, WidthInBytes, Height, ElementSizeBytes), need(dptr, "dptr"); need(pPitch, "pPitch");
-       const unsigned element = ElementSizeBytes; require(element == 4 || element == 8 || element == 16,
-                                                          CUDA_ERROR_INVALID_VALUE, "ElementSizeBytes is 4, 8 or 16");
-       const size_t pitch = memory::round_up(WidthInBytes, 512); *dptr = allocate(pitch * Height); *pPitch = pitch);
+  return call(ARGUMENTS(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes), [&] {
+    need(dptr, "dptr");
+    need(pPitch, "pPitch");
+    const unsigned element = ElementSizeBytes;
+    require(element == 4 || element == 8 || element == 16, CUDA_ERROR_INVALID_VALUE, "ElementSizeBytes is 4, 8 or 16");
+    const size_t pitch = memory::round_up(WidthInBytes, 512);
+    *dptr = allocate(pitch * Height);
+    *pPitch = pitch;
+  });
 }
-CUresult cuMemFree(CUdeviceptr dptr) { CALL((dptr), free_now(dptr, {Allocation::device, Allocation::managed})); }
+CUresult cuMemFree(CUdeviceptr dptr) {
+  return call(ARGUMENTS(dptr), [&] { free_now(dptr, {Allocation::device, Allocation::managed}); });
+}
 CUresult cuMemAllocHost(void** pp, size_t bytesize) {
-  CALL((pp, bytesize), need(pp, "pp"); *pp = allocate_host(bytesize, CU_MEMHOSTALLOC_DEVICEMAP, false));
+  return call(ARGUMENTS(pp, bytesize),
+              result_to(pp, "pp", [&] { return allocate_host(bytesize, CU_MEMHOSTALLOC_DEVICEMAP, false); }));
 }
 CUresult cuMemHostAlloc(void** pp, size_t bytesize, unsigned int Flags) {
-  CALL((pp, bytesize, Flags), need(pp, "pp"); *pp = allocate_host(bytesize, Flags, false));
+  return call(ARGUMENTS(pp, bytesize, Flags),
+              result_to(pp, "pp", [&] { return allocate_host(bytesize, Flags, false); }));
 }
-CUresult cuMemFreeHost(void* p) { CALL((p), free_now(bits(p), {Allocation::host})); }
+CUresult cuMemFreeHost(void* p) {
+  return call(ARGUMENTS(p), [&] { free_now(bits(p), {Allocation::host}); });
+}
 CUresult cuMemHostRegister(void* p, size_t bytesize, unsigned int Flags) {
-  CALL((p, bytesize, Flags), register_host(p, bytesize, Flags));
+  return call(ARGUMENTS(p, bytesize, Flags), [&] { register_host(p, bytesize, Flags); });
 }
-CUresult cuMemHostUnregister(void* p) { CALL((p), unregister_host(p)); }
+CUresult cuMemHostUnregister(void* p) {
+  return call(ARGUMENTS(p), [&] { unregister_host(p); });
+}
 CUresult cuMemHostGetDevicePointer(CUdeviceptr* pdptr, void* p, unsigned int Flags) {
-  CALL((pdptr, p, Flags), need(pdptr, "pdptr"); require(!Flags, CUDA_ERROR_INVALID_VALUE, "Flags must be 0");
-       host_allocation_at(p); *pdptr = bits(p));
+  return call(ARGUMENTS(pdptr, p, Flags), [&] {
+    need(pdptr, "pdptr");
+    require(!Flags, CUDA_ERROR_INVALID_VALUE, "Flags must be 0");
+    host_allocation_at(p);
+    *pdptr = bits(p);
+  });
 }
 CUresult cuMemHostGetFlags(unsigned int* pFlags, void* p) {
-  CALL((pFlags, p), need(pFlags, "pFlags"); *pFlags = host_allocation_at(p).flags | CU_MEMHOSTALLOC_DEVICEMAP);
+  return call(ARGUMENTS(pFlags, p),
+              result_to(pFlags, "pFlags", [&] { return host_allocation_at(p).flags | CU_MEMHOSTALLOC_DEVICEMAP; }));
 }
 CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flags) {
-  CALL((dptr, bytesize, flags), need(dptr, "dptr"); *dptr = bits(allocate_host(bytesize, flags, true)));
+  return call(ARGUMENTS(dptr, bytesize, flags),
+              result_to(dptr, "dptr", [&] { return bits(allocate_host(bytesize, flags, true)); }));
 }
 CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation) {
-  CALL((devPtr, count, advice), check_managed(devPtr, count));
+  return call(ARGUMENTS(devPtr, count, advice), [&] { check_managed(devPtr, count); });
 }
 CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation, unsigned int flags, CUstream hStream) {
-  CALL((devPtr, count, flags, hStream), stream(hStream); check_managed(devPtr, count));
+  return call(ARGUMENTS(devPtr, count, flags, hStream), [&] {
+    stream(hStream);
+    check_managed(devPtr, count);
+  });
 }
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
-  CALL((pHandle, dptr), need(pHandle, "pHandle"); const auto found = allocation_at(dptr);
-       require(found && found->kind == Allocation::device && !found->pool, CUDA_ERROR_INVALID_VALUE,
-               "only memory of cuMemAlloc goes this way; export VMM memory with cuMemExportToShareableHandle");
-       *pHandle = memory::export_ipc(dptr));
+  return call(ARGUMENTS(pHandle, dptr), [&] {
+    need(pHandle, "pHandle");
+    const auto found = allocation_at(dptr);
+    require(found && found->kind == Allocation::device && !found->pool, CUDA_ERROR_INVALID_VALUE,
+            "only memory of cuMemAlloc goes this way; export VMM memory with cuMemExportToShareableHandle");
+    *pHandle = memory::export_ipc(dptr);
+  });
 }
 CUresult cuIpcOpenMemHandle(CUdeviceptr* pdptr, CUipcMemHandle handle, unsigned int Flags) {
-  CALL((pdptr, Flags), need(pdptr, "pdptr"); require(Flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS,
-                                                     CUDA_ERROR_INVALID_VALUE, "Flags must enable lazy peer access");
-       const CUcontext context = current(); *pdptr = memory::open_ipc(context->device, handle);
-       const auto range = memory::find(*pdptr); const std::lock_guard held(state());
-       allocations().try_emplace(*pdptr, Allocation{Allocation::ipc, context, range ? range->size : 0}));
+  return call(ARGUMENTS(pdptr, Flags), [&] {
+    need(pdptr, "pdptr");
+    require(Flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, CUDA_ERROR_INVALID_VALUE,
+            "Flags must enable lazy peer access");
+    const CUcontext context = current();
+    *pdptr = memory::open_ipc(context->device, handle);
+    const auto range = memory::find(*pdptr);
+    const std::lock_guard held(state());
+    allocations().try_emplace(*pdptr, Allocation{Allocation::ipc, context, range ? range->size : 0});
+  });
 }
 CUresult cuIpcCloseMemHandle(CUdeviceptr dptr) {
-  CALL((dptr), current(); const Allocation taken = take(dptr, {Allocation::ipc}); synchronize(taken.context);
-       if (memory::close_ipc(dptr)) keep_record(dptr, taken));
+  return call(ARGUMENTS(dptr), [&] {
+    current();
+    const Allocation taken = take(dptr, {Allocation::ipc});
+    synchronize(taken.context);
+    if (memory::close_ipc(dptr)) keep_record(dptr, taken);
+  });
 }
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
-  CALL((pool_out, dev), need(pool_out, "pool_out"); *pool_out = default_pool(dev));
+  return call(ARGUMENTS(pool_out, dev), result_to(pool_out, "pool_out", [&] { return default_pool(dev); }));
 }
 CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
-  CALL((pool, dev), need(pool, "pool"); *pool = pool_in_use(dev));
+  return call(ARGUMENTS(pool, dev), result_to(pool, "pool", [&] { return pool_in_use(dev); }));
 }
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
-  CALL((dev, pool), checked_pool(pool);
-       require(pool->memory.device() == dev, CUDA_ERROR_INVALID_VALUE, "the pool is another GPU's");
-       const std::lock_guard held(state()); pools_in_use()[dev] = pool);
+  return call(ARGUMENTS(dev, pool), [&] {
+    checked_pool(pool);
+    require(pool->memory.device() == dev, CUDA_ERROR_INVALID_VALUE, "the pool is another GPU's");
+    const std::lock_guard held(state());
+    pools_in_use()[dev] = pool;
+  });
 }
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
-  CALL((pool, poolProps), need(pool, "pool"); need(poolProps, "poolProps"); *pool = create_pool(*poolProps));
+  return call(ARGUMENTS(pool, poolProps), [&] {
+    need(pool, "pool");
+    need(poolProps, "poolProps");
+    *pool = create_pool(*poolProps);
+  });
 }
-CUresult cuMemPoolDestroy(CUmemoryPool pool) { CALL((pool), destroy_pool(pool)); }
+CUresult cuMemPoolDestroy(CUmemoryPool pool) {
+  return call(ARGUMENTS(pool), [&] { destroy_pool(pool); });
+}
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, size_t count) {
-  CALL((pool, map, count), set_pool_access(pool, {map, count}));
+  return call(ARGUMENTS(pool, map, count), [&] { set_pool_access(pool, {map, count}); });
 }
 CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool, CUmemLocation* location) {
-  CALL((flags, memPool, location), need(flags, "flags"); need(location, "location");
-       *flags = pool_access(memPool, *location));
+  return call(ARGUMENTS(flags, memPool, location), [&] {
+    need(flags, "flags");
+    need(location, "location");
+    *flags = pool_access(memPool, *location);
+  });
 }
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
-  CALL((pool, minBytesToKeep), checked_pool(pool); pool->memory.trim(minBytesToKeep));
+  return call(ARGUMENTS(pool, minBytesToKeep), [&] {
+    checked_pool(pool);
+    pool->memory.trim(minBytesToKeep);
+  });
 }
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
-  CALL((pool, attr, value), return pool_attribute(pool, attr, value, true));
+  return call(ARGUMENTS(pool, attr, value), [&] { return pool_attribute(pool, attr, value, true); });
 }
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
-  CALL((pool, attr, value), return pool_attribute(pool, attr, value, false));
+  return call(ARGUMENTS(pool, attr, value), [&] { return pool_attribute(pool, attr, value, false); });
 }
 CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
-  CALL((dptr, bytesize, hStream), need(dptr, "dptr"); *dptr = allocate_from(nullptr, bytesize, hStream));
+  return call(ARGUMENTS(dptr, bytesize, hStream),
+              result_to(dptr, "dptr", [&] { return allocate_from(nullptr, bytesize, hStream); }));
 }
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
-  CALL((dptr, bytesize, pool, hStream), need(dptr, "dptr"); need(pool, "pool");
-       *dptr = allocate_from(pool, bytesize, hStream));
+  return call(ARGUMENTS(dptr, bytesize, pool, hStream), [&] {
+    need(dptr, "dptr");
+    need(pool, "pool");
+    *dptr = allocate_from(pool, bytesize, hStream);
+  });
 }
-CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) { CALL((dptr, hStream), free_later(dptr, hStream)); }
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
+  return call(ARGUMENTS(dptr, hStream), [&] { free_later(dptr, hStream); });
+}
 
-#define COPIES(name, To, to, From, from, sides)                                                                        \
-  CUresult name(To to, From from, size_t ByteCount) {                                                                  \
-    CALL((to, from, ByteCount), copy(plain(bits(to), ByteCount), plain(bits(from), ByteCount), nullptr, sides, true)); \
-  }                                                                                                                    \
-  CUresult name##Async(To to, From from, size_t ByteCount, CUstream hStream) {                                         \
-    CALL((to, from, ByteCount, hStream),                                                                               \
-         copy(plain(bits(to), ByteCount), plain(bits(from), ByteCount), hStream, sides, false));                       \
+#define COPIES(name, To, to, From, from, sides)                                                                  \
+  CUresult name(To to, From from, size_t ByteCount) {                                                            \
+    return call(ARGUMENTS(to, from, ByteCount),                                                                  \
+                [&] { copy(plain(bits(to), ByteCount), plain(bits(from), ByteCount), nullptr, sides, true); });  \
+  }                                                                                                              \
+  CUresult name##Async(To to, From from, size_t ByteCount, CUstream hStream) {                                   \
+    return call(ARGUMENTS(to, from, ByteCount, hStream),                                                         \
+                [&] { copy(plain(bits(to), ByteCount), plain(bits(from), ByteCount), hStream, sides, false); }); \
   }
 COPIES(cuMemcpy, CUdeviceptr, dst, CUdeviceptr, src, 0)
 COPIES(cuMemcpyHtoD, CUdeviceptr, dstDevice, const void*, srcHost, to_device)
@@ -715,58 +774,74 @@ COPIES(cuMemcpyDtoH, void*, dstHost, CUdeviceptr, srcDevice, from_device)
 COPIES(cuMemcpyDtoD, CUdeviceptr, dstDevice, CUdeviceptr, srcDevice, to_device | from_device)
 CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
                       size_t ByteCount) {
-  CALL((dstDevice, dstContext, srcDevice, srcContext, ByteCount),
-       copy_peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount));
+  return call(ARGUMENTS(dstDevice, dstContext, srcDevice, srcContext, ByteCount),
+              [&] { copy_peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount); });
 }
 CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
                            size_t ByteCount, CUstream hStream) {
-  CALL((dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream),
-       copy(plain(dstDevice, ByteCount), plain(srcDevice, ByteCount), hStream, to_device | from_device, false,
-            dstContext, srcContext));
+  return call(ARGUMENTS(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream), [&] {
+    copy(plain(dstDevice, ByteCount), plain(srcDevice, ByteCount), hStream, to_device | from_device, false, dstContext,
+         srcContext);
+  });
 }
-CUresult cuMemcpy2D(const CUDA_MEMCPY2D* pCopy) { CALL((pCopy), copy_2d(pCopy, nullptr, true)); }
-CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* pCopy) { CALL((pCopy), copy_2d(pCopy, nullptr, true)); }
+CUresult cuMemcpy2D(const CUDA_MEMCPY2D* pCopy) {
+  return call(ARGUMENTS(pCopy), [&] { copy_2d(pCopy, nullptr, true); });
+}
+CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* pCopy) {
+  return call(ARGUMENTS(pCopy), [&] { copy_2d(pCopy, nullptr, true); });
+}
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
-  CALL((pCopy, hStream), copy_2d(pCopy, hStream, false));
+  return call(ARGUMENTS(pCopy, hStream), [&] { copy_2d(pCopy, hStream, false); });
 }
 
-CUresult cuMemcpy3D(const CUDA_MEMCPY3D* pCopy) { CALL((pCopy), copy_3d(pCopy, nullptr, true)); }
+CUresult cuMemcpy3D(const CUDA_MEMCPY3D* pCopy) {
+  return call(ARGUMENTS(pCopy), [&] { copy_3d(pCopy, nullptr, true); });
+}
 CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
-  CALL((pCopy, hStream), copy_3d(pCopy, hStream, false));
+  return call(ARGUMENTS(pCopy, hStream), [&] { copy_3d(pCopy, hStream, false); });
 }
 
-#define MEMSETS(bits, Element)                                                                                     \
-  CUresult cuMemsetD##bits(CUdeviceptr dstDevice, Element value, size_t N) {                                       \
-    CALL((dstDevice, value, N), set<Element>(dstDevice, 0, value, N, 1, nullptr));                                 \
-  }                                                                                                                \
-  CUresult cuMemsetD##bits##Async(CUdeviceptr dstDevice, Element value, size_t N, CUstream hStream) {              \
-    CALL((dstDevice, value, N, hStream), set<Element>(dstDevice, 0, value, N, 1, hStream));                        \
-  }                                                                                                                \
-  CUresult cuMemsetD2D##bits(CUdeviceptr dstDevice, size_t dstPitch, Element value, size_t Width, size_t Height) { \
-    CALL((dstDevice, dstPitch, value, Width, Height),                                                              \
-         set<Element>(dstDevice, dstPitch, value, Width, Height, nullptr));                                        \
-  }                                                                                                                \
-  CUresult cuMemsetD2D##bits##Async(CUdeviceptr dstDevice, size_t dstPitch, Element value, size_t Width,           \
-                                    size_t Height, CUstream hStream) {                                             \
-    CALL((dstDevice, dstPitch, value, Width, Height, hStream),                                                     \
-         set<Element>(dstDevice, dstPitch, value, Width, Height, hStream));                                        \
+#define MEMSETS(bits, Element)                                                                                       \
+  CUresult cuMemsetD##bits(CUdeviceptr dstDevice, Element value, size_t N) {                                         \
+    return call(ARGUMENTS(dstDevice, value, N), [&] { set<Element>(dstDevice, 0, value, N, 1, nullptr); });          \
+  }                                                                                                                  \
+  CUresult cuMemsetD##bits##Async(CUdeviceptr dstDevice, Element value, size_t N, CUstream hStream) {                \
+    return call(ARGUMENTS(dstDevice, value, N, hStream), [&] { set<Element>(dstDevice, 0, value, N, 1, hStream); }); \
+  }                                                                                                                  \
+  CUresult cuMemsetD2D##bits(CUdeviceptr dstDevice, size_t dstPitch, Element value, size_t Width, size_t Height) {   \
+    return call(ARGUMENTS(dstDevice, dstPitch, value, Width, Height),                                                \
+                [&] { set<Element>(dstDevice, dstPitch, value, Width, Height, nullptr); });                          \
+  }                                                                                                                  \
+  CUresult cuMemsetD2D##bits##Async(CUdeviceptr dstDevice, size_t dstPitch, Element value, size_t Width,             \
+                                    size_t Height, CUstream hStream) {                                               \
+    return call(ARGUMENTS(dstDevice, dstPitch, value, Width, Height, hStream),                                       \
+                [&] { set<Element>(dstDevice, dstPitch, value, Width, Height, hStream); });                          \
   }
 MEMSETS(8, unsigned char)
 MEMSETS(16, unsigned short)
 MEMSETS(32, unsigned int)
 
 CUresult cuMemGetAddressRange(CUdeviceptr* pbase, size_t* psize, CUdeviceptr dptr) {
-  CALL((pbase, psize, dptr), current(); address_range(pbase, psize, dptr));
+  return call(ARGUMENTS(pbase, psize, dptr), [&] {
+    current();
+    address_range(pbase, psize, dptr);
+  });
 }
 CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr ptr) {
-  LASTING_CALL((data, attribute, ptr), need(data, "data"); pointer_attribute(data, attribute, ptr));
+  return call(ARGUMENTS(data, attribute, ptr), after_fault, [&] {
+    need(data, "data");
+    pointer_attribute(data, attribute, ptr);
+  });
 }
 CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute* attributes, void** data,
                                 CUdeviceptr ptr) {
-  LASTING_CALL((numAttributes, ptr), pointer_attributes(numAttributes, attributes, data, ptr));
+  return call(ARGUMENTS(numAttributes, ptr), after_fault,
+              [&] { pointer_attributes(numAttributes, attributes, data, ptr); });
 }
 CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
-  CALL((value, attribute, ptr), need(value, "value");
-       require(attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CUDA_ERROR_INVALID_VALUE, "only SYNC_MEMOPS is set");
-       require(memory::find(ptr).has_value(), CUDA_ERROR_INVALID_VALUE, "nothing of CUDA's lies at this address"));
+  return call(ARGUMENTS(value, attribute, ptr), [&] {
+    need(value, "value");
+    require(attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CUDA_ERROR_INVALID_VALUE, "only SYNC_MEMOPS is set");
+    require(memory::find(ptr).has_value(), CUDA_ERROR_INVALID_VALUE, "nothing of CUDA's lies at this address");
+  });
 }

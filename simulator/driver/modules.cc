@@ -540,158 +540,215 @@ void forget_modules(CUcontext context) {
 using namespace driver;
 
 CUresult cuModuleLoad(CUmodule* module, const char* fname) {
-  CALL((module, fname), need(module, "module"); current(); *module = load(read_image_file(fname)));
+  return call(ARGUMENTS(module, fname), [&] {
+    need(module, "module");
+    current();
+    *module = load(read_image_file(fname));
+  });
 }
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
-  CALL((module, image), need(module, "module"); current(); *module = load(read_image(image)));
+  return call(ARGUMENTS(module, image), [&] {
+    need(module, "module");
+    current();
+    *module = load(read_image(image));
+  });
 }
 CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int numOptions, CUjit_option* options,
                             void** optionValues) {
-  CALL((module, image), need(module, "module"); current();
-       *module = load(read_image(image, numOptions, options, optionValues)));
+  return call(ARGUMENTS(module, image), [&] {
+    need(module, "module");
+    current();
+    *module = load(read_image(image, numOptions, options, optionValues));
+  });
 }
 CUresult cuModuleLoadFatBinary(CUmodule* module, const void* fatCubin) {
-  CALL((module, fatCubin), need(module, "module"); current(); *module = load(read_image(fatCubin)));
+  return call(ARGUMENTS(module, fatCubin), [&] {
+    need(module, "module");
+    current();
+    *module = load(read_image(fatCubin));
+  });
 }
-CUresult cuModuleUnload(CUmodule hmod) { CALL((hmod), current(); unload_module(hmod)); }
+CUresult cuModuleUnload(CUmodule hmod) {
+  return call(ARGUMENTS(hmod), [&] {
+    current();
+    unload_module(hmod);
+  });
+}
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
-  CALL((mode), need(mode, "mode"); *mode = CU_MODULE_LAZY_LOADING);
+  return call(ARGUMENTS(mode), result_to(mode, "mode", [&] { return CU_MODULE_LAZY_LOADING; }));
 }
 CUresult cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, const char* name) {
-  CALL((hfunc, hmod, name), need(hfunc, "hfunc"); *hfunc = function_of(hmod, name));
+  return call(ARGUMENTS(hfunc, hmod, name), result_to(hfunc, "hfunc", [&] { return function_of(hmod, name); }));
 }
 CUresult cuModuleGetFunctionCount(unsigned int* count, CUmodule mod) {
-  CALL((count, mod), need(count, "count"); *count = unsigned(checked(mod)->module->kernel_names().size()));
+  return call(ARGUMENTS(count, mod),
+              result_to(count, "count", [&] { return unsigned(checked(mod)->module->kernel_names().size()); }));
 }
 CUresult cuModuleEnumerateFunctions(CUfunction* list, unsigned int numFunctions, CUmodule mod) {
-  CALL((list, numFunctions, mod), need(list, "functions"); unsigned i = 0;
-       for (const std::string& name : checked(mod)->module->kernel_names()) {
-         if (i < numFunctions) list[i++] = function_of(mod, name.c_str());
-       });
+  return call(ARGUMENTS(list, numFunctions, mod), [&] {
+    need(list, "functions");
+    unsigned i = 0;
+    for (const std::string& name : checked(mod)->module->kernel_names()) {
+      if (i < numFunctions) list[i++] = function_of(mod, name.c_str());
+    }
+  });
 }
 CUresult cuModuleGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUmodule hmod, const char* name) {
-  CALL((dptr, bytes, hmod, name), give_variable(variable_of(hmod, name), dptr, bytes));
+  return call(ARGUMENTS(dptr, bytes, hmod, name), [&] { give_variable(variable_of(hmod, name), dptr, bytes); });
 }
 
 CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jitOptions, void** jitOptionsValues,
                            unsigned int numJitOptions, CUlibraryOption*, void**, unsigned int) {
-  CALL((library, code), need(library, "library");
-       *library = make_library(read_image(code, numJitOptions, jitOptions, jitOptionsValues)));
+  return call(ARGUMENTS(library, code), result_to(library, "library", [&] {
+                return make_library(read_image(code, numJitOptions, jitOptions, jitOptionsValues));
+              }));
 }
 CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* fileName, CUjit_option*, void**, unsigned int,
                                CUlibraryOption*, void**, unsigned int) {
-  CALL((library, fileName), need(library, "library"); *library = make_library(read_image_file(fileName)));
+  return call(ARGUMENTS(library, fileName),
+              result_to(library, "library", [&] { return make_library(read_image_file(fileName)); }));
 }
-CUresult cuLibraryUnload(CUlibrary library) { CALL((library), unload_library(library)); }
+CUresult cuLibraryUnload(CUlibrary library) {
+  return call(ARGUMENTS(library), [&] { unload_library(library); });
+}
 CUresult cuLibraryGetKernel(CUkernel* pKernel, CUlibrary library, const char* name) {
-  CALL((pKernel, library, name), need(pKernel, "pKernel"); *pKernel = kernel_named(library, name));
+  return call(ARGUMENTS(pKernel, library, name),
+              result_to(pKernel, "pKernel", [&] { return kernel_named(library, name); }));
 }
 CUresult cuLibraryGetKernelCount(unsigned int* count, CUlibrary lib) {
-  CALL((count, lib), need(count, "count"); *count = unsigned(checked(lib)->kernels.size()));
+  return call(ARGUMENTS(count, lib), result_to(count, "count", [&] { return unsigned(checked(lib)->kernels.size()); }));
 }
 CUresult cuLibraryEnumerateKernels(CUkernel* list, unsigned int numKernels, CUlibrary lib) {
-  CALL((list, numKernels, lib), need(list, "kernels"); unsigned i = 0;
-       for (const auto& [name, kernel] : checked(lib)->kernels) {
-         if (i < numKernels) list[i++] = kernel.get();
-       });
+  return call(ARGUMENTS(list, numKernels, lib), [&] {
+    need(list, "kernels");
+    unsigned i = 0;
+    for (const auto& [name, kernel] : checked(lib)->kernels) {
+      if (i < numKernels) list[i++] = kernel.get();
+    }
+  });
 }
 CUresult cuLibraryGetModule(CUmodule* pMod, CUlibrary library) {
-  CALL((pMod, library), need(pMod, "pMod"); *pMod = module_of(library));
+  return call(ARGUMENTS(pMod, library), result_to(pMod, "pMod", [&] { return module_of(library); }));
 }
 CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
-  CALL((dptr, bytes, library, name), give_variable(variable_of(module_of(library), name), dptr, bytes));
+  return call(ARGUMENTS(dptr, bytes, library, name),
+              [&] { give_variable(variable_of(module_of(library), name), dptr, bytes); });
 }
 CUresult cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
-  CALL((pFunc, kernel), need(pFunc, "pFunc"); *pFunc = function_of(kernel));
+  return call(ARGUMENTS(pFunc, kernel), result_to(pFunc, "pFunc", [&] { return function_of(kernel); }));
 }
 CUresult cuKernelGetLibrary(CUlibrary* pLib, CUkernel kernel) {
-  CALL((pLib, kernel), need(pLib, "pLib"); *pLib = checked(kernel)->library);
+  return call(ARGUMENTS(pLib, kernel), result_to(pLib, "pLib", [&] { return checked(kernel)->library; }));
 }
 CUresult cuKernelGetName(const char** name, CUkernel hfunc) {
-  CALL((name, hfunc), need(name, "name"); *name = checked(hfunc)->name.c_str());
+  return call(ARGUMENTS(name, hfunc), result_to(name, "name", [&] { return checked(hfunc)->name.c_str(); }));
 }
 CUresult cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
-  CALL((pi, attrib, kernel, dev), need(pi, "pi"); check_device(dev);
-       *pi = function_attribute(function_of(kernel), attrib));
+  return call(ARGUMENTS(pi, attrib, kernel, dev), [&] {
+    need(pi, "pi");
+    check_device(dev);
+    *pi = function_attribute(function_of(kernel), attrib);
+  });
 }
 CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
-  CALL((attrib, val, kernel, dev), set_attribute(kernel, attrib, val, dev));
+  return call(ARGUMENTS(attrib, val, kernel, dev), [&] { set_attribute(kernel, attrib, val, dev); });
 }
 CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
-  CALL((kernel, config, dev), check_device(dev); checked(kernel));
+  return call(ARGUMENTS(kernel, config, dev), [&] {
+    check_device(dev);
+    checked(kernel);
+  });
 }
 CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t* paramOffset, size_t* paramSize) {
-  CALL((kernel, paramIndex, paramOffset, paramSize),
-       give_parameter(*function_of(kernel)->kernel, paramIndex, paramOffset, paramSize));
+  return call(ARGUMENTS(kernel, paramIndex, paramOffset, paramSize),
+              [&] { give_parameter(*function_of(kernel)->kernel, paramIndex, paramOffset, paramSize); });
 }
 
 CUresult cuFuncGetAttribute(int* pi, CUfunction_attribute attrib, CUfunction hfunc) {
-  CALL((pi, attrib, hfunc), need(pi, "pi"); *pi = function_attribute(hfunc, attrib));
+  return call(ARGUMENTS(pi, attrib, hfunc), result_to(pi, "pi", [&] { return function_attribute(hfunc, attrib); }));
 }
 CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
-  CALL((hfunc, attrib, value), set_attribute(hfunc, attrib, value));
+  return call(ARGUMENTS(hfunc, attrib, value), [&] { set_attribute(hfunc, attrib, value); });
 }
-CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) { CALL((hfunc, config), checked(hfunc)); }
+CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
+  return call(ARGUMENTS(hfunc, config), [&] { checked(hfunc); });
+}
 CUresult cuFuncGetModule(CUmodule* hmod, CUfunction hfunc) {
-  CALL((hmod, hfunc), need(hmod, "hmod"); *hmod = checked(hfunc)->module);
+  return call(ARGUMENTS(hmod, hfunc), result_to(hmod, "hmod", [&] { return checked(hfunc)->module; }));
 }
 CUresult cuFuncGetName(const char** name, CUfunction hfunc) {
-  CALL((name, hfunc), need(name, "name"); *name = checked(hfunc)->name.c_str());
+  return call(ARGUMENTS(name, hfunc), result_to(name, "name", [&] { return checked(hfunc)->name.c_str(); }));
 }
 CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t* paramOffset, size_t* paramSize) {
-  CALL((func, paramIndex, paramOffset, paramSize),
-       give_parameter(*checked(func)->kernel, paramIndex, paramOffset, paramSize));
+  return call(ARGUMENTS(func, paramIndex, paramOffset, paramSize),
+              [&] { give_parameter(*checked(func)->kernel, paramIndex, paramOffset, paramSize); });
 }
 CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction function) {
-  CALL((state, function), need(state, "state"); checked(function); *state = CU_FUNCTION_LOADING_STATE_LOADED);
+  return call(ARGUMENTS(state, function), [&] {
+    need(state, "state");
+    checked(function);
+    *state = CU_FUNCTION_LOADING_STATE_LOADED;
+  });
 }
-CUresult cuFuncLoad(CUfunction function) { CALL((function), checked(function)); }
+CUresult cuFuncLoad(CUfunction function) {
+  return call(ARGUMENTS(function), [&] { checked(function); });
+}
 
 CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
                         unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
                         unsigned int sharedMemBytes, CUstream hStream, void** kernelParams, void** extra) {
-  CALL((f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream),
-       launch(f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, hStream,
-              kernelParams, extra, false));
+  return call(ARGUMENTS(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream),
+              [&] {
+                launch(f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, hStream,
+                       kernelParams, extra, false);
+              });
 }
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
                                    unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
                                    unsigned int sharedMemBytes, CUstream hStream, void** kernelParams) {
-  CALL((f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream),
-       launch(f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, hStream,
-              kernelParams, nullptr, true));
+  return call(ARGUMENTS(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream),
+              [&] {
+                launch(f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, hStream,
+                       kernelParams, nullptr, true);
+              });
 }
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra) {
-  CALL((config, f), return launch(config, f, kernelParams, extra));
+  return call(ARGUMENTS(config, f), [&] { return launch(config, f, kernelParams, extra); });
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, CUfunction func, int blockSize,
                                                      size_t dynamicSMemSize) {
-  CALL((numBlocks, func, blockSize, dynamicSMemSize), need(numBlocks, "numBlocks");
-       *numBlocks = blocks_that_fit(func, blockSize, dynamicSMemSize));
+  return call(ARGUMENTS(numBlocks, func, blockSize, dynamicSMemSize),
+              result_to(numBlocks, "numBlocks", [&] { return blocks_that_fit(func, blockSize, dynamicSMemSize); }));
 }
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, CUfunction func, int blockSize,
                                                               size_t dynamicSMemSize, unsigned int flags) {
-  CALL((numBlocks, func, blockSize, dynamicSMemSize, flags), need(numBlocks, "numBlocks");
-       require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-       *numBlocks = blocks_that_fit(func, blockSize, dynamicSMemSize));
+  return call(ARGUMENTS(numBlocks, func, blockSize, dynamicSMemSize, flags), [&] {
+    need(numBlocks, "numBlocks");
+    require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+    *numBlocks = blocks_that_fit(func, blockSize, dynamicSMemSize);
+  });
 }
 CUresult cuOccupancyMaxPotentialBlockSize(int* minGridSize, int* blockSize, CUfunction func,
                                           CUoccupancyB2DSize sharedOf, size_t dynamicSMemSize, int blockSizeLimit) {
-  CALL((minGridSize, blockSize, func, dynamicSMemSize, blockSizeLimit),
-       best_block(minGridSize, blockSize, func, sharedOf, dynamicSMemSize, blockSizeLimit));
+  return call(ARGUMENTS(minGridSize, blockSize, func, dynamicSMemSize, blockSizeLimit),
+              [&] { best_block(minGridSize, blockSize, func, sharedOf, dynamicSMemSize, blockSizeLimit); });
 }
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* minGridSize, int* blockSize, CUfunction func,
                                                    CUoccupancyB2DSize sharedOf, size_t dynamicSMemSize,
                                                    int blockSizeLimit, unsigned int flags) {
-  CALL((minGridSize, blockSize, func, dynamicSMemSize, blockSizeLimit, flags),
-       require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-       best_block(minGridSize, blockSize, func, sharedOf, dynamicSMemSize, blockSizeLimit));
+  return call(ARGUMENTS(minGridSize, blockSize, func, dynamicSMemSize, blockSizeLimit, flags), [&] {
+    require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+    best_block(minGridSize, blockSize, func, sharedOf, dynamicSMemSize, blockSizeLimit);
+  });
 }
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, CUfunction func, int numBlocks,
                                                  int blockSize) {
-  CALL((dynamicSmemSize, func, numBlocks, blockSize), need(dynamicSmemSize, "dynamicSmemSize");
-       require(numBlocks > 0 && blockSize > 0, CUDA_ERROR_INVALID_VALUE, "numBlocks and blockSize must be positive");
-       const int fixed = int(checked(func)->kernel->static_shared); const int share = 233472 / numBlocks - 1024 - fixed;
-       *dynamicSmemSize = size_t(std::clamp(share, 0, most_shared - fixed)));
+  return call(ARGUMENTS(dynamicSmemSize, func, numBlocks, blockSize), [&] {
+    need(dynamicSmemSize, "dynamicSmemSize");
+    require(numBlocks > 0 && blockSize > 0, CUDA_ERROR_INVALID_VALUE, "numBlocks and blockSize must be positive");
+    const int fixed = int(checked(func)->kernel->static_shared);
+    const int share = 233472 / numBlocks - 1024 - fixed;
+    *dynamicSmemSize = size_t(std::clamp(share, 0, most_shared - fixed));
+  });
 }

@@ -529,88 +529,123 @@ void forget_streams(CUcontext context) {
 using namespace driver;
 
 CUresult cuStreamCreate(CUstream* phStream, unsigned int Flags) {
-  CALL((phStream, Flags), need(phStream, "phStream"); *phStream = create(Flags, 0, current()).get());
+  return call(ARGUMENTS(phStream, Flags),
+              result_to(phStream, "phStream", [&] { return create(Flags, 0, current()).get(); }));
 }
 CUresult cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags, int priority) {
-  CALL((phStream, flags, priority), need(phStream, "phStream"); *phStream = create(flags, priority, current()).get());
+  return call(ARGUMENTS(phStream, flags, priority),
+              result_to(phStream, "phStream", [&] { return create(flags, priority, current()).get(); }));
 }
-CUresult cuStreamDestroy(CUstream hStream) { CALL((hStream), destroy(hStream)); }
-CUresult cuStreamSynchronize(CUstream hStream) { CALL((hStream), wait(tail(stream(hStream)))); }
-CUresult cuStreamQuery(CUstream hStream) { CALL((hStream), return query(tail(stream(hStream)))); }
+CUresult cuStreamDestroy(CUstream hStream) {
+  return call(ARGUMENTS(hStream), [&] { destroy(hStream); });
+}
+CUresult cuStreamSynchronize(CUstream hStream) {
+  return call(ARGUMENTS(hStream), [&] { wait(tail(stream(hStream))); });
+}
+CUresult cuStreamQuery(CUstream hStream) {
+  return call(ARGUMENTS(hStream), [&] { return query(tail(stream(hStream))); });
+}
 CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
-  CALL((hStream, hEvent, Flags), wait_for(hStream, hEvent, Flags));
+  return call(ARGUMENTS(hStream, hEvent, Flags), [&] { wait_for(hStream, hEvent, Flags); });
 }
 CUresult cuStreamGetPriority(CUstream hStream, int* priority) {
-  CALL((hStream, priority), need(priority, "priority"); *priority = stream(hStream).priority);
+  return call(ARGUMENTS(hStream, priority), result_to(priority, "priority", [&] { return stream(hStream).priority; }));
 }
 CUresult cuStreamGetFlags(CUstream hStream, unsigned int* flags) {
-  CALL((hStream, flags), need(flags, "flags"); *flags = stream(hStream).flags);
+  return call(ARGUMENTS(hStream, flags), result_to(flags, "flags", [&] { return stream(hStream).flags; }));
 }
 CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue* value_out) {
-  CALL((hStream, attr, value_out), need(value_out, "value_out"); get_attribute(stream(hStream), attr, *value_out));
+  return call(ARGUMENTS(hStream, attr, value_out), [&] {
+    need(value_out, "value_out");
+    get_attribute(stream(hStream), attr, *value_out);
+  });
 }
 CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue* value) {
-  CALL((hStream, attr, value), need(value, "value"); set_attribute(stream(hStream), attr, *value));
+  return call(ARGUMENTS(hStream, attr, value), [&] {
+    need(value, "value");
+    set_attribute(stream(hStream), attr, *value);
+  });
 }
 CUresult cuStreamCopyAttributes(CUstream dst, CUstream src) {
-  CALL((dst, src), copy_attributes(stream(dst), stream(src)));
+  return call(ARGUMENTS(dst, src), [&] { copy_attributes(stream(dst), stream(src)); });
 }
 CUresult cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
-  CALL((hStream, streamId), need(streamId, "streamId"); const CUstream_st& it = stream(hStream);
-       *streamId = is_legacy(it) ? 1 : it.id);
+  return call(ARGUMENTS(hStream, streamId), [&] {
+    need(streamId, "streamId");
+    const CUstream_st& it = stream(hStream);
+    *streamId = is_legacy(it) ? 1 : it.id;
+  });
 }
 CUresult cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
-  CALL((hStream, pctx), need(pctx, "pctx"); *pctx = stream(hStream).context);
+  return call(ARGUMENTS(hStream, pctx), result_to(pctx, "pctx", [&] { return stream(hStream).context; }));
 }
 CUresult cuStreamGetDevice(CUstream hStream, CUdevice* device) {
-  CALL((hStream, device), need(device, "device"); *device = stream(hStream).context->device);
+  return call(ARGUMENTS(hStream, device), result_to(device, "device", [&] { return stream(hStream).context->device; }));
 }
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus* captureStatus) {
-  CALL((hStream, captureStatus), need(captureStatus, "captureStatus"); stream(hStream);
-       *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE);
+  return call(ARGUMENTS(hStream, captureStatus), [&] {
+    need(captureStatus, "captureStatus");
+    stream(hStream);
+    *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
+  });
 }
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
-  CALL((stream, addr, value, flags), wait_value<uint32_t>(stream, addr, value, flags));
+  return call(ARGUMENTS(stream, addr, value, flags), [&] { wait_value<uint32_t>(stream, addr, value, flags); });
 }
 CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
-  CALL((stream, addr, value, flags), wait_value<uint64_t>(stream, addr, value, flags));
+  return call(ARGUMENTS(stream, addr, value, flags), [&] { wait_value<uint64_t>(stream, addr, value, flags); });
 }
 CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
-  CALL((stream, addr, value, flags), write_value<uint32_t>(stream, addr, value, flags));
+  return call(ARGUMENTS(stream, addr, value, flags), [&] { write_value<uint32_t>(stream, addr, value, flags); });
 }
 CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
-  CALL((stream, addr, value, flags), write_value<uint64_t>(stream, addr, value, flags));
+  return call(ARGUMENTS(stream, addr, value, flags), [&] { write_value<uint64_t>(stream, addr, value, flags); });
 }
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
-  CALL((hStream, fn, userData), require(fn, CUDA_ERROR_INVALID_VALUE, "fn is null");
-       enqueue_host(stream(hStream), [=] { fn(userData); }));
+  return call(ARGUMENTS(hStream, fn, userData), [&] {
+    require(fn, CUDA_ERROR_INVALID_VALUE, "fn is null");
+    enqueue_host(stream(hStream), [=] { fn(userData); });
+  });
 }
 CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags) {
-  CALL((hStream, callback, userData, flags),
-       require(callback && !flags, CUDA_ERROR_INVALID_VALUE, "no callback, or flags");
-       enqueue_host(stream(hStream), [=] { callback(hStream, CUDA_SUCCESS, userData); }));
+  return call(ARGUMENTS(hStream, callback, userData, flags), [&] {
+    require(callback && !flags, CUDA_ERROR_INVALID_VALUE, "no callback, or flags");
+    enqueue_host(stream(hStream), [=] { callback(hStream, CUDA_SUCCESS, userData); });
+  });
 }
 
 CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
-  CALL((phEvent, Flags), need(phEvent, "phEvent"); *phEvent = create_event(Flags));
+  return call(ARGUMENTS(phEvent, Flags), result_to(phEvent, "phEvent", [&] { return create_event(Flags); }));
 }
-CUresult cuEventDestroy(CUevent hEvent) { CALL((hEvent), destroy_event(hEvent)); }
-CUresult cuEventRecord(CUevent hEvent, CUstream hStream) { CALL((hEvent, hStream), record(hEvent, hStream)); }
+CUresult cuEventDestroy(CUevent hEvent) {
+  return call(ARGUMENTS(hEvent), [&] { destroy_event(hEvent); });
+}
+CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
+  return call(ARGUMENTS(hEvent, hStream), [&] { record(hEvent, hStream); });
+}
 CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
-  CALL((hEvent, hStream, flags), require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-       record(hEvent, hStream));
+  return call(ARGUMENTS(hEvent, hStream, flags), [&] {
+    require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+    record(hEvent, hStream);
+  });
 }
-CUresult cuEventQuery(CUevent hEvent) { CALL((hEvent), return query_event(hEvent)); }
-CUresult cuEventSynchronize(CUevent hEvent) { CALL((hEvent), synchronize_event(hEvent)); }
+CUresult cuEventQuery(CUevent hEvent) {
+  return call(ARGUMENTS(hEvent), [&] { return query_event(hEvent); });
+}
+CUresult cuEventSynchronize(CUevent hEvent) {
+  return call(ARGUMENTS(hEvent), [&] { synchronize_event(hEvent); });
+}
 CUresult cuIpcGetEventHandle(CUipcEventHandle* pHandle, CUevent event) {
-  CALL((pHandle, event), need(pHandle, "pHandle"); *pHandle = export_event(event));
+  return call(ARGUMENTS(pHandle, event), result_to(pHandle, "pHandle", [&] { return export_event(event); }));
 }
 CUresult cuIpcOpenEventHandle(CUevent* phEvent, CUipcEventHandle handle) {
-  CALL((phEvent), need(phEvent, "phEvent"); *phEvent = open_event(handle));
+  return call(ARGUMENTS(phEvent), result_to(phEvent, "phEvent", [&] { return open_event(handle); }));
 }
 CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
-  CALL((pMilliseconds, hStart, hEnd), require(pMilliseconds, CUDA_ERROR_INVALID_HANDLE, "pMilliseconds is null");
-       *pMilliseconds = elapsed(hStart, hEnd));
+  return call(ARGUMENTS(pMilliseconds, hStart, hEnd), [&] {
+    require(pMilliseconds, CUDA_ERROR_INVALID_HANDLE, "pMilliseconds is null");
+    *pMilliseconds = elapsed(hStart, hEnd);
+  });
 }
 #undef cuEventElapsedTime  // as programs of CUDA 12 call it
 EXPORT CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {

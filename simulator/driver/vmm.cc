@@ -29,78 +29,110 @@ memory::Handle import_handle(void* from, CUmemAllocationHandleType type) {
 
 CUresult cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t alignment, CUdeviceptr addr,
                              unsigned long long flags) {
-  LASTING_CALL((ptr, size, alignment, addr, flags), need(ptr, "ptr");
-               *ptr = memory::reserve(size, alignment, addr, flags));
+  return call(ARGUMENTS(ptr, size, alignment, addr, flags), after_fault,
+              result_to(ptr, "ptr", [&] { return memory::reserve(size, alignment, addr, flags); }));
 }
 CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
-  LASTING_CALL((ptr, size), memory::free_reservation(ptr, size));
+  return call(ARGUMENTS(ptr, size), after_fault, [&] { memory::free_reservation(ptr, size); });
 }
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
                      unsigned long long flags) {
-  LASTING_CALL((handle, size, prop, flags), need(handle, "handle"); need(prop, "prop");
-               *handle = memory::create(size, *prop, flags));
+  return call(ARGUMENTS(handle, size, prop, flags), after_fault, [&] {
+    need(handle, "handle");
+    need(prop, "prop");
+    *handle = memory::create(size, *prop, flags);
+  });
 }
-CUresult cuMemRelease(CUmemGenericAllocationHandle handle) { LASTING_CALL((handle), memory::release(handle)); }
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  return call(ARGUMENTS(handle), after_fault, [&] { memory::release(handle); });
+}
 CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                   unsigned long long flags) {
-  LASTING_CALL((ptr, size, offset, handle, flags), memory::map(ptr, size, offset, handle, flags));
+  return call(ARGUMENTS(ptr, size, offset, handle, flags), after_fault,
+              [&] { memory::map(ptr, size, offset, handle, flags); });
 }
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   // It waits for no kernel, but a short one that was launched just before still finds its memory, as on the H200.
-  LASTING_CALL((ptr, size), settle(); memory::unmap(ptr, size));
+  return call(ARGUMENTS(ptr, size), after_fault, [&] {
+    settle();
+    memory::unmap(ptr, size);
+  });
 }
 CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* desc, size_t count) {
-  LASTING_CALL((ptr, size, desc, count), need(desc, "desc"); memory::set_access(ptr, size, {desc, count}));
+  return call(ARGUMENTS(ptr, size, desc, count), after_fault, [&] {
+    need(desc, "desc");
+    memory::set_access(ptr, size, {desc, count});
+  });
 }
 CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr ptr) {
-  LASTING_CALL((flags, location, ptr), need(flags, "flags"); need(location, "location");
-               *flags = memory::get_access(*location, ptr));
+  return call(ARGUMENTS(flags, location, ptr), after_fault, [&] {
+    need(flags, "flags");
+    need(location, "location");
+    *flags = memory::get_access(*location, ptr);
+  });
 }
 CUresult cuMemExportToShareableHandle(void* shareableHandle, CUmemGenericAllocationHandle handle,
                                       CUmemAllocationHandleType handleType, unsigned long long flags) {
-  LASTING_CALL((shareableHandle, handle, handleType, flags), export_handle(shareableHandle, handle, handleType, flags));
+  return call(ARGUMENTS(shareableHandle, handle, handleType, flags), after_fault,
+              [&] { export_handle(shareableHandle, handle, handleType, flags); });
 }
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* osHandle,
                                         CUmemAllocationHandleType shHandleType) {
-  LASTING_CALL((handle, osHandle, shHandleType), need(handle, "handle");
-               *handle = import_handle(osHandle, shHandleType));
+  return call(ARGUMENTS(handle, osHandle, shHandleType), after_fault,
+              result_to(handle, "handle", [&] { return import_handle(osHandle, shHandleType); }));
 }
 CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* prop,
                                        CUmemAllocationGranularity_flags option) {
-  LASTING_CALL((granularity, prop, option), need(granularity, "granularity"); need(prop, "prop");
-               *granularity = memory::granularity(*prop, option));
+  return call(ARGUMENTS(granularity, prop, option), after_fault, [&] {
+    need(granularity, "granularity");
+    need(prop, "prop");
+    *granularity = memory::granularity(*prop, option);
+  });
 }
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
-  LASTING_CALL((prop, handle), need(prop, "prop"); *prop = memory::properties(handle));
+  return call(ARGUMENTS(prop, handle), after_fault,
+              result_to(prop, "prop", [&] { return memory::properties(handle); }));
 }
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* addr) {
-  LASTING_CALL((handle, addr), need(handle, "handle"); *handle = memory::retain(reinterpret_cast<uint64_t>(addr)));
+  return call(ARGUMENTS(handle, addr), after_fault,
+              result_to(handle, "handle", [&] { return memory::retain(reinterpret_cast<uint64_t>(addr)); }));
 }
 
 CUresult cuMulticastGetGranularity(size_t* granularity, const CUmulticastObjectProp* prop,
                                    CUmulticastGranularity_flags option) {
-  LASTING_CALL((granularity, prop, option), need(granularity, "granularity"); need(prop, "prop");
-               *granularity = memory::multicast_granularity(*prop, option));
+  return call(ARGUMENTS(granularity, prop, option), after_fault, [&] {
+    need(granularity, "granularity");
+    need(prop, "prop");
+    *granularity = memory::multicast_granularity(*prop, option);
+  });
 }
 CUresult cuMulticastCreate(CUmemGenericAllocationHandle* mcHandle, const CUmulticastObjectProp* prop) {
-  LASTING_CALL((mcHandle, prop), need(mcHandle, "mcHandle"); need(prop, "prop");
-               *mcHandle = memory::multicast_create(*prop));
+  return call(ARGUMENTS(mcHandle, prop), after_fault, [&] {
+    need(mcHandle, "mcHandle");
+    need(prop, "prop");
+    *mcHandle = memory::multicast_create(*prop);
+  });
 }
 CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev) {
-  LASTING_CALL((mcHandle, dev), check_device(dev); memory::multicast_add_device(mcHandle, dev));
+  return call(ARGUMENTS(mcHandle, dev), after_fault, [&] {
+    check_device(dev);
+    memory::multicast_add_device(mcHandle, dev);
+  });
 }
 CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
                             CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
                             unsigned long long flags) {
-  LASTING_CALL((mcHandle, mcOffset, memHandle, memOffset, size, flags),
-               memory::multicast_bind(mcHandle, mcOffset, memHandle, memOffset, size, flags));
+  return call(ARGUMENTS(mcHandle, mcOffset, memHandle, memOffset, size, flags), after_fault,
+              [&] { memory::multicast_bind(mcHandle, mcOffset, memHandle, memOffset, size, flags); });
 }
 CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size,
                              unsigned long long flags) {
-  LASTING_CALL((mcHandle, mcOffset, memptr, size, flags),
-               memory::multicast_bind_address(mcHandle, mcOffset, memptr, size, flags));
+  return call(ARGUMENTS(mcHandle, mcOffset, memptr, size, flags), after_fault,
+              [&] { memory::multicast_bind_address(mcHandle, mcOffset, memptr, size, flags); });
 }
 CUresult cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size) {
-  LASTING_CALL((mcHandle, dev, mcOffset, size), check_device(dev);
-               memory::multicast_unbind(mcHandle, dev, mcOffset, size));
+  return call(ARGUMENTS(mcHandle, dev, mcOffset, size), after_fault, [&] {
+    check_device(dev);
+    memory::multicast_unbind(mcHandle, dev, mcOffset, size);
+  });
 }

@@ -126,22 +126,19 @@ void check_device(int device) {
           cudaErrorInvalidDevice);
 }
 
-cudaError_t call(const char* name, Needs needs, const std::function<void()>& work,
-                 const std::function<int(int, const std::function<int()>&)>& wrapped) {
+cudaError_t run(const driver::Call& call, Needs needs, const std::function<int()>& work) {
   const int flags = driver::before_init | driver::after_exit | (needs == context ? 0 : driver::after_fault) |
                     (needs == nothing ? driver::in_host_function : 0);
-  return cudaError_t(remember(wrapped(flags,
-                                      [&]() -> int {
-                                        try {
-                                          if (needs != nothing) start_driver();
-                                          if (needs == context) enter_context();
-                                          work();
-                                          return cudaSuccess;
-                                        } catch (const Failed& failed) {
-                                          return failed.error;
-                                        }
-                                      }),
-                              name));
+  const int error = driver::run(call, flags, shown_name_of, [&]() -> int {
+    try {
+      if (needs != nothing) start_driver();
+      if (needs == context) enter_context();
+      return work();
+    } catch (const Failed& failed) {
+      return failed.error;
+    }
+  });
+  return cudaError_t(remember(error, call.name));
 }
 
 int missing(const char* name) { return remember(driver::not_simulated(name), name); }
@@ -162,7 +159,7 @@ const char* cudaGetErrorString(cudaError_t error) {
 
 static cudaError_t give_last_error(const char* name, bool and_forget) {
   const int flags = driver::before_init | driver::after_exit | driver::after_fault;
-  const int error = driver::call(name, flags, shown_name_of, "()", [] {
+  const int error = driver::run(driver::Call(name, ""), flags, shown_name_of, [] {
     driver::explain(std::string(last_call) + " answered so before in this thread");
     return last_error;
   });
@@ -174,18 +171,34 @@ cudaError_t cudaPeekAtLastError(void) { return give_last_error(__func__, false);
 
 // --- What the thread's device is ------------------------------------------------------------------------------------
 cudaError_t cudaGetDeviceCount(int* count) {
-  CALL_OF(__func__, nothing, (count), need(count, "count"); *count = 0; if (!device_count) start_driver();
-          *count = device_count);
+  return call(ARGUMENTS(count), nothing, [&] {
+    need(count, "count");
+    *count = 0;
+    if (!device_count) start_driver();
+    *count = device_count;
+  });
 }
-cudaError_t cudaGetDevice(int* device) { QUERY((device), need(device, "device"); *device = runtime::device()); }
+cudaError_t cudaGetDevice(int* device) {
+  return call(ARGUMENTS(device), driver_only, result_to(device, "device", [&] { return runtime::device(); }));
+}
 cudaError_t cudaSetDevice(int device) {
-  QUERY((device), check_device(device); must(cuCtxSetCurrent(entered = primary_context(device)));
-        chosen_device = device);
+  return call(ARGUMENTS(device), driver_only, [&] {
+    check_device(device);
+    entered = primary_context(device);
+    must(cuCtxSetCurrent(entered));
+    chosen_device = device;
+  });
 }
 cudaError_t cudaInitDevice(int device, unsigned int deviceFlags, unsigned int flags) {
-  QUERY((device, deviceFlags, flags), check_device(device);
-        if (flags & cudaInitDeviceFlagsAreValid) must(cuDevicePrimaryCtxSetFlags(device, deviceFlags));
-        primary_context(device));
+  return call(ARGUMENTS(device, deviceFlags, flags), driver_only, [&] {
+    check_device(device);
+    if (flags & cudaInitDeviceFlagsAreValid) must(cuDevicePrimaryCtxSetFlags(device, deviceFlags));
+    primary_context(device);
+  });
 }
-cudaError_t cudaDeviceReset(void) { QUERY((), must(cuDevicePrimaryCtxReset(device()))); }
-FORWARD(cudaDeviceSynchronize, (void), (), cuCtxSynchronize())
+cudaError_t cudaDeviceReset(void) {
+  return call(ARGUMENTS(), driver_only, [&] { return cuDevicePrimaryCtxReset(device()); });
+}
+cudaError_t cudaDeviceSynchronize(void) {
+  return call(ARGUMENTS(), [&] { return cuCtxSynchronize(); });
+}

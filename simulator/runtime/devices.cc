@@ -165,69 +165,116 @@ void find_driver_call(const char* symbol, void** call, unsigned version, unsigne
 }  // namespace
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* prop, int device) {
-  QUERY((prop, device), need(prop, "prop"); check_device(device); fill(*prop, device));
+  return call(ARGUMENTS(prop, device), driver_only, [&] {
+    need(prop, "prop");
+    check_device(device);
+    fill(*prop, device);
+  });
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attr, int device) {
-  QUERY((value, attr, device), need(value, "value"); check_device(device);
-        *value = attribute(device, CUdevice_attribute(attr)));
+  return call(ARGUMENTS(value, attr, device), driver_only, [&] {
+    need(value, "value");
+    check_device(device);
+    *value = attribute(device, CUdevice_attribute(attr));
+  });
 }
 cudaError_t cudaDeviceGetPCIBusId(char* pciBusId, int len, int device) {
-  QUERY((len, device), check_device(device); must(cuDeviceGetPCIBusId(pciBusId, len, device)));
+  return call(ARGUMENTS(len, device), driver_only, [&] {
+    check_device(device);
+    must(cuDeviceGetPCIBusId(pciBusId, len, device));
+  });
 }
 cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* pciBusId) {
-  QUERY((device, pciBusId), must(cuDeviceGetByPCIBusId(device, pciBusId)));
+  return call(ARGUMENTS(device, pciBusId), driver_only, [&] { return cuDeviceGetByPCIBusId(device, pciBusId); });
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int* canAccessPeer, int device, int peerDevice) {
-  QUERY((canAccessPeer, device, peerDevice), check_device(device); check_device(peerDevice);
-        must(cuDeviceCanAccessPeer(canAccessPeer, device, peerDevice)));
+  return call(ARGUMENTS(canAccessPeer, device, peerDevice), driver_only, [&] {
+    check_device(device);
+    check_device(peerDevice);
+    must(cuDeviceCanAccessPeer(canAccessPeer, device, peerDevice));
+  });
 }
 cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attr, int srcDevice, int dstDevice) {
-  QUERY((value, attr, srcDevice, dstDevice), check_device(srcDevice); check_device(dstDevice);
-        must(cuDeviceGetP2PAttribute(value, CUdevice_P2PAttribute(attr), srcDevice, dstDevice)));
+  return call(ARGUMENTS(value, attr, srcDevice, dstDevice), driver_only, [&] {
+    check_device(srcDevice);
+    check_device(dstDevice);
+    must(cuDeviceGetP2PAttribute(value, CUdevice_P2PAttribute(attr), srcDevice, dstDevice));
+  });
 }
 cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags) {
-  CALL((peerDevice, flags), check_device(peerDevice); must(cuCtxEnablePeerAccess(primary_context(peerDevice), flags)));
+  return call(ARGUMENTS(peerDevice, flags), [&] {
+    check_device(peerDevice);
+    must(cuCtxEnablePeerAccess(primary_context(peerDevice), flags));
+  });
 }
 cudaError_t cudaDeviceDisablePeerAccess(int peerDevice) {
-  CALL((peerDevice), check_device(peerDevice); must(cuCtxDisablePeerAccess(primary_context(peerDevice))));
+  return call(ARGUMENTS(peerDevice), [&] {
+    check_device(peerDevice);
+    must(cuCtxDisablePeerAccess(primary_context(peerDevice)));
+  });
 }
 
 cudaError_t cudaSetDeviceFlags(unsigned int flags) {
-  QUERY((flags), must(cuDevicePrimaryCtxSetFlags(device(), flags & ~unsigned(cudaDeviceMapHost))));
+  return call(ARGUMENTS(flags), driver_only,
+              [&] { return cuDevicePrimaryCtxSetFlags(device(), flags & ~unsigned(cudaDeviceMapHost)); });
 }
 cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
-  QUERY((flags), need(flags, "flags"); int is_active; must(cuDevicePrimaryCtxGetState(device(), flags, &is_active));
-        *flags |= cudaDeviceMapHost);
+  return call(ARGUMENTS(flags), driver_only, [&] {
+    need(flags, "flags");
+    int is_active;
+    must(cuDevicePrimaryCtxGetState(device(), flags, &is_active));
+    *flags |= cudaDeviceMapHost;
+  });
 }
-FORWARD(cudaDeviceSetLimit, (cudaLimit limit, size_t value), (limit, value), cuCtxSetLimit(CUlimit(limit), value))
-FORWARD(cudaDeviceGetLimit, (size_t* pValue, cudaLimit limit), (pValue, limit), cuCtxGetLimit(pValue, CUlimit(limit)))
-FORWARD(cudaDeviceGetCacheConfig, (cudaFuncCache * pCacheConfig), (pCacheConfig),
-        cuCtxGetCacheConfig(reinterpret_cast<CUfunc_cache*>(pCacheConfig)))
-FORWARD(cudaDeviceSetCacheConfig, (cudaFuncCache cacheConfig), (cacheConfig),
-        cuCtxSetCacheConfig(CUfunc_cache(cacheConfig)))
-FORWARD(cudaDeviceGetStreamPriorityRange, (int* leastPriority, int* greatestPriority),
-        (leastPriority, greatestPriority), cuCtxGetStreamPriorityRange(leastPriority, greatestPriority))
-FORWARD(cudaCtxResetPersistingL2Cache, (void), (), cuCtxResetPersistingL2Cache())
+cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
+  return call(ARGUMENTS(limit, value), [&] { return cuCtxSetLimit(CUlimit(limit), value); });
+}
+cudaError_t cudaDeviceGetLimit(size_t* pValue, cudaLimit limit) {
+  return call(ARGUMENTS(pValue, limit), [&] { return cuCtxGetLimit(pValue, CUlimit(limit)); });
+}
+cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* pCacheConfig) {
+  return call(ARGUMENTS(pCacheConfig),
+              [&] { return cuCtxGetCacheConfig(reinterpret_cast<CUfunc_cache*>(pCacheConfig)); });
+}
+cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache cacheConfig) {
+  return call(ARGUMENTS(cacheConfig), [&] { return cuCtxSetCacheConfig(CUfunc_cache(cacheConfig)); });
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* leastPriority, int* greatestPriority) {
+  return call(ARGUMENTS(leastPriority, greatestPriority),
+              [&] { return cuCtxGetStreamPriorityRange(leastPriority, greatestPriority); });
+}
+cudaError_t cudaCtxResetPersistingL2Cache(void) {
+  return call(ARGUMENTS(), [&] { return cuCtxResetPersistingL2Cache(); });
+}
 
 cudaError_t cudaDriverGetVersion(int* driverVersion) {
-  CALL_OF(__func__, nothing, (driverVersion), must(cuDriverGetVersion(driverVersion)));
+  return call(ARGUMENTS(driverVersion), nothing, [&] { return cuDriverGetVersion(driverVersion); });
 }
 cudaError_t cudaRuntimeGetVersion(int* runtimeVersion) {
-  CALL_OF(__func__, nothing, (runtimeVersion), need(runtimeVersion, "runtimeVersion");
-          *runtimeVersion = CUDART_VERSION);
+  return call(ARGUMENTS(runtimeVersion), nothing,
+              result_to(runtimeVersion, "runtimeVersion", [&] { return CUDART_VERSION; }));
 }
-STREAM_CALL_OF(cudaGetDriverEntryPoint, _ptsz, driver_only,
-               (const char* symbol, void** funcPtr, unsigned long long flags,
-                cudaDriverEntryPointQueryResult* driverStatus),
-               (symbol, funcPtr, flags, driverStatus),
-               find_driver_call(symbol, funcPtr, CUDART_VERSION, flags, driverStatus))
-STREAM_CALL_OF(cudaGetDriverEntryPointByVersion, _ptsz, driver_only,
-               (const char* symbol, void** funcPtr, unsigned int cudaVersion, unsigned long long flags,
-                cudaDriverEntryPointQueryResult* driverStatus),
-               (symbol, funcPtr, cudaVersion, flags, driverStatus),
-               find_driver_call(symbol, funcPtr, cudaVersion, flags, driverStatus))
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // its variant calls cudaGetDriverEntryPoint
+STREAM_CALL(cudaGetDriverEntryPoint, _ptsz,
+            (const char* symbol, void** funcPtr, unsigned long long flags,
+             cudaDriverEntryPointQueryResult* driverStatus),
+            (symbol, funcPtr, flags, driverStatus)) {
+  return call(ARGUMENTS(symbol, funcPtr, flags, driverStatus), driver_only,
+              [&] { find_driver_call(symbol, funcPtr, CUDART_VERSION, flags, driverStatus); });
+}
+STREAM_CALL(cudaGetDriverEntryPointByVersion, _ptsz,
+            (const char* symbol, void** funcPtr, unsigned int cudaVersion, unsigned long long flags,
+             cudaDriverEntryPointQueryResult* driverStatus),
+            (symbol, funcPtr, cudaVersion, flags, driverStatus)) {
+  return call(ARGUMENTS(symbol, funcPtr, cudaVersion, flags, driverStatus), driver_only,
+              [&] { find_driver_call(symbol, funcPtr, cudaVersion, flags, driverStatus); });
+}
 
 // There is no profiler, which is no error on hardware either.
-EXPORT cudaError_t cudaProfilerStart(void) { CALL((), ); }
-EXPORT cudaError_t cudaProfilerStop(void) { CALL((), ); }
+EXPORT cudaError_t cudaProfilerStart(void) {
+  return call(ARGUMENTS(), [] {});
+}
+EXPORT cudaError_t cudaProfilerStop(void) {
+  return call(ARGUMENTS(), [] {});
+}

@@ -117,6 +117,8 @@ struct Configuration {
 // Of <<<...>>> whose launch has not come yet.
 thread_local std::vector<Configuration>& configurations = memory::of_thread<std::vector<Configuration>>();
 
+driver::Extent extent_of(const dim3& it) { return {it.x, it.y, it.z}; }
+
 // The driver takes a kernel for a function: that of the GPU whose stream it is, which need not be the current one.
 CUfunction to_launch(const void* symbol) { return reinterpret_cast<CUfunction>(kernel(symbol)); }
 
@@ -195,7 +197,7 @@ EXPORT void __cudaRegisterManagedVar(void** fatCubinHandle, void** hostVarPtrAdd
 // Before a managed variable's first use on the host.
 EXPORT char __cudaInitModule(void** fatCubinHandle) {
   if (binary(fatCubinHandle).managed.empty()) return 1;
-  return !runtime::call(__func__, context, "()", [&] {
+  return !call(ARGUMENTS(), [&] {
     for (const Binary::Managed& it : binary(fatCubinHandle).managed)
       *it.pointer = reinterpret_cast<void*>(variable(it.pointer).address);
   });
@@ -219,88 +221,135 @@ EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* func) {
   *kernel = static_cast<cudaKernel_t>(const_cast<void*>(func));
   return cudaSuccess;
 }
-#define LAUNCH_CALL(name, function_type, shown_name, is_cooperative)                                             \
-  EXPORT cudaError_t name(function_type function, dim3 grid, dim3 block, void** args, size_t sharedMem,          \
-                          cudaStream_t stream) {                                                                 \
-    const driver::KernelName func = {name_of(function)};                                                         \
-    const driver::Extent gridDim = {grid.x, grid.y, grid.z}, blockDim = {block.x, block.y, block.z};             \
-    CALL_OF(shown_name, context, (func, gridDim, blockDim, sharedMem, stream),                                   \
-            launch(function, grid, block, args, sharedMem, at(stream), is_cooperative));                         \
-  }                                                                                                              \
-  EXPORT cudaError_t name##_ptsz(function_type func, dim3 gridDim, dim3 blockDim, void** args, size_t sharedMem, \
-                                 cudaStream_t stream) {                                                          \
-    const PerThreadDefault scope;                                                                                \
-    return name(func, gridDim, blockDim, args, sharedMem, stream);                                               \
-  }
-LAUNCH_CALL(__cudaLaunchKernel, cudaKernel_t, "cudaLaunchKernel", false)
-LAUNCH_CALL(cudaLaunchKernel, const void*, "cudaLaunchKernel", false)
-LAUNCH_CALL(cudaLaunchCooperativeKernel, const void*, "cudaLaunchCooperativeKernel", true)
+STREAM_CALL(cudaLaunchKernel, _ptsz,
+            (const void* function, dim3 grid, dim3 block, void** args, size_t sharedMem, cudaStream_t stream),
+            (function, grid, block, args, sharedMem, stream)) {
+  const driver::KernelName func = {name_of(function)};
+  const driver::Extent gridDim = extent_of(grid), blockDim = extent_of(block);
+  return call(ARGUMENTS(func, gridDim, blockDim, sharedMem, stream),
+              [&] { launch(function, grid, block, args, sharedMem, at(stream), false); });
+}
+STREAM_CALL(cudaLaunchCooperativeKernel, _ptsz,
+            (const void* function, dim3 grid, dim3 block, void** args, size_t sharedMem, cudaStream_t stream),
+            (function, grid, block, args, sharedMem, stream)) {
+  const driver::KernelName func = {name_of(function)};
+  const driver::Extent gridDim = extent_of(grid), blockDim = extent_of(block);
+  return call(ARGUMENTS(func, gridDim, blockDim, sharedMem, stream),
+              [&] { launch(function, grid, block, args, sharedMem, at(stream), true); });
+}
+// What <<<...>>> calls, with what __cudaGetKernel gave.
+EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void** args, size_t sharedMem,
+                                      cudaStream_t stream) {
+  return cudaLaunchKernel(kernel, gridDim, blockDim, args, sharedMem, stream);
+}
+EXPORT cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void** args,
+                                           size_t sharedMem, cudaStream_t stream) {
+  return cudaLaunchKernel_ptsz(kernel, gridDim, blockDim, args, sharedMem, stream);
+}
 STREAM_CALL(cudaLaunchKernelExC, _ptsz, (const cudaLaunchConfig_t* config, const void* func, void** args),
-            (config, func, args), launch_with(config, func, args))
+            (config, func, args)) {
+  return call(ARGUMENTS(config, func, args), [&] { launch_with(config, func, args); });
+}
 
 // --- Kernels --------------------------------------------------------------------------------------------------------
 cudaError_t cudaGetKernel(cudaKernel_t* kernelPtr, const void* entryFuncAddr) {
-  CALL((kernelPtr, entryFuncAddr), need(kernelPtr, "kernelPtr"); function(entryFuncAddr);
-       *kernelPtr = kernel(entryFuncAddr));
+  return call(ARGUMENTS(kernelPtr, entryFuncAddr), [&] {
+    need(kernelPtr, "kernelPtr");
+    function(entryFuncAddr);
+    *kernelPtr = kernel(entryFuncAddr);
+  });
 }
 cudaError_t cudaGetFuncBySymbol(cudaFunction_t* functionPtr, const void* symbolPtr) {
-  CALL((functionPtr, symbolPtr), need(functionPtr, "functionPtr"); *functionPtr = function(symbolPtr));
+  return call(ARGUMENTS(functionPtr, symbolPtr),
+              result_to(functionPtr, "functionPtr", [&] { return function(symbolPtr); }));
 }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attr, const void* func) {
-  CALL((attr, func), need(attr, "attr"); fill(*attr, func));
+  return call(ARGUMENTS(attr, func), [&] {
+    need(attr, "attr");
+    fill(*attr, func);
+  });
 }
 cudaError_t cudaFuncSetAttribute(const void* func, cudaFuncAttribute attr, int value) {
-  CALL((func, attr, value),
-       require(attr >= cudaFuncAttributeMaxDynamicSharedMemorySize && attr < cudaFuncAttributeMax,
-               "attr cannot be set: give cudaFuncAttributeMaxDynamicSharedMemorySize or another that can");
-       must(cuFuncSetAttribute(function(func), CUfunction_attribute(attr), value)));
+  return call(ARGUMENTS(func, attr, value), [&] {
+    require(attr >= cudaFuncAttributeMaxDynamicSharedMemorySize && attr < cudaFuncAttributeMax,
+            "attr cannot be set: give cudaFuncAttributeMaxDynamicSharedMemorySize or another that can");
+    must(cuFuncSetAttribute(function(func), CUfunction_attribute(attr), value));
+  });
 }
-FORWARD(cudaFuncSetCacheConfig, (const void* func, cudaFuncCache cacheConfig), (func, cacheConfig),
-        cuFuncSetCacheConfig(function(func), CUfunc_cache(cacheConfig)))
+cudaError_t cudaFuncSetCacheConfig(const void* func, cudaFuncCache cacheConfig) {
+  return call(ARGUMENTS(func, cacheConfig),
+              [&] { return cuFuncSetCacheConfig(function(func), CUfunc_cache(cacheConfig)); });
+}
 cudaError_t cudaFuncGetName(const char** name, const void* func) {
-  CALL((name, func), need(name, "name"); must(cuFuncGetName(name, function(func))));
+  return call(ARGUMENTS(name, func), [&] {
+    need(name, "name");
+    must(cuFuncGetName(name, function(func)));
+  });
 }
-FORWARD(cudaFuncGetParamInfo, (const void* func, size_t paramIndex, size_t* paramOffset, size_t* paramSize),
-        (func, paramIndex, paramOffset, paramSize),
-        cuFuncGetParamInfo(function(func), paramIndex, paramOffset, paramSize))
-FORWARD(cudaOccupancyMaxActiveBlocksPerMultiprocessor,
-        (int* numBlocks, const void* func, int blockSize, size_t dynamicSMemSize),
-        (numBlocks, func, blockSize, dynamicSMemSize),
-        cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, function(func), blockSize, dynamicSMemSize))
-FORWARD(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
-        (int* numBlocks, const void* func, int blockSize, size_t dynamicSMemSize, unsigned int flags),
-        (numBlocks, func, blockSize, dynamicSMemSize, flags),
-        cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, function(func), blockSize, dynamicSMemSize,
-                                                             flags))
-FORWARD(cudaOccupancyAvailableDynamicSMemPerBlock,
-        (size_t* dynamicSmemSize, const void* func, int numBlocks, int blockSize),
-        (dynamicSmemSize, func, numBlocks, blockSize),
-        cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, function(func), numBlocks, blockSize))
+cudaError_t cudaFuncGetParamInfo(const void* func, size_t paramIndex, size_t* paramOffset, size_t* paramSize) {
+  return call(ARGUMENTS(func, paramIndex, paramOffset, paramSize),
+              [&] { return cuFuncGetParamInfo(function(func), paramIndex, paramOffset, paramSize); });
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, const void* func, int blockSize,
+                                                          size_t dynamicSMemSize) {
+  return call(ARGUMENTS(numBlocks, func, blockSize, dynamicSMemSize), [&] {
+    return cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, function(func), blockSize, dynamicSMemSize);
+  });
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, const void* func, int blockSize,
+                                                                   size_t dynamicSMemSize, unsigned int flags) {
+  return call(ARGUMENTS(numBlocks, func, blockSize, dynamicSMemSize, flags), [&] {
+    return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, function(func), blockSize, dynamicSMemSize,
+                                                                flags);
+  });
+}
+cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, const void* func, int numBlocks,
+                                                      int blockSize) {
+  return call(ARGUMENTS(dynamicSmemSize, func, numBlocks, blockSize), [&] {
+    return cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, function(func), numBlocks, blockSize);
+  });
+}
 
 // --- Variables ------------------------------------------------------------------------------------------------------
 cudaError_t cudaGetSymbolAddress(void** devPtr, const void* symbol) {
-  CALL((devPtr, symbol), need(devPtr, "devPtr"); *devPtr = part(symbol, 0, 0));
+  return call(ARGUMENTS(devPtr, symbol), result_to(devPtr, "devPtr", [&] { return part(symbol, 0, 0); }));
 }
 cudaError_t cudaGetSymbolSize(size_t* size, const void* symbol) {
-  CALL((size, symbol), need(size, "size"); *size = variable(symbol).size);
+  return call(ARGUMENTS(size, symbol), result_to(size, "size", [&] { return variable(symbol).size; }));
 }
 STREAM_CALL(cudaMemcpyToSymbol, _ptds,
             (const void* symbol, const void* src, size_t count, size_t offset, cudaMemcpyKind kind),
-            (symbol, src, count, offset, kind), check_side(kind, cudaMemcpyHostToDevice);
-            copy(part(symbol, count, offset), src, count, kind))
+            (symbol, src, count, offset, kind)) {
+  return call(ARGUMENTS(symbol, src, count, offset, kind), [&] {
+    check_side(kind, cudaMemcpyHostToDevice);
+    copy(part(symbol, count, offset), src, count, kind);
+  });
+}
 STREAM_CALL(cudaMemcpyFromSymbol, _ptds,
             (void* dst, const void* symbol, size_t count, size_t offset, cudaMemcpyKind kind),
-            (dst, symbol, count, offset, kind), check_side(kind, cudaMemcpyDeviceToHost);
-            copy(dst, part(symbol, count, offset), count, kind))
+            (dst, symbol, count, offset, kind)) {
+  return call(ARGUMENTS(dst, symbol, count, offset, kind), [&] {
+    check_side(kind, cudaMemcpyDeviceToHost);
+    copy(dst, part(symbol, count, offset), count, kind);
+  });
+}
 STREAM_CALL(cudaMemcpyToSymbolAsync, _ptsz,
             (const void* symbol, const void* src, size_t count, size_t offset, cudaMemcpyKind kind,
              cudaStream_t stream),
-            (symbol, src, count, offset, kind, stream), check_side(kind, cudaMemcpyHostToDevice);
-            copy_async(part(symbol, count, offset), src, count, kind, stream))
+            (symbol, src, count, offset, kind, stream)) {
+  return call(ARGUMENTS(symbol, src, count, offset, kind, stream), [&] {
+    check_side(kind, cudaMemcpyHostToDevice);
+    copy_async(part(symbol, count, offset), src, count, kind, stream);
+  });
+}
 STREAM_CALL(cudaMemcpyFromSymbolAsync, _ptsz,
             (void* dst, const void* symbol, size_t count, size_t offset, cudaMemcpyKind kind, cudaStream_t stream),
-            (dst, symbol, count, offset, kind, stream), check_side(kind, cudaMemcpyDeviceToHost);
-            copy_async(dst, part(symbol, count, offset), count, kind, stream))
+            (dst, symbol, count, offset, kind, stream)) {
+  return call(ARGUMENTS(dst, symbol, count, offset, kind, stream), [&] {
+    check_side(kind, cudaMemcpyDeviceToHost);
+    copy_async(dst, part(symbol, count, offset), count, kind, stream);
+  });
+}
 
 // --- A description: no call ------------------------------------------------------------------------------------------
 cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind f) {
@@ -308,13 +357,19 @@ cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChan
 }
 
 // --- Libraries ------------------------------------------------------------------------------------------------------
-FORWARD(cudaLibraryLoadData,
-        (cudaLibrary_t * library, const void* code, cudaJitOption*, void**, unsigned int numJitOptions,
-         cudaLibraryOption*, void**, unsigned int numLibraryOptions),
-        (library, code, numJitOptions, numLibraryOptions),
-        cuLibraryLoadData(library, code, nullptr, nullptr, 0, nullptr, nullptr, 0))
-FORWARD(cudaLibraryUnload, (cudaLibrary_t library), (library), cuLibraryUnload(library))
-FORWARD(cudaLibraryGetKernel, (cudaKernel_t * pKernel, cudaLibrary_t library, const char* name),
-        (pKernel, library, name), cuLibraryGetKernel(pKernel, library, name))
-FORWARD(cudaLibraryGetGlobal, (void** dptr, size_t* bytes, cudaLibrary_t library, const char* name),
-        (dptr, bytes, library, name), cuLibraryGetGlobal(address(dptr), bytes, library, name))
+cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption*, void**,
+                                unsigned int numJitOptions, cudaLibraryOption*, void**,
+                                unsigned int numLibraryOptions) {
+  return call(ARGUMENTS(library, code, numJitOptions, numLibraryOptions),
+              [&] { return cuLibraryLoadData(library, code, nullptr, nullptr, 0, nullptr, nullptr, 0); });
+}
+cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
+  return call(ARGUMENTS(library), [&] { return cuLibraryUnload(library); });
+}
+cudaError_t cudaLibraryGetKernel(cudaKernel_t* pKernel, cudaLibrary_t library, const char* name) {
+  return call(ARGUMENTS(pKernel, library, name), [&] { return cuLibraryGetKernel(pKernel, library, name); });
+}
+cudaError_t cudaLibraryGetGlobal(void** dptr, size_t* bytes, cudaLibrary_t library, const char* name) {
+  return call(ARGUMENTS(dptr, bytes, library, name),
+              [&] { return cuLibraryGetGlobal(address(dptr), bytes, library, name); });
+}

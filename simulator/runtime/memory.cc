@@ -118,153 +118,253 @@ void check_managed(const void* pointer, size_t count) {
 
 // --- Allocations ----------------------------------------------------------------------------------------------------
 cudaError_t cudaMalloc(void** devPtr, size_t size) {
-  CALL_OF(__func__, unless_empty(size), (devPtr, size),
-          allocate(devPtr, "devPtr", size, [&] { return cuMemAlloc(address(devPtr), size); }));
+  return call(ARGUMENTS(devPtr, size), unless_empty(size),
+              [&] { allocate(devPtr, "devPtr", size, [&] { return cuMemAlloc(address(devPtr), size); }); });
 }
-cudaError_t cudaFree(void* devPtr) { CALL((devPtr), free_memory(devPtr, false)); }
+cudaError_t cudaFree(void* devPtr) {
+  return call(ARGUMENTS(devPtr), [&] { free_memory(devPtr, false); });
+}
 cudaError_t cudaMallocPitch(void** devPtr, size_t* pitch, size_t width, size_t height) {
-  CALL((devPtr, pitch, width, height), need(pitch, "pitch"); allocate(devPtr, "devPtr", width * height, [&] {
-         return cuMemAllocPitch(address(devPtr), pitch, width, height, 4);
-       }));
+  return call(ARGUMENTS(devPtr, pitch, width, height), [&] {
+    need(pitch, "pitch");
+    allocate(devPtr, "devPtr", width * height,
+             [&] { return cuMemAllocPitch(address(devPtr), pitch, width, height, 4); });
+  });
 }
 cudaError_t cudaMalloc3D(cudaPitchedPtr* pitchedDevPtr, cudaExtent extent) {
-  CALL((pitchedDevPtr), need(pitchedDevPtr, "pitchedDevPtr");
-       *pitchedDevPtr = cudaPitchedPtr{nullptr, 0, extent.width, extent.height};
-       allocate(&pitchedDevPtr->ptr, "ptr", extent.width * extent.height * extent.depth, [&] {
-         return cuMemAllocPitch(address(&pitchedDevPtr->ptr), &pitchedDevPtr->pitch, extent.width,
-                                extent.height * extent.depth, 4);
-       }));
+  return call(ARGUMENTS(pitchedDevPtr), [&] {
+    need(pitchedDevPtr, "pitchedDevPtr");
+    *pitchedDevPtr = cudaPitchedPtr{nullptr, 0, extent.width, extent.height};
+    allocate(&pitchedDevPtr->ptr, "ptr", extent.width * extent.height * extent.depth, [&] {
+      return cuMemAllocPitch(address(&pitchedDevPtr->ptr), &pitchedDevPtr->pitch, extent.width,
+                             extent.height * extent.depth, 4);
+    });
+  });
 }
 cudaError_t cudaMallocManaged(void** devPtr, size_t size, unsigned int flags) {
-  CALL((devPtr, size, flags),
-       allocate(devPtr, "devPtr", size, [&] { return cuMemAllocManaged(address(devPtr), size, flags); }));
+  return call(ARGUMENTS(devPtr, size, flags), [&] {
+    allocate(devPtr, "devPtr", size, [&] { return cuMemAllocManaged(address(devPtr), size, flags); });
+  });
 }
 cudaError_t cudaMallocHost(void** ptr, size_t size) {
-  CALL((ptr, size), allocate(ptr, "ptr", size, [&] { return cuMemHostAlloc(ptr, size, 0); }));
+  return call(ARGUMENTS(ptr, size), [&] { allocate(ptr, "ptr", size, [&] { return cuMemHostAlloc(ptr, size, 0); }); });
 }
 cudaError_t cudaHostAlloc(void** pHost, size_t size, unsigned int flags) {
-  CALL((pHost, size, flags), require(flags <= 7, "there are no such flags");
-       allocate(pHost, "pHost", size, [&] { return cuMemHostAlloc(pHost, size, flags); }));
+  return call(ARGUMENTS(pHost, size, flags), [&] {
+    require(flags <= 7, "there are no such flags");
+    allocate(pHost, "pHost", size, [&] { return cuMemHostAlloc(pHost, size, flags); });
+  });
 }
-cudaError_t cudaFreeHost(void* ptr) { CALL((ptr), free_memory(ptr, true)); }
-FORWARD(cudaHostRegister, (void* ptr, size_t size, unsigned int flags), (ptr, size, flags),
-        cuMemHostRegister(ptr, size, flags))
-FORWARD(cudaHostUnregister, (void* ptr), (ptr), cuMemHostUnregister(ptr))
-FORWARD(cudaHostGetDevicePointer, (void** pDevice, void* pHost, unsigned int flags), (pDevice, pHost, flags),
-        cuMemHostGetDevicePointer(address(pDevice), pHost, flags))
-FORWARD(cudaHostGetFlags, (unsigned int* pFlags, void* pHost), (pFlags, pHost), cuMemHostGetFlags(pFlags, pHost))
-FORWARD(cudaMemGetInfo, (size_t* free, size_t* total), (free, total), cuMemGetInfo(free, total))
+cudaError_t cudaFreeHost(void* ptr) {
+  return call(ARGUMENTS(ptr), [&] { free_memory(ptr, true); });
+}
+cudaError_t cudaHostRegister(void* ptr, size_t size, unsigned int flags) {
+  return call(ARGUMENTS(ptr, size, flags), [&] { return cuMemHostRegister(ptr, size, flags); });
+}
+cudaError_t cudaHostUnregister(void* ptr) {
+  return call(ARGUMENTS(ptr), [&] { return cuMemHostUnregister(ptr); });
+}
+cudaError_t cudaHostGetDevicePointer(void** pDevice, void* pHost, unsigned int flags) {
+  return call(ARGUMENTS(pDevice, pHost, flags),
+              [&] { return cuMemHostGetDevicePointer(address(pDevice), pHost, flags); });
+}
+cudaError_t cudaHostGetFlags(unsigned int* pFlags, void* pHost) {
+  return call(ARGUMENTS(pFlags, pHost), [&] { return cuMemHostGetFlags(pFlags, pHost); });
+}
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  return call(ARGUMENTS(free, total), [&] { return cuMemGetInfo(free, total); });
+}
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* ptr) {
-  QUERY((attributes, ptr), need(attributes, "attributes"); *attributes = describe(ptr));
+  return call(ARGUMENTS(attributes, ptr), driver_only,
+              result_to(attributes, "attributes", [&] { return describe(ptr); }));
 }
 #if CUDART_VERSION >= 13000
 STREAM_CALL(cudaMemPrefetchAsync, _ptsz,
             (const void* devPtr, size_t count, cudaMemLocation location, unsigned int flags, cudaStream_t stream),
-            (devPtr, count, location, flags, stream), require(!flags, "flags must be 0");
-            check_managed(devPtr, count))
+            (devPtr, count, location, flags, stream)) {
+  return call(ARGUMENTS(devPtr, count, location, flags, stream), [&] {
+    require(!flags, "flags must be 0");
+    check_managed(devPtr, count);
+  });
+}
 cudaError_t cudaMemAdvise(const void* devPtr, size_t count, cudaMemoryAdvise advice, cudaMemLocation location) {
-  CALL((devPtr, count, advice, location), check_managed(devPtr, count));
+  return call(ARGUMENTS(devPtr, count, advice, location), [&] { check_managed(devPtr, count); });
 }
 #else
 STREAM_CALL(cudaMemPrefetchAsync, _ptsz, (const void* devPtr, size_t count, int dstDevice, cudaStream_t stream),
-            (devPtr, count, dstDevice, stream), check_managed(devPtr, count))
+            (devPtr, count, dstDevice, stream)) {
+  return call(ARGUMENTS(devPtr, count, dstDevice, stream), [&] { check_managed(devPtr, count); });
+}
 cudaError_t cudaMemAdvise(const void* devPtr, size_t count, cudaMemoryAdvise advice, int device) {
-  CALL((devPtr, count, advice, device), check_managed(devPtr, count));
+  return call(ARGUMENTS(devPtr, count, advice, device), [&] { check_managed(devPtr, count); });
 }
 #endif
 
 // --- IPC of cudaMalloc's memory -------------------------------------------------------------------------------------
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* devPtr) {
-  CALL((handle, devPtr), need(handle, "handle");
-       must(cuIpcGetMemHandle(reinterpret_cast<CUipcMemHandle*>(handle), address(devPtr))));
+  return call(ARGUMENTS(handle, devPtr), [&] {
+    need(handle, "handle");
+    must(cuIpcGetMemHandle(reinterpret_cast<CUipcMemHandle*>(handle), address(devPtr)));
+  });
 }
-FORWARD(cudaIpcOpenMemHandle, (void** devPtr, cudaIpcMemHandle_t handle, unsigned int flags), (devPtr, flags),
-        cuIpcOpenMemHandle(address(devPtr), reinterpret_cast<CUipcMemHandle&>(handle), flags))
-FORWARD(cudaIpcCloseMemHandle, (void* devPtr), (devPtr), cuIpcCloseMemHandle(address(devPtr)))
+cudaError_t cudaIpcOpenMemHandle(void** devPtr, cudaIpcMemHandle_t handle, unsigned int flags) {
+  return call(ARGUMENTS(devPtr, flags),
+              [&] { return cuIpcOpenMemHandle(address(devPtr), reinterpret_cast<CUipcMemHandle&>(handle), flags); });
+}
+cudaError_t cudaIpcCloseMemHandle(void* devPtr) {
+  return call(ARGUMENTS(devPtr), [&] { return cuIpcCloseMemHandle(address(devPtr)); });
+}
 
 // --- Pools ----------------------------------------------------------------------------------------------------------
-STREAM_CALL(cudaMallocAsync, _ptsz, (void** devPtr, size_t size, cudaStream_t hStream), (devPtr, size, hStream),
-            allocate(devPtr, "devPtr", size, [&] { return cuMemAllocAsync(address(devPtr), size, at(hStream)); }))
+STREAM_CALL(cudaMallocAsync, _ptsz, (void** devPtr, size_t size, cudaStream_t hStream), (devPtr, size, hStream)) {
+  return call(ARGUMENTS(devPtr, size, hStream), [&] {
+    allocate(devPtr, "devPtr", size, [&] { return cuMemAllocAsync(address(devPtr), size, at(hStream)); });
+  });
+}
 STREAM_CALL(cudaMallocFromPoolAsync, _ptsz, (void** ptr, size_t size, cudaMemPool_t memPool, cudaStream_t stream),
-            (ptr, size, memPool, stream), allocate(ptr, "ptr", size, [&] {
-              return cuMemAllocFromPoolAsync(address(ptr), size, memPool, at(stream));
-            }))
-STREAM_FORWARD(cudaFreeAsync, (void* devPtr, cudaStream_t hStream), (devPtr, hStream),
-               cuMemFreeAsync(address(devPtr), at(hStream)))
+            (ptr, size, memPool, stream)) {
+  return call(ARGUMENTS(ptr, size, memPool, stream), [&] {
+    allocate(ptr, "ptr", size, [&] { return cuMemAllocFromPoolAsync(address(ptr), size, memPool, at(stream)); });
+  });
+}
+STREAM_CALL(cudaFreeAsync, _ptsz, (void* devPtr, cudaStream_t hStream), (devPtr, hStream)) {
+  return call(ARGUMENTS(devPtr, hStream), [&] { return cuMemFreeAsync(address(devPtr), at(hStream)); });
+}
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* memPool, int device) {
-  QUERY((memPool, device), check_device(device); must(cuDeviceGetDefaultMemPool(memPool, device)));
+  return call(ARGUMENTS(memPool, device), driver_only, [&] {
+    check_device(device);
+    must(cuDeviceGetDefaultMemPool(memPool, device));
+  });
 }
 cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* memPool, int device) {
-  CALL((memPool, device), check_device(device); must(cuDeviceGetMemPool(memPool, device)));
+  return call(ARGUMENTS(memPool, device), [&] {
+    check_device(device);
+    must(cuDeviceGetMemPool(memPool, device));
+  });
 }
 cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t memPool) {
-  CALL((device, memPool), check_device(device); must(cuDeviceSetMemPool(device, memPool)));
+  return call(ARGUMENTS(device, memPool), [&] {
+    check_device(device);
+    must(cuDeviceSetMemPool(device, memPool));
+  });
 }
-FORWARD(cudaMemPoolCreate, (cudaMemPool_t * memPool, const cudaMemPoolProps* poolProps), (memPool, poolProps),
-        cuMemPoolCreate(memPool, reinterpret_cast<const CUmemPoolProps*>(poolProps)))
-FORWARD(cudaMemPoolDestroy, (cudaMemPool_t memPool), (memPool), cuMemPoolDestroy(memPool))
-FORWARD(cudaMemPoolTrimTo, (cudaMemPool_t memPool, size_t minBytesToKeep), (memPool, minBytesToKeep),
-        cuMemPoolTrimTo(memPool, minBytesToKeep))
-FORWARD(cudaMemPoolSetAttribute, (cudaMemPool_t memPool, cudaMemPoolAttr attr, void* value), (memPool, attr, value),
-        cuMemPoolSetAttribute(memPool, CUmemPool_attribute(attr), value))
-FORWARD(cudaMemPoolGetAttribute, (cudaMemPool_t memPool, cudaMemPoolAttr attr, void* value), (memPool, attr, value),
-        cuMemPoolGetAttribute(memPool, CUmemPool_attribute(attr), value))
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* memPool, const cudaMemPoolProps* poolProps) {
+  return call(ARGUMENTS(memPool, poolProps),
+              [&] { return cuMemPoolCreate(memPool, reinterpret_cast<const CUmemPoolProps*>(poolProps)); });
+}
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t memPool) {
+  return call(ARGUMENTS(memPool), [&] { return cuMemPoolDestroy(memPool); });
+}
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t memPool, size_t minBytesToKeep) {
+  return call(ARGUMENTS(memPool, minBytesToKeep), [&] { return cuMemPoolTrimTo(memPool, minBytesToKeep); });
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t memPool, cudaMemPoolAttr attr, void* value) {
+  return call(ARGUMENTS(memPool, attr, value),
+              [&] { return cuMemPoolSetAttribute(memPool, CUmemPool_attribute(attr), value); });
+}
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t memPool, cudaMemPoolAttr attr, void* value) {
+  return call(ARGUMENTS(memPool, attr, value),
+              [&] { return cuMemPoolGetAttribute(memPool, CUmemPool_attribute(attr), value); });
+}
 cudaError_t cudaMemPoolSetAccess(cudaMemPool_t memPool, const cudaMemAccessDesc* descList, size_t count) {
-  CALL((memPool, descList, count), const CUmemAccessDesc none = {};  // without a list the driver refuses even none
-       must(cuMemPoolSetAccess(memPool, count ? reinterpret_cast<const CUmemAccessDesc*>(descList) : &none, count)));
+  return call(ARGUMENTS(memPool, descList, count), [&] {
+    const CUmemAccessDesc none = {};  // without a list the driver refuses even none
+    must(cuMemPoolSetAccess(memPool, count ? reinterpret_cast<const CUmemAccessDesc*>(descList) : &none, count));
+  });
 }
-FORWARD(cudaMemPoolGetAccess, (cudaMemAccessFlags * flags, cudaMemPool_t memPool, cudaMemLocation* location),
-        (flags, memPool, location),
-        cuMemPoolGetAccess(reinterpret_cast<CUmemAccess_flags*>(flags), memPool,
-                           reinterpret_cast<CUmemLocation*>(location)))
+cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t memPool, cudaMemLocation* location) {
+  return call(ARGUMENTS(flags, memPool, location), [&] {
+    return cuMemPoolGetAccess(reinterpret_cast<CUmemAccess_flags*>(flags), memPool,
+                              reinterpret_cast<CUmemLocation*>(location));
+  });
+}
 
 // --- Copies ---------------------------------------------------------------------------------------------------------
-STREAM_CALL_OF(cudaMemcpy, _ptds, unless_empty(count), (void* dst, const void* src, size_t count, cudaMemcpyKind kind),
-               (dst, src, count, kind), copy(dst, src, count, kind))
-STREAM_CALL_OF(cudaMemcpyAsync, _ptsz, unless_empty(count),
-               (void* dst, const void* src, size_t count, cudaMemcpyKind kind, cudaStream_t stream),
-               (dst, src, count, kind, stream), copy_async(dst, src, count, kind, stream))
+STREAM_CALL(cudaMemcpy, _ptds, (void* dst, const void* src, size_t count, cudaMemcpyKind kind),
+            (dst, src, count, kind)) {
+  return call(ARGUMENTS(dst, src, count, kind), unless_empty(count), [&] { copy(dst, src, count, kind); });
+}
+STREAM_CALL(cudaMemcpyAsync, _ptsz,
+            (void* dst, const void* src, size_t count, cudaMemcpyKind kind, cudaStream_t stream),
+            (dst, src, count, kind, stream)) {
+  return call(ARGUMENTS(dst, src, count, kind, stream), unless_empty(count),
+              [&] { copy_async(dst, src, count, kind, stream); });
+}
 STREAM_CALL(cudaMemcpy2D, _ptds,
             (void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height,
              cudaMemcpyKind kind),
-            (dst, dpitch, src, spitch, width, height, kind),
-            const auto all = rows<CUDA_MEMCPY2D>(dst, dpitch, src, spitch, width, height, kind);
-            must(cuMemcpy2DAsync(&all, stream_0)); must(cuStreamSynchronize(stream_0)))
+            (dst, dpitch, src, spitch, width, height, kind)) {
+  return call(ARGUMENTS(dst, dpitch, src, spitch, width, height, kind), [&] {
+    const auto all = rows<CUDA_MEMCPY2D>(dst, dpitch, src, spitch, width, height, kind);
+    must(cuMemcpy2DAsync(&all, stream_0));
+    must(cuStreamSynchronize(stream_0));
+  });
+}
 STREAM_CALL(cudaMemcpy2DAsync, _ptsz,
             (void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height, cudaMemcpyKind kind,
              cudaStream_t stream),
-            (dst, dpitch, src, spitch, width, height, kind, stream),
-            const auto all = rows<CUDA_MEMCPY2D>(dst, dpitch, src, spitch, width, height, kind);
-            must(cuMemcpy2DAsync(&all, at(stream))))
-STREAM_CALL(cudaMemcpy3D, _ptds, (const cudaMemcpy3DParms* p), (p), copy_3d(p, stream_0);
-            must(cuStreamSynchronize(stream_0)))
-STREAM_CALL(cudaMemcpy3DAsync, _ptsz, (const cudaMemcpy3DParms* p, cudaStream_t stream), (p, stream),
-            copy_3d(p, at(stream)))
+            (dst, dpitch, src, spitch, width, height, kind, stream)) {
+  return call(ARGUMENTS(dst, dpitch, src, spitch, width, height, kind, stream), [&] {
+    const auto all = rows<CUDA_MEMCPY2D>(dst, dpitch, src, spitch, width, height, kind);
+    must(cuMemcpy2DAsync(&all, at(stream)));
+  });
+}
+STREAM_CALL(cudaMemcpy3D, _ptds, (const cudaMemcpy3DParms* p), (p)) {
+  return call(ARGUMENTS(p), [&] {
+    copy_3d(p, stream_0);
+    must(cuStreamSynchronize(stream_0));
+  });
+}
+STREAM_CALL(cudaMemcpy3DAsync, _ptsz, (const cudaMemcpy3DParms* p, cudaStream_t stream), (p, stream)) {
+  return call(ARGUMENTS(p, stream), [&] { copy_3d(p, at(stream)); });
+}
 cudaError_t cudaMemcpyPeer(void* dst, int dstDevice, const void* src, int srcDevice, size_t count) {
-  CALL((dst, dstDevice, src, srcDevice, count), if (!count) return; check_device(dstDevice); check_device(srcDevice);
-       must(cuMemcpyPeer(address(dst), primary_context(dstDevice), address(src), primary_context(srcDevice), count)));
+  return call(ARGUMENTS(dst, dstDevice, src, srcDevice, count), [&] {
+    if (!count) return;
+    check_device(dstDevice);
+    check_device(srcDevice);
+    must(cuMemcpyPeer(address(dst), primary_context(dstDevice), address(src), primary_context(srcDevice), count));
+  });
 }
 cudaError_t cudaMemcpyPeerAsync(void* dst, int dstDevice, const void* src, int srcDevice, size_t count,
                                 cudaStream_t stream) {
-  CALL((dst, dstDevice, src, srcDevice, count, stream), if (!count) return; check_device(dstDevice);
-       check_device(srcDevice); must(cuMemcpyPeerAsync(address(dst), primary_context(dstDevice), address(src),
-                                                       primary_context(srcDevice), count, at(stream))));
+  return call(ARGUMENTS(dst, dstDevice, src, srcDevice, count, stream), [&] {
+    if (!count) return;
+    check_device(dstDevice);
+    check_device(srcDevice);
+    must(cuMemcpyPeerAsync(address(dst), primary_context(dstDevice), address(src), primary_context(srcDevice), count,
+                           at(stream)));
+  });
 }
 
 // --- Memsets --------------------------------------------------------------------------------------------------------
-STREAM_CALL(cudaMemset, _ptds, (void* devPtr, int value, size_t count), (devPtr, value, count),
-            if (count) must(cuMemsetD8Async(address(devPtr), byte(value), count, stream_0)))
+STREAM_CALL(cudaMemset, _ptds, (void* devPtr, int value, size_t count), (devPtr, value, count)) {
+  return call(ARGUMENTS(devPtr, value, count), [&] {
+    if (count) must(cuMemsetD8Async(address(devPtr), byte(value), count, stream_0));
+  });
+}
 STREAM_CALL(cudaMemsetAsync, _ptsz, (void* devPtr, int value, size_t count, cudaStream_t stream),
-            (devPtr, value, count, stream),
-            if (count) must(cuMemsetD8Async(address(devPtr), byte(value), count, at(stream))))
+            (devPtr, value, count, stream)) {
+  return call(ARGUMENTS(devPtr, value, count, stream), [&] {
+    if (count) must(cuMemsetD8Async(address(devPtr), byte(value), count, at(stream)));
+  });
+}
 STREAM_CALL(cudaMemset2D, _ptds, (void* devPtr, size_t pitch, int value, size_t width, size_t height),
-            (devPtr, pitch, value, width, height),
-            must(cuMemsetD2D8Async(address(devPtr), pitch, byte(value), width, height, stream_0)))
-STREAM_FORWARD(cudaMemset2DAsync,
-               (void* devPtr, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream),
-               (devPtr, pitch, value, width, height, stream),
-               cuMemsetD2D8Async(address(devPtr), pitch, byte(value), width, height, at(stream)))
-STREAM_CALL(cudaMemset3D, _ptds, (cudaPitchedPtr pitchedDevPtr, int value, cudaExtent extent), (value),
-            set_3d(pitchedDevPtr, value, extent, stream_0))
+            (devPtr, pitch, value, width, height)) {
+  return call(ARGUMENTS(devPtr, pitch, value, width, height),
+              [&] { return cuMemsetD2D8Async(address(devPtr), pitch, byte(value), width, height, stream_0); });
+}
+STREAM_CALL(cudaMemset2DAsync, _ptsz,
+            (void* devPtr, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream),
+            (devPtr, pitch, value, width, height, stream)) {
+  return call(ARGUMENTS(devPtr, pitch, value, width, height, stream),
+              [&] { return cuMemsetD2D8Async(address(devPtr), pitch, byte(value), width, height, at(stream)); });
+}
+STREAM_CALL(cudaMemset3D, _ptds, (cudaPitchedPtr pitchedDevPtr, int value, cudaExtent extent),
+            (pitchedDevPtr, value, extent)) {
+  return call(ARGUMENTS(value), [&] { set_3d(pitchedDevPtr, value, extent, stream_0); });
+}
 STREAM_CALL(cudaMemset3DAsync, _ptsz, (cudaPitchedPtr pitchedDevPtr, int value, cudaExtent extent, cudaStream_t stream),
-            (value, stream), set_3d(pitchedDevPtr, value, extent, at(stream)))
+            (pitchedDevPtr, value, extent, stream)) {
+  return call(ARGUMENTS(value, stream), [&] { set_3d(pitchedDevPtr, value, extent, at(stream)); });
+}

@@ -13,28 +13,13 @@
 
 #include "../driver/call.h"
 
-// Makes the rest of a function a call: its arguments in brackets for the trace, then the statements that do the work.
-#define ARGUMENTS(...) __VA_OPT__(, ) __VA_ARGS__
-#define CALL_OF(name, needs, arguments, ...) \
-  return runtime::call(name, needs, #arguments, [&] { __VA_ARGS__; } ARGUMENTS arguments)
-#define CALL(arguments, ...) CALL_OF(__func__, runtime::context, arguments, __VA_ARGS__)
-// A call that needs no context, and answers after a fault too.
-#define QUERY(arguments, ...) CALL_OF(__func__, runtime::driver_only, arguments, __VA_ARGS__)
-
-#define EXPORT extern "C" __attribute__((visibility("default")))
-// Defines a call that only asks the driver: its parameters, its arguments, the driver's call.
-#define FORWARD(name, parameters, arguments, ...) \
-  cudaError_t name parameters { CALL(arguments, runtime::must(__VA_ARGS__)); }
-// Defines a call and its variant for programs whose default stream is the thread's own: cudaMemcpy, cudaMemcpy_ptds.
-#define STREAM_CALL_OF(name, suffix, needs, parameters, arguments, ...)          \
-  cudaError_t name parameters { CALL_OF(#name, needs, arguments, __VA_ARGS__); } \
-  EXPORT cudaError_t name##suffix parameters {                                   \
-    const runtime::PerThreadDefault scope;                                       \
-    CALL_OF(#name, needs, arguments, __VA_ARGS__);                               \
-  }
-#define STREAM_CALL(name, suffix, ...) STREAM_CALL_OF(name, suffix, runtime::context, __VA_ARGS__)
-#define STREAM_FORWARD(name, parameters, arguments, ...) \
-  STREAM_CALL(name, _ptsz, parameters, arguments, runtime::must(__VA_ARGS__))
+// Begins a call that has a variant for programs whose default stream is the thread's own: cudaMemcpy, cudaMemcpy_ptds.
+#define STREAM_CALL(name, suffix, parameters, arguments) \
+  EXPORT cudaError_t name##suffix parameters {           \
+    const runtime::PerThreadDefault scope;               \
+    return name arguments;                               \
+  }                                                      \
+  cudaError_t name parameters
 
 namespace runtime {
 
@@ -59,29 +44,20 @@ const char* name_of(int error);        // "cudaErrorInvalidValue"; null: there i
 const char* shown_name_of(int error);  // "unrecognized error code" if there is none
 
 enum Needs { nothing, driver_only, context };
-cudaError_t call(const char* name, Needs needs, const std::function<void()>& work,
-                 const std::function<int(int flags, const std::function<int()>& work)>& wrapped);
+cudaError_t run(const driver::Call&, Needs, const std::function<int()>& work);
 
-// Handles and functions are shown as addresses, locations as their numbers.
-template <class T> auto shown(T value) {
-  if constexpr (std::is_pointer_v<T>) {
-    using Target = std::remove_pointer_t<T>;
-    if constexpr (std::is_class_v<Target> || std::is_function_v<Target>) return reinterpret_cast<const void*>(value);
-    else return value;
-  } else if constexpr (std::is_same_v<T, cudaMemLocation>) {
-    return value.id;
-  } else {
-    return value;
-  }
+// Runs `work` as a call of the program, see ../driver/call.h. An error becomes the thread's last one. What needs no
+// context answers after a fault too.
+template <class Work> cudaError_t call(const driver::Call& it, Needs needs, const Work& work) {
+  return run(it, needs, [&] { return driver::result_of(work); });
 }
-
-// Runs `work` as the call `name` of the program. An error becomes the thread's last one.
-template <class... Values>
-cudaError_t call(const char* name, Needs needs, const char* names, const std::function<void()>& work,
-                 Values... values) {
-  return call(name, needs, work, [&](int flags, const std::function<int()>& attempt) {
-    return driver::call(name, flags, shown_name_of, names, attempt, shown(values)...);
-  });
+template <class Work> cudaError_t call(const driver::Call& it, const Work& work) { return call(it, context, work); }
+// The work of a call that has one result, which goes to where the program wants it.
+template <class Result, class Work> auto result_to(Result* to, const char* name, const Work& work) {
+  return [=] {
+    need(to, name);
+    *to = work();
+  };
 }
 
 void start_driver();                    // throws Failed

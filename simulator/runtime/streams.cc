@@ -29,57 +29,104 @@ void add_callback(cudaStream_t stream, cudaStreamCallback_t function, void* data
 
 }  // namespace
 
-FORWARD(cudaStreamCreate, (cudaStream_t * pStream), (pStream), cuStreamCreate(pStream, 0))
-FORWARD(cudaStreamCreateWithFlags, (cudaStream_t * pStream, unsigned int flags), (pStream, flags),
-        cuStreamCreate(pStream, flags))
-FORWARD(cudaStreamCreateWithPriority, (cudaStream_t * pStream, unsigned int flags, int priority),
-        (pStream, flags, priority), cuStreamCreateWithPriority(pStream, flags, priority))
-FORWARD(cudaStreamDestroy, (cudaStream_t stream), (stream), cuStreamDestroy(stream))
-STREAM_FORWARD(cudaStreamQuery, (cudaStream_t stream), (stream), cuStreamQuery(at(stream)))
-STREAM_FORWARD(cudaStreamSynchronize, (cudaStream_t stream), (stream), cuStreamSynchronize(at(stream)))
-STREAM_FORWARD(cudaStreamWaitEvent, (cudaStream_t stream, cudaEvent_t event, unsigned int flags),
-               (stream, event, flags), cuStreamWaitEvent(at(stream), event, flags))
+cudaError_t cudaStreamCreate(cudaStream_t* pStream) {
+  return call(ARGUMENTS(pStream), [&] { return cuStreamCreate(pStream, 0); });
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* pStream, unsigned int flags) {
+  return call(ARGUMENTS(pStream, flags), [&] { return cuStreamCreate(pStream, flags); });
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* pStream, unsigned int flags, int priority) {
+  return call(ARGUMENTS(pStream, flags, priority),
+              [&] { return cuStreamCreateWithPriority(pStream, flags, priority); });
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  return call(ARGUMENTS(stream), [&] { return cuStreamDestroy(stream); });
+}
+STREAM_CALL(cudaStreamQuery, _ptsz, (cudaStream_t stream), (stream)) {
+  return call(ARGUMENTS(stream), [&] { return cuStreamQuery(at(stream)); });
+}
+STREAM_CALL(cudaStreamSynchronize, _ptsz, (cudaStream_t stream), (stream)) {
+  return call(ARGUMENTS(stream), [&] { return cuStreamSynchronize(at(stream)); });
+}
+STREAM_CALL(cudaStreamWaitEvent, _ptsz, (cudaStream_t stream, cudaEvent_t event, unsigned int flags),
+            (stream, event, flags)) {
+  return call(ARGUMENTS(stream, event, flags), [&] { return cuStreamWaitEvent(at(stream), event, flags); });
+}
 STREAM_CALL(cudaStreamAddCallback, _ptsz,
             (cudaStream_t stream, cudaStreamCallback_t callback, void* userData, unsigned int flags),
-            (stream, callback, userData, flags), add_callback(stream, callback, userData, flags))
-STREAM_FORWARD(cudaLaunchHostFunc, (cudaStream_t stream, cudaHostFn_t fn, void* userData), (stream, fn, userData),
-               cuLaunchHostFunc(at(stream), fn, userData))
-STREAM_FORWARD(cudaStreamGetPriority, (cudaStream_t hStream, int* priority), (hStream, priority),
-               cuStreamGetPriority(at(hStream), priority))
-STREAM_FORWARD(cudaStreamGetFlags, (cudaStream_t hStream, unsigned int* flags), (hStream, flags),
-               cuStreamGetFlags(at(hStream), flags))
-STREAM_FORWARD(cudaStreamGetAttribute, (cudaStream_t hStream, cudaStreamAttrID attr, cudaStreamAttrValue* value_out),
-               (hStream, attr, value_out),
-               cuStreamGetAttribute(at(hStream), CUstreamAttrID(attr), reinterpret_cast<CUstreamAttrValue*>(value_out)))
-STREAM_FORWARD(cudaStreamSetAttribute, (cudaStream_t hStream, cudaStreamAttrID attr, const cudaStreamAttrValue* value),
-               (hStream, attr, value),
-               cuStreamSetAttribute(at(hStream), CUstreamAttrID(attr),
-                                    reinterpret_cast<const CUstreamAttrValue*>(value)))
-STREAM_FORWARD(cudaStreamCopyAttributes, (cudaStream_t dst, cudaStream_t src), (dst, src),
-               cuStreamCopyAttributes(at(dst), at(src)))
-STREAM_FORWARD(cudaStreamGetId, (cudaStream_t hStream, unsigned long long* streamId), (hStream, streamId),
-               cuStreamGetId(at(hStream), streamId))
-STREAM_FORWARD(cudaStreamGetDevice, (cudaStream_t hStream, int* device), (hStream, device),
-               cuStreamGetDevice(at(hStream), device))
-STREAM_FORWARD(cudaStreamIsCapturing, (cudaStream_t stream, cudaStreamCaptureStatus* pCaptureStatus),
-               (stream, pCaptureStatus),
-               cuStreamIsCapturing(at(stream), reinterpret_cast<CUstreamCaptureStatus*>(pCaptureStatus)))
-
-FORWARD(cudaEventCreate, (cudaEvent_t * event), (event), cuEventCreate(event, 0))
-FORWARD(cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned int flags), (event, flags),
-        cuEventCreate(event, flags))
-STREAM_FORWARD(cudaEventRecord, (cudaEvent_t event, cudaStream_t stream), (event, stream),
-               cuEventRecord(event, at(stream)))
-STREAM_FORWARD(cudaEventRecordWithFlags, (cudaEvent_t event, cudaStream_t stream, unsigned int flags),
-               (event, stream, flags), cuEventRecordWithFlags(event, at(stream), flags))
-FORWARD(cudaEventQuery, (cudaEvent_t event), (event), cuEventQuery(event))
-FORWARD(cudaEventSynchronize, (cudaEvent_t event), (event), cuEventSynchronize(event))
-FORWARD(cudaEventDestroy, (cudaEvent_t event), (event), cuEventDestroy(event))
-cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
-  CALL((handle, event), must(cuIpcGetEventHandle(reinterpret_cast<CUipcEventHandle*>(handle), event)));
+            (stream, callback, userData, flags)) {
+  return call(ARGUMENTS(stream, callback, userData, flags), [&] { add_callback(stream, callback, userData, flags); });
 }
-FORWARD(cudaIpcOpenEventHandle, (cudaEvent_t * event, cudaIpcEventHandle_t handle), (event),
-        cuIpcOpenEventHandle(event, reinterpret_cast<CUipcEventHandle&>(handle)))
+STREAM_CALL(cudaLaunchHostFunc, _ptsz, (cudaStream_t stream, cudaHostFn_t fn, void* userData), (stream, fn, userData)) {
+  return call(ARGUMENTS(stream, fn, userData), [&] { return cuLaunchHostFunc(at(stream), fn, userData); });
+}
+STREAM_CALL(cudaStreamGetPriority, _ptsz, (cudaStream_t hStream, int* priority), (hStream, priority)) {
+  return call(ARGUMENTS(hStream, priority), [&] { return cuStreamGetPriority(at(hStream), priority); });
+}
+STREAM_CALL(cudaStreamGetFlags, _ptsz, (cudaStream_t hStream, unsigned int* flags), (hStream, flags)) {
+  return call(ARGUMENTS(hStream, flags), [&] { return cuStreamGetFlags(at(hStream), flags); });
+}
+STREAM_CALL(cudaStreamGetAttribute, _ptsz,
+            (cudaStream_t hStream, cudaStreamAttrID attr, cudaStreamAttrValue* value_out), (hStream, attr, value_out)) {
+  return call(ARGUMENTS(hStream, attr, value_out), [&] {
+    return cuStreamGetAttribute(at(hStream), CUstreamAttrID(attr), reinterpret_cast<CUstreamAttrValue*>(value_out));
+  });
+}
+STREAM_CALL(cudaStreamSetAttribute, _ptsz,
+            (cudaStream_t hStream, cudaStreamAttrID attr, const cudaStreamAttrValue* value), (hStream, attr, value)) {
+  return call(ARGUMENTS(hStream, attr, value), [&] {
+    return cuStreamSetAttribute(at(hStream), CUstreamAttrID(attr), reinterpret_cast<const CUstreamAttrValue*>(value));
+  });
+}
+STREAM_CALL(cudaStreamCopyAttributes, _ptsz, (cudaStream_t dst, cudaStream_t src), (dst, src)) {
+  return call(ARGUMENTS(dst, src), [&] { return cuStreamCopyAttributes(at(dst), at(src)); });
+}
+STREAM_CALL(cudaStreamGetId, _ptsz, (cudaStream_t hStream, unsigned long long* streamId), (hStream, streamId)) {
+  return call(ARGUMENTS(hStream, streamId), [&] { return cuStreamGetId(at(hStream), streamId); });
+}
+STREAM_CALL(cudaStreamGetDevice, _ptsz, (cudaStream_t hStream, int* device), (hStream, device)) {
+  return call(ARGUMENTS(hStream, device), [&] { return cuStreamGetDevice(at(hStream), device); });
+}
+STREAM_CALL(cudaStreamIsCapturing, _ptsz, (cudaStream_t stream, cudaStreamCaptureStatus* pCaptureStatus),
+            (stream, pCaptureStatus)) {
+  return call(ARGUMENTS(stream, pCaptureStatus), [&] {
+    return cuStreamIsCapturing(at(stream), reinterpret_cast<CUstreamCaptureStatus*>(pCaptureStatus));
+  });
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return call(ARGUMENTS(event), [&] { return cuEventCreate(event, 0); });
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
+  return call(ARGUMENTS(event, flags), [&] { return cuEventCreate(event, flags); });
+}
+STREAM_CALL(cudaEventRecord, _ptsz, (cudaEvent_t event, cudaStream_t stream), (event, stream)) {
+  return call(ARGUMENTS(event, stream), [&] { return cuEventRecord(event, at(stream)); });
+}
+STREAM_CALL(cudaEventRecordWithFlags, _ptsz, (cudaEvent_t event, cudaStream_t stream, unsigned int flags),
+            (event, stream, flags)) {
+  return call(ARGUMENTS(event, stream, flags), [&] { return cuEventRecordWithFlags(event, at(stream), flags); });
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return call(ARGUMENTS(event), [&] { return cuEventQuery(event); });
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return call(ARGUMENTS(event), [&] { return cuEventSynchronize(event); });
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  return call(ARGUMENTS(event), [&] { return cuEventDestroy(event); });
+}
+cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
+  return call(ARGUMENTS(handle, event),
+              [&] { return cuIpcGetEventHandle(reinterpret_cast<CUipcEventHandle*>(handle), event); });
+}
+cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t handle) {
+  return call(ARGUMENTS(event),
+              [&] { return cuIpcOpenEventHandle(event, reinterpret_cast<CUipcEventHandle&>(handle)); });
+}
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
-  CALL((ms, start, end), need(ms, "ms"); must(cuEventElapsedTime(ms, start, end)));
+  return call(ARGUMENTS(ms, start, end), [&] {
+    need(ms, "ms");
+    must(cuEventElapsedTime(ms, start, end));
+  });
 }
