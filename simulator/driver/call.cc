@@ -16,30 +16,24 @@
 namespace driver {
 namespace {
 
-std::atomic<pid_t> initialized_in = 0;  // the process in which cuInit ran: a forked child has no driver
 constexpr char too_late[] =
     "the process exits, and the driver has shut down: it was called by a thread that goes on, or by the destructor of "
     "an object that is older than cuInit";
 constexpr char forked[] =
     "a forked child has no driver; fork before cuInit, or start the child as a program of its own";
-std::atomic<int> fault_error = CUDA_SUCCESS;
-std::atomic<bool> fault_explained = false;
-std::string fault_why;
 
-thread_local bool inside = false;                                              // a call of the program
-thread_local std::string& why = memory::of_thread<std::string, struct Why>();  // of the refusal in progress
-
-// What destructors of the program may still use at exit is never destroyed.
-template <class T> T& everlasting() {
-  static T& it = *new T;
+// What calls tell of themselves, while they hold the state's lock or not.
+struct Told {
+  std::mutex lock;
+  std::map<std::string, uint64_t> calls;  // how many of each name there were
+  std::set<std::string> texts;            // on stderr
+  std::atomic<bool> fault = false;
+  std::atomic<uint64_t> lines = 0;  // of the trace
+};
+Told& told() {
+  static Told& it = *new Told;
   return it;
 }
-struct Counts {
-  std::mutex mutex;
-  std::map<std::string, uint64_t> calls;
-  std::set<std::string> said;
-};
-Counts& counts() { return everlasting<Counts>(); }
 
 void say(const std::string& text) {  // in one piece, whatever other processes say
   const std::string line = "vmmsim: " + text + "\n";
@@ -201,7 +195,6 @@ std::string callers() {
 //   changes         to allocations, reservations, mappings, access: memory::changes tells the kinds
 // A call that another call makes has no line.
 void trace(const Call& call, uint64_t nth, const char* result, bool success, const std::vector<std::string>& changes) {
-  static std::atomic<uint64_t> sequence = 0;
   std::string in, out, all;
   const std::vector<std::string> names = names_of(call);
   for (size_t i = 0; i < names.size(); ++i) {
@@ -213,7 +206,7 @@ void trace(const Call& call, uint64_t nth, const char* result, bool success, con
   for (const std::string& change : changes) all += (all.empty() ? "" : ",") + change;
   const std::string line =
       "{\"pid\":" + std::to_string(getpid()) + ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
-      ",\"number\":" + std::to_string(++sequence) + ",\"call\":" + quoted(plain(call.name).c_str()) +
+      ",\"number\":" + std::to_string(++told().lines) + ",\"call\":" + quoted(plain(call.name).c_str()) +
       ",\"nth\":" + std::to_string(nth) + ",\"callers\":" + callers() +
       ",\"device\":" + std::to_string(current_device()) + ",\"arguments\":{" + in + "},\"result\":" + quoted(result) +
       ",\"outputs\":{" + out + "},\"changes\":[" + all + "]}\n";
@@ -224,14 +217,14 @@ int answer(const std::function<int()>& work) {
   try {
     return work();
   } catch (const memory::Refused& refused) {
-    why = refused.why;
+    thread().why = refused.why;
     return refused.error;
   }
 }
 
 // At the end of the process: what the driver holds for itself goes first, what is left is the program's.
 __attribute__((destructor)) void finish() {
-  if (initialized_in != getpid()) return;
+  if (state().initialized_in != getpid()) return;
   if (memory::options().leaks) {
     forget_modules(nullptr);
     forget_memory(nullptr);
@@ -242,99 +235,104 @@ __attribute__((destructor)) void finish() {
 
 }  // namespace
 
-std::atomic<bool> is_over = false;
-thread_local bool runs_host_function = false;
+State& state() {
+  static State& it = *new State;
+  return it;
+}
+Thread& thread() { return memory::of_thread<Thread>(); }
 
 int run(const Call& call, int flags, const char* (*error_name)(int), const std::function<int()>& work) {
-  if (inside) return answer(work);
-  struct Inside {
-    Inside() { inside = true; }
-    ~Inside() { inside = false; }
-  } guard;
+  Thread& mine = thread();
+  if (mine.is_in_call) return answer(work);
+  struct InCall {
+    Thread& of;
+    explicit InCall(Thread& of) : of(of) { of.is_in_call = true; }
+    ~InCall() { of.is_in_call = false; }
+  } const in_call(mine);
+  const State& all = state();
   const std::string name = plain(call.name);
   const memory::Options& options = memory::options();
   std::vector<std::string> changes;
-  why.clear();
+  mine.why.clear();
   int result = CUDA_SUCCESS;
   uint64_t nth = 0;
   {
-    const std::lock_guard held(counts().mutex);
-    nth = ++counts().calls[name];
+    const std::lock_guard held(told().lock);
+    nth = ++told().calls[name];
   }
   memory::current_call = name + " #" + std::to_string(nth);
   memory::changes = options.trace ? &changes : nullptr;
   if (*options.fail_call && memory::must_fail(name.c_str())) {
     result = options.fail_error;
-    why = "--fail asks for it";
-  } else if (is_over && !(flags & after_exit)) {
+    mine.why = "--fail asks for it";
+  } else if (all.is_over && !(flags & after_exit)) {
     result = CUDA_ERROR_DEINITIALIZED;
-    why = too_late;
-  } else if (runs_host_function && !(flags & in_host_function)) {
+    mine.why = too_late;
+  } else if (mine.runs_host_function && !(flags & in_host_function)) {
     result = CUDA_ERROR_NOT_PERMITTED;
-    why = "host functions and callbacks of streams must not call CUDA: they would wait for themselves";
+    mine.why = "host functions and callbacks of streams must not call CUDA: they would wait for themselves";
   } else if (fault() && !(flags & after_fault)) {
     result = fault();
-  } else if (initialized_in != getpid() && !(flags & before_init)) {
+  } else if (all.initialized_in != getpid() && !(flags & before_init)) {
     result = CUDA_ERROR_NOT_INITIALIZED;
-    why = initialized_in ? forked : "cuInit has not been called";
+    mine.why = all.initialized_in ? forked : "cuInit has not been called";
   } else {
     result = answer(work);
   }
-  if (is_over && result) {  // even if something else was gone first
+  if (all.is_over && result) {  // even if something else was gone first
     result = CUDA_ERROR_DEINITIALIZED;
-    why = too_late;
+    mine.why = too_late;
   }
   memory::changes = nullptr;
   if (options.explain && result && result != CUDA_ERROR_NOT_READY) {
     if (result == fault())
-      why = fault_explained.exchange(true) ? "a kernel or copy went wrong before, and until the process ends kernels, "
-                                             "copies and calls like this one fail"
-                                           : fault_why;
-    say(in_words(call) + " answers " + error_name(result) + (why.empty() ? "" : ": " + why));
+      mine.why = told().fault.exchange(true)
+                     ? "a kernel or copy went wrong before, and until the process ends kernels, "
+                       "copies and calls like this one fail"
+                     : all.fault_why;
+    say(in_words(call) + " answers " + error_name(result) + (mine.why.empty() ? "" : ": " + mine.why));
   }
   if (options.trace) trace(call, nth, error_name(result), result == CUDA_SUCCESS, changes);
   return result;
 }
 
 void say_once(const std::string& text) {
-  const std::lock_guard held(counts().mutex);
-  if (counts().said.insert(text).second) say(text);
+  const std::lock_guard held(told().lock);
+  if (told().texts.insert(text).second) say(text);
 }
 
 int not_simulated(const char* name) {
   say_once(std::string(name) + " is not simulated");
-  why = "it is not simulated";
+  thread().why = "it is not simulated";
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-void explain(const std::string& text) { why = text; }
+void explain(const std::string& why) { thread().why = why; }
 
 void need(const void* pointer, const char* name) {
   if (!pointer) refuse(CUDA_ERROR_INVALID_VALUE, std::string(name) + " is null: give the address of a variable");
 }
 
 void set_initialized() {
-  if (initialized_in && initialized_in != getpid()) refuse(CUDA_ERROR_NOT_INITIALIZED, forked);
-  if (is_over) refuse(CUDA_ERROR_DEINITIALIZED, too_late);
-  static const int at_exit = std::atexit([] { is_over = true; });
-  (void)at_exit;
-  initialized_in = getpid();
+  State& all = state();
+  if (all.initialized_in && all.initialized_in != getpid()) refuse(CUDA_ERROR_NOT_INITIALIZED, forked);
+  if (all.is_over) refuse(CUDA_ERROR_DEINITIALIZED, too_late);
+  if (!all.initialized_in) std::atexit([] { state().is_over = true; });
+  all.initialized_in = getpid();
 }
 
 void set_fault(const gpu::Fault& fault) {
-  const std::lock_guard held(state());
-  if (fault_error) return;
-  fault_why = fault.why;
-  fault_error = fault.error;
+  const std::lock_guard held(state().lock);
+  if (state().fault) return;
+  state().fault_why = fault.why;
+  state().fault = CUresult(fault.error);
 }
 
 void reset_fault() {
-  const std::lock_guard held(state());
-  if (fault_error) fault_error = CUDA_ERROR_DEVICE_UNAVAILABLE;
+  const std::lock_guard held(state().lock);
+  if (state().fault) state().fault = CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
-CUresult fault() { return CUresult(fault_error.load()); }
-
-std::mutex& state() { return everlasting<std::mutex>(); }
+CUresult fault() { return state().fault; }
 
 }  // namespace driver

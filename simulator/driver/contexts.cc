@@ -8,13 +8,6 @@
 namespace driver {
 namespace {
 
-// All contexts that there ever were; a handle stays known after its end, so that it can be refused. state() guards it.
-std::vector<std::unique_ptr<CUctx_st>>& contexts() {
-  static auto& all = *new std::vector<std::unique_ptr<CUctx_st>>;
-  return all;
-}
-thread_local std::vector<CUcontext>& stack = memory::of_thread<std::vector<CUcontext>>();  // the last is current
-
 void make_heap(CUctx_st& context) {
   context.heap = std::make_shared<gpu::Heap>(context.device, context.limits[CU_LIMIT_MALLOC_HEAP_SIZE]);
 }
@@ -25,7 +18,7 @@ CUcontext make(CUdevice device, bool is_primary, unsigned flags) {
   context->is_primary = is_primary;
   context->retained = !is_primary;
   context->flags = flags;
-  context->id = contexts().size() + 1;
+  context->id = state().contexts.size() + 1;
   context->legacy.context = context.get();
   context->limits = {{CU_LIMIT_STACK_SIZE, 1024},
                      {CU_LIMIT_PRINTF_FIFO_SIZE, 8650752},
@@ -36,14 +29,14 @@ CUcontext make(CUdevice device, bool is_primary, unsigned flags) {
                      {CUlimit(7) /* SHMEM_SIZE */, 232448},
                      {CUlimit(8) /* CIG_ENABLED */, 0}};
   make_heap(*context);
-  contexts().push_back(std::move(context));
-  return contexts().back().get();
+  state().contexts.push_back(std::move(context));
+  return state().contexts.back().get();
 }
 
 CUcontext primary(CUdevice device) {
   check_device(device);
-  const std::lock_guard held(state());
-  for (const auto& context : contexts())
+  const std::lock_guard held(state().lock);
+  for (const auto& context : state().contexts)
     if (context->is_primary && context->device == device) return context.get();
   return make(device, true, 0);
 }
@@ -55,7 +48,7 @@ void check_flags(unsigned flags) {
 
 CUcontext retain_primary(CUdevice device) {
   const CUcontext context = primary(device);
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   ++context->retained;
   memory::make_region_of_context();
   return context;
@@ -67,17 +60,17 @@ void end(CUcontext context) {
   forget_streams(context);
   forget_modules(context);
   forget_memory(context);
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   make_heap(*context);
 }
 
 CUcontext create(unsigned flags, CUdevice device) {
   check_device(device);
   check_flags(flags);
-  const std::lock_guard held(state());
-  stack.push_back(make(device, false, flags));
+  const std::lock_guard held(state().lock);
+  thread().contexts.push_back(make(device, false, flags));
   memory::make_region_of_context();
-  return stack.back();
+  return thread().contexts.back();
 }
 
 void destroy(CUcontext context) {
@@ -86,13 +79,13 @@ void destroy(CUcontext context) {
   require(!context->is_primary, CUDA_ERROR_INVALID_CONTEXT, "a primary context is released, not destroyed");
   end(context);
   context->retained = 0;
-  if (!stack.empty() && stack.back() == context) stack.pop_back();
+  if (!thread().contexts.empty() && thread().contexts.back() == context) thread().contexts.pop_back();
 }
 
 void release_primary(CUdevice device, bool all) {
   const CUcontext context = primary(device);
   {
-    const std::lock_guard held(state());
+    const std::lock_guard held(state().lock);
     require(all || context->retained, CUDA_ERROR_INVALID_CONTEXT, "the primary context has not been retained");
     if (!context->retained) return;
     context->retained = all ? 0 : context->retained - 1;
@@ -104,14 +97,14 @@ void release_primary(CUdevice device, bool all) {
 
 void set_current(CUcontext context) {
   if (context) checked(context);
-  if (!stack.empty()) stack.pop_back();
-  if (context) stack.push_back(context);
+  if (!thread().contexts.empty()) thread().contexts.pop_back();
+  if (context) thread().contexts.push_back(context);
 }
 
 CUcontext pop() {
-  require(!stack.empty(), CUDA_ERROR_INVALID_CONTEXT, "no context is current");
-  const CUcontext context = stack.back();
-  stack.pop_back();
+  require(!thread().contexts.empty(), CUDA_ERROR_INVALID_CONTEXT, "no context is current");
+  const CUcontext context = thread().contexts.back();
+  thread().contexts.pop_back();
   return context;
 }
 
@@ -131,14 +124,8 @@ void set_limit(CUlimit what, size_t value) {
     require(current()->heap->resize(value), CUDA_ERROR_INVALID_VALUE,
             "kernels have allocated from the heap: set its size before the first of them");
   }
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   it = value;
-}
-
-// The pairs of contexts of which the first may touch ordinary memory of the second.
-std::set<std::pair<CUcontext, CUcontext>>& enabled() {
-  static auto& all = *new std::set<std::pair<CUcontext, CUcontext>>;
-  return all;
 }
 
 void set_peer(CUcontext peer, bool enable) {
@@ -148,13 +135,13 @@ void set_peer(CUcontext peer, bool enable) {
           "device and peer are the same GPU");
   require(memory::machine().peer_access && mine->device != peer->device, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
           "these GPUs do not reach each other; ask cuDeviceCanAccessPeer first");
-  const std::lock_guard held(state());
-  const bool is_enabled = enabled().contains({mine, peer});
+  const std::lock_guard held(state().lock);
+  const bool is_enabled = state().peers.contains({mine, peer});
   require(!enable || !is_enabled, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "it has been enabled before");
   require(enable || is_enabled, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "it has not been enabled");
-  if (enable) enabled().insert({mine, peer});
-  else enabled().erase({mine, peer});
-  const auto& all = enabled();  // memory knows GPUs only: they reach each other while any of their contexts may
+  if (enable) state().peers.insert({mine, peer});
+  else state().peers.erase({mine, peer});
+  const auto& all = state().peers;  // memory knows GPUs only: they reach each other while any of their contexts may
   const bool are_others = std::any_of(all.begin(), all.end(), [&](const auto& pair) {
     return pair != std::pair(mine, peer) && pair.first->device == mine->device && pair.second->device == peer->device;
   });
@@ -165,27 +152,27 @@ void set_peer(CUcontext peer, bool enable) {
 
 std::vector<CUcontext> all_contexts() {
   std::vector<CUcontext> all;
-  for (const auto& context : contexts()) all.push_back(context.get());
+  for (const auto& context : state().contexts) all.push_back(context.get());
   return all;
 }
 
 CUcontext checked(CUcontext context) {
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   const auto is_it = [&](const auto& known) { return known.get() == context; };
-  const bool is_known = std::any_of(contexts().begin(), contexts().end(), is_it);
+  const bool is_known = std::any_of(state().contexts.begin(), state().contexts.end(), is_it);
   require(is_known, CUDA_ERROR_INVALID_CONTEXT, "this is no context");
   require(context->retained, CUDA_ERROR_CONTEXT_IS_DESTROYED,
           "the context has been destroyed, released or reset: make or retain another, and set it current");
   return context;
 }
 
-bool has_current() { return !stack.empty(); }
-int current_device() { return stack.empty() ? -1 : stack.back()->device; }
+bool has_current() { return !thread().contexts.empty(); }
+int current_device() { return thread().contexts.empty() ? -1 : thread().contexts.back()->device; }
 
 CUcontext current() {
-  require(!stack.empty(), CUDA_ERROR_INVALID_CONTEXT,
+  require(!thread().contexts.empty(), CUDA_ERROR_INVALID_CONTEXT,
           "no context is current in this thread; call cuDevicePrimaryCtxRetain and cuCtxSetCurrent, or cudaSetDevice");
-  return checked(stack.back());
+  return checked(thread().contexts.back());
 }
 
 }  // namespace driver
@@ -235,7 +222,7 @@ CUresult cuCtxDestroy(CUcontext ctx) {
 CUresult cuCtxPushCurrent(CUcontext ctx) {
   return call(ARGUMENTS(ctx), after_fault, [&] {
     need(ctx, "ctx");
-    stack.push_back(checked(ctx));
+    thread().contexts.push_back(checked(ctx));
   });
 }
 CUresult cuCtxPopCurrent(CUcontext* pctx) {
@@ -249,7 +236,7 @@ CUresult cuCtxSetCurrent(CUcontext ctx) {
 }
 CUresult cuCtxGetCurrent(CUcontext* pctx) {
   return call(ARGUMENTS(pctx), after_fault,
-              result_to(pctx, "pctx", [&] { return stack.empty() ? nullptr : stack.back(); }));
+              result_to(pctx, "pctx", [&] { return thread().contexts.empty() ? nullptr : thread().contexts.back(); }));
 }
 CUresult cuCtxGetDevice(CUdevice* device) {
   return call(ARGUMENTS(device), after_fault, result_to(device, "device", [&] { return current()->device; }));
@@ -291,7 +278,7 @@ CUresult cuCtxGetLimit(size_t* pvalue, CUlimit what) {
   return call(ARGUMENTS(pvalue, what), [&] {
     need(pvalue, "pvalue");
     const size_t& it = limit(what);
-    const std::lock_guard held(state());
+    const std::lock_guard held(state().lock);
     *pvalue = it;
   });
 }

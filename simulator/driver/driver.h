@@ -11,10 +11,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <utility>
 #include <vector>
 
 namespace driver {
@@ -100,18 +103,53 @@ template <class Result, class Work> auto result_to(Result* to, const char* name,
 
 // cuInit has run in this process.
 void set_initialized();
-extern std::atomic<bool> is_over;  // the process exits, and all calls are refused
-
-// Whether this thread runs a host function or a callback of a stream, in which nearly all calls are refused.
-extern thread_local bool runs_host_function;
 
 // A kernel or copy that went wrong: all later calls of the process answer so. The first fault counts.
 void set_fault(const gpu::Fault&);
 CUresult fault();    // CUDA_SUCCESS: none so far
 void reset_fault();  // after a fault the context is reset: it cannot be had again
 
-// Guards everything of the driver that threads share: contexts, streams, events, modules. Not held while one waits.
-std::mutex& state();
+// All that the threads of the process share. Never destroyed: destructors of the program may still make calls at exit.
+// What a handle names is known to its file alone.
+template <class T> using Owned = std::map<T*, std::shared_ptr<T>>;
+struct State {
+  std::atomic<pid_t> initialized_in = 0;  // the process in which cuInit ran: a forked child has no driver
+  std::atomic<bool> is_over = false;      // the process exits, and all calls are refused
+  std::atomic<CUresult> fault = CUDA_SUCCESS;
+
+  std::mutex lock;  // of what follows; not held while one waits
+  std::string fault_why;
+  std::vector<std::unique_ptr<CUctx_st>> contexts;  // also those that have ended: so that they can be refused
+  std::set<std::pair<CUcontext, CUcontext>> peers;  // the first may touch ordinary memory of the second
+  Owned<CUstream_st> streams;
+  unsigned long long last_stream = 2;  // its id; 1 and 2 are the legacy and the per-thread stream
+  Owned<CUevent_st> events;
+  uint64_t last_operation = 0;     // its number
+  std::set<uint64_t> under_way;    // the numbers of operations that have not ended
+  std::condition_variable an_end;  // of an operation that somebody waits for, or a fault
+  Owned<CUmod_st> modules;
+  std::set<CUfunction> functions;
+  Owned<CUlib_st> libraries;
+  std::set<CUkernel> kernels;
+  std::set<CUlinkState> linkers;
+  Owned<CUmemPoolHandle_st> pools;
+  std::map<CUdevice, CUmemoryPool> pools_in_use;
+};
+State& state();
+
+// What is a thread's own.
+struct Thread {
+  bool is_in_call = false;          // of the program: what that calls is none
+  bool runs_host_function = false;  // or a callback of a stream, in which nearly all calls are refused
+  std::string why;                  // of the refusal in progress
+  std::vector<CUcontext> contexts;  // the last is current
+  std::map<CUcontext, std::weak_ptr<CUstream_st>> streams;  // that it calls 2; they go with the context, or with it
+  ~Thread() {
+    for (const auto& [context, stream] : streams)
+      if (const auto left = stream.lock()) left->destroyed = true;
+  }
+};
+Thread& thread();
 
 // --- Devices, contexts --------------------------------------------------------------------------------------------
 void check_device(CUdevice);   // throws Refused{CUDA_ERROR_INVALID_DEVICE}

@@ -111,29 +111,24 @@ struct CUlinkState_st {
 
 namespace {
 
-std::set<CUlinkState>& states() {
-  static auto& all = *new std::set<CUlinkState>;
-  return all;
-}  // state() guards it
-
 CUlinkState checked(CUlinkState link) {
-  const std::lock_guard held(state());
-  require(states().contains(link), CUDA_ERROR_INVALID_HANDLE, "this is no linker, or it has been destroyed");
+  const std::lock_guard held(state().lock);
+  require(state().linkers.contains(link), CUDA_ERROR_INVALID_HANDLE, "this is no linker, or it has been destroyed");
   return link;
 }
 
 CUlinkState create(unsigned count, const CUjit_option* names, void** values) {
   current();
   const CUlinkState made = new CUlinkState_st{Logs(count, names, values), {}};
-  const std::lock_guard held(state());
-  states().insert(made);
+  const std::lock_guard held(state().lock);
+  state().linkers.insert(made);
   return made;
 }
 
 void destroy(CUlinkState link) {
   delete checked(link);
-  const std::lock_guard held(state());
-  states().erase(link);
+  const std::lock_guard held(state().lock);
+  state().linkers.erase(link);
 }
 
 // A fault of what is linked, which the program finds in its log, too.

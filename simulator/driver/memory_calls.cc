@@ -34,17 +34,9 @@ std::map<uint64_t, Allocation>& allocations() {
   static auto& all = *new std::map<uint64_t, Allocation>;
   return all;
 }
-std::map<Pool, std::unique_ptr<CUmemPoolHandle_st>>& pools() {
-  static auto& all = *new std::map<Pool, std::unique_ptr<CUmemPoolHandle_st>>;
-  return all;
-}
-std::map<CUdevice, Pool>& pools_in_use() {
-  static auto& all = *new std::map<CUdevice, Pool>;
-  return all;
-}
 
 void keep_record(uint64_t address, const Allocation& allocation) {
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   allocations()[address] = allocation;
 }
 
@@ -71,7 +63,7 @@ void* allocate_host(size_t size, unsigned flags, bool managed) {
 
 // What was allocated at this very address, if it is of such a kind; the record is gone then.
 Allocation take(uint64_t address, std::initializer_list<Allocation::Kind> kinds) {
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   const auto found = allocations().find(address);
   const bool fits =
       found != allocations().end() && std::find(kinds.begin(), kinds.end(), found->second.kind) != kinds.end();
@@ -128,8 +120,8 @@ void unregister_host(void* pointer) {
 // --- Pools --------------------------------------------------------------------------------------------------------
 
 Pool checked_pool(Pool pool) {
-  const std::lock_guard held(state());
-  require(pools().contains(pool) && !pool->is_destroyed, CUDA_ERROR_INVALID_VALUE,
+  const std::lock_guard held(state().lock);
+  require(state().pools.contains(pool) && !pool->is_destroyed, CUDA_ERROR_INVALID_VALUE,
           "this is no memory pool, or it has been destroyed");
   return pool;
 }
@@ -137,23 +129,23 @@ Pool checked_pool(Pool pool) {
 Pool make_pool(CUdevice device, bool is_default) {
   auto made = std::make_unique<CUmemPoolHandle_st>(device, is_default);
   const Pool pool = made.get();
-  pools()[pool] = std::move(made);
+  state().pools[pool] = std::move(made);
   return pool;
 }
 
 Pool default_pool(CUdevice device) {
   check_device(device);
-  const std::lock_guard held(state());
-  for (const auto& [pool, owner] : pools())
+  const std::lock_guard held(state().lock);
+  for (const auto& [pool, owner] : state().pools)
     if (pool->is_default && pool->memory.device() == device) return pool;
   return make_pool(device, true);
 }
 
 Pool pool_in_use(CUdevice device) {
   const Pool usual = default_pool(device);
-  const std::lock_guard held(state());
-  const auto found = pools_in_use().find(device);
-  return found != pools_in_use().end() && found->second ? found->second : usual;
+  const std::lock_guard held(state().lock);
+  const auto found = state().pools_in_use.find(device);
+  return found != state().pools_in_use.end() && found->second ? found->second : usual;
 }
 
 bool is_gpu(const CUmemLocation& location) {
@@ -167,7 +159,7 @@ Pool create_pool(const CUmemPoolProps& properties) {
   require(is_gpu(properties.location), CUDA_ERROR_INVALID_VALUE, "there is no such GPU");
   if (properties.handleTypes)
     refuse(CUresult(not_simulated("a memory pool for other processes")), "it is not simulated");
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   return make_pool(properties.location.id, false);
 }
 
@@ -175,9 +167,9 @@ void destroy_pool(Pool pool) {
   checked_pool(pool);
   require(!pool->is_default, CUDA_ERROR_INVALID_VALUE, "a default pool is not destroyed");
   {
-    const std::lock_guard held(state());
+    const std::lock_guard held(state().lock);
     pool->is_destroyed = true, pool->threshold = 0;
-    for (auto& [device, in_use] : pools_in_use())
+    for (auto& [device, in_use] : state().pools_in_use)
       if (in_use == pool) in_use = nullptr;
   }
   give_back_pools();
@@ -214,7 +206,7 @@ uint64_t allocate_from(Pool pool, size_t size, CUstream where) {
   if (!size) return 0;
   if (!pool) pool = pool_in_use(stream.context->device);
   checked_pool(pool);
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   const uint64_t address = pool->memory.allocate(size, &stream);
   pool->used += size;
   pool->most_used = std::max(pool->most_used, pool->used);
@@ -229,7 +221,7 @@ void free_later(uint64_t address, CUstream where) {
   const Allocation taken = take(address, {Allocation::device});
   const auto reached = taken.pool ? std::make_shared<std::atomic<bool>>() : nullptr;
   if (taken.pool) {  // the program has it no more, and the stream may have it again
-    const std::lock_guard held(state());
+    const std::lock_guard held(state().lock);
     taken.pool->used -= taken.size;
     taken.pool->memory.free(address, &stream, reached);
   }
@@ -243,7 +235,7 @@ void free_later(uint64_t address, CUstream where) {
 CUresult pool_attribute(Pool pool, CUmemPool_attribute what, void* value, bool set) {
   checked_pool(pool);
   need(value, "value");
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   auto number = [&](auto& field, bool may_set) {
     auto& other = *static_cast<std::remove_reference_t<decltype(field)>*>(value);
     require(may_set || !set, CUDA_ERROR_INVALID_VALUE, "this attribute can only be read");
@@ -441,7 +433,7 @@ void set(uint64_t address, size_t pitch, Element value, size_t width, size_t hei
 // --- Pointers -----------------------------------------------------------------------------------------------------
 
 std::optional<Allocation> allocation_at(uint64_t address) {
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   const auto after = allocations().upper_bound(address);
   if (after == allocations().begin()) return std::nullopt;
   const auto& [base, allocation] = *std::prev(after);
@@ -577,22 +569,22 @@ void check_managed(uint64_t address, size_t size) {
 }  // namespace
 
 void give_back_pools() {
-  const std::lock_guard held(state());
-  for (const auto& [pool, owner] : pools())
+  const std::lock_guard held(state().lock);
+  for (const auto& [pool, owner] : state().pools)
     pool->memory.trim(pool->threshold / memory::Pool::unit * memory::Pool::unit);
-  std::erase_if(pools(), [](const auto& it) { return it.first->is_destroyed && it.first->memory.is_unused(); });
+  std::erase_if(state().pools, [](const auto& it) { return it.first->is_destroyed && it.first->memory.is_unused(); });
 }
 
 // At the end of the process (null) only what pools keep goes: what else is left is the program's.
 void forget_memory(CUcontext context) {
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   std::erase_if(allocations(), [&](const auto& entry) {
     if (!context || entry.second.context != context) return false;
     if (const Pool pool = entry.second.pool) pool->used -= entry.second.size;
     give_back(entry.first, entry.second);
     return true;
   });
-  for (const auto& [pool, owner] : pools())
+  for (const auto& [pool, owner] : state().pools)
     if (!context || pool->memory.device() == context->device) pool->memory.trim(0);
 }
 
@@ -685,7 +677,7 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* pdptr, CUipcMemHandle handle, unsigned 
     const CUcontext context = current();
     *pdptr = memory::open_ipc(context->device, handle);
     const auto range = memory::find(*pdptr);
-    const std::lock_guard held(state());
+    const std::lock_guard held(state().lock);
     allocations().try_emplace(*pdptr, Allocation{Allocation::ipc, context, range ? range->size : 0});
   });
 }
@@ -708,8 +700,8 @@ CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
   return call(ARGUMENTS(dev, pool), [&] {
     checked_pool(pool);
     require(pool->memory.device() == dev, CUDA_ERROR_INVALID_VALUE, "the pool is another GPU's");
-    const std::lock_guard held(state());
-    pools_in_use()[dev] = pool;
+    const std::lock_guard held(state().lock);
+    state().pools_in_use[dev] = pool;
   });
 }
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {

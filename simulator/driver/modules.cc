@@ -29,33 +29,16 @@ namespace {
 
 using Text = std::shared_ptr<const ptx::Module>;
 
-// state() guards these.
-template <class T> using All = std::map<T*, std::unique_ptr<T>>;
-All<CUmod_st>& modules() {
-  static auto& all = *new All<CUmod_st>;
-  return all;
-}
-All<CUlib_st>& libraries() {
-  static auto& all = *new All<CUlib_st>;
-  return all;
-}
-std::set<CUfunction>& functions() {
-  static auto& all = *new std::set<CUfunction>;
-  return all;
-}
-std::set<CUkernel>& kernels() {
-  static auto& all = *new std::set<CUkernel>;
-  return all;
-}
-
-template <class T> T* checked(All<T>& all, T* handle, const char* what) {
-  const std::lock_guard held(state());
+template <class T> T* checked(const Owned<T>& all, T* handle, const char* what) {
+  const std::lock_guard held(state().lock);
   require(all.contains(handle), CUDA_ERROR_INVALID_HANDLE, what);
   return handle;
 }
-CUmodule checked(CUmodule module) { return checked(modules(), module, "this is no module, or it has been unloaded"); }
+CUmodule checked(CUmodule module) {
+  return checked(state().modules, module, "this is no module, or it has been unloaded");
+}
 CUlibrary checked(CUlibrary library) {
-  return checked(libraries(), library, "this is no library, or it has been unloaded");
+  return checked(state().libraries, library, "this is no library, or it has been unloaded");
 }
 
 // --- Images -------------------------------------------------------------------------------------------------------
@@ -199,9 +182,9 @@ CUmodule load(const Text& text, CUcontext context, CUlibrary library) {
     if (made->variables) memory::free_allocation(made->variables);
     refuse(CUDA_ERROR_INVALID_PTX, error.what());
   }
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   const CUmodule module = made.get();
-  modules()[module] = std::move(made);
+  state().modules[module] = std::move(made);
   return module;
 }
 
@@ -214,15 +197,15 @@ CUmodule load(const Text& text) {
 // The state is held. Kernels that still run keep the instructions.
 void unload(CUmodule module) {
   if (module->variables) memory::free_allocation(module->variables);
-  std::erase_if(functions(), [&](CUfunction function) { return function->module == module; });
-  modules().erase(module);
+  std::erase_if(state().functions, [&](CUfunction function) { return function->module == module; });
+  state().modules.erase(module);
 }
 
 void unload_module(CUmodule module) {
   checked(module);
   require(!module->library, CUDA_ERROR_NOT_PERMITTED, "the module is a library's, which is unloaded whole");
   synchronize(module->context);
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   unload(module);
 }
 
@@ -231,11 +214,11 @@ CUfunction function_of(CUmodule module, const char* name, CUresult unknown = CUD
   need(name, "name");
   gpu::Kernel* const kernel = module->module->kernel(name);
   if (!kernel) refuse(unknown, std::string("the module has no kernel ") + name);
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   auto& function = module->functions[name];
   const int dynamic_shared = std::max(0, 49152 - int(kernel->static_shared));
   if (!function) function = std::unique_ptr<CUfunc_st>(new CUfunc_st{module, name, kernel, dynamic_shared});
-  functions().insert(function.get());
+  state().functions.insert(function.get());
   return function.get();
 }
 
@@ -257,15 +240,15 @@ void give_variable(const gpu::Module::Address& variable, CUdeviceptr* address, s
 CUlibrary make_library(const Text& text) {
   auto made = std::make_unique<CUlib_st>();
   made->text = text;
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   const CUlibrary library = made.get();
   for (const ptx::Function& function : text->functions) {
     if (!function.is_entry || function.is_declared_only) continue;
     auto& kernel = made->kernels[function.name];
     kernel = std::make_unique<CUkern_st>(CUkern_st{library, function.name, {}});
-    kernels().insert(kernel.get());
+    state().kernels.insert(kernel.get());
   }
-  libraries()[library] = std::move(made);
+  state().libraries[library] = std::move(made);
   return library;
 }
 
@@ -274,11 +257,11 @@ CUmodule module_of(CUlibrary library, CUcontext context = current()) {
   checked(library);
   const std::lock_guard one(loading);
   {
-    const std::lock_guard held(state());
+    const std::lock_guard held(state().lock);
     if (const auto found = library->modules.find(context); found != library->modules.end()) return found->second;
   }
   const CUmodule module = load(library->text, context, library);
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   return library->modules[context] = module;
 }
 
@@ -286,19 +269,20 @@ void unload_library(CUlibrary library) {
   checked(library);
   std::map<CUcontext, CUmodule> loaded;
   {
-    const std::lock_guard held(state());
+    const std::lock_guard held(state().lock);
     loaded = library->modules;
   }
   for (const auto& [context, module] : loaded) synchronize(context);
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   for (const auto& [context, module] : loaded) unload(module);
-  std::erase_if(kernels(), [&](CUkernel kernel) { return kernel->library == library; });
-  libraries().erase(library);
+  std::erase_if(state().kernels, [&](CUkernel kernel) { return kernel->library == library; });
+  state().libraries.erase(library);
 }
 
 CUkernel checked(CUkernel kernel) {
-  const std::lock_guard held(state());
-  require(kernels().contains(kernel), CUDA_ERROR_INVALID_HANDLE, "this is no kernel, or its library has been unloaded");
+  const std::lock_guard held(state().lock);
+  require(state().kernels.contains(kernel), CUDA_ERROR_INVALID_HANDLE,
+          "this is no kernel, or its library has been unloaded");
   return kernel;
 }
 
@@ -313,7 +297,7 @@ CUkernel kernel_named(CUlibrary library, const char* name) {
 CUfunction function_of(CUkernel kernel, CUcontext context = current()) {
   const CUmodule module = module_of(checked(kernel)->library, context);
   const CUfunction function = function_of(module, kernel->name.c_str());
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   if (const auto set = kernel->dynamic_shared.find(context->device); set != kernel->dynamic_shared.end())
     function->dynamic_shared = set->second;
   return function;
@@ -324,8 +308,8 @@ CUfunction checked(CUfunction function, CUcontext context = nullptr) {
   require(function, CUDA_ERROR_INVALID_HANDLE,
           "the function is null: get one with cuModuleGetFunction or cuLibraryGetKernel");
   {
-    const std::lock_guard held(state());
-    if (functions().contains(function)) return function;
+    const std::lock_guard held(state().lock);
+    if (state().functions.contains(function)) return function;
   }
   const CUkernel kernel = reinterpret_cast<CUkernel>(function);
   return context ? function_of(kernel, context) : function_of(kernel);
@@ -377,7 +361,7 @@ void set_attribute(CUkernel kernel, CUfunction_attribute what, int value, CUdevi
   const CUfunction function = function_of(kernel);
   const int fits = checked_attribute(*function->kernel, what, value);
   if (what != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return;
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   kernel->dynamic_shared[device] = fits;
   for (const auto& [context, module] : kernel->library->modules)
     if (context->device == device && module->functions.contains(kernel->name))
@@ -517,17 +501,17 @@ std::string choose_ptx(const void* fat_binary, size_t most) {
 }
 
 std::string kernel_name(const void* handle) {
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   const CUfunction function = static_cast<CUfunction>(const_cast<void*>(handle));
-  if (functions().contains(function)) return function->name;
+  if (state().functions.contains(function)) return function->name;
   const CUkernel kernel = reinterpret_cast<CUkernel>(function);
-  return kernels().contains(kernel) ? kernel->name : "";
+  return state().kernels.contains(kernel) ? kernel->name : "";
 }
 
 void forget_modules(CUcontext context) {
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   std::vector<CUmodule> all;
-  for (const auto& [module, owner] : modules())
+  for (const auto& [module, owner] : state().modules)
     if (!context || module->context == context) all.push_back(module);
   for (const CUmodule module : all) {
     if (module->library) module->library->modules.erase(module->context);

@@ -41,25 +41,6 @@ struct CUevent_st {
 namespace driver {
 namespace {
 
-// state() guards these.
-using Streams = std::map<CUstream, std::shared_ptr<CUstream_st>>;
-Streams& streams() {
-  static auto& all = *new Streams;
-  return all;
-}
-using Events = std::map<CUevent, std::unique_ptr<CUevent_st>>;
-Events& events() {
-  static auto& all = *new Events;
-  return all;
-}
-std::set<uint64_t>& under_way() {
-  static auto& numbers = *new std::set<uint64_t>;
-  return numbers;
-}  // not ended
-std::condition_variable& an_end() {
-  static auto& it = *new std::condition_variable;
-  return it;
-}
 // Kernels, copies and the like that a stream holds at most, then the call waits. An H200 takes 1021 to 1141 (of kernels
 // with 4 KB of parameters 744), in each stream by itself; marks, host functions and frees it takes without end.
 constexpr size_t most_work = 1024;
@@ -68,7 +49,6 @@ constexpr size_t most_work = 1024;
 // the call waits for the half of it, or until what is at the front has shown that it is long or waits for something.
 constexpr size_t enough_work = 32;
 constexpr auto patience = std::chrono::milliseconds(100);
-unsigned long long last_id = 2;  // 1 and 2 are the legacy and the per-thread stream
 
 bool is_legacy(const CUstream_st& stream) { return &stream == &stream.context->legacy; }
 bool minds_legacy(const CUstream_st& stream) { return !(stream.flags & CU_STREAM_NON_BLOCKING); }
@@ -82,47 +62,38 @@ void start(std::vector<Op> ready) {
       start(op);
       continue;
     }
-    const std::lock_guard held(state());
+    const std::lock_guard held(state().lock);
     op->has_ended = true;
-    under_way().erase(op->number);
+    state().under_way.erase(op->number);
     op->end = std::chrono::steady_clock::now();
     for (const Op& next : op->next)
       if (--next->awaited == 0) ready.push_back(next);
     op->next.clear();
-    if (op->is_awaited || fault()) an_end().notify_all();
+    if (op->is_awaited || fault()) state().an_end.notify_all();
   }
 }
 
 // The state is held, but while it waits.
 void await(std::unique_lock<std::mutex>& held, const Op op) {
   op->is_awaited = true;
-  an_end().wait(held, [&] { return op->has_ended || fault(); });
+  state().an_end.wait(held, [&] { return op->has_ended || fault(); });
 }
 
 int checked_priority(int wanted) { return std::clamp(wanted, -5, 0); }
 
 std::shared_ptr<CUstream_st> create(unsigned flags, int priority, CUcontext context) {
   require(!(flags & ~unsigned(CU_STREAM_NON_BLOCKING)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-  const std::lock_guard held(state());
-  std::erase_if(streams(), [](const auto& entry) {
+  const std::lock_guard held(state().lock);
+  std::erase_if(state().streams, [](const auto& entry) {
     return entry.second->destroyed && (!entry.second->last || entry.second->last->has_ended);
   });
   const auto made = std::make_shared<CUstream_st>();
   made->context = context;
   made->flags = flags;
   made->priority = checked_priority(priority);
-  made->id = ++last_id;
-  return streams()[made.get()] = made;
+  made->id = ++state().last_stream;
+  return state().streams[made.get()] = made;
 }
-
-// The streams that a thread calls 2, one in each context. They go with the context, or with the thread.
-struct OwnStreams {
-  std::map<CUcontext, std::weak_ptr<CUstream_st>> of;
-  ~OwnStreams() {
-    for (const auto& [context, stream] : of)
-      if (const auto left = stream.lock()) left->destroyed = true;
-  }
-};
 
 void destroy(CUstream handle) {
   require(handle != nullptr && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD, CUDA_ERROR_INVALID_HANDLE,
@@ -132,7 +103,7 @@ void destroy(CUstream handle) {
 
 void get_attribute(const CUstream_st& stream, CUstreamAttrID what, CUstreamAttrValue& to) {
   const StreamAttributes& all = stream.attributes;
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   switch (what) {
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW: to.accessPolicyWindow = all.window; break;
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: to.syncPolicy = all.policy; break;
@@ -149,7 +120,7 @@ void set_attribute(CUstream_st& stream, CUstreamAttrID what, const CUstreamAttrV
   const CUaccessPolicyWindow& window = value.accessPolicyWindow;
   const CUlaunchMemSyncDomainMap& domains = value.memSyncDomainMap;
   const auto check = [](bool fits, const char* why) { require(fits, CUDA_ERROR_INVALID_VALUE, why); };
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   switch (what) {
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
       check(window.hitRatio >= 0 && window.hitRatio <= 1, "hitRatio is from 0 to 1");
@@ -176,7 +147,7 @@ void set_attribute(CUstream_st& stream, CUstreamAttrID what, const CUstreamAttrV
 }
 
 void copy_attributes(CUstream_st& to, const CUstream_st& from) {
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   to.attributes = from.attributes;
   to.priority = from.priority;
 }
@@ -184,7 +155,7 @@ void copy_attributes(CUstream_st& to, const CUstream_st& from) {
 // What an operation that is now put into the stream would wait for.
 Op tail(CUstream_st& stream) {
   if (is_legacy(stream)) return enqueue(stream, nullptr);
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   return stream.last;
 }
 
@@ -193,8 +164,8 @@ CUresult query(const Op& op) { return fault() ? fault() : has_ended(op) ? CUDA_S
 CUevent add_event(CUevent_st event) {
   auto made = std::make_unique<CUevent_st>(std::move(event));
   const CUevent handle = made.get();
-  const std::lock_guard held(state());
-  events()[handle] = std::move(made);
+  const std::lock_guard held(state().lock);
+  state().events[handle] = std::move(made);
   return handle;
 }
 
@@ -216,15 +187,15 @@ CUevent open_event(const CUipcEventHandle& handle) {
 }
 
 CUevent_st& event(CUevent handle) {
-  const std::lock_guard held(state());
-  const auto found = events().find(handle);
-  require(found != events().end(), CUDA_ERROR_INVALID_HANDLE, "this is no event, or it has been destroyed");
+  const std::lock_guard held(state().lock);
+  const auto found = state().events.find(handle);
+  require(found != state().events.end(), CUDA_ERROR_INVALID_HANDLE, "this is no event, or it has been destroyed");
   return *found->second;
 }
 
 Op recorded(CUevent handle) {
   const CUevent_st& it = event(handle);
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   return it.recorded;
 }
 
@@ -253,8 +224,8 @@ void synchronize_event(CUevent handle) {
 
 void destroy_event(CUevent handle) {
   event(handle);
-  const std::lock_guard held(state());
-  events().erase(handle);
+  const std::lock_guard held(state().lock);
+  state().events.erase(handle);
 }
 
 void record(CUevent handle, CUstream where) {
@@ -272,7 +243,7 @@ void record(CUevent handle, CUstream where) {
     };
   }
   const Op mark = enqueue(stream, std::move(reach));
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   it.recorded = mark;
 }
 
@@ -312,9 +283,9 @@ void enqueue_host(CUstream_st& stream, std::function<void()> function) {
   enqueue(stream, [function = std::move(function)](const Op& op) {
     gpu::run(
         [=] {
-          runs_host_function = true;
+          thread().runs_host_function = true;
           function();
-          runs_host_function = false;
+          thread().runs_host_function = false;
           ended(op);
         },
         true);
@@ -381,17 +352,16 @@ template <class Word> void write_value(CUstream where, uint64_t address, Word va
 }  // namespace
 
 CUstream_st& stream(CUstream handle) {
-  OwnStreams& mine = memory::of_thread<OwnStreams>();
   if (handle == nullptr || handle == CU_STREAM_LEGACY) return current()->legacy;
   if (handle == CU_STREAM_PER_THREAD) {
     const CUcontext context = current();
-    std::weak_ptr<CUstream_st>& found = mine.of[context];
+    std::weak_ptr<CUstream_st>& found = thread().streams[context];
     if (found.expired()) found = create(CU_STREAM_DEFAULT, 0, context);
     return *found.lock();
   }
-  const std::lock_guard held(state());
-  const auto found = streams().find(handle);
-  const bool is_alive = found != streams().end() && !found->second->destroyed;
+  const std::lock_guard held(state().lock);
+  const auto found = state().streams.find(handle);
+  const bool is_alive = found != state().streams.end() && !found->second->destroyed;
   require(is_alive, CUDA_ERROR_INVALID_HANDLE, "this is no stream, or it has been destroyed");
   return *found->second;
 }
@@ -407,7 +377,7 @@ static void make_room(std::unique_lock<std::mutex>& held, CUstream_st& stream) {
   if (left_of(stream.work) >= enough_work && stream.work.front() != stream.known_as_long) {
     const Op front = stream.work.front(), half = stream.work[enough_work / 2];
     half->is_awaited = true;
-    an_end().wait_for(held, patience, [&] { return half->has_ended || fault(); });
+    state().an_end.wait_for(held, patience, [&] { return half->has_ended || fault(); });
     if (!front->has_ended) stream.known_as_long = front;
   }
   while (left_of(stream.work) >= most_work && !fault()) await(held, stream.work.front());
@@ -418,14 +388,13 @@ static Op put_in(CUstream_st& stream, Start start, const Op& also, bool is_work)
   op->start = std::move(start);
   bool is_ready = false;
   {
-    std::unique_lock held(state());
+    std::unique_lock held(state().lock);
     if (is_work) {
       make_room(held, stream);
       stream.work.push_back(op);
     }
-    static uint64_t last = 0;
-    op->number = ++last;
-    under_way().insert(op->number);
+    op->number = ++state().last_operation;
+    state().under_way.insert(op->number);
     auto after = [&](const Op& before) {
       if (!before || before->has_ended) return;
       before->next.push_back(op);
@@ -434,7 +403,7 @@ static Op put_in(CUstream_st& stream, Start start, const Op& also, bool is_work)
     after(stream.last);
     after(also);
     if (is_legacy(stream)) {
-      for (const auto& [handle, other] : streams())
+      for (const auto& [handle, other] : state().streams)
         if (other->context == stream.context && minds_legacy(*other)) after(other->last);
     } else if (minds_legacy(stream)) {
       after(stream.context->legacy.last);
@@ -467,13 +436,13 @@ uint64_t number_of(const Op& op) { return op->number; }
 void ended(const Op& op) { start({op}); }
 
 bool has_ended(const Op& op) {
-  const std::lock_guard held(state());
+  const std::lock_guard held(state().lock);
   return !op || op->has_ended;
 }
 
 static void wait(const std::vector<Op>& all) {
   {
-    std::unique_lock held(state());
+    std::unique_lock held(state().lock);
     for (const Op& op : all)
       if (op) await(held, op);
   }
@@ -487,9 +456,9 @@ void wait(const Op& op) { wait(std::vector{op}); }
 void synchronize(CUcontext context) {
   std::vector<Op> all;
   {
-    const std::lock_guard held(state());
+    const std::lock_guard held(state().lock);
     all.push_back(context->legacy.last);
-    for (const auto& [handle, stream] : streams())
+    for (const auto& [handle, stream] : state().streams)
       if (stream->context == context) all.push_back(stream->last);
   }
   wait(all);  // only then do pools give memory back, which a kernel might still use
@@ -503,9 +472,9 @@ void settle() {
   const std::lock_guard mine(one_at_a_time);
   uint64_t last = 0;
   const auto count = [&] {  // those that were put in before
-    const std::lock_guard held(state());
-    if (!last && !under_way().empty()) last = *under_way().rbegin();
-    return std::distance(under_way().begin(), under_way().upper_bound(last));
+    const std::lock_guard held(state().lock);
+    if (!last && !state().under_way.empty()) last = *state().under_way.rbegin();
+    return std::distance(state().under_way.begin(), state().under_way.upper_bound(last));
   };
   auto left = count();
   while (left && !fault()) {
@@ -516,9 +485,9 @@ void settle() {
 }
 
 void forget_streams(CUcontext context) {
-  const std::lock_guard held(state());
-  std::erase_if(streams(), [&](const auto& entry) { return entry.second->context == context; });
-  std::erase_if(events(), [&](const auto& entry) { return entry.second->context == context; });
+  const std::lock_guard held(state().lock);
+  std::erase_if(state().streams, [&](const auto& entry) { return entry.second->context == context; });
+  std::erase_if(state().events, [&](const auto& entry) { return entry.second->context == context; });
   context->legacy.last = nullptr;
   context->legacy.attributes = {};
   context->legacy.priority = 0;
