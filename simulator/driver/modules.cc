@@ -222,14 +222,14 @@ CUfunction function_of(CUmodule module, const char* name, CUresult unknown = CUD
   return function.get();
 }
 
-gpu::Module::Address variable_of(CUmodule module, const char* name) {
+gpu::Module::Global variable_of(CUmodule module, const char* name) {
   need(name, "name");
-  const gpu::Module::Address* const found = checked(module)->module->variable(name);
+  const gpu::Module::Global* const found = checked(module)->module->variable(name);
   if (!found) refuse(CUDA_ERROR_NOT_FOUND, std::string("the module has no variable ") + name);
   return *found;
 }
 
-void give_variable(const gpu::Module::Address& variable, CUdeviceptr* address, size_t* size) {
+void give_variable(const gpu::Module::Global& variable, CUdeviceptr* address, size_t* size) {
   require(address || size, CUDA_ERROR_INVALID_VALUE, "both dptr and bytes are null");
   if (address) *address = variable.address;
   if (size) *size = variable.size;

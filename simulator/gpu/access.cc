@@ -16,19 +16,31 @@ using ptx::Type;
 
 namespace {
 
-// How a load uses the first-level cache (Op::immediate).
+// How a load uses the first-level cache (MicroOp::immediate).
 enum : uint64_t { through_cache, around_cache, last_use /* through it, and the line goes */ };
 
 const char* name_of(Space space) {
-  return space == Space::shared ? "__shared__" : space == Space::local ? "local" : "parameter";
+  switch (space) {
+    case Space::shared: return "__shared__";
+    case Space::local: return "local";
+    default: return "parameter";
+  }
 }
 
-// The space of a generic address, which becomes the offset in it.
-Space resolve(uint64_t& address) {
-  constexpr std::pair<uint64_t, Space> windows[] = {
-      {shared_window, Space::shared}, {local_window, Space::local}, {parameter_window, Space::param}};
-  for (const auto& [window, space] : windows)
-    if (address - window < window_size) return address -= window, space;
+// Where a space begins among the generic addresses.
+uint64_t window_of(Space space) {
+  switch (space) {
+    case Space::shared: return shared_window;
+    case Space::local: return local_window;
+    case Space::param: return parameter_window;
+    default: return 0;
+  }
+}
+
+// The space of a generic address.
+Space space_of(uint64_t address) {
+  for (const Space space : {Space::shared, Space::local, Space::param})
+    if (address - window_of(space) < window_size) return space;
   return Space::global;
 }
 
@@ -38,9 +50,10 @@ bool is_narrow(Space space) { return space == Space::shared || space == Space::l
 // An ordinary access to a multicast address is undefined. Public programs were seen to store there, which reached each
 // replica, and to read one replica's data back. So it is here, past the first-level cache. Nobody was seen to do it
 // atomically: that is a fault, and under --strict each access is.
-Place locate_replicas(const Warp& w, const Op& op, unsigned lane, uint64_t address, Entry entry, Entry right) {
-  const Block& block = *w.block;
-  const bool writes = right & memory::writable, is_atomic = writes && right & memory::readable;
+Backing locate_replicas(const Warp& w, const MicroOp& op, unsigned lane, uint64_t address, Entry entry, Entry right) {
+  const ThreadBlock& block = *w.block;
+  const bool writes = right & memory::writable;
+  const bool is_atomic = writes && right & memory::readable;
   if (memory::options().strict || is_atomic)
     fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, memory::what_lies_at(block.device, address, writes));
   const std::span<char* const> frames = memory::replicas(entry);
@@ -52,142 +65,179 @@ Place locate_replicas(const Warp& w, const Op& op, unsigned lane, uint64_t addre
   return {own, false, true, writes ? frames : std::span<char* const>()};
 }
 
+Backing locate_global(const Warp& w, const MicroOp& op, unsigned lane, uint64_t address, unsigned size, Entry right) {
+  const ThreadBlock& block = *w.block;
+  const bool writes = right & memory::writable;
+  uint64_t& workspace = block.launch->grid_workspace;
+  if (block.launch->is_cooperative && size <= 4 && address - grid_window < sizeof workspace)
+    return {reinterpret_cast<char*>(&workspace) + (address - grid_window), false, true};
+  const Entry entry = memory::page_table(block.device).lookup(address);
+  if ((entry & right) != right || (entry & memory::partly && !memory::is_registered(address, writes)))
+    fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, memory::what_lies_at(block.device, address, writes));
+  if (entry & memory::multicast) return locate_replicas(w, op, lane, address, entry, right);
+  return {memory::frame(entry) + address % memory::page_size, (entry & memory::aliased) != 0, true};
+}
+
+// What one lane may access in shared or local memory or of the kernel's parameters.
+std::span<const std::byte> bytes_of(Space space, const Warp& w, unsigned lane, bool writes) {
+  const ThreadBlock& block = *w.block;
+  if (space == Space::shared) return block.shared;
+  if (space == Space::local) {
+    const size_t each = block.lowered->local_bytes;
+    return {block.local.data() + (w.first + lane) * each, each};
+  }
+  if (writes) return {};
+  return block.launch->parameters;
+}
+
 }  // namespace
 
-Place locate(const Warp& w, const Op& op, unsigned lane, Space space, uint64_t address, unsigned size, Entry right) {
-  const bool writing = right & memory::writable;
+Backing locate(const Warp& w, const MicroOp& op, unsigned lane, Space space, uint64_t address, unsigned size,
+               Entry right) {
+  const bool writes = right & memory::writable;
   if (is_narrow(space)) address = static_cast<uint32_t>(address);
   if (address & (size - 1))
     fault(w, op, lane, CUDA_ERROR_MISALIGNED_ADDRESS,
           hexadecimal(address) + " is not a multiple of the access's " + std::to_string(size) + " bytes");
-  if (space == Space::generic) space = resolve(address);
-  const Block& block = *w.block;
-  const std::byte* bytes;
-  size_t limit;
-  if (space == Space::shared) {
-    bytes = block.shared.data(), limit = block.shared.size();
-  } else if (space == Space::local) {
-    limit = block.program->local_bytes, bytes = block.local.data() + (w.first + lane) * limit;
-  } else if (space == Space::param) {
-    bytes = block.launch->parameters.data(), limit = writing ? 0 : block.launch->parameters.size();
-  } else if (block.launch->is_cooperative && size <= 4 && address - grid_window < sizeof block.launch->grid_workspace) {
-    return {reinterpret_cast<char*>(&block.launch->grid_workspace) + (address - grid_window), false, true};
-  } else {
-    const Entry entry = memory::page_table(block.device).lookup(address);
-    if ((entry & right) != right || (entry & memory::partly && !memory::is_registered(address, writing)))
-      fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, memory::what_lies_at(block.device, address, writing));
-    if (entry & memory::multicast) return locate_replicas(w, op, lane, address, entry, right);
-    return {memory::frame(entry) + address % memory::page_size, (entry & memory::aliased) != 0, true};
+  if (space == Space::generic) {
+    space = space_of(address);
+    address -= window_of(space);
   }
-  if (address > limit || size > limit - address)
-    fault(
-        w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS,
-        std::string(writing ? "write" : "read") + " of " + std::to_string(size) + " bytes at " + hexadecimal(address) +
-            " of " + name_of(space) + " memory, which has " + std::to_string(limit) + " bytes" +
-            (space == Space::shared ? ": does an index run past the end, or does the launch give too few bytes?" : ""));
-  return {const_cast<char*>(reinterpret_cast<const char*>(bytes)) + address, false, false};
+  if (!is_narrow(space)) return locate_global(w, op, lane, address, size, right);
+  const std::span<const std::byte> bytes = bytes_of(space, w, lane, writes);
+  if (address > bytes.size() || size > bytes.size() - address) {
+    const char* const hint =
+        space == Space::shared ? ": does an index run past the end, or does the launch give too few bytes?" : "";
+    fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS,
+          std::string(writes ? "write" : "read") + " of " + std::to_string(size) + " bytes at " + hexadecimal(address) +
+              " of " + name_of(space) + " memory, which has " + std::to_string(bytes.size()) + " bytes" + hint);
+  }
+  return {const_cast<char*>(reinterpret_cast<const char*>(bytes.data())) + address, false, false};
 }
 
 namespace {
 
-// Calls work(lane, address, bytes, aliased) for each lane. A warp's accesses mostly lie in one page, or in the block's
-// shared memory: then one look is enough for all.
-template <class Work>
-inline void for_each_place(Warp& w, const Op& op, Lanes lanes, unsigned size, Entry right, Work work) {
+// Where the accesses of a warp all lie: each is at bytes + (address & mask).
+struct OnePlace {
+  char* bytes = nullptr;  // null: they lie apart, or need a closer look
+  uint64_t mask = 0;
+};
+
+// In memory that all threads of the block have in common.
+inline OnePlace in_block(const Warp& w, const MicroOp& op, Lanes lanes, unsigned size,
+                         std::span<const std::byte> bytes) {
   const uint64_t* const at = w.rows[op.a].lane;
-  const uint64_t offset = static_cast<uint64_t>(op.offset), first = at[std::countr_zero(lanes)] + offset;
-  uint64_t differ = 0, highest = 0;
+  uint64_t highest = 0;
+  for (; lanes; lanes &= lanes - 1) {
+    const uint64_t address = at[std::countr_zero(lanes)] + static_cast<uint64_t>(op.offset);
+    highest = std::max<uint64_t>(highest, static_cast<uint32_t>(address));
+  }
+  if (highest >= bytes.size() || size > bytes.size() - highest) return {};
+  return {const_cast<char*>(reinterpret_cast<const char*>(bytes.data())), UINT32_MAX};
+}
+
+inline OnePlace in_page(const Warp& w, uint64_t address, Entry right) {
+  const Entry entry = memory::page_table(w.block->device).lookup(address);
+  if ((entry & (right | memory::aliased | memory::partly | memory::multicast)) != right) return {};
+  return {memory::frame(entry), memory::page_size - 1};
+}
+
+inline OnePlace one_place(const Warp& w, const MicroOp& op, Lanes lanes, unsigned size, Entry right) {
+  const uint64_t* const at = w.rows[op.a].lane;
+  const auto offset = static_cast<uint64_t>(op.offset);
+  const uint64_t first = at[std::countr_zero(lanes)] + offset;
+  uint64_t differ = 0;  // the bits in which the addresses differ
   if (lanes == all_lanes) {
     for (unsigned lane = 0; lane < 32; ++lane) differ |= (at[lane] + offset) ^ first;
   } else {
     for (Lanes left = lanes; left; left &= left - 1) differ |= (at[std::countr_zero(left)] + offset) ^ first;
   }
-  if (((first | differ) & (size - 1)) == 0) {
-    if (op.space == Space::shared) {
-      for (Lanes left = lanes; left; left &= left - 1) {
-        const uint64_t address = static_cast<uint32_t>(at[std::countr_zero(left)] + offset);
-        highest = std::max(highest, address);
-      }
-      const size_t limit = w.block->shared.size();
-      if (highest < limit && size <= limit - highest) {
-        char* const shared = reinterpret_cast<char*>(w.block->shared.data());
-        for_each_lane(lanes,
-                      [&](unsigned lane) { work(lane, 0, shared + static_cast<uint32_t>(at[lane] + offset), false); });
-        return;
-      }
-    } else if (differ < memory::page_size && !is_narrow(op.space)) {
-      const Entry entry = memory::page_table(w.block->device).lookup(first);
-      if ((entry & (right | memory::aliased | memory::partly | memory::multicast)) == right) {
-        char* const page = memory::frame(entry);
-        for_each_lane(lanes, [&](unsigned lane) {
-          work(lane, 0, page + ((at[lane] + offset) & (memory::page_size - 1)), false);
-        });
-        return;
-      }
-    }
+  if ((first | differ) & (size - 1)) return {};
+  if (op.space == Space::shared || op.space == Space::param)
+    return in_block(w, op, lanes, size, bytes_of(op.space, w, 0, right & memory::writable));
+  if (differ >= memory::page_size || op.space == Space::local) return {};
+  return in_page(w, first, right);
+}
+
+// Calls work(lane, address, bytes, aliased) for each lane. A warp's accesses mostly lie in one page, in the block's
+// shared memory or in the parameters: then one look is enough for all, and work does not learn the address.
+template <class Work>
+inline void for_each_access(Warp& w, const MicroOp& op, Lanes lanes, unsigned size, Entry right, Work work) {
+  const uint64_t* const at = w.rows[op.a].lane;
+  const auto offset = static_cast<uint64_t>(op.offset);
+  if (const OnePlace one = one_place(w, op, lanes, size, right); one.bytes) {
+    for_each_lane(lanes, [&](unsigned lane) { work(lane, 0, one.bytes + ((at[lane] + offset) & one.mask), false); });
+    return;
   }
   for (; lanes; lanes &= lanes - 1) {
     const auto lane = static_cast<unsigned>(std::countr_zero(lanes));
     const uint64_t address = at[lane] + offset;
-    const Place place = locate(w, op, lane, op.space, address, size, right);
-    if (place.replicas.empty()) work(lane, address, place.bytes, place.aliased);
-    for (char* const frame : place.replicas) work(lane, address, frame + address % memory::page_size, false);
+    const Backing backing = locate(w, op, lane, op.space, address, size, right);
+    if (backing.replicas.empty()) work(lane, address, backing.bytes, backing.aliased);
+    for (char* const frame : backing.replicas) work(lane, address, frame + address % memory::page_size, false);
   }
 }
 
 template <class T> uint64_t extended(T value) { return static_cast<uint64_t>(static_cast<int64_t>(value)); }
 template <> uint64_t extended(uint64_t value) { return value; }
 
-template <class T, bool many> void load_values(Warp& w, const Op& op, Lanes active) {
-  uint64_t used[32];
-  for_each_place(w, op, active, sizeof(T) * (many ? op.count : 1), memory::readable,
-                 [&](unsigned lane, uint64_t address, const char* bytes, bool aliased) {
-                   for (unsigned i = 0; i < (many ? op.count : 1u); ++i, address += sizeof(T), bytes += sizeof(T)) {
-                     T value;
-                     if (aliased && op.immediate != around_cache)
-                       w.block->cache.load(address, bytes, &value, sizeof(T));
-                     else value = static_cast<T>(load(bytes, sizeof(T)));
-                     if (aliased && op.immediate == around_cache) w.block->cache.drop(address);
-                     if (op.immediate == last_use) used[lane] = address;
-                     w.rows[many ? op.rows[i] : op.to].lane[lane] = extended(value);
-                   }
-                 });
-  if (op.immediate == last_use)
-    for (; active; active &= active - 1) w.block->cache.drop(used[std::countr_zero(active)]);
+// An element of what a lane accesses: its address, the bytes there, and the row of its register.
+template <class T, bool many, class Char, class Work>
+inline void for_each_element(const MicroOp& op, int row, uint64_t address, Char* bytes, Work work) {
+  if constexpr (many) {
+    for (unsigned k = 0; k < op.count; ++k) work(address + k * sizeof(T), bytes + k * sizeof(T), op.rows[k]);
+  } else {
+    work(address, bytes, row);
+  }
 }
 
-template <class T, bool many> void store_values(Warp& w, const Op& op, Lanes active) {
-  for_each_place(w, op, active, sizeof(T) * (many ? op.count : 1), memory::writable,
-                 [&](unsigned lane, uint64_t address, char* bytes, bool aliased) {
-                   for (unsigned i = 0; i < (many ? op.count : 1u); ++i, address += sizeof(T), bytes += sizeof(T)) {
-                     const T value = static_cast<T>(w.rows[many ? op.rows[i] : op.b].lane[lane]);
-                     store(bytes, sizeof(T), value);
-                     if (aliased) w.block->cache.stored(address, &value, sizeof(T));
-                   }
-                 });
+template <class T, bool many> void load_values(Warp& w, const MicroOp& op, Lanes active) {
+  uint64_t used[32];
+  const auto load_lane = [&](unsigned lane, uint64_t address, const char* bytes, bool aliased) {
+    if (op.immediate == last_use) used[lane] = address;
+    for_each_element<T, many>(op, op.to, address, bytes, [&](uint64_t at, const char* from, int row) {
+      T value;
+      if (aliased && op.immediate != around_cache) w.block->cache.load(at, from, &value, sizeof(T));
+      else value = static_cast<T>(load(from, sizeof(T)));
+      if (aliased && op.immediate == around_cache) w.block->cache.drop(at);
+      w.rows[row].lane[lane] = extended(value);
+    });
+  };
+  for_each_access(w, op, active, sizeof(T) * (many ? op.count : 1), memory::readable, load_lane);
+  if (op.immediate != last_use) return;
+  for (; active; active &= active - 1) w.block->cache.drop(used[std::countr_zero(active)]);
+}
+
+template <class T, bool many> void store_values(Warp& w, const MicroOp& op, Lanes active) {
+  const auto store_lane = [&](unsigned lane, uint64_t address, char* bytes, bool aliased) {
+    for_each_element<T, many>(op, op.b, address, bytes, [&](uint64_t at, char* to, int row) {
+      const T value = static_cast<T>(w.rows[row].lane[lane]);
+      store(to, sizeof(T), value);
+      if (aliased) w.block->cache.stored(at, &value, sizeof(T));
+    });
+  };
+  for_each_access(w, op, active, sizeof(T) * (many ? op.count : 1), memory::writable, store_lane);
 }
 
 // fence, membar, and what comes with an acquire. Beyond the block (`immediate`) it makes this block forget what it has
 // read before.
-void fence(Warp& w, const Op& op, Lanes) {
+void fence(Warp& w, const MicroOp& op, Lanes) {
   __sync_synchronize();
   if (op.immediate) w.block->cache.empty();
 }
 
-void add_immediate(Warp& w, const Op& op, Lanes active) {
+void add_immediate(Warp& w, const MicroOp& op, Lanes active) {
   for_each_lane(active, [&](unsigned lane) { w.rows[op.to].lane[lane] = w.rows[op.a].lane[lane] + op.immediate; });
 }
 
 // isspacep: is the generic address in this space?
-void is_space(Warp& w, const Op& op, Lanes active) {
-  for_each_lane(active, [&](unsigned lane) {
-    uint64_t address = w.rows[op.a].lane[lane];
-    w.rows[op.to].lane[lane] = resolve(address) == op.space;
-  });
+void is_space(Warp& w, const MicroOp& op, Lanes active) {
+  for_each_lane(active,
+                [&](unsigned lane) { w.rows[op.to].lane[lane] = space_of(w.rows[op.a].lane[lane]) == op.space; });
 }
 
 // mapa: where a block of the cluster, by its rank, has its shared memory. Here a block is alone in its cluster.
-void map_rank(Warp& w, const Op& op, Lanes active) {
+void map_rank(Warp& w, const MicroOp& op, Lanes active) {
   for_each_lane(active, [&](unsigned lane) {
     if (static_cast<uint32_t>(w.rows[op.b].lane[lane]))
       fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, "clusters are not simulated: a block is alone, of rank 0");
@@ -197,21 +247,21 @@ void map_rank(Warp& w, const Op& op, Lanes active) {
 
 // cp.async, done at once: `count` bytes of global memory at b + immediate to shared memory at a + offset; of these
 // only as many as c says are read, the rest are zeros.
-void copy_async(Warp& w, const Op& op, Lanes active) {
+void copy_async(Warp& w, const MicroOp& op, Lanes active) {
   for (; active; active &= active - 1) {
     const auto lane = static_cast<unsigned>(std::countr_zero(active));
     const auto address = [&](int row, uint64_t offset) { return w.rows[row].lane[lane] + offset; };
     const unsigned wanted = op.c < 0 ? op.count : static_cast<uint32_t>(w.rows[op.c].lane[lane]);
     char bytes[16] = {};
     if (wanted > 0) {
-      const Place from = locate(w, op, lane, Space::global, address(op.b, op.immediate), op.count, memory::readable);
+      const Backing from = locate(w, op, lane, Space::global, address(op.b, op.immediate), op.count, memory::readable);
       for (unsigned i = 0; i < op.count; i += 4) {
         const auto word = static_cast<uint32_t>(load(from.bytes + i, 4));
         std::memcpy(bytes + i, &word, std::min(4u, wanted > i ? wanted - i : 0));
       }
     }
     const auto offset = static_cast<uint64_t>(op.offset);
-    const Place to = locate(w, op, lane, op.space, address(op.a, offset), op.count, memory::writable);
+    const Backing to = locate(w, op, lane, op.space, address(op.a, offset), op.count, memory::writable);
     std::memcpy(to.bytes, bytes, op.count);
   }
 }
@@ -287,10 +337,10 @@ Combine combination(std::string_view operation, Type type) {
 template <class T> uint64_t combine_in(char* bytes, Combine combination, uint64_t b, uint64_t c) {
   T* const at = reinterpret_cast<T*>(bytes);
   T old = __atomic_load_n(at, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(at, &old, static_cast<T>(combination(old, b, c)), true, __ATOMIC_ACQ_REL,
-                                      __ATOMIC_RELAXED)) {
+  for (;;) {
+    const T combined = static_cast<T>(combination(old, b, c));
+    if (__atomic_compare_exchange_n(at, &old, combined, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return old;
   }
-  return old;
 }
 
 }  // namespace
@@ -298,30 +348,32 @@ template <class T> uint64_t combine_in(char* bytes, Combine combination, uint64_
 Combine without_flush(Combine combination) { return combination == add<FlushedSingle> ? add<Single> : combination; }
 
 uint64_t combine(char* bytes, unsigned size, Combine combination, uint64_t b, uint64_t c) {
-  return size == 2   ? combine_in<uint16_t>(bytes, combination, b, c)
-         : size == 4 ? combine_in<uint32_t>(bytes, combination, b, c)
-                     : combine_in<uint64_t>(bytes, combination, b, c);
+  switch (size) {
+    case 2: return combine_in<uint16_t>(bytes, combination, b, c);
+    case 4: return combine_in<uint32_t>(bytes, combination, b, c);
+    default: return combine_in<uint64_t>(bytes, combination, b, c);
+  }
 }
 
 namespace {
 
 // atom and red. On global memory they are done in the second-level cache, which all addresses of a frame share. The
-// combination is in `immediate`, the operands in b and c, the old value goes to `to`.
-void combine_values(Warp& w, const Op& op, Lanes active) {
+// operands are in b and c, the old value goes to `to`.
+void combine_values(Warp& w, const MicroOp& op, Lanes active) {
   const unsigned size = ptx::bytes(op.type);
-  const auto in_global = reinterpret_cast<Combine>(op.immediate);
-  const Combine in_shared = without_flush(in_global);
-  const Row *const b = &w.rows[op.b], *const c = op.c < 0 ? b : &w.rows[op.c];
+  const Combine in_shared = without_flush(op.combine);
+  const Row& b = w.rows[op.b];
+  const Row& c = op.c < 0 ? b : w.rows[op.c];
   for (; active; active &= active - 1) {
     const auto lane = static_cast<unsigned>(std::countr_zero(active));
     const uint64_t address = w.rows[op.a].lane[lane] + static_cast<uint64_t>(op.offset);
     // The elements of a vector are combined one by one, and aligned all together.
     constexpr Entry right = memory::readable | memory::writable;
     if (op.count > 1) locate(w, op, lane, op.space, address, size * op.count, right);
-    const Place place = locate(w, op, lane, op.space, address, size, right);
-    const Combine combination = place.is_global ? in_global : in_shared;
-    const uint64_t old = combine(place.bytes, size, combination, b->lane[lane], c->lane[lane]);
-    if (place.aliased) w.block->cache.drop(address);
+    const Backing backing = locate(w, op, lane, op.space, address, size, right);
+    const Combine combination = backing.is_global ? op.combine : in_shared;
+    const uint64_t old = combine(backing.bytes, size, combination, b.lane[lane], c.lane[lane]);
+    if (backing.aliased) w.block->cache.drop(address);
     if (op.to >= 0) w.rows[op.to].lane[lane] = old;
   }
 }
@@ -330,14 +382,14 @@ void combine_values(Warp& w, const Op& op, Lanes active) {
 
 // --- Lowering --------------------------------------------------------------------------------------------------------
 
-Address address_of(Lowering& l, const ptx::Operand& operand, Space space) {
+AddressOperand address_of(Lowering& l, const ptx::Operand& operand, Space space) {
   if (operand.kind != ptx::Operand::symbol) return {space, l.row(operand), operand.offset};
-  const Lowering::Place place = l.place(operand.name);
-  return {place.space, l.constant(place.address + operand.value + static_cast<uint64_t>(operand.offset)), 0};
+  const Lowering::Symbol symbol = l.symbol(operand.name);
+  return {symbol.space, l.constant(symbol.address + operand.value + static_cast<uint64_t>(operand.offset)), 0};
 }
 
-Address whole_address_of(Lowering& l, const ptx::Instruction& i, const ptx::Operand& operand, Space space) {
-  const Address at = address_of(l, operand, space);
+AddressOperand whole_address_of(Lowering& l, const ptx::Instruction& i, const ptx::Operand& operand, Space space) {
+  const AddressOperand at = address_of(l, operand, space);
   if (!at.offset) return at;
   const int sum = l.temporary();
   l.emit(add_immediate, i, sum, at.row).immediate = static_cast<uint64_t>(at.offset);
@@ -345,13 +397,17 @@ Address whole_address_of(Lowering& l, const ptx::Instruction& i, const ptx::Oper
 }
 
 Space take_space(Modifiers& m) {
-  if (m.take("shared") || m.take("shared::cta") || m.take("shared::cluster")) return Space::shared;
+  if (m.take_any({"shared", "shared::cta", "shared::cluster"})) return Space::shared;
   if (m.take("local")) return Space::local;
-  if (m.take("param") || m.take("param::entry") || m.take("param::func")) return Space::param;
-  return m.take("global") || m.take("const") ? Space::global : Space::generic;
+  if (m.take_any({"param", "param::entry", "param::func"})) return Space::param;
+  return m.take_any({"global", "const"}) ? Space::global : Space::generic;
 }
 
-uint8_t take_vector(Modifiers& m) { return m.take("v2") ? 2 : m.take("v4") ? 4 : m.take("v8") ? 8 : 1; }
+uint8_t take_vector(Modifiers& m) {
+  if (m.take("v2")) return 2;
+  if (m.take("v4")) return 4;
+  return m.take("v8") ? 8 : 1;
+}
 
 void take_hints(Modifiers& m) {
   while (m.front().substr(0, 4) == "L1::" || m.front().substr(0, 4) == "L2::") m.take(m.front());
@@ -365,7 +421,7 @@ Combine take_combination(Modifiers& m, Type type) {
 
 bool take_scope(Modifiers& m) {
   if (m.take("cta")) return false;
-  m.take("cluster") || m.take("gpu") || m.take("sys");
+  m.ignore({"cluster", "gpu", "sys"});
   return true;
 }
 
@@ -393,146 +449,165 @@ Handler loader_or_storer(bool loads, Type type, bool many) {
   }
 }
 
+// The rows of a value of `count` elements: a register or literal, or a list of them.
+std::array<int, 8> rows_of(Lowering& l, const ptx::Instruction& i, const ptx::Operand& value, size_t count, Type type) {
+  std::array<int, 8> rows = {};
+  if (count == 1 && value.elements.empty()) {
+    rows[0] = l.row(value, type);
+    return rows;
+  }
+  if (value.elements.size() != count) l.not_simulated(i);
+  for (size_t k = 0; k < count; ++k) rows[k] = l.row(value.elements[k], type);
+  return rows;
+}
+
 // ld, ldu, st
-void lower_load_or_store(Lowering& l, const ptx::Instruction& i) {
-  Modifiers m(i);
-  const bool loads = i.opcode != "st", acquires = m.take("acquire");
-  const bool strong = acquires || m.take("volatile") || m.take("relaxed") || m.take("release");
-  m.take("weak"), m.take("nc");
+void lower_load_or_store(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  const bool loads = i.opcode != "st";
+  const bool acquires = m.take("acquire");
+  const bool strong = m.take_any({"volatile", "relaxed", "release"}) || acquires;
+  m.ignore({"weak", "nc"});
   const bool beyond_block = take_scope(m);
   const Space space = take_space(m);
   // The first-level cache serves the block: loads that look no further than it find the same there as weak ones.
-  const bool around = m.take("cg") || m.take("cv") || (strong && beyond_block), last = m.take("lu");
-  for (const char* name : {"ca", "cs", "wb", "wt"}) m.take(name);
+  const bool around = m.take_any({"cg", "cv"}) || (strong && beyond_block);
+  const bool last = m.take("lu");
+  m.ignore({"ca", "cs", "wb", "wt"});
   const uint8_t count = take_vector(m);
   const Type type = m.type();
   take_hints(m);
   const Handler handler = loader_or_storer(loads, type, count > 1);
-  if (!m.empty() || !handler || ptx::bits(type) < 8 || i.operands.size() < 2) l.unknown(i);
-  const Address at = address_of(l, i.operands[loads ? 1 : 0], space);
-  const ptx::Operand& value = i.operands[loads ? 0 : 1];
-  std::array<int, 8> rows = {};
-  if (count > 1 && value.elements.size() != count) l.unknown(i);
-  if (count == 1) rows[0] = l.row(value.elements.size() == 1 ? value.elements[0] : value, type);
-  else
-    for (unsigned k = 0; k < count; ++k) rows[k] = l.row(value.elements[k], type);
-  Op& op = l.emit(handler, i, loads ? rows[0] : -1, at.row, loads ? -1 : rows[0]);
-  op.type = type, op.space = at.space, op.offset = at.offset, op.count = count;
+  if (!m.empty() || !handler || ptx::bits(type) < 8 || i.operands.size() < 2) l.not_simulated(i);
+  const AddressOperand at = address_of(l, i.operands[loads ? 1 : 0], space);
+  const std::array<int, 8> rows = rows_of(l, i, i.operands[loads ? 0 : 1], count, type);
+  MicroOp& op = l.emit(handler, i, loads ? rows[0] : -1, at.row, loads ? -1 : rows[0]);
+  op.type = type;
+  op.space = at.space;
+  op.offset = at.offset;
+  op.count = count;
   op.rows = rows;
-  op.immediate = around ? around_cache : last ? last_use : through_cache;
+  op.immediate = through_cache;
+  if (last) op.immediate = last_use;
+  if (around) op.immediate = around_cache;
   if (strong && loads) op.cost = cost_of_waiting;
   if (acquires && beyond_block) emit_fence(l, i, true);
 }
 
-// atom, red
-void lower_atomic(Lowering& l, const ptx::Instruction& i) {
-  Modifiers m(i);
-  const bool returns = i.opcode == "atom", acquires = m.take("acquire") || m.take("acq_rel");
-  m.take("release"), m.take("relaxed"), m.take("noftz");
+// atom {result, [address], b {, c}} and red {[address], b}
+void lower_atomic(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  const bool returns = i.opcode == "atom";
+  const bool acquires = m.take_any({"acquire", "acq_rel"});
+  m.ignore({"release", "relaxed", "noftz"});
   const bool beyond_block = take_scope(m);
   const Space space = take_space(m);
   const uint8_t count = take_vector(m);
   const Type type = m.type();
   const Combine combination = take_combination(m, type);
   take_hints(m);
-  if (!m.empty() || !combination || i.operands.size() < (returns ? 3 : 2)) l.unknown(i);
-  const ptx::Operand* operand = i.operands.data();
-  const ptx::Operand* const result = returns ? operand++ : nullptr;
-  const Address at = address_of(l, operand[0], space);
-  const auto row = [&](const ptx::Operand& o, unsigned k) { return l.row(count > 1 ? o.elements.at(k) : o, type); };
-  const int c = operand + 2 < &i.operands.back() + 1 ? l.row(operand[2], type) : -1;
-  std::vector<int> old;  // of a vector: kept aside, because the result may be in an operand's registers
+  const size_t address = returns ? 1 : 0;  // the index of this operand
+  if (!m.empty() || !combination || i.operands.size() < address + 2) l.not_simulated(i);
+  const AddressOperand at = address_of(l, i.operands[address], space);
+  const std::array<int, 8> b = rows_of(l, i, i.operands[address + 1], count, type);
+  const int c = address + 2 < i.operands.size() ? l.row(i.operands[address + 2], type) : -1;
+  std::array<int, 8> results;
+  results.fill(-1);
+  if (returns) results = rows_of(l, i, i.operands[0], count, type);
+  const bool keeps_aside = returns && count > 1;  // for a result may be in an operand's register
+  std::array<int, 8> old = results;
+  for (size_t k = 0; keeps_aside && k < count; ++k) old[k] = l.temporary();
   for (unsigned k = 0; k < count; ++k) {
-    const int b = row(operand[1], k);
-    old.push_back(!returns ? -1 : count == 1 ? row(*result, 0) : l.temporary());
-    Op& op = l.emit(combine_values, i, old.back(), at.row, b, c);
-    op.type = type, op.space = at.space, op.offset = at.offset + k * ptx::bytes(type), op.cost = cost_of_waiting / 4;
-    op.immediate = reinterpret_cast<uint64_t>(combination);
+    MicroOp& op = l.emit(combine_values, i, old[k], at.row, b[k], c);
+    op.type = type;
+    op.space = at.space;
+    op.offset = at.offset + k * ptx::bytes(type);
+    op.cost = cost_of_waiting / 4;
+    op.combine = combination;
     if (k == 0) op.count = count;
   }
-  for (unsigned k = 0; returns && count > 1 && k < count; ++k) l.emit(add_immediate, i, row(*result, k), old[k]);
+  for (size_t k = 0; keeps_aside && k < count; ++k) l.emit(add_immediate, i, results[k], old[k]);
   if (acquires && beyond_block) emit_fence(l, i, true);
 }
 
-void lower_fence(Lowering& l, const ptx::Instruction& i) {
-  Modifiers m(i);
-  bool beyond_block;
+void lower_fence(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  bool beyond_block = false;
   if (m.take("proxy")) {
     beyond_block = m.take("alias");  // of fence.proxy.async only the order counts: what is asynchronous is done at once
-    if (!beyond_block && !m.take("async")) l.unknown(i);
-    m.take("global"), m.take("shared::cta"), m.take("shared::cluster");
+    if (!beyond_block && !m.take("async")) l.not_simulated(i);
+    m.ignore({"global", "shared::cta", "shared::cluster"});
   } else if (m.take("mbarrier_init")) {
-    m.take("release"), m.take("cluster");
-    beyond_block = false;
+    m.ignore({"release", "cluster"});
   } else {
-    m.take("acq_rel") || m.take("sc") || m.take("acquire") || m.take("release") || m.take("gl");
+    m.ignore({"acq_rel", "sc", "acquire", "release", "gl"});
     beyond_block = take_scope(m);
   }
-  if (!m.empty()) l.unknown(i);
   emit_fence(l, i, beyond_block);
 }
 
-void lower_cvta(Lowering& l, const ptx::Instruction& i) {
-  Modifiers m(i);
+void lower_cvta(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const bool from_generic = m.take("to");
-  const Space space = take_space(m);
+  const uint64_t window = window_of(take_space(m));
   m.type();
-  if (!m.empty() || i.operands.size() != 2) l.unknown(i);
-  const uint64_t window = space == Space::shared  ? shared_window
-                          : space == Space::local ? local_window
-                          : space == Space::param ? parameter_window
-                                                  : 0;
-  const int to = l.row(i.operands[0]), from = l.row(i.operands[1]);
+  if (i.operands.size() != 2) l.not_simulated(i);
+  const int to = l.row(i.operands[0]);
+  const int from = l.row(i.operands[1]);
   l.emit(add_immediate, i, to, from).immediate = from_generic ? 0 - window : window;
 }
 
-void lower_copy_async(Lowering& l, const ptx::Instruction& i) {
-  Modifiers m(i);
-  if (!m.take("async")) l.unknown(i);
-  if (m.take("bulk")) return lower_bulk(l, i, m);
+// cp.async and cp.reduce.async
+void lower_copy_async(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  if (!m.take("async")) l.not_simulated(i);
+  if (m.take("bulk")) return lower_bulk_copy(l, i, m);
   if (m.take("mbarrier")) return lower_arrival_of_copies(l, i, m);
-  if (m.take("commit_group") || m.take("wait_group") || m.take("wait_all")) {
-    if (!m.empty()) l.unknown(i);
-    return;  // nothing is ever under way
-  }
-  m.take("ca") || m.take("cg");
-  const bool shared = m.take("shared") || m.take("shared::cta"), global = m.take("global");
+  if (m.take_any({"commit_group", "wait_group", "wait_all"})) return;  // nothing is ever under way
+  m.ignore({"ca", "cg"});
+  const bool to_shared = m.take_any({"shared", "shared::cta"});
+  const bool from_global = m.take("global");
   take_hints(m);
-  if (!m.empty() || !shared || !global || i.operands.size() < 3 || i.operands.size() > 4) l.unknown(i);
-  const Address to = address_of(l, i.operands[0], Space::shared), from = address_of(l, i.operands[1], Space::global);
-  const int size = i.operands.size() == 4 ? l.row(i.operands[3]) : -1;
-  Op& op = l.emit(copy_async, i, -1, to.row, from.row, size);
-  op.space = to.space, op.offset = to.offset, op.count = static_cast<uint8_t>(i.operands[2].value);
+  const auto& operands = i.operands;
+  if (!m.empty() || !to_shared || !from_global || operands.size() < 3 || operands.size() > 4) l.not_simulated(i);
+  const AddressOperand to = address_of(l, operands[0], Space::shared);
+  const AddressOperand from = address_of(l, operands[1], Space::global);
+  const int size = operands.size() == 4 ? l.row(operands[3]) : -1;
+  MicroOp& op = l.emit(copy_async, i, -1, to.row, from.row, size);
+  op.space = to.space;
+  op.offset = to.offset;
+  op.count = static_cast<uint8_t>(operands[2].value);
   op.immediate = static_cast<uint64_t>(from.offset);
 }
 
+void lower_isspacep(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  const Space space = take_space(m);
+  const int to = l.row(i.operands.at(0));
+  const int address = l.row(i.operands.at(1));
+  l.emit(is_space, i, to, address).space = space;
+}
+
+void lower_mapa(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  m.ignore_rest();
+  const int to = l.row(i.operands.at(0));
+  const int address = l.row(i.operands.at(1));
+  const int rank = l.row(i.operands.at(2));
+  l.emit(map_rank, i, to, address, rank);
+}
+
+// createpolicy, whose result changes nothing, and getctarank: a block is alone in its cluster.
+void lower_zero(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  m.ignore_rest();
+  const int to = l.row(i.operands.at(0));
+  l.emit(add_immediate, i, to, l.constant(0));
+}
+
+void lower_hint(Lowering&, const ptx::Instruction&, Modifiers& m) { m.ignore_rest(); }
+
 }  // namespace
 
-bool lower_access(Lowering& l, const ptx::Instruction& i) {
-  const std::string_view opcode = i.opcode;
-  if (opcode == "ld" || opcode == "ldu" || opcode == "st") lower_load_or_store(l, i);
-  else if (opcode == "atom" || opcode == "red") lower_atomic(l, i);
-  else if (opcode == "fence" || opcode == "membar") lower_fence(l, i);
-  else if (opcode == "multimem") return lower_multimem(l, i);
-  else if (opcode == "cvta") lower_cvta(l, i);
-  else if (opcode == "cp") lower_copy_async(l, i);
-  else if (opcode == "isspacep") {
-    Modifiers m(i);
-    const Space space = take_space(m);
-    const int to = l.row(i.operands.at(0)), a = l.row(i.operands.at(1));
-    l.emit(is_space, i, to, a).space = space;
-  } else if (opcode == "mbarrier") {
-    return lower_mbarrier(l, i);
-  } else if (opcode == "mapa") {
-    const int to = l.row(i.operands.at(0)), a = l.row(i.operands.at(1)), rank = l.row(i.operands.at(2));
-    l.emit(map_rank, i, to, a, rank);
-  } else if (opcode == "createpolicy" || opcode == "getctarank") {
-    const int to = l.row(i.operands.at(0)), zero = l.constant(0);
-    l.emit(add_immediate, i, to, zero);
-  } else {
-    return opcode == "prefetch" || opcode == "discard" || opcode == "applypriority";
-  }
-  return true;
-}
+const Opcodes memory_opcodes = {
+    {"ld", lower_load_or_store}, {"ldu", lower_load_or_store}, {"st", lower_load_or_store},
+    {"atom", lower_atomic},      {"red", lower_atomic},        {"fence", lower_fence},
+    {"membar", lower_fence},     {"cvta", lower_cvta},         {"isspacep", lower_isspacep},
+    {"cp", lower_copy_async},    {"multimem", lower_multimem}, {"mbarrier", lower_mbarrier},
+    {"mapa", lower_mapa},        {"getctarank", lower_zero},   {"createpolicy", lower_zero},
+    {"prefetch", lower_hint},    {"discard", lower_hint},      {"applypriority", lower_hint},
+};
 
 }  // namespace gpu

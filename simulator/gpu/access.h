@@ -12,8 +12,8 @@ namespace gpu {
 // A third window of the generic address space: the kernel's parameters.
 constexpr uint64_t parameter_window = local_window + window_size;
 
-// Where an address lies in this process.
-struct Place {
+// The bytes of this process that back an address.
+struct Backing {
   char* bytes;                           // of a multicast address: in the GPU's own replica
   bool aliased;                          // the first-level cache can be stale
   bool is_global;                        // neither shared nor local memory
@@ -22,18 +22,19 @@ struct Place {
 
 // Finds `size` bytes, a power of two, at an address of a space as one lane sees it. Throws Fault if they are not
 // aligned or the GPU has no such right (memory::readable or ::writable) there.
-Place locate(const Warp&, const Op&, unsigned lane, ptx::Space, uint64_t address, unsigned size, memory::Entry right);
+Backing locate(const Warp&, const MicroOp&, unsigned lane, ptx::Space, uint64_t address, unsigned size,
+               memory::Entry right);
 
 // The address of an access: a row and an offset added to it. A symbol tells its space, whatever the instruction says.
-struct Address {
+struct AddressOperand {
   ptx::Space space;
   int row;
   int64_t offset;
 };
-Address address_of(Lowering&, const ptx::Operand&, ptx::Space);
+AddressOperand address_of(Lowering&, const ptx::Operand&, ptx::Space);
 
 // The same with the offset added to the row.
-Address whole_address_of(Lowering&, const ptx::Instruction&, const ptx::Operand&, ptx::Space);
+AddressOperand whole_address_of(Lowering&, const ptx::Instruction&, const ptx::Operand&, ptx::Space);
 
 // Takes .shared, .shared::cta, .shared::cluster (a block is its own cluster), .global, .local, .const, .param; none of
 // them: generic.
@@ -45,8 +46,6 @@ void take_hints(Modifiers&);
 // Takes .cta .cluster .gpu .sys. True if it reaches beyond the block, as it does if none is there.
 bool take_scope(Modifiers&);
 
-// The new value in memory, in the low bits, from the old one and the operands b and c.
-using Combine = uint64_t (*)(uint64_t old, uint64_t b, uint64_t c);
 // Takes .add .cas and the like; null: none of them is there that this type has.
 Combine take_combination(Modifiers&, ptx::Type);
 // The same, but subnormal numbers of 32 bits are no zeros: in shared memory, and of bulk copies.
@@ -77,11 +76,5 @@ inline void store(char* bytes, unsigned size, uint64_t value) {
 // An operation that orders this thread's accesses, and what follows an acquire: beyond the block, the block forgets
 // what its first-level cache holds.
 void emit_fence(Lowering&, const ptx::Instruction&, bool beyond_block);
-bool lower_multimem(Lowering&, const ptx::Instruction&);  // multimem.cc
-
-// mbarrier.cc. The modifiers are those that are left of cp[.reduce].async.bulk and of cp.async.mbarrier.
-bool lower_mbarrier(Lowering&, const ptx::Instruction&);
-void lower_bulk(Lowering&, const ptx::Instruction&, Modifiers&);
-void lower_arrival_of_copies(Lowering&, const ptx::Instruction&, Modifiers&);
 
 }  // namespace gpu

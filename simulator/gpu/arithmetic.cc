@@ -23,7 +23,7 @@ using Wide = __int128;
 using UnsignedWide = unsigned __int128;
 
 // --- Values --------------------------------------------------------------------------------------------------------
-// Op::immediate of floating-point operations: a rounding mode of <cfenv> and these.
+// MicroOp::immediate of floating-point operations: a rounding mode of <cfenv> and these.
 constexpr uint64_t flush = 1ull << 32;     // .ftz: subnormal operands and results become zeros of the same sign
 constexpr uint64_t saturate = 1ull << 33;  // .sat: to 0 ... 1, a NaN to 0
 constexpr uint64_t rectify = 1ull << 34;   // .relu: what is below 0 becomes 0
@@ -31,7 +31,9 @@ constexpr uint64_t rectify = 1ull << 34;   // .relu: what is below 0 becomes 0
 // The sum to double's precision, rounded to odd: a digit lost anywhere leaves a 1 in the last place. Rounding that
 // again to a type of less than half the digits gives what rounding the exact sum once would have given.
 double add_to_odd(double a, double b) {
-  const double sum = a + b, part = sum - a, lost = (a - (sum - part)) + (b - part);
+  const double sum = a + b;
+  const double part = sum - a;
+  const double lost = (a - (sum - part)) + (b - part);
   const auto bits = std::bit_cast<uint64_t>(sum);
   if (!(std::fabs(lost) > 0) || bits & 1) return sum;
   return std::bit_cast<double>((lost > 0) == (sum > 0) ? bits + 1 : bits - 1);
@@ -154,8 +156,8 @@ To evaluate_flushed(From... from) {
 
 // The operation To = F(From...), of rows a, b, c, d in this order.
 template <class F, class To, class... From>
-void apply(Warp& w, const Op& op, Lanes active) {
-  constexpr int Op::* operands[] = {&Op::a, &Op::b, &Op::c, &Op::d};
+void apply(Warp& w, const MicroOp& op, Lanes active) {
+  constexpr int MicroOp::* operands[] = {&MicroOp::a, &MicroOp::b, &MicroOp::c, &MicroOp::d};
   uint64_t* const to = w.rows[op.to].lane;
   [&]<size_t... k>(std::index_sequence<k...>) {
     const std::array<const uint64_t*, sizeof...(k)> from = {w.rows[op.*operands[k]].lane...};
@@ -225,11 +227,14 @@ constexpr Handler repeated(std::index_sequence<k...>) {
 }
 
 // What make<T>() gives for the T in the list that `type` is; null: none is.
-template <class Make, class... T>
-Handler one_of(Type type, List<T...>, Make make) {
-  Handler handler = nullptr;
-  ((is<T>(type) ? void(handler = make.template operator()<T>()) : void()), ...);
-  return handler;
+template <class Make>
+Handler one_of(Type, List<>, Make) {
+  return nullptr;
+}
+template <class Make, class First, class... Rest>
+Handler one_of(Type type, List<First, Rest...>, Make make) {
+  if (is<First>(type)) return make.template operator()<First>();
+  return one_of(type, List<Rest...>(), make);
 }
 // T = f(T...) of so many sources.
 template <unsigned sources, class AnyList, class F>
@@ -298,10 +303,9 @@ Handler multiply(Modifiers& m, uint64_t& flags) {
   using U = uint64_t;
   const bool low = m.take("lo"), high = m.take("hi"), wide = m.take("wide");
   const Type type = m.type();
-  if (low)
-    return !is_integer(type) ? nullptr
-           : adds            ? exactly<U, U, U, U>([](U a, U b, U c) { return a * b + c; })
-                             : exactly<U, U, U>(multiply_low);
+  if (low && !is_integer(type)) return nullptr;
+  if (low && adds) return exactly<U, U, U, U>([](U a, U b, U c) { return a * b + c; });
+  if (low) return exactly<U, U, U>(multiply_low);
   if (high && !adds) return same<2>(type, Integers(), multiply_high);
   if (high && m.take("sat"))
     return same<3>(type, List<int32_t>(),
@@ -336,7 +340,11 @@ constexpr auto remainder = []<class T>(T a, T b) -> T {
 template <bool greatest, bool keeps_nan>
 constexpr auto extreme = []<class T>(T a, T b) -> T {
   if constexpr (is_float<T>) {
-    if (is_nan(a) || is_nan(b)) return (is_nan(a) && is_nan(b)) || keeps_nan ? not_a_number<T>() : is_nan(a) ? b : a;
+    if (is_nan(a) && is_nan(b)) return not_a_number<T>();
+    if (is_nan(a) || is_nan(b)) {
+      if (keeps_nan) return not_a_number<T>();
+      return is_nan(a) ? b : a;
+    }
     if (a == b) return std::signbit(real(a)) == greatest ? b : a;  // -0 is below +0
   }
   return (a < b) == greatest ? b : a;
@@ -351,21 +359,24 @@ Handler choose_extreme(Modifiers& m, uint64_t& flags) {
   using U = Pair<uint16_t>;
   using S = Pair<int16_t>;
   if (m.take("u16x2")) return exactly<U, U, U>(extreme<greatest, false>);
-  if (m.take("s16x2"))
-    return m.take("relu") ? exactly<S, S, S>(extreme_above_0<greatest>) : exactly<S, S, S>(extreme<greatest, false>);
+  if (m.take("s16x2")) {
+    if (m.take("relu")) return exactly<S, S, S>(extreme_above_0<greatest>);
+    return exactly<S, S, S>(extreme<greatest, false>);
+  }
   const Type type = m.type();
-  if (is_integer(type))
-    return m.take("relu") ? same<2>(type, List<int32_t>(), extreme_above_0<greatest>)
-                          : same<2>(type, Integers(), extreme<greatest, false>);
+  if (is_integer(type)) {
+    if (m.take("relu")) return same<2>(type, List<int32_t>(), extreme_above_0<greatest>);
+    return same<2>(type, Integers(), extreme<greatest, false>);
+  }
   flags = float_flags(m);
-  return nan ? same<2>(type, AllFloats(), extreme<greatest, true>)
-             : same<2>(type, AllFloats(), extreme<greatest, false>);
+  if (nan) return same<2>(type, AllFloats(), extreme<greatest, true>);
+  return same<2>(type, AllFloats(), extreme<greatest, false>);
 }
 
 // A function of one real number, computed in double: for .approx, and not for .rn.
 template <auto f>
 Handler real_function(Modifiers& m, uint64_t& flags) {
-  m.take("approx");
+  m.ignore({"approx"});
   const Type type = m.type();
   flags = float_flags(m);
   return same<1>(type, AllFloats(), []<class T>(T x) { return from_real<T>(f(real(x))); });
@@ -373,7 +384,7 @@ Handler real_function(Modifiers& m, uint64_t& flags) {
 // One that IEEE 754 defines: in the type itself, so that it is rounded once.
 template <auto f>
 Handler exact_function(Modifiers& m, uint64_t& flags) {
-  m.take("approx");
+  m.ignore({"approx"});
   const Type type = m.type();
   flags = float_flags(m);
   return same<1>(type, Floats(), f);
@@ -408,7 +419,8 @@ constexpr auto find_highest = []<class T>(T a) -> uint32_t {
 constexpr auto extract = []<class T>(T a, T b, T c) -> T {
   using U = std::make_unsigned_t<T>;
   const unsigned from = b & 0xff, count = c & 0xff, top = width<T> - 1;
-  const bool ones = std::signed_integral<T> && count && (static_cast<U>(a) >> std::min(from + count - 1, top) & 1);
+  const bool is_negative = count && (static_cast<U>(a) >> std::min(from + count - 1, top) & 1);
+  const bool ones = std::signed_integral<T> && is_negative;
   const U field = from > top ? 0 : static_cast<U>(a) >> from;
   const U known = from > top ? 0 : mask<U>(std::min(count, top + 1 - from));
   return static_cast<T>((field & known) | (ones ? ~known : 0));
@@ -423,9 +435,12 @@ constexpr auto insert = []<class T>(T a, T b, T c, T d) -> T {
 
 uint32_t find_nth_set(uint32_t bits, uint32_t base, int32_t offset) {
   if (offset == 0) return base < 32 && bits >> base & 1 ? base : UINT32_MAX;
-  int left = std::abs(static_cast<int64_t>(offset)) - 1;
-  for (int64_t at = base; at >= 0 && at < 32; at += offset > 0 ? 1 : -1)
-    if (bits >> at & 1 && left-- == 0) return static_cast<uint32_t>(at);
+  const int step = offset > 0 ? 1 : -1;
+  int64_t left = std::abs(static_cast<int64_t>(offset));
+  for (int64_t at = base; at >= 0 && at < 32; at += step) {
+    if (bits >> at & 1) --left;
+    if (left == 0) return static_cast<uint32_t>(at);
+  }
   return UINT32_MAX;
 }
 
@@ -458,9 +473,10 @@ constexpr auto permute = [](uint32_t a, uint32_t b, uint32_t c) {
   const uint64_t bytes = static_cast<uint64_t>(b) << 32 | a;
   if (selectors) c = selectors >> 16 * (c & 3) & 0xffff;
   uint32_t result = 0;
-  for (unsigned k = 0; k < 4; ++k, c >>= 4) {
-    uint32_t byte = bytes >> 8 * (c & 7) & 255;
-    if (c & 8) byte = byte & 128 ? 255 : 0;  // its sign alone
+  for (unsigned k = 0; k < 4; ++k) {
+    const uint32_t selector = c >> 4 * k;
+    uint32_t byte = bytes >> 8 * (selector & 7) & 255;
+    if (selector & 8) byte = byte & 128 ? 255 : 0;  // its sign alone
     result |= byte << 8 * k;
   }
   return result;
@@ -478,19 +494,24 @@ template <bool a_signed, bool b_signed, unsigned count, unsigned from>
 constexpr auto dot = [](uint32_t a, uint32_t b, uint32_t c) {
   for (unsigned k = 0; k < count; ++k) {
     const unsigned size = 32 / count;
-    const uint32_t x = a >> size * k & mask<uint32_t>(size), y = b >> 8 * (k + from) & 255;
     const uint32_t sign = 1u << (size - 1);
-    c += (a_signed ? (x ^ sign) - sign : x) * (b_signed ? (y ^ 128) - 128 : y);
+    uint32_t x = a >> size * k & mask<uint32_t>(size);
+    uint32_t y = b >> 8 * (k + from) & 255;
+    if (a_signed) x = (x ^ sign) - sign;
+    if (b_signed) y = (y ^ 128) - 128;
+    c += x * y;
   }
   return c;
 };
 template <unsigned count, unsigned from>
 Handler choose_dot(Modifiers& m) {
-  const bool a = m.type() == Type::s32, b = m.type() == Type::s32;
   using U = uint32_t;
-  return a ? b ? exactly<U, U, U, U>(dot<true, true, count, from>) : exactly<U, U, U, U>(dot<true, false, count, from>)
-         : b ? exactly<U, U, U, U>(dot<false, true, count, from>)
-             : exactly<U, U, U, U>(dot<false, false, count, from>);
+  const bool a_signed = m.type() == Type::s32;
+  const bool b_signed = m.type() == Type::s32;
+  if (a_signed && b_signed) return exactly<U, U, U, U>(dot<true, true, count, from>);
+  if (a_signed) return exactly<U, U, U, U>(dot<true, false, count, from>);
+  if (b_signed) return exactly<U, U, U, U>(dot<false, true, count, from>);
+  return exactly<U, U, U, U>(dot<false, false, count, from>);
 }
 
 template <class F>
@@ -512,7 +533,8 @@ constexpr auto multiply_add24 = []<class T>(T a, T b, T c) -> T {
   return static_cast<T>(static_cast<uint32_t>(multiply24<high>(a, b)) + static_cast<uint32_t>(c));
 };
 
-const std::unordered_map<std::string_view, Choose> choices = {
+// The instructions that compute one result from one to four operands, lane by lane.
+const std::unordered_map<std::string_view, Choose> elementwise = {
     {"add", sum<[](auto a, auto b) { return a + b; }>},
     {"sub", sum<[](auto a, auto b) { return a - b; }>},
     {"mul", multiply<false>},
@@ -524,16 +546,16 @@ const std::unordered_map<std::string_view, Choose> choices = {
        return same<3>(type, AllFloats(), fused);
      }},
     {"mul24",
-     [](Modifiers& m, uint64_t&) {
-       return m.take("hi")   ? same<2>(m.type(), ThirtyTwo(), multiply24<true>)
-              : m.take("lo") ? same<2>(m.type(), ThirtyTwo(), multiply24<false>)
-                             : nullptr;
+     [](Modifiers& m, uint64_t&) -> Handler {
+       if (m.take("hi")) return same<2>(m.type(), ThirtyTwo(), multiply24<true>);
+       if (m.take("lo")) return same<2>(m.type(), ThirtyTwo(), multiply24<false>);
+       return nullptr;
      }},
     {"mad24",
-     [](Modifiers& m, uint64_t&) {
-       return m.take("hi")   ? same<3>(m.type(), ThirtyTwo(), multiply_add24<true>)
-              : m.take("lo") ? same<3>(m.type(), ThirtyTwo(), multiply_add24<false>)
-                             : nullptr;
+     [](Modifiers& m, uint64_t&) -> Handler {
+       if (m.take("hi")) return same<3>(m.type(), ThirtyTwo(), multiply_add24<true>);
+       if (m.take("lo")) return same<3>(m.type(), ThirtyTwo(), multiply_add24<false>);
+       return nullptr;
      }},
     {"sad",
      [](Modifiers& m, uint64_t&) {
@@ -544,7 +566,7 @@ const std::unordered_map<std::string_view, Choose> choices = {
      }},
     {"div",
      [](Modifiers& m, uint64_t& flags) {
-       m.take("approx"), m.take("full");
+       m.ignore({"approx", "full"});
        const Type type = m.type();
        if (is_integer(type)) return same<2>(type, Integers(), quotient);
        flags = float_flags(m);
@@ -595,8 +617,9 @@ const std::unordered_map<std::string_view, Choose> choices = {
          constexpr T sign = T(1) << (width<T> - 1);
          return static_cast<T>((a & sign) | (b & ~sign));
        };
-       return type == Type::f32 || type == Type::f64 ? same<2>(type == Type::f32 ? Type::u32 : Type::u64, Bits(), f)
-                                                     : nullptr;
+       if (type == Type::f32) return same<2>(Type::u32, Bits(), f);
+       if (type == Type::f64) return same<2>(Type::u64, Bits(), f);
+       return nullptr;
      }},
     {"and", bitwise<std::bit_and<uint64_t>>},
     {"or", bitwise<std::bit_or<uint64_t>>},
@@ -625,13 +648,15 @@ const std::unordered_map<std::string_view, Choose> choices = {
     {"shf",
      [](Modifiers& m, uint64_t&) {
        using U = uint32_t;
-       const bool left = m.take("l"), wraps = m.take("wrap");
-       if (!left) m.take("r");
-       if (!wraps) m.take("clamp");
+       const bool left = m.take("l");
+       const bool wraps = m.take("wrap");
+       if (!left) m.ignore({"r"});
+       if (!wraps) m.ignore({"clamp"});
        m.type();
-       return left    ? wraps ? exactly<U, U, U, U>(funnel<true, true>) : exactly<U, U, U, U>(funnel<true, false>)
-              : wraps ? exactly<U, U, U, U>(funnel<false, true>)
-                      : exactly<U, U, U, U>(funnel<false, false>);
+       if (left && wraps) return exactly<U, U, U, U>(funnel<true, true>);
+       if (left) return exactly<U, U, U, U>(funnel<true, false>);
+       if (wraps) return exactly<U, U, U, U>(funnel<false, true>);
+       return exactly<U, U, U, U>(funnel<false, false>);
      }},
     {"lop3", [](Modifiers& m,
                 uint64_t&) { return same<4>(m.type(), List<uint32_t>(), [](auto... x) { return lookup3(x...); }); }},
@@ -639,13 +664,13 @@ const std::unordered_map<std::string_view, Choose> choices = {
      [](Modifiers& m, uint64_t&) {
        using U = uint32_t;
        m.type();
-       return m.take("f4e")    ? exactly<U, U, U, U>(permute<0x6543'5432'4321'3210>)
-              : m.take("b4e")  ? exactly<U, U, U, U>(permute<0x0123'7012'6701'5670>)
-              : m.take("rc8")  ? exactly<U, U, U, U>(permute<0x3333'2222'1111'0000>)
-              : m.take("ecl")  ? exactly<U, U, U, U>(permute<0x3333'3222'3211'3210>)
-              : m.take("ecr")  ? exactly<U, U, U, U>(permute<0x3210'2210'1110'0000>)
-              : m.take("rc16") ? exactly<U, U, U, U>(permute<0x3232'1010'3232'1010>)
-                               : exactly<U, U, U, U>(permute<0>);
+       if (m.take("f4e")) return exactly<U, U, U, U>(permute<0x6543'5432'4321'3210>);
+       if (m.take("b4e")) return exactly<U, U, U, U>(permute<0x0123'7012'6701'5670>);
+       if (m.take("rc8")) return exactly<U, U, U, U>(permute<0x3333'2222'1111'0000>);
+       if (m.take("ecl")) return exactly<U, U, U, U>(permute<0x3333'3222'3211'3210>);
+       if (m.take("ecr")) return exactly<U, U, U, U>(permute<0x3210'2210'1110'0000>);
+       if (m.take("rc16")) return exactly<U, U, U, U>(permute<0x3232'1010'3232'1010>);
+       return exactly<U, U, U, U>(permute<0>);
      }},
     {"popc",
      [](Modifiers& m, uint64_t&) {
@@ -657,8 +682,8 @@ const std::unordered_map<std::string_view, Choose> choices = {
      }},
     {"bfind",
      [](Modifiers& m, uint64_t&) {
-       return m.take("shiftamt") ? from<uint32_t>(m.type(), ThirtyTwoUp(), find_highest<true>)
-                                 : from<uint32_t>(m.type(), ThirtyTwoUp(), find_highest<false>);
+       if (m.take("shiftamt")) return from<uint32_t>(m.type(), ThirtyTwoUp(), find_highest<true>);
+       return from<uint32_t>(m.type(), ThirtyTwoUp(), find_highest<false>);
      }},
     {"brev", [](Modifiers& m, uint64_t&) { return same<1>(m.type(), Bits(), reverse); }},
     {"bfe", [](Modifiers& m, uint64_t&) { return same<3>(m.type(), ThirtyTwoUp(), extract); }},
@@ -669,25 +694,31 @@ const std::unordered_map<std::string_view, Choose> choices = {
        return exactly<uint32_t, uint32_t, uint32_t, int32_t>([](auto... x) { return find_nth_set(x...); });
      }},
     {"bmsk",
-     [](Modifiers& m, uint64_t&) {
+     [](Modifiers& m, uint64_t&) -> Handler {
+       using U = uint32_t;
        m.type();
-       return m.take("clamp")  ? exactly<uint32_t, uint32_t, uint32_t>(bit_mask<true>)
-              : m.take("wrap") ? exactly<uint32_t, uint32_t, uint32_t>(bit_mask<false>)
-                               : nullptr;
+       if (m.take("clamp")) return exactly<U, U, U>(bit_mask<true>);
+       if (m.take("wrap")) return exactly<U, U, U>(bit_mask<false>);
+       return nullptr;
      }},
     {"szext",
      [](Modifiers& m, uint64_t&) {
-       const bool clamps = m.take("clamp"), is_s32 = m.type() == Type::s32;
-       m.take("wrap");
-       return clamps   ? is_s32 ? exactly<int32_t, int32_t, uint32_t>(extend_sign_at<true>)
-                                : exactly<uint32_t, uint32_t, uint32_t>(extend_sign_at<true>)
-              : is_s32 ? exactly<int32_t, int32_t, uint32_t>(extend_sign_at<false>)
-                       : exactly<uint32_t, uint32_t, uint32_t>(extend_sign_at<false>);
+       using U = uint32_t;
+       using S = int32_t;
+       const bool clamps = m.take("clamp");
+       const bool is_signed = m.type() == Type::s32;
+       m.ignore({"wrap"});
+       if (is_signed && clamps) return exactly<S, S, U>(extend_sign_at<true>);
+       if (is_signed) return exactly<S, S, U>(extend_sign_at<false>);
+       if (clamps) return exactly<U, U, U>(extend_sign_at<true>);
+       return exactly<U, U, U>(extend_sign_at<false>);
      }},
     {"dp4a", [](Modifiers& m, uint64_t&) { return choose_dot<4, 0>(m); }},
     {"dp2a",
-     [](Modifiers& m, uint64_t&) {
-       return m.take("hi") ? choose_dot<2, 2>(m) : m.take("lo") ? choose_dot<2, 0>(m) : nullptr;
+     [](Modifiers& m, uint64_t&) -> Handler {
+       if (m.take("hi")) return choose_dot<2, 2>(m);
+       if (m.take("lo")) return choose_dot<2, 0>(m);
+       return nullptr;
      }},
     {"selp",
      [](Modifiers& m, uint64_t&) {
@@ -699,15 +730,15 @@ const std::unordered_map<std::string_view, Choose> choices = {
        m.type();
        if (m.take("ftz")) flags = flush;
        const auto f = [](uint64_t a, uint64_t b, auto c) { return c >= 0 ? a : b; };
-       return m.type() == Type::f32 ? exactly<uint64_t, uint64_t, uint64_t, float>(f)
-                                    : exactly<uint64_t, uint64_t, uint64_t, int32_t>(f);
+       if (m.type() == Type::f32) return exactly<uint64_t, uint64_t, uint64_t, float>(f);
+       return exactly<uint64_t, uint64_t, uint64_t, int32_t>(f);
      }},
 };
 
 // --- add.cc, addc, sub.cc, subc, mad.cc, madc ----------------------------------------------------------------------
 // Row c: the carry that comes in, to2: that goes out; -1: none.
 template <class T, bool subtracts>
-void add_with_carry(Warp& w, const Op& op, Lanes active) {
+void add_with_carry(Warp& w, const MicroOp& op, Lanes active) {
   for_each_lane(active, [&](unsigned lane) {
     const T a = get<T>(w.rows[op.a].lane[lane]), b = get<T>(w.rows[op.b].lane[lane]);
     const UnsignedWide in = op.c < 0 ? 0 : w.rows[op.c].lane[lane] & 1;
@@ -717,30 +748,38 @@ void add_with_carry(Warp& w, const Op& op, Lanes active) {
   });
 }
 
-// True if the instruction has to do with carries, and has been lowered.
-bool lower_carry(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  const bool takes = i.opcode == "addc" || i.opcode == "subc" || i.opcode == "madc", gives = m.take("cc");
-  if (!takes && !gives) return false;
-  const bool is_mad = i.opcode.starts_with("mad"), subtracts = i.opcode.starts_with("sub");
+template <bool subtracts>
+Handler adder_with_carry(Type type) {
+  return ptx::bits(type) == 64 ? add_with_carry<uint64_t, subtracts> : add_with_carry<uint32_t, subtracts>;
+}
+
+void lower_elementwise(Lowering&, const ptx::Instruction&, Modifiers&);
+
+// add, addc, sub, subc: d, a, b; mad, madc: d, a, b, c. Without a carry, in or out, they are ordinary functions.
+template <bool takes>
+void lower_carry(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  const bool gives = m.take("cc");
+  if (!takes && !gives) return lower_elementwise(l, i, m);
+  const bool is_mad = i.opcode.starts_with("mad");
+  const bool subtracts = i.opcode.starts_with("sub");
   const bool high = m.take("hi");
-  if (!high) m.take("lo");
+  if (!high) m.ignore({"lo"});
   const Type type = m.type();
-  const bool is_wide = ptx::bits(type) == 64;
   int a = l.row(i.operands.at(1));
   if (is_mad) {
-    const int product = l.temporary(), b = l.row(i.operands.at(2));
-    l.emit(high ? same<2>(type, ThirtyTwoUp(), multiply_high) : exactly<uint64_t, uint64_t, uint64_t>(multiply_low), i,
-           product, a, b);
+    const Handler multiply =
+        high ? same<2>(type, ThirtyTwoUp(), multiply_high) : exactly<uint64_t, uint64_t, uint64_t>(multiply_low);
+    const int product = l.temporary();
+    const int factor = l.row(i.operands.at(2));
+    l.emit(multiply, i, product, a, factor);
     a = product;
   }
-  const int to = l.row(i.operands.at(0)), b = l.row(i.operands.at(is_mad ? 3 : 2)), carry = l.carry();
-  Op& op = l.emit(is_wide     ? subtracts ? add_with_carry<uint64_t, true> : add_with_carry<uint64_t, false>
-                  : subtracts ? add_with_carry<uint32_t, true>
-                              : add_with_carry<uint32_t, false>,
-                  i, to, a, b);
+  const int to = l.row(i.operands.at(0));
+  const int b = l.row(i.operands.at(is_mad ? 3 : 2));
+  const int carry = l.carry();
+  MicroOp& op = l.emit(subtracts ? adder_with_carry<true>(type) : adder_with_carry<false>(type), i, to, a, b);
   if (takes) op.c = carry;
   if (gives) op.to2 = carry;
-  return true;
 }
 
 // --- setp, set -----------------------------------------------------------------------------------------------------
@@ -777,74 +816,117 @@ Handler comparison(Modifiers& m, Type type) {
   return nullptr;
 }
 
-// setp d{|e}, a, b{, c}: d = (a compared with b) combined with c, e = its opposite combined with c.
-// set d, a, b{, c}: d is all ones or 1.0 where setp is true. Of a pair each half is compared.
-bool lower_comparison(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  const bool is_set = i.opcode == "set";
-  const Type to_type = is_set ? m.type() : Type::pred, type = m.type();
-  const bool is_pair = type == Type::f16x2 || type == Type::bf16x2;
-  const Type element = type == Type::f16x2 ? Type::f16 : type == Type::bf16x2 ? Type::bf16 : type;
+Type element_of(Type type) {
+  if (type == Type::f16x2) return Type::f16;
+  return type == Type::bf16x2 ? Type::bf16 : type;
+}
+
+Handler take_bool_operation(Modifiers& m) {
   using U = uint64_t;
-  constexpr Handler both = exactly<U, U, U>(std::bit_and<U>()), either = exactly<U, U, U>(std::bit_or<U>());
-  const Handler combine = m.take("and")   ? both
-                          : m.take("or")  ? either
-                          : m.take("xor") ? exactly<U, U, U>(std::bit_xor<U>())
-                                          : nullptr;
-  const uint64_t flags = m.take("ftz") ? flush : 0;
-  const Handler compare = comparison(m, element);
-  if (!compare || i.operands.size() != (combine ? 4u : 3u)) l.unknown(i);
-  const int a = l.row(i.operands[1], type), b = l.row(i.operands[2], type), c = combine ? l.row(i.operands[3]) : -1;
-  const auto compared = [&](int x, int y) {
-    const int result = l.temporary();
-    l.emit(compare, i, result, x, y).immediate = flags;
-    return result;
-  };
-  const auto combined = [&](int result) {
+  if (m.take("and")) return exactly<U, U, U>(std::bit_and<U>());
+  if (m.take("or")) return exactly<U, U, U>(std::bit_or<U>());
+  if (m.take("xor")) return exactly<U, U, U>(std::bit_xor<U>());
+  return nullptr;
+}
+
+// What `set` gives where the comparison is true: 1.0, or all ones.
+uint64_t truth(Type type, bool of_pair) {
+  switch (type) {
+    case Type::f32: return 0x3f80'0000;
+    case Type::f16:
+    case Type::f16x2: return 0x3c00;
+    case Type::bf16:
+    case Type::bf16x2: return 0x3f80;
+    default: return of_pair ? 0xffff : ~uint64_t(0);
+  }
+}
+
+// The operations of one setp or set: a compared with b, and combined with the predicate c if there is one.
+struct Comparison {
+  Lowering& l;
+  const ptx::Instruction& i;
+  Handler compare, combine;  // combine: or null
+  uint64_t flags;
+  int c;
+  void compare_into(int to, int a, int b) const { l.emit(compare, i, to, a, b).immediate = flags; }
+  int compared(int a, int b) const {
+    const int to = l.temporary();
+    compare_into(to, a, b);
+    return to;
+  }
+  int combined(int result) const {
     if (!combine) return result;
     const int to = l.temporary();
     l.emit(combine, i, to, result, c);
     return to;
-  };
-  const ptx::Operand& d = i.operands[0];
-  const bool two = d.kind == ptx::Operand::list;
-  if (!is_set && !two && !combine && !is_pair) {  // the common case: one operation
-    const int to = l.row(d);
-    l.emit(compare, i, to, a, b).immediate = flags;
-    return true;
   }
-  int first = compared(a, b), second = -1;
-  if (is_pair) {
-    constexpr Handler upper = exactly<U, U>([](U x) { return x >> 16; });
-    const int high_a = l.temporary(), high_b = l.temporary();
-    l.emit(upper, i, high_a, a);
-    l.emit(upper, i, high_b, b);
-    second = combined(compared(high_a, high_b));
-  } else if (two) {
-    const int opposite = l.temporary();
-    l.emit(exactly<bool, bool>([](bool x) { return !x; }), i, opposite, first);
-    second = combined(opposite);
+  int opposite(int result) const {
+    const int to = l.temporary();
+    l.emit(exactly<bool, bool>([](bool x) { return !x; }), i, to, result);
+    return to;
   }
-  first = combined(first);
-  if (!is_set) {
-    l.emit(copy, i, l.row(two ? d.elements.at(0) : d), first);
-    if (two) l.emit(copy, i, l.row(d.elements.at(1)), second);
-    return true;
+  int upper_half(int row) const {
+    const int to = l.temporary();
+    l.emit(exactly<uint64_t, uint64_t>([](uint64_t x) { return x >> 16; }), i, to, row);
+    return to;
   }
-  const uint64_t one = to_type == Type::f32                               ? 0x3f80'0000
-                       : to_type == Type::f16 || to_type == Type::f16x2   ? 0x3c00
-                       : to_type == Type::bf16 || to_type == Type::bf16x2 ? 0x3f80
-                       : is_pair                                          ? 0xffff
-                                                                          : ~uint64_t(0);
-  const int to = l.row(d), yes = l.constant(one), no = l.constant(0);
-  if (!is_pair) {
-    l.emit(select, i, to, yes, no, first);
-  } else {
-    const int low = l.temporary(), high = l.temporary();
-    l.emit(select, i, low, yes, no, first);
-    l.emit(select, i, high, l.constant(one << 16), no, second);
-    l.emit(either, i, to, low, high);
+};
+
+// set d, a, b{, c}: d is all ones or 1.0 where setp is true.
+void emit_set(const Comparison& it, Type type, int a, int b) {
+  const int result = it.combined(it.compared(a, b));
+  const int to = it.l.row(it.i.operands[0]);
+  it.l.emit(select, it.i, to, it.l.constant(truth(type, false)), it.l.constant(0), result);
+}
+
+// set of a pair: each half is compared.
+void emit_set_of_pair(const Comparison& it, Type type, int a, int b) {
+  Lowering& l = it.l;
+  const int first = it.combined(it.compared(a, b));
+  const int second = it.combined(it.compared(it.upper_half(a), it.upper_half(b)));
+  const uint64_t one = truth(type, true);
+  const int low = l.temporary(), high = l.temporary();
+  l.emit(select, it.i, low, l.constant(one), l.constant(0), first);
+  l.emit(select, it.i, high, l.constant(one << 16), l.constant(0), second);
+  const int to = l.row(it.i.operands[0]);
+  l.emit(exactly<uint64_t, uint64_t, uint64_t>(std::bit_or<uint64_t>()), it.i, to, low, high);
+}
+
+// setp d{|e}, a, b{, c}: d = (a compared with b) combined with c, e = its opposite combined with c; of a pair the
+// results of its halves.
+void emit_setp(const Comparison& it, bool is_pair, int a, int b) {
+  const ptx::Operand& d = it.i.operands[0];
+  const bool has_two = d.kind == ptx::Operand::list;
+  if (!has_two && !it.combine && !is_pair) {  // the common case: one operation
+    const int to = it.l.row(d);
+    it.compare_into(to, a, b);
+    return;
   }
-  return true;
+  const int compared = it.compared(a, b);
+  const int first = it.combined(compared);
+  int second = -1;
+  if (is_pair) second = it.combined(it.compared(it.upper_half(a), it.upper_half(b)));
+  else if (has_two) second = it.combined(it.opposite(compared));
+  it.l.emit(copy, it.i, it.l.row(has_two ? d.elements.at(0) : d), first);
+  if (has_two) it.l.emit(copy, it.i, it.l.row(d.elements.at(1)), second);
+}
+
+void lower_comparison(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  const bool is_set = i.opcode == "set";
+  const Type to_type = is_set ? m.type() : Type::pred;
+  const Type type = m.type();
+  const bool is_pair = type == Type::f16x2 || type == Type::bf16x2;
+  const Handler combine = take_bool_operation(m);
+  const uint64_t flags = m.take("ftz") ? flush : 0;
+  const Handler compare = comparison(m, element_of(type));
+  if (!compare || i.operands.size() != (combine ? 4u : 3u)) l.not_simulated(i);
+  const int a = l.row(i.operands[1], type);
+  const int b = l.row(i.operands[2], type);
+  const int c = combine ? l.row(i.operands[3]) : -1;
+  const Comparison it{l, i, compare, combine, flags, c};
+  if (!is_set) emit_setp(it, is_pair, a, b);
+  else if (is_pair) emit_set_of_pair(it, to_type, a, b);
+  else emit_set(it, to_type, a, b);
 }
 
 // --- cvt -----------------------------------------------------------------------------------------------------------
@@ -882,36 +964,34 @@ uint64_t put_real(double value, Type t, uint64_t flags) {
   }
 }
 
-uint64_t convert_one(uint64_t bits, Type from, Type to, uint64_t flags) {
-  const auto fitting = [&](Wide value) {
-    return static_cast<uint64_t>(std::clamp(value, least_of(to), greatest_of(to)));
-  };
-  if (is_integer(from)) {
-    const Wide value = integer_in(bits, from);
-    if (is_integer(to))
-      return flags & saturate ? fitting(value) : static_cast<uint64_t>(integer_in(static_cast<uint64_t>(value), to));
-    const bool negative = value < 0;
-    const auto size = static_cast<uint64_t>(negative ? -value : value);
-    const auto below_0 = static_cast<int64_t>(value);
-    if (to == Type::f32) return put_finished(negative ? float(below_0) : float(size), flags);
-    if (to == Type::f64) return put_finished(negative ? double(below_0) : double(size), flags);
-    const uint64_t digits = size >> 53 ? size >> 11 | ((size & 2047) != 0) : size;  // odd if any are lost
-    const double odd = static_cast<double>(digits) * (size >> 53 ? 2048 : 1);
-    return put_real(negative ? -odd : odd, to, flags);
+// The nearest of the values that a type has.
+uint64_t fitting(Wide value, Type type) {
+  return static_cast<uint64_t>(std::clamp(value, least_of(type), greatest_of(type)));
+}
+
+uint64_t real_from_integer(Wide value, Type to, uint64_t flags) {
+  const bool negative = value < 0;
+  const auto size = static_cast<uint64_t>(negative ? -value : value);
+  const auto below_0 = static_cast<int64_t>(value);
+  if (to == Type::f32) return put_finished(negative ? float(below_0) : float(size), flags);
+  if (to == Type::f64) return put_finished(negative ? double(below_0) : double(size), flags);
+  const bool is_long = size >> 53;  // more digits than a double has: the last one is odd if any are lost
+  const uint64_t digits = is_long ? size >> 11 | ((size & 2047) != 0) : size;
+  const double odd = static_cast<double>(digits) * (is_long ? 2048 : 1);
+  return put_real(negative ? -odd : odd, to, flags);
+}
+
+uint64_t integer_from_real(double value, Type from, Type to) {
+  if (std::isnan(value)) {
+    const bool is_0 = from != Type::f64 && ptx::bits(to) < 64;
+    return is_0 ? 0 : static_cast<uint64_t>(integer_in(1ull << (ptx::bits(to) - 1), to));
   }
-  double value = real_in(bits, from);
-  if (flags & flush && (from == Type::f32 || to == Type::f32) && std::fabs(value) < 0x1p-126)
-    value = std::copysign(0.0, value);
-  flags &= ~flush;
-  if (is_integer(to)) {
-    if (std::isnan(value)) {
-      const bool is_0 = from != Type::f64 && ptx::bits(to) < 64;
-      return is_0 ? 0 : static_cast<uint64_t>(integer_in(1ull << (ptx::bits(to) - 1), to));
-    }
-    value = std::nearbyint(value);
-    if (std::fabs(value) >= 0x1p64) return static_cast<uint64_t>(value < 0 ? least_of(to) : greatest_of(to));
-    return fitting(static_cast<Wide>(value));
-  }
+  value = std::nearbyint(value);
+  if (std::fabs(value) >= 0x1p64) return static_cast<uint64_t>(value < 0 ? least_of(to) : greatest_of(to));
+  return fitting(static_cast<Wide>(value), to);
+}
+
+uint64_t real_from_real(double value, uint64_t bits, Type from, Type to, uint64_t flags) {
   if (std::isnan(value) && !(flags & (saturate | rectify))) {  // these keep what a NaN carries
     if (from == Type::bf16 && to == Type::f32) return bits << 16 & UINT32_MAX;
     if (from == Type::f64 && to == Type::f32) return std::bit_cast<uint32_t>(static_cast<float>(value));
@@ -921,7 +1001,21 @@ uint64_t convert_one(uint64_t bits, Type from, Type to, uint64_t flags) {
   return put_real(value, to, flags);
 }
 
-void convert(Warp& w, const Op& op, Lanes active) {
+uint64_t convert_one(uint64_t bits, Type from, Type to, uint64_t flags) {
+  if (is_integer(from)) {
+    const Wide value = integer_in(bits, from);
+    if (!is_integer(to)) return real_from_integer(value, to, flags);
+    if (flags & saturate) return fitting(value, to);
+    return static_cast<uint64_t>(integer_in(static_cast<uint64_t>(value), to));
+  }
+  double value = real_in(bits, from);
+  const bool flushes = flags & flush && (from == Type::f32 || to == Type::f32);
+  if (flushes && std::fabs(value) < 0x1p-126) value = std::copysign(0.0, value);
+  if (is_integer(to)) return integer_from_real(value, from, to);
+  return real_from_real(value, bits, from, to, flags & ~flush);
+}
+
+void convert(Warp& w, const MicroOp& op, Lanes active) {
   std::fesetround(static_cast<int>(op.immediate & UINT32_MAX));
   for (; active; active &= active - 1) {
     const int lane = std::countr_zero(active);
@@ -936,39 +1030,46 @@ Handler extension(Type type) {
   return from<uint64_t>(type, Smaller(), [](auto a) { return static_cast<uint64_t>(a); });
 }
 
-bool lower_conversion(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+void lower_conversion(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   uint64_t flags = 0;
-  for (const auto& [word, mode] : std::initializer_list<std::pair<std::string_view, uint64_t>>{
-           {"rni", FE_TONEAREST}, {"rzi", FE_TOWARDZERO}, {"rmi", FE_DOWNWARD}, {"rpi", FE_UPWARD}})
-    if (m.take(word)) flags |= mode | to_integral;
+  if (m.take("rni")) flags |= FE_TONEAREST | to_integral;
+  if (m.take("rzi")) flags |= FE_TOWARDZERO | to_integral;
+  if (m.take("rmi")) flags |= FE_DOWNWARD | to_integral;
+  if (m.take("rpi")) flags |= FE_UPWARD | to_integral;
   flags |= float_flags(m);
-  const Type to = m.type(), from = m.type();
+  const Type to = m.type();
+  const Type from = m.type();
   const auto known = [](Type t) {
     return is_integer(t) || t == Type::f16 || t == Type::bf16 || t == Type::f32 || t == Type::f64;
   };
   const bool is_pair = to == Type::f16x2 || to == Type::bf16x2;
-  if (!known(from) || (!is_pair && !known(to)) || i.operands.size() != (is_pair ? 3u : 2u)) l.unknown(i);
-  const int d = l.row(i.operands[0]), a = l.row(i.operands[1], from);
-  if (!is_pair) {
-    const bool only_bits = is_integer(to) && is_integer(from) && !(flags & saturate);
-    const bool grows = ptx::bits(to) > ptx::bits(from), odd = grows && is_signed(from) && !is_signed(to);
-    Op& op = l.emit(only_bits && !(odd && ptx::bits(to) < 64) ? extension(grows ? from : to) : convert, i, d, a);
-    op.type = to, op.from_type = from, op.immediate = flags;
-    return true;
+  if (!known(from) || !known(element_of(to)) || i.operands.size() != (is_pair ? 3u : 2u)) l.not_simulated(i);
+  const auto emit_conversion = [&](int target, int source) {
+    MicroOp& op = l.emit(convert, i, target, source);
+    op.type = element_of(to);
+    op.from_type = from;
+    op.immediate = flags;
+  };
+  const int d = l.row(i.operands[0]);
+  const int a = l.row(i.operands[1], from);
+  if (is_pair) {  // a goes to the upper half
+    const int b = l.row(i.operands[2], from);
+    const int high = l.temporary(), low = l.temporary();
+    emit_conversion(high, a);
+    emit_conversion(low, b);
+    l.emit(exactly<uint64_t, uint64_t, uint64_t>([](uint64_t x, uint64_t y) { return x << 16 | y; }), i, d, high, low);
+    return;
   }
-  const int b = l.row(i.operands[2], from), high = l.temporary(), low = l.temporary();  // a goes to the upper half
-  for (const auto& [target, source] : {std::pair(high, a), std::pair(low, b)}) {
-    Op& op = l.emit(convert, i, target, source);
-    op.immediate = flags, op.from_type = from;
-    op.type = to == Type::f16x2 ? Type::f16 : Type::bf16;
-  }
-  l.emit(exactly<uint64_t, uint64_t, uint64_t>([](uint64_t x, uint64_t y) { return x << 16 | y; }), i, d, high, low);
-  return true;
+  const bool grows = ptx::bits(to) > ptx::bits(from);
+  const bool loses_sign = grows && is_signed(from) && !is_signed(to) && ptx::bits(to) < 64;
+  if (is_integer(to) && is_integer(from) && !(flags & saturate) && !loses_sign)
+    l.emit(extension(grows ? from : to), i, d, a);
+  else emit_conversion(d, a);
 }
 
 // --- mov -----------------------------------------------------------------------------------------------------------
 // Puts the elements in `rows` together, or takes them apart; immediate: bits of one.
-void pack(Warp& w, const Op& op, Lanes active) {
+void pack(Warp& w, const MicroOp& op, Lanes active) {
   const auto element = mask<uint64_t>(static_cast<unsigned>(op.immediate));
   for_each_lane(active, [&](unsigned lane) {
     uint64_t value = 0;
@@ -976,61 +1077,59 @@ void pack(Warp& w, const Op& op, Lanes active) {
     w.rows[op.to].lane[lane] = value;
   });
 }
-void unpack(Warp& w, const Op& op, Lanes active) {
+void unpack(Warp& w, const MicroOp& op, Lanes active) {
   for_each_lane(active, [&](unsigned lane) {
     const uint64_t value = w.rows[op.a].lane[lane];
     for (unsigned k = 0; k < op.count; ++k) w.rows[op.rows[k]].lane[lane] = value >> op.immediate * k;
   });
 }
 
-bool lower_move(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+void lower_move(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const Type type = m.type();
-  if (i.operands.size() != 2 || type == Type::b128) l.unknown(i);
+  if (i.operands.size() != 2 || type == Type::b128) l.not_simulated(i);
   const ptx::Operand &d = i.operands[0], &a = i.operands[1];
   const bool packs = a.kind == ptx::Operand::list, unpacks = d.kind == ptx::Operand::list;
   if (!packs && !unpacks) {
     const int from = l.row(a, type), to = l.row(d);
     l.emit(copy, i, to, from);
-    return true;
+    return;
   }
   const auto& elements = (packs ? a : d).elements;
-  if (elements.empty() || elements.size() > 8) l.unknown(i);
+  if (elements.empty() || elements.size() > 8) l.not_simulated(i);
   const unsigned each = ptx::bits(type) / static_cast<unsigned>(elements.size());
   std::array<int, 8> rows = {};
   for (size_t k = 0; k < elements.size(); ++k) rows[k] = l.row(elements[k]);
   const int whole = l.row(packs ? d : a);
-  Op& op = packs ? l.emit(pack, i, whole) : l.emit(unpack, i, -1, whole);
+  MicroOp& op = packs ? l.emit(pack, i, whole) : l.emit(unpack, i, -1, whole);
   op.rows = rows;
   op.count = static_cast<uint8_t>(elements.size());
   op.immediate = each;
-  return true;
+}
+
+// One of `elementwise`.
+void lower_elementwise(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  Type type = Type::none;  // for literals
+  for (const std::string_view word : i.modifiers)
+    if (const Type t = ptx::type_named(word); t != Type::none) type = t;
+  uint64_t flags = 0;
+  const Handler handler = elementwise.at(i.opcode)(m, flags);
+  if (!handler || i.operands.size() < 2 || i.operands.size() > 5) l.not_simulated(i);
+  int rows[5] = {-1, -1, -1, -1, -1};
+  for (size_t k = 0; k < i.operands.size(); ++k) rows[k] = l.row(i.operands[k], type);
+  l.emit(handler, i, rows[0], rows[1], rows[2], rows[3], rows[4]).immediate = flags;
 }
 
 }  // namespace
 
-bool lower_arithmetic(Lowering& l, const ptx::Instruction& i) {
-  Modifiers m(i);
-  const bool may_carry = i.opcode.starts_with("add") || i.opcode.starts_with("sub") || i.opcode.starts_with("mad");
-  bool done = false;
-  if (i.opcode == "mov") done = lower_move(l, i, m);
-  else if (i.opcode == "cvt") done = lower_conversion(l, i, m);
-  else if (i.opcode == "setp" || i.opcode == "set") done = lower_comparison(l, i, m);
-  else if (may_carry) done = lower_carry(l, i, m);
-  if (!done) {
-    const auto choice = choices.find(i.opcode);
-    if (choice == choices.end()) return false;
-    Type type = Type::none;  // for literals
-    for (const std::string_view word : i.modifiers)
-      if (const Type t = ptx::type_named(word); t != Type::none) type = t;
-    uint64_t flags = 0;
-    const Handler handler = choice->second(m, flags);
-    if (!handler || i.operands.size() < 2 || i.operands.size() > 5) l.unknown(i);
-    int rows[5] = {-1, -1, -1, -1, -1};
-    for (size_t k = 0; k < i.operands.size(); ++k) rows[k] = l.row(i.operands[k], type);
-    l.emit(handler, i, rows[0], rows[1], rows[2], rows[3], rows[4]).immediate = flags;
-  }
-  if (!m.empty()) l.unknown(i);
-  return true;
-}
+const Opcodes arithmetic_opcodes = [] {
+  Opcodes all = {
+      {"mov", lower_move},         {"cvt", lower_conversion},   {"setp", lower_comparison},
+      {"set", lower_comparison},   {"add", lower_carry<false>}, {"addc", lower_carry<true>},
+      {"sub", lower_carry<false>}, {"subc", lower_carry<true>}, {"mad", lower_carry<false>},
+      {"madc", lower_carry<true>},
+  };
+  for (const auto& [opcode, choose] : elementwise) all.try_emplace(opcode, lower_elementwise);
+  return all;
+}();
 
 }  // namespace gpu

@@ -28,9 +28,10 @@ using memory::round_up;
 struct Module::State {
   std::shared_ptr<const ptx::Module> text;
   int device;
-  std::map<std::string, Address> variables;
+  std::map<std::string, Global> variables;
   std::mutex mutex;  // of the kernels
   std::map<std::string, Kernel> kernels;
+  std::vector<std::byte> initial_bytes(const ptx::Variable&) const;
 };
 
 namespace {
@@ -40,7 +41,9 @@ void write(int device, uint64_t address, const std::byte* from, size_t size) {
     const size_t piece = std::min<size_t>(size, memory::page_size - address % memory::page_size);
     char* const to = memory::frame(memory::page_table(device).lookup(address)) + address % memory::page_size;
     std::memcpy(to, from, piece);
-    address += piece, from += piece, size -= piece;
+    address += piece;
+    from += piece;
+    size -= piece;
   }
 }
 
@@ -62,6 +65,24 @@ Kernel kernel_of(const ptx::Module& text, const ptx::Function& function) {
 
 }  // namespace
 
+// With the addresses of other variables in their places. A function has no address here: its place stays null, and a
+// kernel that calls through it is told as not simulated.
+std::vector<std::byte> Module::State::initial_bytes(const ptx::Variable& variable) const {
+  std::vector<std::byte> bytes = variable.initial;
+  bytes.resize(variable.size);
+  for (const ptx::Variable::Relocation& relocation : variable.relocations) {
+    if (std::any_of(text->functions.begin(), text->functions.end(),
+                    [&](const ptx::Function& function) { return function.name == relocation.symbol; }))
+      continue;
+    const auto target = variables.find(relocation.symbol);
+    if (target == variables.end() || relocation.at + 8 > bytes.size())
+      throw ptx::Error(variable.name + " holds the address of " + relocation.symbol + ", which is no variable");
+    const uint64_t value = target->second.address + static_cast<uint64_t>(relocation.offset);
+    std::memcpy(bytes.data() + relocation.at, &value, sizeof value);
+  }
+  return bytes;
+}
+
 Module::Module(const std::shared_ptr<const ptx::Module>& text, int device,
                const std::function<uint64_t(const ptx::Variable&)>& place)
     : state_(std::make_unique<State>()) {
@@ -72,24 +93,11 @@ Module::Module(const std::shared_ptr<const ptx::Module>& text, int device,
     if (variable.space != ptx::Space::global && variable.space != ptx::Space::constant) continue;
     state.variables[variable.name] = {place(variable), variable.size};
   }
-  for (const ptx::Variable& variable : text->variables) {
-    const auto at = state.variables.find(variable.name);
-    if (at == state.variables.end()) continue;
-    std::vector<std::byte> bytes = variable.initial;
-    bytes.resize(variable.size);
-    for (const ptx::Variable::Address& word : variable.addresses) {
-      const auto target = state.variables.find(word.symbol);
-      // A function has no address here: it stays null, and a kernel that calls through it is told as not simulated.
-      if (std::any_of(text->functions.begin(), text->functions.end(),
-                      [&](const ptx::Function& function) { return function.name == word.symbol; }))
-        continue;
-      if (target == state.variables.end() || word.at + 8 > bytes.size())
-        throw ptx::Error(variable.name + " holds the address of " + word.symbol + ", which is no variable");
-      const uint64_t value = target->second.address + static_cast<uint64_t>(word.offset);
-      std::memcpy(bytes.data() + word.at, &value, sizeof value);
+  for (const ptx::Variable& variable : text->variables)
+    if (const Global* const global = this->variable(variable.name)) {
+      const std::vector<std::byte> bytes = state.initial_bytes(variable);
+      write(device, global->address, bytes.data(), bytes.size());
     }
-    write(device, at->second.address, bytes.data(), bytes.size());
-  }
   for (const ptx::Function& function : text->functions)
     if (function.is_entry && !function.is_declared_only) state.kernels[function.name] = kernel_of(*text, function);
 }
@@ -101,19 +109,19 @@ Kernel* Module::kernel(const std::string& name) {
   const auto found = state_->kernels.find(name);
   if (found == state_->kernels.end()) return nullptr;
   Kernel& kernel = found->second;
-  if (kernel.program || !kernel.unknown.empty()) return &kernel;
+  if (kernel.lowered || !kernel.not_simulated.empty()) return &kernel;
   const auto& functions = state_->text->functions;
   const auto function = std::find_if(functions.begin(), functions.end(), [&](const ptx::Function& candidate) {
     return candidate.is_entry && !candidate.is_declared_only && candidate.name == name;
   });
   try {
-    kernel.program = lower(state_->text, *function, state_->variables);
-    kernel.static_shared = kernel.program->static_shared;
-    kernel.local_bytes = kernel.program->local_bytes;
-  } catch (const Unknown& unknown) {
-    kernel.unknown = unknown.text;
+    kernel.lowered = lower(state_->text, *function, state_->variables);
+    kernel.static_shared = kernel.lowered->static_shared;
+    kernel.local_bytes = kernel.lowered->local_bytes;
+  } catch (const NotSimulated& found) {
+    kernel.not_simulated = found.what;
   } catch (const std::out_of_range&) {  // an operand is missing
-    kernel.unknown = "kernel " + name + ": malformed PTX";
+    kernel.not_simulated = "kernel " + name + ": malformed PTX";
   }
   return &kernel;
 }
@@ -124,7 +132,7 @@ std::vector<std::string> Module::kernel_names() const {
   return names;
 }
 
-const Module::Address* Module::variable(const std::string& name) const {
+const Module::Global* Module::variable(const std::string& name) const {
   const auto found = state_->variables.find(name);
   return found == state_->variables.end() ? nullptr : &found->second;
 }
@@ -146,8 +154,7 @@ namespace {
 }();
 #endif
 
-// A kernel that runs.
-struct Running {
+struct RunningKernel {
   Launch launch;
   uint64_t blocks = 0, begun = 0;     // of the grid
   unsigned under_way = 0, limit = 0;  // blocks that have begun and not ended; how many there may be
@@ -158,8 +165,8 @@ struct Running {
 // What waits for a core: a task, a block that goes on, or a kernel that begins its next block.
 struct Turn {
   std::function<void()> task;
-  std::shared_ptr<Running> kernel;
-  std::unique_ptr<Block> block;
+  std::shared_ptr<RunningKernel> kernel;
+  std::unique_ptr<ThreadBlock> block;
   bool may_wait = false;
   uint64_t number = 0;
 };
@@ -200,7 +207,7 @@ class Workers {
   }
 
  private:
-  static constexpr long slice = 20'000;  // operations of a warp: a few milliseconds
+  static constexpr long block_slice = 20'000;  // operations of a warp: a few milliseconds
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Turn> turns_;
@@ -253,32 +260,45 @@ class Workers {
     }
   }
 
+  // The index in the grid of the kernel's next block, which begins. The kernel gets a turn for the one after it.
+  Dimensions begin_block(const std::shared_ptr<RunningKernel>& kernel) {
+    const Dimensions& grid = kernel->launch.grid;
+    const uint64_t number = kernel->begun;
+    ++kernel->begun;
+    ++kernel->under_way;
+    if (kernel->under_way == kernel->limit) kernel->waits_for_room = true;
+    else if (kernel->begun < kernel->blocks) push({{}, kernel, {}});
+    return {static_cast<unsigned>(number % grid.x), static_cast<unsigned>(number / grid.x % grid.y),
+            static_cast<unsigned>(number / grid.x / grid.y)};
+  }
+
   void run_block(Turn turn, std::unique_lock<std::mutex>& lock) {
-    Running& kernel = *turn.kernel;
+    RunningKernel& kernel = *turn.kernel;
     Dimensions index;
     if (!turn.block) {
       if (kernel.begun == kernel.blocks) return;  // a fault has ended it
-      const Dimensions& grid = kernel.launch.grid;
-      const uint64_t number = kernel.begun++;
-      index = {static_cast<unsigned>(number % grid.x), static_cast<unsigned>(number / grid.x % grid.y),
-               static_cast<unsigned>(number / grid.x / grid.y)};
-      if (++kernel.under_way == kernel.limit) kernel.waits_for_room = true;
-      else if (kernel.begun < kernel.blocks) push({{}, turn.kernel, {}});
+      index = begin_block(turn.kernel);
     }
     bool ended = kernel.fault.has_value();
     lock.unlock();
     std::optional<Fault> fault;
-    if (!ended) try {
-        if (!turn.block) turn.block = std::make_unique<Block>(kernel.launch, kernel.launch.module->device(), index);
-        ended = run(*turn.block, slice);
-      } catch (Fault& found) {
-        fault = std::move(found);
-        ended = true;
-      }
+    try {
+      if (!ended && !turn.block)
+        turn.block = std::make_unique<ThreadBlock>(kernel.launch, kernel.launch.module->device(), index);
+      if (!ended) ended = run(*turn.block, block_slice);
+    } catch (Fault& found) {
+      fault = std::move(found);
+      ended = true;
+    }
     if (ended) turn.block.reset();
     lock.lock();
-    if (!ended) return push(std::move(turn));
-    a_block_ended_ |= kernel.launch.order <= watched_order_;
+    if (ended) end_block(std::move(turn), std::move(fault), lock);
+    else push(std::move(turn));
+  }
+
+  void end_block(Turn turn, std::optional<Fault> fault, std::unique_lock<std::mutex>& lock) {
+    RunningKernel& kernel = *turn.kernel;
+    if (kernel.launch.order <= watched_order_) a_block_ended_ = true;
     if (fault) {
       kernel.begun = kernel.blocks;
       if (!kernel.fault) kernel.fault = std::move(fault);
@@ -311,12 +331,12 @@ unsigned resident_blocks(const Launch& launch) {
 }  // namespace
 
 void launch(Launch launch) {
-  if (!launch.kernel->program) {
+  if (!launch.kernel->lowered) {
     std::fflush(stdout);
-    std::fprintf(stderr, "vmmsim: not simulated: %s\n", launch.kernel->unknown.c_str());
+    std::fprintf(stderr, "vmmsim: not simulated: %s\n", launch.kernel->not_simulated.c_str());
     _exit(125);
   }
-  auto kernel = std::make_shared<Running>();
+  auto kernel = std::make_shared<RunningKernel>();
   kernel->launch = std::move(launch);
   const Dimensions& grid = kernel->launch.grid;
   kernel->blocks = uint64_t(grid.x) * grid.y * grid.z;

@@ -14,21 +14,21 @@
 
 namespace gpu {
 
-class Heap;      // what malloc in kernels takes memory from: heap.h
-struct Program;  // a module's instructions, lowered and bound to addresses: program.h
+class Heap;            // what malloc in kernels takes memory from: heap.h
+struct LoweredKernel;  // a kernel's instructions, ready to run and bound to addresses: lower.h
 
 // A kernel of a loaded module.
 struct Kernel {
   std::string name;
-  std::shared_ptr<const Program> program;  // lowered when it is first asked for
+  std::shared_ptr<const LoweredKernel> lowered;  // when it is first asked for
   struct Parameter {
     size_t offset, size;
   };
   std::vector<Parameter> parameters;
   size_t parameter_bytes = 0, static_shared = 0, local_bytes = 0;
   unsigned registers = 0, max_threads = 1024;
-  unsigned target = 0;  // 75
-  std::string unknown;  // why there is no program: the instruction that is not simulated
+  unsigned target = 0;        // 75
+  std::string not_simulated;  // why it is not lowered: the instruction, in words
 };
 
 // A module loaded on one GPU.
@@ -41,11 +41,11 @@ class Module {
   ~Module();
   Kernel* kernel(const std::string& name);  // null: there is none
   std::vector<std::string> kernel_names() const;
-  struct Address {
+  struct Global {  // a variable of the module in the GPU's memory
     uint64_t address;
     size_t size;
   };
-  const Address* variable(const std::string& name) const;  // null: there is none
+  const Global* variable(const std::string& name) const;  // null: there is none
   int device() const;
 
  private:

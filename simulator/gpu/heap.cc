@@ -21,16 +21,21 @@ bool Heap::resize(size_t size) {
   return true;
 }
 
+bool Heap::take_memory() {
+  try {
+    base_ = memory::allocate_heap(device_, size_);
+  } catch (const memory::Refused&) {
+    return false;
+  }
+  free_[base_] = size_;
+  return true;
+}
+
 uint64_t Heap::allocate(uint64_t size, uint64_t alignment) {
   constexpr uint64_t unit = 16;  // bytes
   const std::lock_guard lock(mutex_);
   if (size > size_ || !std::has_single_bit(alignment)) return 0;
-  if (!base_) try {
-      base_ = memory::allocate_heap(device_, size_);
-      free_[base_] = size_;
-    } catch (const memory::Refused&) {  // the GPU has no more memory
-      return 0;
-    }
+  if (!base_ && !take_memory()) return 0;
   size = round_up(std::max<uint64_t>(size, 1), unit);
   alignment = std::max(alignment, unit);
   for (auto piece = free_.begin(); piece != free_.end(); ++piece) {

@@ -21,6 +21,7 @@ class Heap {
   bool holds(uint64_t address);
 
  private:
+  bool take_memory();  // false: the GPU has no more
   std::mutex mutex_;
   const int device_;
   size_t size_;

@@ -12,24 +12,46 @@ namespace gpu {
 
 using memory::round_up;
 
+namespace {
+
+const ptx::Variable* variable_named(const std::vector<ptx::Variable>& variables, const std::string& name) {
+  const auto found = std::find_if(variables.begin(), variables.end(), [&](auto& v) { return v.name == name; });
+  return found == variables.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
 struct Lowering::State {
   // A function while its code is put into the kernel's.
-  struct Frame {
+  struct Call {
     const ptx::Function* function;
-    const Frame* caller;
-    std::map<std::string, Place> parameters;  // the formal ones, returns included: what the call site gave for them
+    const Call* caller;
+    std::map<std::string, Symbol> parameters;  // the formal ones, returns included: what the call site gave for them
   };
   const ptx::Module& module;
-  const std::map<std::string, Module::Address>& variables;
-  Program& program;
-  std::deque<Op> ops = {};
+  const std::map<std::string, Module::Global>& variables;
+  LoweredKernel& lowered;
+  std::deque<MicroOp> ops = {};
   std::map<uint64_t, int> constants = {};
   std::map<std::string, int> specials = {};
   std::map<const ptx::Function*, int> registers = {};     // the row of a function's first register
   std::map<const ptx::Variable*, uint64_t> offsets = {};  // of what lies in shared or local memory
   int carry = -1;
-  const Frame* frame = nullptr;
+  const Call* call = nullptr;                     // whose function is being lowered
   const ptx::Instruction* instruction = nullptr;  // that is being lowered
+
+  // What a name means in a function, if it is a variable.
+  const ptx::Variable* variable(const ptx::Function& function, const std::string& name) const {
+    const ptx::Variable* const own = variable_named(function.variables, name);
+    return own ? own : variable_named(module.variables, name);
+  }
+  // Gives a variable its place at the end of memory of which `size` bytes are taken, unless it has one.
+  void lay_out(const ptx::Variable& variable, size_t& size) {
+    const auto [known, is_new] = offsets.try_emplace(&variable, 0);
+    if (!is_new) return;
+    known->second = round_up(size, variable.alignment);
+    size = known->second + variable.size;
+  }
 };
 
 namespace {
@@ -41,16 +63,22 @@ const ptx::Function* function_named(const ptx::Module& module, const std::string
   return found;
 }
 
-const ptx::Variable* variable_named(const std::vector<ptx::Variable>& variables, const std::string& name) {
-  const auto found = std::find_if(variables.begin(), variables.end(), [&](auto& v) { return v.name == name; });
-  return found == variables.end() ? nullptr : &*found;
-}
+// Where a branch goes is known when its whole function is lowered. Until then MicroOp::target tells the index of the
+// instruction, as a number below -1. The same function makes one of the other.
+int pending_target(int index) { return -2 - index; }
+bool is_pending(int target) { return target <= -2; }
 
-void not_predicate(Warp& w, const Op& op, Lanes active) {
+void not_predicate(Warp& w, const MicroOp& op, Lanes active) {
   for_each_lane(active, [&](unsigned lane) { w.rows[op.to].lane[lane] = w.rows[op.a].lane[lane] ^ 1; });
 }
 
 }  // namespace
+
+bool Modifiers::take_any(std::initializer_list<std::string_view> names) {
+  bool any = false;
+  for (const std::string_view name : names) any |= take(name);
+  return any;
+}
 
 bool Modifiers::take(std::string_view name) {
   const auto found = std::find(left_.begin(), left_.end(), name);
@@ -68,16 +96,16 @@ ptx::Type Modifiers::type() {
   return ptx::Type::none;
 }
 
-void Lowering::unknown(const ptx::Instruction& i, const std::string& what) {
+void Lowering::not_simulated(const ptx::Instruction& i, const std::string& what) {
   const std::string source = source_of(i);
   std::istringstream words{std::string(i.text)};  // a call has several lines
   std::string text;
   for (std::string word; words >> word;) text += (text.empty() ? "" : " ") + word;
-  throw Unknown{"line " + std::to_string(i.line) + " of the PTX of kernel " + state_.program.kernel +
-                (source.empty() ? "" : " (" + source + ")") + ": " + text + (what.empty() ? "" : ": " + what)};
+  throw NotSimulated{"line " + std::to_string(i.line) + " of the PTX of kernel " + state_.lowered.name +
+                     (source.empty() ? "" : " (" + source + ")") + ": " + text + (what.empty() ? "" : ": " + what)};
 }
 
-int Lowering::temporary() { return state_.program.rows++; }
+int Lowering::temporary() { return state_.lowered.rows++; }
 
 int Lowering::carry() {
   if (state_.carry < 0) state_.carry = temporary();
@@ -85,37 +113,43 @@ int Lowering::carry() {
 }
 
 int Lowering::constant(uint64_t value) {
-  const auto [at, is_new] = state_.constants.try_emplace(value, 0);
-  if (is_new) state_.program.constants.push_back({at->second = temporary(), value});
-  return at->second;
+  const auto [known, is_new] = state_.constants.try_emplace(value, 0);
+  int& row = known->second;
+  if (is_new) {
+    row = temporary();
+    state_.lowered.constants.push_back({row, value});
+  }
+  return row;
+}
+
+int Lowering::special_register(const std::string& name) {
+  if (const auto known = state_.specials.find(name); known != state_.specials.end()) return known->second;
+  const int row = temporary();
+  if (const LoweredKernel::SpecialValue value = special_value(name)) {
+    state_.lowered.specials.push_back({row, value});
+    state_.specials[name] = row;
+  } else if (const Handler reader = special_reader(name)) {
+    emit(reader, *state_.instruction, row);
+  } else {
+    not_simulated(*state_.instruction, name);
+  }
+  return row;
 }
 
 int Lowering::row(const ptx::Operand& operand, ptx::Type type) {
   int row = -1;
   switch (operand.kind) {
     case ptx::Operand::reg:
-      row = operand.index < 0 ? temporary() : state_.registers.at(state_.frame->function) + operand.index;
+      row = operand.index < 0 ? temporary() : state_.registers.at(state_.call->function) + operand.index;
       break;
     case ptx::Operand::integer: return constant(operand.value);
     case ptx::Operand::floating: {
       const auto value = std::bit_cast<double>(operand.value);
       return constant(ptx::bits(type) == 32 ? std::bit_cast<uint32_t>(static_cast<float>(value)) : operand.value);
     }
-    case ptx::Operand::symbol: return constant(place(operand.name).address + operand.value);
-    case ptx::Operand::special: {
-      if (const auto known = state_.specials.find(operand.name); known != state_.specials.end()) return known->second;
-      const Program::SpecialValue value = special_value(operand.name);
-      if (value) {
-        state_.program.specials.push_back({temporary(), value});
-        return state_.specials[operand.name] = state_.program.specials.back().row;
-      }
-      const Handler reader = special_reader(operand.name);
-      if (!reader) unknown(*state_.instruction, operand.name);
-      const int to = temporary();
-      emit(reader, *state_.instruction, to);
-      return to;
-    }
-    default: unknown(*state_.instruction, "an operand of this kind");
+    case ptx::Operand::symbol: return constant(symbol(operand.name).address + operand.value);
+    case ptx::Operand::special: return special_register(operand.name);
+    default: not_simulated(*state_.instruction, "an operand of this kind");
   }
   if (!operand.negated) return row;
   const int to = temporary();
@@ -123,54 +157,53 @@ int Lowering::row(const ptx::Operand& operand, ptx::Type type) {
   return to;
 }
 
-Op& Lowering::emit(Handler handler, const ptx::Instruction& i, int to, int a, int b, int c, int d) {
-  Op op;
-  op.run = handler, op.from = &i, op.to = to, op.a = a, op.b = b, op.c = c, op.d = d;
-  if (i.guard >= 0) op.guard = state_.registers.at(state_.frame->function) + i.guard;
+MicroOp& Lowering::emit(Handler handler, const ptx::Instruction& i, int to, int a, int b, int c, int d) {
+  MicroOp& op = state_.ops.emplace_back();
+  op.run = handler;
+  op.from = &i;
+  op.to = to;
+  op.a = a;
+  op.b = b;
+  op.c = c;
+  op.d = d;
+  if (i.guard >= 0) op.guard = state_.registers.at(state_.call->function) + i.guard;
   op.guard_negated = i.guard_negated;
-  return state_.ops.emplace_back(op);
+  return op;
 }
 
-// Where a branch goes is known when the whole function is there. Until then a target is -2 less the index of the
-// instruction.
 int Lowering::target(const ptx::Operand& label) {
-  if (label.kind != ptx::Operand::label) unknown(*state_.instruction, "a branch to something that is no label");
-  return -2 - label.index;
+  if (label.kind != ptx::Operand::label) not_simulated(*state_.instruction, "a branch to something that is no label");
+  return pending_target(label.index);
 }
 
 int Lowering::table(const ptx::Operand& operand) {
-  const auto& tables = state_.frame->function->branch_targets;
-  if (operand.kind != ptx::Operand::symbol || operand.value >= tables.size()) unknown(*state_.instruction);
-  std::vector<int>& table = state_.program.branch_tables.emplace_back();
-  for (const int index : tables[operand.value]) table.push_back(-2 - index);
-  return static_cast<int>(state_.program.branch_tables.size()) - 1;
+  const auto& tables = state_.call->function->branch_targets;
+  if (operand.kind != ptx::Operand::symbol || operand.value >= tables.size()) not_simulated(*state_.instruction);
+  std::vector<int>& table = state_.lowered.branch_tables.emplace_back();
+  for (const int index : tables[operand.value]) table.push_back(pending_target(index));
+  return static_cast<int>(state_.lowered.branch_tables.size()) - 1;
 }
 
-Lowering::Place Lowering::place(const std::string& symbol) {
-  if (const auto formal = state_.frame->parameters.find(symbol); formal != state_.frame->parameters.end())
-    return formal->second;
-  const ptx::Variable* variable = variable_named(state_.frame->function->variables, symbol);
-  if (!variable) variable = variable_named(state_.module.variables, symbol);
-  if (!variable) unknown(*state_.instruction, "the address of " + symbol);
+Lowering::Symbol Lowering::symbol(const std::string& name) {
+  const auto& parameters = state_.call->parameters;
+  if (const auto formal = parameters.find(name); formal != parameters.end()) return formal->second;
+  const ptx::Variable* const variable = state_.variable(*state_.call->function, name);
+  if (!variable) not_simulated(*state_.instruction, "the address of " + name);
   if (variable->space == ptx::Space::shared && variable->linkage == ptx::Linkage::external)
-    return {ptx::Space::shared, state_.program.dynamic_shared_at};
+    return {ptx::Space::shared, state_.lowered.dynamic_shared_at};
   if (variable->space == ptx::Space::shared) return {ptx::Space::shared, state_.offsets.at(variable)};
   if (variable->space == ptx::Space::local || variable->space == ptx::Space::param) {
-    const auto [at, is_new] = state_.offsets.try_emplace(variable, 0);
-    if (is_new) {
-      at->second = round_up(state_.program.local_bytes, std::max<uint64_t>(variable->alignment, 1));
-      state_.program.local_bytes = at->second + variable->size;
-    }
-    return {ptx::Space::local, at->second};
+    state_.lay_out(*variable, state_.lowered.local_bytes);
+    return {ptx::Space::local, state_.offsets.at(variable)};
   }
-  const auto found = state_.variables.find(symbol);
-  if (found == state_.variables.end()) unknown(*state_.instruction, "the address of " + symbol);
+  const auto found = state_.variables.find(name);
+  if (found == state_.variables.end()) not_simulated(*state_.instruction, "the address of " + name);
   return {variable->space, found->second.address};
 }
 
 namespace {
 
-using Frame = Lowering::State::Frame;
+using Call = Lowering::State::Call;
 
 // Lays out the shared variables that a function and those it calls use.
 void lay_out_shared(Lowering::State& state, const ptx::Function& function, std::set<const ptx::Function*>& seen,
@@ -179,123 +212,136 @@ void lay_out_shared(Lowering::State& state, const ptx::Function& function, std::
   const std::function<void(const ptx::Operand&)> visit = [&](const ptx::Operand& operand) {
     for (const ptx::Operand& element : operand.elements) visit(element);
     if (operand.kind == ptx::Operand::special && operand.name.starts_with("%reserved_smem_offset"))
-      state.program.reserved_shared = reserved_shared;
+      state.lowered.reserved_shared = reserved_shared;
     if (operand.kind != ptx::Operand::symbol) return;
-    const ptx::Variable* variable = variable_named(function.variables, operand.name);
-    if (!variable) variable = variable_named(state.module.variables, operand.name);
-    if (variable && variable->space == ptx::Space::shared) {
-      const uint64_t alignment = std::max<uint64_t>(variable->alignment, 1);
-      if (variable->linkage == ptx::Linkage::external) dynamic_alignment = std::max(dynamic_alignment, alignment);
-      else if (const auto [at, is_new] = state.offsets.try_emplace(variable, 0); is_new) {
-        at->second = round_up(state.program.static_shared, alignment);
-        state.program.static_shared = at->second + variable->size;
-      }
-    } else if (const ptx::Function* called = function_named(state.module, operand.name); !variable && called) {
-      lay_out_shared(state, *called, seen, dynamic_alignment);
-    }
+    const ptx::Variable* const variable = state.variable(function, operand.name);
+    const ptx::Function* const called = variable ? nullptr : function_named(state.module, operand.name);
+    if (called) lay_out_shared(state, *called, seen, dynamic_alignment);
+    if (!variable || variable->space != ptx::Space::shared) return;
+    if (variable->linkage == ptx::Linkage::external)
+      dynamic_alignment = std::max(dynamic_alignment, variable->alignment);
+    else state.lay_out(*variable, state.lowered.static_shared);
   };
   for (const ptx::Instruction& i : function.code)
     for (const ptx::Operand& operand : i.operands) visit(operand);
 }
 
-void lower_function(Lowering&, Lowering::State&, const Frame&);
+void lower_function(Lowering&, Lowering::State&, const Call&);
 
-void lower_call_site(Lowering& l, Lowering::State& state, const ptx::Instruction& i) {
-  const auto name = std::find_if(i.operands.begin(), i.operands.end(),
-                                 [](auto& operand) { return operand.kind != ptx::Operand::list; });
-  if (name == i.operands.end() || name->kind != ptx::Operand::symbol) l.unknown(i, "an indirect call");
-  const ptx::Function* function = function_named(state.module, name->name);
+void lower_call(Lowering& l, Lowering::State& state, const ptx::Instruction& i) {
+  const auto& operands = i.operands;  // call (returns), name, (arguments): either list may be missing
+  const size_t name = !operands.empty() && operands[0].kind == ptx::Operand::list ? 1 : 0;
+  if (name >= operands.size() || operands[name].kind != ptx::Operand::symbol) l.not_simulated(i, "an indirect call");
+  const ptx::Operand* const returns = name > 0 ? &operands[0] : nullptr;
+  const ptx::Operand* const arguments = name + 1 < operands.size() ? &operands[name + 1] : nullptr;
+  const std::string& callee = operands[name].name;
+  const ptx::Function* const function = function_named(state.module, callee);
   if (!function || function->is_declared_only || function->code.empty()) {
-    if (!lower_call(l, i, name->name)) l.unknown(i, name->name + " has no body in this module");
+    if (!lower_system_call(l, i, callee, returns, arguments))
+      l.not_simulated(i, callee + " has no body in this module");
     return;
   }
-  for (const Frame* frame = state.frame; frame; frame = frame->caller)
-    if (frame->function == function) l.unknown(i, "recursion");
-  Frame frame{function, state.frame, {}};
+  for (const Call* outer = state.call; outer; outer = outer->caller)
+    if (outer->function == function) l.not_simulated(i, "recursion");
+  Call call{function, state.call, {}};
   const auto pass = [&](const std::vector<ptx::Variable>& formal, const ptx::Operand* actual) {
-    if (formal.size() != (actual ? actual->elements.size() : 0)) l.unknown(i, "a call with other parameters");
+    if (formal.size() != (actual ? actual->elements.size() : 0)) l.not_simulated(i, "a call with other parameters");
     for (size_t k = 0; k < formal.size(); ++k) {
-      if (actual->elements[k].kind != ptx::Operand::symbol) l.unknown(i, "a parameter in a register");
-      frame.parameters[formal[k].name] = l.place(actual->elements[k].name);
+      if (actual->elements[k].kind != ptx::Operand::symbol) l.not_simulated(i, "a parameter in a register");
+      call.parameters[formal[k].name] = l.symbol(actual->elements[k].name);
     }
   };
-  pass(function->returns, name == i.operands.begin() ? nullptr : &i.operands.front());
-  pass(function->parameters, name + 1 == i.operands.end() ? nullptr : &name[1]);
-  Op* past = nullptr;  // lanes that the guard stops go around the function
+  pass(function->returns, returns);
+  pass(function->parameters, arguments);
+  MicroOp* past = nullptr;  // lanes that the guard stops go around the function
   if (i.guard >= 0) {
     past = &l.emit(branch, i);
     past->guard_negated = !past->guard_negated;
     past->ends_run = true;
   }
-  lower_function(l, state, frame);
+  lower_function(l, state, call);
   if (past) past->target = static_cast<int>(state.ops.size());
 }
 
-void lower_function(Lowering& l, Lowering::State& state, const Frame& frame) {
-  const ptx::Function& function = *frame.function;
-  const Frame* const caller = state.frame;
-  const ptx::Instruction* const call = state.instruction;
-  state.frame = &frame;
-  if (state.registers.try_emplace(&function, state.program.rows).second)
-    state.program.rows += static_cast<int>(function.registers.size());
-  const size_t first_op = state.ops.size(), first_table = state.program.branch_tables.size();
+void lower_instruction(Lowering& l, const ptx::Instruction& i) {
+  for (const Opcodes* opcodes : {&arithmetic_opcodes, &memory_opcodes, &warp_opcodes}) {
+    const auto found = opcodes->find(i.opcode);
+    if (found == opcodes->end()) continue;
+    Modifiers modifiers(i);
+    found->second(l, i, modifiers);
+    if (!modifiers.empty()) l.not_simulated(i);
+    return;
+  }
+  l.not_simulated(i);
+}
+
+void lower_function(Lowering& l, Lowering::State& state, const Call& call) {
+  const ptx::Function& function = *call.function;
+  const Call* const caller = state.call;
+  const ptx::Instruction* const call_site = state.instruction;
+  state.call = &call;
+  if (state.registers.try_emplace(&function, state.lowered.rows).second)
+    state.lowered.rows += static_cast<int>(function.registers.size());
+  const size_t first_op = state.ops.size();
+  const size_t first_table = state.lowered.branch_tables.size();
   std::vector<int> starts;  // the operation with which each instruction begins
   for (const ptx::Instruction& i : function.code) {
     starts.push_back(static_cast<int>(state.ops.size()));
     state.instruction = &i;
     if (i.opcode == "call") {
-      lower_call_site(l, state, i);
-    } else if (i.opcode == "ret" && frame.caller) {
-      Op& op = l.emit(branch, i);
-      op.target = -2 - static_cast<int>(function.code.size());
+      lower_call(l, state, i);
+    } else if (i.opcode == "ret" && call.caller) {
+      MicroOp& op = l.emit(branch, i);
+      op.target = pending_target(static_cast<int>(function.code.size()));
       op.ends_run = true;
-    } else if (!lower_arithmetic(l, i) && !lower_access(l, i) && !lower_warp(l, i)) {
-      l.unknown(i);
+    } else {
+      lower_instruction(l, i);
     }
   }
   starts.push_back(static_cast<int>(state.ops.size()));
   const auto resolve = [&](int& target) {
-    if (target <= -2) target = starts.at(static_cast<size_t>(-2 - target));
+    if (is_pending(target)) target = starts.at(static_cast<size_t>(pending_target(target)));
   };
   for (size_t k = first_op; k < state.ops.size(); ++k) resolve(state.ops[k].target);
-  for (size_t k = first_table; k < state.program.branch_tables.size(); ++k)
-    for (int& target : state.program.branch_tables[k]) resolve(target);
-  state.frame = caller;
-  state.instruction = call;
+  for (size_t k = first_table; k < state.lowered.branch_tables.size(); ++k)
+    for (int& target : state.lowered.branch_tables[k]) resolve(target);
+  state.call = caller;
+  state.instruction = call_site;
 }
 
 }  // namespace
 
-std::shared_ptr<const Program> lower(const std::shared_ptr<const ptx::Module>& module, const ptx::Function& kernel,
-                                     const std::map<std::string, Module::Address>& variables) {
-  auto program = std::make_shared<Program>();
-  program->kernel = kernel.name;
-  program->text = module;
-  Lowering::State state{*module, variables, *program};
+std::shared_ptr<const LoweredKernel> lower(const std::shared_ptr<const ptx::Module>& module,
+                                           const ptx::Function& kernel,
+                                           const std::map<std::string, Module::Global>& variables) {
+  auto lowered = std::make_shared<LoweredKernel>();
+  lowered->name = kernel.name;
+  lowered->module = module;
+  Lowering::State state{*module, variables, *lowered};
   Lowering lowering(state);
   std::set<const ptx::Function*> seen;
   uint64_t dynamic_alignment = 16;
   lay_out_shared(state, kernel, seen, dynamic_alignment);
-  for (auto& [variable, offset] : state.offsets) offset += program->reserved_shared;
-  program->dynamic_shared_at = program->reserved_shared + round_up(program->static_shared, dynamic_alignment);
-  Frame frame{&kernel, nullptr, {}};
+  for (auto& [variable, offset] : state.offsets) offset += lowered->reserved_shared;
+  lowered->dynamic_shared_at = lowered->reserved_shared + round_up(lowered->static_shared, dynamic_alignment);
+  Call call{&kernel, nullptr, {}};
   uint64_t offset = 0;
   for (const ptx::Variable& parameter : kernel.parameters) {
     offset = round_up(offset, std::max<uint64_t>(parameter.alignment, 1));
-    frame.parameters[parameter.name] = {ptx::Space::param, offset};
+    call.parameters[parameter.name] = {ptx::Space::param, offset};
     offset += parameter.size;
   }
-  lower_function(lowering, state, frame);
+  lower_function(lowering, state, call);
   static const ptx::Instruction end = [] {  // of a kernel whose text does not end in ret
     ptx::Instruction i;
     i.opcode = i.text = "exit";
     return i;
   }();
-  state.frame = &frame;
-  lower_warp(lowering, end);
-  program->local_bytes = round_up(program->local_bytes, 16);
-  program->ops.assign(state.ops.begin(), state.ops.end());
-  return program;
+  state.call = &call;
+  lower_instruction(lowering, end);
+  lowered->local_bytes = round_up(lowered->local_bytes, 16);
+  lowered->ops.assign(state.ops.begin(), state.ops.end());
+  return lowered;
 }
 
 }  // namespace gpu

@@ -20,7 +20,7 @@ struct Replicas {
 
 // Finds them for one lane's access of `size` bytes. Throws Fault if the address is not aligned, is no multicast
 // address, may not be accessed in this way (`right`), or if a GPU has bound no memory there yet.
-Replicas find_replicas(const Warp& w, const Op& op, unsigned lane, unsigned size, memory::Entry right) {
+Replicas find_replicas(const Warp& w, const MicroOp& op, unsigned lane, unsigned size, memory::Entry right) {
   const uint64_t address = w.rows[op.a].lane[lane] + static_cast<uint64_t>(op.offset);
   if (address % size != 0)
     fault(w, op, lane, CUDA_ERROR_MISALIGNED_ADDRESS,
@@ -55,9 +55,9 @@ uint64_t sum_in_32_bits(std::span<const uint64_t> values, Type type) {
   }
 }
 
-// multimem.ld_reduce: one value out of the replicas' values, in the order of the GPUs. `immediate` is the
-// combination, or 0 for a sum with 32-bit steps.
-void load_reduce(Warp& w, const Op& op, Lanes active) {
+// multimem.ld_reduce: one value out of the replicas' values, in the order of the GPUs. Without op.combine it is a sum
+// with 32-bit steps.
+void load_reduce(Warp& w, const MicroOp& op, Lanes active) {
   const unsigned size = ptx::bytes(op.type);
   std::vector<uint64_t> values;
   for (; active; active &= active - 1) {
@@ -67,8 +67,8 @@ void load_reduce(Warp& w, const Op& op, Lanes active) {
       values.clear();
       for (char* frame : replicas.frames) values.push_back(load(frame + replicas.offset + element * size, size));
       uint64_t result = values[0];
-      if (const auto combination = reinterpret_cast<Combine>(op.immediate)) {
-        for (size_t gpu = 1; gpu < values.size(); ++gpu) result = combination(result, values[gpu], 0);
+      if (op.combine) {
+        for (size_t gpu = 1; gpu < values.size(); ++gpu) result = op.combine(result, values[gpu], 0);
       } else {
         result = sum_in_32_bits(values, op.type);
       }
@@ -77,11 +77,10 @@ void load_reduce(Warp& w, const Op& op, Lanes active) {
   }
 }
 
-// multimem.st: the same value to each replica. multimem.red: each replica's value combined with it (`immediate`),
+// multimem.st: the same value to each replica. multimem.red: each replica's value combined with it (op.combine),
 // atomically in each of them, not in all of them at once.
-void store_or_reduce(Warp& w, const Op& op, Lanes active) {
+void store_or_reduce(Warp& w, const MicroOp& op, Lanes active) {
   const unsigned size = ptx::bytes(op.type);
-  const auto combination = reinterpret_cast<Combine>(op.immediate);
   for (; active; active &= active - 1) {
     const auto lane = static_cast<unsigned>(std::countr_zero(active));
     const Replicas replicas = find_replicas(w, op, lane, size * op.count, memory::writable);
@@ -89,7 +88,7 @@ void store_or_reduce(Warp& w, const Op& op, Lanes active) {
       const uint64_t value = w.rows[op.rows[element]].lane[lane];
       for (char* frame : replicas.frames) {
         char* const at = frame + replicas.offset + element * size;
-        if (combination) combine(at, size, combination, value);
+        if (op.combine) combine(at, size, op.combine, value);
         else store(at, size, value);
       }
     }
@@ -98,34 +97,34 @@ void store_or_reduce(Warp& w, const Op& op, Lanes active) {
 
 }  // namespace
 
-bool lower_multimem(Lowering& l, const ptx::Instruction& i) {
-  Modifiers m(i);
+void lower_multimem(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const bool loads = m.take("ld_reduce"), stores = m.take("st");
-  if (!loads && !stores && !m.take("red")) l.unknown(i);
+  if (!loads && !stores && !m.take("red")) l.not_simulated(i);
   const bool acquires = m.take("acquire");
-  for (const char* order : {"weak", "relaxed", "release"}) m.take(order);  // every access here is as strict as they ask
+  m.ignore({"weak", "relaxed", "release"});  // every access here is as strict as they ask
   const bool beyond_block = take_scope(m);
-  m.take("global");
+  m.ignore({"global"});
   const bool in_32_bits = m.take("acc::f32");
-  m.take("acc::f16");
+  m.ignore({"acc::f16"});
   const uint8_t count = take_vector(m);
   const Type type = m.type();
   const Combine combination = take_combination(m, type);
   const bool is_16_bit_float = ptx::bytes(type) == 2 || type == Type::f16x2 || type == Type::bf16x2;
   if (!m.empty() || i.operands.size() != 2 || (!stores && !combination) || ptx::bits(type) < 16 ||
       ptx::bits(type) > 64 || (in_32_bits && !(loads && is_16_bit_float)))
-    l.unknown(i);
+    l.not_simulated(i);
   const ptx::Operand& value = i.operands[loads ? 0 : 1];
-  const Address at = address_of(l, i.operands[loads ? 1 : 0], ptx::Space::global);
+  const AddressOperand at = address_of(l, i.operands[loads ? 1 : 0], ptx::Space::global);
   std::array<int, 8> rows = {};
-  if (count > 1 && value.elements.size() != count) l.unknown(i);
+  if (count > 1 && value.elements.size() != count) l.not_simulated(i);
   for (unsigned k = 0; k < count; ++k) rows[k] = l.row(count > 1 ? value.elements[k] : value, type);
-  Op& op = l.emit(loads ? load_reduce : store_or_reduce, i, -1, at.row);
-  op.type = type, op.count = count, op.offset = at.offset;
+  MicroOp& op = l.emit(loads ? load_reduce : store_or_reduce, i, -1, at.row);
+  op.type = type;
+  op.count = count;
+  op.offset = at.offset;
   op.rows = rows;
-  op.immediate = in_32_bits ? 0 : reinterpret_cast<uint64_t>(combination);
+  op.combine = in_32_bits ? nullptr : combination;
   if (acquires) emit_fence(l, i, beyond_block);
-  return true;
 }
 
 }  // namespace gpu

@@ -19,8 +19,8 @@
 namespace gpu {
 namespace {
 
-constexpr int patience = 512;  // operations until another one of the groups that a warp has split into is favoured
-constexpr long slice = 4096;   // operations until another warp of the block has its turn
+constexpr int group_slice = 512;   // operations until another one of the groups that a warp has split into is favoured
+constexpr long warp_slice = 4096;  // operations until another warp of the block has its turn
 
 Lanes bit(unsigned lane) { return Lanes(1) << lane; }
 unsigned first_of(Lanes lanes) { return static_cast<unsigned>(std::countr_zero(lanes)); }
@@ -33,9 +33,9 @@ Lanes true_lanes(const Row& predicate) {
 }
 
 // Lets the lanes that are ready and stand at the lowest operation run, or those that stand with the favoured one.
-// Returns the next higher operation at which other lanes stand: there they may go on together.
-int choose(Warp& w, Lanes ready) {
-  int lowest = INT_MAX, meet = INT_MAX;
+// Returns the next higher operation at which other lanes stand: there they may reconverge.
+int choose_lanes(Warp& w, Lanes ready) {
+  int lowest = INT_MAX, reconvergence = INT_MAX;
   if (w.favoured >= 0 && ready & bit(static_cast<unsigned>(w.favoured))) {
     lowest = w.pc[w.favoured];
   } else {
@@ -46,63 +46,74 @@ int choose(Warp& w, Lanes ready) {
   for (Lanes left = ready; left; left &= left - 1) {
     const int pc = w.pc[first_of(left)];
     if (pc == lowest) w.running |= left & -left;
-    else if (pc > lowest) meet = std::min(meet, pc);
+    else if (pc > lowest) reconvergence = std::min(reconvergence, pc);
   }
-  return meet;
+  return reconvergence;
 }
 
-void place(Warp& w, Lanes lanes, int pc) {
+// Where a lane stands that does not run now.
+const MicroOp& op_at(const Warp& w, unsigned lane) { return w.block->lowered->ops[static_cast<size_t>(w.pc[lane])]; }
+
+void set_pc(Warp& w, Lanes lanes, int pc) {
   for (; lanes; lanes &= lanes - 1) w.pc[first_of(lanes)] = pc;
 }
 
-// The running lanes part: `some` go to (or stay at) one operation, the others to another.
-void part(Warp& w, Lanes some, int pc, int others) {
-  place(w, some, pc);
-  place(w, w.running & ~some, others);
-  w.scattered = true;
+// The running lanes diverge: `some` go to (or stay at) one operation, the others to another.
+void diverge(Warp& w, Lanes some, int pc, int others) {
+  set_pc(w, some, pc);
+  set_pc(w, w.running & ~some, others);
+  w.diverged = true;
+}
+
+// Favours the lanes that are furthest behind and one lane after another by turns.
+void favour_another(Warp& w) {
+  if (w.favoured >= 0) {
+    w.favoured = -1;
+    return;
+  }
+  const Lanes ready = w.alive & ~w.waiting;
+  if (!ready) return;
+  const Lanes later = w.last_favoured < 31 ? ready & (all_lanes << (w.last_favoured + 1)) : 0;
+  w.favoured = static_cast<int>(first_of(later ? later : ready));
+  w.last_favoured = w.favoured;
 }
 
 // Runs a warp for about `budget` operations, until no lane is ready or it rests. Returns how many are left.
 long run_warp(Warp& w, long budget) {
-  const Op* const ops = w.block->program->ops.data();
+  const MicroOp* const ops = w.block->lowered->ops.data();
   w.rests = false;
   while (budget > 0 && !w.rests) {
     const Lanes ready = w.alive & ~w.waiting;
     if (!ready) break;
-    const int meet = choose(w, ready);
+    const int reconvergence = choose_lanes(w, ready);
     const bool whole = w.running == ready;
     const long before = budget;
-    w.scattered = false;
+    w.diverged = false;
     while (budget > 0 && !w.rests) {
-      const Op& op = ops[w.current];
+      const MicroOp& op = ops[w.current];
       Lanes active = w.running;
       if (op.guard >= 0) active &= true_lanes(w.rows[op.guard]) ^ (op.guard_negated ? all_lanes : 0);
       budget -= op.cost;
       w.next = w.current + 1;
       if (active) op.run(w, op, active);
-      if (w.scattered) break;
+      if (w.diverged) break;
       w.current = w.next;
-      if (!whole && (op.ends_run || w.current == meet)) break;
+      if (!whole && (op.ends_run || w.current == reconvergence)) break;
     }
-    if (!w.scattered) place(w, w.running, w.current);
+    if (!w.diverged) set_pc(w, w.running, w.current);
     if (whole) continue;
-    w.patience -= static_cast<int>(before - budget);
-    if (w.patience > 0) continue;
-    w.patience = patience;
-    if (w.favoured >= 0) {
-      w.favoured = -1;
-    } else if (const Lanes others = w.alive & ~w.waiting) {
-      const Lanes later = w.last_favoured < 31 ? others & (all_lanes << (w.last_favoured + 1)) : 0;
-      w.favoured = w.last_favoured = static_cast<int>(first_of(later ? later : others));
-    }
+    w.group_budget -= static_cast<int>(before - budget);
+    if (w.group_budget > 0) continue;
+    w.group_budget = group_slice;
+    favour_another(w);
   }
   return budget;
 }
 
 // --- Branches, exits -----------------------------------------------------------------------------------------------
-void branch_by_table(Warp& w, const Op& op, Lanes active) {
-  const std::vector<int>& table = w.block->program->branch_tables[op.immediate];
-  place(w, w.running & ~active, w.next);
+void branch_by_table(Warp& w, const MicroOp& op, Lanes active) {
+  const std::vector<int>& table = w.block->lowered->branch_tables[op.immediate];
+  set_pc(w, w.running & ~active, w.next);
   for (; active; active &= active - 1) {
     const unsigned lane = first_of(active);
     const auto index = static_cast<uint32_t>(w.rows[op.a].lane[lane]);
@@ -110,56 +121,68 @@ void branch_by_table(Warp& w, const Op& op, Lanes active) {
       fault(w, op, lane, CUDA_ERROR_LAUNCH_FAILED, "index " + std::to_string(index) + " is past the table of targets");
     w.pc[lane] = table[index];
   }
-  w.scattered = true;
+  w.diverged = true;
 }
 
-void trap(Warp& w, const Op& op, Lanes active) {
+void trap(Warp& w, const MicroOp& op, Lanes active) {
   fault(w, op, first_of(active), CUDA_ERROR_LAUNCH_FAILED,
         "the kernel stopped itself: __trap(), or a check of its own that failed");
 }
 
-void rest(Warp& w, const Op&, Lanes) { w.rests = true; }
+void rest(Warp& w, const MicroOp&, Lanes) { w.rests = true; }
 
 // --- Barriers of a block -------------------------------------------------------------------------------------------
-enum BarrierKind : uint64_t { sync, arrive, popc, all, any };  // Op::immediate
+// MicroOp::immediate: bar.sync, bar.arrive and what bar.red reduces with.
+enum class BarrierKind : uint64_t { sync, arrive, popc, all, any };
+
+// What barrier.red gives each thread.
+uint64_t reduced(const ThreadBlock::Barrier& barrier, BarrierKind kind) {
+  switch (kind) {
+    case BarrierKind::popc: return barrier.ones;
+    case BarrierKind::all: return barrier.ones == barrier.threads;
+    default: return barrier.ones > 0;
+  }
+}
 
 // Lets the waiting threads go if all that are awaited have come.
-void try_barrier(Block& block, Block::Barrier& barrier) {
-  if (!barrier.arrived || barrier.arrived < (barrier.expected ? barrier.expected : block.alive)) return;
+void try_barrier(ThreadBlock& block, ThreadBlock::Barrier& barrier) {
+  const unsigned awaited = barrier.expected ? barrier.expected : block.alive;
+  if (!barrier.arrived || barrier.arrived < awaited) return;
   for (size_t k = 0; k < block.warps.size(); ++k) {
     Warp& w = block.warps[k];
     const Lanes lanes = std::exchange(barrier.waiting[k], 0);
     for (Lanes left = lanes; left; left &= left - 1) {
       const unsigned lane = first_of(left);
-      const Op& op = block.program->ops[static_cast<size_t>(w.pc[lane]++)];
-      if (op.to >= 0)
-        w.rows[op.to].lane[lane] = op.immediate == popc  ? barrier.ones
-                                   : op.immediate == all ? barrier.ones == barrier.threads
-                                                         : barrier.ones > 0;
+      const MicroOp& op = op_at(w, lane);
+      ++w.pc[lane];
+      if (op.to >= 0) w.rows[op.to].lane[lane] = reduced(barrier, static_cast<BarrierKind>(op.immediate));
     }
     w.waiting &= ~lanes;
     w.at_barrier &= ~lanes;
   }
-  barrier.arrived = barrier.expected = barrier.ones = barrier.threads = 0;
+  barrier.arrived = 0;
+  barrier.expected = 0;
+  barrier.ones = 0;
+  barrier.threads = 0;
   ++block.events;
 }
 
-void barrier(Warp& w, const Op& op, Lanes active) {
-  Block& block = *w.block;
+void barrier(Warp& w, const MicroOp& op, Lanes active) {
+  ThreadBlock& block = *w.block;
   const unsigned first = first_of(active);
   const auto number = static_cast<uint32_t>(w.rows[op.a].lane[first]);
   const unsigned expected = op.b < 0 ? 0 : static_cast<uint32_t>(w.rows[op.b].lane[first]);
   if (number >= std::size(block.barriers)) fault(w, op, first, CUDA_ERROR_ILLEGAL_INSTRUCTION, "barriers are 0 to 15");
   if (op.b >= 0 && (expected == 0 || expected % 32))
     fault(w, op, first, CUDA_ERROR_ILLEGAL_INSTRUCTION, "a barrier's threads are counted in whole warps, by 32");
-  Block::Barrier& barrier = block.barriers[number];
+  ThreadBlock::Barrier& barrier = block.barriers[number];
   barrier.expected = expected;
   barrier.arrived += number_of(active);
   barrier.threads += number_of(active);
   if (expected && active == w.alive) barrier.arrived += 32 - number_of(active);  // a warp counts whole
   if (op.c >= 0) barrier.ones += number_of(active & true_lanes(w.rows[op.c]));
-  if (op.immediate != arrive) {
-    part(w, active, w.current, w.next);
+  if (static_cast<BarrierKind>(op.immediate) != BarrierKind::arrive) {
+    diverge(w, active, w.current, w.next);
     barrier.waiting[w.first / 32] |= active;
     w.waiting |= active;
     w.at_barrier |= active;
@@ -167,13 +190,13 @@ void barrier(Warp& w, const Op& op, Lanes active) {
   try_barrier(block, barrier);
 }
 
-void exit(Warp& w, const Op&, Lanes active) {
-  part(w, active, w.current, w.next);
+void exit(Warp& w, const MicroOp&, Lanes active) {
+  diverge(w, active, w.current, w.next);
   w.alive &= ~active;
   w.block->alive -= number_of(active);
   ++w.block->events;
   w.waiting = w.at_barrier;  // who waits for lanes of its warp looks again whether they are all there
-  for (Block::Barrier& barrier : w.block->barriers)
+  for (ThreadBlock::Barrier& barrier : w.block->barriers)
     if (!barrier.expected) try_barrier(*w.block, barrier);
 }
 
@@ -181,12 +204,11 @@ void exit(Warp& w, const Op&, Lanes active) {
 // Calls `work` for each set of lanes that is complete: all lanes that the masks in row `d` name, those that have exited
 // left out, have come to this operation (with `anywhere`: to one of its kind). The others wait.
 template <class Work>
-void together(Warp& w, const Op& op, Lanes active, bool anywhere, Work work) {
-  const auto& ops = w.block->program->ops;
+void converge(Warp& w, const MicroOp& op, Lanes active, bool anywhere, Work work) {
   Lanes come = active, go = 0;
   for (Lanes left = w.waiting & ~w.at_barrier; left; left &= left - 1) {
-    const int pc = w.pc[first_of(left)];
-    if (pc == w.current || (anywhere && ops[static_cast<size_t>(pc)].run == op.run)) come |= left & -left;
+    const unsigned lane = first_of(left);
+    if (w.pc[lane] == w.current || (anywhere && op_at(w, lane).run == op.run)) come |= bit(lane);
   }
   for (Lanes left = come; left;) {
     const unsigned lane = first_of(left);
@@ -198,18 +220,18 @@ void together(Warp& w, const Op& op, Lanes active, bool anywhere, Work work) {
     left &= ~set;
   }
   if (go == active && come == active) return;
-  part(w, active, w.current, w.next);
+  diverge(w, active, w.current, w.next);
   w.waiting = (w.waiting | come) & ~go;
   for (; go; go &= go - 1) ++w.pc[first_of(go)];
 }
 
-void sync_warp(Warp& w, const Op& op, Lanes active) {
-  together(w, op, active, true, [](Lanes) {});
+void sync_warp(Warp& w, const MicroOp& op, Lanes active) {
+  converge(w, op, active, true, [](Lanes) {});
 }
 
 template <class Work>  // work(set of lanes, lane): the value for that lane
-void exchange(Warp& w, const Op& op, Lanes active, Work work) {
-  together(w, op, active, false, [&](Lanes set) {
+void exchange(Warp& w, const MicroOp& op, Lanes active, Work work) {
+  converge(w, op, active, false, [&](Lanes set) {
     uint64_t values[32];
     for (Lanes left = set; left; left &= left - 1) values[first_of(left)] = work(set, first_of(left));
     for (Lanes left = set; left; left &= left - 1) w.rows[op.to].lane[first_of(left)] = values[first_of(left)];
@@ -217,11 +239,14 @@ void exchange(Warp& w, const Op& op, Lanes active, Work work) {
 }
 
 enum class Shuffle : uint64_t { up, down, bfly, idx };
-void shuffle(Warp& w, const Op& op, Lanes active) {
+void shuffle(Warp& w, const MicroOp& op, Lanes active) {
   exchange(w, op, active, [&](Lanes, unsigned lane) {
-    const int here = static_cast<int>(lane), by = w.rows[op.b].lane[lane] & 31;
-    const int clamp = w.rows[op.c].lane[lane] & 31, segment = w.rows[op.c].lane[lane] >> 8 & 31;
-    const int most = (here & segment) | (clamp & ~segment), least = here & segment;
+    const int here = static_cast<int>(lane);
+    const int by = w.rows[op.b].lane[lane] & 31;
+    const int clamp = w.rows[op.c].lane[lane] & 31;
+    const int segment = w.rows[op.c].lane[lane] >> 8 & 31;
+    const int least = here & segment;
+    const int most = least | (clamp & ~segment);
     int from = 0;
     switch (static_cast<Shuffle>(op.immediate)) {
       case Shuffle::up: from = here - by; break;
@@ -236,7 +261,7 @@ void shuffle(Warp& w, const Op& op, Lanes active) {
 }
 
 enum class Vote : uint64_t { all, any, uni, ballot };
-void vote(Warp& w, const Op& op, Lanes active) {
+void vote(Warp& w, const MicroOp& op, Lanes active) {
   exchange(w, op, active, [&](Lanes set, unsigned) -> uint64_t {
     const Lanes yes = true_lanes(w.rows[op.a]) & set;
     switch (static_cast<Vote>(op.immediate)) {
@@ -249,52 +274,57 @@ void vote(Warp& w, const Op& op, Lanes active) {
   });
 }
 
-void match(Warp& w, const Op& op, Lanes active) {  // immediate: all
+void match(Warp& w, const MicroOp& op, Lanes active) {  // immediate: all
   const uint64_t mask = ptx::bits(op.type) == 64 ? ~uint64_t(0) : UINT32_MAX;
   exchange(w, op, active, [&](Lanes set, unsigned lane) -> uint64_t {
+    const uint64_t* const value = w.rows[op.a].lane;
     Lanes same = 0;
     for (Lanes left = set; left; left &= left - 1)
-      if (((w.rows[op.a].lane[first_of(left)] ^ w.rows[op.a].lane[lane]) & mask) == 0) same |= left & -left;
+      if (((value[first_of(left)] ^ value[lane]) & mask) == 0) same |= bit(first_of(left));
     if (op.immediate && op.to2 >= 0) w.rows[op.to2].lane[lane] = same == set;
     return op.immediate && same != set ? 0 : same;
   });
 }
 
-void reduce(Warp& w, const Op& op, Lanes active) {  // immediate: what combines two
+void reduce(Warp& w, const MicroOp& op, Lanes active) {
   exchange(w, op, active, [&](Lanes set, unsigned) {
     uint64_t result = w.rows[op.a].lane[first_of(set)];
     for (Lanes left = set & (set - 1); left; left &= left - 1)
-      result = reinterpret_cast<Combine>(op.immediate)(result, w.rows[op.a].lane[first_of(left)], 0);
+      result = op.combine(result, w.rows[op.a].lane[first_of(left)], 0);
     return result;
   });
 }
 
-void elect(Warp& w, const Op& op, Lanes active) {
+void elect(Warp& w, const MicroOp& op, Lanes active) {
   exchange(w, op, active, [&](Lanes set, unsigned lane) -> uint64_t {
     if (op.to2 >= 0) w.rows[op.to2].lane[lane] = lane == first_of(set);
     return first_of(set);
   });
 }
 
-void active_mask(Warp& w, const Op& op, Lanes active) {
+void active_mask(Warp& w, const MicroOp& op, Lanes active) {
   for_each_lane(active, [&](unsigned lane) { w.rows[op.to].lane[lane] = active; });
 }
 
 // --- Special registers ---------------------------------------------------------------------------------------------
-unsigned linear_index(const Block& b) {
+unsigned linear_index(const ThreadBlock& b) {
   return b.index.x + b.launch->grid.x * (b.index.y + b.launch->grid.y * b.index.z);
 }
 
-using Specials = std::unordered_map<std::string, Program::SpecialValue>;
+using Specials = std::unordered_map<std::string, LoweredKernel::SpecialValue>;
 
 // Those of one dimension. A block without a cluster is a cluster of its own.
 template <unsigned Dimensions::* d>
 void add_dimension(Specials& all, const std::string& d_name) {
-  const Program::SpecialValue none = [](const Warp&, unsigned) -> uint64_t { return 0; },
-                              one = [](const Warp&, unsigned) -> uint64_t { return 1; },
-                              size = [](const Warp& w, unsigned) -> uint64_t { return w.block->launch->block.*d; },
-                              index = [](const Warp& w, unsigned) -> uint64_t { return w.block->index.*d; },
-                              grid_size = [](const Warp& w, unsigned) -> uint64_t { return w.block->launch->grid.*d; };
+  const LoweredKernel::SpecialValue none = [](const Warp&, unsigned) -> uint64_t { return 0; },
+                                    one = [](const Warp&, unsigned) -> uint64_t { return 1; },
+                                    size = [](const Warp& w, unsigned) -> uint64_t {
+                                      return w.block->launch->block.*d;
+                                    },
+                                    index = [](const Warp& w, unsigned) -> uint64_t { return w.block->index.*d; },
+                                    grid_size = [](const Warp& w, unsigned) -> uint64_t {
+                                      return w.block->launch->grid.*d;
+                                    };
   all["%tid." + d_name] = [](const Warp& w, unsigned lane) -> uint64_t { return thread_index(w, lane).*d; };
   all["%ntid." + d_name] = size;
   all["%ctaid." + d_name] = all["%clusterid." + d_name] = index;
@@ -326,11 +356,11 @@ const Specials specials = [] {
       {"%dynamic_smem_size", [](const Warp& w, unsigned) -> uint64_t { return w.block->launch->dynamic_shared; }},
       {"%total_smem_size",
        [](const Warp& w, unsigned) -> uint64_t {
-         return memory::round_up(w.block->program->static_shared + w.block->launch->dynamic_shared, 128);
+         return memory::round_up(w.block->lowered->static_shared + w.block->launch->dynamic_shared, 128);
        }},
       {"%aggr_smem_size",
        [](const Warp& w, unsigned) -> uint64_t {
-         return reserved_shared - w.block->program->reserved_shared + w.block->shared.size();
+         return reserved_shared - w.block->lowered->reserved_shared + w.block->shared.size();
        }},
       {"%reserved_smem_offset_begin", [](const Warp&, unsigned) -> uint64_t { return 0; }},
       {"%reserved_smem_offset_end", [](const Warp&, unsigned) -> uint64_t { return 288; }},
@@ -352,7 +382,7 @@ template <class Clock> uint64_t nanoseconds() {
 uint64_t cycles() { return nanoseconds<std::chrono::steady_clock>() * 99 / 50; }
 uint64_t time_of_day() { return nanoseconds<std::chrono::system_clock>(); }  // the same on all GPUs
 
-template <uint64_t (*clock)(), unsigned shift> void read_clock(Warp& w, const Op& op, Lanes active) {
+template <uint64_t (*clock)(), unsigned shift> void read_clock(Warp& w, const MicroOp& op, Lanes active) {
   const uint64_t value = clock() >> shift;
   for_each_lane(active, [&](unsigned lane) { w.rows[op.to].lane[lane] = value; });
 }
@@ -367,50 +397,112 @@ const std::unordered_map<std::string, Handler> changing_specials = {
 };
 
 // --- Lowering ------------------------------------------------------------------------------------------------------
-// One of `words` that an instruction has, by its place among them; -1: none.
-int take_one(Modifiers& m, std::initializer_list<std::string_view> words) {
-  int place = 0;
+// An operation after which other lanes may run.
+MicroOp& emit_last(Lowering& l, const ptx::Instruction& i, Handler handler) {
+  MicroOp& op = l.emit(handler, i);
+  op.ends_run = true;
+  return op;
+}
+
+// One of `words` that an instruction has, by its place among them.
+uint64_t take_one(Lowering& l, const ptx::Instruction& i, Modifiers& m, std::initializer_list<std::string_view> words) {
+  uint64_t place = 0;
   for (const std::string_view word : words) {
     if (m.take(word)) return place;
     ++place;
   }
-  return -1;
+  l.not_simulated(i);
 }
 
-// The destinations d or d|p of an instruction, and whether it has the second.
-void set_destinations(Lowering& l, Op& op, const ptx::Operand& operand) {
-  const bool two = operand.kind == ptx::Operand::list;
-  op.to = l.row(two ? operand.elements.at(0) : operand);
-  if (two) op.to2 = l.row(operand.elements.at(1));
+void lower_branch(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  m.ignore({"uni"});
+  emit_last(l, i, branch).target = l.target(i.operands.at(0));
+}
+
+void lower_branch_by_table(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  m.ignore({"idx", "uni"});
+  const int index = l.row(i.operands.at(0));
+  const int table = l.table(i.operands.at(1));
+  MicroOp& op = emit_last(l, i, branch_by_table);
+  op.a = index;
+  op.immediate = static_cast<uint64_t>(table);
+}
+
+void lower_exit(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  m.ignore({"uni"});
+  emit_last(l, i, exit);
 }
 
 void lower_barrier(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  m.take("cta");
-  m.take("aligned");
+  m.ignore({"cta", "aligned"});
   if (m.take("warp")) {
-    if (!m.take("sync")) l.unknown(i);
+    if (!m.take("sync")) l.not_simulated(i);
     const int mask = l.row(i.operands.at(0));
-    l.emit(sync_warp, i, -1, -1, -1, -1, mask).ends_run = true;
+    emit_last(l, i, sync_warp).d = mask;
     return;
   }
-  int kind = take_one(m, {"sync", "arrive"});
-  if (m.take("red")) kind = popc + std::max(0, take_one(m, {"popc", "and", "or"}));
-  if (kind < 0) l.unknown(i);
-  const bool reduces = kind >= int(popc);
-  if (reduces && m.type() == ptx::Type::none) l.unknown(i);
+  const bool reduces = m.take("red");
+  BarrierKind kind = BarrierKind::sync;
+  if (!reduces) {
+    if (take_one(l, i, m, {"sync", "arrive"}) == 1) kind = BarrierKind::arrive;
+  } else if (m.type() == ptx::Type::none) {
+    l.not_simulated(i);
+  } else {
+    constexpr BarrierKind kinds[] = {BarrierKind::popc, BarrierKind::all, BarrierKind::any};
+    kind = kinds[take_one(l, i, m, {"popc", "and", "or"})];
+  }
   std::vector<int> rows;
   for (const ptx::Operand& operand : i.operands) rows.push_back(l.row(operand));
-  if (rows.size() < (reduces ? 3u : 1u)) l.unknown(i);
-  Op& op = l.emit(barrier, i);
-  op.immediate = static_cast<uint64_t>(kind), op.ends_run = true;
-  if (reduces) op.to = rows.front(), op.c = rows.back(), rows.erase(rows.begin()), rows.pop_back();
-  op.a = rows.front();
-  if (rows.size() > 1) op.b = rows[1];
+  // barrier, threads; of barrier.red: result, barrier, threads, predicate. The threads may be left out.
+  const size_t barrier_at = reduces ? 1 : 0;
+  const size_t least = reduces ? 3 : 1;
+  if (rows.size() < least) l.not_simulated(i);
+  MicroOp& op = emit_last(l, i, barrier);
+  op.immediate = static_cast<uint64_t>(kind);
+  op.a = rows[barrier_at];
+  if (rows.size() > least) op.b = rows[barrier_at + 1];
+  if (reduces) {
+    op.to = rows.front();
+    op.c = rows.back();
+  }
+}
+
+// An operation of the lanes that a mask, the last operand, names: one destination d or two d|p, then `sources` operands.
+MicroOp& lower_warp_wide(Lowering& l, const ptx::Instruction& i, Modifiers& m, Handler handler, size_t sources) {
+  if (!m.take("sync") || i.operands.size() != sources + 2) l.not_simulated(i);
+  int rows[3] = {-1, -1, -1};
+  for (size_t k = 0; k < sources; ++k) rows[k] = l.row(i.operands[k + 1]);
+  const int mask = l.row(i.operands.back());
+  const ptx::Operand& destination = i.operands[0];
+  const bool has_two = destination.kind == ptx::Operand::list;
+  MicroOp& op = emit_last(l, i, handler);
+  op.to = l.row(has_two ? destination.elements.at(0) : destination);
+  if (has_two) op.to2 = l.row(destination.elements.at(1));
+  op.a = rows[0];
+  op.b = rows[1];
+  op.c = rows[2];
+  op.d = mask;
+  op.type = m.type();
+  return op;
+}
+
+// The same, with one of `kinds`.
+template <Handler handler, size_t sources>
+void lower_warp_wide(Lowering& l, const ptx::Instruction& i, Modifiers& m,
+                     std::initializer_list<std::string_view> kinds) {
+  const uint64_t kind = take_one(l, i, m, kinds);
+  lower_warp_wide(l, i, m, handler, sources).immediate = kind;
+}
+
+void lower_redux(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  const Combine combine = take_combination(m, m.type());
+  if (!combine) l.not_simulated(i);
+  lower_warp_wide(l, i, m, reduce, 1).combine = combine;
 }
 
 }  // namespace
 
-Program::SpecialValue special_value(const std::string& name) {
+LoweredKernel::SpecialValue special_value(const std::string& name) {
   if (name == "%envreg1" || name == "%envreg2") {
     static constexpr auto address = [](const Warp& w) { return w.block->launch->is_cooperative ? grid_window : 0; };
     if (name == "%envreg1") return [](const Warp& w, unsigned) -> uint64_t { return address(w) >> 32; };
@@ -426,79 +518,48 @@ Handler special_reader(const std::string& name) {
   return found == changing_specials.end() ? nullptr : found->second;
 }
 
-void branch(Warp& w, const Op& op, Lanes active) {
+void branch(Warp& w, const MicroOp& op, Lanes active) {
   if (active == w.running) w.next = op.target;
-  else part(w, active, op.target, w.next);
+  else diverge(w, active, op.target, w.next);
 }
 
-bool lower_warp(Lowering& l, const ptx::Instruction& i) {
-  Modifiers m(i);
-  const auto ends = [&](Handler handler) -> Op& {
-    Op& op = l.emit(handler, i);
-    op.ends_run = true;
-    return op;
-  };
-  // An operation of the lanes that a mask, the last operand, names: destinations, then `sources` operands.
-  const auto warp_wide = [&](Handler handler, size_t sources, int64_t kind) {
-    if (!m.take("sync") || kind < 0 || i.operands.size() != sources + 2) l.unknown(i);
-    int rows[3] = {-1, -1, -1};
-    for (size_t k = 0; k < sources; ++k) rows[k] = l.row(i.operands[k + 1]);
-    const int mask = l.row(i.operands.back());
-    Op& op = ends(handler);
-    op.a = rows[0], op.b = rows[1], op.c = rows[2], op.d = mask;
-    op.immediate = static_cast<uint64_t>(kind);
-    op.type = m.type();
-    set_destinations(l, op, i.operands[0]);
-  };
-  if (i.opcode == "bra") {
-    m.take("uni");
-    ends(branch).target = l.target(i.operands.at(0));
-  } else if (i.opcode == "brx") {
-    m.take("idx"), m.take("uni");
-    const int index = l.row(i.operands.at(0)), table = l.table(i.operands.at(1));
-    Op& op = ends(branch_by_table);
-    op.a = index, op.immediate = static_cast<uint64_t>(table);
-  } else if (i.opcode == "exit" || i.opcode == "ret") {
-    m.take("uni");
-    ends(exit);
-  } else if (i.opcode == "trap") {
-    ends(trap);
-  } else if (i.opcode == "nanosleep") {
-    m.take("u32");
-    ends(rest).cost = 16;
-  } else if (i.opcode == "griddepcontrol") {  // every grid begins when those it depends on have ended
-    if (take_one(m, {"launch_dependents", "wait"}) < 0) l.unknown(i);
-  } else if (i.opcode == "bar" || i.opcode == "barrier") {
-    lower_barrier(l, i, m);
-  } else if (i.opcode == "shfl") {
-    warp_wide(shuffle, 3, take_one(m, {"up", "down", "bfly", "idx"}));
-  } else if (i.opcode == "vote") {
-    warp_wide(vote, 1, take_one(m, {"all", "any", "uni", "ballot"}));
-  } else if (i.opcode == "match") {
-    warp_wide(match, 1, take_one(m, {"any", "all"}));
-  } else if (i.opcode == "redux") {
-    const Combine combination = take_combination(m, m.type());
-    if (!combination) l.unknown(i);
-    warp_wide(reduce, 1, reinterpret_cast<int64_t>(combination));
-  } else if (i.opcode == "elect") {
-    warp_wide(elect, 0, 0);
-  } else if (i.opcode == "activemask") {
-    m.take("b32");
-    l.emit(active_mask, i, l.row(i.operands.at(0)));
-  } else {
-    return false;
-  }
-  if (!m.empty()) l.unknown(i);
-  return true;
-}
+const Opcodes warp_opcodes = {
+    {"bra", lower_branch},
+    {"brx", lower_branch_by_table},
+    {"exit", lower_exit},
+    {"ret", lower_exit},  // of a kernel
+    {"bar", lower_barrier},
+    {"barrier", lower_barrier},
+    {"redux", lower_redux},
+    {"trap", [](Lowering& l, const ptx::Instruction& i, Modifiers&) { emit_last(l, i, trap); }},
+    {"nanosleep",
+     [](Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+       m.ignore({"u32"});
+       emit_last(l, i, rest).cost = 16;
+     }},
+    {"griddepcontrol",  // every grid begins when those it depends on have ended
+     [](Lowering& l, const ptx::Instruction& i, Modifiers& m) { take_one(l, i, m, {"launch_dependents", "wait"}); }},
+    {"shfl", [](Lowering& l, const ptx::Instruction& i,
+                Modifiers& m) { lower_warp_wide<shuffle, 3>(l, i, m, {"up", "down", "bfly", "idx"}); }},
+    {"vote", [](Lowering& l, const ptx::Instruction& i,
+                Modifiers& m) { lower_warp_wide<vote, 1>(l, i, m, {"all", "any", "uni", "ballot"}); }},
+    {"match",
+     [](Lowering& l, const ptx::Instruction& i, Modifiers& m) { lower_warp_wide<match, 1>(l, i, m, {"any", "all"}); }},
+    {"elect", [](Lowering& l, const ptx::Instruction& i, Modifiers& m) { lower_warp_wide(l, i, m, elect, 0); }},
+    {"activemask",
+     [](Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+       m.ignore({"b32"});
+       l.emit(active_mask, i, l.row(i.operands.at(0)));
+     }},
+};
 
-Block::Block(const Launch& l, int gpu, Dimensions where)
-    : launch(&l), program(l.kernel->program.get()), device(gpu), index(where) {
+ThreadBlock::ThreadBlock(const Launch& l, int gpu, Dimensions where)
+    : launch(&l), lowered(l.kernel->lowered.get()), device(gpu), index(where) {
   alive = l.block.x * l.block.y * l.block.z;
-  const size_t warp_count = (alive + 31) / 32, row_count = static_cast<size_t>(program->rows);
+  const size_t warp_count = (alive + 31) / 32, row_count = static_cast<size_t>(lowered->rows);
   rows = std::make_unique_for_overwrite<Row[]>(warp_count * row_count);
-  shared.resize(program->dynamic_shared_at + l.dynamic_shared);
-  local.resize(program->local_bytes * alive);
+  shared.resize(lowered->dynamic_shared_at + l.dynamic_shared);
+  local.resize(lowered->local_bytes * alive);
   warps.resize(warp_count);
   for (size_t k = 0; k < warp_count; ++k) {
     Warp& w = warps[k];
@@ -506,33 +567,41 @@ Block::Block(const Launch& l, int gpu, Dimensions where)
     w.rows = rows.get() + k * row_count;
     w.first = static_cast<unsigned>(32 * k);
     w.alive = alive - w.first >= 32 ? all_lanes : bit(alive - w.first) - 1;
-    w.patience = patience;
-    for (const auto& [row, value] : program->constants) std::fill_n(w.rows[row].lane, 32, value);
-    for (const auto& [row, value] : program->specials)
+    w.group_budget = group_slice;
+    for (const auto& [row, value] : lowered->constants) std::fill_n(w.rows[row].lane, 32, value);
+    for (const auto& [row, value] : lowered->specials)
       for (unsigned lane = 0; lane < 32; ++lane) w.rows[row].lane[lane] = value(w, lane);
   }
 }
 
-bool run(Block& block, long budget) {
+// No thread of the block can go on.
+static void tell_of_deadlock(const ThreadBlock& block) {
+  for (const Warp& w : block.warps) {
+    if (!w.alive) continue;
+    const unsigned lane = first_of(w.alive);
+    fault(w, op_at(w, lane), lane, CUDA_ERROR_LAUNCH_TIMEOUT,
+          "the block waits for ever: its threads wait here and elsewhere for threads that will not come; a GPU would "
+          "hang");
+  }
+}
+
+bool run(ThreadBlock& block, long budget) {
   size_t idle = 0;  // warps in a row that could do nothing
   while (block.alive && budget > 0) {
     Warp& w = block.warps[block.next_warp];
     block.next_warp = (block.next_warp + 1) % block.warps.size();
     if (w.alive & ~w.waiting) {
       idle = 0;
-      const long given = std::min(budget, slice);
-      budget -= given - run_warp(w, given);
+      const long given = std::min(budget, warp_slice);
+      const long left = run_warp(w, given);
+      budget -= given - left;
       if (w.rests) budget -= 16;  // who sleeps gives other blocks a turn as well
-    } else if (++idle == block.warps.size()) {
-      for (const Warp& stuck : block.warps)
-        if (stuck.alive)
-          fault(stuck, block.program->ops[static_cast<size_t>(stuck.pc[first_of(stuck.alive)])], first_of(stuck.alive),
-                CUDA_ERROR_LAUNCH_TIMEOUT,
-                "the block waits for ever: its threads wait here and elsewhere for threads "
-                "that will not come; a GPU would hang");
+    } else {
+      ++idle;
+      if (idle == block.warps.size()) tell_of_deadlock(block);
     }
   }
-  notice_vain_hope(block);
+  notice_mbarrier_deadlock(block);
   return block.alive == 0;
 }
 
@@ -543,35 +612,36 @@ Dimensions thread_index(const Warp& w, unsigned lane) {
 }
 
 std::string source_of(const ptx::Instruction& i) {
-  constexpr int shown = 4;  // of a long chain of calls the first and the last ones
-  int depth = 0, k = 0;
-  for (const ptx::Location* at = i.source; at; at = at->inlined_at) ++depth;
+  constexpr size_t shown = 4;  // of a long chain of calls the first and the last ones
+  std::vector<const ptx::Location*> chain;
+  for (const ptx::Location* at = i.source; at; at = at->inlined_at) chain.push_back(at);
   std::string all;
-  for (const ptx::Location* at = i.source; at; at = at->inlined_at, ++k) {
-    std::string_view file = *at->file;
-    if (k == shown && depth > 2 * shown) all += ", ...";
-    if (file.empty() || (k >= shown && k < depth - shown)) continue;
+  for (size_t k = 0; k < chain.size(); ++k) {
+    std::string_view file = *chain[k]->file;
+    if (k == shown && chain.size() > 2 * shown) all += ", ...";
+    if (file.empty() || (k >= shown && k + shown < chain.size())) continue;
     size_t slash = file.rfind('/');
     if (slash != file.npos && slash > 0) slash = file.rfind('/', slash - 1);
     file.remove_prefix(slash + 1);  // what stands before the last directory differs from machine to machine
-    all += (all.empty() ? "" : ", inlined at ") + std::string(file) + ":" + std::to_string(at->line);
+    all += (all.empty() ? "" : ", inlined at ") + std::string(file) + ":" + std::to_string(chain[k]->line);
   }
   return all;
 }
 
-std::string where(const Warp& w, const Op& op, unsigned lane) {
+std::string where(const Warp& w, const MicroOp& op, unsigned lane) {
   const auto text = [](const Dimensions& d) {
     return "(" + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) + ")";
   };
   std::string instruction(op.from->text);
-  for (size_t at; (at = instruction.find_first_of("\n\t")) != std::string::npos;) instruction.replace(at, 1, " ");
+  std::replace(instruction.begin(), instruction.end(), '\n', ' ');
+  std::replace(instruction.begin(), instruction.end(), '\t', ' ');
   const std::string source = source_of(*op.from);
-  return "kernel " + demangled(w.block->program->kernel) + " on GPU " + std::to_string(w.block->device) + ", block " +
+  return "kernel " + demangled(w.block->lowered->name) + " on GPU " + std::to_string(w.block->device) + ", block " +
          text(w.block->index) + ", thread " + text(thread_index(w, lane)) + ", `" + instruction + "` (" +
          (source.empty() ? "" : source + ", ") + "line " + std::to_string(op.from->line) + " of its PTX)";
 }
 
-void fault(const Warp& w, const Op& op, unsigned lane, CUresult error, const std::string& what) {
+void fault(const Warp& w, const MicroOp& op, unsigned lane, CUresult error, const std::string& what) {
   throw Fault{error, where(w, op, lane) + ": " + what};
 }
 

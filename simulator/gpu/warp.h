@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 #include "cache.h"
-#include "program.h"
+#include "lower.h"
 
 namespace gpu {
 
@@ -18,35 +18,35 @@ constexpr uint64_t shared_window = 0x6ff0'0000'0000, local_window = 0x6ff1'0000'
 // Where a cooperative kernel finds Launch::grid_workspace: %envreg1 and %envreg2 are the halves of this address.
 constexpr uint64_t grid_window = 0x6ff2'0000'0000;
 
-struct Block;
+struct ThreadBlock;
 
 struct Warp {
-  Block* block;
-  Row* rows;             // Program::rows of them
+  ThreadBlock* block;
+  Row* rows;             // LoweredKernel::rows of them
   unsigned first;        // index in the block of lane 0's thread
   Lanes alive = 0;       // lanes that have not exited
   Lanes waiting = 0;     // lanes that stand at a barrier or a warp-wide operation
   Lanes at_barrier = 0;  // those of them that wait for a barrier of the block
-  Lanes hoping = 0;      // lanes that did not find the phase of an mbarrier ended, in this round (Block::hope)
+  Lanes polling = 0;     // lanes that did not find the phase of an mbarrier ended, in this round (ThreadBlock::poll)
   int pc[32] = {};       // of each lane that does not run now
   int current = 0;       // the operation that runs, for the lanes in `running`
   Lanes running = 0;
-  int next = 0;            // where the running lanes go: an operation that ends a run sets it ...
-  bool scattered = false;  // ... or sets pc of all running lanes, and this
-  bool rests = false;      // set by an operation: the other warps' turn
-  int favoured = -1;       // the lane whose turn it is although others are behind it; -1: none
-  int patience = 0;        // operations until another lane is favoured
+  int next = 0;           // where the running lanes go: an operation that ends a run sets it ...
+  bool diverged = false;  // ... or sets pc of all running lanes, and this
+  bool rests = false;     // set by an operation: the other warps' turn
+  int favoured = -1;      // the lane whose turn it is although others are behind it; -1: none
+  int group_budget = 0;   // operations until another lane is favoured
   int last_favoured = -1;
 };
 
-struct Block {
+struct ThreadBlock {
   const Launch* launch;
-  const Program* program;
+  const LoweredKernel* lowered;
   int device;                     // the GPU
   Dimensions index;               // %ctaid
   std::unique_ptr<Row[]> rows;    // of all warps; what no operation has written yet means nothing
   std::vector<std::byte> shared;  // static, then dynamic
-  std::vector<std::byte> local;   // Program::local_bytes for each thread, one thread after another
+  std::vector<std::byte> local;   // LoweredKernel::local_bytes for each thread, one thread after another
   std::vector<Warp> warps;
   Cache cache;  // the first-level cache
   struct Barrier {
@@ -57,34 +57,34 @@ struct Block {
   Barrier barriers[16];
   // Of waits for mbarriers, where threads spin: the last one in vain, with the barrier's bits; and how often, and since
   // when, all threads have waited so or at other barriers, while none changed an mbarrier, passed a barrier or ended.
-  struct Hope {
+  struct Poll {
     const Warp* warp;
-    const Op* op;
+    const MicroOp* op;
     unsigned lane;
     uint64_t barrier;
-  } hope = {};
-  unsigned rounds_of_hope = 0;
-  std::chrono::steady_clock::time_point hope_since;
+  } poll = {};
+  unsigned idle_rounds = 0;
+  std::chrono::steady_clock::time_point idle_since;
   uint64_t events = 0, events_seen = 0;
   size_t next_warp = 0;
   unsigned alive = 0;  // threads that have not exited
 
-  Block(const Launch&, int device, Dimensions index);  // moves nowhere: its warps point to it
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
+  ThreadBlock(const Launch&, int device, Dimensions index);  // moves nowhere: its warps point to it
+  ThreadBlock(const ThreadBlock&) = delete;
+  ThreadBlock& operator=(const ThreadBlock&) = delete;
 };
 
 // Runs a block for about `budget` operations of a warp. True when all its threads have ended. Throws Fault.
-bool run(Block&, long budget);
+bool run(ThreadBlock&, long budget);
 
 // For the end of a block's slice of time (mbarrier.cc): throws Fault if its threads wait for ever for mbarriers.
-void notice_vain_hope(Block&);
+void notice_mbarrier_deadlock(ThreadBlock&);
 
 Dimensions thread_index(const Warp&, unsigned lane);  // %tid
 
 // The kernel, block and thread, and the instruction with its line.
-std::string where(const Warp&, const Op&, unsigned lane);
+std::string where(const Warp&, const MicroOp&, unsigned lane);
 // Ends the kernel: throws Fault with where() put before `what`.
-[[noreturn]] void fault(const Warp&, const Op&, unsigned lane, CUresult, const std::string& what);
+[[noreturn]] void fault(const Warp&, const MicroOp&, unsigned lane, CUresult, const std::string& what);
 
 }  // namespace gpu

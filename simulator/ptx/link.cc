@@ -85,7 +85,7 @@ std::string Linker::undefined(const std::set<std::string>& provided) const {
         missing = name;
     };
     for (const Variable& it : unit.module.variables)
-      for (const Variable::Address& address : it.addresses) look(address.symbol);
+      for (const Variable::Relocation& address : it.relocations) look(address.symbol);
     for (const Function& it : unit.module.functions)
       for (const Instruction& i : it.code)
         for_each_symbol(it, i.operands, [&](const Operand& operand) { look(operand.name); });
@@ -122,7 +122,7 @@ Module Linker::finish() {
       return it.linkage == Linkage::internal || symbols_.at(it.name).unit == unit;
     };
     for (Variable& it : from.variables) {
-      for (Variable::Address& address : it.addresses) rename(address.symbol, renamed);
+      for (Variable::Relocation& address : it.relocations) rename(address.symbol, renamed);
       if (is_of_launch(it) || !is_kept(it)) continue;
       rename(it.name, renamed);
       made.variables.push_back(std::move(it));

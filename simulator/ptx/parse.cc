@@ -478,7 +478,7 @@ class Parser {
     if (accept("=")) count = initial_values(made, dimensions, 0, 0);
     else if (is_unsized && !may_be_unsized) fail(name.line, quoted(name) + " has no size");
     if (is_unsized) made.size *= count;
-    for (const auto& address : made.addresses)
+    for (const auto& address : made.relocations)
       if (made.size < 8 || address.at > made.size - 8) fail(name.line, "a part of an address is missing at the end");
     return made;
   }
@@ -540,9 +540,9 @@ class Parser {
       if (mask ? size != 1 || mask != uint64_t(0xff) << byte * 8 : size != 8)
         fail(line, "an address has 64 bits, or is given byte for byte");
       if (!mask || byte == 0) {
-        variable.addresses.push_back({at, std::string(symbol.text), plus});
-      } else if (variable.addresses.empty() || variable.addresses.back().at + byte != at ||
-                 variable.addresses.back().symbol != symbol.text || variable.addresses.back().offset != plus) {
+        variable.relocations.push_back({at, std::string(symbol.text), plus});
+      } else if (variable.relocations.empty() || variable.relocations.back().at + byte != at ||
+                 variable.relocations.back().symbol != symbol.text || variable.relocations.back().offset != plus) {
         fail(line, "the bytes of an address are out of order");
       }
       value = 0;

@@ -112,12 +112,12 @@ struct Variable {
   Linkage linkage = Linkage::internal;
   bool is_managed = false;
   std::vector<std::byte> initial;  // the first bytes, `size` at most; the rest is zeros
-  struct Address {
+  struct Relocation {
     uint64_t at;
     std::string symbol;
     int64_t offset;
   };
-  std::vector<Address> addresses;  // 64-bit words of `initial` that hold the address of a symbol (generic(x) or x)
+  std::vector<Relocation> relocations;  // 64-bit words of `initial` that hold the address of a symbol (generic(x) or x)
 };
 
 struct Function {

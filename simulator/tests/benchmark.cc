@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
     for (int run = 0; run < 5; ++run) {
       const auto start = std::chrono::steady_clock::now();
       for (unsigned i = 0; i < launch.grid.x; ++i) {
-        gpu::Block block(launch, 0, {i, 0, 0});
+        gpu::ThreadBlock block(launch, 0, {i, 0, 0});
         while (!gpu::run(block, 20'000)) {
         }
       }

@@ -351,11 +351,11 @@ void test_variables() {
   CHECK(several.variables.size() == 3 && several.variables[1].size == 6 && several.variables[2].alignment == 8);
 
   made = variable(".global .align 8 .u64 x[5] = {1, other, generic(other)+8, other+4, generic(other+2)};");
-  CHECK(made.addresses.size() == 4 && value_at<uint64_t>(made, 0) == 1);
-  if (made.addresses.size() == 4) {
-    CHECK(made.addresses[0].at == 8 && made.addresses[0].symbol == "other" && made.addresses[0].offset == 0);
-    CHECK(made.addresses[1].at == 16 && made.addresses[1].offset == 8);
-    CHECK(made.addresses[2].offset == 4 && made.addresses[3].offset == 2);
+  CHECK(made.relocations.size() == 4 && value_at<uint64_t>(made, 0) == 1);
+  if (made.relocations.size() == 4) {
+    CHECK(made.relocations[0].at == 8 && made.relocations[0].symbol == "other" && made.relocations[0].offset == 0);
+    CHECK(made.relocations[1].at == 16 && made.relocations[1].offset == 8);
+    CHECK(made.relocations[2].offset == 4 && made.relocations[3].offset == 2);
   }
   const std::string bytes =
       "0XFF(generic(other)+1), 0xFF00(generic(other)+1), 0xFF0000(generic(other)+1), "
@@ -363,7 +363,7 @@ void test_variables() {
       "0xFF000000000000(generic(other)+1)";
   const std::string last = ", 0xFF00000000000000(generic(other)+1)";
   made = variable(".global .align 1 .u8 x[10] = {1, " + bytes + last + ", 2};");
-  CHECK(made.addresses.size() == 1 && made.addresses[0].at == 1 && made.addresses[0].offset == 1);
+  CHECK(made.relocations.size() == 1 && made.relocations[0].at == 1 && made.relocations[0].offset == 1);
   CHECK(made.size == 10 && value_at<uint8_t>(made, 9) == 2);
   REFUSED(4, "a part of an address is missing", ".global .u32 other; .global .u8 x[] = {" + bytes + "};");
   REFUSED(4, "out of order", ".global .u32 other; .global .u8 x[9] = {0xFF(other), 0xFF0000(other)};");
@@ -485,7 +485,7 @@ void test_linking() {
   const auto &a = made.functions[1], &b = made.functions[3];
   CHECK(a.name == "a" && a.code[0].operands[1].name == "x" && a.code[1].operands[0].name == "own");
   const std::string renamed = made.variables[2].name;
-  CHECK(renamed != "x" && made.variables[3].addresses[0].symbol == renamed);
+  CHECK(renamed != "x" && made.variables[3].relocations[0].symbol == renamed);
   CHECK(b.name == "b" && b.code[0].operands[1].name == "y" && b.code[1].operands[1].name == renamed);
   CHECK(b.code[2].operands[0].name == made.functions[2].name && made.functions[2].name != "own");
   CHECK(b.code[1].text == "ld.global.u32 %r, [x]");

@@ -30,7 +30,7 @@ inline void check_module(const ptx::Module& module) {
   const auto check_variable = [](const ptx::Variable& variable) {
     must(variable.type != ptx::Type::none && variable.alignment > 0, "a variable has a type and an alignment");
     must(variable.initial.size() <= variable.size, "an initial value fits");
-    for (const auto& address : variable.addresses)
+    for (const auto& address : variable.relocations)
       must(variable.size >= 8 && address.at <= variable.size - 8, "an address fits");
   };
   for (const ptx::Variable& variable : module.variables) check_variable(variable);

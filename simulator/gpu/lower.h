@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT-0
+// A kernel as the warps run it: a list of micro-operations, one or more for an instruction of PTX, whose operands are
+// rows of the register file. A row holds one register of all 32 lanes. Constants and special registers are rows too, filled in when the warp begins, so that every
+// operand is read in the same way. Calls are gone: what a kernel calls has been put in its place.
+#pragma once
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+#include "gpu.h"
+
+namespace gpu {
+
+using Lanes = uint32_t;  // a set of a warp's lanes, lane 0 in the lowest bit
+constexpr Lanes all_lanes = ~Lanes(0);
+constexpr size_t reserved_shared = 1024;  // bytes of a block's shared memory that the system has for itself
+
+struct Row {
+  uint64_t lane[32];  // a predicate is 0 or 1; a smaller type lies in the low bits, and the bits above it mean nothing
+};
+
+// Calls `work` with the number of each lane of a set. The rows that `work` reads and writes at one lane are the same
+// row or do not overlap, so the whole warp may be done in vectors.
+template <class Work>
+inline void for_each_lane(Lanes lanes, Work work) {
+  if (lanes == all_lanes) {
+#ifdef __clang__
+#pragma clang loop vectorize(assume_safety)
+#else
+#pragma GCC ivdep
+#endif
+    for (unsigned lane = 0; lane < 32; ++lane) work(lane);
+  } else {
+    for (; lanes; lanes &= lanes - 1) work(static_cast<unsigned>(std::countr_zero(lanes)));
+  }
+}
+
+struct Warp;
+struct MicroOp;
+using Handler = void (*)(Warp&, const MicroOp&,
+                         Lanes active);  // `active`: lanes that are here and that the guard lets by
+
+// What atom, red, redux and multimem combine with: the new value in the low bits, from the old one, b and c.
+using Combine = uint64_t (*)(uint64_t old, uint64_t b, uint64_t c);
+
+struct MicroOp {
+  Handler run = nullptr;
+  int guard = -1;  // row, or -1
+  bool guard_negated = false;
+  ptx::Type type = ptx::Type::none, from_type = ptx::Type::none;
+  ptx::Space space = ptx::Space::generic;
+  uint8_t count = 1;                   // elements of a vector access
+  int to = -1, to2 = -1;               // rows written; -1: none
+  int a = -1, b = -1, c = -1, d = -1;  // rows read
+  std::array<int, 8> rows = {};        // of a vector access, `count` of them
+  int64_t offset = 0;                  // of an address
+  uint64_t immediate = 0;              // meaning is the handler's
+  Combine combine = nullptr;
+  int target = -1;                         // operation that a branch goes to
+  bool ends_run = false;                   // may change who is where: sets Warp::next, or the lanes diverge
+  int cost = 1;                            // of its time slice; more for what one spins on
+  const ptx::Instruction* from = nullptr;  // for messages
+};
+
+struct LoweredKernel {
+  std::string name;
+  std::shared_ptr<const ptx::Module> module;  // keeps what MicroOp::from points to
+  std::vector<MicroOp> ops;
+  int rows = 0;  // of the register file
+  struct Constant {
+    int row;
+    uint64_t value;
+  };
+  std::vector<Constant> constants;
+  using SpecialValue = uint64_t (*)(const Warp&, unsigned lane);
+  struct Special {
+    int row;
+    SpecialValue value;
+  };  // "%tid.x" and others that do not change while the warp lives
+  std::vector<Special> specials;
+  std::vector<std::vector<int>> branch_tables;  // brx.idx
+  size_t static_shared = 0, local_bytes = 0;    // local: of one thread, call parameters included
+  size_t dynamic_shared_at = 0;                 // where in a block's shared memory the launch's own part begins
+  size_t reserved_shared = 0;                   // the system's, before static_shared, if the kernel asks for it
+};
+
+// While a kernel is lowered: what the rooms of the instruction set need from one another.
+class Lowering {
+ public:
+  // The row of a register, literal, special register or symbol's address; of the sink "_" a row that nobody reads. A
+  // floating literal becomes bits of `type`; a negated predicate is negated by an operation. So rows first, emit then.
+  int row(const ptx::Operand&, ptx::Type type = ptx::Type::none);
+  int constant(uint64_t value);
+  int special_register(const std::string& name);  // "%tid.x"
+  int temporary();                                // a row of its own
+  int carry();                                    // the row of the carry flag
+  // With the guard of the instruction and these rows. The reference stays good.
+  MicroOp& emit(Handler, const ptx::Instruction&, int to = -1, int a = -1, int b = -1, int c = -1, int d = -1);
+  int target(const ptx::Operand& label);  // what to set MicroOp::target to
+  int table(const ptx::Operand&);         // the index in LoweredKernel::branch_tables of brx.idx's operand
+  // Where a symbol is: the space and the address (offset within shared memory, local memory or the parameters).
+  struct Symbol {
+    ptx::Space space;
+    uint64_t address;
+  };
+  Symbol symbol(const std::string& name);
+  [[noreturn]] void not_simulated(const ptx::Instruction&, const std::string& what = "");  // throws NotSimulated
+  struct State;
+  explicit Lowering(State& state) : state_(state) {}
+
+ private:
+  State& state_;
+};
+
+// The modifiers of an instruction, each taken by the one that understands it. What nobody takes is not simulated.
+class Modifiers {
+ public:
+  explicit Modifiers(const ptx::Instruction& i) : left_(i.modifiers) {}
+  bool take(std::string_view name);                        // true if it is there
+  bool take_any(std::initializer_list<std::string_view>);  // all of these; true if one is there
+  ptx::Type type();                                        // takes the first type that is left; none: there is none
+  // Takes all of these, or whatever is left: what changes nothing here.
+  void ignore(std::initializer_list<std::string_view> names) { take_any(names); }
+  void ignore_rest() { left_.clear(); }
+  bool empty() const { return left_.empty(); }
+  std::string_view front() const { return left_.empty() ? std::string_view() : left_.front(); }
+
+ private:
+  std::vector<std::string_view> left_;
+};
+
+// The line of the source, "02_growable/growable.cu:12", of what was inlined also where; "" if the PTX does not tell it.
+std::string source_of(const ptx::Instruction&);
+
+// An instruction that is not simulated: its text, line and kernel.
+struct NotSimulated {
+  std::string what;
+};
+
+// Adds the operations of an instruction, and takes the modifiers that it understands.
+using Lower = void (*)(Lowering&, const ptx::Instruction&, Modifiers&);
+// The instructions that a file simulates, by opcode. Whoever adds one adds it here, and to no other list.
+using Opcodes = std::unordered_map<std::string_view, Lower>;
+extern const Opcodes arithmetic_opcodes;  // arithmetic.cc: add ... cvt, mov, selp, setp
+extern const Opcodes memory_opcodes;      // access.cc: ld, st, atom, red, fence, cvta, ...
+extern const Opcodes warp_opcodes;        // warp.cc: bar, shfl, vote, match, redux, bra, exit, ...
+void lower_multimem(Lowering&, const ptx::Instruction&, Modifiers&);  // multimem.cc
+// mbarrier.cc. The modifiers are those that are left of cp[.reduce].async.bulk and of cp.async.mbarrier.
+void lower_mbarrier(Lowering&, const ptx::Instruction&, Modifiers&);
+void lower_bulk_copy(Lowering&, const ptx::Instruction&, Modifiers&);
+void lower_arrival_of_copies(Lowering&, const ptx::Instruction&, Modifiers&);
+// system_calls.cc: a call of a function without a body (vprintf, malloc, __assertfail ...). Its arguments and its result
+// are the .param variables in the lists of the instruction: their symbol() is in local memory.
+bool lower_system_call(Lowering&, const ptx::Instruction&, const std::string& function, const ptx::Operand* returns,
+                       const ptx::Operand* arguments);
+// warp.cc: what fills in the row of a special register, or null; the operation that reads one that changes while the
+// warp lives, or null; and branches: the active lanes go to MicroOp::target.
+LoweredKernel::SpecialValue special_value(const std::string& name);
+Handler special_reader(const std::string& name);
+void branch(Warp&, const MicroOp&, Lanes active);
+
+// Lowers a kernel. Throws NotSimulated.
+std::shared_ptr<const LoweredKernel> lower(const std::shared_ptr<const ptx::Module>&, const ptx::Function& kernel,
+                                           const std::map<std::string, Module::Global>& variables);
+
+}  // namespace gpu

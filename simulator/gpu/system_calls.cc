@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT-0
+// The functions without a body that kernels call, which CUDA names system calls: vprintf, what a failed assert calls,
+// malloc and free.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include "access.h"
+#include "heap.h"
+
+namespace gpu {
+
+namespace {
+
+struct Output {
+  std::mutex mutex;
+  std::string text;  // printed, and not yet asked for
+};
+Output& output() {
+  static Output& output = *new Output;  // kernels may print until the process ends
+  return output;
+}
+
+// Memory as one lane of the call sees it.
+struct Caller {
+  const Warp& w;
+  const MicroOp& op;
+  unsigned lane;
+  uint64_t read(ptx::Space space, uint64_t address, unsigned size) const {
+    return load(locate(w, op, lane, space, address, size, memory::readable).bytes, size);
+  }
+  uint64_t argument(unsigned k, unsigned size) const {  // of the call
+    return read(ptx::Space::local, w.rows[op.rows[k]].lane[lane], size);
+  }
+  void give(uint64_t result, unsigned size) const {
+    if (op.to < 0) return;
+    const uint64_t address = w.rows[op.to].lane[lane];
+    store(locate(w, op, lane, ptx::Space::local, address, size, memory::writable).bytes, size, result);
+  }
+  std::string text(uint64_t address) const {
+    std::string text;
+    for (;; ++address) {
+      const auto c = static_cast<char>(read(ptx::Space::generic, address, 1));
+      if (!c) return text;
+      text += c;
+    }
+  }
+};
+
+template <class Value> void append(std::string& to, const std::string& format, Value value) {
+  char small[256];
+  const int size = std::snprintf(small, sizeof small, format.c_str(), value);
+  if (size < static_cast<int>(sizeof small)) {
+    to.append(small, static_cast<size_t>(std::max(size, 0)));
+    return;
+  }
+  std::string large(static_cast<size_t>(size) + 1, '\0');
+  std::snprintf(large.data(), large.size(), format.c_str(), value);
+  to.append(large.data(), static_cast<size_t>(size));
+}
+
+// The arguments of one printf, which lie one after another, each aligned to its size.
+class PrintfArguments {
+ public:
+  PrintfArguments(const Caller& caller, uint64_t address) : caller_(caller), next_(address) {}
+  uint64_t take(unsigned size) {
+    const uint64_t address = memory::round_up(next_, size);
+    next_ = address + size;
+    ++taken_;
+    return caller_.read(ptx::Space::generic, address, size);
+  }
+  int taken() const { return taken_; }
+
+ private:
+  const Caller& caller_;
+  uint64_t next_;
+  int taken_ = 0;
+};
+
+// The lowest bytes that `length`, as hh or ll, leaves of an integer argument.
+unsigned integer_bytes(const std::string& length) {
+  if (length.find_first_of("ljzt") != length.npos) return 8;
+  if (length == "hh") return 1;
+  return length == "h" ? 2 : 4;
+}
+
+// One conversion: `flags` is the % with flags, width and precision.
+void append_converted(std::string& text, const Caller& caller, const std::string& flags, const std::string& length,
+                      char conversion, PrintfArguments& arguments) {
+  const unsigned bytes = integer_bytes(length);
+  const unsigned unused_bits = 64 - 8 * bytes;
+  switch (conversion) {
+    case 'd':
+    case 'i': {
+      const uint64_t value = arguments.take(std::max(4u, bytes)) << unused_bits;
+      append(text, flags + "lld", static_cast<long long>(value) >> unused_bits);
+      break;
+    }
+    case 'u':
+    case 'o':
+    case 'x':
+    case 'X': {
+      const uint64_t value = arguments.take(std::max(4u, bytes)) << unused_bits;
+      append(text, flags + "ll" + conversion, static_cast<unsigned long long>(value >> unused_bits));
+      break;
+    }
+    case 'c': append(text, flags + "c", static_cast<int>(arguments.take(4))); break;
+    case 'p': append(text, flags + "p", reinterpret_cast<const void*>(arguments.take(8))); break;
+    case 's': {
+      const uint64_t address = arguments.take(8);
+      const std::string string = address ? caller.text(address) : "(null)";
+      append(text, flags + "s", string.c_str());
+      break;
+    }
+    case 'a':
+    case 'A':
+    case 'e':
+    case 'E':
+    case 'f':
+    case 'F':
+    case 'g':
+    case 'G': append(text, flags + conversion, std::bit_cast<double>(arguments.take(8))); break;
+    case '%': text += '%'; break;
+    default: text += flags + length + conversion;
+  }
+}
+
+// The text of one printf.
+std::string formatted(const Caller& caller, const std::string& format, PrintfArguments& arguments) {
+  std::string text;
+  size_t at = 0;
+  const auto is_one_of = [&](const char* characters) {
+    return at < format.size() && std::strchr(characters, format[at]);
+  };
+  while (at < format.size()) {
+    const char c = format[at++];
+    if (c != '%') {
+      text += c;
+      continue;
+    }
+    std::string flags = "%";
+    for (; is_one_of("-+ #0123456789.*"); ++at) {
+      if (format[at] == '*') flags += std::to_string(static_cast<int32_t>(arguments.take(4)));
+      else flags += format[at];
+    }
+    std::string length;
+    for (; is_one_of("hljztL"); ++at) length += format[at];
+    const char conversion = at < format.size() ? format[at] : '%';
+    ++at;
+    append_converted(text, caller, flags, length, conversion, arguments);
+  }
+  return text;
+}
+
+// int vprintf(const char* format, const void* arguments)
+void print(Warp& w, const MicroOp& op, Lanes active) {
+  for (; active; active &= active - 1) {
+    const Caller caller{w, op, static_cast<unsigned>(std::countr_zero(active))};
+    const std::string format = caller.text(caller.argument(0, 8));
+    PrintfArguments arguments(caller, caller.argument(1, 8));
+    const std::string text = formatted(caller, format, arguments);
+    {
+      const std::lock_guard lock(output().mutex);
+      output().text += text;
+    }
+    caller.give(static_cast<uint32_t>(arguments.taken()), 4);
+  }
+}
+
+// void __assertfail(const char* condition, const char* file, unsigned line, const char* function, size_t char_size)
+void fail_assertion(Warp& w, const MicroOp& op, Lanes active) {
+  const Dimensions& block = w.block->index;
+  const auto first = static_cast<unsigned>(std::countr_zero(active));
+  std::string condition;
+  for (; active; active &= active - 1) {
+    const Caller caller{w, op, static_cast<unsigned>(std::countr_zero(active))};
+    const Dimensions thread = thread_index(w, caller.lane);
+    condition = caller.text(caller.argument(0, 8));
+    std::fprintf(stderr, "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n",
+                 caller.text(caller.argument(1, 8)).c_str(), static_cast<unsigned>(caller.argument(2, 4)),
+                 caller.text(caller.argument(3, 8)).c_str(), block.x, block.y, block.z, thread.x, thread.y, thread.z,
+                 condition.c_str());
+  }
+  fault(w, op, first, CUDA_ERROR_ASSERT, "assertion `" + condition + "` failed");
+}
+
+// void* malloc(size_t size), void* __nv_aligned_device_malloc(size_t size, size_t alignment)
+template <bool aligned> void allocate(Warp& w, const MicroOp& op, Lanes active) {
+  Heap* const heap = w.block->launch->heap.get();
+  for (; active; active &= active - 1) {
+    const Caller caller{w, op, static_cast<unsigned>(std::countr_zero(active))};
+    const uint64_t size = caller.argument(0, 8), alignment = aligned ? caller.argument(1, 8) : 1;
+    caller.give(heap ? heap->allocate(size, alignment) : 0, 8);
+  }
+}
+
+// void free(void*)
+void free_memory(Warp& w, const MicroOp& op, Lanes active) {
+  Heap* const heap = w.block->launch->heap.get();
+  for (; active; active &= active - 1) {
+    const Caller caller{w, op, static_cast<unsigned>(std::countr_zero(active))};
+    const uint64_t address = caller.argument(0, 8);
+    if (!address || (heap && heap->free(address))) continue;
+    const bool is_inside = heap && heap->holds(address);
+    fault(w, op, caller.lane, is_inside ? CUDA_ERROR_LAUNCH_FAILED : CUDA_ERROR_ILLEGAL_ADDRESS,
+          memory::hexadecimal(address) + (is_inside ? " is not where memory of malloc begins, or it was freed before"
+                                                    : " is no memory of malloc in a kernel"));
+  }
+}
+
+const struct SystemCall {
+  std::string_view name;
+  Handler handler;
+  size_t arguments;
+} system_calls[] = {{"vprintf", print, 2},
+                    {"__assertfail", fail_assertion, 5},
+                    {"malloc", allocate<false>, 1},
+                    {"__nv_aligned_device_malloc", allocate<true>, 2},
+                    {"free", free_memory, 1}};
+
+}  // namespace
+
+void print_output() {
+  std::string text;
+  {
+    const std::lock_guard lock(output().mutex);
+    text.swap(output().text);
+  }
+  if (!text.empty()) std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+bool lower_system_call(Lowering& l, const ptx::Instruction& i, const std::string& function, const ptx::Operand* returns,
+                       const ptx::Operand* arguments) {
+  const auto known = std::find_if(std::begin(system_calls), std::end(system_calls),
+                                  [&](const SystemCall& candidate) { return candidate.name == function; });
+  if (known == std::end(system_calls) || !arguments || arguments->elements.size() != known->arguments) return false;
+  const auto address = [&](const ptx::Operand& operand) { return l.constant(l.symbol(operand.name).address); };
+  std::array<int, 8> rows = {};
+  for (size_t k = 0; k < known->arguments; ++k) rows[k] = address(arguments->elements[k]);
+  const int to = returns && !returns->elements.empty() ? address(returns->elements.front()) : -1;
+  l.emit(known->handler, i, to).rows = rows;
+  return true;
+}
+
+}  // namespace gpu
