@@ -19,7 +19,7 @@ def line_of(text):
     """Where the only line of the source with this text is: the program is built with -lineinfo."""
     numbers = [number for number, line in enumerate(SOURCE.read_text().splitlines(), 1) if text in line]
     assert len(numbers) == 1, (text, numbers)
-    return f"simulator/explain.cu:{numbers[0]}"
+    return f"tests/explain.cu:{numbers[0]}"
 
 
 KERNEL = (
