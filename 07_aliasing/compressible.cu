@@ -4,7 +4,8 @@
 //
 // cuMemCreate takes requests for special memory, and may grant them or not: only the properties of what it made tell.
 // Here compression is requested, and two kernels are timed with it, without it and on memory of cudaMalloc. Then memory
-// is requested that a network card can reach (GPUDirect RDMA). Needs one GPU that supports VMM and compression.
+// is requested that a network card can reach (GPUDirect RDMA). Needs one GPU that supports VMM and compression,
+// and that no other program uses meanwhile.
 //
 // Build it alone:  nvcc -std=c++17 compressible.cu -o compressible -lcuda
 #include "../common/check.h"
@@ -55,6 +56,16 @@ __global__ void update_all(uint4* data, size_t n) {
   }
 }
 
+// Waits for the kernel that was launched after `start` was recorded, and returns how long it took, in microseconds.
+static float microseconds_since(cudaEvent_t start, cudaEvent_t stop) {
+  float ms;
+  CHECK(cudaGetLastError());
+  CHECK(cudaEventRecord(stop));
+  CHECK(cudaEventSynchronize(stop));
+  CHECK(cudaEventElapsedTime(&ms, start, stop));
+  return ms * 1000;
+}
+
 // The times of a kernel on each of three buffers: mapped memory with nothing requested, with compression requested, and
 // memory of cudaMalloc.
 using Times = std::vector<double>[3];
@@ -71,7 +82,7 @@ static void write_medians(const char* kernel, int shift, size_t bytes, bool gran
               kernel, median[0], median[1], median[0] / median[1], median[2]);
 }
 
-// Reserves addresses, maps the whole allocation there and opens it to the device it lies on, as in lesson 01.
+// Reserves addresses, maps the whole allocation there, and grants access to the device that holds it, as in lesson 01.
 static CUdeviceptr map(CUmemGenericAllocationHandle handle, size_t size, const CUmemAllocationProp& properties) {
   CUdeviceptr address;
   CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
@@ -111,7 +122,7 @@ int main(int argc, char** argv) {
   measure::open_json("compressible", gpus, "--mib %ld --repeats %ld%s", mib, repeats, by_copy ? " --copy" : "");
   CHECK(cudaSetDevice(device));
 
-  // The kernels' sums, two events and every kernel: all there before counting what is free.
+  // Set-up: the kernels' sums, two events, and every kernel loaded, before counting what is free.
   const unsigned blocks = 1024, threads = 256;  // of every launch; 1 MiB is a multiple of what a block does at a time
   std::vector<unsigned long long> host_sums(blocks * threads);
   unsigned long long* sums;
@@ -152,7 +163,7 @@ int main(int argc, char** argv) {
 
   // [3] Time two kernels
   // The buffers take turns: all see the same clocks, and each finds another's data in the L2 cache. The third is from
-  // cudaMalloc: is memory slower for having been mapped by hand? The data is new and random each time, and never zero:
+  // cudaMalloc: is memory slower when the program has mapped it itself? The data is new and random each time, and never zero:
   // zeros would flatter every figure.
   std::printf("[3] Time two kernels\n");
   const size_t n = (size_t(mib) << 20) / sizeof(uint4), words = 4 * n;
@@ -160,16 +171,6 @@ int main(int argc, char** argv) {
   CHECK(cudaMalloc(&data[2], n * sizeof(uint4)));
   std::printf("    %ld MiB (L2 cache: %d MiB) written by a %s; 16 bytes an access; median of %ld runs\n", mib, l2 >> 20,
               by_copy ? "copy" : "kernel", repeats);
-  auto timed = [&](auto launch) {  // microseconds
-    float ms;
-    CHECK(cudaEventRecord(start));
-    launch();
-    CHECK(cudaGetLastError());
-    CHECK(cudaEventRecord(stop));
-    CHECK(cudaEventSynchronize(stop));
-    CHECK(cudaEventElapsedTime(&ms, start, stop));
-    return ms * 1000;
-  };
   for (int shift : {10, 0}) {
     const unsigned seed = std::random_device{}();
     for (int kind : {0, 2}) fill<<<blocks, threads>>>(data[kind], n, seed, shift);
@@ -181,17 +182,24 @@ int main(int argc, char** argv) {
     for (long run = 0; run <= repeats; ++run)  // run 0 warms up and does not count
       for (int kind : {0, 1, 2}) {
         CHECK(cudaMemset(sums, 0xff, host_sums.size() * sizeof *sums));
-        float us = timed([&] { read_all<<<blocks, threads>>>(data[kind], n, sums); });
-        if (run) reads[kind].push_back(us);
+        CHECK(cudaEventRecord(start));
+        read_all<<<blocks, threads>>>(data[kind], n, sums);
+        const float us = microseconds_since(start, stop);
+        if (run > 0) reads[kind].push_back(us);
         CHECK(cudaMemcpy(host_sums.data(), sums, host_sums.size() * sizeof *sums, cudaMemcpyDeviceToHost));
         EXPECT(std::accumulate(host_sums.begin(), host_sums.end(), 0ull) == expected, "not all was read as written");
       }
     unsigned factor = 1, plus = 0;  // what the updates make of each word
-    for (long run = 0; run <= repeats; ++run, factor *= 5, plus = plus * 5 + 1)
+    for (long run = 0; run <= repeats; ++run) {
       for (int kind : {0, 1, 2}) {
-        float us = timed([&] { update_all<<<blocks, threads>>>(data[kind], n); });
-        if (run) updates[kind].push_back(us);
+        CHECK(cudaEventRecord(start));
+        update_all<<<blocks, threads>>>(data[kind], n);
+        const float us = microseconds_since(start, stop);
+        if (run > 0) updates[kind].push_back(us);
       }
+      factor *= 5;
+      plus = plus * 5 + 1;
+    }
     for (const uint4* buffer : data)
       for (size_t at = 0; at < words; at += 1 << 18) {
         std::vector<unsigned> host(1 << 18, 0);  // words are a multiple of it

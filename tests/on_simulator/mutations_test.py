@@ -29,7 +29,7 @@ def changes(source, key):
     for title, lines in json.loads(source.with_name("lesson.json").read_text()).get(key, {}).items():
         what, seen = title.split(" => ")
         seen = seen.replace("FAULT", "cudaErrorIllegalAddress").replace("LEAK", "vmmsim: leak: ")
-        yield what, seen, *("\n".join(line[2:] for line in lines if line.startswith(sign)) for sign in ("- ", "+ "))
+        yield what, seen, *("\n".join(line[2:] for line in lines if line[:2] in (sign, "  ")) for sign in ("- ", "+ "))
 
 
 def build(texts, directory, source, nvcc):
