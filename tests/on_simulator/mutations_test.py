@@ -5,8 +5,9 @@
 Each mistake is one replacement in the source of the lesson. Its lesson.json says what is wrong, what is seen then, a
 regular expression, and which lines stand there and are put there. The program built from it must fail, print something
 else than was recorded, or leave something that --leaks reports; and say what is named there. Unchanged, it must do none
-of these. What the page invites to try is written in the same way, and need not fail. The lesson and all that is made of it are one program, each in a namespace of its own: most of the time of a
-compiler goes into the headers, which all of them share.
+of these. What the page invites to try is written in the same way, and need not fail. The lesson and all that is made of
+it are one program, each in a namespace of its own: most of the time of a compiler goes into the headers, which all of
+them share.
 """
 
 import concurrent.futures
