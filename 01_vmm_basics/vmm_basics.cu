@@ -3,8 +3,8 @@
 // 01 VMM basics: what does cudaMalloc do in one step that CUDA's virtual memory management does in four?
 //
 // cudaMalloc reserves addresses, creates memory, maps the memory to the addresses and grants the GPU access, in one
-// call. Here each of the four is one call of the driver. Needs one GPU that supports VMM, and that no other program uses
-// meanwhile: the lesson compares the amounts of free memory.
+// call. Here each of the four is one call of the driver. Needs one GPU that supports VMM, and that no other program
+// uses meanwhile: the lesson compares the amounts of free memory.
 //
 // Build it alone:  nvcc -std=c++17 vmm_basics.cu -o vmm_basics -lcuda
 #include "../common/check.h"

@@ -163,8 +163,8 @@ int main(int argc, char** argv) {
 
   // [3] Time two kernels
   // The buffers take turns: all see the same clocks, and each finds another's data in the L2 cache. The third is from
-  // cudaMalloc: is memory slower when the program has mapped it itself? The data is new and random each time, and never zero:
-  // zeros would flatter every figure.
+  // cudaMalloc: is memory slower when the program has mapped it itself? The data is new and random each time, and never
+  // zero: zeros would flatter every figure.
   std::printf("[3] Time two kernels\n");
   const size_t n = (size_t(mib) << 20) / sizeof(uint4), words = 4 * n;
   uint4* data[] = {reinterpret_cast<uint4*>(address[0]), reinterpret_cast<uint4*>(address[1]), nullptr};

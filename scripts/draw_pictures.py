@@ -7,6 +7,8 @@ of the source; what the calls changed, simulator/trace_model.py replays. For eac
 state is drawn into NN_lesson/pictures/, and what the step changed is marked. The pages show these files, and the
 pictures' own words are the alt texts.
 
+The pictures of docs/pictures are drawn by hand; their style is the same.
+
 With --write the files are written, and the alt texts in the pages. Without it nothing is: every file and every alt text
 must be what would be written, and no other file be there. Exit status 0, 1 if something is not as it should be, 2 bad
 arguments.
@@ -29,6 +31,7 @@ sys.path.insert(0, str(ROOT / "simulator"))
 from trace_model import Machine  # noqa: E402
 
 from picture import Scene  # noqa: E402
+from picture_style import styled  # noqa: E402
 from run_lessons import lessons, quick  # noqa: E402
 
 
@@ -246,6 +249,17 @@ def with_alt_texts(page, words):
     return re.sub(r"!\[((?:[^\[\]]|\[[^\]]*\])*)\]\(pictures/(\w+)\.svg\)", renewed, page)
 
 
+def put(files, what, arguments):
+    """Writes the files, or says which of them are not as they should be."""
+    for file, right in files.items():
+        if arguments.write:
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(right)
+        elif not file.exists() or file.read_text() != right:
+            again = f"{sys.argv[0]} --write {arguments.directory}"
+            yield f"{file} is not {what}: look at it, then run {again}"
+
+
 def main():
     parser = argparse.ArgumentParser(description="Draws the pictures of the lessons, or checks that they are right.")
     parser.add_argument("--write", action="store_true", help="write the files, not only compare")
@@ -270,16 +284,15 @@ def main():
                 wrong.append(f"{page} does not show pictures/{name}.svg")
         for file in set(folder.glob("*")) - set(files):
             wrong.append(f"{file} belongs to no picture: delete it")
-        for file, right in files.items():
-            if arguments.write:
-                folder.mkdir(exist_ok=True)
-                file.write_text(right)
-            elif not file.exists() or file.read_text() != right:
-                wrong.append(
-                    f"{file} is not what {lesson} does now: look at it, then run {' '.join(sys.argv[:1])} "
-                    f"--write {arguments.directory}"
-                )
+        wrong += put(files, f"what {lesson} does now", arguments)
         print(f"{lesson}: {len(pictures)} pictures", flush=True)
+    if not arguments.lessons:
+        files = sorted((ROOT / "docs" / "pictures").glob("*.svg"))
+        try:
+            by_hand = {file: styled(file.read_text()) for file in files}
+        except AssertionError as error:
+            sys.exit(f"FAIL: docs/pictures: {error}")
+        wrong += put(by_hand, "drawn with the style of docs/_static/pictures.css", arguments)
     if wrong:
         sys.exit("".join(f"FAIL: {what}\n" for what in wrong))
 

@@ -13,8 +13,8 @@ comment that no reader sees stands above it and says which part of which file it
     <!-- listing: expected_output.txt -->               all of it
     <!-- listing: lesson.json try "1 TiB" -->           a change to the program: the lines of this name in `try_it`
 
-The file is relative to the page. Code and single lines are moved to the left margin. Of a recorded output the page shows the values that
-were recorded, without the braces that say how they may vary.
+The file is relative to the page. Code and single lines are moved to the left margin. Of a recorded output the
+page shows the values that were recorded, without the braces that say how they may vary.
 """
 
 import argparse

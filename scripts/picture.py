@@ -13,52 +13,14 @@ arrows need to cross. Nothing is to scale.
 import dataclasses
 import html
 
+from picture_style import styled
+
 WIDTH, GUTTER, MARGIN = 600, 84, 8
 GAP, INSET = 12, 4  # between two reservations; between the edge of one and what is in it
 LABEL = 70  # at the left of a GPU's memory: its name
 NEW, KEPT, GONE = "new", "kept", "gone"
 MARKS = {NEW: " (new)", KEPT: "", GONE: " (gone)"}
 RIGHTS = {0: "no access", 1: "read", 3: "read-write"}
-
-STYLE = """
-.vmm-picture {
-  --ink: var(--vmm-ink, #14181d); --paper: var(--vmm-paper, #ffffff); --faint: var(--vmm-faint, #e4e8ec);
-  --gpu0: var(--vmm-gpu0, #3f95d2); --gpu1: var(--vmm-gpu1, #da7823);
-  --good: var(--vmm-good, #1a6e2e); --bad: var(--vmm-bad, #b3261e);
-}
-@media screen and (prefers-color-scheme: dark) {
-  .vmm-picture {
-    --ink: var(--vmm-ink, #f3f5f7); --paper: var(--vmm-paper, #131416); --faint: var(--vmm-faint, #2b3036);
-    --gpu0: var(--vmm-gpu0, #266da1); --gpu1: var(--vmm-gpu1, #9f581a);
-    --good: var(--vmm-good, #6fce85); --bad: var(--vmm-bad, #ff8a80);
-  }
-}
-.vmm-picture text { font: 13px system-ui, sans-serif; fill: var(--ink); text-anchor: middle }
-.vmm-picture .vmm-title { font-size: 15px; font-weight: 600; text-anchor: start }
-.vmm-picture .vmm-calls { font: 12px ui-monospace, monospace; text-anchor: start }
-.vmm-picture .vmm-left { text-anchor: start }
-.vmm-picture .vmm-bold { font-weight: 600 }
-.vmm-picture .vmm-small { font-size: 12px }
-.vmm-picture .vmm-paper { fill: var(--paper) }
-.vmm-picture .vmm-box { fill: var(--paper); stroke: var(--ink); stroke-width: 1 }
-.vmm-picture .vmm-pill { fill: var(--paper); stroke: var(--ink); stroke-width: 1 }
-.vmm-picture .vmm-panel { fill: var(--faint); stroke: none }
-.vmm-picture .vmm-gpu0 { fill: var(--gpu0) }
-.vmm-picture .vmm-gpu1 { fill: var(--gpu1) }
-.vmm-picture .vmm-none { fill: none; stroke: var(--ink); stroke-width: 1; stroke-opacity: .4 }
-.vmm-picture .vmm-read { fill: var(--good); fill-opacity: .14; stroke: var(--good); stroke-width: 1 }
-.vmm-picture .vmm-read-write { fill: var(--good); fill-opacity: .32; stroke: var(--good); stroke-width: 1 }
-.vmm-picture .vmm-new { stroke: var(--good); stroke-width: 3; stroke-opacity: 1 }
-.vmm-picture .vmm-gone { fill: none; stroke: var(--bad); stroke-width: 1.5; stroke-dasharray: 5 3 }
-.vmm-picture .vmm-pill.vmm-gone { fill: var(--paper) }
-.vmm-picture .vmm-was { fill: var(--bad); text-decoration: line-through }
-.vmm-picture .vmm-arrow { fill: none; stroke: var(--ink); stroke-width: 1.5 }
-.vmm-picture .vmm-arrow.vmm-new { stroke: var(--good); stroke-width: 3 }
-.vmm-picture .vmm-arrow.vmm-gone { stroke: var(--bad) }
-.vmm-picture .vmm-head { fill: var(--ink) }
-.vmm-picture .vmm-head.vmm-new { fill: var(--good); stroke: none }
-.vmm-picture .vmm-head.vmm-gone { fill: var(--bad); stroke: none }
-"""
 
 
 def in_words(size):
@@ -380,10 +342,10 @@ class Scene:
             f'<svg xmlns="http://www.w3.org/2000/svg" class="vmm-picture" role="img" '
             f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">\n'
             f"<title>{html.escape(self.title, False)}</title>\n<desc>{html.escape(self.words(), False)}</desc>\n"
-            f"<style>{STYLE}</style>\n"
+            f"<style></style>\n"
             f'<rect class="vmm-paper" width="{WIDTH}" height="{height}" rx="6"/>\n'
         )
-        return head + "\n".join(self.out) + "\n</svg>\n"
+        return styled(head + "\n".join(self.out) + "\n</svg>\n")
 
     @staticmethod
     def room_for_arrows(rooms):

@@ -2,7 +2,8 @@
 """Puts SVG pictures inline into the HTML, so that they follow the theme that the reader chose for the page.
 
 A page shows a picture by plain Markdown, ![alt text](pictures/x.svg). On a code forge that is an image file, which
-knows only what the system prefers. Inline, the variables --vmm-* of book.css reach it, and the alt text is its title.
+knows only what the system prefers. Inline, the variables --vmm-* of book.css reach it, and the alt text is its title;
+the style that the file of a picture of address spaces carries is left out, since all of them have pictures.css.
 """
 
 import pathlib
@@ -21,7 +22,7 @@ ElementTree.register_namespace("xlink", XLINK)
 def inline(file, alt, prefix):
     """The file as an element of HTML. Its ids get the prefix, and its style rules hold for this picture only."""
     root = ElementTree.parse(file).getroot()
-    for name in ("title", "metadata"):
+    for name in ("title", "metadata", *(["style"] if root.get("class") == "vmm-picture" else [])):
         for element in root.findall(f"{{{SVG}}}{name}"):
             root.remove(element)
     title = ElementTree.Element(f"{{{SVG}}}title")

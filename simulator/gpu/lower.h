@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 // A kernel as the warps run it: a list of micro-operations, one or more for an instruction of PTX, whose operands are
-// rows of the register file. A row holds one register of all 32 lanes. Constants and special registers are rows too, filled in when the warp begins, so that every
-// operand is read in the same way. Calls are gone: what a kernel calls has been put in its place.
+// rows of the register file. A row holds one register of all 32 lanes. Constants and special registers
+// are rows too, filled in when the warp begins, so that every operand is read in the same way. Calls are gone: what a
+// kernel calls has been put in its place.
 #pragma once
 #include <array>
 #include <bit>
@@ -154,8 +155,8 @@ void lower_multimem(Lowering&, const ptx::Instruction&, Modifiers&);  // multime
 void lower_mbarrier(Lowering&, const ptx::Instruction&, Modifiers&);
 void lower_bulk_copy(Lowering&, const ptx::Instruction&, Modifiers&);
 void lower_arrival_of_copies(Lowering&, const ptx::Instruction&, Modifiers&);
-// system_calls.cc: a call of a function without a body (vprintf, malloc, __assertfail ...). Its arguments and its result
-// are the .param variables in the lists of the instruction: their symbol() is in local memory.
+// system_calls.cc: a call of a function without a body (vprintf, malloc, __assertfail ...). Its arguments and its
+// result are the .param variables in the lists of the instruction: their symbol() is in local memory.
 bool lower_system_call(Lowering&, const ptx::Instruction&, const std::string& function, const ptx::Operand* returns,
                        const ptx::Operand* arguments);
 // warp.cc: what fills in the row of a special register, or null; the operation that reads one that changes while the

@@ -467,7 +467,8 @@ void lower_barrier(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   }
 }
 
-// An operation of the lanes that a mask, the last operand, names: one destination d or two d|p, then `sources` operands.
+// An operation of the lanes that a mask, the last operand, names: one destination d or two d|p, then `sources`
+// operands.
 MicroOp& lower_warp_wide(Lowering& l, const ptx::Instruction& i, Modifiers& m, Handler handler, size_t sources) {
   if (!m.take("sync") || i.operands.size() != sources + 2) l.not_simulated(i);
   int rows[3] = {-1, -1, -1};
