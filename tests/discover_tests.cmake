@@ -10,6 +10,7 @@ string(REGEX MATCHALL "[^\n]+" cases "${cases}")
 set(text "")
 foreach(case ${cases})
   string(APPEND text "add_test([[${PREFIX}.${case}]] [[${PROGRAM}]] [[${case}]])\n"
-    "set_tests_properties([[${PREFIX}.${case}]] PROPERTIES TIMEOUT 60 ENVIRONMENT [[LD_LIBRARY_PATH=${LIBRARIES}]])\n")
+    "set_tests_properties([[${PREFIX}.${case}]] PROPERTIES TIMEOUT 60 LABELS lessons "
+    "ENVIRONMENT [[LD_LIBRARY_PATH=${LIBRARIES}]])\n")
 endforeach()
 file(WRITE ${FILE} "${text}")

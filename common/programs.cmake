@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT-0
+# How programs are built that run on GPUs and on simulated ones, unchanged: those of the lessons, and those that test
+# the simulator.
+include_guard()
+
+# What vmmsim asks of any of them: the toolkit's runtime in a library, which another can take the place of when a
+# program starts. LD_LIBRARY_PATH goes before the path to this toolkit's, and that before another that the system has.
+function(cuda_executable name)
+  add_executable(${name} ${ARGN})
+  set_target_properties(${name} PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Shared
+    BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR})
+  target_link_options(${name} PRIVATE LINKER:--enable-new-dtags)
+endfunction()
+
+# Of a program of this project besides: PTX stays readable in it, and so do the lines of the host's code, by which a
+# trace tells the step of a call.
+add_library(program_flags INTERFACE)
+target_compile_options(program_flags INTERFACE --no-compress -Xcompiler=-Wall,-Wextra,-g1)
+target_link_libraries(program_flags INTERFACE CUDA::cuda_driver)
+function(cuda_program name source)
+  cuda_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE program_flags)
+endfunction()
+
+# What runs on the stub of a driver or on the simulator alone is compiled once.
+function(test_program name source)
+  cuda_program(${name} ${source})
+  set_property(TARGET ${name} PROPERTY CUDA_ARCHITECTURES 90)
+endfunction()
