@@ -104,6 +104,116 @@ static Call unmap_at() {
   return [] { unmap_and_free(at, page, page); };
 }
 
+// For each VMM call what it takes is made first; afterwards all of it goes. `part` is the second half of a reservation.
+static CUmemGenericAllocationHandle memory;
+static CUdeviceptr part;
+static int exported = -1;
+static void map_first_half() {
+  at = reserve(2 * page);
+  part = at + page;
+  memory = create(page, 0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  CHECK(cuMemMap(at, page, 0, memory, 0));
+  const CUmemAccessDesc access = access_of(0);
+  CHECK(cuMemSetAccess(at, page, &access, 1));
+}
+static void map_both_halves() {
+  map_first_half();
+  CHECK(cuMemMap(part, page, 0, memory, 0));
+  const CUmemAccessDesc access = access_of(0);
+  CHECK(cuMemSetAccess(part, page, &access, 1));
+}
+static Call all_goes() {
+  return [] {
+    if (memory) CHECK(cuMemRelease(memory));
+    if (exported >= 0) close(exported);
+    memory = 0;
+    exported = -1;
+    CHECK(cuMemUnmap(at, 2 * page));  // holes do no harm
+    CHECK(cuMemAddressFree(at, 2 * page));
+  };
+}
+static void set_access(CUdeviceptr where, CUmemAccess_flags flags) {
+  const CUmemAccessDesc access = access_of(0, flags);
+  CHECK(cuMemSetAccess(where, page, &access, 1));
+}
+static void each_vmm_call() {
+  ask("cuMemAddressReserve", [] { return Call([] { at = reserve(page); }); }, free_at);
+  ask("cuMemAddressFree", [] {
+    at = reserve(page);
+    return free_at();
+  });
+  ask(
+      "cuMemCreate", [] { return Call([] { memory = create(page); }); },
+      [] { return Call([] { CHECK(cuMemRelease(memory)); }); });
+  ask("cuMemRelease, the last reference", [] {
+    memory = create(page);
+    return Call([] { CHECK(cuMemRelease(memory)); });
+  });
+  memory = 0;
+  const auto halves = [](const char* what, void (*prepare)(), void (*call)()) {
+    static void (*prepared)();
+    static void (*called)();
+    prepared = prepare;
+    called = call;
+    ask(
+        what,
+        [] {
+          prepared();
+          return Call(called);
+        },
+        all_goes);
+  };
+  halves("cuMemMap", map_first_half, [] { CHECK(cuMemMap(part, page, 0, memory, 0)); });
+  halves(
+      "cuMemSetAccess, the first right",
+      [] {
+        map_first_half();
+        CHECK(cuMemMap(part, page, 0, memory, 0));
+      },
+      [] { set_access(part, CU_MEM_ACCESS_FLAGS_PROT_READWRITE); });
+  halves("cuMemSetAccess, a right less", map_both_halves, [] { set_access(part, CU_MEM_ACCESS_FLAGS_PROT_READ); });
+  halves("cuMemSetAccess, no right", map_both_halves, [] { set_access(part, CU_MEM_ACCESS_FLAGS_PROT_NONE); });
+  halves("cuMemUnmap, and another mapping holds the memory", map_both_halves, [] { CHECK(cuMemUnmap(part, page)); });
+  halves("cuMemRetainAllocationHandle", map_first_half, [] {
+    CUmemGenericAllocationHandle again;
+    CHECK(cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(at)));
+    CHECK(cuMemRelease(again));
+  });
+  halves("cuMemExportToShareableHandle", map_first_half,
+         [] { CHECK(cuMemExportToShareableHandle(&exported, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0)); });
+  halves(
+      "cuMemImportFromShareableHandle",
+      [] {
+        map_first_half();
+        CHECK(cuMemExportToShareableHandle(&exported, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+      },
+      [] {
+        CUmemGenericAllocationHandle again;
+        void* const fd = reinterpret_cast<void*>(size_t(exported));
+        CHECK(cuMemImportFromShareableHandle(&again, fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+        CHECK(cuMemRelease(again));
+      });
+  ask("cuMemGetInfo", [] { return Call([] { free_bytes(); }); });
+}
+
+// A buffer grows, and its new part goes again, while a kernel uses the old part.
+static void grow_in_use() {
+  at = reserve(2 * page);
+  map_new(at, page);
+  int* const word = reinterpret_cast<int*>(at);
+  CHECK(cudaMemset(word, 0, sizeof *word));
+  CHECK(cudaDeviceSynchronize());
+  Held kernel(kinds[0].stream, word);
+  map_new(at + page, page);
+  CHECK(cuMemUnmap(at + page, page));
+  const bool ran = kernel.runs();
+  kernel.go_on();
+  const cudaError_t answer = cudaDeviceSynchronize();
+  say("mapped and unmapped behind it", std::string(ran ? "while the kernel ran" : "after waiting") + ", then " +
+                                           check::name(answer) + ", the word is " + std::to_string(kernel.words[2]));
+  unmap_and_free(at, page, 2 * page);
+}
+
 // Memory of `size` bytes is freed while a kernel runs that will write to it.
 static void in_use(size_t size) {
   int* p;
@@ -178,6 +288,12 @@ int main(int argc, char** argv) {
     CHECK(cudaDeviceSynchronize());
     return Call([p] { CHECK(cudaFree(p)); });
   });
+
+  section("calls of virtual memory management while a kernel runs in a stream");
+  each_vmm_call();
+
+  section("a buffer grows while a kernel uses it");
+  grow_in_use();
 
   section("memory is free again while a kernel runs");
   {
