@@ -21,31 +21,12 @@ namespace driver {
 namespace {
 
 using Pool = CUmemoryPool;
-struct Allocation {
-  enum Kind { device, host, registered, managed, ipc } kind;
-  CUcontext context;
-  size_t size;
-  unsigned flags = 0;   // of host memory
-  Pool pool = nullptr;  // that it came from
-};
-
-// state() guards these.
-std::map<uint64_t, Allocation>& allocations() {
-  static auto& all = *new std::map<uint64_t, Allocation>;
-  return all;
-}
-
-void keep_record(uint64_t address, const Allocation& allocation) {
-  const std::lock_guard held(state().lock);
-  allocations()[address] = allocation;
-}
+using memory::Range;
 
 uint64_t allocate(size_t size) {
   const CUcontext context = current();
   require(size, CUDA_ERROR_INVALID_VALUE, "bytesize is 0");
-  const uint64_t address = memory::allocate(context->device, size);
-  keep_record(address, {Allocation::device, context, size});
-  return address;
+  return memory::allocate(context->device, size, {context});
 }
 
 void* allocate_host(size_t size, unsigned flags, bool managed) {
@@ -55,42 +36,25 @@ void* allocate_host(size_t size, unsigned flags, bool managed) {
   require(flags_fit, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   if (!size && !managed) return nullptr;
   require(size, CUDA_ERROR_INVALID_VALUE, "bytesize is 0");
-  void* const memory = memory::allocate_host(size, managed);
-  const uint64_t address = reinterpret_cast<uint64_t>(memory);
-  keep_record(address, {managed ? Allocation::managed : Allocation::host, context, size, flags});
-  return memory;
-}
-
-// What was allocated at this very address, if it is of such a kind; the record is gone then.
-Allocation take(uint64_t address, std::initializer_list<Allocation::Kind> kinds) {
-  const std::lock_guard held(state().lock);
-  const auto found = allocations().find(address);
-  const bool fits =
-      found != allocations().end() && std::find(kinds.begin(), kinds.end(), found->second.kind) != kinds.end();
-  require(fits, CUDA_ERROR_INVALID_VALUE,
-          "no memory that this call frees begins at this address: was it freed before? What cuMemMap mapped is "
-          "unmapped (cuMemUnmap), and its handle released (cuMemRelease)");
-  const Allocation taken = found->second;
-  allocations().erase(found);
-  return taken;
+  return memory::allocate_host(size, managed, {context, flags});
 }
 
 // Gives memory back to its pool, or to the machine; host memory that was registered is the program's own again.
-void give_back(uint64_t address, const Allocation& allocation) {
-  if (allocation.pool) allocation.pool->memory.free(address, nullptr, nullptr);
-  else if (allocation.kind == Allocation::registered) memory::unregister_host(address);
+void give_back(const Range& allocation) {
+  const uint64_t address = allocation.range_base;
+  if (const Pool pool = allocation.owner.pool) pool->memory.free(address, nullptr, nullptr);
   else memory::free_allocation(address);
 }
 
-void free_now(uint64_t address, std::initializer_list<Allocation::Kind> kinds) {
+void free_now(uint64_t address, std::initializer_list<Range::Kind> kinds) {
   if (has_current()) current();  // it may not have ended
   if (!address) return;
-  const Allocation taken = take(address, kinds);
-  if (!taken.pool) {
-    synchronize(taken.context);  // as the driver does: nothing may be using it any more
-    settle();                    // nor the copies of another GPU
+  const Range taken = memory::take_from_owner(address, kinds);
+  if (!taken.owner.pool) {
+    synchronize(taken.owner.context);  // as the driver does: nothing may be using it any more
+    settle();                          // nor the copies of another GPU
   }
-  give_back(address, taken);  // its pool goes on counting it as used, as on the H200
+  give_back(taken);  // its pool goes on counting it as used, as on the H200
   give_back_pools();
 }
 
@@ -102,8 +66,8 @@ void register_host(void* pointer, size_t size, unsigned flags) {
   if (flags & CU_MEMHOSTREGISTER_IOMEMORY)
     refuse(CUresult(not_simulated("CU_MEMHOSTREGISTER_IOMEMORY")), "it is not simulated");
   const uint64_t address = reinterpret_cast<uint64_t>(pointer);
-  memory::register_host(address, size, flags & CU_MEMHOSTREGISTER_READ_ONLY);
-  keep_record(address, {Allocation::registered, context, size, flags & CU_MEMHOSTREGISTER_PORTABLE});
+  memory::register_host(address, size, flags & CU_MEMHOSTREGISTER_READ_ONLY,
+                        {context, flags & CU_MEMHOSTREGISTER_PORTABLE});
 }
 
 void unregister_host(void* pointer) {
@@ -112,9 +76,9 @@ void unregister_host(void* pointer) {
   const uint64_t address = reinterpret_cast<uint64_t>(pointer);
   const auto range = memory::find(address);
   require(range.has_value(), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "nothing is registered at p");
-  require(range->kind == memory::Range::registered && range->range_base == address, CUDA_ERROR_INVALID_VALUE,
+  require(range->kind == Range::registered && range->range_base == address, CUDA_ERROR_INVALID_VALUE,
           "p is not where registered memory begins");
-  free_now(address, {Allocation::registered});
+  free_now(address, {Range::registered});
 }
 
 // --- Pools --------------------------------------------------------------------------------------------------------
@@ -207,27 +171,27 @@ uint64_t allocate_from(Pool pool, size_t size, CUstream where) {
   if (!pool) pool = pool_in_use(stream.context->device);
   checked_pool(pool);
   const std::lock_guard held(state().lock);
-  const uint64_t address = pool->memory.allocate(size, &stream);
+  const uint64_t address = pool->memory.allocate(size, &stream, {stream.context, 0, pool});
   pool->used += size;
   pool->most_used = std::max(pool->most_used, pool->used);
   pool->most_reserved = std::max(pool->most_reserved, pool->memory.reserved());
-  allocations()[address] = {Allocation::device, stream.context, size, 0, pool};
   return address;
 }
 
 void free_later(uint64_t address, CUstream where) {
   CUstream_st& stream = driver::stream(where);
   if (!address) return;
-  const Allocation taken = take(address, {Allocation::device});
-  const auto reached = taken.pool ? std::make_shared<std::atomic<bool>>() : nullptr;
-  if (taken.pool) {  // the program has it no more, and the stream may have it again
+  const Range taken = memory::take_from_owner(address, {Range::ordinary, Range::pool});
+  const Pool pool = taken.owner.pool;
+  const auto reached = pool ? std::make_shared<std::atomic<bool>>() : nullptr;
+  if (pool) {  // the program has it no more, and the stream may have it again
     const std::lock_guard held(state().lock);
-    taken.pool->used -= taken.size;
-    taken.pool->memory.free(address, &stream, reached);
+    pool->used -= taken.range_size;
+    pool->memory.free(address, &stream, reached);
   }
   enqueue(stream, [=](const Op& op) {
     if (reached) *reached = true;
-    else give_back(address, taken);
+    else give_back(taken);
     ended(op);
   });
 }
@@ -273,8 +237,8 @@ constexpr auto reading = CU_MEM_ACCESS_FLAGS_PROT_READ, writing = CU_MEM_ACCESS_
 
 // The GPU whose rights count for a copy: with memory of cuMemAlloc and its like the one that it is on, else the one
 // that copies. Memsets need the rights of their stream's GPU.
-CUdevice user_of(const std::optional<memory::Range>& range, CUdevice copying) {
-  return range && range->kind == memory::Range::ordinary && range->device >= 0 ? range->device : copying;
+CUdevice user_of(const std::optional<Range>& range, CUdevice copying) {
+  return range && range->kind == Range::ordinary && range->device >= 0 ? range->device : copying;
 }
 
 // The pieces of an area as they lie in this process. Throws Refused if the GPU must not touch all of it.
@@ -290,8 +254,8 @@ std::vector<memory::Piece> pieces(CUdevice device, const Area& area, CUmemAccess
 // Refuses what the GPU must not touch, or what an allocation does not hold: when a call is made, for by the time that
 // its stream gets there the memory may have been freed in the order of the stream. Returns whether some of it lies at
 // multicast addresses.
-bool check(CUdevice device, const Area& area, CUmemAccess_flags access, const std::optional<memory::Range>& range) {
-  require(!range || range->kind == memory::Range::vmm || range->kind == memory::Range::multicast_range ||
+bool check(CUdevice device, const Area& area, CUmemAccess_flags access, const std::optional<Range>& range) {
+  require(!range || range->kind == Range::vmm || range->kind == Range::multicast_range ||
               (area.depth - 1) * area.layer + (area.height - 1) * area.pitch + area.width <=
                   range->range_base + range->range_size - area.address,
           CUDA_ERROR_INVALID_VALUE, "the allocation ends before the range does");
@@ -299,9 +263,7 @@ bool check(CUdevice device, const Area& area, CUmemAccess_flags access, const st
   return std::any_of(found.begin(), found.end(), [](const memory::Piece& piece) { return !piece.replicas.empty(); });
 }
 
-bool is_on_host(const memory::Range& range) {
-  return range.kind == memory::Range::host || range.kind == memory::Range::registered;
-}
+bool is_on_host(const Range& range) { return range.kind == Range::host || range.kind == Range::registered; }
 
 enum Sides { to_device = 1, from_device = 2 };  // which addresses must be known to the driver
 
@@ -432,28 +394,20 @@ void set(uint64_t address, size_t pitch, Element value, size_t width, size_t hei
 
 // --- Pointers -----------------------------------------------------------------------------------------------------
 
-std::optional<Allocation> allocation_at(uint64_t address) {
-  const std::lock_guard held(state().lock);
-  const auto after = allocations().upper_bound(address);
-  if (after == allocations().begin()) return std::nullopt;
-  const auto& [base, allocation] = *std::prev(after);
-  return address < base + allocation.size ? std::optional(allocation) : std::nullopt;
-}
-
-Allocation host_allocation_at(const void* pointer) {
-  const auto found = allocation_at(bits(pointer));
-  require(found && (found->kind == Allocation::host || found->kind == Allocation::registered), CUDA_ERROR_INVALID_VALUE,
+Range host_allocation_at(const void* pointer) {
+  const auto found = memory::find(bits(pointer));
+  require(found && is_on_host(*found) && found->owner.context, CUDA_ERROR_INVALID_VALUE,
           "p is neither of cuMemHostAlloc nor registered (cuMemHostRegister)");
   return *found;
 }
 
-bool is_host_vmm(const memory::Range& range) {
-  return range.kind == memory::Range::vmm && range.properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE;
+bool is_host_vmm(const Range& range) {
+  return range.kind == Range::vmm && range.properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE;
 }
 
 // What the current GPU may do with memory at an address: without any right the driver shows less of it.
-unsigned access_at(const memory::Range& range, uint64_t address) {
-  if ((range.kind == memory::Range::ordinary || range.kind == memory::Range::pool) && has_current()) {
+unsigned access_at(const Range& range, uint64_t address) {
+  if ((range.kind == Range::ordinary || range.kind == Range::pool) && has_current()) {
     try {
       memory::for_each_piece(current()->device, address, 1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
                              [](const memory::Piece&) {});
@@ -461,7 +415,7 @@ unsigned access_at(const memory::Range& range, uint64_t address) {
       return CU_MEM_ACCESS_FLAGS_PROT_NONE;
     }
   }
-  if (range.kind != memory::Range::vmm) return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  if (range.kind != Range::vmm) return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   CUmemLocation location = {};
   location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   location.id = current()->device;
@@ -470,17 +424,15 @@ unsigned access_at(const memory::Range& range, uint64_t address) {
 
 // Fills in an attribute of a pointer, or throws Refused{CUDA_ERROR_INVALID_VALUE}.
 void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
-  using memory::Range;
   const auto range = memory::find(address);
   require(range && range->mapped, CUDA_ERROR_INVALID_VALUE, "no memory of CUDA's lies at this address");
-  const auto allocation = allocation_at(address);
+  const memory::Owner& owner = range->owner;
   const bool is_vmm = range->kind == Range::vmm, is_managed = range->kind == Range::managed;
   const bool on_host = is_on_host(*range);
-  const bool is_malloc = range->kind == Range::ordinary && allocation;
+  const bool is_malloc = range->kind == Range::ordinary && owner.context;
   auto give = [&](auto value) { std::memcpy(to, &value, sizeof value); };
   switch (what) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT:
-      return give(allocation && !is_vmm && !allocation->pool ? allocation->context : nullptr);
+    case CU_POINTER_ATTRIBUTE_CONTEXT: return give(owner.pool ? nullptr : owner.context);
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       return give(unsigned(on_host || is_host_vmm(*range) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE));
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
@@ -495,7 +447,7 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return give(range->block_id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: return give(int(is_managed));
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return give(range->device >= 0 ? range->device : allocation ? allocation->context->device : 0);
+      return give(range->device >= 0 ? range->device : owner.context ? owner.context->device : 0);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: return give(int(is_malloc));
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return give(range->range_base);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return give(range->range_size);
@@ -510,7 +462,7 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
           int(is_vmm ? range->properties.allocFlags.gpuDirectRDMACapable : is_malloc && memory::machine().rdma));
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:  // of ordinary memory without a look at peers, as on the H200
       return give(is_vmm ? access_at(*range, address) : unsigned(CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return give(allocation ? allocation->pool : nullptr);
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return give(owner.pool);
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
       return give(int(is_malloc || (range->properties.allocFlags.usage & CU_MEM_CREATE_USAGE_HW_DECOMPRESS) != 0));
     default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such attribute, or it is not simulated");
@@ -554,7 +506,7 @@ void address_range(CUdeviceptr* base, size_t* size, uint64_t address) {
   const auto range = memory::find(address);
   require(range && range->mapped && access_at(*range, address), CUDA_ERROR_NOT_FOUND,
           "no memory lies at this address to which the current GPU has access");
-  const bool is_block = range->kind == memory::Range::pool || range->kind == memory::Range::registered;
+  const bool is_block = range->kind == Range::pool || range->kind == Range::registered;
   if (base) *base = is_host_vmm(*range) ? 0 : is_block ? range->range_base : range->base;  // 0: as on the H200
   if (size) *size = is_block ? range->range_size : range->size;
 }
@@ -562,7 +514,7 @@ void address_range(CUdeviceptr* base, size_t* size, uint64_t address) {
 // Managed memory lies still here: advice and prefetching are looked at and change nothing.
 void check_managed(uint64_t address, size_t size) {
   const auto range = memory::find(address);
-  require(size && range && range->kind == memory::Range::managed && size <= range->base + range->size - address,
+  require(size && range && range->kind == Range::managed && size <= range->base + range->size - address,
           CUDA_ERROR_INVALID_VALUE, "the range is not managed memory");
 }
 
@@ -578,12 +530,11 @@ void give_back_pools() {
 // At the end of the process (null) only what pools keep goes: what else is left is the program's.
 void forget_memory(CUcontext context) {
   const std::lock_guard held(state().lock);
-  std::erase_if(allocations(), [&](const auto& entry) {
-    if (!context || entry.second.context != context) return false;
-    if (const Pool pool = entry.second.pool) pool->used -= entry.second.size;
-    give_back(entry.first, entry.second);
-    return true;
-  });
+  if (context)
+    for (const Range& left : memory::allocations_of(context)) {
+      if (const Pool pool = left.owner.pool) pool->used -= left.range_size;
+      give_back(left);
+    }
   for (const auto& [pool, owner] : state().pools)
     if (!context || pool->memory.device() == context->device) pool->memory.trim(0);
 }
@@ -615,7 +566,7 @@ CUresult cuMemAllocPitch(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes,
   });
 }
 CUresult cuMemFree(CUdeviceptr dptr) {
-  return call(ARGUMENTS(dptr), [&] { free_now(dptr, {Allocation::device, Allocation::managed}); });
+  return call(ARGUMENTS(dptr), [&] { free_now(dptr, {Range::ordinary, Range::pool, Range::managed}); });
 }
 CUresult cuMemAllocHost(void** pp, size_t bytesize) {
   return call(ARGUMENTS(pp, bytesize),
@@ -626,7 +577,7 @@ CUresult cuMemHostAlloc(void** pp, size_t bytesize, unsigned int Flags) {
               result_to(pp, "pp", [&] { return allocate_host(bytesize, Flags, false); }));
 }
 CUresult cuMemFreeHost(void* p) {
-  return call(ARGUMENTS(p), [&] { free_now(bits(p), {Allocation::host}); });
+  return call(ARGUMENTS(p), [&] { free_now(bits(p), {Range::host}); });
 }
 CUresult cuMemHostRegister(void* p, size_t bytesize, unsigned int Flags) {
   return call(ARGUMENTS(p, bytesize, Flags), [&] { register_host(p, bytesize, Flags); });
@@ -643,8 +594,9 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr* pdptr, void* p, unsigned int Fla
   });
 }
 CUresult cuMemHostGetFlags(unsigned int* pFlags, void* p) {
-  return call(ARGUMENTS(pFlags, p),
-              result_to(pFlags, "pFlags", [&] { return host_allocation_at(p).flags | CU_MEMHOSTALLOC_DEVICEMAP; }));
+  return call(ARGUMENTS(pFlags, p), result_to(pFlags, "pFlags", [&] {
+                return host_allocation_at(p).owner.flags | CU_MEMHOSTALLOC_DEVICEMAP;
+              }));
 }
 CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flags) {
   return call(ARGUMENTS(dptr, bytesize, flags),
@@ -663,8 +615,8 @@ CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation, uns
 CUresult cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
   return call(ARGUMENTS(pHandle, dptr), [&] {
     need(pHandle, "pHandle");
-    const auto found = allocation_at(dptr);
-    require(found && found->kind == Allocation::device && !found->pool, CUDA_ERROR_INVALID_VALUE,
+    const auto found = memory::find(dptr);
+    require(found && found->kind == Range::ordinary && found->owner.context, CUDA_ERROR_INVALID_VALUE,
             "only memory of cuMemAlloc goes this way; export VMM memory with cuMemExportToShareableHandle");
     *pHandle = memory::export_ipc(dptr);
   });
@@ -675,18 +627,15 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* pdptr, CUipcMemHandle handle, unsigned 
     require(Flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, CUDA_ERROR_INVALID_VALUE,
             "Flags must enable lazy peer access");
     const CUcontext context = current();
-    *pdptr = memory::open_ipc(context->device, handle);
-    const auto range = memory::find(*pdptr);
-    const std::lock_guard held(state().lock);
-    allocations().try_emplace(*pdptr, Allocation{Allocation::ipc, context, range ? range->size : 0});
+    *pdptr = memory::open_ipc(context->device, handle, {context});
   });
 }
 CUresult cuIpcCloseMemHandle(CUdeviceptr dptr) {
   return call(ARGUMENTS(dptr), [&] {
     current();
-    const Allocation taken = take(dptr, {Allocation::ipc});
-    synchronize(taken.context);
-    if (memory::close_ipc(dptr)) keep_record(dptr, taken);
+    const Range taken = memory::take_from_owner(dptr, {Range::ordinary}, true);
+    synchronize(taken.owner.context);
+    memory::close_ipc(dptr);
   });
 }
 

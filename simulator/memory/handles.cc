@@ -18,7 +18,7 @@ struct FabricHandle {
 };
 static_assert(sizeof(FabricHandle) <= sizeof(CUmemFabricHandle));
 
-void tell(const char* kind, const Allocation& of) {
+void tell(const char* kind, const Referent& of) {
   const Record& record = record_of(of);
   change(kind, {{"handle", hexadecimal(of.handle)},
                 {"size", record.size},
@@ -100,9 +100,9 @@ void check_handle_types(unsigned requested) {  // bits that are no type are let 
            "/dev/nvidia-caps-imex-channels/channel0");
 }
 
-const Record& record_of(const Allocation& of) { return ledger().record[of.record]; }
+const Record& record_of(const Referent& of) { return ledger().record[of.record]; }
 
-CUmemAllocationProp properties_of(const Allocation& of) {
+CUmemAllocationProp properties_of(const Referent& of) {
   const Record& record = record_of(of);
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -116,7 +116,7 @@ CUmemAllocationProp properties_of(const Allocation& of) {
   return properties;
 }
 
-std::shared_ptr<Allocation> named(Handle handle) {
+std::shared_ptr<Referent> named(Handle handle) {
   const auto found = process().handles.find(handle);
   if (found == process().handles.end())
     refuse(CUDA_ERROR_INVALID_VALUE, hexadecimal(handle) + " is not a handle of this process, or it was released");
@@ -125,7 +125,7 @@ std::shared_ptr<Allocation> named(Handle handle) {
 
 uint32_t take_memory(int owner, uint64_t size) {
   const Locked locked;
-  const uint32_t number = new_record(Record::allocation);
+  const uint32_t number = new_record(Record::physical);
   if (number != nothing && take_frames(ledger().record[number], owner, size)) {
     hold(number);
     return number;
@@ -136,14 +136,14 @@ uint32_t take_memory(int owner, uint64_t size) {
                                        " bytes left for all processes, and " + std::to_string(size) + " are wanted");
 }
 
-std::shared_ptr<Allocation> add_handle(uint32_t record, bool imported) {
+std::shared_ptr<Referent> add_handle(uint32_t record, bool imported) {
   Locked locked;
-  const auto added = std::make_shared<Allocation>(Allocation{new_key(), record, imported, current_call});
+  const auto added = std::make_shared<Referent>(Referent{new_key(), record, imported, current_call});
   process().handles[added->handle] = added;
   return added;
 }
 
-void forget_if_unused(const std::shared_ptr<Allocation>& of) {
+void forget_if_unused(const std::shared_ptr<Referent>& of) {
   if (of->references || of->mappings) return;
   process().handles.erase(of->handle);
   let_go(of->record);
@@ -219,8 +219,8 @@ Handle retain(uint64_t address) {
 }
 
 // --- Sharing --------------------------------------------------------------------------------------------------------
-static std::shared_ptr<Allocation> exportable(Handle handle, unsigned type, const char* type_name,
-                                              unsigned long long flags) {
+static std::shared_ptr<Referent> exportable(Handle handle, unsigned type, const char* type_name,
+                                            unsigned long long flags) {
   if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
   const auto of = named(handle);
   if (of->imported)

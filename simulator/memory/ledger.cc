@@ -167,7 +167,7 @@ void rebuild(Ledger& ledger) {
     Record& r = ledger.record[i];
     if (r.kind == Record::binding) {
       Record &object = ledger.record[r.object], &memory = ledger.record[r.memory];
-      if (object.kind == Record::multicast && memory.kind == Record::allocation) {
+      if (object.kind == Record::multicast && memory.kind == Record::physical) {
         r.next = object.next, object.next = i, ++memory.bindings;
         continue;
       }
@@ -182,7 +182,7 @@ void rebuild(Ledger& ledger) {
     uint32_t* const next = ledger.frames_of(gpu);
     std::vector<bool> taken(state.frames);
     for (const Record* r = ledger.record; r < ledger.record + ledger.records; ++r)
-      if (r->kind == Record::allocation && r->gpu == gpu)
+      if (r->kind == Record::physical && r->gpu == gpu)
         for (uint32_t frame = r->first_frame; frame != nothing; frame = next[frame]) taken[frame] = true;
     state.first = nothing, state.free = 0;
     for (uint32_t frame = state.frames; frame-- > 0;)

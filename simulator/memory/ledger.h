@@ -18,20 +18,20 @@ namespace memory {
 constexpr unsigned max_gpus = 64 * 16, max_owners = max_gpus + 16, max_records = 1 << 17;
 constexpr uint32_t nothing = ~0u;  // instead of the number of a record or frame
 
-// A line of the ledger: an allocation, a multicast object, a binding of the one to the other, or an event.
+// A line of the ledger: physical memory, a multicast object, a binding of the one to the other, or an event.
 struct Record {
-  enum Kind : uint32_t { unused, allocation, multicast, binding, event } kind;
+  enum Kind : uint32_t { unused, physical, multicast, binding, event } kind;
   uint32_t next;          // unused: the next unused one; multicast, binding: the (next) binding of the object
   uint64_t key;           // unlike that of any other record ever: fabric and IPC handles carry it
   uint64_t size;          // bytes
   uint32_t handle_types;  // it may be exported as
-  int32_t gpu;            // of the machine, that an allocation or a binding is on; after the GPUs: hosts of the nodes
+  int32_t gpu;            // of the machine, that physical memory or a binding is on; after the GPUs: hosts of the nodes
   int32_t node, process;  // that made it
   uint16_t usage;         // CUmemAllocationProp::allocFlags
   uint8_t compression, rdma, location;
   bool on_fabric;           // multicast: exported there, so anybody may import it
-  uint32_t first_frame;     // allocation
-  uint32_t bindings;        // allocation: how many stand on it; they keep it
+  uint32_t first_frame;     // physical
+  uint32_t bindings;        // physical: how many stand on it; they keep it
   uint32_t devices, added;  // multicast: the team's size, and how many of it are there
   uint64_t team[max_gpus / 64];
   uint32_t object, memory;  // binding: its records

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include "process.h"
 
 namespace memory {
@@ -14,20 +15,33 @@ std::string gpu_name(CUdevice device) { return "GPU " + std::to_string(device); 
 std::string bytes(uint64_t size) { return std::to_string(size) + " bytes"; }
 std::string since(const std::string& call) { return call.empty() ? "" : ", made by " + call; }
 
+int device_with(const Mapping& mapping) {
+  if (mapping.opener >= 0) return mapping.opener;
+  return mapping.record == nothing ? -1 : device_of(ledger().record[mapping.record].gpu);
+}
+
+std::optional<Range> find_ordinary(const Mapping& mapping, uint64_t address) {
+  const auto found = allocation_with(address);
+  if (found == process().allocations.end()) return std::nullopt;
+  const auto& [base, allocation] = *found;
+  Range range = {};
+  range.kind = mapping.kind;
+  range.range_base = base;
+  range.range_size = allocation.size;
+  range.base = mapping.kind == Range::pool ? mapping.base : base;
+  range.size = mapping.kind == Range::pool ? mapping.size : allocation.size;
+  range.device = device_with(mapping);
+  range.id = allocation.id;
+  range.block_id = mapping.id;
+  range.mapped = true;
+  range.owner = owner_of(allocation);
+  return range;
+}
+
 std::optional<Range> find_locked(uint64_t address) {
   const Process& p = process();
   const Mapping* const mapping = mapping_at(address);
-  if (mapping && !mapping->of) {
-    const auto block = block_with(address);
-    if (block == p.blocks.end()) return std::nullopt;
-    const CUdevice device = mapping->opener >= 0         ? mapping->opener
-                            : mapping->record == nothing ? -1
-                                                         : device_of(ledger().record[mapping->record].gpu);
-    const auto [base, size] = mapping->kind == Range::pool ? std::pair(mapping->base, mapping->size)
-                                                           : std::pair(block->first, block->second.size);
-    return Range{mapping->kind,      base, size, device, {}, block->second.id, mapping->id, true, block->first,
-                 block->second.size, 0};
-  }
+  if (mapping && !mapping->of) return find_ordinary(*mapping, address);
   if (!mapping)
     if (const auto registered = find_registered(address)) return registered;
   const auto reservation = holding(p.reservations, address);
@@ -35,17 +49,23 @@ std::optional<Range> find_locked(uint64_t address) {
       reservation != p.reservations.end() && address - reservation->first < reservation->second.size;
   if (!mapping && !is_reserved) return std::nullopt;
   Range range = {};
-  range.kind = Range::vmm, range.device = -1;
-  if (is_reserved)
-    range.base = range.range_base = reservation->first, range.size = range.range_size = reservation->second.size;
-  if (mapping) {
-    range.kind = mapping->kind, range.base = mapping->base, range.size = mapping->size, range.id = mapping->id,
-    range.mapped = true;
-    if (mapping->kind == Range::vmm) range.properties = properties_of(*mapping->of);
-    if (mapping->kind == Range::vmm) range.device = device_of(ledger().record[mapping->record].gpu);
-    range.block_id = mapping->of->handle;
-    range.host_access = mapping->host_access;
+  range.kind = Range::vmm;
+  range.device = -1;
+  if (is_reserved) {
+    range.base = range.range_base = reservation->first;
+    range.size = range.range_size = reservation->second.size;
   }
+  if (!mapping) return range;
+  range.kind = mapping->kind;
+  range.base = mapping->base;
+  range.size = mapping->size;
+  range.id = mapping->id;
+  range.mapped = true;
+  range.block_id = mapping->of->handle;
+  range.host_access = mapping->host_access;
+  if (mapping->kind != Range::vmm) return range;
+  range.properties = properties_of(*mapping->of);
+  range.device = device_with(*mapping);
   return range;
 }
 
@@ -73,6 +93,29 @@ bool check_page(CUdevice device, uint64_t address, uint64_t size, Entry entry, b
 std::optional<Range> find(uint64_t address) {
   const auto guard = enter();
   return find_locked(address);
+}
+
+std::vector<Range> allocations_of(CUcontext context) {
+  const auto guard = enter();
+  std::vector<Range> all;
+  for (const auto& [base, allocation] : process().allocations)
+    if (owner_of(allocation).context == context) all.push_back(*find_locked(base));
+  return all;
+}
+
+Range take_from_owner(uint64_t address, std::initializer_list<Range::Kind> kinds, bool opened) {
+  const auto guard = enter();
+  const auto found = process().allocations.find(address);
+  const bool fits = found != process().allocations.end() && owner_of(found->second).context &&
+                    std::find(kinds.begin(), kinds.end(), found->second.kind) != kinds.end() &&
+                    (found->second.opened > 0) == opened;
+  if (!fits)
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "no memory that this call frees begins at this address: was it freed before? What cuMemMap mapped is "
+           "unmapped (cuMemUnmap), and its handle released (cuMemRelease)");
+  const Range taken = *find_locked(address);
+  found->second.is_taken = true;
+  return taken;
 }
 
 void for_each_piece(CUdevice device, uint64_t address, size_t size, CUmemAccess_flags access,
@@ -173,13 +216,12 @@ std::vector<std::string> leaks() {
     if (!reservation.made_by.empty())
       found.push_back("reservation of " + bytes(reservation.size) + " at " + hexadecimal(base) +
                       since(reservation.made_by) + " (cuMemAddressFree)");
-  for (const auto& [base, block] : p.blocks)
-    if (!block.made_by.empty())
-      found.push_back("memory of " + bytes(block.size) + " at " + hexadecimal(base) + since(block.made_by) +
-                      " (free it)");
-  for (const auto& [base, it] : p.registered)
-    found.push_back("registration of " + bytes(it.size) + " of the host at " + hexadecimal(base) + since(it.made_by) +
-                    " (cudaHostUnregister)");
+  for (const auto& [base, it] : p.allocations)
+    if (it.kind == Range::registered)
+      found.push_back("registration of " + bytes(it.size) + " of the host at " + hexadecimal(base) + since(it.made_by) +
+                      " (cudaHostUnregister)");
+    else if (!it.made_by.empty())
+      found.push_back("memory of " + bytes(it.size) + " at " + hexadecimal(base) + since(it.made_by) + " (free it)");
   const int most = int(sysconf(_SC_OPEN_MAX));
   for (int fd = 0; fd < std::min(most, 65536); ++fd) {
     if (exported_record(fd) == nothing) continue;

@@ -287,7 +287,7 @@ unsigned long long get_access(const CUmemLocation& location, uint64_t address) {
     refuse(CUDA_ERROR_INVALID_DEVICE, "location.type is neither CU_MEM_LOCATION_TYPE_DEVICE nor one of the host");
   if (!is_host(location)) gpu_of(location.id);
   const Mapping* const mapping = mapping_at(address);
-  if (mapping && !mapping->of && block_with(address) != process().blocks.end())
+  if (mapping && !mapping->of && allocation_with(address) != process().allocations.end())
     return CU_MEM_ACCESS_FLAGS_PROT_NONE;  // of ordinary memory, whoever may touch it: as on the H200
   if (!mapping || !mapping->of)
     refuse(CUDA_ERROR_INVALID_VALUE, "ptr: cuMemMap has mapped nothing at " + hexadecimal(address));

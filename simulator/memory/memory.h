@@ -110,16 +110,22 @@ inline std::string what_is_unbound(uint64_t address, std::span<char* const> fram
 void tell_of_ordinary_access(const std::string& who);
 
 // --- Ordinary memory: cuMemAlloc, host memory, legacy IPC -----------------------------------------------------------
-uint64_t allocate(CUdevice, size_t size);        // open to the device and to the peers it is enabled for
-void free_allocation(uint64_t address);          // also of host memory and of opened IPC memory
-void* allocate_host(size_t size, bool managed);  // the same address on host and GPUs
-void register_host(uint64_t address, size_t size, bool is_read_only);
-void unregister_host(uint64_t address);              // where a registration begins
+// Of an allocation what the driver knows. Without a context it is the simulator's own, such as a module's variables, or
+// about to be freed: calls of the program know nothing of it then.
+struct Owner {
+  CUcontext context = nullptr;
+  unsigned flags = 0;           // of host memory, as the program gave them
+  CUmemoryPool pool = nullptr;  // that it came from
+};
+uint64_t allocate(CUdevice, size_t size, Owner = {});        // open to the device and to the peers it is enabled for
+void* allocate_host(size_t size, bool managed, Owner = {});  // the same address on host and GPUs
+void register_host(uint64_t address, size_t size, bool is_read_only, Owner);
+void free_allocation(uint64_t address);              // all of these, and opened IPC memory
 bool is_registered(uint64_t address, bool writing);  // in a page of a page table that is so in part: see `partly`
 CUipcMemHandle export_ipc(uint64_t address);
-uint64_t open_ipc(CUdevice, const CUipcMemHandle&);  // an address for each device
-bool close_ipc(uint64_t address);                    // whether it is still open, having been opened more often
-void enable_peer(CUdevice device, CUdevice peer);    // `device` may from now on touch ordinary memory of `peer`
+uint64_t open_ipc(CUdevice, const CUipcMemHandle&, Owner = {});  // an address for each device
+void close_ipc(uint64_t address);                                // once; with the last time it is freed
+void enable_peer(CUdevice device, CUdevice peer);  // `device` may from now on touch ordinary memory of `peer`
 void disable_peer(CUdevice device, CUdevice peer);
 
 // The memory for malloc in kernels: calls of the host know nothing at its addresses.
@@ -155,8 +161,13 @@ struct Range {
                                    // the rest of its pages; else as base and size
   size_t range_size;
   unsigned host_access;  // of VMM memory: CUmemAccess_flags
+  Owner owner;           // of an allocation
 };
 std::optional<Range> find(uint64_t address);  // the mapping, allocation or reservation that holds it
+std::vector<Range> allocations_of(CUcontext);
+// Takes an allocation from its owner, who is told: it is to be freed once nothing uses it any more. Throws
+// Refused{CUDA_ERROR_INVALID_VALUE} unless one of such a kind begins at the address, `opened` (open_ipc) or not.
+Range take_from_owner(uint64_t address, std::initializer_list<Range::Kind>, bool opened = false);
 
 // A piece of a range as it lies in this process, at most one page.
 struct Piece {

@@ -133,7 +133,7 @@ struct Memory {
   uint64_t offset, end;       // in the record: where to begin, and where the memory ends
   std::vector<Member> named;  // for --trace
 };
-Memory memory_of(const Allocation& of, uint64_t offset) {
+Memory memory_of(const Referent& of, uint64_t offset) {
   return {of.record, offset, record_of(of).size, {{"memory", hexadecimal(of.handle)}, {"memory_offset", offset}}};
 }
 template <class Find>
@@ -144,7 +144,7 @@ void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flag
     const Record& object = object_named(handle);
     Memory found = find();
     const Record& memory = ledger().record[found.record];
-    if (memory.kind != Record::allocation)
+    if (memory.kind != Record::physical)
       refuse(CUDA_ERROR_INVALID_VALUE, "a multicast object cannot be bound to another");
     check_range("multicast object", offset, size, object.size);
     check_range("memory", found.offset, size, found.end);
@@ -322,15 +322,15 @@ void multicast_bind_address(Handle handle, size_t offset, uint64_t address, size
   bind(handle, offset, size, flags, [&] {
     const Mapping* const mapping = mapping_at(address);
     if (mapping && mapping->kind == Range::vmm) return memory_of(*mapping->of, address - mapping->base);
-    const auto block = block_with(address);
+    const auto found = allocation_with(address);
     const bool is_own =
-        mapping && mapping->kind == Range::ordinary && block != process().blocks.end() && !block->second.opened;
+        mapping && mapping->kind == Range::ordinary && found != process().allocations.end() && !found->second.opened;
     if (!is_own)
       refuse(CUDA_ERROR_INVALID_VALUE,
              "no memory of cuMemCreate is mapped at " + hexadecimal(address) + ", nor is it of cuMemAlloc here");
     return Memory{mapping->record,
                   address - mapping->base,
-                  block->first + block->second.size - mapping->base,
+                  found->first + found->second.size - mapping->base,
                   {{"address", hexadecimal(address)}}};
   });
 }

@@ -53,7 +53,10 @@ void take_for(CUdevice device, uint64_t size, Map map) {
 uint64_t map_ordinary(uint32_t record, uint64_t size, Range::Kind kind, CUdevice opener = -1) {
   Mapping mapping = {};
   mapping.base = take_addresses(size, record == nothing);
-  mapping.size = size, mapping.kind = kind, mapping.record = record, mapping.opener = opener;
+  mapping.size = size;
+  mapping.kind = kind;
+  mapping.record = record;
+  mapping.opener = opener;
   set_rights(mapping);
   add_mapping(mapping);
   return mapping.base;
@@ -65,19 +68,19 @@ uint64_t room_for(CUdevice device, uint64_t size) {
   for (const auto& [base, mapping] : p.mappings) {
     if (!mapping.has_small_blocks || ledger().record[mapping.record].gpu != gpu_of(device)) continue;
     uint64_t address = base;
-    for (auto block = p.blocks.lower_bound(base); block != p.blocks.end() && block->first < base + mapping.size;
-         ++block) {
-      if (block->first - address >= size) return address;
-      address = block->first + round_up(block->second.size, smallest);
+    for (auto next = p.allocations.lower_bound(base); next != p.allocations.end() && next->first < base + mapping.size;
+         ++next) {
+      if (next->first - address >= size) return address;
+      address = next->first + round_up(next->second.size, smallest);
     }
     if (base + mapping.size - address >= size) return address;
   }
   return 0;
 }
 
-std::map<uint64_t, Block>::iterator block_at(uint64_t address) {
-  const auto found = process().blocks.find(address);
-  if (found == process().blocks.end())
+Allocations::iterator allocation_at(uint64_t address) {
+  const auto found = process().allocations.find(address);
+  if (found == process().allocations.end())
     refuse(CUDA_ERROR_INVALID_VALUE,
            hexadecimal(address) + (mapping_at(address) && mapping_at(address)->of
                                        ? " was mapped by cuMemMap: unmap it and release its handle"
@@ -86,13 +89,14 @@ std::map<uint64_t, Block>::iterator block_at(uint64_t address) {
 }
 
 bool is_empty(const Mapping& mapping) {
-  const auto block = process().blocks.lower_bound(mapping.base);
-  return block == process().blocks.end() || block->first >= mapping.base + mapping.size;
+  const auto next = process().allocations.lower_bound(mapping.base);
+  return next == process().allocations.end() || next->first >= mapping.base + mapping.size;
 }
 
-void remove_block(std::map<uint64_t, Block>::iterator block) {
-  const Mapping& mapping = *mapping_at(block->first);
-  erase_block(block->first);
+void remove_allocation(Allocations::iterator found) {
+  if (found->second.kind == Range::registered) return erase_registration(found->first);
+  const Mapping& mapping = *mapping_at(found->first);
+  erase_allocation(found->first);
   if (!is_empty(mapping)) return;
   const uint64_t base = mapping.base;
   remove_mapping(base);
@@ -101,12 +105,15 @@ void remove_block(std::map<uint64_t, Block>::iterator block) {
 
 void set_peer(CUdevice device, CUdevice peer, bool enabled) {
   const auto guard = enter();
-  gpu_of(device), gpu_of(peer);
+  gpu_of(device);
+  gpu_of(peer);
   if (enabled) process().peers.insert({device, peer});
   else process().peers.erase({device, peer});
   for (auto& [base, mapping] : process().mappings)
-    if (mapping.kind == Range::ordinary && device_of(ledger().record[mapping.record].gpu) == peer)
-      set_rights(mapping), write_entries(mapping);
+    if (mapping.kind == Range::ordinary && device_of(ledger().record[mapping.record].gpu) == peer) {
+      set_rights(mapping);
+      write_entries(mapping);
+    }
   change("peer", {{"device", device}, {"peer", peer}, {"enabled", enabled}});
 }
 
@@ -115,30 +122,40 @@ void set_peer(CUdevice device, CUdevice peer, bool enabled) {
 void map_pool_unit(CUdevice device, uint64_t address, uint64_t size, const std::vector<unsigned char>& access) {
   take_for(device, size, [&](uint32_t record) {
     Mapping mapping = {};
-    mapping.base = address, mapping.size = size, mapping.kind = Range::pool, mapping.access = access;
+    mapping.base = address;
+    mapping.size = size;
+    mapping.kind = Range::pool;
+    mapping.access = access;
     mapping.record = record;
     add_mapping(mapping);
   });
 }
 
-std::map<uint64_t, Block>::iterator block_with(uint64_t address) {
-  const auto block = holding(process().blocks, address), none = process().blocks.end();
-  return block != none && address - block->first < block->second.size ? block : none;
+Allocations::iterator allocation_with(uint64_t address) {
+  const auto found = holding(process().allocations, address);
+  const bool holds_it = found != process().allocations.end() && address - found->first < found->second.size;
+  return holds_it ? found : process().allocations.end();
 }
 
-void add_block(uint64_t address, uint64_t size, Range::Kind kind, CUdevice device, unsigned opened) {
-  process().blocks[address] = {size, kind, opened, ++process().ids, current_call};
-  change("allocate", {{"address", hexadecimal(address)}, {"size", size}, {"device", device}, {"shared", opened > 0}});
+// The owner, as long as the allocation is not about to be freed.
+Owner owner_of(const Allocation& allocation) { return allocation.is_taken ? Owner() : allocation.owner; }
+
+void add_allocation(uint64_t address, Allocation made, CUdevice device) {
+  made.id = ++process().ids;
+  made.made_by = current_call;
+  process().allocations[address] = made;
+  change("allocate",
+         {{"address", hexadecimal(address)}, {"size", made.size}, {"device", device}, {"shared", made.opened > 0}});
 }
 
-void erase_block(uint64_t address) {
-  const auto block = process().blocks.find(address);
-  note_gone(address, block->second.size, "freed");
-  process().blocks.erase(block);
+void erase_allocation(uint64_t address) {
+  const auto found = process().allocations.find(address);
+  note_gone(address, found->second.size, "freed");
+  process().allocations.erase(found);
   change("free", {{"address", hexadecimal(address)}});
 }
 
-uint64_t allocate(CUdevice device, size_t size) {
+uint64_t allocate(CUdevice device, size_t size, Owner owner) {
   const auto guard = enter();
   gpu_of(device);
   if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "the size is 0");
@@ -150,13 +167,13 @@ uint64_t allocate(CUdevice device, size_t size) {
              [&](uint32_t record) { address = map_ordinary(record, round_up(size, page_size), Range::ordinary); });
     mapping_at(address)->has_small_blocks = small <= small_block;
   }
-  add_block(address, size, Range::ordinary, device);
+  add_allocation(address, {size, Range::ordinary, owner}, device);
   return address;
 }
 
 void free_allocation(uint64_t address) {
   const auto guard = enter();
-  remove_block(block_at(address));
+  remove_allocation(allocation_at(address));
 }
 
 uint64_t allocate_heap(CUdevice device, size_t size) {
@@ -164,7 +181,7 @@ uint64_t allocate_heap(CUdevice device, size_t size) {
   uint64_t address = 0;
   take_for(device, round_up(size, page_size),
            [&](uint32_t record) { address = map_ordinary(record, round_up(size, page_size), Range::ordinary); });
-  return address;  // no block of it is known
+  return address;  // no allocation is known there
 }
 
 void free_heap(uint64_t address) {
@@ -174,32 +191,32 @@ void free_heap(uint64_t address) {
   give_back_addresses(address);
 }
 
-void* allocate_host(size_t size, bool managed) {
+void* allocate_host(size_t size, bool managed, Owner owner) {
   const auto guard = enter();
   if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "the size is 0");
   if (size >> address_bits) refuse(CUDA_ERROR_OUT_OF_MEMORY, "no host has " + std::to_string(size) + " bytes");
   const auto kind = managed ? Range::managed : Range::host;
   const uint64_t address = map_ordinary(nothing, round_up(size, page_size), kind);
-  add_block(address, size, kind, -1);
+  add_allocation(address, {size, kind, owner}, -1);
   return reinterpret_cast<void*>(address);
 }
 
 CUipcMemHandle export_ipc(uint64_t address) {
   const auto guard = enter();
-  auto block = block_with(address);
-  if (block == process().blocks.end()) block = block_at(address);
-  if (block->second.kind != Range::ordinary || block->second.opened)
+  auto found = allocation_with(address);
+  if (found == process().allocations.end()) found = allocation_at(address);
+  if (found->second.kind != Range::ordinary || found->second.opened)
     refuse(CUDA_ERROR_INVALID_VALUE, "only memory that this process made with cuMemAlloc can be shared so");
-  const Mapping& mapping = *mapping_at(block->first);
+  const Mapping& mapping = *mapping_at(found->first);
   const IpcHandle contents = {
-      ipc_magic,          ledger().token, ledger().record[mapping.record].key, block->first - mapping.base,
-      block->second.size, mapping.record};
+      ipc_magic,          ledger().token, ledger().record[mapping.record].key, found->first - mapping.base,
+      found->second.size, mapping.record};
   CUipcMemHandle exported = {};
   std::memcpy(&exported, &contents, sizeof contents);
   return exported;
 }
 
-uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle) {
+uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle, Owner owner) {
   const auto guard = enter();
   gpu_of(device);
   IpcHandle contents;
@@ -209,7 +226,7 @@ uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle) {
   {
     const Locked locked;
     const Record& record = ledger().record[contents.record];
-    if (record.kind != Record::allocation || record.key != contents.key || record.node != node() ||
+    if (record.kind != Record::physical || record.key != contents.key || record.node != node() ||
         !is_held(contents.record))
       refuse(CUDA_ERROR_INVALID_VALUE, "the memory of this handle is gone, or on another node");
     if (record.process == getpid())
@@ -231,19 +248,23 @@ uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle) {
     }
   }
   const uint64_t address = base + contents.offset;
-  const auto block = process().blocks.find(address);
-  if (block != process().blocks.end()) ++block->second.opened;
-  else add_block(address, contents.size, Range::ordinary, device_of(ledger().record[contents.record].gpu), 1);
+  const auto found = process().allocations.find(address);
+  if (found != process().allocations.end()) {
+    ++found->second.opened;
+    return address;
+  }
+  Allocation made = {contents.size, Range::ordinary, owner};
+  made.opened = 1;
+  add_allocation(address, made, device_of(ledger().record[contents.record].gpu));
   return address;
 }
 
-bool close_ipc(uint64_t address) {
+void close_ipc(uint64_t address) {
   const auto guard = enter();
-  const auto block = block_at(address);
-  if (!block->second.opened) refuse(CUDA_ERROR_INVALID_VALUE, "the memory was not opened with cuIpcOpenMemHandle");
-  if (--block->second.opened) return true;
-  remove_block(block);
-  return false;
+  const auto found = allocation_at(address);
+  if (!found->second.opened) refuse(CUDA_ERROR_INVALID_VALUE, "the memory was not opened with cuIpcOpenMemHandle");
+  found->second.is_taken = false;
+  if (--found->second.opened == 0) remove_allocation(found);
 }
 
 void enable_peer(CUdevice device, CUdevice peer) { set_peer(device, peer, true); }

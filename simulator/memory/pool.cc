@@ -88,7 +88,10 @@ void Pool::back(uint64_t address, uint64_t size) {
     try {
       map_pool_unit(device_, at, unit, access_);
     } catch (...) {
-      for (const uint64_t each : added) remove_mapping(each), units_.erase(each);
+      for (const uint64_t each : added) {
+        remove_mapping(each);
+        units_.erase(each);
+      }
       throw;
     }
     units_.insert(at);
@@ -96,11 +99,14 @@ void Pool::back(uint64_t address, uint64_t size) {
   }
 }
 
-uint64_t Pool::allocate(uint64_t size, const void* stream) {
+uint64_t Pool::allocate(uint64_t size, const void* stream, Owner owner) {
   const auto guard = enter();
   const uint64_t room = taken_by(size);
   auto found = find(room, stream);
-  if (found == gaps_.end()) settle(), found = find(room, nullptr);
+  if (found == gaps_.end()) {
+    settle();
+    found = find(room, nullptr);
+  }
   if (found == gaps_.end())
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "the pool has no " + std::to_string(size) + " neighbouring bytes of addresses");
   try {
@@ -114,15 +120,15 @@ uint64_t Pool::allocate(uint64_t size, const void* stream) {
   gaps_.erase(found);
   rest.size -= room;
   if (rest.size) gaps_[address + room] = std::move(rest);
-  add_block(address, size, Range::pool, device_);
+  add_allocation(address, {size, Range::pool, owner}, device_);
   ++blocks_;
   return address;
 }
 
 void Pool::free(uint64_t block, const void* stream, Reached reached) {
   const auto guard = enter();
-  const uint64_t size = process().blocks.at(block).size;
-  erase_block(block);
+  const uint64_t size = process().allocations.at(block).size;
+  erase_allocation(block);
   --blocks_;
   add_gap(block, {taken_by(size), stream, std::move(reached), ++numbers_});
 }
@@ -146,7 +152,10 @@ void Pool::trim(uint64_t bytes) {
 void Pool::open(CUdevice device, CUmemAccess_flags flags) {
   const auto guard = enter();
   access_[size_t(device)] = static_cast<unsigned char>(flags);
-  for (const uint64_t each : units_) mapping_at(each)->access = access_, write_entries(*mapping_at(each));
+  for (const uint64_t each : units_) {
+    mapping_at(each)->access = access_;
+    write_entries(*mapping_at(each));
+  }
   change("open_pool", {{"address", hexadecimal(addresses_)}, {"device", device}, {"flags", int(flags)}});
 }
 

@@ -17,7 +17,7 @@ class Pool {
 
   explicit Pool(CUdevice);
   ~Pool();
-  uint64_t allocate(uint64_t size, const void* stream);
+  uint64_t allocate(uint64_t size, const void* stream, Owner = {});
   void free(uint64_t block, const void* stream, Reached);  // without `stream` it is everybody's
   // Gives back units without a block, the last ones first, while at least so many bytes are left.
   void trim(uint64_t bytes);

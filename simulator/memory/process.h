@@ -17,8 +17,9 @@
 
 namespace memory {
 
-// What a handle names. It lives until the last reference and the last mapping made by it are gone.
-struct Allocation {
+// What a handle names: memory or a multicast object. It lives until the last reference and the last mapping made by it
+// are gone.
+struct Referent {
   Handle handle;
   uint32_t record;
   bool imported;
@@ -35,7 +36,7 @@ struct Mapping {
   uint64_t base, size;
   Range::Kind kind;
   uint32_t record;                    // nothing: host memory
-  std::shared_ptr<Allocation> of;     // vmm and multicast_range
+  std::shared_ptr<Referent> of;       // vmm and multicast_range
   std::vector<unsigned char> access;  // of each GPU of this process: CUmemAccess_flags
   unsigned char host_access = 0;
   uint64_t multicast_page = 0;  // the number of the first
@@ -45,25 +46,23 @@ struct Mapping {
   std::string made_by;
 };
 
-// Ordinary memory: one or, in a mapping of one page, several blocks. Those of a pool lie across mappings.
-struct Block {
+// Ordinary memory: one or, in a mapping of one page, several allocations. Those of a pool lie across mappings, and
+// registered memory of the host is no mapping.
+struct Allocation {
   uint64_t size;
   Range::Kind kind;
-  unsigned opened;  // IPC memory: how often; 0: this process made it
-  uint64_t id;
-  std::string made_by;
+  Owner owner;
+  uint64_t id = 0;
+  std::string made_by = {};
+  unsigned opened = 0;        // IPC memory: how often; 0: this process made it
+  bool is_read_only = false;  // registered
+  bool is_taken = false;      // from its owner
 };
 
 struct Reservation {
   uint64_t size;
   std::string made_by;
 };
-struct Registration {
-  uint64_t size;
-  bool is_read_only;
-  uint64_t id;
-  std::string made_by;
-};  // of host memory
 
 // Addresses that were taken from the kernel for reservations. One that a context began with stays.
 struct Region {
@@ -81,13 +80,12 @@ struct Process {
   std::mutex lock;                                 // before the ledger's
   std::vector<int> visible;                        // the machine's GPU of each CUdevice
   std::vector<std::unique_ptr<PageTable>> tables;  // of each CUdevice
-  std::unordered_map<Handle, std::shared_ptr<Allocation>> handles;
+  std::unordered_map<Handle, std::shared_ptr<Referent>> handles;
   std::map<uint64_t, uint64_t> areas;            // addresses that the process keeps for CUDA: begin, end
   std::vector<Region> regions;                   // those areas that hold reservations, the newest last
   std::map<uint64_t, Reservation> reservations;  // by address
   std::map<uint64_t, Mapping> mappings;
-  std::map<uint64_t, Block> blocks;
-  std::map<uint64_t, Registration> registered;          // they do not overlap
+  std::map<uint64_t, Allocation> allocations;           // they do not overlap
   std::unordered_map<uint32_t, unsigned> times_mapped;  // record -> how many mappings of it there are
   std::set<std::pair<CUdevice, CUdevice>> peers;        // (device, peer) that are enabled
   std::map<int, std::string> exported;                  // descriptors -> the call that made them
@@ -116,13 +114,13 @@ std::string owner_name(int owner);
 int device_of(int gpu);  // -1: this process does not see it
 
 // --- Handles
-std::shared_ptr<Allocation> named(Handle);  // refuses with CUDA_ERROR_INVALID_VALUE
-const Record& record_of(const Allocation&);
-std::shared_ptr<Allocation> add_handle(uint32_t record, bool imported);  // of a record that is held
-void forget_if_unused(const std::shared_ptr<Allocation>&);
-void check_handle_types(unsigned requested);           // refuses what this machine does not have
-CUmemAllocationProp properties_of(const Allocation&);  // as granted, and its usage
-uint32_t take_memory(int owner, uint64_t size);        // a new record, held; refuses with CUDA_ERROR_OUT_OF_MEMORY
+std::shared_ptr<Referent> named(Handle);  // refuses with CUDA_ERROR_INVALID_VALUE
+const Record& record_of(const Referent&);
+std::shared_ptr<Referent> add_handle(uint32_t record, bool imported);  // of a record that is held
+void forget_if_unused(const std::shared_ptr<Referent>&);
+void check_handle_types(unsigned requested);         // refuses what this machine does not have
+CUmemAllocationProp properties_of(const Referent&);  // as granted, and its usage
+uint32_t take_memory(int owner, uint64_t size);      // a new record, held; refuses with CUDA_ERROR_OUT_OF_MEMORY
 
 // --- Addresses
 uint64_t take_addresses(uint64_t size, bool with_host_memory);  // anywhere, on a page; refuses
@@ -141,12 +139,15 @@ void write_entries(const Mapping&);
 
 // --- Ordinary memory
 void map_pool_unit(CUdevice, uint64_t address, uint64_t size, const std::vector<unsigned char>& access);  // refuses
-void add_block(uint64_t address, uint64_t size, Range::Kind, CUdevice, unsigned opened = 0);
-void erase_block(uint64_t address);
-std::map<uint64_t, Block>::iterator block_with(uint64_t address);  // end(): none holds it
+using Allocations = std::map<uint64_t, Allocation>;
+void add_allocation(uint64_t address, Allocation, CUdevice);
+void erase_allocation(uint64_t address);
+Allocations::iterator allocation_with(uint64_t address);  // end(): none holds it
+Owner owner_of(const Allocation&);
 
 // --- Host memory that is registered
 std::optional<Range> find_registered(uint64_t address);
+void erase_registration(uint64_t address);
 
 // --- Multicast
 uint64_t take_multicast_pages(uint32_t object, uint64_t pages);  // the number of the first; refuses

@@ -57,7 +57,7 @@ void give_back_frames(Record& record) {
 
 void give_back_if_unheld(uint32_t number) {
   Record& record = ledger().record[number];
-  if ((record.kind != Record::allocation && record.kind != Record::multicast) || record.bindings || is_held(number))
+  if ((record.kind != Record::physical && record.kind != Record::multicast) || record.bindings || is_held(number))
     return;
   if (record.kind == Record::multicast)
     while (record.next != nothing) remove_binding(record.next);
@@ -119,7 +119,7 @@ bool take_frames(Record& record, int gpu, uint64_t size) {
   state.first = next[last], state.free -= static_cast<uint32_t>(frames);
   next[last] = nothing;
   std::atomic_signal_fence(std::memory_order_seq_cst);  // who dies before the next line has taken nothing
-  record.kind = Record::allocation;
+  record.kind = Record::physical;
   return true;
 }
 

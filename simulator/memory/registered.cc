@@ -27,12 +27,13 @@ std::map<uint64_t, Parts>& parts() {
 }
 
 void write_entry(uint64_t page) {
-  const auto& registered = process().registered;
+  const auto& allocations = process().allocations;
   Parts found;
-  auto each = holding(registered, page);
-  if (each == registered.end()) each = registered.begin();
-  for (; each != registered.end() && each->first < page + page_size; ++each) {
+  auto each = holding(allocations, page);
+  if (each == allocations.end()) each = allocations.begin();
+  for (; each != allocations.end() && each->first < page + page_size; ++each) {
     const auto& [base, it] = *each;
+    if (it.kind != Range::registered) continue;
     for (uint64_t at = std::max(page, base / host_page * host_page); at < std::min(page + page_size, base + it.size);
          at += host_page) {
       found.readable.set((at - page) / host_page);
@@ -68,14 +69,14 @@ bool host_has(uint64_t address, uint64_t end, bool writing) {
 
 }  // namespace
 
-void register_host(uint64_t address, size_t size, bool is_read_only) {
+void register_host(uint64_t address, size_t size, bool is_read_only, Owner owner) {
   const auto guard = enter();
   const uint64_t end = address + size;
-  auto& registered = process().registered;
+  auto& allocations = process().allocations;
   if (!address || !size || end < address) refuse(CUDA_ERROR_INVALID_VALUE, "p is null, or bytesize is 0 or too large");
   if (end >> address_bits) refuse(CUDA_ERROR_NOT_SUPPORTED, "a process has 2^47 bytes of addresses");
-  const auto last = holding(registered, end - 1);
-  if (last != registered.end() && last->first + last->second.size > address)
+  const auto last = holding(allocations, end - 1);
+  if (last != allocations.end() && last->second.kind == Range::registered && last->first + last->second.size > address)
     refuse(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
            std::to_string(last->second.size) + " bytes from " + hexadecimal(last->first) +
                " on are registered already" + (last->second.made_by.empty() ? "" : ", by " + last->second.made_by));
@@ -86,14 +87,15 @@ void register_host(uint64_t address, size_t size, bool is_read_only) {
     refuse(CUDA_ERROR_INVALID_VALUE,
            "the process has no memory at some of these addresses, or may not write it: for what it may only read there "
            "is CU_MEMHOSTREGISTER_READ_ONLY");
-  registered[address] = {size, is_read_only, ++process().ids, current_call};
+  Allocation made = {size, Range::registered, owner, ++process().ids, current_call};
+  made.is_read_only = is_read_only;
+  allocations[address] = made;
   write_entries(address, size);
 }
 
-void unregister_host(uint64_t address) {
-  const auto guard = enter();
-  const uint64_t size = process().registered.at(address).size;
-  process().registered.erase(address);
+void erase_registration(uint64_t address) {
+  const uint64_t size = process().allocations.at(address).size;
+  process().allocations.erase(address);
   write_entries(address, size);
   note_gone(address, size, "unregistered");
 }
@@ -106,11 +108,21 @@ bool is_registered(uint64_t address, bool writing) {
 }
 
 std::optional<Range> find_registered(uint64_t address) {
-  const auto found = holding(process().registered, address);
-  if (found == process().registered.end() || address - found->first >= found->second.size) return std::nullopt;
+  const auto found = allocation_with(address);
+  if (found == process().allocations.end() || found->second.kind != Range::registered) return std::nullopt;
   const auto& [base, it] = *found;
   const uint64_t first = base / host_page * host_page, end = round_up(base + it.size, host_page);
-  return Range{Range::registered, first, end - first, -1, {}, it.id, it.id, true, base, it.size, 0};
+  Range range = {};
+  range.kind = Range::registered;
+  range.base = first;
+  range.size = end - first;
+  range.device = -1;
+  range.id = range.block_id = it.id;
+  range.mapped = true;
+  range.range_base = base;
+  range.range_size = it.size;
+  range.owner = owner_of(it);
+  return range;
 }
 
 }  // namespace memory
