@@ -265,7 +265,8 @@ std::string ask_loader(const std::string& program) {
   const pid_t child = fork();
   if (child < 0) end(125, std::string("no process: ") + std::strerror(errno));
   if (child == 0) {
-    dup2(from[1], STDOUT_FILENO), dup2(from[1], STDERR_FILENO);
+    dup2(from[1], STDOUT_FILENO);
+    dup2(from[1], STDERR_FILENO);
     setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);  // it has an interpreter, which reads this and does not start it
     execl(program.c_str(), program.c_str(), nullptr);
     _exit(126);

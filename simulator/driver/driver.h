@@ -22,8 +22,8 @@
 
 namespace driver {
 
-struct Operation;  // of a stream: a kernel, a copy, or a mark that others wait for
-using Op = std::shared_ptr<Operation>;
+struct OperationNode;  // of a stream: a kernel, a copy, or a mark that others wait for
+using Operation = std::shared_ptr<OperationNode>;
 
 struct StreamAttributes {  // what can be set and is kept, without effect
   CUaccessPolicyWindow window = {};
@@ -40,9 +40,9 @@ struct CUstream_st {
   int priority = 0;
   driver::StreamAttributes attributes;
   unsigned long long id = 0;
-  driver::Op last;                      // the operation that was put in last
-  std::deque<driver::Op> work;          // what enqueue_work() put in, from the first that has not ended, or earlier
-  driver::Op known_as_long;             // of that: nobody waits again for its end before putting in more
+  driver::Operation last;               // the operation that was put in last
+  std::deque<driver::Operation> work;   // what enqueue_work() put in, from the first that has not ended, or earlier
+  driver::Operation known_as_long;      // of that: nobody waits again for its end before putting in more
   std::atomic<bool> destroyed = false;  // it is kept until its operations have ended
 };
 
@@ -169,17 +169,18 @@ std::string kernel_name(const void* function_or_kernel);  // as the compiler wri
 CUstream_st& stream(CUstream);  // 0, 1 and 2 too; throws Refused{CUDA_ERROR_INVALID_HANDLE}
 // Puts an operation into a stream: it starts when those before it have ended, and `also` if given. `start` sees to it
 // that ended() is called once; without one it is a mark. The state is not held.
-using Start = std::function<void(const Op&)>;
-Op enqueue(CUstream_st&, Start start, const Op& also = nullptr);
+using Start = std::function<void(const Operation&)>;
+Operation enqueue(CUstream_st&, Start start, const Operation& also = nullptr);
 // The same for what the GPU does. It waits first while the stream holds as much of that as it can.
-Op enqueue_work(CUstream_st&, Start start);
-Op enqueue_task(CUstream_st&, std::function<void()> task);  // work that runs on a worker; a Refused of it is a fault
-uint64_t number_of(const Op&);                              // in the order in which all were put in
-void ended(const Op&);
-bool has_ended(const Op&);    // true for none
-void wait(const Op&);         // throws Refused if there has been a fault
-void synchronize(CUcontext);  // waits for all its streams; throws likewise
-void settle();                // lets all that was put in go on until nothing of it ends any more
-void give_back_pools();       // what pools hold beyond their thresholds: at each synchronisation
+Operation enqueue_work(CUstream_st&, Start start);
+Operation enqueue_task(CUstream_st&,
+                       std::function<void()> task);  // work that runs on a worker; a Refused of it is a fault
+uint64_t number_of(const Operation&);                // in the order in which all were put in
+void ended(const Operation&);
+bool has_ended(const Operation&);  // true for none
+void wait(const Operation&);       // throws Refused if there has been a fault
+void synchronize(CUcontext);       // waits for all its streams; throws likewise
+void settle();                     // lets all that was put in go on until nothing of it ends any more
+void give_back_pools();            // what pools hold beyond their thresholds: at each synchronisation
 
 }  // namespace driver

@@ -67,7 +67,10 @@ __attribute__((constructor)) void check_process() {
 // A file in memory, read from its start.
 int in_memory(const char* name, const std::string& text) {
   const int fd = memfd_create(name, MFD_CLOEXEC);
-  if (fd >= 0 && (write(fd, text.data(), text.size()) < 0 || lseek(fd, 0, SEEK_SET) < 0)) return close(fd), -1;
+  if (fd >= 0 && (write(fd, text.data(), text.size()) < 0 || lseek(fd, 0, SEEK_SET) < 0)) {
+    close(fd);
+    return -1;
+  }
   return fd;
 }
 
@@ -119,8 +122,10 @@ int describe(int fd, struct stat* is) {
   if (result != 0 || !S_ISREG(is->st_mode) || is->st_nlink != 0) return result;
   char name[64] = "";
   if (readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1) > 0 &&
-      begins(name, (std::string("/memfd:") + channel_name).c_str()))
-    is->st_mode = S_IFCHR | 0666, is->st_rdev = makedev(channel_major, 0);
+      begins(name, (std::string("/memfd:") + channel_name).c_str())) {
+    is->st_mode = S_IFCHR | 0666;
+    is->st_rdev = makedev(channel_major, 0);
+  }
   return result;
 }
 

@@ -20,7 +20,6 @@ struct CUmemPoolHandle_st {
 namespace driver {
 namespace {
 
-using Pool = CUmemoryPool;
 using memory::Range;
 
 uint64_t allocate(size_t size) {
@@ -42,7 +41,7 @@ void* allocate_host(size_t size, unsigned flags, bool managed) {
 // Gives memory back to its pool, or to the machine; host memory that was registered is the program's own again.
 void give_back(const Range& allocation) {
   const uint64_t address = allocation.range_base;
-  if (const Pool pool = allocation.owner.pool) pool->memory.free(address, nullptr, nullptr);
+  if (const CUmemoryPool pool = allocation.owner.pool) pool->memory.free(address, nullptr, nullptr);
   else memory::free_allocation(address);
 }
 
@@ -83,21 +82,21 @@ void unregister_host(void* pointer) {
 
 // --- Pools --------------------------------------------------------------------------------------------------------
 
-Pool checked_pool(Pool pool) {
+CUmemoryPool checked_pool(CUmemoryPool pool) {
   const std::lock_guard held(state().lock);
   require(state().pools.contains(pool) && !pool->is_destroyed, CUDA_ERROR_INVALID_VALUE,
           "this is no memory pool, or it has been destroyed");
   return pool;
 }
 
-Pool make_pool(CUdevice device, bool is_default) {
+CUmemoryPool make_pool(CUdevice device, bool is_default) {
   auto made = std::make_unique<CUmemPoolHandle_st>(device, is_default);
-  const Pool pool = made.get();
+  const CUmemoryPool pool = made.get();
   state().pools[pool] = std::move(made);
   return pool;
 }
 
-Pool default_pool(CUdevice device) {
+CUmemoryPool default_pool(CUdevice device) {
   check_device(device);
   const std::lock_guard held(state().lock);
   for (const auto& [pool, owner] : state().pools)
@@ -105,8 +104,8 @@ Pool default_pool(CUdevice device) {
   return make_pool(device, true);
 }
 
-Pool pool_in_use(CUdevice device) {
-  const Pool usual = default_pool(device);
+CUmemoryPool pool_in_use(CUdevice device) {
+  const CUmemoryPool usual = default_pool(device);
   const std::lock_guard held(state().lock);
   const auto found = state().pools_in_use.find(device);
   return found != state().pools_in_use.end() && found->second ? found->second : usual;
@@ -116,7 +115,7 @@ bool is_gpu(const CUmemLocation& location) {
   return location.type == CU_MEM_LOCATION_TYPE_DEVICE && location.id >= 0 && location.id < memory::device_count();
 }
 
-Pool create_pool(const CUmemPoolProps& properties) {
+CUmemoryPool create_pool(const CUmemPoolProps& properties) {
   const bool fits =
       properties.allocType == CU_MEM_ALLOCATION_TYPE_PINNED && properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   require(fits, CUDA_ERROR_INVALID_VALUE, "only pools of pinned memory on a GPU are simulated");
@@ -127,19 +126,20 @@ Pool create_pool(const CUmemPoolProps& properties) {
   return make_pool(properties.location.id, false);
 }
 
-void destroy_pool(Pool pool) {
+void destroy_pool(CUmemoryPool pool) {
   checked_pool(pool);
   require(!pool->is_default, CUDA_ERROR_INVALID_VALUE, "a default pool is not destroyed");
   {
     const std::lock_guard held(state().lock);
-    pool->is_destroyed = true, pool->threshold = 0;
+    pool->is_destroyed = true;
+    pool->threshold = 0;
     for (auto& [device, in_use] : state().pools_in_use)
       if (in_use == pool) in_use = nullptr;
   }
   give_back_pools();
 }
 
-void set_pool_access(Pool pool, std::span<const CUmemAccessDesc> descriptors) {
+void set_pool_access(CUmemoryPool pool, std::span<const CUmemAccessDesc> descriptors) {
   checked_pool(pool);
   need(descriptors.data(), "map");
   for (const auto& [location, flags] : descriptors) {
@@ -157,7 +157,7 @@ void set_pool_access(Pool pool, std::span<const CUmemAccessDesc> descriptors) {
   for (const auto& [location, flags] : descriptors) pool->memory.open(location.id, flags);
 }
 
-CUmemAccess_flags pool_access(Pool pool, const CUmemLocation& location) {
+CUmemAccess_flags pool_access(CUmemoryPool pool, const CUmemLocation& location) {
   checked_pool(pool);
   if (location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
     return CU_MEM_ACCESS_FLAGS_PROT_NONE;
@@ -165,7 +165,7 @@ CUmemAccess_flags pool_access(Pool pool, const CUmemLocation& location) {
   return pool->memory.access(location.id);
 }
 
-uint64_t allocate_from(Pool pool, size_t size, CUstream where) {
+uint64_t allocate_from(CUmemoryPool pool, size_t size, CUstream where) {
   const CUstream_st& stream = driver::stream(where);
   if (!size) return 0;
   if (!pool) pool = pool_in_use(stream.context->device);
@@ -182,28 +182,29 @@ void free_later(uint64_t address, CUstream where) {
   CUstream_st& stream = driver::stream(where);
   if (!address) return;
   const Range taken = memory::take_from_owner(address, {Range::ordinary, Range::pool});
-  const Pool pool = taken.owner.pool;
+  const CUmemoryPool pool = taken.owner.pool;
   const auto reached = pool ? std::make_shared<std::atomic<bool>>() : nullptr;
   if (pool) {  // the program has it no more, and the stream may have it again
     const std::lock_guard held(state().lock);
     pool->used -= taken.range_size;
     pool->memory.free(address, &stream, reached);
   }
-  enqueue(stream, [=](const Op& op) {
+  enqueue(stream, [=](const Operation& op) {
     if (reached) *reached = true;
     else give_back(taken);
     ended(op);
   });
 }
 
-CUresult pool_attribute(Pool pool, CUmemPool_attribute what, void* value, bool set) {
+CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value, bool set) {
   checked_pool(pool);
   need(value, "value");
   const std::lock_guard held(state().lock);
   auto number = [&](auto& field, bool may_set) {
-    auto& other = *static_cast<std::remove_reference_t<decltype(field)>*>(value);
+    auto& of_program = *static_cast<std::remove_reference_t<decltype(field)>*>(value);
     require(may_set || !set, CUDA_ERROR_INVALID_VALUE, "this attribute can only be read");
-    (set ? field : other) = set ? other : field;
+    if (set) field = of_program;
+    else of_program = field;
     return CUDA_SUCCESS;
   };
   switch (what) {
@@ -273,9 +274,16 @@ void copy_now(CUdevice to_user, const Area& to, CUdevice from_user, const Area& 
   while (t < target.size() && s < source.size()) {
     const size_t size = std::min(target[t].size - t_done, source[s].size - s_done);
     target[t].write([&](char* bytes) { std::memmove(bytes + t_done, source[s].bytes + s_done, size); });
-    t_done += size, s_done += size;
-    if (t_done == target[t].size) ++t, t_done = 0;
-    if (s_done == source[s].size) ++s, s_done = 0;
+    t_done += size;
+    s_done += size;
+    if (t_done == target[t].size) {
+      ++t;
+      t_done = 0;
+    }
+    if (s_done == source[s].size) {
+      ++s;
+      s_done = 0;
+    }
   }
 }
 
@@ -307,7 +315,7 @@ void copy(const Area& to, const Area& from, CUstream where, int sides, bool wait
     });
     return;
   }
-  const Op op = enqueue_task(stream, [=] { copy_now(to_user, to, from_user, from); });
+  const Operation op = enqueue_task(stream, [=] { copy_now(to_user, to, from_user, from); });
   if (!target || !source || (waits && (is_on_host(*target) || is_on_host(*source)))) wait(op);
 }
 
@@ -532,7 +540,7 @@ void forget_memory(CUcontext context) {
   const std::lock_guard held(state().lock);
   if (context)
     for (const Range& left : memory::allocations_of(context)) {
-      if (const Pool pool = left.owner.pool) pool->used -= left.range_size;
+      if (const CUmemoryPool pool = left.owner.pool) pool->used -= left.range_size;
       give_back(left);
     }
   for (const auto& [pool, owner] : state().pools)

@@ -19,7 +19,7 @@ struct CUkern_st {
 };
 
 struct CUlib_st {
-  std::shared_ptr<const ptx::Module> text;
+  std::shared_ptr<const ptx::Module> code;
   std::map<CUcontext, CUmodule> modules;  // loaded where it is first asked for
   std::map<std::string, std::unique_ptr<CUkern_st>> kernels;
 };
@@ -27,7 +27,7 @@ struct CUlib_st {
 namespace driver {
 namespace {
 
-using Text = std::shared_ptr<const ptx::Module>;
+using Code = std::shared_ptr<const ptx::Module>;  // as it was read, not yet on a GPU
 
 template <class T> T* checked(const Owned<T>& all, T* handle, const char* what) {
   const std::lock_guard held(state().lock);
@@ -108,7 +108,7 @@ ptx::Module read_ptx(const char* text) {
 
 // Reads an image of at most this size: PTX text, a fat binary, the wrapper of one or several (in memory only), or what
 // cuLinkComplete has made.
-Text read_image(const void* image, size_t most = SIZE_MAX) {
+Code read_image(const void* image, size_t most = SIZE_MAX) {
   need(image, "the image");
   uint32_t magic;
   std::memcpy(&magic, image, sizeof magic);
@@ -138,7 +138,7 @@ Text read_image(const void* image, size_t most = SIZE_MAX) {
 }
 
 // The same for a program that wants to read what is wrong with the image.
-Text read_image(const void* image, unsigned count, const CUjit_option* names, void** values) {
+Code read_image(const void* image, unsigned count, const CUjit_option* names, void** values) {
   Logs logs(count, names, values);
   try {
     return read_image(image);
@@ -148,7 +148,7 @@ Text read_image(const void* image, unsigned count, const CUjit_option* names, vo
   }
 }
 
-Text read_image_file(const char* name) {
+Code read_image_file(const char* name) {
   need(name, "the file's name");
   std::ifstream file(name, std::ios::binary);
   require(bool(file), CUDA_ERROR_FILE_NOT_FOUND, "the file cannot be opened");
@@ -160,11 +160,11 @@ Text read_image_file(const char* name) {
 // --- Modules ------------------------------------------------------------------------------------------------------
 
 // Loads a module on the GPU of a context.
-CUmodule load(const Text& text, CUcontext context, CUlibrary library) {
+CUmodule load(const Code& code, CUcontext context, CUlibrary library) {
   auto made = std::make_unique<CUmod_st>();
   size_t size = 0;
   std::map<std::string, size_t> offsets;
-  for (const ptx::Variable& variable : text->variables) {
+  for (const ptx::Variable& variable : code->variables) {
     if (variable.space != ptx::Space::global && variable.space != ptx::Space::constant) continue;
     const size_t alignment = std::max<size_t>(variable.alignment, 256);
     offsets[variable.name] = size;
@@ -175,7 +175,7 @@ CUmodule load(const Text& text, CUcontext context, CUlibrary library) {
   made->library = library;
   if (size) made->variables = memory::allocate(context->device, size);
   try {
-    made->module = std::make_shared<gpu::Module>(text, context->device, [&](const ptx::Variable& variable) {
+    made->module = std::make_shared<gpu::Module>(code, context->device, [&](const ptx::Variable& variable) {
       return made->variables + offsets.at(variable.name);
     });
   } catch (const ptx::Error& error) {
@@ -189,9 +189,9 @@ CUmodule load(const Text& text, CUcontext context, CUlibrary library) {
 }
 
 // A module for the calls that load one. They wait for what runs on the GPU, as the driver does.
-CUmodule load(const Text& text) {
+CUmodule load(const Code& code) {
   synchronize(current());
-  return load(text, current(), nullptr);
+  return load(code, current(), nullptr);
 }
 
 // The state is held. Kernels that still run keep the instructions.
@@ -237,12 +237,12 @@ void give_variable(const gpu::Module::Global& variable, CUdeviceptr* address, si
 
 // --- Libraries: loaded once, for whatever context asks ------------------------------------------------------------
 
-CUlibrary make_library(const Text& text) {
+CUlibrary make_library(const Code& code) {
   auto made = std::make_unique<CUlib_st>();
-  made->text = text;
+  made->code = code;
   const std::lock_guard held(state().lock);
   const CUlibrary library = made.get();
-  for (const ptx::Function& function : text->functions) {
+  for (const ptx::Function& function : code->functions) {
     if (!function.is_entry || function.is_declared_only) continue;
     auto& kernel = made->kernels[function.name];
     kernel = std::make_unique<CUkern_st>(CUkern_st{library, function.name, {}});
@@ -260,7 +260,7 @@ CUmodule module_of(CUlibrary library, CUcontext context = current()) {
     const std::lock_guard held(state().lock);
     if (const auto found = library->modules.find(context); found != library->modules.end()) return found->second;
   }
-  const CUmodule module = load(library->text, context, library);
+  const CUmodule module = load(library->code, context, library);
   const std::lock_guard held(state().lock);
   return library->modules[context] = module;
 }
@@ -353,7 +353,8 @@ int checked_attribute(const gpu::Kernel& kernel, CUfunction_attribute what, int 
 void set_attribute(CUfunction handle, CUfunction_attribute what, int value) {
   const CUfunction function = checked(handle);
   const int fits = checked_attribute(*function->kernel, what, value);
-  (what == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ? function->dynamic_shared : function->carveout) = fits;
+  if (what == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) function->dynamic_shared = fits;
+  else function->carveout = fits;
 }
 
 void set_attribute(CUkernel kernel, CUfunction_attribute what, int value, CUdevice device) {
@@ -415,9 +416,9 @@ void best_block(int* grid, int* block, CUfunction function, CUoccupancyB2DSize s
 std::vector<std::byte> parameters_of(const gpu::Kernel& kernel, void** each, void** extra) {
   std::vector<std::byte> bytes(kernel.parameter_bytes);
   if (each) {
-    for (const gpu::Kernel::Parameter& parameter : kernel.parameters) {
-      need(each[&parameter - kernel.parameters.data()], "the address of a parameter");
-      std::memcpy(bytes.data() + parameter.offset, each[&parameter - kernel.parameters.data()], parameter.size);
+    for (size_t i = 0; i < kernel.parameters.size(); ++i) {
+      need(each[i], "the address of a parameter");
+      std::memcpy(bytes.data() + kernel.parameters[i].offset, each[i], kernel.parameters[i].size);
     }
     return bytes;
   }
@@ -460,7 +461,7 @@ void launch(CUfunction handle, gpu::Dimensions grid, gpu::Dimensions block, unsi
   gpu::Launch what = {&kernel, function->module->module, grid, block, shared, parameters_of(kernel, each, extra), {}};
   what.is_cooperative = is_cooperative;
   what.heap = stream.context->heap;
-  enqueue_work(stream, [what = std::move(what)](const Op& op) {
+  enqueue_work(stream, [what = std::move(what)](const Operation& op) {
     gpu::Launch now = what;
     now.order = number_of(op);
     now.done = [op](const gpu::Fault* fault) {

@@ -11,10 +11,10 @@
 #include <set>
 #include <utility>
 
-struct driver::Operation {
+struct driver::OperationNode {
   Start start;                                 // none: a mark
   int awaited = 1;                             // operations before it that have not ended, and one until it is put in
-  std::vector<Op> next;                        // those that wait for it
+  std::vector<Operation> next;                 // those that wait for it
   bool has_ended = false, is_awaited = false;  // by a thread
   uint64_t number = 0;                         // in the order in which all were put in
   std::chrono::steady_clock::time_point end;
@@ -34,7 +34,7 @@ struct SharedEvent {  // with other processes
 struct CUevent_st {
   CUcontext context;
   unsigned flags;
-  driver::Op recorded;
+  driver::Operation recorded;
   std::shared_ptr<const driver::SharedEvent> shared;  // null: it is this process's alone
 };
 
@@ -54,9 +54,9 @@ bool is_legacy(const CUstream_st& stream) { return &stream == &stream.context->l
 bool minds_legacy(const CUstream_st& stream) { return !(stream.flags & CU_STREAM_NON_BLOCKING); }
 
 // Starts these operations, and those that need not wait any more when one of them is only a mark.
-void start(std::vector<Op> ready) {
+void start(std::vector<Operation> ready) {
   while (!ready.empty()) {
-    const Op op = ready.back();
+    const Operation op = ready.back();
     ready.pop_back();
     if (const Start start = std::exchange(op->start, nullptr); start && !fault()) {
       start(op);
@@ -66,7 +66,7 @@ void start(std::vector<Op> ready) {
     op->has_ended = true;
     state().under_way.erase(op->number);
     op->end = std::chrono::steady_clock::now();
-    for (const Op& next : op->next)
+    for (const Operation& next : op->next)
       if (--next->awaited == 0) ready.push_back(next);
     op->next.clear();
     if (op->is_awaited || fault()) state().an_end.notify_all();
@@ -74,7 +74,7 @@ void start(std::vector<Op> ready) {
 }
 
 // The state is held, but while it waits.
-void await(std::unique_lock<std::mutex>& held, const Op op) {
+void await(std::unique_lock<std::mutex>& held, const Operation op) {
   op->is_awaited = true;
   state().an_end.wait(held, [&] { return op->has_ended || fault(); });
 }
@@ -153,13 +153,13 @@ void copy_attributes(CUstream_st& to, const CUstream_st& from) {
 }
 
 // What an operation that is now put into the stream would wait for.
-Op tail(CUstream_st& stream) {
+Operation tail(CUstream_st& stream) {
   if (is_legacy(stream)) return enqueue(stream, nullptr);
   const std::lock_guard held(state().lock);
   return stream.last;
 }
 
-CUresult query(const Op& op) { return fault() ? fault() : has_ended(op) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }
+CUresult query(const Operation& op) { return fault() ? fault() : has_ended(op) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }
 
 CUevent add_event(CUevent_st event) {
   auto made = std::make_unique<CUevent_st>(std::move(event));
@@ -193,7 +193,7 @@ CUevent_st& event(CUevent handle) {
   return *found->second;
 }
 
-Op recorded(CUevent handle) {
+Operation recorded(CUevent handle) {
   const CUevent_st& it = event(handle);
   const std::lock_guard held(state().lock);
   return it.recorded;
@@ -235,14 +235,14 @@ void record(CUevent handle, CUstream where) {
   Start reach;
   if (it.shared) {
     const uint64_t number = memory::record_event(it.shared->number);
-    reach = [shared = it.shared, number](const Op& op) {
+    reach = [shared = it.shared, number](const Operation& op) {
       gpu::run([=] {
         memory::reach_event(shared->number, number);
         ended(op);
       });
     };
   }
-  const Op mark = enqueue(stream, std::move(reach));
+  const Operation mark = enqueue(stream, std::move(reach));
   const std::lock_guard held(state().lock);
   it.recorded = mark;
 }
@@ -251,7 +251,7 @@ float elapsed(CUevent from, CUevent to) {
   require(event(from).context == event(to).context, CUDA_ERROR_INVALID_HANDLE, "the events are of different contexts");
   const bool timed = !((event(from).flags | event(to).flags) & CU_EVENT_DISABLE_TIMING);
   require(timed, CUDA_ERROR_INVALID_HANDLE, "an event was created with CU_EVENT_DISABLE_TIMING");
-  const Op first = recorded(from), last = recorded(to);
+  const Operation first = recorded(from), last = recorded(to);
   require(first && last, CUDA_ERROR_INVALID_HANDLE, "an event was never recorded");
   require(has_ended(first) && has_ended(last), CUDA_ERROR_NOT_READY, "an event has not been reached");
   return std::chrono::duration<float, std::milli>(last->end - first->end).count();
@@ -261,7 +261,7 @@ float elapsed(CUevent from, CUevent to) {
 struct LookOut {
   std::shared_ptr<const SharedEvent> shared;
   uint64_t number;
-  Op op;
+  Operation op;
   void look() const {
     if (fault() || memory::is_reached(shared->number, number)) ended(op);
     else gpu::run([it = *this] { it.look(); });
@@ -272,15 +272,15 @@ void wait_for(CUstream where, CUevent handle, unsigned flags) {
   require(!(flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   if (const auto shared = event(handle).shared) {
     const uint64_t number = memory::times_recorded(shared->number);
-    enqueue(stream(where), [=](const Op& op) { gpu::run([=] { LookOut{shared, number, op}.look(); }); });
+    enqueue(stream(where), [=](const Operation& op) { gpu::run([=] { LookOut{shared, number, op}.look(); }); });
     return;
   }
-  const Op before = recorded(handle);
+  const Operation before = recorded(handle);
   enqueue(stream(where), nullptr, before);
 }
 
 void enqueue_host(CUstream_st& stream, std::function<void()> function) {
-  enqueue(stream, [function = std::move(function)](const Op& op) {
+  enqueue(stream, [function = std::move(function)](const Operation& op) {
     gpu::run(
         [=] {
           thread().runs_host_function = true;
@@ -298,7 +298,7 @@ template <class Word> struct Watch {
   uint64_t address;
   Word value;
   unsigned flags;
-  Op op;
+  Operation op;
   void look() const {
     bool reached = fault() != CUDA_SUCCESS;
     try {
@@ -334,7 +334,8 @@ template <class Word> void wait_value(CUstream where, uint64_t address, Word val
   require(!(flags & ~3u), CUDA_ERROR_INVALID_VALUE, "there are no such flags, or CU_STREAM_WAIT_VALUE_FLUSH");
   const CUdevice device = stream.context->device;
   check_word<Word>(device, address, CU_MEM_ACCESS_FLAGS_PROT_READ);
-  enqueue_work(stream, [=](const Op& op) { gpu::run([=] { Watch<Word>{device, address, value, flags, op}.look(); }); });
+  enqueue_work(stream,
+               [=](const Operation& op) { gpu::run([=] { Watch<Word>{device, address, value, flags, op}.look(); }); });
 }
 
 template <class Word> void write_value(CUstream where, uint64_t address, Word value, unsigned flags) {
@@ -367,7 +368,7 @@ CUstream_st& stream(CUstream handle) {
 }
 
 // How much work of a stream has not ended. The state is held.
-static size_t left_of(std::deque<Op>& work) {
+static size_t left_of(std::deque<Operation>& work) {
   while (!work.empty() && work.front()->has_ended) work.pop_front();
   return work.size();
 }
@@ -375,7 +376,7 @@ static size_t left_of(std::deque<Op>& work) {
 // Returns when there is room in a stream. The state is held, but while it waits.
 static void make_room(std::unique_lock<std::mutex>& held, CUstream_st& stream) {
   if (left_of(stream.work) >= enough_work && stream.work.front() != stream.known_as_long) {
-    const Op front = stream.work.front(), half = stream.work[enough_work / 2];
+    const Operation front = stream.work.front(), half = stream.work[enough_work / 2];
     half->is_awaited = true;
     state().an_end.wait_for(held, patience, [&] { return half->has_ended || fault(); });
     if (!front->has_ended) stream.known_as_long = front;
@@ -383,8 +384,8 @@ static void make_room(std::unique_lock<std::mutex>& held, CUstream_st& stream) {
   while (left_of(stream.work) >= most_work && !fault()) await(held, stream.work.front());
 }
 
-static Op put_in(CUstream_st& stream, Start start, const Op& also, bool is_work) {
-  const Op op = std::make_shared<Operation>();
+static Operation put_in(CUstream_st& stream, Start start, const Operation& also, bool is_work) {
+  const Operation op = std::make_shared<OperationNode>();
   op->start = std::move(start);
   bool is_ready = false;
   {
@@ -395,7 +396,7 @@ static Op put_in(CUstream_st& stream, Start start, const Op& also, bool is_work)
     }
     op->number = ++state().last_operation;
     state().under_way.insert(op->number);
-    auto after = [&](const Op& before) {
+    auto after = [&](const Operation& before) {
       if (!before || before->has_ended) return;
       before->next.push_back(op);
       ++op->awaited;
@@ -415,11 +416,13 @@ static Op put_in(CUstream_st& stream, Start start, const Op& also, bool is_work)
   return op;
 }
 
-Op enqueue(CUstream_st& stream, Start start, const Op& also) { return put_in(stream, std::move(start), also, false); }
-Op enqueue_work(CUstream_st& stream, Start start) { return put_in(stream, std::move(start), nullptr, true); }
+Operation enqueue(CUstream_st& stream, Start start, const Operation& also) {
+  return put_in(stream, std::move(start), also, false);
+}
+Operation enqueue_work(CUstream_st& stream, Start start) { return put_in(stream, std::move(start), nullptr, true); }
 
-Op enqueue_task(CUstream_st& stream, std::function<void()> task) {
-  return enqueue_work(stream, [task = std::move(task)](const Op& op) {
+Operation enqueue_task(CUstream_st& stream, std::function<void()> task) {
+  return enqueue_work(stream, [task = std::move(task)](const Operation& op) {
     gpu::run([=] {
       try {
         task();
@@ -431,19 +434,19 @@ Op enqueue_task(CUstream_st& stream, std::function<void()> task) {
   });
 }
 
-uint64_t number_of(const Op& op) { return op->number; }
+uint64_t number_of(const Operation& op) { return op->number; }
 
-void ended(const Op& op) { start({op}); }
+void ended(const Operation& op) { start({op}); }
 
-bool has_ended(const Op& op) {
+bool has_ended(const Operation& op) {
   const std::lock_guard held(state().lock);
   return !op || op->has_ended;
 }
 
-static void wait(const std::vector<Op>& all) {
+static void wait(const std::vector<Operation>& all) {
   {
     std::unique_lock held(state().lock);
-    for (const Op& op : all)
+    for (const Operation& op : all)
       if (op) await(held, op);
   }
   gpu::print_output();
@@ -451,10 +454,10 @@ static void wait(const std::vector<Op>& all) {
   give_back_pools();
 }
 
-void wait(const Op& op) { wait(std::vector{op}); }
+void wait(const Operation& op) { wait(std::vector{op}); }
 
 void synchronize(CUcontext context) {
-  std::vector<Op> all;
+  std::vector<Operation> all;
   {
     const std::lock_guard held(state().lock);
     all.push_back(context->legacy.last);

@@ -27,7 +27,10 @@ bool take(uint64_t address, uint64_t size) {
   void* const wanted = reinterpret_cast<void*>(address);
   void* const got = mmap(wanted, size, PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0);
   if (got == MAP_FAILED) return false;
-  if (got != wanted) return munmap(got, size), false;  // an old kernel
+  if (got != wanted) {  // an old kernel
+    munmap(got, size);
+    return false;
+  }
   process().areas[address] = address + size;
   return true;
 }

@@ -91,7 +91,9 @@ std::string create_machine(const Machine& machine, const Options& options, const
   if (at == MAP_FAILED) fail("no memory for a machine's ledger");
   Ledger& ledger = *static_cast<Ledger*>(at);  // zeros, which are unused records and atomics at 0
   if (getrandom(&ledger.token, sizeof ledger.token, 0) != sizeof ledger.token) fail("no random number");
-  ledger.bytes = bytes, ledger.machine = machine, ledger.options = options;
+  ledger.bytes = bytes;
+  ledger.machine = machine;
+  ledger.options = options;
   ledger.trace_file = -1;
   if (!trace_file.empty()) {
     ledger.trace_file = open(trace_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
@@ -162,18 +164,25 @@ Locked::~Locked() { pthread_mutex_unlock(&ledger().lock); }
 void rebuild(Ledger& ledger) {
   // A binding counts if both ends of it are still there.
   ledger.unused = nothing;
-  for (Record* r = ledger.record; r < ledger.record + ledger.records; ++r) r->bindings = 0, r->next = nothing;
+  for (Record* r = ledger.record; r < ledger.record + ledger.records; ++r) {
+    r->bindings = 0;
+    r->next = nothing;
+  }
   for (uint32_t i = 0; i < ledger.records; ++i) {
     Record& r = ledger.record[i];
     if (r.kind == Record::binding) {
       Record &object = ledger.record[r.object], &memory = ledger.record[r.memory];
       if (object.kind == Record::multicast && memory.kind == Record::physical) {
-        r.next = object.next, object.next = i, ++memory.bindings;
+        r.next = object.next;
+        object.next = i;
+        ++memory.bindings;
         continue;
       }
       r.kind = Record::unused;
     }
-    if (r.kind == Record::unused) r.next = ledger.unused, ledger.unused = i;
+    if (r.kind != Record::unused) continue;
+    r.next = ledger.unused;
+    ledger.unused = i;
   }
   ++ledger.bound;
   // A frame that is in no allocation is free.
@@ -184,9 +193,15 @@ void rebuild(Ledger& ledger) {
     for (const Record* r = ledger.record; r < ledger.record + ledger.records; ++r)
       if (r->kind == Record::physical && r->gpu == gpu)
         for (uint32_t frame = r->first_frame; frame != nothing; frame = next[frame]) taken[frame] = true;
-    state.first = nothing, state.free = 0;
-    for (uint32_t frame = state.frames; frame-- > 0;)
-      if (!taken[frame]) next[frame] = state.first, state.first = frame, ++state.free;
+    state.first = nothing;
+    state.free = 0;
+    for (uint32_t left = state.frames; left > 0; --left) {
+      const uint32_t frame = left - 1;
+      if (taken[frame]) continue;
+      next[frame] = state.first;
+      state.first = frame;
+      ++state.free;
+    }
   }
 }
 

@@ -123,17 +123,25 @@ void for_each_piece(CUdevice device, uint64_t address, size_t size, CUmemAccess_
   gpu_of(device);
   const PageTable& table = page_table(device);
   const bool writing = access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  for (bool checked : {false, true})  // all of it is checked before any of it is touched
-    for (uint64_t at = address, left = size, piece; left; at += piece, left -= piece) {
-      piece = std::min(left, page_size - at % page_size);
-      const Entry found = table.lookup(at), entry = found & partly ? 0 : found;
-      const bool is_host = !checked ? !check_page(device, at, left, entry, writing) : !entry;
-      if (is_host) piece = left;
-      if (!checked) continue;
-      if (is_host) work({reinterpret_cast<char*>(at), piece, {}});
-      else if (entry & multicast) work({own_replica(entry, device) + at % page_size, piece, replicas(entry)});
-      else work({frame(entry) + at % page_size, piece, {}});
-    }
+  const auto entry_at = [&](uint64_t at) {  // 0: of the host, to the end of the range
+    const Entry entry = table.lookup(at);
+    return entry & partly ? 0 : entry;
+  };
+  const auto left_in_page = [&](uint64_t done) {
+    return std::min(size - done, page_size - (address + done) % page_size);
+  };
+  // All of it is checked before any of it is touched.
+  for (uint64_t done = 0; done < size; done += left_in_page(done)) {
+    const uint64_t at = address + done;
+    if (!check_page(device, at, size - done, entry_at(at), writing)) break;
+  }
+  for (uint64_t done = 0; done < size; done += left_in_page(done)) {
+    const uint64_t at = address + done, offset = at % page_size, piece = left_in_page(done);
+    const Entry entry = entry_at(at);
+    if (!entry) return work({reinterpret_cast<char*>(at), size - done, {}});
+    if (entry & multicast) work({own_replica(entry, device) + offset, piece, replicas(entry)});
+    else work({frame(entry) + offset, piece, {}});
+  }
 }
 
 std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {

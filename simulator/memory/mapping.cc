@@ -209,7 +209,10 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "this process has no room for the memory of a GPU: is its address space limited?");
   }
   Mapping mapping = {};
-  mapping.base = address, mapping.size = size, mapping.record = of->record, mapping.of = of;
+  mapping.base = address;
+  mapping.size = size;
+  mapping.record = of->record;
+  mapping.of = of;
   mapping.kind = is_multicast ? Range::multicast_range : Range::vmm;
   if (is_multicast) mapping.multicast_page = take_multicast_pages(of->record, size / page_size);
   ++of->mappings;
@@ -242,8 +245,9 @@ void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> 
                " does not begin and end with a mapping: map memory there first (cuMemMap), or leave the rest out");
   // All descriptors are looked at before anything is changed. Whether memory can be opened so shows only mapping by
   // mapping: what stands before the one that cannot be has been changed then, as on the H200.
-  for (const CUmemAccessDesc& each : descriptors) {
-    const std::string named = "desc: descriptor " + std::to_string(&each - descriptors.data());
+  for (size_t i = 0; i < descriptors.size(); ++i) {
+    const CUmemAccessDesc& each = descriptors[i];
+    const std::string named = "desc: descriptor " + std::to_string(i);
     const CUmemLocation& location = each.location;
     const bool to_host = is_host(location);
     if (!to_host && (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id < 0 ||

@@ -35,8 +35,22 @@ struct Pages {
   uint64_t count;
   uint32_t object;
 };
-std::map<uint64_t, Pages> ranges;          // by the number of the first page
-std::atomic<uint64_t> seen{~uint64_t(0)};  // Ledger::bound when the rows were filled in
+#ifdef __SANITIZE_THREAD__  // ThreadSanitizer has a thread of its own
+constexpr unsigned foreign_threads = 1;
+#else
+constexpr unsigned foreign_threads = 0;
+#endif
+struct OfProcess {
+  std::atomic<uint64_t> seen = ~uint64_t(0);        // Ledger::bound when the rows were filled in
+  std::atomic<unsigned> helpers = foreign_threads;  // threads that make no calls
+  // The process's lock guards these.
+  std::map<uint64_t, Pages> ranges;  // by the number of the first page
+  unsigned waiting = 0;              // threads that wait for a team
+};
+OfProcess& of_process() {
+  static OfProcess& it = *new OfProcess;
+  return it;
+}
 
 Row* row(uint64_t page) {
   static const size_t width = sizeof(Row) + gpus() * sizeof(char*);
@@ -81,19 +95,12 @@ void fill_in(uint64_t first, const Pages& pages) {
 }
 
 // --- Teams -----------------------------------------------------------------------------------------------------------
-#ifdef __SANITIZE_THREAD__  // ThreadSanitizer has a thread of its own
-constexpr unsigned foreign_threads = 1;
-#else
-constexpr unsigned foreign_threads = 0;
-#endif
-std::atomic<unsigned> helpers{foreign_threads};  // threads that make no calls
-unsigned waiting = 0;                            // threads that wait for a team
 
 // Whether all who could add a device wait for one. Another process or a descriptor on its way to one could.
 bool is_hopeless(uint32_t object) {
   if (ledger().record[object].on_fabric || is_held(object, true)) return false;
   const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
-  return threads <= static_cast<long>(helpers + waiting);
+  return threads <= static_cast<long>(of_process().helpers + of_process().waiting);
 }
 
 const Record& object_named(Handle handle) {
@@ -171,8 +178,12 @@ void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flag
     const uint32_t number = new_record(Record::binding);
     if (number == nothing) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for a binding");
     Record& binding = records[number];
-    binding.gpu = gpu, binding.object = object, binding.memory = memory;
-    binding.offset = offset, binding.memory_offset = found.offset, binding.size = size;
+    binding.gpu = gpu;
+    binding.object = object;
+    binding.memory = memory;
+    binding.offset = offset;
+    binding.memory_offset = found.offset;
+    binding.size = size;
     binding.next = records[object].next;
     binding.kind = Record::binding;
     records[object].next = number;
@@ -189,26 +200,26 @@ void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flag
 
 uint64_t take_multicast_pages(uint32_t object, uint64_t pages) {
   uint64_t first = 0;
-  for (const auto& [begin, range] : ranges) {
+  for (const auto& [begin, range] : of_process().ranges) {
     if (begin - first >= pages) break;
     first = begin + range.count;
   }
   if (first + pages > max_pages || !row(first))
     refuse(CUDA_ERROR_OUT_OF_MEMORY,
            "a process maps " + std::to_string(max_pages * page_size) + " bytes of multicast objects at most");
-  ranges[first] = {pages, object};
-  seen = ~uint64_t(0);
+  of_process().ranges[first] = {pages, object};
+  of_process().seen = ~uint64_t(0);
   return first;
 }
 
-void give_back_multicast_pages(uint64_t first) { ranges.erase(first); }
+void give_back_multicast_pages(uint64_t first) { of_process().ranges.erase(first); }
 
 std::span<char* const> replicas(uint64_t entry) {
-  if (seen.load(std::memory_order_acquire) != ledger().bound.load(std::memory_order_acquire)) {
+  if (of_process().seen.load(std::memory_order_acquire) != ledger().bound.load(std::memory_order_acquire)) {
     const std::lock_guard guard(process().lock);
     const Locked locked;
-    for (const auto& [first, pages] : ranges) fill_in(first, pages);
-    seen.store(ledger().bound, std::memory_order_release);
+    for (const auto& [first, pages] : of_process().ranges) fill_in(first, pages);
+    of_process().seen.store(ledger().bound, std::memory_order_release);
   }
   const Row* const found = row(entry / page_size);
   return {found->frames, found->team};
@@ -232,12 +243,12 @@ void tell_of_ordinary_access(const std::string& who) {
           who.c_str());
 }
 
-void this_thread_makes_no_calls() { ++helpers; }
+void this_thread_makes_no_calls() { ++of_process().helpers; }
 
 void wait_for_team(std::unique_lock<std::mutex>& guard, uint32_t object) {
   const Record& record = ledger().record[object];
   hold(object);
-  ++waiting;
+  ++of_process().waiting;
   for (;;) {
     const uint32_t joined = ledger().joined;  // before looking: who joins after this ends the wait
     uint32_t missing;
@@ -258,7 +269,7 @@ void wait_for_team(std::unique_lock<std::mutex>& guard, uint32_t object) {
     syscall(SYS_futex, &ledger().joined, FUTEX_WAIT, joined, &look_again, nullptr, 0);
     guard.lock();
   }
-  --waiting;
+  --of_process().waiting;
   let_go(object);
 }
 
@@ -283,7 +294,8 @@ Handle multicast_create(const CUmulticastObjectProp& properties) {
     number = new_record(Record::multicast);
     if (number == nothing) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for a multicast object");
     Record& object = ledger().record[number];
-    object.size = properties.size, object.devices = properties.numDevices;
+    object.size = properties.size;
+    object.devices = properties.numDevices;
     object.handle_types = static_cast<uint32_t>(properties.handleTypes);
     hold(number);
   }

@@ -3,6 +3,8 @@
 // copy or a memset goes through one. This is the heart of the simulator: a mapping is an entry here, an access right is
 // a bit in it, and two addresses of one allocation are two entries with one frame.
 #pragma once
+#include <cuda.h>
+
 #include <atomic>
 #include <cstdint>
 
@@ -46,7 +48,6 @@ class PageTable {
   std::atomic<std::atomic<Entry>*> directory_[entries];
 };
 
-// The page table of a GPU of this process, by its CUdevice.
-PageTable& page_table(int gpu);
+PageTable& page_table(CUdevice);  // of a GPU of this process
 
 }  // namespace memory

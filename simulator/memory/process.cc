@@ -13,12 +13,11 @@ thread_local std::string& current_call = of_thread<std::string, struct CurrentCa
 
 namespace {
 
-bool forked = false;
-
 // A child made by fork shares nothing with CUDA: it would hold its parent's memory, and must not change it.
-void let_child_leave() {
-  pthread_atfork([] { process().lock.lock(); }, [] { process().lock.unlock(); },
-                 [] { forked = true, leave(), process().lock.unlock(); });
+void leave_in_child() {
+  process().is_forked = true;
+  leave();
+  process().lock.unlock();
 }
 
 void make_tables(Process& p, std::vector<int> gpus) {
@@ -27,18 +26,20 @@ void make_tables(Process& p, std::vector<int> gpus) {
   for (size_t i = 0; i < p.visible.size(); ++i) p.tables.push_back(std::make_unique<PageTable>());
 }
 
+// Never destroyed: workers may run until the very end.
+Process& make_process() {
+  Process& made = *new Process;
+  std::vector<int> gpus;
+  for (int i = 0; i < machine().gpus; ++i) gpus.push_back(node() * machine().gpus + i);
+  make_tables(made, gpus);
+  pthread_atfork([] { process().lock.lock(); }, [] { process().lock.unlock(); }, leave_in_child);
+  return made;
+}
+
 }  // namespace
 
 Process& process() {
-  static Process& once = *[] {
-    auto made = new Process;  // never destroyed: workers may run until the very end
-    std::vector<int> gpus;
-    for (int i = 0; i < machine().gpus; ++i) gpus.push_back(node() * machine().gpus + i);
-    make_tables(*made, gpus);
-    return made;
-  }();
-  static const bool prepared = (let_child_leave(), true);
-  (void)prepared;
+  static Process& once = make_process();
   return once;
 }
 
@@ -47,11 +48,11 @@ void set_visible(std::vector<int> gpus) {
   if (gpus != process().visible) make_tables(process(), std::move(gpus));
 }
 
-PageTable& page_table(int gpu) { return *process().tables[static_cast<size_t>(gpu)]; }
+PageTable& page_table(CUdevice device) { return *process().tables[static_cast<size_t>(device)]; }
 
 std::unique_lock<std::mutex> enter() {
   std::unique_lock guard(process().lock);
-  if (forked)
+  if (process().is_forked)
     refuse(CUDA_ERROR_NOT_INITIALIZED, "this process was forked by one that had initialised CUDA: start it by exec");
   return guard;
 }

@@ -77,7 +77,8 @@ struct Gone {
 };
 
 struct Process {
-  std::mutex lock;                                 // before the ledger's
+  std::mutex lock;                                 // before the ledger's; of all that follows
+  bool is_forked = false;                          // it is a child that fork made of one with CUDA
   std::vector<int> visible;                        // the machine's GPU of each CUdevice
   std::vector<std::unique_ptr<PageTable>> tables;  // of each CUdevice
   std::unordered_map<Handle, std::shared_ptr<Referent>> handles;

@@ -17,16 +17,26 @@ namespace {
 // A descriptor's file position tells the record that it holds. It is past the ledger's end, where nothing can be read.
 constexpr off_t first_position = off_t(1) << 40;
 
-// The locks of this process are on an open file of their own, which no mapping keeps open.
-int holder = -1;
-std::unordered_map<uint32_t, unsigned> held;  // record -> how often by this process
-
-int gpu_file[max_owners];  // descriptor + 1; 0: not opened yet
-char* gpu_bytes[max_owners];
+// What this process has of the machine's files. Its lock guards this.
+struct Files {
+  int holder = -1;                              // of its locks: an open file of its own, which no mapping keeps open
+  std::unordered_map<uint32_t, unsigned> held;  // record -> how often by this process
+  struct Gpu {
+    int file = -1;          // a descriptor, once it was needed
+    char* bytes = nullptr;  // where it is mapped
+  } gpu[max_owners];
+};
+Files& files() {
+  static Files& it = *new Files;
+  return it;
+}
 
 struct flock byte_of(uint32_t record, short type) {
   struct flock lock = {};
-  lock.l_type = type, lock.l_whence = SEEK_SET, lock.l_start = record, lock.l_len = 1;
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = record;
+  lock.l_len = 1;
   return lock;
 }
 void set_lock(int file, uint32_t record, short type) {
@@ -36,7 +46,7 @@ void set_lock(int file, uint32_t record, short type) {
 
 void punch(int gpu, uint32_t first, uint32_t frames) {
   gpu_memory(gpu);
-  fallocate(gpu_file[gpu] - 1, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first * page_size),
+  fallocate(files().gpu[gpu].file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first * page_size),
             static_cast<off_t>(frames * page_size));
 }
 
@@ -52,7 +62,9 @@ void give_back_frames(Record& record) {
   }
   punch(record.gpu, run, last + 1 - run);
   record.kind = Record::unused;
-  next[last] = gpu.first, gpu.first = record.first_frame, gpu.free += frames;
+  next[last] = gpu.first;
+  gpu.first = record.first_frame;
+  gpu.free += frames;
 }
 
 void give_back_if_unheld(uint32_t number) {
@@ -95,7 +107,8 @@ uint32_t new_record(Record::Kind kind) {
   record = {};
   record.next = record.first_frame = nothing;
   record.key = new_key();
-  record.node = node(), record.process = getpid();
+  record.node = node();
+  record.process = getpid();
   if (kind == Record::multicast || kind == Record::event) record.kind = kind;  // others are unused until they are whole
   return number;
 }
@@ -115,8 +128,11 @@ bool take_frames(Record& record, int gpu, uint64_t size) {
   uint32_t* const next = ledger().frames_of(gpu);
   uint32_t last = state.first;
   for (uint64_t i = 1; i < frames; ++i) last = next[last];
-  record.gpu = gpu, record.size = size, record.first_frame = state.first;
-  state.first = next[last], state.free -= static_cast<uint32_t>(frames);
+  record.gpu = gpu;
+  record.size = size;
+  record.first_frame = state.first;
+  state.first = next[last];
+  state.free -= static_cast<uint32_t>(frames);
   next[last] = nothing;
   std::atomic_signal_fence(std::memory_order_seq_cst);  // who dies before the next line has taken nothing
   record.kind = Record::physical;
@@ -125,24 +141,24 @@ bool take_frames(Record& record, int gpu, uint64_t size) {
 
 void sweep() {
   for (uint32_t number = 0; number < ledger().records; ++number)
-    if (!held.count(number)) give_back_if_unheld(number);
+    if (!files().held.count(number)) give_back_if_unheld(number);
 }
 
 bool is_held(uint32_t record, bool by_others) {
   struct flock lock = byte_of(record, F_WRLCK);  // nobody could get this if somebody else has a read lock
-  fcntl(by_others && holder >= 0 ? holder : ledger_file(false), F_OFD_GETLK, &lock);
+  fcntl(by_others && files().holder >= 0 ? files().holder : ledger_file(false), F_OFD_GETLK, &lock);
   return lock.l_type != F_UNLCK;
 }
 
 void hold(uint32_t record) {
-  if (holder < 0) holder = ledger_file(true);
-  if (++held[record] == 1) set_lock(holder, record, F_RDLCK);
+  if (files().holder < 0) files().holder = ledger_file(true);
+  if (++files().held[record] == 1) set_lock(files().holder, record, F_RDLCK);
 }
 
 void let_go(uint32_t record) {
-  if (--held[record]) return;
-  held.erase(record);
-  set_lock(holder, record, F_UNLCK);
+  if (--files().held[record]) return;
+  files().held.erase(record);
+  set_lock(files().holder, record, F_UNLCK);
   Locked locked;
   give_back_if_unheld(record);
 }
@@ -180,48 +196,48 @@ void show_to_host(const Record& record, uint64_t address, int protection) {
   const char* const bytes = gpu_memory(record.gpu);
   for_each_frame(record, [&](char* frame) {
     mmap(reinterpret_cast<void*>(address), page_size, protection, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
-         gpu_file[record.gpu] - 1, frame - bytes);
+         files().gpu[record.gpu].file, frame - bytes);
     address += page_size;
   });
 }
 
 void leave() {
-  if (holder >= 0) close(holder);
-  holder = -1;
+  if (files().holder >= 0) close(files().holder);
+  files().holder = -1;
 }
 
 char* gpu_memory(int gpu) {
-  if (gpu_bytes[gpu]) return gpu_bytes[gpu];
+  if (files().gpu[gpu].bytes) return files().gpu[gpu].bytes;
   const uint64_t size = machine().memory;
-  gpu_file[gpu] = open_of_vmmsim(ledger().memory_file[gpu], O_RDWR) + 1;
+  files().gpu[gpu].file = open_of_vmmsim(ledger().memory_file[gpu], O_RDWR);
   // A page-table entry has flags below its 2 MiB, so a frame must lie on a multiple of it.
   void* const room = mmap(nullptr, size + page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return nullptr;
   char* const aligned = reinterpret_cast<char*>(round_up(reinterpret_cast<uint64_t>(room), page_size));
-  if (mmap(aligned, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, gpu_file[gpu] - 1, 0) ==
+  if (mmap(aligned, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, files().gpu[gpu].file, 0) ==
       MAP_FAILED)
     return nullptr;
   madvise(aligned, size, MADV_DONTFORK);
   madvise(aligned, size, MADV_DONTDUMP);
-  return gpu_bytes[gpu] = aligned;
+  return files().gpu[gpu].bytes = aligned;
 }
 
 void clear(char* bytes, size_t size) {
   int gpu = 0;
-  while (gpu < ledger().owners() &&
-         !(gpu_bytes[gpu] && bytes >= gpu_bytes[gpu] && bytes < gpu_bytes[gpu] + machine().memory))
+  while (gpu < ledger().owners() && !(files().gpu[gpu].bytes && bytes >= files().gpu[gpu].bytes &&
+                                      bytes < files().gpu[gpu].bytes + machine().memory))
     ++gpu;
   if (gpu == ledger().owners()) {  // memory of the host
     std::memset(bytes, 0, size);
     return;
   }
-  const off_t begin = bytes - gpu_bytes[gpu], end = begin + off_t(size);
+  const off_t begin = bytes - files().gpu[gpu].bytes, end = begin + off_t(size);
   for (off_t at = begin; at < end;) {  // from what has been written to the hole behind it
-    const off_t written = lseek(gpu_file[gpu] - 1, at, SEEK_DATA);
+    const off_t written = lseek(files().gpu[gpu].file, at, SEEK_DATA);
     if (written < 0 || written >= end) return;
-    const off_t hole = lseek(gpu_file[gpu] - 1, written, SEEK_HOLE);
+    const off_t hole = lseek(files().gpu[gpu].file, written, SEEK_HOLE);
     at = hole > written ? std::min(hole, end) : end;
-    std::memset(gpu_bytes[gpu] + written, 0, size_t(at - written));
+    std::memset(files().gpu[gpu].bytes + written, 0, size_t(at - written));
   }
 }
 

@@ -16,14 +16,14 @@ struct Parts {
   std::bitset<page_size / host_page> readable, writable;
 };
 
-// Of the pages that are registered in part. Kernels look here. The lock comes after the process's.
-std::shared_mutex& parts_lock() {
-  static auto& lock = *new std::shared_mutex;
-  return lock;
-}
-std::map<uint64_t, Parts>& parts() {
-  static auto& all = *new std::map<uint64_t, Parts>;
-  return all;
+// The pages that are registered in part. Kernels look here.
+struct PartlyRegistered {
+  std::shared_mutex lock;  // after the process's
+  std::map<uint64_t, Parts> pages;
+};
+PartlyRegistered& in_parts() {
+  static auto& it = *new PartlyRegistered;
+  return it;
 }
 
 void write_entry(uint64_t page) {
@@ -44,9 +44,9 @@ void write_entry(uint64_t page) {
   const Entry entry =
       page | mapped | readable | (found.writable.any() ? writable : Entry(0)) | (in_part ? partly : Entry(0));
   {
-    const std::lock_guard held(parts_lock());
-    parts()[page] = found;
-    if (!in_part || found.readable.none()) parts().erase(page);
+    const std::lock_guard held(in_parts().lock);
+    in_parts().pages[page] = found;
+    if (!in_part || found.readable.none()) in_parts().pages.erase(page);
   }
   for (auto& table : process().tables) table->set(page, found.readable.none() ? 0 : entry);
 }
@@ -101,9 +101,9 @@ void erase_registration(uint64_t address) {
 }
 
 bool is_registered(uint64_t address, bool writing) {
-  const std::shared_lock held(parts_lock());
-  const auto found = parts().find(address / page_size * page_size);
-  if (found == parts().end()) return false;
+  const std::shared_lock held(in_parts().lock);
+  const auto found = in_parts().pages.find(address / page_size * page_size);
+  if (found == in_parts().pages.end()) return false;
   return (writing ? found->second.writable : found->second.readable)[address % page_size / host_page];
 }
 

@@ -8,30 +8,37 @@
 
 namespace runtime {
 
-thread_local CUstream stream_0 = CU_STREAM_LEGACY;
+thread_local Thread this_thread;
 
 namespace {
 
-thread_local int last_error = cudaSuccess;
-thread_local const char* last_call = "";  // which answered so
-thread_local int chosen_device = 0;       // by cudaSetDevice; a current context goes before it
-thread_local CUcontext entered = nullptr;
-std::atomic<int> device_count = 0;  // 0: not yet known; stays known in a forked child, which has no driver
+// What the threads of the process share.
+struct State {
+  std::atomic<int> device_count = 0;          // 0: not yet known; stays known in a forked child, which has no driver
+  std::mutex lock;                            // of what follows
+  std::map<int, CUcontext> primary_contexts;  // that were retained
+};
+State& state() {  // never destroyed: destructors of the program may still make calls at exit
+  static State& it = *new State;
+  return it;
+}
 
 // Makes a context current in this thread: the program's own if there is one, else the primary one of its device.
 void enter_context() {
   CUcontext now = nullptr;
-  CUdevice device = chosen_device;
+  CUdevice device = this_thread.chosen_device;
   must(cuCtxGetCurrent(&now));
   const bool is_alive = now && cuCtxGetDevice(&device) == CUDA_SUCCESS;
-  if (is_alive && now == entered) return;
+  if (is_alive && now == this_thread.entered) return;
   const CUcontext primary = primary_context(device);
   if (!is_alive) must(cuCtxSetCurrent(primary));
-  entered = is_alive ? now : primary;
+  this_thread.entered = is_alive ? now : primary;
 }
 
 int remember(int error, const char* call) {
-  if (error && error != cudaErrorNotReady) last_error = error, last_call = call;
+  if (!error || error == cudaErrorNotReady) return error;
+  this_thread.last_error = error;
+  this_thread.last_call = call;
   return error;
 }
 
@@ -97,31 +104,29 @@ void start_driver() {
               std::to_string(CUDART_VERSION / 1000) + ": install a newer driver, or build with an older toolkit",
           cudaErrorInsufficientDriver);
   must(cuInit(0));
-  if (int count; !device_count && cuDeviceGetCount(&count) == CUDA_SUCCESS) device_count = count;
+  if (int count; !state().device_count && cuDeviceGetCount(&count) == CUDA_SUCCESS) state().device_count = count;
 }
 
 int device() {
   CUcontext now = nullptr;
-  CUdevice device = chosen_device;
+  CUdevice device = this_thread.chosen_device;
   if (cuCtxGetCurrent(&now) == CUDA_SUCCESS && now) cuCtxGetDevice(&device);
   return device;
 }
 
 CUcontext primary_context(int device) {
-  static auto& retained = *new std::map<int, CUcontext>;
-  static auto& mutex = *new std::mutex;
-  const std::lock_guard held(mutex);
+  const std::lock_guard held(state().lock);
   unsigned flags = 0;
   int is_active = 0;
   must(cuDevicePrimaryCtxGetState(device, &flags, &is_active));
-  CUcontext& context = retained[device];
+  CUcontext& context = state().primary_contexts[device];
   if (!context || !is_active) must(cuDevicePrimaryCtxRetain(&context, device));
   return context;
 }
 
 void check_device(int device) {
-  require(device >= 0 && device < device_count,
-          "there is no GPU " + std::to_string(device) + ": this process sees " + std::to_string(device_count) +
+  require(device >= 0 && device < state().device_count,
+          "there is no GPU " + std::to_string(device) + ": this process sees " + std::to_string(state().device_count) +
               ", the first is 0",
           cudaErrorInvalidDevice);
 }
@@ -160,10 +165,10 @@ const char* cudaGetErrorString(cudaError_t error) {
 static cudaError_t give_last_error(const char* name, bool and_forget) {
   const int flags = driver::before_init | driver::after_exit | driver::after_fault;
   const int error = driver::run(driver::Call(name, ""), flags, shown_name_of, [] {
-    driver::explain(std::string(last_call) + " answered so before in this thread");
-    return last_error;
+    driver::explain(std::string(this_thread.last_call) + " answered so before in this thread");
+    return this_thread.last_error;
   });
-  if (and_forget) last_error = cudaSuccess;
+  if (and_forget) this_thread.last_error = cudaSuccess;
   return cudaError_t(error);
 }
 cudaError_t cudaGetLastError(void) { return give_last_error(__func__, true); }
@@ -174,8 +179,8 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return call(ARGUMENTS(count), nothing, [&] {
     need(count, "count");
     *count = 0;
-    if (!device_count) start_driver();
-    *count = device_count;
+    if (!state().device_count) start_driver();
+    *count = state().device_count;
   });
 }
 cudaError_t cudaGetDevice(int* device) {
@@ -184,9 +189,9 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaSetDevice(int device) {
   return call(ARGUMENTS(device), driver_only, [&] {
     check_device(device);
-    entered = primary_context(device);
-    must(cuCtxSetCurrent(entered));
-    chosen_device = device;
+    this_thread.entered = primary_context(device);
+    must(cuCtxSetCurrent(this_thread.entered));
+    this_thread.chosen_device = device;
   });
 }
 cudaError_t cudaInitDevice(int device, unsigned int deviceFlags, unsigned int flags) {

@@ -155,7 +155,8 @@ void find_driver_call(const char* symbol, void** call, unsigned version, unsigne
   require(symbol && *symbol && call, "symbol, the name of a driver call, is null or empty, or funcPtr is null");
   require(flags <= cudaEnablePerThreadDefaultStream, "there are no such flags: give cudaEnableDefault");
   CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-  if (flags == cudaEnableDefault && stream_0 == CU_STREAM_PER_THREAD) flags = cudaEnablePerThreadDefaultStream;
+  if (flags == cudaEnableDefault && this_thread.stream_0 == CU_STREAM_PER_THREAD)
+    flags = cudaEnablePerThreadDefaultStream;
   *call = nullptr;
   const int result = cuGetProcAddress(symbol, call, int(version), flags, &found);
   if (status) *status = cudaDriverEntryPointQueryResult(found);

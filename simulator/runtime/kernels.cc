@@ -77,28 +77,28 @@ CUfunction function(const void* symbol) {
   return found;
 }
 
-struct Range {
+struct Variable {
   CUdeviceptr address;
   size_t size;
 };
-Range variable(const void* symbol) {
+Variable variable(const void* symbol) {
   const std::lock_guard held(registered().mutex);
   const auto found = registered().variables.find(symbol);
   require(symbol && found != registered().variables.end() && !found->second.binary->is_unregistered,
           "symbol is no __device__ or __constant__ variable of this program: give the variable itself, not its address",
           cudaErrorInvalidSymbol);
-  Range range = {};
+  Variable found_at = {};
   const Symbol& it = found->second;
   const auto get = it.is_managed ? cuLibraryGetManaged : cuLibraryGetGlobal;
-  const int result = get(&range.address, &range.size, library(*it.binary), it.name.c_str());
+  const int result = get(&found_at.address, &found_at.size, library(*it.binary), it.name.c_str());
   require(result != CUDA_ERROR_NOT_FOUND, "no module has the variable " + it.name, cudaErrorInvalidSymbol);
   must(result);
-  return range;
+  return found_at;
 }
 
 // The address of a part of a variable.
 void* part(const void* symbol, size_t count, size_t offset) {
-  const Range whole = variable(symbol);
+  const Variable whole = variable(symbol);
   require(offset <= whole.size && count <= whole.size - offset,
           "offset and count go past the end of the variable, which has " + std::to_string(whole.size) + " bytes");
   return reinterpret_cast<void*>(whole.address + offset);
@@ -135,8 +135,12 @@ void launch_with(const cudaLaunchConfig_t* config, const void* func, void** args
   need(config, "config");
   CUlaunchConfig all = {};
   const dim3 grid = config->gridDim, block = config->blockDim;
-  all.gridDimX = grid.x, all.gridDimY = grid.y, all.gridDimZ = grid.z;
-  all.blockDimX = block.x, all.blockDimY = block.y, all.blockDimZ = block.z;
+  all.gridDimX = grid.x;
+  all.gridDimY = grid.y;
+  all.gridDimZ = grid.z;
+  all.blockDimX = block.x;
+  all.blockDimY = block.y;
+  all.blockDimZ = block.z;
   all.sharedMemBytes = unsigned(config->dynamicSmemBytes);
   all.hStream = at(config->stream);
   all.attrs = reinterpret_cast<CUlaunchAttribute*>(config->attrs);  // the same numbers and layout
@@ -212,7 +216,9 @@ EXPORT cudaError_t __cudaPopCallConfiguration(dim3* gridDim, dim3* blockDim, siz
   if (configurations.empty()) return cudaErrorMissingConfiguration;
   const Configuration it = configurations.back();
   configurations.pop_back();
-  *gridDim = it.grid, *blockDim = it.block, *sharedMem = it.shared;
+  *gridDim = it.grid;
+  *blockDim = it.block;
+  *sharedMem = it.shared;
   *static_cast<cudaStream_t*>(stream) = it.stream;
   return cudaSuccess;
 }

@@ -24,7 +24,7 @@ void copy_async(void* to, const void* from, size_t size, cudaMemcpyKind kind, cu
 
 void copy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
   copy_async(to, from, size, kind, nullptr);
-  if (size) must(cuStreamSynchronize(stream_0));
+  if (size) must(cuStreamSynchronize(this_thread.stream_0));
 }
 
 }  // namespace runtime
@@ -62,9 +62,14 @@ All rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t 
   const bool to_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost;
   all.srcMemoryType = any ? CU_MEMORYTYPE_UNIFIED : from_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
   all.dstMemoryType = any ? CU_MEMORYTYPE_UNIFIED : to_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-  all.srcHost = from, all.srcDevice = address(from), all.srcPitch = from_pitch;
-  all.dstHost = to, all.dstDevice = address(to), all.dstPitch = to_pitch;
-  all.WidthInBytes = width, all.Height = height;
+  all.srcHost = from;
+  all.srcDevice = address(from);
+  all.srcPitch = from_pitch;
+  all.dstHost = to;
+  all.dstDevice = address(to);
+  all.dstPitch = to_pitch;
+  all.WidthInBytes = width;
+  all.Height = height;
   return all;
 }
 
@@ -74,8 +79,14 @@ void copy_3d(const cudaMemcpy3DParms* p, CUstream where) {
   if (!p->extent.width || !p->extent.height || !p->extent.depth) return;
   auto all = rows<CUDA_MEMCPY3D>(p->dstPtr.ptr, p->dstPtr.pitch, p->srcPtr.ptr, p->srcPtr.pitch, p->extent.width,
                                  p->extent.height, p->kind);
-  all.srcXInBytes = p->srcPos.x, all.srcY = p->srcPos.y, all.srcZ = p->srcPos.z, all.srcHeight = p->srcPtr.ysize;
-  all.dstXInBytes = p->dstPos.x, all.dstY = p->dstPos.y, all.dstZ = p->dstPos.z, all.dstHeight = p->dstPtr.ysize;
+  all.srcXInBytes = p->srcPos.x;
+  all.srcY = p->srcPos.y;
+  all.srcZ = p->srcPos.z;
+  all.srcHeight = p->srcPtr.ysize;
+  all.dstXInBytes = p->dstPos.x;
+  all.dstY = p->dstPos.y;
+  all.dstZ = p->dstPos.z;
+  all.dstHeight = p->dstPtr.ysize;
   all.Depth = p->extent.depth;
   must(cuMemcpy3DAsync(&all, where));
 }
@@ -296,8 +307,8 @@ STREAM_CALL(cudaMemcpy2D, _ptds,
             (dst, dpitch, src, spitch, width, height, kind)) {
   return call(ARGUMENTS(dst, dpitch, src, spitch, width, height, kind), [&] {
     const auto all = rows<CUDA_MEMCPY2D>(dst, dpitch, src, spitch, width, height, kind);
-    must(cuMemcpy2DAsync(&all, stream_0));
-    must(cuStreamSynchronize(stream_0));
+    must(cuMemcpy2DAsync(&all, this_thread.stream_0));
+    must(cuStreamSynchronize(this_thread.stream_0));
   });
 }
 STREAM_CALL(cudaMemcpy2DAsync, _ptsz,
@@ -311,8 +322,8 @@ STREAM_CALL(cudaMemcpy2DAsync, _ptsz,
 }
 STREAM_CALL(cudaMemcpy3D, _ptds, (const cudaMemcpy3DParms* p), (p)) {
   return call(ARGUMENTS(p), [&] {
-    copy_3d(p, stream_0);
-    must(cuStreamSynchronize(stream_0));
+    copy_3d(p, this_thread.stream_0);
+    must(cuStreamSynchronize(this_thread.stream_0));
   });
 }
 STREAM_CALL(cudaMemcpy3DAsync, _ptsz, (const cudaMemcpy3DParms* p, cudaStream_t stream), (p, stream)) {
@@ -340,7 +351,7 @@ cudaError_t cudaMemcpyPeerAsync(void* dst, int dstDevice, const void* src, int s
 // --- Memsets --------------------------------------------------------------------------------------------------------
 STREAM_CALL(cudaMemset, _ptds, (void* devPtr, int value, size_t count), (devPtr, value, count)) {
   return call(ARGUMENTS(devPtr, value, count), [&] {
-    if (count) must(cuMemsetD8Async(address(devPtr), byte(value), count, stream_0));
+    if (count) must(cuMemsetD8Async(address(devPtr), byte(value), count, this_thread.stream_0));
   });
 }
 STREAM_CALL(cudaMemsetAsync, _ptsz, (void* devPtr, int value, size_t count, cudaStream_t stream),
@@ -351,8 +362,9 @@ STREAM_CALL(cudaMemsetAsync, _ptsz, (void* devPtr, int value, size_t count, cuda
 }
 STREAM_CALL(cudaMemset2D, _ptds, (void* devPtr, size_t pitch, int value, size_t width, size_t height),
             (devPtr, pitch, value, width, height)) {
-  return call(ARGUMENTS(devPtr, pitch, value, width, height),
-              [&] { return cuMemsetD2D8Async(address(devPtr), pitch, byte(value), width, height, stream_0); });
+  return call(ARGUMENTS(devPtr, pitch, value, width, height), [&] {
+    return cuMemsetD2D8Async(address(devPtr), pitch, byte(value), width, height, this_thread.stream_0);
+  });
 }
 STREAM_CALL(cudaMemset2DAsync, _ptsz,
             (void* devPtr, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream),
@@ -362,7 +374,7 @@ STREAM_CALL(cudaMemset2DAsync, _ptsz,
 }
 STREAM_CALL(cudaMemset3D, _ptds, (cudaPitchedPtr pitchedDevPtr, int value, cudaExtent extent),
             (pitchedDevPtr, value, extent)) {
-  return call(ARGUMENTS(value), [&] { set_3d(pitchedDevPtr, value, extent, stream_0); });
+  return call(ARGUMENTS(value), [&] { set_3d(pitchedDevPtr, value, extent, this_thread.stream_0); });
 }
 STREAM_CALL(cudaMemset3DAsync, _ptsz, (cudaPitchedPtr pitchedDevPtr, int value, cudaExtent extent, cudaStream_t stream),
             (pitchedDevPtr, value, extent, stream)) {

@@ -65,13 +65,21 @@ int device();                           // the thread's current one
 CUcontext primary_context(int device);  // retained once, and anew after a reset
 void check_device(int device);          // throws Failed{cudaErrorInvalidDevice}
 
-// What stream 0 is in this call: the legacy stream, or the thread's own.
-extern thread_local CUstream stream_0;
-struct PerThreadDefault {
-  PerThreadDefault() { stream_0 = CU_STREAM_PER_THREAD; }
-  ~PerThreadDefault() { stream_0 = CU_STREAM_LEGACY; }
+// What is a thread's own.
+struct Thread {
+  int last_error = cudaSuccess;
+  const char* last_call = "";            // which answered so
+  int chosen_device = 0;                 // by cudaSetDevice; a current context goes before it
+  CUcontext entered = nullptr;           // that the latest call found or made current
+  CUstream stream_0 = CU_STREAM_LEGACY;  // what stream 0 is in this call: the legacy stream, or the thread's own
 };
-inline CUstream at(cudaStream_t stream) { return stream ? stream : stream_0; }
+extern thread_local Thread this_thread;
+
+struct PerThreadDefault {
+  PerThreadDefault() { this_thread.stream_0 = CU_STREAM_PER_THREAD; }
+  ~PerThreadDefault() { this_thread.stream_0 = CU_STREAM_LEGACY; }
+};
+inline CUstream at(cudaStream_t stream) { return stream ? stream : this_thread.stream_0; }
 
 // Copies within a call of the given kind, in the order of stream 0 or of a stream. Throw Failed.
 void copy(void* to, const void* from, size_t size, cudaMemcpyKind kind);
