@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT-0
-// The checking header: how every lesson skips, checks, shows a refusal, fails and reads its arguments.
+// The checking header: how every lesson skips, checks, shows a refusal and fails; and, from arguments.h, what it reads.
 // A lesson's exit status: 0 it worked, 1 it did not, 2 bad arguments, 77 this machine cannot.
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime.h>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <initializer_list>
+
+#include "arguments.h"
+
 // A call of the driver or the runtime must succeed; otherwise says where, which, the error and its meaning, exits 1.
 #define CHECK(...) check::succeeded((__VA_ARGS__), #__VA_ARGS__, __FILE__, __LINE__)
 
@@ -15,42 +17,43 @@
 #define REFUSED(error, ...) check::refused((__VA_ARGS__), error, #__VA_ARGS__, __FILE__, __LINE__)
 
 // The machine must have this; otherwise prints "SKIP: " and the message ("what is missing; how to get it"), exits 77.
-#define REQUIRE(condition, ...) ((condition) ? void() : (printf("SKIP: " __VA_ARGS__), std::puts(""), std::exit(77)))
+#define REQUIRE(condition, ...) ((condition) ? void() : check::end(77, "SKIP: " __VA_ARGS__))
 
 // The lesson's own claim must hold; otherwise says where, which, and the message, exits 1.
-#define EXPECT(condition, ...)                                                                                  \
-  ((condition) ? void()                                                                                         \
-               : (check::report(__FILE__, __LINE__, "expected", #condition), std::fprintf(stderr, __VA_ARGS__), \
-                  std::fputs("\n", stderr), std::exit(1)))
+#define EXPECT(condition, format, ...) \
+  ((condition) ? void() : check::end(1, "%s:%d: expected %s\n  " format, __FILE__, __LINE__, #condition, ##__VA_ARGS__))
 
 namespace check {
-inline void report(const char* file, int line, const char* verb, const char* expression) {
+// Ends the program: prints the message and a line's end, to stderr when something is wrong.
+[[noreturn, gnu::format(printf, 2, 3)]] inline void end(int status, const char* format, ...) {
   std::fflush(stdout);  // the story so far comes before the error
-  std::fprintf(stderr, "%s:%d: %s %s\n  ", file, line, verb, expression);
+  std::FILE* file = status == 77 ? stdout : stderr;
+  va_list values;
+  va_start(values, format);
+  std::vfprintf(file, format, values);
+  std::fputs("\n", file);
+  std::exit(status);
 }
+
 inline const char* name(cudaError_t error) { return cudaGetErrorName(error); }
 inline const char* text(cudaError_t error) { return cudaGetErrorString(error); }
 inline const char* name(CUresult error) {
-  const char* s = nullptr;
-  return cuGetErrorName(error, &s), s ? s : "unknown";
+  const char* found;
+  return cuGetErrorName(error, &found) == CUDA_SUCCESS ? found : "unknown";
 }
 inline const char* text(CUresult error) {
-  const char* s = nullptr;
-  return cuGetErrorString(error, &s), s ? s : "no text";
+  const char* found;
+  return cuGetErrorString(error, &found) == CUDA_SUCCESS ? found : "no text";
 }
 
 template <class Result> void succeeded(Result result, const char* call, const char* file, int line) {
   if (result == Result(0)) return;
-  report(file, line, "failed", call);
-  std::fprintf(stderr, "%s (%d): %s\n", name(result), int(result), text(result));
-  std::exit(1);
+  end(1, "%s:%d: failed %s\n  %s (%d): %s", file, line, call, name(result), int(result), text(result));
 }
 template <class Result> void refused(Result result, Result error, const char* call, const char* file, int line) {
   std::printf("    %s\n      -> %s\n", call, name(result));
   if (result == error) return;
-  report(file, line, "wrong answer from", call);
-  std::fprintf(stderr, "%s, expected %s\n", name(result), name(error));
-  std::exit(1);
+  end(1, "%s:%d: wrong answer from %s\n  %s, expected %s", file, line, call, name(result), name(error));
 }
 
 // The gate of every lesson: a driver, not older than the toolkit, and this many GPUs. Returns how many there are.
@@ -66,34 +69,5 @@ inline int require_gpus(int wanted) {
   CHECK(cuDeviceGetCount(&gpus));
   REQUIRE(gpus >= wanted, "needs %d GPUs, sees %d; use a larger machine, or widen CUDA_VISIBLE_DEVICES", wanted, gpus);
   return gpus;
-}
-
-// Reads "--name N", N from min to max; a flag (max 0) is just "--name", a text any word. Else exits 2 with the usage.
-struct Option {
-  const char* name;
-  long* value;
-  long min, max;
-  const char** text = nullptr;
-};
-inline void arguments(int argc, char** argv, const char* usage, std::initializer_list<Option> options = {}) {
-  for (int i = 1; i < argc; ++i) {
-    const Option* found = nullptr;
-    for (const Option& option : options)
-      if (!std::strcmp(argv[i], option.name)) found = &option;
-    if (!std::strcmp(argv[i], "--help")) std::exit((std::fputs(usage, stdout), 0));
-    if (found && found->max == 0) {
-      *found->value = 1;
-      continue;
-    }
-    char none[] = "", *end = nullptr, *value = found && i + 1 < argc ? argv[++i] : none;
-    if (*value && found->text) {
-      *found->text = value;
-      continue;
-    }
-    if (*value) *found->value = std::strtol(value, &end, 10);
-    if (end > value && !*end && *found->value >= found->min && *found->value <= found->max) continue;
-    std::fprintf(stderr, "%s: bad argument: %s %s\n%s", argv[0], found ? found->name : argv[i], value, usage);
-    std::exit(2);
-  }
 }
 }  // namespace check

@@ -17,6 +17,10 @@ def at(statement):
 
 
 class Check(unittest.TestCase):
+    def test_the_header_is_short(self):  # whoever reads the first lesson reads it too
+        header = pathlib.Path(__file__).parents[1] / "common" / "check.h"
+        self.assertLessEqual(len(header.read_text().splitlines()), 80)
+
     def run_case(self, *arguments):
         done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=60)
         self.assertTrue(done.stdout.startswith("the story so far\n"), done)
