@@ -128,8 +128,8 @@ inline OnePlace in_block(const Warp& w, const MicroOp& op, Lanes lanes, unsigned
                          std::span<const std::byte> bytes) {
   const uint64_t* const at = w.rows[op.a].lane;
   uint64_t highest = 0;
-  for (; lanes; lanes &= lanes - 1) {
-    const uint64_t address = at[std::countr_zero(lanes)] + static_cast<uint64_t>(op.offset);
+  for (const unsigned lane : each(lanes)) {
+    const uint64_t address = at[lane] + static_cast<uint64_t>(op.offset);
     highest = std::max<uint64_t>(highest, static_cast<uint32_t>(address));
   }
   if (highest >= bytes.size() || size > bytes.size() - highest) return {};
@@ -145,12 +145,12 @@ inline OnePlace in_page(const Warp& w, uint64_t address, Entry right) {
 inline OnePlace one_place(const Warp& w, const MicroOp& op, Lanes lanes, unsigned size, Entry right) {
   const uint64_t* const at = w.rows[op.a].lane;
   const auto offset = static_cast<uint64_t>(op.offset);
-  const uint64_t first = at[std::countr_zero(lanes)] + offset;
+  const uint64_t first = at[first_of(lanes)] + offset;
   uint64_t differ = 0;  // the bits in which the addresses differ
   if (lanes == all_lanes) {
     for (unsigned lane = 0; lane < 32; ++lane) differ |= (at[lane] + offset) ^ first;
   } else {
-    for (Lanes left = lanes; left; left &= left - 1) differ |= (at[std::countr_zero(left)] + offset) ^ first;
+    for (const unsigned lane : each(lanes)) differ |= (at[lane] + offset) ^ first;
   }
   if ((first | differ) & (size - 1)) return {};
   if (op.space == Space::shared || op.space == Space::param)
@@ -169,8 +169,7 @@ inline void for_each_access(Warp& w, const MicroOp& op, Lanes lanes, unsigned si
     for_each_lane(lanes, [&](unsigned lane) { work(lane, 0, one.bytes + ((at[lane] + offset) & one.mask), false); });
     return;
   }
-  for (; lanes; lanes &= lanes - 1) {
-    const auto lane = static_cast<unsigned>(std::countr_zero(lanes));
+  for (const unsigned lane : each(lanes)) {
     const uint64_t address = at[lane] + offset;
     const Backing backing = locate(w, op, lane, op.space, address, size, right);
     if (backing.replicas.empty()) work(lane, address, backing.bytes, backing.aliased);
@@ -205,7 +204,7 @@ template <class T, bool many> void load_values(Warp& w, const MicroOp& op, Lanes
   };
   for_each_access(w, op, active, sizeof(T) * (many ? op.count : 1), memory::readable, load_lane);
   if (op.immediate != last_use) return;
-  for (; active; active &= active - 1) w.block->cache.drop(used[std::countr_zero(active)]);
+  for (const unsigned lane : each(active)) w.block->cache.drop(used[lane]);
 }
 
 template <class T, bool many> void store_values(Warp& w, const MicroOp& op, Lanes active) {
@@ -248,8 +247,7 @@ void map_rank(Warp& w, const MicroOp& op, Lanes active) {
 // cp.async, done at once: `count` bytes of global memory at b + immediate to shared memory at a + offset; of these
 // only as many as c says are read, the rest are zeros.
 void copy_async(Warp& w, const MicroOp& op, Lanes active) {
-  for (; active; active &= active - 1) {
-    const auto lane = static_cast<unsigned>(std::countr_zero(active));
+  for (const unsigned lane : each(active)) {
     const auto address = [&](int row, uint64_t offset) { return w.rows[row].lane[lane] + offset; };
     const unsigned wanted = op.c < 0 ? op.count : static_cast<uint32_t>(w.rows[op.c].lane[lane]);
     char bytes[16] = {};
@@ -364,8 +362,7 @@ void combine_values(Warp& w, const MicroOp& op, Lanes active) {
   const Combine in_shared = without_flush(op.combine);
   const Row& b = w.rows[op.b];
   const Row& c = op.c < 0 ? b : w.rows[op.c];
-  for (; active; active &= active - 1) {
-    const auto lane = static_cast<unsigned>(std::countr_zero(active));
+  for (const unsigned lane : each(active)) {
     const uint64_t address = w.rows[op.a].lane[lane] + static_cast<uint64_t>(op.offset);
     // The elements of a vector are combined one by one, and aligned all together.
     constexpr Entry right = memory::readable | memory::writable;

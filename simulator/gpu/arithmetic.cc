@@ -514,9 +514,16 @@ Handler choose_dot(Modifiers& m) {
   return exactly<U, U, U, U>(dot<false, false, count, from>);
 }
 
-template <class F>
-Handler shift(Modifiers& m, F) {
-  return one_of(m.type(), Integers(), []<class T>() -> Handler { return apply<F, T, T, uint32_t>; });
+constexpr auto shift_left = []<class T>(T a, uint32_t by) -> T {
+  return by < width<T> ? static_cast<T>(static_cast<uint64_t>(a) << by) : T(0);
+};
+constexpr auto shift_right = []<class T>(T a, uint32_t by) -> T {
+  if (by >= width<T>) return a < 0 ? static_cast<T>(-1) : T(0);
+  return static_cast<T>(a >> by);
+};
+template <auto f>
+Handler shift(Modifiers& m, uint64_t&) {
+  return one_of(m.type(), Integers(), []<class T>() -> Handler { return apply<decltype(f), T, T, uint32_t>; });
 }
 
 // mul24 and mad24 multiply the low 24 bits.
@@ -528,10 +535,25 @@ constexpr auto multiply24 = []<class T>(T a, T b) -> T {
   };
   return static_cast<T>(cut(a) * cut(b) >> (high ? 16 : 0));
 };
+constexpr auto add_difference = []<class T>(T a, T b, T c) {
+  const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+  return static_cast<T>(static_cast<uint64_t>(c) + (a < b ? y - x : x - y));
+};
+
 template <bool high>
 constexpr auto multiply_add24 = []<class T>(T a, T b, T c) -> T {
   return static_cast<T>(static_cast<uint32_t>(multiply24<high>(a, b)) + static_cast<uint32_t>(c));
 };
+
+// An instruction whose only modifier is its type.
+template <unsigned sources, class AnyList, auto f>
+Handler of_its_type(Modifiers& m, uint64_t&) {
+  return same<sources>(m.type(), AnyList(), f);
+}
+template <auto f>
+Handler of_its_bits(Modifiers& m, uint64_t&) {
+  return from<uint32_t>(m.type(), Bits(), f);
+}
 
 // The instructions that compute one result from one to four operands, lane by lane.
 const std::unordered_map<std::string_view, Choose> elementwise = {
@@ -557,13 +579,7 @@ const std::unordered_map<std::string_view, Choose> elementwise = {
        if (m.take("lo")) return same<3>(m.type(), ThirtyTwo(), multiply_add24<false>);
        return nullptr;
      }},
-    {"sad",
-     [](Modifiers& m, uint64_t&) {
-       return same<3>(m.type(), Integers(), []<class T>(T a, T b, T c) {
-         const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
-         return static_cast<T>(static_cast<uint64_t>(c) + (a < b ? y - x : x - y));
-       });
-     }},
+    {"sad", of_its_type<3, Integers, add_difference>},
     {"div",
      [](Modifiers& m, uint64_t& flags) {
        m.ignore({"approx", "full"});
@@ -572,7 +588,7 @@ const std::unordered_map<std::string_view, Choose> elementwise = {
        flags = float_flags(m);
        return same<2>(type, Floats(), [](auto a, auto b) { return a / b; });
      }},
-    {"rem", [](Modifiers& m, uint64_t&) { return same<2>(m.type(), Integers(), remainder); }},
+    {"rem", of_its_type<2, Integers, remainder>},
     {"abs",
      [](Modifiers& m, uint64_t& flags) {
        const Type type = m.type();
@@ -630,21 +646,9 @@ const std::unordered_map<std::string_view, Choose> elementwise = {
        if (type == Type::pred) return exactly<bool, bool>([](bool a) { return !a; });
        return is_integer(type) ? exactly<uint64_t, uint64_t>([](uint64_t a) { return ~a; }) : nullptr;
      }},
-    {"cnot",
-     [](Modifiers& m, uint64_t&) { return same<1>(m.type(), Unsigned(), []<class T>(T a) -> T { return a == 0; }); }},
-    {"shl",
-     [](Modifiers& m, uint64_t&) {
-       return shift(m, []<class T>(T a, uint32_t by) -> T {
-         return by < width<T> ? static_cast<T>(static_cast<uint64_t>(a) << by) : T(0);
-       });
-     }},
-    {"shr",
-     [](Modifiers& m, uint64_t&) {
-       return shift(m, []<class T>(T a, uint32_t by) -> T {
-         if (by >= width<T>) return a < 0 ? static_cast<T>(-1) : T(0);
-         return static_cast<T>(a >> by);
-       });
-     }},
+    {"cnot", of_its_type<1, Unsigned, []<class T>(T a) -> T { return a == 0; }>},
+    {"shl", shift<shift_left>},
+    {"shr", shift<shift_right>},
     {"shf",
      [](Modifiers& m, uint64_t&) {
        using U = uint32_t;
@@ -658,8 +662,7 @@ const std::unordered_map<std::string_view, Choose> elementwise = {
        if (wraps) return exactly<U, U, U, U>(funnel<false, true>);
        return exactly<U, U, U, U>(funnel<false, false>);
      }},
-    {"lop3", [](Modifiers& m,
-                uint64_t&) { return same<4>(m.type(), List<uint32_t>(), [](auto... x) { return lookup3(x...); }); }},
+    {"lop3", of_its_type<4, List<uint32_t>, [](auto... x) { return lookup3(x...); }>},
     {"prmt",
      [](Modifiers& m, uint64_t&) {
        using U = uint32_t;
@@ -672,22 +675,16 @@ const std::unordered_map<std::string_view, Choose> elementwise = {
        if (m.take("rc16")) return exactly<U, U, U, U>(permute<0x3232'1010'3232'1010>);
        return exactly<U, U, U, U>(permute<0>);
      }},
-    {"popc",
-     [](Modifiers& m, uint64_t&) {
-       return from<uint32_t>(m.type(), Bits(), [](auto a) { return static_cast<uint32_t>(std::popcount(a)); });
-     }},
-    {"clz",
-     [](Modifiers& m, uint64_t&) {
-       return from<uint32_t>(m.type(), Bits(), [](auto a) { return static_cast<uint32_t>(std::countl_zero(a)); });
-     }},
+    {"popc", of_its_bits<[](auto a) { return static_cast<uint32_t>(std::popcount(a)); }>},
+    {"clz", of_its_bits<[](auto a) { return static_cast<uint32_t>(std::countl_zero(a)); }>},
     {"bfind",
      [](Modifiers& m, uint64_t&) {
        if (m.take("shiftamt")) return from<uint32_t>(m.type(), ThirtyTwoUp(), find_highest<true>);
        return from<uint32_t>(m.type(), ThirtyTwoUp(), find_highest<false>);
      }},
-    {"brev", [](Modifiers& m, uint64_t&) { return same<1>(m.type(), Bits(), reverse); }},
-    {"bfe", [](Modifiers& m, uint64_t&) { return same<3>(m.type(), ThirtyTwoUp(), extract); }},
-    {"bfi", [](Modifiers& m, uint64_t&) { return same<4>(m.type(), Bits(), insert); }},
+    {"brev", of_its_type<1, Bits, reverse>},
+    {"bfe", of_its_type<3, ThirtyTwoUp, extract>},
+    {"bfi", of_its_type<4, Bits, insert>},
     {"fns",
      [](Modifiers& m, uint64_t&) {
        m.type();
@@ -841,77 +838,10 @@ uint64_t truth(Type type, bool of_pair) {
   }
 }
 
-// The operations of one setp or set: a compared with b, and combined with the predicate c if there is one.
-struct Comparison {
-  Lowering& l;
-  const ptx::Instruction& i;
-  Handler compare, combine;  // combine: or null
-  uint64_t flags;
-  int c;
-  void compare_into(int to, int a, int b) const { l.emit(compare, i, to, a, b).immediate = flags; }
-  int compared(int a, int b) const {
-    const int to = l.temporary();
-    compare_into(to, a, b);
-    return to;
-  }
-  int combined(int result) const {
-    if (!combine) return result;
-    const int to = l.temporary();
-    l.emit(combine, i, to, result, c);
-    return to;
-  }
-  int opposite(int result) const {
-    const int to = l.temporary();
-    l.emit(exactly<bool, bool>([](bool x) { return !x; }), i, to, result);
-    return to;
-  }
-  int upper_half(int row) const {
-    const int to = l.temporary();
-    l.emit(exactly<uint64_t, uint64_t>([](uint64_t x) { return x >> 16; }), i, to, row);
-    return to;
-  }
-};
-
-// set d, a, b{, c}: d is all ones or 1.0 where setp is true.
-void emit_set(const Comparison& it, Type type, int a, int b) {
-  const int result = it.combined(it.compared(a, b));
-  const int to = it.l.row(it.i.operands[0]);
-  it.l.emit(select, it.i, to, it.l.constant(truth(type, false)), it.l.constant(0), result);
-}
-
-// set of a pair: each half is compared.
-void emit_set_of_pair(const Comparison& it, Type type, int a, int b) {
-  Lowering& l = it.l;
-  const int first = it.combined(it.compared(a, b));
-  const int second = it.combined(it.compared(it.upper_half(a), it.upper_half(b)));
-  const uint64_t one = truth(type, true);
-  const int low = l.temporary(), high = l.temporary();
-  l.emit(select, it.i, low, l.constant(one), l.constant(0), first);
-  l.emit(select, it.i, high, l.constant(one << 16), l.constant(0), second);
-  const int to = l.row(it.i.operands[0]);
-  l.emit(exactly<uint64_t, uint64_t, uint64_t>(std::bit_or<uint64_t>()), it.i, to, low, high);
-}
-
-// setp d{|e}, a, b{, c}: d = (a compared with b) combined with c, e = its opposite combined with c; of a pair the
-// results of its halves.
-void emit_setp(const Comparison& it, bool is_pair, int a, int b) {
-  const ptx::Operand& d = it.i.operands[0];
-  const bool has_two = d.kind == ptx::Operand::list;
-  if (!has_two && !it.combine && !is_pair) {  // the common case: one operation
-    const int to = it.l.row(d);
-    it.compare_into(to, a, b);
-    return;
-  }
-  const int compared = it.compared(a, b);
-  const int first = it.combined(compared);
-  int second = -1;
-  if (is_pair) second = it.combined(it.compared(it.upper_half(a), it.upper_half(b)));
-  else if (has_two) second = it.combined(it.opposite(compared));
-  it.l.emit(copy, it.i, it.l.row(has_two ? d.elements.at(0) : d), first);
-  if (has_two) it.l.emit(copy, it.i, it.l.row(d.elements.at(1)), second);
-}
-
+// setp d{|e}, a, b{, c}: d = (a compared with b) combined with c, e = its opposite combined with c; of a pair d and e
+// are for its halves. set d, a, b{, c}: d is all ones or 1.0 where setp is true.
 void lower_comparison(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  using U = uint64_t;
   const bool is_set = i.opcode == "set";
   const Type to_type = is_set ? m.type() : Type::pred;
   const Type type = m.type();
@@ -923,10 +853,39 @@ void lower_comparison(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const int a = l.row(i.operands[1], type);
   const int b = l.row(i.operands[2], type);
   const int c = combine ? l.row(i.operands[3]) : -1;
-  const Comparison it{l, i, compare, combine, flags, c};
-  if (!is_set) emit_setp(it, is_pair, a, b);
-  else if (is_pair) emit_set_of_pair(it, to_type, a, b);
-  else emit_set(it, to_type, a, b);
+  const ptx::Operand& destination = i.operands[0];
+  const bool has_two = destination.kind == ptx::Operand::list;
+  if (!is_set && !has_two && !combine && !is_pair) {  // the common case: one operation
+    const int to = l.row(destination);
+    l.emit(compare, i, to, a, b).immediate = flags;
+    return;
+  }
+  const auto result_of = [&](Handler handler, int x, int y = -1, int z = -1) {
+    const int to = l.temporary();
+    l.emit(handler, i, to, x, y, z).immediate = flags;
+    return to;
+  };
+  const auto combined = [&](int result) { return combine ? result_of(combine, result, c) : result; };
+  const int compared = result_of(compare, a, b);
+  const int first = combined(compared);
+  int second = -1;
+  if (is_pair) {
+    constexpr Handler upper = exactly<U, U>([](U x) { return x >> 16; });
+    const int high_a = result_of(upper, a);
+    const int high_b = result_of(upper, b);
+    second = combined(result_of(compare, high_a, high_b));
+  } else if (has_two) {
+    second = combined(result_of(exactly<bool, bool>([](bool x) { return !x; }), compared));
+  }
+  if (!is_set) {
+    l.emit(copy, i, l.row(has_two ? destination.elements.at(0) : destination), first);
+    if (has_two) l.emit(copy, i, l.row(destination.elements.at(1)), second);
+    return;
+  }
+  const uint64_t yes = truth(to_type, is_pair);
+  const int low = result_of(select, l.constant(yes), l.constant(0), first);
+  const int high = is_pair ? result_of(select, l.constant(yes << 16), l.constant(0), second) : l.constant(0);
+  l.emit(exactly<U, U, U>(std::bit_or<U>()), i, l.row(destination), low, high);
 }
 
 // --- cvt -----------------------------------------------------------------------------------------------------------
@@ -1017,8 +976,7 @@ uint64_t convert_one(uint64_t bits, Type from, Type to, uint64_t flags) {
 
 void convert(Warp& w, const MicroOp& op, Lanes active) {
   std::fesetround(static_cast<int>(op.immediate & UINT32_MAX));
-  for (; active; active &= active - 1) {
-    const int lane = std::countr_zero(active);
+  for (const unsigned lane : each(active)) {
     w.rows[op.to].lane[lane] = convert_one(w.rows[op.a].lane[lane], op.from_type, op.type, op.immediate);
   }
   std::fesetround(FE_TONEAREST);

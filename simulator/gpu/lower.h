@@ -19,6 +19,21 @@ namespace gpu {
 
 using Lanes = uint32_t;  // a set of a warp's lanes, lane 0 in the lowest bit
 constexpr Lanes all_lanes = ~Lanes(0);
+inline Lanes bit(unsigned lane) { return Lanes(1) << lane; }
+inline unsigned first_of(Lanes lanes) { return static_cast<unsigned>(std::countr_zero(lanes)); }
+inline unsigned number_of(Lanes lanes) { return static_cast<unsigned>(std::popcount(lanes)); }
+
+// The numbers of the lanes of a set: for (const unsigned lane : each(lanes)).
+struct EachLane {
+  Lanes left;
+  EachLane begin() const { return *this; }
+  EachLane end() const { return {0}; }
+  unsigned operator*() const { return first_of(left); }
+  void operator++() { left &= left - 1; }
+  bool operator==(const EachLane&) const = default;
+};
+inline EachLane each(Lanes lanes) { return {lanes}; }
+
 constexpr size_t reserved_shared = 1024;  // bytes of a block's shared memory that the system has for itself
 
 struct Row {
@@ -37,7 +52,7 @@ inline void for_each_lane(Lanes lanes, Work work) {
 #endif
     for (unsigned lane = 0; lane < 32; ++lane) work(lane);
   } else {
-    for (; lanes; lanes &= lanes - 1) work(static_cast<unsigned>(std::countr_zero(lanes)));
+    for (const unsigned lane : each(lanes)) work(lane);
   }
 }
 

@@ -69,8 +69,7 @@ uint32_t count_in(const Warp& w, const MicroOp& op, unsigned lane) {
 }
 
 template <class Work> void at_each_barrier(Warp& w, const MicroOp& op, Lanes active, Work work) {
-  for (; active; active &= active - 1) {
-    const auto lane = static_cast<unsigned>(std::countr_zero(active));
+  for (const unsigned lane : each(active)) {
     Mbarrier barrier(w, op, lane, op.space, w.rows[op.a].lane[lane]);
     work(barrier, lane);
   }
@@ -129,8 +128,7 @@ void copy_bulk(Warp& w, const MicroOp& op, Lanes active) {
   const Space other = op.space == Space::global ? Space::shared : Space::global;
   const unsigned element = op.combine ? ptx::bytes(op.type) : 8;
   const auto rights = op.combine ? memory::readable | memory::writable : memory::writable;
-  for (; active; active &= active - 1) {
-    const auto lane = static_cast<unsigned>(std::countr_zero(active));
+  for (const unsigned lane : each(active)) {
     const uint64_t to = w.rows[op.a].lane[lane], from = w.rows[op.c].lane[lane];
     const auto size = static_cast<uint32_t>(w.rows[op.b].lane[lane]);
     if (size % unit)
@@ -152,7 +150,7 @@ void copy_bulk(Warp& w, const MicroOp& op, Lanes active) {
 }
 
 void refuse_copy(Warp& w, const MicroOp& op, Lanes active) {
-  fault(w, op, static_cast<unsigned>(std::countr_zero(active)), CUDA_ERROR_ILLEGAL_INSTRUCTION,
+  fault(w, op, first_of(active), CUDA_ERROR_ILLEGAL_INSTRUCTION,
         "a bulk copy from shared to shared memory is for the blocks of a cluster, and this block is in none");
 }
 

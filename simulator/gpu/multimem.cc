@@ -60,8 +60,7 @@ uint64_t sum_in_32_bits(std::span<const uint64_t> values, Type type) {
 void load_reduce(Warp& w, const MicroOp& op, Lanes active) {
   const unsigned size = ptx::bytes(op.type);
   std::vector<uint64_t> values;
-  for (; active; active &= active - 1) {
-    const auto lane = static_cast<unsigned>(std::countr_zero(active));
+  for (const unsigned lane : each(active)) {
     const Replicas replicas = find_replicas(w, op, lane, size * op.count, memory::readable);
     for (unsigned element = 0; element < op.count; ++element) {
       values.clear();
@@ -81,8 +80,7 @@ void load_reduce(Warp& w, const MicroOp& op, Lanes active) {
 // atomically in each of them, not in all of them at once.
 void store_or_reduce(Warp& w, const MicroOp& op, Lanes active) {
   const unsigned size = ptx::bytes(op.type);
-  for (; active; active &= active - 1) {
-    const auto lane = static_cast<unsigned>(std::countr_zero(active));
+  for (const unsigned lane : each(active)) {
     const Replicas replicas = find_replicas(w, op, lane, size * op.count, memory::writable);
     for (unsigned element = 0; element < op.count; ++element) {
       const uint64_t value = w.rows[op.rows[element]].lane[lane];

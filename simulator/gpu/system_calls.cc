@@ -154,8 +154,8 @@ std::string formatted(const Caller& caller, const std::string& format, PrintfArg
 
 // int vprintf(const char* format, const void* arguments)
 void print(Warp& w, const MicroOp& op, Lanes active) {
-  for (; active; active &= active - 1) {
-    const Caller caller{w, op, static_cast<unsigned>(std::countr_zero(active))};
+  for (const unsigned lane : each(active)) {
+    const Caller caller{w, op, lane};
     const std::string format = caller.text(caller.argument(0, 8));
     PrintfArguments arguments(caller, caller.argument(1, 8));
     const std::string text = formatted(caller, format, arguments);
@@ -170,10 +170,10 @@ void print(Warp& w, const MicroOp& op, Lanes active) {
 // void __assertfail(const char* condition, const char* file, unsigned line, const char* function, size_t char_size)
 void fail_assertion(Warp& w, const MicroOp& op, Lanes active) {
   const Dimensions& block = w.block->index;
-  const auto first = static_cast<unsigned>(std::countr_zero(active));
+  const auto first = first_of(active);
   std::string condition;
-  for (; active; active &= active - 1) {
-    const Caller caller{w, op, static_cast<unsigned>(std::countr_zero(active))};
+  for (const unsigned lane : each(active)) {
+    const Caller caller{w, op, lane};
     const Dimensions thread = thread_index(w, caller.lane);
     condition = caller.text(caller.argument(0, 8));
     std::fprintf(stderr, "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n",
@@ -187,8 +187,8 @@ void fail_assertion(Warp& w, const MicroOp& op, Lanes active) {
 // void* malloc(size_t size), void* __nv_aligned_device_malloc(size_t size, size_t alignment)
 template <bool aligned> void allocate(Warp& w, const MicroOp& op, Lanes active) {
   Heap* const heap = w.block->launch->heap.get();
-  for (; active; active &= active - 1) {
-    const Caller caller{w, op, static_cast<unsigned>(std::countr_zero(active))};
+  for (const unsigned lane : each(active)) {
+    const Caller caller{w, op, lane};
     const uint64_t size = caller.argument(0, 8), alignment = aligned ? caller.argument(1, 8) : 1;
     caller.give(heap ? heap->allocate(size, alignment) : 0, 8);
   }
@@ -197,8 +197,8 @@ template <bool aligned> void allocate(Warp& w, const MicroOp& op, Lanes active) 
 // void free(void*)
 void free_memory(Warp& w, const MicroOp& op, Lanes active) {
   Heap* const heap = w.block->launch->heap.get();
-  for (; active; active &= active - 1) {
-    const Caller caller{w, op, static_cast<unsigned>(std::countr_zero(active))};
+  for (const unsigned lane : each(active)) {
+    const Caller caller{w, op, lane};
     const uint64_t address = caller.argument(0, 8);
     if (!address || (heap && heap->free(address))) continue;
     const bool is_inside = heap && heap->holds(address);

@@ -22,10 +22,6 @@ namespace {
 constexpr int group_slice = 512;   // operations until another one of the groups that a warp has split into is favoured
 constexpr long warp_slice = 4096;  // operations until another warp of the block has its turn
 
-Lanes bit(unsigned lane) { return Lanes(1) << lane; }
-unsigned first_of(Lanes lanes) { return static_cast<unsigned>(std::countr_zero(lanes)); }
-unsigned number_of(Lanes lanes) { return static_cast<unsigned>(std::popcount(lanes)); }
-
 Lanes true_lanes(const Row& predicate) {
   Lanes lanes = 0;
   for (unsigned lane = 0; lane < 32; ++lane) lanes |= static_cast<Lanes>(predicate.lane[lane] & 1) << lane;
@@ -39,13 +35,13 @@ int choose_lanes(Warp& w, Lanes ready) {
   if (w.favoured >= 0 && ready & bit(static_cast<unsigned>(w.favoured))) {
     lowest = w.pc[w.favoured];
   } else {
-    for (Lanes left = ready; left; left &= left - 1) lowest = std::min(lowest, w.pc[first_of(left)]);
+    for (const unsigned lane : each(ready)) lowest = std::min(lowest, w.pc[lane]);
   }
   w.current = lowest;
   w.running = 0;
-  for (Lanes left = ready; left; left &= left - 1) {
-    const int pc = w.pc[first_of(left)];
-    if (pc == lowest) w.running |= left & -left;
+  for (const unsigned lane : each(ready)) {
+    const int pc = w.pc[lane];
+    if (pc == lowest) w.running |= bit(lane);
     else if (pc > lowest) reconvergence = std::min(reconvergence, pc);
   }
   return reconvergence;
@@ -55,7 +51,7 @@ int choose_lanes(Warp& w, Lanes ready) {
 const MicroOp& op_at(const Warp& w, unsigned lane) { return w.block->lowered->ops[static_cast<size_t>(w.pc[lane])]; }
 
 void set_pc(Warp& w, Lanes lanes, int pc) {
-  for (; lanes; lanes &= lanes - 1) w.pc[first_of(lanes)] = pc;
+  for (const unsigned lane : each(lanes)) w.pc[lane] = pc;
 }
 
 // The running lanes diverge: `some` go to (or stay at) one operation, the others to another.
@@ -114,8 +110,7 @@ long run_warp(Warp& w, long budget) {
 void branch_by_table(Warp& w, const MicroOp& op, Lanes active) {
   const std::vector<int>& table = w.block->lowered->branch_tables[op.immediate];
   set_pc(w, w.running & ~active, w.next);
-  for (; active; active &= active - 1) {
-    const unsigned lane = first_of(active);
+  for (const unsigned lane : each(active)) {
     const auto index = static_cast<uint32_t>(w.rows[op.a].lane[lane]);
     if (index >= table.size())
       fault(w, op, lane, CUDA_ERROR_LAUNCH_FAILED, "index " + std::to_string(index) + " is past the table of targets");
@@ -151,8 +146,7 @@ void try_barrier(ThreadBlock& block, ThreadBlock::Barrier& barrier) {
   for (size_t k = 0; k < block.warps.size(); ++k) {
     Warp& w = block.warps[k];
     const Lanes lanes = std::exchange(barrier.waiting[k], 0);
-    for (Lanes left = lanes; left; left &= left - 1) {
-      const unsigned lane = first_of(left);
+    for (const unsigned lane : each(lanes)) {
       const MicroOp& op = op_at(w, lane);
       ++w.pc[lane];
       if (op.to >= 0) w.rows[op.to].lane[lane] = reduced(barrier, static_cast<BarrierKind>(op.immediate));
@@ -206,8 +200,7 @@ void exit(Warp& w, const MicroOp&, Lanes active) {
 template <class Work>
 void converge(Warp& w, const MicroOp& op, Lanes active, bool anywhere, Work work) {
   Lanes come = active, go = 0;
-  for (Lanes left = w.waiting & ~w.at_barrier; left; left &= left - 1) {
-    const unsigned lane = first_of(left);
+  for (const unsigned lane : each(w.waiting & ~w.at_barrier)) {
     if (w.pc[lane] == w.current || (anywhere && op_at(w, lane).run == op.run)) come |= bit(lane);
   }
   for (Lanes left = come; left;) {
@@ -222,7 +215,7 @@ void converge(Warp& w, const MicroOp& op, Lanes active, bool anywhere, Work work
   if (go == active && come == active) return;
   diverge(w, active, w.current, w.next);
   w.waiting = (w.waiting | come) & ~go;
-  for (; go; go &= go - 1) ++w.pc[first_of(go)];
+  for (const unsigned lane : each(go)) ++w.pc[lane];
 }
 
 void sync_warp(Warp& w, const MicroOp& op, Lanes active) {
@@ -233,8 +226,8 @@ template <class Work>  // work(set of lanes, lane): the value for that lane
 void exchange(Warp& w, const MicroOp& op, Lanes active, Work work) {
   converge(w, op, active, false, [&](Lanes set) {
     uint64_t values[32];
-    for (Lanes left = set; left; left &= left - 1) values[first_of(left)] = work(set, first_of(left));
-    for (Lanes left = set; left; left &= left - 1) w.rows[op.to].lane[first_of(left)] = values[first_of(left)];
+    for (const unsigned lane : each(set)) values[lane] = work(set, lane);
+    for (const unsigned lane : each(set)) w.rows[op.to].lane[lane] = values[lane];
   });
 }
 
@@ -279,8 +272,8 @@ void match(Warp& w, const MicroOp& op, Lanes active) {  // immediate: all
   exchange(w, op, active, [&](Lanes set, unsigned lane) -> uint64_t {
     const uint64_t* const value = w.rows[op.a].lane;
     Lanes same = 0;
-    for (Lanes left = set; left; left &= left - 1)
-      if (((value[first_of(left)] ^ value[lane]) & mask) == 0) same |= bit(first_of(left));
+    for (const unsigned other : each(set))
+      if (((value[other] ^ value[lane]) & mask) == 0) same |= bit(other);
     if (op.immediate && op.to2 >= 0) w.rows[op.to2].lane[lane] = same == set;
     return op.immediate && same != set ? 0 : same;
   });
@@ -288,9 +281,9 @@ void match(Warp& w, const MicroOp& op, Lanes active) {  // immediate: all
 
 void reduce(Warp& w, const MicroOp& op, Lanes active) {
   exchange(w, op, active, [&](Lanes set, unsigned) {
-    uint64_t result = w.rows[op.a].lane[first_of(set)];
-    for (Lanes left = set & (set - 1); left; left &= left - 1)
-      result = op.combine(result, w.rows[op.a].lane[first_of(left)], 0);
+    const uint64_t* const value = w.rows[op.a].lane;
+    uint64_t result = value[first_of(set)];
+    for (const unsigned lane : each(set & (set - 1))) result = op.combine(result, value[lane], 0);
     return result;
   });
 }

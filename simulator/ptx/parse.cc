@@ -2,7 +2,6 @@
 // The grammar of PTX, read from left to right with one token of foresight. Names are looked up where they are used, in
 // the scopes that are open there; what may be a label that comes later is settled when its scope is closed.
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <charconv>
 #include <climits>
@@ -32,43 +31,13 @@ constexpr struct {
              {"e4m3x2", 16}, {"e5m2x2", 16}, {"e4m3x4", 32}, {"e5m2x4", 32}, {"f32", 32},    {"f64", 64}};
 
 // Special registers without their number or .x; any other name with % must have been declared.
-constexpr std::string_view special_registers[] = {"tid",
-                                                  "ntid",
-                                                  "laneid",
-                                                  "warpid",
-                                                  "nwarpid",
-                                                  "ctaid",
-                                                  "nctaid",
-                                                  "smid",
-                                                  "nsmid",
-                                                  "gridid",
-                                                  "is_explicit_cluster",
-                                                  "clusterid",
-                                                  "nclusterid",
-                                                  "cluster_ctaid",
-                                                  "cluster_nctaid",
-                                                  "cluster_ctarank",
-                                                  "cluster_nctarank",
-                                                  "lanemask_eq",
-                                                  "lanemask_le",
-                                                  "lanemask_lt",
-                                                  "lanemask_ge",
-                                                  "lanemask_gt",
-                                                  "clock",
-                                                  "clock_hi",
-                                                  "clock64",
-                                                  "globaltimer",
-                                                  "globaltimer_lo",
-                                                  "globaltimer_hi",
-                                                  "total_smem_size",
-                                                  "aggr_smem_size",
-                                                  "dynamic_smem_size",
-                                                  "current_graph_exec",
-                                                  "reserved_smem_offset_begin",
-                                                  "reserved_smem_offset_end",
-                                                  "reserved_smem_offset_cap",
-                                                  "reserved_smem_offset_0",
-                                                  "reserved_smem_offset_1"};
+constexpr std::string_view special_registers =
+    " tid ntid laneid warpid nwarpid ctaid nctaid smid nsmid gridid is_explicit_cluster clusterid nclusterid "
+    "cluster_ctaid"
+    " cluster_nctaid cluster_ctarank cluster_nctarank lanemask_eq lanemask_le lanemask_lt lanemask_ge lanemask_gt clock"
+    " clock_hi clock64 globaltimer globaltimer_lo globaltimer_hi total_smem_size aggr_smem_size dynamic_smem_size"
+    " current_graph_exec reserved_smem_offset_begin reserved_smem_offset_end reserved_smem_offset_cap"
+    " reserved_smem_offset_0 reserved_smem_offset_1 ";
 
 struct Token {
   enum Kind { end, name, dotted, number, string, sign };
@@ -98,40 +67,51 @@ class Lexer {
     skip_space();
     const size_t from = at_;
     const int line = line_;
-    Token::Kind kind = Token::sign;
-    if (at_ == text_.size()) {
-      kind = Token::end;
-    } else if (const char c = text_[at_++]; is_letter(c) || c == '_' || c == '$' || c == '%') {
-      kind = Token::name;
-      skip_name();
-    } else if (c == '.') {
-      kind = Token::dotted;  // "cta::cluster"-like ones are one word
-      for (skip_name(); text_.substr(at_, 2) == "::"; skip_name()) at_ += 2;
-      if (at_ == from + 1) fail(line, "unexpected '.'");
-    } else if (is_digit(c)) {
-      kind = Token::number;
-      const bool has_prefix = c == '0' && is_letter(peek());
-      skip_name();
-      if (!has_prefix) skip_fraction();
-    } else if (c == '"') {
-      kind = Token::string;
-      const size_t close = text_.find_first_of("\"\n", at_);
-      if (close == std::string_view::npos || text_[close] == '\n') fail(line, "a string without its end");
-      at_ = close + 1;
-    } else if (!std::strchr("{}()[]<>,;:+-*/@!|=~&^?", c) || !c) {
-      fail(line, "unexpected " + quoted(text_.substr(from, 1)));
-    }
+    const Token::Kind kind = skip_token();
     return {kind, text_.substr(from, at_ - from), line};
   }
 
  private:
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+  Token::Kind skip_token() {
+    if (at_ == text_.size()) return Token::end;
+    const size_t from = at_;
+    const char c = text_[at_];
+    ++at_;
+    if (is_letter(c) || c == '_' || c == '$' || c == '%') {
+      skip_name();
+      return Token::name;
+    }
+    if (c == '.') {  // "cta::cluster"-like ones are one word
+      for (skip_name(); text_.substr(at_, 2) == "::"; skip_name()) at_ += 2;
+      if (at_ == from + 1) fail(line_, "unexpected '.'");
+      return Token::dotted;
+    }
+    if (is_digit(c)) {
+      const bool has_prefix = c == '0' && is_letter(peek());
+      skip_name();
+      if (!has_prefix) skip_fraction();
+      return Token::number;
+    }
+    if (c == '"') {
+      const size_t close = text_.find_first_of("\"\n", at_);
+      if (close == std::string_view::npos || text_[close] == '\n') fail(line_, "a string without its end");
+      at_ = close + 1;
+      return Token::string;
+    }
+    if (!std::strchr("{}()[]<>,;:+-*/@!|=~&^?", c) || !c) fail(line_, "unexpected " + quoted(text_.substr(from, 1)));
+    return Token::sign;
+  }
   void skip_name() {
     while (in_name(peek())) ++at_;
   }
   void skip_fraction() {  // the rest of 1.5e-3
-    if (peek() == '.') ++at_, skip_name();
-    if (const char last = text_[at_ - 1]; (last == 'e' || last == 'E') && (peek() == '-' || peek() == '+')) {
+    if (peek() == '.') {
+      ++at_;
+      skip_name();
+    }
+    const char last = text_[at_ - 1];
+    if ((last == 'e' || last == 'E') && (peek() == '-' || peek() == '+')) {
       ++at_;
       skip_name();
     }
@@ -139,8 +119,8 @@ class Lexer {
   void skip_space() {
     for (;;) {
       const char c = peek();
-      if (c == '\n') ++line_, ++at_;
-      else if (c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v') ++at_;
+      if (c == '\n') ++line_;
+      if (c == '\n' || c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v') ++at_;
       else if (text_.substr(at_, 2) == "//") at_ = std::min(text_.find('\n', at_), text_.size());
       else if (text_.substr(at_, 2) == "/*") {
         const size_t close = text_.find("*/", at_ + 2);
@@ -228,24 +208,24 @@ class Parser {
     enum Kind : uint8_t { instruction, table, other } kind;
     int index;
   };
-  struct Name {
+  struct Meaning {  // of a name: a register, or a variable
     int reg = -1;
     std::string variable;
   };
-  struct Range {
+  struct RegisterRange {  // %r<9>
     int first;
     uint64_t count;
-  };  // %r<9>
+  };
   struct Scope {
-    std::unordered_map<std::string_view, Name> names;
-    std::unordered_map<std::string_view, Range> ranges;
+    std::unordered_map<std::string_view, Meaning> names;
+    std::unordered_map<std::string_view, RegisterRange> ranges;
     std::unordered_map<std::string_view, Label> labels;
     std::vector<Reference> references;
   };
   struct Global {
     bool is_function;
-    size_t index;
-  };  // in Module::functions or variables
+    size_t index;  // in Module::functions or variables
+  };
 
   // ---- tokens
   Token take() { return std::exchange(token_, lexer_.next()); }
@@ -254,7 +234,11 @@ class Parser {
     return take();
   }
   bool is(std::string_view text) const { return token_.text == text && token_.kind != Token::string; }
-  bool accept(std::string_view text) { return is(text) && (take(), true); }
+  bool accept(std::string_view text) {
+    if (!is(text)) return false;
+    take();
+    return true;
+  }
   void expect(std::string_view text) {
     if (!accept(text)) fail(token_.line, quoted(text) + " expected, not " + quoted(token_));
   }
@@ -308,43 +292,49 @@ class Parser {
   }
 
   // ---- lines of the source
-  using Place = std::array<uint64_t, 3>;  // file, line, column
-  Place place() {
-    Place made;
-    for (uint64_t& number : made) {
-      const int line = token_.line;
-      number = unary();
-      if (number > INT_MAX) fail(line, "a number of .loc is too large");
-    }
-    return made;
+  struct Position {
+    int file, line, column;
+    auto operator<=>(const Position&) const = default;
+  };
+  int number_of_loc() {
+    const int line = token_.line;
+    const uint64_t number = unary();
+    if (number > INT_MAX) fail(line, "a number of .loc is too large");
+    return static_cast<int>(number);
   }
-  const Location* add_location(const Place& at, const Location* inlined_at) {
-    if (!at[1]) return inlined_at;  // the compiler knows no line
-    module_.locations.push_back({&module_.files[at[0]], static_cast<int>(at[1]), inlined_at});
+  Position position() {
+    const int file = number_of_loc();
+    const int line = number_of_loc();
+    const int column = number_of_loc();
+    return {file, line, column};
+  }
+  const Location* add_location(const Position& at, const Location* inlined_at) {
+    if (!at.line) return inlined_at;  // the compiler knows no line
+    module_.locations.push_back({&module_.files[static_cast<uint64_t>(at.file)], at.line, inlined_at});
     return &module_.locations.back();
   }
   // What .loc says holds for the instructions up to the next. A compiler writes the place of a call before what was
   // inlined there, once. Where several copies of a function have calls in the same place, only the .loc just before
   // tells which of them is meant.
   void source_line() {
-    const Place here = place();
+    const Position here = position();
     const Location* inlined_at = nullptr;
     while (accept(",")) {
       if (accept("function_name")) {
         take(Token::name, "a label");
         offset();
       } else if (accept("inlined_at")) {
-        const Place call = place();
-        const auto known = places_.find(call);
-        if (known != places_.end() && known->second) inlined_at = known->second;
-        else inlined_at = call == last_place_ ? location_ : add_location(call, nullptr);
+        const Position call = position();
+        const auto known = known_positions_.find(call);
+        if (known != known_positions_.end() && known->second) inlined_at = known->second;
+        else inlined_at = call == last_position_ ? location_ : add_location(call, nullptr);
       } else {
         fail(token_.line, "function_name or inlined_at expected, not " + quoted(token_));
       }
     }
     location_ = add_location(here, inlined_at);
-    last_place_ = here;
-    const auto [known, is_new] = places_.try_emplace(here, location_);
+    last_position_ = here;
+    const auto [known, is_new] = known_positions_.try_emplace(here, location_);
     if (!is_new && known->second && known->second->inlined_at != inlined_at) known->second = nullptr;
   }
 
@@ -434,7 +424,11 @@ class Parser {
         do {
           if (accept(".managed")) made.is_managed = true;
           else if (accept(".unified")) {
-            expect("("), constant(), expect(","), constant(), expect(")");
+            expect("(");
+            constant();
+            expect(",");
+            constant();
+            expect(")");
           } else fail(token_.line, "no attribute: " + quoted(token_));
         } while (accept(","));
         expect(")");
@@ -485,7 +479,10 @@ class Parser {
 
   // Returns how many there are at this level.
   uint64_t initial_values(Variable& variable, const std::vector<uint64_t>& dimensions, size_t level, uint64_t at) {
-    if (level == dimensions.size()) return initial_value(variable, at), 1;
+    if (level == dimensions.size()) {
+      initial_value(variable, at);
+      return 1;
+    }
     uint64_t count = 0, stride = bytes(variable.type);
     for (size_t k = level + 1; k < dimensions.size(); ++k) stride *= dimensions[k];
     expect("{");
@@ -493,7 +490,8 @@ class Parser {
     do {
       if (count == dimensions[level] || at > largest_variable) fail(token_.line, "too many initial values");
       initial_values(variable, dimensions, level + 1, at);
-      ++count, at += stride;
+      ++count;
+      at += stride;
     } while (accept(","));
     expect("}");
     return count;
@@ -504,54 +502,61 @@ class Parser {
   void initial_value(Variable& variable, uint64_t at) {
     const int line = token_.line;
     const unsigned size = bytes(variable.type);
-    uint64_t value = 0, mask = 0;
-    if (token_.kind != Token::name) {
+    uint64_t value = 0;
+    if (token_.kind == Token::name) {
+      if (size != 8) fail(line, "an address has 64 bits, or is given byte for byte");
+      variable.relocations.push_back(relocation(at));
+    } else {
       const bool negative = accept("-");
       if (token_.kind == Token::number) {
         const Operand number = literal(take());
-        value = number.value;
-        if (accept("(")) {
-          mask = value;
-        } else if (number.kind == Operand::floating || variable.type == Type::f32 || variable.type == Type::f64) {
-          auto real = number.kind == Operand::floating ? std::bit_cast<double>(value) : static_cast<double>(value);
-          real = negative ? -real : real;
-          if (size == 8) value = std::bit_cast<uint64_t>(real);
-          else if (size == 4) value = std::bit_cast<uint32_t>(static_cast<float>(real));
-          else fail(line, "a floating-point value for a type that is neither f32 nor f64");
-        } else {
-          value = sum(negative ? -value : value);
-        }
+        if (accept("(")) byte_of_address(variable, at, number.value, line);
+        else value = initial_number(number, negative, variable.type, line);
       } else {
-        value = sum(negative ? -unary() : unary());
+        const uint64_t first = unary();
+        value = sum(negative ? -first : first);
       }
-    }
-    if (mask || token_.kind == Token::name) {
-      const bool is_generic = accept("generic");
-      if (is_generic) expect("(");
-      const Token symbol = take(Token::name, "a symbol");
-      auto plus = static_cast<int64_t>(offset());
-      if (is_generic) {
-        expect(")");
-        plus = static_cast<int64_t>(static_cast<uint64_t>(plus) + offset());
-      }
-      if (mask) expect(")");
-      unknown_.push_back({symbol.text, symbol.line});
-      const auto byte = static_cast<unsigned>(std::countr_zero(mask | uint64_t(1) << 63) / 8);
-      if (mask ? size != 1 || mask != uint64_t(0xff) << byte * 8 : size != 8)
-        fail(line, "an address has 64 bits, or is given byte for byte");
-      if (!mask || byte == 0) {
-        variable.relocations.push_back({at, std::string(symbol.text), plus});
-      } else if (variable.relocations.empty() || variable.relocations.back().at + byte != at ||
-                 variable.relocations.back().symbol != symbol.text || variable.relocations.back().offset != plus) {
-        fail(line, "the bytes of an address are out of order");
-      }
-      value = 0;
     }
     if (at + size > variable.initial.size()) {
       spend(at + size - variable.initial.size());
       variable.initial.resize(at + size);
     }
     std::memcpy(&variable.initial[at], &value, std::min(size, 8u));
+  }
+  uint64_t initial_number(const Operand& number, bool negative, Type type, int line) {
+    const bool is_floating = number.kind == Operand::floating;
+    if (!is_floating && type != Type::f32 && type != Type::f64) return sum(negative ? -number.value : number.value);
+    auto real = is_floating ? std::bit_cast<double>(number.value) : static_cast<double>(number.value);
+    if (negative) real = -real;
+    if (bytes(type) == 8) return std::bit_cast<uint64_t>(real);
+    if (bytes(type) == 4) return std::bit_cast<uint32_t>(static_cast<float>(real));
+    fail(line, "a floating-point value for a type that is neither f32 nor f64");
+  }
+  Variable::Relocation relocation(uint64_t at) {
+    const bool is_generic = accept("generic");
+    if (is_generic) expect("(");
+    const Token symbol = take(Token::name, "a symbol");
+    uint64_t plus = offset();
+    if (is_generic) {
+      expect(")");
+      plus += offset();
+    }
+    unknown_.push_back({symbol.text, symbol.line});
+    return {at, std::string(symbol.text), static_cast<int64_t>(plus)};
+  }
+  void byte_of_address(Variable& variable, uint64_t at, uint64_t mask, int line) {  // after the parenthesis
+    const Variable::Relocation here = relocation(at);
+    expect(")");
+    const auto byte = mask ? static_cast<unsigned>(std::countr_zero(mask) / 8) : 0;
+    if (bytes(variable.type) != 1 || mask != uint64_t(0xff) << byte * 8)
+      fail(line, "an address has 64 bits, or is given byte for byte");
+    if (byte == 0) {
+      variable.relocations.push_back(here);
+      return;
+    }
+    const Variable::Relocation* const begun = variable.relocations.empty() ? nullptr : &variable.relocations.back();
+    if (!begun || begun->at + byte != at || begun->symbol != here.symbol || begun->offset != here.offset)
+      fail(line, "the bytes of an address are out of order");
   }
 
   // One declaration of one or more variables, after the space.
@@ -607,7 +612,7 @@ class Parser {
     const Token name = take(Token::name, "the name of a function");
     made.name = name.text;
     if (accept("(")) parameters(made.parameters);
-    while (token_.kind == Token::dotted) tuning(made);
+    while (token_.kind == Token::dotted) performance_directive(made);
     made.is_declared_only = !is("{");
     size_t index = module_.functions.size();
     if (const auto known = globals_.find(name.text); known != globals_.end()) {
@@ -623,7 +628,7 @@ class Parser {
     else body(made);
     if (!made.is_declared_only || module_.functions[index].name.empty()) module_.functions[index] = std::move(made);
   }
-  void tuning(Function& made) {
+  void performance_directive(Function& made) {
     const Token word = take();
     if (word.text == ".maxntid" || word.text == ".reqntid") {
       uint64_t threads = 1;
@@ -647,8 +652,8 @@ class Parser {
   void body(Function& made) {
     function_ = &made;
     location_ = nullptr;
-    last_place_.reset();
-    places_.clear();
+    last_position_.reset();
+    known_positions_.clear();
     expect("{");
     while (!scopes_.empty()) {
       if (token_.kind == Token::end) fail(token_.line, "function " + quoted(made.name) + " without its end");
@@ -692,7 +697,7 @@ class Parser {
       if (accept("<")) {
         count = constant_up_to(most_memory, "a number of registers");
         expect(">");
-        if (!scopes_.back().ranges.emplace(name.text, Range{first, count}).second)
+        if (!scopes_.back().ranges.emplace(name.text, RegisterRange{first, count}).second)
           fail(name.line, quoted(name) + " is defined twice");
       } else {
         add_name(name, {first, {}});
@@ -744,7 +749,10 @@ class Parser {
         function_->branch_targets[reference.of][reference.at] = found.index;
       } else if (reference.where == Reference::operand) {
         Operand& operand = function_->code[reference.of].operands[reference.at];
-        if (found.kind == Label::instruction) operand.kind = Operand::label, operand.index = found.index;
+        if (found.kind == Label::instruction) {
+          operand.kind = Operand::label;
+          operand.index = found.index;
+        }
         if (found.kind == Label::table) operand.value = static_cast<uint64_t>(found.index);
       } else {
         fail(reference.line, "the label " + quoted(reference.name) + " is no value");
@@ -753,12 +761,12 @@ class Parser {
   }
 
   // ---- names
-  void add_name(const Token& name, Name meaning) {
+  void add_name(const Token& name, Meaning meaning) {
     if (!scopes_.back().names.emplace(name.text, std::move(meaning)).second)
       fail(name.line, quoted(name) + " is defined twice");
   }
   // The meaning of a name where it is used; of %r7 the register number 7 of %r<9>.
-  std::optional<Name> find(std::string_view name) const {
+  std::optional<Meaning> find(std::string_view name) const {
     for (size_t k = scopes_.size(); k-- > 0;) {
       const Scope& scope = scopes_[k];
       if (const auto found = scope.names.find(name); found != scope.names.end()) return found->second;
@@ -770,7 +778,7 @@ class Parser {
         uint64_t value = 0;
         std::from_chars(number.data(), number.data() + digits, value);
         if (range != scope.ranges.end() && value < range->second.count && (digits == 1 || number[0] != '0'))
-          return Name{range->second.first + static_cast<int>(value), {}};
+          return Meaning{range->second.first + static_cast<int>(value), {}};
       }
     }
     return std::nullopt;
@@ -782,7 +790,7 @@ class Parser {
     Instruction& made = function_->code.emplace_back();
     made.line = first.line;
     made.source = location_;
-    last_place_.reset();
+    last_position_.reset();
     if (opcode.text.empty()) {
       made.guard_negated = accept("!");
       const Token guard = take(Token::name, "a predicate");
@@ -821,35 +829,43 @@ class Parser {
   Operand operand(size_t depth) {
     if (depth > deepest) fail(token_.line, "nested too deep");
     if (accept("{")) return list("}", depth);
-    if (is("(") && function_->code.back().opcode == "call") return take(), list(")", depth);
-    Operand made;
-    if (accept("[")) {
-      const int line = token_.line;
-      made = operand(depth + 1);
-      if (made.address || made.negated ||
-          (made.kind != Operand::reg && made.kind != Operand::integer && made.kind != Operand::symbol))
-        fail(line, "no address");
-      if (made.kind == Operand::reg) made.offset = static_cast<int64_t>(offset());
-      if (accept(",")) made = list("]", depth, {std::move(made)});  // of a tensor: [a, {b, c}]
-      else expect("]");
-      made.address = true;
-      return made;
-    }
-    const bool inverted = accept("!"), minus = !inverted && accept("-");
-    if (token_.kind == Token::name) {
-      made = named(depth);
-      if (inverted || minus) {
-        if (made.kind != Operand::reg && made.kind != Operand::special) fail(token_.line, "a register expected");
-        made.negated = true;
-      }
-      if (!accept("|")) return made;
-      Operand both;  // two destinations: p|q
-      both.kind = Operand::list;
-      both.elements.push_back(std::move(made));
-      both.elements.push_back(operand(depth + 1));
-      return both;
-    }
+    if (function_->code.back().opcode == "call" && accept("(")) return list(")", depth);
+    if (accept("[")) return address(depth);
+    const bool inverted = accept("!");
+    const bool minus = !inverted && accept("-");
+    if (token_.kind == Token::name) return named_or_two(depth, inverted || minus);
     if (inverted) fail(token_.line, "a register expected, not " + quoted(token_));
+    return constant_operand(minus);
+  }
+
+  Operand address(size_t depth) {  // after the bracket
+    const int line = token_.line;
+    Operand made = operand(depth + 1);
+    if (made.address || made.negated ||
+        (made.kind != Operand::reg && made.kind != Operand::integer && made.kind != Operand::symbol))
+      fail(line, "no address");
+    if (made.kind == Operand::reg) made.offset = static_cast<int64_t>(offset());
+    if (accept(",")) made = list("]", depth, {std::move(made)});  // of a tensor: [a, {b, c}]
+    else expect("]");
+    made.address = true;
+    return made;
+  }
+
+  // What has a name, or two destinations: p|q.
+  Operand named_or_two(size_t depth, bool negated) {
+    Operand made = named(depth);
+    if (negated && made.kind != Operand::reg && made.kind != Operand::special) fail(token_.line, "a register expected");
+    made.negated = negated;
+    if (!accept("|")) return made;
+    Operand both;
+    both.kind = Operand::list;
+    both.elements.push_back(std::move(made));
+    both.elements.push_back(operand(depth + 1));
+    return both;
+  }
+
+  Operand constant_operand(bool minus) {
+    Operand made;
     if (token_.kind == Token::number) {
       made = literal(take());
       if (made.kind == Operand::floating) {
@@ -877,7 +893,8 @@ class Parser {
     } else if (found) {
       made.name = found->variable;
     } else if (name.text == "WARP_SZ") {
-      made.kind = Operand::integer, made.value = 32;
+      made.kind = Operand::integer;
+      made.value = 32;
       return made;
     } else if (name.text[0] == '%') {
       return special(name);
@@ -892,13 +909,11 @@ class Parser {
   }
 
   Operand special(const Token& name) {
-    std::string_view base = name.text.substr(1);
-    if (base.substr(0, 2) == "pm" || base.substr(0, 6) == "envreg") {  // %pm0, %pm0_64, %envreg31
-      base = {};
-    } else if (std::find(std::begin(special_registers), std::end(special_registers), base) ==
-               std::end(special_registers)) {
+    const std::string_view base = name.text.substr(1);
+    const bool is_numbered = base.starts_with("pm") || base.starts_with("envreg");  // %pm0, %pm0_64, %envreg31
+    const std::string word = " " + std::string(base) + " ";
+    if (!is_numbered && special_registers.find(word) == special_registers.npos)
       fail(name.line, "the register " + quoted(name) + " is not declared");
-    }
     Operand made;
     made.kind = Operand::special;
     made.name = name.text;
@@ -918,9 +933,9 @@ class Parser {
   std::vector<Reference> unknown_;  // which the module must have when it ends
   Function* function_ = nullptr;    // that is being read, with its open scopes
   std::vector<Scope> scopes_;
-  const Location* location_ = nullptr;       // of the code that follows
-  std::optional<Place> last_place_;          // of the .loc just before, if no instruction came between
-  std::map<Place, const Location*> places_;  // that the function has named; null: of several copies
+  const Location* location_ = nullptr;                   // of the code that follows
+  std::optional<Position> last_position_;                // of the .loc just before, if no instruction came between
+  std::map<Position, const Location*> known_positions_;  // that the function has named; null: of several copies
 };
 
 }  // namespace
