@@ -12,9 +12,9 @@ namespace {
 // none.
 uint64_t number_in(const std::string& file, const std::string& word, uint64_t otherwise) {
   std::ifstream in(file);
+  std::string read;
+  while (read != word && in >> read) continue;
   uint64_t number = 0;
-  for (std::string read; !word.empty() && in >> read && read != word;) {
-  }
   return in >> number ? number : otherwise;
 }
 

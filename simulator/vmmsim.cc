@@ -206,7 +206,8 @@ Arguments read_arguments(char** words) {
       *flags.at(word) = true;
     } else if (options.count(word)) {
       if (!words[1] || !*words[1]) bad_argument(std::string(word) + " lacks its value");
-      *options.at(word) = *++words;
+      ++words;
+      *options.at(word) = *words;
     } else {
       bad_argument("there is no option " + std::string(word));
     }
@@ -274,8 +275,12 @@ std::string ask_loader(const std::string& program) {
   close(from[1]);
   std::string said;
   char piece[4096];
-  for (ssize_t n; (n = read(from[0], piece, sizeof piece)) > 0 || (n < 0 && errno == EINTR);)
-    if (n > 0) said.append(piece, n);
+  for (;;) {
+    const ssize_t n = read(from[0], piece, sizeof piece);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    said.append(piece, n);
+  }
   close(from[0]);
   waitpid(child, nullptr, 0);
   return said;

@@ -46,11 +46,13 @@ void* function_of(const Library& library) {
 // Bytes written, or some other number than `size`.
 uint64_t unpack(const Image& from, void* to, size_t size) {
   void* const function = function_of(libraries[from.packing]);
-  if (from.packing == Image::zstd)
-    return reinterpret_cast<size_t (*)(void*, size_t, const void*, size_t)>(function)(to, size, from.stored.data(),
-                                                                                      from.stored.size());
-  return uint64_t(reinterpret_cast<int (*)(const void*, void*, int, int)>(function)(
-      from.stored.data(), to, int(from.stored.size()), int(size)));
+  const std::span<const std::byte> stored = from.stored;
+  if (from.packing == Image::zstd) {
+    const auto decompress = reinterpret_cast<size_t (*)(void*, size_t, const void*, size_t)>(function);
+    return decompress(to, size, stored.data(), stored.size());
+  }
+  const auto decompress = reinterpret_cast<int (*)(const void*, void*, int, int)>(function);
+  return uint64_t(decompress(stored.data(), to, int(stored.size()), int(size)));
 }
 
 }  // namespace
@@ -109,11 +111,12 @@ const Image* newest_ptx(std::span<const Image> images, unsigned capability) {
 
 std::string why_none(std::span<const Image> images, unsigned capability) {
   std::set<std::string> kinds;
-  for (const Image& image : images)
-    kinds.insert((image.is_ptx   ? "PTX for compute_"
-                  : image.is_lto ? "LTO code for lto_"
-                                 : "machine code for sm_") +
-                 std::to_string(image.architecture));
+  for (const Image& image : images) {
+    const char* kind = "machine code for sm_";
+    if (image.is_ptx) kind = "PTX for compute_";
+    if (image.is_lto) kind = "LTO code for lto_";
+    kinds.insert(kind + std::to_string(image.architecture));
+  }
   std::string found;
   for (const std::string& kind : kinds) found += (found.empty() ? "" : ", ") + kind;
   const std::string newest = "compute_" + std::to_string(capability);

@@ -37,6 +37,18 @@ void rename(std::string& name, const Names& renamed) {
   if (const auto found = renamed.find(name); found != renamed.end()) name = found->second;
 }
 
+void rename_symbols(Module& module, const Names& renamed) {
+  for (Variable& it : module.variables) {
+    for (Variable::Relocation& relocation : it.relocations) rename(relocation.symbol, renamed);
+    if (it.linkage == Linkage::internal) rename(it.name, renamed);
+  }
+  for (Function& it : module.functions) {
+    for (Instruction& i : it.code)
+      for_each_symbol(it, i.operands, [&](Operand& operand) { rename(operand.name, renamed); });
+    if (it.linkage == Linkage::internal) rename(it.name, renamed);
+  }
+}
+
 }  // namespace
 
 // A module has this symbol, too. Throws Error if the two cannot be one.
@@ -85,7 +97,7 @@ std::string Linker::undefined(const std::set<std::string>& provided) const {
         missing = name;
     };
     for (const Variable& it : unit.module.variables)
-      for (const Variable::Relocation& address : it.relocations) look(address.symbol);
+      for (const Variable::Relocation& relocation : it.relocations) look(relocation.symbol);
     for (const Function& it : unit.module.functions)
       for (const Instruction& i : it.code)
         for_each_symbol(it, i.operands, [&](const Operand& operand) { look(operand.name); });
@@ -98,19 +110,10 @@ Module Linker::finish() {
   Module made;
   std::set<std::string> taken;
   for (const auto& [name, symbol] : symbols_) taken.insert(name);
-  std::map<std::string, Variable> of_launch;
-  for (const Unit& unit : units_)
-    for (const Variable& it : unit.module.variables)
-      if (is_of_launch(it)) {
-        Variable& one = of_launch.try_emplace(it.name, it).first->second;
-        one.alignment = std::max(one.alignment, it.alignment);
-        taken.insert(it.name);
-      }
-  for (auto& [name, variable] : of_launch) made.variables.push_back(std::move(variable));
+  made.variables = variables_of_launch();
+  for (const Variable& it : made.variables) taken.insert(it.name);
   for (size_t unit = 0; unit < units_.size(); ++unit) {
     Module& from = units_[unit].module;
-    made.version = std::max(made.version, from.version);
-    made.target = std::max(made.target, from.target);
     Names renamed;
     const auto name_internal = [&](const auto& it) {
       if (it.linkage == Linkage::internal && !taken.insert(it.name).second)
@@ -118,26 +121,39 @@ Module Linker::finish() {
     };
     for (const Variable& it : from.variables) name_internal(it);
     for (const Function& it : from.functions) name_internal(it);
-    const auto is_kept = [&](const auto& it) {  // of a symbol that several modules have, one is
-      return it.linkage == Linkage::internal || symbols_.at(it.name).unit == unit;
-    };
-    for (Variable& it : from.variables) {
-      for (Variable::Relocation& address : it.relocations) rename(address.symbol, renamed);
-      if (is_of_launch(it) || !is_kept(it)) continue;
-      rename(it.name, renamed);
-      made.variables.push_back(std::move(it));
-    }
-    for (Function& it : from.functions) {
-      for (Instruction& i : it.code)
-        for_each_symbol(it, i.operands, [&](Operand& operand) { rename(operand.name, renamed); });
-      if (!is_kept(it)) continue;
-      rename(it.name, renamed);
-      made.functions.push_back(std::move(it));
-    }
+    rename_symbols(from, renamed);
+    move_kept(unit, made);
+    made.version = std::max(made.version, from.version);
+    made.target = std::max(made.target, from.target);
     made.parts.push_back(std::move(from));
   }
   units_.clear();
   return made;
+}
+
+// Those of all modules that have one name are one, with the largest alignment.
+std::vector<Variable> Linker::variables_of_launch() const {
+  std::map<std::string, Variable> by_name;
+  for (const Unit& unit : units_)
+    for (const Variable& it : unit.module.variables)
+      if (is_of_launch(it)) {
+        Variable& one = by_name.try_emplace(it.name, it).first->second;
+        one.alignment = std::max(one.alignment, it.alignment);
+      }
+  std::vector<Variable> all;
+  for (auto& [name, variable] : by_name) all.push_back(std::move(variable));
+  return all;
+}
+
+// Of a symbol that several modules have, one is kept.
+void Linker::move_kept(size_t unit, Module& to) {
+  const auto is_kept = [&](const auto& it) {
+    return it.linkage == Linkage::internal || symbols_.at(it.name).unit == unit;
+  };
+  for (Variable& it : units_[unit].module.variables)
+    if (!is_of_launch(it) && is_kept(it)) to.variables.push_back(std::move(it));
+  for (Function& it : units_[unit].module.functions)
+    if (is_kept(it)) to.functions.push_back(std::move(it));
 }
 
 }  // namespace ptx

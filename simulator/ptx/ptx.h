@@ -173,6 +173,8 @@ class Linker {
     uint64_t size;
   };
   void meet(const std::string& name, const Symbol& other);
+  std::vector<Variable> variables_of_launch() const;
+  void move_kept(size_t unit, Module& to);
   std::vector<Unit> units_;
   std::map<std::string, Symbol> symbols_;  // all but the internal ones
 };
