@@ -2,11 +2,14 @@
 # The book is built from the root of the checkout, where each lesson's page stands beside its program:
 #   python3 -m sphinx -c docs . build/book
 import pathlib
+import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "extensions"))
 
 project = "CUDA VMM by Example"
+cmake_lists = pathlib.Path(__file__).parents[1] / "CMakeLists.txt"
+release = re.search(r"^project\(.* VERSION (\S+)", cmake_lists.read_text(), re.MULTILINE)[1]
 author = "the contributors of CUDA VMM by Example"
 copyright = "the contributors. Text CC BY 4.0, programs MIT-0"
 

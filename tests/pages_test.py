@@ -90,6 +90,13 @@ class Pages(unittest.TestCase):
                 self.assertLessEqual(set(its), known, file)
             self.assertGreater(len(about.get("mistakes", {})), 2, f"{file}: planted mistakes")
 
+    def test_the_version_is_the_last_of_the_changelog(self):
+        version = re.search(r"^project\(.* VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
+        releases = re.findall(
+            r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
+        )
+        self.assertEqual(releases[:1], [version], "the first release in CHANGELOG.md, and project() in CMakeLists.txt")
+
     def test_banners_are_numbered_from_one(self):
         for program in PROGRAMS:
             numbers = banners(r"^ *// \[(\d+)\] ", program.read_text())
