@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 #include <cuda.h>
 
-// Memory on a GPU, mapped and open to it. *size is rounded up to whole granules. Whatever fails, nothing is left.
+// Memory on a GPU, mapped, with access for that GPU. Rounds *size up to whole granules. Whatever fails, nothing is
+// left.
 inline CUresult allocate(CUdeviceptr* address, size_t* size, int device) {
   CUmemAllocationProp prop = {};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -26,7 +27,7 @@ inline CUresult allocate(CUdeviceptr* address, size_t* size, int device) {
   return result != CUDA_SUCCESS ? result : released;
 }
 
-// Gives it all back. No kernel or copy may be using it any more.
+// Frees the memory and the addresses. No kernel and no copy may be using them.
 inline CUresult deallocate(CUdeviceptr address, size_t size) {
   const CUresult result = cuMemUnmap(address, size);
   return result != CUDA_SUCCESS ? result : cuMemAddressFree(address, size);

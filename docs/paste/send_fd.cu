@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT-0
 #include <sys/socket.h>
 #include <unistd.h>
+#include <cstdint>
 #include <cstring>
 
-// Sends one file descriptor over a Unix socket, and leaves it open here: close it afterwards. False: see errno.
-inline bool send_fd(int socket, int fd) {
-  char byte = 0;  // a message of no data carries no descriptor
-  iovec data = {&byte, 1};
+// Sends one file descriptor over a Unix socket, and the size of its memory, which the descriptor does not tell. Leaves
+// the descriptor open here: close it afterwards. False: see errno.
+inline bool send_fd(int socket, int fd, uint64_t size) {
+  iovec data = {&size, sizeof size};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
   msghdr message = {};
   message.msg_iov = &data;
@@ -18,13 +19,13 @@ inline bool send_fd(int socket, int fd) {
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof fd);
   memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
+  return sendmsg(socket, &message, MSG_NOSIGNAL) == sizeof size;
 }
 
-// Receives one, or returns -1: the peer is gone, or something else came. Bound the wait with SO_RCVTIMEO or poll.
-inline int receive_fd(int socket) {
-  char byte;
-  iovec data = {&byte, 1};
+// Receives one, or returns -1: the peer is gone, or something else came. Bound the wait with SO_RCVTIMEO or poll. On a
+// stream socket the eight bytes of the size arrive together, as they were sent.
+inline int receive_fd(int socket, uint64_t* size) {
+  iovec data = {size, sizeof *size};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
   msghdr message = {};
   message.msg_iov = &data;
@@ -38,7 +39,7 @@ inline int receive_fd(int socket) {
     return -1;
   int fd;
   memcpy(&fd, CMSG_DATA(header), sizeof fd);
-  if (bytes == 1 && !(message.msg_flags & MSG_CTRUNC)) return fd;
-  close(fd);  // it came with others, which are lost
+  if (bytes == sizeof *size && !(message.msg_flags & MSG_CTRUNC)) return fd;
+  close(fd);  // it came with others, which are lost, or with part of a size
   return -1;
 }

@@ -17,7 +17,8 @@ inline CUresult create_and_export(CUmemGenericAllocationHandle* handle, int* fd,
   return result;
 }
 
-// Importer: a handle for the fd, which is closed. Reserve, map and open as with memory of one's own; cuMemRelease it.
+// Importer: makes a handle from the fd, and closes the fd. Reserve, map and grant access as with memory of your own,
+// and call cuMemRelease for the handle.
 inline CUresult import_and_close(CUmemGenericAllocationHandle* handle, int fd) {
   void* const value = reinterpret_cast<void*>(static_cast<intptr_t>(fd));  // the fd itself, not its address
   const CUresult result = cuMemImportFromShareableHandle(handle, value, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);

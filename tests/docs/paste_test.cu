@@ -101,8 +101,8 @@ static void expect_no_lost_fd() {
   int sockets[2], ends[2];
   EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0 && pipe(ends) == 0, "no socket pair or no pipe");
   const int both[2] = {ends[1], ends[1]};
-  char byte = 0;
-  iovec data = {&byte, 1};
+  uint64_t size = 0;
+  iovec data = {&size, sizeof size};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof both)] = {};
   msghdr message = {};
   message.msg_iov = &data, message.msg_iovlen = 1;
@@ -110,9 +110,9 @@ static void expect_no_lost_fd() {
   cmsghdr* const header = CMSG_FIRSTHDR(&message);
   header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS, header->cmsg_len = CMSG_LEN(sizeof both);
   memcpy(CMSG_DATA(header), both, sizeof both);
-  EXPECT(sendmsg(sockets[0], &message, 0) == 1, "not sent");
+  EXPECT(sendmsg(sockets[0], &message, 0) == sizeof size, "not sent");
   close(ends[1]);
-  EXPECT(receive_fd(sockets[1]) == -1, "one of two was taken");
+  EXPECT(receive_fd(sockets[1], &size) == -1, "one of two was taken");
   pollfd end = {ends[0], POLLIN, 0};  // it hangs up when nobody has the other end any more
   EXPECT(poll(&end, 1, 0) == 1 && end.revents & POLLHUP, "a descriptor stayed open");
   close(ends[0]);
@@ -125,12 +125,14 @@ static void expect_shared_memory() {
   CUmemGenericAllocationHandle exported, imported;
   CHECK(create_and_export(&exported, &fd, 2 << 20, 0));
   EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "no socket pair");
-  EXPECT(send_fd(sockets[0], fd), "not sent");
+  EXPECT(send_fd(sockets[0], fd, 2 << 20), "not sent");
   close(fd);
-  EXPECT((fd = receive_fd(sockets[1])) >= 0, "not received");
+  uint64_t size = 0;
+  fd = receive_fd(sockets[1], &size);
+  EXPECT(fd >= 0 && size == 2 << 20, "not received, or with a size of %llu", (unsigned long long)size);
   CHECK(import_and_close(&imported, fd));
   close(sockets[0]);
-  EXPECT(receive_fd(sockets[1]) == -1, "an fd from a peer that is gone");
+  EXPECT(receive_fd(sockets[1], &size) == -1, "an fd from a peer that is gone");
   close(sockets[1]);
 
   CUdeviceptr at[2];
