@@ -36,7 +36,10 @@ class Record(unittest.TestCase):
         environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "BAD": bad}
         self.out = scratch / "out"
         done = subprocess.run(
-            [ROOT / "docs/results/record.sh", programs, self.out, *more], env=environment, capture_output=True, text=True
+            [ROOT / "docs/results/record.sh", programs, self.out, *more],
+            env=environment,
+            capture_output=True,
+            text=True,
         )
         self.assertEqual(done.returncode, status, done)
         return done.stderr
