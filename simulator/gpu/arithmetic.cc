@@ -279,7 +279,7 @@ template <auto f>
 Handler sum(Modifiers& m, uint64_t& flags) {
   using F = decltype(f);
   using U = Pair<uint16_t>;
-  if (m.take("u16x2") || m.take("s16x2")) return exactly<U, U, U>(f);
+  if (m.take_any({"u16x2", "s16x2"})) return exactly<U, U, U>(f);
   const Type type = m.type();
   if (is_integer(type) && m.take("sat"))
     return same<2>(type, List<int32_t>(), [](int64_t a, int64_t b) { return clamp(F{}(a, b)); });

@@ -233,7 +233,8 @@ class Workers {
   }
 
   void push(Turn turn) {
-    turn.number = ++last_number_;
+    ++last_number_;
+    turn.number = last_number_;
     if (!turn.may_wait) due_.insert(turn.number);
     turns_.push_back(std::move(turn));
     wake_.notify_one();

@@ -19,6 +19,22 @@ const ptx::Variable* variable_named(const std::vector<ptx::Variable>& variables,
   return found == variables.end() ? nullptr : &*found;
 }
 
+const ptx::Function* function_named(const ptx::Module& module, const std::string& name) {
+  const ptx::Function* found = nullptr;
+  for (const ptx::Function& function : module.functions)
+    if (function.name == name && (!found || found->is_declared_only)) found = &function;
+  return found;
+}
+
+// Where a branch goes is known when its whole function is lowered. Until then MicroOp::target tells the index of the
+// instruction, as a number below -1. The same function makes one of the other.
+int pending_target(int index) { return -2 - index; }
+bool is_pending(int target) { return target <= -2; }
+
+void not_predicate(Warp& w, const MicroOp& op, Lanes active) {
+  for_each_lane(active, [&](unsigned lane) { w.rows[op.to].lane[lane] = w.rows[op.a].lane[lane] ^ 1; });
+}
+
 }  // namespace
 
 struct Lowering::State {
@@ -53,26 +69,6 @@ struct Lowering::State {
     size = known->second + variable.size;
   }
 };
-
-namespace {
-
-const ptx::Function* function_named(const ptx::Module& module, const std::string& name) {
-  const ptx::Function* found = nullptr;
-  for (const ptx::Function& function : module.functions)
-    if (function.name == name && (!found || found->is_declared_only)) found = &function;
-  return found;
-}
-
-// Where a branch goes is known when its whole function is lowered. Until then MicroOp::target tells the index of the
-// instruction, as a number below -1. The same function makes one of the other.
-int pending_target(int index) { return -2 - index; }
-bool is_pending(int target) { return target <= -2; }
-
-void not_predicate(Warp& w, const MicroOp& op, Lanes active) {
-  for_each_lane(active, [&](unsigned lane) { w.rows[op.to].lane[lane] = w.rows[op.a].lane[lane] ^ 1; });
-}
-
-}  // namespace
 
 bool Modifiers::take_any(std::initializer_list<std::string_view> names) {
   bool any = false;
@@ -115,10 +111,9 @@ int Lowering::carry() {
 int Lowering::constant(uint64_t value) {
   const auto [known, is_new] = state_.constants.try_emplace(value, 0);
   int& row = known->second;
-  if (is_new) {
-    row = temporary();
-    state_.lowered.constants.push_back({row, value});
-  }
+  if (!is_new) return row;
+  row = temporary();
+  state_.lowered.constants.push_back({row, value});
   return row;
 }
 

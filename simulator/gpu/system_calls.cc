@@ -133,7 +133,8 @@ std::string formatted(const Caller& caller, const std::string& format, PrintfArg
     return at < format.size() && std::strchr(characters, format[at]);
   };
   while (at < format.size()) {
-    const char c = format[at++];
+    const char c = format[at];
+    ++at;
     if (c != '%') {
       text += c;
       continue;

@@ -340,7 +340,7 @@ const Specials specials = [] {
        }},
       {"%nsmid",
        [](const Warp&, unsigned) -> uint64_t { return static_cast<unsigned>(memory::machine().multiprocessors); }},
-      {"%gridid", [](const Warp& w, unsigned) -> uint64_t { return reinterpret_cast<uintptr_t>(w.block->launch); }},
+      {"%gridid", [](const Warp& w, unsigned) -> uint64_t { return w.block->launch->order; }},
       {"%lanemask_eq", [](const Warp&, unsigned lane) -> uint64_t { return bit(lane); }},
       {"%lanemask_lt", [](const Warp&, unsigned lane) -> uint64_t { return bit(lane) - 1; }},
       {"%lanemask_le", [](const Warp&, unsigned lane) -> uint64_t { return (bit(lane) - 1) | bit(lane); }},
