@@ -34,7 +34,7 @@ CUcontext make(CUdevice device, bool is_primary, unsigned flags) {
 }
 
 CUcontext primary(CUdevice device) {
-  check_device(device);
+  checked(device);
   const std::lock_guard held(state().lock);
   for (const auto& context : state().contexts)
     if (context->is_primary && context->device == device) return context.get();
@@ -65,7 +65,7 @@ void end(CUcontext context) {
 }
 
 CUcontext create(unsigned flags, CUdevice device) {
-  check_device(device);
+  checked(device);
   check_flags(flags);
   const std::lock_guard held(state().lock);
   thread().contexts.push_back(make(device, false, flags));
@@ -190,7 +190,7 @@ CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
 }
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
   return call(ARGUMENTS(dev, flags), [&] {
-    check_device(dev);
+    checked(dev);
     check_flags(flags);
     primary(dev)->flags = flags;
   });

@@ -174,7 +174,10 @@ CUdevice device_with_bus(const char* bus) {
 
 }  // namespace
 
-void check_device(CUdevice device) { memory::gpu_of(device); }
+CUdevice checked(CUdevice device) {
+  memory::gpu_of(device);
+  return device;
+}
 
 }  // namespace driver
 
@@ -192,15 +195,11 @@ CUresult cuDeviceGetCount(int* count) {
   return call(ARGUMENTS(count), after_fault, result_to(count, "count", [&] { return memory::device_count(); }));
 }
 CUresult cuDeviceGet(CUdevice* device, int ordinal) {
-  return call(ARGUMENTS(device, ordinal), after_fault, [&] {
-    need(device, "device");
-    check_device(ordinal);
-    *device = ordinal;
-  });
+  return call(ARGUMENTS(device, ordinal), after_fault, result_to(device, "device", [&] { return checked(ordinal); }));
 }
 CUresult cuDeviceGetName(char* name, int len, CUdevice dev) {
   return call(ARGUMENTS(len, dev), after_fault, [&] {
-    check_device(dev);
+    checked(dev);
     copy_text(name, len, memory::machine().name);
   });
 }
@@ -208,22 +207,16 @@ CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) {
   return call(ARGUMENTS(uuid, dev), after_fault, result_to(uuid, "uuid", [&] { return uuid_of(memory::gpu_of(dev)); }));
 }
 CUresult cuDeviceTotalMem(size_t* bytes, CUdevice dev) {
-  return call(ARGUMENTS(bytes, dev), after_fault, [&] {
-    need(bytes, "bytes");
-    check_device(dev);
-    *bytes = memory::memory_info(dev).total;
-  });
+  return call(ARGUMENTS(bytes, dev), after_fault,
+              result_to(bytes, "bytes", [&] { return memory::memory_info(dev).total; }));
 }
 CUresult cuDeviceGetAttribute(int* pi, CUdevice_attribute attrib, CUdevice dev) {
-  return call(ARGUMENTS(pi, attrib, dev), after_fault, [&] {
-    need(pi, "pi");
-    check_device(dev);
-    *pi = attribute(attrib, dev);
-  });
+  return call(ARGUMENTS(pi, attrib, dev), after_fault,
+              result_to(pi, "pi", [&] { return attribute(attrib, checked(dev)); }));
 }
 CUresult cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
   return call(ARGUMENTS(len, dev), after_fault, [&] {
-    check_device(dev);
+    checked(dev);
     require(len >= 13, CUDA_ERROR_INVALID_VALUE, "the text needs room for 13 characters");
     copy_text(pciBusId, len, bus_of(dev));
   });
@@ -234,7 +227,7 @@ CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
 CUresult cuDeviceGetExecAffinitySupport(int* pi, CUexecAffinityType type, CUdevice dev) {
   return call(ARGUMENTS(pi, type, dev), after_fault, [&] {
     need(pi, "pi");
-    check_device(dev);
+    checked(dev);
     *pi = 0;
   });
 }
@@ -242,24 +235,20 @@ CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice dev) {
   return call(ARGUMENTS(major, minor, dev), after_fault, [&] {
     need(major, "major");
     need(minor, "minor");
-    check_device(dev);
+    checked(dev);
     *major = memory::machine().capability / 10;
     *minor = memory::machine().capability % 10;
   });
 }
 CUresult cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev, CUdevice peerDev) {
-  return call(ARGUMENTS(canAccessPeer, dev, peerDev), after_fault, [&] {
-    need(canAccessPeer, "canAccessPeer");
-    check_device(dev);
-    check_device(peerDev);
-    *canAccessPeer = are_peers(dev, peerDev);
-  });
+  return call(ARGUMENTS(canAccessPeer, dev, peerDev), after_fault,
+              result_to(canAccessPeer, "canAccessPeer", [&] { return are_peers(checked(dev), checked(peerDev)); }));
 }
 CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
   return call(ARGUMENTS(value, attrib, srcDevice, dstDevice), after_fault, [&] {
     need(value, "value");
-    check_device(srcDevice);
-    check_device(dstDevice);
+    checked(srcDevice);
+    checked(dstDevice);
     require(srcDevice != dstDevice, CUDA_ERROR_INVALID_DEVICE, "the devices are the same");
     *value = peer_attribute(attrib);
   });

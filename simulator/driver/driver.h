@@ -152,7 +152,7 @@ struct Thread {
 Thread& thread();
 
 // --- Devices, contexts --------------------------------------------------------------------------------------------
-void check_device(CUdevice);   // throws Refused{CUDA_ERROR_INVALID_DEVICE}
+CUdevice checked(CUdevice);    // throws Refused{CUDA_ERROR_INVALID_DEVICE}
 bool has_current();            // a context, which may have ended
 CUcontext current();           // of this thread; throws Refused{CUDA_ERROR_INVALID_CONTEXT or _CONTEXT_IS_DESTROYED}
 CUcontext checked(CUcontext);  // throws likewise
@@ -173,9 +173,9 @@ using Start = std::function<void(const Operation&)>;
 Operation enqueue(CUstream_st&, Start start, const Operation& also = nullptr);
 // The same for what the GPU does. It waits first while the stream holds as much of that as it can.
 Operation enqueue_work(CUstream_st&, Start start);
-Operation enqueue_task(CUstream_st&,
-                       std::function<void()> task);  // work that runs on a worker; a Refused of it is a fault
-uint64_t number_of(const Operation&);                // in the order in which all were put in
+// Work that runs on a worker; a Refused of it is a fault.
+Operation enqueue_task(CUstream_st&, std::function<void()> task);
+uint64_t number_of(const Operation&);  // in the order in which all were put in
 void ended(const Operation&);
 bool has_ended(const Operation&);  // true for none
 void wait(const Operation&);       // throws Refused if there has been a fault

@@ -97,7 +97,7 @@ CUmemoryPool make_pool(CUdevice device, bool is_default) {
 }
 
 CUmemoryPool default_pool(CUdevice device) {
-  check_device(device);
+  checked(device);
   const std::lock_guard held(state().lock);
   for (const auto& [pool, owner] : state().pools)
     if (pool->is_default && pool->memory.device() == device) return pool;
@@ -145,7 +145,7 @@ void set_pool_access(CUmemoryPool pool, std::span<const CUmemAccessDesc> descrip
   for (const auto& [location, flags] : descriptors) {
     require(location.type == CU_MEM_LOCATION_TYPE_DEVICE && flags != CU_MEM_ACCESS_FLAGS_PROT_READ,
             CUDA_ERROR_NOT_SUPPORTED, "a pool is opened to GPUs only, and not for reading alone");
-    check_device(location.id);
+    checked(location.id);
     const bool is_own = location.id == pool->memory.device();
     require(!is_own || flags, CUDA_ERROR_INVALID_DEVICE, "a pool stays open to its own GPU");
     require(is_own || memory::machine().peer_access, CUDA_ERROR_INVALID_DEVICE,

@@ -358,7 +358,7 @@ void set_attribute(CUfunction handle, CUfunction_attribute what, int value) {
 }
 
 void set_attribute(CUkernel kernel, CUfunction_attribute what, int value, CUdevice device) {
-  check_device(device);
+  driver::checked(device);
   const CUfunction function = function_of(kernel);
   const int fits = checked_attribute(*function->kernel, what, value);
   if (what != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return;
@@ -631,7 +631,7 @@ CUresult cuKernelGetName(const char** name, CUkernel hfunc) {
 CUresult cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
   return call(ARGUMENTS(pi, attrib, kernel, dev), [&] {
     need(pi, "pi");
-    check_device(dev);
+    checked(dev);
     *pi = function_attribute(function_of(kernel), attrib);
   });
 }
@@ -640,7 +640,7 @@ CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel ker
 }
 CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
   return call(ARGUMENTS(kernel, config, dev), [&] {
-    check_device(dev);
+    checked(dev);
     checked(kernel);
   });
 }

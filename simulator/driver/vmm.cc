@@ -114,10 +114,7 @@ CUresult cuMulticastCreate(CUmemGenericAllocationHandle* mcHandle, const CUmulti
   });
 }
 CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev) {
-  return call(ARGUMENTS(mcHandle, dev), after_fault, [&] {
-    check_device(dev);
-    memory::multicast_add_device(mcHandle, dev);
-  });
+  return call(ARGUMENTS(mcHandle, dev), after_fault, [&] { memory::multicast_add_device(mcHandle, dev); });
 }
 CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
                             CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
@@ -131,8 +128,6 @@ CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOff
               [&] { memory::multicast_bind_address(mcHandle, mcOffset, memptr, size, flags); });
 }
 CUresult cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size) {
-  return call(ARGUMENTS(mcHandle, dev, mcOffset, size), after_fault, [&] {
-    check_device(dev);
-    memory::multicast_unbind(mcHandle, dev, mcOffset, size);
-  });
+  return call(ARGUMENTS(mcHandle, dev, mcOffset, size), after_fault,
+              [&] { memory::multicast_unbind(mcHandle, dev, mcOffset, size); });
 }

@@ -124,11 +124,12 @@ CUcontext primary_context(int device) {
   return context;
 }
 
-void check_device(int device) {
+int checked(int device) {
   require(device >= 0 && device < state().device_count,
           "there is no GPU " + std::to_string(device) + ": this process sees " + std::to_string(state().device_count) +
               ", the first is 0",
           cudaErrorInvalidDevice);
+  return device;
 }
 
 cudaError_t run(const driver::Call& call, Needs needs, const std::function<int()>& work) {
@@ -188,15 +189,14 @@ cudaError_t cudaGetDevice(int* device) {
 }
 cudaError_t cudaSetDevice(int device) {
   return call(ARGUMENTS(device), driver_only, [&] {
-    check_device(device);
-    this_thread.entered = primary_context(device);
+    this_thread.entered = primary_context(checked(device));
     must(cuCtxSetCurrent(this_thread.entered));
     this_thread.chosen_device = device;
   });
 }
 cudaError_t cudaInitDevice(int device, unsigned int deviceFlags, unsigned int flags) {
   return call(ARGUMENTS(device, deviceFlags, flags), driver_only, [&] {
-    check_device(device);
+    checked(device);
     if (flags & cudaInitDeviceFlagsAreValid) must(cuDevicePrimaryCtxSetFlags(device, deviceFlags));
     primary_context(device);
   });

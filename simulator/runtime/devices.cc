@@ -168,52 +168,35 @@ void find_driver_call(const char* symbol, void** call, unsigned version, unsigne
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* prop, int device) {
   return call(ARGUMENTS(prop, device), driver_only, [&] {
     need(prop, "prop");
-    check_device(device);
-    fill(*prop, device);
+    fill(*prop, checked(device));
   });
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attr, int device) {
-  return call(ARGUMENTS(value, attr, device), driver_only, [&] {
-    need(value, "value");
-    check_device(device);
-    *value = attribute(device, CUdevice_attribute(attr));
-  });
+  return call(ARGUMENTS(value, attr, device), driver_only,
+              result_to(value, "value", [&] { return attribute(checked(device), CUdevice_attribute(attr)); }));
 }
 cudaError_t cudaDeviceGetPCIBusId(char* pciBusId, int len, int device) {
-  return call(ARGUMENTS(len, device), driver_only, [&] {
-    check_device(device);
-    must(cuDeviceGetPCIBusId(pciBusId, len, device));
-  });
+  return call(ARGUMENTS(len, device), driver_only, [&] { return cuDeviceGetPCIBusId(pciBusId, len, checked(device)); });
 }
 cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* pciBusId) {
   return call(ARGUMENTS(device, pciBusId), driver_only, [&] { return cuDeviceGetByPCIBusId(device, pciBusId); });
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int* canAccessPeer, int device, int peerDevice) {
-  return call(ARGUMENTS(canAccessPeer, device, peerDevice), driver_only, [&] {
-    check_device(device);
-    check_device(peerDevice);
-    must(cuDeviceCanAccessPeer(canAccessPeer, device, peerDevice));
-  });
+  return call(ARGUMENTS(canAccessPeer, device, peerDevice), driver_only,
+              [&] { return cuDeviceCanAccessPeer(canAccessPeer, checked(device), checked(peerDevice)); });
 }
 cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attr, int srcDevice, int dstDevice) {
   return call(ARGUMENTS(value, attr, srcDevice, dstDevice), driver_only, [&] {
-    check_device(srcDevice);
-    check_device(dstDevice);
-    must(cuDeviceGetP2PAttribute(value, CUdevice_P2PAttribute(attr), srcDevice, dstDevice));
+    return cuDeviceGetP2PAttribute(value, CUdevice_P2PAttribute(attr), checked(srcDevice), checked(dstDevice));
   });
 }
 cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags) {
-  return call(ARGUMENTS(peerDevice, flags), [&] {
-    check_device(peerDevice);
-    must(cuCtxEnablePeerAccess(primary_context(peerDevice), flags));
-  });
+  return call(ARGUMENTS(peerDevice, flags),
+              [&] { return cuCtxEnablePeerAccess(primary_context(checked(peerDevice)), flags); });
 }
 cudaError_t cudaDeviceDisablePeerAccess(int peerDevice) {
-  return call(ARGUMENTS(peerDevice), [&] {
-    check_device(peerDevice);
-    must(cuCtxDisablePeerAccess(primary_context(peerDevice)));
-  });
+  return call(ARGUMENTS(peerDevice), [&] { return cuCtxDisablePeerAccess(primary_context(checked(peerDevice))); });
 }
 
 cudaError_t cudaSetDeviceFlags(unsigned int flags) {

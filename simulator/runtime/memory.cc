@@ -242,22 +242,14 @@ STREAM_CALL(cudaFreeAsync, _ptsz, (void* devPtr, cudaStream_t hStream), (devPtr,
   return call(ARGUMENTS(devPtr, hStream), [&] { return cuMemFreeAsync(address(devPtr), at(hStream)); });
 }
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* memPool, int device) {
-  return call(ARGUMENTS(memPool, device), driver_only, [&] {
-    check_device(device);
-    must(cuDeviceGetDefaultMemPool(memPool, device));
-  });
+  return call(ARGUMENTS(memPool, device), driver_only,
+              [&] { return cuDeviceGetDefaultMemPool(memPool, checked(device)); });
 }
 cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* memPool, int device) {
-  return call(ARGUMENTS(memPool, device), [&] {
-    check_device(device);
-    must(cuDeviceGetMemPool(memPool, device));
-  });
+  return call(ARGUMENTS(memPool, device), [&] { return cuDeviceGetMemPool(memPool, checked(device)); });
 }
 cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t memPool) {
-  return call(ARGUMENTS(device, memPool), [&] {
-    check_device(device);
-    must(cuDeviceSetMemPool(device, memPool));
-  });
+  return call(ARGUMENTS(device, memPool), [&] { return cuDeviceSetMemPool(checked(device), memPool); });
 }
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* memPool, const cudaMemPoolProps* poolProps) {
   return call(ARGUMENTS(memPool, poolProps),
@@ -332,8 +324,8 @@ STREAM_CALL(cudaMemcpy3DAsync, _ptsz, (const cudaMemcpy3DParms* p, cudaStream_t 
 cudaError_t cudaMemcpyPeer(void* dst, int dstDevice, const void* src, int srcDevice, size_t count) {
   return call(ARGUMENTS(dst, dstDevice, src, srcDevice, count), [&] {
     if (!count) return;
-    check_device(dstDevice);
-    check_device(srcDevice);
+    checked(dstDevice);
+    checked(srcDevice);
     must(cuMemcpyPeer(address(dst), primary_context(dstDevice), address(src), primary_context(srcDevice), count));
   });
 }
@@ -341,8 +333,8 @@ cudaError_t cudaMemcpyPeerAsync(void* dst, int dstDevice, const void* src, int s
                                 cudaStream_t stream) {
   return call(ARGUMENTS(dst, dstDevice, src, srcDevice, count, stream), [&] {
     if (!count) return;
-    check_device(dstDevice);
-    check_device(srcDevice);
+    checked(dstDevice);
+    checked(srcDevice);
     must(cuMemcpyPeerAsync(address(dst), primary_context(dstDevice), address(src), primary_context(srcDevice), count,
                            at(stream)));
   });

@@ -63,7 +63,7 @@ template <class Result, class Work> auto result_to(Result* to, const char* name,
 void start_driver();                    // throws Failed
 int device();                           // the thread's current one
 CUcontext primary_context(int device);  // retained once, and anew after a reset
-void check_device(int device);          // throws Failed{cudaErrorInvalidDevice}
+int checked(int device);                // itself; throws Failed{cudaErrorInvalidDevice}
 
 // What is a thread's own.
 struct Thread {
