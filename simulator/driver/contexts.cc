@@ -145,7 +145,9 @@ void set_peer(CUcontext peer, bool enable) {
   const bool are_others = std::any_of(all.begin(), all.end(), [&](const auto& pair) {
     return pair != std::pair(mine, peer) && pair.first->device == mine->device && pair.second->device == peer->device;
   });
-  if (!are_others) (enable ? memory::enable_peer : memory::disable_peer)(mine->device, peer->device);
+  if (are_others) return;
+  if (enable) memory::enable_peer(mine->device, peer->device);
+  else memory::disable_peer(mine->device, peer->device);
 }
 
 }  // namespace

@@ -262,7 +262,8 @@ CUmodule module_of(CUlibrary library, CUcontext context = current()) {
   }
   const CUmodule module = load(library->code, context, library);
   const std::lock_guard held(state().lock);
-  return library->modules[context] = module;
+  library->modules[context] = module;
+  return module;
 }
 
 void unload_library(CUlibrary library) {

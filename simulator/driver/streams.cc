@@ -92,7 +92,8 @@ std::shared_ptr<CUstream_st> create(unsigned flags, int priority, CUcontext cont
   made->flags = flags;
   made->priority = checked_priority(priority);
   made->id = ++state().last_stream;
-  return state().streams[made.get()] = made;
+  state().streams[made.get()] = made;
+  return made;
 }
 
 void destroy(CUstream handle) {

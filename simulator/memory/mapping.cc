@@ -135,7 +135,8 @@ void add_mapping(Mapping mapping) {
   mapping.access.resize(p.visible.size());
   const uint32_t record = mapping.record;
   if (mapping.of && !mapping.of->first_mapping) mapping.of->first_mapping = mapping.base;
-  const Mapping& added = p.mappings[mapping.base] = std::move(mapping);
+  Mapping& added = p.mappings[mapping.base];
+  added = std::move(mapping);
   if (record != nothing && ++p.times_mapped[record] == 2) write_entries_of(record);
   else write_entries(added);
 }

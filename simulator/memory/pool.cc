@@ -134,8 +134,10 @@ void Pool::free(uint64_t block, const void* stream, Reached reached) {
 }
 
 void Pool::give_back(uint64_t bytes) {
-  for (auto at = units_.end(); at != units_.begin() && reserved() - unit >= bytes;) {
-    const auto gap = holding(gaps_, *--at);
+  auto at = units_.end();
+  while (at != units_.begin() && reserved() - unit >= bytes) {
+    --at;
+    const auto gap = holding(gaps_, *at);
     const bool is_free = gap != gaps_.end() && !gap->second.stream && *at + unit <= gap->first + gap->second.size;
     if (!is_free) continue;
     remove_mapping(*at);

@@ -219,7 +219,8 @@ char* gpu_memory(int gpu) {
     return nullptr;
   madvise(aligned, size, MADV_DONTFORK);
   madvise(aligned, size, MADV_DONTDUMP);
-  return files().gpu[gpu].bytes = aligned;
+  files().gpu[gpu].bytes = aligned;
+  return aligned;
 }
 
 void clear(char* bytes, size_t size) {
