@@ -82,7 +82,7 @@ std::vector<Part> parts_of(const void* image, size_t most) {
 
 }  // namespace
 
-bool is_linked_image(const void* image) { return std::strncmp(static_cast<const char*>(image), magic, 8) == 0; }
+bool is_linked_image(const void* image) { return std::strcmp(static_cast<const char*>(image), magic) == 0; }
 
 ptx::Module read_linked_image(const void* image, size_t most) {
   ptx::Linker linker;

@@ -147,9 +147,9 @@ namespace {
 // even this.
 #ifndef __SANITIZE_THREAD__
 [[maybe_unused]] const bool windows_are_kept = [] {
+  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
   for (const uint64_t window : {shared_window, local_window, parameter_window, grid_window})
-    mmap(reinterpret_cast<void*>(window), window_size, PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    static_cast<void>(mmap(reinterpret_cast<void*>(window), window_size, PROT_NONE, flags, -1, 0));
   return true;
 }();
 #endif

@@ -11,6 +11,7 @@
 #include <climits>
 #include <ctime>
 #include <filesystem>
+#include <utility>
 #include "process.h"
 
 namespace memory {
@@ -100,7 +101,7 @@ void fill_in(uint64_t first, const Pages& pages) {
 bool is_hopeless(uint32_t object) {
   if (ledger().record[object].on_fabric || is_held(object, true)) return false;
   const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
-  return threads <= static_cast<long>(of_process().helpers + of_process().waiting);
+  return std::cmp_less_equal(threads, of_process().helpers + of_process().waiting);
 }
 
 const Record& object_named(Handle handle) {

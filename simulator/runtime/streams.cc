@@ -24,7 +24,7 @@ void add_callback(cudaStream_t stream, cudaStreamCallback_t function, void* data
         callback->function(callback->stream, cudaError_t(result), callback->data);
       },
       it.get(), 0));
-  it.release();
+  static_cast<void>(it.release());  // the stream has it now
 }
 
 }  // namespace
