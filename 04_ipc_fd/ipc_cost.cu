@@ -23,21 +23,23 @@
 
 static const char usage[] =
     "usage: ipc_cost [--mib N] [--repeats N] [--json FILE]\n"
-    "  --mib N       MiB that are handed over, rounded up to the granularity, 1 to 4096 (default 64)\n"
+    "  --mib N       MiB that are handed over, rounded up to the granularity, 1 to 4096 (default 16)\n"
     "  --repeats N   times that each way is measured, for the median, 1 to 1000 (default 20)\n"
-    "  --json FILE   write the measurements to this file too, one JSON object a line\n";
+    "  --json FILE   write the measurements to this file too, one JSON object a line\n"
+    "On a simulator --mib 2 --repeats 1 shows the same calls in a second; its times mean nothing.\n";
 
 enum Way { DESCRIPTOR, CUDA_IPC, COPY };
 static const char* const names[] = {"file descriptor", "cudaIpc", "copy through host memory"};
-enum Part { MAKE, EXPORT, SEND, OPEN, HANDOVER, PARTS };  // the last is the three before it together
-static const char* const parts[] = {"make", "export", "send", "open", "export to open"};
+enum Part { MAKE, EXPORT, SEND, IMPORT, HANDOVER, PARTS };  // the last is the three before it together
+static const char* const parts[] = {"make", "export", "send", "import and map", "export to mapped"};
+static const char* const keys[] = {"make", "export", "send", "open", "export to open"};  // the same in the result files
 
-// What goes between the two: forth with the memory, back when it was opened, checked and let go of.
+// What goes between the two: forth with the memory, back when it was mapped, checked and let go of.
 struct Message {
   Way way;
   unsigned seed;
   size_t size;
-  double received, opened;    // microseconds of the clock that all processes of the machine share
+  double received, mapped;    // microseconds of the clock that all processes of the machine share
   cudaIpcMemHandle_t handle;  // for CUDA_IPC; a DESCRIPTOR travels beside the message
 };
 
@@ -46,11 +48,15 @@ static bool send_message(int socket, Message message, int fd = -1) {
   iovec data = {&message, sizeof message};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
   msghdr header = {};
-  header.msg_iov = &data, header.msg_iovlen = 1;
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
   if (fd >= 0) {
-    header.msg_control = control, header.msg_controllen = sizeof control;
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
     cmsghdr* rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET, rights->cmsg_type = SCM_RIGHTS, rights->cmsg_len = CMSG_LEN(sizeof fd);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof fd);
     std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
   }
   return sendmsg(socket, &header, MSG_NOSIGNAL) == sizeof message;
@@ -61,8 +67,10 @@ static bool receive_message(int socket, Message* message, int* fd = nullptr) {
   iovec data = {message, sizeof *message};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
   msghdr header = {};
-  header.msg_iov = &data, header.msg_iovlen = 1;
-  header.msg_control = control, header.msg_controllen = CMSG_LEN(sizeof(int));
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = CMSG_LEN(sizeof(int));
   const ssize_t bytes = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
   EXPECT(bytes >= 0 || errno == ECONNRESET, "the other process stayed silent: %s", strerror(errno));
   const cmsghdr* rights = CMSG_FIRSTHDR(&header);
@@ -102,10 +110,11 @@ static void unmap(void* pointer, size_t size) {
   CHECK(cuMemAddressFree(address, size));
 }
 
-// The receiver: opens what it is sent, reads every element, lets go of it, and tells when it did so.
+// The receiver: maps what it is sent, reads every element, lets go of it, and tells when it did so.
 static void receive(int socket, void* host) {
   Message message;
-  for (int fd = -1; receive_message(socket, &message, &fd);) {
+  int fd = -1;
+  while (receive_message(socket, &message, &fd)) {
     message.received = measure::microseconds();
     void* pointer;
     if (message.way == DESCRIPTOR) {
@@ -122,7 +131,7 @@ static void receive(int socket, void* host) {
       CHECK(cudaMemcpy(pointer, host, message.size, cudaMemcpyHostToDevice));
       CHECK(cudaDeviceSynchronize());
     }
-    message.opened = measure::microseconds();
+    message.mapped = measure::microseconds();
     const size_t n = message.size / sizeof(unsigned);
     unsigned long long found = 0;
     CHECK(cudaMemcpyToSymbol(right, &found, sizeof found));
@@ -177,8 +186,8 @@ static std::vector<double> hand_over(int socket, Way way, size_t size, void* hos
   } else {
     CHECK(cudaFree(pointer));
   }
-  return {made - making, sending - exporting, answer.received - sending, answer.opened - answer.received,
-          answer.opened - exporting};
+  return {made - making, sending - exporting, answer.received - sending, answer.mapped - answer.received,
+          answer.mapped - exporting};
 }
 
 // Measures one way, prints the median of each part, and writes all.
@@ -190,13 +199,13 @@ static void measure_way(int socket, Way way, size_t size, long repeats, void* ho
   }
   for (int part = 0; part < PARTS; ++part) {
     std::fprintf(measure::json, R"({"what": "handover", "way": "%s", "part": "%s", "bytes": %zu, )", names[way],
-                 parts[part], size);
+                 keys[part], size);
     std::printf("    %s: %.1f us\n", parts[part], measure::write_times(took[part]));
   }
 }
 
 int main(int argc, char** argv) {
-  long mib = 64, repeats = 20;
+  long mib = 16, repeats = 20;
   check::arguments(
       argc, argv, usage,
       {{"--mib", &mib, 1, 4096}, {"--repeats", &repeats, 1, 1000}, {"--json", nullptr, 0, 1, &measure::json_path}});
@@ -214,7 +223,8 @@ int main(int argc, char** argv) {
   void* const host = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   EXPECT(host != MAP_FAILED, "%s", strerror(errno));
   std::signal(SIGCHLD, SIG_DFL);  // if it is inherited as ignored, nobody can be waited for
-  const pid_t parent = getpid(), child = fork();
+  const pid_t parent = getpid();
+  const pid_t child = fork();
   EXPECT(child >= 0, "%s", strerror(errno));
   const int socket = sockets[child ? 0 : 1];
   close(sockets[child ? 1 : 0]);
@@ -251,7 +261,7 @@ int main(int argc, char** argv) {
   std::printf("    %zu KiB are handed over each time, median of %ld\n", size >> 10, repeats);
 
   // [3] Hand over a file descriptor
-  // The receiver imports it and maps it. Reserving the addresses, mapping and granting access count as opening.
+  // The receiver imports it and maps it: reserving addresses, mapping and granting access are timed together.
   std::printf("[3] Hand over a file descriptor\n");
   measure_way(socket, DESCRIPTOR, size, repeats, host);
 

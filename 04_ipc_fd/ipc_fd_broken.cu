@@ -4,7 +4,7 @@
 //
 // Each step makes one mistake, shows the answer, and then does it right. Every try has processes of its own: a kernel
 // that faults ends all CUDA work of its process. Needs Linux, and one GPU that supports VMM and file descriptor handles
-// and that nobody else uses meanwhile: the last step looks at its free memory.
+// and that nobody else uses meanwhile: step 5 looks at its free memory.
 //
 // Build it alone:  nvcc -std=c++17 -lineinfo ipc_fd_broken.cu -o ipc_fd_broken -lcuda
 #include "../common/in_a_process.h"
@@ -135,31 +135,31 @@ int main(int argc, char** argv) {
   // [3] Take the exporter's access for granted
   // What travels is memory. The mapping in this process is its own, and starts with no access.
   std::printf("[3] Take the exporter's access for granted\n");
-  for (const bool opened : {false, true})
+  for (const bool granted : {false, true})
     in_two_processes(
         [](int socket) {
           int fd = exported();
           CUmemGenericAllocationHandle mine;
           CHECK(cuMemImportFromShareableHandle(&mine, by_value(fd), type));
-          CHECK(cuMemSetAccess(reserve_and_map(mine), size, &descriptor, 1));  // open here, and here only
+          CHECK(cuMemSetAccess(reserve_and_map(mine), size, &descriptor, 1));  // granted here, and here only
           pass(socket, &fd, false);
         },
-        [opened](int socket) {
+        [granted](int socket) {
           CUmemGenericAllocationHandle imported;
           int fd = -1, found = -1;
           pass(socket, &fd, true);
           CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), type));
           const CUdeviceptr address = reserve_and_map(imported);
-          if (opened) CHECK(cuMemSetAccess(address, size, &descriptor, 1));
+          if (granted) CHECK(cuMemSetAccess(address, size, &descriptor, 1));
           store<<<1, 1>>>(reinterpret_cast<int*>(address), 42);
           CHECK(cudaGetLastError());
-          if (!opened) {
+          if (!granted) {
             REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
             return;
           }
           CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(address), sizeof found, cudaMemcpyDeviceToHost));
           EXPECT(found == 42, "the kernel left %d", found);
-          std::printf("    right: opened by the importer too; its kernel stored %d\n", found);
+          std::printf("    right: the importer grants access too; its kernel stored %d\n", found);
         });
 
   // [4] Fork after CUDA has started
@@ -194,6 +194,25 @@ int main(int argc, char** argv) {
     close(fd);
     EXPECT(before == free_memory(), "%zu bytes are taken", before - free_memory());
     std::printf("    right: the descriptor closed, 0 KiB are taken\n");
+  });
+
+  // [6] Export what cannot be exported
+  // Only memory that was created for it, only by the process that created it, and only by the calls of this lesson.
+  std::printf("[6] Export what cannot be exported\n");
+  in_a_process([] {
+    CUmemGenericAllocationHandle plain, imported;
+    CUmemAllocationProp plain_properties = properties;
+    plain_properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+    int fd = exported();
+    CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), type));
+    CHECK(cuMemCreate(&plain, size, &plain_properties, 0));
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fd, plain, type, 0));
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fd, imported, type, 0));
+    void* const address = reinterpret_cast<void*>(reserve_and_map(imported));
+    cudaIpcMemHandle_t older;
+    REFUSED(cudaErrorInvalidValue, cudaIpcGetMemHandle(&older, address));
+    exported();
+    std::printf("    right: request the type at creation, and export where the memory was created\n");
   });
 
   std::printf("OK\n");
