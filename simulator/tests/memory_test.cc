@@ -465,6 +465,19 @@ void ordinary_memory() {
   REFUSED(CUDA_ERROR_INVALID_VALUE, "cuMemAlloc", export_ipc(uint64_t(host)));
   free_allocation(uint64_t(host));
 
+  // Once taken from its owner an allocation is nobody's, though it is still there, and cannot be taken again.
+  const auto context = reinterpret_cast<CUcontext>(1);
+  const uint64_t owned = allocate(0, 4096, {context});
+  EXPECT(find(owned)->owner.context == context && allocations_of(context).size() == 1);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "freed before", take_from_owner(owned, {Range::host, Range::pool}));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "freed before", take_from_owner(owned, {Range::ordinary}, true));
+  const Range taken = take_from_owner(owned, {Range::ordinary});
+  EXPECT(taken.owner.context == context && taken.range_size == 4096);
+  EXPECT(find(owned) && !find(owned)->owner.context && allocations_of(context).empty());
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "freed before", take_from_owner(owned, {Range::ordinary}));
+  free_allocation(owned);
+  EXPECT(!find(owned));
+
   // Legacy IPC
   const uint64_t pair[] = {allocate(0, 100), allocate(0, 100)};
   write(0, pair[1], "shared");
