@@ -60,6 +60,8 @@ def write(app, exception):
         for element in article.find_all(id=True):
             if not element.find_parent("svg") and "picture" not in element.get("class", []):  # these have it already
                 element["id"] = anchor(name, element["id"])
+        for answer in article.find_all("details"):
+            answer["open"] = ""
         for attribute in ("for", "name"):  # the tabs
             for element in article.find_all(attrs={attribute: True}):
                 element[attribute] = anchor(name, element[attribute])

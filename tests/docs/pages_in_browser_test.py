@@ -86,6 +86,8 @@ class Book(BrowserTest):
         self.page.emulate_media(media="print", color_scheme="dark")
         self.look(680, "dark")
         self.expect_no_overflow()
+        answer = self.page.locator("details .highlight").first
+        self.assertTrue(answer.evaluate("(it) => it.checkVisibility()"), "an answer is not printed")
         for selector in (".sidebar-drawer", ".toc-drawer", ".copybtn", ".mobile-header", ".skip-to-content"):
             self.assertFalse(self.page.locator(selector).first.is_visible(), selector)
         self.assertEqual(self.page.evaluate("getComputedStyle(document.body).backgroundColor"), PAPER["light"])
@@ -144,7 +146,13 @@ class Book(BrowserTest):
 
     def test_all_can_be_reached_by_keyboard(self):
         self.open(BOOK / "01_vmm_basics" / "README.html")
+        self.page.locator("summary").first.focus()
+        self.page.keyboard.press("Enter")
+        self.assertTrue(self.page.locator("details").first.evaluate("(it) => it.open"), "Enter opens no answer")
+        self.open(BOOK / "01_vmm_basics" / "README.html")
+        self.page.evaluate("document.querySelectorAll('details').forEach((it) => { it.open = true; })")
         stops = self.stops()
+        self.assertEqual(stops.count("SUMMARY"), self.page.locator("summary").count())
         order = [
             stops.index(name)
             for name in (
@@ -171,7 +179,7 @@ class Book(BrowserTest):
         self.assertEqual(stops[:3], ["__navigation", "__toc", "skip-to-content muted-link"])
         self.assertNotIn("sidebar-search", stops, "the side bar is put away")
         wide = self.page.eval_on_selector_all(
-            "pre", "all => all.filter((pre) => pre.scrollWidth > pre.clientWidth).length"
+            "pre:not(details:not([open]) pre)", "all => all.filter((pre) => pre.scrollWidth > pre.clientWidth).length"
         )
         self.assertGreater(wide, 3)
         self.assertEqual(stops.count("PRE"), wide, "listings that scroll are stops, and no others")
