@@ -73,6 +73,7 @@ class Pages(unittest.TestCase):
             "calls_named_as",
             "dropped",
             "small_changes",
+            "mistakes",
         }
         for lesson in LESSONS:
             file = lesson / "lesson.json"

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""Mistakes put into a lesson are found on the simulator: mutations_test.py VMMSIM LESSON EXPECTED NVCC [FLAGS...]
+"""Mistakes put into a program are found on the simulator: mutations_test.py VMMSIM PROGRAM EXPECTED NVCC [FLAGS...]
 
-Each mistake is one replacement in the source of the lesson. Its lesson.json says what is wrong, what is seen then, a
-regular expression, and which lines stand there and are put there. The program built from it must fail, print something
-else than was recorded, or leave something that --leaks reports; and say what is named there. Unchanged, it must do none
-of these. What the page invites to try is written in the same way, and need not fail. The lesson and all that is made of
-it are one program, each in a namespace of its own: most of the time of a compiler goes into the headers, which all of
-them share.
+Each mistake is one replacement in the source of the program. The lesson.json beside it says what is wrong, what is
+seen then, a regular expression, and which lines stand there and are put there. The program built from it must fail,
+print something else than was recorded, or leave something that --leaks reports; and say what is named there.
+Unchanged, it must do none of these. What the page invites to try is written in the same way, and need not fail. The
+lesson and all that is made of it are one program, each in a namespace of its own: most of the time of a compiler goes
+into the headers, which all of them share.
 """
 
 import concurrent.futures
@@ -27,7 +27,9 @@ LIMIT = 60  # seconds
 
 def changes(source, key):
     """(what is changed, what is seen, what stands there, what is put there) of each, from the lesson's lesson.json."""
-    for title, lines in json.loads(source.with_name("lesson.json").read_text()).get(key, {}).items():
+    about = json.loads(source.with_name("lesson.json").read_text())
+    its = about if source.parent.name[3:] == source.stem else about["programs"][source.stem]
+    for title, lines in its.get(key, {}).items():
         what, seen = title.split(" => ")
         seen = seen.replace("FAULT", "cudaErrorIllegalAddress").replace("LEAK", "vmmsim: leak: ")
         yield what, seen, *("\n".join(line[2:] for line in lines if line[:2] in (sign, "  ")) for sign in ("- ", "+ "))
