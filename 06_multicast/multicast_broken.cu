@@ -147,7 +147,7 @@ int main(int argc, char** argv) {
       for (const CUdevice gpu : {0, 1}) replica[gpu] = bind_and_map(object, gpu);
       CHECK(cuMemAddressReserve(&mc, size, 0, 0, 0));
       CHECK(cuMemMap(mc, size, 0, object, 0));
-      CHECK(cuMemSetAccess(mc, size, everyone, 2));
+      CHECK(cuMemSetAccess(mc, size, everyone, 1));  // for GPU 0: another GPU gets a mapping of its own
       if (ordinary) {
         store<<<1, 1>>>(reinterpret_cast<int*>(mc), 42);
         CHECK(cudaGetLastError());

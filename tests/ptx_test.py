@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT-0
 """The PTX inside lessons 06 and 07 holds the instructions that these lessons are about, in the right order.
 
-    ptx_test.py multicast PROGRAM      build/bin/multicast
+    ptx_test.py multicast PROGRAM      build/bin/multicast, norm or all_reduce
     ptx_test.py aliasing PROGRAM       build/bin/aliasing
 
 Needs no GPU and no tool: the programs are built with --no-compress, so their PTX lies in them as text. Every PTX in the
@@ -28,7 +28,7 @@ def modules(program):
 def instructions(text, kernel):
     """The instructions of one kernel in the order of its text, without their operands."""
     name = f"_Z{len(kernel)}{kernel}"  # as the compiler writes a function's name; the types of its parameters follow
-    body = re.search(rf"\.entry {name}[A-Z][^{{]*\{{(.*?)^\}}", text, re.DOTALL | re.MULTILINE)
+    body = re.search(rf"\.entry {name}\w+\([^{{]*\{{(.*?)^\}}", text, re.DOTALL | re.MULTILINE)
     if not body:
         fail(f"no kernel {kernel}")
     lines = re.sub(r"//.*", "", body.group(1)).splitlines()
@@ -42,38 +42,45 @@ def expect(kernel, got, wanted):
         fail(f"{kernel} has {got}, not {wanted}")
 
 
+MULTIMEM = {  # of each kernel of lesson 06: all that orders or is shared
+    "broadcast": [r"multimem\.st\.relaxed\.sys\.global\.b32"],
+    "add": [r"multimem\.red\.relaxed\.sys\.global\.add\.u32"],
+    "reduce": [r"multimem\.ld_reduce\.relaxed\.sys\.global\.add\.u32"],
+    "norm_of_all": [
+        r"fence\.proxy\.alias",  # the partial sum: from its own address to the multicast address
+        r"multimem\.red\.release\.sys\.global\.add\.u32",
+        r"fence\.proxy\.alias",  # the counter: from the multicast address to its own
+        r"ld\.acquire\.sys\.(global\.)?[bu]32",
+        r"fence\.proxy\.alias",  # and back to the partial sums of all
+        r"multimem\.ld_reduce\.relaxed\.sys\.global\.add\.f32",
+    ],
+    "all_reduce_multicast": [
+        r"multimem\.ld_reduce\.relaxed\.sys\.global\.add\.v4\.f32",
+        r"multimem\.st\.relaxed\.sys\.global\.v4\.f32",
+    ],
+    "all_reduce_unicast": [],
+    "hold": [],
+}
+
+
 def multicast(texts):
-    memory = r"multimem.*|fence.*|membar.*|ld\.(?!param|shared|global).*|atom.*|red\..*"  # all that orders or is shared
+    memory = r"multimem.*|fence.*|membar.*|ld\.(?!param|shared|global).*|atom.*|red\..*"
     for architecture, text in texts.items():
-        if architecture < 90:
-            if "multimem" in text or "is_not_supported" in text:
-                fail(f"sm_{architecture} knows no multimem instruction, and its PTX has one")
-            for kernel in ("broadcast", "add", "reduce", "norm_of_all", "all_reduce_multicast"):
-                if "trap" not in instructions(text, kernel):
-                    fail(f"on sm_{architecture}, {kernel} does not trap")
-            continue
-        for kernel, wanted in {
-            "broadcast": [r"multimem\.st\.weak\.global\.b32"],
-            "add": [r"multimem\.red\.relaxed\.sys\.global\.add\.u32"],
-            "reduce": [r"multimem\.ld_reduce\.weak\.global\.add\.u32"],
-            "norm_of_all": [
-                r"fence\.proxy\.alias",  # the partial sum: from its own address to the multicast address
-                r"multimem\.red\.release\.sys\.global\.add\.u32",
-                r"fence\.proxy\.alias",  # the counter: from the multicast address to its own
-                r"ld\.acquire\.sys\.(global\.)?[bu]32",
-                r"fence\.proxy\.alias",  # and back to the partial sums of all
-                r"multimem\.ld_reduce\.relaxed\.sys\.global\.add\.f32",
-            ],
-            "all_reduce_multicast": [
-                r"multimem\.ld_reduce\.relaxed\.sys\.global\.add\.v4\.f32",
-                r"multimem\.st\.relaxed\.sys\.global\.v4\.f32",
-            ],
-            "all_reduce_unicast": [],
-        }.items():
-            expect(kernel, [name for name in instructions(text, kernel) if re.fullmatch(memory, name)], wanted)
-        norm = instructions(text, "norm_of_all")
-        if "st.global.f32" not in norm[: norm.index("fence.proxy.alias")]:
-            fail("norm_of_all does not store its partial sum before the first fence")
+        kernels = [name[: int(length)] for length, name in re.findall(r"\.entry _Z(\d+)(\w+)", text)]
+        if not kernels or not set(kernels) <= set(MULTIMEM):
+            fail(f"the kernels for sm_{architecture} are {kernels}")
+        if architecture < 90 and ("multimem" in text or "is_not_supported" in text):
+            fail(f"sm_{architecture} knows no multimem instruction, and its PTX has one")
+        for kernel in kernels:
+            if architecture >= 90:
+                got = [name for name in instructions(text, kernel) if re.fullmatch(memory, name)]
+                expect(kernel, got, MULTIMEM[kernel])
+            elif MULTIMEM[kernel] and "trap" not in instructions(text, kernel):
+                fail(f"on sm_{architecture}, {kernel} does not trap")
+        if architecture >= 90 and "norm_of_all" in kernels:
+            norm = instructions(text, "norm_of_all")
+            if "st.global.f32" not in norm[: norm.index("fence.proxy.alias")]:
+                fail("norm_of_all does not store its partial sum before the first fence")
     return min(texts, default=90) < 90 <= max(texts, default=0)
 
 

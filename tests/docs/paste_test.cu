@@ -166,7 +166,7 @@ static void expect_alias() {
 
 static void expect_multicast() {
   CUmemGenericAllocationHandle object, memory[2];
-  CUdeviceptr mc, replica[2];
+  CUdeviceptr mc[2], replica[2];
   size_t size = 1;
   CHECK(make_multicast(nullptr, nullptr, &size, 2));
   for (int gpu = 0; gpu < 2; ++gpu) {
@@ -176,14 +176,12 @@ static void expect_multicast() {
     store(replica[gpu] + 4, gpu + 1);
   }
   CHECK(make_multicast(&object, memory, &size, 2));
-  CHECK(cuMemAddressReserve(&mc, size, 0, 0, 0));
-  CHECK(cuMemMap(mc, size, 0, object, 0));
-  const CUmemAccessDesc access[2] = {{{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
-                                     {{CU_MEM_LOCATION_TYPE_DEVICE, 1}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
-  CHECK(cuMemSetAccess(mc, size, access, 2));
-  to_all<<<1, 1>>>(pointer(mc));
+  for (int gpu = 0; gpu < 2; ++gpu) CHECK(map_multicast(&mc[gpu], object, size, gpu));
+  CHECK(cudaSetDevice(0));
+  to_all<<<1, 1>>>(pointer(mc[0]));
   finish();
-  from_all<<<1, 1>>>(pointer(mc + 4), pointer(replica[1] + 8));
+  CHECK(cudaSetDevice(1));
+  from_all<<<1, 1>>>(pointer(mc[1] + 4), pointer(replica[1] + 8));
   finish();
   for (int gpu = 0; gpu < 2; ++gpu) {
     CHECK(cudaSetDevice(gpu));
@@ -191,10 +189,9 @@ static void expect_multicast() {
            load(replica[gpu]), load(replica[gpu] + 4));
   }
   EXPECT(load(replica[1] + 8) == 11 + 12, "the sum is %d", load(replica[1] + 8));
-  CHECK(cuMemUnmap(mc, size));
-  CHECK(cuMemAddressFree(mc, size));
   for (int gpu = 0; gpu < 2; ++gpu) {
     CHECK(cuMulticastUnbind(object, gpu, 0, size));
+    CHECK(deallocate(mc[gpu], size));
     CHECK(cuMemRelease(memory[gpu]));
     CHECK(deallocate(replica[gpu], size));
   }

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT-0
+//
+// 06 Multicast, measured: how long does an all-reduce take with multicast, and how long without?
+//
+// Every GPU ends with the sum over all. Each takes a share of the elements, sums it over all replicas, and writes the
+// sums to all: with multicast one load and one store, without it one for each GPU. Needs two GPUs that reach each other
+// and support multicast. The part with multicast has never run on hardware; --unicast leaves it out.
+//
+// Build it alone:  nvcc -std=c++17 -arch=sm_90 all_reduce.cu -o all_reduce -lcuda
+#include "../common/check.h"
+#include "../common/measure.h"
+
+#include <cmath>
+#include <cuda/ptx>
+#include <random>
+
+static const char usage[] =
+    "usage: all_reduce [--mib N] [--repeats N] [--unicast] [--json FILE]\n"
+    "  --mib N       the largest array in MiB, 1 to 1024 (default 4, for simulated GPUs; on hardware give 256)\n"
+    "  --repeats N   times that each thing is measured, for the median, 1 to 1000 (default 11)\n"
+    "  --unicast     leave multicast alone: no multicast object is made\n"
+    "  --json FILE   write the measurements to this file too, one JSON object a line\n";
+
+// The multimem instructions, written as PTX: cuda::ptx has none for vectors of float.
+#if __CUDA_ARCH__ >= 900
+__device__ float4 sum_all(const float4* mc) {
+  float4 v;
+  asm volatile("multimem.ld_reduce.relaxed.sys.global.add.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "l"(__cvta_generic_to_global(mc))
+               : "memory");
+  return v;
+}
+__device__ void store_all(float4* mc, float4 v) {
+  asm volatile("multimem.st.relaxed.sys.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(mc)),
+               "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
+               : "memory");
+}
+#else  // earlier GPUs have none of them, and the program's gate keeps such GPUs out
+__device__ float4 sum_all(const float4*) { return {}; }
+__device__ void store_all(float4*, float4) { __trap(); }
+#endif
+
+// An element is four floats. Each GPU does those from `first` to `last`, each thread one.
+__global__ void all_reduce_multicast(const float4* in_mc, float4* out_mc, size_t first, size_t last) {
+  const size_t i = first + size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < last) store_all(out_mc + i, sum_all(in_mc + i));
+}
+
+// The same with ordinary accesses. The replicas lie `stride` apart; each GPU begins at its own, as if in a ring.
+__global__ void all_reduce_unicast(float4* in, float4* out, size_t stride, int me, int gpus, size_t first,
+                                   size_t last) {
+  const size_t i = first + size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= last) return;
+  float4 sum = make_float4(0, 0, 0, 0);
+  for (int k = 0; k < gpus; ++k) {
+    const float4 v = in[(me + k) % gpus * stride + i];
+    sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);
+  }
+  for (int k = 0; k < gpus; ++k) out[(me + k) % gpus * stride + i] = sum;
+}
+
+__global__ void hold(size_t ns) {  // keeps a GPU busy for a while
+  const size_t end = cuda::ptx::get_sreg_globaltimer() + ns;
+  while (cuda::ptx::get_sreg_globaltimer() < end) continue;
+}
+
+struct Gpu {
+  CUdevice device;
+  CUmemGenericAllocationHandle memory;
+  float4* mc;  // its multicast address
+  cudaEvent_t start, stop;
+  size_t free_at_start;
+};
+static std::vector<Gpu> gpus;
+static int count;
+static float4* replicas;    // the unicast address of the first, the others lie behind it,
+static size_t stride, out;  // so many elements apart; there the second array of each begins
+
+static size_t free_memory(const Gpu& gpu) {
+  size_t free_now, total;
+  CHECK(cudaSetDevice(gpu.device));
+  CHECK(cuMemGetInfo(&free_now, &total));
+  return free_now;
+}
+
+// NCCL_NVLS_ENABLE=0, as NCCL reads it: a number that is 0.
+static bool site_refuses() {
+  const char* value = std::getenv("NCCL_NVLS_ENABLE");
+  char* end = nullptr;
+  return value && std::strtoll(value, &end, 0) == 0 && end != value;
+}
+
+// All GPUs, with kernels and events. They reach each other, and support multicast unless that is left alone.
+static void find_team(bool unicast) {
+  const CUdevice_attribute wanted =
+      unicast ? CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED : CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED;
+  count = check::require_gpus(2);
+  gpus.resize(count);
+  for (int g = 0; g < count; ++g) {
+    Gpu& gpu = gpus[g];
+    int supported = 0, reaches = 1;
+    CHECK(cuDeviceGet(&gpu.device, g));
+    CHECK(cuDeviceGetAttribute(&supported, wanted, gpu.device));
+    for (int k = 0; k < g && reaches; ++k) CHECK(cuDeviceCanAccessPeer(&reaches, gpu.device, gpus[k].device));
+    REQUIRE(supported && reaches, "no multicast (or no VMM) with GPU %d; choose others with CUDA_VISIBLE_DEVICES", g);
+    CHECK(cudaSetDevice(gpu.device));
+    cudaFuncAttributes loaded;
+    for (const void* kernel : {(void*)all_reduce_multicast, (void*)all_reduce_unicast, (void*)hold})
+      CHECK(cudaFuncGetAttributes(&loaded, kernel));
+    CHECK(cudaEventCreate(&gpu.start));
+    CHECK(cudaEventCreate(&gpu.stop));
+    gpu.free_at_start = free_memory(gpu);
+  }
+}
+
+// New random numbers into the first array of every replica. Returns what they add up to.
+static std::vector<double> fill(size_t n) {
+  static std::mt19937 random(std::random_device{}());
+  std::vector<float> numbers(4 * n);
+  std::vector<double> sums(numbers.size());
+  for (int g = 0; g < count; ++g) {
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = float(random() >> 8) * 0x1p-24f;  // 24 bits, which a float holds exactly
+      sums[i] += numbers[i];
+    }
+    CHECK(cudaMemcpy(replicas + g * stride, numbers.data(), n * sizeof(float4), cudaMemcpyHostToDevice));
+  }
+  return sums;
+}
+
+// One all-reduce by all GPUs, over memory that held other values: how long the slowest took, in microseconds.
+static double all_reduce(bool multicast, size_t n) {
+  for (int g = 0; g < count; ++g) {
+    CHECK(cudaSetDevice(gpus[g].device));
+    CHECK(cudaMemset(replicas + g * stride + out, 0xff, n * sizeof(float4)));
+    CHECK(cudaDeviceSynchronize());
+  }
+  CHECK(cudaSetDevice(gpus[0].device));
+  hold<<<1, 1>>>(2000000);  // 2 ms: long enough for the host to issue all of the following
+  CHECK(cudaGetLastError());
+  for (int g = 0; g < count; ++g) {
+    const size_t first = n * g / count, last = n * (g + 1) / count;
+    const int blocks = int((last - first + 255) / 256);
+    CHECK(cudaSetDevice(gpus[g].device));
+    if (g > 0) CHECK(cudaStreamWaitEvent(0, gpus[0].start));  // all start when the first does
+    CHECK(cudaEventRecord(gpus[g].start));
+    if (multicast) all_reduce_multicast<<<blocks, 256>>>(gpus[g].mc, gpus[g].mc + out, first, last);
+    else all_reduce_unicast<<<blocks, 256>>>(replicas, replicas + out, stride, g, count, first, last);
+    CHECK(cudaGetLastError());
+    CHECK(cudaEventRecord(gpus[g].stop));
+  }
+  float slowest = 0, ms = 0;
+  for (const Gpu& gpu : gpus) {
+    CHECK(cudaEventSynchronize(gpu.stop));
+    CHECK(cudaEventElapsedTime(&ms, gpu.start, gpu.stop));
+    slowest = std::max(slowest, ms);
+  }
+  return 1000.0 * slowest;
+}
+
+// Every sum on every GPU: off by 2^-23 for each addition at most, however it rounds.
+static void expect_sums(const std::vector<double>& sums) {
+  for (int g = 0; g < count; ++g) {
+    std::vector<float> found(sums.size(), NAN);
+    CHECK(cudaMemcpy(found.data(), replicas + g * stride + out, sums.size() * sizeof(float), cudaMemcpyDeviceToHost));
+    for (size_t i = 0; i < sums.size(); ++i)
+      EXPECT(std::fabs(found[i] - sums[i]) <= count * 0x1p-23 * sums[i], "GPU %d: element %zu is %.10g, not %.10g",
+             gpus[g].device, i, found[i], sums[i]);
+  }
+}
+
+int main(int argc, char** argv) {
+  long mib = 4, repeats = 11, unicast = 0;
+  check::arguments(argc, argv, usage,
+                   {{"--mib", &mib, 1, 1024},
+                    {"--repeats", &repeats, 1, 1000},
+                    {"--unicast", &unicast, 0, 0},
+                    {"--json", nullptr, 0, 1, &measure::json_path}});
+
+  // Set-up, not part of the story. The site's refusal comes before any call of the driver.
+  REQUIRE(unicast || !site_refuses(),
+          "NCCL_NVLS_ENABLE=0 refuses multicast here; only whoever runs the machine can lift that (or take --unicast)");
+  find_team(unicast);
+  measure::open_json("all_reduce", count, "--mib %ld --repeats %ld%s", mib, repeats, unicast ? " --unicast" : "");
+
+  // [1] Map every replica for every GPU
+  // Two arrays on each GPU. All replicas lie side by side, open to every GPU: the part without multicast needs no more.
+  std::printf("[1] Map every replica for every GPU\n");
+  std::vector<CUmemAccessDesc> everyone;
+  for (const Gpu& gpu : gpus)
+    everyone.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, gpu.device}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+  CUmemAllocationProp of_memory = {};
+  of_memory.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  of_memory.location = everyone[0].location;
+  CUmulticastObjectProp of_object = {};
+  of_object.numDevices = unsigned(count);
+  of_object.size = size_t(mib) << 21;
+  size_t granularity, granularity_of_object = 0;
+  CHECK(cuMemGetAllocationGranularity(&granularity, &of_memory, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  if (!unicast) CHECK(cuMulticastGetGranularity(&granularity_of_object, &of_object, CU_MULTICAST_GRANULARITY_MINIMUM));
+  granularity = std::max(granularity, granularity_of_object);
+  const size_t size = (of_object.size + granularity - 1) / granularity * granularity;
+  CUdeviceptr address;
+  CHECK(cuMemAddressReserve(&address, count * size, granularity, 0, 0));
+  for (int g = 0; g < count; ++g) {
+    of_memory.location = everyone[g].location;
+    CHECK(cuMemCreate(&gpus[g].memory, size, &of_memory, 0));
+    CHECK(cuMemMap(address + g * size, size, 0, gpus[g].memory, 0));
+  }
+  CHECK(cuMemSetAccess(address, count * size, everyone.data(), count));
+  replicas = reinterpret_cast<float4*>(address);
+  stride = size / sizeof(float4);
+  out = stride / 2;
+  std::printf("    %zu KiB on each of %d GPUs\n", size >> 10, count);
+
+  // [2] Bind the replicas to a multicast object
+  // As in multicast.cu: first every GPU is added, then memory is bound, and each GPU gets a mapping of its own.
+  std::printf("[2] Bind the replicas to a multicast object\n");
+  CUmemGenericAllocationHandle object = 0;
+  of_object.size = size;
+  if (!unicast) CHECK(cuMulticastCreate(&object, &of_object));
+  for (int g = 0; g < count && !unicast; ++g) CHECK(cuMulticastAddDevice(object, gpus[g].device));
+  for (int g = 0; g < count && !unicast; ++g) {
+    CUdeviceptr mc;
+    CHECK(cuMulticastBindMem(object, 0, gpus[g].memory, 0, size, 0));
+    CHECK(cuMemAddressReserve(&mc, size, granularity, 0, 0));
+    CHECK(cuMemMap(mc, size, 0, object, 0));
+    CHECK(cuMemSetAccess(mc, size, &everyone[g], 1));
+    gpus[g].mc = reinterpret_cast<float4*>(mc);
+  }
+  std::printf("    %s\n", unicast ? "left out (--unicast)" : "never run on hardware; on simulated GPUs it works");
+
+  // [3] All-reduce, with and without multicast
+  // New random numbers for each size. The two ways take turns, and the sums of the last turn of each are checked.
+  std::printf("[3] All-reduce, with and without multicast\n");
+  const std::vector<bool> ways = unicast ? std::vector<bool>{false} : std::vector<bool>{true, false};
+  for (size_t n = size_t(mib) << 10; n <= size_t(mib) << 16; n *= 4) {  // elements, of 16 bytes
+    const std::vector<double> sums = fill(n);
+    std::vector<double> times[2];
+    for (long repeat = 0; repeat <= repeats; ++repeat) {
+      for (const bool multicast : ways) {
+        const double us = all_reduce(multicast, n);
+        if (repeat > 0) times[multicast].push_back(us);  // the first is for warming up
+        if (repeat == repeats) expect_sums(sums);
+      }
+    }
+    for (const bool multicast : ways) {
+      const char* const way = multicast ? "with" : "without";
+      std::fprintf(measure::json, R"({"what": "all_reduce", "way": "%s multicast", "bytes": %zu, )", way, 16 * n);
+      std::printf("    %zu KiB on each GPU, %s multicast: %.1f us\n", n / 64, way,
+                  measure::write_times(times[multicast]));
+    }
+  }
+  std::printf("    (the slowest GPU counts; median of %ld repeats)\n", repeats);
+  measure::close_json();
+
+  // [4] Tear down
+  std::printf("[4] Tear down\n");
+  for (const Gpu& gpu : gpus) {
+    if (!unicast) {
+      CHECK(cuMulticastUnbind(object, gpu.device, 0, size));
+      CHECK(cuMemUnmap(CUdeviceptr(gpu.mc), size));
+      CHECK(cuMemAddressFree(CUdeviceptr(gpu.mc), size));
+    }
+    CHECK(cuMemRelease(gpu.memory));
+  }
+  if (!unicast) CHECK(cuMemRelease(object));
+  CHECK(cuMemUnmap(address, count * size));
+  CHECK(cuMemAddressFree(address, count * size));
+  for (const Gpu& gpu : gpus) {
+    EXPECT(free_memory(gpu) == gpu.free_at_start, "GPU %d: %zu bytes are free, not %zu (does another program use it?)",
+           gpu.device, free_memory(gpu), gpu.free_at_start);
+    CHECK(cudaEventDestroy(gpu.stop));
+    CHECK(cudaEventDestroy(gpu.start));
+  }
+  std::printf("    free memory of every GPU is what it was at the start\n");
+  std::printf("OK\n");
+  return 0;
+}
