@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
-// The memory of the simulator without its driver: what it refuses, what the page tables say, who holds what over all
-// processes, and multicast objects. Each case is a process of its own on a machine of its own; it starts others by
-// exec.
+// The memory of the simulator without its driver, as far as no program can ask for it that ran on hardware too (facts/):
+// files of machines, the frames behind allocations, processes that die in the middle of a change, threads that all change
+// something, nodes, and multicast objects. Each case is a process of its own on a machine of its own; it starts others by exec.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -182,153 +182,8 @@ void machine_files() {
   }
 }
 
-void refusals() {
-  // reserve, free_reservation
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "flags", reserve(page, 0, 0, 1));
-  for (uint64_t size : {uint64_t(0), uint64_t(1), MiB, 3 * MiB})
-    REFUSED(CUDA_ERROR_INVALID_VALUE, "size is", reserve(size, 0, 0, 0));
-  for (uint64_t alignment : {uint64_t(3), 3 * MiB, uint64_t(1) << 63})
-    REFUSED(CUDA_ERROR_INVALID_VALUE, "power of two", reserve(page, alignment, 0, 0));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "addr", reserve(page, 0, MiB, 0));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "addr", reserve(page, 1 << 30, (uint64_t(1) << 32) + page, 0));
-  for (int power : {47, 48, 63}) REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "2^47", reserve(uint64_t(1) << power, 0, 0, 0));
-  REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "2^47", reserve(page, 0, uint64_t(1) << 47, 0));
-  REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "2^47", reserve(page, uint64_t(1) << 46, 0, 0));
-  uint64_t a = reserve(8 * MiB, 0, 0, 0);
-  const uint64_t elsewhere = reserve(page, 0, a, 0);
-  EXPECT(a >= 0x302000000 && elsewhere != a);
-  free_reservation(elsewhere, page);
-  for (uint64_t alignment : {4 * MiB, uint64_t(1) << 30}) {
-    const uint64_t aligned = reserve(page, alignment, 0, 0);
-    EXPECT(aligned % alignment == 0);
-    free_reservation(aligned, page);
-  }
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "free all of it", (free_reservation(a, 4 * MiB), 0));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "free all of it", (free_reservation(a + page, 6 * MiB), 0));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "nothing is reserved", (free_reservation(0, page), 0));
-  free_reservation(a, 8 * MiB);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "nothing is reserved", (free_reservation(a, 8 * MiB), 0));
-  EXPECT(reserve(8 * MiB, 0, a, 0) == a && reserve(8 * MiB, 0, a + 8 * MiB, 0) == a + 8 * MiB);
-
-  // create, granularity
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "flags", create(page, on_gpu(0), 1));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "size is", create(3 * MiB, on_gpu(99), 0));
-  REFUSED(CUDA_ERROR_INVALID_DEVICE, "no GPU 99", create(page, on_gpu(99), 0));
-  REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "bytes left", create(uint64_t(1) << 50, on_gpu(0), 0));
-  REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "bytes left", create(free_of(0) + page, on_gpu(0), 0));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "Windows", create(page, on_gpu(0, CU_MEM_HANDLE_TYPE_WIN32), 0));
-  CUmemAllocationProp p = on_gpu(0);
-  p.type = CU_MEM_ALLOCATION_TYPE_INVALID;
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "type", create(page, p, 0));
-  EXPECT(granularity(p, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) == page);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "option", granularity(p, CUmemAllocationGranularity_flags(2)));
-  p = on_gpu(0), p.location.type = CU_MEM_LOCATION_TYPE_INVALID;
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "location.type", create(page, p, 0));
-  p = on_gpu(9), p.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "NUMA node 0", create(page, p, 0));
-  p = on_gpu(0), p.allocFlags.compressionType = 2;
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "compression", create(page, p, 0));
-  p = on_gpu(0), p.allocFlags.reserved[2] = 1;
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "reserved", create(page, p, 0));
-  p = on_gpu(0), p.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC, p.allocFlags.gpuDirectRDMACapable = 1;
-  Handle handle = create(page, p, 0);
-  p = properties(handle);
-  EXPECT(p.allocFlags.compressionType == CU_MEM_ALLOCATION_COMP_NONE && p.allocFlags.gpuDirectRDMACapable == 1);
-  release(handle);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "not a handle", (release(handle), 0));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "not a handle", properties(0));
-
-  // map, unmap
-  handle = create(4 * MiB, on_gpu(0), 0);
-  auto map_at = [&](uint64_t address, size_t size, size_t offset = 0, int flags = 0) {
-    return map(address, size, offset, handle, flags), 0;
-  };
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "flags", map_at(a, page, page, 1));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "size is 0", map_at(a, 0));
-  REFUSED(CUDA_ERROR_NOT_SUPPORTED, "whole only", map_at(a, page));
-  REFUSED(CUDA_ERROR_NOT_SUPPORTED, "whole only", map_at(a, 4 * MiB, page));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "multiple", map_at(a + 1, 4 * MiB));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "null", map_at(0, page));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "nothing is reserved", map_at(page, 4 * MiB));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "not a handle", (map(a, 4 * MiB, 0, 5, 0), 0));
-  map_at(a + 6 * MiB, 4 * MiB);  // across two reservations
-  map_at(a, 4 * MiB);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "mapped already", map_at(a + page, 4 * MiB));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "unmap it first", (free_reservation(a + 8 * MiB, 8 * MiB), 0));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "size is 0", (unmap(a, 0), 0));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "cuts", (unmap(a, page), 0));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "cuts", (unmap(a + page, page), 0));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "nothing is reserved", (unmap(0, page), 0));
-
-  // access
-  auto access_to = [&](uint64_t address, size_t size, CUmemAccessDesc d = access_of(0)) {
-    return open_to(address, size, {d}), 0;
-  };
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "count", (open_to(a, 4 * MiB, {}), 0));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "cuts", access_to(a, page));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "begin and end", access_to(a, 6 * MiB));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "begin and end", access_to(a + 4 * MiB, page));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "no GPU of this process", access_to(a, 4 * MiB, access_of(99)));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "flags", access_to(a, 4 * MiB, access_of(0, CUmemAccess_flags(2))));
-  REFUSED(CUDA_ERROR_NOT_SUPPORTED, "not on the host",
-          access_to(a, 4 * MiB, {{CU_MEM_LOCATION_TYPE_HOST, 0}, both_rights}));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "no GPU of this process", (open_to(a, 4 * MiB, {access_of(0), access_of(99)}), 0));
-  EXPECT(get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, a + 7) == 0);
-  access_to(a, 10 * MiB);                                                  // with a hole
-  EXPECT(get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, a + 6 * MiB) == 0);  // behind the hole
-  EXPECT(get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, a + 7) == 3 &&
-         get_access({CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}, a) == 0);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "has mapped nothing", get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, a + 4 * MiB));
-  REFUSED(CUDA_ERROR_INVALID_DEVICE, "no GPU 2", get_access({CU_MEM_LOCATION_TYPE_DEVICE, 2}, a));
-  REFUSED(CUDA_ERROR_INVALID_DEVICE, "location", get_access({CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 0}, a));
-
-  // export, import
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "requestedHandleTypes", export_fd(handle, 0));
-  const Handle shared = create(page, on_gpu(0, fd_type), 0);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "flags", export_fd(shared, 1));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "requestedHandleTypes", export_fabric(shared, 0));
-  const int fd = export_fd(shared, 0);
-  EXPECT(fcntl(fd, F_GETFD) & FD_CLOEXEC);
-  char byte;
-  EXPECT(::read(fd, &byte, 1) == 0);
-  const Handle import = import_fd(fd);
-  EXPECT(import != shared && properties(import).requestedHandleTypes == 0);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "import", export_fd(import, 0));
-  release(import), release(shared), close(fd);
-  for (int bad : {-1, 987, fd}) REFUSED(CUDA_ERROR_UNKNOWN, "descriptor", import_fd(bad));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "descriptor 0", import_fd(0));
-  CUmemFabricHandle zeros = {};
-  REFUSED(CUDA_ERROR_NOT_PERMITTED, "IMEX", create(page, on_gpu(0, CU_MEM_HANDLE_TYPE_FABRIC), 0));
-  REFUSED(CUDA_ERROR_NOT_SUPPORTED, "IMEX", import_fabric(zeros));
-
-  unmap(a, 10 * MiB);
-  release(handle);
-}
-
-// A handle lives while it has references or mappings, the memory while anything has it.
-void references() {
+void frames() {
   const uint64_t before = free_of(0);
-  const uint64_t a = reserve(16 * MiB, 0, 0, 0);
-  const Handle handle = create(8 * MiB, on_gpu(0, fd_type), 0);
-  EXPECT(free_of(0) == before - 8 * MiB);
-  map(a, 8 * MiB, 0, handle, 0);
-  EXPECT(retain(a + 5 * MiB) == handle);
-  release(handle), release(handle);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "all references", (release(handle), 0));
-  map(a + 8 * MiB, 8 * MiB, 0, handle, 0);
-  const int fd = export_fd(handle, 0);
-  unmap(a, 16 * MiB);
-  EXPECT(free_of(0) == before - 8 * MiB);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "no memory", retain(a));
-  const Handle again = import_fd(fd);
-  release(again);
-  EXPECT(free_of(0) == before - 8 * MiB);
-  const int copy = dup(fd);
-  close(fd);
-  EXPECT(free_of(0) == before - 8 * MiB);
-  close(copy);
-  EXPECT(free_of(0) == before);
-
   // Frames come back in pieces, in any order, and empty.
   std::vector<uint64_t> pieces;
   while (free_of(0) >= page) pieces.push_back(map_new(page)), write(0, pieces.back(), "full");
@@ -346,126 +201,8 @@ void references() {
   EXPECT(free_of(0) == before);
 }
 
-void page_tables() {
-  const uint64_t a = reserve(16 * MiB, 0, 0, 0);
-  const Handle handle = create(4 * MiB, on_gpu(0), 0);
-  EXPECT(page_table(0).lookup(a) == 0 && page_table(0).lookup(~0ull) == 0);
-  map(a, 4 * MiB, 0, handle, 0);
-  EXPECT((page_table(0).lookup(a) & (page - 1)) == mapped);
-  open_to(a, 4 * MiB, {access_of(0), access_of(1, CU_MEM_ACCESS_FLAGS_PROT_READ)});
-  EXPECT((page_table(0).lookup(a + page) & (page - 1)) == (mapped | readable | writable));
-  EXPECT((page_table(1).lookup(a + page) & (page - 1)) == (mapped | readable));
-  EXPECT(frame(page_table(0).lookup(a)) == frame(page_table(1).lookup(a)));
-
-  map(a + 8 * MiB, 4 * MiB, 0, handle, 0);  // a second address: both say so, on both GPUs
-  for (int gpu : {0, 1})
-    for (uint64_t offset : {0 * MiB, 3 * MiB, 8 * MiB, 11 * MiB}) EXPECT(page_table(gpu).lookup(a + offset) & aliased);
-  EXPECT(frame(page_table(0).lookup(a + page)) == frame(page_table(0).lookup(a + page + 8 * MiB)));
-  EXPECT((page_table(0).lookup(a + 8 * MiB) & (page - 1)) == (mapped | aliased));
-  unmap(a, 4 * MiB);
-  EXPECT(page_table(0).lookup(a) == 0 && (page_table(0).lookup(a + 8 * MiB) & (page - 1)) == mapped);
-  unmap(a + 8 * MiB, 4 * MiB);
-  release(handle);
-
-  // An import is an alias of the export.
-  const Handle made = create(page, on_gpu(0, fd_type), 0);
-  const int fd = export_fd(made, 0);
-  const Handle import = import_fd(fd);
-  map(a, page, 0, made, 0), map(a + page, page, 0, import, 0);
-  EXPECT(page_table(0).lookup(a) & aliased && page_table(0).lookup(a + page) & aliased);
-  open_to(a, 2 * page, {access_of(0)});
-  write(0, a + page - 3, "abcdef");
-  EXPECT(read(0, a + 2 * page - 3, 3) == "abc" && read(0, a, 3) == "def");
-  unmap(a, 2 * page);
-  release(made), release(import), close(fd);
-
-  // What copies may touch, and what they say.
-  map(a, page, 0, create(page, on_gpu(0), 0), 0);
-  std::string host = "host memory";
-  EXPECT(read(0, uint64_t(host.data()), host.size()) == host);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "cuMemSetAccess", read(0, a, 1));
-  open_to(a, page, {access_of(0, CU_MEM_ACCESS_FLAGS_PROT_READ)});
-  EXPECT(read(0, a, 1) == std::string(1, '\0'));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "may only read", (write(0, a, "x"), 0));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "is not open to GPU 1", read(1, a, 1));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "nothing is mapped there", read(0, a + page - 1, 2));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "null pointer", read(0, 4096, 2));
-  EXPECT(read(0, a + 4 * MiB, 0).empty());
-  EXPECT(what_lies_at(0, a + 16 * MiB, true).find("reserved") != std::string::npos);
-  auto range = find(a + 5);
-  EXPECT(range && range->mapped && range->base == a && range->size == page && range->device == 0 &&
-         range->range_size == 16 * MiB);
-  range = find(a + 4 * MiB);
-  EXPECT(range && !range->mapped && range->base == a && range->size == 16 * MiB);
-  EXPECT(!find(uint64_t(host.data())));
-  current_call = "cuMemAddressReserve #7";
-  std::vector<std::string> seen;
-  changes = &seen;
-  const uint64_t b = reserve(page, 0, 0, 0);
-  EXPECT(seen.size() == 1 && seen[0].find("\"kind\":\"reserve\"") == 1);
-  changes = nullptr;
-  EXPECT(leaks().size() == 1 && leaks()[0].find("cuMemAddressReserve #7") != std::string::npos);
-  free_reservation(b, page);
-  EXPECT(leaks().empty());
-}
-
-void host_memory() {
-  CUmemAllocationProp on_host = on_gpu(0);
-  on_host.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
-  const uint64_t before = free_of(0), a = reserve(4 * MiB, 0, 0, 0);
-  const Handle handle = create(4 * MiB, on_host, 0);
-  EXPECT(free_of(0) == before && properties(handle).location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA);
-  map(a, 4 * MiB, 0, handle, 0);
-  release(handle);
-  open_to(a, 4 * MiB, {access_of(1), {{CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}, both_rights}});
-  EXPECT(get_access({CU_MEM_LOCATION_TYPE_HOST, 0}, a) == 3);
-  std::strcpy(reinterpret_cast<char*>(a + page - 2), "hello");
-  EXPECT(read(1, a + page - 2, 5) == "hello");
-  write(1, a, "back");
-  EXPECT(!std::strncmp(reinterpret_cast<char*>(a), "back", 4));
-  remove(a, 4 * MiB);
-  EXPECT(map_new(4 * MiB) && free_of(0) == before - 4 * MiB);
-}
-
-void ordinary_memory() {
-  const uint64_t before = free_of(0);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "size is 0", allocate(0, 0));
-  REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "bytes left", allocate(0, before + 1));
-  const uint64_t small = allocate(0, 4), next = allocate(0, 600), large = allocate(0, 3 * MiB);
-  EXPECT(next == small + 512 && small % 512 == 0 && free_of(0) == before - page - 4 * MiB);
-  const uint64_t third = allocate(0, 1);
-  EXPECT(third == next + 1024);
-  free_allocation(next);
-  EXPECT(allocate(0, 1024) == next && find(next + 1023)->base == next && !find(small + 5));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "is not where", (free_allocation(large + 512), 0));
-  EXPECT(page_table(1).lookup(large) == (page_table(0).lookup(large) & ~Entry(readable | writable)));
-  enable_peer(1, 0);
-  EXPECT(page_table(1).lookup(large) == page_table(0).lookup(large));
-  const uint64_t later = allocate(0, page);
-  write(1, later, "peer");
-  disable_peer(1, 0);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "cudaDeviceEnablePeerAccess", read(1, later, 4));
-  EXPECT(read(0, later, 4) == "peer");
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "no memory of cuMemCreate", retain(later));
-  EXPECT(get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, later) == CU_MEM_ACCESS_FLAGS_PROT_NONE);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "has mapped nothing", get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, small + 5));
-  free_allocation(later), free_allocation(large);
-  free_allocation(small), free_allocation(next);
-  EXPECT(free_of(0) == before - page);
-  free_allocation(third);
-  EXPECT(free_of(0) == before);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "freed", (free_allocation(small), 0));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "", read(0, large, 1));
-
-  char* const host = static_cast<char*>(allocate_host(5 * MiB, false));
-  std::strcpy(host + 4 * MiB, "pinned");
-  EXPECT(read(1, uint64_t(host) + 4 * MiB, 6) == "pinned" && find(uint64_t(host))->kind == Range::host &&
-         find(uint64_t(host))->device == -1);
-  EXPECT(frame(page_table(0).lookup(uint64_t(host))) == host);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "cuMemAlloc", export_ipc(uint64_t(host)));
-  free_allocation(uint64_t(host));
-
-  // Once taken from its owner an allocation is nobody's, though it is still there, and cannot be taken again.
+// Once taken from its owner an allocation is nobody's, though it is still there, and cannot be taken again.
+void owners() {
   const auto context = reinterpret_cast<CUcontext>(1);
   const uint64_t owned = allocate(0, 4096, {context});
   EXPECT(find(owned)->owner.context == context && allocations_of(context).size() == 1);
@@ -477,173 +214,20 @@ void ordinary_memory() {
   REFUSED(CUDA_ERROR_INVALID_VALUE, "freed before", take_from_owner(owned, {Range::ordinary}));
   free_allocation(owned);
   EXPECT(!find(owned));
-
-  // Legacy IPC
-  const uint64_t pair[] = {allocate(0, 100), allocate(0, 100)};
-  write(0, pair[1], "shared");
-  const CUipcMemHandle handle = export_ipc(pair[1]);
-  REFUSED(CUDA_ERROR_INVALID_CONTEXT, "own pointer", open_ipc(0, handle));
-  const Peer peer = start("ipc");
-  EXPECT(::send(peer.socket, &handle, sizeof handle, 0) == sizeof handle);
-  receive(peer.socket, 'w');
-  EXPECT(read(0, pair[1], 6) == "answer");
-  free_allocation(pair[0]), free_allocation(pair[1]);
-  send(peer.socket, 'g');
-  EXPECT(end(peer) == 0);
-  CUipcMemHandle zeros = {};
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "not a memory handle", open_ipc(0, zeros));
-}
-void ipc() {
-  CUipcMemHandle handle;
-  EXPECT(recv(3, &handle, sizeof handle, 0) == sizeof handle);
-  const uint64_t a = open_ipc(1, handle);
-  EXPECT(open_ipc(1, handle) == a && read(1, a, 6) == "shared");
-  write(1, a, "answer");
-  send(3, 'w');
-  receive(3, 'g');
-  EXPECT(read(1, a, 6) == "answer");
-
-  // Each device has an address of its own, where no other reaches, whatever peers may.
-  const uint64_t b = open_ipc(0, handle);
-  EXPECT(b != a && read(0, b, 6) == "answer" && find(a)->device == 1 && find(b)->device == 0);
-  EXPECT(page_table(1).lookup(a) & aliased);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "cudaIpcOpenMemHandle", read(0, a, 1));
-  enable_peer(1, 0);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "cudaIpcOpenMemHandle", read(1, b, 1));
-  disable_peer(1, 0);
-  EXPECT(read(1, a, 6) == "answer" && read(0, b, 6) == "answer");
-  close_ipc(b);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "freed", read(0, b, 1));
-  EXPECT(read(1, a, 6) == "answer" && !(page_table(1).lookup(a) & aliased));
-  close_ipc(a), close_ipc(a);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "is not where", (close_ipc(a), 0));
 }
 
-void pools() {
-  const uint64_t before = free_of(0);
-  const int one = 0, two = 0;  // streams
-  const auto reached = std::make_shared<std::atomic<bool>>(), later = std::make_shared<std::atomic<bool>>();
-  {
-    Pool pool(0);
-    EXPECT(pool.is_unused() && pool.device() == 0);
-    const uint64_t a = pool.allocate(1000, &one), b = pool.allocate(8, &one), c = pool.allocate(40 * MiB, &one);
-    EXPECT(a % Pool::unit == 0 && b == a + 1024 && c == b + 512);
-    EXPECT(pool.reserved() == 64 * MiB && free_of(0) == before - 64 * MiB && !pool.is_unused());
-    write(0, c - 4, "past the end");  // within a unit nothing stops a GPU
-    EXPECT(find(b)->range_base == b && find(b)->range_size == 8 && find(b)->base == a && !find(b + 8));
-    EXPECT(find(c)->kind == Range::pool && get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, c) == 0);
-    REFUSED(CUDA_ERROR_INVALID_VALUE, "was not mapped by cuMemMap", (unmap(a, Pool::unit), 0));
-
-    // It is open to whom it was opened, and peers have no part in it.
-    enable_peer(1, 0);
-    REFUSED(CUDA_ERROR_INVALID_VALUE, "cuMemPoolSetAccess", read(1, b, 1));
-    std::vector<std::string> told;
-    changes = &told;
-    pool.open(1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-    changes = nullptr;
-    EXPECT(told.size() == 1 && told[0].find("\"kind\":\"open_pool\"") != std::string::npos);
-    EXPECT(pool.access(1) == CU_MEM_ACCESS_FLAGS_PROT_READWRITE && read(1, c - 4, 4) == "past");
-    disable_peer(1, 0);
-    const uint64_t d = pool.allocate(30 * MiB, &one);
-    write(1, d + 29 * MiB, "a new unit");
-    pool.open(1, CU_MEM_ACCESS_FLAGS_PROT_NONE);
-    REFUSED(CUDA_ERROR_INVALID_VALUE, "cuMemPoolSetAccess", read(1, d + 29 * MiB, 1));
-    EXPECT(read(0, d + 29 * MiB, 10) == "a new unit");
-
-    // What is freed is the stream's, then everybody's.
-    pool.free(b, &one, reached);
-    REFUSED(CUDA_ERROR_INVALID_VALUE, "has mapped nothing", get_access({CU_MEM_LOCATION_TYPE_DEVICE, 0}, b));
-    const uint64_t f = pool.allocate(8, &two);
-    EXPECT(f > d && pool.allocate(100, &one) == b);
-    pool.free(b, &one, reached);
-    *reached = true;
-    EXPECT(pool.allocate(8, &two) == b);
-
-    // Memory goes back in units, once the streams have got there.
-    pool.free(c, &one, later), pool.free(d, &one, later);
-    pool.trim(0);
-    EXPECT(pool.reserved() == 96 * MiB);
-    *later = true, pool.trim(64 * MiB);
-    EXPECT(pool.reserved() == 64 * MiB && read(0, f, 8).size() == 8);  // the second of three: the others are in use
-    REFUSED(CUDA_ERROR_INVALID_VALUE, "freed", read(0, c + 40 * MiB - 4, 1));
-
-    // What it has no room for changes nothing; what it keeps may make room.
-    const uint64_t others = allocate(0, free_of(0) - 72 * MiB);
-    REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "bytes left", pool.allocate(200 * MiB, &one));
-    REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "neighbouring", pool.allocate(~uint64_t(0), &one));
-    EXPECT(pool.reserved() == 64 * MiB && free_of(0) == 72 * MiB);
-    pool.free(pool.allocate(40 * MiB, &one), nullptr, nullptr);
-    EXPECT(free_of(0) == 40 * MiB);
-    const uint64_t large = pool.allocate(80 * MiB, &one);
-    EXPECT(large > f && free_of(0) == 8 * MiB);
-
-    free_allocation(others);
-    for (const uint64_t block : {a, b, f, large}) pool.free(block, nullptr, nullptr);
-    pool.trim(0);
-    EXPECT(pool.is_unused());
-  }
-  EXPECT(free_of(0) == before);
-}
-
-// Memory and processes: 's' an fd is sent, 'g' go on.
+// Memory and processes: 's' is said when there is something to see, 'g' is to go on.
 void processes() {
   const uint64_t before = free_of(0);
-  Peer peer = start("exporter");
-  int fd = receive(peer.socket, 's');
-  EXPECT(free_of(0) == before - 64 * MiB - 8 * MiB);  // 8 MiB are not exported
-  EXPECT(end(peer, SIGKILL) == 128 + SIGKILL);
-  EXPECT(free_of(0) == before - 64 * MiB);
-  Handle handle = import_fd(fd);
-  close(fd);
-  const uint64_t a = reserve(64 * MiB, 0, 0, 0);
-  map(a, 64 * MiB, 0, handle, 0);
-  release(handle);
-  open_to(a, 64 * MiB, {access_of(0)});
-  EXPECT(read(0, a + 64 * MiB - 4, 4) == "last" && free_of(0) == before - 64 * MiB);
-  remove(a, 64 * MiB);
-  EXPECT(free_of(0) == before);
-
-  // A descriptor in a message that nobody has received holds the memory alone.
-  handle = create(free_of(0), on_gpu(0, fd_type), 0);
-  int ends[2];
-  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-  fd = export_fd(handle, 0);
-  send(ends[0], 's', fd);
-  close(fd);
-  release(handle);
-  EXPECT(free_of(0) == 0);
-  REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "0 bytes left", create(page, on_gpu(0), 0));
-  release(import_fd(fd = receive(ends[1], 's')));
-  EXPECT(free_of(0) == 0);
-  close(fd);
-  release(create(before, on_gpu(0), 0));  // it is found free without asking first
-  EXPECT(free_of(0) == before);
 
   // Who takes all and is killed leaves all.
-  peer = start("taker");
+  Peer peer = start("taker");
   receive(peer.socket, 's');
   EXPECT(free_of(0) == 0);
   end(peer, SIGKILL);
-  release(create(before, on_gpu(0), 0));
+  release(create(before, on_gpu(0), 0));  // it is found free without asking first
 
-  // A child made by fork holds nothing, may do nothing, and changes nothing.
-  handle = create(8 * MiB, on_gpu(0), 0);
-  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    REFUSED(CUDA_ERROR_NOT_INITIALIZED, "forked", create(page, on_gpu(0), 0));
-    REFUSED(CUDA_ERROR_NOT_INITIALIZED, "forked", (release(handle), 0));
-    send(ends[1], 'r');
-    receive(ends[1], 'g');
-    _exit(0);
-  }
-  receive(ends[0], 'r');
-  release(handle);
-  EXPECT(free_of(0) == before);
-  send(ends[0], 'g');
-  EXPECT(wait_for(child) == 0);
-
-  // Nor does it hold anything when its parent is gone.
+  // A child made by fork holds nothing when its parent is gone.
   peer = start("forker");
   receive(peer.socket, 's');
   EXPECT(free_of(0) == before - 8 * MiB);
@@ -663,14 +247,6 @@ void processes() {
   EXPECT(frames.size() == before / page - 2 && !frames.count(frame(page_table(0).lookup(mine))));
   remove(rest, before - 4 * MiB), remove(mine, 4 * MiB);
   EXPECT(free_of(0) == before);
-}
-void exporter() {
-  const uint64_t a = map_new(64 * MiB, 0, fd_type);
-  create(8 * MiB, on_gpu(0), 0);
-  write(0, a + 64 * MiB - 4, "last");
-  const int fd = export_fd(retain(a), 0);
-  send(3, 's', fd);
-  receive(3, 'g');
 }
 void taker() {
   create(free_of(0), on_gpu(0), 0);
@@ -869,64 +445,6 @@ void hopeless() {
   multicast_bind(object, 0, memory, 0, page, 0);
 }
 
-// Ordinary access to a multicast address: what is written goes to all replicas, also where a range begins or ends in
-// other memory, and each GPU reads its own. Memory of cuMemAlloc may be bound, too.
-void ordinary_access() {
-  const uint64_t before = free_of(1);
-  const Handle object = multicast_create(team_of(2, 4 * MiB));  // of GPUs 1 and 3: not as they are numbered in the team
-  for (int gpu : {3, 1}) multicast_add_device(object, gpu);
-  const uint64_t own[] = {map_new(4 * MiB, 1), allocate(3, 4 * MiB)}, small = allocate(3, MiB),
-                 odd = allocate(3, 3 * MiB), base = reserve(8 * MiB, 0, 0, 0), mc = base + 2 * MiB;
-  multicast_bind_address(object, 0, own[0], 4 * MiB, 0);
-  multicast_bind_address(object, 0, own[1], page, 0);
-  auto bind_address = [&](uint64_t address, uint64_t offset) {
-    return multicast_bind_address(object, offset, address, 4 * MiB - offset, 0), 0;
-  };
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "end of the memory", bind_address(small, page));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "end of the memory", bind_address(odd, 0));
-  const auto host = uint64_t(allocate_host(page, false));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "nor is it of cuMemAlloc", bind_address(host, page));
-  map(mc, 4 * MiB, 0, object, 0);
-  open_to(mc, 4 * MiB, {access_of(1), access_of(3, CU_MEM_ACCESS_FLAGS_PROT_READ)});
-  const Handle around[] = {create(page, on_gpu(1), 0), create(page, on_gpu(1), 0)};  // before and behind the object
-  map(base, page, 0, around[0], 0), map(mc + 4 * MiB, page, 0, around[1], 0);
-  open_to(base, 8 * MiB, {access_of(1)});
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "GPU 1 of the 2", (write(1, base, std::string(4 * MiB + 1, 'x')), 0));
-  EXPECT(read(1, own[0], 1) == std::string(1, 0));  // not even the part that could have been written
-  bind_address(own[1] + page, page);
-
-  std::string text(8 * MiB - 2, 'a');
-  for (uint64_t i = 0; i < text.size(); i += 4093) text[i] = char(i / 4093);
-  write(1, base + 1, text);
-  for (int i : {0, 1}) EXPECT(read(2 * i + 1, own[i], 4 * MiB) == text.substr(page - 1, 4 * MiB));
-  EXPECT(read(1, base + 1, text.size()) == text);
-  write(1, own[0] + 5, "one"), write(3, own[1] + 5, "three");
-  EXPECT(read(1, mc + 5, 5).substr(0, 3) == "one" && read(3, mc + 5, 5) == "three");
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "may only read", (write(3, mc, "x"), 0));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "not open to GPU 0", read(0, mc, 1));
-
-  // The binding keeps memory of cuMemAlloc that was freed.
-  const uint64_t left = free_of(3);
-  free_allocation(own[1]);
-  EXPECT(free_of(3) == left && read(3, mc + 5, 5) == "three");
-  multicast_unbind(object, 3, page, page);
-  EXPECT(free_of(3) == left);
-  multicast_unbind(object, 3, 0, page);
-  EXPECT(free_of(3) == left + 4 * MiB);
-  unmap(base, 8 * MiB), free_reservation(base, 8 * MiB), remove(own[0], 4 * MiB);
-  for (const Handle each : {object, around[0], around[1]}) release(each);
-  EXPECT(free_of(1) == before);
-}
-void strict_access() {
-  const Handle object = multicast_create(team_of(2, page));
-  for (int gpu : {0, 1}) multicast_add_device(object, gpu);
-  const uint64_t mc = reserve(page, 0, 0, 0);
-  for (int gpu : {0, 1}) multicast_bind_address(object, 0, map_new(page, gpu), page, 0);
-  map(mc, page, 0, object, 0), open_to(mc, page, {access_of(0)});
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "only multimem", read(0, mc, 1));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "only multimem", (write(0, mc, "x"), 0));
-}
-
 // Threads, each with its own memory, while all of them look into the page tables.
 void threads() {
   const uint64_t before = free_of(0);
@@ -993,15 +511,9 @@ const struct Case {
   std::function<void(Machine&, Options&)> set_up;
 } cases[] = {
     {"machine_files", machine_files, false, {}},
-    {"refusals", refusals, false, [](Machine& m, Options&) { m.fabric_channel = false; }},
-    {"references", references, false, {}},
-    {"page_tables", page_tables, false, {}},
-    {"host_memory", host_memory, false, {}},
-    {"ordinary_memory", ordinary_memory, false, {}},
-    {"ipc", ipc, true, {}},
-    {"pools", pools, false, {}},
+    {"frames", frames, false, {}},
+    {"owners", owners, false, {}},
     {"processes", processes, false, {}},
-    {"exporter", exporter, true, {}},
     {"taker", taker, true, {}},
     {"forker", forker, true, {}},
     {"breaker", breaker, true, {}},
@@ -1009,8 +521,6 @@ const struct Case {
     {"far", far, true, {}},
     {"multicast_objects", multicast_objects, false, [](Machine& m, Options&) { m.gpus = 4; }},
     {"joiner", joiner, true, {}},
-    {"ordinary_access", ordinary_access, false, [](Machine& m, Options&) { m.gpus = 4; }},
-    {"strict_access", strict_access, false, [](Machine&, Options& o) { o.strict = true; }},
     {"hopeless", hopeless, true, {}},
     {"threads", threads, false, {}},
     {"lacking", lacking, false,
