@@ -25,7 +25,7 @@ def labels_of_tests(build):
         for *name, _ in re.findall(rf"^add_test\((?:{quoted})(\s|\))", text, re.MULTILINE):
             found.setdefault("".join(name), set())
         for *name, properties in re.findall(
-            rf"^set_tests_properties\((?:{quoted})\s+PROPERTIES(.*)\)$", text, re.MULTILINE
+            rf"^set_tests_properties\((?:{quoted})\s+PROPERTIES([\s\S]*?)\)$", text, re.MULTILINE
         ):
             for one, other in re.findall(r'LABELS (?:"(.*?)"|(\w+))', properties):
                 found["".join(name)] |= set((one or other).split(";"))

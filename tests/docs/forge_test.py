@@ -24,7 +24,8 @@ except ImportError as missing:
 
 ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
 LESSONS = sorted(ROOT.glob("[0-9][0-9]_*/README.md"))
-PAGES = [*LESSONS, ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs/paste.md", ROOT / "docs/errata.md"]
+OTHERS = "README.md", "CONTRIBUTING.md", "simulator/README.md", "docs/paste.md", "docs/errata.md"
+PAGES = [*LESSONS, *(ROOT / page for page in OTHERS)]
 STYLE = "<style>img { max-width: 100% } pre { overflow: auto } body { max-width: 60em; margin: auto }</style>"
 
 
