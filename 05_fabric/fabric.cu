@@ -1,25 +1,21 @@
 // SPDX-License-Identifier: MIT-0
 //
-// 05 Fabric: how does memory go to a process on another machine, and what stops it here?
+// 05 Fabric: how does memory go to a process on another machine?
 //
-// A fabric handle is 64 plain bytes: whatever carries bytes carries it, to every machine of an NVLink domain. Much has
-// to be in place before, so this is a doctor too: it names the first stage that fails and what an administrator does
-// about it. It never takes another kind of handle instead, and creates no device file. Needs GPUs with fabric handles
-// and a channel of IMEX, NVIDIA's internode memory exchange.
+// A fabric handle is 64 plain bytes: whatever carries bytes carries it, to every machine of one NVLink domain. Here MPI
+// does, or a socket between two processes. Needs GPUs with fabric handles and a channel of IMEX, NVIDIA's internode
+// memory exchange. Where the driver refuses fabric memory this program says so, and fabric_doctor, beside it, says what
+// is missing. It never takes another kind of handle instead.
 //
 // Build it alone:  nvcc -std=c++17 fabric.cu -o fabric -lcuda
 // For two machines add -DFABRIC_WITH_MPI and the flags that `mpicxx -show` prints, and start it with mpirun.
 #include "../common/check.h"
 
-#include <fcntl.h>
-#include <glob.h>
 #include <signal.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cerrno>
-#include <fstream>
 #include <string>
 #include <vector>
 #ifdef FABRIC_WITH_MPI
@@ -27,334 +23,186 @@
 #endif
 
 static const char usage[] =
-#ifdef FABRIC_WITH_MPI
-    "usage: fabric_mpi [--granules N] [--timeout S]\n"
-    "       mpirun -n 2 -ppn 1 fabric_mpi ...   two ranks of MPI, on one machine or on two of one NVLink domain\n"
-#else
-    "usage: fabric [--granules N] [--timeout S]\n"
-#endif
+    "usage: fabric [--granules N] [--timeout S]     two processes on this machine\n"
+    "       mpirun -n 2 -ppn 1 fabric_mpi ...       two ranks of MPI, on two machines of one NVLink domain\n"
     "  --granules N   memory to share, in units of the granularity, 1 to 512 (default 1)\n"
-    "  --timeout S    seconds that one rank waits for the other, 1 to 600 (default 10)\n"
-    "Started by hand, it starts the second process itself, with --in and --out for the pipes between the two.\n";
+    "  --timeout S    seconds that one rank waits for the other, 1 to 600 (default 30)\n";
 
-// What a rank tells the other at the end of a step: that it has to stop, or what it found, and at last the handle.
+// What the ranks give each other at the end of a step.
 struct Message {
-  char magic[8];  // anything else is not from this program
   int rank, step;
-  char reason[512], found[128], host[64];  // reason: why this rank has to stop, empty when it can go on
-  unsigned seed;
-  size_t size;
-  CUmemFabricHandle handle;
+  char found[128];           // for rank 0 to print
+  CUmemFabricHandle handle;  // in step 5: the 64 bytes,
+  size_t size;               // and how much memory they stand for, which they do not tell
 };
 
-static const char* const names[] = {"rank 0 (exporter)", "rank 1 (importer)"};
-static long timeout = 10, in = -1, out = -1;  // seconds; the pipe from the other rank, and the pipe to it
+// --- Set-up, as far as the kernel: two processes, and what carries messages between them ---
+static long timeout = 30;  // seconds
 static int rank = 0;
-static pid_t child = 0;  // the process of rank 1, if this one started it
-[[maybe_unused]] static bool by_mpirun = false;
-
-template <class... Values> static std::string text(const char* form, Values... values) {
-  char line[1024];
-  std::snprintf(line, sizeof line, form, values...);
-  return line;
-}
+static pid_t child = 0;                             // the process of rank 1, if this one started it
+[[maybe_unused]] static int peer;                   // the socket to the other rank
+static std::string other = "the other rank", late;  // its name, and what to say if it keeps this one waiting
 
 static void say(const std::string& line) {  // rank 0 tells the story of both
-  if (rank == 0) std::fputs(line.c_str(), stdout), std::fflush(stdout);
-}
-
-// Sends the child a signal (0: none), waits for its end, and returns its exit status, or 128 + what signal ended it.
-static int end_child(int signal_number) {
-  int status = 0;
-  if (child > 0) kill(child, signal_number), waitpid(child, &status, 0);
-  child = 0;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-// However this process ends, it leaves nothing behind: no child, and under mpirun no rank that waits.
-static void clean_up() {
-  end_child(SIGKILL);
-#ifdef FABRIC_WITH_MPI
-  int finalized = 1;
-  if (by_mpirun) MPI_Finalized(&finalized);
-  if (!finalized) usleep(300000), MPI_Abort(MPI_COMM_WORLD, 1);  // mpirun passes the error on first, and then ends all
-#endif
+  if (rank == 0) std::fputs(line.c_str(), stdout);
+  std::fflush(stdout);
 }
 
 // Bounds a wait for the other rank: without alarm(0) in time, this process says what did not happen, and ends.
 static void start_waiting(const std::string& what) {
-  static char late[128];
-  std::snprintf(late, sizeof late, "fabric: %s did not %s within %ld s\n", names[rank == 0], what.c_str(), timeout);
+  late = "fabric: " + other + " did not " + what + " within " + std::to_string(timeout) + " s\n";
   signal(SIGALRM, [](int) {
-    end_child(SIGKILL);
-    if (write(STDERR_FILENO, late, std::strlen(late)) > 0 && by_mpirun) raise(SIGKILL);  // then mpirun ends all ranks
-    _exit(1);
+    if (child > 0) kill(child, SIGKILL);
+    _exit(write(STDERR_FILENO, late.data(), late.size()) > 0 ? 1 : 2);
   });
   alarm(timeout);
 }
 
-// Both ranks have agreed to end with this status.
-[[noreturn]] static void leave(int status, const std::string& last_line) {
-  start_waiting("end");
+// However a process ends, it leaves nothing behind: no child, and under mpirun no rank that waits.
+static void clean_up([[maybe_unused]] int status, void*) {
+  if (child > 0 && kill(child, SIGKILL) == 0) waitpid(child, nullptr, 0);
 #ifdef FABRIC_WITH_MPI
-  if (by_mpirun) say(last_line), MPI_Finalize();  // in this order: mpirun ends all once one has ended with an error
+  if (status != 0) usleep(300000);  // mpirun passes on what was printed, and only then ends all ranks
+  if (status != 0) MPI_Abort(MPI_COMM_WORLD, status);
+  MPI_Finalize();
 #endif
-  const int theirs = child > 0 ? end_child(0) : status;
-  alarm(0);
-  EXPECT(theirs == status, "%s ended with exit status %d, not %d", names[1], theirs, status);
-  if (!by_mpirun) say(last_line);
-  std::exit(status);
 }
 
-// The one exchange: gives the other rank a message and returns the other's, over MPI or over the pipes.
-static Message exchange(const Message& mine) {
-  const char* other = names[rank == 0];
-  const int size = sizeof mine;
-  Message theirs = {};
-  int got = 0;
+// Two processes: mpirun has started both, or this one forks, before it touches CUDA. Afterwards it must not.
+static void start_ranks() {
 #ifdef FABRIC_WITH_MPI
-  if (by_mpirun) {
-    int done = 0;
-    MPI_Request requests[2];
-    MPI_Status statuses[2];
-    MPI_Irecv(&theirs, size, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, &requests[0]);
-    MPI_Isend(&mine, size, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, &requests[1]);
-    for (const double start = MPI_Wtime(); !done && MPI_Wtime() < start + timeout; usleep(1000))
-      MPI_Testall(2, requests, &done, statuses);
-    EXPECT(done, "%s did not answer [%d] within %ld s", other, mine.step, timeout);
-    MPI_Get_count(&statuses[0], MPI_BYTE, &got);
-  }
-#endif
-  if (!by_mpirun) {
-    start_waiting(text("answer [%d]", mine.step));
-    int n = write(out, &mine, size);  // a pipe holds far more than one message: this does not wait
-    EXPECT(n == size || errno == EPIPE, "to %s: %s", other, std::strerror(errno));
-    while (got < size && (n = read(in, reinterpret_cast<char*>(&theirs) + got, size - got)) > 0) got += n;
-    alarm(0);
-  }
-  EXPECT(got == size, "%s gave %d of %d bytes for [%d]%s", other, got, size, mine.step,
-         child > 0 ? text(", then ended with exit status %d", end_child(SIGKILL)).c_str() : "");
-  EXPECT(
-      !std::memcmp(theirs.magic, mine.magic, sizeof mine.magic) && theirs.rank == 1 - rank && theirs.step == mine.step,
-      "%s gave something else than its message for [%d]", other, mine.step);
-  theirs.reason[511] = theirs.found[127] = theirs.host[63] = 0;
-  return theirs;
-}
-
-// Ends a step: tells the other rank why this one has to stop ("" if it can go on) or what it found. If either has to
-// stop, both do, and rank 0 says why. Otherwise returns the other's message.
-static Message meet(int step, const std::string& reason, const std::string& found, Message mine = {}) {
-  std::memcpy(mine.magic, "FABRIC05", sizeof mine.magic);
-  mine.rank = rank, mine.step = step;
-  reason.copy(mine.reason, sizeof mine.reason - 1), found.copy(mine.found, sizeof mine.found - 1);
-  gethostname(mine.host, sizeof mine.host - 1);
-  const Message theirs = exchange(mine);
-  if (!reason.empty()) leave(77, "SKIP: " + reason + "\n");
-  if (theirs.reason[0]) leave(77, text("SKIP: rank 1 on %s: %s\n", theirs.host, theirs.reason));
-  if (!found.empty()) say("    rank 0: " + found + "\n");
-  if (theirs.found[0]) say(text("    rank 1: %s\n", theirs.found));
-  return theirs;
-}
-
-// Starts this program again as rank 1, by fork and exec: a bare fork would break CUDA in the child.
-static void start_rank_1(const char* program) {
-  int to[2], from[2];
-  EXPECT(pipe2(to, O_CLOEXEC) == 0 && pipe2(from, O_CLOEXEC) == 0, "no pipe: %s", std::strerror(errno));
-  const std::string seconds = std::to_string(timeout), i = std::to_string(to[0]), o = std::to_string(from[1]);
-  child = fork();
-  EXPECT(child >= 0, "no second process: %s", std::strerror(errno));
-  if (child == 0) {
-    fcntl(to[0], F_SETFD, 0), fcntl(from[1], F_SETFD, 0);  // the child's ends, and no other, stay open across exec
-    execl("/proc/self/exe", program, "--timeout", seconds.c_str(), "--in", i.c_str(), "--out", o.c_str(), nullptr);
-    _exit(127);
-  }
-  close(to[0]), close(from[1]);
-  in = from[0], out = to[1];
-}
-
-#ifdef FABRIC_WITH_MPI
-static void join_mpi() {  // only if mpirun, or its like, has started this process
   int ranks = 0;
-  for (const char* variable : {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"})
-    if (const char* value = std::getenv(variable)) by_mpirun = true, rank = int(std::strtol(value, nullptr, 10));
-  if (!by_mpirun) return;
   start_waiting("come to MPI_Init");
   MPI_Init(nullptr, nullptr);
   alarm(0);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (ranks != 2 && rank == 0) std::fprintf(stderr, "fabric: needs two ranks, not %d\n%s", ranks, usage);
-  if (ranks != 2) MPI_Finalize(), std::exit(2);
-}
+  if (ranks != 2) std::exit(2);
+#else
+  int ends[2];
+  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0, "no socket: %s", std::strerror(errno));
+  child = fork();
+  EXPECT(child >= 0, "no second process: %s", std::strerror(errno));
+  rank = child == 0;
+  peer = ends[rank];
+  close(ends[1 - rank]);
 #endif
-
-// Why this rank has no GPU to work with, or "". In the same words check::require_gpus would end this rank alone.
-static std::string no_gpu(int* gpus) {
-  int version = 0;
-  const CUresult result = cuInit(0);
-  if (result == CUDA_ERROR_STUB_LIBRARY) return "only the toolkit's stub of a driver; install the NVIDIA driver";
-  if (result == CUDA_ERROR_NO_DEVICE) return "the driver sees no GPU; look at nvidia-smi and CUDA_VISIBLE_DEVICES";
-  CHECK(cuDriverGetVersion(&version));
-  if (version < CUDA_VERSION)
-    return text("the driver is for CUDA %d.%d, this program for %d.%d; update the driver", version / 1000,
-                version % 1000 / 10, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
-  check::succeeded(result, "cuInit(0)", __FILE__, __LINE__);
-  CHECK(cuDeviceGetCount(gpus));
-  return *gpus > 0 ? "" : "the driver counts no GPU; widen CUDA_VISIBLE_DEVICES";
+  other = rank == 0 ? "rank 1 (importer)" : "rank 0 (exporter)";
 }
 
-// The major number under which /proc/devices lists the driver's class of channel files, or -1.
-static int imex_major(const char* devices) {
-  std::ifstream file(devices);
-  char* name = nullptr;
-  for (std::string line; std::getline(file, line);) {
-    const long number = std::strtol(line.c_str(), &name, 10);
-    if (name != line.c_str() && !std::strcmp(name, " nvidia-caps-imex-channels")) return int(number);
-  }
-  return -1;
+// Waits for the end of rank 1, and gives its exit status, or 128 + the signal that ended it.
+static int end_of_child() {
+  int status = 0;
+  if (child > 0) waitpid(child, &status, 0);
+  child = 0;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// The first channel file that opens and belongs to the driver's class: its channel; or -1, and what is wrong.
-static int find_channel(const std::string& directory, int driver_major, std::string* wrong) {
-  int channel = -1;
-  glob_t files = {};
-  glob((directory + "/channel*").c_str(), 0, nullptr, &files);
-  *wrong = "no channel file in " + directory;
-  for (size_t i = 0; i < files.gl_pathc && channel < 0; ++i) {
-    struct stat is = {};
-    const char* path = files.gl_pathv[i];
-    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &is) != 0 || close(fd) != 0) *wrong = text("%s: %s", path, std::strerror(errno));
-    else if (S_ISCHR(is.st_mode) && int(major(is.st_rdev)) == driver_major) channel = minor(is.st_rdev);
-    else *wrong = text("%s is no character device with the major number %d", path, driver_major);
-  }
-  globfree(&files);
-  return channel;
+// Ends a step: gives the other rank a message and waits for its message, over MPI or over the socket.
+static Message meet(int step, const std::string& found = "", Message mine = {}) {
+  Message theirs = {};
+  const int size = sizeof mine;
+  mine.rank = rank;
+  mine.step = step;
+  found.copy(mine.found, sizeof mine.found - 1);
+  start_waiting("answer [" + std::to_string(step) + "]");
+#ifdef FABRIC_WITH_MPI
+  MPI_Sendrecv(&mine, size, MPI_BYTE, 1 - rank, 0, &theirs, size, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
+#else
+  send(peer, &mine, size, MSG_NOSIGNAL);  // the next line tells if the other rank has ended
+  const bool has_ended = recv(peer, &theirs, size, 0) <= 0;
+  const int status = has_ended ? end_of_child() : 0;
+  if (status == 77) std::exit(77);  // rank 1 has said why
+  EXPECT(!has_ended, "%s ended before it answered [%d], status %d", other.c_str(), step, status);
+#endif
+  alarm(0);
+  EXPECT(theirs.rank == 1 - rank && theirs.step == step, "%s gave nonsense for [%d]", other.c_str(), step);
+  if (!found.empty()) say("    rank 0: " + found + "\n");
+  if (theirs.found[0]) say("    rank 1: " + std::string(theirs.found) + "\n");
+  return theirs;
 }
 
-// "" if the call worked; its answer and the advice, if it was refused as an administrator can lift it; fails otherwise.
-static std::string refusal(CUresult answer, const char* call, const char* advice, CUresult third = CUDA_SUCCESS) {
-  if (answer == CUDA_ERROR_NOT_PERMITTED || answer == CUDA_ERROR_NOT_SUPPORTED || (answer && answer == third))
-    return text("%s answers %s; %s", call, check::name(answer), advice);
+__host__ __device__ inline unsigned pattern(size_t i) { return unsigned(i) * 2654435761u; }
+__global__ void fill(unsigned* data) {
+  const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  data[i] = pattern(i);
+}
+
+// What an administrator can permit is a reason to skip. Any other refusal is a failure.
+static void require_permission(CUresult answer, const char* call, CUresult reported = CUDA_ERROR_NOT_PERMITTED) {
+  const bool refused = answer == CUDA_ERROR_NOT_PERMITTED || answer == CUDA_ERROR_NOT_SUPPORTED || answer == reported;
+  REQUIRE(!refused, "%s answers %s; fabric_doctor says what is missing, and what to do", call, check::name(answer));
   check::succeeded(answer, call, __FILE__, __LINE__);
-  return "";
-}
-
-__host__ __device__ inline unsigned pattern(size_t i, unsigned seed) { return unsigned(i) * 2654435761u + seed; }
-
-__global__ void fill(unsigned* data, size_t n, unsigned seed) {
-  size_t stride = size_t(gridDim.x) * blockDim.x;
-  for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride) data[i] = pattern(i, seed);
 }
 
 int main(int argc, char** argv) {
   long granules = 1;
-  check::arguments(argc, argv, usage,
-                   {{"--granules", &granules, 1, 512},
-                    {"--timeout", &timeout, 1, 600},
-                    {"--in", &in, 0, 1 << 20},
-                    {"--out", &out, 0, 1 << 20}});
-  signal(SIGPIPE, SIG_IGN);  // writing to a rank that has ended is then an error, not the end of this one
-  std::atexit(clean_up);
+  check::arguments(argc, argv, usage, {{"--granules", &granules, 1, 512}, {"--timeout", &timeout, 1, 600}});
 
   // [1] Start two ranks
-  // Before CUDA is touched. Each step ends with a message to the other rank, so that both go on or both stop.
-#ifdef FABRIC_WITH_MPI
-  join_mpi();
-#endif
-  if (!by_mpirun && in >= 0) rank = 1;
+  // Rank 0 exports memory, rank 1 imports it. Each step ends with a message to the other rank, and with its answer.
+  on_exit(clean_up, nullptr);
+  start_ranks();
   say("[1] Start two ranks\n");
-  if (!by_mpirun && in < 0) start_rank_1(argv[0]);
-  meet(1, "", rank == 0 ? "exports" : "imports");
+  meet(1, rank == 0 ? "exports" : "imports");
 
   // [2] Ask the driver
-  // Two ranks take two GPUs if they see two. The attribute says what GPU and driver could do, not what this process
-  // may do: the next steps find that out.
+  // The attribute says what GPU and driver could do, not what this process may do: only trying tells that.
   say("[2] Ask the driver\n");
-  int gpus = 0, supported = 0;
-  CUdevice device = 0;
-  char name[64] = "";
-  std::string why = no_gpu(&gpus);
-  if (gpus > 0) {
-    CHECK(cuDeviceGet(&device, rank % gpus));
-    CHECK(cuDeviceGetName(name, sizeof name, device));
-    CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, device));
-    if (!supported) why = text("%s has no fabric handles; use GPUs on an NVSwitch, and a driver for them", name);
-  }
-  meet(2, why, text("%s, fabric handles are supported", name));
+  if (rank == 1) meet(2);  // first rank 0: what both lack is said once
+  int supported = 0;
+  char name[64];
+  const CUdevice device = rank % check::require_gpus(1);  // two ranks take two GPUs if they see two
+  CHECK(cuDeviceGetName(name, sizeof name, device));
+  CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, device));
+  REQUIRE(supported, "%s has no fabric handles; use GPUs on an NVSwitch, and a driver for them", name);
+  if (rank == 0) meet(2);
+  size_t free_at_start = 0, free_now = 0, total = 0;
   cudaFuncAttributes loaded;
   CHECK(cudaSetDevice(device));
-  CHECK(cudaFuncGetAttributes(&loaded, fill));  // loads the kernel, before anyone counts what is free
+  CHECK(cudaFuncGetAttributes(&loaded, fill));  // set-up: loads the kernel, before rank 0 counts what is free
+  meet(2, std::string(name) + ", fabric handles are supported");
+  CHECK(cuMemGetInfo(&free_at_start, &total));
 
-  // [3] Find the driver's class of channel files
-  // Files explain, the driver decides: a container may hide a file, or show one that this process may not use. So ask
-  // the driver for a granule of fabric memory at once, and stop at a file only if the driver refuses too.
-  say("[3] Find the driver's class of channel files\n");
+  // [3] Create memory with the fabric handle type
+  // The type cannot be added later. A process that may open no channel of IMEX is refused here.
+  say("[3] Create memory with the fabric handle type\n");
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = device;
   properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
-  size_t granularity;
-  CHECK(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  Message shared = {};
   CUmemGenericAllocationHandle memory;
-  const std::string barred = refusal(cuMemCreate(&memory, granularity, &properties, 0), "cuMemCreate", "");
-  if (barred.empty()) CHECK(cuMemRelease(memory));
-  const int driver_major = imex_major("/proc/devices");
-  if (driver_major < 0 && !barred.empty())
-    why = "/proc/devices lists no nvidia-caps-imex-channels, and " + barred + "load a driver that has IMEX channels";
-  meet(3, why,
-       driver_major < 0 ? "none is listed, yet the driver creates fabric memory"
-                        : text("nvidia-caps-imex-channels has the major number %d", driver_major));
+  CHECK(cuMemGetAllocationGranularity(&shared.size, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  shared.size *= granules;
+  if (rank == 0) require_permission(cuMemCreate(&memory, shared.size, &properties, 0), "cuMemCreate");
+  meet(3, rank == 0 ? std::to_string(shared.size >> 10) + " KiB created" : "");
 
-  // [4] Find a channel file that opens
-  // A channel is a circle of processes that may share memory: both ranks need the same one, even on one machine.
-  say("[4] Find a channel file that opens\n");
-  const std::string directory = "/dev/nvidia-caps-imex-channels";
-  std::string wrong;
-  const int channel = find_channel(directory, driver_major, &wrong);
-  if (channel < 0 && !barred.empty())
-    why = wrong + ", and " + barred + "as root: mkdir -p " + directory + " && mknod -m 666 " + directory +
-          text(
-              "/channel0 c %d 0 (or load module nvidia with NVreg_CreateImexChannel0=1), or give this user or "
-              "container the file that there is",
-              driver_major);
-  meet(4, why, channel < 0 ? wrong + ", yet the driver creates fabric memory" : text("channel %d opens", channel));
-
-  // [5] Create memory with the fabric handle type
-  // The handle type is chosen when memory is created, and cannot be added later.
-  say("[5] Create memory with the fabric handle type\n");
-  size_t free_at_start, free_now, total_memory;
-  Message mine = {};
-  mine.size = granules * granularity, mine.seed = getpid();
-  CHECK(cuMemGetInfo(&free_at_start, &total_memory));
-  if (rank == 0)
-    why = refusal(cuMemCreate(&memory, mine.size, &properties, 0), "cuMemCreate",
-                  "let an administrator make the channel's file anew, and look at Fabric Manager and IMEX");
-  meet(5, why, rank == 0 ? text("%zu KiB created", mine.size >> 10) : "");
-
-  // [6] Export it as 64 bytes
+  // [4] Export it as 64 bytes
   // No file descriptor: nothing to close, and nothing that only a Unix socket could carry.
-  say("[6] Export it as 64 bytes\n");
+  say("[4] Export it as 64 bytes\n");
   if (rank == 0)
-    why = refusal(cuMemExportToShareableHandle(&mine.handle, memory, CU_MEM_HANDLE_TYPE_FABRIC, 0),
-                  "memory is created, but cuMemExportToShareableHandle",
-                  "let an administrator look at Fabric Manager, IMEX and the channel's file", CUDA_ERROR_INVALID_VALUE);
-  const Message theirs = meet(6, why, rank == 0 ? text("%zu bytes exported", sizeof mine.handle) : "", mine);
+    require_permission(cuMemExportToShareableHandle(&shared.handle, memory, CU_MEM_HANDLE_TYPE_FABRIC, 0),
+                       "cuMemExportToShareableHandle", CUDA_ERROR_INVALID_VALUE);
+  meet(4, rank == 0 ? std::to_string(sizeof shared.handle) + " bytes exported" : "");
 
-  // [7] Import it in the other process
-  // The 64 bytes go in by address. The importer's allocation handle is its own; it names the same memory.
-  say("[7] Import it in the other process\n");
-  Message shared = rank == 0 ? mine : theirs;
-  if (rank == 1)
-    why = refusal(cuMemImportFromShareableHandle(&memory, &shared.handle, CU_MEM_HANDLE_TYPE_FABRIC),
-                  "the handle has arrived, but cuMemImportFromShareableHandle",
-                  "use one NVLink domain, the same channel, and sight of each other's GPU", CUDA_ERROR_INVALID_DEVICE);
-  meet(7, why, rank == 1 ? text("%zu KiB imported", shared.size >> 10) : "");
+  // [5] Send the bytes, and import them in the other process
+  // They go in by address. The importer's allocation handle is its own, and names the same memory.
+  say("[5] Send the bytes, and import them in the other process\n");
+  const Message arrived = meet(5, "", shared);
+  if (rank == 1) {
+    shared = arrived;
+    require_permission(cuMemImportFromShareableHandle(&memory, &shared.handle, CU_MEM_HANDLE_TYPE_FABRIC),
+                       "cuMemImportFromShareableHandle", CUDA_ERROR_INVALID_DEVICE);
+  }
+  meet(5, rank == 1 ? std::to_string(shared.size >> 10) + " KiB imported" : "");
 
-  // [8] Map it in both
-  // From here on it is memory like any other. Each rank lets its own GPU in; the exporter poisons what is there.
-  say("[8] Map it in both\n");
+  // [6] Map it in both
+  // Reserve, map, grant access, as with local memory. Each rank grants access to its own GPU, at an address of its own.
+  say("[6] Map it in both\n");
   CUdeviceptr address;
   CUmemAccessDesc descriptor = {};
   descriptor.location = properties.location;
@@ -363,36 +211,38 @@ int main(int argc, char** argv) {
   CHECK(cuMemMap(address, shared.size, 0, memory, 0));
   CHECK(cuMemSetAccess(address, shared.size, &descriptor, 1));
   unsigned* const data = reinterpret_cast<unsigned*>(address);
-  const size_t n = shared.size / sizeof *data;
-  if (rank == 0) fill<<<256, 256>>>(data, n, ~shared.seed);
-  CHECK(cudaGetLastError());
+  if (rank == 0) CHECK(cudaMemset(data, 0xA5, shared.size));  // must not survive the next step
   CHECK(cudaDeviceSynchronize());
-  meet(8, "", rank == 0 ? "mapped and poisoned" : "mapped");
+  meet(6, rank == 0 ? "mapped and poisoned" : "mapped");
 
-  // [9] Write as the importer, check as the exporter
+  // [7] Write as the importer, check as the exporter
   // A kernel must have finished before a message says so.
-  say("[9] Write as the importer, check as the exporter\n");
-  if (rank == 1) fill<<<256, 256>>>(data, n, shared.seed);
+  say("[7] Write as the importer, check as the exporter\n");
+  const size_t n = shared.size / sizeof *data;
+  if (rank == 1) fill<<<n / 256, 256>>>(data);  // n is a multiple: memory comes in granules of MiB
   CHECK(cudaGetLastError());
   CHECK(cudaDeviceSynchronize());
-  meet(9, "", rank == 1 ? text("%zu integers written in a kernel", n) : "");
+  meet(7, rank == 1 ? std::to_string(n) + " integers written in a kernel" : "");
   std::vector<unsigned> host(rank == 0 ? n : 0);
   CHECK(cudaMemcpy(host.data(), data, host.size() * sizeof *data, cudaMemcpyDeviceToHost));
   for (size_t i = 0; i < host.size(); ++i)
-    EXPECT(host[i] == pattern(i, shared.seed), "element %zu is %u, not %u", i, host[i], pattern(i, shared.seed));
-  say(text("    rank 0: %zu integers are what rank 1 wrote\n", n));
+    EXPECT(host[i] == pattern(i), "element %zu is %u, not %u", i, host[i], pattern(i));
+  say("    rank 0: " + std::to_string(n) + " integers are what rank 1 wrote\n");
 
-  // [10] Tear down
+  // [8] Tear down
   // The importer first, then the exporter. The importer's process stays until the exporter has counted what is free.
-  say("[10] Tear down\n");
-  if (rank == 0) meet(10, "", "");
+  say("[8] Tear down\n");
+  if (rank == 0) meet(8);
   CHECK(cuMemUnmap(address, shared.size));
   CHECK(cuMemRelease(memory));
   CHECK(cuMemAddressFree(address, shared.size));
-  if (rank == 1) meet(10, "", "unmapped and released");
-  CHECK(cuMemGetInfo(&free_now, &total_memory));
+  if (rank == 1) meet(8, "unmapped and released");
+  CHECK(cuMemGetInfo(&free_now, &total));
   EXPECT(rank == 1 || free_now == free_at_start, "%zu bytes are free, %zu were at the start", free_now, free_at_start);
-  meet(11, "", rank == 0 ? "free memory is what it was at the start" : "");
-  leave(0, "OK\n");
+  meet(8, rank == 0 ? "free memory is what it was at the start" : "");
+  start_waiting("end");
+  const int status = end_of_child();
+  EXPECT(status == 0, "rank 1 ended with exit status %d", status);
+  say("OK\n");
   return 0;
 }

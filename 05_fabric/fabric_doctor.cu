@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT-0
+//
+// 05 Fabric, doctor: what stops fabric memory on this machine, and what does an administrator do about it?
+//
+// Tries all that fabric memory needs, in processes of its own, so that a driver that hangs or crashes is shown as well.
+// It makes no device file and changes nothing. Needs the driver's library to start, and nothing else.
+//
+// Build it alone:  nvcc -std=c++17 fabric_doctor.cu -o fabric_doctor -lcuda
+#include "../common/check.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cerrno>
+#include <fstream>
+#include <map>
+#include <string>
+
+static const char usage[] =
+    "usage: fabric_doctor [--timeout S] [--json]\n"
+    "  --timeout S   seconds for all stages together, 1 to 600 (default 30)\n"
+    "  --json        an object instead of the table: works (true or false); failed, the name of a stage, and remedy,\n"
+    "                both empty if there is none; stages, a list of objects with stage, state and found\n"
+    "exit status: 0 fabric memory works, 77 the first line (or remedy) says what is missing and how to get it,\n"
+    "1 a stage failed for another reason, 2 bad arguments\n";
+
+static const char* const stages[] = {"driver", "GPU",    "fabric handles", "channel", "create",
+                                     "export", "import", "map and write",  "release"};
+static const std::map<int, const char*> banners = {{0, "[1] Ask the driver\n"},
+                                                   {3, "[2] Look for a channel\n"},
+                                                   {4, "[3] Make memory and export it\n"},
+                                                   {6, "[4] Import it in another process\n"}};
+static const int count = sizeof stages / sizeof *stages;
+
+struct Report {                         // in memory that all processes share
+  int at;                               // so many stages are done, and the next one is tried or has failed
+  char found[count][320], remedy[448];  // what each stage found; what to do about a failure, if that is known
+  CUmemFabricHandle handle;             // from the exporter to the importer, and how much memory it stands for
+  size_t size;
+  int gpus;
+};
+static Report* report;
+
+static void done(const std::string& found) {
+  found.copy(report->found[report->at], sizeof report->found[0] - 1);
+  ++report->at;
+}
+static void failed(const std::string& found, const std::string& remedy) {
+  found.copy(report->found[report->at], sizeof report->found[0] - 1);
+  remedy.copy(report->remedy, sizeof report->remedy - 1);
+  _exit(1);  // and the driver takes back what this process held
+}
+
+// The stage fails if the driver's call did. What set-up explains has a remedy.
+static void need(CUresult answer, const char* call, CUresult reported = CUDA_ERROR_NOT_PERMITTED) {
+  const char* remedy = "";
+  if (answer == CUDA_ERROR_NOT_PERMITTED || answer == CUDA_ERROR_NOT_SUPPORTED || answer == reported)
+    remedy = "look at Fabric Manager and IMEX (nvidia-smi -q, nvidia-imex-ctl -N), and make the channel's file anew";
+  if (answer == CUDA_ERROR_SYSTEM_NOT_READY) remedy = "look at Fabric Manager: systemctl status nvidia-fabricmanager";
+  if (answer == CUDA_ERROR_INVALID_DEVICE) remedy = "let each process see the GPUs of both";
+  if (answer != CUDA_SUCCESS) failed(std::string(call) + " answers " + check::name(answer), remedy);
+}
+
+// The major number under which /proc/devices lists the driver's class of channel files, or -1.
+static int major_of_channels(const char* devices) {
+  std::ifstream file(devices);
+  char* name = nullptr;
+  for (std::string line; std::getline(file, line);) {
+    const long number = std::strtol(line.c_str(), &name, 10);
+    if (name != line.c_str() && !std::strcmp(name, " nvidia-caps-imex-channels")) return int(number);
+  }
+  return -1;
+}
+
+// The first channel file that opens and belongs to the driver's class: its channel; or -1, and what is wrong.
+static int find_channel(const std::string& directory, int driver_major, std::string* wrong) {
+  int channel = -1;
+  glob_t files = {};
+  glob((directory + "/channel*").c_str(), 0, nullptr, &files);
+  *wrong = driver_major < 0 ? "/proc/devices lists no nvidia-caps-imex-channels" : "no channel file in " + directory;
+  for (size_t i = 0; i < files.gl_pathc && driver_major >= 0 && channel < 0; ++i) {
+    struct stat is = {};
+    const std::string path = files.gl_pathv[i];
+    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &is) != 0 || close(fd) != 0) *wrong = path + ": " + std::strerror(errno);
+    else if (S_ISCHR(is.st_mode) && int(major(is.st_rdev)) == driver_major) channel = int(minor(is.st_rdev));
+    else *wrong = path + " is no character device with the major number " + std::to_string(driver_major);
+  }
+  globfree(&files);
+  return channel;
+}
+
+static void export_memory(int go, pid_t importer) {
+  // [1] Ask the driver
+  // The attribute speaks of GPU and driver. What this process may do, only trying tells.
+  int cuda = 0, supported = 0;
+  char name[64], versions[64];
+  const CUdevice device = 0;
+  const CUresult started = cuInit(0);
+  if (started == CUDA_ERROR_STUB_LIBRARY) failed("only the toolkit's stub of a driver", "install the NVIDIA driver");
+  if (started == CUDA_ERROR_NO_DEVICE) failed("the driver sees no GPU", "look at nvidia-smi and CUDA_VISIBLE_DEVICES");
+  need(cuDriverGetVersion(&cuda), "cuDriverGetVersion");
+  std::snprintf(versions, sizeof versions, "the driver is for CUDA %d.%d, this program for %d.%d", cuda / 1000,
+                cuda % 1000 / 10, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
+  if (cuda < CUDA_VERSION) failed(versions, "update the driver");
+  need(started, "cuInit");
+  done(versions);
+  need(cuDeviceGetCount(&report->gpus), "cuDeviceGetCount");
+  need(cuDeviceGetName(name, sizeof name, device), "cuDeviceGetName");
+  done(std::string(name) + ", the first of " + std::to_string(report->gpus));
+  const CUdevice_attribute attribute = CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED;
+  need(cuDeviceGetAttribute(&supported, attribute, device), "cuDeviceGetAttribute");
+  if (!supported) failed(std::string(name) + " has no fabric handles", "use GPUs on an NVSwitch");
+  done("supported, says the driver");
+
+  // [2] Look for a channel
+  // Files explain, the driver decides: a container may hide a file, or show one that this process may not use. So the
+  // driver is asked for memory first, and a file that is missing is a failure only if the driver refuses too.
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
+  CUmemGenericAllocationHandle memory;
+  const CUmemAllocationGranularity_flags minimum = CU_MEM_ALLOC_GRANULARITY_MINIMUM;
+  need(cuMemGetAllocationGranularity(&report->size, &properties, minimum), "cuMemGetAllocationGranularity");
+  const CUresult created = cuMemCreate(&memory, report->size, &properties, 0);
+  const bool refused = created == CUDA_ERROR_NOT_PERMITTED || created == CUDA_ERROR_NOT_SUPPORTED;
+  const int driver_major = major_of_channels("/proc/devices");
+  const std::string directory = "/dev/nvidia-caps-imex-channels", made = directory + "/channel0 c ";
+  std::string wrong, remedy = "load a driver that has IMEX channels";
+  if (driver_major >= 0)
+    remedy = "as root: mkdir -p " + directory + " && mknod -m 666 " + made + std::to_string(driver_major) +
+             " 0 (or load module nvidia with NVreg_CreateImexChannel0=1), or give this user or container the file";
+  const int channel = find_channel(directory, driver_major, &wrong);
+  if (channel < 0 && refused) failed(wrong + ", and cuMemCreate answers " + check::name(created), remedy);
+  if (channel < 0) done(wrong + ", yet the driver creates fabric memory");
+  else done("channel " + std::to_string(channel) + " opens");
+
+  // [3] Make memory and export it
+  // What was created need not be exportable: machines were seen on which it is not.
+  need(created, "cuMemCreate");
+  done(std::to_string(report->size >> 10) + " KiB");
+  const CUresult exported = cuMemExportToShareableHandle(&report->handle, memory, CU_MEM_HANDLE_TYPE_FABRIC, 0);
+  need(exported, "cuMemExportToShareableHandle", CUDA_ERROR_INVALID_VALUE);
+  done(std::to_string(sizeof report->handle) + " bytes");
+  int status = 1;
+  if (write(go, "", 1) == 1) waitpid(importer, &status, 0);
+  if (status != 0) _exit(1);
+  need(cuMemRelease(memory), "cuMemRelease");
+  done("by both");
+}
+
+static void import_memory() {
+  // [4] Import it in another process
+  // For the next GPU, if there is one. The exporter waits meanwhile: the handle does not hold the memory.
+  const CUdevice device = 1 % report->gpus;
+  CUmemGenericAllocationHandle memory;
+  need(cuInit(0), "cuInit");
+  const CUresult imported = cuMemImportFromShareableHandle(&memory, &report->handle, CU_MEM_HANDLE_TYPE_FABRIC);
+  need(imported, "cuMemImportFromShareableHandle");
+  done("by another process, for GPU " + std::to_string(device));
+  CUdeviceptr address = 0;
+  const CUmemAccessDesc descriptor = {{CU_MEM_LOCATION_TYPE_DEVICE, device}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  need(cuMemAddressReserve(&address, report->size, 0, 0, 0), "cuMemAddressReserve");
+  need(cuMemMap(address, report->size, 0, memory, 0), "cuMemMap");
+  need(cuMemSetAccess(address, report->size, &descriptor, 1), "cuMemSetAccess");
+  unsigned value = 0;
+  need(CUresult(cudaSetDevice(device)), "cudaSetDevice");
+  need(cuMemsetD32(address, 5, report->size / sizeof value), "cuMemsetD32");
+  need(cuMemcpyDtoH(&value, address + report->size - sizeof value, sizeof value), "cuMemcpyDtoH");
+  if (value != 5) failed("the last integer is not what was written", "");
+  need(cuMemUnmap(address, report->size), "cuMemUnmap");
+  need(cuMemRelease(memory), "cuMemRelease");
+  need(cuMemAddressFree(address, report->size), "cuMemAddressFree");
+  done("the last integer is what was written");
+}
+
+int main(int argc, char** argv) {
+  long timeout = 30, json = 0;
+  check::arguments(argc, argv, usage, {{"--timeout", &timeout, 1, 600}, {"--json", &json, 0, 0}});
+  int life[2], go[2];
+  char byte = 0;
+  void* const shared = mmap(nullptr, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  report = static_cast<Report*>(shared);
+  EXPECT(shared != MAP_FAILED && pipe2(life, O_CLOEXEC) == 0, "no memory or no pipe");
+  const pid_t exporter = fork();
+  if (exporter == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // who ends the doctor ends the exporter, and so the importer
+    const pid_t importer = pipe2(go, O_CLOEXEC) == 0 ? fork() : -1;
+    if (importer == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      close(go[1]);  // so that the end of the exporter ends the next line
+      if (read(go[0], &byte, 1) == 1) import_memory();
+      _exit(0);
+    }
+    if (importer > 0) export_memory(go[1], importer);
+    _exit(0);
+  }
+  EXPECT(exporter > 0, "no process: %s", std::strerror(errno));
+  close(life[1]);
+  pollfd end = {life[0], POLLIN, 0};
+  const bool has_ended = poll(&end, 1, int(timeout * 1000)) > 0;  // with the last of these processes the pipe ends
+  kill(exporter, SIGKILL);
+  waitpid(exporter, nullptr, 0);
+
+  const bool works = report->at == count;
+  const char* const failure = works ? "" : stages[report->at];
+  char* const found = report->found[works ? 0 : report->at];
+  const std::string unsaid = has_ended ? "a process was ended here" : "did not end within the time-out";
+  if (!*found) unsaid.copy(found, sizeof report->found[0] - 1);
+  if (json) std::printf("{\"works\": %s, \"failed\": \"%s\", ", works ? "true" : "false", failure);
+  if (json) std::printf("\"remedy\": \"%s\", \"stages\": [", report->remedy);
+  if (!json && *report->remedy) std::printf("SKIP: %s; %s\n", found, report->remedy);
+  for (int i = 0; i < count; ++i) {
+    const char* const state = i < report->at ? "done" : i == report->at ? "failed" : "not reached";
+    for (char* c = report->found[i]; *c; ++c)
+      if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\') *c = '?';  // a file may have any name
+    if (json) std::printf("%s{\"stage\": \"%s\", \"state\": \"%s\", ", i > 0 ? ", " : "", stages[i], state);
+    if (json) std::printf("\"found\": \"%s\"}", report->found[i]);
+    else if (banners.count(i)) std::fputs(banners.at(i), stdout);
+    const char* const colon = *report->found[i] ? ": " : "";
+    if (!json) std::printf("    %-14s  %s%s%s\n", stages[i], state, colon, report->found[i]);
+  }
+  if (json) std::printf("]}\n");
+  else if (works) std::printf("OK\n");
+  if (!works && !*report->remedy) std::fprintf(stderr, "fabric_doctor: %s: %s\n", failure, found);
+  if (works) return 0;
+  return *report->remedy ? 77 : 1;
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT-0
+//
+// How lesson 05's doctor reads files, which no simulated machine shows: fabric_doctor_test, on any machine.
+#define main doctor_main
+#include "../05_fabric/fabric_doctor.cu"
+#undef main
+
+#define SHOULD(...) EXPECT(__VA_ARGS__, "line %d", __LINE__)
+
+static std::string temporary;
+static std::string file(const std::string& content) {
+  std::ofstream(temporary + "/devices") << content;
+  return temporary + "/devices";
+}
+static int major_in(const std::string& content) { return major_of_channels(file(content).c_str()); }
+static std::string channels(const std::map<std::string, std::string>& links) {
+  const std::string directory = temporary + "/channels";
+  SHOULD(std::system(("rm -rf " + directory + " && mkdir " + directory).c_str()) == 0);
+  for (const auto& [name, target] : links) SHOULD(symlink(target.c_str(), (directory + "/" + name).c_str()) == 0);
+  return directory;
+}
+static bool has(const std::string& s, const std::string& part) { return s.find(part) != std::string::npos; }
+static int next_descriptor() {  // the lowest that is free
+  const int fd = dup(0);
+  close(fd);
+  return fd;
+}
+
+static void devices() {
+  const std::string before = "Character devices:\n  1 mem\n195 nvidia\n195 nvidiactl\n";
+  const std::string after = "509 nvidia-nvswitch\n\nBlock devices:\n  7 loop\n";
+  SHOULD(major_in(before + "234 nvidia-caps-imex-channels\n" + after) == 234);
+  SHOULD(major_in(before + "  9 nvidia-caps-imex-channels\n" + after) == 9);
+  SHOULD(major_in(before + "234 nvidia-caps-imex-channels") == 234);  // no newline at the end
+  SHOULD(major_in(before + "235 nvidia-caps\n" + after) == -1);
+  SHOULD(major_in(before + "235 nvidia-caps-imex-channels2\n" + after) == -1);
+  SHOULD(major_in(before + "nvidia-caps-imex-channels 234\n" + after) == -1);
+  SHOULD(major_in(before + "x nvidia-caps-imex-channels\n" + after) == -1);
+  SHOULD(major_in(before + " nvidia-caps-imex-channels\n" + after) == -1);
+  SHOULD(major_in("") == -1);
+  SHOULD(major_of_channels((temporary + "/none").c_str()) == -1 && major_of_channels(temporary.c_str()) == -1);
+}
+
+static void channel_files() {
+  std::string wrong;
+  const auto find = [&](const std::map<std::string, std::string>& links, int driver_major) {
+    return find_channel(channels(links), driver_major, &wrong);
+  };
+  SHOULD(find_channel(temporary + "/none", 1, &wrong) == -1 && wrong == "no channel file in " + temporary + "/none");
+  SHOULD(find({}, 1) == -1 && has(wrong, "no channel file in "));
+  SHOULD(find({{"other", "/dev/null"}}, 1) == -1 && has(wrong, "no channel file in "));
+  SHOULD(find({{"channel3", "/dev/null"}}, 1) == 3);  // /dev/null is 1:3
+  SHOULD(find({{"channel0", "/nowhere"}, {"channel3", "/dev/null"}}, 1) == 3);
+  SHOULD(find({{"channel3", "/dev/null"}}, -1) == -1 && wrong == "/proc/devices lists no nvidia-caps-imex-channels");
+  SHOULD(find({{"channel3", "/dev/null"}}, 2) == -1);
+  SHOULD(has(wrong, "/channel3 is no character device with the major number 2"));
+  SHOULD(find({{"channel0", file("plain")}}, 0) == -1 && has(wrong, "/channel0 is no character device"));
+  SHOULD(find({{"channel0", "/nowhere"}}, 1) == -1 && has(wrong, "/channel0: No such file or directory"));
+  const std::string closed = channels({{"channel0", file("closed")}});
+  chmod(file("closed").c_str(), 0);
+  chmod(temporary.c_str(), 0755);
+  SHOULD(getuid() != 0 || seteuid(65534) == 0);  // nothing is closed to root
+  SHOULD(find_channel(closed, 1, &wrong) == -1 && has(wrong, "/channel0: Permission denied"));
+  SHOULD(getuid() != 0 || seteuid(0) == 0);
+}
+
+int main() {
+  char directory[] = "/tmp/fabric_doctor_test.XXXXXX";
+  temporary = mkdtemp(directory);
+  std::atexit([] { SHOULD(std::system(("rm -rf " + temporary).c_str()) == 0); });
+  const int free_before = next_descriptor();
+  devices();
+  channel_files();
+  SHOULD(next_descriptor() == free_before);
+  std::printf("OK\n");
+}
