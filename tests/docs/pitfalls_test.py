@@ -64,12 +64,25 @@ class Pitfalls(unittest.TestCase):
             if "**Reported**" in entry or "Reported: " in entry:
                 self.assertRegex(entry, r"\(https://github\.com/", "a report without its thread")
 
-    def test_each_section_that_is_named_is_there(self):
-        named = re.findall(r"\[\d\d\]\(\.\./(\w+)/README\.md\),\s+sections? (\d+)(?:\s+(?:and|to)\s+(\d+))?", ENTRIES)
-        self.assertTrue(named)
-        for lesson, *sections in named:
-            there = re.findall(r"^## \[(\d+)\]", (ROOT / lesson / "README.md").read_text(), re.MULTILINE)
-            self.assertLessEqual(set(filter(None, sections)), set(there), lesson)
+    def test_each_step_and_mistake_that_is_named_is_there(self):
+        # `program`, step 1; steps 2 and 3; mistakes 1 to 4: after the lesson's link, and each a banner of a program.
+        named = re.findall(r"\[\d\d\]\(\.\./\d\d_(\w+)/README\.md\)([^\[]*)", ENTRIES)
+        found = 0
+        for lesson, places in named:
+            (directory,) = ROOT.glob(f"[0-9][0-9]_{lesson}")
+            program = lesson
+            for word in re.findall(r"`(\w+)`|\b((?:step|mistake)s?\s+\d+(?:\s+(?:and|to)\s+\d+)?)", places):
+                program = word[0] or program
+                if word[0]:
+                    continue
+                found += 1
+                file = lesson + "_broken" if word[1].startswith("mistake") else program
+                banners = re.findall(r"^ *// \[(\d+)\]", (directory / f"{file}.cu").read_text(), re.MULTILINE)
+                self.assertLessEqual(set(re.findall(r"\d+", word[1])), set(banners), f"{lesson}: {word[1]}")
+        self.assertEqual(
+            found, len(re.findall(r"\b(?:step|mistake)s?\s+\d", ENTRIES)), "one is not behind a lesson's link"
+        )
+        self.assertNotRegex(ENTRIES, r"\bsections?\s+\d", "a lesson has steps and mistakes")
 
 
 if __name__ == "__main__":
