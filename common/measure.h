@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
-// What the programs that measure share: a clock, the median, and the file of --json, from which the page on performance
-// is made. That file holds a line of conditions, a line for each measurement, and a last line that says "complete".
+// What the programs that measure share: a clock, the median, free memory, fresh random data with the check that it
+// arrived, and the file of --json, from which the page on performance is made. That file holds a line of conditions, a
+// line for each measurement, and a last line that says "complete".
 #pragma once
 #include "check.h"
 
@@ -15,10 +16,56 @@ namespace measure {
 inline double microseconds() {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+inline double milliseconds() { return microseconds() / 1000; }
 
 inline double median(std::vector<double> times) {
   std::sort(times.begin(), times.end());
   return (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
+}
+
+inline size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Of the current device.
+inline size_t free_memory() {
+  size_t bytes, total;
+  CHECK(cuMemGetInfo(&bytes, &total));
+  return bytes;
+}
+
+using Word = unsigned long long;
+__device__ Word right;  // on each GPU: how many words the last check found right
+
+// What place i holds under this seed. It looks random, and every GPU can work it out.
+__device__ inline Word value(size_t i, Word seed) {
+  const Word x = (i ^ seed) * 0x9e3779b97f4a7c15;
+  return x ^ x >> 32;
+}
+__global__ void fill_words(Word* data, size_t first, size_t last, Word seed) {
+  const size_t stride = size_t(gridDim.x) * blockDim.x;
+  for (size_t i = first + size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < last; i += stride)
+    data[i] = value(i, seed);
+}
+__global__ void count_right(const Word* data, size_t n, Word seed) {
+  const size_t stride = size_t(gridDim.x) * blockDim.x;
+  Word mine = 0;
+  for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride) mine += data[i] == value(i, seed);
+  atomicAdd(&right, mine);
+}
+
+// Fills the bytes from `from` up to `to` on the current device, so that nothing moves zeros or memory never touched.
+inline void fill(CUdeviceptr data, size_t from, size_t to, Word seed, cudaStream_t stream = nullptr) {
+  fill_words<<<1024, 256, 0, stream>>>(reinterpret_cast<Word*>(data), from / sizeof(Word), to / sizeof(Word), seed);
+  CHECK(cudaGetLastError());
+}
+// Every word must hold its value, as the current device sees it. Returns when that is known.
+inline void expect_filled(CUdeviceptr data, size_t bytes, Word seed, cudaStream_t stream = nullptr) {
+  Word found = 0;
+  CHECK(cudaMemcpyToSymbolAsync(right, &found, sizeof found, 0, cudaMemcpyHostToDevice, stream));
+  count_right<<<1024, 256, 0, stream>>>(reinterpret_cast<Word*>(data), bytes / sizeof(Word), seed);
+  CHECK(cudaGetLastError());
+  CHECK(cudaMemcpyFromSymbolAsync(&found, right, sizeof found, 0, cudaMemcpyDeviceToHost, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  EXPECT(found == bytes / sizeof(Word), "%llu of %zu words hold their value", found, bytes / sizeof(Word));
 }
 
 inline const char* json_path = "/dev/null";  // for the option --json

@@ -74,6 +74,7 @@ class Pages(unittest.TestCase):
             "dropped",
             "small_changes",
             "mistakes",
+            "wrong_outputs",
         }
         for lesson in LESSONS:
             file = lesson / "lesson.json"

@@ -46,6 +46,8 @@ LABELS = {
     "bytes": "size",
     "open_to": "GPUs that may use it",
     "gpus_in_all": "GPUs that may use it",
+    "waited_ms": "ms after the release",
+    "blocks": "blocks",
     "median_ms": "median time, ms",
     "fastest_ms": "fastest time, ms",
     "median_us": "median time, µs",

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT-0
 # Records the result files of the performance page, on a machine with NVIDIA GPUs that nobody else uses:
 #   docs/results/record.sh build/bin DIRECTORY
-# DIRECTORY gets the result files, and in output/ what each run printed. It takes about four minutes on H200s.
+# DIRECTORY gets the result files, and in output/ what each run printed. It takes about six minutes on H200s.
 set -uo pipefail
-if [[ $# != 2 || ! -x $1/growable || -n $(ls -A "$2" 2> /dev/null) ]]; then
+if [[ $# != 2 || ! -x $1/growth_cost || -n $(ls -A "$2" 2> /dev/null) ]]; then
   echo "usage: docs/results/record.sh BIN DIRECTORY: BIN has the programs, and DIRECTORY must be empty or new" >&2
   exit 2
 fi
@@ -29,22 +29,21 @@ record() {
 count=$(nvidia-smi -L | wc -l)
 one=0 two=0,1 all=$(seq -s , 0 $((count - 1)))
 
-for kib in 64 256 1024 4096 16384 65536; do
-  record "measure_${count}_gpus_sizes" "$all" measure --kib $kib
+for kib in 64 256 1024 4096 16384 65536 262144 1048576; do
+  record "peer_cost_${count}_gpus_sizes" "$all" peer_cost --kib $kib --repeats 20
+  if [[ $count -gt 2 ]]; then record peer_cost_2_gpus_sizes $two peer_cost --kib $kib --repeats 20; fi
 done
-record "measure_${count}_gpus_sizes" "$all" measure
-record "measure_${count}_gpus_sizes" "$all" measure --mib 1024
-record measure_2_gpus $two measure
 for mib in 2 16 64 256 1024; do
   record ipc_cost_1_gpu_sizes $one ipc_cost --mib $mib
 done
 for mib in 64 128 256 512 1024 2048 4096; do
   record compressible_1_gpu_sizes $one compressible --mib $mib
 done
-for final in 512 2048 8192 32768; do
-  record growable_1_gpu_final_sizes $one growable --final-mib $final --step-mib $((final / 32))
+for final in 512 2048 8192; do
+  record growth_cost_1_gpu_final_sizes $one growth_cost --final-mib $final --step-mib $((final / 32)) --repeats 5
 done
+record growth_cost_1_gpu_32_gib $one growth_cost --final-mib 32768 --step-mib 1024 --repeats 5 --quiet-ms 100
 for step in 2 8 32 128 512 1024; do
-  record growable_1_gpu_steps $one growable --final-mib 2048 --step-mib $step --repeats 3
+  record growth_cost_1_gpu_steps $one growth_cost --final-mib 2048 --step-mib $step
 done
 exit $failed

@@ -4,7 +4,6 @@
 #include "../../docs/paste/alias.cu"
 #include "../../docs/paste/allocate.cu"
 #include "../../docs/paste/fabric.cu"
-#include "../../docs/paste/grow.cu"
 #include "../../docs/paste/multicast.cu"
 #include "../../docs/paste/multimem.cu"
 #include "../../docs/paste/open_to_peer.cu"
@@ -13,6 +12,8 @@
 #include "../../docs/paste/supported.cu"
 
 #include "../../common/check.h"
+
+#include "growable_buffer.cc"  // cut from lesson 02 when the build is configured
 
 #include <poll.h>
 
@@ -64,17 +65,19 @@ static void expect_memory_that_works() {
 
 static void expect_growth() {
   const size_t chunk = 4 << 20;
-  CUdeviceptr base;
-  CHECK(cuMemAddressReserve(&base, 2 * chunk, 0, 0, 0));
-  CHECK(grow(base, 0, chunk, 0));
-  store(base, 7);
-  CHECK(grow(base, chunk, chunk, 0));
-  store(base + chunk, 8);
-  EXPECT(load(base) == 7 && load(base + chunk) == 8, "%d and %d", load(base), load(base + chunk));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, grow(base, chunk, chunk, 0));  // the chunk is there
-  EXPECT(load(base + chunk) == 8, "what was there is lost");
-  CHECK(cuMemUnmap(base, 2 * chunk));
-  CHECK(cuMemAddressFree(base, 2 * chunk));
+  GrowableBuffer buffer;
+  CHECK(buffer.reserve(0, 3 * chunk, chunk));
+  CHECK(buffer.grow(1));
+  store(buffer.base, 7);
+  CHECK(buffer.grow(chunk + 1));
+  store(buffer.base + chunk, 8);
+  EXPECT(load(buffer.base) == 7 && load(buffer.base + chunk) == 8, "%d and %d", load(buffer.base),
+         load(buffer.base + chunk));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.grow(3 * chunk + 1));  // beyond the reservation
+  CHECK(buffer.shrink(1));
+  EXPECT(buffer.size == chunk && load(buffer.base) == 7, "%zu bytes, the first word %d", buffer.size,
+         load(buffer.base));
+  CHECK(buffer.destroy());
 }
 
 static void expect_open_peer() {

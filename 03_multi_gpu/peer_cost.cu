@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: MIT-0
+//
+// 03 Multi-GPU, measured: what does it cost to open memory to other GPUs, and how fast is it then?
+//
+// Once peers are enabled, every cudaMalloc pays for every peer. cuMemSetAccess is paid for the one allocation that is
+// shared. And a pointer into another GPU's memory serves stores, loads and copies: here is how fast each of them is,
+// and how many multiprocessors it takes. Needs two GPUs or more, each with virtual memory management, that all reach
+// each other. Bulk copies are measured where all are of compute capability 9.0 or later.
+//
+// Build it alone:  nvcc -std=c++17 -arch=sm_90 peer_cost.cu -o peer_cost -lcuda
+#include "../common/check.h"
+#include "../common/measure.h"
+
+#include <cuda/ptx>
+#include <random>
+
+using measure::free_memory, measure::microseconds, measure::Word;
+
+static const char usage[] =
+    "usage: peer_cost [--mib N] [--kib N] [--repeats N] [--blocks N] [--threads N] [--json FILE]\n"
+    "  --mib N       size of a transfer in MiB, 1 to 16384 (default 1)\n"
+    "  --kib N       or in KiB, 1 to 16777216\n"
+    "  --repeats N   times that each thing is measured, for the median, 1 to 1000 (default 3)\n"
+    "  --blocks N    blocks of the kernels that move data, 1 to 65535 (default one for each multiprocessor)\n"
+    "  --threads N   threads of each such block, where they store or load, 32 to 1024 (default 512)\n"
+    "  --json FILE   write the measurements to this file too, one JSON object a line\n"
+    "The defaults suit a simulator. On GPUs: --mib 256 --repeats 20\n";
+static long mib = 1, kib = 0, repeats = 3, blocks = 0, threads = 512;
+
+struct Gpu {
+  cudaStream_t stream;
+  cudaEvent_t ready, start, stop;
+  CUdeviceptr source, sink;  // what it sends, and where it receives
+  size_t free_at_start;
+};
+static std::vector<Gpu> gpus;
+static std::mt19937_64 fresh(std::random_device{}());
+
+// The same kernel stores or loads over the link: it depends on which of its pointers leads to another GPU. The way is
+// long, so each thread has four 16-byte loads under way before it waits for the first of them.
+__global__ void __launch_bounds__(1024) transfer(uint4* to, const uint4* from, size_t n) {
+  const size_t stride = size_t(gridDim.x) * blockDim.x;
+  for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += 4 * stride) {
+    uint4 part[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      if (i + k * stride < n) part[k] = from[i + k * stride];
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      if (i + k * stride < n) to[i + k * stride] = part[k];
+  }
+}
+
+// One thread a block is enough for bulk copies: it only starts them, and the multiprocessor moves tile after tile to
+// shared memory and on to the other GPU. Half of the slots are being filled while the other half is being emptied.
+static const unsigned tile = 16 << 10, slots = 8;
+__global__ void bulk_transfer(char* to, const char* from, size_t bytes) {
+#if __CUDA_ARCH__ >= 900
+  namespace ptx = cuda::ptx;
+  extern __shared__ __align__(128) char room[];
+  __shared__ uint64_t arrived[slots];
+  const size_t stride = size_t(gridDim.x) * tile, start = size_t(blockIdx.x) * tile;
+  for (unsigned slot = 0; slot < slots; ++slot) ptx::mbarrier_init(&arrived[slot], 1);
+  ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+  unsigned loaded = 0;
+  for (unsigned stored = 0; start + stored * stride < bytes; ++stored) {
+    for (; loaded < stored + slots / 2 && start + loaded * stride < bytes; ++loaded) {
+      const size_t at = start + loaded * stride;
+      const unsigned slot = loaded % slots, size = at + tile < bytes ? tile : unsigned(bytes - at);
+      ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &arrived[slot], size);
+      ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, room + slot * tile, from + at, size, &arrived[slot]);
+    }
+    const size_t at = start + stored * stride;
+    const unsigned slot = stored % slots, size = at + tile < bytes ? tile : unsigned(bytes - at);
+    while (!ptx::mbarrier_try_wait_parity(&arrived[slot], stored / slots % 2)) continue;
+    ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, to + at, room + slot * tile, size);
+    ptx::cp_async_bulk_commit_group();
+    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<slots / 2 - 1>());  // the slots to be filled next have been read
+  }
+  ptx::cp_async_bulk_wait_group(ptx::n32_t<0>());
+#endif
+}
+
+enum Way { STORES, LOADS, BULK, COPIES };
+static const char* const names[] = {"kernel stores", "kernel loads", "bulk copies", "copy engine"};
+
+static void start_transfer(Way way, CUdeviceptr to, CUdeviceptr from, size_t bytes, long grid, cudaStream_t stream) {
+  if (way == COPIES) {
+    CHECK(cuMemcpyAsync(to, from, bytes, stream));
+  } else if (way == BULK) {
+    bulk_transfer<<<int(grid), 1, slots * tile, stream>>>(reinterpret_cast<char*>(to), reinterpret_cast<char*>(from),
+                                                          bytes);
+  } else {
+    transfer<<<int(grid), int(threads), 0, stream>>>(reinterpret_cast<uint4*>(to), reinterpret_cast<uint4*>(from),
+                                                     bytes / sizeof(uint4));
+  }
+  CHECK(cudaGetLastError());
+}
+
+static Word fill_on(int gpu, CUdeviceptr data, size_t bytes) {
+  const Word seed = fresh();
+  CHECK(cudaSetDevice(gpu));
+  measure::fill(data, 0, bytes, seed, gpus[gpu].stream);
+  return seed;
+}
+
+static void expect_on(int gpu, CUdeviceptr data, size_t bytes, Word seed) {
+  CHECK(cudaSetDevice(gpu));
+  measure::expect_filled(data, bytes, seed, gpus[gpu].stream);
+}
+
+// Each of the first `active` GPUs moves `bytes` to the next GPU (or, with loads, from it), all at once. Every repeat
+// moves fresh data into memory that held other values, and all of it is checked. A GPU's own events time its transfer;
+// the slowest counts. Returns the median in GB/s (10^9 bytes) a GPU.
+static double bandwidth(int active, Way way, size_t bytes, long grid) {
+  const int count = int(gpus.size());
+  std::vector<Word> seeds(count);
+  std::vector<double> took;
+  for (long repeat = -1; repeat < repeats; ++repeat) {  // the first is not counted
+    for (int g = 0; g < count; ++g) {
+      fill_on(g, gpus[g].sink, bytes);
+      seeds[g] = fill_on(g, gpus[g].source, bytes);
+      CHECK(cudaEventRecord(gpus[g].ready, gpus[g].stream));
+    }
+    CHECK(cudaSetDevice(0));  // GPU 0 waits for all, and all wait for GPU 0: they start together
+    for (int g = 1; g < count; ++g) CHECK(cudaStreamWaitEvent(gpus[0].stream, gpus[g].ready, 0));
+    CHECK(cudaEventRecord(gpus[0].ready, gpus[0].stream));
+    for (int g = 0; g < active; ++g) {
+      const Gpu &here = gpus[g], &next = gpus[(g + 1) % count];
+      CHECK(cudaSetDevice(g));
+      CHECK(cudaStreamWaitEvent(here.stream, gpus[0].ready, 0));
+      CHECK(cudaEventRecord(here.start, here.stream));
+      if (way == LOADS) start_transfer(way, here.sink, next.source, bytes, grid, here.stream);
+      else start_transfer(way, next.sink, here.source, bytes, grid, here.stream);
+      CHECK(cudaEventRecord(here.stop, here.stream));
+    }
+    float slowest = 0, milliseconds;
+    for (int g = 0; g < active; ++g) {
+      CHECK(cudaEventSynchronize(gpus[g].stop));
+      CHECK(cudaEventElapsedTime(&milliseconds, gpus[g].start, gpus[g].stop));
+      slowest = std::max(slowest, milliseconds);
+    }
+    if (repeat >= 0) took.push_back(1e3 * slowest);
+    for (int g = 0; g < active; ++g) {
+      const int next = (g + 1) % count;
+      if (way == LOADS) expect_on(g, gpus[g].sink, bytes, seeds[next]);
+      else expect_on(next, gpus[next].sink, bytes, seeds[g]);
+    }
+  }
+  std::fprintf(measure::json, R"({"what": "transfer", "way": "%s", "active_gpus": %d, "blocks": %ld, "bytes": %zu, )",
+               names[way], active, way == COPIES ? 0 : grid, bytes);
+  return double(bytes) / measure::write_times(took) / 1e3;
+}
+
+static void show_bandwidth(int active, size_t bytes) {
+  const double stores = bandwidth(active, STORES, bytes, blocks), loads = bandwidth(active, LOADS, bytes, blocks);
+  const double copies = bandwidth(active, COPIES, bytes, 0);
+  std::printf("    %s: %.1f GB/s\n", names[STORES], stores);
+  std::printf("    %s: %.1f GB/s\n", names[LOADS], loads);
+  std::printf("    %s: %.1f GB/s\n", names[COPIES], copies);
+  std::printf("    stores against copy engine: %.2f\n", stores / copies);
+}
+
+// Memory of this GPU that all GPUs may use, as in multi_gpu.cu.
+static std::vector<CUmemAccessDesc> everyone;
+static CUmemAllocationProp properties;
+static CUdeviceptr create_open_to_all(int gpu, size_t bytes) {
+  CUmemGenericAllocationHandle handle;
+  CUdeviceptr address;
+  properties.location.id = gpu;
+  CHECK(cuMemCreate(&handle, bytes, &properties, 0));
+  CHECK(cuMemAddressReserve(&address, bytes, 0, 0, 0));
+  CHECK(cuMemMap(address, bytes, 0, handle, 0));
+  CHECK(cuMemRelease(handle));  // the mapping holds the memory
+  CHECK(cuMemSetAccess(address, bytes, everyone.data(), everyone.size()));
+  return address;
+}
+
+int main(int argc, char** argv) {
+  // Set-up, which is not the story: arguments, the gate, and what each GPU needs for measuring, made before free memory
+  // is counted.
+  check::arguments(argc, argv, usage,
+                   {{"--mib", &mib, 1, 16384},
+                    {"--kib", &kib, 1, 1 << 24},
+                    {"--repeats", &repeats, 1, 1000},
+                    {"--blocks", &blocks, 1, 65535},
+                    {"--threads", &threads, 32, 1024},
+                    {"--json", nullptr, 0, 1, &measure::json_path}});
+  const int count = check::require_gpus(2);
+  const bool in_kib = kib > 0;  // as the size is printed
+  if (!in_kib) kib = mib << 10;
+  int multiprocessors, answer;
+  bool bulk = true;
+  CHECK(cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+  if (blocks == 0) blocks = multiprocessors;
+  gpus.resize(count);
+  for (int g = 0; g < count; ++g) {
+    cudaFuncAttributes loaded;
+    CHECK(cudaSetDevice(g));
+    CHECK(cudaFuncGetAttributes(&loaded, measure::fill_words));
+    CHECK(cudaFuncGetAttributes(&loaded, measure::count_right));
+    CHECK(cudaFuncGetAttributes(&loaded, transfer));
+    CHECK(cudaFuncGetAttributes(&loaded, bulk_transfer));
+    CHECK(cuDeviceGetAttribute(&answer, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, g));
+    bulk = bulk && answer >= 9 && loaded.ptxVersion >= 90;
+    if (bulk) CHECK(cudaFuncSetAttribute(bulk_transfer, cudaFuncAttributeMaxDynamicSharedMemorySize, slots * tile));
+    CHECK(cudaStreamCreateWithFlags(&gpus[g].stream, cudaStreamNonBlocking));
+    CHECK(cudaEventCreateWithFlags(&gpus[g].ready, cudaEventDisableTiming));
+    CHECK(cudaEventCreate(&gpus[g].start));
+    CHECK(cudaEventCreate(&gpus[g].stop));
+  }
+  for (int g = 0; g < count; ++g) {
+    CHECK(cudaSetDevice(g));
+    gpus[g].free_at_start = free_memory();
+  }
+
+  // [1] Ask whether the GPUs reach each other
+  // As in multi_gpu.cu, for each ordered pair.
+  std::printf("[1] Ask whether the GPUs reach each other\n");
+  for (int from = 0; from < count; ++from) {
+    CHECK(cuDeviceGetAttribute(&answer, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, from));
+    REQUIRE(answer, "GPU %d has no virtual memory management; use bare metal, or a virtual GPU with it", from);
+    for (int to = 0; to < count; ++to) {
+      if (from == to) continue;
+      CHECK(cuDeviceCanAccessPeer(&answer, from, to));
+      REQUIRE(answer,
+              "GPU %d cannot reach the memory of GPU %d; choose GPUs that can with CUDA_VISIBLE_DEVICES "
+              "(nvidia-smi topo -p2p r lists them)",
+              from, to);
+    }
+  }
+  measure::open_json("peer_cost", count, "--kib %ld --repeats %ld --blocks %ld --threads %ld", kib, repeats, blocks,
+                     threads);
+  std::printf("    they do\n");
+
+  // [2] Share one allocation
+  // What cuMemSetAccess takes to open one allocation to more and more GPUs. No peer access is enabled anywhere. The
+  // first memory that two GPUs share costs more than what follows, and the last that they share takes that away with
+  // it: so once while nothing else is shared, and once while a granule on each GPU stays open to all. The last GPU
+  // writes and reads the front of the memory each time: it is open to that one too.
+  std::printf("[2] Share one allocation\n");
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  size_t granularity = 0, suits;
+  for (int g = 0; g < count; ++g) {
+    properties.location.id = g;
+    everyone.push_back({properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+    CHECK(cuMemGetAllocationGranularity(&suits, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    granularity = std::max(granularity, suits);
+  }
+  const size_t shared = measure::round_up(size_t(64) << 20, granularity), front = 64 << 10;
+  CUmemGenericAllocationHandle handle;
+  CUdeviceptr address;
+  properties.location.id = 0;
+  CHECK(cuMemCreate(&handle, shared, &properties, 0));
+  CHECK(cuMemAddressReserve(&address, shared, 0, 0, 0));
+  std::vector<CUdeviceptr> standing;
+  for (const bool more : {false, true}) {
+    for (int g = 0; more && g < count; ++g) standing.push_back(create_open_to_all(g, granularity));
+    std::printf("    cuMemSetAccess of %zu MiB on GPU 0, %s, median of %ld\n", shared >> 20,
+                more ? "while more is shared" : "while nothing else is shared", repeats);
+    for (int last = 0; last < count; ++last) {
+      std::vector<double> took;
+      for (long repeat = -1; repeat < repeats; ++repeat) {  // a new mapping each time: it is open to nobody
+        CHECK(cuMemMap(address, shared, 0, handle, 0));
+        const double before = microseconds();
+        CHECK(cuMemSetAccess(address, shared, everyone.data(), last + 1));
+        if (repeat >= 0) took.push_back(microseconds() - before);
+        expect_on(last, address, front, fill_on(last, address, front));
+        CHECK(cuMemUnmap(address, shared));
+      }
+      std::fprintf(measure::json, R"({"what": "cuMemSetAccess", "bytes": %zu, "open_to": %d, "more_is_shared": %s, )",
+                   shared, last + 1, more ? "true" : "false");
+      std::printf("    open to %d, up to GPU %d: %.1f us\n", last + 1, last, measure::write_times(took));
+    }
+  }
+  for (const CUdeviceptr granule : standing) {
+    CHECK(cuMemUnmap(granule, granularity));
+    CHECK(cuMemAddressFree(granule, granularity));
+  }
+  CHECK(cuMemAddressFree(address, shared));
+  CHECK(cuMemRelease(handle));
+
+  // [3] Allocate with peers enabled
+  // What every cudaMalloc takes, whether a peer ever uses the memory or not. Peer access is enabled both ways.
+  std::printf("[3] Allocate with peers enabled\n");
+  std::printf("    cudaMalloc of %zu MiB on GPU 0, median of %ld\n", shared >> 20, repeats);
+  for (int last = 0; last < count; ++last) {
+    if (last > 0) {
+      CHECK(cudaSetDevice(last));
+      CHECK(cudaDeviceEnablePeerAccess(0, 0));
+      CHECK(cudaSetDevice(0));
+      CHECK(cudaDeviceEnablePeerAccess(last, 0));
+    }
+    std::vector<double> took;
+    void* memory;
+    for (long repeat = -1; repeat < repeats; ++repeat) {
+      CHECK(cudaSetDevice(0));
+      const double before = microseconds();
+      CHECK(cudaMalloc(&memory, shared));
+      if (repeat >= 0) took.push_back(microseconds() - before);
+      address = reinterpret_cast<CUdeviceptr>(memory);
+      expect_on(last, address, front, fill_on(last, address, front));
+      CHECK(cudaSetDevice(0));
+      CHECK(cudaFree(memory));
+    }
+    std::fprintf(measure::json, R"({"what": "cudaMalloc", "bytes": %zu, "peers_enabled": %d, )", shared, last);
+    std::printf("    peers enabled: %d, up to GPU %d: %.1f us\n", last, last, measure::write_times(took));
+  }
+  for (int last = count; --last > 0;) {
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaDeviceDisablePeerAccess(last));
+    CHECK(cudaSetDevice(last));
+    CHECK(cudaDeviceDisablePeerAccess(0));
+  }
+
+  // [4] Move data between two GPUs
+  // One allocation on each GPU, open to all: the front is what it sends, the back is where it receives. GPU 0 moves
+  // data to GPU 1, or with loads from GPU 1, and nobody else is on the way.
+  std::printf("[4] Move data between two GPUs\n");
+  const size_t bytes = size_t(kib) << 10, both = measure::round_up(2 * bytes, granularity);
+  for (int g = 0; g < count; ++g) {
+    gpus[g].source = create_open_to_all(g, both);
+    gpus[g].sink = gpus[g].source + bytes;
+  }
+  std::printf("    %ld %s, median of %ld; kernels of %ld blocks of %ld threads\n", in_kib ? kib : mib,
+              in_kib ? "KiB" : "MiB", repeats, blocks, threads);
+  show_bandwidth(1, bytes);
+
+  // [5] Choose the number of blocks
+  // A block occupies a multiprocessor. Stores need many of them to fill the link; bulk copies, one thread a block, few.
+  std::printf("[5] Choose the number of blocks\n");
+  for (const long few : {4, 8, 16, 32, 64}) {
+    std::printf("    %2ld blocks: stores %.1f GB/s", few, bandwidth(1, STORES, bytes, few));
+    if (bulk) std::printf(", bulk copies %.1f GB/s", bandwidth(1, BULK, bytes, few));
+    std::printf("\n");
+  }
+  if (!bulk) std::printf("    bulk copies need GPUs of compute capability 9.0, and a program compiled for it\n");
+
+  // [6] Move data round the ring
+  // Every GPU does the same at the same time, each with the next one. The figures are for one GPU, the slowest.
+  std::printf("[6] Move data round the ring\n");
+  show_bandwidth(count, bytes);
+
+  // [7] Tear down
+  // In reverse order. What was made before memory was counted goes after it is counted again.
+  std::printf("[7] Tear down\n");
+  for (int g = count; g-- > 0;) {
+    CHECK(cuMemUnmap(gpus[g].source, both));
+    CHECK(cuMemAddressFree(gpus[g].source, both));
+  }
+  for (int g = count; g-- > 0;) {
+    CHECK(cudaSetDevice(g));
+    EXPECT(free_memory() == gpus[g].free_at_start,
+           "%zu bytes are free on GPU %d, %zu were at the start (does another program use this GPU?)", free_memory(), g,
+           gpus[g].free_at_start);
+    CHECK(cudaEventDestroy(gpus[g].stop));
+    CHECK(cudaEventDestroy(gpus[g].start));
+    CHECK(cudaEventDestroy(gpus[g].ready));
+    CHECK(cudaStreamDestroy(gpus[g].stream));
+  }
+  std::printf("    free memory on every GPU is what it was at the start\n");
+  measure::close_json();
+  std::printf("OK\n");
+  return 0;
+}
