@@ -40,13 +40,13 @@ static const std::map<int, const char*> banners = {{0, "[1] Ask the driver\n"},
 static const int count = sizeof stages / sizeof *stages;
 
 struct Report {                         // in memory that all processes share
-  int at;                               // so many stages are done, and the next one is tried or has failed
+  int gpus, at;                         // GPUs that there are; stages done: the next one is tried, or has failed
   char found[count][320], remedy[448];  // what each stage found; what to do about a failure, if that is known
   CUmemFabricHandle handle;             // from the exporter to the importer, and how much memory it stands for
   size_t size;
-  int gpus;
 };
-static Report* report;
+static const int access_both = PROT_READ | PROT_WRITE, of_all = MAP_SHARED | MAP_ANONYMOUS;
+static Report* const report = static_cast<Report*>(mmap(nullptr, sizeof(Report), access_both, of_all, -1, 0));
 
 static void done(const std::string& found) {
   found.copy(report->found[report->at], sizeof report->found[0] - 1);
@@ -123,10 +123,9 @@ static void export_memory(int go, pid_t importer) {
   // [2] Look for a channel
   // Files explain, the driver decides: a container may hide a file, or show one that this process may not use. So the
   // driver is asked for memory first, and a file that is missing is a failure only if the driver refuses too.
-  CUmemAllocationProp properties = {};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
-  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
+  const CUmemLocation location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+  const CUmemAllocationProp properties = {
+      CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_HANDLE_TYPE_FABRIC, location, nullptr, {}};
   CUmemGenericAllocationHandle memory;
   const CUmemAllocationGranularity_flags minimum = CU_MEM_ALLOC_GRANULARITY_MINIMUM;
   need(cuMemGetAllocationGranularity(&report->size, &properties, minimum), "cuMemGetAllocationGranularity");
@@ -187,9 +186,7 @@ int main(int argc, char** argv) {
   check::arguments(argc, argv, usage, {{"--timeout", &timeout, 1, 600}, {"--json", &json, 0, 0}});
   int life[2], go[2];
   char byte = 0;
-  void* const shared = mmap(nullptr, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  report = static_cast<Report*>(shared);
-  EXPECT(shared != MAP_FAILED && pipe2(life, O_CLOEXEC) == 0, "no memory or no pipe");
+  EXPECT(report != MAP_FAILED && pipe2(life, O_CLOEXEC) == 0, "no memory or no pipe");
   const pid_t exporter = fork();
   if (exporter == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // who ends the doctor ends the exporter, and so the importer
