@@ -261,6 +261,7 @@ static void use(const std::string& memory, const std::string& steps) {
                             : what == "two"    ? set(at, 2 * page, {gpu(other)})
                             : what == "copy"   ? cuMemcpyDtoH(&byte, at, 1)
                                                : cuMemsetD8(at, 1, page);
+    CHECK(cudaDeviceSynchronize());  // a memset has ended before the next step may take its right away
     say(step, std::string(check::name(answer)) + ", rights " + right(gpu(owner).location, at) + " and " +
                   right(gpu(other).location, at));
   }
