@@ -14,7 +14,7 @@ author = "the contributors of CUDA VMM by Example"
 copyright = "the contributors. Text CC BY 4.0, programs MIT-0"
 
 root_doc = "docs/index"
-include_patterns = ["docs/*.md", "[0-9][0-9]_*/README.md"]
+include_patterns = ["docs/*.md", "[0-9][0-9]_*/README.md", "labs/*.md"]
 exclude_patterns = ["build*", ".*"]  # not entered: they can hold other copies of the pages
 extensions = ["myst_parser", "sphinx_copybutton", "sphinx_inline_tabs", "inline_svg", "printable", "results"]
 myst_heading_anchors = 3  # a link to a section works in the book as it does on a code forge

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 # shellcheck shell=bash
-# The set-up of ./run.sh and ./test.sh, which source this file in the checkout and call setup, then build; or book.
+# The set-up of ./run.sh, ./test.sh and ./lab.sh, which source this file in the checkout and call setup, then build; or
+# book.
 #
 # What is there is used: g++, CMake, make or ninja, and nvcc (on the PATH, or named by CUDACXX, or by a build tree that
 # was configured with it). What is missing is fetched: g++ from the system's packages, all else from PyPI into .venv.
@@ -67,11 +68,19 @@ build() {
   exec 9<&-  # the next set-up may begin
 }
 
+# simulator_is_ready, mark_simulator_ready: whether it was built of what is here. That takes no time and writes nothing.
+simulator_is_ready() {
+  [[ -f build/simulator_is_ready && $(cached CMAKE_HOME_DIRECTORY) -ef . && -x build/bin/vmmsim ]] &&
+    command -v "$(cached CMAKE_CUDA_COMPILER)" > /dev/null &&
+    [[ -z $(find simulator CMakeLists.txt common/programs.cmake -newer build/simulator_is_ready -print -quit) ]]
+}
+mark_simulator_ready() { touch build/simulator_is_ready; }
+
 # Two set-ups at once would spoil each other's files. The lock goes when this process and its children have ended.
 lock() {
   exec 9< .
   command -v flock > /dev/null || return 0
-  flock -n 9 || { say "another ./run.sh or ./test.sh is at work here; waiting for it"; flock 9; }
+  flock -n 9 || { say "another ./run.sh, ./test.sh or ./lab.sh is at work here; waiting for it"; flock 9; }
 }
 
 # --- what is there ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT-0
+# The labs: exercises that are judged by what your program did on simulated GPUs. The same set-up as ./run.sh, once.
+# ./lab.sh --help tells more.
+set -euo pipefail
+started_in=$PWD  # paths are from here
+cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")"
+source scripts/setup.sh
+check_machine
+
+export LABS_STARTED_IN=$started_in
+case " $* " in *" --help "* | *" -h "*) exec python3 scripts/labs.py --help ;; esac
+if ! simulator_is_ready; then
+  python3 scripts/labs.py --parse "$@"  # bad arguments show now, not after the build
+  # shellcheck disable=SC2119  # no arguments: nothing but what the build needs
+  setup
+  build simulator
+  mark_simulator_ready
+fi
+exec python3 scripts/labs.py "$@"

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT-0
+"""01a: the driver does not round a size, and a mapping alone grants nobody access."""
+
+from lab_check import Wrong, check, memory_under
+
+TITLE = "Replace cudaMalloc"
+MINUTES = 15
+PAGE = "01_vmm_basics/README.md#2-ask-for-the-granularity"
+OUTPUT = """\
+3145729 of 3145729 bytes are 42
+0 KiB are not given back
+OK
+"""
+HINTS = [
+    "cudaMalloc does four things in one call. Which four calls of the driver do them? The page has a step for each.",
+    "cuMemCreate takes whole granules only. Ask cuMemGetAllocationGranularity how large one is, and round up: 3 MiB "
+    "and 1 byte need (bytes + granularity - 1) / granularity granules.",
+    "The same size, in whole granules, goes to cuMemCreate, cuMemAddressReserve, cuMemMap and cuMemSetAccess.",
+    "A mapping grants nobody access, not even the GPU that holds the memory. cuMemSetAccess needs a CUmemAccessDesc "
+    "with the location of GPU 0 and CU_MEM_ACCESS_FLAGS_PROT_READWRITE.",
+    "Give back in reverse order: cuMemUnmap, cuMemRelease, cuMemAddressFree. cudaFree does not know this memory.",
+]
+
+BYTES = 3 * 1024 * 1024 + 1
+
+
+@check("no memory comes from cudaMalloc")
+def not_allocated(run):
+    for call in run.calls("cudaMalloc*", "cuMemAlloc*"):
+        raise call.wrong("all memory is created by cuMemCreate", f"{call.name} was called")
+
+
+@check("the granularity is asked for before memory is created")
+def asked(run):
+    created = next((call for call in run.all if call.name == "cuMemCreate"), None)
+    if not created:
+        raise Wrong("memory is created by cuMemCreate", "cuMemCreate was not called")
+    asked = run.calls("cuMemGetAllocationGranularity")
+    if not asked or asked[0].index > created.index:
+        raise created.wrong(
+            "before, cuMemGetAllocationGranularity says how large a granule is",
+            "memory was created without asking: on another GPU a granule may be larger",
+        )
+
+
+@check("memory is created in whole granules, as few as hold 3 MiB and 1 byte")
+def whole_granules(run):
+    granule = run.calls("cuMemGetAllocationGranularity")[0].outputs["granularity"]
+    wanted = (BYTES + granule - 1) // granule * granule
+    for call in (call for call in run.all if call.name == "cuMemCreate"):
+        if call.argument("size") != wanted:
+            raise call.wrong(
+                f"{BYTES} bytes need {wanted // granule} granules of {granule} bytes: {wanted} bytes",
+                f"{call.argument('size')} bytes were asked for; the driver does not round",
+            )
+
+
+@check("the kernels use memory that is mapped, and GPU 0 may read and write it")
+def used(run):
+    for call, machine in run.replay():
+        if call.name != "cudaLaunchKernel":
+            continue
+        mappings = machine.processes[call.pid].mappings
+        if not mappings:
+            raise call.wrong("memory is mapped before the first kernel runs", "nothing was mapped yet")
+        for address in mappings:
+            if memory_under(machine, call.pid, address).access.get(0) != 3:
+                raise call.wrong(
+                    "before the kernel runs, cuMemSetAccess grants GPU 0 to read and write",
+                    "the memory is mapped, and GPU 0 may not read and write it: a mapping grants nobody access",
+                )

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: MIT-0
+"""What the checks of a lab are written with, and how a student's file is judged by them.
+
+A file labs/checks/NNx_name.py has the lab's TITLE, MINUTES, PAGE, OUTPUT and HINTS, and functions under @check("what
+holds"), in the order in which they are to be told. Each takes a Run, and raises Wrong where something does not hold.
+CONTRIBUTING.md, *How to add a lab*, has all of it.
+"""
+
+import collections
+import dataclasses
+import importlib.util
+import itertools
+import json
+import re
+import sys
+import time
+
+from lab_program import ROOT, Program, prctl  # noqa: F401
+
+sys.path.insert(0, str(ROOT / "simulator"))
+from trace_model import OF_MODULES, SUCCESS, Machine, number  # noqa: E402
+
+GLOSSARY = "docs/glossary.md"
+NEVER = float("inf")
+NOT_YET = "CUDA_ERROR_NOT_READY", "cudaErrorNotReady"  # an answer, and no refusal
+
+
+class Wrong(Exception):
+    """What was to happen and what happened; with the call, if one is to blame, or the run, if it is not the check's."""
+
+    def __init__(self, wanted, happened, call=None, run=None):
+        super().__init__(wanted, happened)
+        self.wanted, self.happened, self.call = wanted, happened, call
+        self.run = call.run if call else run
+        self.moment = call.index if call else NEVER
+
+
+def check(title, **options):
+    """Marks a check, and says what holds if it raises nothing. Options are those of Run.again, for another run."""
+
+    def mark(function):
+        function.title, function.options = title, options
+        return function
+
+    return mark
+
+
+@dataclasses.dataclass
+class Call:
+    """A line of the trace, `told`; `line` is the student's that led to it, or 0."""
+
+    run: object
+    index: int
+    line: int
+    pid: int
+    name: str
+    nth: int
+    device: int
+    arguments: dict
+    result: str
+    outputs: dict
+    changes: list
+    told: dict
+
+    def __post_init__(self):
+        self.succeeded = self.result in SUCCESS
+
+    def argument(self, name):
+        return number(self.arguments[name])
+
+    def wrong(self, wanted, happened):
+        return Wrong(wanted, happened, self)
+
+
+class Run:
+    """One run of a student's program on simulated GPUs: what it did and printed.
+
+    gpus, machine, memory and fail are vmmsim's; status is the exit status that is right, and refusals are the names of
+    calls that may be refused.
+    """
+
+    def __init__(self, program, options):
+        self.program, self.options, self.others = program, options, []
+        self.status, self.refusals = options.get("status", 0), options.get("refusals", ())
+        self.ended = program.run(**{key: value for key, value in options.items() if key not in ("status", "refusals")})
+        self.stdout = self.ended.stdout
+        self.said = [line for line in self.ended.stderr.splitlines() if not line.startswith("vmmsim: ")]
+        self.explained = [line[8:] for line in self.ended.stderr.splitlines() if line.startswith("vmmsim: ")]
+        self.all = self.read_trace()
+
+    def read_trace(self):
+        lines, name = [], self.program.file.name + "+"
+        for line in self.ended.trace.splitlines():
+            try:
+                lines.append(json.loads(line))
+            except ValueError:  # cut off where the program was ended
+                break
+        frames = [
+            [int(it.removeprefix(name), 16) - 1 for it in line["callers"] if it.startswith(name)] for line in lines
+        ]
+        places = self.program.lines(sorted(set(itertools.chain(*frames)))) if lines else {}
+        return [
+            Call(
+                self,
+                index,
+                next((places[it] for it in addresses if it in places), 0),
+                *(line[key] for key in ("pid", "call", "nth", "device", "arguments", "result", "outputs", "changes")),
+                line,
+            )
+            for index, (line, addresses) in enumerate(zip(lines, frames, strict=True))
+        ]
+
+    def calls(self, *names):
+        """The calls with these names that succeeded, in order; a name may end in *."""
+        return [call for call in self.all if call.succeeded and any(is_named(call, name) for name in names)]
+
+    def replay(self):
+        """Each call with the machine after it, which goes on to change: look at it at once."""
+        machine = Machine()
+        for call in self.all:
+            try:
+                machine.line(call.told)
+            except (AssertionError, KeyError, TypeError, ValueError, StopIteration, AttributeError) as error:
+                raise call.wrong("each call fits those before it", f"{call.name} cannot be followed: {error}") from None
+            yield call, machine
+
+    def again(self, **options):
+        """Another run, such as again(gpus=2) or again(fail="cuMemCreate:2=CUDA_ERROR_OUT_OF_MEMORY", status=1).
+
+        It too has to end as it should and to give all back; that is looked at when the check is through.
+        """
+        options = self.options | options
+        if options == self.options:
+            return self
+        if not any(it.options == options for it in self.others):
+            self.others.append(Run(self.program, options))
+        return next(it for it in self.others if it.options == options)
+
+    def where(self):
+        """In words, which run this is."""
+        gpus, machine, fail = self.options["gpus"], self.options.get("machine"), self.options.get("fail")
+        words = f"on {gpus} simulated GPU{'s' if gpus > 1 else ''}"
+        words += f", machine {machine}" if machine else ""
+        return words + (f", with --fail {fail}" if fail else "")
+
+    def explanation(self, call):
+        """What --explain says of a call that was refused, or "" if it says nothing."""
+        before = sum(1 for it in self.all[: call.index] if (it.name, it.result) == (call.name, call.result))
+        its = [
+            text for text in self.explained if text.startswith(f"{call.name}(") and f" answers {call.result}" in text
+        ]
+        return its[before] if before < len(its) else ""
+
+    # --- What holds in every lab
+
+    def stopped(self):
+        """The first thing that went wrong by itself, as a Wrong, or None."""
+        injected = self.options.get("fail", "").partition("=")[0]
+        for call in self.all:
+            if call.succeeded or call.result in NOT_YET or call.name in self.refusals:
+                continue
+            if f"{call.name}:{call.nth}" == injected or call.name in ("cudaGetLastError", "cudaPeekAtLastError"):
+                continue
+            if ": kernel " in self.explanation(call) or "Illegal" in call.result:
+                happened = f"a kernel faulted, and {call.name} is the first to tell: {call.result}"
+                return call.wrong("a kernel reaches memory that is mapped, and to which its GPU has access", happened)
+            return call.wrong("each call succeeds", f"{call.name} was refused: {call.result}")
+        return self.wrong_end()
+
+    def wrong_end(self):
+        said = "\n".join(self.said[:20])
+        to_do = re.search(rf"^(?:.*/)?{re.escape(self.program.source.name)}:(\d+): TODO: (.*)$", said, re.MULTILINE)
+        last = next((call for call in reversed(self.all) if call.line), None)
+        after = f"; the last call that came back is {last.name} in line {last.line}" if last else ""
+        why, right = self.ended.why, f"the program ends by itself, with status {self.status}"
+        wrong = None
+        if why == "time":
+            wrong = f"it was still running after {self.program.limit} seconds and was ended" + after
+        elif why in ("stdout", "stderr"):
+            wrong = f"it printed without end, and was ended; it began with\n{(self.stdout or said)[:400]}"
+        elif why == "trace":
+            wrong = "it made calls without end, and was ended" + after
+        elif why == "processes":
+            wrong = "it started processes without end, and was ended"
+        elif why == "left":
+            wrong = "it ended, and processes that it had started went on; they were ended"
+        elif to_do:
+            wrong = Wrong("this part is yours to write", f"still to do: {to_do[2]}", self.line_of_file(int(to_do[1])))
+        elif self.ended.status != self.status:
+            signal = self.ended.status - 128 if 128 < self.ended.status < 160 else 0
+            wrong = f"it was ended by signal {signal}" if signal else f"it ended with status {self.ended.status}"
+            wrong += after if signal else ""
+            wrong += f", and said:\n{said}" if said else ""
+            if self.ended.status == 125:
+                wrong += "\n" + "\n".join(self.explained[-3:])
+        elif not self.all:
+            wrong = "it ended before its first call of CUDA: does something end it before main, or at its beginning?"
+        if isinstance(wrong, str):
+            wrong = Wrong(right, wrong, run=self)
+        if wrong:
+            wrong.moment = len(self.all)
+        return wrong
+
+    def line_of_file(self, line):
+        """A place of the student's file that is no call."""
+        return Call(self, len(self.all), line, 0, "", 0, -1, {}, "", {}, [], {})
+
+    def must_end(self):
+        if wrong := self.stopped():
+            raise wrong
+
+    def must_give_back(self):
+        for call, words in self.leaks():
+            raise call.wrong("at its end the program has given back all that it made", f"{call.name}: {words}")
+
+    def leaks(self):
+        """What each process has not given back: (the call that made it, in words)."""
+        made, machine = {}, Machine()
+        for call, machine in self.replay():  # noqa: B007
+            for change in call.changes:
+                name = number(change.get("handle", change.get("address")))
+                if change["kind"] in ("create", "import", "retain", "multicast_create"):
+                    made.setdefault((call.pid, "handle", name), call)
+                if change["kind"] in ("map", "reserve", "allocate"):
+                    made[call.pid, change["kind"], name] = call
+        found = []
+        for pid, process in machine.processes.items():
+            for name, block in process.blocks.items():
+                if not block[2].startswith(OF_MODULES):
+                    found.append((made[pid, "allocate", name], "it was never freed"))
+            for name in process.mappings:
+                found.append(
+                    (made[pid, "map", name], "it is still mapped at the end: cuMemUnmap was not called for it")
+                )
+            for name, handle in process.handles.items():
+                if handle.references:
+                    words = (
+                        "its handle is still held at the end: each cuMemCreate, import and retain needs a cuMemRelease"
+                    )
+                    found.append((made[pid, "handle", name], words))
+            for name in process.reservations:
+                words = "the addresses are still reserved at the end: cuMemAddressFree was not called for them"
+                found.append((made[pid, "reserve", name], words))
+        return sorted(found, key=lambda it: it[0].index)
+
+
+def is_named(call, name):
+    return call.name.startswith(name[:-1]) if name.endswith("*") else call.name == name
+
+
+# --- A lab, and the verdict
+
+
+class Lab:
+    def __init__(self, path):
+        self.name, self.number, self.path = path.stem, path.stem[:3], path
+        spec = importlib.util.spec_from_file_location(f"lab_{self.name}", path)
+        self.about = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.about)
+        self.title, self.minutes, self.page = self.about.TITLE, self.about.MINUTES, self.about.PAGE
+        self.hints, self.output = self.about.HINTS, self.about.OUTPUT
+        self.options = {"gpus": getattr(self.about, "GPUS", 1)}
+        self.checks = [it for it in vars(self.about).values() if hasattr(it, "title") and callable(it)]
+        self.starter = ROOT / "labs/starters" / f"{self.name}.cu"
+        self.solution = ROOT / "labs/solutions" / f"{self.name}.cu"
+
+
+def all_labs():
+    return [Lab(path) for path in sorted((ROOT / "labs/checks").glob("[0-9][0-9][a-z]_*.py"))]
+
+
+@dataclasses.dataclass
+class Verdict:
+    """What is to be said of a file: the checks with "passed", "failed" or "not reached", and words."""
+
+    lab: Lab
+    status: str  # "passed", "failed", "not begun"
+    checks: list = dataclasses.field(default_factory=list)
+    words: str = ""
+    seconds: float = 0.0
+    failed: str = ""  # the title of the check
+    stdout: str = ""  # of the first run
+
+
+BUILT, ENDED = "it is built", "no call is refused, no kernel faults, and it ends as it should"
+GIVEN_BACK, PRINTED, REAL = "all is given back", "it prints what it should", "the same on this machine's GPUs"
+
+
+def judge(lab, source, real=False, limit=None):
+    """The verdict on a file."""
+    began = time.monotonic()
+    options = {"architecture": getattr(lab.about, "ARCHITECTURE", 75)} | ({"limit": limit} if limit else {})
+    with Program(source, **options) as program:
+        judge = Judge(lab, program, real)
+        verdict = judge.verdict()
+    verdict.stdout = judge.stdout
+    verdict.seconds = time.monotonic() - began
+    return verdict
+
+
+class Judge:
+    def __init__(self, lab, program, real):
+        self.lab, self.program, self.real, self.stdout = lab, program, real, ""
+
+    def verdict(self):
+        titles = [BUILT, *(it.title for it in self.lab.checks), ENDED, GIVEN_BACK, PRINTED]
+        titles += [REAL] if self.real else []
+        title, words = self.first_wrong()
+        if not title:
+            return Verdict(self.lab, "passed", [(it, "passed") for it in titles], words)
+        if title == ENDED:  # what was told before it did not depend on it
+            titles = [BUILT, ENDED, *(it for it in titles if it not in (BUILT, ENDED))]
+        at = titles.index(title)
+        checks = [(it, "passed" if i < at else "failed" if i == at else "not reached") for i, it in enumerate(titles)]
+        return Verdict(self.lab, "failed", checks, words, failed=title)
+
+    def first_wrong(self):
+        """(title of the check, words) of what is to be told, or ("", what the compiler said)."""
+        built, said = self.program.build()
+        if not built:
+            return BUILT, said
+        run = Run(self.program, self.lab.options)
+        self.stdout = run.stdout
+        for function in self.lab.checks:
+            its = run.again(**function.options)
+            try:
+                function(its)
+            except Wrong as wrong:
+                wrong.run = wrong.run or its
+                stopped = wrong.run.stopped()  # a check may fail because the program has stopped before
+                if not stopped or stopped.moment >= wrong.moment:
+                    return function.title, self.words(wrong)
+                return ENDED, self.words(stopped)
+            for other in run.others:
+                if told := self.wrong_in(((ENDED, other.must_end), (GIVEN_BACK, other.must_give_back))):
+                    return told
+        last = (ENDED, run.must_end), (GIVEN_BACK, run.must_give_back), (PRINTED, lambda: self.must_print(run))
+        if self.real:
+            last = *last, (REAL, lambda: self.must_be_real(run))
+        return self.wrong_in(last) or ("", said)
+
+    def wrong_in(self, checks):
+        for title, holds in checks:
+            try:
+                holds()
+            except Wrong as wrong:
+                return title, self.words(wrong)
+        return None
+
+    def must_print(self, run):
+        if run.stdout != self.lab.output:
+            raise Wrong(f"it prints\n{self.lab.output}", f"it printed\n{run.stdout}", run=run)
+
+    def must_be_real(self, run):
+        ended = self.program.run_on_gpu()
+        if ended.status or ended.why or ended.stdout != self.lab.output:
+            happened = f"status {ended.status} {ended.why}\n{ended.stdout}{ended.stderr}"
+            raise Wrong(f"status 0\n{self.lab.output}", happened, run=run)
+
+    def words(self, wrong):
+        text, call, run = "", wrong.call, wrong.run
+        if call and call.line:
+            name = self.program.shown(str(self.program.source))
+            source = self.program.source.read_text(errors="replace").splitlines()
+            text = f"{name}:{call.line}\n    {source[call.line - 1].strip() if call.line <= len(source) else ''}\n"
+        if run.options != self.lab.options:
+            text += f"{run.where()}:\n"
+        text += in_columns("What was to happen:", wrong.wanted) + in_columns("What happened:", wrong.happened)
+        told = call if call and call.told and not call.succeeded else None
+        if told and run.explanation(told):
+            text += in_columns("In words:", self.program.shown(run.explanation(told)))
+        return self.program.shown(text)
+
+
+def in_columns(heading, text):
+    first, *more = text.splitlines() or [""]
+    return f"{heading:20}{first}\n" + "".join(f"{'':20}{line}\n" for line in more)
+
+
+def memory_under(machine, pid, address):
+    """The mapping at an address of a process, or None."""
+    its = machine.processes[pid].mappings.items()
+    return next((mapping for at, mapping in its if at <= address < at + mapping.size), None)
+
+
+def count_by_name(calls):
+    return collections.Counter(call.name for call in calls)

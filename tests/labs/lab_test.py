@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""A lab holds what CONTRIBUTING.md promises of labs: lab_test.py NAME
+
+The starter is built without a warning, is not right, and says what the lab's file in this directory tells; outside the
+marks it is the solution. The solution is right. Each wrong answer, a change of the solution, fails at the check that is
+meant for it, in the words that the file has; at least one of them prints what the solution prints.
+"""
+
+import json
+import pathlib
+import re
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "scripts"))
+sys.dont_write_bytecode = True
+from lab_check import BUILT, Lab, judge  # noqa: E402
+from lab_program import ROOT, Program  # noqa: E402
+
+NAME = sys.argv.pop(1)
+LAB = Lab(ROOT / f"labs/checks/{NAME}.py")
+ABOUT = json.loads((HERE / f"{NAME}.json").read_text())
+WRONG = ABOUT["wrong"]
+LIMIT = 60  # seconds, for machines that have other work; a program that hangs on purpose has "limit"
+
+
+def hunks(lines):
+    """(what stands there, what is put there) of each part of a change; "..." stands between two."""
+    parts = [[]]
+    for line in lines:
+        parts[-1].append(line) if line != "..." else parts.append([])
+    return [
+        tuple("\n".join(it[2:] for it in part if it[:2] in (sign, "  ")) for sign in ("- ", "+ ")) for part in parts
+    ]
+
+
+def outside_marks(text):
+    """What student and solution share. Two marks in a row would be a part without an end."""
+    parts = re.split(r"^ *// (>>>.*|<<<)$", text, flags=re.MULTILINE)
+    marks = parts[1::2]
+    if not marks or len(marks) % 2 or any(mark[0] != "><"[i % 2] for i, mark in enumerate(marks)):
+        raise AssertionError("parts of the student begin with // >>> and end with // <<<, in turn")
+    return parts[::4] + marks
+
+
+class LabTest(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+
+    def judged(self, text, limit=LIMIT):
+        source = pathlib.Path(self.scratch.name, f"{NAME}.cu")
+        source.write_text(text)
+        return judge(LAB, source, limit=limit)
+
+    def test_what_the_student_reads(self):
+        text = LAB.starter.read_text()
+        self.assertLessEqual(len(text.splitlines()), 80, "lines of the starter")
+        head = re.match(r"// SPDX-License-Identifier: MIT-0\n((?://.*\n)+)", text)[1].splitlines()
+        self.assertEqual(head[0], f"// Lab {LAB.number}: {LAB.title}")
+        task = [line for line in head[1:] if line != "//"]
+        self.assertLessEqual(len(task), 8, "lines of the task")
+        self.assertIn(LAB.page, "\n".join(task), "the task leads to the lesson's section")
+        file, _, anchor = LAB.page.partition("#")
+        headings = re.findall(r"^#+ (.*)$", (ROOT / file).read_text(), re.MULTILINE)
+        self.assertIn(anchor, [re.sub(r"[^\w\- ]", "", it.lower()).replace(" ", "-") for it in headings])
+        self.assertGreaterEqual(len(LAB.hints), 2)
+        self.assertLessEqual(LAB.minutes, 20)
+        self.assertEqual(outside_marks(text), outside_marks(LAB.solution.read_text()))
+
+    def test_the_starter_is_built_without_a_warning_and_is_not_right(self):
+        with Program(LAB.starter, getattr(LAB.about, "ARCHITECTURE", 75)) as program:
+            self.assertEqual(program.build(), (True, ""))
+        verdict = judge(LAB, LAB.starter, limit=ABOUT.get("limit", LIMIT))
+        self.assertEqual(verdict.status, "failed")
+        self.assertRegex(verdict.words, ABOUT["starter"])
+
+    def test_the_solution_is_right(self):
+        verdict = judge(LAB, LAB.solution, limit=LIMIT)
+        self.assertEqual((verdict.status, verdict.words), ("passed", ""))
+        self.assertTrue(LAB.checks)
+
+    def test_the_solution_unknown_to_the_checks(self):
+        """A program that only prints the right lines fails."""
+        lines = json.dumps(LAB.output)
+        verdict = self.judged(f'#include "../lab.h"\nint main() {{ std::fputs({lines}, stdout); }}\n')
+        self.assertEqual((verdict.status, verdict.stdout), ("failed", LAB.output))
+
+    def test_wrong_answers_fail_where_meant(self):
+        self.assertGreaterEqual(len(WRONG), 3)
+        solution, prints_right = LAB.solution.read_text(), []
+        for mistake, about in WRONG.items():
+            with self.subTest(mistake):
+                text = solution
+                for old, new in hunks(about["change"]):
+                    self.assertIn(old, text, "the solution has no such line any more")
+                    text = text.replace(old, new, 1)
+                verdict = self.judged(text, about.get("limit", LIMIT))
+                self.assertNotEqual(verdict.failed, BUILT, verdict.words)
+                self.assertEqual((verdict.status, verdict.failed), ("failed", about["fails"]), verdict.words)
+                self.assertRegex(verdict.words, about["says"])
+                self.assertNotRegex(verdict.words, r"Traceback|/lab-|\.py\b")
+                prints_right += [mistake] * (verdict.stdout == LAB.output)
+        self.assertTrue(prints_right, "no wrong answer prints the right result")
+
+
+if __name__ == "__main__":
+    unittest.main()
