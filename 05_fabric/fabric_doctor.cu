@@ -149,14 +149,13 @@ static void export_memory(int go, pid_t importer) {
   const CUresult exported = cuMemExportToShareableHandle(&report->handle, memory, CU_MEM_HANDLE_TYPE_FABRIC, 0);
   need(exported, "cuMemExportToShareableHandle", CUDA_ERROR_INVALID_VALUE);
   done(std::to_string(sizeof report->handle) + " bytes");
-  int status = 1;
-  if (write(go, "", 1) == 1) waitpid(importer, &status, 0);
-  if (status != 0) _exit(1);
+  int status = 0;
+  if (write(go, "", 1) != 1 || waitpid(importer, &status, 0) < 0 || status != 0) _exit(1);
   need(cuMemRelease(memory), "cuMemRelease");
   done("by both");
 }
 
-static void import_memory() {
+static int import_memory() {
   // [4] Import it in another process
   // For the next GPU, if there is one. The exporter waits meanwhile: the handle does not hold the memory.
   const CUdevice device = 1 % report->gpus;
@@ -179,6 +178,7 @@ static void import_memory() {
   need(cuMemRelease(memory), "cuMemRelease");
   need(cuMemAddressFree(address, report->size), "cuMemAddressFree");
   done("the last integer is what was written");
+  return 0;
 }
 
 int main(int argc, char** argv) {
@@ -194,8 +194,7 @@ int main(int argc, char** argv) {
     if (importer == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       close(go[1]);  // so that the end of the exporter ends the next line
-      if (read(go[0], &byte, 1) == 1) import_memory();
-      _exit(0);
+      _exit(read(go[0], &byte, 1) == 1 ? import_memory() : 1);
     }
     if (importer > 0) export_memory(go[1], importer);
     _exit(0);
@@ -228,6 +227,5 @@ int main(int argc, char** argv) {
   if (json) std::printf("]}\n");
   else if (works) std::printf("OK\n");
   if (!works && !*report->remedy) std::fprintf(stderr, "fabric_doctor: %s: %s\n", failure, found);
-  if (works) return 0;
-  return *report->remedy ? 77 : 1;
+  return works ? 0 : *report->remedy ? 77 : 1;
 }

@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -46,7 +47,9 @@ class Case(unittest.TestCase):
             start_new_session=True,
             env={**os.environ, **variables},
         )
-        return self.process
+        limit = threading.Timer(40, self.tearDown)  # who waits for its words does not wait for ever
+        limit.start()
+        self.addCleanup(limit.cancel)
 
     def end(self, output=""):
         """Waits for the end: status, stdout, stderr. Nothing may be left behind."""
