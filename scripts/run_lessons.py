@@ -190,6 +190,12 @@ def lessons():
     return sorted(path.name for path in ROOT.glob("[0-9][0-9]_*") if path.is_dir())
 
 
+def programs(lesson):
+    """Its programs, the main one first."""
+    names = sorted(path.stem for path in (ROOT / lesson).glob("*.cu"))
+    return sorted(names, key=lambda name: name != lesson[3:])
+
+
 def source_of(program):
     return next(ROOT.glob(f"[0-9][0-9]_*/{program}.cu"))
 
@@ -217,7 +223,7 @@ def arguments():
         prog="run.sh",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
-        usage="./run.sh [--help] [--sim | --gpu] [NN ...]\n       ./run.sh --docs",
+        usage="./run.sh [--help] [--sim | --gpu] [--all] [NN ...]\n       ./run.sh --docs",
         description="Sets up what is missing, builds, runs the lessons in order, and ends with a table of results.",
         epilog="lessons:\n  " + "\n  ".join(known) + "\n\n"
         "The lessons run on this machine's GPUs. What these cannot run, or all if there is no GPU, runs on\n"
@@ -229,13 +235,14 @@ def arguments():
         "exit status: 0 every lesson worked or was skipped, 1 one failed or could not be built, 2 bad arguments",
     )
     parser.add_argument("--targets", action="store_true", help=argparse.SUPPRESS)  # only tell what is to be built
+    parser.add_argument("--all", action="store_true", help="run the other programs of each lesson as well")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--sim", action="store_true", help="run on simulated GPUs only")
     where.add_argument("--gpu", action="store_true", help="run on this machine's GPUs only")
     where.add_argument("--docs", action="store_true", help="build the book instead, and say where to open it")
     parser.add_argument("lessons", metavar="NN", nargs="*", help="the lesson's number, 03 for instance; all if none")
     given = parser.parse_args()
-    if given.docs and given.lessons:
+    if given.docs and (given.lessons or given.all):
         parser.error("--docs builds the whole book, and takes no lessons")
     chosen = set()
     for word in given.lessons:
@@ -258,12 +265,14 @@ def main():
     rows = []
     to_try = places(given.gpu, given.sim)
     for lesson in given.lessons:
-        for where, words in to_try:
-            more = on_simulator(lesson[3:]) if words else []
-            print(f"\n== {' '.join([lesson, *more])}, {where} ==", flush=True)
-            rows.append((lesson, where, *run([*words, PROGRAMS / lesson[3:], *more])))
-            if rows[-1][2] != "SKIP":
-                break
+        for program in programs(lesson) if given.all else [lesson[3:]]:
+            name = lesson if program == lesson[3:] else f"{lesson} {program}"
+            for where, words in to_try:
+                more = on_simulator(program) if words else []
+                print(f"\n== {' '.join([name, *more])}, {where} ==", flush=True)
+                rows.append((name, where, *run([*words, PROGRAMS / program, *more])))
+                if rows[-1][2] != "SKIP":
+                    break
 
     width, where_width = (max(len(row[i]) for row in rows) for i in (0, 1))
     print(f"\n{'lesson':{width}}  {'where':{where_width}}  result  seconds")
@@ -272,6 +281,9 @@ def main():
         print(f"{lesson:{width}}  {where:{where_width}}  {result:6}  {seconds:7.1f}  {missing}".rstrip())
         if remedy:
             print(f"{'':{width}}  {'':{where_width}}  {'':6}  {'':7}  to lift it: {remedy}")
+    others = [f"{lesson[:2]} {' '.join(programs(lesson)[1:])}" for lesson in given.lessons if programs(lesson)[1:]]
+    if others and not given.all:
+        print(f"\nThere are other programs, which --all runs too: {'; '.join(others)}.")
     return 1 if any(row[2] == "FAIL" for row in rows) else 0
 
 

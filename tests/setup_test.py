@@ -119,7 +119,7 @@ def run(directory, *command, environment=None, limit=900):
 def arguments():
     done = run("/", ROOT / "run.sh", "--help")
     expect(
-        done.returncode == 0 and done.stdout.startswith("usage: ./run.sh [--help] [--sim | --gpu] [NN ...]"),
+        done.returncode == 0 and done.stdout.startswith("usage: ./run.sh [--help] [--sim | --gpu] [--all] [NN ...]"),
         "--help",
         done,
     )
@@ -270,6 +270,24 @@ def expect_gone(pids):
 VMMSIM = 'test "$1 $2" = "--strict --gpus" && SIMULATED=$3 && export SIMULATED && shift 3 && exec "$@"'
 NEEDS_TWO = 'test "$SIMULATED" = 8 && echo OK && exit; echo "SKIP: needs 2 GPUs, sees 1; buy one"; exit 77'
 GOOD = 'echo "one ${SIMULATED:-real}"; echo OK'
+
+
+def all_programs():
+    """The main programs, and a word on the others; with --all these too, each with its own arguments."""
+    with lessons(good=GOOD, two=GOOD) as directory:
+        (directory / "02_two" / "another.cu").touch()
+        (directory / "02_two" / "lesson.json").write_text('{"programs": {"another": {"simulated": "--less"}}}')
+        for name, script in (("vmmsim", VMMSIM), ("another", 'echo "another $1"; exit 1')):
+            program = directory / "build" / "bin" / name
+            program.write_text(f"#!/bin/sh\n{script}\n")
+            program.chmod(0o755)
+        done = run_scripts(directory, "--sim")
+        expect(done.returncode == 0 and "another " not in done.stdout.partition("\nlesson ")[0], "the others ran", done)
+        expect(done.stdout.endswith("\nThere are other programs, which --all runs too: 02 another.\n"), "no word", done)
+        done = run_scripts(directory, "--sim", "--all", "2")
+        expect(done.returncode == 1 and "\nanother --less\n" in done.stdout, "the other did not run", done)
+        rows = r"\n02_two          8 sim.* OK .*\n02_two another  8 sim.* FAIL .* exit status 1\n$"
+        expect(re.search(rows, done.stdout), "the table", done)
 
 
 def table():
@@ -735,6 +753,7 @@ CASES = [
     arguments,
     outcomes,
     loader,
+    all_programs,
     table,
     no_gpu,
     live,

@@ -10,6 +10,7 @@
     sim_test.py small VMMSIM PROGRAM               it works, with little work to do, and says nothing on stderr
     sim_test.py json VMMSIM PROGRAM...             each program with --json: the lines are as a page wants them, and a
                                                    file that cannot be written ends it with status 2
+    sim_test.py seconds VMMSIM PROGRAM...          each program with no arguments: how much the processors work for it
     sim_test.py skips VMMSIM MACHINE PROGRAM...    those of the programs that must skip on this machine do so, for the
                                                    right reason; where none must, one of them works
 
@@ -22,6 +23,7 @@ import concurrent.futures
 import os
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -30,7 +32,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = str(HERE.parent), str(HERE.parent.parent / "docs" / "extensions")
 from lesson_test import classify, fail, outcome, start  # noqa: E402
 from result_files import load  # noqa: E402
-from run_lessons import on_simulator, particulars, quick  # noqa: E402
+from run_lessons import on_simulator, particulars, quick, source_of  # noqa: E402
 from transcript import expectations, pair  # noqa: E402
 
 # Machines on which every program skips, by the gate of check.h; and those with eight GPUs of which two suffice.
@@ -118,6 +120,28 @@ def json(vmmsim, *programs):
             if done.returncode != 2 or f"cannot write {scratch}/none/measured.jsonl: No such file" not in done.stderr:
                 fail(f"{program} does not say that it cannot write, status {done.returncode}")
             path.unlink()
+
+
+def seconds(vmmsim, *programs):
+    """What 2 cores do in 5 seconds, or in 30 where a program measures. A busy machine changes little in that."""
+
+    def worked():
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)  # with their children, if these were waited for
+        return used.ru_utime + used.ru_stime
+
+    too_long = []
+    for program in programs:
+        source = source_of(name_of(program)).read_text()
+        limit = 2 * (30 if "--json FILE" in source else 5)
+        before = worked()
+        if outcome(subprocess.run([vmmsim, program], stdin=subprocess.DEVNULL, capture_output=True, text=True)):
+            fail(f"{program} skipped")
+        took = worked() - before
+        print(f"{name_of(program)}: {took:.1f} of {limit} s", flush=True)
+        if took > limit:
+            too_long.append(name_of(program))
+    if too_long:
+        fail(f"too long with no arguments: {', '.join(too_long)}")
 
 
 def skips(vmmsim, machine, *programs):
