@@ -37,7 +37,7 @@ for mib in 2 16 64 256 1024; do
   record ipc_cost_1_gpu_sizes $one ipc_cost --mib $mib
 done
 for mib in 64 128 256 512 1024 2048 4096; do
-  record compressible_1_gpu_sizes $one compressible --mib $mib
+  record compressible_1_gpu_sizes $one compressible --mib $mib --repeats 20
 done
 for final in 512 2048 8192; do
   record growth_cost_1_gpu_final_sizes $one growth_cost --final-mib $final --step-mib $((final / 32)) --repeats 5
