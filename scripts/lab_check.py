@@ -218,11 +218,10 @@ class Run:
         made, machine = {}, Machine()
         for call, machine in self.replay():  # noqa: B007
             for change in call.changes:
-                name = number(change.get("handle", change.get("address")))
-                if change["kind"] in ("create", "import", "retain", "multicast_create"):
-                    made.setdefault((call.pid, "handle", name), call)
+                if change["kind"] in ("create", "import", "multicast_create", "retain"):
+                    made[call.pid, "handle", number(change["handle"])] = call
                 if change["kind"] in ("map", "reserve", "allocate"):
-                    made[call.pid, change["kind"], name] = call
+                    made[call.pid, change["kind"], number(change["address"])] = call
         found = []
         for pid, process in machine.processes.items():
             for name, block in process.blocks.items():

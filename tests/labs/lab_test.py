@@ -83,7 +83,19 @@ class LabTest(unittest.TestCase):
         self.assertEqual((verdict.status, verdict.words), ("passed", ""))
         self.assertTrue(LAB.checks)
 
-    def test_the_solution_unknown_to_the_checks(self):
+    def test_other_right_answers(self):
+        for title, lines in ABOUT.get("right", {}).items():
+            with self.subTest(title):
+                self.assertEqual(self.judged(self.changed(lines)).words, "")
+
+    def changed(self, lines):
+        text = LAB.solution.read_text()
+        for old, new in hunks(lines):
+            self.assertIn(old, text, "the solution has no such line any more")
+            text = text.replace(old, new, 1)
+        return text
+
+    def test_to_print_the_result_is_not_enough(self):
         """A program that only prints the right lines fails."""
         lines = json.dumps(LAB.output)
         verdict = self.judged(f'#include "../lab.h"\nint main() {{ std::fputs({lines}, stdout); }}\n')
@@ -91,14 +103,10 @@ class LabTest(unittest.TestCase):
 
     def test_wrong_answers_fail_where_meant(self):
         self.assertGreaterEqual(len(WRONG), 3)
-        solution, prints_right = LAB.solution.read_text(), []
+        prints_right = []
         for mistake, about in WRONG.items():
             with self.subTest(mistake):
-                text = solution
-                for old, new in hunks(about["change"]):
-                    self.assertIn(old, text, "the solution has no such line any more")
-                    text = text.replace(old, new, 1)
-                verdict = self.judged(text, about.get("limit", LIMIT))
+                verdict = self.judged(self.changed(about["change"]), about.get("limit", LIMIT))
                 self.assertNotEqual(verdict.failed, BUILT, verdict.words)
                 self.assertEqual((verdict.status, verdict.failed), ("failed", about["fails"]), verdict.words)
                 self.assertRegex(verdict.words, about["says"])

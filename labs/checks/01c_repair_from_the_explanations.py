@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT-0
+"""01c: zeros are no default, a right to read is none to write, release does not unmap, cudaFree does not fit."""
+
+from lab_check import check
+
+TITLE = "Repair from the explanations"
+MINUTES = 15
+PAGE = "01_vmm_basics/README.md#break-it-on-purpose"
+OUTPUT = """\
+1048576 of 1048576 integers are 7
+0 KiB are not given back
+OK
+"""
+HINTS = [
+    "Read the last part of the answer, *In words*: it names the argument, the rule, and what to do.",
+    "The first: `= {}` sets every member of the properties to 0. Which one must not be 0, and is not set?",
+    "The second: which access does the descriptor grant, and what does lab::fill do?",
+    "The third: cudaFree undoes cudaMalloc and nothing else. Mapping and reservation have calls of their own, and "
+    "cuMemRelease undoes neither.",
+]
+
+
+@check("all memory comes from cuMemCreate")
+def not_allocated(run):
+    for call in run.calls("cudaMalloc*", "cuMemAlloc*"):
+        raise call.wrong("the calls that are there are repaired", f"{call.name} was called")
+
+
+@check("the memory is on GPU 0")
+def on_gpu_0(run):
+    for call in run.calls("cuMemCreate"):
+        for change in call.changes:
+            if change["device"] != 0:
+                raise call.wrong("the memory is created on GPU 0", f"it was created on {change['device']}")

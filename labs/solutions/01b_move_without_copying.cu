@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT-0
+// Lab 01b: Move without copying
+//
+// 4 MiB of integers are to go from `from` to another address. This program creates memory once more and copies them.
+// Let it move them without copying a byte and without creating memory: the data is in the memory, not at the address.
+// Afterwards nothing is mapped at `from`, and `to` is the new address. Only what stands between the marks is to be
+// changed.
+// Read 01_vmm_basics/README.md#8-move-it.
+#include "../lab.h"
+
+int main() {
+  lab::begin();
+  const size_t size = 4 << 20, n = size / sizeof(int);  // two granules of 2 MiB
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = 0;
+  CUmemAccessDesc access = {};
+  access.location = properties.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+
+  CUmemGenericAllocationHandle handle;
+  CUdeviceptr from = 0, to = 0;
+  CHECK(cuMemCreate(&handle, size, &properties, 0));
+  CHECK(cuMemAddressReserve(&from, size, 0, 0, 0));
+  CHECK(cuMemMap(from, size, 0, handle, 0));
+  CHECK(cuMemSetAccess(from, size, &access, 1));
+  lab::fill<int>(from, n, 7);
+
+  CHECK(cuMemAddressReserve(&to, size, 0, 0, 0));
+  // >>> your part: move the data from `from` to `to`
+  CHECK(cuMemMap(to, size, 0, handle, 0));
+  CHECK(cuMemSetAccess(to, size, &access, 1));  // access belongs to a mapping: the new one starts with none
+  CHECK(cuMemUnmap(from, size));
+  // <<<
+
+  std::printf("%llu of %zu integers are 7 at the new address\n", lab::count<int>(to, n, 7), n);
+
+  CHECK(cuMemUnmap(to, size));
+  CHECK(cuMemAddressFree(to, size));
+  CHECK(cuMemAddressFree(from, size));
+  CHECK(cuMemRelease(handle));
+  return lab::end();
+}

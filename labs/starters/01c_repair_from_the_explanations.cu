@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT-0
+// Lab 01c: Repair from the explanations
+//
+// This program has three mistakes: one before the memory is there, one with which a kernel faults, and one when it
+// gives back. ./lab.sh 01c shows the first in the words of the simulator's --explain. Mend it, run ./lab.sh 01c again,
+// and so on. Only what stands between the marks is to be changed.
+// Read 01_vmm_basics/README.md#break-it-on-purpose.
+#include "../lab.h"
+
+int main() {
+  lab::begin();
+  const size_t size = 4 << 20, n = size / sizeof(int);  // two granules of 2 MiB
+  CUmemGenericAllocationHandle handle;
+  CUdeviceptr address = 0;
+
+  // >>> your part: find the first two mistakes
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.id = 0;
+  CHECK(cuMemCreate(&handle, size, &properties, 0));
+  CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
+  CHECK(cuMemMap(address, size, 0, handle, 0));
+  CUmemAccessDesc access = {};
+  access.location = properties.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
+  CHECK(cuMemSetAccess(address, size, &access, 1));
+  // <<<
+
+  lab::fill<int>(address, n, 7);
+  std::printf("%llu of %zu integers are 7\n", lab::count<int>(address, n, 7), n);
+
+  // >>> your part: find the third
+  CHECK(cuMemRelease(handle));
+  CHECK(cudaFree(reinterpret_cast<void*>(address)));
+  // <<<
+  return lab::end();
+}
