@@ -15,10 +15,11 @@ import re
 import sys
 import time
 
-from lab_program import ROOT, Program, prctl  # noqa: F401
+from lab_program import ROOT, Program
+from run_lessons import signal_name
 
 sys.path.insert(0, str(ROOT / "simulator"))
-from trace_model import OF_MODULES, SUCCESS, Machine, number  # noqa: E402
+from trace_model import KEYS, OF_MODULES, SUCCESS, Machine, number  # noqa: E402
 
 GLOSSARY = "docs/glossary.md"
 NEVER = float("inf")
@@ -86,15 +87,19 @@ class Run:
         self.stdout = self.ended.stdout
         self.said = [line for line in self.ended.stderr.splitlines() if not line.startswith("vmmsim: ")]
         self.explained = [line[8:] for line in self.ended.stderr.splitlines() if line.startswith("vmmsim: ")]
+        self.is_disturbed = False  # something else than calls stands among them
         self.all = self.read_trace()
 
     def read_trace(self):
         lines, name = [], self.program.file.name + "+"
-        for line in self.ended.trace.splitlines():
+        for line in self.ended.trace.split(b"\n")[:-1]:  # the last may have been cut off
             try:
                 lines.append(json.loads(line))
-            except ValueError:  # cut off where the program was ended
-                break
+                self.is_disturbed |= lines[-1].keys() != set(KEYS)
+            except (ValueError, AttributeError):
+                self.is_disturbed = True
+        if self.is_disturbed:
+            return []
         frames = [
             [int(it.removeprefix(name), 16) - 1 for it in line["callers"] if it.startswith(name)] for line in lines
         ]
@@ -174,7 +179,11 @@ class Run:
         after = f"; the last call that came back is {last.name} in line {last.line}" if last else ""
         why, right = self.ended.why, f"the program ends by itself, with status {self.status}"
         wrong = None
-        if why == "time":
+        if self.is_disturbed:
+            wrong = (
+                "it wrote into the pipe that tells of its calls: did it write to a descriptor that it had not opened?"
+            )
+        elif why == "time":
             wrong = f"it was still running after {self.program.limit} seconds and was ended" + after
         elif why in ("stdout", "stderr"):
             wrong = f"it printed without end, and was ended; it began with\n{(self.stdout or said)[:400]}"
@@ -187,9 +196,12 @@ class Run:
         elif to_do:
             wrong = Wrong("this part is yours to write", f"still to do: {to_do[2]}", self.line_of_file(int(to_do[1])))
         elif self.ended.status != self.status:
-            signal = self.ended.status - 128 if 128 < self.ended.status < 160 else 0
-            wrong = f"it was ended by signal {signal}" if signal else f"it ended with status {self.ended.status}"
-            wrong += after if signal else ""
+            number = -self.ended.status if self.ended.status < 0 else self.ended.status - 128
+            is_signal = 0 < number < 65
+            wrong = (
+                f"it was ended by {signal_name(number)}" if is_signal else f"it ended with status {self.ended.status}"
+            )
+            wrong += after if is_signal else ""
             wrong += f", and said:\n{said}" if said else ""
             if self.ended.status == 125:
                 wrong += "\n" + "\n".join(self.explained[-3:])

@@ -130,6 +130,8 @@ def run(command, limit, cwd, environment):
                     start_new_session=True,
                     preexec_fn=lambda: be_bounded(limit, threads),  # no thread is here
                 )
+            except OSError as error:
+                return Ended(127, "", "", f"{command[0]} cannot be started: {error.strerror}", b"")
             finally:
                 for name, (read, write) in pipes.items():
                     os.close(write)

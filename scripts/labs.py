@@ -68,7 +68,7 @@ def make_mine(lab):
 
 
 def is_begun(lab):
-    return mine(lab).exists() and mine(lab).read_bytes() != lab.starter.read_bytes()
+    return mine(lab).is_file() and mine(lab).read_bytes() != lab.starter.read_bytes()
 
 
 # --- Commands
@@ -284,6 +284,7 @@ def arguments(labs):
 
 
 def main():
+    sys.stdout.reconfigure(errors="replace")  # a program may print anything
     labs = all_labs()
     given = arguments(labs)
     if given.parse:
@@ -310,9 +311,11 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            end(1, str(error))
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has left
+        sys.exit(128 + signal.SIGPIPE)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         sys.exit(130)
-    except BrokenPipeError:  # whoever read our output has left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(128 + signal.SIGPIPE)
