@@ -2,8 +2,8 @@
 //
 // 03 Multi-GPU: how does one GPU reach into another's memory, and who decides which memory it may reach?
 //
-// cudaDeviceEnablePeerAccess opens all that cudaMalloc hands out, before and after, to a whole GPU. Here memory is
-// opened mapping by mapping and GPU by GPU with cuMemSetAccess. Needs two GPUs or more that all reach each other.
+// cudaDeviceEnablePeerAccess gives one GPU access to all memory of cudaMalloc on another GPU, earlier and later.
+// cuMemSetAccess grants access for one mapping and one GPU at a time. Needs two GPUs or more that all reach each other.
 //
 // Build it alone:  nvcc -std=c++17 multi_gpu.cu -o multi_gpu -lcuda
 #include "../common/check.h"
@@ -15,7 +15,7 @@ static const CUmemAccess_flags none = CU_MEM_ACCESS_FLAGS_PROT_NONE;
 static const CUmemAccess_flags read_only = CU_MEM_ACCESS_FLAGS_PROT_READ;
 static const CUmemAccess_flags read_write = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 
-// What element i holds under this seed. It looks random, and every GPU and the CPU can work it out.
+// The value of element i for this seed. It looks random, and every GPU and the CPU can compute it.
 __host__ __device__ unsigned value(size_t seed, size_t i) { return (seed ^ i) * 0x9e3779b97f4a7c15 >> 32; }
 
 __global__ void write_values(unsigned* data, size_t first, size_t last, unsigned long long seed) {
@@ -23,7 +23,7 @@ __global__ void write_values(unsigned* data, size_t first, size_t last, unsigned
     data[i] = value(seed, i);
 }
 
-__device__ unsigned long long found[2];  // on each GPU: the sum of what the last check read, and how much was wrong
+__device__ unsigned long long found[2];  // on each GPU: the sum of the elements read, and the number of wrong ones
 
 __global__ void sum_and_compare(const unsigned* data, size_t n, unsigned long long seed) {
   for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
@@ -32,14 +32,14 @@ __global__ void sum_and_compare(const unsigned* data, size_t n, unsigned long lo
   }
 }
 
-// Starts a kernel on `gpu` that writes the elements from first up to last. Does not wait for it.
+// Starts a kernel on `gpu` that writes the elements from `first` up to `last` - 1. Does not wait for it.
 static void write_on(int gpu, CUdeviceptr data, size_t first, size_t last, unsigned long long seed) {
   CHECK(cudaSetDevice(gpu));  // a launch goes to the current device, wherever its pointers lead
   write_values<<<256, 256>>>(reinterpret_cast<unsigned*>(data), first, last, seed);
   CHECK(cudaGetLastError());
 }
 
-// One kernel on `gpu` reads all n elements: each must be what the seed says, and their sum must be the CPU's.
+// One kernel on `gpu` reads all n elements. Each must have the value for the seed, and the CPU must get the same sum.
 static void sum_on(int gpu, CUdeviceptr data, size_t n, unsigned long long seed) {
   unsigned long long result[2] = {0, 0}, expected = 0;
   CHECK(cudaSetDevice(gpu));
@@ -53,7 +53,7 @@ static void sum_on(int gpu, CUdeviceptr data, size_t n, unsigned long long seed)
   std::printf("    GPU %d read %zu elements, each as expected; their sum is %llu, as on the CPU\n", gpu, n, result[0]);
 }
 
-// GPUs run side by side. After this, what `gpu` is given from here on starts after all that `other` was given so far.
+// GPUs run side by side. Work that `gpu` gets after this call starts when `other` has finished all work it has so far.
 static void order_after(int gpu, int other) {
   cudaEvent_t reached;
   CHECK(cudaSetDevice(other));
@@ -61,23 +61,23 @@ static void order_after(int gpu, int other) {
   CHECK(cudaEventRecord(reached));
   CHECK(cudaSetDevice(gpu));
   CHECK(cudaStreamWaitEvent(0, reached, 0));
-  CHECK(cudaEventDestroy(reached));  // it goes when nobody waits for it any more
+  CHECK(cudaEventDestroy(reached));  // the driver frees it when no stream waits for it any more
 }
 
 static std::vector<size_t> free_memory(int gpus) {
   std::vector<size_t> bytes(gpus);
   size_t total;
   for (int gpu = 0; gpu < gpus; ++gpu) {
-    CHECK(cudaSetDevice(gpu));  // cuMemGetInfo tells of the current device
+    CHECK(cudaSetDevice(gpu));  // cuMemGetInfo describes the current device
     CHECK(cuMemGetInfo(&bytes[gpu], &total));
   }
   return bytes;
 }
 
-// An access descriptor: where the accesses come from, here a GPU, and what they may do.
+// An access descriptor: a GPU, and the right that it gets.
 static CUmemAccessDesc grant(int gpu, CUmemAccess_flags flags) { return {{CU_MEM_LOCATION_TYPE_DEVICE, gpu}, flags}; }
 
-// Reads back what each GPU may do at this address: GPU 0 and GPU 1 what is wanted, any other GPU nothing.
+// Asks which right each GPU has at this address. GPU 0 and GPU 1 must have these rights, any other GPU none.
 static void show_access(CUdeviceptr address, int gpus, CUmemAccess_flags gpu0, CUmemAccess_flags gpu1) {
   static const char* const words[] = {"none", "read", "", "read and write"};
   for (int gpu = 0; gpu < gpus; ++gpu) {
@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
   std::mt19937_64 random(std::random_device{}());
 
   // [1] Ask which GPUs reach each other
-  // A question for each ordered pair: the answer depends on how the two are wired, not only on what they are.
+  // Asked for each ordered pair: the answer depends on how the two are connected, not only on their models.
   std::printf("[1] Ask which GPUs reach each other\n");
   int supported, reaches, direct, atomics, rank;
   for (int from = 0; from < gpus; ++from) {
@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
   }
 
   // [2] Create memory on GPU 0
-  // The location says where the memory is. It says nothing about who may use it.
+  // The location says where the memory is. It grants access to no GPU.
   std::printf("[2] Create memory on GPU 0\n");
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -130,7 +130,7 @@ int main(int argc, char** argv) {
   size_t granularity = 0, suits;
   for (properties.location.id = 0; properties.location.id < gpus; ++properties.location.id) {
     CHECK(cuMemGetAllocationGranularity(&suits, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-    if (suits > granularity) granularity = suits;  // the largest suits every GPU
+    if (suits > granularity) granularity = suits;  // all are powers of two, so the largest suits every GPU
   }
   const size_t size = 2 * granularity, n = size / sizeof(unsigned);
   CUmemGenericAllocationHandle handle;
@@ -139,12 +139,12 @@ int main(int argc, char** argv) {
   CHECK(cuMemCreate(&handle, size, &properties, 0));
   CHECK(cuMemAddressReserve(&memory, size, 0, 0, 0));
   CHECK(cuMemMap(memory, size, 0, handle, 0));
-  CHECK(cuMemRelease(handle));  // from here on the mapping holds the memory
+  CHECK(cuMemRelease(handle));  // from here on the mapping keeps the allocation
   std::printf("    %zu KiB, mapped\n", size >> 10);
   show_access(memory, gpus, none, none);
 
   // [3] Open it to GPU 1 alone
-  // One descriptor, for GPU 1. The GPU that holds the memory gets nothing by itself: GPU 0 may not touch it now.
+  // One descriptor, for GPU 1. The GPU that holds the memory, GPU 0, still has no access.
   std::printf("[3] Open it to GPU 1 alone\n");
   const CUmemAccessDesc alone = grant(1, read_write);
   CHECK(cuMemSetAccess(memory, size, &alone, 1));
@@ -154,7 +154,7 @@ int main(int argc, char** argv) {
   sum_on(1, memory, n, seed);
 
   // [4] Read and write for one, read for the other
-  // One call, two rights. GPU 1 must read after GPU 0 wrote: an event orders the two, and the CPU need not wait.
+  // One call sets two rights. GPU 1 must read after GPU 0 has written: an event orders them, and the CPU does not wait.
   std::printf("[4] Read and write for one, read for the other\n");
   const CUmemAccessDesc both[] = {grant(0, read_write), grant(1, read_only)};
   CHECK(cuMemSetAccess(memory, size, both, 2));
@@ -165,7 +165,7 @@ int main(int argc, char** argv) {
   sum_on(1, memory, n, seed);
 
   // [5] Take access away
-  // No access is a right to be set like the others. Nobody may be using the mapping at that moment.
+  // `none` is a right like the others. No kernel may be using the mapping at that moment.
   std::printf("[5] Take access away\n");
   const CUmemAccessDesc closed = grant(1, none);
   CHECK(cuMemSetAccess(memory, size, &closed, 1));
@@ -173,7 +173,7 @@ int main(int argc, char** argv) {
   sum_on(0, memory, n, seed);  // GPU 0 goes on as before
 
   // [6] Pass data round a ring
-  // Each GPU has a buffer, open to itself and to the GPU before it: that one writes there, and the owner checks.
+  // Each GPU has a buffer. It and the GPU before it get access: the GPU before writes, and the GPU itself checks.
   std::printf("[6] Pass data round a ring\n");
   seed = random();
   CHECK(cuMemAddressReserve(&ring, gpus * size, 0, 0, 0));
@@ -194,8 +194,8 @@ int main(int argc, char** argv) {
   }
 
   // [7] Make one array of the memory of all GPUs
-  // Stripe after stripe is mapped from the next GPU, at addresses in a row. One call opens all the mappings to all
-  // GPUs. A kernel sees one pointer and knows nothing of stripes.
+  // The stripes are memory of each GPU in turn, mapped at neighbouring addresses. One call grants all GPUs access to
+  // all the mappings. A kernel sees one pointer and no stripes.
   std::printf("[7] Make one array of the memory of all GPUs\n");
   const size_t stripes = 2 * gpus, stripe = granularity / sizeof(unsigned), all = stripes * stripe;
   std::vector<CUmemAccessDesc> everyone;
@@ -215,7 +215,7 @@ int main(int argc, char** argv) {
   sum_on(0, array, all, seed);  // one kernel, from the first element to the last
 
   // [8] Tear down
-  // One call unmaps many whole mappings. The memory goes back to the GPU that it came from, so look at every GPU.
+  // One call unmaps several whole mappings. Each GPU gets its own memory back, so free memory is compared on every GPU.
   std::printf("[8] Tear down\n");
   CHECK(cuMemUnmap(array, stripes * granularity));
   CHECK(cuMemAddressFree(array, stripes * granularity));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 //
-// 03 Multi-GPU, measured: what does it cost to open memory to other GPUs, and how fast is it then?
+// 03 Multi-GPU, measured: what does it cost to grant other GPUs access to memory, and how fast is the access?
 //
-// Once peers are enabled, every cudaMalloc pays for every peer. cuMemSetAccess is paid for the one allocation that is
-// shared. And a pointer into another GPU's memory serves stores, loads and copies: here is how fast each of them is,
-// and how many multiprocessors it takes. Needs two GPUs or more, each with virtual memory management, that all reach
+// Measures cudaMalloc with peers enabled, which is slower for every allocation, and cuMemSetAccess, which is paid for
+// one shared allocation. Then measures how fast stores, loads and copies move data between GPUs, and how many
+// multiprocessors they need. Needs two GPUs or more, each with virtual memory management, that all reach
 // each other. Bulk copies are measured where all are of compute capability 9.0 or later.
 //
 // Build it alone:  nvcc -std=c++17 -arch=sm_90 peer_cost.cu -o peer_cost -lcuda
@@ -30,14 +30,14 @@ static long mib = 1, kib = 0, repeats = 3, blocks = 0, threads = 512;
 struct Gpu {
   cudaStream_t stream;
   cudaEvent_t ready, start, stop;
-  CUdeviceptr source, sink;  // what it sends, and where it receives
+  CUdeviceptr source, sink;  // where the data that it sends is, and where it receives data
   size_t free_at_start;
 };
 static std::vector<Gpu> gpus;
 static std::mt19937_64 fresh(std::random_device{}());
 
-// The same kernel stores or loads over the link: it depends on which of its pointers leads to another GPU. The way is
-// long, so each thread has four 16-byte loads under way before it waits for the first of them.
+// Stores over the link if `to` leads to another GPU, loads over it if `from` does. A load over the link takes long, so
+// each thread starts four 16-byte loads before it waits for the first.
 __global__ void __launch_bounds__(1024) transfer(uint4* to, const uint4* from, size_t n) {
   const size_t stride = size_t(gridDim.x) * blockDim.x;
   for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += 4 * stride) {
@@ -51,8 +51,8 @@ __global__ void __launch_bounds__(1024) transfer(uint4* to, const uint4* from, s
   }
 }
 
-// One thread a block is enough for bulk copies: it only starts them, and the multiprocessor moves tile after tile to
-// shared memory and on to the other GPU. Half of the slots are being filled while the other half is being emptied.
+// One thread a block is enough for bulk copies: it only starts them, and the hardware moves tile after tile to shared
+// memory and on to the other GPU. Half of the slots are filled while the other half is emptied.
 static const unsigned tile = 16 << 10, slots = 8;
 __global__ void bulk_transfer(char* to, const char* from, size_t bytes) {
 #if __CUDA_ARCH__ >= 900
@@ -109,9 +109,9 @@ static void expect_on(int gpu, CUdeviceptr data, size_t bytes, Word seed) {
   measure::expect_filled(data, bytes, seed, gpus[gpu].stream);
 }
 
-// Each of the first `active` GPUs moves `bytes` to the next GPU (or, with loads, from it), all at once. Every repeat
-// moves fresh data into memory that held other values, and all of it is checked. A GPU's own events time its transfer;
-// the slowest counts. Returns the median in GB/s (10^9 bytes) a GPU.
+// Each of the first `active` GPUs moves `bytes` to the next GPU (or, with loads, from it), all at the same time. Every
+// repeat moves fresh data over other data, and every element is checked. The events of each GPU time its transfer; the
+// slowest counts. Returns the median in GB/s (10^9 bytes) for a GPU.
 static double bandwidth(int active, Way way, size_t bytes, long grid) {
   const int count = int(gpus.size());
   std::vector<Word> seeds(count);
@@ -161,7 +161,7 @@ static void show_bandwidth(int active, size_t bytes) {
   std::printf("    stores against copy engine: %.2f\n", stores / copies);
 }
 
-// Memory of this GPU that all GPUs may use, as in multi_gpu.cu.
+// Memory of this GPU to which all GPUs get access, as in multi_gpu.cu.
 static std::vector<CUmemAccessDesc> everyone;
 static CUmemAllocationProp properties;
 static CUdeviceptr create_open_to_all(int gpu, size_t bytes) {
@@ -171,7 +171,7 @@ static CUdeviceptr create_open_to_all(int gpu, size_t bytes) {
   CHECK(cuMemCreate(&handle, bytes, &properties, 0));
   CHECK(cuMemAddressReserve(&address, bytes, 0, 0, 0));
   CHECK(cuMemMap(address, bytes, 0, handle, 0));
-  CHECK(cuMemRelease(handle));  // the mapping holds the memory
+  CHECK(cuMemRelease(handle));  // the mapping keeps the allocation
   CHECK(cuMemSetAccess(address, bytes, everyone.data(), everyone.size()));
   return address;
 }
@@ -234,10 +234,9 @@ int main(int argc, char** argv) {
   std::printf("    they do\n");
 
   // [2] Share one allocation
-  // What cuMemSetAccess takes to open one allocation to more and more GPUs. No peer access is enabled anywhere. The
-  // first memory that two GPUs share costs more than what follows, and the last that they share takes that away with
-  // it: so once while nothing else is shared, and once while a granule on each GPU stays open to all. The last GPU
-  // writes and reads the front of the memory each time: it is open to that one too.
+  // The time of cuMemSetAccess that grants one GPU access to one allocation, then two GPUs, up to all. No peer access
+  // is enabled. The call takes longer while the GPUs share nothing else, so it is measured twice, the second time while
+  // all GPUs share a granule of each. The last GPU writes and checks the front of the memory: it must have access.
   std::printf("[2] Share one allocation\n");
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -261,7 +260,7 @@ int main(int argc, char** argv) {
                 more ? "while more is shared" : "while nothing else is shared", repeats);
     for (int last = 0; last < count; ++last) {
       std::vector<double> took;
-      for (long repeat = -1; repeat < repeats; ++repeat) {  // a new mapping each time: it is open to nobody
+      for (long repeat = -1; repeat < repeats; ++repeat) {  // a new mapping each time: no GPU has access to it
         CHECK(cuMemMap(address, shared, 0, handle, 0));
         const double before = microseconds();
         CHECK(cuMemSetAccess(address, shared, everyone.data(), last + 1));
@@ -282,7 +281,7 @@ int main(int argc, char** argv) {
   CHECK(cuMemRelease(handle));
 
   // [3] Allocate with peers enabled
-  // What every cudaMalloc takes, whether a peer ever uses the memory or not. Peer access is enabled both ways.
+  // The time of every cudaMalloc, whether a peer uses the memory or not. Peer access is enabled both ways.
   std::printf("[3] Allocate with peers enabled\n");
   std::printf("    cudaMalloc of %zu MiB on GPU 0, median of %ld\n", shared >> 20, repeats);
   for (int last = 0; last < count; ++last) {
@@ -315,8 +314,8 @@ int main(int argc, char** argv) {
   }
 
   // [4] Move data between two GPUs
-  // One allocation on each GPU, open to all: the front is what it sends, the back is where it receives. GPU 0 moves
-  // data to GPU 1, or with loads from GPU 1, and nobody else is on the way.
+  // One allocation on each GPU, to which all have access: a GPU sends from its front and receives in its back. GPU 0
+  // moves data to GPU 1, or with loads from GPU 1. The other GPUs move nothing.
   std::printf("[4] Move data between two GPUs\n");
   const size_t bytes = size_t(kib) << 10, both = measure::round_up(2 * bytes, granularity);
   for (int g = 0; g < count; ++g) {
@@ -328,7 +327,7 @@ int main(int argc, char** argv) {
   show_bandwidth(1, bytes);
 
   // [5] Choose the number of blocks
-  // A block occupies a multiprocessor. Stores need many of them to fill the link; bulk copies, one thread a block, few.
+  // Blocks occupy multiprocessors. How few blocks fill the link, with stores and with bulk copies?
   std::printf("[5] Choose the number of blocks\n");
   for (const long few : {4, 8, 16, 32, 64}) {
     std::printf("    %2ld blocks: stores %.1f GB/s", few, bandwidth(1, STORES, bytes, few));
@@ -338,12 +337,12 @@ int main(int argc, char** argv) {
   if (!bulk) std::printf("    bulk copies need GPUs of compute capability 9.0, and a program compiled for it\n");
 
   // [6] Move data round the ring
-  // Every GPU does the same at the same time, each with the next one. The figures are for one GPU, the slowest.
+  // All GPUs move data at the same time, each with the next one. The figures are those of the slowest GPU.
   std::printf("[6] Move data round the ring\n");
   show_bandwidth(count, bytes);
 
   // [7] Tear down
-  // In reverse order. What was made before memory was counted goes after it is counted again.
+  // In reverse order. What was made before free memory was counted is destroyed after it is counted again.
   std::printf("[7] Tear down\n");
   for (int g = count; g-- > 0;) {
     CHECK(cuMemUnmap(gpus[g].source, both));
