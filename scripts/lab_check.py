@@ -6,7 +6,6 @@ holds"), in the order in which they are to be told. Each takes a Run, and raises
 CONTRIBUTING.md, *How to add a lab*, has all of it.
 """
 
-import collections
 import dataclasses
 import importlib.util
 import itertools
@@ -34,6 +33,7 @@ class Wrong(Exception):
         self.wanted, self.happened, self.call = wanted, happened, call
         self.run = call.run if call else run
         self.moment = call.index if call else NEVER
+        self.is_end = False  # it is what Run.stopped gives
 
 
 def check(title, **options):
@@ -137,6 +137,7 @@ class Run:
         options = self.options | options
         if options == self.options:
             return self
+        self.must_end()
         if not any(it.options == options for it in self.others):
             self.others.append(Run(self.program, options))
         return next(it for it in self.others if it.options == options)
@@ -219,6 +220,7 @@ class Run:
 
     def must_end(self):
         if wrong := self.stopped():
+            wrong.is_end = True
             raise wrong
 
     def must_give_back(self):
@@ -311,12 +313,12 @@ def judge(lab, source, real=False, limit=None):
 
 class Judge:
     def __init__(self, lab, program, real):
-        self.lab, self.program, self.real, self.stdout = lab, program, real, ""
+        self.lab, self.program, self.real, self.stdout, self.remark = lab, program, real, "", ""
 
     def verdict(self):
         titles = [BUILT, *(it.title for it in self.lab.checks), ENDED, GIVEN_BACK, PRINTED]
-        titles += [REAL] if self.real else []
         title, words = self.first_wrong()
+        titles += [REAL] if self.real and not self.remark else []
         if not title:
             return Verdict(self.lab, "passed", [(it, "passed") for it in titles], words)
         if title == ENDED:  # what was told before it did not depend on it
@@ -333,22 +335,31 @@ class Judge:
         run = Run(self.program, self.lab.options)
         self.stdout = run.stdout
         for function in self.lab.checks:
-            its = run.again(**function.options)
+            its = run
             try:
+                its = run.again(**function.options)
                 function(its)
             except Wrong as wrong:
-                wrong.run = wrong.run or its
-                stopped = wrong.run.stopped()  # a check may fail because the program has stopped before
-                if not stopped or stopped.moment >= wrong.moment:
-                    return function.title, self.words(wrong)
-                return ENDED, self.words(stopped)
+                return self.first_of(function.title, wrong, wrong.run or its)
+            except Exception as error:  # of whoever wrote the check, but perhaps because the program has stopped before
+                wrong = Wrong(
+                    "this can be looked at", f"it cannot: {type(error).__name__} in {function.__name__}: {error}"
+                )
+                return self.first_of(function.title, wrong, its)
             for other in run.others:
                 if told := self.wrong_in(((ENDED, other.must_end), (GIVEN_BACK, other.must_give_back))):
                     return told
         last = (ENDED, run.must_end), (GIVEN_BACK, run.must_give_back), (PRINTED, lambda: self.must_print(run))
         if self.real:
             last = *last, (REAL, lambda: self.must_be_real(run))
-        return self.wrong_in(last) or ("", said)
+        return self.wrong_in(last) or ("", said + self.remark)
+
+    def first_of(self, title, wrong, run):
+        """A check may fail because the program has stopped before: then that is told."""
+        wrong.run, stopped = run, run.stopped()
+        if wrong.is_end or stopped and stopped.moment < wrong.moment:
+            return ENDED, self.words(stopped)
+        return title, self.words(wrong)
 
     def wrong_in(self, checks):
         for title, holds in checks:
@@ -364,6 +375,9 @@ class Judge:
 
     def must_be_real(self, run):
         ended = self.program.run_on_gpu()
+        if ended.status == 77 and "SKIP: " in ended.stdout:
+            self.remark = f"This machine's GPUs cannot run it, which says nothing against it:\n{ended.stdout}"
+            return
         if ended.status or ended.why or ended.stdout != self.lab.output:
             happened = f"status {ended.status} {ended.why}\n{ended.stdout}{ended.stderr}"
             raise Wrong(f"status 0\n{self.lab.output}", happened, run=run)
@@ -392,7 +406,3 @@ def memory_under(machine, pid, address):
     """The mapping at an address of a process, or None."""
     its = machine.processes[pid].mappings.items()
     return next((mapping for at, mapping in its if at <= address < at + mapping.size), None)
-
-
-def count_by_name(calls):
-    return collections.Counter(call.name for call in calls)

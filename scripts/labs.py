@@ -82,7 +82,7 @@ def show_one(lab, labs, given):
     if verdict.status == "passed":
         print(f"{lab.number} {lab.title}: right\n" + "".join(f"  {title}\n" for title, _ in verdict.checks))
         if verdict.words:
-            print(f"The compiler has a remark:\n{verdict.words}")
+            print(f"A remark:\n{verdict.words}")
         after = labs[labs.index(lab) + 1 :]
         print(f"Compare yours with ./lab.sh solution {lab.number}")
         print(
@@ -291,6 +291,8 @@ def main():
         return 0
     for number in (signal.SIGTERM, signal.SIGHUP):  # leave as on Ctrl-C, with nothing left behind
         signal.signal(number, lambda number, _: sys.exit(128 + number))
+    if not lab_program.VMMSIM.exists():
+        end(1, "the simulator is not built: it needs Linux on a 64-bit x86 processor")
     if given.real and not given.told_to:
         number, why = count_gpus()
         if not number:
