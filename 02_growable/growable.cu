@@ -2,9 +2,9 @@
 //
 // 02 Growable: how does a buffer on the GPU grow without moving?
 //
-// The usual way is a larger block, a copy, and the old block freed: the address changes, and for a while the data is
-// there twice. Here addresses are reserved once, and memory is mapped behind them as it is needed. Needs one GPU that
-// supports VMM, and that nobody else uses meanwhile: for a moment the lesson takes nearly all of its memory.
+// The usual way allocates a larger block, copies the data and frees the old block. The address changes, and during the
+// copy the data takes twice its size. This program reserves addresses once, and maps memory there when it is needed.
+// Needs one GPU that supports VMM and that no other program uses: in step 5 the program takes nearly all its memory.
 //
 // Build it alone:  nvcc -std=c++17 growable.cu -o growable -lcuda
 #include "../common/check.h"
@@ -15,21 +15,21 @@ static const char usage[] =
     "usage: growable [--full]\n"
     "  --full   also grow to nearly all free memory of the GPU; too much for a simulator\n";
 
-// The buffer, to be taken away as it is: from here to "The buffer ends" it needs nothing else.
+// The buffer, ready to be copied into another program: down to "The buffer ends" it needs <cuda.h> and nothing else.
 #include <cuda.h>
 
-// A buffer that grows in place. It keeps no list of handles: the mappings hold the memory.
+// A buffer that grows in place. It keeps no handles: each mapping holds a reference to its memory.
 struct GrowableBuffer {
   CUdeviceptr base = 0;             // where the reservation starts; it never moves
   size_t reserved = 0;              // bytes of addresses
   size_t size = 0;                  // bytes of memory mapped from base on, always whole chunks
   size_t chunk = 0;                 // bytes of one allocation, a multiple of the granularity
-  CUmemAllocationProp memory = {};  // what every chunk is made of
-  CUmemAccessDesc access = {};      // and who may use it
+  CUmemAllocationProp memory = {};  // the properties of every chunk
+  CUmemAccessDesc access = {};      // the device that gets access, and the right
 
   static size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-  // Reserves addresses for `most` bytes of memory of this GPU, which will come in chunks of `least` bytes, rounded up.
+  // Reserves addresses for `most` bytes of this GPU's memory. A chunk will have `least` bytes, rounded up.
   CUresult reserve(CUdevice gpu, size_t most, size_t least) {
     memory.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     memory.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -45,7 +45,7 @@ struct GrowableBuffer {
     return result;
   }
 
-  // Grows to at least `wanted` bytes, or not at all: when a call fails, what was done before it is undone.
+  // Grows to at least `wanted` bytes, or not at all: if a call fails, grow unmaps the chunks that it has mapped.
   CUresult grow(size_t wanted) {
     if (wanted <= size) return CUDA_SUCCESS;
     if (wanted > reserved) return CUDA_ERROR_INVALID_VALUE;
@@ -58,19 +58,19 @@ struct GrowableBuffer {
       if (result != CUDA_SUCCESS) break;
       result = cuMemMap(base + mapped, chunk, 0, handle, 0);
       if (result == CUDA_SUCCESS) mapped += chunk;
-      const CUresult released = cuMemRelease(handle);  // a mapped chunk lives on, one that was not mapped is gone
+      const CUresult released = cuMemRelease(handle);  // frees the chunk if cuMemMap has failed
       if (result == CUDA_SUCCESS) result = released;
     }
-    if (result == CUDA_SUCCESS) result = cuMemSetAccess(base + size, target - size, &access, 1);  // one call for all
+    if (result == CUDA_SUCCESS) result = cuMemSetAccess(base + size, target - size, &access, 1);  // all new chunks
     if (result != CUDA_SUCCESS) {
-      if (mapped > size) cuMemUnmap(base + size, mapped - size);  // the caller hears of the first error
+      if (mapped > size) cuMemUnmap(base + size, mapped - size);  // the first error is returned
       return result;
     }
     size = target;
     return CUDA_SUCCESS;
   }
 
-  // Gives the whole chunks beyond `wanted` bytes back. No kernel may be using them any more.
+  // Unmaps the whole chunks beyond `wanted` bytes, which frees them. No kernel may still use them.
   CUresult shrink(size_t wanted) {
     if (wanted >= size) return CUDA_SUCCESS;
     const size_t target = round_up(wanted, chunk);
@@ -80,7 +80,7 @@ struct GrowableBuffer {
     return result;
   }
 
-  // Gives back all memory and the addresses. The buffer can be reserved anew then.
+  // Frees all memory and the addresses. Afterwards the buffer can be reserved again.
   CUresult destroy() {
     CUresult result = shrink(0);
     if (result == CUDA_SUCCESS && reserved > 0) result = cuMemAddressFree(base, reserved);
@@ -91,10 +91,10 @@ struct GrowableBuffer {
 // The buffer ends.
 
 using Word = unsigned long long;
-__device__ const Word* kept;  // in memory of its own, far from the buffer, whose address it will keep
-__device__ Word right;        // how many words a check found right
+__device__ const Word* kept;  // not in the buffer; will hold the buffer's address
+__device__ Word right;        // how many words the last check found right
 
-// The value that belongs at place i: another one at every place and for every seed, so nothing old or moved can pass.
+// The value of word i. It depends on i and on the seed, so old data and moved data do not pass the check.
 __device__ Word value(size_t i, Word seed) {
   const Word x = (i ^ seed) * 0x9e3779b97f4a7c15;
   return x ^ x >> 32;
@@ -107,7 +107,7 @@ __global__ void fill(Word* data, size_t first, size_t last, Word seed) {
     data[i] = value(i, seed);
 }
 
-// Counts the right ones among the first n words, through the address that was kept.
+// Counts how many of the first n words hold their value. It reads them through the address in `kept`.
 __global__ void count(size_t n, Word seed) {
   Word mine = 0;
   for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
@@ -115,7 +115,7 @@ __global__ void count(size_t n, Word seed) {
   atomicAdd(&right, mine);
 }
 
-// Every one of the n words must hold its value. It counts the right ones: a kernel that never ran must not pass.
+// All n words must hold their values. It counts right words, not wrong ones: a kernel that never ran must not pass.
 static void expect_values(size_t n, Word seed) {
   Word found = 0;
   CHECK(cudaMemcpyToSymbol(right, &found, sizeof found));
@@ -132,8 +132,8 @@ static size_t free_memory() {
 }
 
 int main(int argc, char** argv) {
-  // Set-up, which is not the story: arguments, the gate, a context, and kernels loaded before free memory is counted,
-  // for they take memory when they are first used.
+  // Set-up: arguments, the gate, a context. CUDA loads a kernel when it is first used, and that takes memory, so load
+  // all kernels before counting free memory.
   long full = 0;
   check::arguments(argc, argv, usage, {{"--full", &full, 0, 0}});
   check::require_gpus(1);
@@ -146,7 +146,7 @@ int main(int argc, char** argv) {
   const Word seed = std::random_device()();
 
   // [1] Ask the device for support
-  // A driver attribute, as in lesson 01. Some memory must be free as well: the lesson fills the GPU up to a rest.
+  // A driver attribute, as in lesson 01. Step 5 also needs free memory.
   std::printf("[1] Ask the device for support\n");
   CUdevice gpu;
   CHECK(cuDeviceGet(&gpu, 0));
@@ -158,7 +158,7 @@ int main(int argc, char** argv) {
   std::printf("    supported\n");
 
   // [2] Reserve far more than the data
-  // Addresses take no memory. A reservation cannot be made larger later: choose it generously. A chunk is one granule.
+  // A reservation takes no memory, and cannot be made larger later: reserve generously. A chunk is one granule here.
   std::printf("[2] Reserve far more than the data\n");
   GrowableBuffer buffer;
   CHECK(buffer.reserve(gpu, size_t(1) << 30, 1));
@@ -167,7 +167,7 @@ int main(int argc, char** argv) {
               (free_at_start - free_memory()) >> 10);
 
   // [3] Grow in place
-  // A variable elsewhere on the device keeps the address. Nobody has to find and mend it after growth.
+  // A variable elsewhere on the device holds the buffer's address. It stays right when the buffer grows.
   std::printf("[3] Grow in place\n");
   CHECK(buffer.grow(4 * granule));
   const CUdeviceptr base = buffer.base;
@@ -188,7 +188,7 @@ int main(int argc, char** argv) {
   std::printf("    %zu KiB of data, memory taken: %zu KiB\n", buffer.size >> 10, (free_at_start - free_grown) >> 10);
 
   // [4] Shrink
-  // Chunks go back from the end. What stays has not moved either.
+  // Unmap chunks at the end. The chunks before them do not move.
   std::printf("[4] Shrink\n");
   CHECK(buffer.shrink(4 * granule));
   const size_t given_back = free_memory() - free_grown;
@@ -197,8 +197,8 @@ int main(int argc, char** argv) {
   std::printf("    back to 4 granules: %zu KiB given back, the rest untouched\n", given_back >> 10);
 
   // [5] Fail to grow
-  // Real memory runs out here. One allocation without an address takes all but a little; then the buffer asks for more
-  // than that little: the first chunks are created and mapped, a later one is refused, and the first ones go back.
+  // The memory of the GPU really runs out. One allocation, never mapped, leaves little memory free. Then the buffer
+  // asks for more: grow creates and maps some chunks, the driver refuses a later one, and grow unmaps the first ones.
   std::printf("[5] Fail to grow\n");
   std::printf("    beyond the reservation\n");
   REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.grow(buffer.reserved + 1));
@@ -217,7 +217,7 @@ int main(int argc, char** argv) {
   std::printf("    half of that much can be had: the refusal came half-way\n");
 
   // [6] Grow to nearly all memory
-  // Copying ends where the old block and a larger one no longer fit side by side: at half of the memory.
+  // To grow by copying, the old block and a larger one must both fit. Beyond half of the memory they do not.
   std::printf("[6] Grow to nearly all memory\n");
   if (full) {
     const size_t before = free_memory();
@@ -232,14 +232,14 @@ int main(int argc, char** argv) {
     std::printf("    back to half, %zu MiB: to grow by copying from here\n", buffer.size >> 20);
     void* copy;
     REFUSED(cudaErrorMemoryAllocation, cudaMalloc(&copy, buffer.size + room));
-    cudaGetLastError();  // the runtime keeps that error for the next who asks: take it
+    cudaGetLastError();  // clears the error, which the runtime keeps
     expect_values(buffer.size / sizeof(Word), seed);
   } else {
     std::printf("    not asked for: --full does it\n");
   }
 
   // [7] Tear down
-  // Unmapping gives the memory back, the handles are long released, and the addresses go last.
+  // Unmap all chunks, which frees their memory: no handle is left. Then free the addresses.
   std::printf("[7] Tear down\n");
   CHECK(buffer.destroy());
   EXPECT(free_memory() == free_at_start, "%zu bytes are free, %zu were at the start (does another program use it?)",

@@ -2,9 +2,9 @@
 //
 // 02 Growable, measured: what does growth cost, against copying, and where does the time go?
 //
-// The bare calls of the buffer in growable.cu, with fresh chunks and with chunks that were kept, against a copy. Then
-// create, map and open apart, in quiet and shortly after memory was released. Needs one GPU that supports VMM and
-// memory pools, and that nobody else uses meanwhile.
+// Times the calls of the buffer in growable.cu, with fresh chunks and with kept chunks, against copying. Then times
+// cuMemCreate, cuMemMap and cuMemSetAccess ("open") each by itself, long after a release of memory and shortly after.
+// Needs one GPU that supports VMM and memory pools, and that no other program uses.
 //
 // Build it alone:  nvcc -std=c++17 growth_cost.cu -o growth_cost -lcuda
 #include "../common/check.h"
@@ -27,10 +27,10 @@ static const char usage[] =
 static long repeats = 3, quiet_ms = 40;
 
 using Handles = std::vector<CUmemGenericAllocationHandle>;
-static CUmemAllocationProp memory;  // what every chunk is made of
-static CUmemAccessDesc access;      // and who may use it: both are set in [1]
+static CUmemAllocationProp memory;  // the properties of every chunk
+static CUmemAccessDesc access;      // the device that gets access, and the right; step 1 sets both
 
-// The milliseconds since this clock was read, which is read anew.
+// The milliseconds since the last lap of this clock. Begins a new lap.
 static double lap(double* clock) {
   const double before = *clock;
   *clock = milliseconds();
@@ -52,8 +52,8 @@ struct Parts {
   double create = 0, map = 0, open = 0;  // milliseconds
 };
 
-// Maps chunks behind `from` up to `to`, and opens them all by one call. Chunks whose handles are there are used again;
-// others are created, and their handles added.
+// Maps chunks from `from` to `to`, and grants access to all of them with one call. If `handles` has the handle of a
+// chunk, that chunk is mapped again; if not, the chunk is created and its handle added.
 static void grow(CUdeviceptr base, size_t from, size_t to, size_t chunk, Handles* handles, Parts* parts) {
   double clock = milliseconds();
   for (size_t at = from; at < to; at += chunk) {
@@ -73,7 +73,7 @@ static void release(Handles* handles) {
   handles->clear();
 }
 
-// Grows by one chunk at a time, fills all if it is to be touched, and unmaps it. The handles hold the memory on.
+// Grows by one chunk at a time, fills the memory if asked to, and unmaps it. The handles keep the memory.
 static Parts grow_and_unmap(size_t last, size_t chunk, Handles* handles, bool touch) {
   Parts parts;
   CUdeviceptr base;
@@ -94,13 +94,13 @@ struct Case {
   size_t step, chunk;
 };
 struct Outcome {
-  double ms = 0;    // of the steps alone
-  size_t peak = 0;  // most memory that was taken
-  int moves = 0;    // steps after which the old address was useless
+  double ms = 0;    // the sum over the steps
+  size_t peak = 0;  // the most memory that was taken
+  int moves = 0;    // how often the address changed
 };
 
 // Grows from nothing to `last` bytes, and fills each new part before the next step. The device is idle before and after
-// whatever is timed.
+// each part that is timed.
 static Outcome grow_all(const Case& c, size_t last, Handles* kept) {
   const bool copies = c.method == MALLOC || c.method == MALLOC_ASYNC, async = c.method == MALLOC_ASYNC;
   const size_t free_before = free_memory() + (c.method == KEPT ? kept->size() * c.chunk : 0);
@@ -124,7 +124,7 @@ static Outcome grow_all(const Case& c, size_t last, Handles* kept) {
     }
     CHECK(cudaDeviceSynchronize());
     outcome.ms += lap(&clock);
-    outcome.peak = std::max(outcome.peak, free_before - std::min(free_before, free_memory()));  // two blocks are there
+    outcome.peak = std::max(outcome.peak, free_before - std::min(free_before, free_memory()));  // with both blocks
     lap(&clock);
     if (copies && size > 0) deallocate(async, data);
     CHECK(cudaDeviceSynchronize());
@@ -138,7 +138,7 @@ static Outcome grow_all(const Case& c, size_t last, Handles* kept) {
   expect_filled(data, size, seed);
   if (copies) {
     deallocate(async, data);
-    CHECK(cudaDeviceSynchronize());  // hands what the pool was given back to the driver
+    CHECK(cudaDeviceSynchronize());  // the pool returns its memory to the driver
   } else {
     CHECK(cuMemUnmap(data, mapped));
     CHECK(cuMemAddressFree(data, round_up(last, c.chunk)));
@@ -147,7 +147,7 @@ static Outcome grow_all(const Case& c, size_t last, Handles* kept) {
   return outcome;
 }
 
-// Runs the cases in turn, to and fro, so that a slow moment of the machine meets all. Returns the medians.
+// Runs the cases in turn, in one order and then in reverse, so that a slow moment affects all. Returns the medians.
 static std::vector<double> run_in_turn(int section, const std::vector<Case>& cases, size_t last, Handles* kept) {
   std::vector<std::vector<double>> times(cases.size());
   std::vector<Outcome> outcomes(cases.size());
@@ -177,8 +177,8 @@ static std::vector<double> run_in_turn(int section, const std::vector<Case>& cas
 }
 
 int main(int argc, char** argv) {
-  // Set-up, which is not the story: arguments, the gate, a context, and kernels and the pool of cudaMallocAsync used
-  // before free memory is counted, for they take memory when they are first used.
+  // Set-up: arguments, the gate, a context. Kernels and the pool of cudaMallocAsync take memory when they are first
+  // used, so step 1 uses all of them once before it counts free memory.
   long final_mib = 32, step_mib = 4, chunk_mib = 0;
   check::arguments(argc, argv, usage,
                    {{"--final-mib", &final_mib, 1, 1 << 20},
@@ -215,7 +215,7 @@ int main(int argc, char** argv) {
   const size_t free_at_start = free_memory();
 
   // [2] Grow by steps and by doubling
-  // Copying is best off when it doubles: fewer copies, for memory that may never be needed. Peak is in final sizes.
+  // Doubling needs fewer copies than equal steps, and takes memory that may never be needed. Peak is in final sizes.
   std::printf("[2] Grow by steps and by doubling\n");
   std::printf("    to %zu MiB, by steps of %ld MiB or by doubling from it; median of %ld\n", last >> 20, step_mib,
               repeats);
@@ -230,7 +230,7 @@ int main(int argc, char** argv) {
               ways[1] / ways[0], ways[5] / ways[0]);
 
   // [3] Choose the chunk
-  // Each chunk costs its calls, however small it is. With chunks larger than the step most steps find memory there.
+  // Each chunk costs a create and a map, however small it is. With chunks larger than the step, most steps need none.
   std::printf("[3] Choose the chunk\n");
   std::printf("    to %zu MiB, by steps of one granule or by doubling from it\n", last >> 20);
   cases.clear();
@@ -239,8 +239,8 @@ int main(int argc, char** argv) {
   run_in_turn(3, cases, last, nullptr);
 
   // [4] Take it apart, in quiet and after a release
-  // Create, map and open, chunk by chunk; the same chunks opened once more; and what else may notice that as much was
-  // released just before: cudaMalloc, and a kernel that reads other memory.
+  // Create, map and grant access ("open"), chunk by chunk, then map and grant access to the same chunks again. Also
+  // cudaMalloc of the same size, and a kernel that reads other memory, as long after the release.
   std::printf("[4] Take it apart, in quiet and after a release\n");
   CUdeviceptr other;
   Parts parts;
@@ -288,7 +288,7 @@ int main(int argc, char** argv) {
   CHECK(cuMemAddressFree(other, last));
 
   // [5] Tear down
-  // The chunks that were kept go last: nothing else is left.
+  // Release the kept chunks. Nothing else is left.
   std::printf("[5] Tear down\n");
   release(&kept);
   EXPECT(free_memory() == free_at_start, "%zu bytes are free, %zu were at the start (does another program use it?)",
