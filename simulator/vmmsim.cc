@@ -302,6 +302,7 @@ std::vector<ptx::Image> gpu_code(const File& file) {
         bytes = bytes.subspan(ptx::fat_binary_size(bytes.data()));
       }
     } catch (const ptx::Error&) {
+      continue;  // who loads it is told what is wrong with it
     }
   }
   return all;

@@ -71,9 +71,14 @@ void open_mapping(Mapping& mapping, std::span<const CUmemAccessDesc> descriptors
     }
     if (is_host(location)) {
       mapping.host_access = static_cast<unsigned char>(flags);
-      show_to_host(
-          record, mapping.base,
-          (flags ? PROT_READ : PROT_NONE) | (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_WRITE : PROT_NONE));
+      const int protection =
+          (flags ? PROT_READ : PROT_NONE) | (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_WRITE : PROT_NONE);
+      if (!show_to_host(record, mapping.base, protection)) {
+        write_entries(mapping);
+        refuse(CUDA_ERROR_OUT_OF_MEMORY, "the host cannot be let into all of the memory at " +
+                                             hexadecimal(mapping.base) +
+                                             ": the process has as many mappings as vm.max_map_count allows" + still);
+      }
       tell(-1, flags);
       continue;
     }

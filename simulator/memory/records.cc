@@ -192,13 +192,16 @@ uint32_t exported_record(int fd) {
   return position < 0 || position >= max_records ? nothing : static_cast<uint32_t>(position);
 }
 
-void show_to_host(const Record& record, uint64_t address, int protection) {
+bool show_to_host(const Record& record, uint64_t address, int protection) {
   const char* const bytes = gpu_memory(record.gpu);
+  bool all = true;
   for_each_frame(record, [&](char* frame) {
-    mmap(reinterpret_cast<void*>(address), page_size, protection, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
-         files().gpu[record.gpu].file, frame - bytes);
+    void* const shown = mmap(reinterpret_cast<void*>(address), page_size, protection,
+                             MAP_SHARED | MAP_NORESERVE | MAP_FIXED, files().gpu[record.gpu].file, frame - bytes);
+    all = all && shown != MAP_FAILED;
     address += page_size;
   });
+  return all;
 }
 
 void leave() {

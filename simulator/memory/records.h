@@ -31,7 +31,7 @@ void for_each_frame(const Record& record, Work work) {
   for (uint32_t frame = record.first_frame; frame != nothing; frame = next[frame]) work(bytes + frame * page_size);
 }
 
-// Lets the host touch an allocation at an address, as PROT_... says.
-void show_to_host(const Record&, uint64_t address, int protection);
+// Lets the host touch an allocation at an address, as PROT_... says. False where a process has no mapping to spare.
+bool show_to_host(const Record&, uint64_t address, int protection);
 
 }  // namespace memory

@@ -95,7 +95,7 @@ std::vector<Image> read_fat_binary(std::span<const std::byte> bytes) {
     }
     if (image.is_ptx && std::max(stored, uint64_t(image.size)) > largest_text)
       throw Error("the PTX of the fat binary is too large");
-    images.push_back(std::move(image));
+    images.push_back(image);
     bytes = bytes.subspan(header + stored);
   }
   return images;
