@@ -2,9 +2,9 @@
 //
 // 06 Multicast, measured: how long does an all-reduce take with multicast, and how long without?
 //
-// Every GPU ends with the sum over all. Each takes a share of the elements, sums it over all replicas, and writes the
-// sums to all: with multicast one load and one store, without it one for each GPU. Needs two GPUs that reach each other
-// and support multicast. The part with multicast has never run on hardware; --unicast leaves it out.
+// In the end every GPU holds the sums over all GPUs. Each GPU sums a share of the elements over all replicas and writes
+// the sums to all: with multicast by one load and one store, without it by one for each GPU. Needs two GPUs that reach
+// each other and support multicast. The part with multicast has never run on hardware; --unicast leaves it out.
 //
 // Build it alone:  nvcc -std=c++17 -arch=sm_90 all_reduce.cu -o all_reduce -lcuda
 #include "../common/check.h"
@@ -185,7 +185,7 @@ int main(int argc, char** argv) {
   measure::open_json("all_reduce", count, "--mib %ld --repeats %ld%s", mib, repeats, unicast ? " --unicast" : "");
 
   // [1] Map every replica for every GPU
-  // Two arrays on each GPU. All replicas lie side by side, open to every GPU: the part without multicast needs no more.
+  // Two arrays on each GPU. All replicas are mapped side by side, and every GPU gets access: enough without multicast.
   std::printf("[1] Map every replica for every GPU\n");
   std::vector<CUmemAccessDesc> everyone;
   for (const Gpu& gpu : gpus)

@@ -2,8 +2,8 @@
 //
 // 06 Multicast: how does one instruction store to, add to, or sum up the memory of several GPUs?
 //
-// A multicast object stands for a piece of memory on each GPU of a team: the replicas. Each GPU maps the object at an
-// address of its own, its multicast address. The multimem instructions on that address work on all replicas, and the
+// A multicast object combines memory of each GPU of a team, the replicas. Each GPU gets a mapping of the object at an
+// address of its own, its multicast address. A multimem instruction at that address acts on all replicas, and the
 // NVSwitch between the GPUs copies and adds. Needs two GPUs that support multicast, of compute capability 9.0 or later.
 //
 // Build it alone:  nvcc -std=c++17 -arch=sm_90 multicast.cu -o multicast -lcuda
@@ -53,8 +53,8 @@ constexpr size_t array_bytes = n * sizeof(uint32_t);  // a replica holds two arr
 struct Gpu {
   CUdevice device;
   CUmemGenericAllocationHandle memory;
-  CUdeviceptr mc;       // the multicast address: it leads to all replicas
-  CUdeviceptr replica;  // the unicast address: it leads to the replica of this GPU
+  CUdeviceptr mc;       // the multicast address, of all replicas
+  CUdeviceptr replica;  // the unicast address, of this GPU's replica
   uint32_t *in_mc, *out_mc;
   uint32_t *in, *out;
   size_t free_at_start;
@@ -68,7 +68,7 @@ static void wait_for_all(const std::vector<Gpu>& gpus) {
   }
 }
 
-// Fills `out` of every replica with a value that no step leaves there: what a kernel does not write must not pass.
+// Fills `out` of every replica with a value that no step leaves there, so a missing write is noticed.
 static void poison(const std::vector<Gpu>& gpus) {
   for (const Gpu& gpu : gpus) {
     CHECK(cudaSetDevice(gpu.device));
@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
   check::arguments(argc, argv, usage);
 
   // [1] Ask whether the site allows multicast
-  // First of all, before any call of the driver: where it was switched off, nothing here may even try it.
+  // Before any call of the driver: where multicast is switched off, the program must not try it.
   std::printf("[1] Ask whether the site allows multicast\n");
   REQUIRE(!site_refuses(), "NCCL_NVLS_ENABLE=0 refuses multicast here; only whoever runs the machine can lift that");
   std::printf("    nothing refuses it\n");
@@ -168,17 +168,17 @@ int main(int argc, char** argv) {
   std::printf("    %zu bytes wanted, %zu KiB with the last granule filled up\n", properties.size, size >> 10);
 
   // [4] Create the multicast object, and add every GPU
-  // The object is not memory yet, and not an address. All GPUs are added before any memory is bound: a bind or a map
-  // waits until the team is complete, for ever if somebody is missing.
+  // The object has no memory and no address yet. All GPUs are added before any memory is bound: a bind or a map waits
+  // until the team is complete, for ever if a GPU is missing.
   std::printf("[4] Create the multicast object, and add every GPU\n");
   properties.size = size;
   CUmemGenericAllocationHandle object;
   CHECK(cuMulticastCreate(&object, &properties));
-  for (const Gpu& gpu : gpus) CHECK(cuMulticastAddDevice(object, gpu.device));  // by value, and for good
+  for (const Gpu& gpu : gpus) CHECK(cuMulticastAddDevice(object, gpu.device));  // by value; no call removes a GPU
   std::printf("    the team of %d GPUs is complete\n", count);
 
   // [5] Create each GPU's memory, and bind it
-  // One replica for each GPU, ordinary memory in itself. Bound, it stands behind the object on that GPU.
+  // One replica for each GPU, an ordinary allocation. The bind makes it the object's memory on that GPU.
   std::printf("[5] Create each GPU's memory, and bind it\n");
   for (Gpu& gpu : gpus) {
     memory_properties.location.id = gpu.device;
@@ -188,8 +188,8 @@ int main(int argc, char** argv) {
   std::printf("    %zu KiB on each GPU\n", size >> 10);
 
   // [6] Map the object once for each GPU, and its replica
-  // The handle of the object is mapped as memory is. Each GPU gets a mapping of its own, open to this GPU alone: its
-  // multicast address. Its replica gets a unicast address beside it.
+  // The object is mapped by its handle, as an allocation is. Each GPU gets a mapping of its own, to which it alone has
+  // access. The address of this mapping is its multicast address. Its replica is mapped too, at a unicast address.
   std::printf("[6] Map the object once for each GPU, and its replica\n");
   for (Gpu& gpu : gpus) {
     const CUmemAccessDesc own = {{CU_MEM_LOCATION_TYPE_DEVICE, gpu.device}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -221,7 +221,7 @@ int main(int argc, char** argv) {
   }
 
   // [7] Broadcast with multimem.st
-  // One store to the multicast address, and the value is in every replica.
+  // One store to the multicast address writes every replica.
   std::printf("[7] Broadcast with multimem.st\n");
   poison(gpus);
   CHECK(cudaSetDevice(gpus[0].device));

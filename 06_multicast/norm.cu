@@ -54,8 +54,8 @@ __device__ void arrive(uint32_t*) { __trap(); }
 __device__ float sum_all(const float*) { return 0; }
 #endif
 
-// One block on each GPU, all of them at the same time. `own` and `mc` are two addresses of one Control; `mc` is that of
-// the other GPUs' too.
+// One block on each GPU, all at the same time. `own` is the address of this GPU's Control, `mc` the multicast address
+// of the Controls of all GPUs.
 __global__ void norm_of_all(const float* part, Control* own, Control* mc, uint32_t target, uint64_t limit_ns) {
   __shared__ float sums[threads];
   float mine = 0;
@@ -78,7 +78,7 @@ __global__ void norm_of_all(const float* part, Control* own, Control* mc, uint32
   do seen = arrived.load(cuda::memory_order_acquire);  // acquire: the other half of the release
   while (seen < target && ptx::get_sreg_globaltimer() - start < limit_ns);
   own->seen = seen;
-  if (seen < target) return;  // somebody did not come: the host will say so
+  if (seen < target) return;  // a GPU did not arrive: the host will say so
 
   ptx::fence_proxy_alias();  // from this GPU's address, where the arrivals were seen, to the multicast address
   own->norm = sqrtf(sum_all(&mc->partial));
