@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT-0
+"""04a: a descriptor's number means nothing elsewhere, access is each mapping's own, an open descriptor holds memory."""
+
+import re
+
+from lab_check import Wrong, check, memory_under
+
+TITLE = "Send the descriptor"
+MINUTES = 20
+PAGE = "04_ipc_fd/README.md#how-the-two-processes-talk"
+OUTPUT = """\
+524288 of 524288 integers are 7 in the importer
+exporter: 0 descriptors left open
+importer: 0 descriptors left open
+0 KiB are not given back
+OK
+"""
+HINTS = [
+    "A descriptor's number is its place in the table of one process. Linux enters it into the table of another if it "
+    "travels in a control message: sendmsg with SCM_RIGHTS. The page has send_message and receive_message.",
+    "The message needs a byte of data (msg_iov), and in msg_control a cmsghdr: level SOL_SOCKET, type SCM_RIGHTS, "
+    "length CMSG_LEN(sizeof fd), and the number behind it, at CMSG_DATA.",
+    "recvmsg wants room for it, in msg_control. The number at CMSG_DATA is the importer's own, and often another.",
+    "Which GPUs may use the importer's mapping? It is a new mapping, and the exporter's access does not come with it.",
+    "close(fd): in the exporter when the descriptor is sent, in the importer when it is imported. An open descriptor "
+    "holds the memory as a handle does.",
+]
+
+
+@check("memory is created once, by the exporter")
+def created_once(run):
+    for call in run.calls("cuMemCreate", "cudaMalloc*", "cuMemAlloc*")[1:]:
+        raise call.wrong("the importer uses the memory of the exporter", f"{call.name} made more memory")
+
+
+@check("the importer imports the descriptor that it was sent")
+def imported(run):
+    exports = run.calls("cuMemExportToShareableHandle")
+    if not exports:
+        raise Wrong("the exporter exports its memory", "cuMemExportToShareableHandle was never called", run=run)
+    imports = [call for call in run.all if call.name == "cuMemImportFromShareableHandle"]
+    for call in imports:
+        if not call.succeeded:
+            raise call.wrong(
+                "the importer receives a descriptor of its own, sent as SCM_RIGHTS, and imports it",
+                f"it imported {call.argument('osHandle')}, a number that means no memory in its process",
+            )
+    if not any(call.pid != exports[0].pid for call in imports):
+        raise Wrong("the importer, another process, imports the memory", "nobody there imported it", run=run)
+
+
+@check("GPU 0 has access to the importer's mapping")
+def access_in_the_importer(run):
+    importers = {call.pid for call in run.calls("cuMemImportFromShareableHandle")}
+    counted = False
+    for call, machine in run.replay():
+        if call.name == "cudaLaunchKernel" and call.pid in importers:
+            counted = True
+            for mapping in machine.processes[call.pid].mappings.values():
+                if 0 not in mapping.access:
+                    raise call.wrong(
+                        "the importer grants GPU 0 access before a kernel reads",
+                        "its mapping grants nobody access: what the exporter granted is for the exporter's mapping",
+                    )
+    if not counted:
+        raise Wrong("a kernel of the importer reads the memory", "it ran none", run=run)
+
+
+@check("no descriptor is left open in either process")
+def no_descriptor_left(run):
+    for process, left in re.findall(r"^(\w+): (-?\d+) descriptors left open$", run.stdout, re.MULTILINE):
+        if int(left) > 0:
+            call = "cuMemExportToShareableHandle" if process == "exporter" else "cuMemImportFromShareableHandle"
+            raise run.calls(call)[0].wrong(
+                f"the {process} closes the descriptor when it needs it no more",
+                f"at its end {left} more are open than at its start, and an open descriptor holds the memory",
+            )

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT-0
+// Lab 04a: Send the descriptor
+//
+// The exporter has memory full of 7s and exports it as a file descriptor; the importer is to read it. This program
+// sends the number of the descriptor, which means nothing in another process. Let it send the descriptor itself, beside
+// a message, as SCM_RIGHTS. Then let the importer grant GPU 0 access to its mapping, and each process close its
+// descriptor when it needs it no more. Only what stands between the marks is to be changed.
+// Read 04_ipc_fd/README.md#how-the-two-processes-talk.
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <filesystem>
+#include "../lab.h"
+
+const size_t size = 2 << 20, n = size / sizeof(int);  // one granule
+const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+
+// >>> your part: the descriptor travels beside the message
+void send_descriptor(int socket, int fd) {
+  EXPECT(write(socket, &fd, sizeof fd) == sizeof fd, "the number cannot be sent");
+}
+
+int receive_descriptor(int socket) {
+  int fd = -1;
+  EXPECT(read(socket, &fd, sizeof fd) == sizeof fd, "no number comes");
+  return fd;
+}
+// <<<
+
+long open_descriptors() { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); }
+
+int main() {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // the lines of the two come in order
+  int fd, ends[2];
+  char turn = 0;
+  EXPECT(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), "no socket");
+  const pid_t exporter = fork();  // before any call of CUDA
+  const int socket = ends[exporter ? 1 : 0];
+  close(ends[exporter ? 0 : 1]);
+  if (!exporter && read(socket, &turn, 1) != 1) return 0;  // begins when the importer has
+  lab::begin();
+  const long open_at_start = open_descriptors();
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = 0;
+  properties.requestedHandleTypes = type;
+  const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUmemGenericAllocationHandle handle;
+  CUdeviceptr address = 0;
+  CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
+
+  if (!exporter) {
+    CHECK(cuMemCreate(&handle, size, &properties, 0));
+    CHECK(cuMemMap(address, size, 0, handle, 0));
+    CHECK(cuMemSetAccess(address, size, &access, 1));
+    lab::fill<int>(address, n, 7);
+    CHECK(cuMemExportToShareableHandle(&fd, handle, type, 0));
+    send_descriptor(socket, fd);
+    // >>> your part: what is left to do in the exporter
+    // <<<
+    EXPECT(read(socket, &turn, 1) == 1, "the importer has ended");  // it has read
+  } else {
+    EXPECT(write(socket, &turn, 1) == 1, "the exporter has ended");
+    fd = receive_descriptor(socket);
+    CHECK(cuMemImportFromShareableHandle(&handle, reinterpret_cast<void*>(intptr_t(fd)), type));
+    CHECK(cuMemMap(address, size, 0, handle, 0));
+    // >>> your part: what is left to do in the importer
+    // <<<
+    std::printf("%llu of %zu integers are 7 in the importer\n", lab::count<int>(address, n, 7), n);
+    EXPECT(write(socket, &turn, 1) == 1, "the exporter has ended");
+  }
+  CHECK(cuMemUnmap(address, size));
+  CHECK(cuMemRelease(handle));
+  CHECK(cuMemAddressFree(address, size));
+  const long left = open_descriptors() - open_at_start;
+  if (exporter) EXPECT(waitpid(exporter, nullptr, 0) == exporter, "no exporter to wait for");
+  std::printf("%s: %ld descriptors left open\n", exporter ? "importer" : "exporter", left);
+  return exporter ? lab::end() : 0;
+}
