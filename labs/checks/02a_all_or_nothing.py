@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT-0
+"""02a: a growth whose good path works is not done: any of its calls may fail half-way."""
+
+from lab_check import Wrong, check
+
+TITLE = "All or nothing"
+MINUTES = 20
+PAGE = "02_growable/README.md#5-fail-to-grow"
+OUTPUT = """\
+grow: CUDA_SUCCESS, size: 5 chunks, 1048576 of 1048576 old integers are 7
+2621440 of 2621440 integers are 7
+0 KiB are not given back
+OK
+"""
+HINTS = [
+    "When the third new chunk cannot be created, two new ones are mapped. Which call of the driver takes them away "
+    "again, and from which address on, how many bytes?",
+    "Count in a variable of its own how far memory is mapped. `buffer.size` changes at the end, when all went well.",
+    "When cuMemMap fails, the chunk is created and not mapped. Only its handle holds it: release the handle in every "
+    "case, whether cuMemMap succeeded or not.",
+    "When cuMemSetAccess fails, all new chunks are mapped. One cuMemUnmap takes them all away: from base + size on, "
+    "so many bytes as are newly mapped. Their handles are released, so this frees them.",
+    "Do not call cuMemUnmap for 0 bytes, nor for the old chunks. Return the first error, not that of the undoing.",
+]
+
+STEPS = "cuMemCreate", "cuMemMap", "cuMemSetAccess"
+REFUSED = "CUDA_ERROR_OUT_OF_MEMORY"
+
+
+def launches(run):
+    return [call for call in run.calls("cudaLaunch*")]
+
+
+def held(machine, pid):
+    """What a process has: its mappings by address, with rights, and what its handles hold."""
+    process = machine.processes[pid]
+    rights = {address: (it.size, sorted(it.access.items())) for address, it in process.mappings.items()}
+    return rights, {name for name, handle in process.handles.items() if handle.references}
+
+
+@check("the buffer grows in place, and its data is not copied")
+def in_place(run):
+    for call in run.calls("cudaMalloc*", "cuMemAlloc*", "cudaMemcpy*", "cuMemcpy*"):
+        if "Symbol" not in call.name:  # what lab::count uses
+            raise call.wrong("new chunks are mapped behind the old ones, which stay", f"{call.name} was called")
+    for call in run.calls("cuMemAddressReserve")[1:]:
+        raise call.wrong("the addresses that main has reserved are used", "more addresses were reserved")
+
+
+@check("each create, map and access call may fail, and the state is then the one before")
+def nothing_changed(run):
+    run.must_end()
+    filled, counted = launches(run)[:2]
+    growth = [call for call in run.calls(*STEPS) if filled.index < call.index < counted.index]
+    if {call.name for call in growth} != set(STEPS):
+        raise Wrong("the second growth creates, maps and grants access to new chunks", "it does not", run=run)
+    for call in growth:
+        as_before(run.again(fail=f"{call.name}:{call.nth}={REFUSED}"))
+
+
+def as_before(run):
+    """In a run in which one call of the second growth was refused: grow has changed nothing, and told of it."""
+    before, refused, made = None, None, {}
+    for call, machine in run.replay():
+        for change in call.changes:
+            made[
+                "mapped" if change["kind"] == "map" else change["kind"], change.get("address", change.get("handle"))
+            ] = call
+        if refused and call.name in STEPS:
+            raise call.wrong(f"grow returns {refused.name}'s error to its caller", "grow went on after the error")
+        if call.name in STEPS and call.result == REFUSED:
+            refused = call
+        elif call.name.startswith("cudaLaunch") or refused and call.name == "cudaMemcpyToSymbol":
+            now = held(machine, call.pid)
+            if refused:
+                return compare(run, refused, before, now, made)
+            before = now
+    raise Wrong("grow returns the error, and main counts the old data", "main did not get there", run=run)
+
+
+def compare(run, refused, before, now, made):
+    said = f"after {refused.name} was refused (its call number {refused.nth})"
+    for address in set(now[0]) - set(before[0]):
+        text = f"{said}, this chunk is still mapped when grow returns, and the size does not count it"
+        raise made["mapped", hex(address)].wrong("after an error no new chunk is mapped", text)
+    for name in now[1] - before[1]:
+        text = f"{said}, its handle still holds the memory when grow returns"
+        raise made["create", hex(name)].wrong("after an error no new memory is held", text)
+    if now != before:
+        raise refused.wrong("the old chunks stay mapped, with access", f"{said}, they are not as before")
+    wanted = OUTPUT.replace("CUDA_SUCCESS, size: 5", f"{REFUSED}, size: 2")
+    first = wanted.splitlines()[0]
+    if not run.stdout.startswith(first):
+        raise refused.wrong(
+            f"main prints\n{first}", f"{said}, it printed\n{(run.stdout.splitlines() or ['nothing'])[0]}"
+        )
