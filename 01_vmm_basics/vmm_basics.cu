@@ -148,7 +148,7 @@ int main(int argc, char** argv) {
 
   // [9] Release the handle, and retain it again
   // Each handle and each mapping holds a reference to the memory. Releasing the handle does not free memory that is
-  // mapped, and while it is mapped its address leads back to a handle.
+  // mapped. As long as it is mapped, the driver returns a handle for its address.
   std::printf("[9] Release the handle, and retain it again\n");
   CHECK(cuMemRelease(handle));
   total = sum_and_check(b, n, 1);

@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   in_a_process([] {});                       // a machine that cannot do this says so first
 
   // [1] Forget the access descriptor
-  // The memory is mapped, and nobody may go there: not even the GPU that holds it.
+  // The memory is mapped, and no GPU has access to it, not even the one that holds it.
   std::printf("[1] Forget the access descriptor\n");
   in_a_process([] {
     CUmemGenericAllocationHandle handle;
@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
   });
 
   // [2] Leave the location out
-  // Zeros are no default: the type of a location that is 0 is none.
+  // Zeros are no default: a location type of 0 names no place.
   std::printf("[2] Leave the location out\n");
   in_a_process([] {
     CUmemGenericAllocationHandle handle;
@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
   });
 
   // [3] Map where nothing is reserved
-  // An address is not free because nobody seems to use it. The driver maps into reservations only.
+  // It does not suffice that nothing uses the addresses. The driver maps into reservations only.
   std::printf("[3] Map where nothing is reserved\n");
   in_a_process([] {
     CUmemGenericAllocationHandle handle;
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
   });
 
   // [4] Free it with cudaFree
-  // cudaFree undoes cudaMalloc. What was made in four steps is taken apart in steps.
+  // cudaFree undoes cudaMalloc only. Four steps made this memory, and each has a call that undoes it.
   std::printf("[4] Free it with cudaFree\n");
   in_a_process([] {
     CUmemGenericAllocationHandle handle;
@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
   });
 
   // [5] Use it after cuMemUnmap
-  // The handle is still there, and the memory too. The way to it is gone.
+  // The handle and the memory still exist. No address leads to the memory any more.
   std::printf("[5] Use it after cuMemUnmap\n");
   in_a_process([] {
     CUmemGenericAllocationHandle handle;

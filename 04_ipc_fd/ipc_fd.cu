@@ -113,8 +113,8 @@ static void let_go(CUdeviceptr address, size_t size, CUmemGenericAllocationHandl
 }
 
 int main(int argc, char** argv) {
-  // Not the story: arguments; and lines are written as they end, so that those of the two processes come in order.
-  long timeout = 10, peer = -1;  // peer: the socket to the other process, which the exporter is told
+  // Set-up: the arguments, and line buffering, so that the lines of the two processes come in order.
+  long timeout = 10, peer = -1;  // peer: the socket to the other process, the exporter's argument
   check::arguments(argc, argv, usage, {{"--timeout", &timeout, 1, 3600}, {"--socket", &peer, 0, 1 << 20}});
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const bool is_exporter = peer >= 0;
@@ -127,7 +127,7 @@ int main(int argc, char** argv) {
     EXPECT(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), "%s", strerror(errno));
     const timeval limit = {timeout, 0};
     for (int end : ends) setsockopt(end, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    std::signal(SIGCHLD, SIG_DFL);  // if it is inherited as ignored, nobody can be waited for
+    std::signal(SIGCHLD, SIG_DFL);  // if it is inherited as ignored, waitpid learns no status
     exporter = fork();
     EXPECT(exporter >= 0, "%s", strerror(errno));
     if (exporter == 0) {
@@ -160,7 +160,7 @@ int main(int argc, char** argv) {
   }
 
   // [3] Create memory and export it
-  // Memory is created as exportable, or never is. The export is an open file descriptor of this process.
+  // Memory that was not created as exportable never is. The export is an open file descriptor of this process.
   const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -219,7 +219,7 @@ int main(int argc, char** argv) {
   if (is_exporter) return 0;
   await(peer, LEFT);
   int status;
-  kill(exporter, SIGKILL);  // nothing to one that is exiting, and the end of one that is not: so the wait below ends
+  kill(exporter, SIGKILL);  // no effect on one that is exiting, ends any other: so the wait below ends
   EXPECT(waitpid(exporter, &status, 0) == exporter && status == 0, "the exporter ended with status 0x%x", status);
   check_all(address, size, seed);
   std::printf("[7] Outlive the exporter\n    it has let go and exited: every element is still there\n");

@@ -28,12 +28,12 @@ static const char usage[] =
     "  --granules N   memory to share, in units of the granularity, 1 to 512 (default 1)\n"
     "  --timeout S    seconds that one rank waits for the other, 1 to 600 (default 30)\n";
 
-// What the ranks give each other at the end of a step.
+// What the ranks send each other at the end of a step.
 struct Message {
   int rank, step;
   char found[128];           // for rank 0 to print
   CUmemFabricHandle handle;  // in step 5: the 64 bytes,
-  size_t size;               // and how much memory they stand for, which they do not tell
+  size_t size;               // and the size of that memory, which they do not tell
 };
 
 // --- Set-up, as far as the kernel: two processes, and what carries messages between them ---
@@ -149,7 +149,7 @@ int main(int argc, char** argv) {
   meet(1, rank == 0 ? "exports" : "imports");
 
   // [2] Ask the driver
-  // The attribute says what GPU and driver could do, not what this process may do: only trying tells that.
+  // The attribute says what GPU and driver can do. Only trying shows what this process may do.
   say("[2] Ask the driver\n");
   if (rank == 1) meet(2);  // first rank 0: what both lack is said once
   int supported = 0;
@@ -190,7 +190,7 @@ int main(int argc, char** argv) {
   meet(4, rank == 0 ? std::to_string(sizeof shared.handle) + " bytes exported" : "");
 
   // [5] Send the bytes, and import them in the other process
-  // They go in by address. The importer's allocation handle is its own, and names the same memory.
+  // The call takes their address. The importer's allocation handle is its own, and names the same memory.
   say("[5] Send the bytes, and import them in the other process\n");
   const Message arrived = meet(5, "", shared);
   if (rank == 1) {

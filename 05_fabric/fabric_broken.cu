@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
   std::printf("    right: exported as what it was made for\n");
 
   // [2] Take the attribute for a promise
-  // The attribute speaks of GPU and driver. The channel file is a matter of this machine, this user, this container.
+  // The attribute describes the GPU and the driver. The channel file depends on machine, user and container.
   std::printf("[2] Take the attribute for a promise\n");
   properties.requestedHandleTypes = fabric;
   const CUresult answer = cuMemCreate(&memory, size, &properties, 0);
@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
   CHECK(cuMemRelease(imported));
 
   // [4] Let the memory go before it is imported
-  // An open file descriptor holds memory. These 64 bytes hold nothing: the exporter waits until the import is done.
+  // An open file descriptor is a reference to memory. These 64 bytes are none: the exporter waits for the import.
   std::printf("[4] Let the memory go before it is imported\n");
   CHECK(cuMemRelease(memory));
   REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemImportFromShareableHandle(&imported, &handle, fabric));

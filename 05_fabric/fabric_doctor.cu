@@ -58,7 +58,7 @@ static void failed(const std::string& found, const std::string& remedy) {
   _exit(1);  // and the driver takes back what this process held
 }
 
-// The stage fails if the driver's call did. What set-up explains has a remedy.
+// The stage fails if the driver's call did. If missing set-up may be the cause, there is a remedy.
 static void need(CUresult answer, const char* call, CUresult reported = CUDA_ERROR_NOT_PERMITTED) {
   const char* remedy = "";
   if (answer == CUDA_ERROR_NOT_PERMITTED || answer == CUDA_ERROR_NOT_SUPPORTED || answer == reported)
@@ -99,7 +99,7 @@ static int find_channel(const std::string& directory, int driver_major, std::str
 
 static void export_memory(int go, pid_t importer) {
   // [1] Ask the driver
-  // The attribute speaks of GPU and driver. What this process may do, only trying tells.
+  // The attribute describes the GPU and the driver. Only trying shows what this process may do.
   int cuda = 0, supported = 0;
   char name[64], versions[64];
   const CUdevice device = 0;
@@ -143,7 +143,7 @@ static void export_memory(int go, pid_t importer) {
   else done("channel " + std::to_string(channel) + " opens");
 
   // [3] Make memory and export it
-  // What was created need not be exportable: machines were seen on which it is not.
+  // What was created need not be exportable: users report machines on which it is not.
   need(created, "cuMemCreate");
   done(std::to_string(report->size >> 10) + " KiB");
   const CUresult exported = cuMemExportToShareableHandle(&report->handle, memory, CU_MEM_HANDLE_TYPE_FABRIC, 0);

@@ -219,8 +219,8 @@ int main(int argc, char** argv) {
   std::printf("    %zu records of three quarters of the ring: %zu go over its end in one piece\n", records, wrapped);
 
   // [8] Tear down
-  // A mapping is unmapped whole; neighbours may be unmapped in one call. The last mapping and the handle free the
-  // memory.
+  // A mapping is unmapped whole; neighbours may be unmapped in one call. The memory is freed when the last mapping and
+  // the handle are gone.
   std::printf("[8] Tear down\n");
   REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemUnmap(ring, granularity));
   CHECK(cuMemUnmap(ring, 2 * size));

@@ -53,8 +53,8 @@ int main(int argc, char** argv) {
   in_a_process([] {});                       // a machine that cannot do this says so first
 
   // [1] Take a barrier for a fence
-  // __syncthreads orders the accesses of a block, each at its address. That two addresses are one memory it does not
-  // know. No call fails, and no kernel.
+  // __syncthreads orders the accesses of a block, each at its address. It does not know that two addresses lead to the
+  // same memory. No call fails, and no kernel.
   std::printf("[1] Take a barrier for a fence\n");
   for (const bool fence : {false, true})
     in_a_process([fence] {
@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
     });
 
   // [2] Open one address, and use the other
-  // Access belongs to the mapping, not to the memory: a second address starts closed.
+  // Access belongs to the mapping, not to the memory: a second mapping starts without access.
   std::printf("[2] Open one address, and use the other\n");
   for (const bool both : {false, true})
     in_a_process([both] {
@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
     });
 
   // [3] Map a ring in one call
-  // The memory does not repeat itself, and no call maps a part of it: each half of the ring is a mapping of the whole.
+  // No call maps an allocation twice, or a part of it: each half of the ring is a mapping of the whole allocation.
   std::printf("[3] Map a ring in one call\n");
   in_a_process([] {
     const CUmemGenericAllocationHandle handle = create();
@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
   });
 
   // [4] Unmap one address, and expect the memory back
-  // No call fails. Each mapping holds the memory, and so does the handle; the last of them lets it go.
+  // No call fails. Each mapping and the handle is a reference; the memory is freed with the last of them.
   std::printf("[4] Unmap one address, and expect the memory back\n");
   in_a_process([] {
     const size_t before = free_memory();

@@ -61,7 +61,7 @@ def definition(lines, name):
     if begin is None:
         raise Wrong(f"nothing of the name {name} is defined at the left margin")
     end = next((i for i in range(begin, len(lines)) if lines[i].rstrip().endswith("}") or lines[i][:1] == "}"), None)
-    if lines[begin].count("{") != lines[begin].count("}"):
+    if "{" not in lines[begin] or lines[begin].count("{") != lines[begin].count("}"):  # a head may take two lines
         end = next(i for i in range(begin + 1, len(lines)) if lines[i][:1] == "}")
     while begin and re.match("//|template", lines[begin - 1]):
         begin -= 1

@@ -2,7 +2,7 @@
 #include <cuda.h>
 #include <cuda/ptx>
 
-// A second address for the memory at `address`, open to the same GPU. Undo with cuMemUnmap and cuMemAddressFree.
+// A second address for the memory at `address`, with access for `device`. Undo with cuMemUnmap and cuMemAddressFree.
 inline CUresult map_again(CUdeviceptr* alias, CUdeviceptr address, size_t size, int device) {
   CUmemGenericAllocationHandle handle;
   CUresult result = cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(address));

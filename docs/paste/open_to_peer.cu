@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 #include <cuda.h>
 
-// Lets another GPU into whole mappings, or shuts it out with CU_MEM_ACCESS_FLAGS_PROT_NONE. What other GPUs may do
-// stays as it is. No cudaDeviceEnablePeerAccess: it does nothing for such memory.
+// Grants another GPU access to whole mappings, or takes it away with CU_MEM_ACCESS_FLAGS_PROT_NONE. The rights of other
+// GPUs stay. No cudaDeviceEnablePeerAccess: it does nothing for such memory.
 inline CUresult open_to_peer(CUdeviceptr address, size_t size, int owner, int peer,
                              CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
   int reaches = 0;
