@@ -19,6 +19,8 @@ measured value, or the ratio of two, into a sentence:
 
     {result}`NAME method=buffer by=steps step_bytes=2MiB median_ms`
     {result}`NAME method=cudaMalloc bytes=1GiB median_us / NAME method=buffer bytes=1GiB median_us`
+
+There `run=--mib_64` stands for the runs that have `--mib 64` among their arguments.
 """
 
 import io
@@ -231,8 +233,11 @@ class Result(SphinxRole):
     def run(self):
         values, key = [], ""
         for part in self.text.split(" / "):
-            name, *condition, key = part.split()
-            found = select(source(self.env, name), wanted(" ".join(condition)))
+            name, *words, key = part.split()
+            condition = wanted(" ".join(words))
+            argument = condition.pop("run", "")
+            runs = [run for run in source(self.env, name) if argument in run[0]["arguments"]]
+            found = select(runs, condition)
             if len(found) != 1 or key not in found[0]:
                 raise BadPage(f"{part!r}: {len(found)} measurements{' without such a value' if found else ''}")
             values.append(found[0][key])

@@ -31,6 +31,161 @@ TIMES = '{"what": "w", "repeats": 3, "median_us": 2.0, "us": [3.0, 1.0, 2.0]}'
 END = '{"what": "complete"}'
 
 
+def growth(get, method, by, size, section=6, file="final_sizes", key="median_ms"):
+    return get(f"growable_1_gpu_{file}", f"section={section} method={method} by={by} {size}", key)
+
+
+def final(get, method, by, gib, **more):
+    return growth(get, method, by, f"final_bytes={int(gib * 1024)}MiB", **more)
+
+
+def step(get, method, by, mib):
+    return growth(get, method, by, f"step_bytes={mib}MiB", file="steps")
+
+
+def chunks(get, method, by, chunk, gib):
+    return growth(get, method, by, f"chunk_bytes={chunk} final_bytes={int(gib * 1024)}MiB", section=7)
+
+
+def spread(get, method, by):
+    return final(get, method, by, 32) / final(get, method, by, 32, key="fastest_ms")
+
+
+def released(get, file, filled, waited, part):
+    return get(file, f"what=after_release released={filled} waited_ms={waited} part={part}", "median_ms")
+
+
+def speed(get, way, gpus, mib, file="measure_4_gpus_sizes", key="median_us"):
+    return get(file, f"way={way} active_gpus={gpus} bytes={mib}MiB", key)
+
+
+def compressed(get, kernel, data, mib):
+    """How many times as fast the kernel is in compressible memory."""
+    plain, compressible = (
+        get("compressible_1_gpu_sizes", f"kernel={kernel} data={data} memory={memory} bytes={mib}MiB", "median_us")
+        for memory in ("plain", "compressible")
+    )
+    return plain / compressible
+
+
+def handed(get, way, mib):
+    return get("ipc_cost_1_gpu_sizes", f"way={way} part=export_to_open bytes={mib}MiB", "median_us")
+
+
+def sharing(get, condition, file="measure_4_gpus_sizes"):
+    return get(file, f"run=--kib_262144 {condition}", "median_us")
+
+
+ONE, TWO = "growth_cost_1_gpu_32_gib", "growth_cost_1_gpu_of_2_32_gib"
+SOME, RANDOM = "one_random_word_in_each_4_KiB", "random_words"
+VMM = ("buffer", "steps")
+# What sentences of the page compare without a figure, recomputed from the files. # is for a figure.
+CLAIMS = {
+    "as long as VMM at 8 GiB and # times as long at 32 GiB. The other two sizes lie between.": lambda get: all(
+        final(get, "cudaMalloc", "steps", 8) / final(get, *VMM, 8)
+        < final(get, "cudaMalloc", "steps", gib) / final(get, *VMM, gib)
+        < final(get, "cudaMalloc", "steps", 32) / final(get, *VMM, 32)
+        for gib in (0.5, 2)
+    ),
+    "is slower than VMM at 512 MiB and at 2 GiB. At 8 GiB and at 32 GiB **VMM loses**": lambda get: (
+        [final(get, "cudaMalloc", "doubling", gib) > final(get, *VMM, gib) for gib in (0.5, 2, 8, 32)]
+        == [True, True, False, False]
+    ),
+    "With pauses the result at 32 GiB is the opposite": lambda get: all(
+        get(file, "section=2 method=cudaMalloc by=doubling", "median_ms")
+        > get(file, "section=2 method=fresh_chunks by=steps", "median_ms")
+        for file in (ONE, TWO)
+    ),
+    "For the other ways it is less than 1.1.": lambda get: all(
+        spread(get, *way) < 1.1
+        for way in (("cudaMalloc", "steps"), ("cudaMalloc", "doubling"), ("cudaMallocAsync", "steps"))
+    ),
+    "With chunks of 8 MiB VMM still loses; with chunks of 32 MiB and more it takes less time.": lambda get: (
+        [step(get, *VMM, mib) < step(get, "cudaMalloc", "doubling", mib) for mib in (2, 8, 32, 128, 512, 1024)]
+        == [False] * 2 + [True] * 4
+    ),
+    "chunks of 64 MiB took less time than doubling with `cudaMalloc`; at 32 GiB they took more.": lambda get: (
+        [chunks(get, *VMM, "64MiB", gib) < chunks(get, "cudaMalloc", "doubling", 0, gib) for gib in (0.5, 2, 8, 32)]
+        == [True, True, True, False]
+    ),
+    "Doubling takes 1.5 times the final size and more, copying at each step about twice.": lambda get: all(
+        1.5 <= final(get, method, "doubling", gib, key="peak_ratio") < 1.6
+        and 1.95 < final(get, method, "steps", gib, key="peak_ratio") <= 2
+        and final(get, *VMM, gib, key="peak_ratio") == 1
+        for method in ("cudaMalloc", "cudaMallocAsync")
+        for gib in (0.5, 2, 8, 32)
+    ),
+    "Most of the time goes into creating.": lambda get: all(
+        released(get, file, filled, 100, "create")
+        > released(get, file, filled, 100, "map") + released(get, file, filled, 100, "open")
+        for file in (ONE, TWO)
+        for filled in ("filled", "untouched")
+    ),
+    "On the machine with one it does not take longer.": lambda get: all(
+        released(get, ONE, filled, 0, "open") < 1.05 * released(get, ONE, filled, 100, "open")
+        for filled in ("filled", "untouched")
+    ),
+    "the second `cuMemSetAccess` is slow too, during the same tens of milliseconds": lambda get: all(
+        released(get, TWO, filled, waited, "open_again") > 2 * released(get, TWO, filled, 100, "open_again")
+        for filled in ("filled", "untouched")
+        for waited in (0, 5, 25)
+    ),
+    "`cuMemCreate` and `cudaMalloc` are faster at once after a release than later.": lambda get: all(
+        released(get, file, filled, 0, part) < released(get, file, filled, 100, part)
+        for file in (ONE, TWO)
+        for filled in ("filled", "untouched")
+        for part in ("create", "cudaMalloc")
+    ),
+    "Each further GPU adds most of a millisecond.": lambda get: all(
+        500
+        < sharing(get, f"what=cuMemSetAccess open_to={n + 1} more_is_shared=false")
+        - sharing(get, f"what=cuMemSetAccess open_to={n} more_is_shared=false")
+        < 1000
+        for n in (1, 2, 3)
+    ),
+    "So the further GPUs add about as much to both calls.": lambda get: (
+        0.8
+        < (
+            sharing(get, "what=cuMemSetAccess open_to=4 more_is_shared=true")
+            - sharing(get, "what=cuMemSetAccess open_to=1 more_is_shared=true")
+        )
+        / (sharing(get, "what=cudaMalloc peers_enabled=3") - sharing(get, "what=cudaMalloc peers_enabled=0"))
+        < 1.25
+    ),
+    "Up to 16 MiB a kernel that stores has the better median, and from 64 MiB on the copy engine.": lambda get: (
+        [speed(get, "kernel_stores", 1, mib) < speed(get, "copy_engine", 1, mib) for mib in (1, 4, 16, 64, 256, 1024)]
+        == [True] * 3 + [False] * 3
+    ),
+    "At 16 MiB the fastest copy here is as fast as the fastest kernel; only the medians differ.": lambda get: (
+        speed(get, "copy_engine", 1, 16, key="fastest_us") <= speed(get, "kernel_stores", 1, 16, key="fastest_us")
+    ),
+    "If all GPUs send at once, store rather than load.": lambda get: all(
+        speed(get, "kernel_stores", gpus, mib, file) < speed(get, "kernel_loads", gpus, mib, file)
+        for gpus, file in ((4, "measure_4_gpus_sizes"), (2, "peer_cost_2_gpus_sizes"))
+        for mib in (1, 4, 16, 64, 256, 1024)
+    ),
+    "`cudaIpcGetMemHandle` is faster at each size.": lambda get: all(
+        handed(get, "cudaIpc", mib) < handed(get, "file_descriptor", mib) for mib in (2, 16, 64, 256, 1024)
+    ),
+    "At 2 MiB a copy through pageable host memory is faster too.": lambda get: (
+        handed(get, "copy_through_host_memory", 2) < handed(get, "file_descriptor", 2)
+    ),
+    "export, import and mapping take more than a millisecond": lambda get: all(
+        handed(get, "file_descriptor", mib) > 1000 for mib in (2, 16, 64, 256, 1024)
+    ),
+    "Reading data that compresses is faster at every size that was measured": lambda get: all(
+        compressed(get, "read", SOME, 64 << n) > 1.1 for n in range(7)
+    ),
+    "Random data does not compress, and gains nothing. Up to 1 GiB updating it costs nothing either.": lambda get: (
+        all(0.98 < compressed(get, "read", RANDOM, 64 << n) < 1.02 for n in range(7))
+        and all(0.98 < compressed(get, "update", RANDOM, 64 << n) < 1.02 for n in range(5))
+    ),
+    "of the speed in plain memory. Up to 2 GiB they are faster.": lambda get: all(
+        compressed(get, "update", SOME, 64 << n) > 1.1 for n in range(6)
+    ),
+}
+
+
 class Tables(html.parser.HTMLParser):
     """The text of the cells of each table of a page, row by row; the ids of all elements."""
 
@@ -65,7 +220,7 @@ def build(change=lambda docs: None):
         (docs / "index.md").write_text(re.sub(r"\]\(\.\./.*?\)", "]", PAGE))  # without links to pages that are not here
         (docs / "conf.py").write_text(
             "import sys\nsys.path.insert(0, 'extensions')\n"
-            "extensions = ['myst_parser', 'results']\nhtml_theme = 'basic'\n"
+            "extensions = ['myst_parser', 'results']\nmyst_heading_anchors = 3\nhtml_theme = 'basic'\n"
         )
         change(docs)
         done = subprocess.run(
@@ -127,7 +282,7 @@ class Page(unittest.TestCase):
 
     def test_the_tables_are_what_the_files_hold(self):
         blocks = re.findall(r"^```\{results\} (\w+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-        tables = [table for table in self.read.tables if table[0][0] != "Question"]
+        tables = [table for table in self.read.tables if table[0][0] not in ("Question", "Section", "")]
         self.assertEqual(len(tables), len(blocks))
         for (name, text), (header, *rows) in zip(blocks, tables, strict=True):
             options = dict(re.findall(r"^:(\w+): *(.*)$", text, re.MULTILINE))
@@ -157,7 +312,7 @@ class Page(unittest.TestCase):
     def meets(entry, condition):
         return all(
             str(entry.get(key)).lower().replace(" ", "_")
-            == re.sub(r"^(\d+)MiB$", lambda size: str(int(size[1]) << 20), value).lower()
+            == re.sub(r"^(\d+)([MG])iB$", lambda size: str(int(size[1]) << (20 + 10 * (size[2] == "G"))), value).lower()
             for key, value in (word.split("=") for word in condition.split())
         )
 
@@ -179,16 +334,44 @@ class Page(unittest.TestCase):
         return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
 
     def test_figures_in_the_text(self):
-        asked = re.findall(r"\{result\}`", PAGE)
+        asked = re.findall(r"\{result\}`([^`]*)`", PAGE)
         shown = re.findall(r'<span class="result">([\d.]+)</span>', self.page)
         self.assertEqual(len(shown), len(asked))
-        times = {
-            (entry["method"], entry["by"]): entry["median_ms"]
-            for _, entries in load(ROOT / "docs/results/growable_1_gpu_final_sizes.jsonl")
-            for entry in entries
-            if entry["final_bytes"] == 32 << 30 and entry["section"] == 6
-        }
-        self.assertEqual(shown[0], f"{times['cudaMalloc', 'steps'] / times['buffer', 'steps']:.1f}")
+        for text, figure in zip(asked, shown, strict=True):
+            parts = [part.split() for part in text.split(" / ")]
+            values = [self.measured(name, " ".join(condition), key) for name, *condition, key in parts]
+            quotient = values[0] / values[-1] if len(values) == 2 else values[0]
+            self.assertEqual(figure, self.text(quotient, "" if len(values) == 2 else parts[0][-1]), text)
+
+    def test_comparisons_are_of_like_with_like(self):
+        """Medians with medians; the one other ratio is that of a measurement's median to its own fastest time."""
+        for text in re.findall(r"\{result\}`([^`]* / [^`]*)`", PAGE):
+            (*one, key), (*other, other_key) = (part.split() for part in text.split(" / "))
+            self.assertTrue(key == other_key or (one == other and other_key.startswith("fastest_")), text)
+            self.assertRegex(key, "^(median_|gb_per_s)", text)
+
+    def test_sentences_say_what_the_files_hold(self):
+        text = " ".join(re.sub(r"\{result\}`[^`]*`", "#", PAGE).split())
+        for sentence, holds in CLAIMS.items():
+            self.assertIn(sentence, text, "a sentence has changed: change what is recomputed for it too")
+            self.assertTrue(holds(self.measured), f"the files do not say so: {sentence}")
+
+    @classmethod
+    def measured(cls, name, condition, key):
+        """The one value, or the quotient with its own fastest time, that the condition leaves of a file."""
+        words = dict(word.split("=") for word in condition.split())
+        argument, found, in_run = words.pop("run", "").replace("_", " "), [], False
+        for line in (ROOT / "docs" / "results" / f"{name}.jsonl").read_text().splitlines():
+            entry = json.loads(line)
+            if "arguments" in entry:
+                in_run = argument in entry["arguments"]
+            elif in_run and cls.meets(entry, " ".join(f"{word}={value}" for word, value in words.items())):
+                found.append(entry)
+        if len(found) != 1:
+            raise AssertionError(f"{name} {condition}: {len(found)} measurements")
+        if key.startswith("fastest_"):
+            return min(found[0][key.removeprefix("fastest_")])
+        return cls.derived(found[0], key)
 
     def test_the_plots_can_stand_beside_one_another(self):
         plots = re.findall(r"<svg.*?</svg>", self.page, re.DOTALL)
