@@ -188,6 +188,9 @@ class Programs(Runner):
         output = self.judged("  this is wrong;")
         self.assertRegex(output, r"my files/01a_replace_cudamalloc.cu\(5\): error:")
         self.assertNotRegex(output, r"/lab-|\.py|tmpxft")
+        output = self.judged("  missing();", before="void missing();")
+        self.assertRegex(output, r"01a_replace_cudamalloc.cu:5: undefined reference to .missing\(\)")
+        self.assertNotRegex(output, r"/lab-|\.py|tmpxft")
 
     def test_a_hang(self):
         output = self.judged("  lab::begin();\n  for (;;) pause();")
@@ -203,6 +206,10 @@ class Programs(Runner):
     def test_a_crash(self):
         self.assertRegex(self.judged("  lab::begin();\n  *(volatile int*)8 = 1;"), "ended by SIGSEGV; the last call")
 
+    def test_what_is_not_simulated(self):
+        output = self.judged("  lab::begin();", before="__managed__ int it = 1;")
+        self.assertRegex(output, r"status 125\n +program/01a_replace_cudamalloc has __managed__ variables")
+
     def test_endless_output(self):
         self.assertRegex(self.judged('  for (;;) std::puts("again");'), r"printed without end.*\n +again\n")
 
@@ -215,9 +222,15 @@ class Programs(Runner):
 
     def test_processes_that_hide(self):
         """In sessions of their own, with their output closed."""
-        body = "if (fork() == 0) {\n setsid();\n if (fork()) _exit(0);\n for (int i = 0; i < 9; ++i) close(i);\n"
+        body = "if (fork() == 0) {\n setsid();\n if (fork()) _exit(0);\n"
+        body += f' std::FILE* file = std::fopen("{self.temporary.parent}/pid", "w");\n'
+        body += ' std::fprintf(file, "%d", getpid());\n std::fclose(file);\n for (int i = 0; i < 9; ++i) close(i);\n'
         output = self.judged(body + " for (;;) pause();\n }\n lab::begin();")
         self.assertRegex(output, "processes that it had started went on; they were ended")
+        pid = (self.temporary.parent / "pid").read_text()
+        if pathlib.Path("/proc", pid).exists():
+            os.kill(int(pid), signal.SIGKILL)
+            self.fail("a process is left")
 
     def test_an_end_before_main(self):
         output = self.judged("", before='struct It { It() { std::puts("OK"); std::exit(0); } } it;')
