@@ -293,6 +293,7 @@ class Verdict:
     seconds: float = 0.0
     failed: str = ""  # the title of the check
     stdout: str = ""  # of the first run
+    remarks: str = ""  # what the compiler warns of, and why it did not run on real GPUs
 
 
 BUILT, ENDED = "it is built", "no call is refused, no kernel faults, and it ends as it should"
@@ -304,34 +305,33 @@ def judge(lab, source, real=False, limit=None):
     began = time.monotonic()
     options = {"architecture": getattr(lab.about, "ARCHITECTURE", 75)} | ({"limit": limit} if limit else {})
     with Program(source, **options) as program:
-        judge = Judge(lab, program, real)
-        verdict = judge.verdict()
-    verdict.stdout = judge.stdout
+        verdict = Judge(lab, program, real).verdict()
     verdict.seconds = time.monotonic() - began
     return verdict
 
 
 class Judge:
     def __init__(self, lab, program, real):
-        self.lab, self.program, self.real, self.stdout, self.remark = lab, program, real, "", ""
+        self.lab, self.program, self.real = lab, program, real
+        self.stdout = self.remarks = ""
 
     def verdict(self):
         titles = [BUILT, *(it.title for it in self.lab.checks), ENDED, GIVEN_BACK, PRINTED]
         title, words = self.first_wrong()
-        titles += [REAL] if self.real and not self.remark else []
-        if not title:
-            return Verdict(self.lab, "passed", [(it, "passed") for it in titles], words)
+        titles += [REAL] if self.real else []
         if title == ENDED:  # what was told before it did not depend on it
             titles = [BUILT, ENDED, *(it for it in titles if it not in (BUILT, ENDED))]
-        at = titles.index(title)
+        at = titles.index(title) if title else len(titles)
         checks = [(it, "passed" if i < at else "failed" if i == at else "not reached") for i, it in enumerate(titles)]
-        return Verdict(self.lab, "failed", checks, words, failed=title)
+        status = "failed" if title else "passed"
+        return Verdict(self.lab, status, checks, words, failed=title, stdout=self.stdout, remarks=self.remarks)
 
     def first_wrong(self):
-        """(title of the check, words) of what is to be told, or ("", what the compiler said)."""
+        """(title of the check, words) of what is to be told, or ("", "")."""
         built, said = self.program.build()
         if not built:
             return BUILT, said
+        self.remarks = said
         run = Run(self.program, self.lab.options)
         self.stdout = run.stdout
         for function in self.lab.checks:
@@ -352,7 +352,7 @@ class Judge:
         last = (ENDED, run.must_end), (GIVEN_BACK, run.must_give_back), (PRINTED, lambda: self.must_print(run))
         if self.real:
             last = *last, (REAL, lambda: self.must_be_real(run))
-        return self.wrong_in(last) or ("", said + self.remark)
+        return self.wrong_in(last) or ("", "")
 
     def first_of(self, title, wrong, run):
         """A check may fail because the program has stopped before: then that is told."""
@@ -376,7 +376,8 @@ class Judge:
     def must_be_real(self, run):
         ended = self.program.run_on_gpu()
         if ended.status == 77 and "SKIP: " in ended.stdout:
-            self.remark = f"This machine's GPUs cannot run it, which says nothing against it:\n{ended.stdout}"
+            self.real = False
+            self.remarks += f"This machine's GPUs cannot run it, which says nothing against it:\n{ended.stdout}"
             return
         if ended.status or ended.why or ended.stdout != self.lab.output:
             happened = f"status {ended.status} {ended.why}\n{ended.stdout}{ended.stderr}"

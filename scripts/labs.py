@@ -79,10 +79,10 @@ def show_one(lab, labs, given):
     if make_mine(lab):
         print(f"Your file is {shown(mine(lab))}: a copy of the starter, made just now. Edit it, and run this again.\n")
     verdict = judged(lab, given)
+    if verdict.remarks:
+        print(f"{verdict.remarks.rstrip()}\n")
     if verdict.status == "passed":
         print(f"{lab.number} {lab.title}: right\n" + "".join(f"  {title}\n" for title, _ in verdict.checks))
-        if verdict.words:
-            print(f"A remark:\n{verdict.words}")
         after = labs[labs.index(lab) + 1 :]
         print(f"Compare yours with ./lab.sh solution {lab.number}")
         print(

@@ -166,7 +166,7 @@ class JudgeTest(unittest.TestCase):
             self.assertEqual(self.failed(RIGHT, real=wrong)[0], REAL)
         verdict = self.verdict(RIGHT, real=Ended(77, "", "SKIP: no GPU; get one\n", "", b""))
         self.assertEqual((verdict.status, verdict.checks[-1]), ("passed", (PRINTED, "passed")))
-        self.assertIn("SKIP: no GPU", verdict.words)
+        self.assertIn("SKIP: no GPU", verdict.remarks)
 
     def test_no_compiler(self):
         with Program(self.scratch / "missing.cu") as program:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""A lab holds what CONTRIBUTING.md promises of labs: lab_test.py NAME
+"""A lab holds what CONTRIBUTING.md promises of labs: lab_test.py NAME [LabTest | WrongAnswersTest]
 
 The starter is built without a warning, is not right, and says what the lab's file in this directory tells; outside the
 marks it is the solution. The solution is right. Each wrong answer, a change of the solution, fails at the check that is
@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "scripts"))
 sys.dont_write_bytecode = True
 from lab_check import BUILT, Lab, judge  # noqa: E402
-from lab_program import ROOT, Program  # noqa: E402
+from lab_program import ROOT  # noqa: E402
 
 NAME = sys.argv.pop(1)
 LAB = Lab(ROOT / f"labs/checks/{NAME}.py")
@@ -46,7 +46,7 @@ def outside_marks(text):
     return parts[::4] + marks
 
 
-class LabTest(unittest.TestCase):
+class Base(unittest.TestCase):
     def setUp(self):
         self.scratch = tempfile.TemporaryDirectory()
         self.addCleanup(self.scratch.cleanup)
@@ -56,6 +56,15 @@ class LabTest(unittest.TestCase):
         source.write_text(text)
         return judge(LAB, source, limit=limit)
 
+    def changed(self, lines):
+        text = LAB.solution.read_text()
+        for old, new in hunks(lines):
+            self.assertIn(old, text, "the solution has no such line any more")
+            text = text.replace(old, new, 1)
+        return text
+
+
+class LabTest(Base):
     def test_what_the_student_reads(self):
         text = LAB.starter.read_text()
         self.assertLessEqual(len(text.splitlines()), 80, "lines of the starter")
@@ -72,15 +81,14 @@ class LabTest(unittest.TestCase):
         self.assertEqual(outside_marks(text), outside_marks(LAB.solution.read_text()))
 
     def test_the_starter_is_built_without_a_warning_and_is_not_right(self):
-        with Program(LAB.starter, getattr(LAB.about, "ARCHITECTURE", 75)) as program:
-            self.assertEqual(program.build(), (True, ""))
         verdict = judge(LAB, LAB.starter, limit=ABOUT.get("limit", LIMIT))
-        self.assertEqual(verdict.status, "failed")
+        self.assertEqual((verdict.status, verdict.remarks), ("failed", ""))
+        self.assertNotEqual(verdict.failed, BUILT, verdict.words)
         self.assertRegex(verdict.words, ABOUT["starter"])
 
     def test_the_solution_is_right(self):
         verdict = judge(LAB, LAB.solution, limit=LIMIT)
-        self.assertEqual((verdict.status, verdict.words), ("passed", ""))
+        self.assertEqual((verdict.status, verdict.words, verdict.remarks), ("passed", "", ""))
         self.assertTrue(LAB.checks)
 
     def test_other_right_answers(self):
@@ -88,19 +96,14 @@ class LabTest(unittest.TestCase):
             with self.subTest(title):
                 self.assertEqual(self.judged(self.changed(lines)).words, "")
 
-    def changed(self, lines):
-        text = LAB.solution.read_text()
-        for old, new in hunks(lines):
-            self.assertIn(old, text, "the solution has no such line any more")
-            text = text.replace(old, new, 1)
-        return text
-
     def test_to_print_the_result_is_not_enough(self):
         """A program that only prints the right lines fails."""
         lines = json.dumps(LAB.output)
         verdict = self.judged(f'#include "../lab.h"\nint main() {{ std::fputs({lines}, stdout); }}\n')
         self.assertEqual((verdict.status, verdict.stdout), ("failed", LAB.output))
 
+
+class WrongAnswersTest(Base):
     def test_wrong_answers_fail_where_meant(self):
         self.assertGreaterEqual(len(WRONG), 3)
         prints_right = []
