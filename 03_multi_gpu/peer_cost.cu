@@ -126,7 +126,7 @@ static double bandwidth(int active, Way way, size_t bytes, long grid) {
     for (int g = 1; g < count; ++g) CHECK(cudaStreamWaitEvent(gpus[0].stream, gpus[g].ready, 0));
     CHECK(cudaEventRecord(gpus[0].ready, gpus[0].stream));
     for (int g = 0; g < active; ++g) {
-      const Gpu &here = gpus[g], &next = gpus[(g + 1) % count];
+      const Gpu &here = gpus[g], &next = gpus[g + 1 < count ? g + 1 : 0];
       CHECK(cudaSetDevice(g));
       CHECK(cudaStreamWaitEvent(here.stream, gpus[0].ready, 0));
       CHECK(cudaEventRecord(here.start, here.stream));
