@@ -3,7 +3,7 @@
 
 import re
 
-from lab_check import Wrong, check, memory_under
+from lab_check import Wrong, check
 
 TITLE = "Send the descriptor"
 MINUTES = 20

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT-0
+"""04b: memory lives as long as anybody holds it, in whatever process, and not as long as its maker."""
+
+from lab_check import Wrong, check
+
+TITLE = "Outlive the exporter"
+MINUTES = 10
+PAGE = "04_ipc_fd/README.md#7-outlive-the-exporter"
+OUTPUT = """\
+the exporter has ended
+524288 of 524288 integers are 7
+0 KiB are not given back
+OK
+"""
+HINTS = [
+    "What holds the memory once the importer has imported and mapped it? It is a handle and a mapping of its own.",
+    "In the exporter: one read of one byte, and no more. What comes after it gives all back, and main returns.",
+    "In the importer: write one byte to the socket, then waitpid(exporter, nullptr, 0), which returns when that "
+    "process has ended.",
+]
+
+
+@check("memory is created once, by the exporter")
+def created_once(run):
+    for call in run.calls("cuMemCreate", "cudaMalloc*", "cuMemAlloc*")[1:]:
+        raise call.wrong("the importer uses the memory of the exporter", f"{call.name} made more memory")
+
+
+@check("the exporter has ended before the importer reads for the last time")
+def exporter_ends_first(run):
+    exports = run.calls("cuMemExportToShareableHandle")
+    if not exports:
+        raise Wrong("the exporter exports its memory", "cuMemExportToShareableHandle was never called", run=run)
+    reads = [call for call in run.calls("cudaLaunchKernel") if call.pid != exports[0].pid]
+    if not reads:
+        raise Wrong("a kernel of the importer reads the memory", "it ran none", run=run)
+    last = [call for call in run.all if call.pid == exports[0].pid][-1]
+    if last.index > reads[-1].index:
+        happened = f"the exporter was still there, and later called {last.name}"
+        raise reads[-1].wrong("the exporter gives back what it has and exits, and then the importer reads", happened)
+    if "the exporter has ended\n" not in run.stdout:
+        happened = "it was not waited for: that process can still be there"
+        raise reads[-1].wrong("the importer waits for the end of the exporter, and then reads", happened)
