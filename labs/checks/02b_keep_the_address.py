@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT-0
+"""02b: growth needs no copy, no second block and no new address."""
+
+from lab_check import Wrong, check
+
+TITLE = "Keep the address"
+MINUTES = 15
+PAGE = "02_growable/README.md#2-reserve-far-more-than-the-data"
+OUTPUT = """\
+4194304 of 4194304 integers are 7 after 0 moves
+0 KiB are not given back
+OK
+"""
+HINTS = [
+    "Addresses take no memory. How many does the buffer need when it has its largest size, and when must it get them?",
+    "start() reserves `most` bytes of addresses. grow() creates memory for what is new, wanted - size bytes, and maps "
+    "it behind what is there, at address + size. The address never changes.",
+    "After the mapping the new part has no access. One cuMemSetAccess grants it: for wanted - size bytes, from "
+    "address + size on.",
+    "Release the handle when its memory is mapped, as the lesson's buffer does: the mapping keeps the memory.",
+    "end() unmaps all in one call of cuMemUnmap(address, size), and then frees all addresses that start() reserved.",
+]
+
+MOST = 16 << 20
+
+
+@check("no memory comes from cudaMalloc, and no data is copied")
+def nothing_copied(run):
+    for call in run.calls("cudaMalloc*", "cuMemAlloc", "cuMemAllocAsync", "cudaMemcpy*", "cuMemcpy*"):
+        if "Symbol" not in call.name:  # what lab::count uses
+            raise call.wrong("the data stays in its memory, and more is mapped behind it", f"{call.name} was called")
+
+
+@check("addresses are reserved once, for the largest size")
+def one_reservation(run):
+    reserved = run.calls("cuMemAddressReserve")
+    if not reserved:
+        raise Wrong("addresses are reserved for 16 MiB", "cuMemAddressReserve was not called", run=run)
+    for call in reserved[1:]:
+        raise call.wrong("one reservation holds the buffer at every size", "more addresses were reserved")
+    if reserved[0].argument("size") < MOST:
+        text = f"{reserved[0].argument('size')} bytes were reserved; a reservation cannot be made larger later"
+        raise reserved[0].wrong(f"addresses for the largest size are reserved: {MOST} bytes", text)
+
+
+@check("a growth creates what is new: memory never exceeds the size of the data")
+def no_more_memory(run):
+    create, size, growth = None, 2 << 20, 0
+    for call, machine in run.replay():
+        if call.name == "cuMemCreate" and call.succeeded:
+            create = call
+            lives = sum(memory.size for memory in machine.memory if memory.lives())
+            if lives > size:
+                raise call.wrong(
+                    f"growth {growth + 1} makes the buffer {size >> 20} MiB large, and its memory takes no more",
+                    f"{lives >> 20} MiB of memory were created by then",
+                )
+        elif call.name.startswith("cudaLaunch"):
+            growth, size = growth + 1, min(2 * size, MOST)
+    if not create:
+        raise Wrong("memory is created by cuMemCreate", "cuMemCreate was not called", run=run)
+
+
+@check("a growth calls cuMemSetAccess once")
+def one_access_call(run):
+    granted = False  # since the kernel that wrote to what was new before
+    for call in run.calls("cuMemSetAccess", "cudaLaunch*"):
+        if call.name == "cuMemSetAccess" and granted:
+            raise call.wrong(
+                "one call of cuMemSetAccess grants access to all that a growth has mapped", "a growth calls it again"
+            )
+        granted = call.name == "cuMemSetAccess"

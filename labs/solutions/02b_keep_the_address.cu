@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT-0
+// Lab 02b: Keep the address
+//
+// This buffer grows as most programs grow one: it allocates a larger block, copies, and frees the old block. So its
+// address changes, and for a moment both blocks take memory. Let it grow in place, up to 16 MiB: reserve addresses
+// once, and with each growth create and map only what is new, with one call of cuMemSetAccess. Copy nothing.
+// Read 02_growable/README.md#2-reserve-far-more-than-the-data.
+#include "../lab.h"
+
+const size_t granule = 2 << 20, most = 16 << 20;  // bytes
+
+struct Buffer {
+  CUdeviceptr address = 0;
+  size_t size = 0;  // bytes that kernels may use, always whole granules
+  // >>> your part: what else a buffer has to know
+  CUmemAllocationProp memory = {};
+  CUmemAccessDesc access = {};
+  // <<<
+};
+
+// >>> your part: start() is called once, then grow() for each size, then end()
+void start(Buffer& buffer) {
+  buffer.memory.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  buffer.memory.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  buffer.memory.location.id = 0;
+  buffer.access.location = buffer.memory.location;
+  buffer.access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CHECK(cuMemAddressReserve(&buffer.address, most, 0, 0, 0));
+}
+
+void grow(Buffer& buffer, size_t wanted) {
+  const CUdeviceptr at = buffer.address + buffer.size;
+  const size_t more = wanted - buffer.size;
+  CUmemGenericAllocationHandle handle;
+  CHECK(cuMemCreate(&handle, more, &buffer.memory, 0));
+  CHECK(cuMemMap(at, more, 0, handle, 0));
+  CHECK(cuMemRelease(handle));  // the mapping keeps the memory
+  CHECK(cuMemSetAccess(at, more, &buffer.access, 1));
+  buffer.size = wanted;
+}
+
+void end(Buffer& buffer) {
+  CHECK(cuMemUnmap(buffer.address, buffer.size));
+  CHECK(cuMemAddressFree(buffer.address, most));
+}
+// <<<
+
+int main() {
+  lab::begin();
+  Buffer buffer;
+  int moves = 0;
+  start(buffer);
+  for (size_t wanted = granule; wanted <= most; wanted *= 2) {
+    const Buffer old = buffer;
+    grow(buffer, wanted);
+    moves += old.size > 0 && buffer.address != old.address;
+    lab::fill<int>(buffer.address + old.size, (buffer.size - old.size) / sizeof(int), 7);
+  }
+  const size_t n = most / sizeof(int);
+  std::printf("%llu of %zu integers are 7 after %d moves\n", lab::count<int>(buffer.address, n, 7), n, moves);
+  end(buffer);
+  return lab::end();
+}
