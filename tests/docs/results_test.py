@@ -55,6 +55,10 @@ def released(get, file, filled, waited, part):
     return get(file, f"what=after_release released={filled} waited_ms={waited} part={part}", "median_ms")
 
 
+def to_32_gib(get, file, method, section):
+    return get(file, f"section={section} method={method}", "median_ms")
+
+
 def speed(get, way, gpus, mib, file="measure_4_gpus_sizes", key="median_us"):
     return get(file, f"way={way} active_gpus={gpus} bytes={mib}MiB", key)
 
@@ -79,7 +83,7 @@ def sharing(get, condition, file="measure_4_gpus_sizes"):
 ONE, TWO = "growth_cost_1_gpu_32_gib", "growth_cost_1_gpu_of_2_32_gib"
 SOME, RANDOM = "one_random_word_in_each_4_KiB", "random_words"
 VMM = ("buffer", "steps")
-# What sentences of the page compare without a figure, recomputed from the files. # is for a figure.
+# What sentences of this page and of lesson 02 compare without a figure, recomputed from the files. # is for a figure.
 CLAIMS = {
     "as long as VMM at 8 GiB and # times as long at 32 GiB. The other two sizes lie between.": lambda get: all(
         final(get, "cudaMalloc", "steps", 8) / final(get, *VMM, 8)
@@ -92,8 +96,7 @@ CLAIMS = {
         == [True, True, False, False]
     ),
     "With pauses the result at 32 GiB is the opposite": lambda get: all(
-        get(file, "section=2 method=cudaMalloc by=doubling", "median_ms")
-        > get(file, "section=2 method=fresh_chunks by=steps", "median_ms")
+        to_32_gib(get, file, "cudaMalloc by=doubling", 2) > to_32_gib(get, file, "fresh_chunks by=steps", 2)
         for file in (ONE, TWO)
     ),
     "For the other ways it is less than 1.1.": lambda get: all(
@@ -135,6 +138,33 @@ CLAIMS = {
         for file in (ONE, TWO)
         for filled in ("filled", "untouched")
         for part in ("create", "cudaMalloc")
+    ),
+    "100 ms after the release, `cuMemCreate` took most of the time of a growth on both machines": lambda get: all(
+        released(get, file, filled, 100, "create") > 2 * released(get, file, filled, 100, "open")
+        for file in (ONE, TWO)
+        for filled in ("filled", "untouched")
+    ),
+    "Up to 25 ms after the release, the kernel took longer on both machines.": lambda get: all(
+        released(get, file, filled, waited, "read") > 1.1 * released(get, file, filled, 100, "read")
+        for file in (ONE, TWO)
+        for filled in ("filled", "untouched")
+        for waited in (0, 5, 25)
+    ),
+    "`cuMemSetAccess` took more than ten times as long on the second machine, and not on the first.": lambda get: all(
+        released(get, TWO, filled, waited, "open") > 10 * released(get, TWO, filled, 100, "open")
+        and released(get, ONE, filled, waited, "open") < 1.2 * released(get, ONE, filled, 100, "open")
+        for filled in ("filled", "untouched")
+        for waited in (0, 5, 25)
+    ),
+    "chunks of 64 MiB took longer than doubling with `cudaMalloc`; chunks of 1 GiB (cost 2) took less.": lambda get: (
+        to_32_gib(get, ONE, "fresh_chunks by=steps chunk_bytes=64MiB", 3)
+        > to_32_gib(get, ONE, "cudaMalloc by=doubling", 3)
+        > to_32_gib(get, ONE, "fresh_chunks by=steps", 2)
+    ),
+    "chunks of 2 MiB took longer than copying by doubling, on both machines of the outputs.": lambda get: all(
+        to_32_gib(get, file, "fresh_chunks by=steps chunk_bytes=2MiB", 3)
+        > to_32_gib(get, file, "cudaMalloc by=doubling", 3)
+        for file in (ONE, TWO)
     ),
     "Each further GPU adds most of a millisecond.": lambda get: all(
         500
@@ -351,7 +381,8 @@ class Page(unittest.TestCase):
             self.assertRegex(key, "^(median_|gb_per_s)", text)
 
     def test_sentences_say_what_the_files_hold(self):
-        text = " ".join(re.sub(r"\{result\}`[^`]*`", "#", PAGE).split())
+        lesson = (ROOT / "02_growable" / "README.md").read_text()
+        text = " ".join(re.sub(r"\{result\}`[^`]*`", "#", PAGE + lesson).split())
         for sentence, holds in CLAIMS.items():
             self.assertIn(sentence, text, "a sentence has changed: change what is recomputed for it too")
             self.assertTrue(holds(self.measured), f"the files do not say so: {sentence}")
