@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT-0
+"""02c: to unmap frees nothing while a handle holds the memory, and waits for nobody."""
+
+from lab_check import Wrong, check
+
+TITLE = "Give memory back"
+MINUTES = 10
+PAGE = "02_growable/README.md#4-shrink"
+OUTPUT = """\
+5 chunks: 10240 KiB of memory are taken
+2 chunks: 4096 KiB of memory are taken
+1048576 of 1048576 integers are 7
+0 KiB are not given back
+OK
+"""
+HINTS = [
+    "Memory is freed when nothing holds it any more. What holds the memory of a chunk: its mappings, and what else?",
+    "Two ways are right: grow() releases each handle as soon as the chunk is mapped, so that the mapping alone holds "
+    "the memory; or shrink() releases the handles of the chunks that it unmaps, and takes them out of `handles`.",
+    "cuMemUnmap does not ask whether a kernel still uses the addresses. Which call returns when all kernels of the GPU "
+    "are done? It has to come before cuMemUnmap.",
+]
+
+CHUNK = 2 << 20
+WAITS = (
+    "cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cuCtxSynchronize",
+    "cuStreamSynchronize", "cuEventSynchronize", "cudaMemcpy", "cudaMemcpyToSymbol", "cudaMemcpyFromSymbol",
+)  # fmt: skip
+
+
+@check("nothing is unmapped while a kernel may use it")
+def waited(run):
+    launch = None
+    for call in run.all:
+        if call.name == "cudaLaunchKernel" and call.succeeded:
+            launch = call
+        elif call.name in WAITS and call.succeeded:
+            launch = None
+        elif call.name == "cuMemUnmap" and launch:
+            raise call.wrong(
+                "before memory is unmapped, the program waits for the kernel that uses it",
+                "the kernel was launched and not waited for: cuMemUnmap does not wait, and the kernel may fault",
+            )
+
+
+@check("the chunks that stay keep their memory")
+def stays(run):
+    grown = None
+    for call, machine in run.replay():
+        mappings = machine.processes[call.pid].mappings
+        if call.name == "cudaLaunchKernel":
+            if grown is None:
+                grown = dict(mappings)
+            for address, mapping in mappings.items():
+                if grown.get(address) is not mapping:
+                    raise call.wrong(
+                        "the first chunks stay mapped as they are", "other memory is mapped when this kernel runs"
+                    )
+    for call in run.calls("cudaMemcpy*", "cuMemcpy*"):
+        if "Symbol" not in call.name:  # what lab::count uses
+            raise call.wrong("the data stays where it is", f"{call.name} was called")
+
+
+@check("with each shrink, memory is given back at once")
+def given_back(run):
+    created, unmapped, wanted = {}, None, iter((5, 2))
+    for call, machine in run.replay():
+        for change in call.changes:
+            if change["kind"] == "create":
+                created[change["handle"]] = call
+        if call.name == "cuMemUnmap":
+            unmapped = call
+        if call.name != "cudaMemGetInfo" or not created:
+            continue
+        chunks = next(wanted, None)
+        if chunks is None:
+            return
+        lives = sum(memory.size for memory in machine.memory if memory.lives()) // CHUNK
+        handles = machine.processes[call.pid].handles.values()
+        held = sum(1 for it in handles if it.references and not it.mappings)
+        if lives != chunks and not unmapped:
+            raise call.wrong(f"chunks are unmapped, and {chunks} stay", "cuMemUnmap was not called")
+        if lives != chunks:
+            reason = f": the handles of {held} unmapped chunks still hold their memory" if held else ""
+            raise unmapped.wrong(
+                f"after the shrink to {chunks} chunks, {chunks} chunks of memory are left",
+                f"{lives} chunks of memory are left" + reason,
+            )
+    raise Wrong("main looks twice at the free memory", "it did not get there", run=run)
