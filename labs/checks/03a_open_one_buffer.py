@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT-0
+"""03a: sharing is not all or nothing, and the GPU that holds the memory has no right from that."""
+
+from lab_check import Wrong, check
+
+TITLE = "Open one buffer"
+MINUTES = 10
+PAGE = "03_multi_gpu/README.md#3-open-it-to-gpu-1-alone"
+GPUS = 2
+OUTPUT = """\
+GPU 0: 524288 of 524288 integers are 8
+GPU 1: 524288 of 524288 integers are 7
+0 KiB are not given back
+OK
+"""
+HINTS = [
+    "cudaDeviceEnablePeerAccess is for memory of cudaMalloc, and for all of it. It grants nothing in memory of VMM. "
+    "Which call grants access to one mapping?",
+    "A CUmemAccessDesc names one GPU, in its location, and one right, in its flags. cuMemSetAccess takes an array of "
+    "them, and their number.",
+    "GPU 0 holds the memory, and that is no right: it needs a descriptor like every other GPU, in both buffers.",
+    "`open` needs two descriptors: GPU 0 with CU_MEM_ACCESS_FLAGS_PROT_READWRITE, GPU 1 with "
+    "CU_MEM_ACCESS_FLAGS_PROT_READ. `secret` needs the first of them alone.",
+]
+
+RIGHTS = {0: "no access", 1: "read access", 3: "read and write access"}
+WANTED = ("open", {0: 3, 1: 1}), ("secret", {0: 3})
+
+
+@check("peer access is not enabled")
+def no_peer_access(run):
+    for call in run.all:
+        if call.name in ("cudaDeviceEnablePeerAccess", "cuCtxEnablePeerAccess"):
+            raise call.wrong(
+                "access is granted to one mapping, by descriptors of cuMemSetAccess",
+                f"{call.name} was called: it opens all memory of cudaMalloc, and nothing in memory of VMM",
+            )
+
+
+@check("both buffers are memory of VMM on GPU 0")
+def on_gpu_0(run):
+    for call in run.calls("cudaMalloc*", "cuMemAlloc", "cuMemAllocAsync", "cudaMemcpyPeer*"):
+        raise call.wrong("the two buffers that make() gives are used", f"{call.name} was called")
+
+
+def exactly(run):
+    """At every kernel each GPU has the right that the task says, in both buffers."""
+    granting = launch = None
+    for call, machine in run.replay():
+        if call.name == "cuMemSetAccess" and call.succeeded:
+            granting = call
+        if call.name != "cudaLaunchKernel":
+            continue
+        launch = call
+        for (name, wanted), mapping in zip(WANTED, machine.processes[call.pid].mappings.values(), strict=False):
+            for gpu in range(run.options["gpus"]):
+                right, has = wanted.get(gpu, 0), mapping.access.get(gpu, 0)
+                if has == right:
+                    continue
+                text = f"GPU {gpu} has {RIGHTS[has]} there"
+                text += ": to hold the memory is no right" if gpu == 0 and not has else ""
+                raise (granting or call).wrong(f"in `{name}`, GPU {gpu} has {RIGHTS[right]}", text)
+    if not launch:
+        raise Wrong("the two GPUs use the buffers", "no kernel ran", run=run)
+
+
+@check("each GPU has the right that the task says in each buffer, and no other")
+def on_two(run):
+    exactly(run)
+
+
+@check("that is so on a machine of three GPUs too", gpus=3)
+def on_three(run):
+    exactly(run)

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT-0
+// Lab 03a: Open one buffer
+//
+// GPU 0 holds two buffers. GPU 0 is to read and write both. GPU 1 is to read `open`, and not to write it; `secret` is
+// not for GPU 1, and no other GPU is to reach either. With cudaMalloc, cudaDeviceEnablePeerAccess would open all that
+// GPU 0 has, and GPU 0 would need nothing. Grant access by descriptors instead, and leave peer access off.
+// Read 03_multi_gpu/README.md#3-open-it-to-gpu-1-alone and #4-read-and-write-for-one-read-for-the-other.
+#include "../lab.h"
+
+const size_t size = 2 << 20, n = size / sizeof(int);  // one granule
+
+// Memory of GPU 0, mapped. No GPU has access to it yet.
+CUdeviceptr make() {
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = 0;
+  CUmemGenericAllocationHandle handle;
+  CUdeviceptr address = 0;
+  CHECK(cuMemCreate(&handle, size, &properties, 0));
+  CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
+  CHECK(cuMemMap(address, size, 0, handle, 0));
+  CHECK(cuMemRelease(handle));  // the mapping keeps the memory
+  return address;
+}
+
+void give_back(CUdeviceptr address) {
+  CHECK(cuMemUnmap(address, size));
+  CHECK(cuMemAddressFree(address, size));
+}
+
+int main() {
+  lab::begin(2);
+  const CUdeviceptr open = make(), secret = make();
+
+  // >>> your part: grant access
+  CHECK(cudaSetDevice(1));
+  CHECK(cudaDeviceEnablePeerAccess(0, 0));  // GPU 1 reaches into GPU 0
+  // <<<
+
+  CHECK(cudaSetDevice(0));
+  lab::fill<int>(open, n, 7);
+  lab::fill<int>(secret, n, 8);
+  std::printf("GPU 0: %llu of %zu integers are 8\n", lab::count<int>(secret, n, 8), n);
+  CHECK(cudaSetDevice(1));
+  std::printf("GPU 1: %llu of %zu integers are 7\n", lab::count<int>(open, n, 7), n);
+
+  give_back(open);
+  give_back(secret);
+  return lab::end();
+}
