@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT-0
+"""03c: neighbouring addresses may lead to different GPUs, and one call grants access to all the mappings."""
+
+from lab_check import Wrong, check
+
+TITLE = "Stripe an array"
+MINUTES = 15
+PAGE = "03_multi_gpu/README.md#7-make-one-array-of-the-memory-of-all-gpus"
+GPUS = 2
+OUTPUT = """\
+one kernel read the array from end to end: all are 7
+0 KiB are not given back
+OK
+"""
+HINTS = [
+    "An allocation lies on one GPU. How many do the stripes need, and which member of the properties says where?",
+    "Stripe s is memory of GPU s % gpus. Create one granule for it, and map it at array + s * granularity.",
+    "Release each handle right after its mapping: the mapping holds the memory.",
+    "cuMemSetAccess takes a range of several whole mappings and an array of descriptors: one call after the loop.",
+]
+
+
+def array_at_first_kernel(run):
+    """The first kernel, and the mappings then, as (address, mapping) in a row."""
+    for call, machine in run.replay():
+        if call.name == "cudaLaunchKernel" and call.succeeded:
+            return call, sorted(machine.processes[call.pid].mappings.items())
+    raise Wrong("kernels write and read the array", "none ran", run=run)
+
+
+def listed(gpus):
+    return ", ".join(map(str, gpus)) or "none"
+
+
+@check("the stripes are memory of all GPUs in turn, one after the other")
+def striped(run):
+    call, mappings = array_at_first_kernel(run)
+    gpus = run.options["gpus"]
+    maps = {call.argument("ptr"): call for call in run.calls("cuMemMap")}
+    for stripe, (address, mapping) in enumerate(mappings):
+        if mapping.size != 2 << 20:
+            happened = f"stripe {stripe} has {mapping.size >> 20} MiB of GPU {mapping.memory.device}"
+            raise maps[address].wrong("each stripe is memory of one granule, 2 MiB", happened)
+    found, wanted = [mapping.memory.device for _, mapping in mappings], list(range(gpus)) * 2
+    if found != wanted:
+        by = next((maps[at] for (at, _), one, due in zip(mappings, found, wanted, strict=False) if one != due), call)
+        raise by.wrong(f"the stripes lie on GPUs {listed(wanted)}", f"they lie on GPUs {listed(found)}")
+
+
+@check("every GPU may read and write every stripe when the kernels run")
+def everyone_has_access(run):
+    call, mappings = array_at_first_kernel(run)
+    for stripe, (_, mapping) in enumerate(mappings):
+        for gpu in range(run.options["gpus"]):
+            if mapping.access.get(gpu) != 3:
+                raise call.wrong(
+                    "every GPU may read and write every stripe",
+                    f"GPU {gpu} may not read and write stripe {stripe}, which lies on GPU {mapping.memory.device}",
+                )
+
+
+@check("one call grants access to the whole array")
+def one_call(run):
+    for call in run.calls("cuMemSetAccess")[1:]:
+        raise call.wrong("one cuMemSetAccess, of the whole range and for all GPUs", "it was called once more")
+
+
+@check("the same with three GPUs", gpus=3)
+def three_gpus(run):
+    striped(run)
+    everyone_has_access(run)
+    one_call(run)
+    run.must_end()
+    if run.stdout != OUTPUT:
+        raise Wrong(f"it prints\n{OUTPUT}", f"it printed\n{run.stdout}", run=run)

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT-0
+// Lab 03c: Stripe an array
+//
+// One array lies on GPU 0 alone. Let it lie on all GPUs, in stripes of one granule: the first on GPU 0, the second on
+// GPU 1, and so on, then on GPU 0 again, two stripes on each GPU. They are neighbours in one reservation, so that a
+// kernel sees one pointer. One call grants every GPU access to the whole array. It must be right for any number of
+// GPUs. Only what stands between the marks is to be changed.
+// Read 03_multi_gpu/README.md#7-make-one-array-of-the-memory-of-all-gpus.
+#include "../lab.h"
+
+int main() {
+  const int gpus = check::require_gpus(2);
+  lab::begin(gpus);
+  for (int gpu = 1; gpu < gpus; ++gpu) {
+    int there = 0, back = 0;
+    CHECK(cudaDeviceCanAccessPeer(&there, 0, gpu));
+    CHECK(cudaDeviceCanAccessPeer(&back, gpu, 0));
+    REQUIRE(there && back, "GPU 0 and GPU %d do not reach each other; use GPUs that do", gpu);
+  }
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = 0;
+  size_t granularity;
+  CHECK(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  const size_t stripes = 2 * gpus, size = stripes * granularity, n = size / sizeof(int);
+  CUdeviceptr array = 0;
+  CHECK(cuMemAddressReserve(&array, size, 0, 0, 0));
+
+  // >>> your part: memory of all GPUs
+  for (size_t stripe = 0; stripe < stripes; ++stripe) {
+    CUmemGenericAllocationHandle handle;
+    properties.location.id = int(stripe % gpus);
+    CHECK(cuMemCreate(&handle, granularity, &properties, 0));
+    CHECK(cuMemMap(array + stripe * granularity, granularity, 0, handle, 0));
+    CHECK(cuMemRelease(handle));  // the mapping holds the memory
+  }
+  std::vector<CUmemAccessDesc> everyone(gpus);
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    everyone[gpu].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    everyone[gpu].location.id = gpu;
+    everyone[gpu].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  }
+  CHECK(cuMemSetAccess(array, size, everyone.data(), gpus));
+  // <<<
+
+  for (int gpu = 0; gpu < gpus; ++gpu) {  // each GPU writes two stripes in a row, wherever they lie
+    CHECK(cudaSetDevice(gpu));
+    lab::fill<int>(array + gpu * 2 * granularity, n / gpus, 7);
+  }
+  CHECK(cudaSetDevice(0));
+  const bool is_whole = lab::count<int>(array, n, 7) == n;
+  std::printf("one kernel read the array from end to end: %s\n", is_whole ? "all are 7" : "not all are 7");
+
+  CHECK(cuMemUnmap(array, size));  // all the mappings
+  CHECK(cuMemAddressFree(array, size));
+  return lab::end();
+}
