@@ -22,19 +22,34 @@ HINTS = [
 ]
 
 CHUNK = 2 << 20
-WAITS = (
-    "cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cuCtxSynchronize",
-    "cuStreamSynchronize", "cuEventSynchronize", "cudaMemcpy", "cudaMemcpyToSymbol", "cudaMemcpyFromSymbol",
-)  # fmt: skip
+WAITS = "cudaDeviceSynchronize", "cuCtxSynchronize", "cudaMemcpy", "cudaMemcpyToSymbol", "cudaMemcpyFromSymbol"
+STREAM_WAITS = "cudaStreamSynchronize", "cuStreamSynchronize", "cudaStreamQuery", "cuStreamQuery"
+EVENT_WAITS = "cudaEventSynchronize", "cuEventSynchronize", "cudaEventQuery", "cuEventQuery"
+
+
+def stream_of(call):
+    return call.arguments.get("stream", call.arguments.get("hStream"))
+
+
+def event_of(call):
+    return call.arguments.get("event", call.arguments.get("hEvent"))
 
 
 @check("nothing is unmapped while a kernel may use it")
 def waited(run):
-    launch = None
-    for call in run.all:
-        if call.name == "cudaLaunchKernel" and call.succeeded:
-            launch = call
-        elif call.name in WAITS and call.succeeded:
+    launch, events = None, set()  # a kernel that was not waited for; the events recorded behind it
+    for call in (call for call in run.all if call.succeeded):
+        if call.name == "cudaLaunchKernel":
+            launch, events = call, set()
+        elif launch and call.name in ("cudaEventRecord", "cuEventRecord") and stream_of(call) == stream_of(launch):
+            events.add(event_of(call))
+        elif launch and (
+            call.name in WAITS
+            or call.name in STREAM_WAITS
+            and stream_of(call) == stream_of(launch)
+            or call.name in EVENT_WAITS
+            and event_of(call) in events
+        ):
             launch = None
         elif call.name == "cuMemUnmap" and launch:
             raise call.wrong(
