@@ -103,7 +103,7 @@ struct Outcome {
 // each part that is timed.
 static Outcome grow_all(const Case& c, size_t last, Handles* kept) {
   const bool copies = c.method == MALLOC || c.method == MALLOC_ASYNC, async = c.method == MALLOC_ASYNC;
-  const size_t free_before = free_memory() + (c.method == KEPT ? kept->size() * c.chunk : 0);
+  const size_t free_before = free_memory() + (c.method == KEPT && kept ? kept->size() * c.chunk : 0);
   const measure::Word seed = std::random_device()();
   Handles fresh;
   Parts parts;
