@@ -47,6 +47,18 @@ def chunks(get, method, by, chunk, gib):
     return growth(get, method, by, f"chunk_bytes={chunk} final_bytes={int(gib * 1024)}MiB", section=7)
 
 
+def paused(get, method, gib, by="steps"):
+    return get(
+        "growth_cost_1_gpu_final_sizes",
+        f"section=2 method={method} by={by} final_bytes={int(gib * 1024)}MiB",
+        "median_ms",
+    )
+
+
+def paused_step(get, method, mib, by="steps"):
+    return get("growth_cost_1_gpu_steps", f"section=2 method={method} by={by} step_bytes={mib}MiB", "median_ms")
+
+
 def spread(get, method, by):
     return final(get, method, by, 32) / final(get, method, by, 32, key="fastest_ms")
 
@@ -83,6 +95,7 @@ def sharing(get, condition, file="measure_4_gpus_sizes"):
 ONE, TWO = "growth_cost_1_gpu_32_gib", "growth_cost_1_gpu_of_2_32_gib"
 SOME, RANDOM = "one_random_word_in_each_4_KiB", "random_words"
 VMM = ("buffer", "steps")
+STEPS = (2, 8, 32, 128, 512, 1024)  # MiB
 # What sentences of this page and of lesson 02 compare without a figure, recomputed from the files. # is for a figure.
 CLAIMS = {
     "as long as VMM at 8 GiB and # times as long at 32 GiB. The other two sizes lie between.": lambda get: all(
@@ -94,6 +107,19 @@ CLAIMS = {
     "is slower than VMM at 512 MiB and at 2 GiB. At 8 GiB and at 32 GiB **VMM loses**": lambda get: (
         [final(get, "cudaMalloc", "doubling", gib) > final(get, *VMM, gib) for gib in (0.5, 2, 8, 32)]
         == [True, True, False, False]
+    ),
+    "at 2 GiB and at 8 GiB, and more at 512 MiB. Kept chunks took less time than both at each of the three sizes.": lambda get: (
+        [paused(get, "fresh_chunks", gib) < paused(get, "cudaMalloc", gib, "doubling") for gib in (0.5, 2, 8)]
+        == [False, True, True]
+        and all(
+            paused(get, "kept_chunks", gib)
+            < min(paused(get, "fresh_chunks", gib), paused(get, "cudaMalloc", gib, "doubling"))
+            for gib in (0.5, 2, 8)
+        )
+    ),
+    "There, new chunks of 2, 8 and 32 MiB lost, and larger ones did not.": lambda get: (
+        [paused_step(get, "fresh_chunks", mib) > paused_step(get, "cudaMalloc", mib, "doubling") for mib in STEPS]
+        == [True] * 3 + [False] * 3
     ),
     "With pauses the result at 32 GiB is the opposite": lambda get: all(
         to_32_gib(get, file, "cudaMalloc by=doubling", 2) > to_32_gib(get, file, "fresh_chunks by=steps", 2)
