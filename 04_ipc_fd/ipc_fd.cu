@@ -121,7 +121,7 @@ int main(int argc, char** argv) {
 
   // [1] Start the exporter
   // Before any CUDA call: what CUDA sets up in a process does not work in a child forked from it. The child becomes a
-  // fresh program, by exec of this very file, and inherits one socket and nothing else.
+  // fresh program, by exec of this very file, and inherits one socket beside the standard streams.
   if (!is_exporter) {
     int ends[2];
     EXPECT(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), "%s", strerror(errno));
@@ -132,7 +132,7 @@ int main(int argc, char** argv) {
     EXPECT(exporter >= 0, "%s", strerror(errno));
     if (exporter == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);  // the exporter ends with the importer
-      fcntl(ends[1], F_SETFD, 0);        // every other descriptor closes on exec
+      fcntl(ends[1], F_SETFD, 0);        // the program's other descriptors close on exec
       execl("/proc/self/exe", argv[0], "--socket", std::to_string(ends[1]).c_str(), nullptr);
       _exit(127);
     }

@@ -183,7 +183,7 @@ static int supervise(char* program, int count, long granules, long timeout) {
     EXPECT(workers[rank] >= 0, "cannot start worker %d: %s", rank, strerror(errno));
     if (workers[rank] == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);              // no worker outlives the parent
-      for (int fd : sockets) fcntl(fd, F_SETFD, 0);  // every other descriptor closes on exec
+      for (int fd : sockets) fcntl(fd, F_SETFD, 0);  // the others close on exec
       const std::string words[] = {std::to_string(rank),       std::to_string(count),      std::to_string(granules),
                                    std::to_string(sockets[0]), std::to_string(sockets[1]), std::to_string(sockets[2])};
       execl("/proc/self/exe", program, "--rank", words[0].c_str(), "--workers", words[1].c_str(), "--granules",

@@ -166,11 +166,7 @@ class Pages(unittest.TestCase):
             )
             self.assertIn(
                 names[names.index("Break it on purpose") + 1 :],
-                [
-                    [*guide, "Key points", *end]
-                    for guide in ([], ["What the guide gets wrong here"])
-                    for end in ([], ["Try it"])
-                ],
+                (["Key points", "Try it"], ["What the guide gets wrong here", "Key points", "Try it"]),
                 program,
             )
             parts = re.split(r"^### (.*)\n", dict(sections)["Break it on purpose"], flags=re.MULTILINE)
@@ -201,6 +197,34 @@ class Pages(unittest.TestCase):
             included = banners(r'^ *# *include "(.*)"$', program.read_text())
             self.assertTrue(included, program)
             self.assertLessEqual(set(included), {f"../common/{header}" for header in allowed}, program)
+
+    def test_the_page_asks_before_it_answers(self):
+        for lesson in LESSONS:
+            page = (lesson / "README.md").read_text()
+            section = re.search(r"^## Before you run it\n((?:(?!^## )[\s\S])*)", page, re.MULTILINE)
+            self.assertTrue(section, f"{lesson}: no section of questions")
+            self.assertLess(section.start(), page.index("\n## [1] "), lesson)
+            blocks = re.findall(
+                r"^<details>\n<summary>(.*)</summary>\n\n([\s\S]*?)\n</details>$", section[1], re.MULTILINE
+            )
+            self.assertEqual(section[1].count("<details>"), len(blocks), f"{lesson}: a question that is not whole")
+            self.assertIn(len(blocks), (3, 4), lesson)
+            for number, (question, answer) in enumerate(blocks, 1):
+                self.assertRegex(question, rf"^{number}\. .*\?$", lesson)
+                proof = [file for file, part in listings(answer) if part.startswith("line ")]
+                self.assertTrue(proof, f"{lesson}: no line proves the answer to {question}")
+                self.assertRegex(proof[0], r"output\.txt$", lesson)
+                self.assertGreater(len(answer.partition("<!--")[0].split()), 3, f"{lesson}: {question}")
+
+    def test_the_page_ends_with_changes_to_try(self):
+        for lesson in LESSONS:
+            page = (lesson / "README.md").read_text()
+            self.assertTrue("\n## Try it\n" in page, lesson)
+            end = page.rpartition("\n## Try it\n")[2]
+            tried = [title.partition(" => ")[0] for title in json.loads((lesson / "lesson.json").read_text())["try_it"]]
+            shown = re.findall(r'^ *<!-- listing: lesson\.json try "(.*)" -->$', end, re.MULTILINE)
+            self.assertEqual(shown, tried, lesson)
+            self.assertIn(len(tried), (3, 4), lesson)
 
     def test_the_program_carries_the_line_that_builds_it(self):
         for program in PROGRAMS:
