@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT-0
+"""05a: an attribute tells of GPU and driver; what this process may do is shown by trying, and its refusal is told."""
+
+from lab_check import Wrong, check
+
+TITLE = "Say what is missing"
+MINUTES = 10
+PAGE = "05_fabric/README.md#2-take-the-attribute-for-a-promise"
+OUTPUT = """\
+the memory can go to another machine
+0 KiB are not given back
+OK
+"""
+HINTS = [
+    "The attribute is 0 on one of the two machines, and there nothing has to be tried: "
+    'REQUIRE(supported, "GPU 0 has no fabric handles; what to do") ends the program with status 77.',
+    "On the other machine the attribute is 1 and cuMemCreate is refused. CHECK ends the program with status 1, so take "
+    "the answer yourself: const CUresult answer = cuMemCreate(...).",
+    'REQUIRE(answer != CUDA_ERROR_NOT_PERMITTED, "... no channel; what to do"), then CHECK(answer). If memory ran out, '
+    "for one, no channel is missing.",
+]
+FABRIC, DESCRIPTOR = 8, 1  # CU_MEM_HANDLE_TYPE_*
+
+
+def is_of(call, handle_type):
+    """Whether a call of cuMemCreate asks for handles of this type."""
+    return bool(int(call.arguments["prop"]["requestedHandleTypes"]) & handle_type)
+
+
+def never_a_descriptor(run):
+    for call in run.all:
+        if call.name == "cuMemCreate" and is_of(call, DESCRIPTOR):
+            happened = "it made memory for a file descriptor, which no other machine can import"
+            raise call.wrong("the program makes fabric memory, or ends and says what is missing", happened)
+
+
+def says(run, words, other):
+    """The line that tells what is missing has these words, and not those of the other machine."""
+    for call in run.all:
+        if call.name == "cuMemCreate" and not call.succeeded and run.ended.status != 77:
+            wanted = f'the program ends with status 77 and says what is missing: "{words}"'
+            raise call.wrong(wanted, f"it was refused, and the program ended with status {run.ended.status}")
+    told = run.stdout + "\n".join(run.said)
+    if run.ended.status == 77 and (words not in told or other in told):
+        line = next((it for it in told.splitlines() if it.startswith("SKIP")), "nothing")
+        raise Wrong(f'it says what is missing here, and only that: "{words}"', f"it said: {line}", run=run)
+
+
+@check("where nothing is missing, memory is created and exported as a fabric handle")
+def exported(run):
+    never_a_descriptor(run)
+    for name in ("cuMemCreate", "cuMemExportToShareableHandle"):
+        if not run.calls(name):
+            raise Wrong("fabric memory is created and exported", f"{name} never succeeded", run=run)
+    created, shared = run.calls("cuMemCreate")[0], run.calls("cuMemExportToShareableHandle")[0]
+    if not is_of(created, FABRIC):
+        raise created.wrong("the memory is made with CU_MEM_HANDLE_TYPE_FABRIC", "it was made without")
+    if shared.argument("handleType") != FABRIC:
+        raise shared.wrong("the memory is exported as a fabric handle", "it was exported as something else")
+
+
+@check("without fabric handles it ends with status 77, and says so", machine="no_fabric", status=77)
+def no_fabric(run):
+    never_a_descriptor(run)
+    says(run, "no fabric handles", "no channel")
+
+
+@check(
+    "without a channel it tries, ends with status 77, and says so",
+    machine="no_channel",
+    status=77,
+    refusals=("cuMemCreate",),
+)
+def no_channel(run):
+    never_a_descriptor(run)
+    if not any(call.name == "cuMemCreate" and is_of(call, FABRIC) for call in run.all):
+        happened = "cuMemCreate was never called with CU_MEM_HANDLE_TYPE_FABRIC: only the driver decides"
+        raise Wrong("the program tries to make fabric memory", happened, run=run)
+    says(run, "no channel", "no fabric handles")
+
+
+@check("memory that ran out is a failure, and no channel that is missing")
+def other_refusal(run):
+    out = run.again(fail="cuMemCreate:1=CUDA_ERROR_OUT_OF_MEMORY", status=1)
+    if out.ended.status == 77:
+        refused = next(call for call in out.all if call.name == "cuMemCreate")
+        raise refused.wrong("the program ends with status 1 if memory ran out", "it skipped, with status 77")
