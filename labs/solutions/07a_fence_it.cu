@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT-0
+// Lab 07a: Fence it
+//
+// The same memory is mapped at A and at B. Each of 1024 threads reads its element through B, writes it through A, and
+// reads it through B again, all in one launch. The author took a barrier for a fence, and the second read returns the
+// old value. Let every thread read the value that it wrote: put what orders accesses through two aliases between the
+// write and the read. Keep the one launch and both mappings. Only what stands between the marks is to be changed.
+// Read 07_aliasing/README.md#6-put-a-fence-between.
+#include <cuda/ptx>
+#include "../lab.h"
+
+const unsigned threads = 1024;
+
+__global__ void read_write_read(int* a, const int* b, int* first, int* second) {
+  const unsigned i = threadIdx.x;
+  first[i] = b[i];
+  a[i] = 42;
+  // >>> your part: order the write through A and the read through B
+  cuda::ptx::fence_proxy_alias();
+  // <<<
+  second[i] = b[i];
+}
+
+int main() {
+  lab::begin();
+  const size_t size = 2 << 20;  // one granule
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = 0;
+  CUmemAccessDesc access = {};
+  access.location = properties.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+
+  CUmemGenericAllocationHandle handle;
+  CUdeviceptr a = 0, b = 0;
+  CHECK(cuMemCreate(&handle, size, &properties, 0));
+  for (CUdeviceptr* address : {&a, &b}) {
+    CHECK(cuMemAddressReserve(address, size, 0, 0, 0));
+    CHECK(cuMemMap(*address, size, 0, handle, 0));
+    CHECK(cuMemSetAccess(*address, size, &access, 1));
+  }
+  int* read;  // what the threads read: first, then second
+  CHECK(cudaMalloc(&read, 2 * threads * sizeof(int)));
+  lab::fill<int>(a, threads, 7);
+  read_write_read<<<1, threads>>>(reinterpret_cast<int*>(a), reinterpret_cast<int*>(b), read, read + threads);
+
+  const CUdeviceptr first = reinterpret_cast<CUdeviceptr>(read), second = first + threads * sizeof(int);
+  std::printf("first read: %llu of %u old\n", lab::count<int>(first, threads, 7), threads);
+  std::printf("second read: %llu of %u new\n", lab::count<int>(second, threads, 42), threads);
+
+  CHECK(cudaFree(read));
+  for (CUdeviceptr address : {a, b}) {
+    CHECK(cuMemUnmap(address, size));
+    CHECK(cuMemAddressFree(address, size));
+  }
+  CHECK(cuMemRelease(handle));
+  return lab::end();
+}
