@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT-0
+"""05b: all 64 bytes of a fabric handle count, and they hold no memory: its release comes after the import."""
+
+import re
+
+from lab_check import Wrong, check
+
+TITLE = "Send all 64 bytes, then wait"
+MINUTES = 15
+PAGE = "05_fabric/README.md#4-let-the-memory-go-before-it-is-imported"
+OUTPUT = """\
+64 bytes came
+524288 of 524288 integers are 7 in the importer
+0 KiB are not given back
+OK
+"""
+HINTS = [
+    "What is sizeof bytes? bytes is a pointer, and the handle is what it points to.",
+    "A fabric handle is a plain struct: write(socket, &shared, sizeof shared) sends all 64 bytes of it.",
+    "An open file descriptor holds memory, and a fabric handle does not. Until the import succeeds, only the exporter "
+    "holds the memory, and it must not unmap and release.",
+    "In the importer, after the import: write(socket, &byte, 1). In the exporter, after the handle is sent: "
+    "read(socket, &byte, 1), which returns when that byte has come.",
+]
+FABRIC = 8  # CU_MEM_HANDLE_TYPE_FABRIC
+
+
+def exporter(run):
+    """The process that exports."""
+    exports = run.calls("cuMemExportToShareableHandle")
+    if not exports:
+        raise Wrong("the exporter exports its memory", "cuMemExportToShareableHandle was never called", run=run)
+    return exports[0].pid
+
+
+def imports(run):
+    """What another process tried to import."""
+    pid = exporter(run)
+    tried = [call for call in run.all if call.name == "cuMemImportFromShareableHandle" and call.pid != pid]
+    if not tried:
+        raise Wrong("the importer, another process, imports the memory", "nobody there imported it", run=run)
+    return tried
+
+
+@check("memory is created once, by the exporter")
+def created_once(run):
+    for call in run.calls("cuMemCreate", "cudaMalloc*", "cuMemAlloc*")[1:]:
+        raise call.wrong("the importer uses the memory of the exporter", f"{call.name} made more memory")
+
+
+@check("the importer imports all 64 bytes of the handle")
+def all_bytes(run):
+    wanted = "all 64 bytes of the fabric handle come to the importer, in their order"
+    for call in imports(run):
+        if call.argument("shHandleType") != FABRIC:
+            raise call.wrong("the importer imports a fabric handle", "it imported something else")
+        for came in re.findall(r"^(\d+) bytes came$", run.stdout, re.MULTILINE):
+            if int(came) != 64:
+                raise call.wrong(wanted, f"{came} bytes came")
+        if not call.succeeded and "not a fabric handle" in run.explanation(call):
+            raise call.wrong(wanted, "what came is no fabric handle, and the import was refused")
+
+
+@check("the exporter gives the memory back after the import")
+def released_after(run):
+    pid, first = exporter(run), imports(run)[0]
+    early = [call for call in run.calls("cuMemRelease", "cuMemUnmap") if call.pid == pid and call.index < first.index]
+    if {call.name for call in early} == {"cuMemRelease", "cuMemUnmap"}:  # each of the two holds the memory
+        happened = f"{early[-1].name} came before the import, and nobody held the memory any more"
+        raise early[-1].wrong("the exporter holds the memory until the importer has imported it", happened)
