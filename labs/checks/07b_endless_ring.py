@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT-0
+"""07b: one mapping cannot go over its end; two mappings of one allocation in a row make a ring without an end."""
+
+from lab_check import Wrong, check, memory_under
+
+TITLE = "Endless ring"
+MINUTES = 15
+PAGE = "07_aliasing/README.md#7-map-a-ring-buffer-twice-in-a-row"
+OUTPUT = """\
+12582912 of 12582912 bytes are in their place
+0 KiB are not given back
+OK
+"""
+HINTS = [
+    "A record begins at most one byte before the end of the ring. How many addresses does it need behind that end, and "
+    "to which memory must they lead?",
+    "Reserve 2 * size bytes of addresses, in one call, so that they are in a row. The memory stays as large as it is.",
+    "One cuMemMap cannot map more than the memory has. Call it twice with the same handle and offset 0: at the "
+    "address of the ring, and at this address + size.",
+    "The second mapping needs access, too. One cuMemSetAccess over 2 * size bytes grants it for both.",
+    "put() is then one cudaMemcpy of `length` bytes to address + at. end() unmaps and frees 2 * size bytes.",
+]
+
+SIZE, LENGTH, RECORDS = 2 << 20, 3 << 19, 8
+
+
+def copies(run):
+    """What puts records into the ring, in order."""
+    found = [call for call in run.calls("cudaMemcpy*", "cuMemcpy*") if "Symbol" not in call.name]
+    if not found:
+        raise Wrong("each record is copied into the ring", "nothing was copied", run=run)
+    return found
+
+
+@check("the ring takes no more memory than its 2 MiB")
+def created_once(run):
+    made = run.calls("cuMemCreate", "cudaMalloc*", "cuMemAlloc*")
+    if not made:
+        raise Wrong("memory is created by cuMemCreate", "cuMemCreate was not called", run=run)
+    for call in made[1:]:
+        raise call.wrong("both halves of the addresses lead to the same memory", f"{call.name} made more memory")
+    if made[0].name != "cuMemCreate" or made[0].argument("size") != SIZE:
+        raise made[0].wrong(f"cuMemCreate creates {SIZE} bytes, the size of the ring", "other memory was made")
+
+
+@check("twice the addresses are reserved, in one call")
+def twice_the_addresses(run):
+    reserved = run.calls("cuMemAddressReserve")
+    if not reserved:
+        raise Wrong("addresses are reserved", "cuMemAddressReserve was not called", run=run)
+    for call in reserved[1:]:
+        raise call.wrong("one reservation holds both mappings, one behind the other", "more addresses were reserved")
+    if reserved[0].argument("size") != 2 * SIZE:
+        raise reserved[0].wrong(
+            f"{2 * SIZE} bytes of addresses are reserved, twice the ring",
+            f"{reserved[0].argument('size')} bytes were reserved: behind the end of the ring is no room for a mapping",
+        )
+
+
+@check("the same memory is mapped twice in a row, and GPU 0 may read and write both")
+def mapped_twice(run):
+    first = next(call for call in run.all if call.name == "cuMemAddressReserve")
+    base = first.outputs["ptr"]
+    base = int(base, 16) if isinstance(base, str) else base
+    used = next((call for call in run.all if call.name.startswith("cudaMemcpy") and "Symbol" not in call.name), None)
+    if not used:
+        raise Wrong("each record is copied into the ring", "nothing was copied", run=run)
+    for call, machine in run.replay():
+        if call.index != used.index:
+            continue
+        mappings = machine.processes[call.pid].mappings
+        if sorted(mappings) != [base, base + SIZE]:
+            raise call.wrong(
+                "before the first record two mappings are there, one at the ring's address and one right behind it",
+                f"there are {len(mappings)}" if len(mappings) != 2 else "they are not one behind the other",
+            )
+        if mappings[base].memory is not mappings[base + SIZE].memory:
+            raise call.wrong("the second mapping leads to the memory of the first", "it leads to other memory")
+        for half, address in (("first", base), ("second", base + SIZE)):
+            if memory_under(machine, call.pid, address).access.get(0) != 3:
+                raise call.wrong(
+                    "cuMemSetAccess grants GPU 0 to read and write both mappings",
+                    f"the {half} is mapped, and GPU 0 may not read and write it: access belongs to a mapping",
+                )
+
+
+@check("each record is put into the ring by one copy")
+def one_copy(run):
+    for number, call in enumerate(copies(run)):
+        size = call.argument("count")
+        if number >= RECORDS or size != LENGTH:
+            raise call.wrong(
+                f"one copy puts all {LENGTH} bytes of a record into the ring",
+                f"this one copies {size} bytes"
+                if size != LENGTH
+                else f"it is copy number {number + 1}, and there are {RECORDS} records",
+            )
+    if len(copies(run)) < RECORDS:
+        raise Wrong(f"{RECORDS} records are copied", f"there were {len(copies(run))} copies", run=run)
+    for call in run.calls("cudaLaunch*", "cuLaunch*"):
+        if "lab::count_kernel" not in call.arguments.get("func", ""):
+            raise call.wrong("a copy alone puts a record into the ring", "a kernel ran")

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT-0
+// Lab 07b: Endless ring
+//
+// Records of 1.5 MiB go into a ring buffer of 2 MiB, one behind the other. A record that goes over the end of the ring
+// is copied in two pieces. Let every record be copied in one piece: reserve twice the addresses, and map the same
+// memory twice in a row, so that after the ring's last byte comes its first. Create no more memory.
+// Only what stands between the marks is to be changed.
+// Read 07_aliasing/README.md#7-map-a-ring-buffer-twice-in-a-row.
+#include <algorithm>
+#include "../lab.h"
+
+const size_t size = 2 << 20, length = size / 4 * 3;  // bytes: of the ring, one granule, and of a record
+const int records = 8;
+
+struct Ring {
+  CUdeviceptr address = 0;  // of its first byte
+  CUmemGenericAllocationHandle handle;
+};
+
+// >>> your part: start() once, put() for each record, end() once
+void start(Ring& ring, const CUmemAllocationProp& properties, const CUmemAccessDesc& access) {
+  CHECK(cuMemCreate(&ring.handle, size, &properties, 0));
+  CHECK(cuMemAddressReserve(&ring.address, size, 0, 0, 0));
+  CHECK(cuMemMap(ring.address, size, 0, ring.handle, 0));
+  CHECK(cuMemSetAccess(ring.address, size, &access, 1));
+}
+
+void put(Ring& ring, size_t at, const char* record) {
+  const size_t rest = std::min(length, size - at);  // of the record, up to the ring's end
+  CHECK(cudaMemcpy(reinterpret_cast<void*>(ring.address + at), record, rest, cudaMemcpyHostToDevice));
+  if (length > rest)
+    CHECK(cudaMemcpy(reinterpret_cast<void*>(ring.address), record + rest, length - rest, cudaMemcpyHostToDevice));
+}
+
+void end(Ring& ring) {
+  CHECK(cuMemUnmap(ring.address, size));
+  CHECK(cuMemAddressFree(ring.address, size));
+  CHECK(cuMemRelease(ring.handle));
+}
+// <<<
+
+int main() {
+  lab::begin();
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = 0;
+  CUmemAccessDesc access = {};
+  access.location = properties.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+
+  Ring ring;
+  start(ring, properties, access);
+  unsigned long long right = 0;
+  size_t at = 0;  // where the next record begins
+  for (int i = 0; i < records; ++i) {
+    const std::vector<char> record(length, char('a' + i));
+    put(ring, at, record.data());
+    const size_t rest = std::min(length, size - at);  // of the record, up to the ring's end
+    right += lab::count<char>(ring.address + at, rest, record[0]);
+    if (length > rest) right += lab::count<char>(ring.address, length - rest, record[0]);
+    at = (at + length) % size;
+  }
+  std::printf("%llu of %zu bytes are in their place\n", right, records * length);
+  end(ring);
+  return lab::end();
+}
