@@ -8,17 +8,19 @@ meant for it, in the words that the file has; at least one of them prints what t
 """
 
 import json
+import os
 import pathlib
 import re
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "scripts"))
 sys.dont_write_bytecode = True
 from lab_check import BUILT, Lab, judge  # noqa: E402
-from lab_program import ROOT  # noqa: E402
+from lab_program import BUILD, ROOT, Program  # noqa: E402
 
 NAME = sys.argv.pop(1)
 LAB = Lab(ROOT / f"labs/checks/{NAME}.py")
@@ -95,6 +97,23 @@ class LabTest(Base):
         for title, lines in ABOUT.get("right", {}).items():
             with self.subTest(title):
                 self.assertEqual(self.judged(self.changed(lines)).words, "")
+
+    def test_it_obeys_a_site_that_refuses_multicast(self):
+        """What makes multicast objects has it in its name, and begins nothing under NCCL_NVLS_ENABLE=0."""
+        for file in (LAB.starter, LAB.solution):
+            self.assertEqual("multicast" in NAME, "cuMulticast" in file.read_text())
+            if "multicast" not in NAME:
+                continue
+            # Outside the simulator, as --real runs it, but on the toolkit's stub of a driver.
+            site = {"NCCL_NVLS_ENABLE": "0", "LD_LIBRARY_PATH": str(BUILD / "tests/stub")}
+            with (
+                Program(file, architecture=LAB.about.ARCHITECTURE) as program,
+                unittest.mock.patch.dict(os.environ, site),
+            ):
+                self.assertTrue(program.build()[0])
+                ended = program.run_on_gpu()
+            self.assertEqual(ended.status, 77)
+            self.assertIn("SKIP: NCCL_NVLS_ENABLE=0 refuses multicast", ended.stdout)
 
     def test_to_print_the_result_is_not_enough(self):
         """A program that only prints the right lines fails."""
