@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT-0
+// Lab 06b: Store by multimem, read at home
+//
+// A kernel of GPU 0 stores to a multicast address as to an ordinary one, every GPU reads there too, and the memory is
+// released while it is bound. Let the kernel store by `multimem.st`, which lab::store_all does. Map the memory of each
+// GPU, its replica, at a unicast address to which this GPU alone has access, and let it read there. Unbind the memory
+// of each GPU before it is released. Only what stands between the marks is to be changed. This lab has never run on
+// hardware. Read 06_multicast/README.md#6-map-the-object-once-for-each-gpu-and-its-replica.
+#include "../multicast.h"
+
+__global__ void broadcast(int* mc, int n, int value) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+    // >>> your part: store to all replicas
+    mc[i] = value;
+    // <<<
+  }
+}
+
+int main() {
+  const int gpus = lab::begin_multicast(), n = 100000;
+  std::vector<CUmemGenericAllocationHandle> memory(gpus);
+  std::vector<CUdeviceptr> mc(gpus), home(gpus);
+  CUmemGenericAllocationHandle object = 0;
+  CUmulticastObjectProp team = {};
+  team.numDevices = gpus;
+  team.size = n * sizeof(int);
+  const CUmemAllocationProp properties = lab::memory_of(0);
+  size_t granularity = 0, of_object = 0;
+  CHECK(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  CHECK(cuMulticastGetGranularity(&of_object, &team, CU_MULTICAST_GRANULARITY_MINIMUM));
+  granularity = std::max(granularity, of_object);
+  team.size = (team.size + granularity - 1) / granularity * granularity;
+  CHECK(cuMulticastCreate(&object, &team));
+  for (int gpu = 0; gpu < gpus; ++gpu) CHECK(cuMulticastAddDevice(object, gpu));
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    const CUmemAllocationProp of_gpu = lab::memory_of(gpu);
+    CHECK(cuMemCreate(&memory[gpu], team.size, &of_gpu, 0));
+    CHECK(cuMulticastBindMem(object, 0, memory[gpu], 0, team.size, 0));
+    mc[gpu] = lab::map_for(gpu, object, team.size);
+    // >>> your part: where the GPU reads; lab::map_for maps
+    home[gpu] = mc[gpu];
+    // <<<
+  }
+
+  CHECK(cudaSetDevice(0));
+  broadcast<<<4, 256>>>(reinterpret_cast<int*>(mc[0]), n, 7);
+  CHECK(cudaDeviceSynchronize());
+  int have_it = 0;
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    CHECK(cudaSetDevice(gpu));
+    have_it += lab::count<int>(home[gpu], n, 7) == n;
+  }
+  std::printf("GPU 0 stored once: %s\n", have_it == gpus ? "every GPU has it" : "not every GPU has it");
+
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    // >>> your part: tear down what is of this GPU; lab::unmap unmaps
+    lab::unmap(mc[gpu], team.size);
+    CHECK(cuMemRelease(memory[gpu]));
+    // <<<
+  }
+  CHECK(cuMemRelease(object));
+  return lab::end();
+}
