@@ -244,7 +244,7 @@ def add_and_try(copy, build, cmake, options):
     for file, old, new in (
         (
             "README.md",
-            "\n\nThree lessons have",
+            "\n\nSome lessons have",
             f"\n| [08 Trial]({LESSON}/README.md) | it is there | 1 GPU | 1 min, 1 s |",
         ),
         ("docs/index.md", "\n\nBy what hardware", f"\n| try | [08 Trial](../{LESSON}/README.md) | 1 GPU |"),
