@@ -205,6 +205,7 @@ class Program:
     def shown(self, text):
         """With the paths as short as they can be."""
         text = re.sub(r"[^\s']*tmpxft_\w+-\d+_", "", text)  # what nvcc has made of the file
+        text = re.sub(r":\(\.text[^)\s]*\):", ":", text)  # where in the object file: some linkers tell
         return text.replace(f"{self.directory}/", "").replace(f"{ROOT}/", "")
 
     def build(self):
