@@ -3,7 +3,7 @@
 """Draws the address spaces of the lessons, from what the programs did: draw_pictures.py [--write] BIN
 
 Each lesson in the directory BIN runs on BIN/vmmsim under --trace. Which step of the program made a call tells its line
-of the source; what the calls changed, simulator/trace_model.py replays. For each picture that lesson.json names the
+of the source; what the calls changed, viewer/trace_model.py replays. For each picture that lesson.json names the
 state is drawn into NN_lesson/pictures/, and what the step changed is marked. The pages show these files, and the
 pictures' own words are the alt texts.
 
@@ -27,12 +27,11 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(ROOT / "simulator"))
-from trace_model import Machine  # noqa: E402
-
+sys.path.insert(0, str(ROOT / "viewer"))
 from picture import Scene  # noqa: E402
 from picture_style import styled  # noqa: E402
 from run_lessons import lessons, quick  # noqa: E402
+from trace_model import Machine  # noqa: E402
 
 
 class Failed(Exception):

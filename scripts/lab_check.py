@@ -17,7 +17,7 @@ import time
 from lab_program import ROOT, Program
 from run_lessons import signal_name
 
-sys.path.insert(0, str(ROOT / "simulator"))
+sys.path.insert(0, str(ROOT / "viewer"))
 from trace_model import KEYS, OF_MODULES, SUCCESS, Machine, number  # noqa: E402
 
 GLOSSARY = "docs/glossary.md"

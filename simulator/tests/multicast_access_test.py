@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "viewer"))
 from trace_model import Machine  # noqa: E402
 
 PROGRAM, VMMSIM = sys.argv.pop(2), sys.argv.pop(1)

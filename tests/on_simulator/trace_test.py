@@ -16,7 +16,7 @@ import tempfile
 
 from sim_test import name_of, quick
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "simulator"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "viewer"))
 from trace_model import Machine  # noqa: E402
 
 
