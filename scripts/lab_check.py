@@ -36,11 +36,14 @@ class Wrong(Exception):
         self.is_end = False  # it is what Run.stopped gives
 
 
-def check(title, **options):
-    """Marks a check, and says what holds if it raises nothing. Options are those of Run.again, for another run."""
+def check(title, page=None, **options):
+    """Marks a check, and says what holds if it raises nothing.
+
+    Whoever fails it is led to `page`, or else to the lab's. Options are those of Run.again, for another run.
+    """
 
     def mark(function):
-        function.title, function.options = title, options
+        function.title, function.page, function.options = title, page, options
         return function
 
     return mark
@@ -292,6 +295,7 @@ class Verdict:
     words: str = ""
     seconds: float = 0.0
     failed: str = ""  # the title of the check
+    page: str = ""  # where to read about it
     stdout: str = ""  # of the first run
     remarks: str = ""  # what the compiler warns of, and why it did not run on real GPUs
 
@@ -324,7 +328,8 @@ class Judge:
         at = titles.index(title) if title else len(titles)
         checks = [(it, "passed" if i < at else "failed" if i == at else "not reached") for i, it in enumerate(titles)]
         status = "failed" if title else "passed"
-        return Verdict(self.lab, status, checks, words, failed=title, stdout=self.stdout, remarks=self.remarks)
+        page = next((it.page for it in self.lab.checks if it.title == title and it.page), self.lab.page)
+        return Verdict(self.lab, status, checks, words, 0.0, title, page, self.stdout, self.remarks)
 
     def first_wrong(self):
         """(title of the check, words) of what is to be told, or ("", "")."""

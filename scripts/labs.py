@@ -94,7 +94,7 @@ def show_one(lab, labs, given):
     print(f"{lab.number} {lab.title}: not yet. This does not hold: {verdict.failed}\n\n{verdict.words}")
     rest = sum(status == "not reached" for _, status in verdict.checks)
     print(f"Not reached: {rest} of {len(verdict.checks)} checks.")
-    print(f"Look at {lab.page}; a term: {GLOSSARY}; a hint: ./lab.sh hint {lab.number}")
+    print(f"Look at {verdict.page}; a term: {GLOSSARY}; a hint: ./lab.sh hint {lab.number}")
     return 1
 
 

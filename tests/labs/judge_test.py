@@ -50,6 +50,7 @@ class JudgeTest(unittest.TestCase):
     def verdict(self, body, *checks, real=None):
         lab = Lab.__new__(Lab)
         lab.checks, lab.output, lab.options, lab.about = checks, OUTPUT, {"gpus": 1}, types.SimpleNamespace()
+        lab.page = "lab.md"
         program = self.program(body)
         program.run_on_gpu = lambda: real
         return Judge(lab, program, bool(real)).verdict()
@@ -145,6 +146,15 @@ class JudgeTest(unittest.TestCase):
             return [][0]
 
         self.assertRegex(self.failed(RIGHT, mistaken)[1], "What happened: +it cannot: IndexError in mistaken")
+
+    def test_the_page_is_that_of_the_check(self):
+        def fails(run):
+            raise Wrong("it holds", "it does not")
+
+        self.assertEqual(
+            self.verdict(RIGHT, check("something", page="its_own.md#section")(fails)).page, "its_own.md#section"
+        )
+        self.assertEqual(self.verdict(RIGHT, check("something")(fails)).page, "lab.md")
 
     def test_to_do_and_printed(self):
         failed, words = self.failed('TODO("reserve 1 GiB");')

@@ -75,9 +75,10 @@ class LabTest(Base):
         task = [line for line in head[1:] if line != "//"]
         self.assertLessEqual(len(task), 8, "lines of the task")
         self.assertIn(LAB.page, "\n".join(task), "the task leads to the lesson's section")
-        file, _, anchor = LAB.page.partition("#")
-        headings = re.findall(r"^#+ (.*)$", (ROOT / file).read_text(), re.MULTILINE)
-        self.assertIn(anchor, [re.sub(r"[^\w\- ]", "", it.lower()).replace(" ", "-") for it in headings])
+        for page in (LAB.page, *(it.page for it in LAB.checks if it.page)):
+            file, _, anchor = page.partition("#")
+            headings = re.findall(r"^#+ (.*)$", (ROOT / file).read_text(), re.MULTILINE)
+            self.assertIn(anchor, [re.sub(r"[^\w\- ]", "", it.lower()).replace(" ", "-") for it in headings])
         self.assertGreaterEqual(len(LAB.hints), 2)
         self.assertLessEqual(LAB.minutes, 20)
         self.assertEqual(outside_marks(text), outside_marks(LAB.solution.read_text()))
