@@ -8,7 +8,7 @@ makes no sense: what changes must be what the call is for, and the driver's answ
 import collections
 import itertools
 
-KEYS = ["pid", "thread", "number", "call", "nth", "callers", "device", "arguments", "result", "outputs", "changes"]
+KEYS = "pid thread number call nth callers device arguments result outputs changes explanation".split()
 # What a call that succeeds must have changed, and nothing else; what is not here changes nothing.
 KINDS = {
     "cuMemCreate": "create",

@@ -193,8 +193,10 @@ std::string callers() {
 //   result          the name of the error, or CUDA_SUCCESS, cudaSuccess
 //   outputs         by the arguments' names, if the call succeeded
 //   changes         to allocations, reservations, mappings, access: memory::changes tells the kinds
+//   explanation     of a refused call what --explain says of it, else ""
 // A call that another call makes has no line.
-void trace(const Call& call, uint64_t nth, const char* result, bool success, const std::vector<std::string>& changes) {
+void trace(const Call& call, uint64_t nth, const char* result, bool success, const std::vector<std::string>& changes,
+           const std::string& explanation) {
   std::string in, out, all;
   const std::vector<std::string> names = names_of(call);
   for (size_t i = 0; i < names.size(); ++i) {
@@ -209,7 +211,7 @@ void trace(const Call& call, uint64_t nth, const char* result, bool success, con
       ",\"number\":" + std::to_string(++told().lines) + ",\"call\":" + quoted(plain(call.name).c_str()) +
       ",\"nth\":" + std::to_string(nth) + ",\"callers\":" + callers() +
       ",\"device\":" + std::to_string(current_device()) + ",\"arguments\":{" + in + "},\"result\":" + quoted(result) +
-      ",\"outputs\":{" + out + "},\"changes\":[" + all + "]}\n";
+      ",\"outputs\":{" + out + "},\"changes\":[" + all + "],\"explanation\":" + quoted(explanation.c_str()) + "}\n";
   if (write(memory::trace_file(), line.data(), line.size()) < 0) say("cannot write the trace");
 }
 
@@ -284,15 +286,17 @@ int run(const Call& call, int flags, const char* (*error_name)(int), const std::
     mine.why = too_late;
   }
   memory::changes = nullptr;
-  if (options.explain && result && result != CUDA_ERROR_NOT_READY) {
+  std::string explanation;
+  if ((options.explain || options.trace) && result && result != CUDA_ERROR_NOT_READY) {
     if (result == fault())
       mine.why = told().fault.exchange(true)
                      ? "a kernel or copy went wrong before, and until the process ends kernels, "
                        "copies and calls like this one fail"
                      : all.fault_why;
-    say(in_words(call) + " answers " + error_name(result) + (mine.why.empty() ? "" : ": " + mine.why));
+    explanation = in_words(call) + " answers " + error_name(result) + (mine.why.empty() ? "" : ": " + mine.why);
   }
-  if (options.trace) trace(call, nth, error_name(result), result == CUDA_SUCCESS, changes);
+  if (options.explain && !explanation.empty()) say(explanation);
+  if (options.trace) trace(call, nth, error_name(result), result == CUDA_SUCCESS, changes, explanation);
   return result;
 }
 

@@ -4,7 +4,8 @@
 
 Each lesson runs under --trace. From the changes alone a model of the machine is made, of all processes together, and
 after each call it must make sense: mappings lie in reservations and refer to living memory, rights are those that
-cuMemGetAccess gives, free memory is as much as cuMemGetInfo says. At the end everything has been given back.
+cuMemGetAccess gives, free memory is as much as cuMemGetInfo says. At the end everything has been given back. Of a
+refused call the line has what --explain says, also without --explain.
 """
 
 import collections
@@ -17,7 +18,7 @@ import tempfile
 from sim_test import name_of, quick
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "viewer"))
-from trace_model import Machine  # noqa: E402
+from trace_model import SUCCESS, Machine  # noqa: E402
 
 
 def replay(vmmsim, program):
@@ -52,8 +53,35 @@ def replay(vmmsim, program):
     return "", machine.checks
 
 
+def wrong_explanations(vmmsim, program):
+    """What is wrong with the explanations in the trace of a program, or ""."""
+    told = {}
+    for option in ([], ["--explain"]):
+        with tempfile.NamedTemporaryFile() as trace:
+            done = subprocess.run(
+                [vmmsim, *option, "--trace", trace.name, program, *quick(name_of(program))],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
+            lines = [json.loads(line) for line in trace.read().decode().splitlines()]
+        told[bool(option)] = [line["explanation"] for line in lines if line["explanation"]]
+        refused = [line["call"] for line in lines if line["result"] not in SUCCESS]
+        if not refused or [text.partition("(")[0] for text in told[bool(option)]] != refused:
+            return f"refused were {refused}, explained are {told[bool(option)]}"
+    said = [line.removeprefix("vmmsim: ") for line in done.stderr.splitlines()]
+    # Addresses of the program itself differ from run to run.
+    if told[True] != said or len(told[False]) != len(said) or not all(": " in text for text in told[False]):
+        return f"--explain says\n{said}\nand the trace {told[True]}, without --explain {told[False]}"
+    return ""
+
+
 def main(vmmsim, *programs):
     bad, checks = 0, collections.Counter()
+    if wrong := wrong_explanations(vmmsim, programs[0]):
+        bad += 1
+        print(f"FAIL: {name_of(programs[0])}: {wrong}")
     for program in programs:
         wrong, made = replay(vmmsim, program)
         checks += made
