@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT-0
+#include "../memory/records.h"
 #include "driver.h"
 
 #include <dlfcn.h>
@@ -194,7 +195,20 @@ std::string callers() {
 //   outputs         by the arguments' names, if the call succeeded
 //   changes         to allocations, reservations, mappings, access: memory::changes tells the kinds
 //   explanation     of a refused call what --explain says of it, else ""
-// A call that another call makes has no line.
+// A call that another call makes has no line. Two lines are not of CUDA: their device is -1, their result "".
+//   close {"fd"}     of a descriptor that holds exported memory. Not told: dup2 onto it, close_range, fclose
+//   exit {"status"}  the last of a process, from nowhere ("unknown"), by exit or _exit. Not told: a signal, exec
+void write_line(const char* name, uint64_t nth, int device, const std::string& in, const char* result,
+                const std::string& out, const std::string& changes, const std::string& explanation) {
+  const std::string line =
+      "{\"pid\":" + std::to_string(getpid()) + ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
+      ",\"number\":" + std::to_string(++told().lines) + ",\"call\":" + quoted(name) +
+      ",\"nth\":" + std::to_string(nth) + ",\"callers\":" + callers() + ",\"device\":" + std::to_string(device) +
+      ",\"arguments\":{" + in + "},\"result\":" + quoted(result) + ",\"outputs\":{" + out + "},\"changes\":[" +
+      changes + "],\"explanation\":" + quoted(explanation.c_str()) + "}\n";
+  if (write(memory::trace_file(), line.data(), line.size()) < 0) say("cannot write the trace");
+}
+
 void trace(const Call& call, uint64_t nth, const char* result, bool success, const std::vector<std::string>& changes,
            const std::string& explanation) {
   std::string in, out, all;
@@ -206,14 +220,10 @@ void trace(const Call& call, uint64_t nth, const char* result, bool success, con
     if (is_output(argument) && success) out += (out.empty() ? "" : ",") + key + json(argument);
   }
   for (const std::string& change : changes) all += (all.empty() ? "" : ",") + change;
-  const std::string line =
-      "{\"pid\":" + std::to_string(getpid()) + ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
-      ",\"number\":" + std::to_string(++told().lines) + ",\"call\":" + quoted(plain(call.name).c_str()) +
-      ",\"nth\":" + std::to_string(nth) + ",\"callers\":" + callers() +
-      ",\"device\":" + std::to_string(current_device()) + ",\"arguments\":{" + in + "},\"result\":" + quoted(result) +
-      ",\"outputs\":{" + out + "},\"changes\":[" + all + "],\"explanation\":" + quoted(explanation.c_str()) + "}\n";
-  if (write(memory::trace_file(), line.data(), line.size()) < 0) say("cannot write the trace");
+  write_line(plain(call.name).c_str(), nth, current_device(), in, result, out, all, explanation);
 }
+
+bool is_traced() { return state().initialized_in == getpid() && memory::options().trace; }
 
 int answer(const std::function<int()>& work) {
   try {
@@ -222,6 +232,11 @@ int answer(const std::function<int()>& work) {
     thread().why = refused.why;
     return refused.error;
   }
+}
+
+void begin_exit(int status, void*) {
+  state().exit_status = status;
+  state().is_over = true;
 }
 
 // At the end of the process: what the driver holds for itself goes first, what is left is the program's.
@@ -233,6 +248,7 @@ __attribute__((destructor)) void finish() {
     for (const std::string& leak : memory::leaks()) say("leak: " + leak);
   }
   gpu::stop();
+  tell_exit(state().exit_status);
 }
 
 }  // namespace
@@ -313,6 +329,29 @@ int not_simulated(const char* name) {
 
 void explain(const std::string& why) { thread().why = why; }
 
+void tell_close(int fd) {
+  if (!is_traced() || thread().is_in_call || memory::exported_record(fd) == memory::nothing) return;
+  uint64_t nth = 0;
+  {
+    const std::lock_guard held(told().lock);
+    nth = ++told().calls["close"];
+  }
+  write_line("close", nth, -1, "\"fd\":" + std::to_string(fd), "", "", "", "");
+}
+
+void tell_exit(int status) {  // perhaps in a handler of a signal: without memory, without a lock
+  static std::atomic<bool> is_told = false;
+  if (!is_traced() || is_told.exchange(true)) return;
+  char line[256];
+  const int size = std::snprintf(line, sizeof line,
+                                 R"({"pid":%d,"thread":%ld,"number":%lu,"call":"exit","nth":1,"callers":["unknown"],)"
+                                 R"("device":-1,"arguments":{"status":%d},"result":"","outputs":{},"changes":[],)"
+                                 R"("explanation":""})"
+                                 "\n",
+                                 getpid(), syscall(SYS_gettid), ++told().lines, status & 0xff);
+  if (write(memory::trace_file(), line, size) < 0) return;  // the process ends
+}
+
 void need(const void* pointer, const char* name) {
   if (!pointer) refuse(CUDA_ERROR_INVALID_VALUE, std::string(name) + " is null: give the address of a variable");
 }
@@ -321,7 +360,7 @@ void set_initialized() {
   State& all = state();
   if (all.initialized_in && all.initialized_in != getpid()) refuse(CUDA_ERROR_NOT_INITIALIZED, forked);
   if (all.is_over) refuse(CUDA_ERROR_DEINITIALIZED, too_late);
-  if (!all.initialized_in) std::atexit([] { state().is_over = true; });
+  if (!all.initialized_in) on_exit(begin_exit, nullptr);
   all.initialized_in = getpid();
 }
 

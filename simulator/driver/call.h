@@ -126,6 +126,10 @@ void say_once(const std::string& text);
 // Says on stderr, once for each text, what a call cannot do here: "vmmsim: cuFoo is not simulated".
 __attribute__((visibility("default"))) int not_simulated(const char* name);
 
+// What a process does beside its calls, for --trace: before a descriptor is closed, and before the process ends.
+void tell_close(int fd);
+void tell_exit(int status);
+
 // Says why the call in progress is going to be refused, for --explain.
 __attribute__((visibility("default"))) void explain(const std::string& why);
 

@@ -115,6 +115,7 @@ template <class T> using Owned = std::map<T*, std::shared_ptr<T>>;
 struct State {
   std::atomic<pid_t> initialized_in = 0;  // the process in which cuInit ran: a forked child has no driver
   std::atomic<bool> is_over = false;      // the process exits, and all calls are refused
+  std::atomic<int> exit_status = 0;       // with this
   std::atomic<CUresult> fault = CUDA_SUCCESS;
 
   std::mutex lock;  // of what follows; not held while one waits

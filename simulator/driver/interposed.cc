@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 // What the library does to the process that loads it under vmmsim: it ends one that has another driver beside it, and
 // shows it the simulated machine where a program asks the system and not the driver: the class of IMEX channel files in
-// /proc/devices, the channel's file, and whether this machine may use multicast. The functions at the end go before
-// those of libc. No file is made, and no variable of the environment is changed: both end where the simulator ends.
+// /proc/devices, the channel's file, and whether this machine may use multicast. It also tells --trace of descriptors
+// that are closed and of the end. The functions at the end go before those of libc. No file is made, and no variable of the environment is changed: both end where the simulator ends.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -11,6 +11,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #include <cstring>
 #include <string>
 #include "../memory/this_machine.h"
+#include "call.h"
 
 namespace {
 
@@ -168,6 +170,18 @@ int glob(const char* pattern, int flags, int (*failed)(const char*, int), glob_t
 int glob64(const char* pattern, int flags, int (*failed)(const char*, int), glob64_t* result) {
   return find_files(pattern, flags, failed, reinterpret_cast<glob_t*>(result));
 }
+
+int __close(int);  // libc's own
+int close(int fd) {
+  driver::tell_close(fd);
+  return __close(fd);
+}
+
+[[noreturn]] void _exit(int status) {
+  driver::tell_exit(status);
+  for (;;) syscall(SYS_exit_group, status);
+}
+void _Exit(int status) noexcept { _exit(status); }
 
 int fstat(int fd, struct stat* is) noexcept { return describe(fd, is); }
 int fstat64(int fd, struct stat64* is) noexcept { return describe(fd, reinterpret_cast<struct stat*>(is)); }

@@ -216,11 +216,46 @@ class Vmmsim(unittest.TestCase):
             "--trace", "trace.json", sys.executable, "-c", "import os; os.chdir('/')\n" + COUNT, cwd=self.scratch
         )
         self.assertEqual(done.stdout.split(), ["0", "0", "8"], done)
-        calls = [json.loads(line)["call"] for line in (self.scratch / "trace.json").read_text().splitlines()]
-        self.assertEqual(calls, ["cuInit", "cuDeviceGetCount"])
+        self.assertEqual([line["call"] for line in self.trace()], ["cuInit", "cuDeviceGetCount", "exit"])
         self.ends(
             vmmsim("--trace", "/no/such/directory/file", "true"), 125, stderr=["vmmsim: ", "/no/such/directory/file"]
         )
+
+    def trace(self):
+        return [json.loads(line) for line in (self.scratch / "trace.json").read_text().splitlines()]
+
+    def test_trace_of_ends(self):
+        """Whoever called CUDA and exits says so, and with what; not a child without a driver, nor who is killed."""
+        for end, status in {
+            "sys.exit(7)": 7,
+            "os._exit(256 + 3)": 3,
+            "os.fork() or os._exit(5); os.wait(); sys.exit(6)": 6,
+            "os.kill(os.getpid(), 9)": None,
+        }.items():
+            vmmsim("--trace", "trace.json", sys.executable, "-c", f"import os, sys\n{COUNT}{end}", cwd=self.scratch)
+            told = [(line["nth"], line["arguments"]) for line in self.trace() if line["call"] == "exit"]
+            self.assertEqual(told, [] if status is None else [(1, {"status": status})], end)
+
+    def test_trace_of_descriptors(self):
+        """A close is told of descriptors that hold memory, and of no others."""
+        script = MEMORY + (
+            "properties = (ctypes.c_uint64 * 4)(1 | 1 << 32, 1)\n"  # pinned, for a descriptor, on GPU 0
+            "memory, fd = ctypes.c_uint64(), ctypes.c_int()\n"
+            "must(cuda.cuMemCreate(ctypes.byref(memory), ctypes.c_size_t(2 * MiB), properties, ctypes.c_uint64(0)))\n"
+            "must(cuda.cuMemExportToShareableHandle(ctypes.byref(fd), memory, 1, ctypes.c_uint64(0)))\n"
+            "other = os.dup(fd.value)\n"
+            "print(fd.value, other)\n"
+            "os.close(os.dup(0))\n"
+            "os.close(other)\n"
+            "os.close(fd.value)\n"
+            "must(cuda.cuMemRelease(memory))\n"
+        )
+        done = vmmsim("--trace", "trace.json", sys.executable, "-c", script, cwd=self.scratch)
+        first, second = map(int, done.stdout.split())
+        told = [line for line in self.trace() if line["call"] == "close"]
+        self.assertEqual([(line["nth"], line["arguments"]) for line in told], [(1, {"fd": second}), (2, {"fd": first})])
+        self.assertEqual([(line["device"], line["result"], line["changes"]) for line in told], [(-1, "", [])] * 2)
+        self.assertTrue(all(line["callers"] for line in told))
 
     # --- starting and ending
 

@@ -79,7 +79,7 @@ def places(vmmsim, program):
             sys.exit(f"FAIL: without a fault: status {status}, left behind {left}\n{output}{errors}")
         lines = [json.loads(line) for line in trace.read().decode().splitlines()]
     counts, first = collections.Counter(), {}
-    for line in lines:
+    for line in filter(lambda line: line["result"], lines):  # calls of CUDA: close and exit have no result
         counts[line["call"]] += 1
         first.setdefault((line["call"], line["callers"][0]), counts[line["call"]])
     limit = LIMIT + 3 * (time.monotonic() - began)

@@ -45,7 +45,9 @@ def replay(vmmsim, program):
         return f"{type(error).__name__}: {error}\n{text}", machine.checks
     if not machine.checks["a mapping lies where is reserved"]:
         return "nothing was mapped", machine.checks
-    # No trace tells when an exported descriptor is closed: what is free is known only before.
+    if wrong := wrong_ends([json.loads(text) for text in lines]):
+        return wrong, machine.checks
+    # Who closes a descriptor that it did not get by a call is not told: what is free is known only before an export.
     calls = [json.loads(text)["call"] for text in lines]
     first = next((call for call in calls if call in ("cuMemGetInfo", "cuMemExportToShareableHandle")), "")
     if not machine.checks["free memory is as much as cuMemGetInfo says"] and first != "cuMemExportToShareableHandle":
@@ -74,6 +76,27 @@ def wrong_explanations(vmmsim, program):
     # Addresses of the program itself differ from run to run.
     if told[True] != said or len(told[False]) != len(said) or not all(": " in text for text in told[False]):
         return f"--explain says\n{said}\nand the trace {told[True]}, without --explain {told[False]}"
+    return ""
+
+
+def wrong_ends(lines):
+    """Each process says at last that it exits, and with what; and closes each descriptor that it exported."""
+    ended, open_ones = set(), collections.Counter()
+    for line in lines:
+        pid, number = line["pid"], line["arguments"].get("fd")
+        if pid in ended:
+            return f"{line['call']} after the exit"
+        if line["call"] == "exit":
+            ended.add(pid)
+            if line["arguments"] != {"status": 0}:
+                return f"an exit with {line['arguments']}"
+        for change in line["changes"]:
+            open_ones[pid, change.get("fd")] += change["kind"] == "export" and "fd" in change
+        open_ones[pid, number] -= line["call"] == "close" and open_ones[pid, number] > 0
+    if ended != {line["pid"] for line in lines}:
+        return "a process has no line for its exit"
+    if +open_ones:
+        return f"never closed: {+open_ones}"
     return ""
 
 
