@@ -128,7 +128,8 @@ class JudgeTest(unittest.TestCase):
 
         @check("it is not unmapped")
         def not_unmapped(run):
-            raise run.all[-1].wrong("nothing is unmapped", "something was")
+            unmap = next(call for call in run.all if call.name == "cuMemUnmap")
+            raise unmap.wrong("nothing is unmapped", "something was")
 
         failed, words = self.failed(body, created)
         self.assertEqual(failed, ENDED)
