@@ -18,6 +18,7 @@ import argparse
 import collections
 import copy
 import dataclasses
+import itertools
 import json
 import pathlib
 import re
@@ -30,6 +31,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "viewer"))
 from picture import Scene  # noqa: E402
 from picture_style import styled  # noqa: E402
+from places import places  # noqa: E402
 from run_lessons import lessons, quick  # noqa: E402
 from trace_model import Machine  # noqa: E402
 
@@ -105,23 +107,23 @@ def traced(lesson, about, directory):
         [int(caller.split("+")[1], 16) - 1 for caller in line["callers"] if caller.startswith(program.name + "+")]
         for line in lines
     ]
-    looked_up = sorted({address for its in frames for address in its})
-    command = ["addr2line", "-a", "-i", "-e", program, *map(hex, looked_up)]  # of binutils, which a compiler needs too
-    done = subprocess.run(command, capture_output=True, text=True)
-    places, source = {}, source_of(lesson).name
-    for line in done.stdout.splitlines():
-        if line.startswith("0x"):
-            places[int(line, 16)] = found = []
-        elif pathlib.Path(line.rsplit(":", 1)[0]).name == source:
-            found.append(int(re.search(r":(\d+)", line)[1]))
-    if not any(places.values()):
+    source = source_of(lesson).name
+    lines_of = {
+        address: [number for path, number, _ in its if pathlib.Path(path).name == source]
+        for address, its in places(program, itertools.chain(*frames)).items()
+    }
+    if not any(lines_of.values()):
         raise Failed(f"{program} does not tell the lines of its source: build it with -Xcompiler=-g1, as CMake does")
 
     # A call belongs to the step in which the outermost of its frames stands. What stands in none, to the step before.
     ranges, now, calls = banners(lesson), {}, []
     for line, addresses in zip(lines, frames, strict=True):
         of_frames = [
-            number for address in addresses for at in places[address] for number, _, part in ranges if at in part
+            number
+            for address in addresses
+            for at in lines_of.get(address, ())
+            for number, _, part in ranges
+            if at in part
         ]
         step = now[line["pid"]] = max(now.get(line["pid"], 0), of_frames[-1] if of_frames else 0)
         calls.append((step, line))

@@ -17,10 +17,14 @@ import selectors
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "viewer"))
+from places import line_of, places  # noqa: E402
+
 BUILD = ROOT / os.environ.get("LABS_BUILD", "build")
 VMMSIM = BUILD / "bin" / "vmmsim"
 SECONDS = 20  # for one run; a lab takes less than one
@@ -242,13 +246,5 @@ class Program:
 
     def lines(self, addresses):
         """By address in the program: the line of the student's file that led there, the innermost, or None."""
-        command = ["addr2line", "-a", "-i", "-e", self.file, *map(hex, addresses)]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        found, at = {}, None
-        for line in done.stdout.splitlines():
-            file, _, number = line.partition(" (")[0].rpartition(":")
-            if line.startswith("0x"):
-                at = int(line, 16)
-            elif pathlib.Path(file).name == self.source.name and number.isdigit():
-                found.setdefault(at, int(number))
-        return found
+        found = places(self.file, addresses)
+        return {at: line for at in found if (line := line_of(found[at], self.source.name))}

@@ -11,7 +11,7 @@ import sys
 
 from lesson_test import fail
 
-SUBJECTS = {"lessons", "labs", "simulator", "docs", "setup"}
+SUBJECTS = {"lessons", "labs", "simulator", "docs", "setup", "viewer"}
 
 
 def labels_of_tests(build):
