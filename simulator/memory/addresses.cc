@@ -149,7 +149,7 @@ uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long lon
   if (size >= limit || hint >= limit || hint + size > limit || alignment >= limit / 2)
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "a process has 2^47 bytes of addresses: size, addr or alignment asks for more");
 
-  alignment = std::max<uint64_t>(alignment, page_size);
+  alignment = std::max<uint64_t>(alignment, machine().granularity);
   const uint64_t address = place(hint, size, alignment);
   if (!address)
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "no " + std::to_string(size) + " neighbouring bytes of addresses are left" +
@@ -174,7 +174,7 @@ void free_reservation(uint64_t address, size_t size) {
   const auto last = holding(p.mappings, address + size - 1);
   if (last != p.mappings.end() && last->first + last->second.size > address)
     refuse(CUDA_ERROR_INVALID_VALUE,
-           "memory is mapped at " + hexadecimal(last->first) + ": unmap it first (cuMemUnmap)");
+           "memory is mapped there, for instance at " + hexadecimal(last->first) + ": unmap it first (cuMemUnmap)");
   p.reservations.erase(found);
   note_gone(address, size, "given back");
   give_back_unused(address);

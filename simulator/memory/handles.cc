@@ -154,14 +154,15 @@ size_t granularity(const CUmemAllocationProp&, CUmemAllocationGranularity_flags 
   if (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
     refuse(CUDA_ERROR_INVALID_VALUE, "option must be CU_MEM_ALLOC_GRANULARITY_MINIMUM or _RECOMMENDED, 0 or 1");
   if (!machine().vmm) refuse(CUDA_ERROR_NOT_SUPPORTED, no_vmm);
-  return page_size;  // whatever the properties are
+  return machine().granularity;  // whatever the properties are
 }
 
 Handle create(size_t size, const CUmemAllocationProp& properties, unsigned long long flags) {
   const auto guard = enter();
   if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
-  if (size == 0 || size % page_size)
-    refuse(CUDA_ERROR_INVALID_VALUE, "size is " + std::to_string(size) + ": round it up to the granularity, 2 MiB");
+  if (size == 0 || size % machine().granularity)
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "size is " + std::to_string(size) + ": round it up to the granularity, " + in_mib(machine().granularity));
   if (!machine().vmm) refuse(CUDA_ERROR_NOT_SUPPORTED, no_vmm);
   const int owner = owner_asked_for(properties);
   const uint32_t number = take_memory(owner, size);

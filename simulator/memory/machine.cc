@@ -2,6 +2,7 @@
 // Reads what a machine is from a file.
 #include "machine.h"
 
+#include <bit>
 #include <cctype>
 #include <charconv>
 #include <fstream>
@@ -75,6 +76,12 @@ Machine read_machine(const std::string& file) {
       {"compute_capability", [&](const std::string& text) { machine.capability = read_version(text, 10, 1); }},
       {"multiprocessors", [&](const std::string& text) { machine.multiprocessors = read_number(text, 1, 1024); }},
       {"driver", [&](const std::string& text) { machine.driver = read_version(text, 1000, 10); }}};
+  for (auto [key, value] :
+       {std::pair("granularity", &machine.granularity), {"multicast_granularity", &machine.multicast_granularity}})
+    keys[key] = [value = value](const std::string& text) {
+      *value = read_size(text);
+      if (!std::has_single_bit(*value)) throw std::runtime_error("a granularity is a power of two, 2 MiB at least");
+    };
   for (auto [key, value] : {std::pair("vmm", &machine.vmm),
                             {"fd_handles", &machine.fd_handles},
                             {"fabric_handles", &machine.fabric_handles},

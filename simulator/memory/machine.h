@@ -16,6 +16,8 @@ struct Machine {
   int capability = 90;            // compute_capability: 9.0
   int multiprocessors = 132;      // multiprocessors
   int driver = 13000;             // driver: 13.0, as cuDriverGetVersion says it
+  // granularity, multicast_granularity: powers of two, 2 MiB at least
+  uint64_t granularity = 2 << 20, multicast_granularity = 2 << 20;
   bool vmm = true, fd_handles = true, fabric_handles = true, fabric_channel = true, multicast = true, rdma = true,
        compression = true, peer_access = true, peer_atomics = true;  // yes or no, by these names
 };

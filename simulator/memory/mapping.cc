@@ -178,15 +178,15 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
     const auto of = named(handle);
     if (!address) refuse(CUDA_ERROR_INVALID_VALUE, "ptr is null: reserve addresses first (cuMemAddressReserve)");
     const uint64_t whole = record_of(*of).size;
-    if (offset || size != whole) {
-      const bool is_memory = record_of(*of).kind != Record::multicast;
+    const bool is_memory = record_of(*of).kind != Record::multicast;
+    if (offset || size != whole)
       refuse(CUDA_ERROR_NOT_SUPPORTED,
              std::string("the ") + (is_memory ? "allocation" : "multicast object") + " has " + std::to_string(whole) +
                  " bytes, and is mapped whole only: make offset 0, and size " + std::to_string(whole) +
                  (is_memory ? "; what shall be mapped in pieces is created in pieces (cuMemCreate)" : ""));
-    }
-    if (address % page_size)
-      refuse(CUDA_ERROR_INVALID_VALUE, "ptr is " + hexadecimal(address) + ": make it a multiple of 2 MiB");
+    const uint64_t unit = is_memory ? machine().granularity : machine().multicast_granularity;
+    if (address % unit)
+      refuse(CUDA_ERROR_INVALID_VALUE, "ptr is " + hexadecimal(address) + ": make it a multiple of " + in_mib(unit));
     // The driver does not look where the reservation ends: a range may go on in the next one.
     if (!is_reserved(address) || address + size > uint64_t(1) << address_bits)
       refuse(CUDA_ERROR_INVALID_VALUE,

@@ -22,6 +22,7 @@ struct Refused {
 };
 [[noreturn]] inline void refuse(CUresult error, const std::string& why) { throw Refused{error, why}; }
 
+inline std::string in_mib(uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 inline std::string hexadecimal(uint64_t value) {  // "0x1f"
   char text[24];
   std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));

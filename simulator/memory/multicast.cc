@@ -17,7 +17,8 @@
 namespace memory {
 namespace {
 
-constexpr size_t minimum = page_size, recommended = 512 << 20;
+constexpr size_t recommended = 512 << 20;
+size_t minimum() { return machine().multicast_granularity; }
 
 bool has(const Record& object, int gpu) { return object.team[gpu / 64] >> gpu % 64 & 1; }
 size_t gpus() { return size_t(machine().gpus) * size_t(machine().nodes); }
@@ -127,9 +128,9 @@ void check(const CUmulticastObjectProp& properties) {
 }
 
 void check_range(const char* what, uint64_t offset, uint64_t size, uint64_t of) {
-  if (offset % minimum || size % minimum || size == 0)
+  if (offset % minimum() || size % minimum() || size == 0)
     refuse(CUDA_ERROR_INVALID_VALUE,
-           "offsets and sizes are multiples of the granularity, 2 MiB, and the size is not 0");
+           "offsets and sizes are multiples of the granularity, " + in_mib(minimum()) + ", and the size is not 0");
   if (offset > of || size > of - offset)
     refuse(CUDA_ERROR_INVALID_VALUE,
            std::string("offset and size go past the end of the ") + what + ", " + std::to_string(of) + " bytes");
@@ -279,16 +280,16 @@ size_t multicast_granularity(const CUmulticastObjectProp& properties, CUmulticas
   if (option != CU_MULTICAST_GRANULARITY_MINIMUM && option != CU_MULTICAST_GRANULARITY_RECOMMENDED)
     refuse(CUDA_ERROR_INVALID_VALUE, "option must be CU_MULTICAST_GRANULARITY_MINIMUM or _RECOMMENDED, 0 or 1");
   check(properties);
-  return option == CU_MULTICAST_GRANULARITY_MINIMUM ? minimum : recommended;
+  return option == CU_MULTICAST_GRANULARITY_MINIMUM ? minimum() : std::max(minimum(), recommended);
 }
 
 Handle multicast_create(const CUmulticastObjectProp& properties) {
   const auto guard = enter();
   check(properties);
   if (properties.size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "prop: size is 0");
-  if (properties.size % minimum)
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "prop: size is " + std::to_string(properties.size) + ": round it up to the granularity, 2 MiB");
+  if (properties.size % minimum())
+    refuse(CUDA_ERROR_INVALID_VALUE, "prop: size is " + std::to_string(properties.size) +
+                                         ": round it up to the granularity, " + in_mib(minimum()));
   uint32_t number;
   {
     const Locked locked;

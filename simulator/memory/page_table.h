@@ -10,7 +10,7 @@
 
 namespace memory {
 
-constexpr uint64_t page_size = 2u << 20;  // bytes: the granularity of everything
+constexpr uint64_t page_size = 2u << 20;  // bytes: of a frame, and the least granularity
 constexpr unsigned address_bits = 47;     // of a process on x86-64
 inline uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 

@@ -135,10 +135,12 @@ REFUSALS = [
     "...; its location.id is 99",
     f"cuMemSetAccess(ptr = 0x..., size = 1048576, ...){INVALID}the range cuts the mapping from 0x...: only "
     "whole mappings",
-    f"cuMemAddressFree(ptr = 0x..., size = 2097152){INVALID}memory is mapped at 0x...: unmap it first (cuMemUnmap)",
+    f"cuMemAddressFree(ptr = 0x..., size = 2097152){INVALID}memory is mapped there, for instance at 0x...: unmap it "
+    "first (cuMemUnmap)",
     f"cuMemcpyHtoD(dstDevice = 0x..., ByteCount = 8){INVALID}0x... which is not open to GPU 0, although it holds the "
     "memory: call cuMemSetAccess",
-    f"cuMemFree(dptr = 0x...){INVALID}...(cuMemUnmap)",
+    f"cuMemFree(dptr = 0x...){INVALID}...(cuMemUnmap), its handle released (cuMemRelease), and its addresses freed "
+    "(cuMemAddressFree)",
     f"cuMemRelease(handle = 0x...){INVALID}all references of the handle are released",
     f"cuMemRetainAllocationHandle(addr = 0x...){INVALID}no memory of cuMemCreate is mapped at 0x...",
     "cuMemImportFromShareableHandle(...) answers CUDA_ERROR_UNKNOWN: descriptor 1 is not one that "
