@@ -23,6 +23,14 @@ from trace_model import KEYS, OF_MODULES, SUCCESS, Machine, number  # noqa: E402
 GLOSSARY = "docs/glossary.md"
 NEVER = float("inf")
 NOT_YET = "CUDA_ERROR_NOT_READY", "cudaErrorNotReady"  # an answer, and no refusal
+GIVES_BACK = {  # what, and in words
+    "cuMemRelease": ("handle", "released this handle"),
+    "cuMemUnmap": ("ptr", "unmapped this address"),
+    "cuMemAddressFree": ("ptr", "freed these addresses"),
+    "cudaFree": ("devPtr", "freed this memory"),
+}
+BUILT, ENDED = "it is built", "no call is refused, no kernel faults, and it ends as it should"
+GIVEN_BACK, PRINTED, REAL = "all is given back", "it prints what it should", "the same on this machine's GPUs"
 
 
 class Wrong(Exception):
@@ -33,7 +41,7 @@ class Wrong(Exception):
         self.wanted, self.happened, self.call = wanted, happened, call
         self.run = call.run if call else run
         self.moment = call.index if call else NEVER
-        self.is_end = False  # it is what Run.stopped gives
+        self.title = ""  # of what holds in every lab, if it is about that
 
 
 def check(title, page=None, **options):
@@ -135,12 +143,14 @@ class Run:
     def again(self, **options):
         """Another run, such as again(gpus=2) or again(fail="cuMemCreate:2=CUDA_ERROR_OUT_OF_MEMORY", status=1).
 
-        It too has to end as it should and to give all back; that is looked at when the check is through.
+        It too has to end as it should and to give all back; that is looked at when the check is through. This run must
+        have done so before the other begins.
         """
         options = self.options | options
         if options == self.options:
             return self
         self.must_end()
+        self.must_give_back()
         if not any(it.options == options for it in self.others):
             self.others.append(Run(self.program, options))
         return next(it for it in self.others if it.options == options)
@@ -169,8 +179,17 @@ class Run:
             if ": kernel " in self.explanation(call) or "Illegal" in call.result:
                 happened = f"a kernel faulted, and {call.name} is the first to tell: {call.result}"
                 return call.wrong("a kernel reaches memory that is mapped, and to which its GPU has access", happened)
-            return call.wrong("each call succeeds", f"{call.name} was refused: {call.result}")
+            return call.wrong("each call succeeds", f"{call.name} was refused: {call.result}{self.given_back(call)}")
         return self.wrong_end()
+
+    def given_back(self, call):
+        """Where the program has given back before what this call is to give back, if it has."""
+        argument, words = GIVES_BACK.get(call.name, ("", ""))
+        for it in reversed(self.all[: call.index]):
+            is_alike = (it.name, it.pid, it.succeeded) == (call.name, call.pid, True)
+            if words and is_alike and it.line and it.arguments[argument] == call.arguments[argument]:
+                return f"\nline {it.line} has {words} before"
+        return ""
 
     def wrong_end(self):
         said = "\n".join(self.said[:20])
@@ -219,12 +238,20 @@ class Run:
 
     def must_end(self):
         if wrong := self.stopped():
-            wrong.is_end = True
+            wrong.title = ENDED
             raise wrong
 
     def must_give_back(self):
+        if wrong := self.leak():
+            raise wrong
+
+    def leak(self):
+        """The first thing that was not given back, as a Wrong, or None."""
         for call, words in self.leaks():
-            raise call.wrong("at its end the program has given back all that it made", f"{call.name}: {words}")
+            wrong = call.wrong("at its end the program has given back all that it made", f"{call.name}: {words}")
+            wrong.title = GIVEN_BACK
+            return wrong
+        return None
 
     def leaks(self):
         """What each process has not given back: (the call that made it, in words)."""
@@ -296,10 +323,6 @@ class Verdict:
     remarks: str = ""  # what the compiler warns of, and why it did not run on real GPUs
 
 
-BUILT, ENDED = "it is built", "no call is refused, no kernel faults, and it ends as it should"
-GIVEN_BACK, PRINTED, REAL = "all is given back", "it prints what it should", "the same on this machine's GPUs"
-
-
 def judge(lab, source, real=False, limit=None):
     """The verdict on a file."""
     began = time.monotonic()
@@ -314,15 +337,13 @@ class Judge:
     def __init__(self, lab, program, real):
         self.lab, self.program, self.real = lab, program, real
         self.stdout = self.remarks = ""
+        self.held = []  # titles, until something does not hold
 
     def verdict(self):
-        titles = [BUILT, *(it.title for it in self.lab.checks), ENDED, GIVEN_BACK, PRINTED]
         title, words = self.first_wrong()
+        titles = [BUILT, *(it.title for it in self.lab.checks), ENDED, GIVEN_BACK, PRINTED]
         titles += [REAL] if self.real else []
-        if title == ENDED:  # what was told before it did not depend on it
-            titles = [BUILT, ENDED, *(it for it in titles if it not in (BUILT, ENDED))]
-        at = titles.index(title) if title else len(titles)
-        checks = [(it, "passed" if i < at else "failed" if i == at else "not reached") for i, it in enumerate(titles)]
+        checks = [(it, "failed" if it == title else "passed" if it in self.held else "not reached") for it in titles]
         status = "failed" if title else "passed"
         page = next((it.page for it in self.lab.checks if it.title == title and it.page), self.lab.page)
         return Verdict(self.lab, status, checks, words, 0.0, title, page, self.stdout, self.remarks)
@@ -333,6 +354,7 @@ class Judge:
         if not built:
             return BUILT, said
         self.remarks = said
+        self.held.append(BUILT)
         run = Run(self.program, self.lab.options)
         self.stdout = run.stdout
         for function in self.lab.checks:
@@ -340,6 +362,9 @@ class Judge:
             try:
                 its = run.again(**function.options)
                 function(its)
+                for other in run.others:
+                    other.must_end()
+                    other.must_give_back()
             except Wrong as wrong:
                 return self.first_of(function.title, wrong, wrong.run or its)
             except Exception as error:  # of whoever wrote the check, but perhaps because the program has stopped before
@@ -347,28 +372,29 @@ class Judge:
                     "this can be looked at", f"it cannot: {type(error).__name__} in {function.__name__}: {error}"
                 )
                 return self.first_of(function.title, wrong, its)
-            for other in run.others:
-                if told := self.wrong_in(((ENDED, other.must_end), (GIVEN_BACK, other.must_give_back))):
-                    return told
+            self.held.append(function.title)
         last = (ENDED, run.must_end), (GIVEN_BACK, run.must_give_back), (PRINTED, lambda: self.must_print(run))
         if self.real:
             last = *last, (REAL, lambda: self.must_be_real(run))
-        return self.wrong_in(last) or ("", "")
-
-    def first_of(self, title, wrong, run):
-        """A check may fail because the program has stopped before: then that is told."""
-        wrong.run, stopped = run, run.stopped()
-        if wrong.is_end or stopped and stopped.moment < wrong.moment:
-            return ENDED, self.words(stopped)
-        return title, self.words(wrong)
-
-    def wrong_in(self, checks):
-        for title, holds in checks:
+        for title, holds in last:
             try:
                 holds()
             except Wrong as wrong:
                 return title, self.words(wrong)
-        return None
+            self.held.append(title)
+        return "", ""
+
+    def first_of(self, title, wrong, run):
+        """What is to be told of a check that fails: perhaps the reason why the program has stopped before.
+
+        Where another run leaks, and no call of it is to blame for something else, the leak is told.
+        """
+        wrong.run, stopped = run, run.stopped()
+        if stopped and stopped.moment < wrong.moment:
+            return ENDED, self.words(stopped)
+        if run.options != self.lab.options and not wrong.call:
+            wrong = run.leak() or wrong
+        return wrong.title or title, self.words(wrong)
 
     def must_print(self, run):
         if run.stdout != self.lab.output:

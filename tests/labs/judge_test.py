@@ -3,6 +3,7 @@
 """What scripts/lab_check.py promises to whoever writes checks, with labs made here; and --real, on a GPU made here."""
 
 import pathlib
+import re
 import sys
 import tempfile
 import types
@@ -140,6 +141,65 @@ class JudgeTest(unittest.TestCase):
         failed, words = self.failed(body, not_unmapped)
         self.assertEqual(failed, "it is not unmapped")
         self.assertIn("In words:", words)
+
+    def test_the_list_keeps_its_order(self):
+        """What held before something else was told has held, and what needs another run waits for the first one."""
+        its = [check(title)(lambda run: run.calls("cuMemCreate")[0]) for title in ("one", "two")]
+
+        @check("of what is missing")
+        def missing(run):
+            raise Wrong("something", "nothing")
+
+        @check("on two", gpus=2)
+        def on_two(run):
+            raise Wrong("it is right on two", "it is not")
+
+        titles = [BUILT, "one", "of what is missing", "two", ENDED, GIVEN_BACK, PRINTED]
+        right, refused = RIGHT, RIGHT.replace("return lab::end()", "CHECK(cuMemRelease(handle));\nreturn lab::end()")
+        for body, failed, status in (
+            (right, "of what is missing", "passed passed failed" + 4 * ", not reached"),
+            (refused, ENDED, "passed passed, not reached, not reached failed, not reached, not reached"),
+        ):
+            verdict = self.verdict(body, its[0], missing, its[1])
+            self.assertEqual([title for title, _ in verdict.checks], titles)
+            self.assertEqual(verdict.failed, failed)
+            self.assertEqual([its for _, its in verdict.checks], re.findall("passed|failed|not reached", status))
+        leaking = RIGHT.replace("CHECK(cuMemRelease(handle));\n", "")
+        verdict = self.verdict(leaking, its[0], on_two)
+        self.assertEqual(verdict.checks[1:3], [("one", "passed"), ("on two", "not reached")])
+        self.assertEqual((verdict.failed, verdict.checks[-2]), (GIVEN_BACK, (GIVEN_BACK, "failed")))
+        self.assertNotIn("on 2 simulated GPUs", verdict.words)
+
+    def test_a_leak_of_another_run(self):
+        """It is told rather than what follows from it, and not in place of a call that is to blame."""
+        body = "int gpus = 0;\nCHECK(cudaGetDeviceCount(&gpus));\n"
+        body += RIGHT.replace("CHECK(cuMemRelease(handle));", "if (gpus == 1) CHECK(cuMemRelease(handle));")
+
+        @check("on two", gpus=2)
+        def on_two(run):
+            raise Wrong("it is right on two", "it is not")
+
+        @check("on two", gpus=2)
+        def a_call_on_two(run):
+            raise run.calls("cuMemCreate")[0].wrong("it is right on two", "it is not")
+
+        failed, words = self.failed(body, on_two)
+        self.assertEqual(failed, GIVEN_BACK)
+        self.assertRegex(words, "cuMemCreate.*\non 2 simulated GPUs:\n.*\n.*its handle is still held")
+        self.assertEqual(self.failed(body, a_call_on_two)[0], "on two")
+
+    def test_what_was_given_back_before(self):
+        """The line is told where that happened, for the process that did so."""
+        for twice, words in {
+            "CHECK(cuMemRelease(handle));": "released this handle",
+            "CHECK(cuMemAddressFree(address, 2 << 20));": "freed these addresses",
+        }.items():
+            body = RIGHT.replace(twice, twice + "\n" + twice)
+            line = 4 + body[: body.index(twice)].count("\n")
+            self.assertIn(f"\n{20 * ' '}line {line} has {words} before\n", self.failed(body)[1])
+        self.assertNotIn(
+            "before", self.failed(RIGHT.replace("CHECK(cuMemRelease(handle))", "CHECK(cuMemRelease(1))"))[1]
+        )
 
     def test_a_check_with_a_mistake(self):
         @check("something")

@@ -206,6 +206,28 @@ class Programs(Runner):
     def test_a_crash(self):
         self.assertRegex(self.judged("  lab::begin();\n  *(volatile int*)8 = 1;"), "ended by SIGSEGV; the last call")
 
+    def test_lines_of_members_and_helpers(self):
+        """A call's line is that in which it stands, wherever that is in the student's file."""
+        text = (
+            '#include "../lab.h"\n'
+            "struct It {\n"
+            "  void member() {\n"
+            "    CHECK(cuMemUnmap(1, 1));\n"
+            "  }\n"
+            "  It() {}\n"
+            "  It(int) { CHECK(cuMemUnmap(2, 2)); }\n"
+            "};\n"
+            "template <class T> void helper(T) {\n"
+            "  CHECK(cuMemUnmap(3, 3));\n"
+            "}\n"
+            "int main() { lab::begin(); WORK; }\n"
+        )
+        for work, line in (("It().member()", 4), ("It it(0)", 7), ("helper(0)", 10), ("[] { helper(1); }()", 10)):
+            with self.subTest(work):
+                self.write(text.replace("WORK", work))
+                output = self.lab("01a", status=1)
+                self.assertRegex(output, rf"01a_replace_cudamalloc.cu:{line}\n.*CHECK\(cuMemUnmap")
+
     def test_what_is_not_simulated(self):
         output = self.judged("  lab::begin();", before="__managed__ int it = 1;")
         self.assertRegex(output, r"status 125\n +program/01a_replace_cudamalloc has __managed__ variables")
