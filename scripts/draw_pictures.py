@@ -16,7 +16,6 @@ arguments.
 
 import argparse
 import collections
-import copy
 import dataclasses
 import itertools
 import json
@@ -143,48 +142,49 @@ def in_order(about, calls):
     return pids
 
 
-def states(about, calls, pids):
-    """For each picture the machine before and at its moment, and the calls of this step that changed something."""
-    machine, ends, at, counts = Machine(), {0: Machine()}, {}, collections.Counter()
-    for index, (step, line) in enumerate(calls):
-        machine.line(line)
+def moments(about, calls, pids):
+    """For each picture between which two calls its changes lie, counted from 0, and those that changed something."""
+    ends, at, counts = {0: 0}, {}, collections.Counter()
+    for count, (step, line) in enumerate(calls, 1):
         key = step, line["call"], line["result"], pids.index(line["pid"]) if line["pid"] in pids else None
         counts[key] += 1
         for name, moment in about.pictures.items():
             if key == (moment.step, moment.call, moment.answer, moment.rank) and counts[key] == moment.nth:
-                at[name] = copy.deepcopy(machine), index + 1
-        if index + 1 == len(calls) or calls[index + 1][0] != step:
-            ends[step] = copy.deepcopy(machine)
-    machine.end()
+                at[name] = count
+        ends[step] = count
 
     def end_of(step):
         return ends[max(number for number in ends if number <= step)]
-
-    for step in ends:
-        if (
-            step
-            and shape(ends[step]) != shape(end_of(step - 1))
-            and not any(moment.step == step for name, moment in about.pictures.items() if name.startswith("step_"))
-        ):
-            raise Failed(f"step {step} changes something and has no picture: add it to lesson.json and to the page")
 
     result, last, last_name = {}, Moment(0), ""
     for name, moment in about.pictures.items():
         if moment.call and name not in at:
             raise Failed(f"{name}: in step {moment.step} no {moment.call} has answered {moment.answer}")
-        now, count = at.get(name, (end_of(moment.step), len(calls)))
-        before, first = end_of(moment.step - 1), 0
+        now, before = at.get(name, end_of(moment.step)), end_of(moment.step - 1)
         if name.startswith("step_") and last.step == moment.step:  # more than one of this step
-            before, first = at[last_name]
+            before = at[last_name]
         changing = [
             line
-            for step, line in calls[first:count]
-            if step == moment.step
-            and any(change["kind"] not in ("allocate", "free", "peer") for change in line["changes"])
+            for _, line in calls[before:now]
+            if any(change["kind"] not in ("allocate", "free", "peer") for change in line["changes"])
         ]
         result[name] = before, now, changing
         last, last_name = (moment, name) if name.startswith("step_") else (Moment(0), "")
     return result
+
+
+def check_steps(about, calls):
+    """Every step that changes what can be seen has a picture, and at the end all is given back."""
+    machine, before = Machine(), shape(Machine())
+    for index, (step, line) in enumerate(calls):
+        machine.line(line)
+        if index + 1 < len(calls) and calls[index + 1][0] == step:
+            continue
+        has_picture = any(it.step == step for name, it in about.pictures.items() if name.startswith("step_"))
+        if step and shape(machine) != before and not has_picture:
+            raise Failed(f"step {step} changes something and has no picture: add it to lesson.json and to the page")
+        before = shape(machine)
+    machine.end()
 
 
 def shape(machine):
@@ -222,23 +222,34 @@ def names_of(about, calls, pids):
 def drawn(lesson, about, directory):
     """Each picture of a lesson by its file's name: the file, and its words."""
     calls = traced(lesson, about, directory)
+    check_steps(about, calls)
     pids = in_order(about, calls)
-    titles = {number: title for number, title, _ in banners(lesson)}
     names, result = names_of(about, calls, pids), {}
-    for name, (before, now, changing) in states(about, calls, pids).items():
-        moment = about.pictures[name]
-        title = f"In step {moment.step}: {moment.words}" if moment.call else f"After step {moment.step}"
-        if name.startswith("step_"):
-            title += "" if moment.call else f": {titles[moment.step]}"
-            scene = Scene(title, [line["call"] for line in changing], about.gpus, about.processes)
-            scene.fill(before, now, pids, names)
-        else:  # one of the two at the top of the page
-            if name == "before" and not moment.call:
-                title = f"Before step {moment.step + 1}"
-            scene = Scene(title, [], about.gpus, about.processes)
-            scene.fill(now, now, pids, names)
-        result[name] = scene.svg(), scene.words()
-    return result
+    wanted, machine, begun = moments(about, calls, pids), Machine(), {}
+    titles = {number: title for number, title, _ in banners(lesson)}
+    for count in range(len(calls) + 1):
+        if count:
+            machine.line(calls[count - 1][1])
+        for name, (before, now, changing) in wanted.items():
+            shows_changes = name.startswith("step_")  # the others are the two at the top of the page
+            if count == (before if shows_changes else now):
+                begun[name] = machine.since()
+            if count == now:
+                title = title_of(name, about.pictures[name], titles)
+                calls_shown = [line["call"] for line in changing] if shows_changes else []
+                scene = Scene(title, calls_shown, about.gpus, about.processes)
+                scene.fill(machine, begun[name], pids, names)
+                machine.forget_since(begun[name])
+                result[name] = scene.svg(), scene.words()
+    return {name: result[name] for name in wanted}
+
+
+def title_of(name, moment, titles):
+    if moment.call:
+        return f"In step {moment.step}: {moment.words}"
+    if name == "before":
+        return f"Before step {moment.step + 1}"
+    return f"After step {moment.step}" + (f": {titles[moment.step]}" if name.startswith("step_") else "")
 
 
 def with_alt_texts(page, words):

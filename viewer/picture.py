@@ -2,7 +2,7 @@
 """One picture: who may touch which addresses, and which memory is behind them. As SVG, and in words.
 
     scene = Scene(title, calls, gpus, processes)
-    scene.fill(before, now, pids, names)    two states of trace_model.Machine: what differs is marked
+    scene.fill(machine, since, pids, names)    of trace_model; what has changed since then is marked
     scene.svg(), scene.words()
 
 From top to bottom: a process's reservations with the mappings in them; what each GPU may do there; arrows to physical
@@ -14,6 +14,7 @@ import dataclasses
 import html
 
 from picture_style import styled
+from trace_model import Handle, Reservation
 
 WIDTH, GUTTER, MARGIN = 600, 84, 8
 GAP, INSET = 12, 4  # between two reservations; between the edge of one and what is in it
@@ -46,6 +47,10 @@ def pack(things, left, right, gap):
 
 def status(before, now):
     return KEPT if before and now else NEW if now else GONE
+
+
+def in_order(things):
+    return sorted(things, key=lambda thing: thing.number)
 
 
 @dataclasses.dataclass(eq=False)
@@ -112,87 +117,62 @@ class Scene:
         self.boxes = {}  # of memory and objects, by number
         self.short = self.terse = False  # where the texts need more room than there is
 
-    # --- From two states of the machine to what is to be drawn
-    def fill(self, before, now, pids, names):
+    # --- From the machine, and what has changed in it since a moment, to what is to be drawn
+    def fill(self, machine, since, pids, names):
         for rank, pid in enumerate(pids):
-            old, new = before.processes[pid], now.processes[pid]
-            for which in old, new:
-                for handle in which.handles.values():
-                    self.add_box(handle.memory.number, before, now, pids)
-            old_rooms = {it.number: (at, it) for at, it in old.reservations.items()}
-            new_rooms = {it.number: (at, it) for at, it in new.reservations.items()}
-            old_maps = {it.number: (at, it) for at, it in old.mappings.items()}
-            new_maps = {it.number: (at, it) for at, it in new.mappings.items()}
-            for number, (base, room) in sorted((old_rooms | new_rooms).items()):
+            process, gone = machine.processes[pid], [it for it in since.gone.values() if it[0] == pid]
+            for handle in in_order([*process.handles.values(), *(it for _, _, it in gone if isinstance(it, Handle))]):
+                self.add_box(handle.memory, since, pids)
+            rooms = [*process.reservations.items(), *((at, it) for _, at, it in gone if isinstance(it, Reservation))]
+            for base, room in sorted(rooms, key=lambda item: item[1].number):
+                its = [*room.mappings.items(), *((at, it) for _, at, it in gone if getattr(it, "room", None) is room)]
                 inside = []
-                for key, (at, it) in sorted((old_maps | new_maps).items(), key=lambda item: item[1][0]):
-                    if not base <= at < base + room.size:
-                        continue
-                    self.add_box(it.memory.number, before, now, pids)
-                    was = old_maps[key][1].access if key in old_maps else {}
-                    access = {
-                        device: (it.access.get(device, 0), it.access.get(device, 0) != was.get(device, 0))
-                        for device in range(self.gpus)
-                    }
-                    inside.append(
-                        Block(at - base, it.size, status(key in old_maps, key in new_maps), it.memory.number, access)
-                    )
-                state = status(number in old_rooms, number in new_rooms)
-                self.spaces[rank].append(Room(names[pid][room.nth], room.size, state, inside))
-        for machine in before, now:
-            for memory in machine.memory:
-                if memory.held_by_fd:
-                    self.add_box(memory.number, before, now, pids)
+                for at, it in sorted(its, key=lambda item: (item[0], item[1].number)):
+                    self.add_box(it.memory, since, pids)
+                    inside.append(self.block(at - base, it, since))
+                made = names[pid][room.nth]
+                self.spaces[rank].append(Room(made, room.size, since.status(room), inside))
+        held = {**machine.held, **{number: it.memory for number, it in since.was.items() if it and it.held_by_fd}}
+        for _, memory in sorted(held.items()):
+            self.add_box(memory, since, pids)
         for space in self.spaces:
             for room in space:
                 room.blocks = self.with_gaps(self.grouped(room.blocks), room.size)
 
-    def add_box(self, number, before, now, pids):
-        if number in self.boxes:
+    def block(self, offset, mapping, since):
+        state = since.status(mapping)
+        was = {} if state == NEW else since.access.get(mapping.number, mapping.access)
+        access = {
+            device: (mapping.access.get(device, 0), mapping.access.get(device, 0) != was.get(device, 0))
+            for device in range(self.gpus)
+        }
+        return Block(offset, mapping.size, state, mapping.memory.number, access)
+
+    def add_box(self, memory, since, pids):
+        if memory.number in self.boxes:
             return
-        old, new = ({it.number: it for it in machine.memory}.get(number) for machine in (before, now))
-        it = new or old
-
-        def is_there(memory):
-            return bool(memory and (memory.lives() or memory.held_by_fd))
-
-        def references(machine, pid):
-            return sum(
-                handle.references
-                for handle in machine.processes[pid].handles.values()
-                if handle.memory.number == number
-            )
-
+        new = memory.look()
+        old = since.was.get(memory.number, new)
         handles = {}
         for rank, pid in enumerate(pids):
-            counts = references(before, pid), references(now, pid)
+            counts = old.references[pid] if old else 0, new.references[pid]
             if any(counts):
                 handles[rank] = counts[1] or counts[0], status(*counts)
-        exports = (
-            [(pids.index(pid), kind) for pid, kind in new.exports[len(old.exports) if old else 0 :]] if new else []
-        )
-        old_bound = {memory.number for memory, _ in old.bound.values()} if old else set()
-        new_bound = {memory.number for memory, _ in new.bound.values()} if new else set()
-        bound = [(key, status(key in old_bound, key in new_bound)) for key in sorted(old_bound | new_bound)]
-        mapped = any(
-            mapping.memory.number == number
-            for process in now.processes.values()
-            for mapping in process.mappings.values()
-        )
-        self.boxes[number] = Box(
-            number,
-            it.size,
-            it.device,
-            status(is_there(old), is_there(new)),
+        bound = {**(old.bound if old else {}), **new.bound}
+        self.boxes[memory.number] = Box(
+            memory.number,
+            memory.size,
+            memory.device,
+            status(bool(old and old.is_there), new.is_there),
             handles,
-            exports,
-            bool(new and new.held_by_fd),
-            mapped,
-            sorted(it.team),
-            bound,
+            [(pids.index(pid), kind) for pid, kind in memory.exports[old.exports if old else 0 :]],
+            memory.held_by_fd,
+            bool(memory.mapped),
+            sorted(memory.team),
+            [(key, status(bool(old and key in old.bound), key in new.bound)) for key in sorted(bound)],
         )
-        for key, _ in bound:
-            self.add_box(key, before, now, pids)
+        for key in sorted(bound):
+            self.add_box(bound[key], since, pids)
 
     def grouped(self, blocks):
         """Three or more neighbours that are alike, each with memory of its own, become one."""

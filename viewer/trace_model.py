@@ -6,6 +6,7 @@ makes no sense: what changes must be what the call is for, and the driver's answ
 """
 
 import collections
+import dataclasses
 import itertools
 
 KEYS = "pid thread number call nth callers device arguments result outputs changes explanation".split()
@@ -38,23 +39,28 @@ KINDS = {
 # A module's variables come with the first launch or question that needs them, and a pool's memory with what is wanted
 # of it; any call that waits gives back what the pool does not need.
 OF_MODULES = "cudaLaunch", "cudaFunc", "cudaMemcpyToSymbol", "cudaMemcpyFromSymbol", "cudaGetSymbol"
-SUCCESS = "CUDA_SUCCESS", "cudaSuccess", ""  # the last is that of `close` and `exit`, which are no calls of CUDA
+import dataclasses
+import itertools
+
+KEYS = "pid thread number call nth callers device arguments result outputs changes explanation".split()
 
 
 class Thing:
-    """Has a number, by which one knows it again in a copy of the machine."""
+    """Has a number, by which one knows it again, and the line of the call that made it."""
 
     numbers = itertools.count(1)  # none is false
 
-    def __init__(self):
-        self.number = next(self.numbers)
+    def __init__(self, made=None):
+        self.number, self.made = next(self.numbers), made
 
 
 class Memory(Thing):  # or a multicast object
-    def __init__(self, size, device, is_multicast):
-        super().__init__()
-        self.size, self.device, self.is_multicast = size, device, is_multicast
+    def __init__(self, size, device, is_multicast, made=None):
+        super().__init__(made)
+        self.size, self.device, self.is_multicast = size, device, is_multicast  # device -1: the host's, or not known
+        self.nth = 0  # of this machine, from 1
         self.handles = []  # in all processes
+        self.mapped = {}  # in all processes, by number
         self.team, self.bound = set(), {}  # of an object: devices; (device, offset) -> (memory, size)
         self.in_objects = []
         self.exports = []  # (process, "fd" or "fabric"), in order
@@ -66,138 +72,345 @@ class Memory(Thing):  # or a multicast object
             it.lives() for it in self.in_objects
         )
 
+    def look(self):
+        references = collections.Counter()
+        for handle in self.handles:
+            references[handle.pid] += handle.references
+        return Look(
+            self,
+            self.lives() or self.held_by_fd,
+            self.held_by_fd,
+            references,
+            len(self.exports),
+            {it.number: it for it, _ in self.bound.values()},
+        )
 
-class Handle:
-    def __init__(self, memory):
-        self.memory, self.references, self.mappings = memory, 1, 0
+
+@dataclasses.dataclass
+class Look:
+    """What there was of a memory at some moment."""
+
+    memory: Memory
+    is_there: bool
+    held_by_fd: bool
+    references: dict  # by process
+    exports: int
+    bound: dict  # by number
+
+
+class Handle(Thing):
+    def __init__(self, memory, pid, name, made=None):
+        super().__init__(made)
+        self.memory, self.pid, self.name, self.references, self.mappings = memory, pid, name, 1, 0
         memory.handles.append(self)
 
 
 class Reservation(Thing):
-    def __init__(self, size, nth):
-        super().__init__()
+    def __init__(self, size, nth, made=None):
+        super().__init__(made)
         self.size, self.nth = size, nth  # nth: of this process, from 0
+        self.mappings = {}  # in it, by address
+        self.is_guessed = False  # nobody has seen it made
 
 
 class Mapping(Thing):
-    def __init__(self, size, handle, memory):
-        super().__init__()
+    def __init__(self, size, handle, memory, made=None):
+        super().__init__(made)
         self.size, self.handle, self.memory, self.access = size, handle, memory, {}
+        self.room = None  # the reservation
+        self.opened = {}  # device -> the line that gave it its rights
 
 
 class Process:
     def __init__(self):
         self.handles, self.reservations, self.mappings, self.blocks = {}, {}, {}, {}
+        self.peers = {}  # (device, peer) -> the line that has let the one use the other's memory
         self.order = self.reserved = 0  # of the last change; how many reservations there have been
 
 
-class Machine:
+class Since:
+    """What has come, gone and changed since a moment. Machine.since() begins one, Machine.forget_since() ends it."""
+
     def __init__(self):
+        self.came = set()  # numbers
+        self.gone = {}  # by number: (pid, address or name, thing)
+        self.was = {}  # memory by number: a Look, or None if it was not yet made
+        self.access = {}  # of mappings by number: {device: flags}
+        self.blocks = set()  # (pid, address) of ordinary allocations that came or went
+        self.peers = set()  # (pid, device, peer) that changed
+
+    def status(self, thing):
+        return "new" if thing.number in self.came else "gone" if thing.number in self.gone else "kept"
+
+
+class Machine:
+    """All processes. If it is not strict it takes a line that makes no sense as well as it can, and notes a doubt."""
+
+    def __init__(self, strict=True):
         self.processes, self.records, self.memory = collections.defaultdict(Process), {}, []
         self.seen = {}  # device -> bytes that VMM may have, beside this ordinary memory
+        self.held = {}  # memory by number that only a descriptor holds
+        self.made = 0  # how much memory there has been
         self.checks = collections.Counter()
+        self.strict, self.doubts = strict, []  # of the last line
+        self.watches = []
 
     def expect(self, right, what):
         self.checks[what] += 1
         if not right:
-            raise AssertionError(f"not so: {what}")
+            if self.strict:
+                raise AssertionError(f"not so: {what}")
+            self.doubts.append(what)
+        return right
 
     def line(self, line):
-        self.expect(list(line) == KEYS, "a line has the documented members")
+        self.doubts = []
+        self.expect(list(line) == KEYS or not self.strict, "a line has the documented members")
         process = self.processes[line["pid"]]
         succeeded = line["result"] in SUCCESS
         kinds = {change["kind"] for change in line["changes"] if not self.is_of_pool(process, change)}
         of_nothing = line["arguments"].get("devPtr", "") in (None, "0x0")
         wanted = KINDS.get(line["call"]) if succeeded and not of_nothing else None
-        may_allocate = line["call"].startswith((*OF_MODULES, "cudaMallocAsync"))
-        allowed = {"allocate"} if may_allocate else set()
-        self.expect(kinds - allowed == ({wanted} if wanted else set()), "a call changes what it is for")
+        if self.strict:
+            may_allocate = line["call"].startswith((*OF_MODULES, "cudaMallocAsync"))
+            allowed = {"allocate"} if may_allocate else set()
+            self.expect(kinds - allowed == ({wanted} if wanted else set()), "a call changes what it is for")
+        elif wanted and wanted not in ("allocate", "free", "peer", "access"):
+            self.expect(wanted in kinds, "the recording tells what a call changed")
         for change in line["changes"]:
-            self.expect(change["order"] > process.order, "changes come in order")
+            self.expect(change["order"] > process.order or not self.strict, "changes come in order")
             process.order = change["order"]
-            getattr(self, change["kind"])(
-                process, line, **{key: number(value) for key, value in change.items() if key not in ("order", "kind")}
-            )
+            self.change(process, line, change)
         if succeeded:
-            getattr(self, "after_" + line["call"], lambda *_: None)(process, line)
+            self.after(process, line)
+
+    def change(self, process, line, change):
+        members = {key: number(value) for key, value in change.items() if key not in ("order", "kind")}
+        apply = getattr(self, change["kind"]) if self.strict or change["kind"] in CHANGES else None
+        if self.strict:
+            apply(process, line, **members)
+            return
+        if not self.expect(apply, f"{change['kind']} is a change that is known"):
+            return
+        try:
+            apply(process, line, **members)
+        except (KeyError, TypeError, ValueError, StopIteration, AttributeError):
+            self.doubts.append("what it changed is known")
+
+    def after(self, process, line):
+        after = getattr(self, "after_" + line["call"], None)
+        try:
+            if after:
+                after(process, line)
+        except (KeyError, TypeError, ValueError, StopIteration, AttributeError):
+            if self.strict:
+                raise
+            self.doubts.append("what it answers is about memory that is known")
 
     @staticmethod
     def is_of_pool(process, change):
         block = process.blocks.get(number(change.get("address")))
         return change["kind"] == "free" and block and block[2] == "cudaMallocAsync"
 
+    # --- What has changed since when
+    def since(self):
+        self.watches.append(Since())
+        return self.watches[-1]
+
+    def forget_since(self, since):
+        self.watches.remove(since)
+
+    def comes(self, thing):
+        for watch in self.watches:
+            watch.came.add(thing.number)
+
+    def goes(self, pid, at, thing):
+        for watch in self.watches:
+            if thing.number in watch.came:
+                watch.came.discard(thing.number)
+            else:
+                watch.gone[thing.number] = pid, at, thing
+
+    def look_at(self, memory):
+        """Before it changes, and with it what it holds."""
+        for watch in self.watches:
+            if memory.number not in watch.was:
+                watch.was[memory.number] = memory.look()
+        for bound, _ in memory.bound.values():
+            self.look_at(bound)
+
     # --- Changes
+    def new_memory(self, line, size, device, is_multicast):
+        memory = Memory(size or 0, -1 if device is None else device, is_multicast, line)
+        self.made += 1
+        memory.nth = self.made
+        for watch in self.watches:
+            watch.was[memory.number] = None
+        self.memory.append(memory)
+        return memory
+
+    def new_handle(self, process, line, name, memory):
+        self.look_at(memory)
+        process.handles[name] = handle = Handle(memory, line["pid"], name, line)
+        self.comes(handle)
+        return handle
+
+    def handle(self, process, line, name, size=None, device=None):
+        """The handle of this name, made up if nobody has seen it made."""
+        if self.strict or name in process.handles:
+            return process.handles[name]
+        self.doubts.append("an allocation handle that is used was made before")
+        return self.new_handle(process, line, name, self.new_memory(None, size, device, False))
+
     def create(self, process, line, handle, size, device, record, multicast, devices=None):
-        self.records[record] = Memory(size, device, multicast)
-        self.memory.append(self.records[record])
-        self.expect(handle not in process.handles, "a new handle is new")
-        process.handles[handle] = Handle(self.records[record])
+        if not self.expect(handle not in process.handles, "a new handle is new"):
+            self.drop_handle(process, handle)
+        memory = self.new_memory(line, size, device, multicast)
+        if record is not None:
+            self.records[record] = memory
+        self.new_handle(process, line, handle, memory)
 
     def multicast_create(self, process, line, handle, size, devices, record):
         self.create(process, line, handle, size, -1, record, True)
 
     def import_(self, process, line, handle, size, device, record, multicast):
-        memory = self.records[record]
-        self.expect((memory.size, memory.is_multicast) == (size, multicast), "an import is what was exported")
-        self.expect(memory.is_exported, "what is imported was exported")
-        process.handles[handle] = Handle(memory)
+        memory = self.records.get(record) if record is not None or self.strict else None
+        if memory or self.strict:
+            is_that = (memory.size, memory.is_multicast) == (size, multicast) or (size is None and not self.strict)
+            if not self.expect(is_that, "an import is what was exported"):
+                memory = None
+            else:
+                self.expect(memory.is_exported, "what is imported was exported")
+        if handle in process.handles and not self.strict:
+            if process.handles[handle].memory is memory:  # the driver may give the same name again
+                self.look_at(memory)
+                process.handles[handle].references += 1
+                return
+            self.drop_handle(process, handle)
+        memory = memory or self.new_memory(None, size, device, bool(multicast))
+        self.new_handle(process, line, handle, memory)
 
     def retain(self, process, line, handle):
-        process.handles[handle].references += 1
+        it = self.handle(process, line, handle)
+        self.look_at(it.memory)
+        it.references += 1
         self.expect(number(line["outputs"]["handle"]) == handle, "the call gives the handle")
 
     def release(self, process, line, handle):
-        process.handles[handle].references -= 1
+        it = self.handle(process, line, handle)
+        self.look_at(it.memory)
+        it.references -= 1
         self.forget(process, handle)
 
     def export(self, process, line, handle, fd=None, fabric=False):
         self.expect(fd is not None or fabric, "an export is a descriptor or a fabric handle")
-        memory = process.handles[handle].memory
+        memory = self.handle(process, line, handle).memory
+        self.look_at(memory)
         memory.is_exported = True
         memory.exports.append((line["pid"], "fabric" if fabric else "fd"))
 
     def forget(self, process, name):
         handle = process.handles[name]
-        self.expect(handle.references >= 0, "no more releases than references")
+        if not self.expect(handle.references >= 0, "no more releases than references"):
+            handle.references = 0
         if not handle.references and not handle.mappings:
-            del process.handles[name]
+            self.drop_handle(process, name)
+
+    def drop_handle(self, process, name):
+        handle = process.handles.pop(name)
+        self.look_at(handle.memory)
+        handle.references = handle.mappings = 0
+        handle.memory.handles.remove(handle)
+        self.goes(handle.pid, name, handle)
+        if not self.strict and not handle.memory.is_exported and not handle.memory.lives():
+            self.memory.remove(handle.memory)
 
     def reserve(self, process, line, address, size):
-        self.expect(not overlapping(process.reservations, address, size), "reservations do not overlap")
-        process.reservations[address] = Reservation(size, process.reserved)
+        if not self.expect(not overlapping(process.reservations, address, size), "reservations do not overlap"):
+            for at in [at for at, it in process.reservations.items() if at < address + size and address < at + it.size]:
+                self.drop_reservation(process, line, at)
+        process.reservations[address] = Reservation(size, process.reserved, line)
         process.reserved += 1
+        self.comes(process.reservations[address])
 
     def free_reservation(self, process, line, address, size):
-        self.expect(process.reservations.pop(address).size == size, "a reservation is freed whole")
-        self.expect(not any(address <= at < address + size for at in process.mappings), "what is freed is unmapped")
+        if self.strict or self.expect(address in process.reservations, "a reservation that is freed was made before"):
+            self.expect(process.reservations[address].size == size, "a reservation is freed whole")
+            self.expect(not process.reservations[address].mappings, "what is freed is unmapped")
+            self.drop_reservation(process, line, address)
+
+    def drop_reservation(self, process, line, address):
+        room = process.reservations[address]
+        for at in list(room.mappings):
+            self.drop_mapping(process, line, at)
+        del process.reservations[address]
+        self.goes(line["pid"], address, room)
+
+    @staticmethod
+    def room_at(process, address, size):
+        return next(
+            (
+                (base, it)
+                for base, it in process.reservations.items()
+                if base <= address and address + size <= base + it.size
+            ),
+            (None, None),
+        )
 
     def map(self, process, line, address, size, handle):
-        self.expect(
-            any(base <= address and address + size <= base + it.size for base, it in process.reservations.items()),
-            "a mapping lies where is reserved",
-        )
-        self.expect(not overlapping(process.mappings, address, size), "mappings do not overlap")
-        self.expect(process.handles[handle].memory.size == size, "memory is mapped whole")
-        process.handles[handle].mappings += 1
-        process.mappings[address] = Mapping(size, handle, process.handles[handle].memory)
+        _, room = self.room_at(process, address, size)
+        if not self.expect(room, "a mapping lies where is reserved"):
+            self.reserve(process, None, address, size)
+            room = process.reservations[address]
+            room.is_guessed = True
+        if not self.expect(not overlapping(room.mappings, address, size), "mappings do not overlap"):
+            for at in [at for at, it in room.mappings.items() if at < address + size and address < at + it.size]:
+                self.drop_mapping(process, line, at)
+        it = self.handle(process, line, handle, size)
+        it.memory.size = it.memory.size or size
+        self.expect(it.memory.size == size, "memory is mapped whole")
+        self.look_at(it.memory)
+        it.mappings += 1
+        mapping = Mapping(size, handle, it.memory, line)
+        mapping.room = room
+        process.mappings[address] = room.mappings[address] = it.memory.mapped[mapping.number] = mapping
+        self.comes(mapping)
 
     def unmap(self, process, line, address, size):
+        if self.strict or self.expect(address in process.mappings, "what is unmapped was mapped before"):
+            self.expect(process.mappings[address].size == size, "a mapping is unmapped whole")
+            self.drop_mapping(process, line, address)
+
+    def drop_mapping(self, process, line, address):
         mapping = process.mappings.pop(address)
-        self.expect(mapping.size == size, "a mapping is unmapped whole")
+        self.look_at(mapping.memory)
+        del mapping.room.mappings[address]
+        del mapping.memory.mapped[mapping.number]
+        self.goes(line["pid"], address, mapping)
         process.handles[mapping.handle].mappings -= 1
         self.forget(process, mapping.handle)
 
     def access(self, process, line, address, size, device, flags):
-        self.expect(process.mappings[address].size == size, "access is that of a mapping")
-        process.mappings[address].access[device] = flags
+        if not self.strict and address not in process.mappings:
+            self.doubts.append("access is given to what was mapped before")
+            return
+        mapping = process.mappings[address]
+        self.expect(mapping.size == size, "access is that of a mapping")
+        for watch in self.watches:
+            watch.access.setdefault(mapping.number, dict(mapping.access))
+        mapping.access[device] = flags
+        mapping.opened[device] = line
 
     def add_device(self, process, line, handle, device):
-        process.handles[handle].memory.team.add(device)
+        memory = self.handle(process, line, handle).memory
+        self.look_at(memory)
+        memory.is_multicast = True
+        memory.team.add(device)
 
     def bind(self, process, line, handle, offset, size, device, memory=None, memory_offset=0, address=None):
-        thing = process.handles[handle].memory
+        thing = self.handle(process, line, handle).memory
         if address is None:
-            bound = process.handles[memory].memory
+            bound = self.handle(process, line, memory, size, device).memory
         else:  # ordinary memory, which has no handle
             bound = next(
                 (
@@ -207,29 +420,59 @@ class Machine:
                 ),
                 None,
             )
-            self.expect(bound, "ordinary memory that is bound was allocated")
+            if not self.expect(bound, "ordinary memory that is bound was allocated"):
+                return
         self.expect(device in thing.team and bound.device == device, "memory of the team is bound")
         self.expect(memory_offset + size <= bound.size and offset + size <= thing.size, "what is bound fits")
+        self.look_at(thing)
+        self.look_at(bound)
         thing.bound[device, offset] = bound, size
         bound.in_objects.append(thing)
 
     def unbind(self, process, line, handle, offset, size, device):
-        thing = process.handles[handle].memory
+        thing = self.handle(process, line, handle).memory
+        self.look_at(thing)
         bound, bound_size = thing.bound.pop((device, offset))
         self.expect(size == bound_size, "what is unbound was bound")
         bound.in_objects.remove(thing)
 
     def allocate(self, process, line, address, size, device, shared):
         self.expect(address not in process.blocks, "what is allocated was free")
-        process.blocks[address] = size, device, line["call"]
+        process.blocks[address] = size, -1 if device is None else device, line["call"]
+        for watch in self.watches:
+            watch.blocks.add((line["pid"], address))
 
     def free(self, process, line, address):
         self.expect(process.blocks.pop(address, None), "what is freed was allocated")
+        for watch in self.watches:
+            watch.blocks.add((line["pid"], address))
+
+    def open_pool(self, process, line, address, device, flags):
+        pass  # which GPU may use a pool is not kept
 
     def peer(self, process, line, device, peer, enabled):
-        self.expect(device == line["device"], "a device enables its own access")
+        self.expect(device == line["device"] or not self.strict, "a device enables its own access")
+        if enabled:
+            process.peers[device, peer] = line
+        else:
+            process.peers.pop((device, peer), None)
+        for watch in self.watches:
+            watch.peers.add((line["pid"], device, peer))
 
     # --- What calls answer
+    def after_exit(self, process, line):
+        """What a process leaves, the system takes back."""
+        if self.strict:
+            return
+        for address in list(process.reservations):
+            self.drop_reservation(process, line, address)
+        for name in list(process.handles):
+            self.drop_handle(process, name)
+        for address in list(process.blocks):
+            self.free(process, line, address)
+        for pair in list(process.peers):
+            self.peer(process, line, *pair, False)
+
     def after_cuMemGetAccess(self, process, line):
         address, location = number(line["arguments"]["ptr"]), line["arguments"]["location"]
         device = location["id"] if location["type"] == "CU_MEM_LOCATION_TYPE_DEVICE" else -1
@@ -254,11 +497,18 @@ class Machine:
         room, for_others = self.seen.get(device, (None, None))
         free = line["outputs"]["free"]
         if others == for_others:  # how much ordinary memory takes is not told: it comes in whole pages
+            if not self.strict and not 0 <= room - free - lives <= hidden:
+                del self.seen[device]  # other programs use this GPU too
+                return
             self.expect(0 <= room - free - lives <= hidden, "free memory is as much as cuMemGetInfo says")
             for memory in self.memory:
                 if memory.device == device and memory.is_exported and not memory.lives():
+                    self.look_at(memory)
                     memory.held_by_fd = room - free - lives == hidden
                     memory.is_exported = room - free - lives > 0
+                    self.held.pop(memory.number, None)
+                    if memory.held_by_fd:
+                        self.held[memory.number] = memory
         elif not hidden:
             self.seen[device] = free + lives, others
 
