@@ -285,7 +285,8 @@ class Scene:
         return result
 
     # --- As SVG
-    def svg(self):
+    def draw(self):
+        """The elements, and how high they are together."""
         self.out = []
         objects = [box for box in self.boxes.values() if box.device < 0]
         object_numbers = {box.number for box in objects}
@@ -293,8 +294,10 @@ class Scene:
         if objects:  # what leads to an object comes from below
             below = [room for room in above if any(block.memory in object_numbers for block in room.blocks)]
             above = [room for room in above if room not in below]
-        y = MARGIN + 16
-        self.text(MARGIN, y, self.title, "vmm-title")
+        y = MARGIN - 14
+        if self.title:
+            y = MARGIN + 16
+            self.text(MARGIN, y, self.title, "vmm-title")
         for line in self.lines_of_calls():
             y += 18
             self.text(MARGIN, y, line, "vmm-calls")
@@ -316,7 +319,11 @@ class Scene:
             y = self.strip(below, end_of_arrows, 1, False)
             self.arrows(below, end_of_arrows, upwards=True)
         y = self.legend(y + 12)
-        height = round(y + MARGIN)
+        return self.out, round(y + MARGIN)
+
+    def svg(self):
+        """The whole file."""
+        elements, height = self.draw()
         head = (
             f'<!-- SPDX-License-Identifier: CC-BY-4.0 -->\n'
             f'<svg xmlns="http://www.w3.org/2000/svg" class="vmm-picture" role="img" '
@@ -325,7 +332,7 @@ class Scene:
             f"<style></style>\n"
             f'<rect class="vmm-paper" width="{WIDTH}" height="{height}" rx="6"/>\n'
         )
-        return styled(head + "\n".join(self.out) + "\n</svg>\n")
+        return styled(head + "\n".join(elements) + "\n</svg>\n")
 
     @staticmethod
     def room_for_arrows(rooms):

@@ -39,10 +39,8 @@ KINDS = {
 # A module's variables come with the first launch or question that needs them, and a pool's memory with what is wanted
 # of it; any call that waits gives back what the pool does not need.
 OF_MODULES = "cudaLaunch", "cudaFunc", "cudaMemcpyToSymbol", "cudaMemcpyFromSymbol", "cudaGetSymbol"
-import dataclasses
-import itertools
-
-KEYS = "pid thread number call nth callers device arguments result outputs changes explanation".split()
+SUCCESS = "CUDA_SUCCESS", "cudaSuccess", ""  # the last is that of `close` and `exit`, which are no calls of CUDA
+CHANGES = {*KINDS.values(), "open_pool"}
 
 
 class Thing:
