@@ -137,6 +137,8 @@ class Run:
             try:
                 machine.line(call.told)
             except (AssertionError, KeyError, TypeError, ValueError, StopIteration, AttributeError) as error:
+                if call.name == "cudaDeviceReset":  # what it destroys was not given back
+                    return
                 raise call.wrong("each call fits those before it", f"{call.name} cannot be followed: {error}") from None
             yield call, machine
 
@@ -166,19 +168,23 @@ class Run:
         """What --explain says of a call that was refused, or "" if it says nothing."""
         return call.told.get("explanation", "")
 
+    def is_injected(self, call):
+        """Whether it is the call that `fail` lets fail."""
+        return f"{call.name}:{call.nth}" == self.options.get("fail", "").partition("=")[0]
+
     # --- What holds in every lab
 
     def stopped(self):
         """The first thing that went wrong by itself, as a Wrong, or None."""
-        injected = self.options.get("fail", "").partition("=")[0]
         for call in self.all:
             if call.succeeded or call.result in NOT_YET or call.name in self.refusals:
                 continue
-            if f"{call.name}:{call.nth}" == injected or call.name in ("cudaGetLastError", "cudaPeekAtLastError"):
+            if self.is_injected(call) or call.name in ("cudaGetLastError", "cudaPeekAtLastError"):
                 continue
             if ": kernel " in self.explanation(call) or "Illegal" in call.result:
                 happened = f"a kernel faulted, and {call.name} is the first to tell: {call.result}"
-                return call.wrong("a kernel reaches memory that is mapped, and to which its GPU has access", happened)
+                wanted = "a kernel reads and writes only memory that is mapped, and to which its GPU has the right"
+                return call.wrong(wanted, happened)
             return call.wrong("each call succeeds", f"{call.name} was refused: {call.result}{self.given_back(call)}")
         return self.wrong_end()
 
@@ -419,10 +425,20 @@ class Judge:
         if run.options != self.lab.options:
             text += f"{run.where()}:\n"
         text += in_columns("What was to happen:", wrong.wanted) + in_columns("What happened:", wrong.happened)
-        told = call if call and call.told and not call.succeeded else None
-        if told and run.explanation(told):
-            text += in_columns("In words:", self.program.shown(run.explanation(told)))
+        said = run.explanation(call) if call and call.told and not call.succeeded else ""
+        if said and not run.is_injected(call):
+            advice, in_full = advice_first(said, call)
+            text += (in_columns("In words:", advice) if advice else "") + in_columns("The call in full:", in_full)
         return self.program.shown(text)
+
+
+def advice_first(said, call):
+    """What --explain says of a call: why it was refused and what to do; and the call, with the kernel that faulted."""
+    in_full, answers, advice = said.partition(f" answers {call.result}: ")
+    kernel, of_kernel, rest = advice.partition(" of its PTX): ")
+    if of_kernel and kernel.startswith("kernel "):
+        return rest, f"{in_full}{answers}{kernel}{of_kernel.removesuffix(': ')}"
+    return advice, f"{in_full}{answers.removesuffix(': ')}"
 
 
 def in_columns(heading, text):

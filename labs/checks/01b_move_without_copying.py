@@ -36,27 +36,28 @@ def nothing_copied(run):
 
 
 def at_the_launches(run):
-    """For the kernel that fills and the one that counts: the call, and what is mapped then, by address."""
+    """For the kernel that fills and the last that counts: the call, and what is mapped then, by address."""
     launches = [(call, dict(machine.processes[call.pid].mappings)) for call, machine in run.replay() if is_launch(call)]
-    if len(launches) != 2:
+    if len(launches) < 2:
         raise Wrong("the integers are counted at the new address", "that kernel did not run", run=run)
-    return launches
+    return launches[0], launches[-1]
 
 
 def is_launch(call):
     return call.name == "cudaLaunchKernel" and call.succeeded
 
 
-@check("the new address leads to the same memory, and GPU 0 has access there")
+@check("the new address leads to the same memory, and GPU 0 may read and write there")
 def same_memory(run):
     (_, before), (counted, now) = at_the_launches(run)
     new = [mapping for address, mapping in now.items() if address not in before]
     if not new:
         raise counted.wrong("the memory is mapped at `to` before its integers are counted", "it is mapped nowhere new")
-    if 0 not in new[0].access:
+    if new[0].access.get(0) != 3:
+        may = "may only read there" if new[0].access.get(0) else "has no access there"
         raise counted.wrong(
-            "cuMemSetAccess grants GPU 0 access to the new mapping",
-            "the memory is mapped at `to`, and GPU 0 has no access there: access belongs to a mapping, not to memory",
+            "cuMemSetAccess grants GPU 0 to read and write the new mapping",
+            f"the memory is mapped at `to`, and GPU 0 {may}: access belongs to a mapping, not to memory",
         )
 
 
@@ -65,5 +66,5 @@ def old_is_gone(run):
     (_, before), (counted, now) = at_the_launches(run)
     if set(before) & set(now):
         raise counted.wrong(
-            "`from` is unmapped before the integers are counted at `to`", "it still leads to the memory"
+            "`from` is unmapped before the integers are counted at `to`", "`from` still leads to the memory"
         )

@@ -12,12 +12,38 @@ OUTPUT = """\
 OK
 """
 HINTS = [
-    "Read the last part of the answer, *In words*: it names the argument, the rule, and what to do.",
+    "Read *In words*: it names the argument, the rule, and what to do.",
     "The first: `= {}` sets every member of the properties to 0. Which one must not be 0, and is not set?",
     "The second: which access does the descriptor grant, and what does lab::fill do?",
     "The third: cudaFree undoes cudaMalloc and nothing else. Mapping and reservation have calls of their own, and "
     "cuMemRelease undoes neither.",
 ]
+
+# Calls that tell of a kernel that faulted.
+KERNELS = "cudaDeviceSynchronize", "cudaLaunchKernel", "cudaMemcpyToSymbol", "cudaMemcpyFromSymbol"
+GIVES_BACK = "cuMemUnmap", "cuMemRelease", "cuMemAddressFree", "cudaFree"
+
+
+def must_not_stop(run, *names):
+    """None of these calls is what stopped the program."""
+    stopped = run.stopped()
+    if stopped and stopped.call and stopped.call.name in names:
+        raise stopped
+
+
+@check("cuMemCreate gets all that it needs", page="01_vmm_basics/README.md#2-leave-the-location-out")
+def created(run):
+    must_not_stop(run, "cuMemCreate")
+
+
+@check("the kernels have the rights that they need", page="01_vmm_basics/README.md#6-grant-access")
+def granted(run):
+    must_not_stop(run, "cuMemSetAccess", *KERNELS)
+
+
+@check("each thing is given back by the call that undoes it", page="01_vmm_basics/README.md#4-free-it-with-cudafree")
+def given_back(run):
+    must_not_stop(run, *GIVES_BACK)
 
 
 @check("all memory comes from cuMemCreate")

@@ -23,8 +23,13 @@ HINTS = [
     "Do not call cuMemUnmap for 0 bytes, nor for the old chunks. Return the first error, not that of the undoing.",
 ]
 
-STEPS = "cuMemCreate", "cuMemMap", "cuMemSetAccess"
-REFUSED = "CUDA_ERROR_OUT_OF_MEMORY"
+# The error of each, another one, so that whoever returns always the same is found.
+ERRORS = {
+    "cuMemCreate": "CUDA_ERROR_OUT_OF_MEMORY",
+    "cuMemMap": "CUDA_ERROR_ILLEGAL_STATE",
+    "cuMemSetAccess": "CUDA_ERROR_NOT_SUPPORTED",
+}
+NUMBERS = "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"
 
 
 def launches(run):
@@ -51,11 +56,11 @@ def in_place(run):
 def nothing_changed(run):
     run.must_end()
     filled, counted = launches(run)[:2]
-    growth = [call for call in run.calls(*STEPS) if filled.index < call.index < counted.index]
-    if {call.name for call in growth} != set(STEPS):
+    growth = [call for call in run.calls(*ERRORS) if filled.index < call.index < counted.index]
+    if {call.name for call in growth} != set(ERRORS):
         raise Wrong("the second growth creates, maps and grants access to new chunks", "it does not", run=run)
     for call in growth:
-        as_before(run.again(fail=f"{call.name}:{call.nth}={REFUSED}"))
+        as_before(run.again(fail=f"{call.name}:{call.nth}={ERRORS[call.name]}"))
 
 
 def as_before(run):
@@ -66,9 +71,9 @@ def as_before(run):
             made[
                 "mapped" if change["kind"] == "map" else change["kind"], change.get("address", change.get("handle"))
             ] = call
-        if refused and call.name in STEPS:
+        if refused and call.name in ERRORS:
             raise call.wrong(f"grow returns {refused.name}'s error to its caller", "grow went on after the error")
-        if call.name in STEPS and call.result == REFUSED:
+        if call.result == ERRORS.get(call.name):
             refused = call
         elif call.name.startswith("cudaLaunch") or refused and call.name == "cudaMemcpyToSymbol":
             now = held(machine, call.pid)
@@ -79,7 +84,8 @@ def as_before(run):
 
 
 def compare(run, refused, before, now, made):
-    said = f"after {refused.name} was refused (its call number {refused.nth})"
+    nth = NUMBERS[refused.nth - 1] if refused.nth <= len(NUMBERS) else f"{refused.nth}th"
+    said = f"after the {nth} {refused.name} was refused (in a run in which ./lab.sh lets it fail)"
     for address in set(now[0]) - set(before[0]):
         text = f"{said}, this chunk is still mapped when grow returns, and the size does not count it"
         raise made["mapped", hex(address)].wrong("after an error no new chunk is mapped", text)
@@ -88,7 +94,7 @@ def compare(run, refused, before, now, made):
         raise made["create", hex(name)].wrong("after an error no new memory is held", text)
     if now != before:
         raise refused.wrong("the old chunks stay mapped, with access", f"{said}, they are not as before")
-    wanted = OUTPUT.replace("CUDA_SUCCESS, size: 5", f"{REFUSED}, size: 2")
+    wanted = OUTPUT.replace("CUDA_SUCCESS, size: 5", f"{refused.result}, size: 2")
     first = wanted.splitlines()[0]
     if not run.stdout.startswith(first):
         raise refused.wrong(

@@ -61,6 +61,17 @@ def no_more_memory(run):
         raise Wrong("memory is created by cuMemCreate", "cuMemCreate was not called", run=run)
 
 
+@check("what is mapped stays mapped while the buffer grows")
+def stays(run):
+    launches = [call.index for call in run.calls("cudaLaunch*")]
+    for call in run.calls("cuMemUnmap"):
+        if launches and call.index < launches[-1]:
+            raise call.wrong(
+                "a growth maps what is new, and does not touch what is mapped: a kernel may be using it",
+                "cuMemUnmap took a mapping away before the buffer had its last size",
+            )
+
+
 @check("a growth calls cuMemSetAccess once")
 def one_access_call(run):
     granted = False  # since the kernel that wrote to what was new before

@@ -27,7 +27,7 @@ RIGHTS = {0: "no access", 1: "read access", 3: "read and write access"}
 WANTED = ("open", {0: 3, 1: 1}), ("secret", {0: 3})
 
 
-@check("peer access is not enabled")
+@check("peer access stays off", page="03_multi_gpu/README.md#1-rely-on-cudadeviceenablepeeraccess")
 def no_peer_access(run):
     for call in run.all:
         if call.name in ("cudaDeviceEnablePeerAccess", "cuCtxEnablePeerAccess"):
@@ -43,32 +43,54 @@ def on_gpu_0(run):
         raise call.wrong("the two buffers that make() gives are used", f"{call.name} was called")
 
 
-def exactly(run):
-    """At every kernel each GPU has the right that the task says, in both buffers."""
-    granting = launch = None
+@check(
+    "cuMemSetAccess takes the descriptors",
+    page="03_multi_gpu/README.md#4-name-a-gpu-that-this-process-does-not-see",
+)
+def taken(run):
+    stopped = run.stopped()
+    if stopped and stopped.call and stopped.call.name == "cuMemSetAccess":
+        raise stopped
+
+
+def must_have(run, gpus):
+    """At every kernel each of these GPUs has the right that the task says, in both buffers."""
+    granting, launch = {}, None  # granting: by mapping, and by mapping and GPU
     for call, machine in run.replay():
-        if call.name == "cuMemSetAccess" and call.succeeded:
-            granting = call
+        mappings = machine.processes[call.pid].mappings
+        for change in call.changes:
+            if change["kind"] == "access":
+                mapping = mappings[int(change["address"], 16)].number
+                granting[mapping] = granting[mapping, change["device"]] = call
         if call.name != "cudaLaunchKernel":
             continue
         launch = call
-        for (name, wanted), mapping in zip(WANTED, machine.processes[call.pid].mappings.values(), strict=False):
-            for gpu in range(run.options["gpus"]):
+        for (name, wanted), mapping in zip(WANTED, mappings.values(), strict=False):
+            for gpu in gpus:
                 right, has = wanted.get(gpu, 0), mapping.access.get(gpu, 0)
                 if has == right:
                     continue
                 text = f"GPU {gpu} has {RIGHTS[has]} there"
                 text += ": to hold the memory is no right" if gpu == 0 and not has else ""
-                raise (granting or call).wrong(f"in `{name}`, GPU {gpu} has {RIGHTS[right]}", text)
+                by = granting.get((mapping.number, gpu)) or granting.get(mapping.number) or call
+                raise by.wrong(f"in `{name}`, GPU {gpu} has {RIGHTS[right]}", text)
     if not launch:
         raise Wrong("the two GPUs use the buffers", "no kernel ran", run=run)
 
 
-@check("each GPU has the right that the task says in each buffer, and no other")
-def on_two(run):
-    exactly(run)
+@check("GPU 0, which holds the buffers, may read and write both", page="03_multi_gpu/README.md#2-leave-the-owner-out")
+def owner(run):
+    must_have(run, [0])
 
 
-@check("that is so on a machine of three GPUs too", gpus=3)
-def on_three(run):
-    exactly(run)
+@check(
+    "GPU 1 may read one buffer, and not reach the other",
+    page="03_multi_gpu/README.md#4-read-and-write-for-one-read-for-the-other",
+)
+def reader(run):
+    must_have(run, [1])
+
+
+@check("a third GPU of the machine reaches neither", gpus=3)
+def third(run):
+    must_have(run, range(3))

@@ -5,7 +5,8 @@ from lab_check import Wrong, check
 
 TITLE = "Writer and reader"
 MINUTES = 15
-PAGE = "03_multi_gpu/README.md#4-read-and-write-for-one-read-for-the-other"
+LESSON = "03_multi_gpu/README.md"
+PAGE = f"{LESSON}#4-read-and-write-for-one-read-for-the-other"
 GPUS = 2
 OUTPUT = """\
 GPU 1 read 1048576 of 1048576 integers as GPU 0 wrote them
@@ -21,26 +22,71 @@ HINTS = [
 ]
 
 
+NON_BLOCKING = 1  # the flag of a stream that does not wait for the default stream, nor the other way round
+
+
 def writer_and_reader(run):
     """The kernel that writes and the one that reads."""
     launches = run.calls("cudaLaunchKernel")
     if len(launches) != 2 or [call.device for call in launches] != [0, 1]:
-        places = ", ".join(str(call.device) for call in launches) or "none"
-        raise Wrong("one kernel writes on GPU 0, then one reads on GPU 1", f"kernels ran on GPUs: {places}", run=run)
+        wanted = "one kernel writes on GPU 0, then one reads on GPU 1"
+        places = [str(call.device) for call in launches]
+        if places == ["0", "0"]:
+            happened = "both ran on GPU 0: cudaSetDevice says which GPU is current, and a kernel runs on that one"
+            raise launches[1].wrong(wanted, happened)
+        raise Wrong(wanted, f"kernels ran on GPUs: {', '.join(places) or 'none'}", run=run)
     return launches
+
+
+def event_of(call):
+    return call.arguments.get("event", call.arguments.get("hEvent"))
+
+
+def is_ordered_with(run, call, kernel):
+    """Whether the stream of a call is that of a kernel, or one that it waits for and that waits for it."""
+    stream = call.arguments.get("stream", call.arguments.get("hStream"))
+    if stream == kernel.arguments.get("stream"):
+        return True
+    apart = [it for it in run.calls("cudaStreamCreate*", "cuStreamCreate*") if flags_of(it) & NON_BLOCKING]
+    return all(stream not in it.outputs.values() for it in apart)
+
+
+def flags_of(call):
+    return call.arguments.get("flags", call.arguments.get("Flags", 0))
+
+
+def from_and_to(call):
+    """The two GPUs of which it asks whether the first reaches the second."""
+    return tuple(gpu for name, gpu in call.arguments.items() if "dev" in name.lower())
+
+
+@check("one kernel writes on GPU 0, then one reads on GPU 1", page=f"{LESSON}#3-open-it-to-gpu-1-alone")
+def in_their_places(run):
+    writer_and_reader(run)
+
+
+@check("peer access stays off", page=f"{LESSON}#1-rely-on-cudadeviceenablepeeraccess")
+def no_peer_access(run):
+    for call in run.all:
+        if call.name in ("cudaDeviceEnablePeerAccess", "cuCtxEnablePeerAccess"):
+            raise call.wrong(
+                "descriptors grant GPU 1 access to this memory",
+                f"{call.name} was called: it opens memory of cudaMalloc, and nothing in memory of VMM",
+            )
 
 
 @check("GPU 0 may read and write, GPU 1 may only read")
 def rights(run):
     writer, reader = writer_and_reader(run)
-    words = {0: "nothing", 1: "only read", 3: "read and write"}
+    words = {0: "it has no access", 1: "it may only read", 3: "it may read and write"}
     for call, machine in run.replay():
         if call in (writer, reader):
             for mapping in machine.processes[call.pid].mappings.values():
                 for gpu, wanted in ((0, 3), (1, 1)):
                     if mapping.access.get(gpu, 0) != wanted:
-                        may = words[mapping.access.get(gpu, 0)]
-                        raise call.wrong(f"GPU {gpu} may {words[wanted]} when this kernel runs", f"it may {may}")
+                        may = words[wanted].removeprefix("it ")
+                        happened = words[mapping.access.get(gpu, 0)]
+                        raise call.wrong(f"GPU {gpu} {may} when this kernel runs", happened)
 
 
 @check("an event orders the read after the write, and the host does not wait")
@@ -51,17 +97,23 @@ def ordered(run):
     for call in between[writer.index :]:
         if call.name.endswith("Synchronize"):
             raise call.wrong(f"{wanted}; the host goes on", f"{call.name} makes the host wait")
+        if call.name.endswith("Query"):
+            raise call.wrong(f"{wanted}; the host goes on", f"the host asks by {call.name} until the write is done")
     recorded = {}
     happened = "nothing orders it after the write: that GPU 1 may read does not say when"
     for call in between:
         if call.name.startswith(("cudaEventRecord", "cuEventRecord")) and call.device == 0:
-            recorded[call.arguments.get("event", call.arguments.get("hEvent"))] = call
+            recorded[event_of(call)] = call
         if call.name in ("cudaStreamWaitEvent", "cuStreamWaitEvent"):
-            record = recorded.get(call.arguments.get("event", call.arguments.get("hEvent")))
+            record = recorded.get(event_of(call))
             if record and call.device != 1:
                 happened = "a stream of GPU 0 waits for the event, and GPU 1 does not"
             elif record and record.index < writer.index:
                 happened = "it waits for an event that was recorded before the write began"
+            elif record and not is_ordered_with(run, record, writer):
+                happened = "it waits for an event of a stream that does not wait for the write"
+            elif record and not is_ordered_with(run, call, reader):
+                happened = "another stream of GPU 1 waits for the event, and the one that reads does not"
             elif record:
                 return
             else:
@@ -69,8 +121,28 @@ def ordered(run):
     raise reader.wrong(wanted, happened)
 
 
-@check("without peer access it skips, with status 77", machine="h200x2_no_peer", status=77)
+@check("the program asks whether GPU 1 reaches GPU 0", page=f"{LESSON}#1-ask-which-gpus-reach-each-other")
+def asked(run):
+    questions = run.calls(
+        "cudaDeviceCanAccessPeer", "cuDeviceCanAccessPeer", "cudaDeviceGetP2PAttribute", "cuDeviceGetP2PAttribute"
+    )
+    wanted = "before it makes memory the program asks whether GPU 1 can access GPU 0: cudaDeviceCanAccessPeer(…, 1, 0)"
+    if any(from_and_to(call) == (1, 0) for call in questions):
+        return
+    for call in questions:
+        raise call.wrong(wanted, "it asked whether GPU 0 can access GPU 1, which may be answered otherwise")
+    raise Wrong(wanted, "it did not ask", run=run)
+
+
+@check(
+    "without peer access it skips, with status 77",
+    page=f"{LESSON}#1-ask-which-gpus-reach-each-other",
+    machine="h200x2_no_peer",
+    status=77,
+)
 def skips(run):
     for call in run.all:
         if call.name == "cuMemCreate":
             raise call.wrong("the program skips before it makes memory", "it did not ask, or did not skip")
+    if stopped := run.stopped():
+        raise stopped

@@ -3,8 +3,9 @@
 //
 // This buffer grows as most programs grow one: it allocates a larger block, copies, and frees the old block. So its
 // address changes, and for a moment both blocks take memory. Let it grow in place, up to 16 MiB: reserve addresses
-// once, and with each growth create and map only what is new, with one call of cuMemSetAccess. Copy nothing.
-// Read 02_growable/README.md#2-reserve-far-more-than-the-data.
+// once, and with each growth create and map only what is new, then grant access with one call. Copy nothing, and let
+// what is mapped stay mapped.
+// Read 02_growable/README.md#2-reserve-far-more-than-the-data. It shows such a buffer: write yours before you look.
 #include "../lab.h"
 
 const size_t granule = 2 << 20, most = 16 << 20;  // bytes
@@ -12,7 +13,7 @@ const size_t granule = 2 << 20, most = 16 << 20;  // bytes
 struct Buffer {
   CUdeviceptr address = 0;
   size_t size = 0;  // bytes that kernels may use, always whole granules
-  // >>> your part: what else a buffer has to know
+  // >>> your part: what else your buffer has to know; perhaps nothing
   CUmemAllocationProp memory = {};
   CUmemAccessDesc access = {};
   // <<<

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 01a: Replace cudaMalloc
 //
-// This program keeps 3 MiB and 1 byte in memory of cudaMalloc. Let it keep them in memory of VMM: ask for the
+// This program keeps 5 MiB and 1 byte in memory of cudaMalloc. Let it keep them in memory of VMM: ask for the
 // granularity, create memory of enough whole granules, reserve addresses, map, and grant GPU 0 access. Then give all of
 // it back. Only what stands between the marks is to be changed.
 // Read 01_vmm_basics/README.md#2-ask-for-the-granularity to #6-grant-access.
@@ -9,7 +9,7 @@
 
 int main() {
   lab::begin();
-  const size_t bytes = (3 << 20) + 1;
+  const size_t bytes = (5 << 20) + 1;
   CUdeviceptr address = 0;
 
   // >>> your part: make the memory

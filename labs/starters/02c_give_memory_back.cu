@@ -12,7 +12,7 @@ const size_t chunk = 2 << 20;  // one granule
 struct Buffer {
   CUdeviceptr address = 0;
   size_t size = 0;                                    // bytes that are mapped from `address` on
-  std::vector<CUmemGenericAllocationHandle> handles;  // main releases those that are here at the end
+  std::vector<CUmemGenericAllocationHandle> handles;  // main releases those still in it after the last shrink
 };
 
 void grow(Buffer& buffer, size_t wanted) {
@@ -25,7 +25,7 @@ void grow(Buffer& buffer, size_t wanted) {
     CHECK(cuMemCreate(&handle, chunk, &memory, 0));
     CHECK(cuMemMap(buffer.address + buffer.size, chunk, 0, handle, 0));
     CHECK(cuMemSetAccess(buffer.address + buffer.size, chunk, &access, 1));
-    // >>> your part: who holds the memory of this chunk
+    // >>> your part: shall the buffer keep this handle, or release it?
     buffer.handles.push_back(handle);
     // <<<
   }

@@ -4,8 +4,9 @@
 // GPU 0 writes its memory, and GPU 1 reads it. Here both may write, and nothing orders the read after the write: a
 // right is no order. Let GPU 1 have the right to read only. Let its stream wait for an event that is recorded behind
 // the write; the host is not to wait. Before memory is made, REQUIRE that GPU 1 can access GPU 0 as a peer: where it
-// cannot, the program skips, with status 77. Only what stands between the marks is to be changed.
-// Read 03_multi_gpu/README.md#4-read-and-write-for-one-read-for-the-other.
+// cannot, the program skips, with status 77. To ask is enough: peer access stays off. Only what stands between the
+// marks is to be changed.
+// Read 03_multi_gpu/README.md#4-read-and-write-for-one-read-for-the-other and #1-ask-which-gpus-reach-each-other.
 #include "../lab.h"
 
 int main() {

@@ -135,7 +135,10 @@ class JudgeTest(unittest.TestCase):
         failed, words = self.failed(body, created)
         self.assertEqual(failed, ENDED)
         self.assertRegex(
-            words, r"CHECK\(cuMemUnmap\(1, 1\)\);\n.*\n.*cuMemUnmap was refused: \w+\nIn words: +cuMemUnmap\("
+            words,
+            r"CHECK\(cuMemUnmap\(1, 1\)\);\n.*\n.*cuMemUnmap was refused: (\w+)\n"
+            r"In words: +ptr: nothing is reserved.*\n"
+            r"The call in full: +cuMemUnmap\(.*\) answers \1\n$",
         )
         self.assertEqual(self.failed(body, not_reserved)[0], "it is not reserved")
         failed, words = self.failed(body, not_unmapped)
