@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT-0
 # Sets up what is missing, builds, runs the lessons in order and ends with a table; or builds the book, with --docs.
-# ./run.sh --help tells more.
+# ./run.sh --help tells more. With --view it runs any program, and shows what that asks of CUDA.
 set -euo pipefail
+started_in=$PWD  # the paths of --view are from here
 cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")"
 source scripts/setup.sh
 check_machine
 
+if [[ ${1:-} == --view ]]; then VIEW_STARTED_IN=$started_in exec python3 viewer/watch.py "${@:2}"; fi
 case " $* " in *" --help "* | *" -h "*) exec python3 scripts/run_lessons.py --help ;; esac
 words=$(python3 scripts/run_lessons.py --targets "$@")  # bad arguments show now, not after the build
 case " $* " in *" --docs "*) book; exit ;; esac

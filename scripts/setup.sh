@@ -68,6 +68,19 @@ build() {
   exec 9<&-  # the next set-up may begin
 }
 
+# prepare_view TARGET...: what ./run.sh --view needs of the simulator, vmm_recorder and the lessons' programs, built.
+prepare_view() {
+  if [[ $* == simulator ]] && simulator_is_ready; then return; fi
+  if [[ " $* " == *" vmm_recorder "* ]]; then setup_with_cupti; else setup; fi
+  build "$@"
+  [[ " $* " != *" simulator "* ]] || mark_simulator_ready
+}
+
+# setup_with_cupti [requirements file...]: what records the calls of programs on real GPUs is built with CUPTI.
+setup_with_cupti() {
+  if has_cupti; then setup "$@"; else setup scripts/requirements-cupti.txt "$@"; fi
+}
+
 # simulator_is_ready, mark_simulator_ready: whether it was built of what is here. That takes no time and writes nothing.
 simulator_is_ready() {
   [[ -f build/simulator_is_ready && $(cached CMAKE_HOME_DIRECTORY) -ef . && -x build/bin/vmmsim ]] &&
@@ -147,6 +160,17 @@ choose_nvcc() {
   fi
   say "$why_cuda: using the one in .venv instead"
   return 1
+}
+
+# Whether the toolkit has it: that of nvcc, which may be in .venv.
+has_cupti() {
+  local nvcc root
+  nvcc=$(cached CMAKE_CUDA_COMPILER)
+  nvcc=$(command -v "${nvcc:-${CUDACXX:-nvcc}}") || return 1
+  root=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
+  [[ $root != "$PWD/.venv/"* ]] &&
+    [[ -f $root/include/cupti.h || -f $root/extras/CUPTI/include/cupti.h ||
+      -f $root/targets/x86_64-linux/include/cupti.h ]]
 }
 
 # --- from the system's packages --------------------------------------------------------------------------------------
@@ -258,6 +282,7 @@ fetch() {
     *cmake*) why=": $why_cmake" ;;
     *ninja*) why=": $why_ninja" ;;
     *cuda*) why=": $why_cuda" ;;
+    *cupti*) why=": the CUDA toolkit here has none" ;;
   esac
   what=$(sed -n '2s/^# //p' "$file")
   say "fetching $what from PyPI into .venv$why"
@@ -270,7 +295,10 @@ fetch() {
   PIP_USER=no venv_python -m pip --log .venv/.installed/pip.log --disable-pip-version-check install "${quiet[@]}" \
     --only-binary=:all: --no-warn-script-location -r "$file" >&2 || explain_pip "$what"
   site=$(venv_python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-  [[ $file != *cuda* ]] || close_gaps "$site/nvidia/cu13"
+  case $file in
+    *cuda*) close_gaps "$site/nvidia/cu13" ;;
+    *cupti*) ln -sf libcupti.so.13 "$site/nvidia/cu13/lib/libcupti.so" ;;
+  esac
   cp "$file" "$copy"
   rm -f .venv/.unfinished .venv/.installed/pip.log
 }
@@ -320,6 +348,7 @@ use_fetched() {
       *cmake*) PATH="$site/cmake/data/bin:$PATH" ;;
       *ninja*) ninja=$PWD/.venv/bin/ninja ;;
       *cuda*) export CUDACXX="$site/nvidia/cu13/bin/nvcc" ;;
+      *cupti*) export CMAKE_PREFIX_PATH="$site/nvidia/cu13${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}" ;;
     esac
   done
   hash -r
