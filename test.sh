@@ -24,7 +24,9 @@ for word in "$@"; do
   esac
 done
 
-setup docs/requirements.txt tests/requirements.txt
+cupti=()
+has_cupti || cupti=(scripts/requirements-cupti.txt)
+setup docs/requirements.txt tests/requirements.txt "${cupti[@]}"
 get_packages_of_tests
 # Where CI is true a warning of the compiler is an error.
 build all -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" ${CI:+-DCMAKE_COMPILE_WARNING_AS_ERROR=ON}

@@ -223,7 +223,8 @@ def arguments():
         prog="run.sh",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
-        usage="./run.sh [--help] [--sim | --gpu] [--all] [NN ...]\n       ./run.sh --docs",
+        usage="./run.sh [--help] [--sim | --gpu] [--all] [NN ...]\n       ./run.sh --docs\n"
+        "       ./run.sh --view [options] PROGRAM [its arguments]",
         description="Sets up what is missing, builds, runs the lessons in order, and ends with a table of results.",
         epilog="lessons:\n  " + "\n  ".join(known) + "\n\n"
         "The lessons run on this machine's GPUs. What these cannot run, or all if there is no GPU, runs on\n"
@@ -232,6 +233,8 @@ def arguments():
         "What is there is used. If g++ is missing it comes from the system's packages; CMake, Ninja and the CUDA\n"
         "compiler come from PyPI into .venv. CUDACXX names an nvcc that is not on the PATH. The programs are in\n"
         "build/bin/ afterwards; each takes --help, and so does build/bin/vmmsim, the simulator.\n\n"
+        "--view runs any program, on simulated GPUs or with --real on real ones, and writes an HTML file in which one\n"
+        "steps through its calls, the address spaces and the memory. It comes first: ./run.sh --view --help.\n\n"
         "exit status: 0 every lesson worked or was skipped, 1 one failed or could not be built, 2 bad arguments",
     )
     parser.add_argument("--targets", action="store_true", help=argparse.SUPPRESS)  # only tell what is to be built
@@ -240,8 +243,11 @@ def arguments():
     where.add_argument("--sim", action="store_true", help="run on simulated GPUs only")
     where.add_argument("--gpu", action="store_true", help="run on this machine's GPUs only")
     where.add_argument("--docs", action="store_true", help="build the book instead, and say where to open it")
+    where.add_argument("--view", action="store_true", help="show what a program asks of CUDA (below)")
     parser.add_argument("lessons", metavar="NN", nargs="*", help="the lesson's number, 03 for instance; all if none")
     given = parser.parse_args()
+    if given.view:
+        parser.error("--view comes first: ./run.sh --view PROGRAM")
     if given.docs and (given.lessons or given.all):
         parser.error("--docs builds the whole book, and takes no lessons")
     chosen = set()

@@ -71,14 +71,11 @@ build() {
 # prepare_view TARGET...: what ./run.sh --view needs of the simulator, vmm_recorder and the lessons' programs, built.
 prepare_view() {
   if [[ $* == simulator ]] && simulator_is_ready; then return; fi
-  if [[ " $* " == *" vmm_recorder "* ]]; then setup_with_cupti; else setup; fi
+  local more=()
+  if [[ " $* " == *" vmm_recorder "* ]] && ! has_cupti; then more=(scripts/requirements-cupti.txt); fi
+  setup "${more[@]}"
   build "$@"
   [[ " $* " != *" simulator "* ]] || mark_simulator_ready
-}
-
-# setup_with_cupti [requirements file...]: what records the calls of programs on real GPUs is built with CUPTI.
-setup_with_cupti() {
-  if has_cupti; then setup "$@"; else setup scripts/requirements-cupti.txt "$@"; fi
 }
 
 # simulator_is_ready, mark_simulator_ready: whether it was built of what is here. That takes no time and writes nothing.
@@ -162,7 +159,7 @@ choose_nvcc() {
   return 1
 }
 
-# Whether the toolkit has it: that of nvcc, which may be in .venv.
+# Whether the toolkit that is there has it, by which calls on real GPUs are recorded. The one in .venv is a part.
 has_cupti() {
   local nvcc root
   nvcc=$(cached CMAKE_CUDA_COMPILER)

@@ -124,6 +124,7 @@ def arguments():
         done,
     )
     expect("./run.sh --docs\n" in done.stdout, "--help does not tell of the book", done)
+    expect("./run.sh --view [options] PROGRAM" in done.stdout, "--help does not tell of views", done)
     expect(run_lessons.lessons()[-1] in done.stdout and not done.stderr, "--help does not name the lessons", done)
     for words in (
         ["9"],
@@ -136,6 +137,7 @@ def arguments():
         ["--sim=1"],
         ["--docs", "01"],
         ["--docs", "--sim"],
+        ["--all", "--view", "true"],
     ):
         done = run("/", ROOT / "run.sh", *words)
         expect(done.returncode == 2 and "usage: " in done.stderr and not done.stdout, f"bad arguments {words}", done)

@@ -23,16 +23,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(ROOT / "viewer"), str(ROOT / "scripts")]
 import run_lessons  # noqa: E402
+from frames import steps  # noqa: E402
 from lab_program import end_all  # noqa: E402
 from recording import Broken, Recording, finish  # noqa: E402
-from trace_model import SUCCESS  # noqa: E402
+from words import is_refused  # noqa: E402
 
 BUILD = ROOT / "build"
 PROGRAMS = BUILD / "bin"
 RECORDER = BUILD / "viewer" / "libvmm_recorder.so"
 OUR_MARK = "CUDA VMM by Example"  # near the begin of a view
 LAUNCHERS = r"python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice"
-NOT_REFUSED = (*SUCCESS, "", "CUDA_ERROR_NOT_READY", "cudaErrorNotReady")
 OF_MACHINE = "gpus", "memory", "machine"  # options of vmmsim's
 OF_THE_END = "exit", "close"  # lines that tell of no call of CUDA's
 
@@ -341,7 +341,6 @@ def is_view(path):
 
 def draw(recording, path):
     """Writes the view of a recording, whole or not at all. Returns its size."""
-    from frames import steps
     from view import page
 
     text = page(recording, steps(recording))
@@ -361,7 +360,7 @@ def draw(recording, path):
 
 def in_words(recording):
     calls = [line for line in recording.lines if line["call"] not in OF_THE_END]
-    refused = sum(line["result"] not in NOT_REFUSED for line in calls)
+    refused = sum(map(is_refused, calls))
     words = f"{len(calls)} call{'' if len(calls) == 1 else 's'} of CUDA"
     return words + (f", {refused} of them refused" if refused else "")
 
