@@ -11,7 +11,11 @@ check_machine
 if [[ ${1:-} == --view ]]; then VIEW_STARTED_IN=$started_in exec python3 viewer/watch.py "${@:2}"; fi
 case " $* " in *" --help "* | *" -h "*) exec python3 scripts/run_lessons.py --help ;; esac
 words=$(python3 scripts/run_lessons.py --targets "$@")  # bad arguments show now, not after the build
-case " $* " in *" --docs "*) book; exit ;; esac
+case " $* " in
+  *" --docs "*) book; exit ;;
+  *" --notebooks "*) notebooks; exit ;;
+  *" --setup "*) prepare_view simulator; exit ;;
+esac
 
 # shellcheck disable=SC2119  # no arguments: nothing but what the build needs
 setup

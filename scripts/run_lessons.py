@@ -223,7 +223,7 @@ def arguments():
         prog="run.sh",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
-        usage="./run.sh [--help] [--sim | --gpu] [--all] [NN ...]\n       ./run.sh --docs\n"
+        usage="./run.sh [--help] [--sim | --gpu] [--all] [NN ...]\n       ./run.sh --docs | --notebooks | --setup\n"
         "       ./run.sh --view [options] PROGRAM [its arguments]",
         description="Sets up what is missing, builds, runs the lessons in order, and ends with a table of results.",
         epilog="lessons:\n  " + "\n  ".join(known) + "\n\n"
@@ -238,18 +238,24 @@ def arguments():
         "exit status: 0 every lesson worked or was skipped, 1 one failed or could not be built, 2 bad arguments",
     )
     parser.add_argument("--targets", action="store_true", help=argparse.SUPPRESS)  # only tell what is to be built
+    parser.add_argument("--programs", type=pathlib.Path, default=PROGRAMS, help=argparse.SUPPRESS)  # of a notebook
     parser.add_argument("--all", action="store_true", help="run the other programs of each lesson as well")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--sim", action="store_true", help="run on simulated GPUs only")
     where.add_argument("--gpu", action="store_true", help="run on this machine's GPUs only")
     where.add_argument("--docs", action="store_true", help="build the book instead, and say where to open it")
+    where.add_argument(
+        "--notebooks", action="store_true", help="write the lessons as notebooks, and get what runs them"
+    )
+    where.add_argument("--setup", action="store_true", help="only set up what is missing, and build the simulator")
     where.add_argument("--view", action="store_true", help="show what a program asks of CUDA (below)")
     parser.add_argument("lessons", metavar="NN", nargs="*", help="the lesson's number, 03 for instance; all if none")
     given = parser.parse_args()
     if given.view:
         parser.error("--view comes first: ./run.sh --view PROGRAM")
-    if given.docs and (given.lessons or given.all):
-        parser.error("--docs builds the whole book, and takes no lessons")
+    for word in ("docs", "notebooks", "setup"):
+        if getattr(given, word) and (given.lessons or given.all):
+            parser.error(f"--{word} takes no lessons")
     chosen = set()
     for word in given.lessons:
         found = [name for name in known if word in (name, name[:2], name[:2].removeprefix("0"))]
@@ -276,7 +282,7 @@ def main():
             for where, words in to_try:
                 more = on_simulator(program) if words else []
                 print(f"\n== {' '.join([name, *more])}, {where} ==", flush=True)
-                rows.append((name, where, *run([*words, PROGRAMS / program, *more])))
+                rows.append((name, where, *run([*words, given.programs.absolute() / program, *more])))
                 if rows[-1][2] != "SKIP":
                     break
 

@@ -47,8 +47,16 @@ book() {
   fetch docs/requirements.txt
   venv_python -B -m sphinx -q -W --keep-going -c docs . build/book ||
     die "the book was not built; Sphinx's message is above"
+  python3 -B scripts/notebooks.py
   echo "The book is built. Open $PWD/build/book/docs/index.html in a browser;"
   echo "$PWD/build/book/printable.html has all pages in one, to print or to hand out."
+}
+
+# The lessons as notebooks, in build/notebooks, and what executes them, in .venv.
+notebooks() {
+  setup scripts/requirements-notebooks.txt
+  prepare_view simulator
+  python3 -B scripts/notebooks.py
 }
 
 # build [TARGET...] [-D...]: configures with these options of CMake's, and builds the targets.
@@ -68,7 +76,8 @@ build() {
   exec 9<&-  # the next set-up may begin
 }
 
-# prepare_view TARGET...: what ./run.sh --view needs of the simulator, vmm_recorder and the lessons' programs, built.
+# prepare_view TARGET...: what ./run.sh --view needs of the simulator, vmm_recorder and the lessons' programs, built;
+# with the simulator alone what a notebook needs.
 prepare_view() {
   if [[ $* == simulator ]] && simulator_is_ready; then return; fi
   local more=()

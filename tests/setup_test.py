@@ -11,6 +11,7 @@ was skipped (for want of a package index; that is a failure where CI is true), 1
 """
 
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -30,6 +31,7 @@ COMPILER = {"nvcc", "cicc", "ptxas", "fatbinary", "cudafe++", "nvlink", "bin2c",
 BUILDERS = {"cmake", "ctest", "cpack", "ninja", "ninja-build", "make", "gmake"}
 HOST_COMPILER = {"g++", "gcc", "c++", "cc"}
 NOBODY = 65534
+DEVCONTAINER = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/nonexistent"}
 
 
@@ -123,7 +125,7 @@ def arguments():
         "--help",
         done,
     )
-    expect("./run.sh --docs\n" in done.stdout, "--help does not tell of the book", done)
+    expect("./run.sh --docs | --notebooks | --setup\n" in done.stdout, "--help does not tell of the book", done)
     expect("./run.sh --view [options] PROGRAM" in done.stdout, "--help does not tell of views", done)
     expect(run_lessons.lessons()[-1] in done.stdout and not done.stderr, "--help does not name the lessons", done)
     for words in (
@@ -137,6 +139,8 @@ def arguments():
         ["--sim=1"],
         ["--docs", "01"],
         ["--docs", "--sim"],
+        ["--setup", "01"],
+        ["--notebooks", "--all"],
         ["--all", "--view", "true"],
     ):
         done = run("/", ROOT / "run.sh", *words)
@@ -197,6 +201,19 @@ def loader():
         library.unlink()
         result, reason, _ = run_lessons.run([program])
         expect(result == "SKIP" and reason.endswith("(libcuda.so.1 is not there); install the driver"), reason)
+
+
+def devcontainer():
+    """What a container gets before the set-up is what the bare root has; the set-up is that which is run there."""
+    expect(DEVCONTAINER["image"].partition(":")[0] in ("debian", "ubuntu"), "the image is no plain Debian or Ubuntu")
+    install = DEVCONTAINER["onCreateCommand"].rpartition(" && ")[2]
+    packages = install.removeprefix("apt-get install -y --no-install-recommends ").split()
+    expect(packages == list(IN_ROOT), f"before the set-up it installs {packages}, and the bare root has {IN_ROOT}")
+    expect(DEVCONTAINER["postCreateCommand"].startswith("./run.sh && "), "the set-up is not ./run.sh")
+    for line in DEVCONTAINER["postCreateCommand"].split(" && "):
+        done = run("/", ROOT / "run.sh", *line.split()[1:], "--targets")
+        expect(done.returncode == 0, f"{line} has wrong arguments", done)
+    expect(DEVCONTAINER["hostRequirements"]["gpu"] == "optional", "it needs a GPU")
 
 
 # --- the running of the lessons, with scripts in the place of programs -----------------------------------------------
@@ -598,7 +615,8 @@ def fetch_book():
         expect(
             done.returncode == 0 and f"Open {index} in a browser" in done.stdout and index.exists(), "the book", done
         )
-        expect([path.name for path in (checkout / "build").iterdir()] == ["book"], "more than the book was built", done)
+        built = sorted(os.listdir(checkout / "build"))
+        expect(built == ["book", "notebooks"], "more than the book and the notebooks was built", done)
         again = run(checkout, "./run.sh", "--docs", environment=offline)
         expect(again.returncode == 0 and "fetching" not in again.stderr, "what was fetched is fetched again", again)
         with open(checkout / "docs" / "index.md", "a") as page:
@@ -612,6 +630,9 @@ def fetch_book():
 
 
 # --- in a root of its own: git and python3, and nothing else that this machine has ------------------------------------
+
+
+IN_ROOT = ("ca-certificates", "git", "python3")
 
 
 class Root:
@@ -633,7 +654,7 @@ class Root:
             *self.namespaces(),
             "debootstrap",
             "--variant=minbase",
-            "--include=ca-certificates,git,python3",
+            f"--include={','.join(IN_ROOT)}",
             release,
             self.path,
             mirrors[0],
@@ -695,7 +716,7 @@ def need_root():
 # Of each kind of test that needs something of the machine, one; and what is built for these.
 TESTS_IN_ROOT = (
     "^(check_header|standalone.01_vmm_basics|lint.01_vmm_basics/vmm_basics.cu|lint.plants|build.old_toolkit|docs.book"
-    "|simulator.thrust_and_cub)$"
+    "|simulator.thrust_and_cub|docs.notebook.01_vmm_basics)$"
 )
 BUILT_IN_ROOT = "vmm_basics check_test thrust_and_cub"
 
@@ -727,11 +748,13 @@ def bare_root():
                 os.killpg(first.pid, signal.SIGKILL)
             first.wait()
 
-        done = root.run("./run.sh", **few)
+        done = root.run(DEVCONTAINER["postCreateCommand"], **few)  # ./run.sh, and then the notebooks
         expect("the last set-up did not come to its end" in done.stderr, "it did not see that it was interrupted", done)
         for what in ("the CUDA 13.0 compiler (105 MB)", "CMake", "Ninja"):
             expect(f"fetching {what}" in done.stderr, f"{what} was not fetched", done)
         check_run(done)
+        notebooks = [f"{name}.ipynb" for name in run_lessons.lessons()]
+        expect(sorted(os.listdir(root.checkout / "build" / "notebooks")) == notebooks, "the notebooks", done)
         again = root.run("./run.sh --sim 01", **few, **OFFLINE)
         expect("fetching" not in again.stderr and "Building" not in again.stdout, "the work was done again", again)
         expect("\n01_vmm_basics  8 simulated GPUs  OK" in again.stdout, "lesson 01, again", again)
@@ -744,7 +767,7 @@ def bare_root():
         expect("configuring it anew" in moved.stderr and moved.returncode == 0, "a moved checkout", moved)
 
         line = (
-            "check_machine && setup docs/requirements.txt tests/requirements.txt && "
+            "check_machine && setup docs/requirements.txt scripts/requirements-notebooks.txt tests/requirements.txt && "
             f'build {BUILT_IN_ROOT} -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" && '
             f"ctest --preset all -R '{TESTS_IN_ROOT}'"
         )
@@ -755,6 +778,7 @@ def bare_root():
 
 CASES = [
     arguments,
+    devcontainer,
     outcomes,
     loader,
     all_programs,

@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""The lessons as notebooks.
+
+    notebooks_test.py form                 all of them: as nbformat has them, each time the same bytes, links that lead
+                                           somewhere, nothing of the page left out, no output
+    notebooks_test.py run BUILD LESSON     executed from top to bottom, in a directory of its own, on simulated GPUs
+
+What is executed uses a copy of this checkout for which BUILD stands as its build, so that the set-up finds all done.
+"""
+
+import contextlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = str(ROOT / "scripts"), str(ROOT / "tests"), str(ROOT / "tests" / "on_simulator")
+sys.dont_write_bytecode = True
+from browser import skip  # noqa: E402
+from lesson_test import fail  # noqa: E402
+from setup_test import copy_checkout  # noqa: E402
+from sim_test import changed, on_simulator, particulars  # noqa: E402
+from transcript import expectations, pair  # noqa: E402
+
+try:
+    import nbformat
+    from bs4 import BeautifulSoup
+    from markdown_it import MarkdownIt
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError
+except ImportError as missing:
+    skip(f"{missing.name} is not installed for this Python; ./test.sh gets it")
+
+SECONDS = 120  # for a cell
+
+
+def generated(to, *words):
+    """The texts of the notebooks, by lesson."""
+    command = [sys.executable, "-B", ROOT / "scripts" / "notebooks.py", "--to", to, *words]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return {path.stem: path.read_bytes().decode() for path in sorted(to.glob("*.ipynb"))}
+
+
+def sources(notebook, kind):
+    return [cell.source for cell in notebook.cells if cell.cell_type == kind]
+
+
+# --- Form
+
+
+def form():
+    web = ["--repository", "https://example.org/vmm", "--release", "v1"]
+    with tempfile.TemporaryDirectory() as scratch:
+        notebooks = generated(pathlib.Path(scratch) / "first", *web)
+        again = generated(pathlib.Path(scratch) / "second", *web)
+        local = generated(pathlib.Path(scratch) / "local", "--repository", str(ROOT))
+    lessons = sorted(path.parent.name for path in ROOT.glob("[0-9][0-9]_*/lesson.json"))
+    if list(notebooks) != lessons:
+        fail(f"there are notebooks of {', '.join(notebooks)}")
+    if notebooks != again:
+        fail("generated again, they differ")
+    for lesson, text in notebooks.items():
+        notebook = nbformat.reads(text, as_version=4)
+        nbformat.validate(notebook)
+        if nbformat.writes(notebook) + "\n" != text:
+            fail(f"{lesson}: not the bytes that nbformat writes")
+        if any(cell.outputs or cell.execution_count for cell in notebook.cells if cell.cell_type == "code"):
+            fail(f"{lesson}: there are outputs")
+        page = (ROOT / lesson / "README.md").read_text()
+        check_texts(lesson, page, "\n\n".join(sources(notebook, "markdown")), "https://example.org/vmm/blob/v1/")
+        here = nbformat.reads(local[lesson], as_version=4)
+        check_texts(lesson, page, "\n\n".join(sources(here, "markdown")), "cuda_vmm_by_example/")
+        check_code(lesson, sources(notebook, "code"))
+    check_addresses()
+
+
+def check_texts(lesson, page, text, base):
+    """All of the page is there, except what fits a page alone; links and pictures lead somewhere from anywhere."""
+    headings = re.findall(r"^#+ .*$", re.sub(r"^```[\s\S]*?^```$", "", page, flags=re.MULTILINE), re.MULTILINE)
+    missing = [heading for heading in headings if f"\n{heading}\n" not in f"\n{text}\n"]
+    if missing:
+        fail(f"{lesson}: {missing[0]} is not there")
+    for block in re.findall(r"^ *```(?:cuda|cpp|console|diff)\n[\s\S]*?^ *```$", page, re.MULTILINE):
+        if block not in text:
+            fail(f"{lesson}: a block is not there:\n{block}")
+    for word in (
+        "this page",
+        "build it by hand",
+        "built by hand",
+        "./run.sh --view",
+        "<!--",
+        "`build/bin/vmm_basics_broken",
+    ):
+        if word in re.sub(r"`cuda_vmm_by_example/run.sh.*?`", "", text):
+            fail(f"{lesson}: {word!r} is there, which fits a page alone")
+    soup = BeautifulSoup(MarkdownIt("commonmark").enable("table").render(text), "html.parser")
+    pictures = soup.find_all("img")
+    if len(pictures) != page.count("](pictures/"):
+        fail(f"{lesson}: {len(pictures)} pictures")
+    for picture in pictures:
+        if not picture["src"].startswith("data:image/svg+xml;base64,") or len(picture["alt"]) < 20:
+            fail(f"{lesson}: {str(picture)[:100]}")
+    for link in soup.find_all("a"):
+        path, _, place = link["href"].partition("#")
+        if path.startswith(base):
+            target = ROOT / path.removeprefix(base)
+            if not target.is_file():
+                fail(f"{lesson}: {link} leads nowhere")
+            if lines := re.fullmatch(r"L(\d+)-L(\d+)", place):
+                check_part(lesson, target.read_text().splitlines(), int(lines[1]), int(lines[2]))
+        elif not path.startswith("https://") or path.startswith("https://example.org"):
+            fail(f"{lesson}: {link} leads nowhere from a notebook")
+    steps = len(re.findall(rf"^<!-- listing: {lesson[3:]}\.cu \[\d+\] -->$", page, re.MULTILINE))
+    if not steps or len(soup.find_all("a", href=re.compile("#L"))) != steps:
+        fail(f"{lesson}: not every step has a link to its part of the program")
+
+
+def check_part(lesson, lines, first, last):
+    """From the banner of a step to the last line before the next one, or before the end."""
+    if not re.match(r" *// \[\d+\] ", lines[first - 1]):
+        fail(f"{lesson}: line {first} is no banner")
+    part, after = lines[first:last], "\n".join(lines[last:]).lstrip()
+    if any(re.match(r" *// \[\d+\] ", line) for line in part) or not re.match(r"// \[\d+\] |return 0;", after):
+        fail(f"{lesson}: lines {first} to {last} are not the part of one step")
+
+
+def check_code(lesson, cells):
+    """Cells fail with their commands; the first sets up; the program and each starter are there to the letter."""
+    if "git clone" not in cells[0] or "run.sh --setup" not in cells[0] or "--branch v1 " not in cells[0]:
+        fail(f"{lesson}: the first code cell does not set up:\n{cells[0]}")
+    for cell in cells:
+        if not cell.startswith(("%%bash\nset -euo pipefail\n", "%%writefile ", "import ")):
+            fail(f"{lesson}: a cell that cannot fail, or of another kind:\n{cell}")
+    written = dict(cell.removeprefix("%%writefile ").split("\n", 1) for cell in cells if cell.startswith("%%writefile"))
+    files = [ROOT / lesson / f"{lesson[3:]}.cu", *sorted((ROOT / "labs" / "starters").glob(f"{lesson[:2]}?_*.cu"))]
+    if written != {file.name: file.read_text().rstrip("\n") for file in files}:
+        fail(f"{lesson}: the cells write {', '.join(written)}")
+
+
+def check_addresses():
+    """What the notebooks have for the address from which a checkout was cloned."""
+    import notebooks
+
+    with tempfile.TemporaryDirectory() as scratch:
+        notebooks.ROOT = pathlib.Path(scratch)
+        subprocess.run(["git", "init", "-q", scratch], check=True)
+        for origin, address in (
+            ("https://example.org/vmm.git", "https://example.org/vmm"),
+            ("https://someone:secret@example.org/vmm", "https://example.org/vmm"),
+            ("git@example.org:some/vmm.git", "https://example.org/some/vmm"),
+            ("ssh://git@example.org/some/vmm.git", "https://example.org/some/vmm"),
+            ("/srv/vmm", scratch),
+        ):
+            subprocess.run(["git", "-C", scratch, "config", "remote.origin.url", origin], check=True)
+            if notebooks.address_of_clone() != address:
+                fail(f"{origin} became {notebooks.address_of_clone()}")
+
+
+# --- Execution
+
+
+@contextlib.contextmanager
+def set_up_checkout(build):
+    """A checkout in which the set-up has been done: its build is that one. A path with a space."""
+    with tempfile.TemporaryDirectory(prefix="notebook ") as scratch:
+        checkout = copy_checkout(pathlib.Path(scratch) / "check out")
+        (checkout / "build").mkdir()
+        for name in "bin", "simulator":
+            (checkout / "build" / name).symlink_to(build / name)
+        found = re.findall(r"^(?:CMAKE_CUDA_COMPILER|CUDA_CUDART):.*$", (build / "CMakeCache.txt").read_text(), re.M)
+        about = [f"CMAKE_HOME_DIRECTORY:INTERNAL={checkout}", *found]
+        (checkout / "build" / "CMakeCache.txt").write_text("\n".join(about) + "\n")
+        (checkout / "build" / "simulator_is_ready").touch()
+        yield pathlib.Path(scratch), checkout
+
+
+def executed(notebook, directory):
+    """The cells with what they wrote: (source, stdout, everything). A cell that fails fails the test."""
+    at = {"metadata": {"path": str(directory)}}
+    client = NotebookClient(notebook, timeout=SECONDS, resources=at, extra_arguments=["--log-level=40"])
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        fail(f"a cell failed: {error}")
+    cells = []
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            texts = [(output.get("name"), output.get("text", "")) for output in cell.outputs]
+            out = "".join(text for name, text in texts if name == "stdout")
+            cells.append((cell.source, out, "".join(text for _, text in texts), cell.outputs))
+    return cells
+
+
+def the_cell(cells, words):
+    found = [cell for cell in cells if words in cell[0]]
+    if len(found) != 1:
+        fail(f"{len(found)} cells have {words!r}")
+    return found[0]
+
+
+def hold(expected, output, gpus):
+    if wrong := pair(expectations(expected), output, gpus)[1]:
+        fail(f"{wrong}\n{output}")
+
+
+def run(build, lesson):
+    name, directory = lesson[3:], ROOT / lesson
+    with set_up_checkout(pathlib.Path(build).resolve()) as (scratch, checkout):
+        work, settings = scratch / "work", scratch / "settings"
+        work.mkdir()
+        for variable in "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR":
+            os.environ[variable] = str(settings)
+        os.environ["VMM_REPOSITORY"] = str(checkout)
+        text = generated(scratch / "notebooks")[lesson]
+        cells = executed(nbformat.reads(text, as_version=4), work)
+
+        if (work / f"{name}.cu").read_bytes() != (directory / f"{name}.cu").read_bytes():
+            fail(f"{name}.cu was not written as it is")
+        told = the_cell(cells, "run_lessons.py")[1]
+        words = re.escape(" ".join([lesson, *on_simulator(name)]))
+        shown = re.search(rf"^== {words}, 8 simulated GPUs ==\n([\s\S]*)\n\nlesson .*\n{lesson} .* OK  ", told, re.M)
+        if not told.startswith("No GPU here: ") or not shown:
+            fail(f"it does not say where it ran, or did not work:\n{told}")
+        expected = directory / "expected_output.txt"
+        hold(changed(expected, particulars(name).get("changes", {})), shown[1] + "\n", 8)
+
+        for program in sorted({name for cell in cells for name in re.findall(r"/vmmsim .*\./(\w+) 2>&1", cell[0])}):
+            source, _, told, _ = the_cell(cells, f" ./{program} 2>&1")
+            lines = [line for line in told.splitlines() if not line.startswith("vmmsim: ")]
+            expected = (directory / f"{program}_expected_output.txt").read_text()
+            gpus = int((re.search(r"--gpus (\d+)", source) or [0, 8])[1])
+            runs = source.count("/vmmsim ")
+            if runs == 1:
+                hold(expected, "\n".join(lines) + "\n", gpus)
+            if "--explain" in source and "vmmsim: " not in told:
+                fail(f"{program}: nothing is explained\n{told}")
+        for number in re.findall(r"/lab\.sh (\w+) \|\|", "".join(cell[0] for cell in cells)):
+            if not re.search(rf"^{number} .*: not yet\.", the_cell(cells, f"/lab.sh {number} ||")[1], re.MULTILINE):
+                fail(f"lab {number} is not judged")
+        left = sorted(path.name for path in checkout.rglob("__pycache__"))
+        if left:
+            fail(f"left in the checkout: {left}")
+
+
+if __name__ == "__main__":
+    {"form": form, "run": run}[sys.argv[1]](*sys.argv[2:])
