@@ -181,12 +181,21 @@ class Run:
                 continue
             if self.is_injected(call) or call.name in ("cudaGetLastError", "cudaPeekAtLastError"):
                 continue
-            if ": kernel " in self.explanation(call) or "Illegal" in call.result:
+            if self.is_fault(call):
                 happened = f"a kernel faulted, and {call.name} is the first to tell: {call.result}"
                 wanted = "a kernel reads and writes only memory that is mapped, and to which its GPU has the right"
                 return call.wrong(wanted, happened)
             return call.wrong("each call succeeds", f"{call.name} was refused: {call.result}{self.given_back(call)}")
         return self.wrong_end()
+
+    def is_fault(self, call):
+        return ": kernel " in self.explanation(call) or "Illegal" in call.result
+
+    def must_not_stop_at(self, *names):
+        """Nothing of these stopped the program: calls that are refused, by name, or a "kernel" that faults."""
+        wrong = self.stopped()
+        if wrong and wrong.call and ("kernel" if self.is_fault(wrong.call) else wrong.call.name) in names:
+            raise wrong
 
     def given_back(self, call):
         """Where the program has given back before what this call is to give back, if it has."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """01a: the driver does not round a size, and a mapping alone grants nobody access."""
 
-from lab_check import Wrong, check, memory_under
+from lab_check import GIVES_BACK, Wrong, check, memory_under
 
 TITLE = "Replace cudaMalloc"
 MINUTES = 15
@@ -57,7 +57,10 @@ def whole_granules(run):
         raise call.wrong(words, f"{created} bytes were asked for: {created // granule} granules")
 
 
-@check("the kernels use memory that is mapped, and GPU 0 may read and write it")
+@check(
+    "the kernels use memory that is mapped, and GPU 0 may read and write it",
+    page="01_vmm_basics/README.md#6-grant-access",
+)
 def used(run):
     for call, machine in run.replay():
         if call.name != "cudaLaunchKernel":
@@ -71,6 +74,11 @@ def used(run):
                     "before the kernel runs, cuMemSetAccess grants GPU 0 to read and write",
                     "the memory is mapped, and GPU 0 may not read and write it: a mapping grants nobody access",
                 )
+
+
+@check("each thing is given back by the call that undoes it", page="01_vmm_basics/README.md#4-free-it-with-cudafree")
+def given_back(run):
+    run.must_not_stop_at(*GIVES_BACK)
 
 
 @check("the size is right where a granule has 4 MiB, too", machine="coarse_memory")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """01c: zeros are no default, a right to read is none to write, release does not unmap, cudaFree does not fit."""
 
-from lab_check import check
+from lab_check import GIVES_BACK, check
 
 TITLE = "Repair from the explanations"
 MINUTES = 15
@@ -19,31 +19,20 @@ HINTS = [
     "cuMemRelease undoes neither.",
 ]
 
-# Calls that tell of a kernel that faulted.
-KERNELS = "cudaDeviceSynchronize", "cudaLaunchKernel", "cudaMemcpyToSymbol", "cudaMemcpyFromSymbol"
-GIVES_BACK = "cuMemUnmap", "cuMemRelease", "cuMemAddressFree", "cudaFree"
-
-
-def must_not_stop(run, *names):
-    """None of these calls is what stopped the program."""
-    stopped = run.stopped()
-    if stopped and stopped.call and stopped.call.name in names:
-        raise stopped
-
 
 @check("cuMemCreate gets all that it needs", page="01_vmm_basics/README.md#2-leave-the-location-out")
 def created(run):
-    must_not_stop(run, "cuMemCreate")
+    run.must_not_stop_at("cuMemCreate")
 
 
 @check("the kernels have the rights that they need", page="01_vmm_basics/README.md#6-grant-access")
 def granted(run):
-    must_not_stop(run, "cuMemSetAccess", *KERNELS)
+    run.must_not_stop_at("cuMemSetAccess", "kernel")
 
 
 @check("each thing is given back by the call that undoes it", page="01_vmm_basics/README.md#4-free-it-with-cudafree")
 def given_back(run):
-    must_not_stop(run, *GIVES_BACK)
+    run.must_not_stop_at(*GIVES_BACK)
 
 
 @check("all memory comes from cuMemCreate")

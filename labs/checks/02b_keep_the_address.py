@@ -31,7 +31,10 @@ def nothing_copied(run):
             raise call.wrong("the data stays in its memory, and more is mapped behind it", f"{call.name} was called")
 
 
-@check("addresses are reserved once, for the largest size")
+@check(
+    "addresses are reserved once, for the largest size",
+    page="02_growable/README.md#4-make-one-buffer-of-two-reservations-and-free-it-as-one",
+)
 def one_reservation(run):
     reserved = run.calls("cuMemAddressReserve")
     if not reserved:
@@ -59,6 +62,11 @@ def no_more_memory(run):
             growth, size = growth + 1, min(2 * size, MOST)
     if not create:
         raise Wrong("memory is created by cuMemCreate", "cuMemCreate was not called", run=run)
+
+
+@check("kernels may use what is new", page="02_growable/README.md#3-grow-and-forget-to-open-the-new-part")
+def opened(run):
+    run.must_not_stop_at("kernel")
 
 
 @check("what is mapped stays mapped while the buffer grows")

@@ -76,7 +76,10 @@ def stays(run):
             raise call.wrong("the data stays where it is", f"{call.name} was called")
 
 
-@check("with each shrink, memory is given back at once")
+@check(
+    "with each shrink, memory is given back at once",
+    page="02_growable/README.md#5-keep-the-handle-of-a-chunk-that-is-unmapped",
+)
 def given_back(run):
     created, unmapped, wanted = {}, None, iter((5, 2))
     for call, machine in run.replay():

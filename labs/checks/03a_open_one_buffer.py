@@ -48,9 +48,7 @@ def on_gpu_0(run):
     page="03_multi_gpu/README.md#4-name-a-gpu-that-this-process-does-not-see",
 )
 def taken(run):
-    stopped = run.stopped()
-    if stopped and stopped.call and stopped.call.name == "cuMemSetAccess":
-        raise stopped
+    run.must_not_stop_at("cuMemSetAccess")
 
 
 def must_have(run, gpus):
