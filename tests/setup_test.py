@@ -211,8 +211,8 @@ def devcontainer():
     expect(packages == list(IN_ROOT), f"before the set-up it installs {packages}, and the bare root has {IN_ROOT}")
     expect(DEVCONTAINER["postCreateCommand"].startswith("./run.sh && "), "the set-up is not ./run.sh")
     for line in DEVCONTAINER["postCreateCommand"].split(" && "):
-        done = run("/", ROOT / "run.sh", *line.split()[1:], "--targets")
-        expect(done.returncode == 0, f"{line} has wrong arguments", done)
+        done = run("/", sys.executable, ROOT / "scripts" / "run_lessons.py", "--targets", *line.split()[1:])
+        expect(line.split()[0] == "./run.sh" and done.returncode == 0, f"{line} has wrong arguments", done)
     expect(DEVCONTAINER["hostRequirements"]["gpu"] == "optional", "it needs a GPU")
 
 
