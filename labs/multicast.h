@@ -39,7 +39,7 @@ inline CUmemAllocationProp memory_of(int gpu) {
 inline CUdeviceptr map_for(int gpu, CUmemGenericAllocationHandle handle, size_t size) {
   const CUmemAccessDesc own = {memory_of(gpu).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   CUdeviceptr address = 0;
-  CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
+  CHECK(cuMemAddressReserve(&address, size, size & -size, 0, 0));  // aligned to the granularity, or to more
   CHECK(cuMemMap(address, size, 0, handle, 0));
   CHECK(cuMemSetAccess(address, size, &own, 1));
   return address;

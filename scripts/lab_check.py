@@ -87,8 +87,8 @@ class Call:
 class Run:
     """One run of a student's program on simulated GPUs: what it did and printed.
 
-    gpus, machine, memory and fail are vmmsim's; status is the exit status that is right, and refusals are the names of
-    calls that may be refused.
+    gpus, machine, memory, fail and strict are vmmsim's; status is the exit status that is right, and refusals are the
+    names of calls that may be refused.
     """
 
     def __init__(self, program, options):
@@ -162,6 +162,7 @@ class Run:
         gpus, machine, fail = self.options["gpus"], self.options.get("machine"), self.options.get("fail")
         words = f"on {gpus} simulated GPU{'s' if gpus > 1 else ''}"
         words += f", machine {machine}" if machine else ""
+        words += ", with --strict" if self.options.get("strict") else ""
         return words + (f", with --fail {fail}" if fail else "")
 
     def explanation(self, call):
@@ -247,6 +248,21 @@ class Run:
             wrong.moment = len(self.all)
         return wrong
 
+    def ptx(self, kernel):
+        """The instructions of a kernel, one text for each."""
+        text = self.program.file.read_bytes().decode("latin-1")
+        body = re.search(rf"\.entry \w*{kernel}\w*\([^)]*\)[^{{]*\{{(.*?)\n\}}", text, re.DOTALL)
+        if not body:
+            raise Wrong(f"the kernel is called {kernel}, as it was", "there is no such kernel", run=self)
+        lines = (line.partition("//")[0].strip() for line in body[1].split("\n"))
+        return [line for line in lines if line.endswith(";") and not line.startswith(".")]
+
+    def part(self, words):
+        """The student's part whose mark has these words: a place of the file that is no call."""
+        lines = self.program.source.read_text(errors="replace").splitlines()
+        mark = next((at for at, line in enumerate(lines, 1) if "// >>>" in line and words in line), -1)
+        return self.line_of_file(mark + 1)
+
     def line_of_file(self, line):
         """A place of the student's file that is no call."""
         return Call(self, len(self.all), line, 0, "", 0, -1, {}, "", {}, [], {})
@@ -313,7 +329,7 @@ class Lab:
         spec.loader.exec_module(self.about)
         self.title, self.minutes, self.page = self.about.TITLE, self.about.MINUTES, self.about.PAGE
         self.hints, self.output = self.about.HINTS, self.about.OUTPUT
-        self.options = {"gpus": getattr(self.about, "GPUS", 1)}
+        self.options = {"gpus": getattr(self.about, "GPUS", 1), "strict": getattr(self.about, "STRICT", False)}
         self.checks = [it for it in vars(self.about).values() if hasattr(it, "title") and callable(it)]
         self.starter = ROOT / "labs/starters" / f"{self.name}.cu"
         self.solution = ROOT / "labs/solutions" / f"{self.name}.cu"

@@ -229,10 +229,11 @@ class Program:
             text = f"the compiler was ended: {done.why}\n{text[:4000]}"
         return not done.status and not done.why, self.shown(text)
 
-    def run(self, gpus=1, machine="h200x8", memory="1GiB", fail=None):
+    def run(self, gpus=1, machine="h200x8", memory="1GiB", fail=None, strict=False):
         """Runs it on simulated GPUs."""
         options = ["--gpus", gpus, "--machine", machine, "--memory", memory, "--explain", "--trace", "TRACE"]
         options += ["--fail", fail] if fail else []
+        options += ["--strict"] if strict else []
         return self.start([VMMSIM, *options, self.file], LD_LIBRARY_PATH="", CUDA_VISIBLE_DEVICES="0,1,2,3,4,5,6,7")
 
     def run_on_gpu(self):

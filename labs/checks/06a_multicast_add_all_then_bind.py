@@ -19,7 +19,12 @@ HINTS = [
     "each and binds it.",
     "cuMulticastGetGranularity takes the properties of the object, before it is created. The size must be a multiple "
     "of its answer and of the granularity of memory: both are powers of two, so take the larger.",
+    "cuMulticastGetGranularity(&of_object, &team, CU_MULTICAST_GRANULARITY_MINIMUM) answers in of_object, a size_t. "
+    "Round team.size up after that, to std::max(granularity, of_object).",
 ]
+
+GRANULARITY = "06_multicast/README.md#3-ask-for-the-granularity"
+BINDING = "06_multicast/README.md#5-create-each-gpus-memory-and-bind-it"
 
 
 def complete_before_bound(run):
@@ -31,7 +36,8 @@ def complete_before_bound(run):
     wanted = f"all {gpus} GPUs are added before the first bind"
     if not added:
         raise Wrong(wanted, "no GPU was added", run=run)
-    raise in_time[-1].wrong(
+    blamed = in_time[-1] if in_time else bound
+    raise blamed.wrong(
         wanted, f"{len(in_time)} of {gpus} were added, and a bind or a map waits for the others, for ever"
     )
 
@@ -44,8 +50,9 @@ def every_replica_bound(run):
         it = next((memory for memory in machine.memory if memory.is_multicast), None)
         missing = set(range(gpus)) - {device for device, _ in it.bound} if it else set(range(gpus))
         if missing:
-            gpu = min(missing)
-            raise call.wrong("memory of every GPU is bound when the kernel runs", f"no memory of GPU {gpu} is bound")
+            gpu, its = min(missing), run.calls("cuMulticastBind*")
+            blamed = its[-1] if its else call
+            raise blamed.wrong("memory of every GPU is bound when the kernel runs", f"no memory of GPU {gpu} is bound")
         return
     raise Wrong("a kernel stores to all replicas", "none ran", run=run)
 
@@ -55,19 +62,53 @@ def all_added_first(run):
     complete_before_bound(run)
 
 
-@check("memory of every GPU is bound when the kernel runs")
+@check("memory of every GPU is bound when the kernel runs", page=BINDING)
 def all_bound(run):
     every_replica_bound(run)
 
 
-@check("the multicast granularity is asked for before the object is created")
+@check("the multicast granularity is asked for before the object is created", page=GRANULARITY)
 def granularity_is_asked(run):
     created = run.calls("cuMulticastCreate")[0]
-    if not any(call.index < created.index for call in run.calls("cuMulticastGetGranularity")):
-        raise created.wrong(
-            "cuMulticastGetGranularity is asked, and the size is a multiple of its answer",
-            "it was not asked: the granularity of memory may be smaller, though here it is not",
-        )
+    asked = run.calls("cuMulticastGetGranularity")
+    wanted = "cuMulticastGetGranularity is called before cuMulticastCreate, which takes a size of whole granules"
+    if not asked:
+        raise created.wrong(wanted, "it was not called: the granularity of memory may be another one")
+    if asked[0].index > created.index:
+        raise asked[0].wrong(wanted, "it was called after the object had been created")
+
+
+def whole_granules(run, of_memory, of_object):
+    """The sizes of the object and of the memory are the least that fit: the data is smaller than any granule."""
+    right = max(of_memory, of_object)
+    for call in run.all:
+        if call.name == "cuMulticastCreate":
+            size = call.arguments["prop"]["size"]
+        elif call.name == "cuMemCreate":
+            size = call.argument("size")
+        else:
+            continue
+        if size != right:
+            raise call.wrong(
+                f"{right} bytes, the data rounded up to the larger of the two minimum granularities:\n"
+                f"that of memory is {of_memory}, that of the multicast object {of_object}",
+                f"{call.name} is asked for {size} bytes",
+            )
+
+
+@check("the size is rounded up to the minimum granularity, and no further", page=GRANULARITY)
+def no_more_than_needed(run):
+    whole_granules(run, 2 << 20, 2 << 20)
+
+
+@check("the size fits where the multicast granularity is the larger", page=GRANULARITY, machine="coarse_multicast")
+def coarse_multicast(run):
+    whole_granules(run, 2 << 20, 4 << 20)
+
+
+@check("the size fits where the granularity of memory is the larger", page=GRANULARITY, machine="coarse_memory")
+def coarse_memory(run):
+    whole_granules(run, 4 << 20, 2 << 20)
 
 
 def the_same(run):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT-0
 """06b: a multicast address is no ordinary pointer, and each GPU reads its replica at a unicast address."""
 
+import re
+
 from lab_check import Wrong, check
 
 TITLE = "Store by multimem, read at home"
@@ -8,6 +10,7 @@ MINUTES = 15
 PAGE = "06_multicast/README.md#6-map-the-object-once-for-each-gpu-and-its-replica"
 GPUS = 2
 ARCHITECTURE = 90
+STRICT = True
 OUTPUT = """\
 GPU 0 stored once: every GPU has it
 0 KiB are not given back
@@ -16,67 +19,128 @@ OK
 HINTS = [
     "Only multimem instructions may use a multicast address. An ordinary load or store there is undefined, even where "
     "it seems to work.",
-    "Each GPU needs two mappings: one of the object and one of its own memory. lab::map_for takes either handle.",
+    "Each GPU needs two mappings: one of the object and one of its own memory. lab::map_for takes either handle, and "
+    "home[gpu] is where GPU `gpu` reads.",
     "cuMulticastUnbind takes the offset and the size of the bind. Call it for each GPU before cuMemRelease of its "
-    "memory.",
+    "memory. There are two mappings to unmap now.",
 ]
 
+STORE, TEAR_DOWN = "06_multicast/README.md#7-broadcast-with-multimemst", "06_multicast/README.md#10-tear-down"
+KERNEL = "broadcast"
 
-@check("each replica has a unicast mapping, to which its GPU alone has access")
-def mapped_at_home(run):
+
+def launch(run):
+    found = next((call for call in run.calls("cudaLaunch*") if f"{KERNEL}(" in call.arguments.get("func", "")), None)
+    if not found:
+        raise Wrong(f"the kernel {KERNEL} stores to all replicas", "it did not run", run=run)
+    return found
+
+
+def at_home(run):
+    stored = launch(run)
+    opened = {}  # the call that opened a mapping last
     for call, machine in run.replay():
-        if call.name != "cudaLaunchKernel":
+        for change in call.changes:
+            if change["kind"] in ("map", "access"):
+                opened[int(change["address"], 16)] = call
+        if call.index != stored.index:
             continue
-        mappings = [it for it in machine.processes[call.pid].mappings.values() if not it.memory.is_multicast]
+        mappings = {at: it for at, it in machine.processes[call.pid].mappings.items() if not it.memory.is_multicast}
         for gpu in range(run.options["gpus"]):
-            its = [it for it in mappings if it.memory.device == gpu]
+            its = {at: it for at, it in mappings.items() if it.memory.device == gpu}
             if not its:
-                raise call.wrong(
-                    f"the replica of GPU {gpu} is mapped at a unicast address when kernels run", "it is not mapped"
+                wrong = run.part("where the GPU reads").wrong(
+                    f"home[{gpu}] is a unicast address, at which the replica of GPU {gpu} is mapped",
+                    f"when the kernel runs, the memory of GPU {gpu} is bound to the object, and mapped nowhere",
                 )
-            allowed = sorted(device for it in its for device, flags in it.access.items() if flags)
-            if allowed != [gpu]:
-                words = ", ".join(f"GPU {it}" for it in allowed) or "no GPU"
-                raise call.wrong(f"GPU {gpu} alone has access to its replica", f"{words} has access there")
-        return
-    raise Wrong("a kernel stores to all replicas", "none ran", run=run)
+                wrong.moment = call.index
+                raise wrong
+            for at, it in its.items():
+                allowed = sorted(device for device, flags in it.access.items() if flags)
+                if allowed != [gpu]:
+                    words = " and ".join(f"GPU {device}" for device in allowed) or "no GPU"
+                    raise opened[at].wrong(f"GPU {gpu} alone has access to its replica", f"{words} may use it")
 
 
-@check("only multimem instructions use a multicast address")
-def multimem_only(run):
-    for words in run.explained:
-        if "goes to a multicast address without a multimem instruction" in words:
-            launch = run.calls("cudaLaunchKernel")[0]
-            raise launch.wrong("kernels use a multicast address by multimem instructions only", words)
-
-
-@check("one kernel of GPU 0 stores, and the others only read")
-def stored_once(run):
-    launches, gpus = run.calls("cudaLaunchKernel"), run.options["gpus"]
-    if len(launches) > 1 + gpus:
-        raise launches[1].wrong(
-            "one kernel stores to all replicas, and then one for each GPU reads", f"{len(launches)} kernels ran"
-        )
-
-
-@check("memory is unbound before it is released")
-def unbound_first(run):
-    unbound = run.calls("cuMulticastUnbind")
-    made = run.calls("cuMemCreate")
-    for release in run.calls("cuMemRelease"):
-        for gpu, create in enumerate(made):
-            if create.outputs["handle"] != release.arguments["handle"]:
-                continue
-            if not any(it.index < release.index and it.changes[0]["device"] == gpu for it in unbound):
-                raise release.wrong(
+def bound_until_unbound(run):
+    bound = {}
+    for call in run.calls("cuMulticastBind*", "cuMulticastUnbind", "cuMemRelease"):
+        for change in call.changes:
+            if change["kind"] == "bind":
+                bound[change["device"]] = change["memory"]
+            elif change["kind"] == "unbind":
+                bound.pop(change["device"])
+            elif change["handle"] in bound.values():
+                gpu = next(gpu for gpu, memory in bound.items() if memory == change["handle"])
+                raise call.wrong(
                     f"memory of GPU {gpu} is unbound before it is released", "it is bound still: the object holds it"
                 )
 
 
+@check("each replica has a unicast mapping, to which its GPU alone has access")
+def mapped_at_home(run):
+    at_home(run)
+
+
+@check("only multimem instructions use a multicast address", page=STORE)
+def multimem_only(run):
+    wanted = "kernels use a multicast address by multimem instructions only, and copies and memsets do not use it"
+    for call in run.all:
+        if not call.succeeded and "multicast" in run.explanation(call):
+            raise call.wrong(wanted, f"something else used it, and {call.name} is the first to tell")
+
+
+@check("GPU 0 stores by multimem.st", page=STORE)
+def stored_by_multimem(run):
+    launch(run)
+    written = r"(?:@\S+ )?((?:st|red|atom|cp|multimem)\.(?!local|shared|param)\S*)"
+    writes = [found[1] for found in (re.match(written, it) for it in run.ptx(KERNEL)) if found]
+    other = next((it for it in writes if not it.startswith("multimem.st.")), None)
+    if writes and not other:
+        return
+    happened = f"it has {other}" if other else "it writes nothing"
+    if other and other.startswith("multimem.red"):
+        happened += ", which adds to what is there, and is right only while that is 0"
+    wanted = "the kernel writes to all replicas by multimem.st, and by no other instruction"
+    raise run.part("store to all replicas").wrong(wanted, happened)
+
+
+def nothing_else_writes(run):
+    gpus, launches = run.options["gpus"], run.calls("cudaLaunch*", "cuLaunch*")
+    for call in launches:
+        if call is not launch(run) and "lab::count_kernel" not in call.arguments.get("func", ""):
+            raise call.wrong(f"the one kernel {KERNEL} writes, and all others only read", "another kernel ran")
+    if len(launches) > 1 + gpus:
+        happened = f"{len(launches)} kernels ran"
+        raise launches[-1].wrong("one kernel stores to all replicas, and then one for each GPU reads", happened)
+    for call in run.calls("cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*"):
+        if "Symbol" not in call.name:  # what lab::count uses
+            raise call.wrong("the one store reaches all replicas: nothing is copied or set", f"{call.name} was called")
+
+
+@check("one kernel of GPU 0 stores, and the others only read", page=STORE)
+def stored_once(run):
+    nothing_else_writes(run)
+
+
+@check("memory is unbound before it is released", page=TEAR_DOWN)
+def unbound_first(run):
+    bound_until_unbound(run)
+
+
+@check("both mappings are unmapped, and all is released", page=TEAR_DOWN)
+def torn_down(run):
+    run.must_not_stop_at("cuMulticastUnbind", "cuMemUnmap", "cuMemAddressFree", "cuMemRelease")
+    run.must_end()
+    for call, words in run.leaks():
+        raise call.wrong("at the end nothing is left of what was made for a GPU", f"{call.name}: {words}")
+
+
 @check("the same with four GPUs", gpus=4)
 def four_gpus(run):
-    mapped_at_home(run)
-    unbound_first(run)
+    at_home(run)
+    nothing_else_writes(run)
+    bound_until_unbound(run)
     run.must_end()
     if run.stdout != OUTPUT:
         raise Wrong(f"it prints\n{OUTPUT}", f"it printed\n{run.stdout}", run=run)

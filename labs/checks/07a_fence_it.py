@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """07a: a barrier lets threads wait for one another; it does not order accesses through two aliases."""
 
+import dataclasses
 import re
 
 from lab_check import Wrong, check
@@ -23,6 +24,7 @@ HINTS = [
 ]
 
 KERNEL = "read_write_read"
+A, B, SECOND = {"0"}, {"1"}, {"3"}  # among its parameters
 NOT_YET = "read B, write A, fence.proxy.alias, read B: in this order, in every thread"
 
 
@@ -43,7 +45,8 @@ def nothing_stale(run):
     if int(found[1]) < 1024:
         raise launched[0].wrong(
             "the second read through B returns what the thread wrote through A, in all 1024 threads",
-            f"{1024 - int(found[1])} threads read the old value; a barrier orders nothing between two aliases",
+            f"{1024 - int(found[1])} threads read the old value: a barrier does not order accesses through two "
+            "aliases, and a fence orders those of the thread that executes it",
         )
 
 
@@ -69,20 +72,59 @@ def mapped_twice(run):
             raise call.wrong("A and B are two mappings of one allocation", "they are not, when the kernel runs")
 
 
+@dataclasses.dataclass
+class Step:
+    """A global access of the kernel, or the fence. `to` has the parameters that its address is made of."""
+
+    what: str  # "ld", "st", "fence", "branch", "other"
+    to: set
+    loads: set  # the numbers of the loads that the value comes from
+
+
+def steps_of(instructions):
+    """What the kernel does, in order: which parameter leads to each address is followed through the registers."""
+    steps, parameters, loads = [], {}, {}  # of each register
+    for text in instructions:
+        opcode, *operands = re.split(r"[\s,;]+", text.strip(" ;"))
+        registers = [re.findall(r"%\w+", operand) for operand in operands]
+        used = {register for its in registers[1:] for register in its}
+        if "fence.proxy.alias" in text and not opcode.startswith("@"):
+            steps.append(Step("fence", set(), set()))
+        elif opcode.startswith("@") or opcode.startswith("bra"):
+            steps.append(Step("branch", set(), set()))
+        elif opcode.startswith("ld.param"):
+            parameters[registers[0][0]] = set(re.findall(r"_param_(\d+)", text))
+        elif opcode.startswith("st."):
+            to = set().union(*(parameters.get(it, set()) for it in registers[0]))
+            steps.append(Step("st", to, set().union(*(loads.get(it, set()) for it in used))))
+        elif registers and registers[0]:
+            its = set().union(*(parameters.get(it, set()) for it in used))
+            if opcode.startswith("ld."):
+                loads[registers[0][0]] = {len(steps)}
+                steps.append(Step("ld", its, set()))
+            else:
+                parameters[registers[0][0]] = its
+                loads[registers[0][0]] = set().union(*(loads.get(it, set()) for it in used))
+                if opcode.startswith(("atom", "red")):
+                    steps.append(Step("other", its, set()))
+    return steps
+
+
 @check("the alias fence stands between the write through A and the read through B")
 def fenced(run):
-    first = launches(run)[0]
-    text = run.program.file.read_bytes().decode("latin-1")
-    body = re.search(rf"\.entry \w*{KERNEL}\w*\([^)]*\)[^{{]*(\{{.*?\n\}})", text, re.DOTALL)
-    if not body:
-        raise Wrong(f"the kernel is called {KERNEL}, as it was", "there is no such kernel", run=run)
-    steps = re.findall(r"\b(ld|st)\.(?:\w+\.)*global\S*\s|\b(ld|st)\.[usbf]\d+\s|\b(fence\.proxy\.alias)\b", body[1])
-    order = " ".join("".join(step) for step in steps)
-    if "fence.proxy.alias" not in order:
-        raise first.wrong(
-            NOT_YET,
-            "the kernel has no fence.proxy.alias; that the result is right on this GPU is luck, and no promise",
+    steps, place = steps_of(run.ptx(KERNEL)), run.part("order the write through A")
+    fences = [at for at, step in enumerate(steps) if step.what == "fence"]
+    if not fences:
+        raise place.wrong(
+            NOT_YET, "the kernel has no fence.proxy.alias; that the result is right on this GPU is luck, and no promise"
         )
-    before, _, after = order.rpartition("fence.proxy.alias")
-    if before.split().count("st") < 2 or "ld" not in after.split():
-        raise first.wrong(NOT_YET, "the fence does not stand between the write through A and the second read through B")
+    if any(step.what == "branch" for step in steps):
+        raise place.wrong(NOT_YET, "the kernel has a condition: not every thread goes the same way to its second read")
+    written = next((at for at, step in enumerate(steps) if step.what == "st" and step.to == A), len(steps))
+    if any(step.what != "ld" and step.to & B for step in steps):
+        raise place.wrong(NOT_YET, "the kernel writes through B, too: then it reads what it has written there")
+    told = next((step.loads for step in reversed(steps) if step.what == "st" and step.to == SECOND), set())
+    if any(steps[at].to != B for at in told):
+        raise place.wrong(NOT_YET, "the second read goes through A: one address alone is used after the write")
+    if not told or not any(written < fence < min(told) for fence in fences):
+        raise place.wrong(NOT_YET, "the fence does not stand between the write through A and the second read through B")

@@ -12,8 +12,8 @@ OUTPUT = """\
 OK
 """
 HINTS = [
-    "A record begins at most one byte before the end of the ring. How many addresses does it need behind that end, and "
-    "to which memory must they lead?",
+    "A record may begin at the last byte of the ring. How many of its bytes then lie behind the end, and to which "
+    "memory must the addresses there lead?",
     "Reserve 2 * size bytes of addresses, in one call, so that they are in a row. The memory stays as large as it is.",
     "One cuMemMap cannot map more than the memory has. Call it twice with the same handle and offset 0: at the "
     "address of the ring, and at this address + size.",
@@ -22,6 +22,10 @@ HINTS = [
 ]
 
 SIZE, LENGTH, RECORDS = 2 << 20, 3 << 19, 8
+
+
+USES = "cudaMemcpy", "cuMemcpy", "cudaMemset", "cuMemset", "cudaLaunch", "cuLaunch"
+TEAR_DOWN = "07_aliasing/README.md#8-tear-down"
 
 
 def copies(run):
@@ -62,7 +66,7 @@ def mapped_twice(run):
     first = next(call for call in run.all if call.name == "cuMemAddressReserve")
     base = first.outputs["ptr"]
     base = int(base, 16) if isinstance(base, str) else base
-    used = next((call for call in run.all if call.name.startswith("cudaMemcpy") and "Symbol" not in call.name), None)
+    used = next((call for call in run.all if call.name.startswith(USES) and "Symbol" not in call.name), None)
     if not used:
         raise Wrong("each record is copied into the ring", "nothing was copied", run=run)
     for call, machine in run.replay():
@@ -100,3 +104,11 @@ def one_copy(run):
     for call in run.calls("cudaLaunch*", "cuLaunch*"):
         if "lab::count_kernel" not in call.arguments.get("func", ""):
             raise call.wrong("a copy alone puts a record into the ring", "a kernel ran")
+
+
+@check("both mappings are unmapped, all addresses freed, and the handle is released", page=TEAR_DOWN)
+def torn_down(run):
+    run.must_not_stop_at("cuMemUnmap", "cuMemAddressFree", "cuMemRelease")
+    run.must_end()
+    for call, words in run.leaks():
+        raise call.wrong("at the end nothing is left of what start() made", f"{call.name}: {words}")

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 06a: Add all, then bind
 //
-// This program adds a GPU and binds its memory in one loop, and waits for ever: a bind waits until the team is
-// complete. Add every GPU first, then bind memory of each. It also takes the granularity of memory for that of the
-// multicast object: ask for the multicast granularity, and take the larger of the two. It must be right for any number
-// of GPUs. Only what stands between the marks is to be changed. This lab has never run on hardware.
+// In one loop this program adds a GPU and binds its memory, so its first bind waits for ever: a bind waits until the
+// team is complete. Add every GPU first, then bind memory of each. The program also rounds up to the granularity of
+// memory alone. Call cuMulticastGetGranularity before cuMulticastCreate, and round up to the larger of the two minimum
+// granularities, and no further. It must be right for any number of GPUs, and whichever granularity is the larger.
+// Only what stands between the marks is to be changed. This lab has never run on hardware.
 // Read 06_multicast/README.md#4-create-the-multicast-object-and-add-every-gpu.
 #include "../multicast.h"
 

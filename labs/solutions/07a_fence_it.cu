@@ -2,9 +2,10 @@
 // Lab 07a: Fence it
 //
 // The same memory is mapped at A and at B. Each of 1024 threads reads its element through B, writes it through A, and
-// reads it through B again, all in one launch. The author took a barrier for a fence, and the second read returns the
-// old value. Let every thread read the value that it wrote: put what orders accesses through two aliases between the
-// write and the read. Keep the one launch and both mappings. Only what stands between the marks is to be changed.
+// reads it through B again, all in one launch. The program relies on a barrier, and the second read returns the old
+// value. Let every thread read the value that it wrote: put what orders accesses through two aliases between the write
+// and the read. Keep the one launch, and go on using both addresses. Only what stands between the marks is to be
+// changed.
 // Read 07_aliasing/README.md#6-put-a-fence-between.
 #include <cuda/ptx>
 #include "../lab.h"

@@ -3,7 +3,7 @@
 //
 // Records of 1.5 MiB go into a ring buffer of 2 MiB, one behind the other. A record that goes over the end of the ring
 // is copied in two pieces. Let every record be copied in one piece: reserve twice the addresses, and map the same
-// memory twice in a row, so that after the ring's last byte comes its first. Create no more memory.
+// memory twice in a row, so that after the ring's last byte comes its first. Create no second memory.
 // Only what stands between the marks is to be changed.
 // Read 07_aliasing/README.md#7-map-a-ring-buffer-twice-in-a-row.
 #include <algorithm>
