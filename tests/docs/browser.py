@@ -18,7 +18,7 @@ OVERFLOWING = """() => {
   for (const element of document.querySelectorAll("article *")) {
     const box = element.getBoundingClientRect();
     if (box.width && (box.right > right + 9 || box.left < left - 9) &&
-        !element.parentElement.closest("pre, .table-wrapper, .picture")) found.push(element);
+        !element.parentElement.closest("pre, .table-wrapper, .picture, .vmm-scroll")) found.push(element);
   }
   return found.map((element) => element.outerHTML.slice(0, 120));
 }"""
