@@ -16,7 +16,7 @@ copyright = "the contributors. Text CC BY 4.0, programs MIT-0"
 root_doc = "docs/index"
 include_patterns = ["docs/*.md", "[0-9][0-9]_*/README.md", "labs/*.md"]
 exclude_patterns = ["build*", ".*"]  # not entered: they can hold other copies of the pages
-extensions = ["myst_parser", "sphinx_copybutton", "sphinx_inline_tabs", "inline_svg", "printable", "results"]
+extensions = ["myst_parser", "sphinx_copybutton", "sphinx_inline_tabs", "inline_svg", "printable", "results", "views"]
 myst_heading_anchors = 3  # a link to a section works in the book as it does on a code forge
 nitpicky = True
 
@@ -27,9 +27,9 @@ copybutton_line_continuation_character = "\\"
 
 html_theme = "furo"
 html_title = project
-html_static_path = ["_static"]
-html_css_files = ["book.css", "pictures.css"]
-html_js_files = ["book.js"]
+html_static_path = ["_static", "../viewer/view.css", "../viewer/view.js"]
+html_css_files = ["book.css", "pictures.css", "view.css"]
+html_js_files = ["book.js", "view.js"]
 templates_path = ["_templates"]
 html_copy_source = False
 html_use_index = False

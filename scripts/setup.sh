@@ -38,9 +38,21 @@ setup() {
   use_fetched "${wanted[@]}"
 }
 
-# The book as HTML, in build/book. It needs no compiler.
+# The book as HTML, in build/book. Where there is a compiler, its views are made first, in build/views: see lesson_views.py.
 book() {
   [[ -w . ]] || die "no permission to write into $PWD: make it yours, or copy the checkout to a place of your own"
+  local status=0
+  if [[ $(uname -m) != x86_64 ]]; then
+    say "the simulator runs on 64-bit x86 processors, and this is $(uname -m): the book is built without its views"
+  elif ! can_compile; then
+    say "there is no g++ that works, and the simulator needs one: the book is built without its views"
+  else
+    set +e  # in a shell of its own, which ends at the first thing that fails
+    (set -e && setup docs/requirements.txt && build views)
+    status=$?
+    set -e
+    ((status == 0)) || say "the simulator and the lessons were not built (above): the book is built without new views"
+  fi
   lock
   check_venv
   get_packages venv

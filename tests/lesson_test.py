@@ -9,7 +9,7 @@
     lesson_test.py standalone SOURCE NVCC    the line at the top of the source builds it, in a copy of its directory
     lesson_test.py lint SOURCE CUDA          clang-tidy has nothing to say
     lesson_test.py old_toolkit NVCC CMAKE... CMake, with these arguments, refuses a toolkit that is too old
-    lesson_test.py book DIRECTORY            the book of all pages builds without a warning
+    lesson_test.py book DIRECTORY VIEWS BIN  the book builds without a warning, with the views of what is built
     lesson_test.py skip REASON               stands in for a test that was not built
 
 Exit status 0, 77 for a skip (its reason is in the output), 1 otherwise. With REQUIRE_GPU=1 in the environment run and
@@ -196,17 +196,28 @@ def old_toolkit(nvcc, cmake, *options):
         fail("CMake does not say that CUDA 12.8 is too old")
 
 
-def book(directory):
+def book(directory, views, programs):
     if importlib.util.find_spec("sphinx") is None:
         skip("Sphinx is not installed for this Python; ./test.sh gets it")
-    shutil.rmtree(directory, ignore_errors=True)  # or a page that was taken out would stay
-    done = start(
-        sys.executable, "-B", "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-c", "docs", ".", directory, cwd=ROOT
-    )
+    for old in directory, views:
+        shutil.rmtree(old, ignore_errors=True)  # or a page that was taken out would stay
+    built = [path.name for path in sorted(ROOT.glob("[0-9][0-9]_*")) if pathlib.Path(programs, path.name[3:]).exists()]
+    if built and pathlib.Path(programs, "vmmsim").exists():
+        if start(sys.executable, "-B", "viewer/lesson_views.py", programs, views, *built, cwd=ROOT).returncode:
+            fail("a lesson has no view")
+        for file in pathlib.Path(views).iterdir():
+            if file.stat().st_size > 500_000:
+                fail(f"{file} has more than 500 kB")
+    options = *"-q -E -W --keep-going -c docs -D".split(), f"views={views}"
+    done = start(sys.executable, "-B", "-m", "sphinx", *options, ".", directory, cwd=ROOT)
     if done.returncode or done.stderr:
         fail("Sphinx has something to say")
     if not (pathlib.Path(directory) / "docs" / "index.html").exists():
         fail("there is no book")
+    for file in pathlib.Path(views).glob("*.html"):
+        (page,) = pathlib.Path(directory).glob(f"[0-9][0-9]_{file.stem}/README.html")
+        if file.read_text() not in page.read_text():
+            fail(f"{page} has no view")
 
 
 if __name__ == "__main__":

@@ -156,6 +156,7 @@ def page():
         text += listing("trial.cu", f"[{number}]")
         text += "" if number == 2 else f"![](pictures/step_{number}.svg)\n\n"
     text += "## Recorded output\n\n" + listing("expected_output.txt")
+    text += "## Step through it\n\n`./run.sh --view build/bin/trial` shows it.\n\n<!-- view: trial -->\n\n"
     text += "## Break it on purpose\n\n"
     for number, (step, _, _) in enumerate(MISTAKES, 1):
         text += f"### [{number}] {step}\n\nThe driver refuses what is not in whole granules, and rounds nothing up.\n\n"

@@ -143,6 +143,12 @@ class Pages(unittest.TestCase):
             typed = re.findall(r"^(?!<!-- listing: ).*\n```(?:cuda|cpp|console|ini)\n.*", page, re.MULTILINE)
             self.assertEqual(typed, [], f"{lesson.name}/README.md: scripts/fill_pages.py says how to show these")
 
+    def test_each_lesson_can_be_stepped_through(self):
+        for lesson in LESSONS:
+            section = (lesson / "README.md").read_text().partition("\n## Step through it\n")[2].partition("\n## ")[0]
+            for what in (f"`./run.sh --view build/bin/{lesson.name[3:]}`", f"\n<!-- view: {lesson.name[3:]} -->\n"):
+                self.assertIn(what, section, f"{lesson.name}/README.md, section *Step through it*")
+
     def test_each_lesson_is_broken_on_purpose(self):
         mains = [p for p in PROGRAMS if p.parent.name[3:] == p.stem]
         self.assertEqual([f"{p.stem}_broken" for p in mains], [p.stem for p in BROKEN])

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT-0
+"""Puts views, by which one steps through the calls of a program, into the pages.
+
+A page says where by a comment, which a code forge does not show:
+
+    <!-- view: growable -->                     the program of a lesson: viewer/lesson_views.py has made it before
+    <!-- view: recordings/pytorch.jsonl.gz -->  a recording, beside the page
+
+The views of lessons are made by running them on the simulator. Where that was not built a sentence says how to get one.
+Neither the search nor printable.html takes in what is in a view.
+"""
+
+import pathlib
+import re
+import sys
+
+from docutils import nodes
+from sphinx.errors import SphinxError
+from sphinx.transforms import SphinxTransform
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "viewer"))
+COMMENT = re.compile(r"(?:<!--)?\s*view: (\S+)\s*(?:-->)?\s*")
+PLACE = re.compile(r"<!-- the view (\S+) -->")
+
+
+class BadView(SphinxError):
+    category = "View"
+
+
+class Views(SphinxTransform):
+    """A comment is left out of a page: what takes its place is a tag that the search does not see either."""
+
+    default_priority = 200
+
+    def apply(self, **kwargs):
+        for node in [*self.document.findall(nodes.comment), *self.document.findall(nodes.raw)]:
+            if found := COMMENT.fullmatch(node.astext()):
+                file = file_of(self.app, self.env.docname, found[1])
+                self.env.note_dependency(str(file))
+                node.replace_self(nodes.raw("", f"<!-- the view {found[1]} -->", format="html"))
+
+
+def file_of(app, page, name):
+    if "." in name:
+        return (pathlib.Path(app.env.doc2path(page)).parent / name).resolve()
+    return pathlib.Path(app.confdir, app.config.views).resolve() / f"{name}.html"
+
+
+def put(app, page, template, context, doctree):
+    def view(match):
+        name, file = match[1], file_of(app, page, match[1])
+        if "." in name:
+            from frames import steps
+            from recording import Broken, Recording
+            from view import fragment
+
+            try:
+                recording = Recording.read(file)
+            except Broken as error:
+                raise BadView(f"{page}: {error}") from error
+            return fragment(recording, steps(recording), re.sub(r"\W+", "-", file.name.partition(".")[0]))
+        if file.exists():
+            return file.read_text()
+        return (
+            '<p class="vmm-absent">This book was built without the simulator, so the view is not here. On Linux on a '
+            f'64-bit x86 processor <code>./run.sh --view build/bin/{name}</code> makes it.</p>'
+        )
+
+    if "body" in context:
+        context["body"] = PLACE.sub(view, context["body"])
+
+
+def setup(app):
+    app.add_config_value("views", "../build/views", "env")  # where they are, from docs
+    app.add_transform(Views)
+    app.connect("html-page-context", put)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
