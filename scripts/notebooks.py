@@ -109,9 +109,8 @@ class Notebook:
         return f"[Lines {first} to {last} of the program]({self.name}.cu#L{first}-L{last}):"
 
     def text(self, text):
-        text = re.sub(
-            rf"<!-- listing: {self.name}\.cu \[(\d+)\] -->", lambda found: self.part(int(found[1])) + "\n", text
-        )
+        step_of_program = rf"<!-- listing: {self.name}\.cu \[(\d+)\] -->"
+        text = re.sub(step_of_program, lambda found: f"{self.part(int(found[1]))}\n", text)
         for page, notebook in WORDS.items():
             text = re.sub(page, notebook, text)
         code = [found[0] for found in CODE.finditer(text)]
@@ -137,9 +136,8 @@ class Notebook:
         self.add("code", SHOW.format(name=self.name))
 
     def commands(self, lines):
-        runs = [
-            re.sub(" build/bin/", " ./", line) for line in lines.splitlines() if line.startswith("build/bin/vmmsim")
-        ]
+        """On the simulator; what runs on a GPU alone stays out. A lesser machine may not do for all of a program."""
+        runs = re.findall(r"^build/bin/vmmsim.*$", lines.replace(" build/bin/", " ./"), re.MULTILINE)
         runs = [f"{HERE}/{line} 2>&1" + " || (($? == 77))  # it may skip" * ("--machine" in line) for line in runs]
         self.bash(self.compile(re.search(r" \./(\w+)", runs[0])[1]), *runs)
 
@@ -150,7 +148,9 @@ class Notebook:
         self.bash(f"python3 {HERE}/scripts/run_lessons.py --programs . {self.number}")
 
     def labs(self):
-        for starter in sorted((ROOT / "labs" / "starters").glob(f"{self.number}?_*.cu")):
+        starters = sorted((ROOT / "labs" / "starters").glob(f"{self.number}?_*.cu"))
+        self.text("## The labs\n" * bool(starters))
+        for starter in starters:
             title = re.search(r"^// (Lab .*)$", read(starter), re.MULTILINE)[1]
             self.text(LAB.format(title=title, number=starter.name[:3]))
             self.add("code", f"%%writefile {starter.name}\n{read(starter)}")
@@ -165,8 +165,6 @@ class Notebook:
         self.text(text[at:])
         if text.startswith("## Before you run it\n"):
             self.program()
-        if re.match("## .*[Ll]abs?\\b", text):
-            self.labs()
 
     def json(self):
         beginning, *sections = re.split(r"^(?=###? )", read(self.directory / "README.md"), flags=re.MULTILINE)
@@ -174,9 +172,9 @@ class Notebook:
         self.text(heading + "\n" + BEGIN.format(number=self.number, page="README.md", release=self.release))
         self.bash(*SET_UP.format(release=self.release, address=shlex.quote(self.address)).splitlines())
         for section in [beginning, *sections]:
+            if section.startswith("## Key points\n"):
+                self.labs()
             self.section(section)
-        if not any(re.match("## .*[Ll]abs?\\b", section) for section in sections):
-            self.labs()
         kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
         about = {"kernelspec": kernel, "language_info": {"name": "python"}}
         notebook = {"cells": self.cells, "metadata": about, "nbformat": 4, "nbformat_minor": 5}
