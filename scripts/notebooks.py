@@ -130,9 +130,10 @@ class Notebook:
         """As in the book: by the machine and the arguments for the pictures."""
         about = json.loads(read(self.directory / "lesson.json"))
         pictures, its = about["pictures"], about.get("programs", {}).get(self.name, {})
-        machine = f"--gpus {pictures.get('gpus', 1)}" + f" --memory {pictures['memory']}" * ("memory" in pictures)
-        words = f"./{self.name} {its.get('small') or its.get('simulated', '')}".strip()
-        self.bash(f"{HERE}/run.sh --view {machine} --output {self.name}.html {words} > /dev/null")
+        machine = {"--gpus": pictures.get("gpus", 1), "--memory": pictures.get("memory")}
+        words = [f"{option} {value}" for option, value in machine.items() if value]
+        words += [f"--output {self.name}.html ./{self.name}", its.get("small") or its.get("simulated") or ""]
+        self.bash(f"{HERE}/run.sh --view {' '.join(words).strip()} > /dev/null")
         self.add("code", SHOW.format(name=self.name))
 
     def commands(self, lines):

@@ -10,6 +10,7 @@ What is executed uses a copy of this checkout for which BUILD stands as its buil
 """
 
 import contextlib
+import html
 import os
 import pathlib
 import re
@@ -241,6 +242,12 @@ def run(build, lesson):
         for number in re.findall(r"/lab\.sh (\w+) \|\|", "".join(cell[0] for cell in cells)):
             if not re.search(rf"^{number} .*: not yet\.", the_cell(cells, f"/lab.sh {number} ||")[1], re.MULTILINE):
                 fail(f"lab {number} is not judged")
+        page = (directory / "README.md").read_text()
+        if f"<!-- view: {name} -->" in page:
+            *_, outputs = the_cell(cells, "srcdoc=")
+            view = (work / f"{name}.html").read_text()
+            if f'srcdoc="{html.escape(view)}"' not in outputs[0].data["text/html"] or f"{name}.cu" not in view:
+                fail("the notebook does not show the view that was made of the program")
         left = sorted(path.name for path in checkout.rglob("__pycache__"))
         if left:
             fail(f"left in the checkout: {left}")
