@@ -60,7 +60,8 @@ SHOW = """import html, pathlib
 from IPython.display import HTML
 
 view = html.escape(pathlib.Path("{name}.html").read_text(encoding="utf-8"))
-HTML(f'<iframe srcdoc="{{view}}" title="{name}, step by step" width="100%" height="760" style="border: 0"></iframe>')"""
+frame = f'<iframe srcdoc="{{view}}" title="{name}, step by step" width="100%" height="760" style="border: 0">'
+HTML(f"<div>{{frame}}</iframe></div>")"""
 
 
 def read(path):
