@@ -28,7 +28,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "viewer"))
-from picture import Scene  # noqa: E402
+from picture import Scene, TooWide  # noqa: E402
 from picture_style import styled  # noqa: E402
 from places import places  # noqa: E402
 from run_lessons import lessons, quick  # noqa: E402
@@ -238,7 +238,7 @@ def drawn(lesson, about, directory):
                 title = title_of(name, about.pictures[name], titles)
                 calls_shown = [line["call"] for line in changing] if shows_changes else []
                 scene = Scene(title, calls_shown, about.gpus, about.processes)
-                scene.fill(machine, begun[name], pids, names)
+                scene.fill(machine, begun[name], pids, lambda pid, room: names[pid][room.nth])
                 machine.forget_since(begun[name])
                 result[name] = scene.svg(), scene.words()
     return {name: result[name] for name in wanted}
@@ -285,7 +285,7 @@ def main():
     for lesson in arguments.lessons or lessons():
         try:
             pictures = drawn(lesson, Lesson(lesson), arguments.directory)
-        except (Failed, AssertionError, OSError) as error:
+        except (Failed, TooWide, AssertionError, OSError) as error:
             sys.exit(f"FAIL: {lesson}: {error}")
         folder, page = ROOT / lesson / "pictures", ROOT / lesson / "README.md"
         files = {folder / f"{name}.svg": svg for name, (svg, _) in pictures.items()}

@@ -8,14 +8,14 @@ The frames are drawn by picture.py, as the pages' pictures are, and what the cal
 anybody's: where it contradicts itself or begins late, the words of the step say so, and the frames go on.
 """
 
+import collections
 import dataclasses
-import html
 import re
-import textwrap
 
-from picture import MARGIN, Scene
+from crowd import Crowd, Index
+from picture import GONE, KEPT, NEW, Scene, TooWide, in_words
 from trace_model import Machine
-from words import Asked, is_refused
+from words import Asked, Teller, is_refused, plural
 
 MOST_STEPS = 20_000  # of one view; more would be more than a browser likes
 NAMED = re.compile(
@@ -61,96 +61,141 @@ def notes(recording):
 
 
 class Film:
+    """The machine of a recording, its frames, and what they need to know of all that went before."""
+
     def __init__(self, recording):
         self.recording, self.lines = recording, recording.lines[:MOST_STEPS]
-        self.machine = Machine(strict=False)
+        self.machine, self.index = Machine(strict=False), Index()
         self.all_pids = list(dict.fromkeys(line["pid"] for line in self.lines))
-        self.pids = [pid for pid in self.all_pids if any(line["changes"] for line in self.lines if line["pid"] == pid)]
-        self.pids = self.pids or self.all_pids[:1]
+        self.pids = list(dict.fromkeys(line["pid"] for line in self.lines if line["changes"])) or self.all_pids[:1]
         several = len(self.all_pids) > 1
         self.processes = [f"process {self.all_pids.index(pid) + 1}" if several else "" for pid in self.pids]
         self.devices = devices_of(self.lines)
-        self.given = {}  # names of reservations, by number
+        self.most_mappings = 160 if len(self.lines) <= 2000 else 24  # of a picture with arrows
+        self.names, self.taken = {}, collections.defaultdict(set)  # of reservations
+        self.teller = Teller(recording, self.name, dict(zip(self.pids, self.processes, strict=True)))
         self.strings = {}  # each text once
 
     def steps(self):
-        result, before = [], None
-        for index, line in enumerate(self.lines, 1):
+        result, svg, height, was_marked = [], None, 0, False
+        for count, line in enumerate(self.lines, 1):
             since = self.machine.since()
             asked = Asked(self.machine, line, self.name)
             self.machine.line(line)
-            words = " ".join([asked.words(), *map(doubt, dict.fromkeys(self.machine.doubts))])
-            is_changed = bool(line["changes"]) or has_changed(since)
-            if before is None or is_changed or before[2]:
-                before = *self.frame(since), is_changed
-                is_same = bool(result) and (result[-1].svg, result[-1].height) == before[:2]
+            self.index.update(self.machine, since)
+            is_changed = has_changed(since)
+            is_same = False
+            if svg is None or is_changed or was_marked:
+                before, svg, height = (svg, height), *self.frame(since, line["pid"])
+                is_same = before == (svg, height)
             else:
                 is_same = True
+            was_marked = is_changed
             self.machine.forget_since(since)
+            process = self.all_pids.index(line["pid"])
+            whose = f"Process {process + 1}: " if len(self.all_pids) > 1 else ""
+            doubts = [doubt(it) for it in dict.fromkeys(self.machine.doubts)]
             result.append(
                 Step(
-                    index,
-                    self.all_pids.index(line["pid"]),
+                    count,
+                    process,
                     line["pid"],
                     line["call"],
-                    words,
+                    whose + " ".join([asked.words(), *doubts]),
                     tuple(self.recording.place(line)),
-                    "refused" if is_refused(line) else "changes" if is_changed else "asks",
+                    "refused" if is_refused(line) else "changes" if is_changed or line["changes"] else "asks",
                     line["explanation"],
-                    before[0],
-                    before[1],
+                    svg,
+                    height,
                     is_same,
                 )
             )
         return result
 
     def name(self, pid, room):
-        """What a reservation is called: the variable that the source has for it, or its number."""
-        if room.number not in self.given:
-            name = ""
-            if room.made:
-                file, line, _ = self.recording.place(room.made)
-                text = "\n".join(self.recording.source(file).splitlines()[max(0, line - 1) : line + 2]) if file else ""
-                found = NAMED.search(text)
-                name = found[1] if found else ""
-            taken = {it for (its, _), it in self.given_names().items() if its == pid}
-            number = room.nth + 1
-            if not name or name in taken:
-                name = f"{name} {number}" if name else f"R{number}"
-            self.given[room.number] = pid, name
-        return self.given[room.number][1]
+        """What a reservation is called: the variable that the source has for it, or else its number."""
+        if room.number not in self.names:
+            name = self.variable(room.made) if room.made and room.made["call"] else ""
+            if not name or name in self.taken[pid]:
+                name = f"{name} {room.nth + 1}" if name else f"R{room.nth + 1}"
+            self.taken[pid].add(name)
+            self.names[room.number] = name
+        return self.names[room.number]
 
-    def given_names(self):
-        return {(pid, number): name for number, (pid, name) in self.given.items()}
+    def variable(self, line):
+        file, row, _ = self.recording.place(line)
+        lines = self.recording.source(file).splitlines() if file and row else []
+        found = NAMED.search("\n".join(lines[row - 1 : row + 2]))
+        return found[1] if found else ""
 
-    def frame(self, since):
-        scene = Scene("", [], len(self.devices) and max(self.devices) + 1, self.processes)
-        names = {pid: _Names(self, pid) for pid in self.pids}
-        scene.fill(self.machine, since, self.pids, names)
+    def frame(self, since, pid):
+        """What there is now, and what has changed since: the elements, and how high they are together."""
         try:
+            scene = self.scene(since, pid) if self.is_simple() else self.crowd(since, pid)
             elements, height = scene.draw()
-        except AssertionError:
-            elements, height = in_lines(scene.words())
+        except TooWide:
+            elements, height = self.crowd(since, pid).draw()
         return [self.strings.setdefault(element, element) for element in elements], height
 
+    def is_simple(self):
+        """Whether there may be room for arrows."""
+        processes = [self.machine.processes[pid] for pid in self.pids]
+        objects = len(self.index.objects)
+        return (
+            self.devices == list(range(len(self.devices)))
+            and len(self.devices) <= 3
+            and len(self.pids) <= 2
+            and objects <= 1
+            and not (objects and len(self.pids) > 1)
+            and not self.index.totals[-1][0]
+            and max(len(it.reservations) for it in processes) <= 6
+            and sum(len(it.mappings) for it in processes) <= self.most_mappings
+            and sum(map(len, self.index.idle.values())) <= 8
+        )
 
-class _Names:
-    def __init__(self, film, pid):
-        self.film, self.pid = film, pid
+    def scene(self, since, pid):
+        scene = Scene("", [], len(self.devices), self.processes)
+        scene.teller, scene.extras = self.teller, self.extras(since)
+        scene.fill(self.machine, since, self.pids, self.name)
+        return scene
 
-    def __getitem__(self, nth):
-        rooms = self.film.machine.processes[self.pid].reservations.values()
-        room = next((it for it in rooms if it.nth == nth), None)
-        return self.film.name(self.pid, room) if room else f"R{nth + 1}"
+    def crowd(self, since, pid):
+        crowd = Crowd(self.devices, self.processes, self.index)
+        crowd.teller, crowd.extras = self.teller, self.extras(since)
+        crowd.fill(self.machine, since, self.pids, self.name, pid)
+        return crowd
 
-
-def in_lines(text):
-    lines = textwrap.wrap(text, 90)
-    elements = [
-        f'<text class="vmm-left" x="{MARGIN}" y="{20 + 18 * index}">{html.escape(line, False)}</text>'
-        for index, line in enumerate(lines)
-    ]
-    return elements, 30 + 18 * len(lines)
+    def extras(self, since):
+        """Ordinary memory, by GPU and by the call that it comes from, and who may use whose."""
+        rows, changed = [], {}
+        for pid, address in since.blocks:
+            block = self.index.blocks.get((pid, address))
+            if block:
+                changed[block[0][0]] = NEW
+        by_gpu = collections.defaultdict(list)
+        for (device, call), (count, size) in sorted(self.index.ordinary.items()):
+            if count:
+                by_gpu[device].append((count, size, call))
+        for device, its in by_gpu.items():
+            where = f"GPU {device}" if device >= 0 else "the host"
+            parts = [f"{in_words(size)} by {call}" + (f" ×{count}" if count > 1 else "") for count, size, call in its]
+            text = f"Ordinary memory of {where}: {', '.join(parts[:3])}"
+            if len(parts) > 3:
+                text += f" and {in_words(sum(size for _, size, _ in its[3:]))} by others"
+            state = changed.get(device, KEPT)
+            count, size = sum(it[0] for it in its), sum(it[1] for it in its)
+            about = f"{in_words(size)} in {plural(count, 'allocation')}, outside of reservations: {', '.join(parts)}."
+            rows.append((text, state, about))
+        gone = [pair for pair in since.blocks if pair not in self.index.blocks]
+        if gone:
+            rows.append((f"{plural(len(gone), 'ordinary allocation')} freed", GONE, ""))
+        peers = {pair for pid in self.pids for pair in self.machine.processes[pid].peers}
+        if peers or since.peers:
+            pairs = [f"GPU {device} → GPU {peer}" for device, peer in sorted(peers)]
+            shown = ", ".join(pairs[:4]) + (f" and {len(pairs) - 4} more" if len(pairs) > 4 else "")
+            state = NEW if since.peers else KEPT
+            rows.append((f"Peer access to ordinary memory: {shown or 'none any more'}", state, ", ".join(pairs)))
+        return rows
 
 
 def doubt(what):
@@ -159,7 +204,7 @@ def doubt(what):
 
 def has_changed(since):
     return bool(since.came or since.gone or since.access or since.blocks or since.peers) or any(
-        it is None or it != it.memory.look() for it in since.was.values()
+        it != it.memory.look() for it in since.was.values()
     )
 
 

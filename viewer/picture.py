@@ -24,6 +24,10 @@ MARKS = {NEW: " (new)", KEPT: "", GONE: " (gone)"}
 RIGHTS = {0: "no access", 1: "read", 3: "read-write"}
 
 
+class TooWide(Exception):
+    pass
+
+
 def in_words(size):
     for unit, shift in ("GiB", 30), ("MiB", 20), ("KiB", 10):
         if size >= 1 << shift:
@@ -63,6 +67,8 @@ class Block:
     memory: object = None
     access: dict = dataclasses.field(default_factory=dict)  # device: (flags, whether that has changed)
     count: int = 1
+    first: object = None  # the mappings, for what is said of them
+    last: object = None
     x = width = 0
 
     def label(self):
@@ -79,6 +85,7 @@ class Room:
     size: int
     status: str
     blocks: list
+    it: object = None
     x = width = 0
 
     def label(self, short=False):
@@ -99,10 +106,14 @@ class Box:
     is_mapped: bool
     team: list
     bound: list  # numbers of memory, and the status of the binding
+    it: object
     count: int = 1
+    last: object = None
     x = width = 0
 
     def label(self):
+        if not self.size:
+            return "size not known"
         return in_words(self.size) if self.count == 1 else f"{self.count} × {in_words(self.size)}"
 
 
@@ -116,6 +127,8 @@ class Scene:
         self.spaces = [[] for _ in processes]  # of each process: its reservations
         self.boxes = {}  # of memory and objects, by number
         self.short = self.terse = False  # where the texts need more room than there is
+        self.teller = None  # of words.py, if what shows a range is to say more of it
+        self.extras = []  # below the memory: rows of (text, status, about)
 
     # --- From the machine, and what has changed in it since a moment, to what is to be drawn
     def fill(self, machine, since, pids, names):
@@ -130,9 +143,8 @@ class Scene:
                 for at, it in sorted(its, key=lambda item: (item[0], item[1].number)):
                     self.add_box(it.memory, since, pids)
                     inside.append(self.block(at - base, it, since))
-                made = names[pid][room.nth]
-                self.spaces[rank].append(Room(made, room.size, since.status(room), inside))
-        held = {**machine.held, **{number: it.memory for number, it in since.was.items() if it and it.held_by_fd}}
+                self.spaces[rank].append(Room(names(pid, room), room.size, since.status(room), inside, room))
+        held = {**machine.held, **{number: it.memory for number, it in since.was.items() if it.held_by_fd}}
         for _, memory in sorted(held.items()):
             self.add_box(memory, since, pids)
         for space in self.spaces:
@@ -141,12 +153,12 @@ class Scene:
 
     def block(self, offset, mapping, since):
         state = since.status(mapping)
-        was = {} if state == NEW else since.access.get(mapping.number, mapping.access)
+        was = {} if state == NEW else since.access.get(mapping.number, (mapping, mapping.access))[1]
         access = {
             device: (mapping.access.get(device, 0), mapping.access.get(device, 0) != was.get(device, 0))
             for device in range(self.gpus)
         }
-        return Block(offset, mapping.size, state, mapping.memory.number, access)
+        return Block(offset, mapping.size, state, mapping.memory.number, access, 1, mapping, mapping)
 
     def add_box(self, memory, since, pids):
         if memory.number in self.boxes:
@@ -155,21 +167,22 @@ class Scene:
         old = since.was.get(memory.number, new)
         handles = {}
         for rank, pid in enumerate(pids):
-            counts = old.references[pid] if old else 0, new.references[pid]
+            counts = old.references.get(pid, 0), new.references.get(pid, 0)
             if any(counts):
                 handles[rank] = counts[1] or counts[0], status(*counts)
-        bound = {**(old.bound if old else {}), **new.bound}
+        bound = {**old.bound, **new.bound}
         self.boxes[memory.number] = Box(
             memory.number,
             memory.size,
             memory.device,
-            status(bool(old and old.is_there), new.is_there),
+            status(old.is_there, new.is_there),
             handles,
-            [(pids.index(pid), kind) for pid, kind in memory.exports[old.exports if old else 0 :]],
+            [(pids.index(pid), kind) for pid, kind in memory.exports[old.exports :]],
             memory.held_by_fd,
             bool(memory.mapped),
             sorted(memory.team),
-            [(key, status(bool(old and key in old.bound), key in new.bound)) for key in sorted(bound)],
+            [(key, status(key in old.bound, key in new.bound)) for key in sorted(bound)],
+            memory,
         )
         for key in sorted(bound):
             self.add_box(bound[key], since, pids)
@@ -189,7 +202,7 @@ class Scene:
                 first, boxes = run[0], [self.boxes[block.memory] for block in run]
                 for box in boxes[1:]:
                     del self.boxes[box.number]
-                boxes[0].count = len(run)
+                boxes[0].count, boxes[0].last = len(run), boxes[-1].it
                 run = [
                     Block(
                         first.offset,
@@ -198,6 +211,8 @@ class Scene:
                         first.memory,
                         first.access,
                         len(run),
+                        first.first,
+                        run[-1].last,
                     )
                 ]
             merged += run
@@ -318,6 +333,19 @@ class Scene:
             end_of_arrows = y + self.room_for_arrows(below)
             y = self.strip(below, end_of_arrows, 1, False)
             self.arrows(below, end_of_arrows, upwards=True)
+        return self.end(y)
+
+    def end(self, y):
+        """What stands below the memory, and what the marks mean."""
+        if self.extras:
+            y += 10
+        for text, state, about in self.extras:
+            shown = f' data-about="{html.escape(about)}"' if about else ""
+            width = width_of(text, 12) + 16
+            if state != KEPT:
+                self.rect(MARGIN, y, min(width, WIDTH - 2 * MARGIN), 20, "vmm-pill", state)
+            self.text(MARGIN + 8, y + 14, text, "vmm-left vmm-small", shown)
+            y += 23
         y = self.legend(y + 12)
         return self.out, round(y + MARGIN)
 
@@ -338,15 +366,22 @@ class Scene:
     def room_for_arrows(rooms):
         return 40 if any(block.memory for room in rooms for block in room.blocks) else 14
 
-    def text(self, x, y, text, kind=""):
+    def text(self, x, y, text, kind="", about=""):
         kind = f' class="{kind}"' if kind else ""
-        self.out.append(f'<text{kind} x="{x:.0f}" y="{y:.0f}">{html.escape(text, False)}</text>')
+        self.out.append(f'<text{kind} x="{x:.0f}" y="{y:.0f}"{about}>{html.escape(text, False)}</text>')
 
-    def rect(self, x, y, width, height, kind, state=KEPT):
+    def rect(self, x, y, width, height, kind, state=KEPT, about=""):
         state = f" vmm-{state}" if state != KEPT else ""
         self.out.append(
-            f'<rect class="{kind}{state}" x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{height:.0f}" rx="3"/>'
+            f'<rect class="{kind}{state}" x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{height:.0f}" rx="3"'
+            f"{about}/>"
         )
+
+    def about(self, what, *of):
+        """What is said of a range where somebody points at it, as an attribute."""
+        if not self.teller:
+            return ""
+        return f' data-about="{html.escape(getattr(self.teller, what)(*of))}"'
 
     def lines_of_calls(self):
         lines = []
@@ -368,7 +403,7 @@ class Scene:
             if spare >= 0:
                 break
         else:
-            raise AssertionError(f"{self.title}: the addresses are {-spare:.0f} units too wide")
+            raise TooWide(f"{self.title}: the addresses are {-spare:.0f} units too wide")
         stretch = min(1.15, space / sum(map(sum, widths))) if rooms else 1
         blocks = [block for room in rooms for block in room.blocks]
         for block, width in zip(blocks, sum(widths, []), strict=True):
@@ -433,13 +468,13 @@ class Scene:
             self.rect(GUTTER, row, WIDTH - GUTTER - MARGIN, 38, "vmm-none")
             self.text((GUTTER + WIDTH - MARGIN) / 2, row + 23, "nothing reserved")
         for room in rooms:
-            self.rect(room.x, row, room.width, 38, "vmm-box", room.status)
+            self.rect(room.x, row, room.width, 38, "vmm-box", room.status, self.about("reservation", room))
             self.text(room.x + room.width / 2, label, room.label(self.short), "vmm-was" if room.status == GONE else "")
             for block in room.blocks:
                 middle = block.x + block.width / 2
                 if not block.memory:
                     if room.status != GONE:
-                        self.text(middle, row + 17, block.label(), "vmm-small")
+                        self.text(middle, row + 17, block.label(), "vmm-small", self.about("gap", block, room))
                         self.text(middle, row + 31, "not mapped", "vmm-small")
                         if block.size > 8 * max((it.size for it in room.blocks if it.memory), default=0):
                             self.cut(block.x + block.width - 16, row)
@@ -452,6 +487,7 @@ class Scene:
                     30,
                     f"vmm-box vmm-gpu{box.device}" if box.device >= 0 else "vmm-box",
                     block.status,
+                    self.about("block", block, room),
                 )
                 self.text(middle, row + 24, block.label(), "vmm-was" if block.status == GONE else "vmm-bold")
         for index in range(lanes):
@@ -494,7 +530,7 @@ class Scene:
             if spare >= 0:
                 break
         else:
-            raise AssertionError(f"{self.title}: the memory is {-spare:.0f} units too wide")
+            raise TooWide(f"{self.title}: the memory is {-spare:.0f} units too wide")
         rows = max((len(self.pills(box)) for box in boxes), default=0)
         height = 28 + 19 * rows + (8 if rows else 0)
         equal = max(need for _, need in needs) + label <= space / self.gpus
@@ -531,7 +567,7 @@ class Scene:
 
     def box(self, box, kind):
         """An allocation with its handles: those of the first process at the top, of the second at the bottom."""
-        self.rect(box.x, box.y, box.width, box.height, kind, box.status)
+        self.rect(box.x, box.y, box.width, box.height, kind, box.status, self.about("memory", box))
         pills = self.pills(box)
         upper = [pill for pill in pills if pill[2] == 0 and len(self.processes) > 1]
         lower = [pill for pill in pills if pill not in upper]
@@ -557,7 +593,7 @@ class Scene:
             text = f"multicast object, {in_words(box.size)}, team of {self.team(box)}"
             box.width = width_of(text, 14) + 24
             box.x, box.y, box.height = (WIDTH - box.width) / 2, y, 28 + 19 * len(self.pills(box)) + 6
-            self.rect(box.x, y, box.width, box.height, "vmm-box", box.status)
+            self.rect(box.x, y, box.width, box.height, "vmm-box", box.status, self.about("memory", box))
             self.text(WIDTH / 2, y + 19, text, "vmm-was" if box.status == GONE else "vmm-bold")
             for index, (pill, state, _) in enumerate(self.pills(box)):
                 self.pill(WIDTH / 2, y + 27 + 19 * index, pill, state, box.status)

@@ -5,6 +5,7 @@ machine.line() takes one line after another and changes the model as the line sa
 makes no sense: what changes must be what the call is for, and the driver's answers must be those of the model.
 """
 
+import bisect
 import collections
 import dataclasses
 import itertools
@@ -64,6 +65,7 @@ class Memory(Thing):  # or a multicast object
         self.exports = []  # (process, "fd" or "fabric"), in order
         self.is_exported = False  # a descriptor may hold it, and nobody is told when that is closed
         self.held_by_fd = False  # nothing else does, and cuMemGetInfo has shown that it is still there
+        self.last_look = None  # until it changes
 
     def lives(self):
         return any(handle.references or handle.mappings for handle in self.handles) or any(
@@ -71,10 +73,12 @@ class Memory(Thing):  # or a multicast object
         )
 
     def look(self):
-        references = collections.Counter()
+        if self.last_look:
+            return self.last_look
+        references = {}
         for handle in self.handles:
-            references[handle.pid] += handle.references
-        return Look(
+            references[handle.pid] = references.get(handle.pid, 0) + handle.references
+        self.last_look = Look(
             self,
             self.lives() or self.held_by_fd,
             self.held_by_fd,
@@ -82,6 +86,7 @@ class Memory(Thing):  # or a multicast object
             len(self.exports),
             {it.number: it for it, _ in self.bound.values()},
         )
+        return self.last_look
 
 
 @dataclasses.dataclass
@@ -103,11 +108,50 @@ class Handle(Thing):
         memory.handles.append(self)
 
 
+class Ranges(dict):
+    """By address, what has a size."""
+
+    def __init__(self):
+        super().__init__()
+        self.addresses = []  # in order
+
+    def __setitem__(self, address, it):
+        if address not in self:
+            bisect.insort(self.addresses, address)
+        super().__setitem__(address, it)
+
+    def __delitem__(self, address):
+        super().__delitem__(address)
+        del self.addresses[bisect.bisect_left(self.addresses, address)]
+
+    def pop(self, address):
+        it = self[address]
+        del self[address]
+        return it
+
+    def at(self, address):
+        """(where it begins, it) of what lies there, or (None, None)."""
+        index = bisect.bisect_right(self.addresses, address) - 1
+        if index < 0:
+            return None, None
+        base = self.addresses[index]
+        return (base, self[base]) if address < base + self[base].size else (None, None)
+
+    def overlapping(self, address, size):
+        """Where those begin that have a part in the range."""
+        first, _ = self.at(address)
+        begin = bisect.bisect_left(self.addresses, address if first is None else first)
+        return self.addresses[begin : bisect.bisect_left(self.addresses, address + size)]
+
+    def in_order(self):
+        return [(address, self[address]) for address in self.addresses]
+
+
 class Reservation(Thing):
-    def __init__(self, size, nth, made=None):
+    def __init__(self, pid, base, size, nth, made=None):
         super().__init__(made)
-        self.size, self.nth = size, nth  # nth: of this process, from 0
-        self.mappings = {}  # in it, by address
+        self.pid, self.base, self.size, self.nth = pid, base, size, nth  # nth: of this process, from 0
+        self.mappings = Ranges()  # in it
         self.is_guessed = False  # nobody has seen it made
 
 
@@ -121,7 +165,7 @@ class Mapping(Thing):
 
 class Process:
     def __init__(self):
-        self.handles, self.reservations, self.mappings, self.blocks = {}, {}, {}, {}
+        self.handles, self.reservations, self.mappings, self.blocks = {}, Ranges(), Ranges(), {}
         self.peers = {}  # (device, peer) -> the line that has let the one use the other's memory
         self.order = self.reserved = 0  # of the last change; how many reservations there have been
 
@@ -130,10 +174,10 @@ class Since:
     """What has come, gone and changed since a moment. Machine.since() begins one, Machine.forget_since() ends it."""
 
     def __init__(self):
-        self.came = set()  # numbers
+        self.came = {}  # things by number
         self.gone = {}  # by number: (pid, address or name, thing)
-        self.was = {}  # memory by number: a Look, or None if it was not yet made
-        self.access = {}  # of mappings by number: {device: flags}
+        self.was = {}  # memory by number: a Look
+        self.access = {}  # of mappings by number: (mapping, {device: flags})
         self.blocks = set()  # (pid, address) of ordinary allocations that came or went
         self.peers = set()  # (pid, device, peer) that changed
 
@@ -220,12 +264,12 @@ class Machine:
 
     def comes(self, thing):
         for watch in self.watches:
-            watch.came.add(thing.number)
+            watch.came[thing.number] = thing
 
     def goes(self, pid, at, thing):
         for watch in self.watches:
             if thing.number in watch.came:
-                watch.came.discard(thing.number)
+                del watch.came[thing.number]
             else:
                 watch.gone[thing.number] = pid, at, thing
 
@@ -234,6 +278,7 @@ class Machine:
         for watch in self.watches:
             if memory.number not in watch.was:
                 watch.was[memory.number] = memory.look()
+        memory.last_look = None
         for bound, _ in memory.bound.values():
             self.look_at(bound)
 
@@ -243,12 +288,14 @@ class Machine:
         self.made += 1
         memory.nth = self.made
         for watch in self.watches:
-            watch.was[memory.number] = None
+            watch.was[memory.number] = Look(memory, False, False, {}, 0, {})
         self.memory.append(memory)
         return memory
 
     def new_handle(self, process, line, name, memory):
         self.look_at(memory)
+        memory.held_by_fd = False
+        self.held.pop(memory.number, None)
         process.handles[name] = handle = Handle(memory, line["pid"], name, line)
         self.comes(handle)
         return handle
@@ -324,10 +371,11 @@ class Machine:
             self.memory.remove(handle.memory)
 
     def reserve(self, process, line, address, size):
-        if not self.expect(not overlapping(process.reservations, address, size), "reservations do not overlap"):
-            for at in [at for at, it in process.reservations.items() if at < address + size and address < at + it.size]:
+        others = process.reservations.overlapping(address, size)
+        if not self.expect(not others, "reservations do not overlap"):
+            for at in others:
                 self.drop_reservation(process, line, at)
-        process.reservations[address] = Reservation(size, process.reserved, line)
+        process.reservations[address] = Reservation(line["pid"], address, size, process.reserved, line)
         process.reserved += 1
         self.comes(process.reservations[address])
 
@@ -344,25 +392,15 @@ class Machine:
         del process.reservations[address]
         self.goes(line["pid"], address, room)
 
-    @staticmethod
-    def room_at(process, address, size):
-        return next(
-            (
-                (base, it)
-                for base, it in process.reservations.items()
-                if base <= address and address + size <= base + it.size
-            ),
-            (None, None),
-        )
-
     def map(self, process, line, address, size, handle):
-        _, room = self.room_at(process, address, size)
-        if not self.expect(room, "a mapping lies where is reserved"):
-            self.reserve(process, None, address, size)
+        base, room = process.reservations.at(address)
+        if not self.expect(room and address + size <= base + room.size, "a mapping lies where is reserved"):
+            self.reserve(process, {**line, "call": ""}, address, size)
             room = process.reservations[address]
             room.is_guessed = True
-        if not self.expect(not overlapping(room.mappings, address, size), "mappings do not overlap"):
-            for at in [at for at, it in room.mappings.items() if at < address + size and address < at + it.size]:
+        others = process.mappings.overlapping(address, size)
+        if not self.expect(not others, "mappings do not overlap"):
+            for at in others:
                 self.drop_mapping(process, line, at)
         it = self.handle(process, line, handle, size)
         it.memory.size = it.memory.size or size
@@ -395,7 +433,7 @@ class Machine:
         mapping = process.mappings[address]
         self.expect(mapping.size == size, "access is that of a mapping")
         for watch in self.watches:
-            watch.access.setdefault(mapping.number, dict(mapping.access))
+            watch.access.setdefault(mapping.number, (mapping, dict(mapping.access)))
         mapping.access[device] = flags
         mapping.opened[device] = line
 
@@ -525,7 +563,3 @@ setattr(Machine, "import", Machine.import_)
 
 def number(value):
     return int(value, 16) if isinstance(value, str) and value.startswith("0x") else value
-
-
-def overlapping(ranges, address, size):
-    return any(at < address + size and address < at + it.size for at, it in ranges.items())

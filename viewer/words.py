@@ -88,7 +88,7 @@ class Asked:
 
     def reservation(self, address):
         """(its base, it), or (None, None)."""
-        return self.machine.room_at(self.process, address, 1)
+        return self.process.reservations.at(address)
 
     def at(self, address):
         """A place among the addresses of the process."""
@@ -365,3 +365,68 @@ ALIKE = {
     "cuCtxSynchronize": "cudaDeviceSynchronize",
     "cuStreamSynchronize": "cudaStreamSynchronize",
 }
+
+
+class Teller:
+    """What is said of a part of a picture where a reader points at it."""
+
+    def __init__(self, recording, names, processes):
+        self.recording, self.names, self.processes = recording, names, processes  # processes: names, by pid
+        self.told = {}  # where calls were made, by the line's identity
+
+    def made(self, verb, line, other=None):
+        """By which call, and where; with the last of several."""
+        if not line or not line["call"]:
+            return " Nobody saw it made: the recording begins later, or has not all."
+        if id(line) not in self.told:
+            file, row, function = self.recording.place(line)
+            self.told[id(line)] = f", {file}:{row}" if file else f", in {function}" if function else ""
+        several = other and other is not line and other["call"]
+        which = f"{line['call']} #{line['nth']}" + (f" to #{other['nth']}" if several else "")
+        return f" {verb} by {which}{self.told[id(line)]}."
+
+    def reservation(self, room):
+        it = room.it
+        name = self.names(it.pid, it)
+        return (
+            f"Reservation {name}: {in_words(it.size)} of addresses, {it.base:#x} to {it.base + it.size:#x}."
+            + self.made("Reserved", it.made)
+        )
+
+    def gap(self, block, room):
+        it = room.it
+        return (
+            f"{in_words(block.size)} at offset {in_words(block.offset)} of reservation {self.names(it.pid, it)}, from "
+            f"{it.base + block.offset:#x}: reserved and not mapped. An access to them is a fault."
+        )
+
+    def block(self, block, room):
+        it, first, last = room.it, block.first, block.last
+        what = "multicast object" if first.memory.is_multicast else "allocation"
+        which = f"{what} #{first.memory.nth}"
+        if last.memory is not first.memory:
+            which = f"{what}s #{first.memory.nth} to #{last.memory.nth}"
+        where = f" of GPU {first.memory.device}" if first.memory.device >= 0 else ""
+        rights = ", ".join(f"GPU {gpu} {RIGHTS.get(flags, flags)}" for gpu, (flags, _) in sorted(block.access.items()))
+        given = [line for gpu, line in first.opened.items() if first.access.get(gpu)]
+        opened = self.made("Opened", given[-1]) if given else ""
+        return (
+            f"{block.label()} at offset {in_words(block.offset)} of reservation {self.names(it.pid, it)}, from "
+            f"{it.base + block.offset:#x}, {'was' if block.status == 'gone' else 'is'} {which}{where}. {rights}."
+            f"{self.made('Mapped', first.made, last.made)}{opened}"
+        )
+
+    def memory(self, box):
+        it, last = box.it, box.last or box.it
+        what = "Multicast object" if it.is_multicast else "Allocation"
+        which = f"{what} #{it.nth}" if last is it else f"{what}s #{it.nth} to #{last.nth}"
+        where = f" of GPU {it.device}" if it.device >= 0 else "" if it.is_multicast else ", of which GPU is not known"
+        held = [f"{self.processes.get(pid) or 'it'} has {count}" for pid, count in it.look().references.items() if count]
+        mapped = plural(len(it.mapped), "mapping")
+        handles = f"References of handles: {', '.join(held)}" if held else "No handle has a reference"
+        each = " each" if last is not it else ""
+        if not it.made:
+            made = " Which call made it is not known."
+        else:
+            made = self.made("Made", it.made, last.made)
+        return f"{which}: {box.label()}{where}. {handles}; {mapped}{each}.{made}"

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: MIT-0
+"""Recordings of programs that were never run, to see what is made of them."""
+
+import collections
+import json
+
+MIB = 1 << 20
+
+
+class Writer:
+    """The lines of a recording: each method is a call that succeeds, with the change that it makes."""
+
+    def __init__(self, **about):
+        self.lines, self.about = [], about
+        self.counts, self.order = collections.Counter(), collections.Counter()
+        self.handles = 0
+
+    def call(self, name, arguments=None, outputs=None, *changes, pid=1, device=0, result="CUDA_SUCCESS", explanation=""):
+        self.counts[pid, name] += 1
+        self.counts[pid] += 1
+        told = []
+        for change in changes:
+            self.order[pid] += 1
+            told.append({**change, "order": self.order[pid]})
+        self.lines.append(
+            {
+                "pid": pid,
+                "thread": pid,
+                "number": self.counts[pid],
+                "call": name,
+                "nth": self.counts[pid, name],
+                "callers": ["program+0x10"],
+                "device": device,
+                "arguments": arguments or {},
+                "result": result,
+                "outputs": outputs or {},
+                "changes": told,
+                "explanation": explanation,
+            }
+        )
+
+    def reserve(self, address, size, **other):
+        change = {"kind": "reserve", "address": hex(address), "size": size}
+        arguments = {"ptr": "0x1", "size": size, "alignment": 0, "addr": "0x0", "flags": "0x0"}
+        self.call("cuMemAddressReserve", arguments, {"ptr": hex(address)}, change, **other)
+
+    def free(self, address, size, **other):
+        change = {"kind": "free_reservation", "address": hex(address), "size": size}
+        self.call("cuMemAddressFree", {"ptr": hex(address), "size": size}, {}, change, **other)
+
+    def create(self, size, gpu=0, **other):
+        self.handles += 1
+        handle = hex(self.handles)
+        location = {"type": "CU_MEM_LOCATION_TYPE_DEVICE", "id": gpu}
+        prop = {"type": "CU_MEM_ALLOCATION_TYPE_PINNED", "requestedHandleTypes": 1, "location": location}
+        record = {"size": size, "device": gpu, "record": self.handles, "multicast": False}
+        arguments = {"handle": "0x1", "size": size, "prop": prop, "flags": "0x0"}
+        change = {"kind": "create", "handle": handle, **record}
+        self.call("cuMemCreate", arguments, {"handle": handle}, change, **other)
+        return handle, record
+
+    def give(self, handle, record, giver, taker):
+        """One process exports, the other imports. `record` of what is imported is None if nobody can know it."""
+        arguments = {"shareableHandle": "0x1", "handle": handle, "handleType": 1, "flags": "0x0"}
+        self.call("cuMemExportToShareableHandle", arguments, {}, {"kind": "export", "handle": handle, "fd": 9}, pid=giver)
+        self.handles += 1
+        taken = hex(self.handles)
+        change = {"kind": "import", "handle": taken, **record}
+        arguments = {"handle": "0x1", "osHandle": "0x9", "shHandleType": 1}
+        self.call("cuMemImportFromShareableHandle", arguments, {"handle": taken}, change, pid=taker)
+        return taken
+
+    def map(self, address, size, handle, **other):
+        change = {"kind": "map", "address": hex(address), "size": size, "handle": handle}
+        arguments = {"ptr": hex(address), "size": size, "offset": 0, "handle": handle, "flags": "0x0"}
+        self.call("cuMemMap", arguments, {}, change, **other)
+
+    def access(self, ranges, gpu=0, flags=3, **other):
+        """To mappings, each an (address, size), that follow one another."""
+        its = [
+            {"kind": "access", "address": hex(address), "size": size, "device": gpu, "flags": flags}
+            for address, size in ranges
+        ]
+        location = {"type": "CU_MEM_LOCATION_TYPE_DEVICE", "id": gpu}
+        right = "CU_MEM_ACCESS_FLAGS_PROT_READWRITE" if flags == 3 else "CU_MEM_ACCESS_FLAGS_PROT_READ"
+        arguments = {
+            "ptr": hex(ranges[0][0]),
+            "size": sum(size for _, size in ranges),
+            "desc": [{"location": location, "flags": right}],
+            "count": 1,
+        }
+        self.call("cuMemSetAccess", arguments, {}, *its, **other)
+
+    def unmap(self, address, size, **other):
+        change = {"kind": "unmap", "address": hex(address), "size": size}
+        self.call("cuMemUnmap", {"ptr": hex(address), "size": size}, {}, change, **other)
+
+    def release(self, handle, **other):
+        self.call("cuMemRelease", {"handle": handle}, {}, {"kind": "release", "handle": handle}, **other)
+
+    def allocate(self, address, size, gpu=0, call="cudaMalloc", **other):
+        change = {"kind": "allocate", "address": hex(address), "size": size, "device": gpu, "shared": False}
+        self.call(call, {"devPtr": "0x1", "size": size}, {"devPtr": hex(address)}, change, result="cudaSuccess", **other)
+
+    def deallocate(self, address, **other):
+        change = {"kind": "free", "address": hex(address)}
+        self.call("cudaFree", {"devPtr": hex(address)}, {}, change, result="cudaSuccess", **other)
+
+    def launch(self, **other):
+        arguments = {"func": "kernel(int*)", "gridDim": [1, 1, 1], "blockDim": [1, 1, 1], "stream": None}
+        self.call("cudaLaunchKernel", arguments, {}, result="cudaSuccess", **other)
+
+    def text(self):
+        lines = [*self.lines, {"about": self.about}] if self.about else self.lines
+        return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+BASE = 0x700000000000
+
+
+def churn(count):
+    """Four calls again and again: memory is made, mapped, opened and unmapped; its handle stays."""
+    writer = Writer()
+    writer.reserve(BASE, 2 * MIB * count)
+    for i in range(count):
+        at = BASE + 2 * MIB * i
+        handle, _ = writer.create(2 * MIB)
+        writer.map(at, 2 * MIB, handle)
+        writer.access([(at, 2 * MIB)])
+        writer.unmap(at, 2 * MIB)
+    return writer
+
+
+def growing(count):
+    """A buffer that grows by 2 MiB at a time, and of which nothing goes."""
+    writer = Writer()
+    writer.reserve(BASE, 2 * MIB * count)
+    for i in range(count):
+        at = BASE + 2 * MIB * i
+        handle, _ = writer.create(2 * MIB)
+        writer.map(at, 2 * MIB, handle)
+        writer.release(handle)
+        writer.access([(at, 2 * MIB)])
+    return writer
+
+
+def segments(count, calls):
+    """Like an allocator with expandable segments: several hundred of them, and most calls change nothing."""
+    writer = Writer()
+    at = BASE
+    for i in range(count):
+        size = (2 + 18 * (i % 3 == 0)) * MIB
+        reserved = 1 << 37
+        writer.reserve(at, reserved)
+        for part in range(1 + i % 4):
+            handle, _ = writer.create(size)
+            writer.map(at + part * size, size, handle)
+            writer.release(handle)
+        writer.access([(at + part * size, size) for part in range(1 + i % 4)])
+        at += reserved
+    for i in range(max(0, calls - len(writer.lines))):
+        if i % 10 == 3:
+            writer.allocate(0x10000 + i, 4096)
+        elif i % 10 == 7:
+            writer.deallocate(0x10000 + i - 4)
+        else:
+            writer.launch()
+    return writer
+
+
+def ranks(count, gpus=8):
+    """So many processes, each with memory of its own GPU; each imports that of the first."""
+    writer = Writer()
+    first = None
+    for pid in range(1, count + 1):
+        gpu = (pid - 1) % gpus
+        handle, record = writer.create(2 * MIB, gpu, pid=pid, device=gpu)
+        writer.reserve(BASE, 64 * MIB, pid=pid, device=gpu)
+        writer.map(BASE, 2 * MIB, handle, pid=pid, device=gpu)
+        writer.access([(BASE, 2 * MIB)], gpu, pid=pid, device=gpu)
+        if first:
+            taken = writer.give(*first, 1, pid)
+            writer.map(BASE + 8 * MIB, 2 * MIB, taken, pid=pid, device=gpu)
+            writer.access([(BASE + 8 * MIB, 2 * MIB)], gpu, 1, pid=pid, device=gpu)
+        first = first or (handle, record)
+    return writer
