@@ -5,10 +5,28 @@ What a mapping leads to is told by a number: allocation #7 is #7 among the addre
 are alike are one. Of what is too much for a picture, what changed last is shown, and the rest is counted.
 """
 
+import bisect
 import collections
 import dataclasses
 
-from picture import GAP, GONE, GUTTER, INSET, KEPT, LABEL, MARGIN, MARKS, NEW, RIGHTS, WIDTH, Block, Room, Scene, in_words, width_of
+from picture import (
+    GAP,
+    GONE,
+    GUTTER,
+    INSET,
+    KEPT,
+    LABEL,
+    MARGIN,
+    MARKS,
+    NEW,
+    RIGHTS,
+    WIDTH,
+    Block,
+    Room,
+    Scene,
+    in_words,
+    width_of,
+)
 from trace_model import Mapping, Reservation
 
 ROOMS, BOXES = 12, 16  # that are shown, of a process and of a GPU
@@ -28,6 +46,56 @@ class Run:
     last: Mapping
 
 
+def alike(mapping):
+    memory = mapping.memory
+    return mapping.size, memory.device, memory.is_multicast, mapping.access
+
+
+def only(mapping, key):
+    return Run(mapping.at, mapping.at + mapping.size, key, 1, mapping, mapping)
+
+
+def follows(run, mapping, key):
+    return run.end == mapping.at and run.key == key and run.last.memory is not mapping.memory
+
+
+def joined(mappings, key_of):
+    runs = []
+    for it in mappings:
+        key = key_of(it)
+        if runs and follows(runs[-1], it, key):
+            run = runs[-1]
+            run.end, run.count, run.last = run.end + it.size, run.count + 1, it
+        else:
+            runs.append(only(it, key))
+    return runs
+
+
+def set_apart(runs, room, mapping, instead):
+    """Puts these runs in the place of one mapping; its neighbours are other runs then."""
+    index = bisect.bisect_right(runs, mapping.at, key=lambda run: run.at) - 1
+    run, size = runs[index], mapping.size
+    parts = []
+    if run.at < mapping.at:
+        last = room.mappings[mapping.at - size]
+        parts.append(Run(run.at, mapping.at, run.key, (mapping.at - run.at) // size, run.first, last))
+    parts += instead
+    if mapping.at + size < run.end:
+        first = room.mappings[mapping.at + size]
+        parts.append(Run(first.at, run.end, run.key, (run.end - first.at) // size, first, run.last))
+    runs[index : index + 1] = parts
+
+
+def put_in(runs, mapping):
+    """Adds a mapping to the runs."""
+    index, key = bisect.bisect_right(runs, mapping.at, key=lambda run: run.at), alike(mapping)
+    runs.insert(index, only(mapping, key))
+    for at in index, index - 1:  # with what follows, and with what comes before
+        if 0 <= at < len(runs) - 1 and follows(runs[at], runs[at + 1].first, runs[at + 1].key):
+            one, other = runs[at : at + 2]
+            runs[at : at + 2] = [Run(one.at, other.end, one.key, one.count + other.count, one.first, other.last)]
+
+
 class Index:
     """What such a picture needs to know at once, of all that there is: kept up to date with each line."""
 
@@ -43,21 +111,26 @@ class Index:
         self.blocks = {}  # by (process, address): (GPU, call), size
 
     def update(self, machine, since):
-        rooms = {}
+        rooms, changed = {}, collections.defaultdict(list)
         for thing in [*since.came.values(), *(thing for _, _, thing in since.gone.values())]:
             if isinstance(thing, Reservation):
                 rooms[thing.number] = thing
             elif isinstance(thing, Mapping):
-                rooms[thing.room.number] = thing.room
+                changed[thing.room.number].append(thing)
                 self.mapped[thing.room.pid] += thing.size if thing.number in since.came else -thing.size
         for mapping, _ in since.access.values():
-            rooms[mapping.room.number] = mapping.room
+            if mapping.number not in since.came and mapping.number not in since.gone:
+                changed[mapping.room.number].append(mapping)
+        for number, its in changed.items():
+            rooms[number] = its[0].room
+            self.update_runs(its, since)
         for number, room in rooms.items():
-            self.runs.pop(number, None)
             recent = self.recent[room.pid]
             recent.pop(number, None)
             if machine.processes[room.pid].reservations.get(room.base) is room:
                 recent[number] = room
+            else:
+                self.runs.pop(number, None)
         for look in since.was.values():
             self.update_memory(look.memory)
         for pid, address in since.blocks:
@@ -71,6 +144,23 @@ class Index:
                 self.blocks[pid, address] = which, block[0]
                 self.ordinary[which][0] += 1
                 self.ordinary[which][1] += block[0]
+
+    def update_runs(self, its, since):
+        room = its[0].room
+        runs = self.runs.get(room.number)
+        if len(its) > 1 or runs is None:
+            self.runs.pop(room.number, None)
+            return
+        mapping = its[0]
+        if mapping.number not in since.came:
+            set_apart(runs, room, mapping, [])
+        if mapping.number not in since.gone:
+            put_in(runs, mapping)
+
+    def runs_of(self, room):
+        if room.number not in self.runs:
+            self.runs[room.number] = joined((it for _, it in room.mappings.in_order()), alike)
+        return self.runs[room.number]
 
     def update_memory(self, memory):
         device, size = self.there.pop(memory.number, (None, 0))
@@ -96,27 +186,30 @@ class Crowd(Scene):
         super().__init__("", [], len(devices), processes)
         self.devices, self.index = devices, index
         self.sections = []  # (name, rooms, what there is more)
+        self.others = []  # processes, in words
         self.terse = True  # no word of allocations without a handle
 
     # --- What is to be drawn
     def fill(self, machine, since, pids, names, active):
         self.names, self.since, self.pids = names, since, pids
         self.touched = collections.defaultdict(dict)  # by process: reservations in which something is to be marked
+        self.marked = collections.defaultdict(dict)  # by reservation: mappings
+        self.gone = collections.defaultdict(list)  # by reservation
         for thing in [*since.came.values(), *(thing for _, _, thing in since.gone.values())]:
             if isinstance(thing, Reservation):
                 self.touched[thing.pid][thing.number] = thing
-            elif isinstance(thing, Mapping):
-                self.touched[thing.room.pid][thing.room.number] = thing.room
-        mappings = [mapping for mapping, _ in since.access.values()]
+        mappings = [thing for thing in since.came.values() if isinstance(thing, Mapping)]
+        mappings += [mapping for mapping, _ in since.access.values() if mapping.number not in since.gone]
         for look in since.was.values():
             mappings += list(look.memory.mapped.values())[:BOXES]
         for mapping in mappings:
             self.touched[mapping.room.pid][mapping.room.number] = mapping.room
-        self.gone = collections.defaultdict(list)  # by reservation
-        for _, at, thing in since.gone.values():
+            self.marked[mapping.room.number][mapping.number] = mapping
+        for _, _, thing in since.gone.values():
             if isinstance(thing, Mapping):
-                self.gone[thing.room.number].append((at, thing))
-        full = self.in_full(machine, active)
+                self.touched[thing.room.pid][thing.room.number] = thing.room
+                self.gone[thing.room.number].append(thing)
+        full, nothing = self.in_full(machine, active), []
         for rank, pid in enumerate(pids):
             process = machine.processes[pid]
             count, size = len(process.reservations), self.index.mapped[pid]
@@ -128,9 +221,15 @@ class Crowd(Scene):
                 if not rooms and not hidden:
                     more = "nothing reserved"
                 self.sections.append((self.processes[rank], rooms, more))
+            elif count:
+                reservations = f"{count} reservation{'s' if count > 1 else ''}"
+                self.others.append(f"{self.processes[rank]}: {reservations}, {in_words(size)} mapped")
             else:
-                told = f"{self.processes[rank]}: {count} reservations, {in_words(size)} mapped"
-                self.sections.append((told, [], ""))
+                nothing.append(self.processes[rank].removeprefix("process "))
+        if nothing:
+            self.others.append(
+                f"{'process' if len(nothing) == 1 else 'processes'} {', '.join(nothing)}: nothing reserved"
+            )
         for look in since.was.values():
             if look.is_there or look.memory.look().is_there:
                 self.add_box(look.memory, since, pids)
@@ -168,34 +267,27 @@ class Crowd(Scene):
         return self.narrowed(room)
 
     def runs_of(self, it):
-        if it.number in self.touched[it.pid]:
-            its = [*it.mappings.in_order(), *self.gone[it.number]]
-            return self.joined(sorted(its, key=lambda item: (item[0], item[1].number)), self.mark)
-        if it.number not in self.index.runs:
-            self.index.runs[it.number] = self.joined(it.mappings.in_order(), None)
-        return self.index.runs[it.number]
+        """With what is to be marked set apart."""
+        marked, gone = self.marked[it.number], self.gone[it.number]
+        if len(marked) + len(gone) > 4:
+            its = sorted([*it.mappings.values(), *gone], key=lambda mapping: (mapping.at, mapping.number))
+            return joined(its, self.mark)
+        runs = list(self.index.runs_of(it))
+        for mapping in marked.values():
+            set_apart(runs, it, mapping, [only(mapping, None)])
+        for mapping in gone:
+            index = bisect.bisect_left(runs, mapping.at, key=lambda run: run.at)
+            runs.insert(index, only(mapping, None))
+        return runs
 
     def mark(self, mapping):
-        """What sets a mapping apart from its neighbours in this picture."""
+        """Like others, and marked like others."""
         number = mapping.number
         if number in self.since.came or number in self.since.gone or number in self.since.access:
-            return self.since.status(mapping), str(self.since.access.get(number, ("", ""))[1])
-        return mapping.memory.number if mapping.memory.number in self.since.was else None
-
-    @staticmethod
-    def joined(its, mark):
-        runs = []
-        for at, it in its:
-            memory = it.memory
-            key = it.size, memory.device, memory.is_multicast, it.access, mark and mark(it)
-            run = runs[-1] if runs else None
-            if run and run.end == at and run.key == key and run.last.memory is not memory:
-                run.end += it.size
-                run.count += 1
-                run.last = it
-            else:
-                runs.append(Run(at, at + it.size, key, 1, it, it))
-        return runs
+            mark = self.since.status(mapping), str(self.since.access.get(number, ("", ""))[1])
+        else:
+            mark = mapping.memory.number if mapping.memory.number in self.since.was else None
+        return *alike(mapping), mark
 
     def block_of(self, room, run):
         first = run.first
@@ -267,8 +359,22 @@ class Crowd(Scene):
             if more:
                 self.text(GUTTER, y + 13, more, "vmm-left vmm-small")
                 y += 20
+        y = self.lines_of(self.others, MARGIN, y)
         y = self.memory(y + 6)
         return self.end(y)
+
+    def lines_of(self, texts, x, y):
+        """Small texts, as many on a line as go there."""
+        lines = []
+        for text in texts:
+            if lines and width_of(f"{lines[-1]}; {text}", 12) < WIDTH - MARGIN - x:
+                lines[-1] += f"; {text}"
+            else:
+                lines += [text]
+        for line in lines:
+            self.text(x, y + 13, line, "vmm-left vmm-small")
+            y += 18
+        return y + (4 if lines else 0)
 
     def rows(self, rooms):
         rows, left = [], 0
@@ -340,7 +446,10 @@ class Crowd(Scene):
             lanes[tuple(run[0].access[device] for run in runs)].append(device)
         if not runs:
             return []
-        return [(gpus(its) + (" has" if len(its) == 1 else ""), zip(runs, rights)) for rights, its in lanes.items()]
+        return [
+            (gpus(its) + (" has" if len(its) == 1 else ""), zip(runs, rights, strict=True))
+            for rights, its in lanes.items()
+        ]
 
     def least_widths(self, room):
         widths = super().least_widths(room)
@@ -350,18 +459,20 @@ class Crowd(Scene):
         ]
 
     def memory(self, y):
+        without, empty = [], []
         for device in [*self.devices, -1]:
             boxes = [box for box in self.boxes.values() if box.device == device and not box.it.is_multicast]
             count, size = self.index.totals[device]
-            if boxes or count:
-                name = f"GPU {device}" if device >= 0 else "elsewhere"
+            name = f"GPU {device}" if device >= 0 else "elsewhere"
+            if boxes:
                 y = self.panel(name, in_words(size), boxes, count, y) + 8
-        empty = [it for it in self.devices if not self.index.totals[it][0]]
-        empty = [it for it in empty if not any(box.device == it for box in self.boxes.values())]
+            elif count:
+                without.append(f"{name} holds {in_words(size)} in {count} allocation{'s' if count > 1 else ''}")
+            elif device >= 0:
+                empty.append(device)
         if empty:
-            verb = "holds" if len(empty) == 1 else "hold"
-            self.text(MARGIN + 10, y + 13, f"{gpus(empty, True)} {verb} no allocations.", "vmm-left vmm-small")
-            y += 20
+            without.append(f"{gpus(empty, True)} {'holds' if len(empty) == 1 else 'hold'} no allocations")
+        y = self.lines_of(without, MARGIN, y)
         objects = [box for box in self.boxes.values() if box.it.is_multicast]
         for box in objects:
             y = self.object(box, y) + 8
@@ -432,7 +543,9 @@ class Crowd(Scene):
 
     def object(self, box, y):
         bound = [f"#{self.boxes[number].it.nth}{MARKS[state]}" for number, state in box.bound if number in self.boxes]
-        lines = [f"multicast object #{box.it.nth}, {in_words(box.size)}, team of {gpus(box.team, True) or 'no GPU yet'}"]
+        lines = [
+            f"multicast object #{box.it.nth}, {in_words(box.size)}, team of {gpus(box.team, True) or 'no GPU yet'}"
+        ]
         if bound:
             shown = ", ".join(bound[:8]) + (f" and {len(bound) - 8} more" if len(bound) > 8 else "")
             lines.append(f"bound: {shown}")
@@ -467,6 +580,5 @@ def gpus(devices, is_sentence=False):
             parts[-1][1] = device
         else:
             parts.append([device, device])
-    if len(parts) > 2 and not is_sentence:
-        return f"{len(devices)} GPUs"
-    return "GPU " + ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in parts) if parts else ""
+    text = "GPU " + ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in parts) if parts else ""
+    return text if is_sentence or width_of(text) < GUTTER - MARGIN else f"{len(devices)} GPUs"

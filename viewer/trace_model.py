@@ -159,7 +159,7 @@ class Mapping(Thing):
     def __init__(self, size, handle, memory, made=None):
         super().__init__(made)
         self.size, self.handle, self.memory, self.access = size, handle, memory, {}
-        self.room = None  # the reservation
+        self.at, self.room = 0, None  # its address; the reservation
         self.opened = {}  # device -> the line that gave it its rights
 
 
@@ -408,7 +408,7 @@ class Machine:
         self.look_at(it.memory)
         it.mappings += 1
         mapping = Mapping(size, handle, it.memory, line)
-        mapping.room = room
+        mapping.at, mapping.room = address, room
         process.mappings[address] = room.mappings[address] = it.memory.mapped[mapping.number] = mapping
         self.comes(mapping)
 

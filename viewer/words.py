@@ -14,7 +14,7 @@ NOT_YET = "CUDA_ERROR_NOT_READY", "cudaErrorNotReady"  # an answer, and no refus
 LAST_ERRORS = "cudaGetLastError", "cudaPeekAtLastError"
 HANDLE_TYPES = {1: "a file descriptor", 8: "a fabric handle"}
 ODD = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)  # of members that a line lacks
-VERBS = {"copy": "copies", "is": "is"}
+VERBS = {"copy": "copies", "launch": "launches"}
 
 
 def is_refused(line):
@@ -421,7 +421,9 @@ class Teller:
         what = "Multicast object" if it.is_multicast else "Allocation"
         which = f"{what} #{it.nth}" if last is it else f"{what}s #{it.nth} to #{last.nth}"
         where = f" of GPU {it.device}" if it.device >= 0 else "" if it.is_multicast else ", of which GPU is not known"
-        held = [f"{self.processes.get(pid) or 'it'} has {count}" for pid, count in it.look().references.items() if count]
+        held = [
+            f"{self.processes.get(pid) or 'it'} has {count}" for pid, count in it.look().references.items() if count
+        ]
         mapped = plural(len(it.mapped), "mapping")
         handles = f"References of handles: {', '.join(held)}" if held else "No handle has a reference"
         each = " each" if last is not it else ""

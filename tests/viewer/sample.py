@@ -15,7 +15,9 @@ class Writer:
         self.counts, self.order = collections.Counter(), collections.Counter()
         self.handles = 0
 
-    def call(self, name, arguments=None, outputs=None, *changes, pid=1, device=0, result="CUDA_SUCCESS", explanation=""):
+    def call(
+        self, name, arguments=None, outputs=None, *changes, pid=1, device=0, result="CUDA_SUCCESS", explanation=""
+    ):
         self.counts[pid, name] += 1
         self.counts[pid] += 1
         told = []
@@ -62,7 +64,9 @@ class Writer:
     def give(self, handle, record, giver, taker):
         """One process exports, the other imports. `record` of what is imported is None if nobody can know it."""
         arguments = {"shareableHandle": "0x1", "handle": handle, "handleType": 1, "flags": "0x0"}
-        self.call("cuMemExportToShareableHandle", arguments, {}, {"kind": "export", "handle": handle, "fd": 9}, pid=giver)
+        self.call(
+            "cuMemExportToShareableHandle", arguments, {}, {"kind": "export", "handle": handle, "fd": 9}, pid=giver
+        )
         self.handles += 1
         taken = hex(self.handles)
         change = {"kind": "import", "handle": taken, **record}
@@ -100,7 +104,9 @@ class Writer:
 
     def allocate(self, address, size, gpu=0, call="cudaMalloc", **other):
         change = {"kind": "allocate", "address": hex(address), "size": size, "device": gpu, "shared": False}
-        self.call(call, {"devPtr": "0x1", "size": size}, {"devPtr": hex(address)}, change, result="cudaSuccess", **other)
+        self.call(
+            call, {"devPtr": "0x1", "size": size}, {"devPtr": hex(address)}, change, result="cudaSuccess", **other
+        )
 
     def deallocate(self, address, **other):
         change = {"kind": "free", "address": hex(address)}
