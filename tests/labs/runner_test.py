@@ -115,13 +115,13 @@ class Commands(Runner):
         output = self.lab("01a", status=1)
         self.assertIn("made just now", output)
         self.assertRegex(
-            output, r"01a_replace_cudamalloc.cu:\d+\n +CHECK\(cudaMalloc[\s\S]*Not reached: \d of \d checks"
+            output, r"01a_replace_cudamalloc.cu:\d+\n +CHECK\(cudaMalloc[\s\S]*Not reached: \d of \d+ checks"
         )
         self.assertEqual(self.file.read_text(), STARTER)
         self.assertRegex(self.lab("solution", "01a", status=1), "yours is not right yet")
         self.assertIn(SOLUTION, self.lab("solution", "01a", "--yes", status=0))
         self.write(SOLUTION)
-        self.assertRegex(self.lab("01a", status=0), r"01a Replace cudaMalloc: right\n(  .*\n){8}\nCompare yours")
+        self.assertRegex(self.lab("01a", status=0), r"01a Replace cudaMalloc: right\n(  .*\n){10}\nCompare yours")
         self.assertIn(SOLUTION, self.lab("solution", "01a", status=0))
         self.assertIn("1 of 1 are right", self.lab(status=0))
         self.lab("reset", "01a", status=0)
