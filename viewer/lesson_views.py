@@ -62,7 +62,10 @@ def main():
                 file = pathlib.Path(scratch, "recording.jsonl")
                 recorded(lesson, directory, file)
                 recording = Recording.read(file)
-            recording.about["command"][0] = f"build/bin/{lesson[3:]}"  # as a reader runs it, wherever it was built
+            # As a reader runs it, and as it is in this checkout, wherever it was built.
+            recording.about["command"][0] = f"build/bin/{lesson[3:]}"
+            sources = [*(ROOT / lesson).glob("*.cu"), *(ROOT / "common").glob("*.h")]
+            recording.about["sources"] = {file.name: file.read_text() for file in sources}
             its = steps(recording)
             text = fragment(recording, its, lesson[3:])
             (arguments.out / f"{lesson[3:]}.html").write_text(text)

@@ -47,6 +47,8 @@ document.addEventListener("DOMContentLoaded", () => {
     const slider = panel.querySelector("input"), source = part("source"), scroll = part("scroll"), tip = part("tip");
     const list = part("list"), row = 1.6 * parseFloat(getComputedStyle(document.documentElement).fontSize);
     let at = 0, shown = "", timer = 0;  // the step; the file whose text is shown
+    const room = document.createElement("div");  // gives the list its height
+    list.append(room);
     let listed = steps.map((_, index) => index + 1);  // the numbers of the steps in the list
 
     // The frame of a step: from the last whole one on, the differences.
@@ -127,15 +129,14 @@ document.addEventListener("DOMContentLoaded", () => {
           (file ? `  ${file}:${line}` : "");
         return entry;
       });
-      const room = document.createElement("div");
-      room.style.height = `${listed.length * row}px`;
-      list.replaceChildren(...rows, room);
+      list.replaceChildren(room, ...rows);
       if (rows.some((entry) => entry.dataset.number == at)) list.setAttribute("aria-activedescendant", `${key}-call-${at}`);
       else list.removeAttribute("aria-activedescendant");
     }
 
     // Scrolls the list, not the page, to the step or to where it would be.
     function show_in_list() {
+      room.style.height = `${listed.length * row}px`;
       const index = listed.findIndex((number) => number >= at);
       const top = (index < 0 ? listed.length : index) * row;
       if (top < list.scrollTop || top + row > list.scrollTop + list.clientHeight)
@@ -150,7 +151,7 @@ document.addEventListener("DOMContentLoaded", () => {
       at = number;
       const step = steps[at - 1];
       part("number").textContent = `step ${at} of ${last}`;
-      part("caption").textContent = step.words;
+      part("caption").textContent = (data.processes > 1 ? `Process ${step.process + 1}: ` : "") + step.words;
       part("refused-words").textContent = step.explanation;
       slider.value = at;
       slider.setAttribute("aria-valuetext", `step ${at} of ${last}: ${step.call}`);

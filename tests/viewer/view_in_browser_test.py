@@ -434,6 +434,15 @@ class Views(BrowserTest):
         self.open(file)
         opened = time.monotonic() - began
         self.last = 10_000
+        self.page.evaluate("location.hash = '#step=7777'")
+        selected = self.page.locator(".vmm-list [data-number='7777']")
+        selected.wait_for()
+        self.assertLess(self.page.locator(".vmm-list > *").count(), 60, "the whole list is drawn")
+        above, height = self.page.evaluate("""() => {
+          const list = document.querySelector(".vmm-list"), its = document.querySelector("[data-number='7777']");
+          return [its.getBoundingClientRect().top - list.getBoundingClientRect().top, list.clientHeight];
+        }""")
+        self.assertTrue(0 <= above < height, "the step is not seen in the list")
         stepping = """async (steps) => {
           const slider = document.querySelector(".vmm-controls input"), times = [];
           for (const step of steps) {
