@@ -11,6 +11,7 @@ import importlib.util
 import itertools
 import json
 import re
+import signal
 import sys
 import time
 
@@ -163,6 +164,7 @@ class Run:
         words = f"on {gpus} simulated GPU{'s' if gpus > 1 else ''}"
         words += f", machine {machine}" if machine else ""
         words += ", with --strict" if self.options.get("strict") else ""
+        words += ", with an importer that is slow" if self.options.get("slow_importer") else ""
         return words + (f", with --fail {fail}" if fail else "")
 
     def explanation(self, call):
@@ -219,7 +221,7 @@ class Run:
                 "it wrote into the pipe that tells of its calls: did it write to a descriptor that it had not opened?"
             )
         elif why == "time":
-            wrong = f"it was still running after {self.program.limit} seconds and was ended" + after
+            wrong = f"it was still running after {self.program.limit} seconds and was ended{self.who_waits() or after}"
         elif why in ("stdout", "stderr"):
             wrong = f"it printed without end, and was ended; it began with\n{(self.stdout or said)[:400]}"
         elif why == "trace":
@@ -235,6 +237,11 @@ class Run:
             is_signal = 0 < number < 65
             wrong = (
                 f"it was ended by {signal_name(number)}" if is_signal else f"it ended with status {self.ended.status}"
+            )
+            wrong += (
+                ": it wrote to a socket whose other end was closed, as when a process ends"
+                if is_signal and number == signal.SIGPIPE
+                else ""
             )
             wrong += after if is_signal else ""
             wrong += f", and said:\n{said}" if said else ""
@@ -262,6 +269,19 @@ class Run:
         lines = self.program.source.read_text(errors="replace").splitlines()
         mark = next((at for at, line in enumerate(lines, 1) if "// >>>" in line and words in line), -1)
         return self.line_of_file(mark + 1)
+
+    def who_waits(self):
+        """In words, for each process of several that had not ended: in what it waits, and after which call."""
+        last = {call.pid: call for call in self.all if call.line and call.pid in self.ended.waits}
+        if len(last) < 2:
+            return ""
+        exporters = {call.pid for call in self.calls("cuMemExportToShareableHandle")}
+        words = ""
+        for pid, call in last.items():
+            who = "one process" if not exporters else "the exporter" if pid in exporters else "the importer"
+            wait = f"waits in {self.ended.waits[pid]}" if self.ended.waits[pid] else "goes on"
+            words += f"\n{who} {wait}, after {call.name} in line {call.line}"
+        return words + ("\neach waits for the other" if all(self.ended.waits[pid] for pid in last) else "")
 
     def line_of_file(self, line):
         """A place of the student's file that is no call."""
@@ -423,7 +443,7 @@ class Judge:
         wrong.run, stopped = run, run.stopped()
         if stopped and stopped.moment < wrong.moment:
             return ENDED, self.words(stopped)
-        if run.options != self.lab.options and not wrong.call:
+        if run.options != self.lab.options and not wrong.call and not wrong.title:
             wrong = run.leak() or wrong
         return wrong.title or title, self.words(wrong)
 

@@ -46,6 +46,7 @@ class Ended:
     stdout: str
     stderr: str
     trace: bytes
+    waits: dict = dataclasses.field(default_factory=dict)  # of one ended for its time: process -> what it waits for
 
 
 def cached(name):
@@ -83,6 +84,53 @@ def end_all():
     reap()
 
 
+WAITS = {0: "read", 7: "poll", 23: "select", 45: "recv", 47: "recvmsg", 61: "waitpid", 232: "epoll_wait", 247: "waitid"}
+WAITS |= {270: "select", 271: "poll", 281: "epoll_wait"}  # by the numbers of system calls
+
+
+def waits_in(pid):
+    """The system call in which a process waits for another; "" if in none of them, None if nobody may know."""
+    try:
+        number = pathlib.Path(f"/proc/{pid}/syscall").read_text().split()[0]
+    except OSError:
+        return None
+    return WAITS.get(int(number), "") if number.isdigit() else ""
+
+
+class SlowImporter:
+    """Lets an importer be slow: stops it when the exporter makes memory, until that has exported it and waits for
+    another process, or has ended, or time is up. A sleep is no wait.
+    """
+
+    def __init__(self, program, seconds):
+        self.program, self.seconds = program, seconds
+        self.exporter, self.stopped, self.waits_since, self.is_over = None, [], None, False
+
+    def look(self, trace):
+        if self.is_over:
+            return
+        now = time.monotonic()
+        if not self.exporter:
+            line = re.search(rb'"pid":(\d+),[^\n]*"call":"cuMemCreate",[^\n]*\n', trace)
+            if not line:
+                return
+            self.exporter, self.until = int(line[1]), now + self.seconds
+            self.stopped = [pid for pid in descendants(self.program) if pid != self.exporter]
+            self.signal(signal.SIGSTOP)
+        wait = waits_in(self.exporter) if b'"call":"cuMemExportToShareableHandle"' in trace else ""
+        self.waits_since = (self.waits_since or now) if wait or wait is None else None
+        enough = 2 if wait is None else 0.1
+        has_ended = self.exporter not in descendants(self.program)
+        if self.waits_since and now - self.waits_since > enough or has_ended or now > self.until:
+            self.is_over = True
+            self.signal(signal.SIGCONT)
+
+    def signal(self, number):
+        for pid in self.stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+
 def reap():
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
@@ -110,7 +158,7 @@ def be_bounded(limit, threads):
         resource.setrlimit(resource.RLIMIT_NPROC, (threads, most))
 
 
-def run(command, limit, cwd, environment):
+def run(command, limit, cwd, environment, slow_importer=False):
     """Runs a command. A word "TRACE" of it becomes the name of the pipe for the trace."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes ours, and is found
     pipes = {name: os.pipe() for name in MOST}
@@ -119,7 +167,7 @@ def run(command, limit, cwd, environment):
     for read, _ in pipes.values():
         with contextlib.suppress(OSError):  # no more than the user may have
             fcntl.fcntl(read, fcntl.F_SETPIPE_SZ, 1 << 20)
-    why, process, threads = "", None, threads_of_user() + MORE_THREADS
+    why, process, threads, waits = "", None, threads_of_user() + MORE_THREADS, {}
     try:
         with selectors.DefaultSelector() as selector:
             try:
@@ -143,6 +191,7 @@ def run(command, limit, cwd, environment):
                     selector.register(read, selectors.EVENT_READ, name)
             began = looked = time.monotonic()
             end = None  # of the program
+            slow = SlowImporter(process.pid, limit / 2) if slow_importer else None
             while not why:
                 for key, _ in selector.select(0.02):
                     data = os.read(key.fd, 1 << 16)
@@ -151,6 +200,8 @@ def run(command, limit, cwd, environment):
                         selector.unregister(key.fd)
                     if len(written[key.data]) > MOST[key.data]:
                         why = key.data
+                if slow:
+                    slow.look(bytes(written["trace"]))
                 now = time.monotonic()
                 if process.poll() is not None:
                     end = end or now
@@ -161,6 +212,7 @@ def run(command, limit, cwd, environment):
                         why = "left"
                 elif now - began > limit:
                     why = "time"
+                    waits = {pid: waits_in(pid) for pid in descendants(process.pid)}
                 elif now - looked > 0.1:
                     looked = now
                     if len(descendants(process.pid)) > MOST_PROCESSES:
@@ -178,7 +230,7 @@ def run(command, limit, cwd, environment):
                     written[name] += data
             os.close(read)
     texts = [bytes(written[name]).decode(errors="replace") for name in ("stdout", "stderr")]
-    return Ended(process.returncode, why, *texts, bytes(written["trace"]))
+    return Ended(process.returncode, why, *texts, bytes(written["trace"]), waits)
 
 
 def environment(work, **more):
@@ -229,22 +281,25 @@ class Program:
             text = f"the compiler was ended: {done.why}\n{text[:4000]}"
         return not done.status and not done.why, self.shown(text)
 
-    def run(self, gpus=1, machine="h200x8", memory="1GiB", fail=None, strict=False):
+    def run(self, gpus=1, machine="h200x8", memory="1GiB", fail=None, strict=False, slow_importer=False):
         """Runs it on simulated GPUs."""
         options = ["--gpus", gpus, "--machine", machine, "--memory", memory, "--explain", "--trace", "TRACE"]
         options += ["--fail", fail] if fail else []
         options += ["--strict"] if strict else []
-        return self.start([VMMSIM, *options, self.file], LD_LIBRARY_PATH="", CUDA_VISIBLE_DEVICES="0,1,2,3,4,5,6,7")
+        more = {"LD_LIBRARY_PATH": "", "CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}
+        return self.start([VMMSIM, *options, self.file], slow_importer, **more)
 
     def run_on_gpu(self):
         """Runs it on this machine's GPUs."""
         paths = [str(pathlib.Path(cached("CUDA_CUDART")).parent), os.environ.get("LD_LIBRARY_PATH", "")]
-        return self.start([self.file], LD_LIBRARY_PATH=":".join(filter(None, paths)), CUDA_MODULE_LOADING="EAGER")
+        return self.start(
+            [self.file], False, LD_LIBRARY_PATH=":".join(filter(None, paths)), CUDA_MODULE_LOADING="EAGER"
+        )
 
-    def start(self, command, **more):
+    def start(self, command, slow_importer, **more):
         shutil.rmtree(self.work, ignore_errors=True)
         self.work.mkdir(parents=True)
-        return run(command, self.limit, self.work, environment(self.work, **more))
+        return run(command, self.limit, self.work, environment(self.work, **more), slow_importer)
 
     def lines(self, addresses):
         """By address in the program: the line of the student's file that led there, the innermost, or None."""

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT-0
 """04a: a descriptor's number means nothing elsewhere, access is each mapping's own, an open descriptor holds memory."""
 
-import re
+import ctypes
 
 from lab_check import Wrong, check
 
 TITLE = "Send the descriptor"
 MINUTES = 20
-PAGE = "04_ipc_fd/README.md#how-the-two-processes-talk"
+LESSON = "04_ipc_fd/README.md"
+PAGE = f"{LESSON}#how-the-two-processes-talk"
 OUTPUT = """\
 524288 of 524288 integers are 7 in the importer
 exporter: 0 descriptors left open
@@ -20,7 +21,8 @@ HINTS = [
     "travels in a control message: sendmsg with SCM_RIGHTS. The page has send_message and receive_message.",
     "The message needs a byte of data (msg_iov), and in msg_control a cmsghdr: level SOL_SOCKET, type SCM_RIGHTS, "
     "length CMSG_LEN(sizeof fd), and the number behind it, at CMSG_DATA.",
-    "recvmsg wants room for it, in msg_control. The number at CMSG_DATA is the importer's own, and often another.",
+    "recvmsg wants room for it: msg_control, and in msg_controllen the length of that room. With a length of 0 the "
+    "descriptor is lost without an error. The number at CMSG_DATA is the importer's own, and often another.",
     "Which GPUs may use the importer's mapping? It is a new mapping, and the exporter's access does not come with it.",
     "close(fd): in the exporter when the descriptor is sent, in the importer when it is imported. An open descriptor "
     "holds the memory as a handle does.",
@@ -33,7 +35,28 @@ def created_once(run):
         raise call.wrong("the importer uses the memory of the exporter", f"{call.name} made more memory")
 
 
-@check("the importer imports the descriptor that it was sent")
+def exported(run):
+    """The descriptors that were exported: (the call, the number)."""
+    calls = run.calls("cuMemExportToShareableHandle")
+    return [(call, change["fd"]) for call in calls for change in call.changes if "fd" in change]
+
+
+def closes(run, pid, fd):
+    return [call for call in run.calls("close") if (call.pid, call.argument("fd")) == (pid, fd)]
+
+
+def what_was_imported(run, call):
+    """In words, of an import that was refused."""
+    fd = ctypes.c_int(call.argument("osHandle")).value
+    for its in closes(run, call.pid, fd):
+        if its.index < call.index:
+            return f"it imported {fd}, a descriptor that it had closed before, in line {its.line}"
+    if fd in [fd for _, fd in exported(run)]:
+        return f"it imported {fd}, a number that means no memory in its process"
+    return f"it imported {fd}: no descriptor was sent beside the message, or none was taken from it"
+
+
+@check("the importer imports the descriptor that it was sent", page=f"{LESSON}#2-send-the-number-of-the-descriptor")
 def imported(run):
     exports = run.calls("cuMemExportToShareableHandle")
     if not exports:
@@ -43,13 +66,13 @@ def imported(run):
         if not call.succeeded:
             raise call.wrong(
                 "the importer receives a descriptor of its own, sent as SCM_RIGHTS, and imports it",
-                f"it imported {call.argument('osHandle')}, a number that means no memory in its process",
+                what_was_imported(run, call),
             )
     if not any(call.pid != exports[0].pid for call in imports):
         raise Wrong("the importer, another process, imports the memory", "nobody there imported it", run=run)
 
 
-@check("GPU 0 has access to the importer's mapping")
+@check("GPU 0 has access to the importer's mapping", page=f"{LESSON}#3-take-the-exporters-access-for-granted")
 def access_in_the_importer(run):
     importers = {call.pid for call in run.calls("cuMemImportFromShareableHandle")}
     counted = False
@@ -66,12 +89,17 @@ def access_in_the_importer(run):
         raise Wrong("a kernel of the importer reads the memory", "it ran none", run=run)
 
 
-@check("no descriptor is left open in either process")
+@check("no descriptor is left open in either process", page=f"{LESSON}#5-leave-the-descriptor-open")
 def no_descriptor_left(run):
-    for process, left in re.findall(r"^(\w+): (-?\d+) descriptors left open$", run.stdout, re.MULTILINE):
-        if int(left) > 0:
-            call = "cuMemExportToShareableHandle" if process == "exporter" else "cuMemImportFromShareableHandle"
-            raise run.calls(call)[0].wrong(
-                f"the {process} closes the descriptor when it needs it no more",
-                f"at its end {left} more are open than at its start, and an open descriptor holds the memory",
-            )
+    done = {call.pid for call in run.calls("exit") if call.argument("status") == 0}  # they came to their end
+    imported = [(call, call.argument("osHandle")) for call in run.calls("cuMemImportFromShareableHandle")]
+    for who, when, calls in (
+        ("exporter", "it is sent", exported(run)),
+        ("importer", "it is imported", imported),
+    ):
+        for call, fd in calls:
+            if call.pid in done and not closes(run, call.pid, fd):
+                raise call.wrong(
+                    f"the {who} closes the descriptor when {when}",
+                    f"descriptor {fd} was never closed, and an open descriptor holds the memory",
+                )

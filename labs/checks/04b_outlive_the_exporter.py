@@ -31,13 +31,22 @@ def exporter_ends_first(run):
     exports = run.calls("cuMemExportToShareableHandle")
     if not exports:
         raise Wrong("the exporter exports its memory", "cuMemExportToShareableHandle was never called", run=run)
-    reads = [call for call in run.calls("cudaLaunchKernel") if call.pid != exports[0].pid]
+    pid = exports[0].pid
+    reads = [call for call in run.calls("cudaLaunchKernel") if call.pid != pid]
     if not reads:
         raise Wrong("a kernel of the importer reads the memory", "it ran none", run=run)
-    last = [call for call in run.all if call.pid == exports[0].pid][-1]
-    if last.index > reads[-1].index:
-        happened = f"the exporter was still there, and later called {last.name}"
-        raise reads[-1].wrong("the exporter gives back what it has and exits, and then the importer reads", happened)
-    if "the exporter has ended\n" not in run.stdout:
-        happened = "it was not waited for: that process can still be there"
+    its = [call for call in run.all if call.pid == pid]
+    wanted = "the exporter gives back what it has and exits, and then the importer reads"
+    later = [call for call in its if call.index > reads[-1].index and call.name != "exit"]
+    if later:
+        raise reads[-1].wrong(wanted, f"the exporter was still there, and later called {later[-1].name}")
+    if its[-1].name != "exit":
+        raise reads[-1].wrong(wanted, "the exporter never came to its exit: a signal ended it")
+    if its[-1].index > reads[-1].index or "the exporter has ended\n" not in run.stdout:
+        happened = "its end was not waited for: that process can still be there"
         raise reads[-1].wrong("the importer waits for the end of the exporter, and then reads", happened)
+
+
+@check("it works as well with an importer that is slow", slow_importer=True)
+def slow_importer(run):
+    run.must_end()

@@ -12,12 +12,12 @@ the memory can go to another machine
 OK
 """
 HINTS = [
-    "The attribute is 0 on one of the two machines, and there nothing has to be tried: "
+    "The program runs on several machines. On one of them the attribute is 0, and there nothing has to be tried: "
     'REQUIRE(supported, "GPU 0 has no fabric handles; what to do") ends the program with status 77.',
-    "On the other machine the attribute is 1 and cuMemCreate is refused. CHECK ends the program with status 1, so take "
-    "the answer yourself: const CUresult answer = cuMemCreate(...).",
+    "On another the attribute is 1, and cuMemCreate answers CUDA_ERROR_NOT_PERMITTED. CHECK ends the program with "
+    "status 1, so take the answer yourself: const CUresult answer = cuMemCreate(...).",
     'REQUIRE(answer != CUDA_ERROR_NOT_PERMITTED, "... no channel; what to do"), then CHECK(answer). If memory ran out, '
-    "for one, no channel is missing.",
+    "for instance, no channel is missing.",
 ]
 FABRIC, DESCRIPTOR = 8, 1  # CU_MEM_HANDLE_TYPE_*
 
@@ -41,6 +41,8 @@ def says(run, words, other):
             wanted = f'the program ends with status 77 and says what is missing: "{words}"'
             raise call.wrong(wanted, f"it was refused, and the program ended with status {run.ended.status}")
     told = run.stdout + "\n".join(run.said)
+    if run.ended.status == 77 and len(told.splitlines()) != 1:
+        raise Wrong(f'it says what is missing in one line: "{words}"', f"it printed\n{told or 'nothing'}", run=run)
     if run.ended.status == 77 and (words not in told or other in told):
         line = next((it for it in told.splitlines() if it.startswith("SKIP")), "nothing")
         raise Wrong(f'it says what is missing here, and only that: "{words}"', f"it said: {line}", run=run)
@@ -79,9 +81,14 @@ def no_channel(run):
     says(run, "no channel", "no fabric handles")
 
 
-@check("memory that ran out is a failure, and no channel that is missing")
+@check("any other refusal is a failure, and no channel that is missing")
 def other_refusal(run):
-    out = run.again(fail="cuMemCreate:1=CUDA_ERROR_OUT_OF_MEMORY", status=1)
-    if out.ended.status == 77:
+    for error in ("CUDA_ERROR_OUT_OF_MEMORY", "CUDA_ERROR_NOT_SUPPORTED"):
+        out = run.again(fail=f"cuMemCreate:1={error}", status=1)
         refused = next(call for call in out.all if call.name == "cuMemCreate")
-        raise refused.wrong("the program ends with status 1 if memory ran out", "it skipped, with status 77")
+        wanted = f"the program ends with status 1 if cuMemCreate answers {error}"
+        if out.ended.status == 77:
+            raise refused.wrong(wanted, "it skipped, with status 77")
+        for call in out.all[refused.index + 1 :]:
+            if call.line and not call.name.startswith("cuGetError"):  # what CHECK prints
+                raise refused.wrong(wanted, f"its answer was not looked at: line {call.line} calls {call.name}")

@@ -7,7 +7,8 @@ from lab_check import Wrong, check
 
 TITLE = "Send all 64 bytes, then wait"
 MINUTES = 15
-PAGE = "05_fabric/README.md#4-let-the-memory-go-before-it-is-imported"
+LESSON = "05_fabric/README.md"
+PAGE = f"{LESSON}#4-let-the-memory-go-before-it-is-imported"
 OUTPUT = """\
 64 bytes came
 524288 of 524288 integers are 7 in the importer
@@ -48,7 +49,7 @@ def created_once(run):
         raise call.wrong("the importer uses the memory of the exporter", f"{call.name} made more memory")
 
 
-@check("the importer imports all 64 bytes of the handle")
+@check("the importer imports all 64 bytes of the handle", page=f"{LESSON}#3-send-a-part-of-the-handle")
 def all_bytes(run):
     wanted = "all 64 bytes of the fabric handle come to the importer, in their order"
     for call in imports(run):
@@ -63,6 +64,12 @@ def all_bytes(run):
 
 @check("the exporter gives the memory back after the import")
 def released_after(run):
+    import_holds(run)
+    import_holds(run.again(slow_importer=True))
+
+
+def import_holds(run):
+    """When the exporter lets go, the importer has the memory."""
     pid, first = exporter(run), imports(run)[0]
     early = [call for call in run.calls("cuMemRelease", "cuMemUnmap") if call.pid == pid and call.index < first.index]
     if {call.name for call in early} == {"cuMemRelease", "cuMemUnmap"}:  # each of the two holds the memory

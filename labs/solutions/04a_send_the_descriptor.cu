@@ -3,8 +3,8 @@
 //
 // The exporter has memory full of 7s and exports it as a file descriptor; the importer is to read it. This program
 // sends the number of the descriptor, which means nothing in another process. Let it send the descriptor itself, beside
-// a message, as SCM_RIGHTS. Then let the importer grant GPU 0 access to its mapping, and each process close its
-// descriptor when it needs it no more. Only what stands between the marks is to be changed.
+// a message, as SCM_RIGHTS. Then let the importer grant GPU 0 access to its mapping, and let each process close its
+// descriptor: the exporter when it is sent, the importer when it is imported. Change only what is between the marks.
 // Read 04_ipc_fd/README.md#how-the-two-processes-talk.
 #include <sys/socket.h>
 #include <sys/wait.h>

@@ -2,9 +2,9 @@
 // Lab 04b: Outlive the exporter
 //
 // The exporter waits until the importer has ended, as if memory died with the process that made it; meanwhile its
-// context takes memory of the GPU. Let the exporter wait for one byte of the importer only, give back what it has and
-// exit. Let the importer write that byte when it has its mapping, and wait for the end of the process `exporter`
-// before it reads. Only what stands between the marks is to be changed.
+// context takes memory of the GPU. Let the exporter wait for one byte from the importer, and for nothing more; then it
+// gives back what it has and exits. Let the importer write that byte when it has its mapping, and before it reads let
+// it wait with waitpid for the end of the process whose id is in `exporter`. Change only what is between the marks.
 // Read 04_ipc_fd/README.md#7-outlive-the-exporter.
 #include <signal.h>
 #include <sys/wait.h>

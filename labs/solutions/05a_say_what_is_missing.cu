@@ -4,8 +4,8 @@
 // This program shares memory by a fabric handle. It believes the attribute: where that says 1, nothing can be refused,
 // and where it says 0, it takes a file descriptor instead, which no other machine can import. Let it end with status 77
 // and one line that says what is missing: "no fabric handles" where the attribute is 0, "no channel" where cuMemCreate
-// answers that this process is not permitted. Any other refusal stays a failure. REQUIRE(condition, "words") does that.
-// Only what stands between the marks is to be changed.
+// answers CUDA_ERROR_NOT_PERMITTED. REQUIRE(condition, "words") does that. Any other refusal of cuMemCreate stays a
+// failure, as CHECK tells it. Change only what is between the marks.
 // Read 05_fabric/README.md#2-take-the-attribute-for-a-promise.
 #include <unistd.h>
 #include "../lab.h"

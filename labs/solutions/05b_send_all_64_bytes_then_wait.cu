@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 05b: Send all 64 bytes, then wait
 //
-// The exporter has fabric memory full of 7s, and the importer, another process, is to read it. This program sends as
-// many bytes of the fabric handle as a pointer has, and the exporter releases the memory at once. Send all 64 bytes,
-// and let the exporter keep the memory until the importer writes it one byte, which says that the import is done. Only
-// what stands between the marks is to be changed. With a channel, this lab has run on simulated GPUs only.
+// The exporter has fabric memory full of 7s, and the importer, another process, is to read it. This program sends only
+// 8 of the 64 bytes of the fabric handle, and the exporter releases the memory at once. Send all 64 bytes, and let the
+// exporter keep the memory until the importer writes it one byte, which says that the import is done. Change only what
+// is between the marks, in two places. With a channel, this lab has run on simulated GPUs only.
 // Read 05_fabric/README.md#4-let-the-memory-go-before-it-is-imported.
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -24,7 +24,7 @@ int main() {
     const ssize_t came = read(socket, &shared, sizeof shared);
     if (came <= 0) return 0;  // the exporter has ended, and has said why
     std::printf("%zd bytes came\n", came);
-    usleep(200000);  // an importer may be slow, and much can happen meanwhile
+    usleep(200000);  // an importer may be slow, and far slower than this
   }
   lab::begin();
   CUmemAllocationProp properties = {};

@@ -14,6 +14,8 @@ sys.dont_write_bytecode = True
 from lab_check import BUILT, ENDED, GIVEN_BACK, PRINTED, REAL, Judge, Lab, Wrong, check  # noqa: E402
 from lab_program import Ended, Program  # noqa: E402
 
+BEFORE = '#include <poll.h>\n#include <unistd.h>\n#include "../lab.h"\nint main() {\nlab::begin();\n'
+FIRST = 6  # the line that is the first of a body
 OUTPUT = "0 KiB are not given back\nOK\n"
 # Memory of the four steps, on as many GPUs as there are; it gives all back, also if a call fails, and then returns 1.
 RIGHT = """
@@ -41,7 +43,7 @@ class JudgeTest(unittest.TestCase):
         """Built once for all tests that have the same."""
         if body not in self.built:
             source = self.scratch / f"program_{len(self.built)}.cu"
-            source.write_text(f'#include "../lab.h"\nint main() {{\nlab::begin();\n{body}\n}}\n')
+            source.write_text(BEFORE + body + "\n}\n")
             self.built[body] = self.enterClassContext(Program(source)), source
             self.assertTrue(self.built[body][0].build()[0])
         program = self.built[body][0]
@@ -198,11 +200,42 @@ class JudgeTest(unittest.TestCase):
             "CHECK(cuMemAddressFree(address, 2 << 20));": "freed these addresses",
         }.items():
             body = RIGHT.replace(twice, twice + "\n" + twice)
-            line = 4 + body[: body.index(twice)].count("\n")
+            line = FIRST + body[: body.index(twice)].count("\n")
             self.assertIn(f"\n{20 * ' '}line {line} has {words} before\n", self.failed(body)[1])
         self.assertNotIn(
             "before", self.failed(RIGHT.replace("CHECK(cuMemRelease(handle))", "CHECK(cuMemRelease(1))"))[1]
         )
+
+    def test_a_slow_importer(self):
+        """It answers late, however long the exporter sleeps; but whoever waits for it gets its answer."""
+        start = (
+            "int to[2], from[2];\n"
+            "char byte = 0;\n"
+            'EXPECT(!pipe(to) && !pipe(from), "no pipe");\n'
+            "if (!fork()) _exit(read(to[0], &byte, 1) != 1 || write(from[1], &byte, 1) != 1);\n"
+        )
+        export = (
+            "int fd = -1;\n"
+            "usleep(50000);\n"
+            "CHECK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));\n"
+            "close(fd);\n"
+            'EXPECT(write(to[1], &byte, 1) == 1, "nobody reads");\n'
+            "WAIT;\n"
+            "pollfd answer = {from[0], POLLIN, 0};\n"
+            'std::printf("%d\\n", poll(&answer, 1, 0));\n'
+        )
+        handle = "CUmemGenericAllocationHandle"
+        asked = f"properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;\n{handle}"
+        right = start + RIGHT.replace(handle, asked).replace("CHECK(cuMemRelease", export + "CHECK(cuMemRelease")
+        said = []
+
+        @check("something")
+        def looks(run):
+            said.append((run.stdout[0], run.again(slow_importer=True).stdout[0]))
+
+        for wait in ("sleep(1)", "pollfd its = {from[0], POLLIN, 0};\npoll(&its, 1, -1)"):
+            self.assertEqual(self.failed(right.replace("WAIT", wait), looks)[0], PRINTED)
+        self.assertEqual(said, [("1", "0"), ("1", "1")])
 
     def test_a_check_with_a_mistake(self):
         @check("something")
@@ -224,7 +257,8 @@ class JudgeTest(unittest.TestCase):
         failed, words = self.failed('TODO("reserve 1 GiB");')
         self.assertEqual(failed, ENDED)
         self.assertRegex(
-            words, r"program_\d+.cu:4\n +TODO\(.reserve 1 GiB.\);\n.*\nWhat happened: +still to do: reserve 1 GiB"
+            words,
+            rf"program_\d+.cu:{FIRST}\n +TODO\(.reserve 1 GiB.\);\n.*\nWhat happened: +still to do: reserve 1 GiB",
         )
         failed, words = self.failed('std::puts("more");\nreturn lab::end();')
         self.assertEqual(failed, PRINTED)
