@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <set>
-#include <sstream>
 
 namespace driver {
 namespace {
@@ -39,109 +38,6 @@ Told& told() {
 void say(const std::string& text) {  // in one piece, whatever other processes say
   const std::string line = "vmmsim: " + text + "\n";
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;  // nobody listens
-}
-
-// The program knows cuMemAlloc_v2 as cuMemAlloc.
-std::string plain(const char* name) {
-  const char* const version = std::strstr(name, "_v");
-  return version ? std::string(name, version) : name;
-}
-
-std::string quoted(const char* text) {
-  std::string result = "\"";
-  for (const char* c = text; *c; ++c) {
-    char code[8];
-    const auto value = static_cast<unsigned char>(*c);
-    std::snprintf(code, sizeof code, "\\u%04x", value);
-    if (*c == '"' || *c == '\\') result += '\\';
-    result += value < 0x20 || value > 0x7e ? code : std::string(1, *c);
-  }
-  return result + '"';
-}
-
-// --- Values as JSON: addresses are texts, for no reader of JSON keeps all 64 bits of a number -----------------------
-std::string json(uint64_t address) { return quoted(hexadecimal(address).c_str()); }
-
-std::string json(const CUmemLocation& location) {
-  constexpr const char* types[] = {"INVALID", "DEVICE", "HOST", "HOST_NUMA", "HOST_NUMA_CURRENT"};
-  const auto type = unsigned(location.type);
-  return "{\"type\":" +
-         (type < std::size(types) ? "\"CU_MEM_LOCATION_TYPE_" + std::string(types[type]) + "\""
-                                  : std::to_string(type)) +
-         ",\"id\":" + std::to_string(location.id) + "}";
-}
-
-std::string json(const CUmemAllocationProp& all) {
-  return "{\"type\":" +
-         (all.type == CU_MEM_ALLOCATION_TYPE_PINNED ? "\"CU_MEM_ALLOCATION_TYPE_PINNED\"" : std::to_string(all.type)) +
-         ",\"requestedHandleTypes\":" + std::to_string(all.requestedHandleTypes) +
-         ",\"location\":" + json(all.location) +
-         ",\"allocFlags\":{\"compressionType\":" + std::to_string(all.allocFlags.compressionType) +
-         ",\"gpuDirectRDMACapable\":" + std::to_string(all.allocFlags.gpuDirectRDMACapable) +
-         ",\"usage\":" + std::to_string(all.allocFlags.usage) + "}}";
-}
-
-std::string json(const CUmulticastObjectProp& all) {
-  return "{\"numDevices\":" + std::to_string(all.numDevices) + ",\"size\":" + std::to_string(all.size) +
-         ",\"handleTypes\":" + std::to_string(all.handleTypes) + ",\"flags\":" + std::to_string(all.flags) + "}";
-}
-
-// Up to the first that the call refuses: no call has read further.
-std::string json(const CUmemAccessDesc* first, uint64_t count) {
-  std::string all;
-  for (uint64_t i = 0; i < count; ++i) {
-    const unsigned flags = first[i].flags;
-    const char* const name = flags == 0 ? "NONE" : flags == 1 ? "READ" : flags == 3 ? "READWRITE" : nullptr;
-    all += (i ? "," : "") + ("{\"location\":" + json(first[i].location)) +
-           ",\"flags\":" + (name ? "\"CU_MEM_ACCESS_FLAGS_PROT_" + std::string(name) + "\"" : std::to_string(flags)) +
-           "}";
-    if (!name || first[i].location.type < 1 || first[i].location.type > 4) break;
-  }
-  return "[" + all + "]";
-}
-
-std::string json(const Argument& argument) {
-  if (argument.kind == Argument::number) return std::to_string(int64_t(argument.value));
-  if (argument.kind == Argument::natural) return std::to_string(argument.value);
-  if (argument.kind == Argument::address) return json(argument.value);
-  if (!argument.value) return "null";
-  const void* const at = reinterpret_cast<const void*>(argument.value);
-  switch (argument.kind) {
-    case Argument::text: return quoted(static_cast<const char*>(at));
-    case Argument::kernel_name: return quoted(gpu::demangled(static_cast<const char*>(at)).c_str());
-    case Argument::function: {
-      const std::string name = kernel_name(at);
-      return name.empty() ? json(argument.value) : quoted(gpu::demangled(name).c_str());
-    }
-    case Argument::extent: {
-      const Extent& it = *static_cast<const Extent*>(at);
-      return "[" + std::to_string(it.x) + "," + std::to_string(it.y) + "," + std::to_string(it.z) + "]";
-    }
-    case Argument::properties:
-    case Argument::out_properties: return json(*static_cast<const CUmemAllocationProp*>(at));
-    case Argument::location: return json(*static_cast<const CUmemLocation*>(at));
-    case Argument::team: return json(*static_cast<const CUmulticastObjectProp*>(at));
-    case Argument::out_number: return std::to_string(*static_cast<const uint64_t*>(at));
-    case Argument::out_int: return std::to_string(*static_cast<const int32_t*>(at));
-    case Argument::out_address: return json(*static_cast<const uint64_t*>(at));
-    default: return json(argument.value);
-  }
-}
-
-bool is_output(const Argument& argument) { return argument.kind >= Argument::out_number; }
-
-// The names of a call's arguments, from "ptr, size".
-std::vector<std::string> names_of(const Call& call) {
-  std::vector<std::string> names;
-  std::istringstream all(call.names);
-  for (std::string name; std::getline(all, name, ',');) names.push_back(name.substr(name.find_first_not_of(' ')));
-  return names;
-}
-
-std::string value_of(const Call& call, size_t i) {
-  const Argument& argument = call.arguments[i];
-  if (argument.kind != Argument::descriptors || !argument.value) return json(argument);
-  return json(reinterpret_cast<const CUmemAccessDesc*>(argument.value), call.arguments[i + 1].value);
 }
 
 // A call as one writes it; where results go to is left out, unless that is null.
@@ -204,23 +100,17 @@ void write_line(const char* name, uint64_t nth, int device, const std::string& i
       "{\"pid\":" + std::to_string(getpid()) + ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
       ",\"number\":" + std::to_string(++told().lines) + ",\"call\":" + quoted(name) +
       ",\"nth\":" + std::to_string(nth) + ",\"callers\":" + callers() + ",\"device\":" + std::to_string(device) +
-      ",\"arguments\":{" + in + "},\"result\":" + quoted(result) + ",\"outputs\":{" + out + "},\"changes\":[" +
-      changes + "],\"explanation\":" + quoted(explanation.c_str()) + "}\n";
+      ",\"arguments\":" + in + ",\"result\":" + quoted(result) + ",\"outputs\":" + out + ",\"changes\":[" + changes +
+      "],\"explanation\":" + quoted(explanation.c_str()) + "}\n";
   if (write(memory::trace_file(), line.data(), line.size()) < 0) say("cannot write the trace");
 }
 
 void trace(const Call& call, uint64_t nth, const char* result, bool success, const std::vector<std::string>& changes,
            const std::string& explanation) {
-  std::string in, out, all;
-  const std::vector<std::string> names = names_of(call);
-  for (size_t i = 0; i < names.size(); ++i) {
-    const Argument& argument = call.arguments[i];
-    const std::string key = quoted(names[i].c_str()) + ":";
-    in += (in.empty() ? "" : ",") + key + (is_output(argument) ? json(argument.value) : value_of(call, i));
-    if (is_output(argument) && success) out += (out.empty() ? "" : ",") + key + json(argument);
-  }
+  std::string all;
   for (const std::string& change : changes) all += (all.empty() ? "" : ",") + change;
-  write_line(plain(call.name).c_str(), nth, current_device(), in, result, out, all, explanation);
+  const std::string out = success ? taken(call) : "{}";
+  write_line(plain(call.name).c_str(), nth, current_device(), given(call), result, out, all, explanation);
 }
 
 bool is_traced() { return state().initialized_in == getpid() && memory::options().trace; }
@@ -336,7 +226,7 @@ void tell_close(int fd) {
     const std::lock_guard held(told().lock);
     nth = ++told().calls["close"];
   }
-  write_line("close", nth, -1, "\"fd\":" + std::to_string(fd), "", "", "", "");
+  write_line("close", nth, -1, "{\"fd\":" + std::to_string(fd) + "}", "", "{}", "", "");
 }
 
 void tell_exit(int status) {  // perhaps in a handler of a signal: without memory, without a lock

@@ -76,7 +76,6 @@ struct CUmod_st {
 
 namespace driver {
 
-using memory::hexadecimal;
 using memory::refuse;
 
 const char* name_of(int error);
@@ -164,7 +163,6 @@ void forget_streams(CUcontext);
 void forget_memory(CUcontext);
 
 // --- Modules ------------------------------------------------------------------------------------------------------
-std::string kernel_name(const void* function_or_kernel);  // as the compiler writes it; empty: it is neither
 
 // --- Streams ------------------------------------------------------------------------------------------------------
 CUstream_st& stream(CUstream);  // 0, 1 and 2 too; throws Refused{CUDA_ERROR_INVALID_HANDLE}

@@ -10,7 +10,6 @@
 namespace gpu {
 
 using memory::Entry;
-using memory::hexadecimal;
 using ptx::Space;
 using ptx::Type;
 

@@ -77,9 +77,6 @@ struct Launch {
   mutable bool told_of_multicast = false;  // that it goes there in an ordinary way; by many threads
 };
 
-// A kernel's name as its programmer writes it: "fill(int*, int)" for "_Z4fillPii".
-std::string demangled(const std::string& name);
-
 // Starts a kernel and returns at once. Blocks of kernels on one or several GPUs take turns on the machine's cores, so
 // that one may spin on another. A kernel with an instruction that is not simulated ends the process here: message,
 // status 125.

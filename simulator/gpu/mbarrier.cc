@@ -29,7 +29,7 @@ class Mbarrier {
         locate(w, op, lane, space, address, sizeof(MbarrierState), memory::readable | memory::writable);
     if (backing.is_global)
       fault(w, op, lane, CUDA_ERROR_ILLEGAL_INSTRUCTION,
-            memory::hexadecimal(address) + " is an address of global memory, and barriers are in shared memory");
+            hexadecimal(address) + " is an address of global memory, and barriers are in shared memory");
     bytes_ = backing.bytes;
     state_ = std::bit_cast<MbarrierState>(load(bytes_, sizeof(MbarrierState)));
   }

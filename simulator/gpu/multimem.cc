@@ -7,7 +7,6 @@
 
 namespace gpu {
 
-using memory::hexadecimal;
 using ptx::Type;
 
 namespace {

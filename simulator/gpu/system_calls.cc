@@ -204,8 +204,8 @@ void free_memory(Warp& w, const MicroOp& op, Lanes active) {
     if (!address || (heap && heap->free(address))) continue;
     const bool is_inside = heap && heap->holds(address);
     fault(w, op, caller.lane, is_inside ? CUDA_ERROR_LAUNCH_FAILED : CUDA_ERROR_ILLEGAL_ADDRESS,
-          memory::hexadecimal(address) + (is_inside ? " is not where memory of malloc begins, or it was freed before"
-                                                    : " is no memory of malloc in a kernel"));
+          hexadecimal(address) + (is_inside ? " is not where memory of malloc begins, or it was freed before"
+                                            : " is no memory of malloc in a kernel"));
   }
 }
 

@@ -3,17 +3,15 @@
 // another and exchange values.
 #include "warp.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <chrono>
 #include <climits>
-#include <cstdlib>
 #include <unordered_map>
 #include <utility>
 
 #include "../memory/page_table.h"
 #include "../memory/this_machine.h"
+#include "../text.h"
 #include "access.h"
 
 namespace gpu {
@@ -637,14 +635,6 @@ std::string where(const Warp& w, const MicroOp& op, unsigned lane) {
 
 void fault(const Warp& w, const MicroOp& op, unsigned lane, CUresult error, const std::string& what) {
   throw Fault{error, where(w, op, lane) + ": " + what};
-}
-
-std::string demangled(const std::string& name) {
-  int status = 0;
-  char* const text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-  const std::string found = status == 0 ? text : name;
-  std::free(text);
-  return found;
 }
 
 }  // namespace gpu

@@ -5,12 +5,12 @@
 #include <cuda.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
+#include "../text.h"
 #include "page_table.h"
 
 namespace memory {
@@ -23,11 +23,6 @@ struct Refused {
 [[noreturn]] inline void refuse(CUresult error, const std::string& why) { throw Refused{error, why}; }
 
 inline std::string in_mib(uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
-inline std::string hexadecimal(uint64_t value) {  // "0x1f"
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
-  return text;
-}
 
 // Changes to allocations, reservations, mappings and access, for --trace: one JSON object each. The functions here
 // report through this; the driver sets it. Handles and addresses are texts, "0x..."; sizes, offsets, devices (-1:

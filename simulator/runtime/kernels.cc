@@ -252,9 +252,10 @@ EXPORT cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 gridDim, di
                                            size_t sharedMem, cudaStream_t stream) {
   return cudaLaunchKernel_ptsz(kernel, gridDim, blockDim, args, sharedMem, stream);
 }
-STREAM_CALL(cudaLaunchKernelExC, _ptsz, (const cudaLaunchConfig_t* config, const void* func, void** args),
-            (config, func, args)) {
-  return call(ARGUMENTS(config, func, args), [&] { launch_with(config, func, args); });
+STREAM_CALL(cudaLaunchKernelExC, _ptsz, (const cudaLaunchConfig_t* config, const void* function, void** args),
+            (config, function, args)) {
+  const driver::KernelName func = {name_of(function)};
+  return call(ARGUMENTS(config, func, args), [&] { launch_with(config, function, args); });
 }
 
 // --- Kernels --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT-0
+// Who has called: the frames of this thread, by file and offset.
+#pragma once
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace recorder {
+
+// The files that this process has loaded. One thread at a time.
+class Modules {
+ public:
+  // {"module":...} lines for files that callers() of these addresses names first, and the callers: ["growable+0x1234",
+  // ...], the innermost first. The frames of the driver, of CUPTI, of CUDA's runtime and of this library are left out.
+  std::string callers(const std::vector<uintptr_t>& frames, std::string& lines);
+  void load();  // anew, if files have come or gone
+
+ private:
+  struct Module {
+    uintptr_t begin, end, base;
+    std::string path, name;
+    bool is_of_cuda;
+  };
+  const Module* with(uintptr_t address) const;
+
+  std::vector<Module> modules_;
+  std::set<std::string> told_;  // paths
+  unsigned long long loaded_ = ~0ull, unloaded_ = ~0ull;
+};
+
+// The addresses to which the functions on this thread's stack return.
+std::vector<uintptr_t> frames();
+
+std::string text(const std::string&);  // as JSON; bytes of UTF-8 stay
+
+}  // namespace recorder

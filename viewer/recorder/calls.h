@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT-0
+// The calls that are recorded, with the structures in which CUPTI gives their arguments.
+#pragma once
+#include <cupti.h>
+
+#include <cstdint>
+#include <unordered_map>
+#include "../../simulator/driver/arguments.h"
+#include "model.h"
+
+namespace recorder {
+
+struct RecordedCall {
+  enum Kind {
+    asks,   // changes nothing
+    gives,  // what it changes is known when it has succeeded
+    takes,  // what it changes may be another call's again before it returns: looked at when it begins
+    tells   // of a context's device; a line does not tell of it
+  } kind;
+  driver::Call (*call)(const void* parameters);
+  void (*change)(Model&, const void* parameters, const void* context);  // the context that is current
+};
+
+using RecordedCalls = std::unordered_map<CUpti_CallbackId, RecordedCall>;
+const RecordedCalls& recorded_calls(CUpti_CallbackDomain);
+
+}  // namespace recorder

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT-0
+#include "model.h"
+
+#include <string>
+#include "../../simulator/text.h"
+
+namespace recorder {
+
+struct Model::Member {
+  const char* key;
+  std::string json;
+  Member(const char* key, int64_t value) : key(key), json(std::to_string(value)) {}
+  Member(const char* key, size_t value) : key(key), json(std::to_string(value)) {}
+  Member(const char* key, int value) : key(key), json(std::to_string(value)) {}
+  Member(const char* key, bool value) : key(key), json(value ? "true" : "false") {}
+  Member(const char* key, Known value) : key(key), json(value ? std::to_string(*value) : "null") {}
+  Member(const char* key, std::string text) : key(key), json("\"" + text + "\"") {}
+  Member(const char* key, std::nullptr_t) : key(key), json("null") {}
+};
+
+void Model::change(const char* kind, const std::vector<Member>& members) {
+  std::string all = "{\"kind\":\"" + std::string(kind) + "\"";
+  for (const Member& member : members) all += ",\"" + std::string(member.key) + "\":" + member.json;
+  changes.push_back(all + ",\"order\":" + std::to_string(++order_) + "}");
+}
+
+// --- Memory with a handle -------------------------------------------------------------------------------------------
+void Model::create(uint64_t handle, size_t size, const CUmemAllocationProp* prop) {
+  const int owner = prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? prop->location.id : -1;
+  handles_[handle] = {records_++, size, owner, false};
+  change("create", {{"handle", hexadecimal(handle)},
+                    {"size", size},
+                    {"device", owner},
+                    {"record", handles_[handle].record},
+                    {"multicast", false}});
+}
+
+void Model::multicast_create(uint64_t handle, const CUmulticastObjectProp* prop) {
+  handles_[handle] = {records_++, prop->size, {}, true};
+  change("multicast_create", {{"handle", hexadecimal(handle)},
+                              {"size", prop->size},
+                              {"devices", int64_t(prop->numDevices)},
+                              {"record", handles_[handle].record}});
+}
+
+void Model::release(uint64_t handle) { change("release", {{"handle", hexadecimal(handle)}}); }
+
+void Model::retain(uint64_t handle) { change("retain", {{"handle", hexadecimal(handle)}}); }
+
+void Model::export_handle(const void* shareable, uint64_t handle, CUmemAllocationHandleType type) {
+  const auto memory = handles_.find(handle);
+  if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
+    if (memory != handles_.end())
+      fabric_[std::string(static_cast<const char*>(shareable), sizeof(CUmemFabricHandle))] = memory->second;
+    change("export", {{"handle", hexadecimal(handle)}, {"fabric", true}});
+    return;
+  }
+  const int fd = *static_cast<const int*>(shareable);
+  descriptors_.erase(fd);
+  if (memory != handles_.end()) descriptors_[fd] = memory->second;
+  change("export", {{"handle", hexadecimal(handle)}, {"fd", fd}});
+}
+
+// Another process's memory says nothing of itself.
+void Model::import_handle(uint64_t handle, const void* shareable, CUmemAllocationHandleType type) {
+  handles_.erase(handle);
+  if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
+    const auto own = fabric_.find(std::string(static_cast<const char*>(shareable), sizeof(CUmemFabricHandle)));
+    if (own != fabric_.end()) handles_[handle] = own->second;
+  } else {
+    const auto own = descriptors_.find(reinterpret_cast<intptr_t>(shareable));
+    if (own != descriptors_.end()) handles_[handle] = own->second;
+  }
+  const auto memory = handles_.find(handle);
+  if (memory == handles_.end()) {
+    change("import", {{"handle", hexadecimal(handle)},
+                      {"size", nullptr},
+                      {"device", nullptr},
+                      {"record", nullptr},
+                      {"multicast", nullptr}});
+    return;
+  }
+  const Memory& own = memory->second;
+  change("import", {{"handle", hexadecimal(handle)},
+                    {"size", own.size},
+                    {"device", own.is_multicast ? Known(-1) : own.device},
+                    {"record", own.record},
+                    {"multicast", own.is_multicast}});
+}
+
+Known Model::device_of(uint64_t handle) const {
+  const auto found = handles_.find(handle);
+  return found == handles_.end() ? Known() : found->second.device;
+}
+
+// --- Addresses ------------------------------------------------------------------------------------------------------
+void Model::reserve(uint64_t address, size_t size) {
+  change("reserve", {{"address", hexadecimal(address)}, {"size", size}});
+}
+
+void Model::free_reservation(uint64_t address, size_t size) {
+  change("free_reservation", {{"address", hexadecimal(address)}, {"size", size}});
+}
+
+void Model::map(uint64_t address, size_t size, uint64_t handle) {
+  mappings_[address] = size;
+  change("map", {{"address", hexadecimal(address)}, {"size", size}, {"handle", hexadecimal(handle)}});
+}
+
+void Model::unmap(uint64_t address, size_t size) {
+  auto each = mappings_.lower_bound(address);
+  while (each != mappings_.end() && each->first - address < size) {
+    change("unmap", {{"address", hexadecimal(each->first)}, {"size", each->second}});
+    unmapped_.push_back(*each);
+    each = mappings_.erase(each);
+  }
+}
+
+void Model::access(uint64_t address, size_t size, const CUmemAccessDesc* descriptors, size_t count) {
+  uint64_t next = address;
+  for (auto each = mappings_.lower_bound(address); each != mappings_.end() && each->first - address < size; ++each) {
+    if (each->first != next) return;  // behind a hole nothing changes
+    next += each->second;
+    for (size_t i = 0; i < count; ++i) {
+      const auto& [location, flags] = descriptors[i];
+      change("access", {{"address", hexadecimal(each->first)},
+                        {"size", each->second},
+                        {"device", location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : -1},
+                        {"flags", int(flags)}});
+    }
+  }
+}
+
+// --- Multicast objects ----------------------------------------------------------------------------------------------
+void Model::add_device(uint64_t object, int device) {
+  change("add_device", {{"handle", hexadecimal(object)}, {"device", device}});
+}
+
+void Model::bind(uint64_t object, size_t offset, uint64_t memory, size_t memory_offset, size_t size) {
+  change("bind", {{"handle", hexadecimal(object)},
+                  {"offset", offset},
+                  {"size", size},
+                  {"device", device_of(memory)},
+                  {"memory", hexadecimal(memory)},
+                  {"memory_offset", memory_offset}});
+}
+
+void Model::bind_address(uint64_t object, size_t offset, uint64_t address, size_t size) {
+  change("bind", {{"handle", hexadecimal(object)},
+                  {"offset", offset},
+                  {"size", size},
+                  {"device", nullptr},
+                  {"address", hexadecimal(address)}});
+}
+
+void Model::unbind(uint64_t object, int device, size_t offset, size_t size) {
+  change("unbind", {{"handle", hexadecimal(object)}, {"offset", offset}, {"size", size}, {"device", device}});
+}
+
+// --- Ordinary memory ------------------------------------------------------------------------------------------------
+void Model::allocate(uint64_t address, Known size, Known device, bool shared) {
+  if (!address) return;  // of nothing
+  change("allocate", {{"address", hexadecimal(address)}, {"size", size}, {"device", device}, {"shared", shared}});
+}
+
+void Model::free(uint64_t address) {
+  if (address) change("free", {{"address", hexadecimal(address)}});
+}
+
+Known Model::device_of_pool(const void* pool) const {
+  const auto found = pools_.find(pool);
+  return found == pools_.end() ? Known() : Known(found->second);
+}
+
+// Where a pool has its addresses is not known.
+void Model::open_pool(const CUmemAccessDesc* descriptors, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    change("open_pool",
+           {{"address", nullptr}, {"device", descriptors[i].location.id}, {"flags", int(descriptors[i].flags)}});
+}
+
+void Model::peer(Known peer, bool enabled) {
+  change("peer", {{"device", device}, {"peer", peer}, {"enabled", enabled}});
+}
+
+Known Model::device_of_context(const void* context) const {
+  const auto found = contexts_.find(context);
+  return found == contexts_.end() ? Known() : Known(found->second);
+}
+
+// --- What is taken away ---------------------------------------------------------------------------------------------
+Model::Taken Model::take() { return {std::exchange(changes, {}), std::exchange(unmapped_, {})}; }
+
+void Model::give_back(const Taken& taken) { mappings_.insert(taken.mappings.begin(), taken.mappings.end()); }
+
+}  // namespace recorder
