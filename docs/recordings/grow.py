@@ -22,9 +22,8 @@ def main():
     print(f"{cache.numel() // MIB} MiB, sum {cache.sum(dtype=torch.int64).item()}")
     del cache, more
     torch.cuda.empty_cache()
-    print(
-        f"{torch.cuda.memory_reserved() // MIB} MiB stay reserved, the peak was {torch.cuda.max_memory_reserved() // MIB}"
-    )
+    left, most = torch.cuda.memory_reserved() // MIB, torch.cuda.max_memory_reserved() // MIB
+    print(f"{left} MiB stay reserved, the most was {most} MiB")
 
 
 if __name__ == "__main__":

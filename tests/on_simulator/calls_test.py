@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""What lessons ask of the driver, and what it answers, is the same on H200s and on the simulator.
+
+    calls_test.py VMMSIM BIN LESSON      runs BIN/name on the simulator, and compares with LESSON/recorded_calls.jsonl
+    calls_test.py --write RECORDING LESSON      makes that file of what libvmm_recorder.so recorded on H200s
+
+Compared are the calls that the recorder records, one after another in each process: arguments, answers, outputs,
+changes and whose context was current. A handle is named by how many were made after it, an address by its reservation
+or by being the next, what is free by its change since it was last asked for. So what a loop does is the same again and
+again, and is told once. Where the two differ, and why, says lesson.json: "calls".
+"""
+
+import collections
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "viewer")]
+from run_lessons import quick  # noqa: E402
+from trace_model import OF_MODULES  # noqa: E402
+
+COMPARED = "device", "arguments", "result", "outputs", "changes", "times"
+HANDLES = "handle", "mcHandle", "memHandle", "memory"
+# The simulator gives a record's number anew, and of an imported handle an H200 does not tell whose memory it is.
+LEFT_OUT = {"create": ("record",), "multicast_create": ("record",), "import": ("size", "device", "record", "multicast")}
+
+
+def recorded_names():
+    table = (ROOT / "viewer" / "recorder" / "calls.cc").read_text()
+    return set(re.findall(r"(?:DRIVER|RUNTIME)\w*\((?:asks|gives|takes), (\w+?)(?:_v\d+)?,", table))
+
+
+class Process:
+    """The calls of one process, with names in the place of what is another in each run."""
+
+    def __init__(self, outputs):
+        self.outputs = outputs  # by call: the names of its outputs
+        self.handles, self.ranges, self.free = {}, {}, {}
+        self.numbers = collections.Counter()
+        self.end = 0  # of the last mapping that a change was about
+        self.lines = []
+
+    def number(self, kind):
+        self.numbers[kind] += 1
+        return self.numbers[kind]
+
+    def add(self, line):
+        changes = [change for change in line["changes"] if not is_of_module(line["call"], change)]
+        for change in changes:
+            if change["kind"] in ("create", "multicast_create", "import"):
+                self.handles[change["handle"]] = self.number("handle")
+            elif change["kind"] in ("reserve", "allocate"):
+                kind = "reservation" if change["kind"] == "reserve" else "memory"
+                self.ranges[int(change["address"], 16)] = change["size"] or 1, f"{kind} {self.number(kind)}"
+        self.lines.append(
+            {
+                "call": line["call"],
+                "device": line["device"],
+                "arguments": {key: self.argument(line["call"], key, it) for key, it in line["arguments"].items()},
+                "result": line["result"],
+                "outputs": {key: self.output(line, key, value) for key, value in line["outputs"].items()},
+                "changes": told_once([self.change(change) for change in changes], 1),
+            }
+        )
+
+    def argument(self, call, key, value):
+        return "variable" if key in self.outputs[call] and value else self.value(key, value)
+
+    def output(self, line, key, value):
+        if line["call"] not in ("cuMemGetInfo", "cudaMemGetInfo"):
+            return self.value(key, value)
+        if key != "free":
+            return "all"
+        before = self.free.get(line["device"], value)
+        self.free[line["device"]] = value
+        return f"{value - before:+d} bytes"
+
+    def change(self, change):
+        left_out = "order", *LEFT_OUT.get(change["kind"], ())
+        told = {key: self.value(key, value) for key, value in change.items() if key not in left_out}
+        if change["kind"] in ("map", "unmap", "access"):
+            self.end = int(change["address"], 16) + change["size"]
+        return told
+
+    def value(self, key, value):
+        if key in ("fd", "osHandle"):
+            return "descriptor"
+        if not isinstance(value, str) or not re.fullmatch("0x[0-9a-f]+", value) or int(value, 16) < 0x1000:
+            return value
+        if key in HANDLES:
+            return (
+                f"handle {self.handles[value] - self.numbers['handle']}" if value in self.handles else "unknown handle"
+            )
+        address = int(value, 16)
+        for base, (size, name) in reversed(self.ranges.items()):
+            if base == address:
+                return name
+            if base < address < base + size:
+                return f"{name}, next" if address == self.end else f"{name} + {address - base:#x}"
+        return "pointer"
+
+
+def told_once(things, longest):
+    """The same, but what is there again and again only once, with how many times: one thing, or up to `longest`."""
+    told, at = [], 0
+    while at < len(things):
+        for length in range(1, longest + 1):
+            times = 1
+            while things[at : at + length] == things[at + times * length : at + (times + 1) * length] != []:
+                times += 1
+            if times > 2:
+                break
+        else:
+            length = times = 1
+        told += [it | {"times": times} if times > 1 else it for it in things[at : at + length]]
+        at += length * times
+    return told
+
+
+def is_of_module(call, change):
+    """The memory of a module's variables: it comes by a call of the driver's own."""
+    return change["kind"] == "allocate" and call.startswith(OF_MODULES)
+
+
+def normalised(lines):
+    """By process: the lines that are compared."""
+    names = recorded_names()
+    lines = [line for line in lines if line.get("call") in names]
+    outputs = collections.defaultdict(set)
+    for line in lines:
+        outputs[line["call"]] |= set(line["outputs"])
+    processes = collections.defaultdict(lambda: Process(outputs))
+    for line in lines:
+        processes[line["pid"]].add(line)
+    # Which of several is first is another in each run.
+    its = [told_once(process.lines, 4) for process in processes.values()]
+    return sorted(its, key=lambda lines: json.dumps(lines[:3]))
+
+
+def differences(recorded, simulated):
+    """(which call, what of it, on an H200, on the simulator), ..."""
+    if len(recorded) != len(simulated):
+        yield "", "processes", len(recorded), len(simulated)
+    for number, (those, these) in enumerate(zip(recorded, simulated, strict=False), 1):
+        nth = collections.Counter()
+        for that, this in zip(those, these, strict=False):
+            nth[that["call"]] += 1
+            which = f"{that['call']} #{nth[that['call']]}" + (f" of process {number}" if len(recorded) > 1 else "")
+            if that["call"] != this["call"]:
+                yield which, "call", that["call"], this["call"]
+                return
+            for part in COMPARED:
+                one, other = that.get(part), this.get(part)
+                if not isinstance(one, dict):
+                    one, other = {"": one}, {"": other}
+                for key in [*one, *(key for key in other if key not in one)]:
+                    if one.get(key) != other.get(key) or (key in one) != (key in other):
+                        yield which, f"{part} {key}".strip(), one.get(key), other.get(key)
+        if len(those) != len(these):
+            yield f"process {number}", "calls", len(those), len(these)
+
+
+def simulated(vmmsim, directory, lesson, about):
+    program = lesson.name[3:]
+    with tempfile.NamedTemporaryFile() as trace:
+        command = [vmmsim, "--gpus", str(about["gpus"]), "--trace", trace.name, f"{directory}/{program}"]
+        done = subprocess.run(
+            [*command, *quick(program)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
+        )
+        lines = [json.loads(line) for line in trace.read().decode().splitlines()]
+    if done.returncode or done.stderr:
+        sys.exit(f"FAIL: {program} ends with {done.returncode}\n{done.stdout}{done.stderr}")
+    return normalised(lines)
+
+
+def main():
+    if sys.argv[1] == "--write":
+        recording, lesson = pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+        processes = normalised(json.loads(line) for line in recording.read_text().splitlines())
+        with open(lesson / "recorded_calls.jsonl", "w") as file:
+            for number, lines in enumerate(processes, 1):
+                for line in lines:
+                    told = {part: value for part, value in line.items() if value or part not in ("outputs", "changes")}
+                    file.write(json.dumps({"process": number} | told, separators=(",", ":")) + "\n")
+        return
+
+    vmmsim, directory, lesson = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+    about = json.loads((lesson / "lesson.json").read_text())["calls"]
+    recorded = collections.defaultdict(list)
+    for line in (lesson / "recorded_calls.jsonl").read_text().splitlines():
+        line = {"outputs": {}, "changes": []} | json.loads(line)
+        recorded[line["process"]].append(line)
+    named = {it for its in about.get("differences", {}).values() for it in its}  # by their reason
+    compared, wrong = [line for lines in recorded.values() for line in lines], []
+    found = set()
+    for which, part, on_gpu, on_simulator in differences(
+        list(recorded.values()), simulated(vmmsim, directory, lesson, about)
+    ):
+        found.add(f"{which}: {part}")
+        if f"{which}: {part}" not in named:
+            wrong.append(f"{which}: {part}\n  H200       {json.dumps(on_gpu)}\n  simulator  {json.dumps(on_simulator)}")
+    wrong += [f"lesson.json names a difference that is none: {name}" for name in sorted(named - found)]
+    if not compared:
+        wrong.append("nothing is recorded")
+    for text in wrong:
+        print(f"FAIL: {lesson.name}: {text}")
+    calls = sum(line.get("times", 1) for line in compared)
+    print(
+        f"{calls} calls in {len(compared)} lines compared, {len(found)} differences, {len(found & named)} of them named"
+    )
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
