@@ -67,7 +67,7 @@ def main():
             sources = [*(ROOT / lesson).glob("*.cu"), *(ROOT / "common").glob("*.h")]
             recording.about["sources"] = {file.name: file.read_text() for file in sources}
             its = steps(recording)
-            text = fragment(recording, its, lesson[3:])
+            text = fragment(recording, its, lesson[3:], has_pictures=True)
             (arguments.out / f"{lesson[3:]}.html").write_text(text)
         except (Failed, Broken, AssertionError, OSError, subprocess.SubprocessError) as error:
             sys.exit(f"FAIL: {lesson}: {error}")

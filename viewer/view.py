@@ -2,7 +2,7 @@
 """A recording as something to step through, call by call: one HTML file that needs no other, or a part of the book.
 
     page(recording, steps)          the text of the file
-    fragment(recording, steps, id)  what stands in a page that has view.js, view.css and the book's style sheets
+    fragment(recording, steps, id)  what stands in a page of the book, which has view.js, view.css and their colours
 
 A frame is a list of elements of SVG, and differs little from the one before. So a view holds each element once, and of
 a frame those that are not at the begin or at the end of the frame before; all of it compressed, in letters, which
@@ -31,7 +31,7 @@ PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="generator" content="CUDA VMM by Example">
 <meta name="viewport" content="width=device-width,initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; \
 script-src 'sha256-{hash}'">
 <title>{title}</title>
 <style>
@@ -52,10 +52,7 @@ script-src 'sha256-{hash}'">
 FRAGMENT = """<div class="vmm-view" data-key="{key}">
 <p class="vmm-about">{about}</p>
 {notes}<noscript><div class="vmm-still">
-<p>{still}</p>
-{moments}<pre>
-{calls}</pre>
-</div></noscript>
+{still}</div></noscript>
 <script type="application/octet-stream">{data}</script>
 </div>
 """
@@ -64,24 +61,23 @@ FRAGMENT = """<div class="vmm-view" data-key="{key}">
 def page(recording, steps):
     title = f"{name_of(recording)}, step by step"
     script = (HERE / "view.js").read_text()
-    moments = chosen(steps)
-    still = "Stepping through the calls needs scripts. These are some moments, and below are all calls."
     return PAGE.format(
         title=html.escape(title),
         style=style(),
         script=script,
         hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        fragment=view(recording, steps, "step", still, [figure(steps, step) for step in moments]),
+        fragment=view(recording, steps, "step", moments(steps)),
     )
 
 
-def fragment(recording, steps, id):
-    """A page may have several, so a link to a step is #ID-step=12. The pictures of the page are the moments."""
-    still = "Stepping through the calls needs scripts. The pictures on this page show the moments that matter."
-    return view(recording, steps, f"{id}-step", still, [])
+def fragment(recording, steps, id, has_pictures=False):
+    """A page may have several, so a link to a step is #ID-step=12. A lesson's page has pictures of its moments."""
+    pictures = "<p>Without scripts, and on paper, the pictures on this page show the moments that matter.</p>\n"
+    return view(recording, steps, f"{id}-step", pictures if has_pictures else moments(steps))
 
 
-def view(recording, steps, key, still, moments):
+def view(recording, steps, key, still):
+    """still: what shows without scripts, and on paper."""
     processes = len({step.process for step in steps})
     about = recording.about
     calls = f"{len(steps):,} calls" if len(steps) != 1 else "1 call"
@@ -94,8 +90,6 @@ def view(recording, steps, key, still, moments):
         about=f"<code>{html.escape(command_of(recording))}</code>: {html.escape(', '.join(filter(None, told)))}.",
         notes=f'<ul class="vmm-notes">\n{said}</ul>\n' if said else "",
         still=still,
-        moments="".join(moments),
-        calls="".join(f"{html.escape(entry(step, processes))}\n" for step in steps),
         data=packed(recording, steps),
     )
 
@@ -109,24 +103,31 @@ def name_of(recording):
     return pathlib.PurePath(str(command[0])).name if command else "A recording"
 
 
+# --- What shows without scripts, and on paper
+def moments(steps):
+    """The first change, the first refusal, the frame with the most in it, and the end; and a list of all calls."""
+    if not steps:
+        return ""
+    changes = [step for step in steps if step.kind == "changes"]
+    refused = [step for step in steps if step.kind == "refused"]
+    fullest = max(steps, key=lambda step: len(step.svg))
+    chosen = {step.number: step for step in [*changes[:1], *refused[:1], fullest, steps[-1]]}
+    processes = len({step.process for step in steps})
+    return (
+        "<p>Without scripts, and on paper, these are some moments, and below them is a list of all calls.</p>\n"
+        + "".join(figure(steps, chosen[number]) for number in sorted(chosen))
+        + "<pre>\n"
+        + "".join(f"{html.escape(entry(step, processes))}\n" for step in steps)
+        + "</pre>\n"
+    )
+
+
 def entry(step, processes):
     """A line of the list of all calls."""
     of = f"process {step.process + 1}: " if processes > 1 else ""
     refused = " was refused" if step.kind == "refused" else ""
     file, line, _ = step.place
     return f"{step.number:5} {of}{step.call}{refused}" + (f"  {file}:{line}" if file else "")
-
-
-# --- The moments that show without scripts
-def chosen(steps):
-    """The first change, the first refusal, the frame with the most in it, and the end."""
-    if not steps:
-        return []
-    changes = [step for step in steps if step.kind == "changes"]
-    refused = [step for step in steps if step.kind == "refused"]
-    fullest = max(steps, key=lambda step: len(step.svg))
-    found = {step.number: step for step in [*changes[:1], *refused[:1], fullest, steps[-1]]}
-    return [found[number] for number in sorted(found)]
 
 
 def figure(steps, step):

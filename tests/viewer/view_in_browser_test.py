@@ -400,7 +400,23 @@ class Views(BrowserTest):
         page = context.new_page()
         page.goto(self.file.as_uri())
         self.expect_still(page, 4)
-        self.assertIn("needs scripts", page.locator(".vmm-still").inner_text())
+        self.assertIn("Without scripts", page.locator(".vmm-still").inner_text())
+
+    def test_a_browser_that_cannot_unpack(self):
+        context = self.page.context.browser.new_context()
+        self.addCleanup(context.close)
+        page = context.new_page()
+        page.add_init_script("delete window.DecompressionStream")
+        page.goto(self.file.as_uri())
+        page.wait_for_selector(".vmm-still")
+        self.expect_still(page, 4)
+        self.assertIn("A newer one can", page.locator(".vmm-view").inner_text())
+
+    def test_a_view_of_a_lesson_has_the_pictures_of_the_page(self):
+        recording = Recording.read(short().write(self.scratch / "lesson.jsonl"))
+        text = view.fragment(recording, frames.steps(recording), "lesson", has_pictures=True)
+        self.assertIn("the pictures on this page", text)
+        self.assertNotIn("<figure>", text)
 
     # --- What is in it
 
@@ -421,6 +437,7 @@ class Views(BrowserTest):
         file.write_text(view.page(recording, []))
         self.page.goto(file.as_uri())
         self.assertIn("0 calls", self.page.locator(".vmm-about").inner_text())
+        self.assertEqual(self.page.locator(".vmm-notes").inner_text(), "The recording has no calls.")
         self.assertEqual(self.page.locator("button").count(), 0)
 
     def test_ten_thousand_calls(self):
@@ -501,7 +518,7 @@ class Views(BrowserTest):
             self.assertEqual(fill, ink, "the theme does not reach the picture")
         self.expect_accessible()
         self.page.emulate_media(media="print")
-        self.assertIn("The pictures on this page", self.page.locator(".vmm-still").first.inner_text())
+        self.assertEqual(self.page.locator(".vmm-still").first.locator("figure:visible").count(), 4)
         self.assertEqual(self.page.locator(".vmm-steps:visible").count(), 0)
         # What is found and printed is the text.
         self.assertNotIn("cumemaddressreserve", (book / "searchindex.js").read_text().lower())
