@@ -48,7 +48,7 @@ class Run:
 
 def alike(mapping):
     memory = mapping.memory
-    return mapping.size, memory.device, memory.is_multicast, mapping.access
+    return mapping.size, memory.device, memory.is_multicast, tuple(sorted(mapping.access.items()))
 
 
 def only(mapping, key):
@@ -551,7 +551,7 @@ class Crowd(Scene):
             lines.append(f"bound: {shown}")
         pills = self.pills(box)
         height = 12 + 17 * len(lines) + 19 * len(pills)
-        self.rect(MARGIN, y, WIDTH - 2 * MARGIN, height, "vmm-box", box.status, self.about("memory", box))
+        self.rect(MARGIN, y, WIDTH - 2 * MARGIN, height, "vmm-box", box.mark(), self.about("memory", box))
         for index, line in enumerate(lines):
             kind = ("vmm-was" if box.status == GONE else "vmm-bold") if not index else "vmm-small"
             self.text(WIDTH / 2, y + 18 + 17 * index, line, kind)

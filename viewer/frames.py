@@ -26,7 +26,7 @@ NAMED = re.compile(
 @dataclasses.dataclass
 class Step:
     number: int  # from 1
-    process: int  # in the order in which they appear, from 0
+    process: int  # in the order in which they change something, from 0
     pid: int
     call: str
     words: str
@@ -66,21 +66,23 @@ class Film:
     def __init__(self, recording):
         self.recording, self.lines = recording, recording.lines[:MOST_STEPS]
         self.machine, self.index = Machine(strict=False), Index()
-        self.all_pids = list(dict.fromkeys(line["pid"] for line in self.lines))
-        self.pids = list(dict.fromkeys(line["pid"] for line in self.lines if line["changes"])) or self.all_pids[:1]
+        changing = dict.fromkeys(line["pid"] for line in self.lines if line["changes"])
+        self.all_pids = list(changing | dict.fromkeys(line["pid"] for line in self.lines))
+        self.pids = list(changing) or self.all_pids[:1]
         several = len(self.all_pids) > 1
         self.processes = [f"process {self.all_pids.index(pid) + 1}" if several else "" for pid in self.pids]
         self.devices = devices_of(self.lines)
         self.most_mappings = 160 if len(self.lines) <= 2000 else 24  # of a picture with arrows
         self.names, self.taken = {}, collections.defaultdict(set)  # of reservations
-        self.teller = Teller(recording, self.name, dict(zip(self.pids, self.processes, strict=True)))
+        self.process_of = dict(zip(self.pids, self.processes, strict=True))
+        self.teller = Teller(recording, self.name, self.process_of)
         self.strings = {}  # each text once
 
     def steps(self):
         result, svg, height, was_marked = [], None, 0, False
         for count, line in enumerate(self.lines, 1):
             since = self.machine.since()
-            asked = Asked(self.machine, line, self.name)
+            asked = Asked(self.machine, line, self.name, self.process_of)
             self.machine.line(line)
             self.index.update(self.machine, since)
             is_changed = has_changed(since)

@@ -107,9 +107,13 @@ class Box:
     team: list
     bound: list  # numbers of memory, and the status of the binding
     it: object
+    has_grown: bool = False  # the team
     count: int = 1
     last: object = None
     x = width = 0
+
+    def mark(self):
+        return NEW if self.status == KEPT and self.has_grown else self.status
 
     def label(self):
         if not self.size:
@@ -120,15 +124,18 @@ class Box:
 class Scene:
     def __init__(self, title, calls, gpus, processes):
         self.title, self.gpus, self.processes = title, gpus, processes
-        counts = dict.fromkeys(calls, 0)
-        for call in calls:
-            counts[call] += 1
-        self.calls = [call if count == 1 else f"{call} ×{count}" for call, count in counts.items()]
+        self.set_calls(calls)
         self.spaces = [[] for _ in processes]  # of each process: its reservations
         self.boxes = {}  # of memory and objects, by number
         self.short = self.terse = False  # where the texts need more room than there is
         self.teller = None  # of words.py, if what shows a range is to say more of it
         self.extras = []  # below the memory: rows of (text, status, about)
+
+    def set_calls(self, calls):
+        counts = dict.fromkeys(calls, 0)
+        for call in calls:
+            counts[call] += 1
+        self.calls = [call if count == 1 else f"{call} ×{count}" for call, count in counts.items()]
 
     # --- From the machine, and what has changed in it since a moment, to what is to be drawn
     def fill(self, machine, since, pids, names):
@@ -183,6 +190,7 @@ class Scene:
             sorted(memory.team),
             [(key, status(key in old.bound, key in new.bound)) for key in sorted(bound)],
             memory,
+            old.team != new.team,
         )
         for key in sorted(bound):
             self.add_box(bound[key], since, pids)
@@ -593,7 +601,7 @@ class Scene:
             text = f"multicast object, {in_words(box.size)}, team of {self.team(box)}"
             box.width = width_of(text, 14) + 24
             box.x, box.y, box.height = (WIDTH - box.width) / 2, y, 28 + 19 * len(self.pills(box)) + 6
-            self.rect(box.x, y, box.width, box.height, "vmm-box", box.status, self.about("memory", box))
+            self.rect(box.x, y, box.width, box.height, "vmm-box", box.mark(), self.about("memory", box))
             self.text(WIDTH / 2, y + 19, text, "vmm-was" if box.status == GONE else "vmm-bold")
             for index, (pill, state, _) in enumerate(self.pills(box)):
                 self.pill(WIDTH / 2, y + 27 + 19 * index, pill, state, box.status)

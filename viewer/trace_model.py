@@ -85,6 +85,7 @@ class Memory(Thing):  # or a multicast object
             references,
             len(self.exports),
             {it.number: it for it, _ in self.bound.values()},
+            len(self.team),
         )
         return self.last_look
 
@@ -99,6 +100,7 @@ class Look:
     references: dict  # by process
     exports: int
     bound: dict  # by number
+    team: int  # how many GPUs
 
 
 class Handle(Thing):
@@ -288,7 +290,7 @@ class Machine:
         self.made += 1
         memory.nth = self.made
         for watch in self.watches:
-            watch.was[memory.number] = Look(memory, False, False, {}, 0, {})
+            watch.was[memory.number] = Look(memory, False, False, {}, 0, {}, 0)
         self.memory.append(memory)
         return memory
 

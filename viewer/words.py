@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT-0
 """A call in words: what it does with which memory and addresses, and what it answers.
 
-    asked = Asked(machine, line, names)    before machine.line(line): it tells of what the call is going to change
+    asked = Asked(machine, line, names, processes)    before machine.line(line), which changes what it tells of
     asked.words()                          after it
 
-names(pid, reservation) is what a reservation is called. Whatever a line has, this says something of it.
+names(pid, reservation) is what a reservation is called, and processes are the names of processes, by pid. Whatever a
+line has, this says something of it.
 """
 
 from picture import RIGHTS, in_words
@@ -33,8 +34,8 @@ def sized(value):
 
 
 class Asked:
-    def __init__(self, machine, line, names):
-        self.machine, self.line, self.names = machine, line, names
+    def __init__(self, machine, line, names, processes):
+        self.machine, self.line, self.names, self.processes = machine, line, names, processes
         self.process, self.arguments = machine.processes[line["pid"]], line["arguments"]
         self.verb = self.rest = ""
         tell = ALIKE.get(line["call"], line["call"])
@@ -74,7 +75,7 @@ class Asked:
                 return "The process closes a descriptor that held memory."
             if line["result"] not in SUCCESS:
                 return f"answers {line['result']}"
-            tell = getattr(self, "answer_" + call, None)
+            tell = getattr(self, "answer_" + ALIKE.get(call, call), None)
             if tell:
                 return tell(out)
             told = [f"{key} {value}" for key, value in out.items() if isinstance(value, (int, str))]
@@ -218,9 +219,11 @@ class Asked:
 
     def answer_cuMemImportFromShareableHandle(self, out):
         memory = self.process.handles[integer(out["handle"])].memory
-        others = {pid for pid, _ in memory.exports} - {self.line["pid"]}
-        of = ", which another process has exported" if others else ""
-        return f"gives a handle of {self.of(memory)}{of}"
+        others = dict.fromkeys(pid for pid, _ in memory.exports if pid != self.line["pid"])
+        of = f", which {' and '.join(self.processes.get(pid, 'another process') for pid in others)} exported"
+        if not memory.exports:
+            of = ": nobody knows which memory of which process that is"
+        return f"gives a handle of {self.of(memory)}{of if others or not memory.exports else ''}"
 
     # --- Multicast
     def cuMulticastGetGranularity(self):
@@ -258,6 +261,10 @@ class Asked:
         key = next(key for key in ("size", "bytesize", "bytes") if key in self.arguments)
         return f"allocate {sized(self.arguments[key])} of ordinary memory"
 
+    def answer_cudaMalloc(self, out):
+        key = next(key for key in ("devPtr", "dptr", "ptr", "pHost", "pp") if key in out)
+        return f"gives it at {integer(out[key]):#x}"
+
     def cudaFree(self):
         key = next(key for key in ("devPtr", "dptr", "ptr", "p") if key in self.arguments)
         address = self.arguments[key]
@@ -269,8 +276,6 @@ class Asked:
 
     def answer_cuMemGetInfo(self, out):
         return f"answers {sized(out['free'])} of {sized(out['total'])}"
-
-    answer_cudaMemGetInfo = answer_cuMemGetInfo
 
     def cudaMemcpy(self):
         keys = ("count", "ByteCount", "sizeBytes")
@@ -317,8 +322,6 @@ class Asked:
     def answer_cuDeviceCanAccessPeer(self, out):
         return "answers yes" if integer(out["canAccessPeer"]) else "answers no"
 
-    answer_cudaDeviceCanAccessPeer = answer_cuDeviceCanAccessPeer
-
     def cudaDeviceEnablePeerAccess(self):
         return f"let GPU {self.line['device']} access ordinary memory of {self.device('peerDevice')}"
 
@@ -330,8 +333,6 @@ class Asked:
 
     def answer_cuDeviceGetCount(self, out):
         return f"answers {integer(out['count'])}"
-
-    answer_cudaGetDeviceCount = answer_cuDeviceGetCount
 
     def cuInit(self):
         return "initialise the driver"
