@@ -125,7 +125,7 @@ class Notebook:
         line = re.search(r"^// Build it alone: +nvcc (.*)$", source, re.MULTILINE)[1]
         if name != self.name:
             line = line.replace(f"{name}.cu", f"{HERE}/{self.directory.name}/{name}.cu")
-        return f"{HERE}/scripts/nvcc {line} -I {HERE}/{self.directory.name}"
+        return f"{HERE}/scripts/nvcc {line} -I {HERE}/{self.directory.name}".replace(" -o", " \\\n  -o")
 
     def view(self):
         """As in the book: by the machine and the arguments for the pictures."""
@@ -134,7 +134,7 @@ class Notebook:
         machine = {"--gpus": pictures.get("gpus", 1), "--memory": pictures.get("memory")}
         words = [f"{option} {value}" for option, value in machine.items() if value]
         words += [f"--output {self.name}.html ./{self.name}", its.get("small") or its.get("simulated") or ""]
-        self.bash(f"{HERE}/run.sh --view {' '.join(words).strip()} > /dev/null")
+        self.bash(f"{HERE}/run.sh --view {' '.join(words).strip()} 2>&1 > /dev/null")
         self.add("code", SHOW.format(name=self.name))
 
     def commands(self, lines):

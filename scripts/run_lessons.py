@@ -294,7 +294,7 @@ def main():
         if remedy:
             print(f"{'':{width}}  {'':{where_width}}  {'':6}  {'':7}  to lift it: {remedy}")
     others = [f"{lesson[:2]} {' '.join(programs(lesson)[1:])}" for lesson in given.lessons if programs(lesson)[1:]]
-    if others and not given.all:
+    if others and not given.all and given.programs == PROGRAMS:
         print(f"\nThere are other programs, which --all runs too: {'; '.join(others)}.")
     return 1 if any(row[2] == "FAIL" for row in rows) else 0
 

@@ -47,6 +47,8 @@ document.addEventListener("DOMContentLoaded", () => {
     const slider = panel.querySelector("input"), source = part("source"), scroll = part("scroll"), tip = part("tip");
     const list = part("list"), row = 1.6 * parseFloat(getComputedStyle(document.documentElement).fontSize);
     let at = 0, shown = "", timer = 0;  // the step; the file whose text is shown
+    const has_address = location.href != "about:srcdoc";  // it has none inside another page, as in a notebook
+    part("link").hidden = !has_address;
     const room = document.createElement("div");  // gives the list its height
     list.append(room);
     let listed = steps.map((_, index) => index + 1);  // the numbers of the steps in the list
@@ -164,7 +166,7 @@ document.addEventListener("DOMContentLoaded", () => {
       draw();
       show_source();
       show_in_list();
-      if (push) history.pushState(null, "", `#${key}=${at}`);
+      if (push && has_address) history.pushState(null, "", `#${key}=${at}`);
       else if (write) {  // later, since browsers refuse many of these in a row
         clearTimeout(timer);
         timer = setTimeout(write_address, 300);
@@ -172,7 +174,7 @@ document.addEventListener("DOMContentLoaded", () => {
     }
     function write_address() {
       clearTimeout(timer);
-      history.replaceState(null, "", `#${key}=${at}`);
+      if (has_address) history.replaceState(null, "", `#${key}=${at}`);
     }
 
     // A link to a step. One to something else is not ours, and one to what is no step leads to the nearest.

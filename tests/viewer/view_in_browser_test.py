@@ -7,6 +7,7 @@ is said of a range; two widths, light and dark, without scripts and on paper; a 
 one of 10,000 calls, with its size and its times.
 """
 
+import html
 import json
 import pathlib
 import subprocess
@@ -295,6 +296,17 @@ class Views(BrowserTest):
         self.expect_step(7)
         self.page.evaluate("location.hash = '#step=5'")
         self.page.wait_for_function("document.querySelector('.vmm-number').textContent.startsWith('step 5 ')")
+
+    def test_inside_another_page(self):
+        """As in a notebook: there is no address to write a step into."""
+        text = html.escape(self.file.read_text())
+        self.page.set_content(f'<html lang="en"><iframe srcdoc="{text}" width="1200" height="900"></iframe>')
+        frame = self.page.frame_locator("iframe")
+        frame.get_by_role("button", name="Forward", exact=True).click()
+        for number in (7, 2):
+            frame.locator(f".vmm-list [data-number='{number}']").click()
+            frame.get_by_text(f"step {number} of {self.last}").wait_for()
+        self.assertFalse(frame.locator(".vmm-link").is_visible(), "a link that leads out of the view")
 
     def test_the_list_of_calls(self):
         self.open()
