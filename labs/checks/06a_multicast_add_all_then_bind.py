@@ -47,8 +47,7 @@ def every_replica_bound(run):
     for call, machine in run.replay():
         if call.name != "cudaLaunchKernel":
             continue
-        it = next((memory for memory in machine.memory if memory.is_multicast), None)
-        missing = set(range(gpus)) - {device for device, _ in it.bound} if it else set(range(gpus))
+        missing = set(range(gpus)) - {device for memory in machine.memory for device, _ in memory.bound}
         if missing:
             gpu, its = min(missing), run.calls("cuMulticastBind*")
             blamed = its[-1] if its else call

@@ -104,7 +104,8 @@ def steps_of(instructions):
                 steps.append(Step("ld", its, set()))
             else:
                 parameters[registers[0][0]] = its
-                loads[registers[0][0]] = set().union(*(loads.get(it, set()) for it in used))
+                if opcode.startswith(("mov", "cvt")):
+                    loads[registers[0][0]] = set().union(*(loads.get(it, set()) for it in used))
                 if opcode.startswith(("atom", "red")):
                     steps.append(Step("other", its, set()))
     return steps
@@ -123,8 +124,11 @@ def fenced(run):
     written = next((at for at, step in enumerate(steps) if step.what == "st" and step.to == A), len(steps))
     if any(step.what != "ld" and step.to & B for step in steps):
         raise place.wrong(NOT_YET, "the kernel writes through B, too: then it reads what it has written there")
-    told = next((step.loads for step in reversed(steps) if step.what == "st" and step.to == SECOND), set())
-    if any(steps[at].to != B for at in told):
+    told = [step.loads for step in steps if step.what == "st" and step.to == SECOND]
+    if not all(told) or not told:
+        raise place.wrong(NOT_YET, "second[i] gets something else than what was read")
+    read = set().union(*told)
+    if any(steps[at].to != B for at in read):
         raise place.wrong(NOT_YET, "the second read goes through A: one address alone is used after the write")
-    if not told or not any(written < fence < min(told) for fence in fences):
+    if not any(written < fence < min(read) for fence in fences):
         raise place.wrong(NOT_YET, "the fence does not stand between the write through A and the second read through B")

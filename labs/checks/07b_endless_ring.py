@@ -54,10 +54,16 @@ def twice_the_addresses(run):
         raise Wrong("addresses are reserved", "cuMemAddressReserve was not called", run=run)
     for call in reserved[1:]:
         raise call.wrong("one reservation holds both mappings, one behind the other", "more addresses were reserved")
-    if reserved[0].argument("size") != 2 * SIZE:
+    size = reserved[0].argument("size")
+    if size != 2 * SIZE:
         raise reserved[0].wrong(
             f"{2 * SIZE} bytes of addresses are reserved, twice the ring",
-            f"{reserved[0].argument('size')} bytes were reserved: behind the end of the ring is no room for a mapping",
+            f"{size} bytes were reserved: "
+            + (
+                "behind the end of the ring is no room for a mapping"
+                if size < 2 * SIZE
+                else "two mappings need no more"
+            ),
         )
 
 
@@ -91,7 +97,9 @@ def mapped_twice(run):
 @check("each record is put into the ring by one copy")
 def one_copy(run):
     for number, call in enumerate(copies(run)):
-        size = call.argument("count")
+        size = call.arguments.get("count", call.arguments.get("ByteCount"))
+        if size is None:
+            raise call.wrong("one cudaMemcpy puts a record into the ring, in one piece", f"{call.name} was called")
         if number >= RECORDS or size != LENGTH:
             raise call.wrong(
                 f"one copy puts all {LENGTH} bytes of a record into the ring",
