@@ -31,7 +31,7 @@ from words import is_refused  # noqa: E402
 BUILD = ROOT / "build"
 PROGRAMS = BUILD / "bin"
 RECORDER = BUILD / "viewer" / "libvmm_recorder.so"
-OUR_MARK = "CUDA VMM by Example"  # near the begin of a view
+GENERATOR = b'<meta name="generator" content="CUDA VMM by Example">'  # near the begin of a view
 LAUNCHERS = r"python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice"
 OF_MACHINE = "gpus", "memory", "machine"  # options of vmmsim's
 OF_THE_END = "exit", "close"  # lines that tell of no call of CUDA's
@@ -334,7 +334,7 @@ def check_writable(path, is_ours, what, option):
 def is_view(path):
     try:
         with open(path, "rb") as file:
-            return OUR_MARK.encode() in file.read(2000)
+            return GENERATOR in file.read(2000)
     except OSError:
         return False
 
@@ -441,8 +441,8 @@ def watch(given):
 def finished(given, recording, html, status):
     try:
         size = draw(recording, html)
-    except Failed as error:
-        say(error)
+    except (Failed, OSError) as error:
+        say(in_words_of(error))
         return status or 1
     cut = "; the recording was cut off" if recording.is_cut else ""
     say(f"{in_words(recording)}{cut}: open {html} in a browser ({size_in_words(size)})")
@@ -451,16 +451,17 @@ def finished(given, recording, html, status):
     return status
 
 
+def in_words_of(error):
+    return f"{error.filename or 'a file'}: {error.strerror}" if isinstance(error, OSError) else str(error)
+
+
 def main():
     try:
         os.chdir(os.environ.pop("VIEW_STARTED_IN", "."))
         given = arguments(sys.argv[1:])
         return watch(given)
-    except (Failed, Broken) as error:
-        say(error)
-        return 1
-    except OSError as error:
-        say(f"{error.filename or 'the recording'}: {error.strerror}")
+    except (Failed, Broken, OSError) as error:
+        say(in_words_of(error))
         return 1
 
 
