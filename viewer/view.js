@@ -223,7 +223,8 @@ document.addEventListener("DOMContentLoaded", () => {
     }
     function next_range(way) {
       const ranges = [...scroll.querySelectorAll("[data-about]")], now = ranges.indexOf(document.activeElement);
-      ranges[now < 0 ? (way > 0 ? 0 : ranges.length - 1) : Math.min(Math.max(now + way, 0), ranges.length - 1)]?.focus();
+      const last = ranges.length - 1, first = way > 0 ? 0 : last;
+      ranges[now < 0 ? first : Math.min(Math.max(now + way, 0), last)]?.focus();
     }
 
     first.addEventListener("click", () => go(1, { push: true }));

@@ -231,7 +231,8 @@ sys.exit(f"{len(count)} times")
         self.expect_gone(pid)
 
     def test_one_that_hangs(self):
-        body = "for each in (signal.SIGINT, signal.SIGHUP):\n    signal.signal(each, signal.SIG_IGN)\nprint(os.getpid(), flush=True)\n"
+        body = "for each in (signal.SIGINT, signal.SIGHUP):\n    signal.signal(each, signal.SIG_IGN)\n"
+        body += "print(os.getpid(), flush=True)\n"
         process, terminal, pid = self.start(body)
         os.write(terminal, b"\x03")
         self.assertEqual(process.stderr.readline(), "view: the program goes on; Ctrl-C again ends it\n")
@@ -339,8 +340,11 @@ sys.exit(f"{len(count)} times")
         without = {name: value for name, value in os.environ.items() if name != "BROWSER"}
         tools = self.place / "tools"
         tools.mkdir()
-        for name in ("bash", "python3", "dirname", "uname", "find", "sed", "env", "addr2line", "c++filt", "ldd", "sh"):
+        for name in ("bash", "dirname", "uname", "find", "sed", "env", "addr2line", "c++filt", "ldd", "sh"):
             (tools / name).symlink_to(shutil.which(name))
+        python = tools / "python3"
+        python.write_text(f"#!/bin/sh\nexec '{sys.executable}' \"$@\"\n")
+        python.chmod(0o755)
         done = self.view("--open", program, env={**without, "PATH": str(tools)})
         self.assertIn("--open: there is no xdg-open, and BROWSER names no browser; open the file yourself", done.stderr)
 
