@@ -313,10 +313,7 @@ fetch() {
   PIP_USER=no venv_python -m pip --log .venv/.installed/pip.log --disable-pip-version-check install "${quiet[@]}" \
     --only-binary=:all: --no-warn-script-location -r "$file" >&2 || explain_pip "$what"
   site=$(venv_python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-  case $file in
-    *cuda*) close_gaps "$site/nvidia/cu13" ;;
-    *cupti*) ln -sf libcupti.so.13 "$site/nvidia/cu13/lib/libcupti.so" ;;
-  esac
+  [[ $file != *cuda* ]] || close_gaps "$site/nvidia/cu13"
   cp "$file" "$copy"
   rm -f .venv/.unfinished .venv/.installed/pip.log
 }
@@ -366,7 +363,6 @@ use_fetched() {
       *cmake*) PATH="$site/cmake/data/bin:$PATH" ;;
       *ninja*) ninja=$PWD/.venv/bin/ninja ;;
       *cuda*) export CUDACXX="$site/nvidia/cu13/bin/nvcc" ;;
-      *cupti*) export CMAKE_PREFIX_PATH="$site/nvidia/cu13${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}" ;;
     esac
   done
   hash -r

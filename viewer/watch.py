@@ -154,7 +154,7 @@ def lesson_programs(words):
 def prepare(given):
     """Builds what is missing. Needs nothing, and writes nothing, if all is there."""
     targets = [name for name in lesson_programs(given.command) if is_old(PROGRAMS / name, sources_of(name))]
-    if given.real and is_old(RECORDER, sorted((ROOT / "viewer" / "recorder").glob("*.*"))):
+    if given.real and is_old(RECORDER, [*ROOT.glob("viewer/recorder/*.*"), *ROOT.glob("simulator/driver/arguments.*")]):
         targets.append("vmm_recorder")
     if not given.real:
         targets.append("simulator")
