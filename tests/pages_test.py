@@ -81,7 +81,7 @@ class Pages(unittest.TestCase):
             about = json.loads(file.read_text())
             programs = about.get("programs", {})
             self.assertLessEqual(
-                set(about), {"skips", "programs", "pictures", "mistakes", "try_it", "wrong_outputs"}, file
+                set(about), {"skips", "programs", "pictures", "calls", "mistakes", "try_it", "wrong_outputs"}, file
             )
             self.assertLessEqual(
                 set(programs), {program.stem for program in PROGRAMS if program.parent == lesson}, file
