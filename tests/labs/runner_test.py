@@ -309,6 +309,25 @@ class Places(Runner):
         (CHECKOUT / f"labs/mine/{NAME}.cu").write_text(SOLUTION)
         self.lab("01a", status=0)
 
+    @unittest.skipUnless(os.stat("/").st_mode & 0o001, "no other user may enter / here")
+    def test_through_a_link(self):
+        """It is the same checkout, and what is set up is set up for the path that it really has."""
+        link = SCRATCH / "a link"
+        link.symlink_to(CHECKOUT)
+        self.addCleanup(link.unlink)
+        for path in (link, CHECKOUT):
+            command, options = [path / "lab.sh", "01a"], {"cwd": path, "env": self.environment | {"PWD": str(path)}}
+            done = subprocess.run(command, capture_output=True, text=True, **options)
+            self.assertIn("cudaMalloc was called", done.stdout, done)
+            self.assertNotIn(str(path), done.stdout + done.stderr)
+        ready = CHECKOUT / "build/simulator_is_ready"
+        ready.unlink()
+        self.addCleanup(ready.touch)
+        subprocess.run(["chmod", "-R", "a-w,a+rX", CHECKOUT], check=True)
+        self.addCleanup(subprocess.run, ["chmod", "-R", "u+w", CHECKOUT], check=True)
+        done = subprocess.run([link / "lab.sh", "01a"], capture_output=True, text=True, env=self.environment, **NOBODY)
+        self.assertIn(f"no permission to write into {CHECKOUT}: ", done.stderr)
+
     def test_two_at_once(self):
         self.write(SOLUTION)
         both = [self.start("01a"), self.start("01a")]
