@@ -4,10 +4,10 @@
 
     setup_test.py [--list] [case ...]      all cases if none is named
 
-The cases whose names begin with fetch_ hide the toolkit, copy the checkout to a path with a space and let ./run.sh
-fetch what is missing from PyPI. bare_root does so in a root directory made for it, where nothing is but git and
-python3; it needs root, debootstrap and the system's packages. The others need no network. Exit status 0, 77 if a case
-was skipped (for want of a package index; that is a failure where CI is true), 1 if one failed.
+The cases whose names begin with fetch_ hide the toolkit, copy the checkout to a path with a space and let ./run.sh or
+./lab.sh fetch what is missing from PyPI. bare_root does so in a root directory made for it, where nothing is but git
+and python3; it needs root, debootstrap and the system's packages. The others need no network. Exit status 0, 77 if a
+case was skipped (for want of a package index; that is a failure where CI is true), 1 if one failed.
 """
 
 import contextlib
@@ -601,6 +601,33 @@ def fetch_compiler():
         expect(gone.returncode == 1 and "which is not there: configuring it anew" in gone.stderr, "nvcc is gone", gone)
 
 
+def fetch_labs():
+    """./lab.sh with the nvcc that was fetched; again with no network; and in a copy whose original is gone."""
+    need_index()
+    with scratch() as directory:
+        checkout, copy = copy_checkout(directory / "check out"), directory / "another place" / "a copy"
+        hidden = hiding(directory, COMPILER)
+        environment = {name: value for name, value in hidden.items() if not name.startswith("LABS_")}
+
+        def lab(where, *words, status, **more):
+            done = run(where, "./lab.sh", *words, environment={**environment, **more})
+            expect(done.returncode == status, f"the status of {words}", done)
+            return done
+
+        done = lab(checkout, "01a", status=1)
+        expect("fetching the CUDA 13.0 compiler" in done.stderr, "nvcc was there", done)
+        expect("cudaMalloc was called" in done.stdout, "the starter is not judged", done)
+        again = lab(checkout, "01a", status=1, **OFFLINE)
+        expect("Building" not in again.stdout and not again.stderr, "the work was done again", again)
+        copy.parent.mkdir()
+        subprocess.run(["cp", "-a", checkout, copy], check=True)
+        shutil.rmtree(checkout)
+        done = lab(copy, "01a", status=1, **OFFLINE)
+        expect("configuring it anew" in done.stderr and "cudaMalloc was called" in done.stdout, "a copy", done)
+        shutil.copy(copy / "labs/solutions/01a_replace_cudamalloc.cu", copy / "labs/mine")
+        lab(copy, "01a", status=0, **OFFLINE)
+
+
 def fetch_book():
     """./run.sh --docs where there is no compiler of any kind, again with no network, and with a page that is wrong."""
     need_index()
@@ -790,6 +817,7 @@ CASES = [
     no_compiler,
     old_compiler,
     fetch_compiler,
+    fetch_labs,
     fetch_book,
     bare_root,
 ]
