@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT-0
 #include "arguments.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
-#include <sstream>
+#include <string_view>
 #include "../text.h"
 
 namespace driver {
@@ -17,11 +18,15 @@ std::string plain(const char* name) {
 std::string quoted(const char* text) {
   std::string result = "\"";
   for (const char* c = text; *c; ++c) {
-    char code[8];
     const auto value = static_cast<unsigned char>(*c);
-    std::snprintf(code, sizeof code, "\\u%04x", value);
     if (*c == '"' || *c == '\\') result += '\\';
-    result += value < 0x20 || value > 0x7e ? code : std::string(1, *c);
+    if (value >= 0x20 && value <= 0x7e) {
+      result += *c;
+      continue;
+    }
+    char code[8];
+    std::snprintf(code, sizeof code, "\\u%04x", value);
+    result += code;
   }
   return result + '"';
 }
@@ -100,8 +105,12 @@ std::string json(const Argument& argument) {
 
 std::vector<std::string> names_of(const Call& call) {
   std::vector<std::string> names;
-  std::istringstream all(call.names);
-  for (std::string name; std::getline(all, name, ',');) names.push_back(name.substr(name.find_first_not_of(' ')));
+  const std::string_view all = call.names;
+  for (size_t from = 0; from < all.size();) {
+    const size_t to = std::min(all.find(',', from), all.size());
+    names.emplace_back(all.substr(from, to - from));
+    from = all.find_first_not_of(", ", to);
+  }
   return names;
 }
 

@@ -32,7 +32,7 @@ LEFT_OUT = {"create": ("record",), "multicast_create": ("record",), "import": ("
 
 def recorded_names():
     table = (ROOT / "viewer" / "recorder" / "calls.cc").read_text()
-    return set(re.findall(r"(?:DRIVER|RUNTIME)\w*\((?:asks|gives|takes), (\w+?)(?:_v\d+)?,", table))
+    return set(re.findall(r"(?:DRIVER|RUNTIME)\w*\(\s*(?:asks|gives|takes),\s*(\w+?)(?:_v\d+)?,", table))
 
 
 class Process:

@@ -15,8 +15,7 @@
 namespace recorder {
 namespace {
 
-constexpr size_t most_frames = 64;   // that are looked at
-constexpr size_t most_callers = 32;  // that a line has
+constexpr size_t of_cuda = 12;  // frames, of the driver and the like, about
 
 bool is_of_cuda(const std::string& name) {
   for (const char* const its : {"libcuda.so", "libcudart.so", "libcupti.so", "libvmm_recorder.so"})
@@ -35,25 +34,32 @@ std::string path_of_program() {
 std::string text(const std::string& value) {
   std::string result = "\"";
   for (const char c : value) {
+    if (c == '"' || c == '\\') result += '\\';
+    if (static_cast<unsigned char>(c) >= 0x20) {
+      result += c;
+      continue;
+    }
     char code[8];
     std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned char>(c));
-    if (c == '"' || c == '\\') result += '\\';
-    result += static_cast<unsigned char>(c) < 0x20 ? code : std::string(1, c);
+    result += code;
   }
   return result + '"';
 }
 
-std::vector<uintptr_t> frames() {
-  std::vector<uintptr_t> all;
-  all.reserve(most_frames);
+std::vector<uintptr_t> frames(size_t most) {
+  struct Found {
+    std::vector<uintptr_t> all;
+    size_t most;
+  } found = {{}, most + of_cuda};
+  found.all.reserve(found.most);
   _Unwind_Backtrace(
       [](_Unwind_Context* frame, void* result) -> _Unwind_Reason_Code {
-        auto& all = *static_cast<std::vector<uintptr_t>*>(result);
+        auto& [all, most] = *static_cast<Found*>(result);
         if (const uintptr_t address = _Unwind_GetIP(frame)) all.push_back(address);
-        return all.size() < most_frames ? _URC_NO_REASON : _URC_END_OF_STACK;
+        return all.size() < most ? _URC_NO_REASON : _URC_END_OF_STACK;
       },
-      &all);
-  return all;
+      &found);
+  return found.all;
 }
 
 // dladdr would look through all symbols of a file each time.
@@ -98,14 +104,12 @@ const Modules::Module* Modules::with(uintptr_t address) const {
 std::string Modules::callers(const std::vector<uintptr_t>& frames, std::string& lines) {
   load();
   std::string all;
-  size_t count = 0;
   for (const uintptr_t address : frames) {
     const Module* const module = with(address - 1);  // what returns there is a call just before
     if (!module || module->is_of_cuda) continue;
     if (told_.insert(module->path).second)
       lines += "{\"module\":" + text(module->name) + ",\"path\":" + text(module->path) + "}\n";
     all += (all.empty() ? "" : ",") + text(module->name + "+" + hexadecimal(address - module->base));
-    if (++count == most_callers) break;
   }
   return "[" + (all.empty() ? "\"unknown\"" : all) + "]";
 }

@@ -12,8 +12,11 @@
 #include <cstring>
 #include <exception>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include "../../simulator/text.h"
 #include "callers.h"
 #include "calls.h"
@@ -24,6 +27,8 @@ std::string driver::kernel_name(const void*) { return ""; }
 
 namespace recorder {
 namespace {
+
+constexpr size_t most_callers = 32, callers_of_launch = 8;  // launches are many
 
 struct Name {
   const char* name;
@@ -53,7 +58,8 @@ struct State {
   struct stat identity = {};  // of the file: the program may close the descriptor and open another with its number
   Model model;
   Modules modules;
-  std::map<std::string, uint64_t> calls;  // how many of each name there were
+  std::map<std::string, uint64_t> calls;                 // how many of each name there were
+  std::unordered_map<std::string, std::string> kernels;  // the names of those that were launched
   uint64_t lines = 0;
 };
 State& state() {
@@ -61,15 +67,9 @@ State& state() {
   return it;
 }
 
-// Of a thread: how deep in calls it is, and what the outermost takes away.
-struct Thread {
-  int depth = 0;
-  Model::Taken taken;
-};
-Thread& thread() {
-  static thread_local Thread it;
-  return it;
-}
+// Of a thread. These need no destructors: the program may call after those of its threads have run.
+thread_local int depth = 0;                        // how deep in calls it is
+thread_local Model::Taken* in_progress = nullptr;  // what the outermost of these takes away
 
 void end(const std::string& why) {
   if (state().records.exchange(false)) say(why + ": the recording ends here, and the program goes on");
@@ -95,11 +95,20 @@ std::string plain(const char* name) {
   return all.substr(0, std::min(all.find("_v"), all.find("_pt")));
 }
 
+// The name of a launch's kernel. What takes long is done once for each kernel.
+const char* shown_name(const char* kernel) {
+  State& all = state();
+  const std::lock_guard held(all.lock);
+  auto [found, is_new] = all.kernels.try_emplace(kernel);
+  if (is_new) found->second = demangled(found->first);
+  return found->second.c_str();
+}
+
 void show_kernel(driver::Call& call, const char* kernel) {
   const auto names = driver::names_of(call);
   for (size_t i = 0; i < names.size(); ++i)
     if (names[i] == "f" || names[i] == "func")
-      call.arguments[i] = {driver::Argument::kernel_name, reinterpret_cast<uint64_t>(kernel)};
+      call.arguments[i] = {driver::Argument::text, reinterpret_cast<uint64_t>(shown_name(kernel))};
 }
 
 void record(const RecordedCall& recorded, CUpti_CallbackDomain domain, const CUpti_CallbackData& data) {
@@ -111,7 +120,7 @@ void record(const RecordedCall& recorded, CUpti_CallbackDomain domain, const CUp
   const std::string given = driver::given(call), taken = succeeded ? driver::taken(call) : "{}";
   const std::string result =
       domain == CUPTI_CB_DOMAIN_DRIVER_API ? name_of(driver_errors, error) : name_of(runtime_errors, error);
-  const auto stack = frames();
+  const auto stack = frames(data.symbolName ? callers_of_launch : most_callers);
 
   State& all = state();
   const std::lock_guard held(all.lock);
@@ -119,10 +128,9 @@ void record(const RecordedCall& recorded, CUpti_CallbackDomain domain, const CUp
   Model& model = all.model;
   model.device = data.context ? int(model.device_of_context(data.context).value_or(-1)) : -1;
   if (succeeded && recorded.kind == RecordedCall::gives) recorded.change(model, data.functionParams, data.context);
-  if (recorded.kind == RecordedCall::takes) {
-    if (succeeded) model.changes = std::move(thread().taken.changes);
-    else model.give_back(thread().taken);
-    thread().taken = {};
+  if (const std::unique_ptr<Model::Taken> away(std::exchange(in_progress, nullptr)); away) {
+    if (succeeded) model.changes = away->changes;
+    else model.give_back(*away);
   }
   std::string lines, changes;
   const std::string callers = all.modules.callers(stack, lines);
@@ -139,12 +147,11 @@ void look(CUpti_CallbackDomain domain, CUpti_CallbackId id, const CUpti_Callback
   const RecordedCalls& calls = recorded_calls(domain);
   const auto found = calls.find(id);
   const RecordedCall* const recorded = found == calls.end() ? nullptr : &found->second;
-  int& depth = thread().depth;
   if (data.callbackSite == CUPTI_API_ENTER) {
     if (++depth > 1 || !recorded || recorded->kind != RecordedCall::takes) return;
     const std::lock_guard held(state().lock);
     recorded->change(state().model, data.functionParams, data.context);
-    thread().taken = state().model.take();
+    delete std::exchange(in_progress, new Model::Taken(state().model.take()));
     return;
   }
   const bool is_outermost = --depth <= 0;

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: MIT-0
+// Makes calls on simulated GPUs, and tells the recorder of each in the structures in which CUPTI would.
+//   recorder_calls calls | multicast | threads | long | closed FILE | full
+// VMM_RECORD names the file, as for libvmm_recorder.so.
+#include <cuda.h>
+#include <cuda_runtime.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../../viewer/recorder/recorder.h"
+
+__global__ void touch(int* data) { *data = 1; }
+
+static CUcontext current() {
+  CUcontext context = nullptr;
+  cuCtxGetCurrent(&context);
+  return context;
+}
+
+static void tell(CUpti_CallbackDomain domain, CUpti_CallbackId id, CUpti_CallbackData& data, void* result) {
+  data.callbackSite = result ? CUPTI_API_EXIT : CUPTI_API_ENTER;
+  data.functionReturnValue = result;
+  data.context = current();
+  errno = 42;
+  recorder::on_call(nullptr, domain, id, &data);
+  if (errno != 42) std::printf("errno has become %d\n", errno);
+}
+
+template <class Parameters, class Work>
+auto told(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char* name, const char* kernel, Parameters parameters,
+          const Work& work) {
+  CUpti_CallbackData data = {};
+  data.functionName = name;
+  data.functionParams = &parameters;
+  data.symbolName = kernel;
+  tell(domain, id, data, nullptr);
+  auto result = work();
+  tell(domain, id, data, &result);
+  return result;
+}
+
+#define DRIVER_AS(function, name, kernel, ...)                                                                \
+  told(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_##name, #name, kernel, name##_params{__VA_ARGS__}, \
+       [&] { return function(__VA_ARGS__); })
+#define DRIVER(name, ...) DRIVER_AS(name, name, nullptr, __VA_ARGS__)
+#define RUNTIME_AS(function, version, kernel, ...)                                                   \
+  told(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_##function##version, #function, kernel, \
+       function##version##_params{__VA_ARGS__}, [&] { return function(__VA_ARGS__); })
+#define RUNTIME(function, version, ...) RUNTIME_AS(function, version, nullptr, __VA_ARGS__)
+
+constexpr size_t size = 2 << 20;
+
+static CUmemAllocationProp on_gpu(int gpu) {
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = gpu;
+  return properties;
+}
+static CUmemAccessDesc open_to(int gpu) { return {on_gpu(gpu).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}; }
+
+static CUcontext begin(int gpu) {
+  CUcontext context = nullptr;
+  DRIVER(cuDevicePrimaryCtxRetain, &context, gpu);
+  cuCtxSetCurrent(context);
+  return context;
+}
+
+static void virtual_memory() {
+  const CUmemAllocationProp properties = on_gpu(0);
+  const CUmemAccessDesc both[] = {open_to(0), open_to(1)};
+  CUdeviceptr at = 0;
+  CUmemGenericAllocationHandle handle = 0, again = 0, imported = 0, refused = 7;
+  size_t granularity = 0;
+  unsigned long long flags = 0;
+  CUmemAllocationProp found;
+  int fd = -1;
+  DRIVER(cuMemGetAllocationGranularity, &granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  DRIVER(cuMemAddressReserve, &at, 4 * size, 0, 0, 0);
+  DRIVER(cuMemCreate, &handle, size, &properties, 0);
+  DRIVER(cuMemCreate, &refused, size / 2, &properties, 0);
+  DRIVER(cuMemCreate, &refused, size, nullptr, 0);
+  DRIVER(cuMemMap, at, size, 0, handle, 0);
+  DRIVER(cuMemMap, at, size, 0, handle, 0);  // refused: there is a mapping
+  DRIVER(cuMemMap, at + size, size, 0, handle, 0);
+  DRIVER(cuMemMap, at + 3 * size, size, 0, handle, 0);
+  DRIVER(cuMemSetAccess, at, 4 * size, both, 2);  // over a hole
+  DRIVER(cuMemSetAccess, at, size / 2, both, 2);  // refused
+  DRIVER(cuMemGetAccess, &flags, &both[1].location, at);
+  DRIVER(cuMemGetAllocationPropertiesFromHandle, &found, handle);
+  DRIVER(cuMemRetainAllocationHandle, &again, reinterpret_cast<void*>(at));
+  DRIVER(cuMemExportToShareableHandle, &fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  DRIVER(cuMemImportFromShareableHandle, &imported, reinterpret_cast<void*>(intptr_t(fd)),
+         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  close(fd);
+  DRIVER(cuMemUnmap, at, size / 2);  // refused, and the next one takes all
+  DRIVER(cuMemUnmap, at, 4 * size);
+  DRIVER(cuMemAddressFree, at, size);  // refused
+  DRIVER(cuMemAddressFree, at, 4 * size);
+  for (const auto it : {handle, again, imported}) DRIVER(cuMemRelease, it);
+  DRIVER(cuMemRelease, handle);  // refused
+}
+
+static void ordinary_memory(CUcontext other) {
+  size_t free, total, pitch;
+  CUdeviceptr at = 0;
+  void* host = nullptr;
+  int can = 0;
+  std::vector<char> own(1 << 20);
+  DRIVER(cuMemGetInfo_v2, &free, &total);
+  DRIVER(cuMemAlloc_v2, &at, 1000);
+  CUipcMemHandle shared;
+  DRIVER(cuIpcGetMemHandle, &shared, at);
+  DRIVER(cuMemFree_v2, at);
+  DRIVER(cuMemFree_v2, at);  // refused
+  DRIVER(cuMemAllocPitch_v2, &at, &pitch, 100, 7, 4);
+  DRIVER(cuMemFree_v2, at);
+  DRIVER(cuMemAllocHost_v2, &host, 4096);
+  DRIVER(cuMemFreeHost, host);
+  DRIVER(cuMemHostAlloc, &host, 4096, CU_MEMHOSTALLOC_PORTABLE);
+  DRIVER(cuMemFreeHost, host);
+  DRIVER(cuMemHostRegister_v2, own.data(), own.size(), 0);
+  DRIVER(cuMemHostUnregister, own.data());
+  DRIVER(cuDeviceCanAccessPeer, &can, 0, 1);
+  DRIVER(cuCtxEnablePeerAccess, other, 0);
+  DRIVER(cuCtxEnablePeerAccess, other, 0);  // refused
+  DRIVER(cuCtxDisablePeerAccess, other);
+
+  void* memory = nullptr;
+  cudaPitchedPtr pitched;
+  cudaIpcMemHandle_t of_runtime;
+  RUNTIME(cudaMemGetInfo, _v3020, &free, &total);
+  RUNTIME(cudaMalloc, _v3020, &memory, 1 << 20);
+  RUNTIME(cudaIpcGetMemHandle, _v4010, &of_runtime, memory);
+  RUNTIME(cudaFree, _v3020, memory);
+  RUNTIME(cudaFree, _v3020, nullptr);
+  RUNTIME(cudaMalloc, _v3020, &memory, 0);
+  RUNTIME(cudaMalloc, _v3020, &memory, size_t(1) << 50);  // refused
+  RUNTIME(cudaMallocPitch, _v3020, &memory, &pitch, 100, 7);
+  RUNTIME(cudaFree, _v3020, memory);
+  RUNTIME(cudaMalloc3D, _v3020, &pitched, make_cudaExtent(100, 7, 3));
+  RUNTIME(cudaFree, _v3020, pitched.ptr);
+  RUNTIME(cudaMallocHost, _v3020, &host, 4096);
+  RUNTIME(cudaFreeHost, _v3020, host);
+  RUNTIME(cudaHostAlloc, _v3020, &host, 4096, cudaHostAllocDefault);
+  RUNTIME(cudaFreeHost, _v3020, host);
+  RUNTIME(cudaHostRegister, _v4000, own.data(), own.size(), 0);
+  RUNTIME(cudaHostUnregister, _v4000, own.data());
+  RUNTIME(cudaDeviceCanAccessPeer, _v4000, &can, 0, 1);
+  RUNTIME(cudaDeviceEnablePeerAccess, _v4000, 1, 0);
+  RUNTIME(cudaDeviceDisablePeerAccess, _v4000, 1);
+}
+
+// Another process's memory: `descriptors` are the pipes to it.
+static void memory_of_another(const int descriptors[2]) {
+  CUipcMemHandle handle;
+  if (read(descriptors[0], &handle, sizeof handle) != sizeof handle) std::abort();
+  CUdeviceptr at = 0;
+  DRIVER(cuIpcOpenMemHandle_v2, &at, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+  DRIVER(cuIpcCloseMemHandle, at);
+  cudaIpcMemHandle_t same;
+  std::memcpy(&same, &handle, sizeof same);
+  void* memory = nullptr;
+  RUNTIME(cudaIpcOpenMemHandle, _v4010, &memory, same, cudaIpcMemLazyEnablePeerAccess);
+  RUNTIME(cudaIpcCloseMemHandle, _v4010, memory);
+  if (write(descriptors[1], "", 1) != 1) std::abort();
+}
+
+static void another_process(const int descriptors[2]) {
+  CUcontext context;
+  CUdeviceptr at;
+  CUipcMemHandle handle;
+  char end;
+  cuInit(0);
+  cuDevicePrimaryCtxRetain(&context, 0);
+  cuCtxSetCurrent(context);
+  cuMemAlloc(&at, size);
+  cuIpcGetMemHandle(&handle, at);
+  if (write(descriptors[1], &handle, sizeof handle) != sizeof handle || read(descriptors[0], &end, 1) != 1)
+    std::abort();
+  cuMemFree(at);
+  std::exit(0);
+}
+
+static void pools() {
+  CUmemoryPool pool = nullptr, made = nullptr;
+  CUmemPoolProps properties = {};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = on_gpu(1).location;
+  const CUmemAccessDesc access = open_to(0);
+  CUmemAccess_flags flags;
+  CUmemLocation location = access.location;
+  uint64_t threshold = 0;
+  CUdeviceptr at;
+  DRIVER(cuDeviceGetDefaultMemPool, &pool, 0);
+  DRIVER(cuDeviceGetMemPool, &pool, 0);
+  DRIVER(cuMemPoolCreate, &made, &properties);
+  DRIVER(cuDeviceSetMemPool, 1, made);
+  DRIVER(cuMemPoolSetAccess, made, &access, 1);
+  DRIVER(cuMemPoolGetAccess, &flags, made, &location);
+  DRIVER(cuMemPoolSetAttribute, made, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
+  DRIVER(cuMemPoolGetAttribute, made, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
+  DRIVER(cuMemAllocAsync, &at, 1000, nullptr);
+  DRIVER(cuMemFreeAsync, at, nullptr);
+  cuCtxSynchronize();
+  DRIVER(cuMemAllocFromPoolAsync, &at, 1000, made, nullptr);
+  DRIVER(cuMemFreeAsync, at, nullptr);
+  cuCtxSynchronize();
+  DRIVER(cuMemPoolTrimTo, made, 0);
+  DRIVER(cuMemPoolDestroy, made);
+
+  cudaMemPool_t mine = nullptr;
+  cudaMemPoolProps its = {};
+  its.allocType = cudaMemAllocationTypePinned;
+  its.location.type = cudaMemLocationTypeDevice;
+  its.location.id = 0;
+  cudaMemAccessDesc to = {};
+  to.location.type = cudaMemLocationTypeDevice;
+  to.location.id = 1;
+  to.flags = cudaMemAccessFlagsProtReadWrite;
+  cudaMemAccessFlags answer;
+  cudaMemLocation of = to.location;
+  void* memory = nullptr;
+  RUNTIME(cudaDeviceGetDefaultMemPool, _v11020, &mine, 0);
+  RUNTIME(cudaDeviceGetMemPool, _v11020, &mine, 0);
+  RUNTIME(cudaMemPoolCreate, _v11020, &mine, &its);
+  RUNTIME(cudaDeviceSetMemPool, _v11020, 0, mine);
+  RUNTIME(cudaMemPoolSetAccess, _v11020, mine, &to, 1);
+  RUNTIME(cudaMemPoolGetAccess, _v11020, &answer, mine, &of);
+  RUNTIME(cudaMemPoolSetAttribute, _v11020, mine, cudaMemPoolAttrReleaseThreshold, &threshold);
+  RUNTIME(cudaMemPoolGetAttribute, _v11020, mine, cudaMemPoolAttrReleaseThreshold, &threshold);
+  RUNTIME(cudaMallocAsync, _v11020, &memory, 1000, nullptr);
+  RUNTIME(cudaFreeAsync, _v11020, memory, nullptr);
+  cudaDeviceSynchronize();
+  RUNTIME(cudaMallocFromPoolAsync, _v11020, &memory, 1000, mine, nullptr);
+  RUNTIME(cudaFreeAsync, _v11020, memory, nullptr);
+  cudaDeviceSynchronize();
+  RUNTIME(cudaMemPoolTrimTo, _v11020, mine, 0);
+  RUNTIME(cudaMemPoolDestroy, _v11020, mine);
+}
+
+static void launches(const char* name) {
+  int* data = nullptr;
+  cudaMalloc(&data, sizeof *data);
+  void* arguments[] = {&data};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = config.blockDim = dim3(1);
+  const void* const kernel = reinterpret_cast<const void*>(touch);
+  RUNTIME_AS(cudaLaunchKernel, _v7000, name, kernel, dim3(2, 3), dim3(4), arguments, 16, nullptr);
+  RUNTIME_AS(cudaLaunchKernel, _v7000, name, kernel, dim3(0), dim3(4), arguments, 0, nullptr);  // refused
+  RUNTIME_AS(cudaLaunchCooperativeKernel, _v9000, name, kernel, dim3(2), dim3(4), arguments, 0, nullptr);
+  RUNTIME_AS(cudaLaunchKernelExC, _v11060, name, &config, kernel, arguments);
+  CUfunction function = nullptr;
+  cudaGetFuncBySymbol(&function, kernel);
+  CUlaunchConfig launch = {};
+  launch.gridDimX = launch.gridDimY = launch.gridDimZ = launch.blockDimX = launch.blockDimY = launch.blockDimZ = 1;
+  DRIVER_AS(cuLaunchKernel, cuLaunchKernel, name, function, 1, 1, 1, 32, 1, 1, 0, nullptr, arguments, nullptr);
+  DRIVER_AS(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel, name, function, 1, 1, 1, 32, 1, 1, 0, nullptr,
+            arguments);
+  DRIVER_AS(cuLaunchKernelEx, cuLaunchKernelEx, name, &launch, function, arguments, nullptr);
+  cudaFree(data);
+}
+
+// A call that the runtime makes in one of its own, recorded or not, is not the program's.
+static void nested() {
+  void* memory = nullptr;
+  CUdeviceptr inner = 0;
+  told(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy_v3020, "cudaMemcpy", nullptr,
+       cudaMemcpy_v3020_params{}, [&] {
+         return told(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2, "cuMemAlloc_v2", nullptr,
+                     cuMemAlloc_v2_params{&inner, 64}, [] { return CUDA_SUCCESS; });
+       });
+  told(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaMalloc_v3020, "cudaMalloc", nullptr,
+       cudaMalloc_v3020_params{&memory, 64}, [&] {
+         told(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuMemFree_v2, "cuMemFree_v2", nullptr,
+              cuMemFree_v2_params{64}, [] { return CUDA_SUCCESS; });
+         return cudaMalloc(&memory, 64);
+       });
+  RUNTIME(cudaFree, _v3020, memory);
+}
+
+static void multicast() {
+  const CUmemAllocationProp properties = on_gpu(0);
+  CUmulticastObjectProp team = {};
+  team.numDevices = 2;
+  team.size = size;
+  CUmemGenericAllocationHandle object = 0, memory = 0;
+  size_t granularity = 0;
+  DRIVER(cuMulticastGetGranularity, &granularity, &team, CU_MULTICAST_GRANULARITY_MINIMUM);
+  DRIVER(cuMulticastCreate, &object, &team);
+  DRIVER(cuMulticastAddDevice, object, 0);
+  DRIVER(cuMulticastAddDevice, object, 0);  // refused
+  DRIVER(cuMulticastAddDevice, object, 1);
+  DRIVER(cuMemCreate, &memory, size, &properties, 0);
+  DRIVER(cuMulticastBindMem, object, 0, memory, 0, size, 0);
+  DRIVER(cuMulticastUnbind, object, 0, 0, size);
+  CUdeviceptr at = 0;
+  const CUmemAccessDesc access = open_to(0);
+  DRIVER(cuMemAddressReserve, &at, size, 0, 0, 0);
+  DRIVER(cuMemMap, at, size, 0, memory, 0);
+  DRIVER(cuMemSetAccess, at, size, &access, 1);
+  DRIVER(cuMulticastBindAddr, object, 0, at, size, 0);
+  DRIVER(cuMulticastUnbind, object, 0, 0, size);
+  DRIVER(cuMemUnmap, at, size);
+  DRIVER(cuMemAddressFree, at, size);
+  DRIVER(cuMemRelease, memory);
+  DRIVER(cuMemRelease, object);
+}
+
+static void allocate_often(int times) {
+  for (int i = 0; i < times; ++i) {
+    void* memory = nullptr;
+    RUNTIME(cudaMalloc, _v3020, &memory, 2 << 20);
+    RUNTIME(cudaFree, _v3020, memory);
+  }
+}
+
+static int descriptor_of(const std::string& path) {
+  for (int fd = 3; fd < 1024; ++fd) {
+    char link[4096] = {};
+    if (readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), link, sizeof link - 1) > 0 && path == link) return fd;
+  }
+  std::abort();
+}
+
+int main(int, char** arguments) {
+  const std::string what = arguments[1];
+  if (what == "multicast" && std::getenv("NCCL_NVLS_ENABLE") && !std::strcmp(std::getenv("NCCL_NVLS_ENABLE"), "0")) {
+    std::printf("SKIP: NCCL_NVLS_ENABLE=0: no multicast objects here; unset it\n");
+    return 77;
+  }
+  int there[2], back[2];
+  if (pipe(there) || pipe(back)) return 1;
+  const int mine[] = {there[0], back[1]}, theirs[] = {back[0], there[1]};
+  if (what == "calls" && !fork()) another_process(theirs);
+  cuInit(0);
+  if (!recorder::open(std::getenv("VMM_RECORD"))) return 1;
+  const CUcontext other = begin(1);
+  begin(0);
+  if (what == "calls") {
+    virtual_memory();
+    ordinary_memory(other);
+    memory_of_another(mine);
+    pools();
+    launches("_Z5touchPi");
+    nested();
+    wait(nullptr);
+  } else if (what == "multicast") {
+    multicast();
+  } else if (what == "long") {
+    launches((std::string(100000, 'k') + "\"\\\n").c_str());
+  } else if (what == "closed") {
+    allocate_often(1);
+    const int file = descriptor_of(std::getenv("VMM_RECORD"));
+    close(file);
+    if (open(arguments[2], O_WRONLY | O_CREAT, 0600) != file) return 1;
+    allocate_often(1);
+  } else if (what == "threads") {
+    std::vector<std::thread> all;
+    for (int i = 0; i < 4; ++i)
+      all.emplace_back([other] {
+        cuCtxSetCurrent(other);
+        allocate_often(50);
+      });
+    for (int i = 0; i < 20; ++i)  // whatever the threads do just now, the child goes on
+      if (!fork()) {
+        allocate_often(1);
+        _exit(0);
+      }
+    for (auto& thread : all) thread.join();
+    while (wait(nullptr) > 0) continue;
+  } else {
+    allocate_often(2);  // "full"
+  }
+  std::printf("done\n");
+  std::fflush(stdout);
+  if (what == "threads") _exit(0);
+  return 0;
+}
