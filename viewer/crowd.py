@@ -187,7 +187,7 @@ class Crowd(Scene):
         self.devices, self.index = devices, index
         self.sections = []  # (name, rooms, what there is more)
         self.others = []  # processes, in words
-        self.terse = True  # no word of allocations without a handle
+        self.terse = self.roomy = True  # no word of allocations without a handle
 
     # --- What is to be drawn
     def fill(self, machine, since, pids, names, active):
@@ -236,7 +236,7 @@ class Crowd(Scene):
         for memory in list(self.index.objects.values())[:4]:
             self.add_box(memory, since, pids)
         for device in self.devices:
-            for memory in list(self.index.idle[device].values())[-BOXES:]:
+            for memory in list(self.index.idle[device].values())[-4 * BOXES :]:
                 self.add_box(memory, since, pids)
 
     def in_full(self, machine, active):
@@ -483,7 +483,7 @@ class Crowd(Scene):
         return y
 
     def panel(self, name, size, boxes, count, y):
-        boxes = self.alike_joined(sorted(boxes, key=lambda box: (box.status == KEPT, box.it.nth))[: 2 * BOXES])[:BOXES]
+        boxes = self.alike_joined(sorted(boxes, key=lambda box: (box.status == KEPT, box.it.nth))[: 6 * BOXES])[:BOXES]
         boxes.sort(key=lambda box: box.it.nth)
         shown = sum(box.count for box in boxes if box.status != GONE)
         lines, left = [], 0
@@ -524,8 +524,8 @@ class Crowd(Scene):
                 and not box.exports
                 and last.status == box.status == KEPT
                 and end.nth + 1 == box.it.nth
-                and (last.size, last.is_mapped, self.pills(last)) == (box.size, box.is_mapped, self.pills(box))
-                and not box.is_mapped
+                and (last.size, last.handles, last.held_by_fd) == (box.size, box.handles, box.held_by_fd)
+                and not (last.is_mapped or box.is_mapped)
             ):
                 last.count, last.last = last.count + box.count, box.last or box.it
             else:

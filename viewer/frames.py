@@ -73,7 +73,7 @@ class Film:
         self.processes = [f"process {self.all_pids.index(pid) + 1}" if several else "" for pid in self.pids]
         self.devices = devices_of(self.lines)
         self.most_mappings = 160 if len(self.lines) <= 2000 else 24  # of a picture with arrows
-        self.names, self.taken = {}, collections.defaultdict(set)  # of reservations
+        self.names, self.taken = {}, collections.defaultdict(collections.Counter)  # of reservations
         self.process_of = dict(zip(self.pids, self.processes, strict=True))
         self.teller = Teller(recording, self.name, self.process_of)
         self.strings = {}  # each text once
@@ -118,10 +118,9 @@ class Film:
         """What a reservation is called: the variable that the source has for it, or else its number."""
         if room.number not in self.names:
             name = self.variable(room.made) if room.made and room.made["call"] else ""
-            if not name or name in self.taken[pid]:
-                name = f"{name} {room.nth + 1}" if name else f"R{room.nth + 1}"
-            self.taken[pid].add(name)
-            self.names[room.number] = name
+            self.taken[pid][name] += 1
+            often = self.taken[pid][name]
+            self.names[room.number] = f"R{room.nth + 1}" if not name else f"{name} {often}" if often > 1 else name
         return self.names[room.number]
 
     def variable(self, line):
@@ -134,6 +133,7 @@ class Film:
         """What there is now, and what has changed since: the elements, and how high they are together."""
         try:
             scene = self.scene(since, pid) if self.is_simple() else self.crowd(since, pid)
+            scene.roomy = True  # and otherwise in rows
             elements, height = scene.draw()
         except TooWide:
             elements, height = self.crowd(since, pid).draw()

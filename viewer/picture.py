@@ -128,6 +128,7 @@ class Scene:
         self.spaces = [[] for _ in processes]  # of each process: its reservations
         self.boxes = {}  # of memory and objects, by number
         self.short = self.terse = False  # where the texts need more room than there is
+        self.roomy = False  # as wide as the widest fonts need it, or else not at all
         self.teller = None  # of words.py, if what shows a range is to say more of it
         self.extras = []  # below the memory: rows of (text, status, about)
 
@@ -405,7 +406,8 @@ class Scene:
     def place(self, rooms):
         """Widths: what the texts need. What is left goes to where nothing is mapped, or else on both sides."""
         space = WIDTH - GUTTER - MARGIN - GAP * (len(rooms) - 1) - 2 * INSET * len(rooms)
-        for self.short in False, True:
+        short_or_not = [False] if self.roomy else [False, True]
+        for self.short in short_or_not:
             widths = [self.least_widths(room) for room in rooms]
             spare = space - sum(map(sum, widths))
             if spare >= 0:
@@ -442,7 +444,8 @@ class Scene:
         runs, widths = self.runs(room), []
         for block in room.blocks:
             sharing = next((len(run) for run in runs if block in run), 1)  # so many have one text for their rights
-            widths.append(max(width_of(block.label()) + 8, 68 / sharing if block.memory else 76))
+            label, gap = (width_of(block.label(), 15) + 8, 104) if self.roomy else (width_of(block.label()) + 8, 76)
+            widths.append(max(label, 68 / sharing if block.memory else gap))
         missing = max(0, width_of(room.label(self.short)) - sum(widths))
         return [width + missing / len(widths) for width in widths]
 

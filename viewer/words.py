@@ -29,6 +29,14 @@ def integer(value):
     return value
 
 
+def exactly(offset):
+    """In the largest unit of which it is a whole number."""
+    for unit, shift in ("GiB", 30), ("MiB", 20), ("KiB", 10):
+        if offset and offset % (1 << shift) == 0:
+            return f"{offset >> shift} {unit}"
+    return f"{offset} B"
+
+
 def sized(value):
     return in_words(integer(value))
 
@@ -97,11 +105,11 @@ class Asked:
         base, room = self.reservation(address)
         if room:
             where = f"reservation {self.names(self.line['pid'], room)}"
-            return f"offset {in_words(address - base)} of {where}" if address > base else f"the start of {where}"
+            return f"offset {exactly(address - base)} of {where}" if address > base else f"the start of {where}"
         for base, block in self.process.blocks.items():
             if base <= address < base + block[0]:
                 of = f"the {in_words(block[0])} of {block[2]}"
-                return f"offset {in_words(address - base)} of {of}" if address > base else of
+                return f"offset {exactly(address - base)} of {of}" if address > base else of
         return f"address {address:#x}"
 
     def memory(self, name):
@@ -172,7 +180,7 @@ class Asked:
     def cuMemMap(self):
         size, offset = sized(self.arguments["size"]), integer(self.arguments.get("offset") or 0)
         of = self.memory(self.arguments["handle"])
-        part = f"{size} from offset {in_words(offset)} of" if offset else f"{size} of" if size not in of else ""
+        part = f"{size} from offset {exactly(offset)} of" if offset else f"{size} of" if size not in of else ""
         return f"map {part} {of} at {self.at(self.arguments['ptr'])}".replace("map  ", "map ")
 
     def cuMemUnmap(self):
@@ -298,13 +306,17 @@ class Asked:
     def cudaLaunchKernel(self):
         name = self.arguments.get("func", self.arguments.get("f"))
         gpu = f" on GPU {self.line['device']}" if self.line["device"] >= 0 else ""
-        return f"launch the kernel {str(name)[:100]}{gpu}"
+        name = str(name).removeprefix("void ")
+        return f"launch the kernel {name if len(name) <= 90 else name[:90] + '…'}{gpu}"
 
     def cudaSetDevice(self):
         return f"make {self.device('device')} the current one"
 
     def cudaGetLastError(self):
         return "ask for the last error of the runtime"
+
+    def answer_cudaLaunchKernel(self, out):
+        return "succeeds"
 
     def answer_cudaGetLastError(self, out):
         return "answers that there is none"
@@ -358,7 +370,12 @@ ALIKE = {
     **dict.fromkeys(
         "cudaMemsetAsync cuMemsetD8 cuMemsetD16 cuMemsetD32 cuMemsetD8Async cuMemsetD32Async".split(), "cudaMemset"
     ),
-    **dict.fromkeys("cuLaunchKernel cudaLaunchCooperativeKernel cuLaunchCooperativeKernel".split(), "cudaLaunchKernel"),
+    **dict.fromkeys(
+        (
+            "cuLaunchKernel cuLaunchKernelEx cudaLaunchKernelExC cudaLaunchCooperativeKernel cuLaunchCooperativeKernel"
+        ).split(),
+        "cudaLaunchKernel",
+    ),
     "cudaMemGetInfo": "cuMemGetInfo",
     "cudaGetDeviceCount": "cuDeviceGetCount",
     "cudaDeviceCanAccessPeer": "cuDeviceCanAccessPeer",
@@ -397,7 +414,7 @@ class Teller:
     def gap(self, block, room):
         it = room.it
         return (
-            f"{in_words(block.size)} at offset {in_words(block.offset)} of reservation {self.names(it.pid, it)}, from "
+            f"{in_words(block.size)} at offset {exactly(block.offset)} of reservation {self.names(it.pid, it)}, from "
             f"{it.base + block.offset:#x}: reserved and not mapped. An access to them is a fault."
         )
 
@@ -412,7 +429,7 @@ class Teller:
         given = [line for gpu, line in first.opened.items() if first.access.get(gpu)]
         opened = self.made("Opened", given[-1]) if given else ""
         return (
-            f"{block.label()} at offset {in_words(block.offset)} of reservation {self.names(it.pid, it)}, from "
+            f"{block.label()} at offset {exactly(block.offset)} of reservation {self.names(it.pid, it)}, from "
             f"{it.base + block.offset:#x}, {'was' if block.status == 'gone' else 'is'} {which}{where}. {rights}."
             f"{self.made('Mapped', first.made, last.made)}{opened}"
         )
