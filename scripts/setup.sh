@@ -38,7 +38,8 @@ setup() {
   use_fetched "${wanted[@]}"
 }
 
-# The book as HTML, in build/book. Where there is a compiler, its views are made first, in build/views: see lesson_views.py.
+# The book as HTML, in build/book, and the notebooks. Where there is a compiler, the book's views are made first, in
+# build/views: see lesson_views.py.
 book() {
   [[ -w . ]] || die "no permission to write into $PWD: make it yours, or copy the checkout to a place of your own"
   local status=0
