@@ -153,7 +153,7 @@ document.addEventListener("DOMContentLoaded", () => {
       at = number;
       const step = steps[at - 1];
       part("number").textContent = `step ${at} of ${last}`;
-      part("caption").textContent = (data.processes > 1 ? `Process ${step.process + 1}: ` : "") + step.words;
+      part("caption").textContent = step.words;
       part("refused-words").textContent = step.explanation;
       slider.value = at;
       slider.setAttribute("aria-valuetext", `step ${at} of ${last}: ${step.call}`);
