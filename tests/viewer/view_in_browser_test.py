@@ -8,8 +8,10 @@ one of 10,000 calls, with its size and its times.
 """
 
 import html
+import html
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -203,6 +205,14 @@ class Views(BrowserTest):
 
     def button(self, name):
         return self.page.get_by_role("button", name=name, exact=True)
+
+    def expect_drawn(self, step):
+        """The picture has the texts of this frame, and its other elements."""
+        self.expect_step(step.number)
+        texts = self.page.eval_on_selector_all(".vmm-scroll svg text", "all => all.map((it) => it.textContent)")
+        wanted = [html.unescape(re.sub("<[^>]*>", "", each)) for each in step.svg if each.startswith("<text")]
+        self.assertEqual(texts, wanted)
+        self.assertEqual(self.page.locator(".vmm-scroll svg > *").count(), len(step.svg))
 
     def expect_nothing_ran(self):
         self.assertIsNone(self.page.evaluate("window.hacked ?? null"), "what was recorded has run")
@@ -458,7 +468,8 @@ class Views(BrowserTest):
     def test_ten_thousand_calls(self):
         recording = Recording.read(long().write(self.scratch / "long.jsonl"))
         began = time.process_time()
-        text = view.page(recording, frames.steps(recording))
+        its = frames.steps(recording)
+        text = view.page(recording, its)
         took = time.process_time() - began
         file = self.scratch / "long.html"
         file.write_text(text)
@@ -475,6 +486,9 @@ class Views(BrowserTest):
           return [its.getBoundingClientRect().top - list.getBoundingClientRect().top, list.clientHeight];
         }""")
         self.assertTrue(0 <= above < height, "the step is not seen in the list")
+        for number in (7777, 51, 50, 9995, 3210):
+            self.page.get_by_role("slider").fill(str(number))
+            self.expect_drawn(its[number - 1])
         stepping = """async (steps) => {
           const slider = document.querySelector(".vmm-controls input"), times = [];
           for (const step of steps) {
@@ -536,7 +550,7 @@ class Views(BrowserTest):
         self.assertEqual(self.page.locator(".vmm-still").first.locator("figure:visible").count(), 4)
         self.assertEqual(self.page.locator(".vmm-steps:visible").count(), 0)
         # What is found and printed is the text.
-        self.assertNotIn("cumemaddressreserve", (book / "searchindex.js").read_text().lower())
+        self.assertNotIn("cumemaddressreserv", (book / "searchindex.js").read_text().lower())
         printed = (book / "printable.html").read_text()
         self.assertNotRegex(printed, r'<div class="vmm-view|class="vmm-absent|<script')
         self.assertIn("Here they are", printed)
