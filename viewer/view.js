@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// Steps through the recordings that view.py has put into this page. What a recording says becomes text, never a tag; the
-// elements of the frames are those that frames.py drew.
+// Steps through the recordings that view.py has put into this page. What a recording says becomes text, never a tag;
+// the elements of the frames are those that frames.py drew.
 document.addEventListener("DOMContentLoaded", () => {
   const html = `
     <div class="vmm-controls" role="group" aria-label="Steps">
@@ -132,7 +132,8 @@ document.addEventListener("DOMContentLoaded", () => {
         return entry;
       });
       list.replaceChildren(room, ...rows);
-      if (rows.some((entry) => entry.dataset.number == at)) list.setAttribute("aria-activedescendant", `${key}-call-${at}`);
+      const is_there = rows.some((entry) => entry.dataset.number == at);
+      if (is_there) list.setAttribute("aria-activedescendant", `${key}-call-${at}`);
       else list.removeAttribute("aria-activedescendant");
     }
 
