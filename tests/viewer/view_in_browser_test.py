@@ -8,7 +8,6 @@ one of 10,000 calls, with its size and its times.
 """
 
 import html
-import html
 import json
 import pathlib
 import re
@@ -548,6 +547,7 @@ class Views(BrowserTest):
             self.assertEqual(fill, ink, "the theme does not reach the picture")
         self.expect_accessible()
         self.page.emulate_media(media="print")
+        self.page.wait_for_selector(".vmm-still")
         self.assertEqual(self.page.locator(".vmm-still").first.locator("figure:visible").count(), 4)
         self.assertEqual(self.page.locator(".vmm-steps:visible").count(), 0)
         # What is found and printed is the text.
