@@ -14,7 +14,7 @@ import re
 
 from crowd import Crowd, Index
 from picture import GONE, KEPT, NEW, Scene, TooWide, in_words
-from trace_model import Machine
+from trace_model import OF_MODULES, Machine
 from words import Asked, Teller, is_refused, plural
 
 MOST_STEPS = 20_000  # of one view; more would be more than a browser likes
@@ -180,7 +180,9 @@ class Film:
                 by_gpu[device].append((count, size, call))
         for device, its in by_gpu.items():
             where = f"GPU {device}" if device >= 0 else "the host"
-            parts = [f"{in_words(size)} by {call}" + (f" ×{count}" if count > 1 else "") for count, size, call in its]
+            parts = [
+                f"{in_words(size)} {whence(call)}" + (f" ×{count}" if count > 1 else "") for count, size, call in its
+            ]
             text = f"Ordinary memory of {where}: {', '.join(parts[:3])}"
             if len(parts) > 3:
                 text += f" and {in_words(sum(size for _, size, _ in its[3:]))} by others"
@@ -198,6 +200,11 @@ class Film:
             state = NEW if since.peers else KEPT
             rows.append((f"Peer access to ordinary memory: {shown or 'none any more'}", state, ", ".join(pairs)))
         return rows
+
+
+def whence(call):
+    """Where ordinary memory comes from: a call, or that this brings what kernels have of variables."""
+    return "for __device__ variables" if call.startswith(OF_MODULES) else f"by {call}"
 
 
 def doubt(what):
