@@ -117,7 +117,8 @@ document.addEventListener("DOMContentLoaded", () => {
     function draw_list() {
       const from = Math.max(0, Math.floor(list.scrollTop / row) - 3), count = Math.ceil(list.clientHeight / row) + 6;
       const rows = listed.slice(from, from + count).map((number, index) => {
-        const entry = document.createElement("div"), { call, kind, process, place: [file, line] } = steps[number - 1];
+        const entry = document.createElement("div"), { call, kind, process, place } = steps[number - 1];
+        const [file, line, name] = place;
         entry.className = `vmm-${kind}`;
         entry.id = `${key}-call-${number}`;
         entry.dataset.number = number;
@@ -128,7 +129,7 @@ document.addEventListener("DOMContentLoaded", () => {
         entry.setAttribute("aria-posinset", from + index + 1);
         const of = data.processes > 1 ? `process ${process + 1}: ` : "";
         entry.textContent = `${String(number).padStart(5)} ${of}${call}${kind == "refused" ? " was refused" : ""}` +
-          (file ? `  ${file}:${line}` : "");
+          (file ? `  ${file}:${line}` : name ? `  in ${name}` : "");
         return entry;
       });
       list.replaceChildren(room, ...rows);

@@ -126,8 +126,9 @@ def entry(step, processes):
     """A line of the list of all calls."""
     of = f"process {step.process + 1}: " if processes > 1 else ""
     refused = " was refused" if step.kind == "refused" else ""
-    file, line, _ = step.place
-    return f"{step.number:5} {of}{step.call}{refused}" + (f"  {file}:{line}" if file else "")
+    file, line, name = step.place
+    where = f"  {file}:{line}" if file else f"  in {name}" if name else ""
+    return f"{step.number:5} {of}{step.call}{refused}{where}"
 
 
 def figure(steps, step):

@@ -330,7 +330,8 @@ class Views(BrowserTest):
         lines = short().lines
         changing = [line["number"] for line in lines if line["changes"]]
         expect_listed([line["number"] for line in lines])
-        self.assertIn("cuMemAddressFree was refused", entries.nth(8).inner_text())
+        self.assertEqual(entries.nth(3).inner_text(), "    4 cuMemMap  in a_library_function")
+        self.assertEqual(entries.nth(8).inner_text(), "    9 cuMemAddressFree was refused  program.cu:10")
         self.button(f"Those that change something ✚ ({len(changing)})").click()
         expect_listed(changing)
         listed.focus()
