@@ -135,6 +135,13 @@ static void ordinary_memory(CUcontext other) {
   DRIVER(cuCtxEnablePeerAccess, other, 0);
   DRIVER(cuCtxEnablePeerAccess, other, 0);  // refused
   DRIVER(cuCtxDisablePeerAccess, other);
+  const CUcontext own_context = current();
+  cuCtxSetCurrent(other);
+  DRIVER(cuMemAlloc_v2, &at, 1000);
+  DRIVER(cuMemFree_v2, at);
+  cuCtxSetCurrent(nullptr);
+  DRIVER(cuMemAlloc_v2, &at, 1000);  // refused
+  cuCtxSetCurrent(own_context);
 
   void* memory = nullptr;
   cudaPitchedPtr pitched;
@@ -374,7 +381,7 @@ int main(int, char** arguments) {
       });
     for (int i = 0; i < 20; ++i)  // whatever the threads do just now, the child goes on
       if (!fork()) {
-        allocate_often(1);
+        allocate_often(100);
         _exit(0);
       }
     for (auto& thread : all) thread.join();
