@@ -49,7 +49,11 @@ book() {
     say "there is no g++ that works, and the simulator needs one: the book is built without its views"
   else
     set +e  # in a shell of its own, which ends at the first thing that fails
-    (set -e && setup docs/requirements.txt && build views)
+    (
+      set -e
+      setup docs/requirements.txt
+      build views
+    )
     status=$?
     set -e
     ((status == 0)) || say "the simulator and the lessons were not built (above): the book is built without new views"
