@@ -127,7 +127,9 @@ const RecordedCalls& of_driver = *new RecordedCalls{
     DRIVER(tells, cuCtxCreate_v3, (pctx, paramsArray, numParams, flags, dev), model.made_context(*pctx, dev)),
     DRIVER(tells, cuCtxCreate_v4, (pctx, ctxCreateParams, flags, dev), model.made_context(*pctx, dev)),
     DRIVER(tells, cuCtxGetDevice, (device), model.made_context(context, *device)),
+#if CUDA_VERSION >= 13000
     DRIVER(tells, cuCtxGetDevice_v2, (device, ctx), model.made_context(ctx ? ctx : context, *device)),
+#endif
 };
 
 const RecordedCalls& of_runtime = *new RecordedCalls{
