@@ -127,6 +127,13 @@ class Recording:
                     return place
         return "", 0, ""
 
+    def led_there(self, line):
+        """["file:line", ...]: where the function that made a call was called, and that one in turn, if the source is here."""
+        its = self.places(line)
+        place = self.place(line)
+        outer = its[its.index(place) + 1 :] if place in its else []
+        return [f"{file}:{number}" for file, number, _ in outer if self.source(file)]
+
     def source(self, name):
         return self.about.get("sources", {}).get(name, "")
 

@@ -82,7 +82,7 @@ document.addEventListener("DOMContentLoaded", () => {
 
     // The line that has just run, and the one that this process runs next.
     function show_source() {
-      const { place: [file, line, name], process } = steps[at - 1];
+      const { place: [file, line, name], led_there, process } = steps[at - 1];
       const next = steps.slice(at, at + 2000).find((step) => step.process == process)?.place;
       const has_text = Boolean(data.sources[file]);
       if (has_text && file != shown) {
@@ -95,13 +95,13 @@ document.addEventListener("DOMContentLoaded", () => {
         shown = file;
       }
       for (const row of source.querySelectorAll(".vmm-ran, .vmm-next")) row.classList.remove("vmm-ran", "vmm-next");
-      const of = name ? ` in ${name}` : "";
+      const of = name ? ` in ${name}` : "", called = led_there.length ? `; called in ${led_there.join(", in ")}` : "";
       if (has_text) {
         source.children[line - 1]?.classList.add("vmm-ran");
         const goes_on = next && next[0] == file && next[1] != line;
         if (goes_on) source.children[next[1] - 1]?.classList.add("vmm-next");
         part("where").textContent = `${file}${of}: ▶ line ${line} has just run` +
-          (goes_on ? `, ▷ line ${next[1]} is next` : next && next[1] == line ? ", and runs once more" : "");
+          (goes_on ? `, ▷ line ${next[1]} is next` : next && next[1] == line ? ", and runs once more" : "") + called;
         const row = source.children[line - 1];
         if (row) source.scrollTop = row.offsetTop - source.clientHeight / 2;
       } else {

@@ -155,10 +155,11 @@ def packed(recording, steps):
                 "call": step.call,
                 "words": step.words,
                 "place": list(step.place),
+                "led_there": recording.led_there(line)[:4],
                 "kind": step.kind,
                 "explanation": step.explanation,
             }
-            for step in steps
+            for step, line in zip(steps, recording.lines, strict=True)
         ],
         **differences(steps),
     }

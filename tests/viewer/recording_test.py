@@ -140,6 +140,19 @@ class Test(unittest.TestCase):
                 text = its.source(file).splitlines()[number - 1]
                 self.assertIn("<<<" if line["call"] == "cudaLaunchKernel" else line["call"].partition("_")[0], text)
 
+    def test_who_called_a_function_that_calls(self):
+        self.file.write_text(changed(callers=["own+0x10", "own+0x20", "own+0x30"]))
+        told = {
+            "own+0x10": [["check.h", 3, "check"], ["own.cu", 7, "f"]],
+            "own+0x20": [["own.cu", 9, "g"]],
+            "own+0x30": [["", 0, "run"], ["own.cu", 11, "main"]],
+        }
+        line = json.dumps({"about": {"places": told, "sources": {"check.h": "it", "own.cu": "it"}}})
+        recording.append(self.file, line + "\n", False)
+        its = Recording.read(self.file)
+        self.assertEqual(its.place(its.lines[0]), ("check.h", 3, "check"))
+        self.assertEqual(its.led_there(its.lines[0]), ["own.cu:7", "own.cu:9", "own.cu:11"])
+
     def test_a_cut_one_is_ended(self):
         text = self.trace()
         for size, block in ((0, 1 << 20), (150, 64)):
