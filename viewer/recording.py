@@ -128,7 +128,7 @@ class Recording:
         return "", 0, ""
 
     def led_there(self, line):
-        """["file:line", ...]: where the function that made a call was called, and that one in turn, if the source is here."""
+        """["file:line", ...]: where the function was called that made a call, and so on, if the source is here."""
         its = self.places(line)
         place = self.place(line)
         outer = its[its.index(place) + 1 :] if place in its else []

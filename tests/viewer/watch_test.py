@@ -212,15 +212,19 @@ class Test(unittest.TestCase):
 
     def test_interrupted(self):
         body = """
-count = []
-signal.signal(signal.SIGINT, lambda *_: count.append(reserve(2 << 20)))
+heard, arrived = os.pipe()
+os.set_blocking(arrived, False)
+signal.set_wakeup_fd(arrived)
+is_asked = []
+signal.signal(signal.SIGINT, lambda *_: is_asked.append(True))
 print(os.getpid(), flush=True)
-while not count:
+while not is_asked:
     time.sleep(0.01)
 end = time.monotonic() + 0.3
 while time.monotonic() < end:
     time.sleep(0.01)
-sys.exit(f"{len(count)} times")
+reserve(2 << 20)
+sys.exit(f"{len(os.read(heard, 100))} times")
 """
         process, terminal, pid = self.start(body)
         os.write(terminal, b"\x03")
@@ -510,6 +514,9 @@ sys.exit(watch.main())
             self.assertEqual((about["gpus"], about["status"]), (2, 5))
             self.view("real.jsonl")
             self.html("real.html")
+            script = 'cat calls >> "$VMM_RECORD"; kill -SEGV $$'
+            done = self.view("--real", "sh", "-c", script, status=139, env=environment)
+            self.assertIn("view: sh was ended by SIGSEGV\nview: 2 calls of CUDA: open sh.html", done.stderr)
         finally:
             shutil.rmtree(recorder.parent)
 
