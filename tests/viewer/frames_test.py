@@ -121,6 +121,17 @@ def check(test, recording):
     return found
 
 
+class RealGpus(unittest.TestCase):
+    def test_recordings_of_real_programs_have_no_contradiction(self):
+        recordings = sorted((ROOT / "docs" / "recordings").glob("*.jsonl*"))
+        self.assertTrue(recordings)
+        for file in recordings:
+            with self.subTest(file.name):
+                found = check(self, Recording.read(file))
+                self.assertEqual([step.words for step in found if "contradicts" in step.words], [])
+                self.assertIn("changes", {step.kind for step in found})
+
+
 class AnyProgram(unittest.TestCase):
     def test_many_calls_take_seconds(self):
         for name, writer in (
