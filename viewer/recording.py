@@ -26,6 +26,7 @@ LONGEST_LINE = 32 << 20  # bytes
 MOST_SOURCE = 512 << 10  # bytes of one source file
 MOST_SOURCES = 2 << 20  # of all
 LONGEST_NAME = 200  # of a function
+LONG_NAME = 60  # is shown without its arguments
 OF_THE_SYSTEM = "/usr/include/", "/usr/lib/", "/usr/local/include/", "/usr/local/cuda"
 OF_PACKAGES = "/site-packages/", "/dist-packages/", "/targets/x86_64-linux/include/"
 OF_CALL = dict.fromkeys(KEYS, int) | {
@@ -120,7 +121,10 @@ class Recording:
     def place(self, line):
         """(file, line, function): the innermost whose source is here; else the innermost with a line; else ("", 0, the
         innermost function that is known)."""
-        its = self.places(line)
+        file, number, function = self.innermost(self.places(line))
+        return file, number, shortened(function)
+
+    def innermost(self, its):
         for is_it in (lambda place: self.source(place[0]), lambda place: place[1], lambda place: place[2]):
             for place in its:
                 if is_it(place):
@@ -130,12 +134,31 @@ class Recording:
     def led_there(self, line):
         """["file:line", ...]: where the function was called that made a call, and so on, if the source is here."""
         its = self.places(line)
-        place = self.place(line)
+        place = self.innermost(its)
         outer = its[its.index(place) + 1 :] if place in its else []
         return [f"{file}:{number}" for file, number, _ in outer if self.source(file)]
 
     def source(self, name):
         return self.about.get("sources", {}).get(name, "")
+
+
+def shortened(function):
+    """A long name of C++ without its arguments and those of its templates."""
+    if len(function) <= LONG_NAME:
+        return function
+    name, depth = "", 0
+    for letter in function.replace("(anonymous namespace)", "\0"):
+        if letter == "<":
+            name += "<...>" * (depth == 0)
+            depth += 1
+        elif letter == ">":
+            depth = max(0, depth - 1)
+        elif letter == "(" and depth == 0 and name and not name.endswith("operator"):
+            name += "(...)"
+            break
+        elif depth == 0:
+            name += letter
+    return name.replace("\0", "(anonymous namespace)")
 
 
 KINDS = {int: "a number", str: "a text", list: "a list", dict: "an object"}

@@ -153,6 +153,19 @@ class Test(unittest.TestCase):
         self.assertEqual(its.place(its.lines[0]), ("check.h", 3, "check"))
         self.assertEqual(its.led_there(its.lines[0]), ["own.cu:7", "own.cu:9", "own.cu:11"])
 
+    def test_long_names_of_functions(self):
+        long = "c10::cuda::Native::(anonymous namespace)::ExpandableSegment::map"
+        for name, shown in (
+            ("f(int)", "f(int)"),
+            (f"{long}(c10::SegmentRange<int (*)(int)>, std::shared_ptr<c10::Gathered", f"{long}(...)"),
+            (f"{long}::operator()(int) const", f"{long}::operator()(...)"),
+            (f"{long}", f"{long}"),
+            (f"void {long}<int (*)(int), std::vector<int> >(std::vector<int>)", f"void {long}<...>(...)"),
+            ("(" * 100, "((...)"),
+        ):
+            with self.subTest(name):
+                self.assertEqual(recording.shortened(name), shown)
+
     def test_a_cut_one_is_ended(self):
         text = self.trace()
         for size, block in ((0, 1 << 20), (150, 64)):
