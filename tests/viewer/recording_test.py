@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "viewer"))
@@ -248,6 +249,13 @@ class Test(unittest.TestCase):
         self.file.write_text('{"module": "libx.so", "path": "/no/libx.so"}\n' + changed(callers=["libx.so+0x10"]))
         wrong = recording.finish(self.file, ["true"], "", 1, 0)
         self.assertEqual(wrong, ["no lines of libx.so can be told: /no/libx.so is gone"])
+
+    def test_without_addr2line(self):
+        program = self.build("int main() { return 0; }\n", "-g")
+        self.file.write_text(changed(callers=[f"own+{self.offsets(program)['main'] + 1:#x}"]))
+        with unittest.mock.patch.dict(os.environ, {"PATH": "/nonexistent"}):
+            wrong = recording.finish(self.file, [str(program)], "", 1, 0)
+        self.assertEqual(wrong, ["no lines of own can be told: addr2line is missing: install binutils"])
 
     def test_the_library_of_a_program(self):
         directory = self.scratch / "a directory"
