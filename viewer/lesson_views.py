@@ -32,9 +32,7 @@ def recorded(lesson, directory, file):
     name = lesson[3:]
     pictures = json.loads((ROOT / lesson / "lesson.json").read_text()).get("pictures", {})
     gpus = pictures.get("gpus", 1)
-    memory = ["--memory", pictures["memory"]] if "memory" in pictures else []
-    run = ["--gpus", str(gpus), *memory]
-    command = [directory / "vmmsim", *run, "--trace", file, directory / name, *quick(name)]
+    command = [directory / "vmmsim", "--gpus", str(gpus), "--trace", file, directory / name, *quick(name)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
     if done.returncode:
         raise Failed(f"{name} ended with status {done.returncode}\n{done.stdout}{done.stderr}")

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.dont_write_bytecode = True
@@ -25,7 +26,7 @@ sys.path[:0] = [str(ROOT / "viewer"), str(ROOT / "scripts")]
 import run_lessons  # noqa: E402
 from frames import steps  # noqa: E402
 from lab_program import end_all  # noqa: E402
-from recording import Broken, Recording, finish  # noqa: E402
+from recording import Broken, Recording, finish, opened  # noqa: E402
 from words import is_refused  # noqa: E402
 
 BUILD = ROOT / "build"
@@ -131,11 +132,11 @@ def recording_of(given):
 
 def looks_like_a_recording(path):
     try:
-        with open(path, "rb") as file:
+        with opened(path) as file:
             begin = file.read(12)
-    except OSError:
+    except (OSError, EOFError, zlib.error):
         return False
-    return begin.startswith((b"\x1f\x8b", b'{"pid":', b'{"about":', b'{"module":'))
+    return begin.startswith((b'{"pid":', b'{"about":', b'{"module":'))
 
 
 def lesson_programs(words):
@@ -222,21 +223,20 @@ def simulated(given):
 
 
 def as_in_the_book(given):
-    """The program of a lesson alone runs as on its page, where the default would be too much to look at."""
+    """The program of a lesson runs as on its page where nothing else is asked for: its default may be too much."""
     names = lesson_programs(given.command[:1])
     if not names or given.real:
         return
     lesson = run_lessons.source_of(names[0]).parent
     pictures = json.loads((lesson / "lesson.json").read_text()).get("pictures", {})
-    told = []
-    for name, value in (("gpus", str(pictures.get("gpus", 1))), ("memory", pictures.get("memory"))):
-        if value is not None and getattr(given, name) is None and given.machine is None:
-            setattr(given, name, value)
-            told += [f"--{name}", value]
-    if len(given.command) == 1:
-        given.command += run_lessons.quick(names[0])
-    if told or len(given.command) > 1:
-        say(f"running it as for the book: {shlex.join([*told, *given.command])}")
+    machine = []
+    if given.gpus is None and given.machine is None:
+        given.gpus = str(pictures.get("gpus", 1))
+        machine = ["--gpus", given.gpus]
+    its_arguments = run_lessons.quick(names[0]) if len(given.command) == 1 else []
+    given.command += its_arguments
+    if machine or its_arguments:
+        say(f"running it as for the book: {shlex.join([*machine, *given.command])}")
 
 
 # --- The run
@@ -248,7 +248,8 @@ def run(given, file):
     command = list(given.command)
     if given.real:
         gpus, where = given.gpus_here
-        environment |= {"CUDA_INJECTION64_PATH": str(RECORDER), "VMM_RECORD": str(file)}
+        # A path that is good wherever the program goes before its first call.
+        environment |= {"CUDA_INJECTION64_PATH": str(RECORDER), "VMM_RECORD": os.path.abspath(file)}
     else:
         gpus, where, words = simulated(given)
         command = [str(PROGRAMS / "vmmsim"), *words, "--trace", str(file), *command]
@@ -352,9 +353,10 @@ def draw(recording, path):
         else:
             path.write_text(text)
     except OSError as error:
+        raise Failed(f"{path} cannot be written: {error.strerror}") from None
+    finally:
         with contextlib.suppress(OSError):
             unfinished.unlink()
-        raise Failed(f"{path} cannot be written: {error.strerror}") from None
     return len(text.encode())
 
 

@@ -279,12 +279,14 @@ sys.exit(f"{len(os.read(heard, 100))} times")
             ([], "my program.html"),
             (["--output", "notes"], "notes"),
             (["--record", "notes"], "notes"),
+            (["--record", "notes.tar.gz"], "notes.tar.gz"),
         ):
             with self.subTest(words):
-                (self.place / file).write_text("mine\n")
+                mine = gzip.compress(b"mine\n") if file.endswith("gz") else b"mine\n"
+                (self.place / file).write_bytes(mine)
                 done = self.view(*words, program, status=1)
                 self.assertRegex(done.stderr, f"^view: {file} is there and is no (view|recording): .* with --")
-                self.assertEqual((self.place / file).read_text(), "mine\n")
+                self.assertEqual((self.place / file).read_bytes(), mine)
         done = self.view("--output", ".", program, status=1)
         self.assertIn("is no file: name another with --output", done.stderr)
         done = self.view("--record", "no/file", program, status=1)
@@ -506,7 +508,8 @@ sys.exit(watch.main())
         recorder.parent.mkdir()
         recorder.touch()
         try:
-            script = 'test "$CUDA_INJECTION64_PATH" -nt / && cat calls >> "$VMM_RECORD"; exit 5'
+            # It goes elsewhere first, as a program may.
+            script = 'cd / && test "$CUDA_INJECTION64_PATH" -nt / && cat "$OLDPWD/calls" >> "$VMM_RECORD"; exit 5'
             environment = self.driver(2)
             self.view("--real", "--record", "real.jsonl", "sh", "-c", script, status=5, env=environment)
             about = json.loads((self.place / "real.jsonl").read_text().splitlines()[-1])["about"]
