@@ -19,7 +19,6 @@ from picture import (
     MARGIN,
     MARKS,
     NEW,
-    RIGHTS,
     WIDTH,
     Block,
     Room,
@@ -416,10 +415,7 @@ class Crowd(Scene):
             self.text(MARGIN, y + 15, devices, "vmm-left")
             for run, (flags, changed) in lane:
                 x, width = run[0].x + 2, run[-1].x + run[-1].width - run[0].x - 4
-                right = RIGHTS.get(flags, str(flags))
-                kind = "none" if right == "no access" else right if right in RIGHTS.values() else "box"
-                self.rect(x, y, width, 21, f"vmm-{kind}", NEW if changed else KEPT)
-                self.text(x + width / 2, y + 15, right, "vmm-small")
+                self.rights(x, y, width, flags, changed)
             y += 25
         return y
 

@@ -414,7 +414,8 @@ class Scene:
                 break
         else:
             raise TooWide(f"{self.title}: the addresses are {-spare:.0f} units too wide")
-        stretch = min(1.15, space / sum(map(sum, widths))) if rooms else 1
+        total = sum(map(sum, widths))
+        stretch = min(1.15, space / total) if total else 1
         blocks = [block for room in rooms for block in room.blocks]
         for block, width in zip(blocks, sum(widths, []), strict=True):
             block.width = width * stretch
@@ -507,11 +508,15 @@ class Scene:
             for run in (run for room in rooms for run in self.runs(room) if run[0].status != GONE):
                 flags, changed = run[0].access[index]
                 x, width = run[0].x + 2, run[-1].x + run[-1].width - run[0].x - 4
-                self.rect(
-                    x, at, width, 21, "vmm-" + RIGHTS[flags].replace("no access", "none"), NEW if changed else KEPT
-                )
-                self.text(x + width / 2, at + 15, RIGHTS[flags], "vmm-small")
+                self.rights(x, at, width, flags, changed)
         return y + height
+
+    def rights(self, x, y, width, flags, changed):
+        """What a GPU may do there. Flags that nobody knows stand as they are."""
+        right = RIGHTS.get(flags, str(flags))
+        kind = "none" if right == "no access" else right if flags in RIGHTS else "box"
+        self.rect(x, y, width, 21, f"vmm-{kind}", NEW if changed else KEPT)
+        self.text(x + width / 2, y + 15, right, "vmm-small")
 
     def cut(self, x, y):
         """A mark that this is not to scale."""

@@ -15,6 +15,7 @@ import gzip
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import zlib
@@ -32,6 +33,8 @@ OF_PACKAGES = "/site-packages/", "/dist-packages/", "/targets/x86_64-linux/inclu
 OF_CALL = dict.fromkeys(KEYS, int) | {
     "call": str, "callers": list, "arguments": dict, "result": str, "outputs": dict, "changes": list, "explanation": str
 }  # fmt: skip
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+ADDRESS = re.compile("0x[0-9a-f]{1,16}")
 OF_ABOUT = {"command": list, "where": str, "gpus": int, "status": int, "places": dict, "sources": dict}
 
 
@@ -72,6 +75,8 @@ class Recording:
             line = json.loads(text)
         except (ValueError, RecursionError):
             raise broken(f"is no JSON; expected an object with the members {', '.join(KEYS)}") from None
+        if SURROGATE.search(text):  # half a letter, which could not be written anywhere
+            line = json.loads(json.dumps(line, ensure_ascii=False).encode(errors="replace"))
         if not isinstance(line, dict):
             raise broken(f"is no object; expected one with the members {', '.join(KEYS)}")
         if "module" in line:
@@ -179,7 +184,17 @@ def wrong_in_call(line):
             return "changes that have a kind"
         if not isinstance(change.get("order"), int):
             return "changes that have an order"
+        for key, value in change.items():
+            if key != "kind" and not is_number(key, value):
+                return f"{key} of a change as a number"
     return ""
+
+
+def is_number(key, value):
+    """Of a change: one that makes sense, as a number or as --trace writes an address; or nothing."""
+    if isinstance(value, int):
+        return value >= (-1 if key in ("device", "peer") else 0)  # -1 is the host
+    return value is None or isinstance(value, str) and ADDRESS.fullmatch(value)
 
 
 @contextlib.contextmanager

@@ -159,7 +159,7 @@ def packed(recording, steps):
                 "kind": step.kind,
                 "explanation": step.explanation,
             }
-            for step, line in zip(steps, recording.lines, strict=True)
+            for step, line in zip(steps, recording.lines, strict=False)  # of a long recording the first lines
         ],
         **differences(steps),
     }

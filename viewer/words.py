@@ -14,7 +14,8 @@ from trace_model import SUCCESS, number
 NOT_YET = "CUDA_ERROR_NOT_READY", "cudaErrorNotReady"  # an answer, and no refusal
 LAST_ERRORS = "cudaGetLastError", "cudaPeekAtLastError"
 HANDLE_TYPES = {1: "a file descriptor", 8: "a fabric handle"}
-ODD = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)  # of members that a line lacks
+# What comes of members that a line lacks, or that are something else.
+ODD = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, StopIteration)
 VERBS = {"copy": "copies", "launch": "launches"}
 
 
@@ -38,7 +39,10 @@ def exactly(offset):
 
 
 def sized(value):
-    return in_words(integer(value))
+    """With the bytes where the short form is not exact: what is missing there may be the mistake."""
+    size = integer(value)
+    unit = 1 << min(30, (max(size, 1).bit_length() - 1) // 10 * 10)
+    return in_words(size) if size * 10 % unit == 0 else f"{in_words(size)} ({size:,} B)"
 
 
 class Asked:
@@ -178,10 +182,14 @@ class Asked:
         return f"gives one of {self.of(handle.memory)}, which now has {plural(handle.references, 'reference')} here"
 
     def cuMemMap(self):
-        size, offset = sized(self.arguments["size"]), integer(self.arguments.get("offset") or 0)
-        of = self.memory(self.arguments["handle"])
-        part = f"{size} from offset {exactly(offset)} of" if offset else f"{size} of" if size not in of else ""
-        return f"map {part} {of} at {self.at(self.arguments['ptr'])}".replace("map  ", "map ")
+        name, size = self.arguments["handle"], integer(self.arguments["size"])
+        offset, handle = integer(self.arguments.get("offset") or 0), self.process.handles.get(integer(name))
+        part = f"{sized(size)} of "
+        if offset:
+            part = f"{sized(size)} from offset {exactly(offset)} of "
+        elif handle and handle.memory.size == size:
+            part = ""
+        return f"map {part}{self.memory(name)} at {self.at(self.arguments['ptr'])}"
 
     def cuMemUnmap(self):
         return f"unmap {self.range()}"
@@ -283,7 +291,7 @@ class Asked:
         return "ask how much memory is free" + (f" on GPU {device}" if device >= 0 else "")
 
     def answer_cuMemGetInfo(self, out):
-        return f"answers {sized(out['free'])} of {sized(out['total'])}"
+        return f"answers {in_words(integer(out['free']))} of {in_words(integer(out['total']))}"
 
     def cudaMemcpy(self):
         keys = ("count", "ByteCount", "sizeBytes")

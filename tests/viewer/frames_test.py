@@ -24,6 +24,7 @@ from sample import BASE, MIB, Writer
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "viewer"), str(ROOT / "scripts")]
 import draw_pictures  # noqa: E402
+import view  # noqa: E402
 from crowd import Index, alike, joined  # noqa: E402
 from frames import MOST_STEPS, Film, notes, steps  # noqa: E402
 from recording import Recording  # noqa: E402
@@ -160,8 +161,10 @@ class AnyProgram(unittest.TestCase):
         for _ in range(MOST_STEPS + 1):
             writer.launch()
         recording = read(writer.text())
-        self.assertEqual(len(steps(recording)), MOST_STEPS)
+        found = steps(recording)
+        self.assertEqual(len(found), MOST_STEPS)
         self.assertIn(f"has {MOST_STEPS + 1:,} calls", notes(recording)[0])
+        self.assertIn(notes(recording)[0], view.page(recording, found))
 
     def test_sixteen_processes(self):
         recording = read(sample.ranks(16).text())
@@ -244,6 +247,28 @@ class AnyProgram(unittest.TestCase):
         self.assertEqual(notes(recording), ["No call changes addresses or memory."])
         self.assertEqual(notes(read("")), ["The recording has no calls."])
         self.assertEqual(steps(read("")), [])
+
+    def test_sizes_that_are_the_mistake(self):
+        writer = Writer()
+        writer.reserve(BASE, 64 * MIB)
+        handle, _ = writer.create(32 * MIB)
+        for size in (2 * MIB, 32 * MIB, 32 * MIB + 1):
+            writer.call("cuMemMap", {"ptr": hex(BASE), "size": size, "handle": handle}, result="CUDA_ERROR_OF_SIZE")
+        told = [step.words for step in check(self, read(writer.text()))[2:]]
+        for words, part in zip(told, ("2 MiB of ", "", "32 MiB (33,554,433 B) of "), strict=True):
+            self.assertIn(f"was to map {part}allocation #1 (32 MiB of GPU 0) at the start of", words)
+
+    def test_what_no_driver_answers(self):
+        writer = Writer()
+        writer.reserve(BASE, 0)
+        writer.reserve(BASE, 4 * MIB)
+        handle, _ = writer.create(2 * MIB)
+        writer.map(BASE, 2 * MIB, handle)
+        writer.access([(BASE, 2 * MIB)], flags=5)
+        writer.call("cudaMalloc", {"of": 1}, {"at": 2}, result="cudaSuccess")
+        found = check(self, read(writer.text()))
+        self.assertIn(" 5 ", f"{texts(found[4])} ")
+        self.assertEqual(found[5].words, "cudaMalloc (of 1) succeeds.")
 
     def test_what_a_recording_says_becomes_no_markup(self):
         evil = '"><script>alert(1)</script>'

@@ -66,6 +66,11 @@ class Test(unittest.TestCase):
         its = self.read('{"module": "libx.so", "path": "/x/libx.so"}\n' + changed(call="cuNew"))
         self.assertEqual((its.modules, len(its.lines)), ({"libx.so": "/x/libx.so"}, 1))
 
+    def test_half_a_letter(self):
+        """As in an argument of a program that is no UTF-8: it could be written nowhere."""
+        its = self.read(changed(explanation="a\udcffb\U0001f600"))
+        self.assertEqual(its.lines[0]["explanation"], "a?b\U0001f600")
+
     def test_an_empty_one(self):
         its = self.read("")
         self.assertEqual((its.lines, its.is_cut), ([], False))
@@ -104,6 +109,9 @@ class Test(unittest.TestCase):
             changed(callers=[1]): "expected texts as the callers",
             changed(changes=[1]): "expected changes that have a kind",
             changed(changes=[{"kind": "map"}]): "expected changes that have an order",
+            changed(changes=[{"kind": "map", "order": 1, "size": -1}]): "expected size of a change as a number",
+            changed(changes=[{"kind": "map", "order": 1, "handle": "0xg"}]): "expected handle of a change as a number",
+            changed(changes=[{"kind": "map", "order": 1, "address": []}]): "expected address of a change as a number",
             '{"module": "libx.so"}\n': "line 1 tells of a module; expected",
             '{"about": 1}\n': "line 1 says what the recording is about; expected an object",
             '{"about": {"gpus": "1"}}\n': "expected gpus as a number",
