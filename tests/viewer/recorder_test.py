@@ -15,6 +15,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "on_simulator")]
 from calls_test import recorded_names  # noqa: E402
@@ -129,6 +130,17 @@ def closed_file(directory):
     )
 
 
+def closed_pipe(directory):
+    """Whoever reads a recording meanwhile may leave, and ends no program with it."""
+    pipe = directory / "pipe"
+    os.mkfifo(pipe)
+    leaves = threading.Thread(target=lambda: open(pipe).close(), daemon=True)
+    leaves.start()
+    said = run("long", pipe).splitlines()  # more than the pipe holds
+    wanted = f"libvmm_recorder: cannot write {pipe}: Broken pipe: the recording ends here"
+    check(len(said) == 1 and said[0].startswith(wanted), f"a closed pipe: {said}")
+
+
 def threads_and_forks(directory):
     recording = directory / "threads"
     said = run("threads", recording)
@@ -172,6 +184,7 @@ def main():
         if sys.argv[3] == "calls":
             full_disk()
             closed_file(directory)
+            closed_pipe(directory)
             threads_and_forks(directory)
             long_names(directory)
             said = run_unwritable(directory)

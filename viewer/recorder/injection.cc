@@ -12,12 +12,13 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
     return 0;
   }
   if (!recorder::open(path)) return 0;
-  CUpti_SubscriberHandle subscriber;
+  CUpti_SubscriberHandle subscriber = nullptr;
   CUptiResult result = cuptiSubscribe(&subscriber, recorder::on_call, nullptr);
   if (result == CUPTI_SUCCESS) result = cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API);
   for (const auto& [id, call] : recorder::recorded_calls(CUPTI_CB_DOMAIN_DRIVER_API))
     if (result == CUPTI_SUCCESS) result = cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id);
   if (result == CUPTI_SUCCESS) return 1;
+  if (subscriber) cuptiUnsubscribe(subscriber);
   const char* why = nullptr;
   cuptiGetResultString(result, &why);
   recorder::say(std::string("CUPTI refuses: ") + (why ? why : "no reason given") + "; nothing is recorded");

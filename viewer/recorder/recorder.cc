@@ -3,13 +3,16 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <map>
 #include <memory>
@@ -75,6 +78,23 @@ void end(const std::string& why) {
   if (state().records.exchange(false)) say(why + ": the recording ends here, and the program goes on");
 }
 
+// As write(). But that the other end of a pipe was closed, or a file has become too large, ends no program: there is an
+// error, and no signal.
+ssize_t write_without_signal(int file, const std::string& lines) {
+  sigset_t both, before;
+  sigemptyset(&both);
+  sigaddset(&both, SIGPIPE);
+  sigaddset(&both, SIGXFSZ);
+  pthread_sigmask(SIG_BLOCK, &both, &before);
+  const ssize_t written = write(file, lines.data(), lines.size());
+  const int error = errno;
+  const timespec at_once = {};
+  if (written != ssize_t(lines.size())) sigtimedwait(&both, nullptr, &at_once);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return written;
+}
+
 // A line in one piece, whoever else writes, and at once: whatever ends the process, whole lines are in the file.
 void write_lines(const std::string& lines) {
   State& all = state();
@@ -83,7 +103,7 @@ void write_lines(const std::string& lines) {
     end("the program has closed " + all.path);
     return;
   }
-  const ssize_t written = write(all.file, lines.data(), lines.size());
+  const ssize_t written = write_without_signal(all.file, lines);
   if (written == ssize_t(lines.size())) return;
   end("cannot write " + all.path + ": " + std::strerror(written < 0 ? errno : ENOSPC));
 }
@@ -154,7 +174,8 @@ void look(CUpti_CallbackDomain domain, CUpti_CallbackId id, const CUpti_Callback
     delete std::exchange(in_progress, new Model::Taken(state().model.take()));
     return;
   }
-  const bool is_outermost = --depth <= 0;
+  const bool is_outermost = depth <= 1;
+  depth = std::max(depth - 1, 0);  // a call that began before the recording did ends too
   if (!recorded) return;
   if (recorded->kind == RecordedCall::tells) {
     const std::lock_guard held(state().lock);
@@ -169,7 +190,7 @@ void look(CUpti_CallbackDomain domain, CUpti_CallbackId id, const CUpti_Callback
 
 void say(const std::string& what) {
   const std::string line = "libvmm_recorder: " + what + "\n";
-  if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;  // nobody listens
+  write_without_signal(STDERR_FILENO, line);  // perhaps nobody listens
 }
 
 bool open(const char* path) {
