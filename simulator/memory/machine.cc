@@ -40,19 +40,20 @@ bool read_choice(const std::string& text) {
   return text == "yes";
 }
 
-}  // namespace
-
-uint64_t read_size(const std::string& text) {
+uint64_t read_bytes(const std::string& text) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string unit = trimmed(std::string(end, text.data() + text.size()));
   const char* const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
   for (unsigned i = 0; i < std::size(units); ++i)
-    if (error == std::errc() && unit == units[i] && value <= (uint64_t(1) << 50) >> 10 * i)
-      return (value << 10 * i) / page_size * page_size;
+    if (error == std::errc() && unit == units[i] && value <= (uint64_t(1) << 50) >> 10 * i) return value << 10 * i;
   throw std::runtime_error("\"" + text +
                            "\" is not a size like \"141 GiB\", \"512 MiB\" or \"2097152\", at most 1024 TiB");
 }
+
+}  // namespace
+
+uint64_t read_size(const std::string& text) { return read_bytes(text) / page_size * page_size; }
 
 Machine read_machine(const std::string& file) {
   std::ifstream in(file);
@@ -79,8 +80,9 @@ Machine read_machine(const std::string& file) {
   for (auto [key, value] :
        {std::pair("granularity", &machine.granularity), {"multicast_granularity", &machine.multicast_granularity}})
     keys[key] = [value = value](const std::string& text) {
-      *value = read_size(text);
-      if (!std::has_single_bit(*value)) throw std::runtime_error("a granularity is a power of two, 2 MiB at least");
+      *value = read_bytes(text);
+      if (!std::has_single_bit(*value) || *value < page_size)
+        throw std::runtime_error("a granularity is a power of two, 2 MiB at least");
     };
   for (auto [key, value] : {std::pair("vmm", &machine.vmm),
                             {"fd_handles", &machine.fd_handles},

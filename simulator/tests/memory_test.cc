@@ -175,7 +175,8 @@ void machine_files() {
   for (const char* size : {"", "x", "1 MB", "-1", "99999999999999999999", "16777217 TiB", "1.5 GiB"})
     EXPECT(error_of(std::string("memory = ") + size).starts_with(":1: memory: \""));
   EXPECT(error_of("memory = 1 MiB").starts_with(":1: memory: a GPU has"));
-  EXPECT(error_of("granularity = 1 MiB").starts_with(":1: granularity: a granularity is a power of two"));
+  for (const char* size : {"0", "1 MiB", "3 MiB", "2097153"})
+    EXPECT(error_of(std::string("granularity = ") + size).starts_with(":1: granularity: a granularity is a power"));
   EXPECT(error_of("multicast_granularity = 6 MiB").starts_with(":1: multicast_granularity: a granularity is a power"));
   try {
     (void)read_machine("/nowhere");
