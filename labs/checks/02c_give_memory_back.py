@@ -24,11 +24,13 @@ HINTS = [
 CHUNK = 2 << 20
 WAITS = "cudaDeviceSynchronize", "cuCtxSynchronize", "cudaMemcpy", "cudaMemcpyToSymbol", "cudaMemcpyFromSymbol"
 STREAM_WAITS = "cudaStreamSynchronize", "cuStreamSynchronize", "cudaStreamQuery", "cuStreamQuery"
+LEGACY = "0x1"  # cudaStreamLegacy, another name of the default stream, which is null
 EVENT_WAITS = "cudaEventSynchronize", "cuEventSynchronize", "cudaEventQuery", "cuEventQuery"
 
 
 def stream_of(call):
-    return call.arguments.get("stream", call.arguments.get("hStream"))
+    stream = call.arguments.get("stream", call.arguments.get("hStream"))
+    return None if stream == LEGACY else stream
 
 
 def event_of(call):

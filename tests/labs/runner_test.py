@@ -44,6 +44,7 @@ def setUpModule():
     for file in (BUILD / "simulator").glob("lib*"):
         copy(file, CHECKOUT / "build/simulator" / file.name)
     copy(BUILD / "simulator/machines", CHECKOUT / "build/simulator/machines")
+    (CHECKOUT / "simulator").mkdir()  # ./lab.sh looks for files that are newer than the build
     (CHECKOUT / "build/CMakeCache.txt").write_text(
         f"CMAKE_HOME_DIRECTORY:INTERNAL={CHECKOUT}\n"
         f"CMAKE_CUDA_COMPILER:FILEPATH={cached('CMAKE_CUDA_COMPILER')}\nCUDA_CUDART:FILEPATH={cached('CUDA_CUDART')}\n"
