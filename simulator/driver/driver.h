@@ -162,8 +162,6 @@ void forget_modules(CUcontext);         // modules, streams, events and memory o
 void forget_streams(CUcontext);
 void forget_memory(CUcontext);
 
-// --- Modules ------------------------------------------------------------------------------------------------------
-
 // --- Streams ------------------------------------------------------------------------------------------------------
 CUstream_st& stream(CUstream);  // 0, 1 and 2 too; throws Refused{CUDA_ERROR_INVALID_HANDLE}
 // Puts an operation into a stream: it starts when those before it have ended, and `also` if given. `start` sees to it
