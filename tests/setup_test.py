@@ -601,33 +601,6 @@ def fetch_compiler():
         expect(gone.returncode == 1 and "which is not there: configuring it anew" in gone.stderr, "nvcc is gone", gone)
 
 
-def fetch_labs():
-    """./lab.sh with the nvcc that was fetched; again with no network; and in a copy whose original is gone."""
-    need_index()
-    with scratch() as directory:
-        checkout, copy = copy_checkout(directory / "check out"), directory / "another place" / "a copy"
-        hidden = hiding(directory, COMPILER)
-        environment = {name: value for name, value in hidden.items() if not name.startswith("LABS_")}
-
-        def lab(where, *words, status, **more):
-            done = run(where, "./lab.sh", *words, environment={**environment, **more})
-            expect(done.returncode == status, f"the status of {words}", done)
-            return done
-
-        done = lab(checkout, "01a", status=1)
-        expect("fetching the CUDA 13.0 compiler" in done.stderr, "nvcc was there", done)
-        expect("cudaMalloc was called" in done.stdout, "the starter is not judged", done)
-        again = lab(checkout, "01a", status=1, **OFFLINE)
-        expect("Building" not in again.stdout and not again.stderr, "the work was done again", again)
-        copy.parent.mkdir()
-        subprocess.run(["cp", "-a", checkout, copy], check=True)
-        shutil.rmtree(checkout)
-        done = lab(copy, "01a", status=1, **OFFLINE)
-        expect("configuring it anew" in done.stderr and "cudaMalloc was called" in done.stdout, "a copy", done)
-        shutil.copy(copy / "labs/solutions/01a_replace_cudamalloc.cu", copy / "labs/mine")
-        lab(copy, "01a", status=0, **OFFLINE)
-
-
 def fetch_book():
     """./run.sh --docs where there is no compiler of any kind, again with no network, and with a page that is wrong."""
     need_index()
@@ -749,7 +722,7 @@ BUILT_IN_ROOT = "vmm_basics check_test thrust_and_cub"
 
 
 def bare_root():
-    """The first set-up is killed in the middle; then run.sh, again with no network, in another place; then tests."""
+    """The first set-up is killed in the middle; then run.sh, again with no network, a lab, in another place; tests."""
     need_root()
     need_index()
     with scratch("vmm_root_") as directory:  # debootstrap takes no path with a space
@@ -789,9 +762,13 @@ def bare_root():
         expect(
             re.search(r"libcudart\.so\.13 => /\S+ out/\.venv/", linked), f"not the runtime that was fetched: {linked}"
         )
+        lab = root.run("./lab.sh 01a", **few, **OFFLINE)
+        expect(lab.returncode == 1 and "cudaMalloc was called" in lab.stdout, "the starter of a lab", lab)
+        expect("Building" not in lab.stdout and "fetching" not in lab.stderr, "the work was done again for a lab", lab)
         root.move("moved")
-        moved = root.run("./run.sh --sim 01", **few, **OFFLINE)
-        expect("configuring it anew" in moved.stderr and moved.returncode == 0, "a moved checkout", moved)
+        shutil.copy(root.checkout / "labs/solutions/01a_replace_cudamalloc.cu", root.checkout / "labs/mine")
+        moved = root.run("./lab.sh 01a", **few, **OFFLINE)
+        expect("configuring it anew" in moved.stderr and moved.returncode == 0, "a lab in a moved checkout", moved)
 
         line = (
             "check_machine && setup docs/requirements.txt scripts/requirements-notebooks.txt tests/requirements.txt && "
@@ -817,7 +794,6 @@ CASES = [
     no_compiler,
     old_compiler,
     fetch_compiler,
-    fetch_labs,
     fetch_book,
     bare_root,
 ]
