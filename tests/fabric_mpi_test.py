@@ -74,7 +74,8 @@ class Mpi(unittest.TestCase):
             *options, "-n", "1", *first, ":", "-n", "1", *second, FABRIC_TEST_RANK=str(rank), FABRIC_TEST_SIZE=SIZE
         )
         self.assertNotIn(done.returncode, (0, 77), done)
-        self.assertLess(self.seconds, 15)
+        # On a machine with other work mpiexec may end the job only when the rank that does nothing ends, in 30 s.
+        self.assertLess(self.seconds, 45)
         self.assertTrue(any(message in done.stdout + done.stderr for message in messages), done)
         self.assertNotIn("SKIP", done.stdout)
 

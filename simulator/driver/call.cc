@@ -35,6 +35,12 @@ Told& told() {
   return it;
 }
 
+// A child that is forked while another thread counts its call would wait for that thread for ever. Before all others:
+// what is registered first is locked last, and this lock is taken under the others.
+[[gnu::constructor(101)]] void hold_while_forking() {
+  pthread_atfork([] { told().lock.lock(); }, [] { told().lock.unlock(); }, [] { told().lock.unlock(); });
+}
+
 void say(const std::string& text) {  // in one piece, whatever other processes say
   const std::string line = "vmmsim: " + text + "\n";
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;  // nobody listens

@@ -259,6 +259,28 @@ class Vmmsim(unittest.TestCase):
 
     # --- starting and ending
 
+    def test_a_child_that_is_forked_while_threads_call(self):
+        """It is told that it has no driver, whatever the threads that it does not have were at."""
+        text = """
+            #include <pthread.h>
+            #include <sys/wait.h>
+            #include <unistd.h>
+            int cuInit(unsigned), cuDeviceGetCount(int*);
+            static void* call(void* unused) {
+              for (int count;;) cuDeviceGetCount(&count);
+            }
+            int main(void) {
+              pthread_t threads[4];
+              if (cuInit(0)) return 1;
+              for (int i = 0; i < 4; ++i) pthread_create(&threads[i], 0, call, 0);
+              for (int i = 0, status = 0; i < 200; ++i) {
+                if (!fork()) alarm(5), _exit(cuInit(0));
+                if (wait(&status) < 0 || status != 3 << 8) return 2;
+              }
+              _exit(0);
+            }"""
+        self.ends(vmmsim(self.build("forks", text, LIBRARIES / "libcuda.so.1", "-pthread")), 0)
+
     def test_status(self):
         self.ends(vmmsim("sh", "-c", "echo out; exit 7"), 7, "out\n")
         self.ends(vmmsim("/bin/sh", "-c", "kill -TERM $$"), 143)
