@@ -205,10 +205,10 @@ static int supervise(char* program, int count, long granules, long timeout) {
       send_message(control[rank][0], {magic, uint64_t(stage)});
   }
   for (int rank = 0; rank < count; ++rank) {
+    // On an error some are left, and nobody stays behind. They end before the socket, or they would report its end.
+    if (workers[rank] != 0) kill(workers[rank], SIGKILL);
+    if (workers[rank] != 0) reap(workers[rank], 10);
     close(control[rank][0]);
-    if (workers[rank] == 0) continue;  // on an error some are left, and nobody stays behind
-    kill(workers[rank], SIGKILL);
-    reap(workers[rank], 10);
   }
   if (status == 0) std::printf("OK\n");
   return status;

@@ -224,6 +224,7 @@ static void finish(Run& run, int status, const std::string& text) {
   VERIFY(text.empty() || occurrences(status == 1 ? err : out, text) == 1, "\"%s\" is missing; %s", text.c_str(), a);
   const size_t verdicts = occurrences(err, std::string(program) + ": ") + occurrences(err, "the exporter ended with");
   VERIFY(verdicts == (status == 1 ? 1 : 0), "one verdict for a failure, else none; %s", a);
+  VERIFY(status == 1 || err.empty(), "a complaint, and no failure; %s", a);
   VERIFY(contains(out, "\nOK\n") == (status == 0), "OK and the status; %s", a);
   run.said = err;
   verify_that_none_is_left(run, a);
