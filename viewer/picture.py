@@ -11,6 +11,7 @@ arrows need to cross. Nothing is to scale.
 """
 
 import dataclasses
+import functools
 import html
 
 from picture_style import styled
@@ -28,6 +29,7 @@ class TooWide(Exception):
     pass
 
 
+@functools.cache
 def in_words(size):
     for unit, shift in ("GiB", 30), ("MiB", 20), ("KiB", 10):
         if size >= 1 << shift:

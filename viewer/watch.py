@@ -61,7 +61,7 @@ def arguments(words):
         "address spaces and the memory of each GPU, before and after each call. The file needs no network.",
         epilog="machines: " + ", ".join(machines) + "\n\n"
         "  ./run.sh --view build/bin/vmm_basics              a lesson, on simulated GPUs\n"
-        "  ./run.sh --view --gpus 4 ./my_program 100         yours; built with -g1, its lines are shown too\n"
+        "  ./run.sh --view --gpus 4 ./my_program 100         yours, with lines if built with -g1,-gdwarf-4\n"
         "  ./run.sh --view --real python3 train.py           any program, on this machine's GPUs\n"
         "  ./run.sh --view --real --record run.jsonl ./my_program    on one machine,\n"
         "  ./run.sh --view run.jsonl                                 and on another\n\n"
@@ -155,7 +155,7 @@ def lesson_programs(words):
 def prepare(given):
     """Builds what is missing. Needs nothing, and writes nothing, if all is there."""
     targets = [name for name in lesson_programs(given.command) if is_old(PROGRAMS / name, sources_of(name))]
-    if given.real and is_old(RECORDER, [*ROOT.glob("viewer/recorder/*.*"), *ROOT.glob("simulator/driver/arguments.*")]):
+    if given.real and is_old(RECORDER, sources_of_recorder()):
         targets.append("vmm_recorder")
     if not given.real:
         targets.append("simulator")
@@ -179,6 +179,11 @@ def prepare(given):
 def sources_of(program):
     source = run_lessons.source_of(program)
     return [source, *(ROOT / "common").glob("*.h")]
+
+
+def sources_of_recorder():
+    shared = [*ROOT.glob("simulator/driver/arguments.*"), *ROOT.glob("simulator/text.*")]
+    return [*ROOT.glob("viewer/recorder/*.*"), *shared]
 
 
 def is_old(file, sources):

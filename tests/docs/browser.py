@@ -89,7 +89,8 @@ class BrowserTest(unittest.TestCase):
 
     def setUp(self):
         self.problems.clear()
-        self.page.emulate_media(media="screen", color_scheme="light")
+        # Smooth scrolling may end elsewhere when the focus moves on meanwhile.
+        self.page.emulate_media(media="screen", color_scheme="light", reduced_motion="reduce")
         self.page.set_viewport_size({"width": 1440, "height": 900})
 
     def tearDown(self):

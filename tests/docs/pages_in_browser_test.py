@@ -135,7 +135,7 @@ class Book(BrowserTest):
 
     def expect_focus_is_seen(self):
         try:
-            self.page.wait_for_function(FOCUS_IS_SEEN, timeout=5000)  # furo scrolls smoothly
+            self.page.wait_for_function(FOCUS_IS_SEEN, timeout=5000)
         except PlaywrightError:
             self.fail("the focus is not seen on " + self.focused("(element) => element.outerHTML.slice(0, 200)"))
 
@@ -161,6 +161,9 @@ class Book(BrowserTest):
         self.assertTrue(self.page.locator("details").first.evaluate("(it) => it.open"), "Enter opens no answer")
         self.open(BOOK / "01_vmm_basics" / "README.html")
         self.page.evaluate("document.querySelectorAll('details').forEach((it) => { it.open = true; })")
+        self.assertEqual(
+            self.page.evaluate("getComputedStyle(document.documentElement).scrollBehavior"), "auto", "with less motion"
+        )
         stops = self.stops()
         self.assertEqual(stops.count("SUMMARY"), self.page.locator("summary").count())
         order = [
