@@ -24,6 +24,15 @@ MINE = HERE / (os.environ.get("LABS_MINE") or ROOT / "labs" / "mine")
 HINTS = MINE / ".hints"  # how many have been shown: a file for each lab
 
 
+def in_words(error):
+    """What is wrong with a file; and what to do, if the checkout lacks it."""
+    path = pathlib.Path(error.filename or "/")
+    if isinstance(error, FileNotFoundError) and path.is_relative_to(ROOT):
+        name = path.relative_to(ROOT)
+        return f"{name} is missing; get it again: git checkout -- {name}"
+    return str(error)
+
+
 def end(status, text):
     print(f"lab: {text}", file=sys.stderr)
     sys.exit(status)
@@ -315,7 +324,7 @@ if __name__ == "__main__":
         sys.exit(main())
     except OSError as error:
         if not isinstance(error, BrokenPipeError):
-            end(1, str(error))
+            end(1, in_words(error))
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has left
         sys.exit(128 + signal.SIGPIPE)
     except KeyboardInterrupt:

@@ -278,6 +278,13 @@ class Programs(Runner):
             output = self.judged(nonsense, before=f"#include <sys/stat.h>\n#define TEXT {text}")
             self.assertRegex(output, "wrote into the pipe that tells of its calls")
 
+    def test_a_file_that_is_missing(self):
+        starter = CHECKOUT / f"labs/starters/{NAME}.cu"
+        aside = starter.rename(starter.with_suffix(".aside"))
+        self.addCleanup(aside.rename, starter)
+        says = rf"^lab: labs/starters/{NAME}.cu is missing; get it again: git checkout -- labs/starters/{NAME}.cu\n$"
+        self.assertRegex(self.lab("01a", status=1), says)
+
     def test_a_file_that_is_none(self):
         self.file.mkdir(parents=True)
         self.assertRegex(self.lab("01a", status=1), "is no file")

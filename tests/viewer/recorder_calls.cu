@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // Makes calls on simulated GPUs, and tells the recorder of each in the structures in which CUPTI would.
-//   recorder_calls calls | multicast | threads | long | closed FILE | full
+//   recorder_calls calls | multicast | threads | long | closed FILE | exec FILE | full
 // VMM_RECORD names the file, as for libvmm_recorder.so.
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -372,6 +372,10 @@ int main(int, char** arguments) {
     close(file);
     if (open(arguments[2], O_WRONLY | O_CREAT, 0600) != file) return 1;
     allocate_often(1);
+  } else if (what == "exec") {
+    allocate_often(3);
+    execl("/proc/self/exe", arguments[0], "closed", arguments[2], nullptr);
+    return 1;
   } else if (what == "threads") {
     std::vector<std::thread> all;
     for (int i = 0; i < 4; ++i)

@@ -130,6 +130,15 @@ def closed_file(directory):
     )
 
 
+def another_program(directory):
+    """exec: what the process did before stays, and the next program has a recorder and a descriptor of its own."""
+    recording, own = directory / "exec", directory / "own of the next"
+    said = run("exec", recording, own).splitlines()
+    check(len(said) == 1 and "the program has closed" in said[0], f"after exec: {said}")
+    numbers = [line["number"] for line in lines_of(recording) if "call" in line]
+    check(numbers == [*range(1, 7), 1, 2], f"before and after exec: {numbers}")
+
+
 def closed_pipe(directory):
     """Whoever reads a recording meanwhile may leave, and ends no program with it."""
     pipe = directory / "pipe"
@@ -184,6 +193,7 @@ def main():
         if sys.argv[3] == "calls":
             full_disk()
             closed_file(directory)
+            another_program(directory)
             closed_pipe(directory)
             threads_and_forks(directory)
             long_names(directory)
