@@ -714,7 +714,7 @@ def need_root():
 
 # Of each kind of test that needs something of the machine, one; and what is built for these.
 TESTS_IN_ROOT = (
-    "^(check_header|standalone.01_vmm_basics|lint.01_vmm_basics/vmm_basics.cu|lint.plants|build.old_toolkit|docs.book"
+    "^(check_header|standalone.01_vmm_basics|lint.01_vmm_basics/vmm_basics.cu|build.old_toolkit|docs.book"
     "|simulator.thrust_and_cub|docs.notebook.01_vmm_basics)$"
 )
 BUILT_IN_ROOT = "vmm_basics check_test thrust_and_cub"
