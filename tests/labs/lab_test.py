@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""A lab holds what CONTRIBUTING.md promises of labs: lab_test.py NAME [LabTest | WrongAnswersTest]
+"""A lab holds what CONTRIBUTING.md promises of labs: lab_test.py NAME [LabTest | AnswersTest]
 
 The starter is built without a warning, is not right, and says what the lab's file in this directory tells; outside the
-marks it is the solution. The solution is right. Each wrong answer, a change of the solution, fails at the check that is
-meant for it, in the words that the file has; at least one of them prints what the solution prints.
+marks it is the solution. The solution is right, and so are other answers. Each wrong answer, a change of the solution,
+fails at the check that is meant for it, in the words that the file has; at least one of them prints what the solution
+prints.
 """
 
 import json
@@ -59,13 +60,6 @@ class Base(unittest.TestCase):
         source.write_text(text)
         return judge(LAB, source, limit=limit)
 
-    def changed(self, lines):
-        text = LAB.solution.read_text()
-        for old, new in hunks(lines):
-            self.assertIn(old, text, "the solution has no such line any more")
-            text = text.replace(old, new, 1)
-        return text
-
 
 class LabTest(Base):
     def test_what_the_student_reads(self):
@@ -95,11 +89,6 @@ class LabTest(Base):
         self.assertEqual((verdict.status, verdict.words, verdict.remarks), ("passed", "", ""))
         self.assertTrue(LAB.checks)
 
-    def test_other_right_answers(self):
-        for title, lines in ABOUT.get("right", {}).items():
-            with self.subTest(title):
-                self.assertEqual(self.judged(self.changed(lines), RIGHT_LIMIT).words, "")
-
     def test_it_obeys_a_site_that_refuses_multicast(self):
         """What makes multicast objects has it in its name, and begins nothing under NCCL_NVLS_ENABLE=0."""
         for file in (LAB.starter, LAB.solution):
@@ -124,14 +113,77 @@ class LabTest(Base):
         self.assertEqual((verdict.status, verdict.stdout), ("failed", LAB.output))
 
 
-class WrongAnswersTest(Base):
+def changed(lines):
+    """The solution with this change."""
+    text = LAB.solution.read_text()
+    for old, new in hunks(lines):
+        if old not in text:
+            raise AssertionError(f"the solution has no such line any more: {old}")
+        text = text.replace(old, new, 1)
+    return text
+
+
+def together(texts):
+    """One program of several. LAB_ANSWER is the number of the one that runs."""
+    include = re.compile("^#include .*$", re.MULTILINE)
+    parts = ["#include <cstdlib>", *dict.fromkeys(line for text in texts for line in include.findall(text))]
+    parts.append("#define main answer")
+    for number, text in enumerate(texts):
+        parts += [f"namespace answer_{number} {{", f'#line 1 "{NAME}.cu"', include.sub("", text), "}"]
+    calls = [f"if (number == {number}) return answer_{number}::answer();" for number in range(len(texts))]
+    parts += ["#undef main", "int main() {", 'const int number = std::atoi(std::getenv("LAB_ANSWER"));', *calls, "}"]
+    return "\n".join(parts)
+
+
+class AnswersTest(Base):
+    """All answers are built as one program: for one alone the compiler takes nearly as long as for ten. Where a check
+    reads the program's PTX, they are "alone".
+    """
+
+    @classmethod
+    def setUpClass(cls):
+        answers = {**ABOUT.get("right", {}), **{title: its["change"] for title, its in WRONG.items()}}
+        cls.texts = {title: changed(lines) for title, lines in answers.items()}
+        if ABOUT.get("alone"):
+            return
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        source = pathlib.Path(scratch.name, f"{NAME}.cu")
+        source.write_text(together(cls.texts.values()))
+        program = Program(source, architecture=getattr(LAB.about, "ARCHITECTURE", 75))
+        program.__enter__()
+        cls.addClassCleanup(program.__exit__)
+        built, said = program.build()
+        if not built:
+            raise AssertionError(said)
+        cls.built = program.file
+
+    def judged_of(self, title, limit):
+        if ABOUT.get("alone"):
+            return self.judged(self.texts[title], limit)
+
+        def build(program):
+            os.link(self.built, program.file)
+            return True, ""
+
+        number = str(list(self.texts).index(title))
+        with (
+            unittest.mock.patch.object(Program, "build", build),
+            unittest.mock.patch.dict(os.environ, LAB_ANSWER=number),
+        ):
+            return self.judged(self.texts[title], limit)
+
+    def test_other_right_answers(self):
+        for title in ABOUT.get("right", {}):
+            with self.subTest(title):
+                self.assertEqual(self.judged_of(title, RIGHT_LIMIT).words, "")
+
     def test_wrong_answers_fail_where_meant(self):
         self.assertGreaterEqual(len(WRONG), 3)
         prints_right = []
         for mistake, about in WRONG.items():
             with self.subTest(mistake):
-                verdict = self.judged(self.changed(about["change"]), about.get("limit", LIMIT))
-                self.assertNotEqual(verdict.failed, BUILT, verdict.words)
+                verdict = self.judged_of(mistake, about.get("limit", LIMIT))
                 self.assertEqual((verdict.status, verdict.failed), ("failed", about["fails"]), verdict.words)
                 self.assertRegex(verdict.words, about["says"])
                 self.assertNotRegex(verdict.words, r"Traceback|/lab-|\.py\b|this can be looked at")
