@@ -252,9 +252,12 @@ void need(const void* pointer, const char* name) {
   if (!pointer) refuse(CUDA_ERROR_INVALID_VALUE, std::string(name) + " is null: give the address of a variable");
 }
 
+void refuse_if_forked() {
+  if (state().initialized_in && state().initialized_in != getpid()) refuse(CUDA_ERROR_NOT_INITIALIZED, forked);
+}
+
 void set_initialized() {
   State& all = state();
-  if (all.initialized_in && all.initialized_in != getpid()) refuse(CUDA_ERROR_NOT_INITIALIZED, forked);
   if (all.is_over) refuse(CUDA_ERROR_DEINITIALIZED, too_late);
   if (!all.initialized_in) on_exit(begin_exit, nullptr);
   all.initialized_in = getpid();

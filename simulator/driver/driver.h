@@ -102,6 +102,8 @@ template <class Result, class Work> auto result_to(Result* to, const char* name,
 
 // cuInit has run in this process.
 void set_initialized();
+// A child that was forked after cuInit has no driver. Takes no lock: a thread that the child has not may hold it.
+void refuse_if_forked();
 
 // A kernel or copy that went wrong: all later calls of the process answer so. The first fault counts.
 void set_fault(const gpu::Fault&);

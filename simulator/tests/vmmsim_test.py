@@ -267,7 +267,7 @@ class Vmmsim(unittest.TestCase):
             #include <unistd.h>
             int cuInit(unsigned), cuDeviceGetCount(int*);
             static void* call(void* unused) {
-              for (int count;;) cuDeviceGetCount(&count);
+              for (int count;;) cuDeviceGetCount(&count), cuInit(0);
             }
             int main(void) {
               pthread_t threads[4];
