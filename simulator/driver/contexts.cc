@@ -61,6 +61,7 @@ void end(CUcontext context) {
   forget_modules(context);
   forget_memory(context);
   const std::lock_guard held(state().lock);
+  context->heap->end();
   make_heap(*context);
 }
 

@@ -10,8 +10,14 @@ namespace gpu {
 
 using memory::round_up;
 
-Heap::~Heap() {
+Heap::~Heap() { end(); }
+
+void Heap::end() {
+  const std::lock_guard lock(mutex_);
   if (base_) memory::free_heap(base_);
+  base_ = 0;
+  free_.clear();
+  used_.clear();
 }
 
 bool Heap::resize(size_t size) {

@@ -15,7 +15,8 @@ class Heap {
   Heap(int device, size_t size) : device_(device), size_(size) {}
   ~Heap();
   Heap(const Heap&) = delete;
-  bool resize(size_t);                                   // false: kernels have allocated from it
+  void end();           // gives its memory back: a launch that has ended may still know the heap for a moment
+  bool resize(size_t);  // false: kernels have allocated from it
   uint64_t allocate(uint64_t size, uint64_t alignment);  // 0: there is not enough
   bool free(uint64_t address);                           // false: nothing that is allocated begins there
   bool holds(uint64_t address);
