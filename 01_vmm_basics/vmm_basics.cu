@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   check::require_gpus(1);
 
   // [1] Ask the device for support
-  // A driver attribute, not a compute capability: virtual GPUs and some virtual machines answer 0.
+  // An attribute of the device, not its compute capability, tells: for some virtual GPUs it is 0.
   std::printf("[1] Ask the device for support\n");
   CUdevice device;
   CHECK(cuDeviceGet(&device, 0));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 //
-// 01 VMM basics, broken: what does the driver answer when one of the four steps is left out or done wrong?
+// 01 VMM basics, broken: which error does the driver return when one of the four steps is left out or done wrong?
 //
-// Each step makes one mistake, shows the answer, and then does it right. A kernel that faults ends all CUDA work of its
+// Each step makes one mistake, shows the error, and then does it right. A kernel that faults ends all CUDA work of its
 // process, so every try has a process of its own. Needs one GPU that supports VMM.
 //
 // Build it alone:  nvcc -std=c++17 -lineinfo vmm_basics_broken.cu -o vmm_basics_broken -lcuda
@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
     CHECK(cuMemUnmap(address, size));
     CHECK(cuMemMap(address, size, 0, handle, 0));
     CHECK(cuMemSetAccess(address, size, &descriptor, 1));  // the new mapping starts with no access again
-    expect_to_store(address, "mapped again, and opened again");
+    expect_to_store(address, "mapped again, and access granted again");
   });
 
   std::printf("OK\n");

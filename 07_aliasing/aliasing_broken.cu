@@ -2,9 +2,9 @@
 //
 // 07 Aliasing, broken: what do two addresses of one memory not have in common?
 //
-// Each step makes one mistake, shows the answer, and then does it right. A kernel that faults ends all CUDA work of its
-// process, so every try has a process of its own. Needs one GPU that supports VMM and that
-// nobody else uses meanwhile: the last step looks at its free memory.
+// Each step makes one mistake, shows what comes of it, and then does it right. A kernel that faults ends all CUDA work
+// of its process, so every try has a process of its own. Needs one GPU that supports VMM and that nobody else uses
+// meanwhile: the last step looks at its free memory.
 //
 // Build it alone:  nvcc -std=c++17 -lineinfo aliasing_broken.cu -o aliasing_broken -lcuda
 #include "../common/in_a_process.h"
@@ -74,9 +74,9 @@ int main(int argc, char** argv) {
                   found, threads);
     });
 
-  // [2] Open one address, and use the other
+  // [2] Grant access at one address, and use the other
   // Access belongs to the mapping, not to the memory: a second mapping starts without access.
-  std::printf("[2] Open one address, and use the other\n");
+  std::printf("[2] Grant access at one address, and use the other\n");
   for (const bool both : {false, true})
     in_a_process([both] {
       const CUmemGenericAllocationHandle handle = create();
@@ -92,7 +92,7 @@ int main(int argc, char** argv) {
       }
       CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(a), sizeof found, cudaMemcpyDeviceToHost));
       EXPECT(found == 42, "at the first address there is %d", found);
-      std::printf("    right: both opened; stored at the second address, read at the first: %d\n", found);
+      std::printf("    right: access at both; stored at the second address, read at the first: %d\n", found);
     });
 
   // [3] Map a ring in one call
@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
     REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(ring, size / 2, size / 2, handle, 0));
     for (const CUdeviceptr half : {ring, ring + size}) CHECK(cuMemMap(half, size, 0, handle, 0));
     CHECK(cuMemSetAccess(ring, 2 * size, &descriptor, 1));
-    std::printf("    right: the whole allocation twice in a row, opened in one call\n");
+    std::printf("    right: the whole allocation twice in a row, access granted in one call\n");
   });
 
   // [4] Unmap one address, and expect the memory back
