@@ -14,9 +14,9 @@ author = "the contributors of CUDA VMM by Example"
 copyright = "the contributors. Text CC BY 4.0, programs MIT-0"
 
 root_doc = "docs/index"
-include_patterns = ["docs/*.md", "[0-9][0-9]_*/README.md", "labs/*.md"]
+include_patterns = ["docs/*.md", "[0-9][0-9]_*/*.md", "labs/*.md"]
 exclude_patterns = ["build*", ".*"]  # not entered: they can hold other copies of the pages
-extensions = ["myst_parser", "sphinx_copybutton", "sphinx_inline_tabs", "inline_svg", "printable", "results", "views"]
+extensions = ["myst_parser", "sphinx_copybutton", "forge", "inline_svg", "printable", "results", "views"]
 myst_heading_anchors = 3  # a link to a section works in the book as it does on a code forge
 nitpicky = True
 
@@ -27,6 +27,12 @@ copybutton_line_continuation_character = "\\"
 
 html_theme = "furo"
 html_title = project
+html_favicon = "_static/favicon.svg"
+html_extra_path = ["_extra"]
+myst_html_meta = {
+    "description": "CUDA's virtual memory management by example: grow, share and alias GPU memory without copying it. "
+    "Seven lessons to read, run and paste from, with or without a GPU."
+}
 html_static_path = ["_static", "../viewer/view.css", "../viewer/view.js"]
 html_css_files = ["book.css", "pictures.css", "view.css"]
 html_js_files = ["book.js", "view.js"]

@@ -40,7 +40,7 @@ class Wrong(Exception):
 
 
 def pages():
-    return sorted([*ROOT.glob("[0-9][0-9]_*/README.md"), *ROOT.glob("docs/*.md")])
+    return [ROOT / "README.md", *sorted([*ROOT.glob("[0-9][0-9]_*/*.md"), *ROOT.glob("docs/*.md")])]
 
 
 def step(lines, number):

@@ -21,18 +21,15 @@ from fill_pages import ROOT, step
 
 HERE = "cuda_vmm_by_example"  # the directory that the first cell makes beside the notebook
 CODE = re.compile(r"^( *)```[\s\S]*?^\1```$", re.MULTILINE)
-COMMANDS = re.compile(r"^```sh\n((?:build/bin/.*\n)*build/bin/vmmsim .*\n)```$|^<!-- (view): \w+ -->$", re.MULTILINE)
+COMMANDS = re.compile(r"^```sh\n((?:build/bin/.*\n)*build/bin/vmmsim .*\n)```$", re.MULTILINE)
 WORDS = {  # that fit a page alone, and a notebook's in their place
-    r"<!--.*?-->\n": "",
+    r"<!-- forge -->[\s\S]*?<!-- /forge -->\n": "",
+    r"<!--[\s\S]*?-->\n?": "",
     r"On this page\b": "In this notebook",
     r"this page\b": "this notebook",
-    r"Run it:\n\n```sh\n\./run\.sh \d\d\n```\n\n(?:or, .*?|If you .*? run )`build/bin/(\w+)`": (
-        r"Cells of this notebook build it and run it, as `./\1`"
-    ),
-    r", and run `\./run\.sh(?: --sim)? \d\d` again": " in its cell, and run this cell and the two after it again",
+    r"```sh\n\./run\.sh \d\d\n```": "Cells of this notebook build the program and run it.",
+    r"run `\./run\.sh(?: --sim)? \d\d` again": "run its cell and the two after it again",
     r"`build/bin/(\w+_broken)`": r"`\1`",
-    r"The book shows this program call by call": "The next two cells show your program call by call",
-    r"`\./run\.sh --view\s[^`]*`\s+writes\s[^.]*\.": "The first writes one HTML file, and the second shows it.",
 }
 BEGIN = f"""
 *[Lesson {{number}}]({{page}}) of CUDA VMM by Example, {{release}}, as a notebook. Run its cells from top to bottom; the
@@ -56,6 +53,10 @@ LAB = f"""### {{title}}
 
 The next cell writes your program. Its task is at the top, and your parts are between `// >>>` and `// <<<`. The cell
 after it judges the program by what it did on simulated GPUs. `{HERE}/lab.sh hint {{number}}` tells a hint."""
+VIEW = """## Step through it
+
+The next two cells show your program call by call: the line of the source, and the addresses and the memory after each
+call. The first writes one HTML file, and the second shows it."""
 SHOW = """import html, pathlib
 from IPython.display import HTML
 
@@ -133,7 +134,7 @@ class Notebook:
         pictures, its = about["pictures"], about.get("programs", {}).get(self.name, {})
         machine = {"--gpus": pictures.get("gpus", 1), "--memory": pictures.get("memory")}
         words = [f"{option} {value}" for option, value in machine.items() if value]
-        words += [f"--output {self.name}.html ./{self.name}", its.get("small") or its.get("simulated") or ""]
+        words += [f"--output {self.name}.html ./{self.name}", its.get("small") or its.get("simulated") or its.get("alone") or ""]
         self.bash(f"{HERE}/run.sh --view {' '.join(words).strip()} 2>&1 > /dev/null")
         self.add("code", SHOW.format(name=self.name))
 
@@ -151,7 +152,7 @@ class Notebook:
 
     def labs(self):
         starters = sorted((ROOT / "labs" / "starters").glob(f"{self.number}?_*.cu"))
-        self.text("## The labs\n" * bool(starters))
+        self.text("## Practise it\n" * bool(starters))
         for starter in starters:
             title = re.search(r"^// (Lab .*)$", read(starter), re.MULTILINE)[1]
             self.text(LAB.format(title=title, number=starter.name[:3]))
@@ -162,7 +163,7 @@ class Notebook:
         at = 0
         for found in COMMANDS.finditer(text):
             self.text(text[at : found.start()])
-            self.view() if found[2] else self.commands(found[1])
+            self.commands(found[1])
             at = found.end()
         self.text(text[at:])
         if text.startswith("## Before you run it\n"):
@@ -174,9 +175,13 @@ class Notebook:
         self.text(heading + "\n" + BEGIN.format(number=self.number, page="README.md", release=self.release))
         self.bash(*SET_UP.format(release=self.release, address=shlex.quote(self.address)).splitlines())
         for section in [beginning, *sections]:
-            if section.startswith("## Key points\n"):
+            if section.startswith("## Practise it\n"):
                 self.labs()
-            self.section(section)
+            elif section.startswith("## Step through it\n"):
+                self.text(VIEW)
+                self.view()
+            else:
+                self.section(section)
         kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
         about = {"kernelspec": kernel, "language_info": {"name": "python"}}
         notebook = {"cells": self.cells, "metadata": about, "nbformat": 4, "nbformat_minor": 5}

@@ -145,29 +145,30 @@ def listing(file, part=""):
     return f"<!-- listing: {file}{part and ' '}{part} -->\n\n"
 
 
+def fold(title, text):
+    return f"<details>\n<summary>{title}</summary>\n\n{text}</details>\n\n"
+
+
 def page():
     text = "<!-- SPDX-License-Identifier: CC-BY-4.0 -->\n# 08 Trial\n\n![](pictures/after.svg)\n\n"
-    text += "## Before you run it\n\n"
+    text += "## Run it\n\n" + fold("What it prints", listing("expected_output.txt")) + "## Before you run it\n\n"
     for number in (1, 2, 3):
-        text += f"<details>\n<summary>{number}. What does it find?</summary>\n\nWhat the memset put there before.\n\n"
-        text += listing("expected_output.txt", 'line "found"') + "</details>\n\n"
+        text += fold(
+            f"{number}. What does it find?", "What was set.\n\n" + listing("expected_output.txt", 'line "found"')
+        )
     for number, (step, _, _) in enumerate(STEPS, 1):
         text += f"## [{number}] {step}\n\n"
         text += listing("trial.cu", f"[{number}]")
         text += "" if number == 2 else f"![](pictures/step_{number}.svg)\n\n"
-    text += "## Recorded output\n\n" + listing("expected_output.txt")
     text += "## Step through it\n\n`./run.sh --view build/bin/trial` shows it.\n\n<!-- view: trial -->\n\n"
+    text += "## Try it\n\n"
+    for title in (title.partition(" => ")[0] for title in ABOUT["try_it"]):
+        text += fold(title, listing("lesson.json", f'try "{title}"'))
     text += "## Break it on purpose\n\n"
     for number, (step, _, _) in enumerate(MISTAKES, 1):
-        text += f"### [{number}] {step}\n\nThe driver refuses what is not in whole granules, and rounds nothing up.\n\n"
-        for file in ("trial_broken.cu", "trial_broken_expected_output.txt", "trial_broken_explained.txt"):
-            text += listing(file, f"[{number}]")
-    row = "| `CUDA_ERROR_INVALID_VALUE` | no whole granules | round up |\n"
-    text += f"### Symptom, cause, fix\n\n| Symptom | Cause | Fix |\n| --- | --- | --- |\n{row * 3}\n"
-    text += "## Key points\n\n- Whole granules.\n\n## Try it\n\n"
-    for title in ABOUT["try_it"]:
-        text += listing("lesson.json", f'try "{title.partition(" => ")[0]}"')
-    return text
+        files = ("trial_broken.cu", "trial_broken_expected_output.txt")
+        text += fold(f"{number}. {step}: whole granules only", "".join(listing(file, f"[{number}]") for file in files))
+    return text + "## What to remember\n\n- Whole granules.\n\n## Practise it\n\nNo lab.\n\n## Next\n\nNone.\n"
 
 
 def run(*command, status=0, says="", **options):
@@ -244,11 +245,10 @@ def add_and_try(copy, build, cmake, options):
     for file, old, new in (
         (
             "README.md",
-            "\n\nSome lessons have",
-            f"\n| [08 Trial]({LESSON}/README.md) | it is there | 1 GPU | 1 min, 1 s |",
+            "\n\n- **[Labs](labs",
+            f"\n| [08 Trial]({LESSON}/README.md) | it is there | 1 GPU | 1 min |",
         ),
         ("docs/index.md", "\n\nBy what hardware", f"\n| try | [08 Trial](../{LESSON}/README.md) | 1 GPU |"),
-        ("docs/index.md", "\n```\n\n```{toctree}\n:caption: Look", f"\n../{LESSON}/README"),
     ):
         run(*tests["docs.pages"], status=1, says=f"{file} does not lead to {LESSON}")
         put(copy / file, old, new + old)

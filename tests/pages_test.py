@@ -21,8 +21,7 @@ BROKEN = [program for program in PROGRAMS if program.stem.endswith("_broken")]  
 
 def expected_output(program):
     """The file of its recorded output: a second program of a directory has its name in front."""
-    main = program.parent.name[3:] == program.stem
-    return program.with_name("expected_output.txt" if main else f"{program.stem}_expected_output.txt")
+    return program.with_name("expected_output.txt" if is_main(program) else f"{program.stem}_expected_output.txt")
 
 
 def banners(pattern, text):
@@ -34,14 +33,35 @@ def steps(output):
     return re.findall(r"^(\[\d+\] .*)\n((?:(?!^\[)[\s\S])*)", output, re.MULTILINE)
 
 
+def is_main(program):
+    return program.parent.name[3:] == program.stem
+
+
+def page_file(program):
+    """A second program has a page of its own; what breaks is on the lesson's."""
+    second = not is_main(program) and program not in BROKEN
+    return program.with_suffix(".md") if second else program.with_name("README.md")
+
+
 def page_of(program):
     """The page without what stands in its blocks."""
-    return re.sub(r"^(`{3,})\w*\n[\s\S]*?^\1\n", "", program.with_name("README.md").read_text(), flags=re.MULTILINE)
+    return re.sub(r"^(`{3,})\w*\n[\s\S]*?^\1\n", "", page_file(program).read_text(), flags=re.MULTILINE)
+
+
+def section(page, title):
+    """What stands under a heading, up to the next one of its level."""
+    found = re.search(rf"^## {re.escape(title)}\n((?:(?!^## )[\s\S])*)", page, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def folds(text):
+    """(what is shown, what is folded) of each <details>."""
+    return re.findall(r"^<details>\n<summary>(.*)</summary>\n\n([\s\S]*?)\n</details>$", text, re.MULTILINE)
 
 
 def listings(text):
     """What the comments above the listings name, in order: (file, part)."""
-    return re.findall(r"^<!-- listing: (\S+)(?: (.*))? -->$", text, re.MULTILINE)
+    return re.findall(r"^ *<!-- listing: (\S+)(?: (.*))? -->$", text, re.MULTILINE)
 
 
 class Pages(unittest.TestCase):
@@ -53,7 +73,6 @@ class Pages(unittest.TestCase):
             for file, line, where in (
                 ("README.md", f"| [{title}]({name}/README.md) |", "table *The lessons*"),
                 ("docs/index.md", f"| [{title}](../{name}/README.md) |", "table *Which lesson*"),
-                ("docs/index.md", f"\n../{name}/README\n", "toctree *Lessons*"),
             ):
                 if line not in (ROOT / file).read_text():
                     missing.append(f"{file} does not lead to {name}: the {where} needs {line.strip()!r}")
@@ -63,6 +82,7 @@ class Pages(unittest.TestCase):
     def test_the_lesson_file_speaks_of_what_is_there(self):
         machines = {path.stem for path in (ROOT / "simulator/machines").glob("*.conf")}
         known = {
+            "alone",
             "simulated",
             "changes",
             "small",
@@ -119,38 +139,70 @@ class Pages(unittest.TestCase):
                 expected,
             )
 
-    def test_the_page_has_a_section_for_each_banner_with_its_listing(self):
+    def test_the_page_has_a_section_for_each_banner(self):
         for program in PROGRAMS:
-            page = page_of(program)
-            titles = banners(r"^ *// (\[\d+\] .*)$", program.read_text())
-            shown = [
-                (title, part)
-                for title, text in re.findall(r"^#+ (\[\d+\] .*)\n((?:(?!^#)[\s\S])*)", page, re.MULTILINE)
-                for file, part in listings(text)
-                if file == program.name and part.startswith("[")
-            ]
-            wanted = [(title, title.split()[0]) for title in titles]
-            self.assertEqual(shown, wanted, f"{program}: sections and listings of {program.parent.name}/README.md")
+            if program in BROKEN:
+                continue
+            page, titles = page_of(program), banners(r"^ *// (\[\d+\] .*)$", program.read_text())
+            self.assertEqual(re.findall(r"^## (\[\d+\] .*)$", page, re.MULTILINE), titles, page_file(program))
+            if is_main(program):
+                for title in titles:
+                    own = [part for file, part in listings(section(page, title)) if file == program.name]
+                    self.assertEqual(own.count(title.split()[0]), 1, f"{page_file(program)}: the listing of {title}")
 
-    def test_the_page_shows_the_recorded_output(self):
-        for program in PROGRAMS:
-            name = expected_output(program).name
-            self.assertIn(name, dict(listings(page_of(program))), program)
+    def test_the_page_shows_the_recorded_output_once_and_folded(self):
+        for program in set(PROGRAMS) - set(BROKEN):
+            name, page = expected_output(program).name, page_of(program)
+            whole = [(name, "")]
+            self.assertEqual([each for each in listings(page) if each == whole[0]], whole, page_file(program))
+            self.assertTrue([1 for _, text in folds(page) if whole[0] in listings(text)], page_file(program))
 
     def test_no_code_and_no_output_is_typed(self):
+        for page in ROOT.glob("[0-9][0-9]_*/*.md"):
+            typed = re.findall(
+                r"^(?! *<!-- listing: ).*\n *```(?:cuda|cpp|console|ini|diff)\n.*", page.read_text(), re.M
+            )
+            self.assertEqual(typed, [], f"{page}: scripts/fill_pages.py says how to show these")
+
+    def test_each_page_is_one_story(self):
+        for page in ROOT.glob("[0-9][0-9]_*/*.md"):
+            most = 300 if page.name != "README.md" else 700 if page.parent.name.startswith("06_") else 600
+            self.assertLessEqual(len(page.read_text().splitlines()), most, f"{page}: lines")
+        self.assertLessEqual(len((ROOT / "README.md").read_text().splitlines()), 80, "README.md: lines")
+
+    def test_the_parts_of_a_lesson_stand_in_their_order(self):
+        order = ["Run it", "Before you run it", "[1]", "Step through it", "Try it", "Break it on purpose"]
+        order += ["What to remember", "Practise it", "Next"]
         for lesson in LESSONS:
             page = (lesson / "README.md").read_text()
-            typed = re.findall(r"^(?!<!-- listing: ).*\n```(?:cuda|cpp|console|ini)\n.*", page, re.MULTILINE)
-            self.assertEqual(typed, [], f"{lesson.name}/README.md: scripts/fill_pages.py says how to show these")
+            titles = [
+                title.split(" ")[0] if title[0] == "[" else title for title in re.findall(r"^## (.*)$", page, re.M)
+            ]
+            self.assertEqual([title for title in titles if title in order], order, lesson)
+            idea, picture = page.index("\n\n"), page.find("\n![")
+            self.assertIn(picture, range(idea, page.index("\n## Run it\n")), f"{lesson}: a picture of the idea")
+            seconds = {program.stem for program in PROGRAMS if program.parent == lesson} - {lesson.name[3:]}
+            for name in seconds - {program.stem for program in BROKEN}:
+                self.assertIn(f"]({name}.md", page, f"{lesson}: the page of {name}")
+            for lab in sorted((ROOT / "labs/starters").glob(f"{lesson.name[:2]}?_*.cu")):
+                self.assertIn(f"](../labs/starters/{lab.name})", section(page, "Practise it"), lesson)
+
+    def test_each_lab_is_in_the_table(self):
+        for check in sorted((ROOT / "labs/checks").glob("*.py")):
+            title, minutes = (
+                re.search(rf"^{key} = \"?(.*?)\"?$", check.read_text(), re.M)[1] for key in ("TITLE", "MINUTES")
+            )
+            row = rf"^\| \[{check.stem[:3]} {re.escape(title)}\]\(starters/{check.stem}.cu\) \| .+ \| {minutes} \|$"
+            self.assertRegex((ROOT / "labs/README.md").read_text(), re.compile(row, re.M))
 
     def test_each_lesson_can_be_stepped_through(self):
         for lesson in LESSONS:
-            section = (lesson / "README.md").read_text().partition("\n## Step through it\n")[2].partition("\n## ")[0]
+            text = section((lesson / "README.md").read_text(), "Step through it")
             for what in (f"`./run.sh --view build/bin/{lesson.name[3:]}`", f"\n<!-- view: {lesson.name[3:]} -->\n"):
-                self.assertIn(what, section, f"{lesson.name}/README.md, section *Step through it*")
+                self.assertIn(what, text, f"{lesson.name}/README.md, section *Step through it*")
 
     def test_each_lesson_is_broken_on_purpose(self):
-        mains = [p for p in PROGRAMS if p.parent.name[3:] == p.stem]
+        mains = [p for p in PROGRAMS if is_main(p)]
         self.assertEqual([f"{p.stem}_broken" for p in mains], [p.stem for p in BROKEN])
         for program in BROKEN:
             titles = banners(r"^ *// (\[\d+\] .*)$", program.read_text())
@@ -159,78 +211,40 @@ class Pages(unittest.TestCase):
                 self.assertRegex(text, r"(?m)^    right: ", f"{program}: {banner} is not followed by the right form")
             explained = program.with_name(f"{program.stem}_explained.txt")
             self.assertEqual([banner for banner, _ in steps(explained.read_text())], titles, explained)
-
-    def test_the_page_shows_each_mistake_its_answer_and_its_explanation(self):
-        for program in BROKEN:
-            page = page_of(program)
-            sections = re.findall(r"^## (.*)\n((?:(?!^## )[\s\S])*)", page, re.MULTILINE)
-            names = [name for name, _ in sections]
-            self.assertLess(
-                names.index("Recorded output" if "Recorded output" in names else "Expected output"),
-                names.index("Break it on purpose"),
-                program,
-            )
-            self.assertIn(
-                names[names.index("Break it on purpose") + 1 :],
-                (["Key points", "Try it"], ["What the guide gets wrong here", "Key points", "Try it"]),
-                program,
-            )
-            parts = re.split(r"^### (.*)\n", dict(sections)["Break it on purpose"], flags=re.MULTILINE)
-            shown = dict(zip(parts[1::2], parts[2::2], strict=True))
-            titles = banners(r"^ *// (\[\d+\] .*)$", program.read_text())
-            self.assertEqual(list(shown), titles + ["Symptom, cause, fix"], program)
-            explained = dict(steps(program.with_name(f"{program.stem}_explained.txt").read_text()))
-            for title in titles:
-                output, words = expected_output(program).name, f"{program.stem}_explained.txt"
-                start = title.split()[0]
-                wanted = [(program.name, start), (output, start)]
-                if explained[title]:  # of what no call refuses there is nothing to explain
-                    wanted.append((words, start))
-                self.assertEqual(listings(shown[title]), wanted, f"{program}: {title}")
-                why = shown[title].partition("<!--")[0]
-                self.assertGreater(len(why.split()), 8, f"{program}: {title} is not told why")
-            rows = [
-                [cell.strip() for cell in line.strip("|").split("|")]
-                for line in shown["Symptom, cause, fix"].strip().splitlines()
-            ]
-            self.assertEqual(rows[0], ["Symptom", "Cause", "Fix"], program)
-            self.assertTrue(len(rows) > 4 and all(len(row) == 3 and all(row) for row in rows), program)
+            entries = folds(section(page_of(program), "Break it on purpose"))
+            shown = [re.sub(r"^(\d+)\. ", r"[\1] ", summary) for summary, _ in entries]
+            self.assertEqual(len(shown), len(titles), f"{program}: mistakes on the page")
+            for title, summary, (_, text) in zip(titles, shown, entries, strict=True):
+                self.assertTrue(summary.startswith(title + ":"), f"{program}: {title} is told as {summary}")
+                for file in (program, expected_output(program)):
+                    self.assertIn((file.name, title.split()[0]), listings(text), f"{program}: {title}")
 
     def test_a_main_program_includes_the_checking_header_alone(self):
         for program in PROGRAMS:
-            main = program.parent.name[3:] == program.stem
-            allowed = {"check.h"} if main else {"check.h", "in_a_process.h" if program in BROKEN else "measure.h"}
+            allowed = (
+                {"check.h"} if is_main(program) else {"check.h", "in_a_process.h" if program in BROKEN else "measure.h"}
+            )
             included = banners(r'^ *# *include "(.*)"$', program.read_text())
             self.assertTrue(included, program)
             self.assertLessEqual(set(included), {f"../common/{header}" for header in allowed}, program)
 
     def test_the_page_asks_before_it_answers(self):
         for lesson in LESSONS:
-            page = (lesson / "README.md").read_text()
-            section = re.search(r"^## Before you run it\n((?:(?!^## )[\s\S])*)", page, re.MULTILINE)
-            self.assertTrue(section, f"{lesson}: no section of questions")
-            self.assertLess(section.start(), page.index("\n## [1] "), lesson)
-            blocks = re.findall(
-                r"^<details>\n<summary>(.*)</summary>\n\n([\s\S]*?)\n</details>$", section[1], re.MULTILINE
-            )
-            self.assertEqual(section[1].count("<details>"), len(blocks), f"{lesson}: a question that is not whole")
-            self.assertIn(len(blocks), (3, 4), lesson)
+            blocks = folds(section((lesson / "README.md").read_text(), "Before you run it"))
+            self.assertIn(len(blocks), (2, 3), lesson)
             for number, (question, answer) in enumerate(blocks, 1):
                 self.assertRegex(question, rf"^{number}\. .*\?$", lesson)
                 proof = [file for file, part in listings(answer) if part.startswith("line ")]
                 self.assertTrue(proof, f"{lesson}: no line proves the answer to {question}")
                 self.assertRegex(proof[0], r"output\.txt$", lesson)
-                self.assertGreater(len(answer.partition("<!--")[0].split()), 3, f"{lesson}: {question}")
 
-    def test_the_page_ends_with_changes_to_try(self):
+    def test_the_page_has_the_changes_to_try(self):
         for lesson in LESSONS:
-            page = (lesson / "README.md").read_text()
-            self.assertTrue("\n## Try it\n" in page, lesson)
-            end = page.rpartition("\n## Try it\n")[2]
+            entries = folds(section((lesson / "README.md").read_text(), "Try it"))
             tried = [title.partition(" => ")[0] for title in json.loads((lesson / "lesson.json").read_text())["try_it"]]
-            shown = re.findall(r'^ *<!-- listing: lesson\.json try "(.*)" -->$', end, re.MULTILINE)
-            self.assertEqual(shown, tried, lesson)
-            self.assertIn(len(tried), (3, 4), lesson)
+            shown = [part for _, text in entries for file, part in listings(text) if file == "lesson.json"]
+            self.assertEqual(shown, [f'try "{title}"' for title in tried], lesson)
+            self.assertIn(len(tried), (2, 3, 4), lesson)
 
     def test_the_program_carries_the_line_that_builds_it(self):
         for program in PROGRAMS:

@@ -24,8 +24,8 @@ except ImportError as missing:
 
 ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
 LESSONS = sorted(ROOT.glob("[0-9][0-9]_*/README.md"))
-OTHERS = "README.md", "CONTRIBUTING.md", "simulator/README.md", "docs/paste.md", "docs/errata.md"
-PAGES = [*LESSONS, *(ROOT / page for page in OTHERS)]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "simulator/README.md"]
+PAGES += [page for folder in ("[0-9][0-9]_*", "docs", "labs") for page in sorted(ROOT.glob(f"{folder}/*.md"))]
 STYLE = "<style>img { max-width: 100% } pre { overflow: auto } body { max-width: 60em; margin: auto }</style>"
 
 

@@ -20,7 +20,9 @@ except ImportError:
     sys.exit(77)
 
 BOOK = pathlib.Path(sys.argv.pop(1)).resolve()
-PAGES = sorted(path for path in BOOK.rglob("*.html") if "_static" not in path.parts)
+# The root's index.html leads to the first page, and is none.
+PAGES = sorted(path for path in BOOK.glob("*/**/*.html") if "_static" not in path.parts)
+PAGES += [BOOK / "search.html", BOOK / "printable.html"]
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from bs4 import BeautifulSoup
 from browser import BrowserTest, PlaywrightError
 
 BOOK, SOURCE = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
-PAGES = sorted(path for path in BOOK.rglob("*.html") if "_static" not in path.parts and path.name != "printable.html")
+PAGES = [*sorted(path for path in BOOK.glob("*/**/*.html") if "_static" not in path.parts), BOOK / "search.html"]
 LESSONS = sorted(SOURCE.glob("[0-9][0-9]_*/README.md"))
 INDEX = BOOK / "docs" / "index.html"
 EVERY_LOOK = [(width, theme) for theme in ("light", "dark") for width in (1440, 820, 390)]

@@ -110,20 +110,6 @@ class Parts(BrowserTest):
     def test_of_a_console_session_the_commands_are_copied(self):
         self.assertEqual(self.copy(self.page.locator(".copybtn").first), "./run.sh 01 \\\n    --sim\nls")
 
-    def test_tabs_by_keyboard_and_on_paper(self):
-        contents = self.page.locator(".tab-content")
-        self.assertEqual([each.is_visible() for each in contents.all()], [True, False])
-        while not self.focused("(element) => element.matches('.tab-set > input')"):
-            self.page.keyboard.press("Tab")
-            self.assertNotEqual(self.focused("(element) => element.tagName"), "BODY", "Tab does not reach the tabs")
-        self.assertEqual(
-            self.focused("(element) => getComputedStyle(element.nextElementSibling).outlineStyle"), "solid"
-        )
-        self.page.keyboard.press("ArrowRight")
-        self.assertEqual([each.is_visible() for each in contents.all()], [False, True])
-        self.page.emulate_media(media="print")
-        self.assertEqual([each.is_visible() for each in contents.all()], [True, True])
-
     def test_paper_says_where_a_link_leads(self):
         after = "(link) => getComputedStyle(link, '::after').content"
         link = self.page.locator("article a.external")
