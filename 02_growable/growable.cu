@@ -3,8 +3,8 @@
 // 02 Growable: how does a buffer on the GPU grow without moving?
 //
 // The usual way allocates a larger block, copies the data and frees the old block. The address changes, and during the
-// copy the data takes twice its size. This program reserves addresses once, and maps memory there when it is needed.
-// Needs one GPU that supports VMM and that no other program uses: in step 5 the program takes nearly all its memory.
+// copy both blocks take memory. This program reserves addresses once, and maps memory there when it is needed.
+// Needs one GPU that supports VMM.
 //
 // Build it alone:  nvcc -std=c++17 growable.cu -o growable -lcuda
 #include "../common/check.h"
@@ -12,8 +12,8 @@
 #include <random>
 
 static const char usage[] =
-    "usage: growable [--full]\n"
-    "  --full   also grow to nearly all free memory of the GPU; too much for a simulator\n";
+    "usage: growable [--until-full]\n"
+    "  --until-full   in step 5 fill the GPU's memory too; meanwhile other programs may get none\n";
 
 // The buffer, ready to be copied into another program: down to "The buffer ends" it needs <cuda.h> and nothing else.
 #include <cuda.h>
@@ -29,8 +29,9 @@ struct GrowableBuffer {
 
   static size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-  // Reserves addresses for `most` bytes of this GPU's memory. A chunk will have `least` bytes, rounded up.
-  CUresult reserve(CUdevice gpu, size_t most, size_t least) {
+  // Reserves addresses for `max_bytes` of this GPU's memory, once. A chunk will have `min_chunk` bytes, rounded up.
+  CUresult reserve(CUdevice gpu, size_t max_bytes, size_t min_chunk) {
+    if (reserved > 0) return CUDA_ERROR_INVALID_VALUE;  // destroy it first
     memory.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     memory.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     memory.location.id = gpu;
@@ -39,9 +40,10 @@ struct GrowableBuffer {
     size_t granularity = 0;
     CUresult result = cuMemGetAllocationGranularity(&granularity, &memory, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
     if (result != CUDA_SUCCESS) return result;
-    chunk = round_up(least, granularity);
-    result = cuMemAddressReserve(&base, round_up(most, chunk), 0, 0, 0);
-    if (result == CUDA_SUCCESS) reserved = round_up(most, chunk);
+    chunk = round_up(min_chunk, granularity);
+    if (chunk == 0) return CUDA_ERROR_INVALID_VALUE;  // min_chunk is 0
+    result = cuMemAddressReserve(&base, round_up(max_bytes, chunk), 0, 0, 0);
+    if (result == CUDA_SUCCESS) reserved = round_up(max_bytes, chunk);
     return result;
   }
 
@@ -92,7 +94,7 @@ struct GrowableBuffer {
 
 using Word = unsigned long long;
 __device__ const Word* kept;  // not in the buffer; will hold the buffer's address
-__device__ Word right;        // how many words the last check found right
+__device__ Word num_correct;  // how many words held their value in the last check
 
 // The value of word i. It depends on i and on the seed, so old data and moved data do not pass the check.
 __device__ Word value(size_t i, Word seed) {
@@ -112,16 +114,16 @@ __global__ void count(size_t n, Word seed) {
   Word mine = 0;
   for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
     mine += kept[i] == value(i, seed);
-  atomicAdd(&right, mine);
+  atomicAdd(&num_correct, mine);
 }
 
-// All n words must hold their values. It counts right words, not wrong ones: a kernel that never ran must not pass.
+// All n words must hold their values. It counts correct words, not wrong ones: a kernel that never ran must not pass.
 static void expect_values(size_t n, Word seed) {
   Word found = 0;
-  CHECK(cudaMemcpyToSymbol(right, &found, sizeof found));
+  CHECK(cudaMemcpyToSymbol(num_correct, &found, sizeof found));
   count<<<1024, 256>>>(n, seed);
   CHECK(cudaGetLastError());
-  CHECK(cudaMemcpyFromSymbol(&found, right, sizeof found));
+  CHECK(cudaMemcpyFromSymbol(&found, num_correct, sizeof found));
   EXPECT(found == n, "%llu of %zu words hold their value", found, n);
 }
 
@@ -134,27 +136,27 @@ static size_t free_memory() {
 int main(int argc, char** argv) {
   // Set-up: arguments, the gate, a context. CUDA loads a kernel when it is first used, and that takes memory, so load
   // all kernels before counting free memory.
-  long full = 0;
-  check::arguments(argc, argv, usage, {{"--full", &full, 0, 0}});
+  long until_full = 0;
+  check::arguments(argc, argv, usage, {{"--until-full", &until_full, 0, 0}});
   check::require_gpus(1);
   CHECK(cudaSetDevice(0));
   cudaFuncAttributes loaded;
   CHECK(cudaFuncGetAttributes(&loaded, keep));
   CHECK(cudaFuncGetAttributes(&loaded, fill));
   CHECK(cudaFuncGetAttributes(&loaded, count));
-  const size_t free_at_start = free_memory(), room = size_t(256) << 20;
+  const size_t free_at_start = free_memory(), needed = size_t(until_full ? 512 : 64) << 20;
   const Word seed = std::random_device()();
 
   // [1] Ask the device for support
-  // A driver attribute, as in lesson 01. Step 5 also needs free memory.
+  // A driver attribute, as in lesson 01; and enough free memory.
   std::printf("[1] Ask the device for support\n");
   CUdevice gpu;
   CHECK(cuDeviceGet(&gpu, 0));
   int supported = 0;
   CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, gpu));
   REQUIRE(supported, "no virtual memory management; use bare metal, or a virtual GPU that passes it on");
-  REQUIRE(free_at_start >= 2 * room, "%zu MiB of GPU memory are free, the lesson needs %zu; free some",
-          free_at_start >> 20, 2 * room >> 20);
+  REQUIRE(free_at_start >= needed, "%zu MiB of GPU memory are free, the lesson needs %zu; free some",
+          free_at_start >> 20, needed >> 20);
   std::printf("    supported\n");
 
   // [2] Reserve far more than the data
@@ -167,24 +169,25 @@ int main(int argc, char** argv) {
               (free_at_start - free_memory()) >> 10);
 
   // [3] Grow in place
-  // A variable elsewhere on the device holds the buffer's address. It stays right when the buffer grows.
+  // A variable elsewhere on the device holds the buffer's address, which is still right when the buffer has grown.
   std::printf("[3] Grow in place\n");
   CHECK(buffer.grow(4 * granule));
   const CUdeviceptr base = buffer.base;
   Word* const data = reinterpret_cast<Word*>(base);
-  const size_t few = buffer.size / sizeof(Word), many = 4 * few;
-  fill<<<1024, 256>>>(data, 0, few, seed);
+  const size_t old_words = buffer.size / sizeof(Word), all_words = 4 * old_words;
+  fill<<<1024, 256>>>(data, 0, old_words, seed);
   keep<<<1, 1>>>(data);
   CHECK(cudaGetLastError());
   std::printf("    4 granules, filled; a variable on the device keeps their address\n");
   CHECK(buffer.grow(16 * granule));
-  EXPECT(buffer.base == base && buffer.size == many * sizeof(Word), "the buffer is not what it should have become");
-  expect_values(few, seed);
-  fill<<<1024, 256>>>(data, few, many, seed);
+  EXPECT(buffer.base == base && buffer.size == all_words * sizeof(Word),
+         "the buffer is not what it should have become");
+  expect_values(old_words, seed);
+  fill<<<1024, 256>>>(data, old_words, all_words, seed);
   CHECK(cudaGetLastError());
-  expect_values(many, seed);
+  expect_values(all_words, seed);
   const size_t free_grown = free_memory();
-  std::printf("    16 granules at the same address; through the kept one every word is right, old and new\n");
+  std::printf("    16 granules at the same address; read through that variable, every word is right, old and new\n");
   std::printf("    %zu KiB of data, memory taken: %zu KiB\n", buffer.size >> 10, (free_at_start - free_grown) >> 10);
 
   // [4] Shrink
@@ -193,54 +196,36 @@ int main(int argc, char** argv) {
   CHECK(buffer.shrink(4 * granule));
   const size_t given_back = free_memory() - free_grown;
   EXPECT(given_back == 12 * granule, "%zu bytes were given back", given_back);
-  expect_values(few, seed);
+  expect_values(old_words, seed);
   std::printf("    back to 4 granules: %zu KiB given back, the rest untouched\n", given_back >> 10);
 
   // [5] Fail to grow
-  // The memory of the GPU really runs out. One allocation, never mapped, leaves little memory free. Then the buffer
-  // asks for more: grow creates and maps some chunks, the driver refuses a later one, and grow unmaps the first ones.
+  // Beyond the reservation grow itself refuses. Beyond the memory the driver does: when a chunk cannot be created, grow
+  // unmaps the new chunks before it. To get there, one allocation that is never mapped takes all memory but 256 MiB.
   std::printf("[5] Fail to grow\n");
   std::printf("    beyond the reservation\n");
   REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.grow(buffer.reserved + 1));
-  CUmemGenericAllocationHandle rest;
-  CHECK(cuMemCreate(&rest, (free_memory() - room) / granule * granule, &buffer.memory, 0));
-  const size_t left = free_memory();
-  std::printf("    beyond the memory, with %zu MiB left\n", left >> 20);
-  REFUSED(CUDA_ERROR_OUT_OF_MEMORY, buffer.grow(buffer.size + left + granule));
-  EXPECT(free_memory() == left, "%zu bytes are free, %zu were before the attempt", free_memory(), left);
-  EXPECT(buffer.base == base && buffer.size == few * sizeof(Word), "the buffer is not as it was before the attempt");
-  expect_values(few, seed);
-  std::printf("    size, data and free memory are as before\n");
-  CHECK(buffer.grow(buffer.size + left / 2));
-  CHECK(buffer.shrink(4 * granule));
-  CHECK(cuMemRelease(rest));
-  std::printf("    half of that much can be had: the refusal came half-way\n");
-
-  // [6] Grow to nearly all memory
-  // To grow by copying, the old block and a larger one must both fit. Beyond half of the memory they do not.
-  std::printf("[6] Grow to nearly all memory\n");
-  if (full) {
-    const size_t before = free_memory();
-    CHECK(buffer.destroy());
-    CHECK(buffer.reserve(gpu, before, room));
-    while (buffer.size + 2 * room <= before) CHECK(buffer.grow(buffer.size + room));
-    fill<<<1024, 256>>>(reinterpret_cast<Word*>(buffer.base), 0, buffer.size / sizeof(Word), seed);
-    keep<<<1, 1>>>(reinterpret_cast<Word*>(buffer.base));
-    expect_values(buffer.size / sizeof(Word), seed);
-    std::printf("    %zu of %zu free MiB, every word written and checked\n", buffer.size >> 20, before >> 20);
-    CHECK(buffer.shrink(before / 2));
-    std::printf("    back to half, %zu MiB: to grow by copying from here\n", buffer.size >> 20);
-    void* copy;
-    REFUSED(cudaErrorMemoryAllocation, cudaMalloc(&copy, buffer.size + room));
-    cudaGetLastError();  // clears the error, which the runtime keeps
-    expect_values(buffer.size / sizeof(Word), seed);
+  if (until_full) {
+    CUmemGenericAllocationHandle filler;
+    CHECK(cuMemCreate(&filler, (free_memory() - (size_t(256) << 20)) / granule * granule, &buffer.memory, 0));
+    const size_t bytes_left = free_memory();
+    std::printf("    beyond the memory, with %zu MiB left\n", bytes_left >> 20);
+    REFUSED(CUDA_ERROR_OUT_OF_MEMORY, buffer.grow(buffer.size + bytes_left + granule));
+    EXPECT(free_memory() == bytes_left, "%zu bytes are free, %zu were before", free_memory(), bytes_left);
+    EXPECT(buffer.base == base && buffer.size == old_words * sizeof(Word), "the buffer is not as it was before");
+    expect_values(old_words, seed);
+    std::printf("    size, data and free memory are as before\n");
+    CHECK(buffer.grow(buffer.size + bytes_left / 2));
+    CHECK(buffer.shrink(4 * granule));
+    CHECK(cuMemRelease(filler));
+    std::printf("    a growth by half of that succeeds: the refused one had mapped chunks before it failed\n");
   } else {
-    std::printf("    not asked for: --full does it\n");
+    std::printf("    beyond the memory: not asked for (--until-full)\n");
   }
 
-  // [7] Tear down
+  // [6] Tear down
   // Unmap all chunks, which frees their memory: no handle is left. Then free the addresses.
-  std::printf("[7] Tear down\n");
+  std::printf("[6] Tear down\n");
   CHECK(buffer.destroy());
   EXPECT(free_memory() == free_at_start, "%zu bytes are free, %zu were at the start (does another program use it?)",
          free_memory(), free_at_start);

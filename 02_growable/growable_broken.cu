@@ -27,7 +27,7 @@ static CUdeviceptr reserve(size_t bytes, CUdeviceptr wish = 0) {
   return address;
 }
 
-// One more chunk behind the buffer: created, mapped, and not opened to anybody yet.
+// One more chunk behind the buffer: created and mapped. No GPU has access yet.
 static void map_chunk(CUdeviceptr at, size_t bytes) {
   const CUmemGenericAllocationHandle handle = create(bytes);
   CHECK(cuMemMap(at, bytes, 0, handle, 0));
@@ -70,32 +70,32 @@ int main(int argc, char** argv) {
     CHECK(cuMemSetAccess(base, rounded, &descriptor, 1));
     CHECK(cuMemUnmap(base, rounded));
     CHECK(cuMemAddressFree(base, rounded));
-    std::printf("    right: opened, unmapped and freed with the rounded size\n");
+    std::printf("    right: access, unmapping and freeing with the rounded size\n");
   });
 
-  // [3] Grow, and forget to open the new part
-  // Access belongs to a mapping. That the buffer was open before it grew says nothing of the new chunk.
-  std::printf("[3] Grow, and forget to open the new part\n");
-  for (const bool opened : {false, true})
-    in_a_process([opened] {
+  // [3] Grow, and grant no access to the new part
+  // Access belongs to a mapping. Access to the old part does not extend to the new one.
+  std::printf("[3] Grow, and grant no access to the new part\n");
+  for (const bool granted : {false, true})
+    in_a_process([granted] {
       const CUdeviceptr base = reserve(2 * size);
       map_chunk(base, size);
       CHECK(cuMemSetAccess(base, size, &descriptor, 1));
       map_chunk(base + size, size);  // the buffer grows
-      if (opened) CHECK(cuMemSetAccess(base + size, size, &descriptor, 1));
+      if (granted) CHECK(cuMemSetAccess(base + size, size, &descriptor, 1));
       store<<<1, 1>>>(reinterpret_cast<int*>(base), 1);
       CHECK(cudaGetLastError());
       CHECK(cudaDeviceSynchronize());  // the old part is as it was
       store<<<1, 1>>>(reinterpret_cast<int*>(base + size), 42);
       CHECK(cudaGetLastError());
-      if (!opened) {
+      if (!granted) {
         REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
         return;
       }
       int found = -1;
       CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(base + size), sizeof found, cudaMemcpyDeviceToHost));
       EXPECT(found == 42, "the kernel left %d", found);
-      std::printf("    right: the new part opened too; the kernel stored %d there\n", found);
+      std::printf("    right: access to the new part too; the kernel stored %d there\n", found);
     });
 
   // [4] Make one buffer of two reservations, and free it as one

@@ -21,7 +21,7 @@ static const char usage[] =
     "  --step-mib N    by steps of this size, and by doubling from it, 1 to 1048576 (default 4)\n"
     "  --chunk-mib N   in chunks of this size, rounded up to the granularity, 1 to 1048576 (default: the step)\n"
     "  --repeats N     repeats of a measurement, 1 to 1000 (default 3)\n"
-    "  --quiet-ms N    with nothing released for so long before, and up to half of it after, 1 to 60000 (default 40)\n"
+    "  --quiet-ms N    the pause before a measurement, and the longest after a release, 1 to 60000 (default 40)\n"
     "  --json FILE     write the measurements to this file too, one JSON object a line\n"
     "The defaults suit a simulator. On a GPU: --final-mib 32768 --step-mib 1024 --repeats 9 --quiet-ms 1000\n";
 static long repeats = 3, quiet_ms = 40;

@@ -27,7 +27,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
-from run_lessons import classify, count_gpus  # noqa: E402
+from run_lessons import alone, classify, count_gpus  # noqa: E402
 from transcript import expectations, pair  # noqa: E402
 
 
@@ -78,7 +78,7 @@ def outcome_on_gpus(done):
 
 
 def run(program, expected):
-    done = start(program)
+    done = start(program, *alone(os.path.basename(program)))
     skipped = outcome_on_gpus(done)
     if not skipped and re.search("^SKIP: ", done.stdout, re.MULTILINE):
         fail("a SKIP line and exit status 0")
@@ -91,14 +91,15 @@ def run(program, expected):
 
 
 def sanitizer(program):
-    if outcome_on_gpus(start(program)):
+    command = program, *alone(os.path.basename(program))
+    if outcome_on_gpus(start(*command)):
         sys.exit(77)
     tool = shutil.which("compute-sanitizer")
     if not tool:
         skip("no compute-sanitizer on the PATH; it comes with the CUDA toolkit")
     # Lessons show calls that are refused, so the refusal of a call is no finding.
     done = start(
-        tool, "--target-processes=all", "--report-api-errors=no", "--leak-check=full", "--error-exitcode=42", program
+        tool, "--target-processes=all", "--report-api-errors=no", "--leak-check=full", "--error-exitcode=42", *command
     )
     if done.returncode:
         fail(f"compute-sanitizer ended with {done.returncode}")
