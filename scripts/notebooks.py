@@ -134,7 +134,8 @@ class Notebook:
         pictures, its = about["pictures"], about.get("programs", {}).get(self.name, {})
         machine = {"--gpus": pictures.get("gpus", 1), "--memory": pictures.get("memory")}
         words = [f"{option} {value}" for option, value in machine.items() if value]
-        words += [f"--output {self.name}.html ./{self.name}", its.get("small") or its.get("simulated") or its.get("alone") or ""]
+        more = its.get("small") or its.get("simulated") or its.get("alone") or ""
+        words += [f"--output {self.name}.html ./{self.name}", more]
         self.bash(f"{HERE}/run.sh --view {' '.join(words).strip()} 2>&1 > /dev/null")
         self.add("code", SHOW.format(name=self.name))
 
