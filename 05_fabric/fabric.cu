@@ -36,93 +36,12 @@ struct Message {
   size_t size;               // and the size of that memory, which they do not tell
 };
 
-// --- Set-up, as far as the kernel: two processes, and what carries messages between them ---
-static long timeout = 30;  // seconds
-static int rank = 0;
-static pid_t child = 0;                             // the process of rank 1, if this one started it
-[[maybe_unused]] static int peer;                   // the socket to the other rank
-static std::string other = "the other rank", late;  // its name, and what to say if it keeps this one waiting
-
-static void say(const std::string& line) {  // rank 0 tells the story of both
-  if (rank == 0) std::fputs(line.c_str(), stdout);
-  std::fflush(stdout);
-}
-
-// Bounds a wait for the other rank: without alarm(0) in time, this process says what did not happen, and ends.
-static void start_waiting(const std::string& what) {
-  late = "fabric: " + other + " did not " + what + " within " + std::to_string(timeout) + " s\n";
-  signal(SIGALRM, [](int) {
-    if (child > 0) kill(child, SIGKILL);
-    _exit(write(STDERR_FILENO, late.data(), late.size()) > 0 ? 1 : 2);
-  });
-  alarm(timeout);
-}
-
-// However a process ends, it leaves nothing behind: no child, and under mpirun no rank that waits.
-static void clean_up([[maybe_unused]] int status, void*) {
-  if (child > 0 && kill(child, SIGKILL) == 0) waitpid(child, nullptr, 0);
-#ifdef FABRIC_WITH_MPI
-  if (status != 0) usleep(300000);  // mpirun passes on what was printed, and only then ends all ranks
-  if (status != 0) MPI_Abort(MPI_COMM_WORLD, status);
-  MPI_Finalize();
-#endif
-}
-
-// Two processes: mpirun has started both, or this one forks, before it touches CUDA. Afterwards it must not.
-static void start_ranks() {
-#ifdef FABRIC_WITH_MPI
-  int ranks = 0;
-  start_waiting("come to MPI_Init");
-  MPI_Init(nullptr, nullptr);
-  alarm(0);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (ranks != 2 && rank == 0) std::fprintf(stderr, "fabric: needs two ranks, not %d\n%s", ranks, usage);
-  if (ranks != 2) std::exit(2);
-#else
-  int ends[2];
-  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0, "no socket: %s", std::strerror(errno));
-  child = fork();
-  EXPECT(child >= 0, "no second process: %s", std::strerror(errno));
-  rank = child == 0;
-  peer = ends[rank];
-  close(ends[1 - rank]);
-#endif
-  other = rank == 0 ? "rank 1 (importer)" : "rank 0 (exporter)";
-}
-
-// Waits for the end of rank 1, and gives its exit status, or 128 + the signal that ended it.
-static int end_of_child() {
-  int status = 0;
-  if (child > 0) waitpid(child, &status, 0);
-  child = 0;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-// Ends a step: gives the other rank a message and waits for its message, over MPI or over the socket.
-static Message meet(int step, const std::string& found = "", Message mine = {}) {
-  Message theirs = {};
-  const int size = sizeof mine;
-  mine.rank = rank;
-  mine.step = step;
-  found.copy(mine.found, sizeof mine.found - 1);
-  start_waiting("answer [" + std::to_string(step) + "]");
-#ifdef FABRIC_WITH_MPI
-  MPI_Sendrecv(&mine, size, MPI_BYTE, 1 - rank, 0, &theirs, size, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD,
-               MPI_STATUS_IGNORE);
-#else
-  send(peer, &mine, size, MSG_NOSIGNAL);  // the next line tells if the other rank has ended
-  const bool has_ended = recv(peer, &theirs, size, 0) <= 0;
-  const int status = has_ended ? end_of_child() : 0;
-  if (status == 77) std::exit(77);  // rank 1 has said why
-  EXPECT(!has_ended, "%s ended before it answered [%d], status %d", other.c_str(), step, status);
-#endif
-  alarm(0);
-  EXPECT(theirs.rank == 1 - rank && theirs.step == step, "%s gave nonsense for [%d]", other.c_str(), step);
-  if (!found.empty()) say("    rank 0: " + found + "\n");
-  if (theirs.found[0]) say("    rank 1: " + std::string(theirs.found) + "\n");
-  return theirs;
-}
+static int rank = 0;                       // 0 exports, 1 imports
+static long timeout = 30;                  // seconds that one rank waits for the other
+static void start_ranks();                 // forks, or asks MPI which rank this is
+static void say(const std::string& line);  // rank 0 prints for both
+static void finish();                      // waits for the end of rank 1
+static Message meet(int step, const std::string& found = "", Message mine = {});  // gives a message, waits for theirs
 
 __host__ __device__ inline unsigned pattern(size_t i) { return unsigned(i) * 2654435761u; }
 __global__ void fill(unsigned* data) {
@@ -143,7 +62,6 @@ int main(int argc, char** argv) {
 
   // [1] Start two ranks
   // Rank 0 exports memory, rank 1 imports it. Each step ends with a message to the other rank, and with its answer.
-  on_exit(clean_up, nullptr);
   start_ranks();
   say("[1] Start two ranks\n");
   meet(1, rank == 0 ? "exports" : "imports");
@@ -240,9 +158,99 @@ int main(int argc, char** argv) {
   CHECK(cuMemGetInfo(&free_now, &total));
   EXPECT(rank == 1 || free_now == free_at_start, "%zu bytes are free, %zu were at the start", free_now, free_at_start);
   meet(8, rank == 0 ? "free memory is what it was at the start" : "");
+  finish();
+  say("OK\n");
+  return 0;
+}
+
+// --- Set-up: two processes, and what carries messages between them ---
+static pid_t child = 0;                             // the process of rank 1, if this one started it
+[[maybe_unused]] static int peer;                   // the socket to the other rank
+static std::string other = "the other rank", late;  // its name, and what to say if it keeps this one waiting
+
+static void say(const std::string& line) {
+  if (rank == 0) std::fputs(line.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+// Bounds a wait for the other rank: without alarm(0) in time, this process says what did not happen, and ends.
+static void start_waiting(const std::string& what) {
+  late = "fabric: " + other + " did not " + what + " within " + std::to_string(timeout) + " s\n";
+  signal(SIGALRM, [](int) {
+    if (child > 0) kill(child, SIGKILL);
+    _exit(write(STDERR_FILENO, late.data(), late.size()) > 0 ? 1 : 2);
+  });
+  alarm(timeout);
+}
+
+// However a process ends, it leaves nothing behind: no child, and under mpirun no rank that waits.
+static void clean_up([[maybe_unused]] int status, void*) {
+  if (child > 0 && kill(child, SIGKILL) == 0) TEMP_FAILURE_RETRY(waitpid(child, nullptr, 0));
+#ifdef FABRIC_WITH_MPI
+  if (status != 0) usleep(300000);  // mpirun passes on what was printed, and only then ends all ranks
+  if (status != 0) MPI_Abort(MPI_COMM_WORLD, status);
+  MPI_Finalize();
+#endif
+}
+
+static void start_ranks() {
+  on_exit(clean_up, nullptr);
+#ifdef FABRIC_WITH_MPI
+  int ranks = 0;
+  start_waiting("come to MPI_Init");
+  MPI_Init(nullptr, nullptr);
+  alarm(0);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks != 2 && rank == 0) std::fprintf(stderr, "fabric: needs two ranks, not %d\n%s", ranks, usage);
+  if (ranks != 2) std::exit(2);
+#else
+  int ends[2];
+  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0, "no socket: %s", std::strerror(errno));
+  signal(SIGCHLD, SIG_DFL);  // if it is inherited as ignored, waitpid learns no status
+  child = fork();            // before any call of CUDA: afterwards a child could not use it
+  EXPECT(child >= 0, "no second process: %s", std::strerror(errno));
+  rank = child == 0;
+  peer = ends[rank];
+  close(ends[1 - rank]);
+#endif
+  other = rank == 0 ? "rank 1 (importer)" : "rank 0 (exporter)";
+}
+
+// Waits for the end of rank 1, and gives its exit status, or 128 + the signal that ended it.
+static int end_of_child() {
+  int status = 0;
+  if (child > 0) EXPECT(TEMP_FAILURE_RETRY(waitpid(child, &status, 0)) == child, "%s", std::strerror(errno));
+  child = 0;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static Message meet(int step, const std::string& found, Message mine) {
+  Message theirs = {};
+  const int size = sizeof mine;
+  mine.rank = rank;
+  mine.step = step;
+  found.copy(mine.found, sizeof mine.found - 1);
+  start_waiting("answer [" + std::to_string(step) + "]");
+#ifdef FABRIC_WITH_MPI
+  MPI_Sendrecv(&mine, size, MPI_BYTE, 1 - rank, 0, &theirs, size, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
+#else
+  TEMP_FAILURE_RETRY(send(peer, &mine, size, MSG_NOSIGNAL));  // the next line tells if the other rank has ended
+  const bool has_ended = TEMP_FAILURE_RETRY(recv(peer, &theirs, size, 0)) <= 0;
+  const int status = has_ended ? end_of_child() : 0;
+  if (status == 77) std::exit(77);  // rank 1 has said why
+  EXPECT(!has_ended, "%s ended before it answered [%d], status %d", other.c_str(), step, status);
+#endif
+  alarm(0);
+  EXPECT(theirs.rank == 1 - rank && theirs.step == step, "%s gave nonsense for [%d]", other.c_str(), step);
+  if (!found.empty()) say("    rank 0: " + found + "\n");
+  if (theirs.found[0]) say("    rank 1: " + std::string(theirs.found) + "\n");
+  return theirs;
+}
+
+static void finish() {
   start_waiting("end");
   const int status = end_of_child();
   EXPECT(status == 0, "rank 1 ended with exit status %d", status);
-  say("OK\n");
-  return 0;
 }

@@ -61,8 +61,7 @@ int main(int argc, char** argv) {
   EXPECT(answer == CUDA_SUCCESS || answer == CUDA_ERROR_NOT_PERMITTED || answer == CUDA_ERROR_NOT_SUPPORTED,
          "cuMemCreate answers %s", check::name(answer));
   REQUIRE(answer == CUDA_SUCCESS,
-          "fabric memory is refused, and the steps from here on need it; lesson 05 says which "
-          "link of the chain is missing");
+          "fabric memory is refused, and the steps from here on need it; fabric_doctor says what is missing");
   CHECK(cuMemExportToShareableHandle(&handle, memory, fabric, 0));
   CHECK(cuMemImportFromShareableHandle(&imported, &handle, fabric));
   std::printf("    right: created, exported and imported, and only then believed\n");

@@ -10,7 +10,6 @@
 
 #include <fcntl.h>
 #include <glob.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -71,11 +70,9 @@ static void need(CUresult answer, const char* call, CUresult reported = CUDA_ERR
 // The major number under which /proc/devices lists the driver's class of channel files, or -1.
 static int major_of_channels(const char* devices) {
   std::ifstream file(devices);
-  char* name = nullptr;
-  for (std::string line; std::getline(file, line);) {
-    const long number = std::strtol(line.c_str(), &name, 10);
-    if (name != line.c_str() && !std::strcmp(name, " nvidia-caps-imex-channels")) return int(number);
-  }
+  std::string last;
+  for (std::string word; file >> word; last = word)
+    if (word == "nvidia-caps-imex-channels" && std::atoi(last.c_str()) > 0) return std::atoi(last.c_str());
   return -1;
 }
 
@@ -123,9 +120,8 @@ static void export_memory(int go, pid_t importer) {
   // [2] Look for a channel
   // Files explain, the driver decides: a container may hide a file, or show one that this process may not use. So the
   // driver is asked for memory first, and a file that is missing is a failure only if the driver refuses too.
-  const CUmemLocation location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
   const CUmemAllocationProp properties = {
-      CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_HANDLE_TYPE_FABRIC, location, nullptr, {}};
+      CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_HANDLE_TYPE_FABRIC, {CU_MEM_LOCATION_TYPE_DEVICE, device}, nullptr, {}};
   CUmemGenericAllocationHandle memory;
   const CUmemAllocationGranularity_flags minimum = CU_MEM_ALLOC_GRANULARITY_MINIMUM;
   need(cuMemGetAllocationGranularity(&report->size, &properties, minimum), "cuMemGetAllocationGranularity");
@@ -150,7 +146,7 @@ static void export_memory(int go, pid_t importer) {
   need(exported, "cuMemExportToShareableHandle", CUDA_ERROR_INVALID_VALUE);
   done(std::to_string(sizeof report->handle) + " bytes");
   int status = 0;
-  if (write(go, "", 1) != 1 || waitpid(importer, &status, 0) < 0 || status != 0) _exit(1);
+  if (write(go, "", 1) != 1 || TEMP_FAILURE_RETRY(waitpid(importer, &status, 0)) < 0 || status != 0) _exit(1);
   need(cuMemRelease(memory), "cuMemRelease");
   done("by both");
 }
@@ -184,45 +180,44 @@ static int import_memory() {
 int main(int argc, char** argv) {
   long timeout = 30, json = 0;
   check::arguments(argc, argv, usage, {{"--timeout", &timeout, 1, 600}, {"--json", &json, 0, 0}});
-  int life[2], go[2];
+  int go[2];
   char byte = 0;
-  EXPECT(report != MAP_FAILED && pipe2(life, O_CLOEXEC) == 0, "no memory or no pipe");
-  const pid_t exporter = fork();
+  EXPECT(report != MAP_FAILED, "no memory: %s", std::strerror(errno));
+  signal(SIGCHLD, SIG_DFL);  // if it is inherited as ignored, nobody can be waited for
+  static const pid_t exporter = fork();
   if (exporter == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // who ends the doctor ends the exporter, and so the importer
     const pid_t importer = pipe2(go, O_CLOEXEC) == 0 ? fork() : -1;
     if (importer == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       close(go[1]);  // so that the end of the exporter ends the next line
-      _exit(read(go[0], &byte, 1) == 1 ? import_memory() : 1);
+      _exit(TEMP_FAILURE_RETRY(read(go[0], &byte, 1)) == 1 ? import_memory() : 1);
     }
     if (importer > 0) export_memory(go[1], importer);
     _exit(0);
   }
   EXPECT(exporter > 0, "no process: %s", std::strerror(errno));
-  close(life[1]);
-  pollfd end = {life[0], POLLIN, 0};
-  const bool has_ended = poll(&end, 1, int(timeout * 1000)) > 0;  // with the last of these processes the pipe ends
-  kill(exporter, SIGKILL);
-  waitpid(exporter, nullptr, 0);
+  signal(SIGALRM, [](int) { kill(exporter, SIGKILL); });
+  alarm(timeout);
+  TEMP_FAILURE_RETRY(waitpid(exporter, nullptr, 0));
+  const bool is_late = alarm(0) == 0;  // it has rung
 
   const bool works = report->at == count;
   const char* const failure = works ? "" : stages[report->at];
   char* const found = report->found[works ? 0 : report->at];
-  const std::string unsaid = has_ended ? "a process was ended here" : "did not end within the time-out";
+  const std::string unsaid = is_late ? "did not end within the time-out" : "a process was ended here";
   if (!*found) unsaid.copy(found, sizeof report->found[0] - 1);
-  if (json) std::printf("{\"works\": %s, \"failed\": \"%s\", ", works ? "true" : "false", failure);
-  if (json) std::printf("\"remedy\": \"%s\", \"stages\": [", report->remedy);
+  if (json) std::printf(R"({"works": %s, "failed": "%s", )", works ? "true" : "false", failure);
+  if (json) std::printf(R"("remedy": "%s", "stages": [)", report->remedy);
   if (!json && *report->remedy) std::printf("SKIP: %s; %s\n", found, report->remedy);
   for (int i = 0; i < count; ++i) {
     const char* const state = i < report->at ? "done" : i == report->at ? "failed" : "not reached";
-    for (char* c = report->found[i]; *c; ++c)
+    char* const text = report->found[i];
+    for (char* c = text; *c; ++c)
       if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\') *c = '?';  // a file may have any name
-    if (json) std::printf("%s{\"stage\": \"%s\", \"state\": \"%s\", ", i > 0 ? ", " : "", stages[i], state);
-    if (json) std::printf("\"found\": \"%s\"}", report->found[i]);
+    if (json) std::printf(R"(%s{"stage": "%s", "state": "%s", "found": "%s"})", i ? ", " : "", stages[i], state, text);
     else if (banners.count(i)) std::fputs(banners.at(i), stdout);
-    const char* const colon = *report->found[i] ? ": " : "";
-    if (!json) std::printf("    %-14s  %s%s%s\n", stages[i], state, colon, report->found[i]);
+    if (!json) std::printf("    %-14s  %s%s%s\n", stages[i], state, *text ? ": " : "", text);
   }
   if (json) std::printf("]}\n");
   else if (works) std::printf("OK\n");
