@@ -70,9 +70,9 @@ static void need(CUresult answer, const char* call, CUresult reported = CUDA_ERR
 // The major number under which /proc/devices lists the driver's class of channel files, or -1.
 static int major_of_channels(const char* devices) {
   std::ifstream file(devices);
-  std::string last;
-  for (std::string word; file >> word; last = word)
-    if (word == "nvidia-caps-imex-channels" && std::atoi(last.c_str()) > 0) return std::atoi(last.c_str());
+  long last = 0;  // the word before, if that is a number
+  for (std::string word; file >> word; last = std::strtol(word.c_str(), nullptr, 10))
+    if (word == "nvidia-caps-imex-channels" && last > 0) return int(last);
   return -1;
 }
 
