@@ -60,56 +60,29 @@ struct Gpu {
   size_t free_at_start;
 };
 
-// Waits until the kernels of all GPUs are done.
-static void wait_for_all(const std::vector<Gpu>& gpus) {
-  for (const Gpu& gpu : gpus) {
-    CHECK(cudaSetDevice(gpu.device));
-    CHECK(cudaDeviceSynchronize());
-  }
-}
+// What the arrays `in` hold.
+struct Numbers {
+  std::vector<uint32_t> first;  // on the first GPU of the team
+  std::vector<uint32_t> sums;   // over all GPUs
+};
 
-// Fills `out` of every replica with a value that no step leaves there, so a missing write is noticed.
-static void poison(const std::vector<Gpu>& gpus) {
-  for (const Gpu& gpu : gpus) {
-    CHECK(cudaSetDevice(gpu.device));
-    CHECK(cudaMemset(gpu.out, 0xff, array_bytes));
-  }
-  wait_for_all(gpus);  // the next kernel may write to other GPUs
-}
-
-// Reads `out` back from every replica: each element must be as expected.
-static void expect_everywhere(const std::vector<Gpu>& gpus, const std::vector<uint32_t>& expected) {
-  for (const Gpu& gpu : gpus) {
-    std::vector<uint32_t> found(n, ~0u);
-    CHECK(cudaSetDevice(gpu.device));
-    CHECK(cudaMemcpy(found.data(), gpu.out, array_bytes, cudaMemcpyDeviceToHost));
-    for (size_t i = 0; i < n; ++i)
-      EXPECT(found[i] == expected[i], "GPU %d: element %zu is %u, not %u", gpu.device, i, found[i], expected[i]);
-  }
-}
-
-static size_t free_memory(const Gpu& gpu) {
-  size_t free_now, total;
-  CHECK(cudaSetDevice(gpu.device));
-  CHECK(cuMemGetInfo(&free_now, &total));
-  return free_now;
-}
-
-// NCCL_NVLS_ENABLE=0 is how a site tells NCCL to leave multicast alone. Read as NCCL reads it: a number that is 0.
-static bool site_refuses() {
-  const char* value = std::getenv("NCCL_NVLS_ENABLE");
-  char* end = nullptr;
-  return value && std::strtoll(value, &end, 0) == 0 && end != value;
-}
+// Defined below the story, in the order in which it needs them.
+static bool site_refuses();
+static void load_kernels(std::vector<Gpu>& gpus);
+static Numbers fill_inputs(const std::vector<Gpu>& gpus);
+static void poison(const std::vector<Gpu>& gpus);
+static void wait_for_all(const std::vector<Gpu>& gpus);
+static void expect_everywhere(const std::vector<Gpu>& gpus, const std::vector<uint32_t>& expected);
+static size_t free_memory(const Gpu& gpu);
 
 int main(int argc, char** argv) {
   check::arguments(argc, argv, usage);
 
-  // [1] Ask whether the site allows multicast
-  // Before any call of the driver: where multicast is switched off, the program must not try it.
-  std::printf("[1] Ask whether the site allows multicast\n");
+  // [1] Ask whether multicast is disabled here
+  // Before any call of the driver: where an administrator has switched multicast off, the program must not try it.
+  std::printf("[1] Ask whether multicast is disabled here\n");
   REQUIRE(!site_refuses(), "NCCL_NVLS_ENABLE=0 refuses multicast here; only whoever runs the machine can lift that");
-  std::printf("    nothing refuses it\n");
+  std::printf("    it is not\n");
 
   // [2] Find the team
   // All GPUs that support multicast and reach each other's memory. One GPU is no team.
@@ -135,21 +108,11 @@ int main(int argc, char** argv) {
           "capability 9.0 or later on one NVSwitch",
           count, visible);
   std::printf("    %d of %d GPUs support multicast and reach each other\n", count, visible);
-
-  // Set-up, not part of the story: CUDA loads a kernel when it is first used, and that takes memory. So the kernels are
-  // loaded before the program counts what is free.
-  for (Gpu& gpu : gpus) {
-    CHECK(cudaSetDevice(gpu.device));
-    for (const void* kernel : {(void*)broadcast, (void*)add, (void*)reduce}) {
-      cudaFuncAttributes loaded;
-      CHECK(cudaFuncGetAttributes(&loaded, kernel));
-    }
-  }
-  for (Gpu& gpu : gpus) gpu.free_at_start = free_memory(gpu);
+  load_kernels(gpus);  // set-up, not part of the story
 
   // [3] Ask for the granularity
   // A multicast object has a granularity of its own: its size, and the address and the size of a mapping, are multiples
-  // of it. The memory behind it has one too. The recommended one may be far larger: it is for gigabytes.
+  // of it. The memory behind it has one too. The recommended one may be far larger: meant for objects of gigabytes.
   std::printf("[3] Ask for the granularity\n");
   CUmulticastObjectProp properties = {};
   properties.numDevices = count;  // at least 2: one is refused
@@ -207,28 +170,16 @@ int main(int argc, char** argv) {
   std::printf("    for each of %d GPUs; the first has multicast address 0x%llx, unicast address 0x%llx\n", count,
               gpus[0].mc, gpus[0].replica);
 
-  // Set-up, not part of the story: random numbers into `in` of every replica, what GPU 0 of the team has there, and the
-  // sums over all GPUs. Numbers of 24 bits, so that no sum overflows.
-  std::mt19937 random(std::random_device{}());
-  std::vector<uint32_t> first(n), sums(n);
-  for (const Gpu& gpu : gpus) {
-    std::vector<uint32_t> numbers(n);
-    for (uint32_t& number : numbers) number = random() >> 8;
-    for (size_t i = 0; i < n; ++i) sums[i] += numbers[i];
-    if (gpu.device == gpus[0].device) first = numbers;
-    CHECK(cudaSetDevice(gpu.device));
-    CHECK(cudaMemcpy(gpu.in, numbers.data(), array_bytes, cudaMemcpyHostToDevice));
-  }
-
   // [7] Broadcast with multimem.st
   // One store to the multicast address writes every replica.
   std::printf("[7] Broadcast with multimem.st\n");
+  const Numbers in = fill_inputs(gpus);  // set-up: random integers into `in` of every replica
   poison(gpus);
   CHECK(cudaSetDevice(gpus[0].device));
   broadcast<<<blocks, threads>>>(gpus[0].in, gpus[0].out_mc);
   CHECK(cudaGetLastError());
   CHECK(cudaDeviceSynchronize());
-  expect_everywhere(gpus, first);
+  expect_everywhere(gpus, in.first);
   std::printf("    one GPU stored %zu integers; all %d have them\n", n, count);
 
   // [8] Add to every replica with multimem.red
@@ -242,7 +193,7 @@ int main(int argc, char** argv) {
   }
   wait_for_all(gpus);
   std::vector<uint32_t> totals(n);
-  for (size_t i = 0; i < n; ++i) totals[i] = first[i] + sums[i];
+  for (size_t i = 0; i < n; ++i) totals[i] = in.first[i] + in.sums[i];
   expect_everywhere(gpus, totals);
   std::printf("    each of %d GPUs added its own %zu; all have the broadcast plus these\n", count, n);
 
@@ -256,7 +207,7 @@ int main(int argc, char** argv) {
     CHECK(cudaGetLastError());
   }
   wait_for_all(gpus);
-  expect_everywhere(gpus, sums);
+  expect_everywhere(gpus, in.sums);
   std::printf("    each of %d GPUs loaded the %zu sums\n", count, n);
 
   // [10] Tear down
@@ -277,4 +228,74 @@ int main(int argc, char** argv) {
   std::printf("    free memory of every GPU is what it was at the start\n");
   std::printf("OK\n");
   return 0;
+}
+
+// NCCL_NVLS_ENABLE=0 is how a site tells NCCL to leave multicast alone. Read as NCCL reads it: a number that is 0.
+static bool site_refuses() {
+  const char* value = std::getenv("NCCL_NVLS_ENABLE");
+  char* end = nullptr;
+  return value && std::strtoll(value, &end, 0) == 0 && end != value;
+}
+
+// CUDA loads a kernel when it is first used, and that takes memory. So the kernels are loaded before the program counts
+// what is free.
+static void load_kernels(std::vector<Gpu>& gpus) {
+  for (const Gpu& gpu : gpus) {
+    CHECK(cudaSetDevice(gpu.device));
+    for (const void* kernel : {(void*)broadcast, (void*)add, (void*)reduce}) {
+      cudaFuncAttributes loaded;
+      CHECK(cudaFuncGetAttributes(&loaded, kernel));
+    }
+  }
+  for (Gpu& gpu : gpus) gpu.free_at_start = free_memory(gpu);
+}
+
+// Random numbers into `in` of every replica. They have 24 bits, so that no sum overflows.
+static Numbers fill_inputs(const std::vector<Gpu>& gpus) {
+  std::mt19937 random(std::random_device{}());
+  Numbers all = {{}, std::vector<uint32_t>(n)};
+  for (const Gpu& gpu : gpus) {
+    std::vector<uint32_t> numbers(n);
+    for (uint32_t& number : numbers) number = random() >> 8;
+    for (size_t i = 0; i < n; ++i) all.sums[i] += numbers[i];
+    if (gpu.device == gpus[0].device) all.first = numbers;
+    CHECK(cudaSetDevice(gpu.device));
+    CHECK(cudaMemcpy(gpu.in, numbers.data(), array_bytes, cudaMemcpyHostToDevice));
+  }
+  return all;
+}
+
+// Fills `out` of every replica with a value that no step leaves there, so a missing write is noticed.
+static void poison(const std::vector<Gpu>& gpus) {
+  for (const Gpu& gpu : gpus) {
+    CHECK(cudaSetDevice(gpu.device));
+    CHECK(cudaMemset(gpu.out, 0xff, array_bytes));
+  }
+  wait_for_all(gpus);  // the next kernel may write to other GPUs
+}
+
+// Waits until the kernels of all GPUs are done.
+static void wait_for_all(const std::vector<Gpu>& gpus) {
+  for (const Gpu& gpu : gpus) {
+    CHECK(cudaSetDevice(gpu.device));
+    CHECK(cudaDeviceSynchronize());
+  }
+}
+
+// Reads `out` back from every replica: each element must be as expected.
+static void expect_everywhere(const std::vector<Gpu>& gpus, const std::vector<uint32_t>& expected) {
+  for (const Gpu& gpu : gpus) {
+    std::vector<uint32_t> found(n, ~0u);
+    CHECK(cudaSetDevice(gpu.device));
+    CHECK(cudaMemcpy(found.data(), gpu.out, array_bytes, cudaMemcpyDeviceToHost));
+    for (size_t i = 0; i < n; ++i)
+      EXPECT(found[i] == expected[i], "GPU %d: element %zu is %u, not %u", gpu.device, i, found[i], expected[i]);
+  }
+}
+
+static size_t free_memory(const Gpu& gpu) {
+  size_t free_now, total;
+  CHECK(cudaSetDevice(gpu.device));
+  CHECK(cuMemGetInfo(&free_now, &total));
+  return free_now;
 }
