@@ -76,8 +76,10 @@ def index(lines, text, begin=0):
 
 
 def recorded(line):
-    """A line of a recorded output as the program printed it."""
-    return line if line.startswith("#") else VALUE.sub(r"\2", line).replace("{{", "{").replace("}}", "}")
+    """A line of a recorded output as the program printed it. Of several values that may be, the first was recorded."""
+    if line.startswith("#"):
+        return line
+    return VALUE.sub(lambda match: match[2].partition("|")[0], line).replace("{{", "{").replace("}}", "}")
 
 
 def part(lines, wanted):
