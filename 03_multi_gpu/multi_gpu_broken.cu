@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT-0
 //
-// 03 Multi-GPU, broken: what happens to a GPU that was not let in, and what lets it in?
+// 03 Multi-GPU, broken: what happens to a GPU that was granted no access, and what grants it?
 //
-// Each step makes one mistake, shows the answer, and then does it right. A kernel that faults ends all CUDA work of its
-// process, so every try has a process of its own. Needs two GPUs that support VMM and reach each
-// other.
+// Each step makes one mistake, shows what the call returns, and then does it right. A kernel that faults ends all CUDA
+// work of its process, so every try has a process of its own. Needs two GPUs that support VMM and reach each other.
 //
 // Build it alone:  nvcc -std=c++17 -lineinfo multi_gpu_broken.cu -o multi_gpu_broken -lcuda
 #include "../common/in_a_process.h"
@@ -28,7 +27,7 @@ static void start() {
 __global__ void store(int* to, int value) { *to = value; }
 __global__ void copy(const int* from, int* to) { *to = *from; }
 
-// Memory of GPU 0, mapped, and open to nobody.
+// Memory of GPU 0, mapped. No GPU has access to it.
 static CUdeviceptr mapped() {
   CUmemGenericAllocationHandle handle;
   CUdeviceptr address;
@@ -55,7 +54,7 @@ static void store_on(int gpu, CUdeviceptr address) {
   CHECK(cudaGetLastError());
 }
 
-// The right form ends here: both GPUs may go there, one of them stores, and the value is read back.
+// The right form ends here: both GPUs have access, one of them stores, and the value is read back.
 static void expect_to_store(int gpu, const char* what) {
   const CUdeviceptr address = mapped();
   const CUmemAccessDesc both[] = {access_of(0, read_write), access_of(1, read_write)};
@@ -74,7 +73,7 @@ int main(int argc, char** argv) {
   in_a_process([] {});                       // a machine that cannot do this says so first
 
   // [1] Rely on cudaDeviceEnablePeerAccess
-  // It opens what cudaMalloc hands out. Memory of cuMemCreate is opened by cuMemSetAccess alone.
+  // It is for memory of cudaMalloc. Access to memory of cuMemCreate is granted by cuMemSetAccess alone.
   std::printf("[1] Rely on cudaDeviceEnablePeerAccess\n");
   in_a_process([] {
     const CUdeviceptr address = mapped();
@@ -88,7 +87,7 @@ int main(int argc, char** argv) {
   in_a_process([] { expect_to_store(1, "a descriptor for GPU 1, and no peer access enabled"); });
 
   // [2] Leave the owner out
-  // The descriptors say who may go there. That the memory lies on GPU 0 gives GPU 0 nothing.
+  // The descriptors say who has access. That the memory is on GPU 0 gives GPU 0 none.
   std::printf("[2] Leave the owner out\n");
   in_a_process([] {
     const CUdeviceptr address = mapped();
@@ -134,8 +133,8 @@ int main(int argc, char** argv) {
   });
 
   // [5] Ask one address for the whole array
-  // No call fails. cuMemGetAddressRange knows mappings and not what you make of them: whoever registers or copies "the
-  // whole buffer" by it gets one stripe.
+  // No call fails. cuMemGetAddressRange returns one mapping, not the array that you made of several: whoever registers
+  // or copies "the whole buffer" by it gets one stripe.
   std::printf("[5] Ask one address for the whole array\n");
   in_a_process([] {
     CUdeviceptr array, base;
@@ -151,7 +150,7 @@ int main(int argc, char** argv) {
     size_t found = 0, all = 0;
     CHECK(cuMemGetAddressRange(&base, &found, array));
     EXPECT(base == array && found == size, "%zu bytes from 0x%llx on", found, base);
-    std::printf("    an array of %zu KiB; cuMemGetAddressRange answers %zu KiB\n", 2 * size >> 10, found >> 10);
+    std::printf("    an array of %zu KiB; cuMemGetAddressRange returns %zu KiB\n", 2 * size >> 10, found >> 10);
     for (; all < 2 * size; all += found) CHECK(cuMemGetAddressRange(&base, &found, array + all));
     EXPECT(all == 2 * size, "%zu bytes in all", all);
     std::printf("    right: asked again behind each mapping, %zu KiB in all\n", all >> 10);

@@ -2,10 +2,9 @@
 //
 // 03 Multi-GPU, measured: what does it cost to grant other GPUs access to memory, and how fast is the access?
 //
-// Measures cudaMalloc with peers enabled, which is slower for every allocation, and cuMemSetAccess, which is paid for
-// one shared allocation. Then measures how fast stores, loads and copies move data between GPUs, and how many
-// multiprocessors they need. Needs two GPUs or more, each with virtual memory management, that all reach
-// each other. Bulk copies are measured where all are of compute capability 9.0 or later.
+// Measures cuMemSetAccess, which one shared allocation pays for, and cudaMalloc with peers enabled, which each allocation
+// pays for. Then measures how fast stores, loads and copies move data between GPUs, and with how few blocks. Needs two
+// GPUs or more that support VMM and all reach each other; for bulk copies also compute capability 9.0 or later.
 //
 // Build it alone:  nvcc -std=c++17 -arch=sm_90 peer_cost.cu -o peer_cost -lcuda
 #include "../common/check.h"
@@ -17,15 +16,14 @@
 using measure::free_memory, measure::microseconds, measure::Word;
 
 static const char usage[] =
-    "usage: peer_cost [--mib N] [--kib N] [--repeats N] [--blocks N] [--threads N] [--json FILE]\n"
-    "  --mib N       size of a transfer in MiB, 1 to 16384 (default 1)\n"
-    "  --kib N       or in KiB, 1 to 16777216\n"
+    "usage: peer_cost [--kib N] [--repeats N] [--blocks N] [--threads N] [--json FILE]\n"
+    "  --kib N       size of a transfer in KiB, 1 to 16777216 (default 1024)\n"
     "  --repeats N   times that each thing is measured, for the median, 1 to 1000 (default 3)\n"
     "  --blocks N    blocks of the kernels that move data, 1 to 65535 (default one for each multiprocessor)\n"
     "  --threads N   threads of each such block, where they store or load, 32 to 1024 (default 512)\n"
     "  --json FILE   write the measurements to this file too, one JSON object a line\n"
-    "The defaults suit a simulator. On GPUs: --mib 256 --repeats 20\n";
-static long mib = 1, kib = 0, repeats = 3, blocks = 0, threads = 512;
+    "The defaults suit a simulator. On GPUs: --kib 262144 --repeats 20\n";
+static long kib = 1024, repeats = 3, blocks = 0, threads = 512;
 
 struct Gpu {
   cudaStream_t stream;
@@ -42,10 +40,8 @@ __global__ void __launch_bounds__(1024) transfer(uint4* to, const uint4* from, s
   const size_t stride = size_t(gridDim.x) * blockDim.x;
   for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += 4 * stride) {
     uint4 part[4];
-#pragma unroll
     for (int k = 0; k < 4; ++k)
       if (i + k * stride < n) part[k] = from[i + k * stride];
-#pragma unroll
     for (int k = 0; k < 4; ++k)
       if (i + k * stride < n) to[i + k * stride] = part[k];
   }
@@ -53,27 +49,25 @@ __global__ void __launch_bounds__(1024) transfer(uint4* to, const uint4* from, s
 
 // One thread a block is enough for bulk copies: it only starts them, and the hardware moves tile after tile to shared
 // memory and on to the other GPU. Half of the slots are filled while the other half is emptied.
-static const unsigned tile = 16 << 10, slots = 8;
-__global__ void bulk_transfer(char* to, const char* from, size_t bytes) {
+static const unsigned tile = 1024, slots = 8, room_bytes = slots * tile * sizeof(uint4);
+__global__ void bulk_transfer(uint4* to, const uint4* from, size_t n) {
 #if __CUDA_ARCH__ >= 900
   namespace ptx = cuda::ptx;
-  extern __shared__ __align__(128) char room[];
+  extern __shared__ __align__(128) uint4 room[];
   __shared__ uint64_t arrived[slots];
-  const size_t stride = size_t(gridDim.x) * tile, start = size_t(blockIdx.x) * tile;
+  const auto at = [](unsigned i) { return (size_t(i) * gridDim.x + blockIdx.x) * tile; };  // this block's tile i
+  const auto size = [&](unsigned i) { return unsigned(min(n - at(i), size_t(tile)) * sizeof(uint4)); };
   for (unsigned slot = 0; slot < slots; ++slot) ptx::mbarrier_init(&arrived[slot], 1);
   ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
-  unsigned loaded = 0;
-  for (unsigned stored = 0; start + stored * stride < bytes; ++stored) {
-    for (; loaded < stored + slots / 2 && start + loaded * stride < bytes; ++loaded) {
-      const size_t at = start + loaded * stride;
-      const unsigned slot = loaded % slots, size = at + tile < bytes ? tile : unsigned(bytes - at);
-      ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &arrived[slot], size);
-      ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, room + slot * tile, from + at, size, &arrived[slot]);
+  for (unsigned in = 0, out = 0; at(out) < n; ++out) {
+    for (; in < out + slots / 2 && at(in) < n; ++in) {
+      uint64_t* const full = &arrived[in % slots];
+      ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, full, size(in));
+      ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, room + in % slots * tile, from + at(in), size(in),
+                         full);
     }
-    const size_t at = start + stored * stride;
-    const unsigned slot = stored % slots, size = at + tile < bytes ? tile : unsigned(bytes - at);
-    while (!ptx::mbarrier_try_wait_parity(&arrived[slot], stored / slots % 2)) continue;
-    ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, to + at, room + slot * tile, size);
+    while (!ptx::mbarrier_try_wait_parity(&arrived[out % slots], out / slots % 2)) continue;
+    ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, to + at(out), room + out % slots * tile, size(out));
     ptx::cp_async_bulk_commit_group();
     ptx::cp_async_bulk_wait_group_read(ptx::n32_t<slots / 2 - 1>());  // the slots to be filled next have been read
   }
@@ -83,19 +77,6 @@ __global__ void bulk_transfer(char* to, const char* from, size_t bytes) {
 
 enum Way { STORES, LOADS, BULK, COPIES };
 static const char* const names[] = {"kernel stores", "kernel loads", "bulk copies", "copy engine"};
-
-static void start_transfer(Way way, CUdeviceptr to, CUdeviceptr from, size_t bytes, long grid, cudaStream_t stream) {
-  if (way == COPIES) {
-    CHECK(cuMemcpyAsync(to, from, bytes, stream));
-  } else if (way == BULK) {
-    bulk_transfer<<<int(grid), 1, slots * tile, stream>>>(reinterpret_cast<char*>(to), reinterpret_cast<char*>(from),
-                                                          bytes);
-  } else {
-    transfer<<<int(grid), int(threads), 0, stream>>>(reinterpret_cast<uint4*>(to), reinterpret_cast<uint4*>(from),
-                                                     bytes / sizeof(uint4));
-  }
-  CHECK(cudaGetLastError());
-}
 
 static Word fill_on(int gpu, CUdeviceptr data, size_t bytes) {
   const Word seed = fresh();
@@ -114,6 +95,9 @@ static void expect_on(int gpu, CUdeviceptr data, size_t bytes, Word seed) {
 // slowest counts. Returns the median in GB/s (10^9 bytes) for a GPU.
 static double bandwidth(int active, Way way, size_t bytes, long grid) {
   const int count = int(gpus.size());
+  const auto next = [&](int g) { return g + 1 < count ? g + 1 : 0; };
+  const auto sender = [&](int g) { return way == LOADS ? next(g) : g; };  // of the data that GPU g moves
+  const auto receiver = [&](int g) { return way == LOADS ? g : next(g); };
   std::vector<Word> seeds(count);
   std::vector<double> took;
   for (long repeat = -1; repeat < repeats; ++repeat) {  // the first is not counted
@@ -126,12 +110,16 @@ static double bandwidth(int active, Way way, size_t bytes, long grid) {
     for (int g = 1; g < count; ++g) CHECK(cudaStreamWaitEvent(gpus[0].stream, gpus[g].ready, 0));
     CHECK(cudaEventRecord(gpus[0].ready, gpus[0].stream));
     for (int g = 0; g < active; ++g) {
-      const Gpu &here = gpus[g], &next = gpus[g + 1 < count ? g + 1 : 0];
+      const Gpu& here = gpus[g];
+      uint4* const to = reinterpret_cast<uint4*>(gpus[receiver(g)].sink);
+      const uint4* const from = reinterpret_cast<uint4*>(gpus[sender(g)].source);
       CHECK(cudaSetDevice(g));
       CHECK(cudaStreamWaitEvent(here.stream, gpus[0].ready, 0));
       CHECK(cudaEventRecord(here.start, here.stream));
-      if (way == LOADS) start_transfer(way, here.sink, next.source, bytes, grid, here.stream);
-      else start_transfer(way, next.sink, here.source, bytes, grid, here.stream);
+      if (way == COPIES) CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, here.stream));
+      else if (way == BULK) bulk_transfer<<<int(grid), 1, room_bytes, here.stream>>>(to, from, bytes / sizeof *to);
+      else transfer<<<int(grid), int(threads), 0, here.stream>>>(to, from, bytes / sizeof *to);
+      CHECK(cudaGetLastError());
       CHECK(cudaEventRecord(here.stop, here.stream));
     }
     float slowest = 0, milliseconds;
@@ -141,11 +129,7 @@ static double bandwidth(int active, Way way, size_t bytes, long grid) {
       slowest = std::max(slowest, milliseconds);
     }
     if (repeat >= 0) took.push_back(1e3 * slowest);
-    for (int g = 0; g < active; ++g) {
-      const int next = (g + 1) % count;
-      if (way == LOADS) expect_on(g, gpus[g].sink, bytes, seeds[next]);
-      else expect_on(next, gpus[next].sink, bytes, seeds[g]);
-    }
+    for (int g = 0; g < active; ++g) expect_on(receiver(g), gpus[receiver(g)].sink, bytes, seeds[sender(g)]);
   }
   std::fprintf(measure::json, R"({"what": "transfer", "way": "%s", "active_gpus": %d, "blocks": %ld, "bytes": %zu, )",
                names[way], active, way == COPIES ? 0 : grid, bytes);
@@ -153,18 +137,18 @@ static double bandwidth(int active, Way way, size_t bytes, long grid) {
 }
 
 static void show_bandwidth(int active, size_t bytes) {
-  const double stores = bandwidth(active, STORES, bytes, blocks), loads = bandwidth(active, LOADS, bytes, blocks);
-  const double copies = bandwidth(active, COPIES, bytes, 0);
-  std::printf("    %s: %.1f GB/s\n", names[STORES], stores);
-  std::printf("    %s: %.1f GB/s\n", names[LOADS], loads);
-  std::printf("    %s: %.1f GB/s\n", names[COPIES], copies);
-  std::printf("    stores against copy engine: %.2f\n", stores / copies);
+  double speed[4] = {};
+  for (const Way way : {STORES, LOADS, COPIES}) {
+    speed[way] = bandwidth(active, way, bytes, blocks);
+    std::printf("    %s: %.1f GB/s\n", names[way], speed[way]);
+  }
+  std::printf("    stores against copy engine: %.2f\n", speed[STORES] / speed[COPIES]);
 }
 
 // Memory of this GPU to which all GPUs get access, as in multi_gpu.cu.
 static std::vector<CUmemAccessDesc> everyone;
 static CUmemAllocationProp properties;
-static CUdeviceptr create_open_to_all(int gpu, size_t bytes) {
+static CUdeviceptr create_for_all(int gpu, size_t bytes) {
   CUmemGenericAllocationHandle handle;
   CUdeviceptr address;
   properties.location.id = gpu;
@@ -176,38 +160,38 @@ static CUdeviceptr create_open_to_all(int gpu, size_t bytes) {
   return address;
 }
 
+static void give_back(CUdeviceptr address, size_t bytes) {
+  CHECK(cuMemUnmap(address, bytes));
+  CHECK(cuMemAddressFree(address, bytes));
+}
+
 int main(int argc, char** argv) {
-  // Set-up, which is not the story: arguments, the gate, and what each GPU needs for measuring, made before free memory
-  // is counted.
+  // Set-up: arguments, the gate, and what each GPU needs for measuring, made before free memory is counted.
   check::arguments(argc, argv, usage,
-                   {{"--mib", &mib, 1, 16384},
-                    {"--kib", &kib, 1, 1 << 24},
+                   {{"--kib", &kib, 1, 1 << 24},
                     {"--repeats", &repeats, 1, 1000},
                     {"--blocks", &blocks, 1, 65535},
                     {"--threads", &threads, 32, 1024},
                     {"--json", nullptr, 0, 1, &measure::json_path}});
   const int count = check::require_gpus(2);
-  const bool in_kib = kib > 0;  // as the size is printed
-  if (!in_kib) kib = mib << 10;
-  int multiprocessors, answer;
+  int answer;
   bool bulk = true;
-  CHECK(cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
-  if (blocks == 0) blocks = multiprocessors;
+  CHECK(cuDeviceGetAttribute(&answer, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+  if (blocks == 0) blocks = answer;
   gpus.resize(count);
   for (int g = 0; g < count; ++g) {
     cudaFuncAttributes loaded;
     CHECK(cudaSetDevice(g));
-    CHECK(cudaFuncGetAttributes(&loaded, measure::fill_words));
-    CHECK(cudaFuncGetAttributes(&loaded, measure::count_right));
     CHECK(cudaFuncGetAttributes(&loaded, transfer));
     CHECK(cudaFuncGetAttributes(&loaded, bulk_transfer));
     CHECK(cuDeviceGetAttribute(&answer, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, g));
     bulk = bulk && answer >= 9 && loaded.ptxVersion >= 90;
-    if (bulk) CHECK(cudaFuncSetAttribute(bulk_transfer, cudaFuncAttributeMaxDynamicSharedMemorySize, slots * tile));
+    if (bulk) CHECK(cudaFuncSetAttribute(bulk_transfer, cudaFuncAttributeMaxDynamicSharedMemorySize, room_bytes));
     CHECK(cudaStreamCreateWithFlags(&gpus[g].stream, cudaStreamNonBlocking));
     CHECK(cudaEventCreateWithFlags(&gpus[g].ready, cudaEventDisableTiming));
     CHECK(cudaEventCreate(&gpus[g].start));
     CHECK(cudaEventCreate(&gpus[g].stop));
+    expect_on(g, 0, 0, fill_on(g, 0, 0));
   }
   for (int g = 0; g < count; ++g) {
     CHECK(cudaSetDevice(g));
@@ -223,10 +207,7 @@ int main(int argc, char** argv) {
     for (int to = 0; to < count; ++to) {
       if (from == to) continue;
       CHECK(cuDeviceCanAccessPeer(&answer, from, to));
-      REQUIRE(answer,
-              "GPU %d cannot reach the memory of GPU %d; choose GPUs that can with CUDA_VISIBLE_DEVICES "
-              "(nvidia-smi topo -p2p r lists them)",
-              from, to);
+      REQUIRE(answer, "GPU %d cannot reach the memory of GPU %d; choose others with CUDA_VISIBLE_DEVICES", from, to);
     }
   }
   measure::open_json("peer_cost", count, "--kib %ld --repeats %ld --blocks %ld --threads %ld", kib, repeats, blocks,
@@ -234,15 +215,13 @@ int main(int argc, char** argv) {
   std::printf("    they do\n");
 
   // [2] Share one allocation
-  // The time of cuMemSetAccess that grants one GPU access to one allocation, then two GPUs, up to all. No peer access
-  // is enabled. The call takes longer while the GPUs share nothing else, so it is measured twice, the second time while
-  // all GPUs share a granule of each. The last GPU writes and checks the front of the memory: it must have access.
+  // The time of cuMemSetAccess that grants access to one GPU, to two, up to all: while the GPUs share nothing else, and
+  // while all share a granule of each. The last GPU writes and checks the front of the memory: it must have access.
   std::printf("[2] Share one allocation\n");
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   size_t granularity = 0, suits;
   for (int g = 0; g < count; ++g) {
-    properties.location.id = g;
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, g};
     everyone.push_back({properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
     CHECK(cuMemGetAllocationGranularity(&suits, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
     granularity = std::max(granularity, suits);
@@ -255,7 +234,7 @@ int main(int argc, char** argv) {
   CHECK(cuMemAddressReserve(&address, shared, 0, 0, 0));
   std::vector<CUdeviceptr> standing;
   for (const bool more : {false, true}) {
-    for (int g = 0; more && g < count; ++g) standing.push_back(create_open_to_all(g, granularity));
+    for (int g = 0; more && g < count; ++g) standing.push_back(create_for_all(g, granularity));
     std::printf("    cuMemSetAccess of %zu MiB on GPU 0, %s, median of %ld\n", shared >> 20,
                 more ? "while more is shared" : "while nothing else is shared", repeats);
     for (int last = 0; last < count; ++last) {
@@ -273,10 +252,7 @@ int main(int argc, char** argv) {
       std::printf("    open to %d, up to GPU %d: %.1f us\n", last + 1, last, measure::write_times(took));
     }
   }
-  for (const CUdeviceptr granule : standing) {
-    CHECK(cuMemUnmap(granule, granularity));
-    CHECK(cuMemAddressFree(granule, granularity));
-  }
+  for (const CUdeviceptr granule : standing) give_back(granule, granularity);
   CHECK(cuMemAddressFree(address, shared));
   CHECK(cuMemRelease(handle));
 
@@ -292,16 +268,13 @@ int main(int argc, char** argv) {
       CHECK(cudaDeviceEnablePeerAccess(last, 0));
     }
     std::vector<double> took;
-    void* memory;
     for (long repeat = -1; repeat < repeats; ++repeat) {
       CHECK(cudaSetDevice(0));
       const double before = microseconds();
-      CHECK(cudaMalloc(&memory, shared));
+      CHECK(cudaMalloc(reinterpret_cast<void**>(&address), shared));
       if (repeat >= 0) took.push_back(microseconds() - before);
-      address = reinterpret_cast<CUdeviceptr>(memory);
       expect_on(last, address, front, fill_on(last, address, front));
-      CHECK(cudaSetDevice(0));
-      CHECK(cudaFree(memory));
+      CHECK(cudaFree(reinterpret_cast<void*>(address)));
     }
     std::fprintf(measure::json, R"({"what": "cudaMalloc", "bytes": %zu, "peers_enabled": %d, )", shared, last);
     std::printf("    peers enabled: %d, up to GPU %d: %.1f us\n", last, last, measure::write_times(took));
@@ -319,11 +292,10 @@ int main(int argc, char** argv) {
   std::printf("[4] Move data between two GPUs\n");
   const size_t bytes = size_t(kib) << 10, both = measure::round_up(2 * bytes, granularity);
   for (int g = 0; g < count; ++g) {
-    gpus[g].source = create_open_to_all(g, both);
+    gpus[g].source = create_for_all(g, both);
     gpus[g].sink = gpus[g].source + bytes;
   }
-  std::printf("    %ld %s, median of %ld; kernels of %ld blocks of %ld threads\n", in_kib ? kib : mib,
-              in_kib ? "KiB" : "MiB", repeats, blocks, threads);
+  std::printf("    %ld KiB, median of %ld; kernels of %ld blocks of %ld threads\n", kib, repeats, blocks, threads);
   show_bandwidth(1, bytes);
 
   // [5] Choose the number of blocks
@@ -334,7 +306,6 @@ int main(int argc, char** argv) {
     if (bulk) std::printf(", bulk copies %.1f GB/s", bandwidth(1, BULK, bytes, few));
     std::printf("\n");
   }
-  if (!bulk) std::printf("    bulk copies need GPUs of compute capability 9.0, and a program compiled for it\n");
 
   // [6] Move data round the ring
   // All GPUs move data at the same time, each with the next one. The figures are those of the slowest GPU.
@@ -344,15 +315,10 @@ int main(int argc, char** argv) {
   // [7] Tear down
   // In reverse order. What was made before free memory was counted is destroyed after it is counted again.
   std::printf("[7] Tear down\n");
-  for (int g = count; g-- > 0;) {
-    CHECK(cuMemUnmap(gpus[g].source, both));
-    CHECK(cuMemAddressFree(gpus[g].source, both));
-  }
+  for (int g = count; g-- > 0;) give_back(gpus[g].source, both);
   for (int g = count; g-- > 0;) {
     CHECK(cudaSetDevice(g));
-    EXPECT(free_memory() == gpus[g].free_at_start,
-           "%zu bytes are free on GPU %d, %zu were at the start (does another program use this GPU?)", free_memory(), g,
-           gpus[g].free_at_start);
+    EXPECT(free_memory() == gpus[g].free_at_start, "free memory is not what it was (does another program use a GPU?)");
     CHECK(cudaEventDestroy(gpus[g].stop));
     CHECK(cudaEventDestroy(gpus[g].start));
     CHECK(cudaEventDestroy(gpus[g].ready));
