@@ -7,7 +7,8 @@ of the source; what the calls changed, viewer/trace_model.py replays. For each p
 state is drawn into NN_lesson/pictures/, and what the step changed is marked. The pages show these files, and the
 pictures' own words are the alt texts.
 
-The pictures of docs/pictures are drawn by hand; their style is the same.
+From the calls of lesson 02, with no arguments, come the moving picture docs/pictures/growable.svg and another one. The
+other pictures of docs/pictures are drawn by hand; their style is the same.
 
 With --write the files are written, and the alt texts in the pages. Without it nothing is: every file and every alt text
 must be what would be written, and no other file be there. Exit status 0, 1 if something is not as it should be, 2 bad
@@ -29,10 +30,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "viewer"))
 from picture import Scene, TooWide  # noqa: E402
+from picture_growth import Moving, NotThisStory, Story  # noqa: E402
 from picture_style import styled  # noqa: E402
 from places import places  # noqa: E402
 from run_lessons import lessons, quick  # noqa: E402
 from trace_model import Machine  # noqa: E402
+
+GROWABLE, MOVING = "02_growable", ROOT / "docs" / "pictures" / "growable.svg"
 
 
 class Failed(Exception):
@@ -244,6 +248,15 @@ def drawn(lesson, about, directory):
     return {name: result[name] for name in wanted}
 
 
+def growth(directory):
+    """The story of the buffer that grows. Steps in which a call is refused leave it as it was, and are left out."""
+    about = Lesson(GROWABLE)
+    about.arguments = []
+    calls = traced(GROWABLE, about, directory)
+    refused = {step for step, line in calls if line["result"] not in ("CUDA_SUCCESS", "cudaSuccess", "")}
+    return Story(line for step, line in calls if step not in refused)
+
+
 def title_of(name, moment, titles):
     if moment.call:
         return f"In step {moment.step}: {moment.words}"
@@ -285,10 +298,11 @@ def main():
     for lesson in arguments.lessons or lessons():
         try:
             pictures = drawn(lesson, Lesson(lesson), arguments.directory)
-        except (Failed, TooWide, AssertionError, OSError) as error:
+            moving = {MOVING: Moving(growth(arguments.directory)).svg()} if lesson == GROWABLE else {}
+        except (Failed, TooWide, NotThisStory, AssertionError, OSError) as error:
             sys.exit(f"FAIL: {lesson}: {error}")
         folder, page = ROOT / lesson / "pictures", ROOT / lesson / "README.md"
-        files = {folder / f"{name}.svg": svg for name, (svg, _) in pictures.items()}
+        files = moving | {folder / f"{name}.svg": svg for name, (svg, _) in pictures.items()}
         text = page.read_text()
         files[page] = with_alt_texts(text, {name: words for name, (_, words) in pictures.items()})
         for name in pictures:
@@ -299,7 +313,7 @@ def main():
         wrong += put(files, f"what {lesson} does now", arguments)
         print(f"{lesson}: {len(pictures)} pictures", flush=True)
     if not arguments.lessons:
-        files = sorted((ROOT / "docs" / "pictures").glob("*.svg"))
+        files = sorted(set(MOVING.parent.glob("*.svg")) - {MOVING})
         try:
             by_hand = {file: styled(file.read_text()) for file in files}
         except AssertionError as error:

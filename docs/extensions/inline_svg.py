@@ -3,7 +3,8 @@
 
 A page shows a picture by plain Markdown, ![alt text](pictures/x.svg). On a code forge that is an image file, which
 knows only what the system prefers. Inline, the variables --vmm-* of book.css reach it, and the alt text is its title;
-the style that the file of a picture of address spaces carries is left out, since all of them have pictures.css.
+the style that the file of a picture of address spaces carries is left out, since all of them have pictures.css. What
+one of them has for itself, such as its motion, stands in a style element with an id, and stays.
 """
 
 import pathlib
@@ -15,15 +16,20 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+KEYFRAMES = re.compile(r"(@keyframes\s+([\w-]+)\s*\{(?:[^{}]*\{[^{}]*\})*\s*\})")
+ANIMATION = re.compile(r"\banimation(?:-name)?\s*:[^;}]*")
 ElementTree.register_namespace("", SVG)
 ElementTree.register_namespace("xlink", XLINK)
 
 
 def inline(file, alt, prefix):
-    """The file as an element of HTML. Its ids get the prefix, and its style rules hold for this picture only."""
+    """The file as an element of HTML. Its ids and animations get the prefix, and its style holds for it only."""
     root = ElementTree.parse(file).getroot()
-    for name in ("title", "metadata", *(["style"] if root.get("class") == "vmm-picture" else [])):
-        for element in root.findall(f"{{{SVG}}}{name}"):
+    has_style = root.get("class") == "vmm-picture"
+    for element in list(root):
+        if element.tag in (f"{{{SVG}}}title", f"{{{SVG}}}metadata") or (
+            has_style and element.tag == f"{{{SVG}}}style" and not element.get("id")
+        ):
             root.remove(element)
     title = ElementTree.Element(f"{{{SVG}}}title")
     title.text = alt
@@ -38,9 +44,18 @@ def inline(file, alt, prefix):
             element.set(name, f"{prefix}-{value}" if name == "id" else reference.sub(rf"#{prefix}-\1", value))
         if element.tag == f"{{{SVG}}}style":
             rules = reference.sub(rf"#{prefix}-\1", element.text or "").replace(":root", "svg")
-            element.text = f"#{prefix} {{ {rules} }}"
+            element.text = style_of(rules, prefix)
     text = ElementTree.tostring(root, encoding="unicode")
     return f'<div class="picture" id="{prefix}" style="--natural-width: {width.removesuffix("px")}px">{text}</div>'
+
+
+def style_of(rules, prefix):
+    """The rules for this picture only. Animations belong to the whole page, so their names get the prefix."""
+    frames = KEYFRAMES.findall(rules)
+    names = "|".join(re.escape(name) for _, name in frames) or "(?!)"
+    named = re.compile(rf"(?<![\w#-])({names})(?![\w-])")
+    rules = ANIMATION.sub(lambda found: named.sub(rf"{prefix}-\1", found[0]), KEYFRAMES.sub("", rules))
+    return "\n".join([f"#{prefix} {{ {rules} }}", *(named.sub(rf"{prefix}-\1", text, count=1) for text, _ in frames)])
 
 
 class InlineSvg(SphinxPostTransform):
