@@ -44,6 +44,19 @@ static unsigned long long sum_and_check(CUdeviceptr data, size_t n, int value) {
   return total;
 }
 
+// Set-up: CUDA loads a kernel at its first use, and that takes memory. Load both before counting what is free.
+static void load_kernels() {
+  cudaFuncAttributes loaded;
+  CHECK(cudaFuncGetAttributes(&loaded, fill));
+  CHECK(cudaFuncGetAttributes(&loaded, sum));
+}
+
+static size_t free_memory() {
+  size_t free_now, total;
+  CHECK(cuMemGetInfo(&free_now, &total));
+  return free_now;
+}
+
 int main(int argc, char** argv) {
   long granules = 1;
   check::arguments(argc, argv, usage, {{"--granules", &granules, 1, 512}});
@@ -61,17 +74,12 @@ int main(int argc, char** argv) {
   REQUIRE(supported, "%s has no virtual memory management; use bare metal, or a virtual GPU that passes it on", name);
   std::printf("    %s: virtual memory management is supported\n", name);
   CHECK(cudaSetDevice(device));  // makes the primary context current: kernels, copies and cuMemGetInfo need one
-
-  // Set-up: CUDA loads a kernel when it is first used, and that takes memory. Load both before counting what is free.
-  cudaFuncAttributes loaded;
-  CHECK(cudaFuncGetAttributes(&loaded, fill));
-  CHECK(cudaFuncGetAttributes(&loaded, sum));
-  size_t free_at_start, free_now, total_memory;
-  CHECK(cuMemGetInfo(&free_at_start, &total_memory));
+  load_kernels();
+  const size_t free_at_start = free_memory();
 
   // [2] Ask for the granularity
-  // Memory comes in whole granules. Sizes and addresses below are multiples of the minimum; the recommended one may be
-  // larger, and is the better choice for big allocations.
+  // Memory comes in whole granules. Sizes and addresses below are multiples of the minimum. The recommended one may be
+  // larger: by the header, it is for the best performance.
   std::printf("[2] Ask for the granularity\n");
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;  // the type that cuMemCreate takes; not page-locked host memory
@@ -88,8 +96,8 @@ int main(int argc, char** argv) {
   const size_t reserved = size_t(1) << 30;
   CUdeviceptr a;
   CHECK(cuMemAddressReserve(&a, reserved, 0, 0, 0));  // default alignment, no address asked for, no flags
-  CHECK(cuMemGetInfo(&free_now, &total_memory));
-  std::printf("    1 GiB of addresses from 0x%llx, %zu KiB of memory taken\n", a, (free_at_start - free_now) >> 10);
+  std::printf("    1 GiB of addresses from 0x%llx, %zu KiB of memory taken\n", a,
+              (free_at_start - free_memory()) >> 10);
 
   // [4] Create memory
   // The handle names memory that has no address yet: no kernel and no copy can reach it. A handle is not a pointer.
@@ -99,12 +107,9 @@ int main(int argc, char** argv) {
   CHECK(cuMemCreate(&handle, size, &properties, 0));
   CUmemAllocationProp read_back;
   CHECK(cuMemGetAllocationPropertiesFromHandle(&read_back, handle));
-  EXPECT(read_back.type == CU_MEM_ALLOCATION_TYPE_PINNED && read_back.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-             read_back.location.id == device,
-         "the allocation's properties are not those that were asked for");
-  CHECK(cuMemGetInfo(&free_now, &total_memory));
+  EXPECT(read_back.type == properties.type && read_back.location.id == device, "not the properties asked for");
   std::printf("    %zu KiB created, pinned on GPU %d; %zu KiB of memory taken\n", size >> 10, read_back.location.id,
-              (free_at_start - free_now) >> 10);
+              (free_at_start - free_memory()) >> 10);
 
   // [5] Map the memory into the reservation
   // The address now leads to the memory, and still no GPU may use it: mapping and access are two things.
@@ -176,9 +181,7 @@ int main(int argc, char** argv) {
   CHECK(cuMemRelease(handle));
   CHECK(cuMemAddressFree(b, reserved));
   CHECK(cuMemAddressFree(a, reserved));
-  CHECK(cuMemGetInfo(&free_now, &total_memory));
-  EXPECT(free_now == free_at_start, "%zu bytes are free, %zu were at the start (does another program use this GPU?)",
-         free_now, free_at_start);
+  EXPECT(free_memory() == free_at_start, "free memory is not what it was (does another program use this GPU?)");
   std::printf("    free memory is what it was at the start\n");
   std::printf("OK\n");
   return 0;
