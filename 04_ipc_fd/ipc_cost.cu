@@ -59,7 +59,7 @@ static bool send_message(int socket, Message message, int fd = -1) {
     rights->cmsg_len = CMSG_LEN(sizeof fd);
     std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
   }
-  return sendmsg(socket, &header, MSG_NOSIGNAL) == sizeof message;
+  return TEMP_FAILURE_RETRY(sendmsg(socket, &header, MSG_NOSIGNAL)) == sizeof message;
 }
 
 // Returns false when the other process has ended.
@@ -71,7 +71,7 @@ static bool receive_message(int socket, Message* message, int* fd = nullptr) {
   header.msg_iovlen = 1;
   header.msg_control = control;
   header.msg_controllen = CMSG_LEN(sizeof(int));
-  const ssize_t bytes = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+  const ssize_t bytes = TEMP_FAILURE_RETRY(recvmsg(socket, &header, MSG_CMSG_CLOEXEC));
   EXPECT(bytes >= 0 || errno == ECONNRESET, "the other process stayed silent: %s", strerror(errno));
   const cmsghdr* rights = CMSG_FIRSTHDR(&header);
   if (fd && rights) std::memcpy(fd, CMSG_DATA(rights), sizeof *fd);
@@ -240,9 +240,9 @@ int main(int argc, char** argv) {
     return 0;
   }
 
-  // [2] Pass the gate
-  // The receiver touches CUDA when the maker has passed. Each way is gone once before free memory is counted.
-  std::printf("[2] Pass the gate\n");
+  // [2] Check support
+  // The receiver touches CUDA only after that. Each way is gone once before free memory is counted.
+  std::printf("[2] Check support\n");
   const int gpus = check::require_gpus(1);
   int vmm, descriptors;
   CHECK(cuDeviceGetAttribute(&vmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
@@ -284,8 +284,9 @@ int main(int argc, char** argv) {
   std::printf("    free memory is what it was at the start\n");
   shutdown(socket, SHUT_WR);
   EXPECT(!receive_message(socket, &ready), "the receiver sent something that nobody asked for");
-  int status;
-  EXPECT(waitpid(child, &status, 0) == child && status == 0, "the receiver ended with status 0x%x", status);
+  int status = 0;
+  const pid_t ended = TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
+  EXPECT(ended == child && status == 0, "the receiver ended with status 0x%x", status);
   measure::close_json();
   std::printf("OK\n");
   return 0;

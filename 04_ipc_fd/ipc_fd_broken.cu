@@ -2,7 +2,7 @@
 //
 // 04 IPC by file descriptor, broken: what does a process get that imports the wrong thing?
 //
-// Each step makes one mistake, shows the answer, and then does it right. Every try has processes of its own: a kernel
+// Each step makes one mistake, shows what it leads to, and then does it right. Every try has processes of its own: a kernel
 // that faults ends all CUDA work of its process. Needs Linux, and one GPU that supports VMM and file descriptor handles
 // and that nobody else uses meanwhile: step 5 looks at its free memory.
 //
@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 static const char usage[] = "usage: ipc_fd_broken\n";
@@ -33,7 +34,7 @@ template <class Exporter, class Importer> static void in_two_processes(Exporter 
     char nothing;
     close(ends[1]);
     exporter(ends[0]);
-    EXPECT(recv(ends[0], &nothing, 1, 0) == 0, "the importer talks");
+    EXPECT(TEMP_FAILURE_RETRY(recv(ends[0], &nothing, 1, 0)) == 0, "the importer talks");
   });
   const pid_t second = begin_process([&] {
     close(ends[0]);
@@ -61,6 +62,36 @@ static CUdeviceptr reserve_and_map(CUmemGenericAllocationHandle handle) {
   return address;
 }
 
+__global__ void store(int* to, int value) { *to = value; }
+
+// An import with access for GPU 0.
+static int* usable(int fd) {
+  CUmemGenericAllocationHandle imported;
+  CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), type));
+  const CUdeviceptr address = reserve_and_map(imported);
+  CHECK(cuMemSetAccess(address, size, &descriptor, 1));
+  return reinterpret_cast<int*>(address);
+}
+
+// Another number of an export whose first integer is `value`. Both processes of step 2 have it free.
+static int exported_as_500(int value) {
+  const int fd = fcntl(exported(), F_DUPFD_CLOEXEC, 500);
+  store<<<1, 1>>>(usable(fd), value);
+  CHECK(cudaGetLastError());
+  CHECK(cudaDeviceSynchronize());
+  return fd;
+}
+
+static void send_number(int socket, int fd) {
+  EXPECT(TEMP_FAILURE_RETRY(send(socket, &fd, sizeof fd, 0)) == sizeof fd, "%s", strerror(errno));
+}
+
+static int receive_number(int socket) {
+  int fd;
+  EXPECT(TEMP_FAILURE_RETRY(recv(socket, &fd, sizeof fd, 0)) == sizeof fd, "%s", strerror(errno));
+  return fd;
+}
+
 // One byte of data, and with it a file descriptor; the lesson's own form checks more.
 static void pass(int socket, int* fd, bool receive) {
   char byte = 0;
@@ -76,12 +107,11 @@ static void pass(int socket, int* fd, bool receive) {
   rights->cmsg_type = SCM_RIGHTS;
   rights->cmsg_len = CMSG_LEN(sizeof *fd);
   std::memcpy(CMSG_DATA(rights), fd, sizeof *fd);
-  EXPECT((receive ? recvmsg(socket, &header, 0) : sendmsg(socket, &header, 0)) == 1, "%s", strerror(errno));
+  const ssize_t bytes = TEMP_FAILURE_RETRY(receive ? recvmsg(socket, &header, 0) : sendmsg(socket, &header, 0));
+  EXPECT(bytes == 1, "%s", strerror(errno));
   EXPECT(CMSG_FIRSTHDR(&header) == rights && rights->cmsg_type == SCM_RIGHTS, "there came no descriptor");
   std::memcpy(fd, CMSG_DATA(rights), sizeof *fd);
 }
-
-__global__ void store(int* to, int value) { *to = value; }
 
 static size_t free_memory() {
   size_t free_now, total;
@@ -108,17 +138,23 @@ int main(int argc, char** argv) {
   // [2] Send the number of the descriptor
   // A descriptor is an entry in the table of one process. Its number is nothing in another, or something else.
   std::printf("[2] Send the number of the descriptor\n");
-  in_two_processes(
-      [](int socket) {
-        const int fd = exported();
-        EXPECT(send(socket, &fd, sizeof fd, 0) == sizeof fd, "%s", strerror(errno));
-      },
-      [](int socket) {
-        CUmemGenericAllocationHandle imported;
-        int number;
-        EXPECT(recv(socket, &number, sizeof number, 0) == sizeof number, "%s", strerror(errno));
-        REFUSED(CUDA_ERROR_UNKNOWN, cuMemImportFromShareableHandle(&imported, by_value(number), type));
-      });
+  in_two_processes([](int socket) { send_number(socket, exported()); },
+                   [](int socket) {
+                     CUmemGenericAllocationHandle imported;
+                     const int number = receive_number(socket);
+                     REFUSED(CUDA_ERROR_UNKNOWN, cuMemImportFromShareableHandle(&imported, by_value(number), type));
+                   });
+  // Worse: if the importer has exported memory too, the number may be that of its own export, and no call fails.
+  in_two_processes([](int socket) { send_number(socket, exported_as_500(42)); },
+                   [](int socket) {
+                     int found;
+                     exported_as_500(7);
+                     int* const wrong = usable(receive_number(socket));
+                     CHECK(cudaMemcpy(&found, wrong, sizeof found, cudaMemcpyDeviceToHost));
+                     EXPECT(found == 7, "the number led to %d", found);
+                     std::printf("    in silence: the number of its own export; it reads %d, not the exporter's 42\n",
+                                 found);
+                   });
   in_two_processes(
       [](int socket) {
         int fd = exported();
@@ -163,11 +199,12 @@ int main(int argc, char** argv) {
         });
 
   // [4] Fork after CUDA has started
-  // The child has the parent's memory and none of the driver's threads and files. Every call fails there.
+  // The child has the parent's memory and none of the driver's threads. Nearly every call fails there.
   std::printf("[4] Fork after CUDA has started\n");
   in_a_process([] {
     const pid_t child = fork();
     if (child == 0) {
+      alarm(60);  // of its own: no alarm is inherited
       CUmemGenericAllocationHandle handle;
       void* more;
       REFUSED(CUDA_ERROR_NOT_INITIALIZED, cuMemCreate(&handle, size, &properties, 0));

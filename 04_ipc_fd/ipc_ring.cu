@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <string>
@@ -29,19 +30,18 @@ static const char usage[] =
     "  --timeout S    seconds that the parent waits for a worker at each barrier, 1 to 3600 (default 10)\n";
 
 // The barriers: what a worker has to do before it reports to the parent and waits for all. At END it exits instead.
-enum Stage { GATE, READY, COUNTED, SENT, WRITTEN, CHECKED, UNMAPPED, RECOUNTED, END };
-static const char* const duties[] = {"pass the gate",   "take its GPU",           "count free memory",
+enum Stage { SUPPORTED, READY, COUNTED, SENT, WRITTEN, CHECKED, UNMAPPED, RECOUNTED, END };
+static const char* const duties[] = {"check support",   "take its GPU",           "count free memory",
                                      "send its memory", "write to its neighbour", "check its memory",
                                      "tear down",       "recount free memory",    "exit"};
 
 // Every message: to the parent "I am there", from the parent "go on", and to a neighbour "here is memory". The last
 // carries one file descriptor, and tells what that does not: the size, and on which GPU the memory is.
 struct Message {
-  uint64_t magic, stage;
+  uint64_t stage;
   uint64_t size = 0;
   CUuuid gpu = {};  // and not its number: under another CUDA_VISIBLE_DEVICES the same number is another GPU
 };
-static const uint64_t magic = 0x34206f7370697631;
 static const char silent[] = "stayed silent", closed[] = "closed its socket", nonsense[] = "sent nonsense";
 
 // That the receiver has died is no error here: the parent finds that out, and names it.
@@ -80,9 +80,9 @@ static const char* receive_message(int socket, int stage, Message* message, int*
   int received = -1;
   if (rights && rights->cmsg_type == SCM_RIGHTS) std::memcpy(&received, CMSG_DATA(rights), sizeof received);
   const char* wrong = nullptr;
-  if (bytes == 0) wrong = closed;
+  if (bytes == 0 && received < 0) wrong = closed;
   else if (bytes != sizeof *message) wrong = "sent a message of the wrong length";
-  else if (message->magic != magic || message->stage != uint64_t(stage)) wrong = nonsense;
+  else if (message->stage != uint64_t(stage)) wrong = nonsense;
   else if (header.msg_flags & MSG_CTRUNC) wrong = "sent more file descriptors than could be received";
   else if (fd && received < 0) wrong = "sent no file descriptor";
   else if (!fd && received >= 0) wrong = "sent a file descriptor that nobody asked for";
@@ -94,7 +94,7 @@ static const char* receive_message(int socket, int stage, Message* message, int*
 
 // A worker's side of a barrier.
 static void barrier(int control, Stage stage) {
-  send_message(control, {magic, uint64_t(stage)});
+  send_message(control, {uint64_t(stage)});
   Message message;
   const char* wrong = receive_message(control, stage, &message);
   EXPECT(!wrong, "the parent %s; had to %s", wrong, duties[stage]);
@@ -137,10 +137,11 @@ static void unmap_and_release(CUdeviceptr address, size_t size, CUmemGenericAllo
 // How this process has ended; waits for that. -1 if it has not ended in time.
 static int reap(pid_t pid, long seconds) {
   int status;
-  for (long i = seconds * 1000; i >= 0; --i) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  do {
     if (waitpid(pid, &status, WNOHANG) == pid) return status;
-    usleep(1000);
-  }
+    usleep(1000);  // a signal makes it shorter
+  } while (std::chrono::steady_clock::now() < limit);
   return -1;
 }
 
@@ -156,7 +157,7 @@ static int await(pid_t& pid, int socket, int rank, int stage, long timeout) {
     pid = 0;
     if (status == 0 && stage == END) return 0;
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status);
-    if (WIFEXITED(status) && code == 77 && rank == 0 && stage == GATE) return 77;
+    if (WIFEXITED(status) && code == 77 && rank == 0 && stage == SUPPORTED) return 77;
     wrong = WIFEXITED(status) ? "exited with status " + std::to_string(code)
                               : "was killed by signal " + std::to_string(code) + " (" + strsignal(code) + ")";
   }
@@ -176,6 +177,7 @@ static int supervise(char* program, int count, long granules, long timeout) {
   const timeval limits[] = {{timeout, 0}, {timeout * (count + 1), 0}};  // the parent may wait for all, a worker for it
   for (auto& pair : control)
     for (int i : {0, 1}) setsockopt(pair[i], SOL_SOCKET, SO_RCVTIMEO, &limits[i], sizeof limits[i]);
+  const pid_t parent = getpid();
   std::vector<pid_t> workers(count);  // 0: not started, or exited
   for (int rank = 0; rank < count; ++rank) {
     const int sockets[] = {control[rank][1], ring[(rank + count - 1) % count][1], ring[rank][0]};
@@ -183,6 +185,7 @@ static int supervise(char* program, int count, long granules, long timeout) {
     EXPECT(workers[rank] >= 0, "cannot start worker %d: %s", rank, strerror(errno));
     if (workers[rank] == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);              // no worker outlives the parent
+      if (getppid() != parent) _exit(1);             // which has died before that
       for (int fd : sockets) fcntl(fd, F_SETFD, 0);  // the others close on exec
       const std::string words[] = {std::to_string(rank),       std::to_string(count),      std::to_string(granules),
                                    std::to_string(sockets[0]), std::to_string(sockets[1]), std::to_string(sockets[2])};
@@ -198,11 +201,11 @@ static int supervise(char* program, int count, long granules, long timeout) {
     close(ring[rank][1]);
   }
   int status = 0;
-  for (int stage = GATE; stage <= END && status == 0; ++stage) {
+  for (int stage = SUPPORTED; stage <= END && status == 0; ++stage) {
     for (int rank = 0; rank < count && status == 0; ++rank)
       status = await(workers[rank], control[rank][0], rank, stage, timeout);
     for (int rank = 0; rank < count && status == 0 && stage < END; ++rank)
-      send_message(control[rank][0], {magic, uint64_t(stage)});
+      send_message(control[rank][0], {uint64_t(stage)});
   }
   for (int rank = 0; rank < count; ++rank) {
     // On an error some are left, and nobody stays behind. They end before the socket, or they would report its end.
@@ -218,11 +221,11 @@ static int work(int rank, int workers, long granules, int control, int previous,
   // Worker 0 tells the story, and the barriers keep it true for all: what it says after one, each worker has done.
   EXPECT(rank == 0 || std::freopen("/dev/null", "w", stdout), "%s", strerror(errno));
 
-  // [2] Pass one gate for all
+  // [2] Check support for all
   // Worker 0 asks for every worker's GPU before the others touch CUDA: a machine that cannot do this says so once.
   int gpus;
   if (rank == 0) {
-    std::printf("[2] Pass one gate for all\n");
+    std::printf("[2] Check support for all\n");
     gpus = check::require_gpus(1);
     for (int i = 0; i < workers; ++i) {
       const CUdevice gpu = i % gpus, user = (i + 1) % workers % gpus;
@@ -237,7 +240,7 @@ static int work(int rank, int workers, long granules, int control, int previous,
     std::printf("    virtual memory management and file descriptor handles: supported\n");
     std::printf("    visible GPUs: %d; worker R takes GPU R modulo that number\n", gpus);
   }
-  barrier(control, GATE);
+  barrier(control, SUPPORTED);
   CHECK(cuInit(0));
   CHECK(cuDeviceGetCount(&gpus));
   const CUdevice gpu = rank % gpus;  // to the driver and to the runtime a GPU is its number
@@ -266,7 +269,7 @@ static int work(int rank, int workers, long granules, int control, int previous,
   CHECK(cuMemCreate(&own, size, &properties, 0));
   const CUdeviceptr own_address = map(own, size, properties.location);
   fill_and_wait(own_address, size, 1000);  // poison: what a worker writes later has its rank as seed
-  Message offer = {magic, SENT, size};
+  Message offer = {SENT, size};
   CHECK(cuDeviceGetUuid(&offer.gpu, gpu));
   int fd;
   CHECK(cuMemExportToShareableHandle(&fd, own, type, 0));
@@ -292,7 +295,7 @@ static int work(int rank, int workers, long granules, int control, int previous,
   std::printf("    %zu KiB of GPU %d, mapped for GPU %d; the fd is closed\n", size_t(offer.size) >> 10, home, gpu);
 
   // [5] Write it, and check one's own
-  // All have written before any checks: two barriers' worth of waiting, which no stream or event could do.
+  // All have written before any checks. No stream orders the work of two processes, so they wait, and meet at a barrier.
   std::printf("[5] Write it, and check one's own\n");
   fill_and_wait(address, offer.size, rank);
   barrier(control, WRITTEN);

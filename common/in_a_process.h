@@ -6,12 +6,13 @@
 #include "check.h"
 
 #include <cerrno>
+#include <csignal>
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-// What a try works with: memory of GPU 0, open to GPU 0, of one granule. A process sets these in start(), which is the
-// program's own: its gate comes first, and often starts with start_on_gpu_0().
+// What a try works with: memory of GPU 0 of one granule, with access for GPU 0. A process sets these in start(), which is
+// the program's own: it first checks support, and often starts with start_on_gpu_0().
 inline CUmemAllocationProp properties;
 inline CUmemAccessDesc descriptor;
 inline size_t size;
@@ -34,6 +35,7 @@ inline void start_on_gpu_0() {
 // Starts a process that does `work`. It is forked before CUDA starts in this one, and a signal ends it after so many
 // seconds: nobody waits for ever.
 template <class Work> pid_t begin_process(Work work, unsigned seconds = 60) {
+  std::signal(SIGCHLD, SIG_DFL);  // if it is inherited as ignored, nobody can be waited for
   const pid_t child = fork();
   EXPECT(child >= 0, "there is no new process: %s", std::strerror(errno));
   if (child > 0) return child;
@@ -46,7 +48,8 @@ template <class Work> pid_t begin_process(Work work, unsigned seconds = 60) {
 // Waits for the end of a process. Returns its exit status, or 128 and the number of the signal that ended it.
 inline int status_of(pid_t child) {
   int status = 0;
-  EXPECT(waitpid(child, &status, 0) == child, "there is no process to wait for: %s", std::strerror(errno));
+  EXPECT(TEMP_FAILURE_RETRY(waitpid(child, &status, 0)) == child, "there is no process to wait for: %s",
+         std::strerror(errno));
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

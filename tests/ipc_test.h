@@ -127,8 +127,8 @@ static const std::vector<Rubbish> rubbish_offers = {
     {"half", "sent a message of the wrong length",
      [](int s, Message m) { send_raw(s, &m, sizeof m / 2, {new_memory()}); }},
     {"one_byte", "sent a message of the wrong length", [](int s, Message m) { send_raw(s, &m, 1, {new_memory()}); }},
+    {"empty", "sent a message of the wrong length", [](int s, Message m) { send_raw(s, &m, 0, {new_memory()}); }},
     {"long", "sent a message of the wrong length", [](int s, Message m) { send_twice(s, m, {new_memory()}); }},
-    changed("nonsense", "sent nonsense", [](Message* m) { m->magic ^= 1; }),
     changed("wrong_stage", "sent nonsense", [](Message* m) { m->stage += 1; }),
     changed("zero_size", "sent a size that is not whole granules", [](Message* m) { m->size = 0; }),
     changed("odd_size", "sent a size that is not whole granules", [](Message* m) { m->size += 1; }),
@@ -245,7 +245,7 @@ struct Sockets {
   }
 };
 
-static const Message right = {magic, SENT, unit};
+static const Message right = {SENT, unit};
 
 static void expect_wrong(int socket, const char* text, bool wants_fd = true) {
   const int fds = count_fds();
@@ -435,13 +435,13 @@ static void too_few_fds() {  // for the sockets: an error before anything is sta
 }
 
 // When the run's processes have come to this plan, its first process is killed: none outlives it.
-static void kill_the_first(const std::string& plan, int processes) {
+static void kill_the_first(const std::string& plan, int processes, const char* when = "TEST_READY") {
   int ready[2];
   EXPECT(!pipe(ready), "%s", strerror(errno));
   Run run;
   run.plan = plan;
   run.timeout = 60;
-  run.before = [&] { setenv("TEST_READY", std::to_string(ready[1]).c_str(), 1); };
+  run.before = [&] { setenv(when, std::to_string(ready[1]).c_str(), 1); };
   start(run);
   char byte;
   for (int i = 0; i < processes; ++i) VERIFY(read(ready[0], &byte, 1) == 1, "process %d did not start", i);
