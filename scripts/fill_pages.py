@@ -44,7 +44,7 @@ def pages():
 
 
 def step(lines, number):
-    """From the banner with this number to the next one, or to the end of the last step."""
+    """From the banner with this number to the next one, the end of its function, or the end of the last step."""
     banners = [(i, int(match[1])) for i, line in enumerate(lines) if (match := BANNER.match(line))]
     begin = next((i for i, n in banners if n == number), None)
     if begin is None:
@@ -52,12 +52,15 @@ def step(lines, number):
     ends = [i for i, _ in banners if i > begin]
     if not ends:
         ends = [i for i, line in enumerate(lines) if i > begin and LAST.fullmatch(line)]
-    return lines[begin : ends[0] if ends else len(lines)]
+    if lines[begin][:1] == " ":  # in a function
+        ends += [i for i, line in enumerate(lines) if i > begin and line == "}"]
+    return lines[begin : min(ends, default=len(lines))]
 
 
 def definition(lines, name):
     """A function or structure at the left margin, with the comment above it."""
-    begin = next((i for i, line in enumerate(lines) if re.match(rf"[A-Za-z_].*\b{name}\b[^;]*[{{(]", line)), None)
+    head = re.compile(rf"[A-Za-z_].*\b{name}\b[^;]*[{{(](?!.*\);$)")  # and no declaration
+    begin = next((i for i, line in enumerate(lines) if head.match(line)), None)
     if begin is None:
         raise Wrong(f"nothing of the name {name} is defined at the left margin")
     end = next((i for i in range(begin, len(lines)) if lines[i].rstrip().endswith("}") or lines[i][:1] == "}"), None)
