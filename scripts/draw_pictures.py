@@ -7,8 +7,8 @@ of the source; what the calls changed, viewer/trace_model.py replays. For each p
 state is drawn into NN_lesson/pictures/, and what the step changed is marked. The pages show these files, and the
 pictures' own words are the alt texts.
 
-From the calls of lesson 02, with no arguments, come the moving picture docs/pictures/growable.svg and another one. The
-other pictures of docs/pictures are drawn by hand; their style is the same.
+From the calls of lesson 02, with no arguments, come two pictures more: docs/pictures/growable.svg, which moves, and
+growth.svg beside the lesson's others. The other pictures of docs/pictures are drawn by hand; their style is the same.
 
 With --write the files are written, and the alt texts in the pages. Without it nothing is: every file and every alt text
 must be what would be written, and no other file be there. Exit status 0, 1 if something is not as it should be, 2 bad
@@ -30,7 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "viewer"))
 from picture import Scene, TooWide  # noqa: E402
-from picture_growth import Moving, NotThisStory, Story  # noqa: E402
+from picture_growth import Moving, NotThisStory, Scale, Story  # noqa: E402
 from picture_style import styled  # noqa: E402
 from places import places  # noqa: E402
 from run_lessons import lessons, quick  # noqa: E402
@@ -298,7 +298,11 @@ def main():
     for lesson in arguments.lessons or lessons():
         try:
             pictures = drawn(lesson, Lesson(lesson), arguments.directory)
-            moving = {MOVING: Moving(growth(arguments.directory)).svg()} if lesson == GROWABLE else {}
+            moving = {}
+            if lesson == GROWABLE:
+                story = growth(arguments.directory)
+                moving = {MOVING: Moving(story).svg()}
+                pictures["growth"] = Scale(story).svg(), Scale(story).words
         except (Failed, TooWide, NotThisStory, AssertionError, OSError) as error:
             sys.exit(f"FAIL: {lesson}: {error}")
         folder, page = ROOT / lesson / "pictures", ROOT / lesson / "README.md"

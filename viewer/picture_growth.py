@@ -3,6 +3,7 @@
 
     story = Story(lines)          of a trace
     Moving(story).svg(), .words   how it goes: an SVG that plays by itself
+    Scale(story).svg(), .words    what the second growth takes, and beside it allocate, copy and free: a still one
 
 The moving one has no script: each part that comes and goes has an id, and an animation of the same name. Where nothing
 is to move, or nothing can, it is whole: it shows the buffer when it has grown.
@@ -245,3 +246,83 @@ class Moving(Drawing):
             ", ".join(f"{100 * at / self.seconds:.4g}%" for at in sorted(its)) + f" {{ opacity: {value} }}"
             for its, value in ((gone, 0), (here, 1))
         )
+
+
+# --- To scale
+class Scale(Drawing):
+    """The second growth of the story, and the same by a new block. One MiB is as wide everywhere."""
+
+    left, unit = 112, 10  # where the rows begin; how wide one MiB is
+
+    def __init__(self, story):
+        few, many, both = (story.size(count) for count in (story.few, story.many, story.few + story.many))
+        super().__init__(600, 356, f"Growing from {few} to {many}, widths to scale")
+        self.story = story
+        self.words = (
+            f"{self.title}. VMM: in one reservation of {in_words(story.reserved)}, "
+            f"{self.chunks(story.many - story.few)} are mapped behind the {self.chunks(story.few)} that are there. The "
+            f"address p stays, nothing is copied, and {many} of memory are taken. Allocate, copy, free: the old block "
+            f"of {few} and the new one of {many}, at another address, both exist during the copy. {both} are taken, "
+            f"and p changes."
+        )
+
+    def chunks(self, count):
+        return f"{count} × {in_words(self.story.chunk)}"
+
+    def wide(self, chunks):
+        return chunks * self.story.chunk / (1 << 20) * self.unit
+
+    def block(self, x, y, chunks, text, kind="vmm-box vmm-gpu0"):
+        self.rect(x, y, self.wide(chunks), 30, kind)
+        self.text(x + self.wide(chunks) / 2, y + 20, text, "vmm-bold")
+
+    def pointer(self, x, y, name):
+        self.text(x + 8, y - 9, name, "vmm-calls")
+        self.line(f"M{x:g} {y - 20} v12")
+        self.line(f"M{x:g} {y - 1} l-5 -10 h10 z", "vmm-head")
+
+    def svg(self):
+        story, left = self.story, self.left
+        few, more, many = story.few, story.many - story.few, story.many
+        self.text(8, 24, self.title, "vmm-title")
+
+        self.text(8, 54, "VMM: map more behind what is there", "vmm-left vmm-bold")
+        y = 88
+        self.text(8, y + 20, "addresses", "vmm-left")
+        self.line(f"M592 {y - 4} H{left - 4} v38 H592")
+        self.pointer(left, y - 3, "p, before and after")
+        self.block(left, y, few, self.chunks(few))
+        self.block(left + self.wide(few), y, more, self.chunks(more), "vmm-box vmm-gpu0 vmm-new")
+        self.text(
+            (left + self.wide(many) + 592) / 2, y + 20, f"reserved, on to {in_words(story.reserved)}", "vmm-small"
+        )
+        y = 134
+        self.text(8, y + 20, "memory taken", "vmm-left")
+        self.block(left, y, few, story.size(few))
+        self.block(left + self.wide(few), y, more, story.size(more))
+        self.text(left + self.wide(many) + 8, y + 20, story.size(many), "vmm-left vmm-bold")
+
+        self.text(8, 200, "Allocate, copy, free: both blocks exist during the copy", "vmm-left vmm-bold")
+        y, new = 234, 592 - self.wide(many)
+        self.text(8, y + 20, "addresses", "vmm-left")
+        self.pointer(left, y, "p, before")
+        self.pointer(new, y, "p, after")
+        self.block(left, y, few, story.size(few))
+        self.block(new, y, many, f"{story.size(many)}, at another address", "vmm-box vmm-gpu0 vmm-new")
+        end = left + self.wide(few)
+        self.text((end + new) / 2, y + 10, "copy", "vmm-small")
+        self.line(f"M{end + 4:g} {y + 17} H{new - 14:g}")
+        self.line(f"M{new - 4:g} {y + 17} l-10 -5 v10 z", "vmm-head")
+        y = 280
+        self.text(8, y + 20, "memory taken", "vmm-left")
+        self.block(left, y, few, story.size(few))
+        self.block(left + self.wide(few), y, many, story.size(many))
+        self.text(left + self.wide(few + many) + 8, y + 20, story.size(few + many), "vmm-left vmm-bold")
+
+        y = 322  # the scale
+        for count in range(0, few + many + 1, few):
+            x = left + self.wide(count)
+            self.line(f"M{x:g} {y} v6")
+            self.text(x, y + 20, story.size(count), "vmm-small")
+        self.line(f"M{left} {y} H{left + self.wide(few + many):g}")
+        return self.file(self.words)
