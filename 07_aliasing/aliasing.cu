@@ -88,6 +88,19 @@ static unsigned count_new(Kernel* kernel, unsigned* a, unsigned* b, unsigned old
   return new_values;
 }
 
+// Set-up: CUDA loads a kernel at its first use, and that takes memory. Load all of them before counting what is free.
+static void load_kernels() {
+  cudaFuncAttributes loaded;
+  const void* kernels[] = {(void*)fill, (void*)copy, (void*)add_one, (void*)without_fence, (void*)with_fence};
+  for (const void* kernel : kernels) CHECK(cudaFuncGetAttributes(&loaded, kernel));
+}
+
+static size_t free_memory() {
+  size_t free_now, total;
+  CHECK(cuMemGetInfo(&free_now, &total));
+  return free_now;
+}
+
 int main(int argc, char** argv) {
   long granules = 2;
   check::arguments(argc, argv, usage, {{"--granules", &granules, 2, 256}});
@@ -114,8 +127,8 @@ int main(int argc, char** argv) {
   CHECK(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   const size_t size = granules * granularity, n = size / sizeof(unsigned);
 
-  // Set-up: memory of cudaMalloc to read into, two streams, an event, and every kernel loaded. All of this takes
-  // memory, so it comes before counting what is free.
+  // Set-up: memory of cudaMalloc to read into, two streams and an event. All of this takes memory, so it comes before
+  // counting what is free.
   unsigned *first, *second;
   for (unsigned** output : {&first, &second}) {
     CHECK(cudaMalloc(output, size));
@@ -125,12 +138,9 @@ int main(int argc, char** argv) {
   for (cudaStream_t* stream : {&writer, &reader}) CHECK(cudaStreamCreate(stream));
   cudaEvent_t written;
   CHECK(cudaEventCreate(&written));
-  cudaFuncAttributes loaded;
-  const void* kernels[] = {(void*)fill, (void*)copy, (void*)add_one, (void*)without_fence, (void*)with_fence};
-  for (const void* kernel : kernels) CHECK(cudaFuncGetAttributes(&loaded, kernel));
+  load_kernels();
   std::random_device random;  // each step writes a sequence of its own: none can pass on another's data
-  size_t free_at_start, free_now, total_memory;
-  CHECK(cuMemGetInfo(&free_at_start, &total_memory));
+  const size_t free_at_start = free_memory();
 
   // [2] Map one allocation at two addresses
   // Two mappings of one allocation, each with its own access rights.
@@ -140,16 +150,15 @@ int main(int argc, char** argv) {
   CUmemAccessDesc descriptor = {};
   descriptor.location = properties.location;
   descriptor.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  CUdeviceptr address_a, address_b;
+  CUdeviceptr address_a = 0, address_b = 0;
   for (CUdeviceptr* address : {&address_a, &address_b}) {
     CHECK(cuMemAddressReserve(address, size, 0, 0, 0));
     CHECK(cuMemMap(*address, size, 0, handle, 0));
     CHECK(cuMemSetAccess(*address, size, &descriptor, 1));
   }
   unsigned *a = reinterpret_cast<unsigned*>(address_a), *b = reinterpret_cast<unsigned*>(address_b);
-  CHECK(cuMemGetInfo(&free_now, &total_memory));
   std::printf("    A is 0x%llx, B is 0x%llx: %zu KiB each; %zu KiB of memory taken\n", address_a, address_b, size >> 10,
-              (free_at_start - free_now) >> 10);
+              (free_at_start - free_memory()) >> 10);
 
   // [3] Order them in one stream
   // A kernel that starts after another kernel has ended sees all that the other wrote, through any alias.
@@ -230,9 +239,7 @@ int main(int argc, char** argv) {
     CHECK(cuMemAddressFree(address, size));
   }
   CHECK(cuMemRelease(handle));
-  CHECK(cuMemGetInfo(&free_now, &total_memory));
-  EXPECT(free_now == free_at_start, "%zu bytes are free, %zu were at the start (does another program use this GPU?)",
-         free_now, free_at_start);
+  EXPECT(free_memory() == free_at_start, "free memory is not what it was (does another program use this GPU?)");
   std::printf("    free memory is what it was at the start\n");
   CHECK(cudaEventDestroy(written));
   for (cudaStream_t stream : {reader, writer}) CHECK(cudaStreamDestroy(stream));
