@@ -129,12 +129,12 @@ int main(int argc, char** argv) {
 
   // Set-up: memory of cudaMalloc to read into, two streams and an event. All of this takes memory, so it comes before
   // counting what is free.
-  unsigned *first, *second;
+  unsigned *first = nullptr, *second = nullptr;
   for (unsigned** output : {&first, &second}) {
     CHECK(cudaMalloc(output, size));
     CHECK(cudaMemset(*output, 0xa5, size));
   }
-  cudaStream_t writer, reader;
+  cudaStream_t writer = nullptr, reader = nullptr;
   for (cudaStream_t* stream : {&writer, &reader}) CHECK(cudaStreamCreate(stream));
   cudaEvent_t written;
   CHECK(cudaEventCreate(&written));
