@@ -92,15 +92,11 @@ int main(int argc, char** argv) {
   for (int ordinal = 0; ordinal < visible; ++ordinal) {
     Gpu gpu = {};
     int supported = 0, reaches = 1;
-    char name[256];
     CHECK(cuDeviceGet(&gpu.device, ordinal));
     CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, gpu.device));
     for (const Gpu& other : gpus)
       if (reaches) CHECK(cuDeviceCanAccessPeer(&reaches, gpu.device, other.device));
-    if (!supported || !reaches) continue;
-    CHECK(cuDeviceGetName(name, sizeof name, gpu.device));
-    std::printf("    GPU %d: %s\n", gpu.device, name);
-    gpus.push_back(gpu);
+    if (supported && reaches) gpus.push_back(gpu);
   }
   const int count = int(gpus.size());
   REQUIRE(count >= 2,

@@ -46,9 +46,11 @@ __global__ void store_all(int* mc, int value) {
 #endif
 }
 
-static CUmemGenericAllocationHandle create_object() {
+// A multicast object for two GPUs, of which some have been added.
+static CUmemGenericAllocationHandle create_and_add(int gpus) {
   CUmemGenericAllocationHandle object;
   CHECK(cuMulticastCreate(&object, &team));
+  for (CUdevice gpu = 0; gpu < gpus; ++gpu) CHECK(cuMulticastAddDevice(object, gpu));
   return object;
 }
 
@@ -63,6 +65,17 @@ static CUdeviceptr bind_and_map(CUmemGenericAllocationHandle object, CUdevice gp
   CHECK(cuMemMap(address, size, 0, memory, 0));
   CHECK(cuMemSetAccess(address, size, everyone, 2));
   return address;
+}
+
+// An object for both GPUs, mapped for GPU 0. Sets where each replica is mapped.
+static int* map_object(CUdeviceptr (&replica)[2]) {
+  const CUmemGenericAllocationHandle object = create_and_add(2);
+  CUdeviceptr mc;
+  for (const CUdevice gpu : {0, 1}) replica[gpu] = bind_and_map(object, gpu);
+  CHECK(cuMemAddressReserve(&mc, size, 0, 0, 0));
+  CHECK(cuMemMap(mc, size, 0, object, 0));
+  CHECK(cuMemSetAccess(mc, size, everyone, 1));  // for GPU 0: another GPU gets a mapping of its own
+  return reinterpret_cast<int*>(mc);
 }
 
 // NCCL_NVLS_ENABLE=0 is how a site tells NCCL to leave multicast alone. Read as NCCL reads it: a number that is 0.
@@ -108,8 +121,7 @@ int main(int argc, char** argv) {
   in_a_process([] {
     CUdeviceptr mc;
     team.size = 2 * size;
-    const CUmemGenericAllocationHandle object = create_object();
-    for (const CUdevice gpu : {0, 1}) CHECK(cuMulticastAddDevice(object, gpu));
+    const CUmemGenericAllocationHandle object = create_and_add(2);
     CHECK(cuMemAddressReserve(&mc, 2 * size, 0, 0, 0));
     REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(mc, size, size, object, 0));
     CHECK(cuMemMap(mc, 2 * size, 0, object, 0));
@@ -121,8 +133,7 @@ int main(int argc, char** argv) {
   std::printf("[4] Bind before the team is complete\n");
   const pid_t waiting = begin_process([] {
     CUmemGenericAllocationHandle memory;
-    const CUmemGenericAllocationHandle object = create_object();
-    CHECK(cuMulticastAddDevice(object, 0));
+    const CUmemGenericAllocationHandle object = create_and_add(1);  // of two
     CHECK(cuMemCreate(&memory, size, &properties, 0));
     alarm(10);  // the seconds that the bind gets
     CHECK(cuMulticastBindMem(object, 0, memory, 0, size, 0));
@@ -131,40 +142,30 @@ int main(int argc, char** argv) {
   EXPECT(status == 128 + SIGALRM || status == 125, "the process that binds ended with status %d", status);
   std::printf("    cuMulticastBindMem(object, 0, memory, 0, size, 0)\n      -> did not come back\n");
   in_a_process([] {
-    const CUmemGenericAllocationHandle object = create_object();
-    for (const CUdevice gpu : {0, 1}) CHECK(cuMulticastAddDevice(object, gpu));
-    bind_and_map(object, 0);
+    bind_and_map(create_and_add(2), 0);
     std::printf("    right: every GPU added first\n");
   });
 
   // [5] Store with an ordinary instruction
   // Undefined: a GPU may do anything with it, and need not tell. So here is printed what this one did.
   std::printf("[5] Store with an ordinary instruction\n");
-  for (const bool ordinary : {true, false})
-    in_a_process([ordinary] {
-      const CUmemGenericAllocationHandle object = create_object();
-      CUdeviceptr mc, replica[2] = {};
-      for (const CUdevice gpu : {0, 1}) CHECK(cuMulticastAddDevice(object, gpu));
-      for (const CUdevice gpu : {0, 1}) replica[gpu] = bind_and_map(object, gpu);
-      CHECK(cuMemAddressReserve(&mc, size, 0, 0, 0));
-      CHECK(cuMemMap(mc, size, 0, object, 0));
-      CHECK(cuMemSetAccess(mc, size, everyone, 1));  // for GPU 0: another GPU gets a mapping of its own
-      if (ordinary) {
-        store<<<1, 1>>>(reinterpret_cast<int*>(mc), 42);
-        CHECK(cudaGetLastError());
-        std::printf("    cudaDeviceSynchronize()\n      -> %s\n", check::name(cudaDeviceSynchronize()));
-        return;
-      }
-      store_all<<<1, 1>>>(reinterpret_cast<int*>(mc), 42);
-      CHECK(cudaGetLastError());
-      CHECK(cudaDeviceSynchronize());
-      for (const CUdeviceptr address : replica) {
-        int found = -1;
-        CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(address), sizeof found, cudaMemcpyDeviceToHost));
-        EXPECT(found == 42, "there is %d in a replica", found);
-      }
-      std::printf("    right: multimem.st; both replicas hold the value\n");
-    });
+  in_a_process([] {
+    CUdeviceptr replica[2];
+    store<<<1, 1>>>(map_object(replica), 42);
+    CHECK(cudaGetLastError());
+    std::printf("    cudaDeviceSynchronize()\n      -> %s\n", check::name(cudaDeviceSynchronize()));
+  });
+  in_a_process([] {
+    CUdeviceptr replica[2];
+    store_all<<<1, 1>>>(map_object(replica), 42);
+    CHECK(cudaGetLastError());
+    for (const CUdeviceptr address : replica) {
+      int found = -1;
+      CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(address), sizeof found, cudaMemcpyDeviceToHost));
+      EXPECT(found == 42, "there is %d in a replica", found);
+    }
+    std::printf("    right: multimem.st; both replicas hold the value\n");
+  });
 
   std::printf("OK\n");
   return 0;
