@@ -18,85 +18,24 @@ static const CUmemAccess_flags read_write = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 // An access descriptor: a GPU, and the right that it gets.
 static CUmemAccessDesc grant(int gpu, CUmemAccess_flags flags) { return {{CU_MEM_LOCATION_TYPE_DEVICE, gpu}, flags}; }
 
-// Asks which right each GPU has at this address. GPU 0 and GPU 1 must have these rights, any other GPU none.
-static void show_access(CUdeviceptr address, int gpus, CUmemAccess_flags gpu0, CUmemAccess_flags gpu1) {
-  static const char* const words[] = {"none", "read", "", "read and write"};
-  for (int gpu = 0; gpu < gpus; ++gpu) {
-    const CUmemAccessDesc wanted = grant(gpu, gpu == 0 ? gpu0 : gpu == 1 ? gpu1 : none);
-    unsigned long long found = ~0ull;
-    CHECK(cuMemGetAccess(&found, &wanted.location, address));
-    EXPECT(found == wanted.flags, "the access of GPU %d is %llu, not %d", gpu, found, int(wanted.flags));
-  }
-  std::printf("    access: GPU 0 %s, GPU 1 %s, any other GPU none\n", words[gpu0], words[gpu1]);
-}
-
-// The value of element i for this seed. It looks random, and every GPU and the CPU can compute it.
-__host__ __device__ unsigned value(size_t seed, size_t i) { return (seed ^ i) * 0x9e3779b97f4a7c15 >> 32; }
-
-__global__ void write_values(unsigned* data, size_t first, size_t last, unsigned long long seed) {
-  for (size_t i = first + blockIdx.x * blockDim.x + threadIdx.x; i < last; i += gridDim.x * blockDim.x)
-    data[i] = value(seed, i);
-}
-
-__device__ unsigned long long num_right;  // on each GPU: how many elements its last kernel found as expected
-
-__global__ void count_right(const unsigned* data, size_t n, unsigned long long seed) {
-  unsigned long long mine = 0;
-  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
-    mine += data[i] == value(seed, i);
-  atomicAdd(&num_right, mine);
-}
-
-// Starts a kernel on `gpu` that writes the elements from `first` up to `last` - 1. Does not wait for it.
-static void write_on(int gpu, CUdeviceptr data, size_t first, size_t last, unsigned long long seed) {
-  CHECK(cudaSetDevice(gpu));  // a launch goes to the current device, wherever its pointers lead
-  write_values<<<256, 256>>>(reinterpret_cast<unsigned*>(data), first, last, seed);
-  CHECK(cudaGetLastError());
-}
-
-// One kernel on `gpu` reads all n elements. Each must have the value for the seed.
-static void read_on(int gpu, CUdeviceptr data, size_t n, unsigned long long seed) {
-  unsigned long long found = 0;
-  CHECK(cudaSetDevice(gpu));
-  CHECK(cudaMemcpyToSymbol(num_right, &found, sizeof found));
-  count_right<<<256, 256>>>(reinterpret_cast<unsigned*>(data), n, seed);
-  CHECK(cudaGetLastError());
-  CHECK(cudaMemcpyFromSymbol(&found, num_right, sizeof found));  // returns when the kernel is done
-  EXPECT(found == n, "GPU %d found %llu of %zu elements as expected", gpu, found, n);
-  std::printf("    GPU %d read %zu elements, each as expected\n", gpu, n);
-}
-
-// GPUs run side by side. Work that `gpu` gets after this call starts when `other` has finished all work it has so far.
-static void order_after(int gpu, int other) {
-  cudaEvent_t reached;
-  CHECK(cudaSetDevice(other));
-  CHECK(cudaEventCreateWithFlags(&reached, cudaEventDisableTiming));
-  CHECK(cudaEventRecord(reached));
-  CHECK(cudaSetDevice(gpu));
-  CHECK(cudaStreamWaitEvent(0, reached, 0));
-  CHECK(cudaEventDestroy(reached));  // the driver frees it when no stream waits for it any more
-}
-
-static std::vector<size_t> free_memory(int gpus) {
-  std::vector<size_t> bytes(gpus);
-  size_t total;
-  for (int gpu = 0; gpu < gpus; ++gpu) {
-    CHECK(cudaSetDevice(gpu));  // cuMemGetInfo describes the current device
-    CHECK(cuMemGetInfo(&bytes[gpu], &total));
-  }
-  return bytes;
-}
+// Defined below main: what shows the rights, writes and reads data, and counts free memory.
+static void show_access(CUdeviceptr address, int gpus, CUmemAccess_flags gpu0, CUmemAccess_flags gpu1);
+static void write_on(int gpu, CUdeviceptr data, size_t first, size_t last, unsigned long long seed);
+static void read_on(int gpu, CUdeviceptr data, size_t n, unsigned long long seed);
+static void load_kernels(int gpus);
+static std::vector<size_t> free_memory(int gpus);
 
 int main(int argc, char** argv) {
-  // Set-up, which is not the story: arguments, the gate, and on each GPU both kernels and an event used before free
-  // memory is counted, for they take memory when they are first used there.
+  // Set-up: arguments, the gate, and what takes memory when it is first used, before free memory is counted.
   check::arguments(argc, argv, "usage: multi_gpu\n");
   const int gpus = check::require_gpus(2);
-  for (int gpu = 0; gpu < gpus; ++gpu) {
-    order_after(gpu, gpu);
-    count_right<<<1, 1>>>(nullptr, 0, 0);
-    write_on(gpu, 0, 0, 0, 0);
-  }
+  load_kernels(gpus);
+  cudaEvent_t written;
+  CHECK(cudaSetDevice(0));
+  CHECK(cudaEventCreateWithFlags(&written, cudaEventDisableTiming));
+  CHECK(cudaEventRecord(written));
+  CHECK(cudaSetDevice(1));
+  CHECK(cudaStreamWaitEvent(0, written, 0));
   const std::vector<size_t> free_at_start = free_memory(gpus);
   std::mt19937_64 random(std::random_device{}());
 
@@ -158,7 +97,9 @@ int main(int argc, char** argv) {
   show_access(memory, gpus, read_write, read_only);
   seed = random();
   write_on(0, memory, 0, n, seed);
-  order_after(1, 0);
+  CHECK(cudaEventRecord(written));  // on GPU 0: write_on has made it the current one
+  CHECK(cudaSetDevice(1));
+  CHECK(cudaStreamWaitEvent(0, written, 0));
   read_on(1, memory, n, seed);
 
   // [5] Take access away
@@ -187,7 +128,10 @@ int main(int argc, char** argv) {
   std::printf("    %zu stripes of %zu KiB, from each GPU in turn\n", stripes, granularity >> 10);
   seed = random();
   for (size_t s = 0; s < stripes; ++s) write_on(int(s % gpus), array, s * stripe, (s + 1) * stripe, seed);
-  for (int gpu = 1; gpu < gpus; ++gpu) order_after(0, gpu);
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    CHECK(cudaSetDevice(gpu));
+    CHECK(cudaDeviceSynchronize());  // this time the CPU waits
+  }
   read_on(0, array, all, seed);  // one kernel, from the first element to the last
 
   // [7] Tear down
@@ -198,7 +142,75 @@ int main(int argc, char** argv) {
   CHECK(cuMemUnmap(memory, size));
   CHECK(cuMemAddressFree(memory, size));
   EXPECT(free_memory(gpus) == free_at_start, "free memory is not what it was (does another program use a GPU?)");
+  CHECK(cudaEventDestroy(written));
   std::printf("    free memory on every GPU is what it was at the start\n");
   std::printf("OK\n");
   return 0;
+}
+
+// Asks which right each GPU has at this address. GPU 0 and GPU 1 must have these rights, any other GPU none.
+static void show_access(CUdeviceptr address, int gpus, CUmemAccess_flags gpu0, CUmemAccess_flags gpu1) {
+  static const char* const words[] = {"none", "read", "", "read and write"};
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    const CUmemAccessDesc wanted = grant(gpu, gpu == 0 ? gpu0 : gpu == 1 ? gpu1 : none);
+    unsigned long long found = ~0ull;
+    CHECK(cuMemGetAccess(&found, &wanted.location, address));
+    EXPECT(found == wanted.flags, "the access of GPU %d is %llu, not %d", gpu, found, int(wanted.flags));
+  }
+  std::printf("    access: GPU 0 %s, GPU 1 %s, any other GPU none\n", words[gpu0], words[gpu1]);
+}
+
+// The value of element i for this seed. It looks random, and every GPU can compute it.
+__device__ unsigned value(size_t seed, size_t i) { return (seed ^ i) * 0x9e3779b97f4a7c15 >> 32; }
+
+__global__ void write_values(unsigned* data, size_t first, size_t last, unsigned long long seed) {
+  for (size_t i = first + blockIdx.x * blockDim.x + threadIdx.x; i < last; i += gridDim.x * blockDim.x)
+    data[i] = value(seed, i);
+}
+
+__device__ unsigned long long num_right;  // on each GPU: how many elements its last kernel found as expected
+
+__global__ void count_right(const unsigned* data, size_t n, unsigned long long seed) {
+  unsigned long long mine = 0;
+  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    mine += data[i] == value(seed, i);
+  atomicAdd(&num_right, mine);
+}
+
+// Starts a kernel on `gpu` that writes the elements from `first` up to `last` - 1. Does not wait for it.
+static void write_on(int gpu, CUdeviceptr data, size_t first, size_t last, unsigned long long seed) {
+  CHECK(cudaSetDevice(gpu));  // a launch goes to the current device, wherever its pointers lead
+  write_values<<<256, 256>>>(reinterpret_cast<unsigned*>(data), first, last, seed);
+  CHECK(cudaGetLastError());
+}
+
+// One kernel on `gpu` reads all n elements. Each must have the value for the seed.
+static void read_on(int gpu, CUdeviceptr data, size_t n, unsigned long long seed) {
+  unsigned long long found = 0;
+  CHECK(cudaSetDevice(gpu));
+  CHECK(cudaMemcpyToSymbol(num_right, &found, sizeof found));
+  count_right<<<256, 256>>>(reinterpret_cast<unsigned*>(data), n, seed);
+  CHECK(cudaGetLastError());
+  CHECK(cudaMemcpyFromSymbol(&found, num_right, sizeof found));  // returns when the kernel is done
+  EXPECT(found == n, "GPU %d found %llu of %zu elements as expected", gpu, found, n);
+  std::printf("    GPU %d read %zu elements, each as expected\n", gpu, n);
+}
+
+// A kernel takes memory of a GPU when it first runs there.
+static void load_kernels(int gpus) {
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    write_on(gpu, 0, 0, 0, 0);
+    count_right<<<1, 1>>>(nullptr, 0, 0);
+    CHECK(cudaGetLastError());
+  }
+}
+
+static std::vector<size_t> free_memory(int gpus) {
+  std::vector<size_t> bytes(gpus);
+  size_t total;
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    CHECK(cudaSetDevice(gpu));  // cuMemGetInfo describes the current device
+    CHECK(cuMemGetInfo(&bytes[gpu], &total));
+  }
+  return bytes;
 }

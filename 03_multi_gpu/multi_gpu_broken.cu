@@ -138,18 +138,18 @@ int main(int argc, char** argv) {
   std::printf("[5] Ask one address for the whole array\n");
   in_a_process([] {
     CUdeviceptr array, base;
+    size_t found = 0, all = 0;
     CHECK(cuMemAddressReserve(&array, 2 * size, 0, 0, 0));
-    for (properties.location.id = 0; properties.location.id < 2; ++properties.location.id) {
+    for (const int gpu : {0, 1}) {
       CUmemGenericAllocationHandle handle;
+      properties.location.id = gpu;
       CHECK(cuMemCreate(&handle, size, &properties, 0));
-      CHECK(cuMemMap(array + properties.location.id * size, size, 0, handle, 0));
+      CHECK(cuMemMap(array + gpu * size, size, 0, handle, 0));
       CHECK(cuMemRelease(handle));
     }
     const CUmemAccessDesc both[] = {access_of(0, read_write), access_of(1, read_write)};
     CHECK(cuMemSetAccess(array, 2 * size, both, 2));
-    size_t found = 0, all = 0;
     CHECK(cuMemGetAddressRange(&base, &found, array));
-    EXPECT(base == array && found == size, "%zu bytes from 0x%llx on", found, base);
     std::printf("    an array of %zu KiB; cuMemGetAddressRange returns %zu KiB\n", 2 * size >> 10, found >> 10);
     for (; all < 2 * size; all += found) CHECK(cuMemGetAddressRange(&base, &found, array + all));
     EXPECT(all == 2 * size, "%zu bytes in all", all);
