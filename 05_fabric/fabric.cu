@@ -100,7 +100,7 @@ int main(int argc, char** argv) {
   meet(3, rank == 0 ? std::to_string(shared.size >> 10) + " KiB created" : "");
 
   // [4] Export it as 64 bytes
-  // No file descriptor: nothing to close, and nothing that only a Unix socket could carry.
+  // Plain bytes, and no file descriptor: nothing to close, and nothing that only the kernel could hand over.
   say("[4] Export it as 64 bytes\n");
   if (rank == 0)
     require_permission(cuMemExportToShareableHandle(&shared.handle, memory, CU_MEM_HANDLE_TYPE_FABRIC, 0),

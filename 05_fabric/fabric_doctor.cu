@@ -139,7 +139,7 @@ static void export_memory(int go, pid_t importer) {
   else done("channel " + std::to_string(channel) + " opens");
 
   // [3] Make memory and export it
-  // What was created need not be exportable: users report machines on which it is not.
+  // What was created need not be exportable: only the export shows it.
   need(created, "cuMemCreate");
   done(std::to_string(report->size >> 10) + " KiB");
   const CUresult exported = cuMemExportToShareableHandle(&report->handle, memory, CU_MEM_HANDLE_TYPE_FABRIC, 0);

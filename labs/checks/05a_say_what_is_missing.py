@@ -5,7 +5,7 @@ from lab_check import Wrong, check
 
 TITLE = "Say what is missing"
 MINUTES = 10
-PAGE = "05_fabric/README.md#2-take-the-attribute-for-a-promise"
+PAGE = "05_fabric/README.md#break-it-on-purpose"
 OUTPUT = """\
 the memory can go to another machine
 0 KiB are not given back

@@ -7,8 +7,7 @@ from lab_check import Wrong, check
 
 TITLE = "Send all 64 bytes, then wait"
 MINUTES = 15
-LESSON = "05_fabric/README.md"
-PAGE = f"{LESSON}#4-let-the-memory-go-before-it-is-imported"
+PAGE = "05_fabric/README.md#break-it-on-purpose"
 OUTPUT = """\
 64 bytes came
 524288 of 524288 integers are 7 in the importer
@@ -49,7 +48,7 @@ def created_once(run):
         raise call.wrong("the importer uses the memory of the exporter", f"{call.name} made more memory")
 
 
-@check("the importer imports all 64 bytes of the handle", page=f"{LESSON}#3-send-a-part-of-the-handle")
+@check("the importer imports all 64 bytes of the handle")
 def all_bytes(run):
     wanted = "all 64 bytes of the fabric handle come to the importer, in their order"
     for call in imports(run):

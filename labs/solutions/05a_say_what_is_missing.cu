@@ -6,7 +6,7 @@
 // and one line that says what is missing: "no fabric handles" where the attribute is 0, "no channel" where cuMemCreate
 // answers CUDA_ERROR_NOT_PERMITTED. REQUIRE(condition, "words") does that. Any other refusal of cuMemCreate stays a
 // failure, as CHECK tells it. Change only what is between the marks.
-// Read 05_fabric/README.md#2-take-the-attribute-for-a-promise.
+// Read 05_fabric/README.md#break-it-on-purpose.
 #include <unistd.h>
 #include "../lab.h"
 

@@ -5,7 +5,7 @@
 // 8 of the 64 bytes of the fabric handle, and the exporter releases the memory at once. Send all 64 bytes, and let the
 // exporter keep the memory until the importer writes it one byte, which says that the import is done. Change only what
 // is between the marks, in two places. With a channel, this lab has run on simulated GPUs only.
-// Read 05_fabric/README.md#4-let-the-memory-go-before-it-is-imported.
+// Read 05_fabric/README.md#break-it-on-purpose.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
