@@ -3,8 +3,8 @@
 // 02 Growable, broken: what goes wrong when a buffer grows, and who notices?
 //
 // Each step makes one mistake, shows what the call returns, and then does it right. A kernel that faults ends all CUDA
-// work of its process, so every try has a process of its own. Needs one GPU that supports VMM, and that nobody else uses
-// meanwhile: the last step looks at its free memory.
+// work of its process, so every try has a process of its own. Needs one GPU that supports VMM, and that nobody else
+// uses meanwhile: the last step looks at its free memory.
 //
 // Build it alone:  nvcc -std=c++17 -lineinfo growable_broken.cu -o growable_broken -lcuda
 #include "../common/in_a_process.h"
