@@ -95,6 +95,14 @@ static void load_kernels() {
   for (const void* kernel : kernels) CHECK(cudaFuncGetAttributes(&loaded, kernel));
 }
 
+// Memory of cudaMalloc to read into. No value in it is one of a sequence.
+static unsigned* output(size_t size) {
+  unsigned* address;
+  CHECK(cudaMalloc(&address, size));
+  CHECK(cudaMemset(address, 0xa5, size));
+  return address;
+}
+
 static size_t free_memory() {
   size_t free_now, total;
   CHECK(cuMemGetInfo(&free_now, &total));
@@ -107,7 +115,7 @@ int main(int argc, char** argv) {
   check::require_gpus(1);
 
   // [1] Ask the device for support
-  // Aliasing has no attribute of its own: where memory can be mapped, it can be mapped more than once.
+  // Aliasing has no attribute of its own: the lesson asks whether memory can be mapped at all.
   std::printf("[1] Ask the device for support\n");
   CUdevice device;
   CHECK(cuDeviceGet(&device, 0));
@@ -127,13 +135,8 @@ int main(int argc, char** argv) {
   CHECK(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   const size_t size = granules * granularity, n = size / sizeof(unsigned);
 
-  // Set-up: memory of cudaMalloc to read into, two streams and an event. All of this takes memory, so it comes before
-  // counting what is free.
-  unsigned *first = nullptr, *second = nullptr;
-  for (unsigned** output : {&first, &second}) {
-    CHECK(cudaMalloc(output, size));
-    CHECK(cudaMemset(*output, 0xa5, size));
-  }
+  // Set-up: what takes memory comes before counting what is free.
+  unsigned *first = output(size), *second = output(size);
   cudaStream_t writer = nullptr, reader = nullptr;
   for (cudaStream_t* stream : {&writer, &reader}) CHECK(cudaStreamCreate(stream));
   cudaEvent_t written;
@@ -243,7 +246,7 @@ int main(int argc, char** argv) {
   std::printf("    free memory is what it was at the start\n");
   CHECK(cudaEventDestroy(written));
   for (cudaStream_t stream : {reader, writer}) CHECK(cudaStreamDestroy(stream));
-  for (unsigned* output : {second, first}) CHECK(cudaFree(output));
+  for (unsigned* address : {second, first}) CHECK(cudaFree(address));
   std::printf("OK\n");
   return 0;
 }

@@ -9,36 +9,37 @@
 // Build it alone:  nvcc -std=c++17 -lineinfo aliasing_broken.cu -o aliasing_broken -lcuda
 #include "../common/in_a_process.h"
 
+#include <cuda/ptx>
+
 static const char usage[] = "usage: aliasing_broken\n";
 
 static void start() { start_on_gpu_0(); }
 
 constexpr int threads = 1024;
+__device__ int stale;  // how many threads read an old value
 
 // Each thread has an element of its own, at the addresses a and b: it reads b, writes a, and reads b again.
-template <bool fence> __global__ void read_write_read(volatile int* a, int* b, int* stale) {
+__global__ void read_write_read(int* a, int* b, bool fence) {
   const int i = threadIdx.x, before = b[i];
-  int after;
   a[i] = before + 1;
-  if (fence) asm volatile("fence.proxy.alias;" ::: "memory");
+  if (fence) cuda::ptx::fence_proxy_alias();
   else __syncthreads();
-  asm volatile("ld.global.u32 %0, [%1];" : "=r"(after) : "l"(b + i) : "memory");  // a plain load that is not left out
-  if (after == before) atomicAdd(stale, 1);
+  if (b[i] == before) atomicAdd(&stale, 1);
 }
 
 __global__ void store(int* to, int value) { *to = value; }
 
-static CUmemGenericAllocationHandle create() {
-  CUmemGenericAllocationHandle handle;
-  CHECK(cuMemCreate(&handle, size, &properties, 0));
-  return handle;
-}
+// Each try has a process of its own, and so these of its own.
+static CUmemGenericAllocationHandle handle;
+static CUdeviceptr a, b;
 
-static CUdeviceptr reserve_and_map(CUmemGenericAllocationHandle handle) {
-  CUdeviceptr address;
-  CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
-  CHECK(cuMemMap(address, size, 0, handle, 0));
-  return address;
+// Creates one granule of memory, and maps it at a and at b. No GPU has access yet.
+static void map_twice() {
+  CHECK(cuMemCreate(&handle, size, &properties, 0));
+  for (CUdeviceptr* address : {&a, &b}) {
+    CHECK(cuMemAddressReserve(address, size, 0, 0, 0));
+    CHECK(cuMemMap(*address, size, 0, handle, 0));
+  }
 }
 
 static size_t free_memory() {
@@ -58,17 +59,13 @@ int main(int argc, char** argv) {
   std::printf("[1] Take a barrier for a fence\n");
   for (const bool fence : {false, true})
     in_a_process([fence] {
-      const CUmemGenericAllocationHandle handle = create();
-      const CUdeviceptr a = reserve_and_map(handle), b = reserve_and_map(handle);
-      int *stale, found = -1;
+      map_twice();
       for (const CUdeviceptr address : {a, b}) CHECK(cuMemSetAccess(address, size, &descriptor, 1));
-      CHECK(cudaMalloc(&stale, sizeof *stale));
-      CHECK(cudaMemset(stale, 0, sizeof *stale));
       CHECK(cudaMemset(reinterpret_cast<void*>(a), 0x5a, size));
-      (fence ? read_write_read<true> : read_write_read<false>)<<<1, threads>>>(reinterpret_cast<int*>(a),
-                                                                               reinterpret_cast<int*>(b), stale);
+      read_write_read<<<1, threads>>>(reinterpret_cast<int*>(a), reinterpret_cast<int*>(b), fence);
       CHECK(cudaGetLastError());
-      CHECK(cudaMemcpy(&found, stale, sizeof found, cudaMemcpyDeviceToHost));
+      int found = -1;
+      CHECK(cudaMemcpyFromSymbol(&found, stale, sizeof found));
       EXPECT(!fence || found == 0, "%d of %d threads read an old value behind the fence", found, threads);
       std::printf("    %s: %d of %d threads read the old value\n", fence ? "right: fence.proxy.alias" : "__syncthreads",
                   found, threads);
@@ -79,9 +76,7 @@ int main(int argc, char** argv) {
   std::printf("[2] Grant access at one address, and use the other\n");
   for (const bool both : {false, true})
     in_a_process([both] {
-      const CUmemGenericAllocationHandle handle = create();
-      const CUdeviceptr a = reserve_and_map(handle), b = reserve_and_map(handle);
-      int found = -1;
+      map_twice();
       CHECK(cuMemSetAccess(a, size, &descriptor, 1));
       if (both) CHECK(cuMemSetAccess(b, size, &descriptor, 1));
       store<<<1, 1>>>(reinterpret_cast<int*>(b), 42);
@@ -90,6 +85,7 @@ int main(int argc, char** argv) {
         REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
         return;
       }
+      int found = -1;
       CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(a), sizeof found, cudaMemcpyDeviceToHost));
       EXPECT(found == 42, "at the first address there is %d", found);
       std::printf("    right: access at both; stored at the second address, read at the first: %d\n", found);
@@ -99,8 +95,8 @@ int main(int argc, char** argv) {
   // No call maps an allocation twice, or a part of it: each half of the ring is a mapping of the whole allocation.
   std::printf("[3] Map a ring in one call\n");
   in_a_process([] {
-    const CUmemGenericAllocationHandle handle = create();
     CUdeviceptr ring;
+    CHECK(cuMemCreate(&handle, size, &properties, 0));
     CHECK(cuMemAddressReserve(&ring, 2 * size, 0, 0, 0));
     REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(ring, 2 * size, 0, handle, 0));
     REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(ring, size / 2, size / 2, handle, 0));
@@ -114,8 +110,7 @@ int main(int argc, char** argv) {
   std::printf("[4] Unmap one address, and expect the memory back\n");
   in_a_process([] {
     const size_t before = free_memory();
-    const CUmemGenericAllocationHandle handle = create();
-    const CUdeviceptr a = reserve_and_map(handle), b = reserve_and_map(handle);
+    map_twice();
     CHECK(cuMemRelease(handle));
     CHECK(cuMemUnmap(a, size));
     EXPECT(before - free_memory() == size, "%zu bytes are taken", before - free_memory());

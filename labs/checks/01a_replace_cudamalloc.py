@@ -76,7 +76,7 @@ def used(run):
                 )
 
 
-@check("each thing is given back by the call that undoes it", page="01_vmm_basics/README.md#4-free-it-with-cudafree")
+@check("each thing is given back by the call that undoes it", page="01_vmm_basics/README.md#break-it-on-purpose")
 def given_back(run):
     run.must_not_stop_at(*GIVES_BACK)
 

@@ -20,7 +20,7 @@ HINTS = [
 ]
 
 
-@check("cuMemCreate gets all that it needs", page="01_vmm_basics/README.md#2-leave-the-location-out")
+@check("cuMemCreate gets all that it needs", page="01_vmm_basics/README.md#break-it-on-purpose")
 def created(run):
     run.must_not_stop_at("cuMemCreate")
 
@@ -30,7 +30,7 @@ def granted(run):
     run.must_not_stop_at("cuMemSetAccess", "kernel")
 
 
-@check("each thing is given back by the call that undoes it", page="01_vmm_basics/README.md#4-free-it-with-cudafree")
+@check("each thing is given back by the call that undoes it", page="01_vmm_basics/README.md#break-it-on-purpose")
 def given_back(run):
     run.must_not_stop_at(*GIVES_BACK)
 
