@@ -3,8 +3,7 @@
 // 04 IPC by file descriptor, broken: what does a process get that imports the wrong thing?
 //
 // Each step makes one mistake, shows what it leads to, and then does it right. Every try has processes of its own: a kernel
-// that faults ends all CUDA work of its process. Needs Linux, and one GPU that supports VMM and file descriptor handles
-// and that nobody else uses meanwhile: step 5 looks at its free memory.
+// that faults ends all CUDA work of its process. Needs Linux, and one GPU that supports VMM and file descriptor handles.
 //
 // Build it alone:  nvcc -std=c++17 -lineinfo ipc_fd_broken.cu -o ipc_fd_broken -lcuda
 #include "../common/in_a_process.h"
@@ -55,31 +54,35 @@ static int exported() {
 
 static void* by_value(int fd) { return reinterpret_cast<void*>(intptr_t(fd)); }
 
-static CUdeviceptr reserve_and_map(CUmemGenericAllocationHandle handle) {
+// An import, mapped, with access for nobody.
+static int* mapped(int fd) {
+  CUmemGenericAllocationHandle imported;
   CUdeviceptr address;
+  CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), type));
   CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
-  CHECK(cuMemMap(address, size, 0, handle, 0));
-  return address;
+  CHECK(cuMemMap(address, size, 0, imported, 0));
+  return reinterpret_cast<int*>(address);
+}
+
+static int* with_access(int* data) {
+  CHECK(cuMemSetAccess(reinterpret_cast<CUdeviceptr>(data), size, &descriptor, 1));
+  return data;
+}
+
+// Memory that begins with this value, exported as descriptor 500: neither process has one of that number.
+static int exported_as_500(int value) {
+  const int fd = fcntl(exported(), F_DUPFD_CLOEXEC, 500);
+  CHECK(cuMemsetD32(reinterpret_cast<CUdeviceptr>(with_access(mapped(fd))), value, 1));
+  CHECK(cudaDeviceSynchronize());
+  return fd;
 }
 
 __global__ void store(int* to, int value) { *to = value; }
 
-// An import with access for GPU 0.
-static int* usable(int fd) {
-  CUmemGenericAllocationHandle imported;
-  CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), type));
-  const CUdeviceptr address = reserve_and_map(imported);
-  CHECK(cuMemSetAccess(address, size, &descriptor, 1));
-  return reinterpret_cast<int*>(address);
-}
-
-// Another number of an export whose first integer is `value`. Both processes of step 2 have it free.
-static int exported_as_500(int value) {
-  const int fd = fcntl(exported(), F_DUPFD_CLOEXEC, 500);
-  store<<<1, 1>>>(usable(fd), value);
-  CHECK(cudaGetLastError());
-  CHECK(cudaDeviceSynchronize());
-  return fd;
+static int value_in(int* data) {
+  int value = -1;
+  CHECK(cudaMemcpy(&value, data, sizeof value, cudaMemcpyDeviceToHost));
+  return value;
 }
 
 static void send_number(int socket, int fd) {
@@ -113,10 +116,19 @@ static void pass(int socket, int* fd, bool receive) {
   std::memcpy(fd, CMSG_DATA(rights), sizeof *fd);
 }
 
-static size_t free_memory() {
-  size_t free_now, total;
-  CHECK(cuMemGetInfo(&free_now, &total));
-  return free_now;
+// The exporter maps its memory, grants GPU 0 access to this mapping, and sends a descriptor. The importer is given it.
+template <class Importer> static void in_an_importer(Importer importer) {
+  in_two_processes(
+      [](int socket) {
+        int fd = exported();
+        with_access(mapped(fd));
+        pass(socket, &fd, false);
+      },
+      [&](int socket) {
+        int fd = -1;
+        pass(socket, &fd, true);
+        importer(fd);
+      });
 }
 
 int main(int argc, char** argv) {
@@ -138,65 +150,36 @@ int main(int argc, char** argv) {
   // [2] Send the number of the descriptor
   // A descriptor is an entry in the table of one process. Its number is nothing in another, or something else.
   std::printf("[2] Send the number of the descriptor\n");
-  in_two_processes([](int socket) { send_number(socket, exported()); },
+  in_two_processes([](int socket) { send_number(socket, exported_as_500(42)); },
                    [](int socket) {
                      CUmemGenericAllocationHandle imported;
                      const int number = receive_number(socket);
                      REFUSED(CUDA_ERROR_UNKNOWN, cuMemImportFromShareableHandle(&imported, by_value(number), type));
-                   });
-  // Worse: if the importer has exported memory too, the number may be that of its own export, and no call fails.
-  in_two_processes([](int socket) { send_number(socket, exported_as_500(42)); },
-                   [](int socket) {
-                     int found;
-                     exported_as_500(7);
-                     int* const wrong = usable(receive_number(socket));
-                     CHECK(cudaMemcpy(&found, wrong, sizeof found, cudaMemcpyDeviceToHost));
+                     exported_as_500(7);  // now the number is that of an export, and no call fails
+                     const int found = value_in(with_access(mapped(number)));
                      EXPECT(found == 7, "the number led to %d", found);
-                     std::printf("    in silence: the number of its own export; it reads %d, not the exporter's 42\n",
-                                 found);
+                     std::printf("    in silence: its own memory, which holds %d, not the exporter's 42\n", found);
                    });
-  in_two_processes(
-      [](int socket) {
-        int fd = exported();
-        pass(socket, &fd, false);
-      },
-      [](int socket) {
-        CUmemGenericAllocationHandle imported;
-        int fd = -1;
-        pass(socket, &fd, true);
-        CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), type));
-        std::printf("    right: SCM_RIGHTS makes a descriptor in the other process\n");
-      });
+  in_an_importer([](int fd) {
+    mapped(fd);
+    std::printf("    right: SCM_RIGHTS makes a descriptor in the other process\n");
+  });
 
   // [3] Take the exporter's access for granted
   // What travels is memory. The mapping in this process is its own, and starts with no access.
   std::printf("[3] Take the exporter's access for granted\n");
-  for (const bool granted : {false, true})
-    in_two_processes(
-        [](int socket) {
-          int fd = exported();
-          CUmemGenericAllocationHandle mine;
-          CHECK(cuMemImportFromShareableHandle(&mine, by_value(fd), type));
-          CHECK(cuMemSetAccess(reserve_and_map(mine), size, &descriptor, 1));  // granted here, and here only
-          pass(socket, &fd, false);
-        },
-        [granted](int socket) {
-          CUmemGenericAllocationHandle imported;
-          int fd = -1, found = -1;
-          pass(socket, &fd, true);
-          CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), type));
-          const CUdeviceptr address = reserve_and_map(imported);
-          if (granted) CHECK(cuMemSetAccess(address, size, &descriptor, 1));
-          store<<<1, 1>>>(reinterpret_cast<int*>(address), 42);
-          CHECK(cudaGetLastError());
-          if (!granted) {
-            REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
-            return;
-          }
-          CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(address), sizeof found, cudaMemcpyDeviceToHost));
-          EXPECT(found == 42, "the kernel left %d", found);
-          std::printf("    right: the importer grants access too; its kernel stored %d\n", found);
-        });
+  in_an_importer([](int fd) {
+    store<<<1, 1>>>(mapped(fd), 42);
+    CHECK(cudaGetLastError());
+    REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
+  });
+  in_an_importer([](int fd) {
+    int* const data = with_access(mapped(fd));
+    store<<<1, 1>>>(data, 42);
+    CHECK(cudaGetLastError());
+    EXPECT(value_in(data) == 42, "the kernel left %d", value_in(data));
+    std::printf("    right: the importer grants access too; its kernel stored 42\n");
+  });
 
   // [4] Fork after CUDA has started
   // The child has the parent's memory and none of the driver's threads. Nearly every call fails there.
@@ -216,39 +199,19 @@ int main(int argc, char** argv) {
   in_a_process([] { exported(); });
   std::printf("    right: fork first, or fork and exec; such a process has just exported memory\n");
 
-  // [5] Leave the descriptor open
-  // No call fails. An open descriptor holds the memory as a handle does.
-  std::printf("[5] Leave the descriptor open\n");
-  in_a_process([] {
-    CUmemGenericAllocationHandle handle;
-    int fd;
-    const size_t before = free_memory();
-    CHECK(cuMemCreate(&handle, size, &properties, 0));
-    CHECK(cuMemExportToShareableHandle(&fd, handle, type, 0));
-    CHECK(cuMemRelease(handle));
-    EXPECT(before - free_memory() == size, "%zu bytes are taken", before - free_memory());
-    std::printf("    the handle released, and %zu KiB are still taken\n", (before - free_memory()) >> 10);
-    close(fd);
-    EXPECT(before == free_memory(), "%zu bytes are taken", before - free_memory());
-    std::printf("    right: the descriptor closed, 0 KiB are taken\n");
-  });
-
-  // [6] Export what cannot be exported
+  // [5] Export what cannot be exported
   // Only memory that was created for it, only by the process that created it, and only by the calls of this lesson.
-  std::printf("[6] Export what cannot be exported\n");
+  std::printf("[5] Export what cannot be exported\n");
   in_a_process([] {
     CUmemGenericAllocationHandle plain, imported;
-    CUmemAllocationProp plain_properties = properties;
-    plain_properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+    cudaIpcMemHandle_t older;
     int fd = exported();
     CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), type));
-    CHECK(cuMemCreate(&plain, size, &plain_properties, 0));
-    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fd, plain, type, 0));
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fd, imported, type, 0));
-    void* const address = reinterpret_cast<void*>(reserve_and_map(imported));
-    cudaIpcMemHandle_t older;
-    REFUSED(cudaErrorInvalidValue, cudaIpcGetMemHandle(&older, address));
-    exported();
+    REFUSED(cudaErrorInvalidValue, cudaIpcGetMemHandle(&older, mapped(fd)));
+    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+    CHECK(cuMemCreate(&plain, size, &properties, 0));
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fd, plain, type, 0));
     std::printf("    right: request the type at creation, and export where the memory was created\n");
   });
 

@@ -81,11 +81,9 @@ static const char* receive_message(int socket, int stage, Message* message, int*
   if (rights && rights->cmsg_type == SCM_RIGHTS) std::memcpy(&received, CMSG_DATA(rights), sizeof received);
   const char* wrong = nullptr;
   if (bytes == 0 && received < 0) wrong = closed;
-  else if (bytes != sizeof *message) wrong = "sent a message of the wrong length";
-  else if (message->stage != uint64_t(stage)) wrong = nonsense;
-  else if (header.msg_flags & MSG_CTRUNC) wrong = "sent more file descriptors than could be received";
-  else if (fd && received < 0) wrong = "sent no file descriptor";
-  else if (!fd && received >= 0) wrong = "sent a file descriptor that nobody asked for";
+  else if (bytes != sizeof *message || message->stage != uint64_t(stage)) wrong = nonsense;
+  else if ((received >= 0) != (fd != nullptr) || header.msg_flags & MSG_CTRUNC)
+    wrong = "sent the wrong number of descriptors";
   else if (fd && (!message->size || message->size % unit)) wrong = "sent a size that is not whole granules";
   if (!wrong && fd) *fd = received;
   if (wrong && received >= 0) close(received);
