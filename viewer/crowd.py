@@ -263,6 +263,7 @@ class Crowd(Scene):
         for run in self.runs_of(it):
             blocks.append(self.block_of(it, run))
         room = Room(self.names(pid, it), it.size, self.since.status(it), self.with_gaps(blocks, it.size), it)
+        room.remember()
         return self.narrowed(room)
 
     def runs_of(self, it):
@@ -402,15 +403,16 @@ class Crowd(Scene):
     def row(self, rooms, y):
         self.gpus = 1  # for place, which then keeps their order
         self.place(rooms)
-        top = y + 18
+        top, high = y + 18, self.height_of(rooms, 44)
         self.text(MARGIN, top + 24, "addresses", "vmm-left")
         for room in rooms:
-            self.rect(room.x, top, room.width, 44, "vmm-box", room.status, self.about("reservation", room))
+            self.rect(room.x, top, room.width, high, "vmm-box", room.status, self.about("reservation", room))
+            self.to_scale(room, top + high - 6)
             was = "vmm-was" if room.status == GONE else ""
             self.text(room.x + room.width / 2, y + 12, room.label(self.short), was)
             for block in room.blocks:
                 self.in_row(block, room, top)
-        y = top + 48
+        y = top + high + 4
         for devices, lane in self.lanes(rooms):
             self.text(MARGIN, y + 15, devices, "vmm-left")
             for run, (flags, changed) in lane:

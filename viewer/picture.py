@@ -7,12 +7,14 @@
 
 From top to bottom: a process's reservations with the mappings in them; what each GPU may do there; arrows to physical
 memory, a panel for each GPU. A second process, or a multicast object with its addresses, comes from below, so that no
-arrows need to cross. Nothing is to scale.
+arrows need to cross. Widths are to scale where the texts then have room. Where those of a reservation are not, a thin
+bar in it shows what is mapped, to scale.
 """
 
 import dataclasses
 import functools
 import html
+import itertools
 
 from picture_style import styled
 from trace_model import Handle, Reservation
@@ -88,7 +90,26 @@ class Room:
     status: str
     blocks: list
     it: object = None
+    mapped: list = dataclasses.field(default_factory=list)  # offsets of begin and end
+    unmapped: list = dataclasses.field(default_factory=list)  # what was
     x = width = 0
+
+    def remember(self):
+        """What is mapped, of all blocks: some may not be shown."""
+        its = [(it.offset, it.offset + it.size, it.status == GONE) for it in self.blocks if it.memory]
+        self.mapped = [(begin, end) for begin, end, is_gone in its if not is_gone]
+        self.unmapped = [(begin, end) for begin, end, is_gone in its if is_gone]
+
+    def at(self, offset):
+        """Where an offset would be, to scale."""
+        return self.x + INSET + offset / self.size * (self.width - 2 * INSET)
+
+    @property
+    def is_to_scale(self):
+        return all(
+            abs(it.x - self.at(it.offset)) < 4 and abs(it.x + it.width - self.at(it.offset + it.size)) < 4
+            for it in self.blocks
+        )
 
     def label(self, short=False):
         return (self.name and self.name + ": ") + in_words(self.size) + ("" if short else " reserved")
@@ -160,6 +181,7 @@ class Scene:
         for space in self.spaces:
             for room in space:
                 room.blocks = self.with_gaps(self.grouped(room.blocks), room.size)
+                room.remember()
 
     def block(self, offset, mapping, since):
         state = since.status(mapping)
@@ -406,23 +428,28 @@ class Scene:
         return lines
 
     def place(self, rooms):
-        """Widths: what the texts need. What is left goes to where nothing is mapped, or else on both sides."""
+        """Widths: all to scale, if the texts then have room. Otherwise what they need, and what is left goes to where
+        nothing is mapped, or else on both sides."""
         space = WIDTH - GUTTER - MARGIN - GAP * (len(rooms) - 1) - 2 * INSET * len(rooms)
+        blocks = [block for room in rooms for block in room.blocks]
+        gaps = [block for block in blocks if not block.memory]
         short_or_not = [False] if self.roomy else [False, True]
-        for self.short in short_or_not:
-            widths = [self.least_widths(room) for room in rooms]
-            spare = space - sum(map(sum, widths))
+        for is_true, self.short in itertools.product([True, False], short_or_not):
+            widths = sum(map(self.least_widths, rooms), [])
+            if is_true:
+                unit = max((width / block.size for width, block in zip(widths, blocks, strict=True)), default=0)
+                widths = [block.size * unit for block in blocks]
+            spare = space - sum(widths)
             if spare >= 0:
                 break
         else:
             raise TooWide(f"{self.title}: the addresses are {-spare:.0f} units too wide")
-        total = sum(map(sum, widths))
-        stretch = min(1.15, space / total) if total else 1
-        blocks = [block for room in rooms for block in room.blocks]
-        for block, width in zip(blocks, sum(widths, []), strict=True):
+        stretch = space / sum(widths) if widths else 1
+        if not (is_true and gaps):
+            stretch = min(1.15, stretch)
+        for block, width in zip(blocks, widths, strict=True):
             block.width = width * stretch
         spare = space - sum(block.width for block in blocks)
-        gaps = [block for block in blocks if not block.memory]
         for block in gaps:
             block.width += spare / len(gaps)
         x = GUTTER + (0 if gaps else spare / 2)
@@ -472,8 +499,9 @@ class Scene:
         """Reservations, and lanes of rights on the side of the memory. Returns where it ends."""
         self.place(rooms)
         lanes = self.gpus if any(self.is_mapped(block) for room in rooms for block in room.blocks) else 0
-        height = 18 + 38 + 4 + 25 * lanes
-        row, label, lane = (y + 18, y + 12, y + 60) if downwards else (y + 25 * lanes + 4, y + height - 2, y)
+        high = self.height_of(rooms, 38)
+        height = 18 + high + 4 + 25 * lanes
+        row, label, lane = (y + 18, y + 12, y + high + 22) if downwards else (y + 25 * lanes + 4, y + height - 2, y)
         owner = self.processes[rank]
         if owner:
             self.text(MARGIN, row + 15, owner, "vmm-left vmm-bold")
@@ -482,7 +510,8 @@ class Scene:
             self.rect(GUTTER, row, WIDTH - GUTTER - MARGIN, 38, "vmm-none")
             self.text((GUTTER + WIDTH - MARGIN) / 2, row + 23, "nothing reserved")
         for room in rooms:
-            self.rect(room.x, row, room.width, 38, "vmm-box", room.status, self.about("reservation", room))
+            self.rect(room.x, row, room.width, high, "vmm-box", room.status, self.about("reservation", room))
+            self.to_scale(room, row + high - 6)
             self.text(room.x + room.width / 2, label, room.label(self.short), "vmm-was" if room.status == GONE else "")
             for block in room.blocks:
                 middle = block.x + block.width / 2
@@ -490,8 +519,6 @@ class Scene:
                     if room.status != GONE:
                         self.text(middle, row + 17, block.label(), "vmm-small", self.about("gap", block, room))
                         self.text(middle, row + 31, "not mapped", "vmm-small")
-                        if block.size > 8 * max((it.size for it in room.blocks if it.memory), default=0):
-                            self.cut(block.x + block.width - 16, row)
                     continue
                 box = self.boxes[block.memory]
                 self.rect(
@@ -520,10 +547,31 @@ class Scene:
         self.rect(x, y, width, 21, f"vmm-{kind}", NEW if changed else KEPT)
         self.text(x + width / 2, y + 15, right, "vmm-small")
 
-    def cut(self, x, y):
-        """A mark that this is not to scale."""
-        self.out.append(f'<path class="vmm-paper" d="M{x:.0f} {y + 42:.0f} l5 -46 h5 l-5 46 z"/>')
-        self.out.append(f'<path class="vmm-arrow" d="M{x:.0f} {y + 42:.0f} l5 -46 m5 0 l-5 46"/>')
+    @staticmethod
+    def height_of(rooms, height):
+        """How high reservations are: with a bar, if the width of something is not the true one."""
+        return height if all(room.is_to_scale for room in rooms) else height + 6
+
+    def to_scale(self, room, y):
+        """A thin bar, if one is needed: what is mapped, and what no longer is; one pixel at least."""
+        if room.is_to_scale:
+            return
+        self.bar("vmm-track", y, [(room.at(0), room.at(room.size))])
+        for kind, its in ("vmm-true", room.mapped), ("vmm-true vmm-gone", room.unmapped):
+            parts = []
+            for begin, end in its:
+                x, to = room.at(begin), max(room.at(end), room.at(begin) + 1)
+                last = parts[-1] if parts else (0, -1)
+                if x - last[1] < 1 and (last[1] - last[0] < 4 or to - x < 4):  # too near to be told apart
+                    parts[-1] = last[0], max(to, last[1])
+                else:
+                    parts.append((x, to - 1 if to - x > 4 else to))
+            self.bar(kind, y, parts)
+
+    def bar(self, kind, y, parts):
+        if parts:
+            path = " ".join(f"M{x:.1f} {y:.0f} H{to:.1f}" for x, to in parts)
+            self.out.append(f'<path class="{kind}" d="{path}"/>')
 
     @staticmethod
     def is_mapped(block):
@@ -653,4 +701,10 @@ class Scene:
                 self.rect(x + 2, y + 2, 22, 14, "vmm-box", mark)
                 self.text(x + 32, y + 14, text, "vmm-left vmm-small")
                 x += 62 + width_of(text, 12)
+        if "vmm-track" in drawn:
+            self.bar("vmm-track", y + 9, [(x + 2, x + 24)])
+            self.bar("vmm-true", y + 9, [(x + 2, x + 9)])
+            text = "mapped, to scale" if x + 32 + width_of("mapped, to scale", 12) < WIDTH else "to scale"
+            self.text(x + 32, y + 14, text, "vmm-left vmm-small")
+            x += 1
         return y + 18 if x > MARGIN else y - 12
