@@ -17,8 +17,6 @@
 
 namespace ptx = cuda::ptx;
 
-static const char usage[] = "usage: multicast\n";
-
 // The multimem instructions. In a name `mc` is a multicast address: an ordinary access to it is undefined.
 #if __CUDA_ARCH__ >= 900
 __device__ void store_all(uint32_t* mc, uint32_t value) {
@@ -45,38 +43,41 @@ __global__ void broadcast(const uint32_t* in, uint32_t* out_mc) { store_all(out_
 __global__ void add(const uint32_t* in, uint32_t* out_mc) { add_all(out_mc + element(), in[element()]); }
 __global__ void reduce(const uint32_t* in_mc, uint32_t* out) { out[element()] = sum_all(in_mc + element()); }
 
-constexpr int threads = 256;
-constexpr int blocks = 400;
-constexpr size_t n = blocks * threads;
-constexpr size_t array_bytes = n * sizeof(uint32_t);  // a replica holds two arrays, `in` and `out`
+constexpr int threads = 256, blocks = 400;
+constexpr size_t n = blocks * threads, array_bytes = n * sizeof(uint32_t);  // a replica holds two arrays, `in` and `out`
 
 struct Gpu {
   CUdevice device;
   CUmemGenericAllocationHandle memory;
   CUdeviceptr mc;       // the multicast address, of all replicas
   CUdeviceptr replica;  // the unicast address, of this GPU's replica
-  uint32_t *in_mc, *out_mc;
-  uint32_t *in, *out;
+  uint32_t *in_mc, *out_mc, *in, *out;
   size_t free_at_start;
 };
 
-// What the arrays `in` hold.
-struct Numbers {
-  std::vector<uint32_t> first;  // on the first GPU of the team
-  std::vector<uint32_t> sums;   // over all GPUs
-};
+static size_t free_memory(const Gpu& gpu) {
+  size_t free_now, total;
+  CHECK(cudaSetDevice(gpu.device));
+  CHECK(cuMemGetInfo(&free_now, &total));
+  return free_now;
+}
+
+static void wait_for_all(const std::vector<Gpu>& gpus) {
+  for (const Gpu& gpu : gpus) {
+    CHECK(cudaSetDevice(gpu.device));
+    CHECK(cudaDeviceSynchronize());
+  }
+}
 
 // Defined below the story, in the order in which it needs them.
 static bool site_refuses();
 static void load_kernels(std::vector<Gpu>& gpus);
-static Numbers fill_inputs(const std::vector<Gpu>& gpus);
+static void fill_inputs(const std::vector<Gpu>& gpus, std::vector<uint32_t>* first, std::vector<uint32_t>* sums);
 static void poison(const std::vector<Gpu>& gpus);
-static void wait_for_all(const std::vector<Gpu>& gpus);
 static void expect_everywhere(const std::vector<Gpu>& gpus, const std::vector<uint32_t>& expected);
-static size_t free_memory(const Gpu& gpu);
 
 int main(int argc, char** argv) {
-  check::arguments(argc, argv, usage);
+  check::arguments(argc, argv, "usage: multicast\n");
 
   // [1] Ask whether multicast is disabled here
   // Before any call of the driver: where an administrator has switched multicast off, the program must not try it.
@@ -169,13 +170,14 @@ int main(int argc, char** argv) {
   // [7] Broadcast with multimem.st
   // One store to the multicast address writes every replica.
   std::printf("[7] Broadcast with multimem.st\n");
-  const Numbers in = fill_inputs(gpus);  // set-up: random integers into `in` of every replica
+  std::vector<uint32_t> first(n), sums(n), totals(n);
+  fill_inputs(gpus, &first, &sums);  // set-up: random integers into `in` of every replica
   poison(gpus);
   CHECK(cudaSetDevice(gpus[0].device));
   broadcast<<<blocks, threads>>>(gpus[0].in, gpus[0].out_mc);
   CHECK(cudaGetLastError());
   CHECK(cudaDeviceSynchronize());
-  expect_everywhere(gpus, in.first);
+  expect_everywhere(gpus, first);
   std::printf("    one GPU stored %zu integers; all %d have them\n", n, count);
 
   // [8] Add to every replica with multimem.red
@@ -188,8 +190,7 @@ int main(int argc, char** argv) {
     CHECK(cudaGetLastError());
   }
   wait_for_all(gpus);
-  std::vector<uint32_t> totals(n);
-  for (size_t i = 0; i < n; ++i) totals[i] = in.first[i] + in.sums[i];
+  for (size_t i = 0; i < n; ++i) totals[i] = first[i] + sums[i];
   expect_everywhere(gpus, totals);
   std::printf("    each of %d GPUs added its own %zu; all have the broadcast plus these\n", count, n);
 
@@ -203,7 +204,7 @@ int main(int argc, char** argv) {
     CHECK(cudaGetLastError());
   }
   wait_for_all(gpus);
-  expect_everywhere(gpus, in.sums);
+  expect_everywhere(gpus, sums);
   std::printf("    each of %d GPUs loaded the %zu sums\n", count, n);
 
   // [10] Tear down
@@ -219,8 +220,8 @@ int main(int argc, char** argv) {
   }
   CHECK(cuMemRelease(object));
   for (const Gpu& gpu : gpus)
-    EXPECT(free_memory(gpu) == gpu.free_at_start, "GPU %d: %zu bytes are free, not %zu (does another program use it?)",
-           gpu.device, free_memory(gpu), gpu.free_at_start);
+    EXPECT(free_memory(gpu) == gpu.free_at_start, "GPU %d: %zu bytes are free, not as many as at the start", gpu.device,
+           free_memory(gpu));
   std::printf("    free memory of every GPU is what it was at the start\n");
   std::printf("OK\n");
   return 0;
@@ -233,8 +234,7 @@ static bool site_refuses() {
   return value && std::strtoll(value, &end, 0) == 0 && end != value;
 }
 
-// CUDA loads a kernel when it is first used, and that takes memory. So the kernels are loaded before the program counts
-// what is free.
+// CUDA loads a kernel when it is first used, and that takes memory: so before the program counts what is free.
 static void load_kernels(std::vector<Gpu>& gpus) {
   for (const Gpu& gpu : gpus) {
     CHECK(cudaSetDevice(gpu.device));
@@ -246,19 +246,17 @@ static void load_kernels(std::vector<Gpu>& gpus) {
   for (Gpu& gpu : gpus) gpu.free_at_start = free_memory(gpu);
 }
 
-// Random numbers into `in` of every replica. They have 24 bits, so that no sum overflows.
-static Numbers fill_inputs(const std::vector<Gpu>& gpus) {
+// Random numbers of 24 bits into `in` of every replica: those of the first GPU, and the sums over all GPUs.
+static void fill_inputs(const std::vector<Gpu>& gpus, std::vector<uint32_t>* first, std::vector<uint32_t>* sums) {
   std::mt19937 random(std::random_device{}());
-  Numbers all = {{}, std::vector<uint32_t>(n)};
   for (const Gpu& gpu : gpus) {
     std::vector<uint32_t> numbers(n);
     for (uint32_t& number : numbers) number = random() >> 8;
-    for (size_t i = 0; i < n; ++i) all.sums[i] += numbers[i];
-    if (gpu.device == gpus[0].device) all.first = numbers;
+    for (size_t i = 0; i < n; ++i) (*sums)[i] += numbers[i];
+    if (gpu.device == gpus[0].device) *first = numbers;
     CHECK(cudaSetDevice(gpu.device));
     CHECK(cudaMemcpy(gpu.in, numbers.data(), array_bytes, cudaMemcpyHostToDevice));
   }
-  return all;
 }
 
 // Fills `out` of every replica with a value that no step leaves there, so a missing write is noticed.
@@ -270,14 +268,6 @@ static void poison(const std::vector<Gpu>& gpus) {
   wait_for_all(gpus);  // the next kernel may write to other GPUs
 }
 
-// Waits until the kernels of all GPUs are done.
-static void wait_for_all(const std::vector<Gpu>& gpus) {
-  for (const Gpu& gpu : gpus) {
-    CHECK(cudaSetDevice(gpu.device));
-    CHECK(cudaDeviceSynchronize());
-  }
-}
-
 // Reads `out` back from every replica: each element must be as expected.
 static void expect_everywhere(const std::vector<Gpu>& gpus, const std::vector<uint32_t>& expected) {
   for (const Gpu& gpu : gpus) {
@@ -287,11 +277,4 @@ static void expect_everywhere(const std::vector<Gpu>& gpus, const std::vector<ui
     for (size_t i = 0; i < n; ++i)
       EXPECT(found[i] == expected[i], "GPU %d: element %zu is %u, not %u", gpu.device, i, found[i], expected[i]);
   }
-}
-
-static size_t free_memory(const Gpu& gpu) {
-  size_t free_now, total;
-  CHECK(cudaSetDevice(gpu.device));
-  CHECK(cuMemGetInfo(&free_now, &total));
-  return free_now;
 }
