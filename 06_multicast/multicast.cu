@@ -44,7 +44,7 @@ __global__ void add(const uint32_t* in, uint32_t* out_mc) { add_all(out_mc + ele
 __global__ void reduce(const uint32_t* in_mc, uint32_t* out) { out[element()] = sum_all(in_mc + element()); }
 
 constexpr int threads = 256, blocks = 400;
-constexpr size_t n = blocks * threads, array_bytes = n * sizeof(uint32_t);  // a replica holds two arrays, `in` and `out`
+constexpr size_t n = blocks * threads, array_bytes = n * sizeof(uint32_t);  // of `in`, and of `out`
 
 struct Gpu {
   CUdevice device;
