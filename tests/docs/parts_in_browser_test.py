@@ -89,6 +89,14 @@ class Parts(BrowserTest):
         self.expect_own_patterns()
         self.assertNotIn("not this title", self.page.content())
 
+    def test_a_picture_moves_by_animations_of_its_own(self):
+        moving = "document.getAnimations().map((each) => each.animationName)"
+        self.assertEqual(self.page.evaluate(moving), [])  # of whoever asks for less motion
+        self.page.emulate_media(reduced_motion="no-preference")
+        names = self.page.evaluate(moving)
+        self.assertEqual([name.rpartition("-")[2] for name in names], ["glow", "glow"])
+        self.assertEqual(len(set(names)), 2, names)
+
     def test_a_wide_picture_scrolls_inside_itself_on_a_phone(self):
         self.look(390, "light")
         self.expect_no_overflow()
