@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
 
   // [1] Start the exporter
   // Before any CUDA call: what CUDA sets up in a process does not work in a child forked from it. The child becomes a
-  // fresh program, by exec of this very file, with a socket to its parent.
+  // fresh program, by exec of this very file, with a socket to the importer.
   if (!is_exporter) {
     peer = start_exporter(argv[0], timeout);
     std::printf("[1] Start the exporter\n    by fork and exec; a socket joins the two processes\n");
@@ -217,8 +217,7 @@ static const char* receive_message(int socket, int stage, Message* message, int*
   const char* wrong = nullptr;
   if (bytes == 0 && received < 0) wrong = stage == LEFT ? nullptr : closed;
   else if (bytes != sizeof *message || message->stage != uint64_t(stage)) wrong = nonsense;
-  else if ((received >= 0) != (fd != nullptr) || header.msg_flags & MSG_CTRUNC)
-    wrong = "sent the wrong number of descriptors";
+  else if ((received >= 0) != bool(fd) || header.msg_flags & MSG_CTRUNC) wrong = "sent the wrong number of descriptors";
   else if (fd && (!message->size || message->size % unit)) wrong = "sent a size that is not whole granules";
   if (!wrong && fd) *fd = received;
   if (wrong && received >= 0) close(received);

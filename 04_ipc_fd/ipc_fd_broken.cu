@@ -181,27 +181,9 @@ int main(int argc, char** argv) {
     std::printf("    right: the importer grants access too; its kernel stored 42\n");
   });
 
-  // [4] Fork after CUDA has started
-  // The child has the parent's memory and none of the driver's threads. Nearly every call fails there.
-  std::printf("[4] Fork after CUDA has started\n");
-  in_a_process([] {
-    const pid_t child = fork();
-    if (child == 0) {
-      alarm(60);  // of its own: no alarm is inherited
-      CUmemGenericAllocationHandle handle;
-      void* more;
-      REFUSED(CUDA_ERROR_NOT_INITIALIZED, cuMemCreate(&handle, size, &properties, 0));
-      REFUSED(cudaErrorInitializationError, cudaMalloc(&more, 8));
-      _exit(0);  // and not exit: what CUDA does at the end is the parent's affair
-    }
-    end_process(child);
-  });
-  in_a_process([] { exported(); });
-  std::printf("    right: fork first, or fork and exec; such a process has just exported memory\n");
-
-  // [5] Export what cannot be exported
+  // [4] Export what cannot be exported
   // Only memory that was created for it, only by the process that created it, and only by the calls of this lesson.
-  std::printf("[5] Export what cannot be exported\n");
+  std::printf("[4] Export what cannot be exported\n");
   in_a_process([] {
     CUmemGenericAllocationHandle plain, imported;
     cudaIpcMemHandle_t older;

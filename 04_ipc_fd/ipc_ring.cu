@@ -82,8 +82,7 @@ static const char* receive_message(int socket, int stage, Message* message, int*
   const char* wrong = nullptr;
   if (bytes == 0 && received < 0) wrong = closed;
   else if (bytes != sizeof *message || message->stage != uint64_t(stage)) wrong = nonsense;
-  else if ((received >= 0) != (fd != nullptr) || header.msg_flags & MSG_CTRUNC)
-    wrong = "sent the wrong number of descriptors";
+  else if ((received >= 0) != bool(fd) || header.msg_flags & MSG_CTRUNC) wrong = "sent the wrong number of descriptors";
   else if (fd && (!message->size || message->size % unit)) wrong = "sent a size that is not whole granules";
   if (!wrong && fd) *fd = received;
   if (wrong && received >= 0) close(received);
