@@ -13,6 +13,8 @@ comment that no reader sees stands above it and says which part of which file it
     <!-- listing: expected_output.txt -->               all of it
     <!-- listing: lesson.json try "1 TiB" -->           a change to the program: the lines of this name in `try_it`
 
+What was measured has comments of its own, which docs/extensions/result_files.py describes.
+
 The file is relative to the page. Code and single lines are moved to the left margin. Of a recorded output the
 page shows the values that were recorded, without the braces that say how they may vary.
 """
@@ -25,6 +27,8 @@ import sys
 import textwrap
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "docs" / "extensions"))
+from result_files import BadResults, with_results
 from transcript import VALUE
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -155,7 +159,10 @@ def filled(page):
                 raise Wrong(f"line {i + 1}: this block has no end") from None
         ticks = "```" if not any(line.startswith("```") for line in block) else "````"
         result += [(indent + line).rstrip() for line in (ticks + language, *block, ticks)]
-    return "\n".join(result) + "\n"
+    try:
+        return with_results("\n".join(result) + "\n", page)
+    except BadResults as error:
+        raise Wrong(error) from None
 
 
 def main():
