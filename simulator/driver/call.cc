@@ -43,7 +43,7 @@ Told& told() {
 
 void say(const std::string& text) {  // in one piece, whatever other processes say
   const std::string line = "vmmsim: " + text + "\n";
-  if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;  // nobody listens
+  if (TEMP_FAILURE_RETRY(write(STDERR_FILENO, line.data(), line.size())) < 0) return;  // nobody listens
 }
 
 // A call as one writes it; where results go to is left out, unless that is null.
@@ -108,7 +108,7 @@ void write_line(const char* name, uint64_t nth, int device, const std::string& i
       ",\"nth\":" + std::to_string(nth) + ",\"callers\":" + callers() + ",\"device\":" + std::to_string(device) +
       ",\"arguments\":" + in + ",\"result\":" + quoted(result) + ",\"outputs\":" + out + ",\"changes\":[" + changes +
       "],\"explanation\":" + quoted(explanation.c_str()) + "}\n";
-  if (write(memory::trace_file(), line.data(), line.size()) < 0) say("cannot write the trace");
+  if (TEMP_FAILURE_RETRY(write(memory::trace_file(), line.data(), line.size())) < 0) say("cannot write the trace");
 }
 
 void trace(const Call& call, uint64_t nth, const char* result, bool success, const std::vector<std::string>& changes,
@@ -245,7 +245,7 @@ void tell_exit(int status) {  // perhaps in a handler of a signal: without memor
                                  R"("explanation":""})"
                                  "\n",
                                  getpid(), syscall(SYS_gettid), ++told().lines, status & 0xff);
-  if (write(memory::trace_file(), line, size) < 0) return;  // the process ends
+  if (TEMP_FAILURE_RETRY(write(memory::trace_file(), line, size)) < 0) return;  // the process ends
 }
 
 void need(const void* pointer, const char* name) {

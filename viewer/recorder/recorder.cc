@@ -86,7 +86,7 @@ ssize_t write_without_signal(int file, const std::string& lines) {
   sigaddset(&both, SIGPIPE);
   sigaddset(&both, SIGXFSZ);
   pthread_sigmask(SIG_BLOCK, &both, &before);
-  const ssize_t written = write(file, lines.data(), lines.size());
+  const ssize_t written = TEMP_FAILURE_RETRY(write(file, lines.data(), lines.size()));
   const int error = errno;
   const timespec at_once = {};
   if (written != ssize_t(lines.size())) sigtimedwait(&both, nullptr, &at_once);
