@@ -17,7 +17,9 @@ int main() {
 
   float last = 0, *data = reinterpret_cast<float*>(address);
   fill<<<256, 256>>>(data, 1000000, 1.5f);
+  const cudaError_t launched = cudaGetLastError();  // a launch returns nothing, and a copy does not tell of it
   const cudaError_t copied = cudaMemcpy(&last, data + 999999, sizeof last, cudaMemcpyDeviceToHost);
-  std::printf("the last element is %g; %zu bytes are mapped\n", last, size);
-  return deallocate(address, size) != CUDA_SUCCESS || copied != cudaSuccess;
+  const bool right = launched == cudaSuccess && copied == cudaSuccess;
+  if (right) std::printf("the last element is %g; %zu bytes are mapped\n", last, size);
+  return deallocate(address, size) == CUDA_SUCCESS && right ? 0 : 1;
 }

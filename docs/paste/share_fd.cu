@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 #include <cuda.h>
+#include <fcntl.h>
 #include <unistd.h>
 #include <cstdint>
 
@@ -20,6 +21,10 @@ inline CUresult create_and_export(CUmemGenericAllocationHandle* handle, int* fd,
 // Importer: makes a handle from the fd, and closes the fd. Reserve, map and grant access as with memory of your own,
 // and call cuMemRelease for the handle.
 inline CUresult import_and_close(CUmemGenericAllocationHandle* handle, int fd) {
+  if (fd == 0) {  // standard input was closed; the driver would take 0 for a null pointer
+    fd = fcntl(0, F_DUPFD_CLOEXEC, 1);
+    close(0);
+  }
   void* const value = reinterpret_cast<void*>(static_cast<intptr_t>(fd));  // the fd itself, not its address
   const CUresult result = cuMemImportFromShareableHandle(handle, value, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   close(fd);

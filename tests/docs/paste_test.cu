@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: MIT-0
 // The snippets of docs/paste at work, on two GPUs: paste_test [no_channel]
 // With no_channel, on a machine without a channel file, fabric memory must be refused.
+#include <cuda.h>
+
+static bool release_fails;  // then the snippets' calls of cuMemRelease answer an error; the memory goes all the same
+inline CUresult release(CUmemGenericAllocationHandle handle) {
+  const CUresult result = cuMemRelease(handle);
+  return release_fails ? CUDA_ERROR_UNKNOWN : result;
+}
+#define cuMemRelease release
+#define main example_main
+#include "../../docs/paste/example.cu"  // with allocate.cu
+#undef main
+
 #include "../../docs/paste/alias.cu"
-#include "../../docs/paste/allocate.cu"
 #include "../../docs/paste/fabric.cu"
+#include "../../docs/paste/grant_to_peer.cu"
 #include "../../docs/paste/multicast.cu"
 #include "../../docs/paste/multimem.cu"
-#include "../../docs/paste/open_to_peer.cu"
 #include "../../docs/paste/send_fd.cu"
 #include "../../docs/paste/share_fd.cu"
 #include "../../docs/paste/supported.cu"
@@ -14,8 +25,15 @@
 #include "../../common/check.h"
 
 #include "growable_buffer.cc"  // cut from lesson 02 when the build is configured
+#undef cuMemRelease
 
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/time.h>
 
 __global__ void add(int* to, int value) { *to += value; }
 __global__ void through_alias(int* here, const int* there, int* read) {
@@ -63,10 +81,41 @@ static void expect_memory_that_works() {
   CHECK(deallocate(address, size));
 }
 
+// A call that fails at the very end leaves nothing mapped.
+static void expect_nothing_left() {
+  const size_t before = free_memory();
+  CUdeviceptr address, alias;
+  size_t size = 1;
+  GrowableBuffer buffer;
+  CHECK(buffer.reserve(0, 4 << 20, 1));
+  release_fails = true;
+  REFUSED(CUDA_ERROR_UNKNOWN, allocate(&address, &size, 0));
+  EXPECT(free_memory() == before, "allocate left %zu bytes", before - free_memory());
+  REFUSED(CUDA_ERROR_UNKNOWN, buffer.grow(4 << 20));
+  EXPECT(free_memory() == before, "grow left %zu bytes", before - free_memory());
+  release_fails = false;
+  CHECK(buffer.destroy());
+  CHECK(allocate(&address, &size, 0));
+  release_fails = true;
+  REFUSED(CUDA_ERROR_UNKNOWN, map_again(&alias, address, size, 0));
+  release_fails = false;
+  CHECK(deallocate(address, size));
+  EXPECT(free_memory() == before, "an alias left %zu bytes", before - free_memory());
+}
+
+// A launch that fails is noticed: the error of the one before it is the example's here.
+static void expect_noticed_launch() {
+  EXPECT(example_main() == 0, "the example fails");
+  add<<<1, 4096>>>(nullptr, 0);
+  EXPECT(example_main() != 0, "the example does not notice that its kernel was not launched");
+}
+
 static void expect_growth() {
   const size_t chunk = 4 << 20;
   GrowableBuffer buffer;
+  REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.reserve(0, 3 * chunk, 0));  // chunks of nothing
   CHECK(buffer.reserve(0, 3 * chunk, chunk));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.reserve(0, 3 * chunk, chunk));  // it would lose the first reservation
   CHECK(buffer.grow(1));
   store(buffer.base, 7);
   CHECK(buffer.grow(chunk + 1));
@@ -80,19 +129,19 @@ static void expect_growth() {
   CHECK(buffer.destroy());
 }
 
-static void expect_open_peer() {
+static void expect_peer_access() {
   CUdeviceptr address;
   size_t size = 1;
   unsigned long long flags;
   CHECK(allocate(&address, &size, 0));
   store(address, 1);
-  CHECK(open_to_peer(address, size, 0, 1));
+  CHECK(grant_to_peer(address, size, 0, 1));
   CHECK(cudaSetDevice(1));
   add<<<1, 1>>>(pointer(address), 1);
   finish();
   CHECK(cudaSetDevice(0));
   EXPECT(load(address) == 2, "the peer left %d", load(address));
-  CHECK(open_to_peer(address, size, 0, 1, CU_MEM_ACCESS_FLAGS_PROT_NONE));
+  CHECK(grant_to_peer(address, size, 0, 1, CU_MEM_ACCESS_FLAGS_PROT_NONE));
   const CUmemLocation peer = {CU_MEM_LOCATION_TYPE_DEVICE, 1};
   CHECK(cuMemGetAccess(&flags, &peer, address));
   EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_NONE, "the peer still has %llu", flags);
@@ -121,6 +170,77 @@ static void expect_no_lost_fd() {
   close(ends[0]);
   close(sockets[0]);
   close(sockets[1]);
+}
+
+// A packet that is longer than the eight bytes of a size is something else: refused, and its descriptor closed.
+static void expect_no_long_packet() {
+  int sockets[2], ends[2];
+  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) == 0 && pipe(ends) == 0, "no socket pair or no pipe");
+  uint64_t sizes[4] = {}, size;
+  iovec data = {sizes, sizeof sizes};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message = {};
+  message.msg_iov = &data, message.msg_iovlen = 1;
+  message.msg_control = control, message.msg_controllen = sizeof control;
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS, header->cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(header), &ends[1], sizeof(int));
+  EXPECT(sendmsg(sockets[0], &message, 0) == sizeof sizes, "not sent");
+  close(ends[1]);
+  EXPECT(receive_fd(sockets[1], &size) == -1 && errno == EPROTO, "32 bytes were taken for 8");
+  pollfd end = {ends[0], POLLIN, 0};
+  EXPECT(poll(&end, 1, 0) == 1 && end.revents & POLLHUP, "a descriptor stayed open");
+  for (int each : {ends[0], sockets[0], sockets[1]}) close(each);
+}
+
+// A signal does not end the wait, the time of SO_RCVTIMEO does, and so does a peer that goes.
+static void expect_bounded_wait() {
+  int sockets[2];
+  uint64_t size = 0;
+  EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "no socket pair");
+  timeval limit = {10, 0};
+  setsockopt(sockets[1], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  struct sigaction nothing = {};
+  nothing.sa_handler = [](int) {};
+  sigaction(SIGUSR1, &nothing, nullptr);
+  std::thread sender([&, receiver = pthread_self()] {
+    const auto moment = std::chrono::milliseconds(50);
+    std::this_thread::sleep_for(moment);
+    pthread_kill(receiver, SIGUSR1);
+    std::this_thread::sleep_for(moment);
+    send_fd(sockets[0], 1, 33);
+  });
+  const int fd = receive_fd(sockets[1], &size);
+  sender.join();
+  EXPECT(fd >= 0 && size == 33, "a signal ended the wait");
+  close(fd);
+  limit = {0, 1000};
+  setsockopt(sockets[1], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  EXPECT(receive_fd(sockets[1], &size) == -1 && errno == EAGAIN, "the time did not end the wait");
+  close(sockets[0]);
+  errno = 0;
+  EXPECT(receive_fd(sockets[1], &size) == -1 && errno == ECONNRESET, "the peer has gone, and errno is %d", errno);
+  close(sockets[1]);
+}
+
+// Where a program begins without standard input, a descriptor can be number 0.
+static void expect_import_of_0() {
+  const int input = dup(0);
+  int fd;
+  CUmemGenericAllocationHandle exported, imported;
+  CHECK(create_and_export(&exported, &fd, 2 << 20, 0));
+  if (fd > 0) {
+    dup2(fd, 0);
+    close(fd);
+  }
+  CHECK(import_and_close(&imported, 0));
+  EXPECT(fcntl(0, F_GETFD) == -1, "the descriptor is still open");
+  CHECK(cuMemRelease(imported));
+  CHECK(cuMemRelease(exported));
+  if (input > 0) {
+    dup2(input, 0);
+    close(input);
+  }
 }
 
 static void expect_shared_memory() {
@@ -154,9 +274,10 @@ static void expect_shared_memory() {
 
 static void expect_alias() {
   CUdeviceptr address, alias, results;
-  size_t size = 1, results_size = 1;
+  size_t size = 4 << 20, results_size = 1;
   CHECK(allocate(&address, &size, 0));
   CHECK(allocate(&results, &results_size, 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, map_again(&alias, address + size / 2, size, 0));  // inside the mapping
   CHECK(map_again(&alias, address, size, 0));
   store(address, 5);
   through_alias<<<1, 1>>>(pointer(address), pointer(alias), pointer(results));
@@ -213,9 +334,14 @@ int main(int argc, char**) {
   CHECK(cudaSetDevice(0));
   const size_t before = free_memory();
   expect_memory_that_works();
+  expect_nothing_left();
+  expect_noticed_launch();
   expect_growth();
-  expect_open_peer();
+  expect_peer_access();
   expect_no_lost_fd();
+  expect_no_long_packet();
+  expect_bounded_wait();
+  expect_import_of_0();
   expect_shared_memory();
   expect_alias();
   if (argc > 1) REFUSED(CUDA_ERROR_NOT_PERMITTED, try_fabric(0));

@@ -3,8 +3,8 @@
 
 // Grants another GPU access to whole mappings, or takes it away with CU_MEM_ACCESS_FLAGS_PROT_NONE. The rights of other
 // GPUs stay. No cudaDeviceEnablePeerAccess: it does nothing for such memory.
-inline CUresult open_to_peer(CUdeviceptr address, size_t size, int owner, int peer,
-                             CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+inline CUresult grant_to_peer(CUdeviceptr address, size_t size, int owner, int peer,
+                              CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
   int reaches = 0;
   const CUresult result = cuDeviceCanAccessPeer(&reaches, peer, owner);
   if (result != CUDA_SUCCESS) return result;
