@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT-0
 # Records the result files of the performance page, on a machine with NVIDIA GPUs that nobody else uses:
 #   docs/results/record.sh build/bin DIRECTORY
-# DIRECTORY gets the result files, and in output/ what each run printed. It takes about six minutes on H200s. The book has
-# the files of each machine in a directory of its own, like four_h200s beside this script.
+# DIRECTORY gets the result files, and in output/ what each run printed. It takes about six minutes on H200s. The book
+# has the files of each machine in a directory of its own, like four_h200s beside this script.
 set -uo pipefail
 if [[ $# != 2 || ! -x $1/growth_cost || -n $(ls -A "$2" 2> /dev/null) ]]; then
   echo "usage: docs/results/record.sh BIN DIRECTORY: BIN has the programs, and DIRECTORY must be empty or new" >&2
