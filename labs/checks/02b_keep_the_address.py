@@ -31,10 +31,7 @@ def nothing_copied(run):
             raise call.wrong("the data stays in its memory, and more is mapped behind it", f"{call.name} was called")
 
 
-@check(
-    "addresses are reserved once, for the largest size",
-    page="02_growable/README.md#4-make-one-buffer-of-two-reservations-and-free-it-as-one",
-)
+@check("addresses are reserved once, for the largest size")
 def one_reservation(run):
     reserved = run.calls("cuMemAddressReserve")
     if not reserved:
@@ -64,7 +61,7 @@ def no_more_memory(run):
         raise Wrong("memory is created by cuMemCreate", "cuMemCreate was not called", run=run)
 
 
-@check("kernels may use what is new", page="02_growable/README.md#3-grow-and-forget-to-open-the-new-part")
+@check("kernels may use what is new", page="02_growable/README.md#3-grow-in-place")
 def opened(run):
     run.must_not_stop_at("kernel")
 

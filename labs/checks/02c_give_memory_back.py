@@ -80,7 +80,7 @@ def stays(run):
 
 @check(
     "with each shrink, memory is given back at once",
-    page="02_growable/README.md#5-keep-the-handle-of-a-chunk-that-is-unmapped",
+    page="02_growable/README.md#4-shrink",
 )
 def given_back(run):
     created, unmapped, wanted = {}, None, iter((5, 2))

@@ -5,7 +5,7 @@ from lab_check import Wrong, check
 
 TITLE = "Open one buffer"
 MINUTES = 10
-PAGE = "03_multi_gpu/README.md#3-open-it-to-gpu-1-alone"
+PAGE = "03_multi_gpu/README.md#3-grant-gpu-1-access-and-nobody-else"
 GPUS = 2
 OUTPUT = """\
 GPU 0: 524288 of 524288 integers are 8
@@ -27,13 +27,13 @@ RIGHTS = {0: "no access", 1: "read access", 3: "read and write access"}
 WANTED = ("open", {0: 3, 1: 1}), ("secret", {0: 3})
 
 
-@check("peer access stays off", page="03_multi_gpu/README.md#1-rely-on-cudadeviceenablepeeraccess")
+@check("peer access stays off", page="03_multi_gpu/README.md#break-it-on-purpose")
 def no_peer_access(run):
     for call in run.all:
         if call.name in ("cudaDeviceEnablePeerAccess", "cuCtxEnablePeerAccess"):
             raise call.wrong(
                 "access is granted to one mapping, by descriptors of cuMemSetAccess",
-                f"{call.name} was called: it opens all memory of cudaMalloc, and nothing in memory of VMM",
+                f"{call.name} was called: it grants access to all memory of cudaMalloc, and to none of VMM",
             )
 
 
@@ -45,7 +45,7 @@ def on_gpu_0(run):
 
 @check(
     "cuMemSetAccess takes the descriptors",
-    page="03_multi_gpu/README.md#4-name-a-gpu-that-this-process-does-not-see",
+    page="03_multi_gpu/README.md#break-it-on-purpose",
 )
 def taken(run):
     run.must_not_stop_at("cuMemSetAccess")
@@ -76,7 +76,7 @@ def must_have(run, gpus):
         raise Wrong("the two GPUs use the buffers", "no kernel ran", run=run)
 
 
-@check("GPU 0, which holds the buffers, may read and write both", page="03_multi_gpu/README.md#2-leave-the-owner-out")
+@check("GPU 0, which holds the buffers, may read and write both", page="03_multi_gpu/README.md#break-it-on-purpose")
 def owner(run):
     must_have(run, [0])
 

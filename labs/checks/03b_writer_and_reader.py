@@ -60,18 +60,18 @@ def from_and_to(call):
     return tuple(gpu for name, gpu in call.arguments.items() if "dev" in name.lower())
 
 
-@check("one kernel writes on GPU 0, then one reads on GPU 1", page=f"{LESSON}#3-open-it-to-gpu-1-alone")
+@check("one kernel writes on GPU 0, then one reads on GPU 1", page=f"{LESSON}#3-grant-gpu-1-access-and-nobody-else")
 def in_their_places(run):
     writer_and_reader(run)
 
 
-@check("peer access stays off", page=f"{LESSON}#1-rely-on-cudadeviceenablepeeraccess")
+@check("peer access stays off", page=f"{LESSON}#break-it-on-purpose")
 def no_peer_access(run):
     for call in run.all:
         if call.name in ("cudaDeviceEnablePeerAccess", "cuCtxEnablePeerAccess"):
             raise call.wrong(
                 "descriptors grant GPU 1 access to this memory",
-                f"{call.name} was called: it opens memory of cudaMalloc, and nothing in memory of VMM",
+                f"{call.name} was called: it grants access to memory of cudaMalloc, and to none of VMM",
             )
 
 

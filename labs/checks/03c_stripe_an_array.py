@@ -5,7 +5,7 @@ from lab_check import Wrong, check
 
 TITLE = "Stripe an array"
 MINUTES = 15
-PAGE = "03_multi_gpu/README.md#7-make-one-array-of-the-memory-of-all-gpus"
+PAGE = "03_multi_gpu/README.md#6-make-one-array-of-the-memory-of-all-gpus"
 GPUS = 2
 OUTPUT = """\
 one kernel read the array from end to end: all are 7

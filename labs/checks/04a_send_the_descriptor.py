@@ -8,7 +8,7 @@ from lab_check import Wrong, check
 TITLE = "Send the descriptor"
 MINUTES = 20
 LESSON = "04_ipc_fd/README.md"
-PAGE = f"{LESSON}#how-the-two-processes-talk"
+PAGE = f"{LESSON}#how-a-descriptor-travels"
 OUTPUT = """\
 524288 of 524288 integers are 7 in the importer
 exporter: 0 descriptors left open
@@ -56,7 +56,7 @@ def what_was_imported(run, call):
     return f"it imported {fd}: no descriptor was sent beside the message, or none was taken from it"
 
 
-@check("the importer imports the descriptor that it was sent", page=f"{LESSON}#2-send-the-number-of-the-descriptor")
+@check("the importer imports the descriptor that it was sent", page=f"{LESSON}#break-it-on-purpose")
 def imported(run):
     exports = run.calls("cuMemExportToShareableHandle")
     if not exports:
@@ -72,7 +72,7 @@ def imported(run):
         raise Wrong("the importer, another process, imports the memory", "nobody there imported it", run=run)
 
 
-@check("GPU 0 has access to the importer's mapping", page=f"{LESSON}#3-take-the-exporters-access-for-granted")
+@check("GPU 0 has access to the importer's mapping", page=f"{LESSON}#break-it-on-purpose")
 def access_in_the_importer(run):
     importers = {call.pid for call in run.calls("cuMemImportFromShareableHandle")}
     counted = False
@@ -89,7 +89,7 @@ def access_in_the_importer(run):
         raise Wrong("a kernel of the importer reads the memory", "it ran none", run=run)
 
 
-@check("no descriptor is left open in either process", page=f"{LESSON}#5-leave-the-descriptor-open")
+@check("no descriptor is left open in either process", page=f"{LESSON}#8-close-the-last-reference")
 def no_descriptor_left(run):
     done = {call.pid for call in run.calls("exit") if call.argument("status") == 0}  # they came to their end
     imported = [(call, call.argument("osHandle")) for call in run.calls("cuMemImportFromShareableHandle")]

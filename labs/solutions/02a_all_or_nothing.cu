@@ -5,8 +5,8 @@
 // `buffer.size` does not count them. Let it grow to `wanted` bytes or change nothing: after an error nothing is mapped
 // or held that was not before, `buffer.size` and the old data are as before, and that error is returned. Every
 // cuMemCreate, cuMemMap and cuMemSetAccess of `grow` may be the one that fails: ./lab.sh lets each fail in turn.
-// Change `grow` alone. Read 02_growable/README.md#5-fail-to-grow. The listing in step 2 of that page has such a `grow`:
-// write yours before you look.
+// Change `grow` alone. Read 02_growable/README.md#5-fail-to-grow. Step 3 of that page lists such a `grow`: write yours
+// before you look.
 #include "../lab.h"
 
 const size_t chunk = 2 << 20;  // one granule

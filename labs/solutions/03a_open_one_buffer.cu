@@ -2,9 +2,9 @@
 // Lab 03a: Open one buffer
 //
 // GPU 0 holds two buffers. GPU 0 is to read and write both. GPU 1 is to read `open`, and not to write it; `secret` is
-// not for GPU 1, and no other GPU is to reach either. With cudaMalloc, cudaDeviceEnablePeerAccess would open all that
-// GPU 0 has, and GPU 0 would need nothing. Grant access by descriptors instead: peer access stays off.
-// Read 03_multi_gpu/README.md#3-open-it-to-gpu-1-alone and #4-read-and-write-for-one-read-for-the-other.
+// not for GPU 1, and no other GPU is to reach either. With cudaMalloc, cudaDeviceEnablePeerAccess would grant GPU 1
+// all that GPU 0 has, and GPU 0 would need nothing. Grant access by descriptors instead: peer access stays off.
+// Read 03_multi_gpu/README.md#3-grant-gpu-1-access-and-nobody-else and #4-read-and-write-for-one-read-for-the-other.
 #include "../lab.h"
 
 const size_t size = 2 << 20, n = size / sizeof(int);  // one granule

@@ -5,7 +5,7 @@
 // GPU 1, and so on, then on GPU 0 again, two stripes on each GPU. They are neighbours in one reservation, so that a
 // kernel sees one pointer. One call grants every GPU access to the whole array. It must be right for any number of
 // GPUs. Only what stands between the marks is to be changed.
-// Read 03_multi_gpu/README.md#7-make-one-array-of-the-memory-of-all-gpus.
+// Read 03_multi_gpu/README.md#6-make-one-array-of-the-memory-of-all-gpus.
 #include "../lab.h"
 
 int main() {

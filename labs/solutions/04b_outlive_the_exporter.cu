@@ -8,6 +8,7 @@
 // Read 04_ipc_fd/README.md#7-outlive-the-exporter.
 #include <signal.h>
 #include <sys/wait.h>
+#include <cerrno>
 #include "../descriptor.h"
 #include "../lab.h"
 
@@ -20,7 +21,7 @@ int main() {
   const pid_t exporter = fork();  // before any call of CUDA
   const int socket = ends[exporter ? 1 : 0];
   close(ends[exporter ? 0 : 1]);
-  if (!exporter && read(socket, &byte, 1) != 1) return 0;  // begins when the importer has
+  if (!exporter && TEMP_FAILURE_RETRY(read(socket, &byte, 1)) != 1) return 0;  // begins when the importer has
   lab::begin();
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -41,7 +42,7 @@ int main() {
     lab::send_descriptor(socket, fd);
     close(fd);
     // >>> your part: how long the exporter stays
-    EXPECT(read(socket, &byte, 1) == 1, "the importer has ended");
+    EXPECT(TEMP_FAILURE_RETRY(read(socket, &byte, 1)) == 1, "the importer has ended");
     // <<<
   } else {
     EXPECT(write(socket, &byte, 1) == 1, "the exporter has ended");
@@ -52,12 +53,12 @@ int main() {
     CHECK(cuMemSetAccess(address, size, &access, 1));
     // >>> your part: let the exporter go, and wait for its end
     EXPECT(write(socket, &byte, 1) == 1, "the exporter has ended");
-    EXPECT(waitpid(exporter, nullptr, 0) == exporter, "no exporter to wait for");
+    EXPECT(TEMP_FAILURE_RETRY(waitpid(exporter, nullptr, 0)) == exporter, "no exporter to wait for");
     // <<<
     std::printf("the exporter %s\n", kill(exporter, 0) ? "has ended" : "is still there");
     std::printf("%llu of %zu integers are 7\n", lab::count<int>(address, n, 7), n);
     close(socket);
-    waitpid(exporter, nullptr, 0);  // if it has not been waited for
+    TEMP_FAILURE_RETRY(waitpid(exporter, nullptr, 0));  // if it has not been waited for
   }
 
   CHECK(cuMemUnmap(address, size));

@@ -5,8 +5,8 @@
 // address changes, and for a moment both blocks take memory. Let it grow in place, up to 16 MiB: reserve addresses
 // once, and with each growth create and map only what is new, then grant access with one call. Copy nothing, and let
 // what is mapped stay mapped.
-// Read 02_growable/README.md#2-reserve-far-more-than-the-data up to its listing, which is such a buffer: write yours
-// before you look.
+// Read 02_growable/README.md#2-reserve-far-more-than-the-data. Its listing and that of step 3 are such a buffer: write
+// yours before you look.
 #include "../lab.h"
 
 const size_t granule = 2 << 20, most = 16 << 20;  // bytes

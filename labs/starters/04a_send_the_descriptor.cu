@@ -5,7 +5,7 @@
 // sends the number of the descriptor, which means nothing in another process. Let it send the descriptor itself, beside
 // a message, as SCM_RIGHTS. Then let the importer grant GPU 0 access to its mapping, and let each process close its
 // descriptor: the exporter when it is sent, the importer when it is imported. Change only what is between the marks.
-// Read 04_ipc_fd/README.md#how-the-two-processes-talk.
+// Read 04_ipc_fd/README.md#how-a-descriptor-travels.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -8,6 +8,7 @@
 // Read 04_ipc_fd/README.md#7-outlive-the-exporter.
 #include <signal.h>
 #include <sys/wait.h>
+#include <cerrno>
 #include "../descriptor.h"
 #include "../lab.h"
 
@@ -20,7 +21,7 @@ int main() {
   const pid_t exporter = fork();  // before any call of CUDA
   const int socket = ends[exporter ? 1 : 0];
   close(ends[exporter ? 0 : 1]);
-  if (!exporter && read(socket, &byte, 1) != 1) return 0;  // begins when the importer has
+  if (!exporter && TEMP_FAILURE_RETRY(read(socket, &byte, 1)) != 1) return 0;  // begins when the importer has
   lab::begin();
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -41,7 +42,7 @@ int main() {
     lab::send_descriptor(socket, fd);
     close(fd);
     // >>> your part: how long the exporter stays
-    while (read(socket, &byte, 1) > 0) {
+    while (TEMP_FAILURE_RETRY(read(socket, &byte, 1)) > 0) {
     }  // until the importer has closed its end
     // <<<
   } else {
@@ -56,7 +57,7 @@ int main() {
     std::printf("the exporter %s\n", kill(exporter, 0) ? "has ended" : "is still there");
     std::printf("%llu of %zu integers are 7\n", lab::count<int>(address, n, 7), n);
     close(socket);
-    waitpid(exporter, nullptr, 0);  // if it has not been waited for
+    TEMP_FAILURE_RETRY(waitpid(exporter, nullptr, 0));  // if it has not been waited for
   }
 
   CHECK(cuMemUnmap(address, size));

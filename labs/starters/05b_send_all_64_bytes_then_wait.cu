@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <cerrno>
 #include "../lab.h"
 
 int main() {
@@ -21,7 +22,7 @@ int main() {
   close(ends[importer ? 1 : 0]);
   CUmemFabricHandle shared = {};
   if (!importer) {
-    const ssize_t came = read(socket, &shared, sizeof shared);
+    const ssize_t came = TEMP_FAILURE_RETRY(read(socket, &shared, sizeof shared));
     if (came <= 0) return 0;  // the exporter has ended, and has said why
     std::printf("%zd bytes came\n", came);
     usleep(200000);  // an importer may be slow, and far slower than this
@@ -64,6 +65,6 @@ int main() {
   CHECK(cuMemRelease(memory));
   CHECK(cuMemAddressFree(address, size));
   if (!importer) return 0;
-  EXPECT(waitpid(importer, &status, 0) == importer && status == 0, "the importer failed");
+  EXPECT(TEMP_FAILURE_RETRY(waitpid(importer, &status, 0)) == importer && status == 0, "the importer failed");
   return lab::end();
 }
