@@ -228,7 +228,7 @@ static const char* receive_message(int socket, int stage, Message* message, int*
 
 static pid_t exporter = 0;  // as the importer knows it; 0 in the exporter
 
-// Returns the socket to it. The exporter is killed when the importer dies; if that has happened already, it ends itself.
+// Returns the socket to it. The exporter is killed when the importer dies; if that happened before, it ends itself.
 static int start_exporter(char* program, long timeout) {
   int ends[2];
   EXPECT(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), "%s", strerror(errno));

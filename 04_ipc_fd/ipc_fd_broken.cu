@@ -2,8 +2,9 @@
 //
 // 04 IPC by file descriptor, broken: what does a process get that imports the wrong thing?
 //
-// Each step makes one mistake, shows what it leads to, and then does it right. Every try has processes of its own: a kernel
-// that faults ends all CUDA work of its process. Needs Linux, and one GPU that supports VMM and file descriptor handles.
+// Each step makes one mistake, shows what it leads to, and then does it right. Every try has processes of its own: a
+// kernel that faults ends all CUDA work of its process. Needs Linux, and one GPU that supports VMM and file descriptor
+// handles.
 //
 // Build it alone:  nvcc -std=c++17 -lineinfo ipc_fd_broken.cu -o ipc_fd_broken -lcuda
 #include "../common/in_a_process.h"

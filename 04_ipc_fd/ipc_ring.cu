@@ -292,7 +292,7 @@ static int work(int rank, int workers, long granules, int control, int previous,
   std::printf("    %zu KiB of GPU %d, mapped for GPU %d; the fd is closed\n", size_t(offer.size) >> 10, home, gpu);
 
   // [5] Write it, and check one's own
-  // All have written before any checks. No stream orders the work of two processes, so they wait, and meet at a barrier.
+  // All have written before any checks. No stream orders the work of two processes, so they meet at a barrier.
   std::printf("[5] Write it, and check one's own\n");
   fill_and_wait(address, offer.size, rank);
   barrier(control, WRITTEN);

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// What a try works with: memory of GPU 0 of one granule, with access for GPU 0. A process sets these in start(), which is
-// the program's own: it first checks support, and often starts with start_on_gpu_0().
+// What a try works with: memory of GPU 0 of one granule, with access for GPU 0. A process sets these in start(), which
+// is the program's own: it first checks support, and often starts with start_on_gpu_0().
 inline CUmemAllocationProp properties;
 inline CUmemAccessDesc descriptor;
 inline size_t size;
