@@ -16,8 +16,13 @@ ROOT = pathlib.Path(sys.argv.pop(1))
 PAGE = (ROOT / "docs/pitfalls.md").read_text()
 NAME = r"\b(?:CUDA_ERROR_[A-Z_]+|cudaError[A-Z]\w+)"
 HEAD, ENTRIES = PAGE.split("\n## Growth", 1)
-# Each line of the list: names in back quotes, the number, then a colon and links.
-INDEX = re.findall(rf"^- ((?:`{NAME}`, )+)(\d+):\s", HEAD, re.MULTILINE)
+# Each line of the table of errors: names in back quotes, the number, links.
+INDEX = re.findall(rf"^\| ((?:`{NAME}`(?:, )?)+) \| (\d+) \| \[", HEAD, re.MULTILINE)
+# An entry: one anchor or more, each alone on its line, and the heading.
+ANCHORS = r'((?:^<a id="pit-[\w-]+"></a>$\n)+)### '
+# A lesson's page, or that of another of its programs, by its name: [01], [growth_cost]. The places named behind it.
+PAGES = dict(re.findall(r"^\[(\w+)\]: \.\./(\d\d_\w+/\w+)\.md$", ENTRIES, re.MULTILINE))
+PLACE = r"\b((?:step|mistake)s?\s+\d+(?:\s+(?:and|to)\s+\d+)?)"
 # Questions about VMM and nothing else: an error of theirs is one that a user of these calls can meet.
 FACTS = ["vmm", "vmm_kernels", "vmm_peers", "address_hints", "granted_memory", "rights_peers", "processes"]
 
@@ -54,7 +59,12 @@ class Pitfalls(unittest.TestCase):
 
     def test_each_entry_is_found_from_the_top(self):
         linked = set(re.findall(r"\(#(pit-[\w-]+)\)", HEAD))
-        self.assertEqual(linked, set(re.findall(r"^\((pit-[\w-]+)\)=$\n### ", ENTRIES, re.MULTILINE)))
+        entries = [set(re.findall(r"pit-[\w-]+", anchors)) for anchors in re.findall(ANCHORS, ENTRIES, re.MULTILINE)]
+        self.assertEqual(len(entries), ENTRIES.count("\n### "))
+        for anchors in entries:
+            self.assertTrue(linked & anchors, anchors)
+        named = re.findall(r"\(#(pit-[\w-]+)\)", PAGE)
+        self.assertFalse(set(named) - set().union(*entries), "a link to an entry that is not there")
 
     def test_each_entry_has_cause_fix_and_where_it_was_met(self):
         entries = re.split(r"^### ", ENTRIES, flags=re.MULTILINE)[1:]
@@ -65,23 +75,17 @@ class Pitfalls(unittest.TestCase):
                 self.assertRegex(entry, r"\(https://github\.com/", "a report without its thread")
 
     def test_each_step_and_mistake_that_is_named_is_there(self):
-        # `program`, step 1; steps 2 and 3; mistakes 1 to 4: after the lesson's link, and each a banner of a program.
-        named = re.findall(r"\[\d\d\]\(\.\./\d\d_(\w+)/README\.md\)([^\[]*)", ENTRIES)
+        # step 1; steps 2 and 3; mistakes 1 to 4: behind the link to a page, and each a banner of its program.
         found = 0
-        for lesson, places in named:
-            (directory,) = ROOT.glob(f"[0-9][0-9]_{lesson}")
-            program = lesson
-            for word in re.findall(r"`(\w+)`|\b((?:step|mistake)s?\s+\d+(?:\s+(?:and|to)\s+\d+)?)", places):
-                program = word[0] or program
-                if word[0]:
-                    continue
+        for page, places in re.findall(r"\[(\d\d|[a-z]\w+)\](?!:|\()([^\[]*)", ENTRIES):
+            directory, name = PAGES[page].split("/")
+            lesson = directory[3:]
+            for place in re.findall(PLACE, places):
                 found += 1
-                file = lesson + "_broken" if word[1].startswith("mistake") else program
-                banners = re.findall(r"^ *// \[(\d+)\]", (directory / f"{file}.cu").read_text(), re.MULTILINE)
-                self.assertLessEqual(set(re.findall(r"\d+", word[1])), set(banners), f"{lesson}: {word[1]}")
-        self.assertEqual(
-            found, len(re.findall(r"\b(?:step|mistake)s?\s+\d", ENTRIES)), "one is not behind a lesson's link"
-        )
+                program = lesson + "_broken" if place.startswith("mistake") else lesson if name == "README" else name
+                banners = re.findall(r"^ *// \[(\d+)\]", (ROOT / directory / f"{program}.cu").read_text(), re.MULTILINE)
+                self.assertLessEqual(set(re.findall(r"\d+", place)), set(banners), f"{program}: {place}")
+        self.assertEqual(found, len(re.findall(PLACE, ENTRIES)), "one is not behind the link to a page")
         self.assertFalse(re.findall(r"\bsections?\s+\d+", ENTRIES), "a lesson has steps and mistakes")
 
 
