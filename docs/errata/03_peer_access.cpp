@@ -3,7 +3,7 @@
 // Right: compiles
 #include <cuda_runtime.h>
 
-void open_to_peer(int peer) {
+void enable_peer(int peer) {
 #ifdef AS_PRINTED
   cudaEnablePeerAccess(peer, 0);
 #else
