@@ -9,20 +9,26 @@
     ...
     -->
 
-An anchor, <a id="name"></a> alone on its line, is one for both: in the book it is a target of MyST's.
+An anchor, <a id="name"></a> alone on its line, is one for both: in the book it is a target of MyST's, and a link to it,
+page.md#name, one to that target.
 """
 
+import pathlib
 import re
 
 FORGE = re.compile(r"^<!-- forge -->$[\s\S]*?^<!-- /forge -->$", re.MULTILINE)
 BOOK = re.compile(r"^<!-- book\n([\s\S]*?)^-->$", re.MULTILINE)
 ANCHOR = re.compile(r'^<a id="([\w-]+)"></a>$', re.MULTILINE)
+LINK = re.compile(r"\]\([\w./-]+\.md#([\w-]+)\)")
 
 
 def for_the_book(app, page, source):
-    source[0] = ANCHOR.sub(r"(\1)=", BOOK.sub(r"\1", FORGE.sub("", source[0])))
+    text = ANCHOR.sub(r"(\1)=", BOOK.sub(r"\1", FORGE.sub("", source[0])))
+    source[0] = LINK.sub(lambda link: f"](#{link[1]})" if link[1] in app.anchors else link[0], text)
 
 
 def setup(app):
+    pages = pathlib.Path(app.confdir).glob("*.md")
+    app.anchors = {name for page in pages for name in ANCHOR.findall(page.read_text())}
     app.connect("source-read", for_the_book)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -41,7 +41,7 @@ def anchors(page):
     for heading in rendered(page).find_all(re.compile("^h[1-6]$")):
         name = re.sub(r"[^\w\- ]", "", heading.get_text().lower()).replace(" ", "-")
         names.append(f"{name}-{names.count(name)}" if name in names else name)
-    return names
+    return names + [element["id"] for element in rendered(page).find_all("a", id=True)]
 
 
 class Forge(BrowserTest):
@@ -88,7 +88,7 @@ class Forge(BrowserTest):
                 self.page.goto(pathlib.Path(file.name).as_uri())
                 pictures = self.page.eval_on_selector_all("img", "all => all.map((each) => each.naturalWidth)")
                 self.assertTrue(pictures and all(pictures), f"{lesson}: pictures that are not shown: {pictures}")
-                self.assertEqual(len(pictures), source.count("](pictures/"), lesson)
+                self.assertEqual(len(pictures), source.count(".svg)") + source.count(".png)"), lesson)
                 shown = self.page.eval_on_selector_all("pre", "all => all.map((each) => each.textContent)")
                 self.assertEqual(len(shown), len(re.findall(r"^ *```", source, re.MULTILINE)) // 2, f"{lesson}: blocks")
                 self.assertGreater(sum("cuMem" in text or "cuMulticast" in text for text in shown), 4, lesson)
