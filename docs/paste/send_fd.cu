@@ -26,7 +26,7 @@ inline bool send_fd(int socket, int fd, uint64_t size) {
   return bytes == sizeof size;
 }
 
-// Receives one, or returns -1. errno is then EAGAIN if the time of SO_RCVTIMEO has passed (set it, or the wait may never
+// Receives one, or returns -1. errno is then EAGAIN if the time of SO_RCVTIMEO has passed (set it, or the wait may not
 // end), ECONNRESET if the peer has gone, EPROTO if something else came. A signal does not end the wait. On a stream
 // socket the eight bytes of the size arrive together, as they were sent.
 inline int receive_fd(int socket, uint64_t* size) {
