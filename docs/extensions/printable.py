@@ -5,6 +5,7 @@ The file needs no other: the styles are in it, and it has no script. It is put t
 built. The ids of each page get the page's name, so that links lead to the right one of two equal sections.
 """
 
+import base64
 import html
 import pathlib
 import posixpath
@@ -62,9 +63,9 @@ def write(app, exception):
                 element["id"] = anchor(name, element["id"])
         for answer in article.find_all("details"):
             answer["open"] = ""
-        for attribute in ("for", "name"):  # the tabs
-            for element in article.find_all(attrs={attribute: True}):
-                element[attribute] = anchor(name, element[attribute])
+        for image in article.select("img[src$='.png']"):  # the file that is handed out needs no other
+            data = (pathlib.Path(page).parent / image["src"]).read_bytes()
+            image["src"] = "data:image/png;base64," + base64.b64encode(data).decode()
         for element in article.select("a[href^='#']"):
             element["href"] = f"#{anchor(name, element['href'][1:])}"
         for link in article.select("a.internal[href]:not([href^='#'])"):
