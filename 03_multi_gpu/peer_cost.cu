@@ -4,7 +4,7 @@
 //
 // Measures cuMemSetAccess, which one shared allocation pays for, and cudaMalloc with peers enabled, which every
 // allocation pays for. Then measures how fast stores, loads and copies move data between GPUs, and with how few blocks.
-// Needs two GPUs or more that support VMM and all reach each other; for bulk copies also compute capability 9.0 or later.
+// Needs two GPUs or more that support VMM and all reach each other, and for bulk copies compute capability 9.0.
 //
 // Build it alone:  nvcc -std=c++17 -arch=sm_90 peer_cost.cu -o peer_cost -lcuda
 #include "../common/check.h"
