@@ -68,7 +68,7 @@ class Story:
         if change["kind"] == "map":
             self.chunk = self.chunk or change["size"]
             if (int(change["address"], 16), change["size"]) != (self.base + last.after * self.chunk, self.chunk):
-                raise NotThisStory("a chunk is not mapped behind the one before it, or is not as large")
+                raise NotThisStory("a chunk is not mapped after the one before it, or is not as large")
             last.after += 1
         if change["kind"] == "unmap":
             last.after -= 1
@@ -125,7 +125,7 @@ class Moving(Drawing):
         self.words = (
             f"A buffer on the GPU grows from {few} to {many} and shrinks again, and its address p stays the same. "
             f"cuMemAddressReserve reserves {in_words(story.reserved)} of addresses once. cuMemCreate, cuMemMap and "
-            f"cuMemSetAccess put chunks of memory behind them, one after another; cuMemUnmap gives memory back."
+            f"cuMemSetAccess map chunks of memory there, one after another; cuMemUnmap gives memory back."
         )
         self.begin, now = [], PAUSE
         for act in story.acts:
@@ -196,7 +196,7 @@ class Moving(Drawing):
         y = below + 76
         says = [
             f"reserve {in_words(story.reserved)} of addresses: no memory yet",
-            f"grow to {story.few} chunks: memory behind the addresses",
+            f"grow to {story.few} chunks: memory backs the addresses",
             f"grow to {story.many} chunks: same p, nothing is copied",
             f"shrink to {story.few} chunks: {story.size(story.many - story.few)} given back, same p",
             "free it all: memory and addresses",
@@ -260,7 +260,7 @@ class Scale(Drawing):
         self.story = story
         self.words = (
             f"{self.title}. VMM: in one reservation of {in_words(story.reserved)}, "
-            f"{self.chunks(story.many - story.few)} are mapped behind the {self.chunks(story.few)} that are there. The "
+            f"{self.chunks(story.many - story.few)} are mapped after the {self.chunks(story.few)} that are there. The "
             f"address p stays, nothing is copied, and {many} of memory are taken. Allocate, copy, free: the old block "
             f"of {few} and the new one of {many}, at another address, both exist during the copy. {both} are taken, "
             f"and p changes."
@@ -286,7 +286,7 @@ class Scale(Drawing):
         few, more, many = story.few, story.many - story.few, story.many
         self.text(8, 24, self.title, "vmm-title")
 
-        self.text(8, 54, "VMM: map more behind what is there", "vmm-left vmm-bold")
+        self.text(8, 54, "VMM: map more after what is there", "vmm-left vmm-bold")
         y = 88
         self.text(8, y + 20, "addresses", "vmm-left")
         self.line(f"M592 {y - 4} H{left - 4} v38 H592")

@@ -47,7 +47,7 @@ def held(machine, pid):
 def in_place(run):
     for call in run.calls("cudaMalloc*", "cuMemAlloc*", "cudaMemcpy*", "cuMemcpy*"):
         if "Symbol" not in call.name:  # what lab::count uses
-            raise call.wrong("new chunks are mapped behind the old ones, which stay", f"{call.name} was called")
+            raise call.wrong("new chunks are mapped after the old ones, which stay", f"{call.name} was called")
     for call in run.calls("cuMemAddressReserve")[1:]:
         raise call.wrong("the addresses that main has reserved are used", "more addresses were reserved")
 

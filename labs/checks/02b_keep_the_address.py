@@ -14,7 +14,7 @@ OK
 HINTS = [
     "Addresses take no memory. How many does the buffer need when it has its largest size, and when must it get them?",
     "start() reserves `most` bytes of addresses. grow() creates memory for what is new, wanted - size bytes, and maps "
-    "it behind what is there, at address + size. The address never changes.",
+    "it after what is there, at address + size. The address never changes.",
     "After the mapping the new part has no access. One cuMemSetAccess grants it: for wanted - size bytes, from "
     "address + size on.",
     "Release the handle when its memory is mapped, as the lesson's buffer does: the mapping keeps the memory.",
@@ -28,7 +28,7 @@ MOST = 16 << 20
 def nothing_copied(run):
     for call in run.calls("cudaMalloc*", "cuMemAlloc", "cuMemAllocAsync", "cudaMemcpy*", "cuMemcpy*"):
         if "Symbol" not in call.name:  # what lab::count uses
-            raise call.wrong("the data stays in its memory, and more is mapped behind it", f"{call.name} was called")
+            raise call.wrong("the data stays in its memory, and more is mapped after it", f"{call.name} was called")
 
 
 @check("addresses are reserved once, for the largest size")
