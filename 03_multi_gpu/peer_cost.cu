@@ -2,8 +2,8 @@
 //
 // 03 Multi-GPU, measured: what does it cost to grant other GPUs access to memory, and how fast is the access?
 //
-// Measures cuMemSetAccess against cudaMalloc with peers enabled, and how fast stores, loads and copies move data between
-// GPUs. Needs two GPUs or more that support VMM and reach each other; for bulk copies compute capability 9.0.
+// Measures cuMemSetAccess against cudaMalloc with peers enabled, and how fast stores, loads and copies move data
+// between GPUs. Needs two GPUs or more that support VMM and reach each other; bulk copies need compute capability 9.0.
 //
 // Build it alone:  nvcc -std=c++17 -arch=sm_90 peer_cost.cu -o peer_cost -lcuda
 #include "../common/check.h"
