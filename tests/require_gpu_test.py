@@ -54,7 +54,7 @@ class RequireGpu(unittest.TestCase):
 
     def test_each_reason(self):
         with tempfile.TemporaryDirectory() as scratch:
-            program, expected = pathlib.Path(scratch) / "lesson", pathlib.Path(scratch) / "expected_output.txt"
+            program, expected = pathlib.Path(scratch) / "vmm_basics", pathlib.Path(scratch) / "expected_output.txt"
             expected.write_text("OK\n")
             for reasons, required in (FOR_WANT_OF_A_GPU, 1), (FOR_SOMETHING_ELSE, 77):
                 for status, stream, text in reasons:
