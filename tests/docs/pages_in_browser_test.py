@@ -106,6 +106,7 @@ class Book(BrowserTest):
         self.assertTrue(LESSONS)
         for lesson in LESSONS:
             self.open(BOOK / lesson.parent.name / "README.html")
+            self.page.evaluate("document.querySelectorAll('details').forEach((it) => { it.open = true; })")
             buttons, wanted = self.page.locator(".copybtn"), listings(lesson)
             copied = self.copies(buttons)
             self.assertEqual(self.copy(buttons.last), copied[-1], "a click of the mouse")
