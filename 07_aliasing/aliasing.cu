@@ -189,7 +189,7 @@ int main(int argc, char** argv) {
 
   // [5] Use both in one kernel
   // The wrong model: "it is the same memory, so my thread reads what it wrote". Without a fence the result is
-  // undefined: the old value and the new one are both allowed, and a program that needs either is wrong.
+  // unspecified: the old value and the new one are both allowed, and a program that needs either is wrong.
   std::printf("[5] Use both in one kernel\n");
   unsigned new_values = count_new(without_fence, a, b, random(), first, second);
   std::printf("    read B, write A, read B again: old %u, new %u\n", threads - new_values, new_values);
