@@ -3,13 +3,10 @@
 # the simulator.
 include_guard()
 
-# What vmmsim asks of any of them: the toolkit's runtime in a library, which another can take the place of when a
-# program starts. LD_LIBRARY_PATH goes before the path to this toolkit's, and that before another that the system has.
+# As nvcc builds a program that is told nothing: with the CUDA runtime inside.
 function(cuda_executable name)
   add_executable(${name} ${ARGN})
-  set_target_properties(${name} PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Shared
-    BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR})
-  target_link_options(${name} PRIVATE LINKER:--enable-new-dtags)
+  set_target_properties(${name} PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON)
 endfunction()
 
 # Of a program of this project besides: PTX stays readable in it, and so do the lines of the host's code, by which a

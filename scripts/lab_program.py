@@ -277,7 +277,7 @@ class Program:
     def build(self):
         """Whether it could be built, and what the compiler said."""
         source = self.source.relative_to(ROOT) if self.source.is_relative_to(ROOT) else self.source
-        flags = ["-std=c++17", f"-arch=compute_{self.architecture}", "-cudart=shared", "--no-compress"]
+        flags = ["-std=c++17", f"-arch=compute_{self.architecture}", "--no-compress"]
         # For members of classes addr2line tells lines of DWARF 5 as those of another file.
         flags += ["-Xcompiler=-Wall,-Wextra,-g1,-gdwarf-4", "-I", "labs/solutions"]  # "../lab.h", wherever the file is
         done = run(
@@ -301,10 +301,7 @@ class Program:
 
     def run_on_gpu(self):
         """Runs it on this machine's GPUs."""
-        paths = [str(pathlib.Path(cached("CUDA_CUDART")).parent), os.environ.get("LD_LIBRARY_PATH", "")]
-        return self.start(
-            [self.file], False, LD_LIBRARY_PATH=":".join(filter(None, paths)), CUDA_MODULE_LOADING="EAGER"
-        )
+        return self.start([self.file], False, CUDA_MODULE_LOADING="EAGER")
 
     def start(self, command, slow_importer, **more):
         for _ in range(SLOW_RUNS):

@@ -2,8 +2,6 @@
 // vmmsim: starts a program on a simulated machine. It makes the machine, a few files in memory, and keeps them open;
 // puts the simulator's libraries before the driver's and the toolkit's; and never starts a program that would get past
 // them.
-#include <elf.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -27,6 +25,7 @@
 #include <string>
 #include <string_view>
 #include <vector>
+#include "elf_file.h"
 #include "host_memory.h"
 #include "memory/this_machine.h"
 #include "ptx/ptx.h"
@@ -37,8 +36,7 @@ namespace fs = std::filesystem;
 
 const char usage[] =
     "usage: vmmsim [options] program [arguments]\n"
-    "Runs a CUDA program on simulated GPUs. The program is not changed, and needs the shared CUDA runtime (nvcc\n"
-    "-cudart shared). What it starts runs on the same machine.\n"
+    "Runs a CUDA program on simulated GPUs, as nvcc has built it. What it starts runs on the same machine.\n"
     "  --gpus N             GPUs of a node, 0 to 64\n"
     "  --nodes N            nodes that share an NVLink domain, 1 to 16; ranks of mpirun are dealt out to them\n"
     "  --machine NAME       the machine: a name from below, or the path of a file like simulator/machines/h200x8.conf\n"
@@ -87,59 +85,6 @@ std::map<std::string, std::string> machines() {  // what each is, by its name
   std::exit(0);
 }
 
-// --- ELF files ------------------------------------------------------------------------------------------------------
-
-// A file, and what an ELF file says of itself; of one that is broken it says nothing, and the loader has the last word.
-class File {
- public:
-  explicit File(const std::string& path) {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    is_readable = fd >= 0 && fstat(fd, &about) == 0;
-    void* const bytes = is_readable ? mmap(nullptr, about.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
-    if (bytes != MAP_FAILED) file_ = {static_cast<const char*>(bytes), size_t(about.st_size)};
-    if (fd >= 0) close(fd);
-    if (file_.starts_with(ELFMAG)) header_ = at<Elf64_Ehdr>(0);
-  }
-  ~File() { munmap(const_cast<char*>(file_.data()), file_.size()); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  bool is_readable = false;
-  struct stat about = {};
-  bool is_elf() const { return header_; }
-  bool is_for_us() const { return header_->e_ident[EI_CLASS] == ELFCLASS64 && header_->e_machine == EM_X86_64; }
-  bool is_dynamic() const {
-    for (unsigned i = 0; i < header_->e_phnum; ++i) {
-      const auto* segment = at<Elf64_Phdr>(header_->e_phoff + i * sizeof(Elf64_Phdr));
-      if (segment && segment->p_type == PT_INTERP) return true;
-    }
-    return false;
-  }
-  // Its bytes; none if there is no such section.
-  std::string_view section(std::string_view name) const {
-    const auto* names = at<Elf64_Shdr>(header_->e_shoff + header_->e_shstrndx * sizeof(Elf64_Shdr));
-    for (unsigned i = 0; names && i < header_->e_shnum; ++i) {
-      const auto* it = at<Elf64_Shdr>(header_->e_shoff + i * sizeof(Elf64_Shdr));
-      if (it && bytes(names->sh_offset + it->sh_name, name.size() + 1) == std::string(name) + '\0')
-        return bytes(it->sh_offset, it->sh_size);
-    }
-    return {};
-  }
-  bool has_symbol(const std::string& name) const {  // gives it to others, or takes it from them
-    return header_ && section(".dynstr").find(name + '\0') != std::string_view::npos;
-  }
-
- private:
-  std::string_view bytes(uint64_t offset, uint64_t size) const {
-    return offset <= file_.size() && size <= file_.size() - offset ? file_.substr(offset, size) : std::string_view();
-  }
-  template <class T> const T* at(uint64_t offset) const {
-    return reinterpret_cast<const T*>(bytes(offset, sizeof(T)).data());
-  }
-  std::string_view file_;
-  const Elf64_Ehdr* header_ = nullptr;
-};
-
 // --- the arguments --------------------------------------------------------------------------------------------------
 
 long number(const std::string& text, long least, long most) {
@@ -171,7 +116,7 @@ void read_fail(const std::string& text, memory::Options* options) {
   const size_t colon = text.find(':'), equals = text.find('=', colon);
   if (colon == text.npos || equals == text.npos) bad_argument("'" + text + "' is not CALL:N=ERROR");
   const std::string call = text.substr(0, colon), error = text.substr(equals + 1);
-  const File library(simulator() / (call.starts_with("cuda") ? RUNTIME : "libcuda.so.1"));
+  const ElfFile library((simulator() / (call.starts_with("cuda") ? RUNTIME : "libcuda.so.1")).c_str());
   if (call.size() >= sizeof options->fail_call || !call.starts_with("cu") || !library.has_symbol(call))
     bad_argument("there is no call '" + call + "'");
   call.copy(options->fail_call, sizeof options->fail_call - 1);
@@ -287,7 +232,7 @@ std::string ask_loader(const std::string& program) {
 }
 
 // What the GPU code in a file holds; nothing where it is damaged, which is said when a program loads it.
-std::vector<ptx::Image> gpu_code(const File& file) {
+std::vector<ptx::Image> gpu_code(const ElfFile& file) {
   std::vector<ptx::Image> all;
   for (const char* name : {".nv_fatbin", "__nv_relfatbin"}) {
     auto bytes = std::as_bytes(std::span(file.section(name)));
@@ -308,30 +253,41 @@ std::vector<ptx::Image> gpu_code(const File& file) {
   return all;
 }
 
-bool takes_runtime(const File& file) {  // from a library; programs without kernels take the second call alone
-  return file.has_symbol("__cudaRegisterFatBinary") || file.has_symbol("__cudaUnregisterFatBinary");
+// Whether a file has the CUDA runtime inside and does not name its functions, by which it is replaced
+// (runtime/hook.cc): these names go when a file is stripped.
+bool has_nameless_runtime(const ElfFile& file) {
+  if (file.has_symbol("__cudaRegisterFatBinary") || file.has_symbol("__cudaUnregisterFatBinary"))
+    return false;  // shared
+  if (file.has_runtime_inside()) return false;
+  for (const char* constants : {".rodata", ".lrodata"})  // it asks the driver for this call, by its name
+    if (file.section(constants).find(std::string("cuGetExportTable") + '\0') != std::string_view::npos) return true;
+  return false;
 }
 
-// The runtime that is linked into a program names these calls, which nobody else has a reason to name together.
-bool contains_runtime(const File& file) {
-  const std::string_view constants = file.section(".rodata");
-  const auto names = [&](const std::string& call) { return constants.find(call + '\0') != constants.npos; };
-  return !takes_runtime(file) &&
-         (!file.section(".nv_fatbin").empty() || (names("cuGetExportTable") && names("cudaGetDriverEntryPoint")));
+bool has_kernels(const ElfFile& file) {
+  bool has = file.has_symbol("__cudaRegisterFunction");
+  file.each_symbol(SHT_SYMTAB, [&](std::string_view name, const Elf64_Sym&) {
+    has |= name.find("__device_stub__") != name.npos;  // the host's function that stands for a kernel
+  });
+  return has;
+}
+bool has_kernels(const std::vector<ptx::Image>& images) {
+  return std::ranges::any_of(images, [](const ptx::Image& image) {
+    try {
+      return image.is_ptx && ptx::unpacked(image).find(".entry") != std::string::npos;
+    } catch (const ptx::Error&) {
+      return false;  // damaged
+    }
+  });
 }
 
 // Whether GPU code in a program or in a library of it can run here. Refuses a program whose kernels cannot.
 void check_gpu_code(const std::string& path, bool is_program, const memory::Machine& machine) {
-  const File file(path);
+  const ElfFile file(path.c_str());
   if (!file.is_elf() || file.section(".nv_fatbin").empty()) return;
-  if (!takes_runtime(file))
-    return say(path + " contains a CUDA runtime, which cannot be replaced there: what it does on GPUs will fail");
-  if (file.has_symbol("__cudaRegisterManagedVar")) {  // they would be null pointers
-    const std::string why =
-        path + " has __managed__ variables, which are not simulated: allocate with cudaMallocManaged";
-    if (is_program) end(125, why);
-    say(why);
-  }
+  const bool is_nameless = has_nameless_runtime(file);
+  const std::string nameless = path + " contains the CUDA runtime, stripped of the names by which it is replaced: ";
+  if (is_nameless && !is_program) return say(nameless + "what it does on GPUs will fail");
   const std::vector<ptx::Image> images = gpu_code(file);
   const auto capability = unsigned(machine.capability);
   try {
@@ -340,54 +296,69 @@ void check_gpu_code(const std::string& path, bool is_program, const memory::Mach
   } catch (const ptx::MissingLibrary& missing) {
     end(125, path + ": " + missing.what());
   }
-  if (!file.has_symbol("__cudaRegisterFunction") || ptx::newest_ptx(images, capability) || !machine.gpus) return;
+  if (is_nameless) {  // without kernels it need not call the runtime; if it does, cuGetExportTable ends it
+    if (has_kernels(images)) end(125, nameless + "do not strip it, or build it with nvcc -cudart shared");
+    return;
+  }
+  if (!has_kernels(file) || ptx::newest_ptx(images, capability) || !machine.gpus) return;
   const std::string why = path + " has kernels, and none can run: " + ptx::why_none(images, capability);
   if (is_program) end(125, why);
   say(why);
 }
 
-// Refuses a program that would run on anything but the simulator's libraries, or whose kernels cannot run. Scripts and
-// launchers need no look: in each process that they start, the library looks for itself (driver/interposed.cc).
-void check_program(const std::string& program, const fs::path& libraries, const memory::Machine& machine) {
+struct Library {
+  std::string name;
+  fs::path file;
+};
+
+// From lines like "\tlibm.so.6 => /lib/libm.so.6 (0x7f00)"; "=>" may be missing.
+std::vector<Library> libraries_in(const std::string& said) {
+  std::vector<Library> all;
+  std::istringstream lines(said);
+  for (std::string line; std::getline(lines, line);) {
+    line = line.substr(0, line.find(" (0x"));
+    line.erase(0, line.find_first_not_of('\t'));
+    const size_t arrow = line.find(" => ");
+    all.push_back({fs::path(line.substr(0, arrow)).filename(), arrow == line.npos ? line : line.substr(arrow + 4)});
+  }
+  return all;
+}
+
+// Refuses a program that would run on anything but the simulator's libraries, or whose kernels cannot run. Returns what
+// it loads. Scripts and launchers need no look: in each process that they start, the libraries look for themselves
+// (driver/interposed.cc, runtime/hook.cc).
+std::vector<Library> check_program(const std::string& program, const fs::path& ours, const memory::Machine& machine) {
   {
-    const File file(program);
+    const ElfFile file(program.c_str());
     if (!file.is_readable) end(125, program + " cannot be read, so nobody knows what it would load");
     if (((file.about.st_mode & S_ISUID) && file.about.st_uid != getuid()) ||
         ((file.about.st_mode & S_ISGID) && file.about.st_gid != getgid()))
       end(125, program + " runs with the rights of another user or group: such a program takes no libraries from here");
-    if (!file.is_elf()) return;
+    if (!file.is_elf()) return {};
     if (!file.is_for_us())
       end(125, program + " is for another processor or has 32 bits: the simulator is for 64-bit x86");
     if (!file.is_dynamic())
       end(125, program + " is a static executable, in which no library can be replaced; link it dynamically");
-    if (contains_runtime(file))
-      end(125, program +
-                   " contains the CUDA runtime, which cannot be replaced there; build it with nvcc -cudart shared "
-                   "(in CMake: -DCMAKE_CUDA_RUNTIME_LIBRARY=Shared)");
   }
   const std::string said = ask_loader(program);
-  if (said.find(libraries / "libcuda.so.1") == said.npos)
+  if (said.find(ours / "libcuda.so.1") == said.npos)
     end(125, program + " does not load the simulator's libraries; the loader says:\n" + said);
   check_gpu_code(program, true, machine);
-  std::istringstream lines(said);
-  for (std::string line; std::getline(lines, line);) {  // "\tlibm.so.6 => /lib/libm.so.6 (0x7f00)"; "=>" may be missing
-    line = line.substr(0, line.find(" (0x"));
-    line.erase(0, line.find_first_not_of('\t'));
-    const size_t arrow = line.find(" => ");
-    const fs::path found = arrow == line.npos ? line : line.substr(arrow + 4);
-    const std::string name = fs::path(line.substr(0, arrow)).filename();
+  const std::vector<Library> loaded = libraries_in(said);
+  for (const auto& [name, file] : loaded) {
     const bool is_runtime = name.starts_with("libcudart.so");
-    if (found.parent_path() == libraries) continue;
+    if (file.parent_path() == ours) continue;
     if (!is_runtime && !name.starts_with("libcuda.so")) {
-      check_gpu_code(found, false, machine);
+      check_gpu_code(file, false, machine);
       continue;
     }
     if (is_runtime && name != RUNTIME)
       end(125, program + " needs " + name +
                    ", and the simulator was built with " RUNTIME ": build both with the same release of CUDA");
-    end(125, program + " would load " + found.string() + " instead of the simulator's " + name +
+    end(125, program + " would load " + file.string() + " instead of the simulator's " + name +
                  ": build it without that path in it");
   }
+  return loaded;
 }
 
 // --- this machine's memory ------------------------------------------------------------------------------------------
@@ -464,6 +435,16 @@ void set_libraries(const fs::path& libraries) {
   prepend("LD_LIBRARY_PATH", path);
 }
 
+// Lets the loader tell the hook of each file that it loads. It then sets memory aside for the variables of threads
+// before it knows the libraries that have them: by itself too little for some, for instance jemalloc and sanitizers.
+void set_hook(const fs::path& libraries, const std::vector<Library>& loaded) {
+  uint64_t size = 4096;  // for what scripts start
+  if (*SANITIZER) size += ElfFile(SANITIZER).thread_variables();
+  for (const Library& library : loaded) size += ElfFile(library.file.c_str()).thread_variables();
+  prepend("LD_AUDIT", (libraries / "libvmmsim_hook.so").string());
+  prepend("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=" + std::to_string(size));
+}
+
 // Runs the program to its end, passing signals on. Returns its status as a shell does.
 int run(const std::string& program, char** arguments, MemoryWatch watch) {
   sigset_t passed, before;
@@ -509,7 +490,7 @@ int main(int, char** argv) {
     const std::string program = find_program(*arguments.program);
     const fs::path libraries = simulator();
     set_libraries(libraries);
-    check_program(program, libraries, arguments.machine);
+    set_hook(libraries, check_program(program, libraries, arguments.machine));
     setenv("VMMSIM", memory::create_machine(arguments.machine, arguments.options, arguments.trace_file).c_str(), 1);
     return run(program, arguments.program, MemoryWatch(arguments));
   } catch (const std::exception& error) {

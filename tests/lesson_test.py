@@ -6,7 +6,9 @@
     lesson_test.py sanitizer PROGRAM         the same under compute-sanitizer: no bad access, no leaked memory
     lesson_test.py skips PROGRAM REASON      it skips here, for this reason
     lesson_test.py arguments PROGRAM         --help and bad arguments
-    lesson_test.py standalone SOURCE NVCC    the line at the top of the source builds it, in a copy of its directory
+    lesson_test.py standalone SOURCE NVCC EXPECTED [VMMSIM]
+                                             the line at the top of the source builds it, in a copy of its directory,
+                                             and what it builds runs on the simulator as it was recorded
     lesson_test.py lint SOURCE CUDA          clang-tidy has nothing to say
     lesson_test.py old_toolkit NVCC CMAKE... CMake, with these arguments, refuses a toolkit that is too old
     lesson_test.py book DIRECTORY VIEWS BIN  the book builds without a warning, with the views of what is built
@@ -135,7 +137,7 @@ def arguments(program):
             fail(f"{words} does not end with status 2 and the usage")
 
 
-def standalone(source, nvcc):
+def standalone(source, nvcc, expected, vmmsim=None):
     source = pathlib.Path(source)
     line = re.search(r"^// Build it alone: +(nvcc .*)$", source.read_text(), re.MULTILINE).group(1)
     with tempfile.TemporaryDirectory(prefix="standalone ") as scratch:
@@ -149,6 +151,10 @@ def standalone(source, nvcc):
         done = start(str(copy / source.stem), "--help")
         if done.returncode or not done.stdout.startswith("usage: "):
             fail("built alone, it does not start")
+        on_simulator = ROOT / "tests" / "on_simulator" / "sim_test.py"
+        words = "lesson", expected, vmmsim, str(copy / source.stem), "2"
+        if vmmsim and start(sys.executable, "-B", on_simulator, *words).returncode:
+            fail("built alone, it does not work on the simulator")
 
 
 def lint(source, cuda):

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <unwind.h>
 
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <atomic>
 #include <cstdio>
@@ -221,6 +222,21 @@ int not_simulated(const char* name) {
   say_once(std::string(name) + " is not simulated");
   thread().why = "it is not simulated";
   return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+std::string file_of(const void* address) {
+  Dl_info file = {};
+  return dladdr(address, &file) && file.dli_fname ? file.dli_fname : "a library";
+}
+
+void cannot_run(const void* address, const std::string& why) {
+  say_once(why);
+  Dl_info file = {}, program = {};
+  dladdr(address, &file);
+  dladdr(reinterpret_cast<const void*>(getauxval(AT_PHDR)), &program);
+  if (file.dli_fbase != program.dli_fbase) return;
+  std::fflush(stdout);
+  _exit(125);
 }
 
 void explain(const std::string& why) { thread().why = why; }

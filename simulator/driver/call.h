@@ -50,6 +50,11 @@ void say_once(const std::string& text);
 // Says on stderr, once for each text, what a call cannot do here: "vmmsim: cuFoo is not simulated".
 __attribute__((visibility("default"))) int not_simulated(const char* name);
 
+// What cannot be simulated in a file, the program or a library of it, that has this address in it. If it is the program
+// the process ends with status 125: of a library it may need something else.
+__attribute__((visibility("default"))) std::string file_of(const void* address);
+__attribute__((visibility("default"))) void cannot_run(const void* address, const std::string& why);
+
 // What a process does beside its calls, for --trace: before a descriptor is closed, and before the process ends.
 void tell_close(int fd);
 void tell_exit(int status);

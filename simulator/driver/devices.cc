@@ -266,10 +266,9 @@ CUresult cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuin
   });
 }
 CUresult cuGetExportTable(const void**, const CUuuid*) {
-  Dl_info asking = {};
-  const bool is_known = dladdr(__builtin_return_address(0), &asking) && asking.dli_fname;
-  const std::string what = std::string("cuGetExportTable, which the CUDA runtime inside ") +
-                           (is_known ? asking.dli_fname : "a library") +
-                           " asks for (what you build yourself takes the simulator's with -cudart shared),";
-  return CUresult(not_simulated(what.c_str()));
+  const void* const caller = __builtin_return_address(0);
+  cannot_run(caller, "cuGetExportTable, which the CUDA runtime inside " + file_of(caller) +
+                         " asks for, is not simulated: do not strip that file, or build it with nvcc -cudart shared");
+  explain("it is not simulated");
+  return CUDA_ERROR_NOT_SUPPORTED;
 }

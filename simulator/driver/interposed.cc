@@ -56,14 +56,16 @@ std::string foreign_library() {
   return search.found;
 }
 
-// Before main: a program that would use another driver, or another runtime, must not run as if it were simulated.
-__attribute__((constructor)) void check_process() {
+// Before main: a program that would use another driver, or another runtime, must not run as if it were simulated. The
+// loader begins with this library, even before libc, which has no environment yet.
+__attribute__((constructor)) void check_process(int, char** words, char** variables) {
+  if (!environ) environ = variables;
   const std::string other = is_simulated() ? foreign_library() : "";
   if (other.empty()) return;
   dprintf(STDERR_FILENO,
-          "vmmsim: %s loads %s instead of the simulator's library: build it with the shared runtime of the simulator's "
-          "release of CUDA, and without the path of that library in it\n",
-          program_invocation_name, other.c_str());
+          "vmmsim: %s loads %s instead of the simulator's library: build it with the simulator's release of CUDA, and "
+          "without the path of that library in it\n",
+          words[0], other.c_str());
   _exit(125);
 }
 

@@ -194,6 +194,9 @@ EXPORT void __cudaRegisterVar(void** fatCubinHandle, char* hostVar, char*, const
 }
 EXPORT void __cudaRegisterManagedVar(void** fatCubinHandle, void** hostVarPtrAddress, char*, const char* deviceName,
                                      int, size_t, int, int) {
+  driver::cannot_run(hostVarPtrAddress, driver::file_of(hostVarPtrAddress) +
+                                            " has __managed__ variables, which are not simulated: allocate with "
+                                            "cudaMallocManaged");  // they would be null pointers
   const std::lock_guard held(registered().mutex);
   registered().variables[hostVarPtrAddress] = {&binary(fatCubinHandle), deviceName, nullptr, true};
   binary(fatCubinHandle).managed.push_back({hostVarPtrAddress, deviceName});

@@ -14,7 +14,7 @@ VMMSIM, CUDART, CUDART_STATIC, CUDA, *NVCC = sys.argv[1:]
 del sys.argv[1:]
 LIMIT = 120  # seconds for anything
 SHARED = ["-cudart", "shared", "-L" + os.path.dirname(CUDART), CUDA]
-STATIC = ["-cudart", "static", "-L" + os.path.dirname(CUDART_STATIC), CUDA]
+PLAIN = ["-L" + os.path.dirname(CUDART_STATIC), CUDA]  # with the runtime inside
 LIBRARY = ["-shared", "-Xcompiler", "-fPIC"]
 PTX = ["-gencode", "arch=compute_75,code=compute_75"]
 NEWER = ["-gencode", "arch=compute_100,code=compute_100"]
@@ -106,7 +106,7 @@ class Programs(unittest.TestCase):
             ("speed", "liblz4.so.1", "liblz4-1"),
             ("none", None, None),
         ):
-            program = self.build(f"{mode}.cu", KERNEL, *SHARED, *PTX, f"--compress-mode={mode}")
+            program = self.build(f"{mode}.cu", KERNEL, *PLAIN, *PTX, f"--compress-mode={mode}")
             self.ends(self.run_it(program), 0, "cudaSuccess 42\n")
             if not library:
                 continue
@@ -129,7 +129,7 @@ class Programs(unittest.TestCase):
             ("newer", NEWER, "it holds PTX for compute_100, "),
             ("both", MACHINE_CODE + NEWER, "it holds PTX for compute_100, machine code for sm_90, "),
         ):
-            program = self.build(name + ".cu", KERNEL, *SHARED, *options)
+            program = self.build(name + ".cu", KERNEL, *PLAIN, *options)
             self.ends(
                 self.run_it(program), 125, "", f"vmmsim: {program} ", found, "-gencode arch=compute_90,code=compute_90"
             )
@@ -138,7 +138,7 @@ class Programs(unittest.TestCase):
             self.ends(self.run_it("sh", "-c", '"$0"', program), 0, "cudaErrorNoKernelImageForDevice 0\n", *words)
 
     def test_separate_compilation(self):
-        apart = [*SHARED, "-rdc=true"]
+        apart = [*PLAIN, "-rdc=true"]
         other = self.scratch / "other.cu"
         other.write_text(OTHER_UNIT)
         remedy = ["-gencode", "arch=compute_90,code=compute_90"]
@@ -159,47 +159,26 @@ class Programs(unittest.TestCase):
         )
 
     def test_programs_without_kernels(self):
-        self.ends(self.run_it(self.build("driver_only.cpp", DRIVER_ONLY, *SHARED)), 0, "0 0 8\n")
-        self.ends(self.run_it(self.build("runtime_only.cpp", RUNTIME_ONLY, *SHARED)), 0)
+        for runtime in PLAIN, SHARED:
+            self.ends(self.run_it(self.build("driver_only.cpp", DRIVER_ONLY, *runtime)), 0, "0 0 8\n")
+            self.ends(self.run_it(self.build("runtime_only.cpp", RUNTIME_ONLY, *runtime)), 0)
 
     def test_what_is_not_simulated(self):
-        program = self.build("managed.cu", MANAGED, *SHARED)
+        program = self.build("managed.cu", MANAGED, *PLAIN)
         self.ends(self.run_it(program), 125, "", f"{program} has __managed__ variables", "cudaMallocManaged")
         self.ends(
-            self.run_it(self.build("recursion.cu", RECURSION, *SHARED)), 125, "", "kernel _Z3addPii", ": recursion"
+            self.run_it(self.build("recursion.cu", RECURSION, *PLAIN)), 125, "", "kernel _Z3addPii", ": recursion"
         )
-        options = *SHARED, "-L" + os.path.dirname(CUDART_STATIC), "-rdc=true", "-arch=sm_90"
+        options = *PLAIN, "-rdc=true", "-arch=sm_90"
         program = self.build("launches.cu", KERNEL_THAT_LAUNCHES, *options)
         self.ends(
             self.run_it(program), 0, "cudaErrorNotSupported 0\n", "vmmsim: a launch", "in a kernel is not simulated"
         )
 
-    def test_the_runtime_inside(self):
-        plain = ["-cudart", "none", CUDART_STATIC, CUDA, "-ldl", "-lrt", "-lpthread"]  # as without nvcc
-        for name, text, options in (
-            ("static_driver.cpp", DRIVER_ONLY, STATIC),
-            ("static_runtime.cpp", RUNTIME_ONLY, plain),
-            ("static.cu", KERNEL, STATIC),
-        ):
-            program = self.build(name, text, *options)
-            self.ends(
-                self.run_it(program),
-                125,
-                "",
-                f"{program} contains the CUDA runtime",
-                "-cudart shared",
-                "CMAKE_CUDA_RUNTIME_LIBRARY=Shared",
-            )
-        subprocess.run(["strip", program], check=True)
-        self.ends(self.run_it(program), 125, "", f"{program} contains the CUDA runtime")
-
     def test_libraries_of_a_program(self):
-        inside = self.build("libinside.cu", KERNEL.replace("main()", "inside()"), *STATIC, *LIBRARY)
-        packed = self.build("libpacked.cu", KERNEL.replace("main()", "packed()"), *SHARED, *PTX, *LIBRARY)
-        main = "int {0}(); int main(int count, char**) {{ return count > 1 ? {0}() : 0; }}"
-        program = self.build("with_inside.cpp", main.format("inside"), *SHARED, inside)
-        self.ends(self.run_it(program), 0, "", f"vmmsim: {inside} contains a CUDA runtime")
-        program = self.build("with_packed.cpp", main.format("packed"), *SHARED, packed)
+        packed = self.build("libpacked.cu", KERNEL.replace("main()", "packed()"), *PLAIN, *PTX, *LIBRARY)
+        main = "int packed(); int main(int count, char**) { return count > 1 ? packed() : 0; }"
+        program = self.build("with_packed.cpp", main, *PLAIN, packed)
         self.ends(self.run_it(program), 0)
         self.ends(self.run_it(program, hidden="libzstd.so.1"), 125, "", f"vmmsim: {packed}", "libzstd1")
         (self.scratch / "libzstd.so.1").unlink()

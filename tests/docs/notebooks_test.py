@@ -173,7 +173,7 @@ def set_up_checkout(build):
         (checkout / "build").mkdir()
         for name in "bin", "simulator":
             (checkout / "build" / name).symlink_to(build / name)
-        found = re.findall(r"^(?:CMAKE_CUDA_COMPILER|CUDA_CUDART):.*$", (build / "CMakeCache.txt").read_text(), re.M)
+        found = re.findall(r"^CMAKE_CUDA_COMPILER:.*$", (build / "CMakeCache.txt").read_text(), re.M)
         about = [f"CMAKE_HOME_DIRECTORY:INTERNAL={checkout}", *found]
         (checkout / "build" / "CMakeCache.txt").write_text("\n".join(about) + "\n")
         (checkout / "build" / "simulator_is_ready").touch()

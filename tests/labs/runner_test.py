@@ -46,8 +46,7 @@ def setUpModule():
     copy(BUILD / "simulator/machines", CHECKOUT / "build/simulator/machines")
     (CHECKOUT / "simulator").mkdir()  # ./lab.sh looks for files that are newer than the build
     (CHECKOUT / "build/CMakeCache.txt").write_text(
-        f"CMAKE_HOME_DIRECTORY:INTERNAL={CHECKOUT}\n"
-        f"CMAKE_CUDA_COMPILER:FILEPATH={cached('CMAKE_CUDA_COMPILER')}\nCUDA_CUDART:FILEPATH={cached('CUDA_CUDART')}\n"
+        f"CMAKE_HOME_DIRECTORY:INTERNAL={CHECKOUT}\nCMAKE_CUDA_COMPILER:FILEPATH={cached('CMAKE_CUDA_COMPILER')}\n"
     )
     (CHECKOUT / "build/simulator_is_ready").touch()
 

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT-0
+// The CUDA runtime that a program has inside: nvcc links libcudart_static into each program and library, unless it is
+// told otherwise. All calls into it lead to our runtime instead: at the head of each function that the symbol table
+// names, a jump is written. What else is in there is not reached any more.
+//
+// When: a program registers its kernels in its first constructors, and a library that dlopen loads does so before
+// dlopen returns. The loader tells its auditors of each file that it has mapped, before it runs anything of it (man 7
+// rtld-audit). So this is an auditor, a library of its own that vmmsim names in LD_AUDIT. The loader keeps it apart
+// from the program's libraries, so it finds our runtime's functions in its file, and not by dlsym.
+#include <dlfcn.h>
+#include <link.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <span>
+#include "../elf_file.h"
+
+namespace {
+
+const link_map* program = nullptr;  // the first that the loader tells of
+
+// A call of our runtime.
+struct Call {
+  std::string_view name;
+  uintptr_t function;
+};
+Call room[2048];
+std::span<Call> calls;        // in the order of their names
+uintptr_t not_simulated = 0;  // where calls lead that our runtime has not: int (const char* name)
+
+uintptr_t find_call(std::string_view name) {
+  const auto it = std::ranges::lower_bound(calls, name, {}, &Call::name);
+  return it != calls.end() && it->name == name ? it->function : 0;
+}
+
+bool is_call(std::string_view name) { return name.starts_with("cuda") || name.starts_with("__cuda"); }
+
+// The names stay mapped.
+void read_calls(const link_map& runtime) {
+  alignas(ElfFile) static char place[sizeof(ElfFile)];
+  const auto* const file = new (place) ElfFile(runtime.l_name);
+  file->each_symbol(SHT_DYNSYM, [&](std::string_view name, const Elf64_Sym& symbol) {
+    if (symbol.st_shndx == SHN_UNDEF) return;
+    const uintptr_t function = runtime.l_addr + symbol.st_value;
+    if (name == "vmmsim_not_simulated") not_simulated = function;
+    if (!is_call(name) || calls.size() == std::size(room)) return;
+    room[calls.size()] = {name, function};
+    calls = {room, calls.size() + 1};
+  });
+  std::ranges::sort(calls, {}, &Call::name);
+}
+
+// What is written to the head of a function: jmp *(%rip), and where to. It leaves all registers as they are.
+struct [[gnu::packed]] Jump {
+  unsigned char code[6] = {0xff, 0x25, 0, 0, 0, 0};
+  uintptr_t to = 0;
+};
+
+// What stands for a call that our runtime has not: mov $name, %rdi, and a jump.
+struct [[gnu::packed]] Missing {
+  unsigned char code[2] = {0x48, 0xbf};
+  const char* name = nullptr;
+  Jump jump;
+};
+
+// A program or library, mapped and not yet run.
+class Object {
+ public:
+  explicit Object(const link_map& map) : map_(map), file_(*map.l_name ? map.l_name : "/proc/self/exe") {}
+
+  void lead_to_ours() {
+    if (!file_.has_runtime_inside()) return;
+    survey();
+    if (!first_) return;
+    if (missing_ && known_ < calls.size())  // a later minor release has all calls of an earlier one
+      return cannot("it is of another major release of CUDA than the simulator's: build both with the same one");
+    if (too_short_) return cannot("a function of it is too short");
+    if (!write_jumps()) return cannot(strerror(errno));
+  }
+
+ private:
+  void survey() {
+    each_function([&](std::string_view name, char* code, size_t) {
+      if (!find_call(name)) return;
+      ++known_;
+      first_ = first_ ? std::min(first_, code) : code;
+      last_ = std::max(last_, code);
+    });
+    each_function([&](std::string_view name, char* code, size_t size) {
+      missing_ += is_missing(name, code);
+      too_short_ |= find_call(name) && size < sizeof(Jump) && !has_room(code);
+    });
+  }
+
+  // Among the calls that our runtime has. A function of the program's own may be called cudaSomething, too.
+  bool is_missing(std::string_view name, const char* code) const {
+    return is_call(name) && !find_call(name) && first_ < code && code < last_;
+  }
+  bool has_room(const char* code) const {  // behind its end, where the next function is aligned
+    bool has = true;
+    each_function(
+        [&](std::string_view, const char* next, size_t) { has &= next <= code || next >= code + sizeof(Jump); });
+    return has;
+  }
+
+  // Never is a page writable and executable at once.
+  bool write_jumps() {
+    char* const begin = first_ - reinterpret_cast<uintptr_t>(first_) % page;
+    const size_t size = last_ + sizeof(Jump) - begin, size_of_missing = missing_ * sizeof(Missing);
+    Missing* stand_in = nullptr;
+    if (missing_) {
+      void* const made = mmap(nullptr, size_of_missing, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (made == MAP_FAILED) return false;
+      stand_in = static_cast<Missing*>(made);
+    }
+    void* const stand_ins = stand_in;
+    if (mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) return false;
+    each_function([&](std::string_view name, char* code, size_t) {
+      Jump jump = {.to = find_call(name)};
+      if (is_missing(name, code)) {
+        *stand_in = {.name = strdup(name.data()), .jump = {.to = not_simulated}};
+        jump.to = reinterpret_cast<uintptr_t>(stand_in++);
+      }
+      if (jump.to) std::memcpy(code, &jump, sizeof jump);
+    });
+    return mprotect(begin, size, PROT_READ | PROT_EXEC) == 0 &&
+           (!missing_ || mprotect(stand_ins, size_of_missing, PROT_READ | PROT_EXEC) == 0);
+  }
+
+  // Calls visit(name, code, size).
+  template <class Visit> void each_function(const Visit& visit) const {
+    file_.each_symbol(SHT_SYMTAB, [&](std::string_view name, const Elf64_Sym& symbol) {
+      if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF)
+        visit(name, reinterpret_cast<char*>(map_.l_addr + symbol.st_value), symbol.st_size);
+    });
+  }
+
+  // A program ends; of a library the program may need something else, and is told when it calls CUDA.
+  void cannot(const char* why) const {
+    char path[4096] = "";
+    if (!*map_.l_name && readlink("/proc/self/exe", path, sizeof path - 1) < 0) path[0] = '\0';
+    dprintf(STDERR_FILENO, "vmmsim: %s contains the CUDA runtime, which cannot be replaced there: %s\n",
+            *map_.l_name ? map_.l_name : path, why);
+    if (&map_ == program) _exit(125);
+  }
+
+  static constexpr size_t page = 4096;
+  const link_map& map_;
+  const ElfFile file_;
+  char* first_ = nullptr;  // of the functions that are calls
+  char* last_ = nullptr;
+  size_t known_ = 0, missing_ = 0;  // how many of them our runtime has, and has not
+  bool too_short_ = false;
+};
+
+// Beside this library: there may be others of the name.
+bool is_our_runtime(const char* path) {
+  Dl_info here;
+  if (!dladdr(&program, &here)) return false;
+  const std::string_view ours(here.dli_fname), theirs(path);
+  const size_t directory = ours.rfind('/') + 1;
+  return theirs.size() == directory + sizeof RUNTIME - 1 && theirs.ends_with(RUNTIME) &&
+         std::memcmp(ours.data(), theirs.data(), directory) == 0;
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+unsigned la_version(unsigned) { return LAV_CURRENT; }
+
+// The program comes first, our two libraries are the next, and all others follow: without ours nothing is done.
+unsigned la_objopen(link_map* map, Lmid_t space, uintptr_t*) {
+  if (space != LM_ID_BASE) return 0;
+  if (!program) program = map;
+  if (!calls.empty()) {
+    Object(*map).lead_to_ours();
+  } else if (is_our_runtime(map->l_name)) {
+    read_calls(*map);
+    Object(*program).lead_to_ours();
+  }
+  return 0;  // nothing to tell of its symbols
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

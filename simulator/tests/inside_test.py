@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""Programs and libraries with the CUDA runtime inside, as nvcc links it when it is not told otherwise: inside_test.py
+VMMSIM CUDART CUDART_STATIC CUDA NVCC..."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+VMMSIM, CUDART, CUDART_STATIC, CUDA, *NVCC = sys.argv[1:]
+del sys.argv[1:]
+LIMIT = 120  # seconds for anything
+INSIDE = ["-L" + os.path.dirname(CUDART_STATIC), CUDA]  # where nvcc does not look by itself
+SHARED = ["-cudart", "shared", "-L" + os.path.dirname(CUDART), CUDA]
+NONE = ["-cudart", "none"]
+LIBRARY = ["-shared", "-Xcompiler", "-fPIC"]
+NO_PIE = ["-Xcompiler", "-fno-pie", "-Xlinker", "-no-pie"]
+
+# run() is of the program, or of a library and has the name that -D gives it.
+KERNEL = """
+#include <cstdio>
+__global__ void add(int* to, int value) { *to += value; }
+int* cell() {
+  int* made;
+  cudaMalloc(&made, sizeof *made);
+  cudaMemset(made, 0, sizeof *made);
+  return made;
+}
+extern "C" int RUN(int* to) {
+  int found = 0;
+  if (!to) to = cell();
+  add<<<1, 1>>>(to, 42);
+  const cudaError_t error = cudaGetLastError();
+  cudaMemcpy(&found, to, sizeof found, cudaMemcpyDeviceToHost);
+  std::printf("%s %d\\n", cudaGetErrorName(error), found);
+  return found;
+}
+"""
+MAIN = 'int main() { std::puts("started"); return RUN(nullptr) != 42; }\n'
+RUNS = "started\ncudaSuccess 42\n"
+CALLER = """
+extern "C" int {0}(int*);
+int main() {{ return {0}(nullptr) != 42; }}
+"""
+LOADER = """
+#include <dlfcn.h>
+#include <cstdio>
+int run(const char* path) {
+  void* const library = dlopen(path, RTLD_NOW);
+  if (!library) return std::puts(dlerror());
+  const int result = reinterpret_cast<int (*)(int*)>(dlsym(library, "loaded"))(nullptr);
+  dlclose(library);
+  return result;
+}
+int main(int, char** words) { return run(words[1]) + run(words[1]) != 84; }
+"""
+UNIT = KERNEL.replace("*to += value", "*to += of_the_library(value)").replace(
+    "__global__", "__device__ int of_the_library(int);\n__global__"
+)
+UNIT_OF_LIBRARY = "__device__ int of_the_library(int x) { return x; }\n"
+DRIVER_ONLY = """
+#include <cuda.h>
+#include <cstdio>
+int main() {
+  int count = 0;
+  const int initialized = cuInit(0), counted = cuDeviceGetCount(&count);
+  std::printf("%d %d %d\\n", initialized, counted, count);
+}
+"""
+RUNTIME_ONLY = """
+#include <cuda_runtime.h>
+#include <cstdio>
+int main() {
+  int count = 0;
+  std::puts("started");
+  std::printf("%d", cudaGetDeviceCount(&count));
+  std::printf(" %d\\n", count);
+}
+"""
+WITH_ANOTHER = """
+extern "C" int other(int*);
+int main() {
+  int* const mine = cell();
+  const int first = RUN(mine), second = other(mine), third = RUN(mine);
+  return first != 42 || second != 84 || third != 126;
+}
+"""
+FORKS = """
+#include <sys/wait.h>
+#include <unistd.h>
+int main() {
+  const pid_t child = fork();
+  if (!child) return RUN(nullptr) != 42;
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status || RUN(nullptr) != 42;
+}
+"""
+WRITABLE_CODE = """
+#include <cstring>
+int main() {
+  FILE* const maps = std::fopen("/proc/self/maps", "r");
+  for (char line[4096]; std::fgets(line, sizeof line, maps);)
+    if (std::strstr(line, " rwx")) std::printf("%s", line);
+  return RUN(nullptr) != 42;
+}
+"""
+THREAD_VARIABLES = """
+extern "C" int run(int*) {
+  static thread_local char many[60000];
+  return many[0] + 42;
+}
+"""
+
+
+class Inside(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory(prefix="vmmsim-inside-")
+        cls.addClassCleanup(scratch.cleanup)
+        cls.scratch = pathlib.Path(scratch.name)
+
+    def build(self, name, text, *options):
+        source = self.scratch / name
+        program = source.with_suffix(".so" if "-shared" in options else "")
+        source.write_text(text)
+        subprocess.run([*NVCC, source, "-o", program, *options], check=True, timeout=LIMIT)
+        return program
+
+    def stripped(self, program):
+        copy = program.with_name("stripped_" + program.name)
+        subprocess.run(["strip", "-o", copy, program], check=True)
+        return copy
+
+    def runs(self, words, status=0, stdout=RUNS, stderr=(), lines=1):
+        done = subprocess.run([VMMSIM, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT)
+        self.assertEqual((done.returncode, done.stdout), (status, stdout), done)
+        self.assertEqual(done.stderr.count("\n"), lines if stderr else 0, done)
+        for part in stderr:
+            self.assertIn(part, done.stderr)
+
+    def test_programs(self):
+        for name, *options in (
+            ("plain",),
+            ("fixed", *NO_PIE),
+            ("per_thread", "-default-stream", "per-thread"),
+            ("debugged", "-G", "-g"),
+        ):
+            program = self.build(name + ".cu", KERNEL + MAIN, "-DRUN=run", *INSIDE, *options)
+            self.runs([program])
+            self.runs(["sh", "-c", '"$0"; exit $?', program])
+
+    def test_separate_compilation(self):
+        library = self.scratch / "libunit.a"
+        source = self.scratch / "unit_of_library.cu"
+        source.write_text(UNIT_OF_LIBRARY)
+        subprocess.run([*NVCC, "-rdc=true", "-lib", source, "-o", library], check=True, timeout=LIMIT)
+        self.runs([self.build("units.cu", UNIT + MAIN, "-DRUN=run", "-rdc=true", library, *INSIDE)])
+
+    def test_libraries(self):
+        early = "static int early = RUN(nullptr);\n"
+        linked = self.build("liblinked.cu", KERNEL + early, "-DRUN=linked", *LIBRARY, *INSIDE)
+        loaded = self.build("libloaded.cu", KERNEL + early, "-DRUN=loaded", *LIBRARY, *INSIDE)
+        with_linked = self.build("with_linked.cpp", CALLER.format("linked"), *NONE, linked)
+        with_loaded = self.build("with_loaded.cpp", LOADER, *NONE, "-ldl")
+        self.runs([with_linked], stdout="cudaSuccess 42\n" * 2)
+        self.runs([with_loaded, loaded], stdout="cudaSuccess 42\n" * 4)
+        stripped = self.stripped(loaded)
+        no_call = "cudaErrorNotSupported 0\n"
+        self.runs([with_loaded, stripped], 1, no_call * 4, ["cuGetExportTable", f" {stripped} ", "do not strip"])
+        self.stripped(linked).replace(linked)
+        self.runs([with_linked], 1, no_call * 2, [f"vmmsim: {linked} ", "stripped", "will fail"], lines=2)
+
+    def test_all_is_one_runtime(self):
+        for name, how in ("another", INSIDE), ("shared", SHARED):
+            library = self.build(f"lib{name}.cu", KERNEL, "-DRUN=other", *LIBRARY, *how)
+            program = self.build(f"with_{name}.cu", KERNEL + WITH_ANOTHER, "-DRUN=run", library, *INSIDE)
+            self.runs([program], stdout="cudaSuccess 42\ncudaSuccess 84\ncudaSuccess 126\n")
+
+    def test_stripped(self):
+        """What calls the runtime ends: with kernels before it starts, else at the first call."""
+        program = self.stripped(self.build("kernel.cu", KERNEL + MAIN, "-DRUN=run", *INSIDE))
+        cure = "do not strip", "-cudart shared"
+        self.runs([program], 125, "", [f"vmmsim: {program} ", *cure])
+        self.runs(["sh", "-c", '"$0"; echo $?', program], 0, "started\n125\n", [f" {program} ", *cure])
+        program = self.stripped(self.build("runtime_only.cpp", RUNTIME_ONLY, *INSIDE))
+        self.runs([program], 125, "started\n", [f" {program} ", *cure])
+
+    def test_the_driver_alone(self):
+        for name in "driver_only.cpp", "driver_only.cu":
+            program = self.build(name, DRIVER_ONLY, *INSIDE)
+            self.runs([program], stdout="0 0 8\n")
+            self.runs([self.stripped(program)], stdout="0 0 8\n")
+
+    def test_processes(self):
+        program = self.build("forks.cu", KERNEL + FORKS, "-DRUN=run", *INSIDE)
+        self.runs([program], stdout="cudaSuccess 42\n" * 2)
+
+    def test_no_code_stays_writable(self):
+        self.runs([self.build("code.cu", KERNEL + WRITABLE_CODE, "-DRUN=run", *INSIDE)], stdout="cudaSuccess 42\n")
+
+    def test_a_trace_names_who_called(self):
+        program = self.build("traced.cu", KERNEL + MAIN, "-DRUN=run", *INSIDE)
+        trace = self.scratch / "trace"
+        self.runs(["--trace", trace, program])
+        calls = [json.loads(line) for line in trace.read_text().splitlines()]
+        (set_memory,) = [call for call in calls if call["call"] == "cudaMemset"]
+        places = [caller.split("+") for caller in set_memory["callers"]]
+        self.assertEqual({file for file, _ in places}, {"traced"})
+        command = ["addr2line", "-f", "-C", "-e", program, *(place for _, place in places)]
+        names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")[::2]
+        self.assertEqual(names[:3], ["cell()", "run", "main"])
+
+    def test_variables_of_threads(self):
+        """The loader has to know of them before it loads libraries."""
+        options = [*LIBRARY, *NONE, "-Xcompiler", "-ftls-model=initial-exec"]
+        library = self.build("libvariables.cpp", THREAD_VARIABLES, *options)
+        self.runs([self.build("with_variables.cpp", CALLER.format("run"), *NONE, library)], stdout="")
+
+    # --- other releases of CUDA: functions with the names of a runtime's
+
+    def release(self, name, calls, *options):
+        """A program with functions of these names, and one more, among its runtime's."""
+        its = [calls[0], "cudaOfALaterRelease", *calls[1:], "libcudart_static_0"]
+        text = "#include <stdio.h>\n"
+        text += "".join(f"__attribute__((visibility(\"hidden\"))) int {each}(void) {{ return 1; }}\n" for each in its)
+        text += "int cudaOfTheProgram(void) { return 7; }\n"
+        text += 'int main(void) {\n  puts("started");\n  printf("%d ", cudaOfALaterRelease());\n'
+        text += '  printf("%d %d\\n", cudaGetLastError(), cudaOfTheProgram());\n}\n'
+        return self.build(name, text, *NONE, "-Xcompiler", "-falign-functions=16", *options)
+
+    def test_other_releases(self):
+        command = ["nm", "-D", "--defined-only", CUDART]
+        symbols = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+        calls = sorted({each.split("@")[0] for each in symbols if each.startswith(("cuda", "__cuda"))})
+        self.assertGreater(len(calls), 300)
+        later = self.release("later.c", calls)
+        self.runs([later], 0, "started\n801 801 7\n", ["vmmsim: cudaOfALaterRelease is not simulated"])
+        other = self.release("other.c", [call for call in calls if call != "cudaMalloc"])
+        words = [f"vmmsim: {other} contains the CUDA runtime", "another major release"]
+        self.runs([other], 125, "", words)
+        self.runs(["sh", "-c", '"$0"; echo $?', other], 0, "125\n", words)
+        short = self.release("short.c", calls, "-Xcompiler", "-falign-functions=1", "-Xcompiler", "-Os")
+        self.runs([short], 125, "", [f"vmmsim: {short} contains the CUDA runtime", "too short"])
+
+
+if __name__ == "__main__":
+    unittest.main()
