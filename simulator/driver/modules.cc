@@ -86,10 +86,7 @@ ptx::Module link_units(const void* const* fat_binaries) {
     else if (std::none_of(images.begin(), images.end(), has_ptx)) refuse_code(images);
     else left_out = images;
   }
-  const std::string missing = left_out.empty() ? "" : undefined(linker);
-  if (missing.find("cudaCDP2") != missing.npos)
-    refuse(CUresult(not_simulated("a launch, or another call of the runtime, in a kernel")), missing);
-  if (!missing.empty()) refuse_code(left_out);
+  if (!left_out.empty() && !undefined_but_launches(linker).empty()) refuse_code(left_out);
   return linker.finish();
 }
 
@@ -436,6 +433,14 @@ std::vector<std::byte> parameters_of(const gpu::Kernel& kernel, void** each, voi
   return bytes;
 }
 
+// Of what is not simulated in a kernel this is refused, and the rest ends the process: a program may have such a kernel
+// and launch only others.
+void refuse_launches_in(const gpu::Kernel& kernel) {
+  if (kernel.not_simulated.find(gpu::device_runtime) == kernel.not_simulated.npos) return;
+  const std::string what = "a launch, or another call of the runtime, in the kernel " + demangled(kernel.name);
+  refuse(CUresult(not_simulated(what.c_str())), kernel.not_simulated);
+}
+
 void launch(CUfunction handle, gpu::Dimensions grid, gpu::Dimensions block, unsigned shared, CUstream where,
             void** each, void** extra, bool is_cooperative) {
   if (!handle) checked(handle);  // refuses it before it looks at the stream
@@ -459,6 +464,7 @@ void launch(CUfunction handle, gpu::Dimensions grid, gpu::Dimensions block, unsi
   const uint64_t fitting = is_cooperative ? uint64_t(blocks_that_fit(function, int(threads), shared)) : 0;
   require(!is_cooperative || uint64_t(grid.x) * grid.y * grid.z <= fitting * memory::machine().multiprocessors,
           CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, "the blocks do not all fit on the GPU at once");
+  refuse_launches_in(kernel);
   gpu::Launch what = {&kernel, function->module->module, grid, block, shared, parameters_of(kernel, each, extra), {}};
   what.is_cooperative = is_cooperative;
   what.heap = stream.context->heap;

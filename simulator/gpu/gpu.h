@@ -30,6 +30,7 @@ struct Kernel {
   unsigned target = 0;        // 75
   std::string not_simulated;  // why it is not lowered: the instruction, in words
 };
+constexpr char device_runtime[] = "cudaCDP2";  // in the names of the functions that kernels call to launch others
 
 // A module loaded on one GPU.
 class Module {
