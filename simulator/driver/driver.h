@@ -80,6 +80,9 @@ using memory::refuse;
 
 const char* name_of(int error);
 
+// For --explain, once for each call: where an H200's driver does not answer but crash.
+void tell_of_crash(const std::string& what);
+
 // Throws Refused{CUDA_ERROR_INVALID_VALUE} if a pointer that a call needs is null.
 void need(const void* pointer, const char* name);
 // Throws Refused with this error unless the condition holds.

@@ -287,6 +287,21 @@ void copy_now(CUdevice to_user, const Area& to, CUdevice from_user, const Area& 
   }
 }
 
+bool is_host_vmm(const Range& range) {
+  return range.kind == Range::vmm && range.properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
+// Where the driver takes an address for one that the host may touch.
+void tell_of_crashes(const std::optional<Range>& range, uint64_t address, int sides) {
+  const bool is_mapped = range && range->mapped;
+  if (is_mapped && is_host_vmm(*range) && !range->host_access)
+    tell_of_crash("memory of the host is mapped at " + hexadecimal(address) + ", and not open to the host: give it " +
+                  "access (cuMemSetAccess)");
+  if (range && !is_mapped && !sides)
+    tell_of_crash("nothing is mapped at " + hexadecimal(address) +
+                  ", which is reserved: map memory there (cuMemMap), " + "or give the copy a direction");
+}
+
 // Puts a copy into a stream. Waits for it if host memory that the driver does not know takes part, or if `waits`.
 void copy(const Area& to, const Area& from, CUstream where, int sides, bool waits, CUcontext to_context = nullptr,
           CUcontext from_context = nullptr) {
@@ -304,6 +319,8 @@ void copy(const Area& to, const Area& from, CUstream where, int sides, bool wait
   gpu::Heap& heap = *stream.context->heap;
   require(!heap.holds(to.address) && !heap.holds(from.address), CUDA_ERROR_INVALID_VALUE,
           "memory of malloc in a kernel: only kernels copy it");
+  tell_of_crashes(target, to.address, sides);
+  tell_of_crashes(source, from.address, sides);
   const bool to_multicast = check(to_user, to, writing, target);
   const bool from_multicast = check(from_user, from, reading, source);
   if (to_multicast || from_multicast) memory::tell_of_ordinary_access(memory::current_call);
@@ -365,9 +382,17 @@ void copy_3d(const CUDA_MEMCPY3D* what, CUstream where, bool waits) {
        sides_of(c), waits);
 }
 
+void tell_of_host_memory(CUdeviceptr to, CUdeviceptr from) {
+  for (const CUdeviceptr address : {to, from})
+    if (const auto range = memory::find(address); range && is_host_vmm(*range))
+      tell_of_crash("memory of the host is mapped at " + hexadecimal(address) +
+                    ", and cuMemcpyPeer is for that of two GPUs: use cuMemcpyHtoD or cuMemcpyDtoH");
+}
+
 // Between two GPUs: in order with what stream 0 of each has, before and after it.
 void copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size) {
   CUstream_st& mine = stream(nullptr);
+  tell_of_host_memory(to, from);
   const std::array others = {to_context, from_context};
   for (const CUcontext other : others)
     if (other && checked(other) != mine.context) enqueue(mine, nullptr, enqueue(other->legacy, nullptr));
@@ -407,10 +432,6 @@ Range host_allocation_at(const void* pointer) {
   require(found && is_on_host(*found) && found->owner.context, CUDA_ERROR_INVALID_VALUE,
           "p is neither of cuMemHostAlloc nor registered (cuMemHostRegister)");
   return *found;
-}
-
-bool is_host_vmm(const Range& range) {
-  return range.kind == Range::vmm && range.properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE;
 }
 
 // What the current GPU may do with memory at an address: without any right the driver shows less of it.

@@ -200,8 +200,15 @@ Operation recorded(CUevent handle) {
   return it.recorded;
 }
 
+void tell_if_of_another_gpu(const CUevent_st& event) {
+  if (event.shared && has_current() && event.context->device != current_device())
+    tell_of_crash("the event is for other processes and of GPU " + std::to_string(event.context->device) +
+                  ", and GPU " + std::to_string(current_device()) + " is current: make the event's GPU current first");
+}
+
 CUipcEventHandle export_event(CUevent handle) {
   require(handle, CUDA_ERROR_INVALID_VALUE, "event is null");
+  tell_if_of_another_gpu(event(handle));
   const auto shared = event(handle).shared;
   require(shared && !shared->is_opened, CUDA_ERROR_INVALID_HANDLE,
           "the event was made without CU_EVENT_INTERPROCESS, or by another process");
@@ -231,6 +238,7 @@ void destroy_event(CUevent handle) {
 
 void record(CUevent handle, CUstream where) {
   CUevent_st& it = event(handle);
+  tell_if_of_another_gpu(it);
   CUstream_st& stream = driver::stream(where);
   require(it.context == stream.context, CUDA_ERROR_INVALID_HANDLE, "event and stream are of different contexts");
   Start reach;

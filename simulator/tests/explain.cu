@@ -329,6 +329,28 @@ const std::map<std::string, std::function<void()>> mistakes = {
        cudaMalloc(&memory, 8);
        cudaGetLastError();
      }},
+    {"crashes",
+     [] {
+       CUmemAllocationProp of_host = properties(0);
+       of_host.requestedHandleTypes = {};
+       of_host.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+       CUmemGenericAllocationHandle handle;
+       const CUdeviceptr address = reserve();
+       must(cuMemCreate(&handle, size, &of_host, 0));
+       must(cuMemMap(address, size, 0, handle, 0));
+       say(address);
+       char byte = 0;
+       cuMemcpyHtoD(address, &byte, 1);
+       const CUdeviceptr hole = reserve();
+       cuMemcpy(hole, CUdeviceptr(&byte), 1);
+       cuMemcpyHtoD(hole, &byte, 1);
+       cudaEvent_t event;
+       must(cudaEventCreateWithFlags(&event, cudaEventInterprocess | cudaEventDisableTiming));
+       must(cudaEventRecord(event));
+       must(cudaSetDevice(1));
+       cudaIpcEventHandle_t for_others;
+       must(cudaIpcGetEventHandle(&for_others, event));
+     }},
     {"forked",
      [] {
        void* memory;

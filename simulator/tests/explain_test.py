@@ -100,6 +100,17 @@ FAULTS = {
         'cudaLaunchKernel(func = "(anonymous namespace)::nothing(int)", gridDim = [1,1,1], blockDim = [1,1,1], '
         "sharedMem = 0, stream = null) answers cudaErrorCudartUnloading: the process exits"
     ],
+    "crashes": [
+        "cuMemcpyHtoD #1: here an H200's driver (580.159.04) ended the process with SIGSEGV: memory of the host is "
+        "mapped at ADDRESS, and not open to the host: give it access (cuMemSetAccess)",
+        "cuMemcpyHtoD(dstDevice = ADDRESS, ..., ByteCount = 1) answers CUDA_ERROR_INVALID_VALUE: ",
+        "cuMemcpy #1: here an H200's driver (580.159.04) ended the process with SIGSEGV: nothing is mapped at 0x...,"
+        " which is reserved: map memory there (cuMemMap), or give the copy a direction",
+        "cuMemcpy(...) answers CUDA_ERROR_INVALID_VALUE: ",
+        "cuMemcpyHtoD(...) answers CUDA_ERROR_INVALID_VALUE: ",
+        "cudaIpcGetEventHandle #1: here an H200's driver (580.159.04) ended the process with SIGSEGV: the event is "
+        "for other processes and of GPU 0, and GPU 1 is current: make the event's GPU current first",
+    ],
     "no_init": ["cuDeviceGetCount(count = null) answers CUDA_ERROR_NOT_INITIALIZED: cuInit has not been called"],
     "no_context": [
         "cuMemAlloc(bytesize = 8) answers CUDA_ERROR_INVALID_CONTEXT: no context is current ...cudaSetDevice"
