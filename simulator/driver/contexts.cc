@@ -102,6 +102,13 @@ void set_current(CUcontext context) {
   if (context) thread().contexts.push_back(context);
 }
 
+// The primary context's device stays known when the context has been released.
+CUdevice device_of_current() {
+  if (thread().contexts.empty()) current();  // refuses
+  const CUcontext context = thread().contexts.back();
+  return (context->is_primary ? context : current())->device;
+}
+
 CUcontext pop() {
   require(!thread().contexts.empty(), CUDA_ERROR_INVALID_CONTEXT, "no context is current");
   const CUcontext context = thread().contexts.back();
@@ -242,11 +249,11 @@ CUresult cuCtxGetCurrent(CUcontext* pctx) {
               result_to(pctx, "pctx", [&] { return thread().contexts.empty() ? nullptr : thread().contexts.back(); }));
 }
 CUresult cuCtxGetDevice(CUdevice* device) {
-  return call(ARGUMENTS(device), after_fault, result_to(device, "device", [&] { return current()->device; }));
+  return call(ARGUMENTS(device), after_fault, result_to(device, "device", [] { return device_of_current(); }));
 }
 EXPORT CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext ctx) {
   return call(ARGUMENTS(device, ctx), after_fault,
-              result_to(device, "device", [&] { return (ctx ? checked(ctx) : current())->device; }));
+              result_to(device, "device", [&] { return ctx ? checked(ctx)->device : device_of_current(); }));
 }
 CUresult cuCtxGetId(CUcontext ctx, unsigned long long* ctxId) {
   return call(ARGUMENTS(ctx, ctxId), after_fault,
@@ -300,6 +307,13 @@ CUresult cuCtxGetSharedMemConfig(CUsharedconfig* pConfig) {
 }
 CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
   return call(ARGUMENTS(config), [&] { current(); });
+}
+// There is no profiler, which is no error on hardware either.
+EXPORT CUresult cuProfilerStart(void) {
+  return call(ARGUMENTS(), [&] { current(); });
+}
+EXPORT CUresult cuProfilerStop(void) {
+  return call(ARGUMENTS(), [&] { current(); });
 }
 CUresult cuCtxResetPersistingL2Cache(void) {
   return call(ARGUMENTS(), [&] { current(); });

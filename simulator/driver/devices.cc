@@ -166,11 +166,22 @@ std::string bus_of(CUdevice device) {
   return text;
 }
 
-CUdevice device_with_bus(const char* bus) {
-  need(bus, "pciBusId");
+CUdevice device_with_bus(const char* text) {
+  need(text, "pciBusId");
+  unsigned domain = 0, bus = 0, slot = 0, function = 0;
+  int end = 0;
+  std::sscanf(text, "%x:%x:%x.%x%n", &domain, &bus, &slot, &function, &end);
+  if (!end) std::sscanf(text, "%x:%x:%x%n", &domain, &bus, &slot, &end);
+  if (!end) {
+    domain = 0;
+    std::sscanf(text, "%x:%x.%x%n", &bus, &slot, &function, &end);
+  }
+  require(end && !text[end], CUDA_ERROR_INVALID_VALUE,
+          "pciBusId is none of domain:bus:device.function, domain:bus:device and bus:device.function, in hexadecimal");
   for (CUdevice device = 0; device < memory::device_count(); ++device)
-    if (!strcasecmp(bus_of(device).c_str(), bus)) return device;
-  refuse(CUDA_ERROR_INVALID_VALUE, "no GPU has this PCI bus id");
+    if (!domain && !slot && !function && bus == unsigned(attribute(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device)))
+      return device;
+  refuse(CUDA_ERROR_INVALID_DEVICE, "no GPU has this PCI bus id");
 }
 
 }  // namespace

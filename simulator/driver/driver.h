@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -162,8 +163,9 @@ bool has_current();            // a context, which may have ended
 CUcontext current();           // of this thread; throws Refused{CUDA_ERROR_INVALID_CONTEXT or _CONTEXT_IS_DESTROYED}
 CUcontext checked(CUcontext);  // throws likewise
 int current_device();          // of this thread; -1: no context is current
-std::vector<CUcontext> all_contexts();  // the state is held
-void forget_modules(CUcontext);         // modules, streams, events and memory of a context that ends
+std::vector<CUcontext> all_contexts();                             // the state is held
+std::optional<gpu::Module::Global> variable_at(uint64_t address);  // of a module
+void forget_modules(CUcontext);  // modules, streams, events and memory of a context that ends
 void forget_streams(CUcontext);
 void forget_memory(CUcontext);
 

@@ -207,6 +207,12 @@ CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value
     else of_program = field;
     return CUDA_SUCCESS;
   };
+  const auto watermark = [&](uint64_t& highest, uint64_t now) {  // can be set to 0: then it is what it is now
+    require(!set || !*static_cast<uint64_t*>(value), CUDA_ERROR_INVALID_VALUE, "a watermark can only be set to 0");
+    if (set) highest = now;
+    else *static_cast<uint64_t*>(value) = highest;
+    return CUDA_SUCCESS;
+  };
   switch (what) {
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: return number(pool->follow_events, true);
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: return number(pool->opportunistic, true);
@@ -216,9 +222,9 @@ CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value
       uint64_t reserved = pool->memory.reserved();
       return number(reserved, false);
     }
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return number(pool->most_reserved, !*static_cast<uint64_t*>(value));
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return watermark(pool->most_reserved, pool->memory.reserved());
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return number(pool->used, false);
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return number(pool->most_used, !*static_cast<uint64_t*>(value));
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return watermark(pool->most_used, pool->used);
     default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
   }
 }
@@ -451,9 +457,20 @@ unsigned access_at(const Range& range, uint64_t address) {
   return unsigned(memory::get_access(location, address));
 }
 
+// The variables of a module share an allocation, and each has a range of its own all the same.
+std::optional<Range> find_with_variables(uint64_t address) {
+  auto range = memory::find(address);
+  if (!range || range->kind != Range::ordinary || range->owner.context) return range;
+  if (const auto variable = variable_at(address)) {
+    range->base = range->range_base = variable->address;
+    range->size = range->range_size = variable->size;
+  }
+  return range;
+}
+
 // Fills in an attribute of a pointer, or throws Refused{CUDA_ERROR_INVALID_VALUE}.
 void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
-  const auto range = memory::find(address);
+  const auto range = find_with_variables(address);
   require(range && range->mapped, CUDA_ERROR_INVALID_VALUE, "no memory of CUDA's lies at this address");
   const memory::Owner& owner = range->owner;
   const bool is_vmm = range->kind == Range::vmm, is_managed = range->kind == Range::managed;
@@ -532,7 +549,7 @@ void pointer_attributes(unsigned count, const CUpointer_attribute* attributes, v
 }
 
 void address_range(CUdeviceptr* base, size_t* size, uint64_t address) {
-  const auto range = memory::find(address);
+  const auto range = find_with_variables(address);
   require(range && range->mapped && access_at(*range, address), CUDA_ERROR_NOT_FOUND,
           "no memory lies at this address to which the current GPU has access");
   const bool is_block = range->kind == Range::pool || range->kind == Range::registered;

@@ -516,6 +516,13 @@ std::string kernel_name(const void* handle) {
   return state().kernels.contains(kernel) ? kernel->name : "";
 }
 
+std::optional<gpu::Module::Global> variable_at(uint64_t address) {
+  const std::lock_guard held(state().lock);
+  for (const auto& [module, owner] : state().modules)
+    if (const auto* const found = module->variables ? module->module->variable_at(address) : nullptr) return *found;
+  return std::nullopt;
+}
+
 void forget_modules(CUcontext context) {
   const std::lock_guard held(state().lock);
   std::vector<CUmodule> all;

@@ -47,6 +47,7 @@ class Module {
     size_t size;
   };
   const Global* variable(const std::string& name) const;  // null: there is none
+  const Global* variable_at(uint64_t address) const;      // that holds it
   int device() const;
 
  private:
