@@ -169,6 +169,21 @@ void forget_modules(CUcontext);  // modules, streams, events and memory of a con
 void forget_streams(CUcontext);
 void forget_memory(CUcontext);
 
+// --- Kernels ------------------------------------------------------------------------------------------------------
+constexpr int most_shared = 232448;  // bytes a block can have, static and dynamic
+// A function, or a context's function of a kernel: the driver takes either. The context is the current one if null.
+CUfunction checked(CUfunction, CUcontext = nullptr);
+
+// --- Memory -------------------------------------------------------------------------------------------------------
+inline uint64_t bits(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+inline uint64_t bits(CUdeviceptr address) { return address; }
+inline bool is_on_host(const memory::Range& range) {
+  return range.kind == memory::Range::host || range.kind == memory::Range::registered;
+}
+inline bool is_host_vmm(const memory::Range& range) {  // of cuMemCreate, and on the host
+  return range.kind == memory::Range::vmm && range.properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
 // --- Streams ------------------------------------------------------------------------------------------------------
 CUstream_st& stream(CUstream);  // 0, 1 and 2 too; throws Refused{CUDA_ERROR_INVALID_HANDLE}
 // Puts an operation into a stream: it starts when those before it have ended, and `also` if given. `start` sees to it
