@@ -47,6 +47,24 @@ struct CUstream_st {
   std::atomic<bool> destroyed = false;  // it is kept until its operations have ended
 };
 
+namespace driver {
+
+struct SharedEvent {  // with other processes
+  const uint32_t number;
+  const bool is_opened;  // another process made it
+  SharedEvent(uint32_t number, bool is_opened) : number(number), is_opened(is_opened) {}
+  ~SharedEvent();
+};
+
+}  // namespace driver
+
+struct CUevent_st {
+  CUcontext context;
+  unsigned flags;
+  driver::Operation recorded;
+  std::shared_ptr<const driver::SharedEvent> shared;  // null: it is this process's alone
+};
+
 struct CUctx_st {
   CUdevice device;
   bool is_primary = false;
@@ -197,9 +215,11 @@ Operation enqueue_task(CUstream_st&, std::function<void()> task);
 uint64_t number_of(const Operation&);  // in the order in which all were put in
 void ended(const Operation&);
 bool has_ended(const Operation&);  // true for none
+CUresult query(const Operation&);  // CUDA_ERROR_NOT_READY: it has not
 void wait(const Operation&);       // throws Refused if there has been a fault
-void synchronize(CUcontext);       // waits for all its streams; throws likewise
-void settle();                     // lets all that was put in go on until nothing of it ends any more
-void give_back_pools();            // what pools hold beyond their thresholds: at each synchronisation
+std::chrono::steady_clock::time_point end_of(const Operation&);
+void synchronize(CUcontext);  // waits for all its streams; throws likewise
+void settle();                // lets all that was put in go on until nothing of it ends any more
+void give_back_pools();       // what pools hold beyond their thresholds: at each synchronisation
 
 }  // namespace driver
