@@ -50,6 +50,9 @@ void say_once(const std::string& text);
 // Says on stderr, once for each text, what a call cannot do here: "vmmsim: cuFoo is not simulated".
 __attribute__((visibility("default"))) int not_simulated(const char* name);
 
+// Those that an executable graph launches, for --trace, which has no lines of their own for them; else none.
+__attribute__((visibility("default"))) KernelNames kernels_of(CUgraphExec);
+
 // What a process does beside its calls, for --trace: before a descriptor is closed, and before the process ends.
 void tell_close(int fd);
 void tell_exit(int status);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // Contexts: the primary one of each GPU and others, and which of them is a thread's current one.
-#include "driver.h"
+#include "graphs.h"
 
 #include <algorithm>
 #include <set>
@@ -107,6 +107,12 @@ CUdevice device_of_current() {
   if (thread().contexts.empty()) current();  // refuses
   const CUcontext context = thread().contexts.back();
   return (context->is_primary ? context : current())->device;
+}
+
+void wait_for_all(CUcontext context) {
+  must_not_capture(context);
+  forbid_in_capture();
+  synchronize(context);
 }
 
 CUcontext pop() {
@@ -276,10 +282,10 @@ CUresult cuCtxSetFlags(unsigned int flags) {
   });
 }
 CUresult cuCtxSynchronize(void) {
-  return call(ARGUMENTS(), [&] { synchronize(current()); });
+  return call(ARGUMENTS(), [&] { wait_for_all(current()); });
 }
 EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx) {
-  return call(ARGUMENTS(ctx), [&] { synchronize(ctx ? checked(ctx) : current()); });
+  return call(ARGUMENTS(ctx), [&] { wait_for_all(ctx ? checked(ctx) : current()); });
 }
 CUresult cuCtxSetLimit(CUlimit what, size_t value) {
   return call(ARGUMENTS(what, value), [&] { set_limit(what, value); });

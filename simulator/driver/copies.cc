@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // Copies and memsets.
-#include "driver.h"
+#include "graphs.h"
 
 #include <algorithm>
 #include <array>
@@ -82,21 +82,50 @@ void tell_of_crashes(const std::optional<Range>& range, uint64_t address, int si
                   ", which is reserved: map memory there (cuMemMap), " + "or give the copy a direction");
 }
 
-// Puts a copy into a stream. Waits for it if host memory that the driver does not know takes part, or if `waits`.
-void copy(const Area& to, const Area& from, CUstream where, int sides, bool waits, CUcontext to_context = nullptr,
-          CUcontext from_context = nullptr) {
-  CUstream_st& stream = driver::stream(where);
+// As a program gives it: the sides in rows, without offsets.
+CUDA_MEMCPY3D as_given(const Area& to, const Area& from, int sides) {
+  const auto type = [&](Sides side) {
+    return !sides ? CU_MEMORYTYPE_UNIFIED : sides & side ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+  };
+  CUDA_MEMCPY3D all = {};
+  all.dstMemoryType = type(to_device);
+  all.srcMemoryType = type(from_device);
+  all.dstDevice = to.address;
+  all.srcDevice = from.address;
+  if (all.dstMemoryType == CU_MEMORYTYPE_HOST) all.dstHost = reinterpret_cast<void*>(to.address);
+  if (all.srcMemoryType == CU_MEMORYTYPE_HOST) all.srcHost = reinterpret_cast<void*>(from.address);
+  all.dstPitch = to.pitch;
+  all.srcPitch = from.pitch;
+  all.dstHeight = to.pitch && to.layer ? to.layer / to.pitch : to.height;
+  all.srcHeight = from.pitch && from.layer ? from.layer / from.pitch : from.height;
+  all.WidthInBytes = from.width;
+  all.Height = from.height;
+  all.Depth = from.depth;
+  return all;
+}
+
+// Who copies: a stream's context, and those of the two sides.
+struct Copying {
+  CUcontext context, to, from;
+};
+
+struct CheckedCopy {
+  std::shared_ptr<Work> work;  // null: nothing is to be copied
+  CUdevice to_user, from_user;
+  std::optional<Range> target, source;
+};
+
+CheckedCopy check_copy(const Area& to, const Area& from, int sides, const Copying& who) {
   const auto target = memory::find(to.address), source = memory::find(from.address);
-  const CUdevice to_user = user_of(target, (to_context ? checked(to_context) : stream.context)->device);
-  const CUdevice from_user = user_of(source, (from_context ? checked(from_context) : stream.context)->device);
-  if (!to.width || !to.height || !to.depth) return;
+  const CUdevice to_user = user_of(target, who.to->device), from_user = user_of(source, who.from->device);
+  if (!to.width || !to.height || !to.depth) return {};
   require(target || !(sides & to_device), CUDA_ERROR_INVALID_VALUE,
           "the destination is no memory of a GPU: is it a host pointer?");
   require(source || !(sides & from_device), CUDA_ERROR_INVALID_VALUE,
           "the source is no memory of a GPU: is it a host pointer?");
   need(reinterpret_cast<void*>(to.address), "the destination");
   need(reinterpret_cast<void*>(from.address), "the source");
-  gpu::Heap& heap = *stream.context->heap;
+  gpu::Heap& heap = *who.context->heap;
   require(!heap.holds(to.address) && !heap.holds(from.address), CUDA_ERROR_INVALID_VALUE,
           "memory of malloc in a kernel: only kernels copy it");
   tell_of_crashes(target, to.address, sides);
@@ -104,16 +133,33 @@ void copy(const Area& to, const Area& from, CUstream where, int sides, bool wait
   const bool to_multicast = check(to_user, to, writing, target);
   const bool from_multicast = check(from_user, from, reading, source);
   if (to_multicast || from_multicast) memory::tell_of_ordinary_access(memory::current_call);
+  const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMCPY, who.context, [=] { copy_now(to_user, to, from_user, from); });
+  work->given.memcpy.copyCtx = who.context;
+  work->given.memcpy.copyParams = as_given(to, from, sides);
+  return {work, to_user, from_user, target, source};
+}
+
+// Puts a copy into a stream. Waits for it if host memory that the driver does not know takes part, or if `waits`.
+void copy(const Area& to, const Area& from, CUstream where, int sides, bool waits, CUcontext to_context = nullptr,
+          CUcontext from_context = nullptr) {
+  CUstream_st& stream = driver::stream(where);
+  const auto [work, to_user, from_user, target, source] =
+      check_copy(to, from, sides,
+                 {stream.context, to_context ? checked(to_context) : stream.context,
+                  from_context ? checked(from_context) : stream.context});
+  if (!work) return;
   const bool is_small = from.height == 1 && from.depth == 1 && from.width <= 64 << 10;
-  if (!source && !waits && is_small) {  // taken at once, so that the caller need not wait
+  if (!source && !waits && is_small && !is_capturing(stream)) {  // taken at once, so that the caller need not wait
     const auto* const bytes = reinterpret_cast<const char*>(from.address);
-    enqueue_task(stream, [=, staged = std::vector<char>(bytes, bytes + from.width)] {
+    work->task = [=, to_user = to_user, from_user = from_user, staged = std::vector<char>(bytes, bytes + from.width)] {
       copy_now(to_user, to, from_user, plain(reinterpret_cast<uint64_t>(staged.data()), staged.size()));
-    });
+    };
+    put(stream, work);
     return;
   }
-  const Operation op = enqueue_task(stream, [=] { copy_now(to_user, to, from_user, from); });
-  if (!target || !source || (waits && (is_on_host(*target) || is_on_host(*source)))) wait(op);
+  const Operation op = put(stream, work);
+  const bool must_wait = !target || !source || (waits && (is_on_host(*target) || is_on_host(*source)));
+  if (op && must_wait) wait(op);
 }
 
 // A side of a 2D or 3D copy: memory on the host or a GPU, or the unified type, which says neither.
@@ -149,14 +195,20 @@ Area layers(Area first, size_t rows, size_t y, size_t z, size_t depth) {
   return first;
 }
 
-void copy_3d(const CUDA_MEMCPY3D* what, CUstream where, bool waits) {
-  need(what, "pCopy");
-  const CUDA_MEMCPY3D& c = *what;
-  if (!c.WidthInBytes || !c.Height || !c.Depth) return;
+struct Areas {
+  Area to, from;
+};
+Areas areas_of(const CUDA_MEMCPY3D& c) {
   const Area to = side(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstXInBytes, c.dstY, c);
   const Area from = side(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcXInBytes, c.srcY, c);
-  copy(layers(to, c.dstHeight, c.dstY, c.dstZ, c.Depth), layers(from, c.srcHeight, c.srcY, c.srcZ, c.Depth), where,
-       sides_of(c), waits);
+  return {layers(to, c.dstHeight, c.dstY, c.dstZ, c.Depth), layers(from, c.srcHeight, c.srcY, c.srcZ, c.Depth)};
+}
+
+void copy_3d(const CUDA_MEMCPY3D* what, CUstream where, bool waits) {
+  need(what, "pCopy");
+  if (!what->WidthInBytes || !what->Height || !what->Depth) return;
+  const Areas areas = areas_of(*what);
+  copy(areas.to, areas.from, where, sides_of(*what), waits);
 }
 
 void tell_of_host_memory(CUdeviceptr to, CUdeviceptr from) {
@@ -178,31 +230,58 @@ void copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext
     if (other && other != mine.context) enqueue(other->legacy, nullptr, enqueue(mine, nullptr));
 }
 
-// Puts a memset into a stream: width counts elements.
-template <class Element>
-void set(uint64_t address, size_t pitch, Element value, size_t width, size_t height, CUstream where) {
-  CUstream_st& stream = driver::stream(where);
-  if (width * sizeof(Element) == 0 || height == 0) return;  // the product may overflow to 0: the driver's does
-  const bool is_aligned = address % sizeof(Element) == 0 && (height == 1 || pitch % sizeof(Element) == 0);
-  require(is_aligned, CUDA_ERROR_INVALID_VALUE, "the address or pitch is no multiple of the element's size");
-  require(height == 1 || pitch >= width * sizeof(Element), CUDA_ERROR_INVALID_VALUE, "a row is longer than the pitch");
-  const auto range = memory::find(address);
-  require(range || stream.context->heap->holds(address), CUDA_ERROR_INVALID_VALUE,
-          "the destination is no memory of a GPU, or has been freed (cuMemFreeAsync)");
-  require(width <= size_t(1) << memory::address_bits, CUDA_ERROR_INVALID_VALUE, "the range is too long");
-  const Area area = {address, pitch, width * sizeof(Element), height};
-  const CUdevice device = stream.context->device;
-  if (check(device, area, writing, range)) memory::tell_of_ordinary_access(memory::current_call);
-  enqueue_task(stream, [=] {
-    for (const memory::Piece& piece : pieces(device, area, writing))
-      piece.write([&](char* bytes) {
-        if (value) std::fill_n(reinterpret_cast<Element*>(bytes), piece.size / sizeof(Element), value);
-        else memory::clear(bytes, piece.size);
-      });
+void fill(const memory::Piece& piece, unsigned value, unsigned element) {
+  piece.write([&](char* bytes) {
+    if (!value) memory::clear(bytes, piece.size);
+    else if (element == 1) std::memset(bytes, int(value), piece.size);
+    else if (element == 2) std::fill_n(reinterpret_cast<uint16_t*>(bytes), piece.size / 2, uint16_t(value));
+    else std::fill_n(reinterpret_cast<uint32_t*>(bytes), piece.size / 4, value);
   });
 }
 
+void set(const CUDA_MEMSET_NODE_PARAMS_v2& what, CUstream where) {
+  CUDA_MEMSET_NODE_PARAMS_v2 all = what;
+  CUstream_st& stream = driver::stream(where);
+  all.ctx = stream.context;
+  if (const SharedWork work = memset_work(all)) put(stream, work);
+}
+
 }  // namespace
+
+SharedWork copy_work(const CUDA_MEMCPY_NODE_PARAMS& given) {
+  const CUcontext context = given.copyCtx ? checked(given.copyCtx) : current();
+  const Areas areas = areas_of(given.copyParams);
+  const auto work = check_copy(areas.to, areas.from, sides_of(given.copyParams), {context, context, context}).work;
+  if (!work) return nullptr;
+  work->given.memcpy = given;
+  work->given.memcpy.copyCtx = context;
+  return work;
+}
+
+// The width counts elements.
+SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2& given) {
+  const CUcontext context = given.ctx ? checked(given.ctx) : current();
+  const unsigned element = given.elementSize;
+  require(element == 1 || element == 2 || element == 4, CUDA_ERROR_INVALID_VALUE, "elementSize is 1, 2 or 4");
+  const Area area = {given.dst, given.pitch, given.width * element, given.height};
+  if (!area.width || !area.height) return nullptr;  // the product may overflow to 0: the driver's does
+  const bool is_aligned = given.dst % element == 0 && (area.height == 1 || area.pitch % element == 0);
+  require(is_aligned, CUDA_ERROR_INVALID_VALUE, "the address or pitch is no multiple of the element's size");
+  require(area.height == 1 || area.pitch >= area.width, CUDA_ERROR_INVALID_VALUE, "a row is longer than the pitch");
+  const auto range = memory::find(given.dst);
+  require(range || context->heap->holds(given.dst), CUDA_ERROR_INVALID_VALUE,
+          "the destination is no memory of a GPU, or has been freed (cuMemFreeAsync)");
+  require(given.width <= size_t(1) << memory::address_bits, CUDA_ERROR_INVALID_VALUE, "the range is too long");
+  const CUdevice device = context->device;
+  if (check(device, area, writing, range)) memory::tell_of_ordinary_access(memory::current_call);
+  const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMSET, context, [=, value = given.value] {
+    for (const memory::Piece& piece : pieces(device, area, writing)) fill(piece, value, element);
+  });
+  work->given.memset = given;
+  work->given.memset.ctx = context;
+  return work;
+}
+
 }  // namespace driver
 
 using namespace driver;
@@ -249,21 +328,23 @@ CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
   return call(ARGUMENTS(pCopy, hStream), [&] { copy_3d(pCopy, hStream, false); });
 }
 
-#define MEMSETS(bits, Element)                                                                                       \
-  CUresult cuMemsetD##bits(CUdeviceptr dstDevice, Element value, size_t N) {                                         \
-    return call(ARGUMENTS(dstDevice, value, N), [&] { set<Element>(dstDevice, 0, value, N, 1, nullptr); });          \
-  }                                                                                                                  \
-  CUresult cuMemsetD##bits##Async(CUdeviceptr dstDevice, Element value, size_t N, CUstream hStream) {                \
-    return call(ARGUMENTS(dstDevice, value, N, hStream), [&] { set<Element>(dstDevice, 0, value, N, 1, hStream); }); \
-  }                                                                                                                  \
-  CUresult cuMemsetD2D##bits(CUdeviceptr dstDevice, size_t dstPitch, Element value, size_t Width, size_t Height) {   \
-    return call(ARGUMENTS(dstDevice, dstPitch, value, Width, Height),                                                \
-                [&] { set<Element>(dstDevice, dstPitch, value, Width, Height, nullptr); });                          \
-  }                                                                                                                  \
-  CUresult cuMemsetD2D##bits##Async(CUdeviceptr dstDevice, size_t dstPitch, Element value, size_t Width,             \
-                                    size_t Height, CUstream hStream) {                                               \
-    return call(ARGUMENTS(dstDevice, dstPitch, value, Width, Height, hStream),                                       \
-                [&] { set<Element>(dstDevice, dstPitch, value, Width, Height, hStream); });                          \
+#define MEMSETS(bits, Element)                                                                                     \
+  CUresult cuMemsetD##bits(CUdeviceptr dstDevice, Element value, size_t N) {                                       \
+    return call(ARGUMENTS(dstDevice, value, N),                                                                    \
+                [&] { set({dstDevice, 0, value, sizeof value, N, 1, nullptr}, nullptr); });                        \
+  }                                                                                                                \
+  CUresult cuMemsetD##bits##Async(CUdeviceptr dstDevice, Element value, size_t N, CUstream hStream) {              \
+    return call(ARGUMENTS(dstDevice, value, N, hStream),                                                           \
+                [&] { set({dstDevice, 0, value, sizeof value, N, 1, nullptr}, hStream); });                        \
+  }                                                                                                                \
+  CUresult cuMemsetD2D##bits(CUdeviceptr dstDevice, size_t dstPitch, Element value, size_t Width, size_t Height) { \
+    return call(ARGUMENTS(dstDevice, dstPitch, value, Width, Height),                                              \
+                [&] { set({dstDevice, dstPitch, value, sizeof value, Width, Height, nullptr}, nullptr); });        \
+  }                                                                                                                \
+  CUresult cuMemsetD2D##bits##Async(CUdeviceptr dstDevice, size_t dstPitch, Element value, size_t Width,           \
+                                    size_t Height, CUstream hStream) {                                             \
+    return call(ARGUMENTS(dstDevice, dstPitch, value, Width, Height, hStream),                                     \
+                [&] { set({dstDevice, dstPitch, value, sizeof value, Width, Height, nullptr}, hStream); });        \
   }
 MEMSETS(8, unsigned char)
 MEMSETS(16, unsigned short)

@@ -126,6 +126,9 @@ int peer_attribute(CUdevice_P2PAttribute what) {
 // A call of ours by name, in the version that a program of this version of CUDA knows.
 CUdriverProcAddressQueryResult find_call(void** found, const std::string& name, int cuda_version, bool per_thread) {
   *found = nullptr;
+  // Since CUDA 12 this name means a call with another one.
+  if (name == "cuGraphInstantiate" && cuda_version >= 12000)
+    return find_call(found, "cuGraphInstantiateWithFlags", cuda_version, per_thread);
   std::vector<std::string> calls;
   for (const char* suffix : {"", "_v2", "_v3", "_v4"})
     if (name.starts_with("cu") && dlsym(RTLD_DEFAULT, (name + suffix).c_str())) calls.push_back(name + suffix);

@@ -25,6 +25,7 @@ namespace driver {
 
 struct OperationNode;  // of a stream: a kernel, a copy, or a mark that others wait for
 using Operation = std::shared_ptr<OperationNode>;
+struct Capture;  // of streams into a graph: capture.cc
 
 struct StreamAttributes {  // what can be set and is kept, without effect
   CUaccessPolicyWindow window = {};
@@ -35,7 +36,7 @@ struct StreamAttributes {  // what can be set and is kept, without effect
 
 }  // namespace driver
 
-struct CUstream_st {
+struct CUstream_st : std::enable_shared_from_this<CUstream_st> {
   CUcontext context;
   unsigned flags = 0;
   int priority = 0;
@@ -45,6 +46,10 @@ struct CUstream_st {
   std::deque<driver::Operation> work;   // what enqueue_work() put in, from the first that has not ended, or earlier
   driver::Operation known_as_long;      // of that: nobody waits again for its end before putting in more
   std::atomic<bool> destroyed = false;  // it is kept until its operations have ended
+  // Guarded by graphs().lock:
+  std::shared_ptr<driver::Capture> capture;        // null: it does not capture
+  std::vector<CUgraphNode> captured;               // what the next node will depend on
+  std::vector<CUgraphEdgeData> edges_of_captured;  // as they are given to the program: zeros
 };
 
 namespace driver {
@@ -63,6 +68,9 @@ struct CUevent_st {
   unsigned flags;
   driver::Operation recorded;
   std::shared_ptr<const driver::SharedEvent> shared;  // null: it is this process's alone
+  // Guarded by graphs().lock, and of an event that was last recorded in a stream that captured:
+  std::shared_ptr<driver::Capture> capture = nullptr;
+  std::vector<CUgraphNode> captured = {};
 };
 
 struct CUctx_st {
@@ -161,12 +169,17 @@ struct State {
 };
 State& state();
 
+// Throws Refused in a thread for which a capture prohibits calls that do not go into a stream, or wait for one. The
+// capture is invalid then.
+void forbid_in_capture();
+
 // What is a thread's own.
 struct Thread {
   bool is_in_call = false;          // of the program: what that calls is none
   bool runs_host_function = false;  // or a callback of a stream, in which nearly all calls are refused
   std::string why;                  // of the refusal in progress
-  std::vector<CUcontext> contexts;  // the last is current
+  CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  std::vector<CUcontext> contexts;                          // the last is current
   std::map<CUcontext, std::weak_ptr<CUstream_st>> streams;  // that it calls 2; they go with the context, or with it
   ~Thread() {
     for (const auto& [context, stream] : streams)
@@ -210,8 +223,6 @@ using Start = std::function<void(const Operation&)>;
 Operation enqueue(CUstream_st&, Start start, const Operation& also = nullptr);
 // The same for what the GPU does. It waits first while the stream holds as much of that as it can.
 Operation enqueue_work(CUstream_st&, Start start);
-// Work that runs on a worker; a Refused of it is a fault.
-Operation enqueue_task(CUstream_st&, std::function<void()> task);
 uint64_t number_of(const Operation&);  // in the order in which all were put in
 void ended(const Operation&);
 bool has_ended(const Operation&);  // true for none

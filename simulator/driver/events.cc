@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // Events: marks in streams, which other streams, the host and other processes wait for.
-#include "driver.h"
+#include "graphs.h"
 
 namespace driver {
 namespace {
@@ -30,12 +30,13 @@ CUevent open_event(const CUipcEventHandle& handle) {
                     std::make_shared<SharedEvent>(memory::open_event(handle), true)});
 }
 
-CUevent_st& event(CUevent handle) {
+std::shared_ptr<CUevent_st> shared_event(CUevent handle) {
   const std::lock_guard held(state().lock);
   const auto found = state().events.find(handle);
   require(found != state().events.end(), CUDA_ERROR_INVALID_HANDLE, "this is no event, or it has been destroyed");
-  return *found->second;
+  return found->second;
 }
+CUevent_st& event(CUevent handle) { return *shared_event(handle); }
 
 Operation recorded(CUevent handle) {
   const CUevent_st& it = event(handle);
@@ -59,6 +60,8 @@ CUipcEventHandle export_event(CUevent handle) {
 }
 
 CUresult query_event(CUevent handle) {
+  must_not_capture(event(handle));
+  forbid_in_capture();
   const auto shared = event(handle).shared;
   if (!shared || fault()) return query(recorded(handle));
   return memory::is_reached(shared->number, memory::times_recorded(shared->number)) ? CUDA_SUCCESS
@@ -66,6 +69,8 @@ CUresult query_event(CUevent handle) {
 }
 
 void synchronize_event(CUevent handle) {
+  must_not_capture(event(handle));
+  forbid_in_capture();
   const auto shared = event(handle).shared;
   if (!shared) return wait(recorded(handle));
   const uint64_t number = memory::times_recorded(shared->number);
@@ -79,27 +84,25 @@ void destroy_event(CUevent handle) {
   state().events.erase(handle);
 }
 
-void record(CUevent handle, CUstream where) {
+void record(CUevent handle, CUstream where, unsigned flags = 0) {
+  require(!(flags & ~unsigned(CU_EVENT_RECORD_EXTERNAL)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   CUevent_st& it = event(handle);
   tell_if_of_another_gpu(it);
   CUstream_st& stream = driver::stream(where);
   require(it.context == stream.context, CUDA_ERROR_INVALID_HANDLE, "event and stream are of different contexts");
-  Start reach;
-  if (it.shared) {
-    const uint64_t number = memory::record_event(it.shared->number);
-    reach = [shared = it.shared, number](const Operation& op) {
-      gpu::run([=] {
-        memory::reach_event(shared->number, number);
-        ended(op);
-      });
-    };
+  if (flags & CU_EVENT_RECORD_EXTERNAL) {
+    require(capture(stream, event_work(CU_GRAPH_NODE_TYPE_EVENT_RECORD, handle)), CUDA_ERROR_INVALID_VALUE,
+            "CU_EVENT_RECORD_EXTERNAL is for streams that capture");
+    return;
   }
-  const Operation mark = enqueue(stream, std::move(reach));
+  if (capture_record(stream, it)) return;
+  const Operation mark = enqueue(stream, start_to_record(it));
   const std::lock_guard held(state().lock);
   it.recorded = mark;
 }
 
 float elapsed(CUevent from, CUevent to) {
+  for (const CUevent each : {from, to}) must_not_capture(event(each));
   require(event(from).context == event(to).context, CUDA_ERROR_INVALID_HANDLE, "the events are of different contexts");
   const bool timed = !((event(from).flags | event(to).flags) & CU_EVENT_DISABLE_TIMING);
   require(timed, CUDA_ERROR_INVALID_HANDLE, "an event was created with CU_EVENT_DISABLE_TIMING");
@@ -122,16 +125,46 @@ struct LookOut {
 
 void wait_for(CUstream where, CUevent handle, unsigned flags) {
   require(!(flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-  if (const auto shared = event(handle).shared) {
-    const uint64_t number = memory::times_recorded(shared->number);
-    enqueue(stream(where), [=](const Operation& op) { gpu::run([=] { LookOut{shared, number, op}.look(); }); });
+  const auto it = shared_event(handle);
+  CUstream_st& stream = driver::stream(where);
+  if (flags & CU_EVENT_WAIT_EXTERNAL) {
+    require(capture(stream, event_work(CU_GRAPH_NODE_TYPE_WAIT_EVENT, handle)), CUDA_ERROR_INVALID_VALUE,
+            "CU_EVENT_WAIT_EXTERNAL is for streams that capture");
     return;
   }
-  const Operation before = recorded(handle);
-  enqueue(stream(where), nullptr, before);
+  if (capture_wait(stream, *it)) return;
+  enqueue(stream, start_to_wait(*it), recorded(handle));
 }
 
 }  // namespace
+
+Start start_to_record(const CUevent_st& event) {
+  if (!event.shared) return nullptr;
+  const uint64_t number = memory::record_event(event.shared->number);
+  return [shared = event.shared, number](const Operation& op) {
+    gpu::run([=] {
+      memory::reach_event(shared->number, number);
+      ended(op);
+    });
+  };
+}
+
+Start start_to_wait(const CUevent_st& event) {
+  if (!event.shared) return nullptr;
+  const uint64_t number = memory::times_recorded(event.shared->number);
+  return
+      [shared = event.shared, number](const Operation& op) { gpu::run([=] { LookOut{shared, number, op}.look(); }); };
+}
+
+SharedWork event_work(CUgraphNodeType type, CUevent handle) {
+  const auto work = std::make_shared<Work>();
+  work->given.type = type;
+  if (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) work->given.eventRecord.event = handle;
+  else work->given.eventWait.event = handle;
+  work->event = shared_event(handle);
+  work->context = work->event->context;
+  return work;
+}
 
 SharedEvent::~SharedEvent() { memory::close_event(number); }
 
@@ -152,10 +185,7 @@ CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
   return call(ARGUMENTS(hEvent, hStream), [&] { record(hEvent, hStream); });
 }
 CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
-  return call(ARGUMENTS(hEvent, hStream, flags), [&] {
-    require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-    record(hEvent, hStream);
-  });
+  return call(ARGUMENTS(hEvent, hStream, flags), [&] { record(hEvent, hStream, flags); });
 }
 CUresult cuEventQuery(CUevent hEvent) {
   return call(ARGUMENTS(hEvent), [&] { return query_event(hEvent); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // Launches of kernels, and how many of their blocks fit on a GPU.
-#include "driver.h"
+#include "graphs.h"
 
 #include <algorithm>
 #include <cstring>
@@ -76,64 +76,126 @@ void refuse_launches_in(const gpu::Kernel& kernel) {
   refuse(CUresult(not_simulated(what.c_str())), kernel.not_simulated);
 }
 
-void launch(CUfunction handle, gpu::Dimensions grid, gpu::Dimensions block, unsigned shared, CUstream where,
-            void** each, void** extra, bool is_cooperative) {
-  if (!handle) checked(handle);  // refuses it before it looks at the stream
-  CUstream_st& stream = driver::stream(where);
-  const CUfunction function = checked(handle, stream.context);
-  const gpu::Kernel& kernel = *function->kernel;
-  require(stream.context == function->module->context, CUDA_ERROR_INVALID_HANDLE,
-          "the function is loaded in another context than the stream's");
-  require(grid.x && grid.y && grid.z && block.x && block.y && block.z, CUDA_ERROR_INVALID_VALUE,
+void check_shape(const CUDA_KERNEL_NODE_PARAMS_v3& p, const CUfunc_st& function) {
+  require(p.gridDimX && p.gridDimY && p.gridDimZ && p.blockDimX && p.blockDimY && p.blockDimZ, CUDA_ERROR_INVALID_VALUE,
           "a dimension of the grid or of the block is 0");
-  require(grid.x <= 2147483647 && grid.y <= 65535 && grid.z <= 65535, CUDA_ERROR_INVALID_VALUE,
+  require(p.gridDimX <= 2147483647 && p.gridDimY <= 65535 && p.gridDimZ <= 65535, CUDA_ERROR_INVALID_VALUE,
           "the grid is larger than 2147483647 x 65535 x 65535");
-  const uint64_t threads = uint64_t(block.x) * block.y * block.z;
-  require(block.x <= 1024 && block.y <= 1024 && block.z <= 64 && threads <= 1024, CUDA_ERROR_INVALID_VALUE,
+  const uint64_t threads = uint64_t(p.blockDimX) * p.blockDimY * p.blockDimZ;
+  require(p.blockDimX <= 1024 && p.blockDimY <= 1024 && p.blockDimZ <= 64 && threads <= 1024, CUDA_ERROR_INVALID_VALUE,
           "the block is larger than 1024 x 1024 x 64, or has more than 1024 threads");
-  require(threads <= kernel.max_threads, CUDA_ERROR_INVALID_VALUE,
+  require(threads <= function.kernel->max_threads, CUDA_ERROR_INVALID_VALUE,
           "the block has more threads than the kernel was compiled for");
-  require(shared <= unsigned(function->dynamic_shared), CUDA_ERROR_INVALID_VALUE,
+  require(p.sharedMemBytes <= unsigned(function.dynamic_shared), CUDA_ERROR_INVALID_VALUE,
           "the launch has more dynamic shared memory than the kernel may have: raise its attribute "
           "MAX_DYNAMIC_SHARED_SIZE_BYTES first (cudaFuncSetAttribute), with static memory to 227 KiB at most");
-  const uint64_t fitting = is_cooperative ? uint64_t(blocks_that_fit(function, int(threads), shared)) : 0;
-  require(!is_cooperative || uint64_t(grid.x) * grid.y * grid.z <= fitting * memory::machine().multiprocessors,
-          CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, "the blocks do not all fit on the GPU at once");
-  refuse_launches_in(kernel);
-  gpu::Launch what = {&kernel, function->module->module, grid, block, shared, parameters_of(kernel, each, extra), {}};
-  what.is_cooperative = is_cooperative;
-  what.heap = stream.context->heap;
-  enqueue_work(stream, [what = std::move(what)](const Operation& op) {
-    gpu::Launch now = what;
-    now.order = number_of(op);
-    now.done = [op](const gpu::Fault* fault) {
-      if (fault) set_fault(*fault);
-      ended(op);
-    };
-    gpu::launch(std::move(now));
-  });
 }
 
-CUresult launch(const CUlaunchConfig* config, CUfunction function, void** each, void** extra) {
-  need(config, "config");
-  bool is_cooperative = false;
-  for (unsigned i = 0; i < config->numAttrs; ++i) {
-    const CUlaunchAttribute& attribute = config->attrs[i];
-    const auto& cluster = attribute.value.clusterDim;
-    if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) is_cooperative = attribute.value.cooperative;
-    if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && cluster.x * cluster.y * cluster.z > 1)
-      return CUresult(not_simulated("cuLaunchKernelEx with clusters"));
-    if (attribute.id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT ||
-        attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
-      return CUresult(not_simulated("cuLaunchKernelEx with events"));
+void check_fits_at_once(const CUDA_KERNEL_NODE_PARAMS_v3& p, CUfunction function) {
+  const int threads = int(p.blockDimX * p.blockDimY * p.blockDimZ);
+  const uint64_t fitting = uint64_t(blocks_that_fit(function, threads, p.sharedMemBytes));
+  require(uint64_t(p.gridDimX) * p.gridDimY * p.gridDimZ <= fitting * memory::machine().multiprocessors,
+          CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, "the blocks do not all fit on the GPU at once");
+}
+
+// Lets what a node is asked for point to its own copy of the parameters.
+void own_parameters(Work& work) {
+  CUDA_KERNEL_NODE_PARAMS_v3& given = work.given.kernel;
+  std::vector<std::byte>& bytes = work.launch.parameters;
+  work.parameter_bytes = bytes.size();
+  const bool is_packed = !given.kernelParams && given.extra;
+  if (is_packed) {
+    work.pointers = {CU_LAUNCH_PARAM_BUFFER_POINTER, bytes.data(), CU_LAUNCH_PARAM_BUFFER_SIZE, &work.parameter_bytes,
+                     CU_LAUNCH_PARAM_END};
+  } else {
+    for (const auto& parameter : work.function->kernel->parameters)
+      work.pointers.push_back(bytes.data() + parameter.offset);
   }
-  launch(function, {config->gridDimX, config->gridDimY, config->gridDimZ},
-         {config->blockDimX, config->blockDimY, config->blockDimZ}, config->sharedMemBytes, config->hStream, each,
-         extra, is_cooperative);
-  return CUDA_SUCCESS;
+  given.kernelParams = is_packed ? nullptr : work.pointers.data();
+  given.extra = is_packed ? work.pointers.data() : nullptr;
+}
+
+void start_kernel(const Work& work, const Operation& op) {
+  gpu::Launch now = work.launch;
+  now.heap = work.context->heap;
+  now.order = number_of(op);
+  now.done = [op](const gpu::Fault* fault) {
+    if (fault) set_fault(*fault);
+    ended(op);
+  };
+  gpu::launch(std::move(now));
+}
+
+void check(const Attributes& attributes) {
+  for (const auto& [what, value] : attributes) {
+    const auto& cluster = value.clusterDim;
+    if (what == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && cluster.x * cluster.y * cluster.z > 1)
+      refuse(CUresult(not_simulated("cuLaunchKernelEx with clusters")), "it is not simulated");
+    if (what == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT || what == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+      refuse(CUresult(not_simulated("cuLaunchKernelEx with events")), "it is not simulated");
+  }
+}
+
+void launch(const CUDA_KERNEL_NODE_PARAMS_v3& what, CUstream where, const Attributes& attributes) {
+  if (!what.func) checked(what.func);  // refuses it before it looks at the stream
+  CUstream_st& stream = driver::stream(where);
+  put(stream, kernel_work(what, attributes, stream.context));
+}
+
+void launch(const CUlaunchConfig* config, CUfunction function, void** each, void** extra) {
+  need(config, "config");
+  Attributes attributes;
+  for (unsigned i = 0; i < config->numAttrs; ++i) attributes[config->attrs[i].id] = config->attrs[i].value;
+  check(attributes);
+  launch({function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX, config->blockDimY,
+          config->blockDimZ, config->sharedMemBytes, each, extra, nullptr, nullptr},
+         config->hStream, attributes);
+}
+
+Attributes cooperative() {
+  Attributes attributes;
+  attributes[CU_LAUNCH_ATTRIBUTE_COOPERATIVE].cooperative = 1;
+  return attributes;
 }
 
 }  // namespace
+
+// A function that a program gives may be a kernel.
+SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& attributes, CUcontext context) {
+  const auto work = std::make_shared<Work>();
+  const CUfunction handle = p.func ? p.func : reinterpret_cast<CUfunction>(p.kern);
+  const CUfunction function = checked(handle, context ? context : p.func ? nullptr : p.ctx);
+  const gpu::Kernel& kernel = *function->kernel;
+  work->context = function->module->context;
+  require(!context || context == work->context, CUDA_ERROR_INVALID_HANDLE,
+          "the function is loaded in another context than the stream's");
+  check_shape(p, *function);
+  const auto found = attributes.find(CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+  const bool is_cooperative = found != attributes.end() && found->second.cooperative;
+  if (is_cooperative) check_fits_at_once(p, function);
+  refuse_launches_in(kernel);
+  work->function = function;
+  work->attributes = attributes;
+  work->given.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  work->given.kernel = p;
+  work->given.kernel.ctx = work->context;
+  if (handle != function) {
+    work->given.kernel.func = nullptr;
+    work->given.kernel.kern = reinterpret_cast<CUkernel>(handle);
+  }
+  work->launch = {&kernel,
+                  function->module->module,
+                  {p.gridDimX, p.gridDimY, p.gridDimZ},
+                  {p.blockDimX, p.blockDimY, p.blockDimZ},
+                  p.sharedMemBytes,
+                  parameters_of(kernel, p.kernelParams, p.extra),
+                  {}};
+  work->launch.is_cooperative = is_cooperative;
+  own_parameters(*work);
+  work->start = start_kernel;
+  return work;
+}
+
 }  // namespace driver
 
 using namespace driver;
@@ -143,8 +205,9 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDi
                         unsigned int sharedMemBytes, CUstream hStream, void** kernelParams, void** extra) {
   return call(ARGUMENTS(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream),
               [&] {
-                launch(f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, hStream,
-                       kernelParams, extra, false);
+                launch({f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, kernelParams,
+                        extra, nullptr, nullptr},
+                       hStream, {});
               });
 }
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
@@ -152,12 +215,13 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned
                                    unsigned int sharedMemBytes, CUstream hStream, void** kernelParams) {
   return call(ARGUMENTS(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream),
               [&] {
-                launch(f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, hStream,
-                       kernelParams, nullptr, true);
+                launch({f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, kernelParams,
+                        nullptr, nullptr, nullptr},
+                       hStream, cooperative());
               });
 }
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra) {
-  return call(ARGUMENTS(config, f), [&] { return launch(config, f, kernelParams, extra); });
+  return call(ARGUMENTS(config, f), [&] { launch(config, f, kernelParams, extra); });
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, CUfunction func, int blockSize,

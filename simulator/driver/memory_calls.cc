@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // Ordinary memory: allocating and freeing it, pools, and what is known of a pointer.
 #include "../memory/pool.h"
-#include "driver.h"
+#include "graphs.h"
 
 #include <algorithm>
 #include <array>
@@ -24,12 +24,14 @@ using memory::Range;
 
 uint64_t allocate(size_t size) {
   const CUcontext context = current();
+  forbid_in_capture();
   require(size, CUDA_ERROR_INVALID_VALUE, "bytesize is 0");
   return memory::allocate(context->device, size, {context});
 }
 
 void* allocate_host(size_t size, unsigned flags, bool managed) {
   const CUcontext context = current();
+  forbid_in_capture();
   constexpr unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   const bool flags_fit = managed ? flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST : !(flags & ~known);
   require(flags_fit, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
@@ -48,6 +50,7 @@ void give_back(const Range& allocation) {
 void free_now(uint64_t address, std::initializer_list<Range::Kind> kinds) {
   if (has_current()) current();  // it may not have ended
   if (!address) return;
+  forbid_in_capture();
   const Range taken = memory::take_from_owner(address, kinds);
   if (!taken.owner.pool) {
     synchronize(taken.owner.context);  // as the driver does: nothing may be using it any more
@@ -59,6 +62,7 @@ void free_now(uint64_t address, std::initializer_list<Range::Kind> kinds) {
 
 void register_host(void* pointer, size_t size, unsigned flags) {
   const CUcontext context = current();
+  forbid_in_capture();
   constexpr unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |
                              CU_MEMHOSTREGISTER_READ_ONLY;
   require(!(flags & ~known), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
@@ -165,8 +169,15 @@ CUmemAccess_flags pool_access(CUmemoryPool pool, const CUmemLocation& location) 
   return pool->memory.access(location.id);
 }
 
+void refuse_nodes_for_memory(const CUstream_st& stream) {
+  if (is_capturing(stream))
+    refuse(CUresult(not_simulated("memory of a pool in a stream that captures (a node of a graph)")),
+           "it is not simulated");
+}
+
 uint64_t allocate_from(CUmemoryPool pool, size_t size, CUstream where) {
   const CUstream_st& stream = driver::stream(where);
+  refuse_nodes_for_memory(stream);
   if (!size) return 0;
   if (!pool) pool = pool_in_use(stream.context->device);
   checked_pool(pool);
@@ -180,6 +191,7 @@ uint64_t allocate_from(CUmemoryPool pool, size_t size, CUstream where) {
 
 void free_later(uint64_t address, CUstream where) {
   CUstream_st& stream = driver::stream(where);
+  refuse_nodes_for_memory(stream);
   if (!address) return;
   const Range taken = memory::take_from_owner(address, {Range::ordinary, Range::pool});
   const CUmemoryPool pool = taken.owner.pool;
@@ -451,7 +463,7 @@ CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUme
 }
 CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation, unsigned int flags, CUstream hStream) {
   return call(ARGUMENTS(devPtr, count, flags, hStream), [&] {
-    stream(hStream);
+    must_not_capture(stream(hStream));
     check_managed(devPtr, count);
   });
 }

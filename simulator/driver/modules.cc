@@ -188,6 +188,7 @@ CUmodule load(const Code& code, CUcontext context, CUlibrary library) {
 
 // A module for the calls that load one. They wait for what runs on the GPU, as the driver does.
 CUmodule load(const Code& code) {
+  forbid_in_capture();
   synchronize(current());
   return load(code, current(), nullptr);
 }
@@ -202,6 +203,7 @@ void unload(CUmodule module) {
 void unload_module(CUmodule module) {
   checked(module);
   require(!module->library, CUDA_ERROR_NOT_PERMITTED, "the module is a library's, which is unloaded whole");
+  forbid_in_capture();
   synchronize(module->context);
   const std::lock_guard held(state().lock);
   unload(module);
