@@ -149,18 +149,24 @@ void retain_object(CUuserObject object, unsigned count) {
   checked(object)->references += count;
 }
 
-// The last reference ends the object: its destructor is called when nothing is locked.
-void release_object(CUuserObject object, unsigned count) {
-  std::unique_ptr<CUuserObject_st> last;
+// The last reference ends the object: its destructor is called when nothing is locked. There are so many references.
+void drop(CUuserObject object, unsigned count) {
   {
     const std::lock_guard held(graphs().lock);
-    require(count <= checked(object)->references, CUDA_ERROR_INVALID_VALUE, "there are not so many references");
     object->references -= count;
     if (object->references) return;
     graphs().objects.erase(object);
-    last.reset(object);
   }
-  last->destroy(last->pointer);
+  object->destroy(object->pointer);
+  delete object;
+}
+
+void release_object(CUuserObject object, unsigned count) {
+  {
+    const std::lock_guard held(graphs().lock);
+    require(count <= checked(object)->references, CUDA_ERROR_INVALID_VALUE, "there are not so many references");
+  }
+  drop(object, count);
 }
 
 void retain_by(CUgraph graph, CUuserObject object, unsigned count, unsigned flags) {
@@ -183,7 +189,7 @@ void release_by(CUgraph graph, CUuserObject object, unsigned count) {
     found->second -= count;
     if (!found->second) graph->objects.erase(found);
   }
-  release_object(object, count);
+  drop(object, count);
 }
 
 // --- For people ------------------------------------------------------------------------------------------------------
@@ -334,7 +340,7 @@ void retain(std::map<CUuserObject, unsigned>& by, CUuserObject object, unsigned 
 }
 
 void release(std::map<CUuserObject, unsigned>& by) {
-  for (const auto& [object, count] : by) release_object(object, count);
+  for (const auto& [object, count] : by) drop(object, count);
   by.clear();
 }
 
