@@ -101,8 +101,10 @@ int attribute(CUdevice_attribute what, CUdevice device) {
     case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED: return 0;
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: return machine.vmm;
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED: return 0;
+#if CUDA_VERSION >= 13000
     case CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED: return 0;
     case CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: return machine.vmm;
+#endif
     default: break;
   }
   const bool is_known = what > 0 && size_t(what) < std::size(h200) && what != 139;

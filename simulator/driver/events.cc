@@ -205,7 +205,13 @@ CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) 
     *pMilliseconds = elapsed(hStart, hEnd);
   });
 }
+#if CUDA_VERSION >= 13000
 #undef cuEventElapsedTime  // as programs of CUDA 12 call it
 EXPORT CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
   return cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
 }
+#else
+EXPORT CUresult cuEventElapsedTime_v2(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
+  return cuEventElapsedTime(pMilliseconds, hStart, hEnd);
+}
+#endif
