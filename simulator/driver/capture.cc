@@ -17,7 +17,7 @@ struct Capture {
   std::unique_ptr<CUgraph_st> made;                   // if the capture made it
   std::vector<std::shared_ptr<CUstream_st>> streams;  // that take part, the origin too
   std::vector<CUgraphNode> left_behind;               // by streams that were destroyed
-  std::string invalid;                                // why; empty: it is valid
+  std::string invalid;                                // since this call; empty: it is valid
   bool has_ended = false;
 };
 
@@ -27,13 +27,14 @@ using Shared = std::shared_ptr<Capture>;
 
 // Where the lock is held these refuse a call.
 [[noreturn]] void refuse_and_end(Capture& capture, CUresult error, const std::string& why) {
-  if (capture.invalid.empty()) capture.invalid = memory::current_call + " was refused: " + why;
+  if (capture.invalid.empty()) capture.invalid = memory::current_call;
   refuse(error, why);
 }
 void must_be_valid(const Capture& capture) {
   if (!capture.invalid.empty())
     refuse(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
-           "the capture was ended by an earlier mistake: " + capture.invalid + ". End it with cuStreamEndCapture");
+           "the capture is invalid since " + capture.invalid +
+               ", which must not be made in it: end it (cuStreamEndCapture), and capture anew");
 }
 
 // A capture whose streams the legacy stream minds, null for none.
@@ -228,7 +229,7 @@ bool capture_wait(CUstream_st& stream, const CUevent_st& event) {
   if (is_legacy(stream)) refuse_and_end(*capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, legacy_is_blocked);
   if (stream.capture && stream.capture != capture) {
     const char* const why = "the event is of another capture than the stream: two captures do not become one";
-    stream.capture->invalid = memory::current_call + " was refused: " + why;
+    stream.capture->invalid = memory::current_call;
     refuse_and_end(*capture, CUDA_ERROR_STREAM_CAPTURE_MERGE, why);
   }
   if (!stream.capture) {
@@ -300,7 +301,7 @@ void forbid_in_capture() {
         capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread().capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
     if (!is_own && !is_others) continue;
     prohibiting = capture.get();
-    if (capture->invalid.empty()) capture->invalid = memory::current_call + " was made meanwhile";
+    if (capture->invalid.empty()) capture->invalid = memory::current_call;
   }
   if (prohibiting)
     refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,

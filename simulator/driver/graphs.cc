@@ -199,7 +199,7 @@ std::string label_of(const CUgraphNode_st& node) {
                                    "GRAPH",  "EMPTY",  "WAIT_EVENT", "EVENT_RECORD"};
   const unsigned type = unsigned(node.work->given.type);
   const std::string name = type < std::size(names) ? names[type] : "BATCH_MEM_OP";
-  return node.work->function ? name + "\\n" + demangled(node.work->function->name) : name;
+  return node.work->function ? name + "\\n" + demangled(node.work->launch.kernel->name) : name;
 }
 
 void append_dot(const CUgraph_st& graph, std::string& text) {

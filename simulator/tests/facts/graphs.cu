@@ -32,14 +32,18 @@ static cudaGraphExec_t small_exec;
 static CUmodule module;
 
 static void set_up() {
-  CHECK(cudaSetDevice(0)), CHECK(cudaFree(nullptr));
+  CHECK(cudaSetDevice(0));
+  CHECK(cudaFree(nullptr));
   for (cudaStream_t* each : {&origin, &fork_, &alone}) CHECK(cudaStreamCreateWithFlags(each, cudaStreamNonBlocking));
   CHECK(cudaStreamCreate(&blocking));
   for (cudaEvent_t* each : {&captured, &outside, &never}) CHECK(cudaEventCreate(each));
-  CHECK(cudaMalloc(&there, 1024)), CHECK(cudaMalloc(&spare, 1024)), CHECK(cudaMallocHost(&pinned, 1024));
+  CHECK(cudaMalloc(&there, 1024));
+  CHECK(cudaMalloc(&spare, 1024));
+  CHECK(cudaMallocHost(&pinned, 1024));
   CHECK(cudaEventRecord(outside, alone));
   room = reserve(4 * page);
-  map_new(room, page), map_new(room + page, page, 0);
+  map_new(room, page);
+  map_new(room + page, page, 0);
   handle = create(page);
   CHECK(cudaStreamBeginCapture(origin, cudaStreamCaptureModeGlobal));
   store<<<1, 1, 0, origin>>>(there, 1);
@@ -180,7 +184,8 @@ static void ask(const Question& question, cudaStream_t stream, cudaStreamCapture
   const std::string answer = name(question.call());
   const std::string status = status_of(stream);
   std::printf(": %s; capture %s; end %s\n", answer.c_str(), status.c_str(), end_of(stream).c_str());
-  cudaDeviceSynchronize(), cudaGetLastError();
+  cudaDeviceSynchronize();
+  cudaGetLastError();
 }
 
 static void calls_in_capture(const std::string& part, int from) {
@@ -192,66 +197,101 @@ static void calls_in_capture(const std::string& part, int from) {
 
 // --- Begin, fork, join, end -------------------------------------------------------------------------------------------
 
-static void ends_and_forks() {
+static const auto global = cudaStreamCaptureModeGlobal;
+
+static void ends() {
   cudaGraph_t graph;
-  void* more;
-  const auto global = cudaStreamCaptureModeGlobal;
   section("begin and end");
-  say("begin in stream 0", cudaStreamBeginCapture(nullptr, global)),
-      say("begin in the legacy stream", cudaStreamBeginCapture(cudaStreamLegacy, global));
+  say("begin in stream 0", cudaStreamBeginCapture(nullptr, global));
+  say("begin in the legacy stream", cudaStreamBeginCapture(cudaStreamLegacy, global));
   say("begin in the thread's stream", cudaStreamBeginCapture(cudaStreamPerThread, global));
   say("end it", end_of(cudaStreamPerThread));
   say("begin with mode 3", cudaStreamBeginCapture(origin, cudaStreamCaptureMode(3)));
   say("end what did not begin", cudaStreamEndCapture(origin, &graph));
-  say("begin", cudaStreamBeginCapture(origin, global)), say("end, nothing captured", end_of(origin));
+  say("begin", cudaStreamBeginCapture(origin, global));
+  say("end, nothing captured", end_of(origin));
   CHECK(cudaStreamBeginCapture(origin, global));
   std::thread([&] { say("end in another thread", cudaStreamEndCapture(origin, &graph)); }).join();
-  say("  status", status_of(origin)), say("  end here", end_of(origin));
+  say("  status", status_of(origin));
+  say("  end here", end_of(origin));
   CHECK(cudaStreamBeginCapture(origin, cudaStreamCaptureModeRelaxed));
   std::thread([&] { say("relaxed, end in another thread", end_of(origin)); }).join();
+}
 
+static void forks() {
+  cudaGraph_t graph;
+  void* more;
   section("fork and join");
   const auto fork_it = [&] {
     CHECK(cudaStreamBeginCapture(origin, global));
     store<<<1, 1, 0, origin>>>(there, 1);
-    CHECK(cudaEventRecord(captured, origin)), CHECK(cudaStreamWaitEvent(fork_, captured, 0));
+    CHECK(cudaEventRecord(captured, origin));
+    CHECK(cudaStreamWaitEvent(fork_, captured, 0));
   };
-  fork_it(), say("forked, status", status_of(fork_)), say("end, nothing put in there", end_of(origin));
-  fork_it(), store<<<1, 1, 0, fork_>>>(there, 2), say("end, not joined", end_of(origin)),
-      say("  status", status_of(fork_));
-  fork_it(), say("end in the forked stream", cudaStreamEndCapture(fork_, &graph)), say("  status", status_of(origin));
+  fork_it();
+  say("forked, status", status_of(fork_));
+  say("end, nothing put in there", end_of(origin));
+  fork_it();
+  store<<<1, 1, 0, fork_>>>(there, 2);
+  say("end, not joined", end_of(origin));
+  say("  status", status_of(fork_));
+  fork_it();
+  say("end in the forked stream", cudaStreamEndCapture(fork_, &graph));
+  say("  status", status_of(origin));
   say("  end", end_of(origin));
-  fork_it(), store<<<1, 1, 0, fork_>>>(there, 2), CHECK(cudaEventRecord(outside, fork_)),
-      CHECK(cudaStreamWaitEvent(origin, outside, 0));
-  say("joined, end", end_of(origin)), CHECK(cudaEventRecord(outside, alone));
-  fork_it(), store<<<1, 1, 0, fork_>>>(there, 2), say("destroy the forked stream", cudaStreamDestroy(fork_));
-  say("  end", end_of(origin)), CHECK(cudaStreamCreateWithFlags(&fork_, cudaStreamNonBlocking));
-  CHECK(cudaStreamBeginCapture(fork_, global)), say("destroy the stream that captures", cudaStreamDestroy(fork_));
-  say("  allocate then", cudaMalloc(&more, 4)), CHECK(cudaStreamCreateWithFlags(&fork_, cudaStreamNonBlocking));
-  CHECK(cudaStreamBeginCapture(origin, global)), CHECK(cudaStreamBeginCapture(alone, global));
-  CHECK(cudaEventRecord(captured, alone)), say("wait for another capture", cudaStreamWaitEvent(origin, captured, 0));
-  say("  end", end_of(origin)), say("  end the other", end_of(alone));
+  fork_it();
+  store<<<1, 1, 0, fork_>>>(there, 2);
+  CHECK(cudaEventRecord(outside, fork_));
+  CHECK(cudaStreamWaitEvent(origin, outside, 0));
+  say("joined, end", end_of(origin));
+  CHECK(cudaEventRecord(outside, alone));
+  fork_it();
+  store<<<1, 1, 0, fork_>>>(there, 2);
+  say("destroy the forked stream", cudaStreamDestroy(fork_));
+  say("  end", end_of(origin));
+  CHECK(cudaStreamCreateWithFlags(&fork_, cudaStreamNonBlocking));
+  CHECK(cudaStreamBeginCapture(fork_, global));
+  say("destroy the stream that captures", cudaStreamDestroy(fork_));
+  say("  allocate then", cudaMalloc(&more, 4));
+  CHECK(cudaStreamCreateWithFlags(&fork_, cudaStreamNonBlocking));
+  CHECK(cudaStreamBeginCapture(origin, global));
+  CHECK(cudaStreamBeginCapture(alone, global));
+  CHECK(cudaEventRecord(captured, alone));
+  say("wait for another capture", cudaStreamWaitEvent(origin, captured, 0));
+  say("  end", end_of(origin));
+  say("  end the other", end_of(alone));
+}
 
+static void mistakes() {
+  void* more;
   section("when it is invalid");
-  CHECK(cudaStreamBeginCapture(origin, global)), CHECK(cudaEventRecord(captured, origin)),
-      cudaStreamSynchronize(origin);
-  say("launch", name(launched((const void*)seldom, origin))),
-      say("launch in another stream", name(launched((const void*)seldom, alone)));
-  say("allocate", cudaMalloc(&more, 4)), say("record", cudaEventRecord(captured, origin));
-  say("wait elsewhere", cudaStreamWaitEvent(fork_, captured, 0)), say("query", cudaStreamQuery(origin)),
-      say("end", end_of(origin));
+  CHECK(cudaStreamBeginCapture(origin, global));
+  CHECK(cudaEventRecord(captured, origin));
+  cudaStreamSynchronize(origin);
+  say("launch", name(launched((const void*)seldom, origin)));
+  say("launch in another stream", name(launched((const void*)seldom, alone)));
+  say("allocate", cudaMalloc(&more, 4));
+  say("record", cudaEventRecord(captured, origin));
+  say("wait elsewhere", cudaStreamWaitEvent(fork_, captured, 0));
+  say("query", cudaStreamQuery(origin));
+  say("end", end_of(origin));
 
   section("an event when its capture has ended");
-  CHECK(cudaStreamBeginCapture(origin, global)), CHECK(cudaEventRecord(captured, origin)), say("end", end_of(origin));
-  say("query", cudaEventQuery(captured)), say("synchronise", cudaEventSynchronize(captured));
+  CHECK(cudaStreamBeginCapture(origin, global));
+  CHECK(cudaEventRecord(captured, origin));
+  say("end", end_of(origin));
+  say("query", cudaEventQuery(captured));
+  say("synchronise", cudaEventSynchronize(captured));
   say("wait", cudaStreamWaitEvent(alone, captured, 0));
-  CHECK(cudaStreamBeginCapture(origin, global)), say("wait in a capture", cudaStreamWaitEvent(origin, captured, 0)),
-      say("end", end_of(origin));
-  say("record again", cudaEventRecord(captured, alone)), say("synchronise", cudaEventSynchronize(captured));
+  CHECK(cudaStreamBeginCapture(origin, global));
+  say("wait in a capture", cudaStreamWaitEvent(origin, captured, 0));
+  say("end", end_of(origin));
+  say("record again", cudaEventRecord(captured, alone));
+  say("synchronise", cudaEventSynchronize(captured));
   cudaStreamCaptureStatus is;
   CHECK(cudaStreamBeginCapture(blocking, cudaStreamCaptureModeRelaxed));
-  say("ask stream 0 while a blocking one captures", cudaStreamIsCapturing(nullptr, &is)),
-      say("  status", status_of(blocking));
+  say("ask stream 0 while a blocking one captures", cudaStreamIsCapturing(nullptr, &is));
+  say("  status", status_of(blocking));
   say("  end", end_of(blocking));
   cudaGetLastError();
 }
@@ -278,7 +318,8 @@ static void ask(const char* what, int answer) { say(what, name(answer)), cudaGet
 
 static void nodes() {
   cudaGraph_t graph, other;
-  CHECK(cudaGraphCreate(&graph, 0)), CHECK(cudaGraphCreate(&other, 0));
+  CHECK(cudaGraphCreate(&graph, 0));
+  CHECK(cudaGraphCreate(&other, 0));
   section("nodes");
   ask("create with flags", cudaGraphCreate(&graph, 1));
   ask("kernel", add_kernel(graph, 1, 1, 0, {}));
@@ -326,25 +367,36 @@ static void nodes() {
   ask("parameters of a kernel", cudaGraphKernelNodeGetParams(first, &params));
   say("  are store's, with 5",
       yes(params.func == (void*)store && params.kernelParams && *(int*)params.kernelParams[1] == 5));
+}
 
+static void instantiations() {
+  cudaGraph_t other;
+  cudaGraphExec_t exec;
+  cudaGraphInstantiateParams all = {};
+  CHECK(cudaGraphCreate(&other, 0));
   section("instantiation");
   for (const unsigned flags : {0u, 1u, 2u, 4u, 5u, 8u, 16u}) {
     ask(("of no nodes, flags " + std::to_string(flags)).c_str(), cudaGraphInstantiate(&exec, other, flags));
     CHECK(cudaGraphInstantiate(&exec, small, 0));
     ask(("of a kernel, flags " + std::to_string(flags)).c_str(), cudaGraphInstantiate(&exec, small, flags));
     unsigned long long is = 99;
-    ask("  its flags", cudaGraphExecGetFlags(exec, &is)), say("  are", std::to_string(is));
+    ask("  its flags", cudaGraphExecGetFlags(exec, &is));
+    say("  are", std::to_string(is));
   }
   CHECK(cudaGraphAddEmptyNode(&node, other, nullptr, 0));
-  all = {}, all.flags = 4;
+  all = {};
+  all.flags = 4;
   ask("of an empty node, for launches by kernels", cudaGraphInstantiateWithParams(&exec, other, &all));
   say("  result, node", std::to_string(all.result_out) + ", " + yes(all.errNode_out));
-  all = {}, all.flags = 2, all.uploadStream = alone;
+  all = {};
+  all.flags = 2;
+  all.uploadStream = alone;
   ask("with an upload", cudaGraphInstantiateWithParams(&exec, small, &all));
   unsigned long long is = 99;
-  ask("  its flags", cudaGraphExecGetFlags(exec, &is)), say("  are", std::to_string(is));
-  ask("destroy a null graph", cudaGraphDestroy(nullptr)),
-      ask("destroy a null executable one", cudaGraphExecDestroy(nullptr));
+  ask("  its flags", cudaGraphExecGetFlags(exec, &is));
+  say("  are", std::to_string(is));
+  ask("destroy a null graph", cudaGraphDestroy(nullptr));
+  ask("destroy a null executable one", cudaGraphExecDestroy(nullptr));
   ask("launch a null one", cudaGraphLaunch(nullptr, alone));
 }
 
@@ -369,37 +421,46 @@ static void changes() {
     const cudaMemsetParams params = {to, pitch, 2, element, width, height};
     ask(what, cudaGraphExecMemsetNodeSetParams(exec, which, &params));
   };
-  fill("memset elsewhere", line, spare, 4, 16, 1), fill("memset, wider", line, there, 4, 64, 1),
-      fill("memset, bytes", line, there, 1, 16, 1);
-  fill("memset, two rows", line, there, 4, 4, 2), fill("memset, nothing", line, there, 4, 0, 1),
-      fill("memset, of pinned memory", line, pinned, 4, 16, 1);
-  fill("memset, VMM memory", line, (void*)room, 4, 16, 1),
-      fill("memset, nothing mapped", line, (void*)(room + 3 * page), 4, 16, 1);
-  fill("box elsewhere", box, (void*)(room + 4096), 4, 16, 2), fill("box, wider", box, (void*)room, 4, 32, 2),
-      fill("box, one row", box, (void*)room, 4, 16, 1);
+  fill("memset elsewhere", line, spare, 4, 16, 1);
+  fill("memset, wider", line, there, 4, 64, 1);
+  fill("memset, bytes", line, there, 1, 16, 1);
+  fill("memset, two rows", line, there, 4, 4, 2);
+  fill("memset, nothing", line, there, 4, 0, 1);
+  fill("memset, of pinned memory", line, pinned, 4, 16, 1);
+  fill("memset, VMM memory", line, (void*)room, 4, 16, 1);
+  fill("memset, nothing mapped", line, (void*)(room + 3 * page), 4, 16, 1);
+  fill("box elsewhere", box, (void*)(room + 4096), 4, 16, 2);
+  fill("box, wider", box, (void*)room, 4, 32, 2);
+  fill("box, one row", box, (void*)room, 4, 16, 1);
   const auto move = [&](const char* what, void* to, const void* from, size_t size, cudaMemcpyKind kind) {
     ask(what, cudaGraphExecMemcpyNodeSetParams1D(exec, copy, to, from, size, kind));
   };
-  move("copy more", there, spare, 64, cudaMemcpyDeviceToDevice),
-      move("copy by default", there, spare, 16, cudaMemcpyDefault);
-  move("copy nothing", there, spare, 0, cudaMemcpyDeviceToDevice),
-      move("copy from pinned memory", there, pinned, 16, cudaMemcpyHostToDevice);
-  move("copy from pageable memory", there, home, 16, cudaMemcpyHostToDevice),
-      move("copy from VMM memory", there, (void*)room, 16, cudaMemcpyDeviceToDevice);
+  move("copy more", there, spare, 64, cudaMemcpyDeviceToDevice);
+  move("copy by default", there, spare, 16, cudaMemcpyDefault);
+  move("copy nothing", there, spare, 0, cudaMemcpyDeviceToDevice);
+  move("copy from pinned memory", there, pinned, 16, cudaMemcpyHostToDevice);
+  move("copy from pageable memory", there, home, 16, cudaMemcpyHostToDevice);
+  move("copy from VMM memory", there, (void*)room, 16, cudaMemcpyDeviceToDevice);
   move("copy from where nothing is mapped", there, (void*)(room + 3 * page), 16, cudaMemcpyDeviceToDevice);
   for (const auto& [what, which] :
        {std::pair("a kernel", kernel), std::pair("a memset", line), std::pair("a host function", node)}) {
     unsigned enabled = 9;
     ask((std::string("switch off ") + what).c_str(), cudaGraphNodeSetEnabled(exec, which, 0));
-    ask("  ask", cudaGraphNodeGetEnabled(exec, which, &enabled)), say("  it is", std::to_string(enabled));
+    ask("  ask", cudaGraphNodeGetEnabled(exec, which, &enabled));
+    say("  it is", std::to_string(enabled));
   }
   ask("a kernel as a host function", cudaGraphExecHostNodeSetParams(exec, kernel, &host));
   size_t count = 1;
   cudaGraphNode_t others;
   CHECK(cudaGraphGetNodes(small, &others, &count));
   ask("another graph's node", cudaGraphNodeSetEnabled(exec, others, 0));
-  ask("launch", cudaGraphLaunch(exec, alone)), ask("synchronise", cudaStreamSynchronize(alone));
+  ask("launch", cudaGraphLaunch(exec, alone));
+  ask("synchronise", cudaStreamSynchronize(alone));
+}
 
+static void updates() {
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
   section("updates");
   cudaGraphExecUpdateResultInfo info;
   const auto update = [&](const char* what, const std::function<void(cudaGraph_t)>& build) {
@@ -412,7 +473,9 @@ static void changes() {
         std::to_string(info.result) + ", " + yes(info.errorNode) + ", " + yes(info.errorFromNode));
   };
   CHECK(cudaGraphCreate(&graph, 0));
-  add_kernel(graph, 1, 1, 0, {}), add_kernel(graph, 1, 1, 0, {node}), CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  add_kernel(graph, 1, 1, 0, {});
+  add_kernel(graph, 1, 1, 0, {node});
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
   update("the same", [](cudaGraph_t it) { add_kernel(it, 1, 1, 0, {}), add_kernel(it, 1, 1, 0, {node}); });
   update("other shapes", [](cudaGraph_t it) { add_kernel(it, 4, 32, 0, {}), add_kernel(it, 2, 1, 0, {node}); });
   update("no edge", [](cudaGraph_t it) { add_kernel(it, 1, 1, 0, {}), add_kernel(it, 1, 1, 0, {}); });
@@ -421,7 +484,8 @@ static void changes() {
   update("the nodes the other way round", [](cudaGraph_t it) {
     add_kernel(it, 1, 1, 0, {});
     const cudaGraphNode_t second = node;
-    add_kernel(it, 1, 1, 0, {}), CHECK(cudaGraphAddDependencies(it, &node, &second, nullptr, 1));
+    add_kernel(it, 1, 1, 0, {});
+    CHECK(cudaGraphAddDependencies(it, &node, &second, nullptr, 1));
   });
 }
 
@@ -439,32 +503,51 @@ static void growing() {
   cudaGraph_t graph;
   cudaGraphExec_t exec;
   const auto set = [&](int at, int value) {
-    CHECK(cuMemsetD32(room + at * page, value, page / 4)), CHECK(cudaDeviceSynchronize());
+    CHECK(cuMemsetD32(room + at * page, value, page / 4));
+    CHECK(cudaDeviceSynchronize());
   };
   CHECK(cuMemUnmap(room + page, page));
-  set(0, 1), *count = 1;
+  set(0, 1);
+  *count = 1;
   CHECK(cudaStreamBeginCapture(origin, cudaStreamCaptureModeGlobal));
   sum<<<1, 1, 0, origin>>>(there, (const int*)room, count);
   CHECK(cudaMemcpyAsync(pinned, there, 4, cudaMemcpyDeviceToHost, origin));
-  CHECK(cudaStreamEndCapture(origin, &graph)), CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  CHECK(cudaStreamEndCapture(origin, &graph));
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
   launch("one page", exec);
-  map_new(room + page, page), set(1, 20), *count = 2, launch("a second one", exec);
-  map_new(room + 2 * page, 2 * page), set(2, 300), set(3, 4000), *count = 4, launch("two more", exec);
-  CHECK(cuMemUnmap(room + page, page)), map_new(room + page, page), set(1, 50);
+  map_new(room + page, page);
+  set(1, 20);
+  *count = 2;
+  launch("a second one", exec);
+  map_new(room + 2 * page, 2 * page);
+  set(2, 300);
+  set(3, 4000);
+  *count = 4;
+  launch("two more", exec);
+  CHECK(cuMemUnmap(room + page, page));
+  map_new(room + page, page);
+  set(1, 50);
   launch("other memory under the second page", exec);
-  CHECK(cuMemUnmap(room + page, 3 * page)), *count = 1, launch("one page again", exec);
+  CHECK(cuMemUnmap(room + page, 3 * page));
+  *count = 1;
+  launch("one page again", exec);
 
   section("a memset and a copy of what is mapped anew");
   CHECK(cudaGraphCreate(&graph, 0));
-  map_new(room + page, page), set(1, 7);
+  map_new(room + page, page);
+  set(1, 7);
   ask("memset", add_memset(graph, (void*)(room + page), 4, 16, 1));
   const cudaGraphNode_t before = node;
   CHECK(cudaGraphAddMemcpyNode1D(&node, graph, &before, 1, pinned, (void*)(room + page), 64, cudaMemcpyDeviceToHost));
-  CHECK(cudaGraphInstantiate(&exec, graph, 0)), launch("launch", exec);
-  CHECK(cuMemUnmap(room + page, page)), map_new(room + page, page), pinned[0] = 0;
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  launch("launch", exec);
+  CHECK(cuMemUnmap(room + page, page));
+  map_new(room + page, page);
+  pinned[0] = 0;
   launch("other memory there", exec);
   ask("instantiate again", cudaGraphInstantiate(&exec, graph, 0));
-  pinned[0] = 0, launch("launch", exec);
+  pinned[0] = 0;
+  launch("launch", exec);
 }
 
 // The last questions of a process: what follows a fault is not asked.
@@ -493,28 +576,35 @@ static void order_and_time() {
   CHECK(cudaMemcpyAsync(there, home, 4, cudaMemcpyHostToDevice, origin));
   CHECK(cudaMemcpyAsync(pinned, there, 4, cudaMemcpyDeviceToHost, origin));
   CHECK(cudaStreamEndCapture(origin, &graph));
-  home[0] = 2, CHECK(cudaGraphInstantiate(&exec, graph, 0));
-  home[0] = 3, launch("captured 1, instantiated 2, launched 3", exec);
+  home[0] = 2;
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  home[0] = 3;
+  launch("captured 1, instantiated 2, launched 3", exec);
   section("events in nodes");
   cudaGraphNode_t first;
-  CHECK(cudaGraphCreate(&graph, 0)), CHECK(cudaGraphAddEventRecordNode(&first, graph, nullptr, 0, never));
-  ask("query before a launch", cudaEventQuery(never)), CHECK(cudaGraphInstantiate(&exec, graph, 0)),
-      launch("launch", exec);
+  CHECK(cudaGraphCreate(&graph, 0));
+  CHECK(cudaGraphAddEventRecordNode(&first, graph, nullptr, 0, never));
+  ask("query before a launch", cudaEventQuery(never));
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  launch("launch", exec);
   ask("query then", cudaEventQuery(never));
   cudaEvent_t found;
   ask("the event of another type", cudaGraphEventWaitNodeGetEvent(first, &found));
   section("types of captured nodes");
   CHECK(cudaStreamBeginCapture(origin, cudaStreamCaptureModeGlobal));
   store<<<1, 1, 0, origin>>>(there, 1);
-  CHECK(cudaMemsetAsync(there, 0, 4, origin)), CHECK(cudaMemcpyAsync(there, spare, 4, cudaMemcpyDefault, origin));
-  CHECK(cudaLaunchHostFunc(origin, nothing, nullptr)), CHECK(cudaGraphLaunch(small_exec, origin));
+  CHECK(cudaMemsetAsync(there, 0, 4, origin));
+  CHECK(cudaMemcpyAsync(there, spare, 4, cudaMemcpyDefault, origin));
+  CHECK(cudaLaunchHostFunc(origin, nothing, nullptr));
+  CHECK(cudaGraphLaunch(small_exec, origin));
   CHECK(cudaStreamEndCapture(origin, &graph));
   cudaGraphNode_t all[8];
   size_t count = 8;
   CHECK(cudaGraphGetNodes(graph, all, &count));
   for (size_t i = 0; i < count; ++i) {
     cudaGraphNodeType type;
-    CHECK(cudaGraphNodeGetType(all[i], &type)), say("type", std::to_string(type));
+    CHECK(cudaGraphNodeGetType(all[i], &type));
+    say("type", std::to_string(type));
   }
   cudaMemcpy3DParms copy;
   ask("parameters of the copy", cudaGraphMemcpyNodeGetParams(all[2], &copy));
@@ -531,8 +621,15 @@ static void order_and_time() {
 static const struct {
   const char* what;
   void (*run)();
-} parts[] = {
-    {"ends", ends_and_forks}, {"nodes", nodes}, {"changes", changes}, {"order", order_and_time}, {"growing", growing}};
+} parts[] = {{"ends", ends},
+             {"forks", forks},
+             {"mistakes", mistakes},
+             {"nodes", nodes},
+             {"instantiations", instantiations},
+             {"changes", changes},
+             {"updates", updates},
+             {"order", order_and_time},
+             {"growing", growing}};
 
 int main(int argc, char** argv) {
   const std::string part = argc > 1 ? argv[1] : "";

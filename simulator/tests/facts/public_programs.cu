@@ -5,6 +5,7 @@
 
 #include <cctype>
 #include <cstdint>
+#include <fstream>
 #include <vector>
 
 #include <cudaProfiler.h>
@@ -143,6 +144,9 @@ static void numa_node() {
   std::FILE* const file = std::fopen(path.c_str(), "r");
   int node = -2;
   say("is a number", file && std::fscanf(file, "%d", &node) == 1 && node >= -1 ? "yes" : "no");
+  int again = -2;
+  std::ifstream(path) >> again;
+  say("is the same by a stream", again == node ? "yes" : "no");
 }
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
