@@ -39,7 +39,7 @@ KINDS = {
 }
 # A module's variables come with the first launch or question that needs them, and a pool's memory with what is wanted
 # of it; any call that waits gives back what the pool does not need.
-OF_MODULES = "cudaLaunch", "cudaFunc", "cudaMemcpyToSymbol", "cudaMemcpyFromSymbol", "cudaGetSymbol"
+OF_MODULES = "cudaLaunch", "cudaFunc", "cudaMemcpyToSymbol", "cudaMemcpyFromSymbol", "cudaGetSymbol", "cudaGraph"
 SUCCESS = "CUDA_SUCCESS", "cudaSuccess", ""  # the last is that of `close` and `exit`, which are no calls of CUDA
 CHANGES = {*KINDS.values(), "open_pool"}
 

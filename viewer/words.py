@@ -317,6 +317,19 @@ class Asked:
         name = str(name).removeprefix("void ")
         return f"launch the kernel {name if len(name) <= 90 else name[:90] + '…'}{gpu}"
 
+    def cudaGraphLaunch(self):
+        names = [str(name).removeprefix("void ") for name in self.arguments["kernels"]]
+        if not names:
+            return "launch a graph without kernels"
+        text = f"the kernel {names[0]}" if len(names) == 1 else f"{len(names)} kernels: {', '.join(names)}"
+        return f"launch a graph with {text if len(text) <= 120 else text[:120] + '…'}"
+
+    def cudaStreamBeginCapture(self):
+        return "begin to capture a stream: what comes in it becomes a graph, and is not executed"
+
+    def cudaStreamEndCapture(self):
+        return "end the capture of a stream"
+
     def cudaSetDevice(self):
         return f"make {self.device('device')} the current one"
 
@@ -325,6 +338,9 @@ class Asked:
 
     def answer_cudaLaunchKernel(self, out):
         return "succeeds"
+
+    def answer_cudaStreamEndCapture(self, out):
+        return "gives the graph"
 
     def answer_cudaGetLastError(self, out):
         return "answers that there is none"
@@ -384,6 +400,9 @@ ALIKE = {
         ).split(),
         "cudaLaunchKernel",
     ),
+    "cuGraphLaunch": "cudaGraphLaunch",
+    "cuStreamBeginCapture": "cudaStreamBeginCapture",
+    "cuStreamEndCapture": "cudaStreamEndCapture",
     "cudaMemGetInfo": "cuMemGetInfo",
     "cudaGetDeviceCount": "cuDeviceGetCount",
     "cudaDeviceCanAccessPeer": "cuDeviceCanAccessPeer",

@@ -86,6 +86,12 @@ std::string json(const Argument& argument) {
       const std::string name = kernel_name(at);
       return name.empty() ? json(argument.value) : quoted(demangled(name).c_str());
     }
+    case Argument::kernel_list: {
+      std::string all;
+      for (const std::string& name : static_cast<const KernelNames*>(at)->mangled)
+        all += (all.empty() ? "" : ",") + quoted(demangled(name).c_str());
+      return "[" + all + "]";
+    }
     case Argument::extent: {
       const Extent& it = *static_cast<const Extent*>(at);
       return "[" + std::to_string(it.x) + "," + std::to_string(it.y) + "," + std::to_string(it.z) + "]";

@@ -21,6 +21,7 @@ struct Argument {
     extent,       // Extent
     kernel_name,  // as the compiler writes it
     function,     // CUfunction or CUkernel, shown by its name
+    kernel_list,  // KernelNames
     properties,   // CUmemAllocationProp
     location,     // CUmemLocation
     team,         // CUmulticastObjectProp
@@ -39,11 +40,16 @@ struct Extent {
 struct KernelName {
   const char* mangled;
 };
+struct KernelNames {  // of those that a graph launches
+  std::vector<std::string> mangled;
+};
 
 // An argument of a call as its type tells. Pointers to numbers and to handles are outputs, unless they are const.
 template <class T> Argument argument(const T& value) {
   if constexpr (requires { value.z; }) {  // Extent, dim3
     return {Argument::extent, reinterpret_cast<uint64_t>(&value)};
+  } else if constexpr (std::is_same_v<T, KernelNames>) {
+    return {Argument::kernel_list, reinterpret_cast<uint64_t>(&value)};
   } else if constexpr (std::is_same_v<T, KernelName>) {
     return {Argument::kernel_name, reinterpret_cast<uint64_t>(value.mangled)};
   } else if constexpr (std::is_pointer_v<T>) {

@@ -55,6 +55,9 @@ __attribute__((visibility("default"))) int not_simulated(const char* name);
 __attribute__((visibility("default"))) std::string file_of(const void* address);
 __attribute__((visibility("default"))) void cannot_run(const void* address, const std::string& why);
 
+// Those that an executable graph launches, for --trace, which has no lines of their own for them; else none.
+__attribute__((visibility("default"))) KernelNames kernels_of(CUgraphExec);
+
 // What a process does beside its calls, for --trace: before a descriptor is closed, and before the process ends.
 void tell_close(int fd);
 void tell_exit(int status);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // Contexts: the primary one of each GPU and others, and which of them is a thread's current one.
-#include "driver.h"
+#include "graphs.h"
 
 #include <algorithm>
 #include <set>
@@ -100,6 +100,19 @@ void set_current(CUcontext context) {
   if (context) checked(context);
   if (!thread().contexts.empty()) thread().contexts.pop_back();
   if (context) thread().contexts.push_back(context);
+}
+
+// The primary context's device stays known when the context has been released.
+CUdevice device_of_current() {
+  if (thread().contexts.empty()) current();  // refuses
+  const CUcontext context = thread().contexts.back();
+  return (context->is_primary ? context : current())->device;
+}
+
+void wait_for_all(CUcontext context) {
+  must_not_capture(context);
+  forbid_in_capture();
+  synchronize(context);
 }
 
 CUcontext pop() {
@@ -242,11 +255,11 @@ CUresult cuCtxGetCurrent(CUcontext* pctx) {
               result_to(pctx, "pctx", [&] { return thread().contexts.empty() ? nullptr : thread().contexts.back(); }));
 }
 CUresult cuCtxGetDevice(CUdevice* device) {
-  return call(ARGUMENTS(device), after_fault, result_to(device, "device", [&] { return current()->device; }));
+  return call(ARGUMENTS(device), after_fault, result_to(device, "device", [] { return device_of_current(); }));
 }
 EXPORT CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext ctx) {
   return call(ARGUMENTS(device, ctx), after_fault,
-              result_to(device, "device", [&] { return (ctx ? checked(ctx) : current())->device; }));
+              result_to(device, "device", [&] { return ctx ? checked(ctx)->device : device_of_current(); }));
 }
 CUresult cuCtxGetId(CUcontext ctx, unsigned long long* ctxId) {
   return call(ARGUMENTS(ctx, ctxId), after_fault,
@@ -269,10 +282,10 @@ CUresult cuCtxSetFlags(unsigned int flags) {
   });
 }
 CUresult cuCtxSynchronize(void) {
-  return call(ARGUMENTS(), [&] { synchronize(current()); });
+  return call(ARGUMENTS(), [&] { wait_for_all(current()); });
 }
 EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx) {
-  return call(ARGUMENTS(ctx), [&] { synchronize(ctx ? checked(ctx) : current()); });
+  return call(ARGUMENTS(ctx), [&] { wait_for_all(ctx ? checked(ctx) : current()); });
 }
 CUresult cuCtxSetLimit(CUlimit what, size_t value) {
   return call(ARGUMENTS(what, value), [&] { set_limit(what, value); });
@@ -300,6 +313,13 @@ CUresult cuCtxGetSharedMemConfig(CUsharedconfig* pConfig) {
 }
 CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
   return call(ARGUMENTS(config), [&] { current(); });
+}
+// There is no profiler, which is no error on hardware either.
+EXPORT CUresult cuProfilerStart(void) {
+  return call(ARGUMENTS(), [&] { current(); });
+}
+EXPORT CUresult cuProfilerStop(void) {
+  return call(ARGUMENTS(), [&] { current(); });
 }
 CUresult cuCtxResetPersistingL2Cache(void) {
   return call(ARGUMENTS(), [&] { current(); });

@@ -101,8 +101,10 @@ int attribute(CUdevice_attribute what, CUdevice device) {
     case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED: return 0;
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: return machine.vmm;
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED: return 0;
+#if CUDA_VERSION >= 13000
     case CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED: return 0;
     case CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: return machine.vmm;
+#endif
     default: break;
   }
   const bool is_known = what > 0 && size_t(what) < std::size(h200) && what != 139;
@@ -126,6 +128,9 @@ int peer_attribute(CUdevice_P2PAttribute what) {
 // A call of ours by name, in the version that a program of this version of CUDA knows.
 CUdriverProcAddressQueryResult find_call(void** found, const std::string& name, int cuda_version, bool per_thread) {
   *found = nullptr;
+  // Since CUDA 12 this name means a call with another one.
+  if (name == "cuGraphInstantiate" && cuda_version >= 12000)
+    return find_call(found, "cuGraphInstantiateWithFlags", cuda_version, per_thread);
   std::vector<std::string> calls;
   for (const char* suffix : {"", "_v2", "_v3", "_v4"})
     if (name.starts_with("cu") && dlsym(RTLD_DEFAULT, (name + suffix).c_str())) calls.push_back(name + suffix);
@@ -166,11 +171,22 @@ std::string bus_of(CUdevice device) {
   return text;
 }
 
-CUdevice device_with_bus(const char* bus) {
-  need(bus, "pciBusId");
+CUdevice device_with_bus(const char* text) {
+  need(text, "pciBusId");
+  unsigned domain = 0, bus = 0, slot = 0, function = 0;
+  int end = 0;
+  std::sscanf(text, "%x:%x:%x.%x%n", &domain, &bus, &slot, &function, &end);
+  if (!end) std::sscanf(text, "%x:%x:%x%n", &domain, &bus, &slot, &end);
+  if (!end) {
+    domain = 0;
+    std::sscanf(text, "%x:%x.%x%n", &bus, &slot, &function, &end);
+  }
+  require(end && !text[end], CUDA_ERROR_INVALID_VALUE,
+          "pciBusId is none of domain:bus:device.function, domain:bus:device and bus:device.function, in hexadecimal");
   for (CUdevice device = 0; device < memory::device_count(); ++device)
-    if (!strcasecmp(bus_of(device).c_str(), bus)) return device;
-  refuse(CUDA_ERROR_INVALID_VALUE, "no GPU has this PCI bus id");
+    if (!domain && !slot && !function && bus == unsigned(attribute(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device)))
+      return device;
+  refuse(CUDA_ERROR_INVALID_DEVICE, "no GPU has this PCI bus id");
 }
 
 }  // namespace

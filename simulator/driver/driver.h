@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@ namespace driver {
 
 struct OperationNode;  // of a stream: a kernel, a copy, or a mark that others wait for
 using Operation = std::shared_ptr<OperationNode>;
+struct Capture;  // of streams into a graph: capture.cc
 
 struct StreamAttributes {  // what can be set and is kept, without effect
   CUaccessPolicyWindow window = {};
@@ -34,7 +36,7 @@ struct StreamAttributes {  // what can be set and is kept, without effect
 
 }  // namespace driver
 
-struct CUstream_st {
+struct CUstream_st : std::enable_shared_from_this<CUstream_st> {
   CUcontext context;
   unsigned flags = 0;
   int priority = 0;
@@ -44,6 +46,31 @@ struct CUstream_st {
   std::deque<driver::Operation> work;   // what enqueue_work() put in, from the first that has not ended, or earlier
   driver::Operation known_as_long;      // of that: nobody waits again for its end before putting in more
   std::atomic<bool> destroyed = false;  // it is kept until its operations have ended
+  // Guarded by graphs().lock:
+  std::shared_ptr<driver::Capture> capture;        // null: it does not capture
+  std::vector<CUgraphNode> captured;               // what the next node will depend on
+  std::vector<CUgraphEdgeData> edges_of_captured;  // as they are given to the program: zeros
+};
+
+namespace driver {
+
+struct SharedEvent {  // with other processes
+  const uint32_t number;
+  const bool is_opened;  // another process made it
+  SharedEvent(uint32_t number, bool is_opened) : number(number), is_opened(is_opened) {}
+  ~SharedEvent();
+};
+
+}  // namespace driver
+
+struct CUevent_st {
+  CUcontext context;
+  unsigned flags;
+  driver::Operation recorded;
+  std::shared_ptr<const driver::SharedEvent> shared;  // null: it is this process's alone
+  // Guarded by graphs().lock, and of an event that was last recorded in a stream that captured:
+  std::shared_ptr<driver::Capture> capture = nullptr;
+  std::vector<CUgraphNode> captured = {};
 };
 
 struct CUctx_st {
@@ -79,6 +106,9 @@ namespace driver {
 using memory::refuse;
 
 const char* name_of(int error);
+
+// For --explain, once for each call: where an H200's driver does not answer but crash.
+void tell_of_crash(const std::string& what);
 
 // Throws Refused{CUDA_ERROR_INVALID_VALUE} if a pointer that a call needs is null.
 void need(const void* pointer, const char* name);
@@ -139,12 +169,17 @@ struct State {
 };
 State& state();
 
+// Throws Refused in a thread for which a capture prohibits calls that do not go into a stream, or wait for one. The
+// capture is invalid then.
+void forbid_in_capture();
+
 // What is a thread's own.
 struct Thread {
   bool is_in_call = false;          // of the program: what that calls is none
   bool runs_host_function = false;  // or a callback of a stream, in which nearly all calls are refused
   std::string why;                  // of the refusal in progress
-  std::vector<CUcontext> contexts;  // the last is current
+  CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  std::vector<CUcontext> contexts;                          // the last is current
   std::map<CUcontext, std::weak_ptr<CUstream_st>> streams;  // that it calls 2; they go with the context, or with it
   ~Thread() {
     for (const auto& [context, stream] : streams)
@@ -159,10 +194,26 @@ bool has_current();            // a context, which may have ended
 CUcontext current();           // of this thread; throws Refused{CUDA_ERROR_INVALID_CONTEXT or _CONTEXT_IS_DESTROYED}
 CUcontext checked(CUcontext);  // throws likewise
 int current_device();          // of this thread; -1: no context is current
-std::vector<CUcontext> all_contexts();  // the state is held
-void forget_modules(CUcontext);         // modules, streams, events and memory of a context that ends
+std::vector<CUcontext> all_contexts();                             // the state is held
+std::optional<gpu::Module::Global> variable_at(uint64_t address);  // of a module
+void forget_modules(CUcontext);  // modules, streams, events and memory of a context that ends
 void forget_streams(CUcontext);
 void forget_memory(CUcontext);
+
+// --- Kernels ------------------------------------------------------------------------------------------------------
+constexpr int most_shared = 232448;  // bytes a block can have, static and dynamic
+// A function, or a context's function of a kernel: the driver takes either. The context is the current one if null.
+CUfunction checked(CUfunction, CUcontext = nullptr);
+
+// --- Memory -------------------------------------------------------------------------------------------------------
+inline uint64_t bits(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+inline uint64_t bits(CUdeviceptr address) { return address; }
+inline bool is_on_host(const memory::Range& range) {
+  return range.kind == memory::Range::host || range.kind == memory::Range::registered;
+}
+inline bool is_host_vmm(const memory::Range& range) {  // of cuMemCreate, and on the host
+  return range.kind == memory::Range::vmm && range.properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE;
+}
 
 // --- Streams ------------------------------------------------------------------------------------------------------
 CUstream_st& stream(CUstream);  // 0, 1 and 2 too; throws Refused{CUDA_ERROR_INVALID_HANDLE}
@@ -172,14 +223,14 @@ using Start = std::function<void(const Operation&)>;
 Operation enqueue(CUstream_st&, Start start, const Operation& also = nullptr);
 // The same for what the GPU does. It waits first while the stream holds as much of that as it can.
 Operation enqueue_work(CUstream_st&, Start start);
-// Work that runs on a worker; a Refused of it is a fault.
-Operation enqueue_task(CUstream_st&, std::function<void()> task);
 uint64_t number_of(const Operation&);  // in the order in which all were put in
 void ended(const Operation&);
 bool has_ended(const Operation&);  // true for none
+CUresult query(const Operation&);  // CUDA_ERROR_NOT_READY: it has not
 void wait(const Operation&);       // throws Refused if there has been a fault
-void synchronize(CUcontext);       // waits for all its streams; throws likewise
-void settle();                     // lets all that was put in go on until nothing of it ends any more
-void give_back_pools();            // what pools hold beyond their thresholds: at each synchronisation
+std::chrono::steady_clock::time_point end_of(const Operation&);
+void synchronize(CUcontext);  // waits for all its streams; throws likewise
+void settle();                // lets all that was put in go on until nothing of it ends any more
+void give_back_pools();       // what pools hold beyond their thresholds: at each synchronisation
 
 }  // namespace driver

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT-0
 // What the library does to the process that loads it under vmmsim: it ends one that has another driver beside it, and
 // shows it the simulated machine where a program asks the system and not the driver: the class of IMEX channel files in
-// /proc/devices, the channel's file, and whether this machine may use multicast. It also tells --trace of descriptors
-// that are closed and of the end. The functions at the end go before those of libc. No file is made, and no variable of
-// the environment is changed: both end where the simulator ends.
+// /proc/devices, the channel's file, the NUMA node of each GPU under /sys, and whether this machine may use multicast. It
+// also tells --trace of descriptors that are closed and of the end. The functions at the end go before those of libc. No
+// file is made, and no variable of the environment is changed: both end where the simulator ends.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -34,6 +34,15 @@ constexpr int channel_major = 242;
 
 bool is_simulated() { return memory::environment("VMMSIM"); }
 bool begins(const char* text, const char* with) { return !std::strncmp(text, with, std::strlen(with)); }
+
+// Whether a path is that of the file with a GPU's NUMA node. The driver names the same bus (devices.cc).
+bool is_numa_node(const char* path) {
+  unsigned bus = 0;
+  int end = 0;
+  std::sscanf(path, "/sys/bus/pci/devices/0000:%2x:00.0/numa_node%n", &bus, &end);
+  return end && !path[end] && bus >= 1 && bus <= unsigned(memory::machine().gpus);
+}
+
 bool has_channel() { return memory::machine().fabric_channel && memory::machine().gpus > 0; }
 
 // The path of a driver or CUDA runtime in this process that is not the simulator's, or "".
@@ -89,6 +98,8 @@ bool open_simulated(const char* path, int flags, int* fd) {
   } else if (begins(path, channel_directory)) {
     errno = ENOENT;
     *fd = !std::strcmp(path, channel_file) && has_channel() ? in_memory(channel_name, "") : -1;
+  } else if (is_numa_node(path)) {
+    *fd = in_memory("numa_node", "0\n");
   } else {
     return false;
   }
@@ -119,6 +130,13 @@ int find_files(const char* pattern, int flags, int (*failed)(const char*, int), 
   if (has_channel() && fnmatch(pattern, channel_file, FNM_PATHNAME) == 0)
     return libc_glob(channel_file, flags | GLOB_NOCHECK, failed, result);  // the name itself
   return libc_glob("", flags, failed, result);                             // nothing, as the flags want it said
+}
+
+// Whether a file is there and may be used so.
+int look_at(const char* path, int mode) {
+  if (!path || !is_simulated() || !is_numa_node(path)) return faccessat(AT_FDCWD, path, mode, 0);
+  errno = EACCES;
+  return mode & (W_OK | X_OK) ? -1 : 0;
 }
 
 // A descriptor of the file that stands for the channel's, in whatever process it has come to, looks like a device.
@@ -166,6 +184,8 @@ OPEN(open64)
 // What open is in a program built with _FORTIFY_SOURCE, which Ubuntu's compiler defines by itself.
 int __open_2(const char* path, int flags) { return open_file(path, flags, 0); }
 int __open64_2(const char* path, int flags) { return open_file(path, flags, 0); }
+
+int access(const char* path, int mode) noexcept { return look_at(path, mode); }
 
 int glob(const char* pattern, int flags, int (*failed)(const char*, int), glob_t* result) {
   return find_files(pattern, flags, failed, result);

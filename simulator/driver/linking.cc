@@ -95,6 +95,18 @@ std::string undefined(const ptx::Linker& linker, std::set<std::string> provided)
   return linker.undefined(provided);
 }
 
+// The same, without what kernels call to launch others: such a kernel is refused when it is launched.
+std::string undefined_but_launches(const ptx::Linker& linker) {
+  std::set<std::string> launches;
+  for (;;) {
+    const std::string missing = undefined(linker, launches);  // "Undefined reference to '...' in '...'"
+    const size_t from = missing.find('\'') + 1;
+    const std::string name = missing.substr(from, missing.find('\'', from) - from);
+    if (missing.empty() || name.find(gpu::device_runtime) == name.npos) return missing;
+    launches.insert(name);
+  }
+}
+
 }  // namespace driver
 
 // --- The linker -----------------------------------------------------------------------------------------------------

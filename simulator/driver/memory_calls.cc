@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
-// Ordinary memory: allocating and freeing it, pools, copies, memsets, and what is known of a pointer.
+// Ordinary memory: allocating and freeing it, pools, and what is known of a pointer.
 #include "../memory/pool.h"
-#include "driver.h"
+#include "graphs.h"
 
 #include <algorithm>
 #include <array>
@@ -24,12 +24,14 @@ using memory::Range;
 
 uint64_t allocate(size_t size) {
   const CUcontext context = current();
+  forbid_in_capture();
   require(size, CUDA_ERROR_INVALID_VALUE, "bytesize is 0");
   return memory::allocate(context->device, size, {context});
 }
 
 void* allocate_host(size_t size, unsigned flags, bool managed) {
   const CUcontext context = current();
+  forbid_in_capture();
   constexpr unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   const bool flags_fit = managed ? flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST : !(flags & ~known);
   require(flags_fit, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
@@ -48,6 +50,7 @@ void give_back(const Range& allocation) {
 void free_now(uint64_t address, std::initializer_list<Range::Kind> kinds) {
   if (has_current()) current();  // it may not have ended
   if (!address) return;
+  forbid_in_capture();
   const Range taken = memory::take_from_owner(address, kinds);
   if (!taken.owner.pool) {
     synchronize(taken.owner.context);  // as the driver does: nothing may be using it any more
@@ -59,6 +62,7 @@ void free_now(uint64_t address, std::initializer_list<Range::Kind> kinds) {
 
 void register_host(void* pointer, size_t size, unsigned flags) {
   const CUcontext context = current();
+  forbid_in_capture();
   constexpr unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |
                              CU_MEMHOSTREGISTER_READ_ONLY;
   require(!(flags & ~known), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
@@ -165,8 +169,15 @@ CUmemAccess_flags pool_access(CUmemoryPool pool, const CUmemLocation& location) 
   return pool->memory.access(location.id);
 }
 
+void refuse_nodes_for_memory(const CUstream_st& stream) {
+  if (is_capturing(stream))
+    refuse(CUresult(not_simulated("memory of a pool in a stream that captures (a node of a graph)")),
+           "it is not simulated");
+}
+
 uint64_t allocate_from(CUmemoryPool pool, size_t size, CUstream where) {
   const CUstream_st& stream = driver::stream(where);
+  refuse_nodes_for_memory(stream);
   if (!size) return 0;
   if (!pool) pool = pool_in_use(stream.context->device);
   checked_pool(pool);
@@ -180,6 +191,7 @@ uint64_t allocate_from(CUmemoryPool pool, size_t size, CUstream where) {
 
 void free_later(uint64_t address, CUstream where) {
   CUstream_st& stream = driver::stream(where);
+  refuse_nodes_for_memory(stream);
   if (!address) return;
   const Range taken = memory::take_from_owner(address, {Range::ordinary, Range::pool});
   const CUmemoryPool pool = taken.owner.pool;
@@ -207,6 +219,12 @@ CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value
     else of_program = field;
     return CUDA_SUCCESS;
   };
+  const auto watermark = [&](uint64_t& highest, uint64_t now) {  // can be set to 0: then it is what it is now
+    require(!set || !*static_cast<uint64_t*>(value), CUDA_ERROR_INVALID_VALUE, "a watermark can only be set to 0");
+    if (set) highest = now;
+    else *static_cast<uint64_t*>(value) = highest;
+    return CUDA_SUCCESS;
+  };
   switch (what) {
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: return number(pool->follow_events, true);
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: return number(pool->opportunistic, true);
@@ -216,188 +234,11 @@ CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value
       uint64_t reserved = pool->memory.reserved();
       return number(reserved, false);
     }
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return number(pool->most_reserved, !*static_cast<uint64_t*>(value));
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return watermark(pool->most_reserved, pool->memory.reserved());
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return number(pool->used, false);
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return number(pool->most_used, !*static_cast<uint64_t*>(value));
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return watermark(pool->most_used, pool->used);
     default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
   }
-}
-
-// --- Copies and memsets -------------------------------------------------------------------------------------------
-
-// A box of bytes: `height` rows of `width`, each `pitch` after the one before, and so in `depth` layers, each `layer`
-// after the one before. A plain range has one row.
-struct Area {
-  uint64_t address;
-  size_t pitch, width, height;
-  size_t layer = 0, depth = 1;
-};
-Area plain(uint64_t address, size_t size) { return {address, size, size, 1}; }
-
-constexpr auto reading = CU_MEM_ACCESS_FLAGS_PROT_READ, writing = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-
-// The GPU whose rights count for a copy: with memory of cuMemAlloc and its like the one that it is on, else the one
-// that copies. Memsets need the rights of their stream's GPU.
-CUdevice user_of(const std::optional<Range>& range, CUdevice copying) {
-  return range && range->kind == Range::ordinary && range->device >= 0 ? range->device : copying;
-}
-
-// The pieces of an area as they lie in this process. Throws Refused if the GPU must not touch all of it.
-std::vector<memory::Piece> pieces(CUdevice device, const Area& area, CUmemAccess_flags access) {
-  std::vector<memory::Piece> found;
-  for (size_t layer = 0; layer < area.depth; ++layer)
-    for (size_t row = 0; row < area.height; ++row)
-      memory::for_each_piece(device, area.address + layer * area.layer + row * area.pitch, area.width, access,
-                             [&](const memory::Piece& piece) { found.push_back(piece); });
-  return found;
-}
-
-// Refuses what the GPU must not touch, or what an allocation does not hold: when a call is made, for by the time that
-// its stream gets there the memory may have been freed in the order of the stream. Returns whether some of it lies at
-// multicast addresses.
-bool check(CUdevice device, const Area& area, CUmemAccess_flags access, const std::optional<Range>& range) {
-  require(!range || range->kind == Range::vmm || range->kind == Range::multicast_range ||
-              (area.depth - 1) * area.layer + (area.height - 1) * area.pitch + area.width <=
-                  range->range_base + range->range_size - area.address,
-          CUDA_ERROR_INVALID_VALUE, "the allocation ends before the range does");
-  const auto found = pieces(device, area, access);
-  return std::any_of(found.begin(), found.end(), [](const memory::Piece& piece) { return !piece.replicas.empty(); });
-}
-
-bool is_on_host(const Range& range) { return range.kind == Range::host || range.kind == Range::registered; }
-
-enum Sides { to_device = 1, from_device = 2 };  // which addresses must be known to the driver
-
-void copy_now(CUdevice to_user, const Area& to, CUdevice from_user, const Area& from) {
-  const auto target = pieces(to_user, to, writing), source = pieces(from_user, from, reading);
-  size_t t = 0, s = 0, t_done = 0, s_done = 0;
-  while (t < target.size() && s < source.size()) {
-    const size_t size = std::min(target[t].size - t_done, source[s].size - s_done);
-    target[t].write([&](char* bytes) { std::memmove(bytes + t_done, source[s].bytes + s_done, size); });
-    t_done += size;
-    s_done += size;
-    if (t_done == target[t].size) {
-      ++t;
-      t_done = 0;
-    }
-    if (s_done == source[s].size) {
-      ++s;
-      s_done = 0;
-    }
-  }
-}
-
-// Puts a copy into a stream. Waits for it if host memory that the driver does not know takes part, or if `waits`.
-void copy(const Area& to, const Area& from, CUstream where, int sides, bool waits, CUcontext to_context = nullptr,
-          CUcontext from_context = nullptr) {
-  CUstream_st& stream = driver::stream(where);
-  const auto target = memory::find(to.address), source = memory::find(from.address);
-  const CUdevice to_user = user_of(target, (to_context ? checked(to_context) : stream.context)->device);
-  const CUdevice from_user = user_of(source, (from_context ? checked(from_context) : stream.context)->device);
-  if (!to.width || !to.height || !to.depth) return;
-  require(target || !(sides & to_device), CUDA_ERROR_INVALID_VALUE,
-          "the destination is no memory of a GPU: is it a host pointer?");
-  require(source || !(sides & from_device), CUDA_ERROR_INVALID_VALUE,
-          "the source is no memory of a GPU: is it a host pointer?");
-  need(reinterpret_cast<void*>(to.address), "the destination");
-  need(reinterpret_cast<void*>(from.address), "the source");
-  gpu::Heap& heap = *stream.context->heap;
-  require(!heap.holds(to.address) && !heap.holds(from.address), CUDA_ERROR_INVALID_VALUE,
-          "memory of malloc in a kernel: only kernels copy it");
-  const bool to_multicast = check(to_user, to, writing, target);
-  const bool from_multicast = check(from_user, from, reading, source);
-  if (to_multicast || from_multicast) memory::tell_of_ordinary_access(memory::current_call);
-  const bool is_small = from.height == 1 && from.depth == 1 && from.width <= 64 << 10;
-  if (!source && !waits && is_small) {  // taken at once, so that the caller need not wait
-    const auto* const bytes = reinterpret_cast<const char*>(from.address);
-    enqueue_task(stream, [=, staged = std::vector<char>(bytes, bytes + from.width)] {
-      copy_now(to_user, to, from_user, plain(reinterpret_cast<uint64_t>(staged.data()), staged.size()));
-    });
-    return;
-  }
-  const Operation op = enqueue_task(stream, [=] { copy_now(to_user, to, from_user, from); });
-  if (!target || !source || (waits && (is_on_host(*target) || is_on_host(*source)))) wait(op);
-}
-
-uint64_t bits(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
-uint64_t bits(CUdeviceptr address) { return address; }
-
-// A side of a 2D or 3D copy: memory on the host or a GPU, or the unified type, which says neither.
-template <class All>
-Area side(CUmemorytype type, const void* host, CUdeviceptr device, size_t pitch, size_t x, size_t y, const All& all) {
-  require(type != CU_MEMORYTYPE_ARRAY, CUDA_ERROR_NOT_SUPPORTED, "arrays are not simulated");
-  require(type >= CU_MEMORYTYPE_HOST && type <= CU_MEMORYTYPE_UNIFIED, CUDA_ERROR_INVALID_VALUE, "no such memory type");
-  if (!pitch) pitch = all.WidthInBytes + x;
-  require(pitch >= all.WidthInBytes + x, CUDA_ERROR_INVALID_VALUE, "a row is longer than the pitch");
-  return {(type == CU_MEMORYTYPE_HOST ? bits(host) : device) + y * pitch + x, pitch, all.WidthInBytes, all.Height};
-}
-
-template <class All> int sides_of(const All& c) {
-  return (c.dstMemoryType == CU_MEMORYTYPE_DEVICE ? to_device : 0) |
-         (c.srcMemoryType == CU_MEMORYTYPE_DEVICE ? from_device : 0);
-}
-
-void copy_2d(const CUDA_MEMCPY2D* what, CUstream where, bool waits) {
-  need(what, "pCopy");
-  const CUDA_MEMCPY2D& c = *what;
-  if (!c.WidthInBytes || !c.Height) return;
-  const Area to = side(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstXInBytes, c.dstY, c);
-  const Area from = side(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcXInBytes, c.srcY, c);
-  copy(to, from, where, sides_of(c), waits);
-}
-
-// The layers of a side, which have so many rows, from layer z on.
-Area layers(Area first, size_t rows, size_t y, size_t z, size_t depth) {
-  require(depth == 1 || rows >= first.height + y, CUDA_ERROR_INVALID_VALUE, "a layer has more rows than its height");
-  first.layer = rows * first.pitch;
-  first.address += z * first.layer;
-  first.depth = depth;
-  return first;
-}
-
-void copy_3d(const CUDA_MEMCPY3D* what, CUstream where, bool waits) {
-  need(what, "pCopy");
-  const CUDA_MEMCPY3D& c = *what;
-  if (!c.WidthInBytes || !c.Height || !c.Depth) return;
-  const Area to = side(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstXInBytes, c.dstY, c);
-  const Area from = side(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcXInBytes, c.srcY, c);
-  copy(layers(to, c.dstHeight, c.dstY, c.dstZ, c.Depth), layers(from, c.srcHeight, c.srcY, c.srcZ, c.Depth), where,
-       sides_of(c), waits);
-}
-
-// Between two GPUs: in order with what stream 0 of each has, before and after it.
-void copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size) {
-  CUstream_st& mine = stream(nullptr);
-  const std::array others = {to_context, from_context};
-  for (const CUcontext other : others)
-    if (other && checked(other) != mine.context) enqueue(mine, nullptr, enqueue(other->legacy, nullptr));
-  copy(plain(to, size), plain(from, size), nullptr, to_device | from_device, true, to_context, from_context);
-  for (const CUcontext other : others)
-    if (other && other != mine.context) enqueue(other->legacy, nullptr, enqueue(mine, nullptr));
-}
-
-// Puts a memset into a stream: width counts elements.
-template <class Element>
-void set(uint64_t address, size_t pitch, Element value, size_t width, size_t height, CUstream where) {
-  CUstream_st& stream = driver::stream(where);
-  if (width * sizeof(Element) == 0 || height == 0) return;  // the product may overflow to 0: the driver's does
-  const bool is_aligned = address % sizeof(Element) == 0 && (height == 1 || pitch % sizeof(Element) == 0);
-  require(is_aligned, CUDA_ERROR_INVALID_VALUE, "the address or pitch is no multiple of the element's size");
-  require(height == 1 || pitch >= width * sizeof(Element), CUDA_ERROR_INVALID_VALUE, "a row is longer than the pitch");
-  const auto range = memory::find(address);
-  require(range || stream.context->heap->holds(address), CUDA_ERROR_INVALID_VALUE,
-          "the destination is no memory of a GPU, or has been freed (cuMemFreeAsync)");
-  require(width <= size_t(1) << memory::address_bits, CUDA_ERROR_INVALID_VALUE, "the range is too long");
-  const Area area = {address, pitch, width * sizeof(Element), height};
-  const CUdevice device = stream.context->device;
-  if (check(device, area, writing, range)) memory::tell_of_ordinary_access(memory::current_call);
-  enqueue_task(stream, [=] {
-    for (const memory::Piece& piece : pieces(device, area, writing))
-      piece.write([&](char* bytes) {
-        if (value) std::fill_n(reinterpret_cast<Element*>(bytes), piece.size / sizeof(Element), value);
-        else memory::clear(bytes, piece.size);
-      });
-  });
 }
 
 // --- Pointers -----------------------------------------------------------------------------------------------------
@@ -407,10 +248,6 @@ Range host_allocation_at(const void* pointer) {
   require(found && is_on_host(*found) && found->owner.context, CUDA_ERROR_INVALID_VALUE,
           "p is neither of cuMemHostAlloc nor registered (cuMemHostRegister)");
   return *found;
-}
-
-bool is_host_vmm(const Range& range) {
-  return range.kind == Range::vmm && range.properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE;
 }
 
 // What the current GPU may do with memory at an address: without any right the driver shows less of it.
@@ -430,9 +267,20 @@ unsigned access_at(const Range& range, uint64_t address) {
   return unsigned(memory::get_access(location, address));
 }
 
+// The variables of a module share an allocation, and each has a range of its own all the same.
+std::optional<Range> find_with_variables(uint64_t address) {
+  auto range = memory::find(address);
+  if (!range || range->kind != Range::ordinary || range->owner.context) return range;
+  if (const auto variable = variable_at(address)) {
+    range->base = range->range_base = variable->address;
+    range->size = range->range_size = variable->size;
+  }
+  return range;
+}
+
 // Fills in an attribute of a pointer, or throws Refused{CUDA_ERROR_INVALID_VALUE}.
 void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
-  const auto range = memory::find(address);
+  const auto range = find_with_variables(address);
   require(range && range->mapped, CUDA_ERROR_INVALID_VALUE, "no memory of CUDA's lies at this address");
   const memory::Owner& owner = range->owner;
   const bool is_vmm = range->kind == Range::vmm, is_managed = range->kind == Range::managed;
@@ -511,7 +359,7 @@ void pointer_attributes(unsigned count, const CUpointer_attribute* attributes, v
 }
 
 void address_range(CUdeviceptr* base, size_t* size, uint64_t address) {
-  const auto range = memory::find(address);
+  const auto range = find_with_variables(address);
   require(range && range->mapped && access_at(*range, address), CUDA_ERROR_NOT_FOUND,
           "no memory lies at this address to which the current GPU has access");
   const bool is_block = range->kind == Range::pool || range->kind == Range::registered;
@@ -615,7 +463,7 @@ CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUme
 }
 CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation, unsigned int flags, CUstream hStream) {
   return call(ARGUMENTS(devPtr, count, flags, hStream), [&] {
-    stream(hStream);
+    must_not_capture(stream(hStream));
     check_managed(devPtr, count);
   });
 }
@@ -707,68 +555,6 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPoo
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   return call(ARGUMENTS(dptr, hStream), [&] { free_later(dptr, hStream); });
 }
-
-#define COPIES(name, To, to, From, from, sides)                                                                  \
-  CUresult name(To to, From from, size_t ByteCount) {                                                            \
-    return call(ARGUMENTS(to, from, ByteCount),                                                                  \
-                [&] { copy(plain(bits(to), ByteCount), plain(bits(from), ByteCount), nullptr, sides, true); });  \
-  }                                                                                                              \
-  CUresult name##Async(To to, From from, size_t ByteCount, CUstream hStream) {                                   \
-    return call(ARGUMENTS(to, from, ByteCount, hStream),                                                         \
-                [&] { copy(plain(bits(to), ByteCount), plain(bits(from), ByteCount), hStream, sides, false); }); \
-  }
-COPIES(cuMemcpy, CUdeviceptr, dst, CUdeviceptr, src, 0)
-COPIES(cuMemcpyHtoD, CUdeviceptr, dstDevice, const void*, srcHost, to_device)
-COPIES(cuMemcpyDtoH, void*, dstHost, CUdeviceptr, srcDevice, from_device)
-COPIES(cuMemcpyDtoD, CUdeviceptr, dstDevice, CUdeviceptr, srcDevice, to_device | from_device)
-CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
-                      size_t ByteCount) {
-  return call(ARGUMENTS(dstDevice, dstContext, srcDevice, srcContext, ByteCount),
-              [&] { copy_peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount); });
-}
-CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
-                           size_t ByteCount, CUstream hStream) {
-  return call(ARGUMENTS(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream), [&] {
-    copy(plain(dstDevice, ByteCount), plain(srcDevice, ByteCount), hStream, to_device | from_device, false, dstContext,
-         srcContext);
-  });
-}
-CUresult cuMemcpy2D(const CUDA_MEMCPY2D* pCopy) {
-  return call(ARGUMENTS(pCopy), [&] { copy_2d(pCopy, nullptr, true); });
-}
-CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* pCopy) {
-  return call(ARGUMENTS(pCopy), [&] { copy_2d(pCopy, nullptr, true); });
-}
-CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
-  return call(ARGUMENTS(pCopy, hStream), [&] { copy_2d(pCopy, hStream, false); });
-}
-
-CUresult cuMemcpy3D(const CUDA_MEMCPY3D* pCopy) {
-  return call(ARGUMENTS(pCopy), [&] { copy_3d(pCopy, nullptr, true); });
-}
-CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
-  return call(ARGUMENTS(pCopy, hStream), [&] { copy_3d(pCopy, hStream, false); });
-}
-
-#define MEMSETS(bits, Element)                                                                                       \
-  CUresult cuMemsetD##bits(CUdeviceptr dstDevice, Element value, size_t N) {                                         \
-    return call(ARGUMENTS(dstDevice, value, N), [&] { set<Element>(dstDevice, 0, value, N, 1, nullptr); });          \
-  }                                                                                                                  \
-  CUresult cuMemsetD##bits##Async(CUdeviceptr dstDevice, Element value, size_t N, CUstream hStream) {                \
-    return call(ARGUMENTS(dstDevice, value, N, hStream), [&] { set<Element>(dstDevice, 0, value, N, 1, hStream); }); \
-  }                                                                                                                  \
-  CUresult cuMemsetD2D##bits(CUdeviceptr dstDevice, size_t dstPitch, Element value, size_t Width, size_t Height) {   \
-    return call(ARGUMENTS(dstDevice, dstPitch, value, Width, Height),                                                \
-                [&] { set<Element>(dstDevice, dstPitch, value, Width, Height, nullptr); });                          \
-  }                                                                                                                  \
-  CUresult cuMemsetD2D##bits##Async(CUdeviceptr dstDevice, size_t dstPitch, Element value, size_t Width,             \
-                                    size_t Height, CUstream hStream) {                                               \
-    return call(ARGUMENTS(dstDevice, dstPitch, value, Width, Height, hStream),                                       \
-                [&] { set<Element>(dstDevice, dstPitch, value, Width, Height, hStream); });                          \
-  }
-MEMSETS(8, unsigned char)
-MEMSETS(16, unsigned short)
-MEMSETS(32, unsigned int)
 
 CUresult cuMemGetAddressRange(CUdeviceptr* pbase, size_t* psize, CUdeviceptr dptr) {
   return call(ARGUMENTS(pbase, psize, dptr), [&] {

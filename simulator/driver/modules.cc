@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// Modules and libraries: from a fat binary or PTX text to kernels, and launches of them.
+// Modules and libraries: from a fat binary or PTX text to kernels.
 #include "driver.h"
 #include "linking.h"
 
@@ -27,6 +27,7 @@ struct CUlib_st {
 namespace driver {
 namespace {
 
+using driver::checked;                            // and beside it those for what is known here
 using Code = std::shared_ptr<const ptx::Module>;  // as it was read, not yet on a GPU
 
 template <class T> T* checked(const Owned<T>& all, T* handle, const char* what) {
@@ -86,10 +87,7 @@ ptx::Module link_units(const void* const* fat_binaries) {
     else if (std::none_of(images.begin(), images.end(), has_ptx)) refuse_code(images);
     else left_out = images;
   }
-  const std::string missing = left_out.empty() ? "" : undefined(linker);
-  if (missing.find("cudaCDP2") != missing.npos)
-    refuse(CUresult(not_simulated("a launch, or another call of the runtime, in a kernel")), missing);
-  if (!missing.empty()) refuse_code(left_out);
+  if (!left_out.empty() && !undefined_but_launches(linker).empty()) refuse_code(left_out);
   return linker.finish();
 }
 
@@ -190,6 +188,7 @@ CUmodule load(const Code& code, CUcontext context, CUlibrary library) {
 
 // A module for the calls that load one. They wait for what runs on the GPU, as the driver does.
 CUmodule load(const Code& code) {
+  forbid_in_capture();
   synchronize(current());
   return load(code, current(), nullptr);
 }
@@ -204,6 +203,7 @@ void unload(CUmodule module) {
 void unload_module(CUmodule module) {
   checked(module);
   require(!module->library, CUDA_ERROR_NOT_PERMITTED, "the module is a library's, which is unloaded whole");
+  forbid_in_capture();
   synchronize(module->context);
   const std::lock_guard held(state().lock);
   unload(module);
@@ -304,21 +304,7 @@ CUfunction function_of(CUkernel kernel, CUcontext context = current()) {
   return function;
 }
 
-// A function, or a context's function of a kernel: the driver takes either. The context is the current one if null.
-CUfunction checked(CUfunction function, CUcontext context = nullptr) {
-  require(function, CUDA_ERROR_INVALID_HANDLE,
-          "the function is null: get one with cuModuleGetFunction or cuLibraryGetKernel");
-  {
-    const std::lock_guard held(state().lock);
-    if (state().functions.contains(function)) return function;
-  }
-  const CUkernel kernel = reinterpret_cast<CUkernel>(function);
-  return context ? function_of(kernel, context) : function_of(kernel);
-}
-
 // --- Attributes ---------------------------------------------------------------------------------------------------
-
-constexpr int most_shared = 232448;  // bytes a block can have, static and dynamic
 
 int function_attribute(CUfunction handle, CUfunction_attribute what) {
   const CUfunction function = checked(handle);
@@ -359,7 +345,7 @@ void set_attribute(CUfunction handle, CUfunction_attribute what, int value) {
 }
 
 void set_attribute(CUkernel kernel, CUfunction_attribute what, int value, CUdevice device) {
-  driver::checked(device);
+  checked(device);
   const CUfunction function = function_of(kernel);
   const int fits = checked_attribute(*function->kernel, what, value);
   if (what != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return;
@@ -377,122 +363,18 @@ void give_parameter(const gpu::Kernel& kernel, size_t index, size_t* offset, siz
   if (size) *size = kernel.parameters[index].size;
 }
 
-// Blocks of a kernel that fit on a multiprocessor: as many as its threads, registers and shared memory allow.
-int blocks_that_fit(CUfunction handle, int block_size, size_t dynamic_shared) {
-  const CUfunction function = checked(handle);
-  require(block_size > 0, CUDA_ERROR_INVALID_VALUE, "blockSize is not positive");
-  const gpu::Kernel& kernel = *function->kernel;
-  if (block_size > int(kernel.max_threads)) return 0;
-  const size_t threads = memory::round_up(uint64_t(block_size), 32);
-  const size_t registers = std::max(threads * memory::round_up(kernel.registers, 8), size_t(1));
-  const size_t shared = kernel.static_shared + dynamic_shared + 1024;
-  if (kernel.static_shared + dynamic_shared > size_t(most_shared)) return 0;
-  // The preferred carveout is rounded up to what the multiprocessor can be split into; one block fits in any case.
-  constexpr int splits[] = {0, 8, 16, 32, 64, 100, 132, 164, 196, 228};
-  const int carveout = function->carveout < 0 ? 100 : int(function->carveout);
-  const int split = *std::find_if(splits, std::end(splits) - 1, [&](int kib) { return kib * 100 >= carveout * 228; });
-  const size_t room = std::max(size_t(split) << 10, shared);
-  return int(std::min({size_t(32), 2048 / threads, 65536 / registers, room / shared}));
-}
-
-// The block size with which most threads fit on a multiprocessor; of several the largest.
-void best_block(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of, size_t shared, int limit) {
-  need(grid, "minGridSize");
-  need(block, "blockSize");
-  const int most = int(checked(function)->kernel->max_threads);
-  int best = 0;
-  for (int size = limit > 0 ? std::min(limit, most) : most; size > 0; size -= size % 32 ? size % 32 : 32) {
-    const int blocks = blocks_that_fit(function, size, shared_of ? shared_of(size) : shared);
-    if (blocks * size <= best) continue;
-    best = blocks * size;
-    *block = size;
-    *grid = blocks * memory::machine().multiprocessors;
-  }
-  require(best, CUDA_ERROR_INVALID_VALUE, "no block of this kernel fits");
-}
-
-// --- Launches -----------------------------------------------------------------------------------------------------
-
-// The parameters' bytes, from an array of pointers to each or from a packed buffer.
-std::vector<std::byte> parameters_of(const gpu::Kernel& kernel, void** each, void** extra) {
-  std::vector<std::byte> bytes(kernel.parameter_bytes);
-  if (each) {
-    for (size_t i = 0; i < kernel.parameters.size(); ++i) {
-      need(each[i], "the address of a parameter");
-      std::memcpy(bytes.data() + kernel.parameters[i].offset, each[i], kernel.parameters[i].size);
-    }
-    return bytes;
-  }
-  const void* packed = nullptr;
-  size_t size = 0;
-  for (void** item = extra; item && *item != CU_LAUNCH_PARAM_END; item += 2) {
-    if (*item == CU_LAUNCH_PARAM_BUFFER_POINTER) packed = item[1];
-    else if (*item == CU_LAUNCH_PARAM_BUFFER_SIZE) size = *static_cast<const size_t*>(item[1]);
-    else refuse(CUDA_ERROR_INVALID_VALUE, "extra holds an unknown item");
-  }
-  require(kernel.parameters.empty() || packed, CUDA_ERROR_INVALID_VALUE,
-          "the kernel has parameters that were not given");
-  if (packed) std::memcpy(bytes.data(), packed, std::min(size, bytes.size()));
-  return bytes;
-}
-
-void launch(CUfunction handle, gpu::Dimensions grid, gpu::Dimensions block, unsigned shared, CUstream where,
-            void** each, void** extra, bool is_cooperative) {
-  if (!handle) checked(handle);  // refuses it before it looks at the stream
-  CUstream_st& stream = driver::stream(where);
-  const CUfunction function = checked(handle, stream.context);
-  const gpu::Kernel& kernel = *function->kernel;
-  require(stream.context == function->module->context, CUDA_ERROR_INVALID_HANDLE,
-          "the function is loaded in another context than the stream's");
-  require(grid.x && grid.y && grid.z && block.x && block.y && block.z, CUDA_ERROR_INVALID_VALUE,
-          "a dimension of the grid or of the block is 0");
-  require(grid.x <= 2147483647 && grid.y <= 65535 && grid.z <= 65535, CUDA_ERROR_INVALID_VALUE,
-          "the grid is larger than 2147483647 x 65535 x 65535");
-  const uint64_t threads = uint64_t(block.x) * block.y * block.z;
-  require(block.x <= 1024 && block.y <= 1024 && block.z <= 64 && threads <= 1024, CUDA_ERROR_INVALID_VALUE,
-          "the block is larger than 1024 x 1024 x 64, or has more than 1024 threads");
-  require(threads <= kernel.max_threads, CUDA_ERROR_INVALID_VALUE,
-          "the block has more threads than the kernel was compiled for");
-  require(shared <= unsigned(function->dynamic_shared), CUDA_ERROR_INVALID_VALUE,
-          "the launch has more dynamic shared memory than the kernel may have: raise its attribute "
-          "MAX_DYNAMIC_SHARED_SIZE_BYTES first (cudaFuncSetAttribute), with static memory to 227 KiB at most");
-  const uint64_t fitting = is_cooperative ? uint64_t(blocks_that_fit(function, int(threads), shared)) : 0;
-  require(!is_cooperative || uint64_t(grid.x) * grid.y * grid.z <= fitting * memory::machine().multiprocessors,
-          CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, "the blocks do not all fit on the GPU at once");
-  gpu::Launch what = {&kernel, function->module->module, grid, block, shared, parameters_of(kernel, each, extra), {}};
-  what.is_cooperative = is_cooperative;
-  what.heap = stream.context->heap;
-  enqueue_work(stream, [what = std::move(what)](const Operation& op) {
-    gpu::Launch now = what;
-    now.order = number_of(op);
-    now.done = [op](const gpu::Fault* fault) {
-      if (fault) set_fault(*fault);
-      ended(op);
-    };
-    gpu::launch(std::move(now));
-  });
-}
-
-CUresult launch(const CUlaunchConfig* config, CUfunction function, void** each, void** extra) {
-  need(config, "config");
-  bool is_cooperative = false;
-  for (unsigned i = 0; i < config->numAttrs; ++i) {
-    const CUlaunchAttribute& attribute = config->attrs[i];
-    const auto& cluster = attribute.value.clusterDim;
-    if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) is_cooperative = attribute.value.cooperative;
-    if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && cluster.x * cluster.y * cluster.z > 1)
-      return CUresult(not_simulated("cuLaunchKernelEx with clusters"));
-    if (attribute.id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT ||
-        attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
-      return CUresult(not_simulated("cuLaunchKernelEx with events"));
-  }
-  launch(function, {config->gridDimX, config->gridDimY, config->gridDimZ},
-         {config->blockDimX, config->blockDimY, config->blockDimZ}, config->sharedMemBytes, config->hStream, each,
-         extra, is_cooperative);
-  return CUDA_SUCCESS;
-}
-
 }  // namespace
+
+CUfunction checked(CUfunction function, CUcontext context) {
+  require(function, CUDA_ERROR_INVALID_HANDLE,
+          "the function is null: get one with cuModuleGetFunction or cuLibraryGetKernel");
+  {
+    const std::lock_guard held(state().lock);
+    if (state().functions.contains(function)) return function;
+  }
+  const CUkernel kernel = reinterpret_cast<CUkernel>(function);
+  return context ? function_of(kernel, context) : function_of(kernel);
+}
 
 std::string choose_ptx(const void* fat_binary, size_t most) {
   if (most < 16 || ptx::fat_binary_size(fat_binary) > most) throw ptx::Error("the fat binary is cut off");
@@ -508,6 +390,13 @@ std::string kernel_name(const void* handle) {
   if (state().functions.contains(function)) return function->name;
   const CUkernel kernel = reinterpret_cast<CUkernel>(function);
   return state().kernels.contains(kernel) ? kernel->name : "";
+}
+
+std::optional<gpu::Module::Global> variable_at(uint64_t address) {
+  const std::lock_guard held(state().lock);
+  for (const auto& [module, owner] : state().modules)
+    if (const auto* const found = module->variables ? module->module->variable_at(address) : nullptr) return *found;
+  return std::nullopt;
 }
 
 void forget_modules(CUcontext context) {
@@ -678,63 +567,4 @@ CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction function) {
 }
 CUresult cuFuncLoad(CUfunction function) {
   return call(ARGUMENTS(function), [&] { checked(function); });
-}
-
-CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
-                        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-                        unsigned int sharedMemBytes, CUstream hStream, void** kernelParams, void** extra) {
-  return call(ARGUMENTS(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream),
-              [&] {
-                launch(f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, hStream,
-                       kernelParams, extra, false);
-              });
-}
-CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
-                                   unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-                                   unsigned int sharedMemBytes, CUstream hStream, void** kernelParams) {
-  return call(ARGUMENTS(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream),
-              [&] {
-                launch(f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, hStream,
-                       kernelParams, nullptr, true);
-              });
-}
-CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra) {
-  return call(ARGUMENTS(config, f), [&] { return launch(config, f, kernelParams, extra); });
-}
-
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, CUfunction func, int blockSize,
-                                                     size_t dynamicSMemSize) {
-  return call(ARGUMENTS(numBlocks, func, blockSize, dynamicSMemSize),
-              result_to(numBlocks, "numBlocks", [&] { return blocks_that_fit(func, blockSize, dynamicSMemSize); }));
-}
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, CUfunction func, int blockSize,
-                                                              size_t dynamicSMemSize, unsigned int flags) {
-  return call(ARGUMENTS(numBlocks, func, blockSize, dynamicSMemSize, flags), [&] {
-    need(numBlocks, "numBlocks");
-    require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-    *numBlocks = blocks_that_fit(func, blockSize, dynamicSMemSize);
-  });
-}
-CUresult cuOccupancyMaxPotentialBlockSize(int* minGridSize, int* blockSize, CUfunction func,
-                                          CUoccupancyB2DSize sharedOf, size_t dynamicSMemSize, int blockSizeLimit) {
-  return call(ARGUMENTS(minGridSize, blockSize, func, dynamicSMemSize, blockSizeLimit),
-              [&] { best_block(minGridSize, blockSize, func, sharedOf, dynamicSMemSize, blockSizeLimit); });
-}
-CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* minGridSize, int* blockSize, CUfunction func,
-                                                   CUoccupancyB2DSize sharedOf, size_t dynamicSMemSize,
-                                                   int blockSizeLimit, unsigned int flags) {
-  return call(ARGUMENTS(minGridSize, blockSize, func, dynamicSMemSize, blockSizeLimit, flags), [&] {
-    require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-    best_block(minGridSize, blockSize, func, sharedOf, dynamicSMemSize, blockSizeLimit);
-  });
-}
-CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, CUfunction func, int numBlocks,
-                                                 int blockSize) {
-  return call(ARGUMENTS(dynamicSmemSize, func, numBlocks, blockSize), [&] {
-    need(dynamicSmemSize, "dynamicSmemSize");
-    require(numBlocks > 0 && blockSize > 0, CUDA_ERROR_INVALID_VALUE, "numBlocks and blockSize must be positive");
-    const int fixed = int(checked(func)->kernel->static_shared);
-    const int share = 233472 / numBlocks - 1024 - fixed;
-    *dynamicSmemSize = size_t(std::clamp(share, 0, most_shared - fixed));
-  });
 }

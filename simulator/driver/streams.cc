@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT-0
-// Streams and events: a graph of operations. An operation waits for the one before it in its stream, an operation of
+// Streams: a graph of operations. An operation waits for the one before it in its stream, an operation of
 // the legacy stream for those of all streams that it blocks, and they for it; and for the events that it is told to
 // wait for. It starts when the last of them has ended.
-#include "driver.h"
+#include "graphs.h"
 
 #include <algorithm>
 #include <atomic>
@@ -18,24 +18,6 @@ struct driver::OperationNode {
   bool has_ended = false, is_awaited = false;  // by a thread
   uint64_t number = 0;                         // in the order in which all were put in
   std::chrono::steady_clock::time_point end;
-};
-
-namespace driver {
-
-struct SharedEvent {  // with other processes
-  const uint32_t number;
-  const bool is_opened;  // another process made it
-  SharedEvent(uint32_t number, bool is_opened) : number(number), is_opened(is_opened) {}
-  ~SharedEvent() { memory::close_event(number); }
-};
-
-}  // namespace driver
-
-struct CUevent_st {
-  CUcontext context;
-  unsigned flags;
-  driver::Operation recorded;
-  std::shared_ptr<const driver::SharedEvent> shared;  // null: it is this process's alone
 };
 
 namespace driver {
@@ -99,6 +81,7 @@ std::shared_ptr<CUstream_st> create(unsigned flags, int priority, CUcontext cont
 void destroy(CUstream handle) {
   require(handle != nullptr && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD, CUDA_ERROR_INVALID_HANDLE,
           "the default streams are not destroyed");
+  leave_capture(stream(handle));
   stream(handle).destroyed = true;
 }
 
@@ -155,137 +138,32 @@ void copy_attributes(CUstream_st& to, const CUstream_st& from) {
 
 // What an operation that is now put into the stream would wait for.
 Operation tail(CUstream_st& stream) {
+  must_not_capture(stream);
+  forbid_in_capture();
   if (is_legacy(stream)) return enqueue(stream, nullptr);
   const std::lock_guard held(state().lock);
   return stream.last;
 }
 
-CUresult query(const Operation& op) { return fault() ? fault() : has_ended(op) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }
-
-CUevent add_event(CUevent_st event) {
-  auto made = std::make_unique<CUevent_st>(std::move(event));
-  const CUevent handle = made.get();
-  const std::lock_guard held(state().lock);
-  state().events[handle] = std::move(made);
-  return handle;
-}
-
-CUevent create_event(unsigned flags) {
-  const CUcontext context = current();
-  constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
-  require(!(flags & ~known), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-  require(!(flags & CU_EVENT_INTERPROCESS) || flags & CU_EVENT_DISABLE_TIMING, CUDA_ERROR_INVALID_VALUE,
-          "an event for other processes cannot take times; add CU_EVENT_DISABLE_TIMING");
-  return add_event(
-      {context, flags, nullptr,
-       flags & CU_EVENT_INTERPROCESS ? std::make_shared<SharedEvent>(memory::make_event(), false) : nullptr});
-}
-
-CUevent open_event(const CUipcEventHandle& handle) {
-  const CUcontext context = current();
-  return add_event({context, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, nullptr,
-                    std::make_shared<SharedEvent>(memory::open_event(handle), true)});
-}
-
-CUevent_st& event(CUevent handle) {
-  const std::lock_guard held(state().lock);
-  const auto found = state().events.find(handle);
-  require(found != state().events.end(), CUDA_ERROR_INVALID_HANDLE, "this is no event, or it has been destroyed");
-  return *found->second;
-}
-
-Operation recorded(CUevent handle) {
-  const CUevent_st& it = event(handle);
-  const std::lock_guard held(state().lock);
-  return it.recorded;
-}
-
-CUipcEventHandle export_event(CUevent handle) {
-  require(handle, CUDA_ERROR_INVALID_VALUE, "event is null");
-  const auto shared = event(handle).shared;
-  require(shared && !shared->is_opened, CUDA_ERROR_INVALID_HANDLE,
-          "the event was made without CU_EVENT_INTERPROCESS, or by another process");
-  return memory::export_event(shared->number);
-}
-
-CUresult query_event(CUevent handle) {
-  const auto shared = event(handle).shared;
-  if (!shared || fault()) return query(recorded(handle));
-  return memory::is_reached(shared->number, memory::times_recorded(shared->number)) ? CUDA_SUCCESS
-                                                                                    : CUDA_ERROR_NOT_READY;
-}
-
-void synchronize_event(CUevent handle) {
-  const auto shared = event(handle).shared;
-  if (!shared) return wait(recorded(handle));
-  const uint64_t number = memory::times_recorded(shared->number);
-  while (!fault() && !memory::is_reached(shared->number, number)) memory::await_event(shared->number, number);
-  wait(nullptr);
-}
-
-void destroy_event(CUevent handle) {
-  event(handle);
-  const std::lock_guard held(state().lock);
-  state().events.erase(handle);
-}
-
-void record(CUevent handle, CUstream where) {
-  CUevent_st& it = event(handle);
-  CUstream_st& stream = driver::stream(where);
-  require(it.context == stream.context, CUDA_ERROR_INVALID_HANDLE, "event and stream are of different contexts");
-  Start reach;
-  if (it.shared) {
-    const uint64_t number = memory::record_event(it.shared->number);
-    reach = [shared = it.shared, number](const Operation& op) {
-      gpu::run([=] {
-        memory::reach_event(shared->number, number);
+void start_host_function(const Work& work, const Operation& op) {
+  gpu::run(
+      [op, host = work.given.host] {
+        thread().runs_host_function = true;
+        host.fn(host.userData);
+        thread().runs_host_function = false;
         ended(op);
-      });
-    };
-  }
-  const Operation mark = enqueue(stream, std::move(reach));
-  const std::lock_guard held(state().lock);
-  it.recorded = mark;
+      },
+      true);
 }
 
-float elapsed(CUevent from, CUevent to) {
-  require(event(from).context == event(to).context, CUDA_ERROR_INVALID_HANDLE, "the events are of different contexts");
-  const bool timed = !((event(from).flags | event(to).flags) & CU_EVENT_DISABLE_TIMING);
-  require(timed, CUDA_ERROR_INVALID_HANDLE, "an event was created with CU_EVENT_DISABLE_TIMING");
-  const Operation first = recorded(from), last = recorded(to);
-  require(first && last, CUDA_ERROR_INVALID_HANDLE, "an event was never recorded");
-  require(has_ended(first) && has_ended(last), CUDA_ERROR_NOT_READY, "an event has not been reached");
-  return std::chrono::duration<float, std::milli>(last->end - first->end).count();
-}
-
-// Looks whether some process's stream has got to an event. Other tasks have their turn in between.
-struct LookOut {
-  std::shared_ptr<const SharedEvent> shared;
-  uint64_t number;
-  Operation op;
-  void look() const {
-    if (fault() || memory::is_reached(shared->number, number)) ended(op);
-    else gpu::run([it = *this] { it.look(); });
-  }
-};
-
-void wait_for(CUstream where, CUevent handle, unsigned flags) {
-  require(!(flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-  if (const auto shared = event(handle).shared) {
-    const uint64_t number = memory::times_recorded(shared->number);
-    enqueue(stream(where), [=](const Operation& op) { gpu::run([=] { LookOut{shared, number, op}.look(); }); });
-    return;
-  }
-  const Operation before = recorded(handle);
-  enqueue(stream(where), nullptr, before);
-}
-
-void enqueue_host(CUstream_st& stream, std::function<void()> function) {
-  enqueue(stream, [function = std::move(function)](const Operation& op) {
+void add_callback(CUstream where, CUstreamCallback callback, void* data) {
+  CUstream_st& stream = driver::stream(where);
+  must_not_capture(stream);
+  enqueue(stream, [=](const Operation& op) {
     gpu::run(
         [=] {
           thread().runs_host_function = true;
-          function();
+          callback(where, CUDA_SUCCESS, data);
           thread().runs_host_function = false;
           ended(op);
         },
@@ -335,8 +213,11 @@ template <class Word> void wait_value(CUstream where, uint64_t address, Word val
   require(!(flags & ~3u), CUDA_ERROR_INVALID_VALUE, "there are no such flags, or CU_STREAM_WAIT_VALUE_FLUSH");
   const CUdevice device = stream.context->device;
   check_word<Word>(device, address, CU_MEM_ACCESS_FLAGS_PROT_READ);
-  enqueue_work(stream,
-               [=](const Operation& op) { gpu::run([=] { Watch<Word>{device, address, value, flags, op}.look(); }); });
+  const auto work = task_work(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, stream.context, nullptr);
+  work->start = [=](const Work&, const Operation& op) {
+    gpu::run([=] { Watch<Word>{device, address, value, flags, op}.look(); });
+  };
+  put(stream, work);
 }
 
 template <class Word> void write_value(CUstream where, uint64_t address, Word value, unsigned flags) {
@@ -344,11 +225,11 @@ template <class Word> void write_value(CUstream where, uint64_t address, Word va
   require(!(flags & ~unsigned(CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)), CUDA_ERROR_INVALID_VALUE, "no such flags");
   const CUdevice device = stream.context->device;
   check_word<Word>(device, address, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-  enqueue_task(stream, [=] {
-    memory::for_each_piece(
-        device, address, sizeof(Word), CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-        [&](const memory::Piece& word) { reinterpret_cast<std::atomic<Word>*>(word.bytes)->store(value); });
-  });
+  put(stream, task_work(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, stream.context, [=] {
+        memory::for_each_piece(
+            device, address, sizeof(Word), CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+            [&](const memory::Piece& word) { reinterpret_cast<std::atomic<Word>*>(word.bytes)->store(value); });
+      }));
 }
 
 }  // namespace
@@ -385,32 +266,41 @@ static void make_room(std::unique_lock<std::mutex>& held, CUstream_st& stream) {
   while (left_of(stream.work) >= most_work && !fault()) await(held, stream.work.front());
 }
 
-static Operation put_in(CUstream_st& stream, Start start, const Operation& also, bool is_work) {
+// The state is held for these three.
+static Operation make_operation(Start start) {
   const Operation op = std::make_shared<OperationNode>();
   op->start = std::move(start);
+  op->number = ++state().last_operation;
+  state().under_way.insert(op->number);
+  return op;
+}
+static void let_wait(const Operation& op, const Operation& before) {
+  if (!before || before->has_ended) return;
+  before->next.push_back(op);
+  ++op->awaited;
+}
+static void append(CUstream_st& stream, const Operation& op) {
+  let_wait(op, stream.last);
+  if (is_legacy(stream)) {
+    for (const auto& [handle, other] : state().streams)
+      if (other->context == stream.context && minds_legacy(*other)) let_wait(op, other->last);
+  } else if (minds_legacy(stream)) {
+    let_wait(op, stream.context->legacy.last);
+  }
+  stream.last = op;
+}
+
+static Operation put_in(CUstream_st& stream, Start start, const Operation& also, bool is_work) {
+  must_not_capture(stream);
+  Operation op;
   bool is_ready = false;
   {
     std::unique_lock held(state().lock);
-    if (is_work) {
-      make_room(held, stream);
-      stream.work.push_back(op);
-    }
-    op->number = ++state().last_operation;
-    state().under_way.insert(op->number);
-    auto after = [&](const Operation& before) {
-      if (!before || before->has_ended) return;
-      before->next.push_back(op);
-      ++op->awaited;
-    };
-    after(stream.last);
-    after(also);
-    if (is_legacy(stream)) {
-      for (const auto& [handle, other] : state().streams)
-        if (other->context == stream.context && minds_legacy(*other)) after(other->last);
-    } else if (minds_legacy(stream)) {
-      after(stream.context->legacy.last);
-    }
-    stream.last = op;
+    if (is_work) make_room(held, stream);
+    op = make_operation(std::move(start));
+    if (is_work) stream.work.push_back(op);
+    let_wait(op, also);
+    append(stream, op);
     is_ready = --op->awaited == 0;
   }
   if (is_ready) driver::start({op});
@@ -422,20 +312,85 @@ Operation enqueue(CUstream_st& stream, Start start, const Operation& also) {
 }
 Operation enqueue_work(CUstream_st& stream, Start start) { return put_in(stream, std::move(start), nullptr, true); }
 
-Operation enqueue_task(CUstream_st& stream, std::function<void()> task) {
-  return enqueue_work(stream, [task = std::move(task)](const Operation& op) {
-    gpu::run([=] {
-      try {
-        task();
-      } catch (const memory::Refused& refused) {  // it was allowed when it was put in
-        set_fault({CUDA_ERROR_ILLEGAL_ADDRESS, "a copy or memset came too late: " + refused.why});
-      }
-      ended(op);
-    });
+static Start start_of(const SharedWork& work) {
+  if (!work || work->given.type == CU_GRAPH_NODE_TYPE_EMPTY) return nullptr;
+  if (work->given.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) return start_to_record(*work->event);
+  if (work->given.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) return start_to_wait(*work->event);
+  return [work](const Operation& op) { work->start(*work, op); };
+}
+
+Operation put(CUstream_st& stream, const SharedWork& work) {
+  if (capture(stream, work)) return nullptr;
+  const bool is_of_gpu = work->given.type != CU_GRAPH_NODE_TYPE_HOST;  // a stream holds host functions without end
+  return put_in(stream, start_of(work), nullptr, is_of_gpu);
+}
+
+Operation enqueue_all(CUstream_st& stream, const std::vector<Step>& steps, const Operation& also, Start at_end) {
+  must_not_capture(stream);
+  std::vector<Start> starts;
+  for (const Step& step : steps) starts.push_back(start_of(step.work));
+  Operation begin, end;
+  bool is_ready = false;
+  {
+    std::unique_lock held(state().lock);
+    make_room(held, stream);
+    begin = make_operation(nullptr);
+    let_wait(begin, also);
+    append(stream, begin);
+    std::vector<Operation> all;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const Operation& op = all.emplace_back(make_operation(std::move(starts[i])));
+      let_wait(op, begin);
+      for (const size_t before : steps[i].before) let_wait(op, all[before]);
+      const SharedWork& work = steps[i].work;
+      if (work && work->given.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) let_wait(op, work->event->recorded);
+      if (work && work->given.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) work->event->recorded = op;
+    }
+    end = make_operation(std::move(at_end));
+    stream.work.push_back(end);
+    for (const Operation& op : all) let_wait(end, op);
+    append(stream, end);
+    for (const Operation& op : all) --op->awaited;  // they wait for `begin`, which has not ended
+    --end->awaited;
+    is_ready = --begin->awaited == 0;
+  }
+  if (is_ready) driver::start({begin});
+  return end;
+}
+
+static void start_task(const Work& work, const Operation& op) {
+  gpu::run([op, task = work.task] {
+    try {
+      task();
+    } catch (const memory::Refused& refused) {  // it was allowed when it was put in
+      set_fault({CUDA_ERROR_ILLEGAL_ADDRESS, "a copy or memset came too late: " + refused.why});
+    }
+    ended(op);
   });
 }
 
+std::shared_ptr<Work> task_work(CUgraphNodeType type, CUcontext context, std::function<void()> task) {
+  const auto work = std::make_shared<Work>();
+  work->given.type = type;
+  work->context = context;
+  work->task = std::move(task);
+  work->start = start_task;
+  return work;
+}
+
+SharedWork host_work(const CUDA_HOST_NODE_PARAMS_v2& given) {
+  require(given.fn, CUDA_ERROR_INVALID_VALUE, "fn is null");
+  const auto work = std::make_shared<Work>();
+  work->given.type = CU_GRAPH_NODE_TYPE_HOST;
+  work->given.host = given;
+  work->start = start_host_function;
+  return work;
+}
+
 uint64_t number_of(const Operation& op) { return op->number; }
+std::chrono::steady_clock::time_point end_of(const Operation& op) { return op->end; }
+
+CUresult query(const Operation& op) { return fault() ? fault() : has_ended(op) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }
 
 void ended(const Operation& op) { start({op}); }
 
@@ -489,6 +444,13 @@ void settle() {
 }
 
 void forget_streams(CUcontext context) {
+  std::vector<std::shared_ptr<CUstream_st>> capturing;
+  {
+    const std::lock_guard held(state().lock);
+    for (const auto& [handle, stream] : state().streams)
+      if (stream->context == context) capturing.push_back(stream);
+  }
+  for (const auto& stream : capturing) leave_capture(*stream);
   const std::lock_guard held(state().lock);
   std::erase_if(state().streams, [&](const auto& entry) { return entry.second->context == context; });
   std::erase_if(state().events, [&](const auto& entry) { return entry.second->context == context; });
@@ -517,9 +479,6 @@ CUresult cuStreamSynchronize(CUstream hStream) {
 }
 CUresult cuStreamQuery(CUstream hStream) {
   return call(ARGUMENTS(hStream), [&] { return query(tail(stream(hStream))); });
-}
-CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
-  return call(ARGUMENTS(hStream, hEvent, Flags), [&] { wait_for(hStream, hEvent, Flags); });
 }
 CUresult cuStreamGetPriority(CUstream hStream, int* priority) {
   return call(ARGUMENTS(hStream, priority), result_to(priority, "priority", [&] { return stream(hStream).priority; }));
@@ -555,13 +514,6 @@ CUresult cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
 CUresult cuStreamGetDevice(CUstream hStream, CUdevice* device) {
   return call(ARGUMENTS(hStream, device), result_to(device, "device", [&] { return stream(hStream).context->device; }));
 }
-CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus* captureStatus) {
-  return call(ARGUMENTS(hStream, captureStatus), [&] {
-    need(captureStatus, "captureStatus");
-    stream(hStream);
-    *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
-  });
-}
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
   return call(ARGUMENTS(stream, addr, value, flags), [&] { wait_value<uint32_t>(stream, addr, value, flags); });
 }
@@ -576,51 +528,13 @@ CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t valu
 }
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
   return call(ARGUMENTS(hStream, fn, userData), [&] {
-    require(fn, CUDA_ERROR_INVALID_VALUE, "fn is null");
-    enqueue_host(stream(hStream), [=] { fn(userData); });
+    const SharedWork work = host_work({fn, userData});
+    put(stream(hStream), work);
   });
 }
 CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags) {
   return call(ARGUMENTS(hStream, callback, userData, flags), [&] {
     require(callback && !flags, CUDA_ERROR_INVALID_VALUE, "no callback, or flags");
-    enqueue_host(stream(hStream), [=] { callback(hStream, CUDA_SUCCESS, userData); });
+    add_callback(hStream, callback, userData);
   });
-}
-
-CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
-  return call(ARGUMENTS(phEvent, Flags), result_to(phEvent, "phEvent", [&] { return create_event(Flags); }));
-}
-CUresult cuEventDestroy(CUevent hEvent) {
-  return call(ARGUMENTS(hEvent), [&] { destroy_event(hEvent); });
-}
-CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
-  return call(ARGUMENTS(hEvent, hStream), [&] { record(hEvent, hStream); });
-}
-CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
-  return call(ARGUMENTS(hEvent, hStream, flags), [&] {
-    require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-    record(hEvent, hStream);
-  });
-}
-CUresult cuEventQuery(CUevent hEvent) {
-  return call(ARGUMENTS(hEvent), [&] { return query_event(hEvent); });
-}
-CUresult cuEventSynchronize(CUevent hEvent) {
-  return call(ARGUMENTS(hEvent), [&] { synchronize_event(hEvent); });
-}
-CUresult cuIpcGetEventHandle(CUipcEventHandle* pHandle, CUevent event) {
-  return call(ARGUMENTS(pHandle, event), result_to(pHandle, "pHandle", [&] { return export_event(event); }));
-}
-CUresult cuIpcOpenEventHandle(CUevent* phEvent, CUipcEventHandle handle) {
-  return call(ARGUMENTS(phEvent), result_to(phEvent, "phEvent", [&] { return open_event(handle); }));
-}
-CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
-  return call(ARGUMENTS(pMilliseconds, hStart, hEnd), [&] {
-    require(pMilliseconds, CUDA_ERROR_INVALID_HANDLE, "pMilliseconds is null");
-    *pMilliseconds = elapsed(hStart, hEnd);
-  });
-}
-#undef cuEventElapsedTime  // as programs of CUDA 12 call it
-EXPORT CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
-  return cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
 }

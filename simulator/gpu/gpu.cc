@@ -137,6 +137,12 @@ const Module::Global* Module::variable(const std::string& name) const {
   return found == state_->variables.end() ? nullptr : &found->second;
 }
 
+const Module::Global* Module::variable_at(uint64_t address) const {
+  for (const auto& [name, variable] : state_->variables)
+    if (address - variable.address < variable.size) return &variable;
+  return nullptr;
+}
+
 int Module::device() const { return state_->device; }
 
 // --- Who runs when ---------------------------------------------------------------------------------------------------

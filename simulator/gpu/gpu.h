@@ -30,6 +30,7 @@ struct Kernel {
   unsigned target = 0;        // 75
   std::string not_simulated;  // why it is not lowered: the instruction, in words
 };
+constexpr char device_runtime[] = "cudaCDP2";  // in the names of the functions that kernels call to launch others
 
 // A module loaded on one GPU.
 class Module {
@@ -46,6 +47,7 @@ class Module {
     size_t size;
   };
   const Global* variable(const std::string& name) const;  // null: there is none
+  const Global* variable_at(uint64_t address) const;      // that holds it
   int device() const;
 
  private:

@@ -200,7 +200,7 @@ namespace {
 
 using Call = Lowering::State::Call;
 
-// Lays out the shared variables that a function and those it calls use.
+// Lays out the shared variables that a function and those it calls use. Throws NotSimulated if one launches kernels.
 void lay_out_shared(Lowering::State& state, const ptx::Function& function, std::set<const ptx::Function*>& seen,
                     uint64_t& dynamic_alignment) {
   if (!seen.insert(&function).second) return;
@@ -209,6 +209,8 @@ void lay_out_shared(Lowering::State& state, const ptx::Function& function, std::
     if (operand.kind == ptx::Operand::special && operand.name.starts_with("%reserved_smem_offset"))
       state.lowered.reserved_shared = reserved_shared;
     if (operand.kind != ptx::Operand::symbol) return;
+    if (operand.name.find(device_runtime) != operand.name.npos)
+      throw NotSimulated{"kernel " + state.lowered.name + " calls " + operand.name + ", to launch another"};
     const ptx::Variable* const variable = state.variable(function, operand.name);
     const ptx::Function* const called = variable ? nullptr : function_named(state.module, operand.name);
     if (called) lay_out_shared(state, *called, seen, dynamic_alignment);

@@ -2,12 +2,10 @@
 // Events that processes share: a line of the ledger counts how often one was recorded, and up to which of these the
 // streams have got.
 #include <linux/futex.h>
-#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <climits>
 #include <cstring>
 
@@ -26,15 +24,6 @@ static_assert(sizeof(EventHandle) <= sizeof(CUipcEventHandle));
 std::atomic_ref<uint64_t> recorded(uint32_t event) { return std::atomic_ref(ledger().record[event].recorded); }
 std::atomic_ref<uint64_t> reached(uint32_t event) { return std::atomic_ref(ledger().record[event].reached); }
 std::atomic_ref<int32_t> recorder(uint32_t event) { return std::atomic_ref(ledger().record[event].recorder); }
-
-bool has_ended(pid_t process) {  // even if nobody has waited for it
-  const int fd = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
-  if (fd < 0) return errno == ESRCH;
-  pollfd look = {fd, POLLIN, 0};
-  const bool ended = poll(&look, 1, 0) > 0;
-  close(fd);
-  return ended;
-}
 
 }  // namespace
 

@@ -103,6 +103,23 @@ void open_mapping(Mapping& mapping, std::span<const CUmemAccessDesc> descriptors
   write_entries(mapping);
 }
 
+// Memory is mapped whole. Of a multicast object a part of whole granules may be, from its start on: so does
+// microsoft/mscclpp (src/core/gpu_ipc_mem.cc), whose comment says that the offset must be 0.
+void check_part(uint64_t offset, uint64_t size, uint64_t whole, uint64_t multicast_granule) {
+  const std::string bytes = std::to_string(whole) + " bytes, and is mapped ";
+  if (!multicast_granule && (offset || size != whole))
+    refuse(CUDA_ERROR_NOT_SUPPORTED, "the allocation has " + bytes + "whole only: make offset 0, and size " +
+                                         std::to_string(whole) +
+                                         "; what shall be mapped in pieces is created in pieces (cuMemCreate)");
+  if (multicast_granule && (offset || size > whole))
+    refuse(CUDA_ERROR_NOT_SUPPORTED, "the multicast object has " + bytes +
+                                         "from its start only: make offset 0, and size at most " +
+                                         std::to_string(whole));
+  if (multicast_granule && size % multicast_granule)
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "size is " + std::to_string(size) + ": make it a multiple of " + in_mib(multicast_granule));
+}
+
 }  // namespace
 
 bool is_reserved(uint64_t address) {
@@ -177,14 +194,14 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
     if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "size is 0: make it that of the allocation");
     const auto of = named(handle);
     if (!address) refuse(CUDA_ERROR_INVALID_VALUE, "ptr is null: reserve addresses first (cuMemAddressReserve)");
+    if (record_of(*of).usage & CU_MEM_CREATE_USAGE_TILE_POOL)
+      refuse(CUDA_ERROR_INVALID_VALUE,
+             "the memory was created as a tile pool (allocFlags.usage), for sparse arrays "
+             "alone: create it without, to map it at an address");
     const uint64_t whole = record_of(*of).size;
     const bool is_memory = record_of(*of).kind != Record::multicast;
-    if (offset || size != whole)
-      refuse(CUDA_ERROR_NOT_SUPPORTED,
-             std::string("the ") + (is_memory ? "allocation" : "multicast object") + " has " + std::to_string(whole) +
-                 " bytes, and is mapped whole only: make offset 0, and size " + std::to_string(whole) +
-                 (is_memory ? "; what shall be mapped in pieces is created in pieces (cuMemCreate)" : ""));
     const uint64_t unit = is_memory ? machine().granularity : machine().multicast_granularity;
+    check_part(offset, size, whole, is_memory ? 0 : unit);
     if (address % unit)
       refuse(CUDA_ERROR_INVALID_VALUE, "ptr is " + hexadecimal(address) + ": make it a multiple of " + in_mib(unit));
     // The driver does not look where the reservation ends: a range may go on in the next one.
@@ -200,10 +217,6 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
              "the memory was created with gpuDirectRDMACapable and mapped more than once, its "
              "first mapping was unmapped, and another was opened to its GPU since: unmap all of "
              "its mappings first");
-    if (record_of(*of).usage & CU_MEM_CREATE_USAGE_TILE_POOL)
-      refuse(CUDA_ERROR_INVALID_VALUE,
-             "the memory was created as a tile pool (allocFlags.usage), for sparse arrays "
-             "alone: create it without, to map it at an address");
     return of;
   };
   auto of = check();

@@ -83,7 +83,9 @@ void fill_in(uint64_t first, const Pages& pages) {
       if (binding.gpu != gpu) continue;
       uint64_t at = 0, to = binding.offset / page_size;
       for_each_frame(records[binding.memory], [&](char* bytes) {
-        if (at >= binding.memory_offset && at < binding.memory_offset + binding.size) bound[to++] = bytes;
+        const bool is_bound = at >= binding.memory_offset && at < binding.memory_offset + binding.size;
+        if (is_bound && to < bound.size()) bound[to] = bytes;  // a part of the object may be mapped
+        to += is_bound;
         at += page_size;
       });
     }

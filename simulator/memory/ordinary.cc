@@ -16,6 +16,7 @@ constexpr uint64_t ipc_magic = 0x63706972616d6d76;  // "vmmaripc"
 struct IpcHandle {
   uint64_t magic, token, key, offset, size;
   uint32_t record;
+  int32_t maker;  // the process
 };
 static_assert(sizeof(IpcHandle) <= sizeof(CUipcMemHandle));
 
@@ -208,9 +209,13 @@ CUipcMemHandle export_ipc(uint64_t address) {
   if (found->second.kind != Range::ordinary || found->second.opened)
     refuse(CUDA_ERROR_INVALID_VALUE, "only memory that this process made with cuMemAlloc can be shared so");
   const Mapping& mapping = *mapping_at(found->first);
-  const IpcHandle contents = {
-      ipc_magic,          ledger().token, ledger().record[mapping.record].key, found->first - mapping.base,
-      found->second.size, mapping.record};
+  const IpcHandle contents = {ipc_magic,
+                              ledger().token,
+                              ledger().record[mapping.record].key,
+                              found->first - mapping.base,
+                              found->second.size,
+                              mapping.record,
+                              getpid()};
   CUipcMemHandle exported = {};
   std::memcpy(&exported, &contents, sizeof contents);
   return exported;
@@ -226,9 +231,11 @@ uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle, Owner owner) {
   {
     const Locked locked;
     const Record& record = ledger().record[contents.record];
-    if (record.kind != Record::physical || record.key != contents.key || record.node != node() ||
-        !is_held(contents.record))
-      refuse(CUDA_ERROR_INVALID_VALUE, "the memory of this handle is gone, or on another node");
+    const bool is_there = record.kind == Record::physical && record.key == contents.key && is_held(contents.record);
+    if (!is_there && has_ended(contents.maker))
+      refuse(CUDA_ERROR_INVALID_HANDLE, "the process that made the memory has ended, and nobody else has it open");
+    if (!is_there || record.node != node())
+      refuse(CUDA_ERROR_INVALID_VALUE, "the memory of this handle was freed, or is on another node");
     if (record.process == getpid())
       refuse(CUDA_ERROR_INVALID_CONTEXT, "this process made the memory: use its own pointer");
     hold(contents.record);

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT-0
 #include "process.h"
 
+#include <poll.h>
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include "of_thread.h"
 
 namespace memory {
@@ -37,6 +41,15 @@ Process& make_process() {
 }
 
 }  // namespace
+
+bool has_ended(pid_t process) {
+  const int fd = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+  if (fd < 0) return errno == ESRCH;
+  pollfd look = {fd, POLLIN, 0};
+  const bool ended = poll(&look, 1, 0) > 0;
+  close(fd);
+  return ended;
+}
 
 Process& process() {
   static Process& once = make_process();

@@ -112,7 +112,8 @@ void note_gone(uint64_t base, uint64_t size, const char* how);  // by the call i
 // --- Who has memory: the machine's GPUs by their numbers, and after them the host of each node
 int host_of_node();
 std::string owner_name(int owner);
-int device_of(int gpu);  // -1: this process does not see it
+int device_of(int gpu);         // -1: this process does not see it
+bool has_ended(pid_t process);  // even if nobody has waited for it
 
 // --- Handles
 std::shared_ptr<Referent> named(Handle);  // refuses with CUDA_ERROR_INVALID_VALUE

@@ -28,7 +28,9 @@ void enter_context() {
   CUcontext now = nullptr;
   CUdevice device = this_thread.chosen_device;
   must(cuCtxGetCurrent(&now));
-  const bool is_alive = now && cuCtxGetDevice(&device) == CUDA_SUCCESS;
+  if (now) cuCtxGetDevice(&device);
+  unsigned flags = 0;
+  const bool is_alive = now && cuCtxGetFlags(&flags) == CUDA_SUCCESS;  // its device it tells even when it has ended
   if (is_alive && now == this_thread.entered) return;
   const CUcontext primary = primary_context(device);
   if (!is_alive) must(cuCtxSetCurrent(primary));

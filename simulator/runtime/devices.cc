@@ -175,6 +175,14 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attr, int device) 
   return call(ARGUMENTS(value, attr, device), driver_only,
               result_to(value, "value", [&] { return attribute(checked(device), CUdevice_attribute(attr)); }));
 }
+// All GPUs of the machine are alike, so the first fits as well as any.
+cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* prop) {
+  return call(ARGUMENTS(device, prop), driver_only, [&] {
+    need(device, "device");
+    need(prop, "prop");
+    *device = checked(0);
+  });
+}
 cudaError_t cudaDeviceGetPCIBusId(char* pciBusId, int len, int device) {
   return call(ARGUMENTS(len, device), driver_only, [&] { return cuDeviceGetPCIBusId(pciBusId, len, checked(device)); });
 }
@@ -224,6 +232,14 @@ cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* pCacheConfig) {
 cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache cacheConfig) {
   return call(ARGUMENTS(cacheConfig), [&] { return cuCtxSetCacheConfig(CUfunc_cache(cacheConfig)); });
 }
+// Deprecated are the configuration of shared memory, and cudaGetDriverEntryPoint, which a variant of it calls.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* pConfig) {
+  return call(ARGUMENTS(pConfig), [&] { return cuCtxGetSharedMemConfig(reinterpret_cast<CUsharedconfig*>(pConfig)); });
+}
+cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig config) {
+  return call(ARGUMENTS(config), [&] { return cuCtxSetSharedMemConfig(CUsharedconfig(config)); });
+}
 cudaError_t cudaDeviceGetStreamPriorityRange(int* leastPriority, int* greatestPriority) {
   return call(ARGUMENTS(leastPriority, greatestPriority),
               [&] { return cuCtxGetStreamPriorityRange(leastPriority, greatestPriority); });
@@ -239,7 +255,6 @@ cudaError_t cudaRuntimeGetVersion(int* runtimeVersion) {
   return call(ARGUMENTS(runtimeVersion), nothing,
               result_to(runtimeVersion, "runtimeVersion", [&] { return CUDART_VERSION; }));
 }
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // its variant calls cudaGetDriverEntryPoint
 STREAM_CALL(cudaGetDriverEntryPoint, _ptsz,
             (const char* symbol, void** funcPtr, unsigned long long flags,
              cudaDriverEntryPointQueryResult* driverStatus),

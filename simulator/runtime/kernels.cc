@@ -170,6 +170,16 @@ void fill(cudaFuncAttributes& all, const void* func) {
 
 }  // namespace
 
+CUkernel runtime::kernel_of(const void* function) { return kernel(function); }
+void* runtime::part_of(const void* symbol, size_t count, size_t offset) { return part(symbol, count, offset); }
+// A kernel of no function of the program, such as one of cudaLibraryGetKernel, stands for itself.
+const void* runtime::function_of(CUkernel kernel) {
+  const std::lock_guard held(registered().mutex);
+  for (const auto& [function, symbol] : registered().kernels)
+    if (symbol.kernel == kernel) return function;
+  return kernel;
+}
+
 // --- Registration: before main, so without the driver ---------------------------------------------------------------
 EXPORT void** __cudaRegisterFatBinary(void* fatCubin) {
   const std::lock_guard held(registered().mutex);

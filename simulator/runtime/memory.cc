@@ -27,6 +27,46 @@ void copy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
   if (size) must(cuStreamSynchronize(this_thread.stream_0));
 }
 
+// What 2D and 3D copies have in common.
+template <class All>
+static All rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                cudaMemcpyKind kind) {
+  check_kind(kind);
+  require(width <= to_pitch && width <= from_pitch, "width, in bytes, is more than the pitch of a side",
+          cudaErrorInvalidPitchValue);
+  All all = {};
+  const bool any = kind == cudaMemcpyDefault;
+  const bool from_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice;
+  const bool to_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost;
+  all.srcMemoryType = any ? CU_MEMORYTYPE_UNIFIED : from_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  all.dstMemoryType = any ? CU_MEMORYTYPE_UNIFIED : to_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  all.srcHost = from;
+  all.srcDevice = address(from);
+  all.srcPitch = from_pitch;
+  all.dstHost = to;
+  all.dstDevice = address(to);
+  all.dstPitch = to_pitch;
+  all.WidthInBytes = width;
+  all.Height = height;
+  return all;
+}
+
+CUDA_MEMCPY3D as_driver(const cudaMemcpy3DParms& p) {
+  require(!p.srcArray && !p.dstArray, "arrays are not simulated", cudaErrorNotSupported);
+  auto all = rows<CUDA_MEMCPY3D>(p.dstPtr.ptr, p.dstPtr.pitch, p.srcPtr.ptr, p.srcPtr.pitch, p.extent.width,
+                                 p.extent.height, p.kind);
+  all.srcXInBytes = p.srcPos.x;
+  all.srcY = p.srcPos.y;
+  all.srcZ = p.srcPos.z;
+  all.srcHeight = p.srcPtr.ysize;
+  all.dstXInBytes = p.dstPos.x;
+  all.dstY = p.dstPos.y;
+  all.dstZ = p.dstPos.z;
+  all.dstHeight = p.dstPtr.ysize;
+  all.Depth = p.extent.depth;
+  return all;
+}
+
 }  // namespace runtime
 
 using namespace runtime;
@@ -49,45 +89,10 @@ void free_memory(void* pointer, bool is_host) {
   if (pointer) must(is_host ? cuMemFreeHost(pointer) : cuMemFree(address(pointer)));
 }
 
-// What 2D and 3D copies have in common.
-template <class All>
-All rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
-         cudaMemcpyKind kind) {
-  check_kind(kind);
-  require(width <= to_pitch && width <= from_pitch, "width, in bytes, is more than the pitch of a side",
-          cudaErrorInvalidPitchValue);
-  All all = {};
-  const bool any = kind == cudaMemcpyDefault;
-  const bool from_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice;
-  const bool to_host = kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost;
-  all.srcMemoryType = any ? CU_MEMORYTYPE_UNIFIED : from_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-  all.dstMemoryType = any ? CU_MEMORYTYPE_UNIFIED : to_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-  all.srcHost = from;
-  all.srcDevice = address(from);
-  all.srcPitch = from_pitch;
-  all.dstHost = to;
-  all.dstDevice = address(to);
-  all.dstPitch = to_pitch;
-  all.WidthInBytes = width;
-  all.Height = height;
-  return all;
-}
-
 void copy_3d(const cudaMemcpy3DParms* p, CUstream where) {
   need(p, "p");
-  require(!p->srcArray && !p->dstArray, "arrays are not simulated", cudaErrorNotSupported);
   if (!p->extent.width || !p->extent.height || !p->extent.depth) return;
-  auto all = rows<CUDA_MEMCPY3D>(p->dstPtr.ptr, p->dstPtr.pitch, p->srcPtr.ptr, p->srcPtr.pitch, p->extent.width,
-                                 p->extent.height, p->kind);
-  all.srcXInBytes = p->srcPos.x;
-  all.srcY = p->srcPos.y;
-  all.srcZ = p->srcPos.z;
-  all.srcHeight = p->srcPtr.ysize;
-  all.dstXInBytes = p->dstPos.x;
-  all.dstY = p->dstPos.y;
-  all.dstZ = p->dstPos.z;
-  all.dstHeight = p->dstPtr.ysize;
-  all.Depth = p->extent.depth;
+  const CUDA_MEMCPY3D all = as_driver(*p);
   must(cuMemcpy3DAsync(&all, where));
 }
 

@@ -85,6 +85,13 @@ inline CUstream at(cudaStream_t stream) { return stream ? stream : this_thread.s
 void copy(void* to, const void* from, size_t size, cudaMemcpyKind kind);
 void copy_async(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream);
 
+CUDA_MEMCPY3D as_driver(const cudaMemcpy3DParms&);  // throws Failed
+
+// The kernel that a host function stands for, and the other way round; the address of a part of a variable.
+CUkernel kernel_of(const void* function);
+const void* function_of(CUkernel);
+void* part_of(const void* symbol, size_t count, size_t offset);
+
 inline CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 inline CUdeviceptr* address(void** pointer) { return reinterpret_cast<CUdeviceptr*>(pointer); }
 

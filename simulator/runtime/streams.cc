@@ -87,12 +87,6 @@ STREAM_CALL(cudaStreamGetId, _ptsz, (cudaStream_t hStream, unsigned long long* s
 STREAM_CALL(cudaStreamGetDevice, _ptsz, (cudaStream_t hStream, int* device), (hStream, device)) {
   return call(ARGUMENTS(hStream, device), [&] { return cuStreamGetDevice(at(hStream), device); });
 }
-STREAM_CALL(cudaStreamIsCapturing, _ptsz, (cudaStream_t stream, cudaStreamCaptureStatus* pCaptureStatus),
-            (stream, pCaptureStatus)) {
-  return call(ARGUMENTS(stream, pCaptureStatus), [&] {
-    return cuStreamIsCapturing(at(stream), reinterpret_cast<CUstreamCaptureStatus*>(pCaptureStatus));
-  });
-}
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
   return call(ARGUMENTS(event), [&] { return cuEventCreate(event, 0); });

@@ -329,6 +329,62 @@ const std::map<std::string, std::function<void()>> mistakes = {
        cudaMalloc(&memory, 8);
        cudaGetLastError();
      }},
+    {"captures",
+     [] {
+       cudaStream_t stream, other;
+       cudaEvent_t event;
+       cudaGraph_t graph, larger;
+       cudaGraphExec_t launchable;
+       cudaGraphExecUpdateResultInfo info;
+       void* memory;
+       must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+       must(cudaStreamCreate(&other));
+       must(cudaEventCreate(&event));
+       must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+       cudaMalloc(&memory, 8);
+       nothing<<<1, 1, 0, stream>>>(1);
+       cudaStreamEndCapture(stream, &graph);
+
+       must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+       must(cudaEventRecord(event, stream));
+       must(cudaStreamWaitEvent(other, event, 0));
+       nothing<<<1, 1, 0, other>>>(1);
+       cudaStreamEndCapture(stream, &graph);
+
+       must(cudaStreamBeginCapture(other, cudaStreamCaptureModeGlobal));
+       nothing<<<1, 1>>>(1);
+       cudaStreamEndCapture(other, &graph);
+
+       for (cudaGraph_t* each : {&graph, &larger}) {
+         must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+         for (int i = 0; i < (each == &larger ? 2 : 1); ++i) nothing<<<1, 1, 0, stream>>>(1);
+         must(cudaStreamEndCapture(stream, each));
+       }
+       must(cudaGraphInstantiate(&launchable, graph, 0));
+       cudaGraphExecUpdate(launchable, larger, &info);
+     }},
+    {"crashes",
+     [] {
+       CUmemAllocationProp of_host = properties(0);
+       of_host.requestedHandleTypes = {};
+       of_host.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+       CUmemGenericAllocationHandle handle;
+       const CUdeviceptr address = reserve();
+       must(cuMemCreate(&handle, size, &of_host, 0));
+       must(cuMemMap(address, size, 0, handle, 0));
+       say(address);
+       char byte = 0;
+       cuMemcpyHtoD(address, &byte, 1);
+       const CUdeviceptr hole = reserve();
+       cuMemcpy(hole, CUdeviceptr(&byte), 1);
+       cuMemcpyHtoD(hole, &byte, 1);
+       cudaEvent_t event;
+       must(cudaEventCreateWithFlags(&event, cudaEventInterprocess | cudaEventDisableTiming));
+       must(cudaEventRecord(event));
+       must(cudaSetDevice(1));
+       cudaIpcEventHandle_t for_others;
+       must(cudaIpcGetEventHandle(&for_others, event));
+     }},
     {"forked",
      [] {
        void* memory;

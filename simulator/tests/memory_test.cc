@@ -363,7 +363,8 @@ void multicast_objects() {
   bind(4 * MiB, memory[1], page, page);
 
   const uint64_t mc = reserve(8 * MiB, 0, 0, 0), own = reserve(8 * MiB, 0, 0, 0);
-  REFUSED(CUDA_ERROR_NOT_SUPPORTED, "whole only", (map(mc, 4 * MiB, 0, object, 0), 0));
+  REFUSED(CUDA_ERROR_NOT_SUPPORTED, "from its start", (map(mc, 4 * MiB, 4 * MiB, object, 0), 0));
+  map(mc, 4 * MiB, 0, object, 0), unmap(mc, 4 * MiB);
   map(mc, 8 * MiB, 0, object, 0), map(own, 8 * MiB, 0, memory[0], 0);
   REFUSED(CUDA_ERROR_INVALID_VALUE, "team", (open_to(mc, 8 * MiB, {access_of(2)}), 0));
   open_to(mc, 8 * MiB, {access_of(0), access_of(1)}), open_to(own, 8 * MiB, {access_of(0)});

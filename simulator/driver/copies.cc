@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: MIT-0
+// Copies and memsets.
+#include "graphs.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace driver {
+namespace {
+
+using memory::Range;
+
+// A box of bytes: `height` rows of `width`, each `pitch` after the one before, and so in `depth` layers, each `layer`
+// after the one before. A plain range has one row.
+struct Area {
+  uint64_t address;
+  size_t pitch, width, height;
+  size_t layer = 0, depth = 1;
+};
+Area plain(uint64_t address, size_t size) { return {address, size, size, 1}; }
+
+constexpr auto reading = CU_MEM_ACCESS_FLAGS_PROT_READ, writing = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+
+// The GPU whose rights count for a copy: with memory of cuMemAlloc and its like the one that it is on, else the one
+// that copies. Memsets need the rights of their stream's GPU.
+CUdevice user_of(const std::optional<Range>& range, CUdevice copying) {
+  return range && range->kind == Range::ordinary && range->device >= 0 ? range->device : copying;
+}
+
+// The pieces of an area as they lie in this process. Throws Refused if the GPU must not touch all of it.
+std::vector<memory::Piece> pieces(CUdevice device, const Area& area, CUmemAccess_flags access) {
+  std::vector<memory::Piece> found;
+  for (size_t layer = 0; layer < area.depth; ++layer)
+    for (size_t row = 0; row < area.height; ++row)
+      memory::for_each_piece(device, area.address + layer * area.layer + row * area.pitch, area.width, access,
+                             [&](const memory::Piece& piece) { found.push_back(piece); });
+  return found;
+}
+
+// Refuses what the GPU must not touch, or what an allocation does not hold: when a call is made, for by the time that
+// its stream gets there the memory may have been freed in the order of the stream. Returns whether some of it lies at
+// multicast addresses.
+bool check(CUdevice device, const Area& area, CUmemAccess_flags access, const std::optional<Range>& range) {
+  require(!range || range->kind == Range::vmm || range->kind == Range::multicast_range ||
+              (area.depth - 1) * area.layer + (area.height - 1) * area.pitch + area.width <=
+                  range->range_base + range->range_size - area.address,
+          CUDA_ERROR_INVALID_VALUE, "the allocation ends before the range does");
+  const auto found = pieces(device, area, access);
+  return std::any_of(found.begin(), found.end(), [](const memory::Piece& piece) { return !piece.replicas.empty(); });
+}
+
+enum Sides { to_device = 1, from_device = 2 };  // which addresses must be known to the driver
+
+void copy_now(CUdevice to_user, const Area& to, CUdevice from_user, const Area& from) {
+  const auto target = pieces(to_user, to, writing), source = pieces(from_user, from, reading);
+  size_t t = 0, s = 0, t_done = 0, s_done = 0;
+  while (t < target.size() && s < source.size()) {
+    const size_t size = std::min(target[t].size - t_done, source[s].size - s_done);
+    target[t].write([&](char* bytes) { std::memmove(bytes + t_done, source[s].bytes + s_done, size); });
+    t_done += size;
+    s_done += size;
+    if (t_done == target[t].size) {
+      ++t;
+      t_done = 0;
+    }
+    if (s_done == source[s].size) {
+      ++s;
+      s_done = 0;
+    }
+  }
+}
+
+// Where the driver takes an address for one that the host may touch.
+void tell_of_crashes(const std::optional<Range>& range, uint64_t address, int sides) {
+  const bool is_mapped = range && range->mapped;
+  if (is_mapped && is_host_vmm(*range) && !range->host_access)
+    tell_of_crash("memory of the host is mapped at " + hexadecimal(address) + ", and not open to the host: give it " +
+                  "access (cuMemSetAccess)");
+  if (range && !is_mapped && !sides)
+    tell_of_crash("nothing is mapped at " + hexadecimal(address) +
+                  ", which is reserved: map memory there (cuMemMap), " + "or give the copy a direction");
+}
+
+// As a program gives it: the sides in rows, without offsets.
+CUDA_MEMCPY3D as_given(const Area& to, const Area& from, int sides) {
+  const auto type = [&](Sides side) {
+    return !sides ? CU_MEMORYTYPE_UNIFIED : sides & side ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+  };
+  CUDA_MEMCPY3D all = {};
+  all.dstMemoryType = type(to_device);
+  all.srcMemoryType = type(from_device);
+  all.dstDevice = to.address;
+  all.srcDevice = from.address;
+  if (all.dstMemoryType == CU_MEMORYTYPE_HOST) all.dstHost = reinterpret_cast<void*>(to.address);
+  if (all.srcMemoryType == CU_MEMORYTYPE_HOST) all.srcHost = reinterpret_cast<void*>(from.address);
+  all.dstPitch = to.pitch;
+  all.srcPitch = from.pitch;
+  all.dstHeight = to.pitch && to.layer ? to.layer / to.pitch : to.height;
+  all.srcHeight = from.pitch && from.layer ? from.layer / from.pitch : from.height;
+  all.WidthInBytes = from.width;
+  all.Height = from.height;
+  all.Depth = from.depth;
+  return all;
+}
+
+// Who copies: a stream's context, and those of the two sides.
+struct Copying {
+  CUcontext context, to, from;
+};
+
+struct CheckedCopy {
+  std::shared_ptr<Work> work;  // null: nothing is to be copied
+  CUdevice to_user, from_user;
+  std::optional<Range> target, source;
+};
+
+CheckedCopy check_copy(const Area& to, const Area& from, int sides, const Copying& who) {
+  const auto target = memory::find(to.address), source = memory::find(from.address);
+  const CUdevice to_user = user_of(target, who.to->device), from_user = user_of(source, who.from->device);
+  if (!to.width || !to.height || !to.depth) return {};
+  require(target || !(sides & to_device), CUDA_ERROR_INVALID_VALUE,
+          "the destination is no memory of a GPU: is it a host pointer?");
+  require(source || !(sides & from_device), CUDA_ERROR_INVALID_VALUE,
+          "the source is no memory of a GPU: is it a host pointer?");
+  need(reinterpret_cast<void*>(to.address), "the destination");
+  need(reinterpret_cast<void*>(from.address), "the source");
+  gpu::Heap& heap = *who.context->heap;
+  require(!heap.holds(to.address) && !heap.holds(from.address), CUDA_ERROR_INVALID_VALUE,
+          "memory of malloc in a kernel: only kernels copy it");
+  tell_of_crashes(target, to.address, sides);
+  tell_of_crashes(source, from.address, sides);
+  const bool to_multicast = check(to_user, to, writing, target);
+  const bool from_multicast = check(from_user, from, reading, source);
+  if (to_multicast || from_multicast) memory::tell_of_ordinary_access(memory::current_call);
+  const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMCPY, who.context, [=] { copy_now(to_user, to, from_user, from); });
+  work->given.memcpy.copyCtx = who.context;
+  work->given.memcpy.copyParams = as_given(to, from, sides);
+  return {work, to_user, from_user, target, source};
+}
+
+// Puts a copy into a stream. Waits for it if host memory that the driver does not know takes part, or if `waits`.
+void copy(const Area& to, const Area& from, CUstream where, int sides, bool waits, CUcontext to_context = nullptr,
+          CUcontext from_context = nullptr) {
+  CUstream_st& stream = driver::stream(where);
+  const auto [work, to_user, from_user, target, source] =
+      check_copy(to, from, sides,
+                 {stream.context, to_context ? checked(to_context) : stream.context,
+                  from_context ? checked(from_context) : stream.context});
+  if (!work) return;
+  const bool is_small = from.height == 1 && from.depth == 1 && from.width <= 64 << 10;
+  if (!source && !waits && is_small && !is_capturing(stream)) {  // taken at once, so that the caller need not wait
+    const auto* const bytes = reinterpret_cast<const char*>(from.address);
+    work->task = [=, to_user = to_user, from_user = from_user, staged = std::vector<char>(bytes, bytes + from.width)] {
+      copy_now(to_user, to, from_user, plain(reinterpret_cast<uint64_t>(staged.data()), staged.size()));
+    };
+    put(stream, work);
+    return;
+  }
+  const Operation op = put(stream, work);
+  const bool must_wait = !target || !source || (waits && (is_on_host(*target) || is_on_host(*source)));
+  if (op && must_wait) wait(op);
+}
+
+// A side of a 2D or 3D copy: memory on the host or a GPU, or the unified type, which says neither.
+template <class All>
+Area side(CUmemorytype type, const void* host, CUdeviceptr device, size_t pitch, size_t x, size_t y, const All& all) {
+  require(type != CU_MEMORYTYPE_ARRAY, CUDA_ERROR_NOT_SUPPORTED, "arrays are not simulated");
+  require(type >= CU_MEMORYTYPE_HOST && type <= CU_MEMORYTYPE_UNIFIED, CUDA_ERROR_INVALID_VALUE, "no such memory type");
+  if (!pitch) pitch = all.WidthInBytes + x;
+  require(pitch >= all.WidthInBytes + x, CUDA_ERROR_INVALID_VALUE, "a row is longer than the pitch");
+  return {(type == CU_MEMORYTYPE_HOST ? bits(host) : device) + y * pitch + x, pitch, all.WidthInBytes, all.Height};
+}
+
+template <class All> int sides_of(const All& c) {
+  return (c.dstMemoryType == CU_MEMORYTYPE_DEVICE ? to_device : 0) |
+         (c.srcMemoryType == CU_MEMORYTYPE_DEVICE ? from_device : 0);
+}
+
+void copy_2d(const CUDA_MEMCPY2D* what, CUstream where, bool waits) {
+  need(what, "pCopy");
+  const CUDA_MEMCPY2D& c = *what;
+  if (!c.WidthInBytes || !c.Height) return;
+  const Area to = side(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstXInBytes, c.dstY, c);
+  const Area from = side(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcXInBytes, c.srcY, c);
+  copy(to, from, where, sides_of(c), waits);
+}
+
+// The layers of a side, which have so many rows, from layer z on.
+Area layers(Area first, size_t rows, size_t y, size_t z, size_t depth) {
+  require(depth == 1 || rows >= first.height + y, CUDA_ERROR_INVALID_VALUE, "a layer has more rows than its height");
+  first.layer = rows * first.pitch;
+  first.address += z * first.layer;
+  first.depth = depth;
+  return first;
+}
+
+struct Areas {
+  Area to, from;
+};
+Areas areas_of(const CUDA_MEMCPY3D& c) {
+  const Area to = side(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstXInBytes, c.dstY, c);
+  const Area from = side(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcXInBytes, c.srcY, c);
+  return {layers(to, c.dstHeight, c.dstY, c.dstZ, c.Depth), layers(from, c.srcHeight, c.srcY, c.srcZ, c.Depth)};
+}
+
+void copy_3d(const CUDA_MEMCPY3D* what, CUstream where, bool waits) {
+  need(what, "pCopy");
+  if (!what->WidthInBytes || !what->Height || !what->Depth) return;
+  const Areas areas = areas_of(*what);
+  copy(areas.to, areas.from, where, sides_of(*what), waits);
+}
+
+void tell_of_host_memory(CUdeviceptr to, CUdeviceptr from) {
+  for (const CUdeviceptr address : {to, from})
+    if (const auto range = memory::find(address); range && is_host_vmm(*range))
+      tell_of_crash("memory of the host is mapped at " + hexadecimal(address) +
+                    ", and cuMemcpyPeer is for that of two GPUs: use cuMemcpyHtoD or cuMemcpyDtoH");
+}
+
+// Between two GPUs: in order with what stream 0 of each has, before and after it.
+void copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size) {
+  CUstream_st& mine = stream(nullptr);
+  tell_of_host_memory(to, from);
+  const std::array others = {to_context, from_context};
+  for (const CUcontext other : others)
+    if (other && checked(other) != mine.context) enqueue(mine, nullptr, enqueue(other->legacy, nullptr));
+  copy(plain(to, size), plain(from, size), nullptr, to_device | from_device, true, to_context, from_context);
+  for (const CUcontext other : others)
+    if (other && other != mine.context) enqueue(other->legacy, nullptr, enqueue(mine, nullptr));
+}
+
+void fill(const memory::Piece& piece, unsigned value, unsigned element) {
+  piece.write([&](char* bytes) {
+    if (!value) memory::clear(bytes, piece.size);
+    else if (element == 1) std::memset(bytes, int(value), piece.size);
+    else if (element == 2) std::fill_n(reinterpret_cast<uint16_t*>(bytes), piece.size / 2, uint16_t(value));
+    else std::fill_n(reinterpret_cast<uint32_t*>(bytes), piece.size / 4, value);
+  });
+}
+
+void set(const CUDA_MEMSET_NODE_PARAMS_v2& what, CUstream where) {
+  CUDA_MEMSET_NODE_PARAMS_v2 all = what;
+  CUstream_st& stream = driver::stream(where);
+  all.ctx = stream.context;
+  if (const SharedWork work = memset_work(all)) put(stream, work);
+}
+
+}  // namespace
+
+SharedWork copy_work(const CUDA_MEMCPY_NODE_PARAMS& given) {
+  const CUcontext context = given.copyCtx ? checked(given.copyCtx) : current();
+  const Areas areas = areas_of(given.copyParams);
+  const auto work = check_copy(areas.to, areas.from, sides_of(given.copyParams), {context, context, context}).work;
+  if (!work) return nullptr;
+  work->given.memcpy = given;
+  work->given.memcpy.copyCtx = context;
+  return work;
+}
+
+// The width counts elements.
+SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2& given) {
+  const CUcontext context = given.ctx ? checked(given.ctx) : current();
+  const unsigned element = given.elementSize;
+  require(element == 1 || element == 2 || element == 4, CUDA_ERROR_INVALID_VALUE, "elementSize is 1, 2 or 4");
+  const Area area = {given.dst, given.pitch, given.width * element, given.height};
+  if (!area.width || !area.height) return nullptr;  // the product may overflow to 0: the driver's does
+  const bool is_aligned = given.dst % element == 0 && (area.height == 1 || area.pitch % element == 0);
+  require(is_aligned, CUDA_ERROR_INVALID_VALUE, "the address or pitch is no multiple of the element's size");
+  require(area.height == 1 || area.pitch >= area.width, CUDA_ERROR_INVALID_VALUE, "a row is longer than the pitch");
+  const auto range = memory::find(given.dst);
+  require(range || context->heap->holds(given.dst), CUDA_ERROR_INVALID_VALUE,
+          "the destination is no memory of a GPU, or has been freed (cuMemFreeAsync)");
+  require(given.width <= size_t(1) << memory::address_bits, CUDA_ERROR_INVALID_VALUE, "the range is too long");
+  const CUdevice device = context->device;
+  if (check(device, area, writing, range)) memory::tell_of_ordinary_access(memory::current_call);
+  const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMSET, context, [=, value = given.value] {
+    for (const memory::Piece& piece : pieces(device, area, writing)) fill(piece, value, element);
+  });
+  work->given.memset = given;
+  work->given.memset.ctx = context;
+  return work;
+}
+
+}  // namespace driver
+
+using namespace driver;
+
+#define COPIES(name, To, to, From, from, sides)                                                                  \
+  CUresult name(To to, From from, size_t ByteCount) {                                                            \
+    return call(ARGUMENTS(to, from, ByteCount),                                                                  \
+                [&] { copy(plain(bits(to), ByteCount), plain(bits(from), ByteCount), nullptr, sides, true); });  \
+  }                                                                                                              \
+  CUresult name##Async(To to, From from, size_t ByteCount, CUstream hStream) {                                   \
+    return call(ARGUMENTS(to, from, ByteCount, hStream),                                                         \
+                [&] { copy(plain(bits(to), ByteCount), plain(bits(from), ByteCount), hStream, sides, false); }); \
+  }
+COPIES(cuMemcpy, CUdeviceptr, dst, CUdeviceptr, src, 0)
+COPIES(cuMemcpyHtoD, CUdeviceptr, dstDevice, const void*, srcHost, to_device)
+COPIES(cuMemcpyDtoH, void*, dstHost, CUdeviceptr, srcDevice, from_device)
+COPIES(cuMemcpyDtoD, CUdeviceptr, dstDevice, CUdeviceptr, srcDevice, to_device | from_device)
+CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
+                      size_t ByteCount) {
+  return call(ARGUMENTS(dstDevice, dstContext, srcDevice, srcContext, ByteCount),
+              [&] { copy_peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount); });
+}
+CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
+                           size_t ByteCount, CUstream hStream) {
+  return call(ARGUMENTS(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream), [&] {
+    copy(plain(dstDevice, ByteCount), plain(srcDevice, ByteCount), hStream, to_device | from_device, false, dstContext,
+         srcContext);
+  });
+}
+CUresult cuMemcpy2D(const CUDA_MEMCPY2D* pCopy) {
+  return call(ARGUMENTS(pCopy), [&] { copy_2d(pCopy, nullptr, true); });
+}
+CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* pCopy) {
+  return call(ARGUMENTS(pCopy), [&] { copy_2d(pCopy, nullptr, true); });
+}
+CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
+  return call(ARGUMENTS(pCopy, hStream), [&] { copy_2d(pCopy, hStream, false); });
+}
+
+CUresult cuMemcpy3D(const CUDA_MEMCPY3D* pCopy) {
+  return call(ARGUMENTS(pCopy), [&] { copy_3d(pCopy, nullptr, true); });
+}
+CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
+  return call(ARGUMENTS(pCopy, hStream), [&] { copy_3d(pCopy, hStream, false); });
+}
+
+#define MEMSETS(bits, Element)                                                                                     \
+  CUresult cuMemsetD##bits(CUdeviceptr dstDevice, Element value, size_t N) {                                       \
+    return call(ARGUMENTS(dstDevice, value, N),                                                                    \
+                [&] { set({dstDevice, 0, value, sizeof value, N, 1, nullptr}, nullptr); });                        \
+  }                                                                                                                \
+  CUresult cuMemsetD##bits##Async(CUdeviceptr dstDevice, Element value, size_t N, CUstream hStream) {              \
+    return call(ARGUMENTS(dstDevice, value, N, hStream),                                                           \
+                [&] { set({dstDevice, 0, value, sizeof value, N, 1, nullptr}, hStream); });                        \
+  }                                                                                                                \
+  CUresult cuMemsetD2D##bits(CUdeviceptr dstDevice, size_t dstPitch, Element value, size_t Width, size_t Height) { \
+    return call(ARGUMENTS(dstDevice, dstPitch, value, Width, Height),                                              \
+                [&] { set({dstDevice, dstPitch, value, sizeof value, Width, Height, nullptr}, nullptr); });        \
+  }                                                                                                                \
+  CUresult cuMemsetD2D##bits##Async(CUdeviceptr dstDevice, size_t dstPitch, Element value, size_t Width,           \
+                                    size_t Height, CUstream hStream) {                                             \
+    return call(ARGUMENTS(dstDevice, dstPitch, value, Width, Height, hStream),                                     \
+                [&] { set({dstDevice, dstPitch, value, sizeof value, Width, Height, nullptr}, hStream); });        \
+  }
+MEMSETS(8, unsigned char)
+MEMSETS(16, unsigned short)
+MEMSETS(32, unsigned int)

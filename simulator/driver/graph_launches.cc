@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: MIT-0
+// Executable graphs: what cuGraphInstantiate makes of a graph, how it is changed, and its launches.
+#include "graphs.h"
+
+#include <algorithm>
+
+namespace driver {
+
+struct Plan;
+
+struct PlannedNode {
+  uint64_t node;  // of the graph, by its id
+  SharedWork work;
+  std::vector<size_t> before;
+  bool is_enabled = true;
+  std::unique_ptr<Plan> child;
+};
+
+struct Plan {
+  std::vector<PlannedNode> nodes;  // in the order in which they were added
+  std::vector<size_t> order;       // in which they may begin
+};
+
+}  // namespace driver
+
+struct CUgraphExec_st {
+  driver::Plan plan;
+  unsigned long long flags = 0;
+  std::map<CUuserObject, unsigned> objects;
+  std::mutex launching;    // held while a launch is put in, before graphs().lock
+  driver::Operation last;  // of the latest launch
+  ~CUgraphExec_st() { driver::release(objects); }
+};
+
+namespace driver {
+namespace {
+
+// --- Plans: graphs().lock is held --------------------------------------------------------------------------------------
+
+struct Problem {  // as a program may read it
+  CUgraphInstantiateResult result = CUDA_GRAPH_INSTANTIATE_ERROR;
+  CUgraphNode node = nullptr;
+};
+
+// An order in which each node comes after those that it depends on. Refuses.
+std::vector<size_t> order_of(const Plan& plan, const CUgraph_st& graph, Problem& problem) {
+  std::vector<size_t> order, left;
+  std::vector<std::vector<size_t>> after(plan.nodes.size());
+  for (size_t i = 0; i < plan.nodes.size(); ++i) {
+    left.push_back(plan.nodes[i].before.size());
+    for (const size_t before : plan.nodes[i].before) after[before].push_back(i);
+    if (!left[i]) order.push_back(i);
+  }
+  for (size_t next = 0; next < order.size(); ++next)
+    for (const size_t i : after[order[next]])
+      if (--left[i] == 0) order.push_back(i);
+  if (order.size() == plan.nodes.size()) return order;
+  const auto waiting = std::find_if(left.begin(), left.end(), [](size_t count) { return count > 0; });
+  problem = {CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE, graph.nodes[size_t(waiting - left.begin())].get()};
+  refuse(CUDA_ERROR_INVALID_VALUE, "nodes of the graph depend on one another in a circle");
+}
+
+Plan plan_of(const CUgraph_st& graph, Problem& problem) {
+  Plan plan;
+  std::map<CUgraphNode, size_t> index;
+  for (const auto& node : graph.nodes) index.emplace(node.get(), index.size());
+  for (const auto& node : graph.nodes) {
+    PlannedNode& planned = plan.nodes.emplace_back();
+    planned.node = node->id;
+    planned.work = node->work;
+    for (const CUgraphNode before : node->before) planned.before.push_back(index.at(before));
+    if (node->child) planned.child = std::make_unique<Plan>(plan_of(*node->child, problem));
+  }
+  plan.order = order_of(plan, graph, problem);
+  return plan;
+}
+
+std::unique_ptr<CUgraph_st> graph_of(const Plan& plan) {
+  auto made = make_graph();
+  std::vector<CUgraphNode> nodes(plan.nodes.size());
+  for (const size_t i : plan.order) {
+    const PlannedNode& planned = plan.nodes[i];
+    std::vector<CUgraphNode> before;
+    for (const size_t each : planned.before) before.push_back(nodes[each]);
+    nodes[i] = planned.child ? add_child(made.get(), graph_of(*planned.child), before)
+                             : add_node(made.get(), planned.work, before);
+  }
+  return made;
+}
+
+PlannedNode* find(Plan& plan, uint64_t node) {
+  for (PlannedNode& planned : plan.nodes) {
+    if (planned.node == node) return &planned;
+    PlannedNode* const inside = planned.child ? find(*planned.child, node) : nullptr;
+    if (inside) return inside;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<CUgraphExec_st> shared(CUgraphExec exec) {
+  const auto found = graphs().executables.find(exec);
+  require(found != graphs().executables.end(), CUDA_ERROR_INVALID_VALUE,
+          "this is no executable graph, or it has been destroyed");
+  return found->second;
+}
+
+PlannedNode& planned(CUgraphExec exec, CUgraphNode node) {
+  PlannedNode* const found = find(shared(exec)->plan, checked(node)->id);
+  require(found, CUDA_ERROR_INVALID_VALUE, "the executable graph was not made of the node's graph");
+  return *found;
+}
+
+// --- Instantiation ---------------------------------------------------------------------------------------------------
+
+// What may be launched by a kernel, too, has to be simple.
+void check_for_device(const CUgraph_st& graph, CUcontext& context, bool& does_something, Problem& problem) {
+  for (const auto& node : graph.nodes) {
+    const auto type = node->work->given.type;
+    const bool is_work =
+        type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET;
+    if (node->child) check_for_device(*node->child, context, does_something, problem);
+    problem = {CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, node.get()};
+    require(is_work || node->child, CUDA_ERROR_NOT_SUPPORTED,
+            "a graph for launches by kernels has kernels, copies, memsets and such graphs only");
+    problem.result = CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED;
+    require(!is_work || !context || context == node->work->context, CUDA_ERROR_NOT_SUPPORTED,
+            "the nodes of a graph for launches by kernels have one context");
+    if (is_work) context = node->work->context;
+    does_something |= is_work;
+    problem = {};
+  }
+}
+
+CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload, Problem& problem) {
+  constexpr unsigned long long for_device = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
+  const unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | for_device |
+                                   CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY |
+                                   (may_upload ? CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD : 0);
+  require(!(flags & ~known), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+  require(!(flags & for_device) || !(flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH), CUDA_ERROR_INVALID_VALUE,
+          "the flags for launches by kernels and for freeing at a launch do not go together");
+  const auto made = std::make_shared<CUgraphExec_st>();
+  made->flags = flags;
+  const std::lock_guard held(graphs().lock);
+  require(!checked(graph)->captures, CUDA_ERROR_INVALID_VALUE, "a stream captures into the graph: end that first");
+  made->plan = plan_of(*graph, problem);
+  if (flags & for_device) {
+    CUcontext context = nullptr;
+    bool does_something = false;
+    check_for_device(*graph, context, does_something, problem);
+    require(does_something, CUDA_ERROR_INVALID_VALUE, "a graph for launches by kernels must not be empty");
+  }
+  for (const auto& [object, count] : graph->objects) retain(made->objects, object, count);
+  graphs().executables[made.get()] = made;
+  return made.get();
+}
+
+void instantiate(CUgraphExec* to, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* all) {
+  need(to, "phGraphExec");
+  need(all, "instantiateParams");
+  Problem problem;
+  try {
+    const bool uploads = all->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+    if (uploads) must_not_capture(stream(all->hUploadStream));
+    *to = instantiate(graph, all->flags, true, problem);
+    problem = {CUDA_GRAPH_INSTANTIATE_SUCCESS, nullptr};
+  } catch (const memory::Refused&) {
+    all->result_out = problem.result;
+    all->hErrNode_out = problem.node;
+    throw;
+  }
+  all->result_out = problem.result;
+  all->hErrNode_out = problem.node;
+}
+
+void destroy(CUgraphExec exec) {
+  std::shared_ptr<CUgraphExec_st> unwanted;  // a launch that has not ended keeps it
+  const std::lock_guard held(graphs().lock);
+  unwanted = shared(exec);
+  graphs().executables.erase(exec);
+}
+
+// --- Changes ---------------------------------------------------------------------------------------------------------
+
+// Where the memory of a copy or memset is: its GPU. Without an answer where nothing is mapped at present.
+std::optional<CUdevice> place_of(CUdeviceptr address) {
+  const auto range = memory::find(address);
+  if (!range) return -1;  // the program's own memory
+  return range->mapped ? std::optional(range->device) : std::nullopt;
+}
+bool may_replace(CUdeviceptr old, CUdeviceptr now) {
+  const auto was = place_of(old), is = place_of(now);
+  return !was || !is || was == is;
+}
+CUdeviceptr target_of(const CUDA_MEMCPY3D& copy) {
+  return copy.dstMemoryType == CU_MEMORYTYPE_HOST ? bits(copy.dstHost) : copy.dstDevice;
+}
+CUdeviceptr source_of(const CUDA_MEMCPY3D& copy) {
+  return copy.srcMemoryType == CU_MEMORYTYPE_HOST ? bits(copy.srcHost) : copy.srcDevice;
+}
+
+// Why work of an executable graph cannot take the place of other, "" if it can.
+std::string why_not(const Work& old, const Work& now, bool by_update) {
+  if (old.given.type == CU_GRAPH_NODE_TYPE_KERNEL) {
+    if (old.context != now.context) return "the function is of another context than the one before";
+    if (old.launch.is_cooperative != now.launch.is_cooperative) return "a kernel stays cooperative, or not so";
+  } else if (old.given.type == CU_GRAPH_NODE_TYPE_MEMCPY) {
+    const CUDA_MEMCPY3D &was = old.given.memcpy.copyParams, &is = now.given.memcpy.copyParams;
+    const auto is_flat = [](const CUDA_MEMCPY3D& copy) { return copy.Height <= 1 && copy.Depth <= 1; };
+    if (!by_update && (!is_flat(was) || !is_flat(is))) return "only a copy of one dimension is changed";
+    if (by_update && (was.dstMemoryType != is.dstMemoryType || was.srcMemoryType != is.srcMemoryType))
+      return "a side of the copy has another memory type";
+    if (old.context != now.context || !may_replace(target_of(was), target_of(is)) ||
+        !may_replace(source_of(was), source_of(is)))
+      return "a side of the copy is memory of another GPU than before";
+  } else if (old.given.type == CU_GRAPH_NODE_TYPE_MEMSET) {
+    const CUDA_MEMSET_NODE_PARAMS_v2 &was = old.given.memset, &is = now.given.memset;
+    if (was.height != is.height) return "the memset has another height than before";
+    if (was.height > 1 && (was.width != is.width || was.elementSize != is.elementSize || was.pitch != is.pitch))
+      return "of a memset in two dimensions only the address and the value are changed";
+    if (old.context != now.context || !may_replace(was.dst, is.dst)) return "the memory is of another GPU than before";
+  }
+  return "";
+}
+
+struct Difference {
+  CUgraphExecUpdateResult result;
+  CUgraphNode node, from;
+  std::string why;
+};
+
+// Throws Difference unless a graph has the nodes and dependencies of a plan. Nodes are paired in the order in which
+// they were added.
+void compare(const Plan& plan, const CUgraph_st& graph) {
+  constexpr auto topology = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+  if (plan.nodes.size() != graph.nodes.size())
+    throw Difference{topology, nullptr, nullptr,
+                     "the graph has " + std::to_string(graph.nodes.size()) + " nodes, and the executable one " +
+                         std::to_string(plan.nodes.size())};
+  std::map<CUgraphNode, size_t> index;
+  for (const auto& node : graph.nodes) index.emplace(node.get(), index.size());
+  for (size_t i = 0; i < plan.nodes.size(); ++i) {
+    const PlannedNode& old = plan.nodes[i];
+    const CUgraphNode node = graph.nodes[i].get();
+    const std::string name = "node " + std::to_string(i) + " of the graph ";
+    if (old.before.size() != node->before.size())
+      throw Difference{topology, node, nullptr, name + "depends on more or fewer nodes than before"};
+    for (const CUgraphNode before : node->before)
+      if (std::find(old.before.begin(), old.before.end(), index.at(before)) == old.before.end())
+        throw Difference{topology, node, before, name + "depends on another node than before"};
+    if (old.work->given.type != node->work->given.type)
+      throw Difference{CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, node, nullptr, name + "has another type"};
+    const std::string why = why_not(*old.work, *node->work, true);
+    const bool is_kernel = node->work->function != nullptr;
+    if (!why.empty())
+      throw Difference{is_kernel && old.work->context != node->work->context
+                           ? CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE
+                       : is_kernel ? CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED
+                                   : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED,
+                       node, nullptr, name + "cannot be changed so: " + why};
+    if (node->child) compare(*old.child, *node->child);
+  }
+}
+
+void take_over(Plan& plan, const CUgraph_st& graph) {
+  for (size_t i = 0; i < plan.nodes.size(); ++i) {
+    plan.nodes[i].work = graph.nodes[i]->work;
+    if (plan.nodes[i].child) take_over(*plan.nodes[i].child, *graph.nodes[i]->child);
+  }
+}
+
+void update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) {
+  need(info, "resultInfo");
+  *info = {CU_GRAPH_EXEC_UPDATE_ERROR, nullptr, nullptr};
+  const std::lock_guard held(graphs().lock);
+  Plan& plan = shared(exec)->plan;
+  try {
+    compare(plan, *checked(graph));
+  } catch (const Difference& found) {
+    *info = {found.result, found.node, found.from};
+    refuse(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, found.why + ": instantiate the graph anew");
+  }
+  take_over(plan, *graph);
+  info->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
+
+PlannedNode& can_be_disabled(CUgraphExec exec, CUgraphNode node) {
+  PlannedNode& it = planned(exec, node);
+  const auto type = it.work->given.type;
+  require(type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET,
+          CUDA_ERROR_INVALID_VALUE, "only kernels, copies and memsets are switched off");
+  return it;
+}
+
+// --- Launches --------------------------------------------------------------------------------------------------------
+
+// Adds a plan to the steps of a launch. All of it is after `after`; returns the last step, a mark.
+size_t flatten(const Plan& plan, const std::vector<size_t>& after, std::vector<Step>& steps) {
+  std::vector<size_t> step_of(plan.nodes.size()), all = after;
+  for (const size_t i : plan.order) {
+    const PlannedNode& planned = plan.nodes[i];
+    std::vector<size_t> before = planned.before.empty() ? after : std::vector<size_t>();
+    for (const size_t each : planned.before) before.push_back(step_of[each]);
+    if (planned.child) {
+      step_of[i] = flatten(*planned.child, before, steps);
+    } else {
+      if (planned.work->context) checked(planned.work->context);  // it may have ended
+      steps.push_back({planned.is_enabled ? planned.work : nullptr, before});
+      step_of[i] = steps.size() - 1;
+    }
+    all.push_back(step_of[i]);
+  }
+  steps.push_back({nullptr, all});
+  return steps.size() - 1;
+}
+
+void launch(CUgraphExec exec, CUstream where) {
+  CUstream_st& stream = driver::stream(where);
+  std::shared_ptr<CUgraphExec_st> it;
+  {
+    const std::lock_guard held(graphs().lock);
+    it = shared(exec);
+  }
+  if (capture_child(stream, [&] { return graph_of(it->plan); })) return;
+  const std::lock_guard mine(it->launching);
+  std::vector<Step> steps;
+  {
+    const std::lock_guard held(graphs().lock);
+    flatten(it->plan, {}, steps);
+  }
+  it->last = enqueue_all(stream, steps, it->last, [it](const Operation& op) { ended(op); });
+}
+
+void upload(CUgraphExec exec, CUstream where) {  // nothing is to be done before a launch
+  must_not_capture(stream(where));
+  const std::lock_guard held(graphs().lock);
+  shared(exec);
+}
+
+void append_kernels(const Plan& plan, KernelNames& names) {
+  for (const size_t i : plan.order) {
+    const PlannedNode& planned = plan.nodes[i];
+    if (planned.child) append_kernels(*planned.child, names);
+    else if (planned.work->function && planned.is_enabled) names.mangled.push_back(planned.work->launch.kernel->name);
+  }
+}
+
+}  // namespace
+
+KernelNames kernels_of(CUgraphExec exec) {
+  KernelNames names;
+  if (!memory::options().trace) return names;
+  const std::lock_guard held(graphs().lock);
+  const auto found = graphs().executables.find(exec);
+  if (found != graphs().executables.end()) append_kernels(found->second->plan, names);
+  return names;
+}
+
+void set_work(CUgraphExec exec, CUgraphNode node, const std::function<SharedWork(const SharedWork&)>& changed) {
+  SharedWork old;
+  {
+    const std::lock_guard held(graphs().lock);
+    old = planned(exec, node).work;
+  }
+  SharedWork now = changed(old);
+  const std::string why = why_not(*old, *now, false);
+  if (!why.empty()) refuse(CUDA_ERROR_INVALID_VALUE, why + ": instantiate the graph anew");
+  const std::lock_guard held(graphs().lock);
+  planned(exec, node).work = std::move(now);
+}
+
+void set_child(CUgraphExec exec, CUgraphNode node, CUgraph child) {
+  const std::lock_guard held(graphs().lock);
+  PlannedNode& it = planned(exec, node);
+  require(it.child != nullptr, CUDA_ERROR_INVALID_VALUE, "the node is no graph");
+  try {
+    compare(*it.child, *checked(child));
+  } catch (const Difference& found) {
+    refuse(CUDA_ERROR_INVALID_VALUE, found.why);
+  }
+  take_over(*it.child, *child);
+}
+
+}  // namespace driver
+
+using namespace driver;
+
+CUresult cuGraphInstantiate(CUgraphExec* phGraphExec, CUgraph hGraph, unsigned long long flags) {
+  return call(ARGUMENTS(phGraphExec, hGraph, flags), result_to(phGraphExec, "phGraphExec", [&] {
+                Problem problem;
+                return instantiate(hGraph, flags, false, problem);
+              }));
+}
+CUresult cuGraphInstantiateWithParams(CUgraphExec* phGraphExec, CUgraph hGraph,
+                                      CUDA_GRAPH_INSTANTIATE_PARAMS* instantiateParams) {
+  return call(ARGUMENTS(phGraphExec, hGraph, instantiateParams),
+              [&] { instantiate(phGraphExec, hGraph, instantiateParams); });
+}
+CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t* flags) {
+  return call(ARGUMENTS(hGraphExec, flags), [&] {
+    need(flags, "flags");
+    const std::lock_guard held(graphs().lock);
+    *flags = shared(hGraphExec)->flags & ~uint64_t(CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD);  // it concerns the call alone
+  });
+}
+CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
+  return call(ARGUMENTS(hGraphExec), [&] { destroy(hGraphExec); });
+}
+CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo* resultInfo) {
+  return call(ARGUMENTS(hGraphExec, hGraph, resultInfo), [&] { update(hGraphExec, hGraph, resultInfo); });
+}
+CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) {
+  return call(ARGUMENTS(hGraphExec, hNode, isEnabled), [&] {
+    const std::lock_guard held(graphs().lock);
+    can_be_disabled(hGraphExec, hNode).is_enabled = isEnabled;
+  });
+}
+CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int* isEnabled) {
+  return call(ARGUMENTS(hGraphExec, hNode, isEnabled), [&] {
+    need(isEnabled, "isEnabled");
+    const std::lock_guard held(graphs().lock);
+    *isEnabled = can_be_disabled(hGraphExec, hNode).is_enabled;
+  });
+}
+CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
+  return call(ARGUMENTS(hGraphExec, hStream), [&] { upload(hGraphExec, hStream); });
+}
+// The kernels are for --trace, whose readers see no launch of their own of them.
+CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
+  const KernelNames kernels = kernels_of(hGraphExec);
+  return call(ARGUMENTS(hGraphExec, hStream, kernels), [&] { launch(hGraphExec, hStream); });
+}
+
+// As programs of earlier versions call them.
+#undef cuGraphInstantiate
+#undef cuGraphExecUpdate
+EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec* phGraphExec, CUgraph hGraph, CUgraphNode* phErrorNode,
+                                      char* logBuffer, size_t bufferSize) {
+  return call(ARGUMENTS(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize), [&] {
+    CUDA_GRAPH_INSTANTIATE_PARAMS all = {};
+    if (logBuffer && bufferSize) *logBuffer = '\0';
+    try {
+      instantiate(phGraphExec, hGraph, &all);
+    } catch (const memory::Refused&) {
+      if (phErrorNode) *phErrorNode = all.hErrNode_out;
+      throw;
+    }
+  });
+}
+EXPORT CUresult cuGraphInstantiate(CUgraphExec* phGraphExec, CUgraph hGraph, CUgraphNode* phErrorNode, char* logBuffer,
+                                   size_t bufferSize) {
+  return cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+}
+EXPORT CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode* hErrorNode_out,
+                                  CUgraphExecUpdateResult* updateResult_out) {
+  return call(ARGUMENTS(hGraphExec, hGraph, hErrorNode_out, updateResult_out), [&] {
+    CUgraphExecUpdateResultInfo info = {};
+    const auto tell = [&] {
+      if (hErrorNode_out) *hErrorNode_out = info.errorNode;
+      if (updateResult_out) *updateResult_out = info.result;
+    };
+    try {
+      update(hGraphExec, hGraph, &info);
+    } catch (const memory::Refused&) {
+      tell();
+      throw;
+    }
+    tell();
+  });
+}

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: MIT-0
+// Nodes of graphs: what a program gives them to do, reads back, and changes, in a graph and in an executable one.
+#include "graphs.h"
+
+namespace driver {
+namespace {
+
+// A program's parameters as work. Nothing is locked.
+SharedWork work_of(const CUgraphNodeParams& given, const Attributes& attributes = {}) {
+  const auto not_empty = [](SharedWork work) {
+    require(work != nullptr, CUDA_ERROR_INVALID_VALUE, "a node does something: its size is not 0");
+    return work;
+  };
+  switch (given.type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      require(!given.kernel.kernelParams || !given.kernel.extra, CUDA_ERROR_INVALID_VALUE,
+              "both kernelParams and extra are given");
+      return kernel_work(given.kernel, attributes);
+    case CU_GRAPH_NODE_TYPE_MEMCPY: return not_empty(copy_work(given.memcpy));
+    case CU_GRAPH_NODE_TYPE_MEMSET: return not_empty(memset_work(given.memset));
+    case CU_GRAPH_NODE_TYPE_HOST: return host_work(given.host);
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD: return event_work(given.type, given.eventRecord.event);
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return event_work(given.type, given.eventWait.event);
+    case CU_GRAPH_NODE_TYPE_EMPTY: {
+      const auto work = std::make_shared<Work>();
+      work->given.type = CU_GRAPH_NODE_TYPE_EMPTY;
+      return work;
+    }
+    default: break;
+  }
+  require(given.type > 0 && given.type <= CU_GRAPH_NODE_TYPE_CONDITIONAL, CUDA_ERROR_INVALID_VALUE,
+          "there is no such type of node");
+  const std::string what = "a node of a graph of type " + std::to_string(given.type) +
+                           " (conditional, or for memory, semaphores or words in memory)";
+  refuse(CUresult(not_simulated(what.c_str())), "it is not simulated");
+}
+
+CUgraphNodeParams kernel_params(const CUDA_KERNEL_NODE_PARAMS* p) {
+  need(p, "nodeParams");
+  CUgraphNodeParams all = {};
+  all.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  all.kernel = {p->func,      p->gridDimX,       p->gridDimY,     p->gridDimZ, p->blockDimX, p->blockDimY,
+                p->blockDimZ, p->sharedMemBytes, p->kernelParams, p->extra,    p->kern,      p->ctx};
+  return all;
+}
+CUgraphNodeParams kernel_params(const CUDA_KERNEL_NODE_PARAMS_v1* p) {
+  need(p, "nodeParams");
+  const CUDA_KERNEL_NODE_PARAMS all = {p->func,         p->gridDimX,  p->gridDimY,  p->gridDimZ,
+                                       p->blockDimX,    p->blockDimY, p->blockDimZ, p->sharedMemBytes,
+                                       p->kernelParams, p->extra,     nullptr,      nullptr};
+  return kernel_params(&all);
+}
+CUgraphNodeParams copy_params(const CUDA_MEMCPY3D* p, CUcontext context) {
+  need(p, "copyParams");
+  CUgraphNodeParams all = {};
+  all.type = CU_GRAPH_NODE_TYPE_MEMCPY;
+  all.memcpy.copyCtx = context;
+  all.memcpy.copyParams = *p;
+  return all;
+}
+CUgraphNodeParams memset_params(const CUDA_MEMSET_NODE_PARAMS* p, CUcontext context) {
+  need(p, "memsetParams");
+  CUgraphNodeParams all = {};
+  all.type = CU_GRAPH_NODE_TYPE_MEMSET;
+  all.memset = {p->dst, p->pitch, p->value, p->elementSize, p->width, p->height, context};
+  return all;
+}
+CUgraphNodeParams host_params(const CUDA_HOST_NODE_PARAMS* p) {
+  need(p, "nodeParams");
+  CUgraphNodeParams all = {};
+  all.type = CU_GRAPH_NODE_TYPE_HOST;
+  all.host = {p->fn, p->userData};
+  return all;
+}
+CUgraphNodeParams event_params(CUgraphNodeType type, CUevent event) {
+  CUgraphNodeParams all = {};
+  all.type = type;
+  if (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) all.eventRecord.event = event;
+  else all.eventWait.event = event;
+  return all;
+}
+CUgraphNodeParams type_alone(CUgraphNodeType type) {
+  CUgraphNodeParams all = {};
+  all.type = type;
+  return all;
+}
+
+struct Place {  // where a node is added
+  CUgraphNode* to;
+  CUgraph graph;
+  const CUgraphNode* dependencies;
+  size_t count;
+};
+
+void add_graph(const Place& at, CUgraph child, CUgraphChildGraphNodeOwnership ownership) {
+  if (ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
+    refuse(CUresult(not_simulated("a child graph that is moved")), "it is not simulated");
+  const std::lock_guard held(graphs().lock);
+  require(checked(child) != at.graph, CUDA_ERROR_INVALID_VALUE, "a graph cannot be a node of itself");
+  const auto dependencies = list(at.dependencies, at.count);
+  check_dependencies(checked(at.graph), dependencies);
+  *at.to = add_child(at.graph, clone(*child), dependencies);
+}
+
+void add(const Place& at, const CUgraphNodeParams& given) {
+  need(at.to, "phGraphNode");
+  need(at.graph, "hGraph");
+  if (given.type == CU_GRAPH_NODE_TYPE_GRAPH) return add_graph(at, given.graph.graph, given.graph.ownership);
+  SharedWork work = work_of(given);
+  const std::lock_guard held(graphs().lock);
+  const auto dependencies = list(at.dependencies, at.count);
+  check_dependencies(checked(at.graph), dependencies);
+  *at.to = add_node(at.graph, std::move(work), dependencies);
+}
+
+SharedWork work_at(CUgraphNode node, CUgraphNodeType type) {
+  const std::lock_guard held(graphs().lock);
+  require(checked(node)->work->given.type == type, CUDA_ERROR_INVALID_VALUE, "the node is of another type");
+  return node->work;
+}
+
+// What a node shall do from now on, as a program wants it. A copy or memset stays with its context if none is given.
+SharedWork changed(const SharedWork& old, CUgraphNodeParams given) {
+  require(given.type == old->given.type, CUDA_ERROR_INVALID_VALUE, "the node is of another type");
+  if (given.type == CU_GRAPH_NODE_TYPE_MEMCPY && !given.memcpy.copyCtx) given.memcpy.copyCtx = old->context;
+  if (given.type == CU_GRAPH_NODE_TYPE_MEMSET && !given.memset.ctx) given.memset.ctx = old->context;
+  return work_of(given, old->attributes);
+}
+
+void set(CUgraphNode node, const CUgraphNodeParams& given) {
+  SharedWork work = changed(work_at(node, given.type), given);
+  const std::lock_guard held(graphs().lock);
+  checked(node)->work = std::move(work);
+}
+
+void set(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams& given) {
+  if (given.type == CU_GRAPH_NODE_TYPE_GRAPH) return set_child(exec, node, given.graph.graph);
+  set_work(exec, node, [&](const SharedWork& old) { return changed(old, given); });
+}
+
+// --- Attributes of kernels --------------------------------------------------------------------------------------------
+
+void must_be_of_kernels(CUlaunchAttributeID what) {
+  switch (what) {
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: return;
+    case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+      refuse(CUresult(not_simulated("a node of a graph that kernels update")), "it is not simulated");
+    default: refuse(CUDA_ERROR_INVALID_VALUE, "nodes have no such attribute");
+  }
+}
+
+void get_attribute(CUgraphNode node, CUlaunchAttributeID what, CUlaunchAttributeValue* to) {
+  need(to, "value_out");
+  const SharedWork work = work_at(node, CU_GRAPH_NODE_TYPE_KERNEL);
+  must_be_of_kernels(what);
+  const auto found = work->attributes.find(what);
+  *to = found == work->attributes.end() ? CUlaunchAttributeValue{} : found->second;
+}
+
+void set_attributes(CUgraphNode node, const Attributes& attributes) {
+  const SharedWork old = work_at(node, CU_GRAPH_NODE_TYPE_KERNEL);
+  SharedWork work = kernel_work(old->given.kernel, attributes);
+  const std::lock_guard held(graphs().lock);
+  checked(node)->work = std::move(work);
+}
+
+void set_attribute(CUgraphNode node, CUlaunchAttributeID what, const CUlaunchAttributeValue* value) {
+  need(value, "value");
+  must_be_of_kernels(what);
+  Attributes attributes = work_at(node, CU_GRAPH_NODE_TYPE_KERNEL)->attributes;
+  attributes[what] = *value;
+  set_attributes(node, attributes);
+}
+
+void give_kernel(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* to) {
+  need(to, "nodeParams");
+  const SharedWork work = work_at(node, CU_GRAPH_NODE_TYPE_KERNEL);
+  const CUDA_KERNEL_NODE_PARAMS_v3& p = work->given.kernel;
+  *to = {p.func,      p.gridDimX,       p.gridDimY,     p.gridDimZ, p.blockDimX, p.blockDimY,
+         p.blockDimZ, p.sharedMemBytes, p.kernelParams, p.extra,    p.kern,      p.ctx};
+}
+
+}  // namespace
+}  // namespace driver
+
+using namespace driver;
+
+// --- Any type ---------------------------------------------------------------------------------------------------------
+EXPORT CUresult cuGraphAddNode_v2(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                  const CUgraphEdgeData* dependencyData, size_t numDependencies,
+                                  CUgraphNodeParams* nodeParams) {
+  return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies, nodeParams), [&] {
+    need(nodeParams, "nodeParams");
+    check_edges(dependencyData, numDependencies);
+    add({phGraphNode, hGraph, dependencies, numDependencies}, *nodeParams);
+  });
+}
+CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams* nodeParams) {
+  return call(ARGUMENTS(hNode, nodeParams), [&] {
+    need(nodeParams, "nodeParams");
+    set(hNode, *nodeParams);
+  });
+}
+CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams* nodeParams) {
+  return call(ARGUMENTS(hGraphExec, hNode, nodeParams), [&] {
+    need(nodeParams, "nodeParams");
+    set(hGraphExec, hNode, *nodeParams);
+  });
+}
+CUresult cuGraphAddEmptyNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                             size_t numDependencies) {
+  return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies),
+              [&] { add({phGraphNode, hGraph, dependencies, numDependencies}, type_alone(CU_GRAPH_NODE_TYPE_EMPTY)); });
+}
+
+// --- Kernels ----------------------------------------------------------------------------------------------------------
+CUresult cuGraphAddKernelNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                              size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS* nodeParams) {
+  return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies, nodeParams),
+              [&] { add({phGraphNode, hGraph, dependencies, numDependencies}, kernel_params(nodeParams)); });
+}
+CUresult cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS* nodeParams) {
+  return call(ARGUMENTS(hNode, nodeParams), [&] { give_kernel(hNode, nodeParams); });
+}
+CUresult cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS* nodeParams) {
+  return call(ARGUMENTS(hNode, nodeParams), [&] { set(hNode, kernel_params(nodeParams)); });
+}
+CUresult cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                        const CUDA_KERNEL_NODE_PARAMS* nodeParams) {
+  return call(ARGUMENTS(hGraphExec, hNode, nodeParams), [&] { set(hGraphExec, hNode, kernel_params(nodeParams)); });
+}
+CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
+  return call(ARGUMENTS(dst, src), [&] { set_attributes(dst, work_at(src, CU_GRAPH_NODE_TYPE_KERNEL)->attributes); });
+}
+CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, CUkernelNodeAttrValue* value_out) {
+  return call(ARGUMENTS(hNode, attr, value_out), [&] { get_attribute(hNode, attr, value_out); });
+}
+CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, const CUkernelNodeAttrValue* value) {
+  return call(ARGUMENTS(hNode, attr, value), [&] { set_attribute(hNode, attr, value); });
+}
+
+// --- Copies and memsets -----------------------------------------------------------------------------------------------
+CUresult cuGraphAddMemcpyNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                              size_t numDependencies, const CUDA_MEMCPY3D* copyParams, CUcontext ctx) {
+  return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx),
+              [&] { add({phGraphNode, hGraph, dependencies, numDependencies}, copy_params(copyParams, ctx)); });
+}
+CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D* nodeParams) {
+  return call(ARGUMENTS(hNode, nodeParams), result_to(nodeParams, "nodeParams", [&] {
+                return work_at(hNode, CU_GRAPH_NODE_TYPE_MEMCPY)->given.memcpy.copyParams;
+              }));
+}
+CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D* nodeParams) {
+  return call(ARGUMENTS(hNode, nodeParams), [&] { set(hNode, copy_params(nodeParams, nullptr)); });
+}
+CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D* copyParams,
+                                        CUcontext ctx) {
+  return call(ARGUMENTS(hGraphExec, hNode, copyParams, ctx),
+              [&] { set(hGraphExec, hNode, copy_params(copyParams, ctx)); });
+}
+CUresult cuGraphAddMemsetNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                              size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS* memsetParams, CUcontext ctx) {
+  return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx),
+              [&] { add({phGraphNode, hGraph, dependencies, numDependencies}, memset_params(memsetParams, ctx)); });
+}
+CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS* nodeParams) {
+  return call(ARGUMENTS(hNode, nodeParams), [&] {
+    need(nodeParams, "nodeParams");
+    const CUDA_MEMSET_NODE_PARAMS_v2 p = work_at(hNode, CU_GRAPH_NODE_TYPE_MEMSET)->given.memset;
+    *nodeParams = {p.dst, p.pitch, p.value, p.elementSize, p.width, p.height};
+  });
+}
+CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS* nodeParams) {
+  return call(ARGUMENTS(hNode, nodeParams), [&] { set(hNode, memset_params(nodeParams, nullptr)); });
+}
+CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                        const CUDA_MEMSET_NODE_PARAMS* memsetParams, CUcontext ctx) {
+  return call(ARGUMENTS(hGraphExec, hNode, memsetParams, ctx),
+              [&] { set(hGraphExec, hNode, memset_params(memsetParams, ctx)); });
+}
+
+// --- Host functions, graphs in graphs, events -------------------------------------------------------------------------
+CUresult cuGraphAddHostNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                            size_t numDependencies, const CUDA_HOST_NODE_PARAMS* nodeParams) {
+  return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies, nodeParams),
+              [&] { add({phGraphNode, hGraph, dependencies, numDependencies}, host_params(nodeParams)); });
+}
+CUresult cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS* nodeParams) {
+  return call(ARGUMENTS(hNode, nodeParams), [&] {
+    need(nodeParams, "nodeParams");
+    const CUDA_HOST_NODE_PARAMS_v2 p = work_at(hNode, CU_GRAPH_NODE_TYPE_HOST)->given.host;
+    *nodeParams = {p.fn, p.userData};
+  });
+}
+CUresult cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS* nodeParams) {
+  return call(ARGUMENTS(hNode, nodeParams), [&] { set(hNode, host_params(nodeParams)); });
+}
+CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                      const CUDA_HOST_NODE_PARAMS* nodeParams) {
+  return call(ARGUMENTS(hGraphExec, hNode, nodeParams), [&] { set(hGraphExec, hNode, host_params(nodeParams)); });
+}
+CUresult cuGraphAddChildGraphNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                  size_t numDependencies, CUgraph childGraph) {
+  return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies, childGraph), [&] {
+    CUgraphNodeParams all = type_alone(CU_GRAPH_NODE_TYPE_GRAPH);
+    all.graph.graph = childGraph;
+    add({phGraphNode, hGraph, dependencies, numDependencies}, all);
+  });
+}
+CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) {
+  return call(ARGUMENTS(hGraphExec, hNode, childGraph), [&] { set_child(hGraphExec, hNode, childGraph); });
+}
+
+#define EVENT_NODES(Name, type, member)                                                                           \
+  CUresult cuGraphAddEvent##Name##Node(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies, \
+                                       size_t numDependencies, CUevent event) {                                   \
+    return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies, event),                             \
+                [&] { add({phGraphNode, hGraph, dependencies, numDependencies}, event_params(type, event)); });   \
+  }                                                                                                               \
+  CUresult cuGraphEvent##Name##NodeGetEvent(CUgraphNode hNode, CUevent* event_out) {                              \
+    return call(ARGUMENTS(hNode, event_out),                                                                      \
+                result_to(event_out, "event_out", [&] { return work_at(hNode, type)->given.member.event; }));     \
+  }                                                                                                               \
+  CUresult cuGraphEvent##Name##NodeSetEvent(CUgraphNode hNode, CUevent event) {                                   \
+    return call(ARGUMENTS(hNode, event), [&] { set(hNode, event_params(type, event)); });                         \
+  }                                                                                                               \
+  CUresult cuGraphExecEvent##Name##NodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {       \
+    return call(ARGUMENTS(hGraphExec, hNode, event), [&] { set(hGraphExec, hNode, event_params(type, event)); }); \
+  }
+EVENT_NODES(Record, CU_GRAPH_NODE_TYPE_EVENT_RECORD, eventRecord)
+EVENT_NODES(Wait, CU_GRAPH_NODE_TYPE_WAIT_EVENT, eventWait)
+
+// --- As programs of earlier versions call them ------------------------------------------------------------------------
+#undef cuGraphAddNode
+#undef cuGraphAddKernelNode
+#undef cuGraphKernelNodeGetParams
+#undef cuGraphKernelNodeSetParams
+#undef cuGraphExecKernelNodeSetParams
+EXPORT CUresult cuGraphAddNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                               size_t numDependencies, CUgraphNodeParams* nodeParams) {
+  return cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, nullptr, numDependencies, nodeParams);
+}
+EXPORT CUresult cuGraphAddKernelNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                     size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1* nodeParams) {
+  return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies, nodeParams),
+              [&] { add({phGraphNode, hGraph, dependencies, numDependencies}, kernel_params(nodeParams)); });
+}
+EXPORT CUresult cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1* nodeParams) {
+  return call(ARGUMENTS(hNode, nodeParams), [&] {
+    need(nodeParams, "nodeParams");
+    const SharedWork work = work_at(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
+    const CUDA_KERNEL_NODE_PARAMS_v3& p = work->given.kernel;
+    *nodeParams = {work->function, p.gridDimX,  p.gridDimY,       p.gridDimZ,     p.blockDimX,
+                   p.blockDimY,    p.blockDimZ, p.sharedMemBytes, p.kernelParams, p.extra};
+  });
+}
+EXPORT CUresult cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1* nodeParams) {
+  return call(ARGUMENTS(hNode, nodeParams), [&] { set(hNode, kernel_params(nodeParams)); });
+}
+EXPORT CUresult cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                               const CUDA_KERNEL_NODE_PARAMS_v1* nodeParams) {
+  return call(ARGUMENTS(hGraphExec, hNode, nodeParams), [&] { set(hGraphExec, hNode, kernel_params(nodeParams)); });
+}

@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: MIT-0
+// Graphs as programs build them: nodes, what depends on what, clones, and user objects. What a node does is
+// graph_nodes.cc's, what becomes of a graph that is launched graph_launches.cc's.
+#include "graphs.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace driver {
+namespace {
+
+using driver::checked;  // and beside it one for user objects
+
+bool contains(const std::vector<CUgraphNode>& all, CUgraphNode node) {
+  return std::find(all.begin(), all.end(), node) != all.end();
+}
+
+// Gives a program a list of handles: how many there are if it gives no room, else as many as there is room for.
+void give(std::span<const CUgraphNode> all, CUgraphNode* to, size_t* count) {
+  need(count, "the number of nodes");
+  if (to)
+    for (size_t i = 0; i < *count; ++i) to[i] = i < all.size() ? all[i] : nullptr;
+  *count = to ? std::min(*count, all.size()) : all.size();
+}
+
+void give_edges(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data, size_t* count) {
+  need(count, "numEdges");
+  require(!from == !to, CUDA_ERROR_INVALID_VALUE, "give room for both ends of the edges, or for none");
+  const std::lock_guard held(graphs().lock);
+  std::vector<CUgraphNode> sources, targets;
+  for (const auto& node : checked(graph)->nodes)
+    for (const CUgraphNode after : node->after) {
+      sources.push_back(node.get());
+      targets.push_back(after);
+    }
+  size_t room = *count;
+  give(sources, from, &room);
+  give(targets, to, count);
+  if (data) std::fill_n(data, from ? *count : 0, CUgraphEdgeData{});
+}
+
+void give_nodes(const std::vector<CUgraphNode>& all, CUgraphNode* to, CUgraphEdgeData* data, size_t* count) {
+  require(!data || to, CUDA_ERROR_INVALID_VALUE, "edgeData without room for nodes");
+  give(all, to, count);
+  if (data) std::fill_n(data, *count, CUgraphEdgeData{});
+}
+
+std::vector<CUgraphNode> nodes_of(CUgraph graph, bool roots_only) {
+  std::vector<CUgraphNode> all;
+  for (const auto& node : checked(graph)->nodes)
+    if (!roots_only || node->before.empty()) all.push_back(node.get());
+  return all;
+}
+
+struct Edges {
+  CUgraph graph;
+  std::span<const CUgraphNode> from, to;
+};
+// Both ends are nodes of the graph, and are joined already or not, as `are_there` says. Refuses.
+void check_ends(const Edges& edges, bool are_there) {
+  checked(edges.graph);
+  for (size_t i = 0; i < edges.from.size(); ++i) {
+    const CUgraphNode from = checked(edges.from[i]), to = checked(edges.to[i]);
+    require(from->graph == edges.graph && to->graph == edges.graph, CUDA_ERROR_INVALID_VALUE,
+            "a node is another graph's");
+    require(from != to, CUDA_ERROR_INVALID_VALUE, "a node depends on itself");
+    require(contains(to->before, from) == are_there, CUDA_ERROR_INVALID_VALUE,
+            are_there ? "there is no such dependency" : "the dependency is there already");
+  }
+}
+
+void add_edges(const Edges& edges) {
+  const std::lock_guard held(graphs().lock);
+  check_ends(edges, false);
+  for (size_t i = 0; i < edges.from.size(); ++i) {
+    if (contains(edges.to[i]->before, edges.from[i])) continue;  // given twice
+    edges.to[i]->before.push_back(edges.from[i]);
+    edges.from[i]->after.push_back(edges.to[i]);
+  }
+}
+
+void remove_edges(const Edges& edges) {
+  const std::lock_guard held(graphs().lock);
+  check_ends(edges, true);
+  for (size_t i = 0; i < edges.from.size(); ++i) {
+    std::erase(edges.to[i]->before, edges.from[i]);
+    std::erase(edges.from[i]->after, edges.to[i]);
+  }
+}
+
+void destroy_node(CUgraphNode node) {
+  std::unique_ptr<CUgraphNode_st> unwanted;
+  const std::lock_guard held(graphs().lock);
+  CUgraph_st& graph = *checked(node)->graph;
+  require(!graph.captures, CUDA_ERROR_INVALID_VALUE,
+          "a stream captures into the graph: nothing can be removed meanwhile");
+  for (const CUgraphNode before : node->before) std::erase(before->after, node);
+  for (const CUgraphNode after : node->after) std::erase(after->before, node);
+  if (node->child) forget(node->child.get());
+  graphs().nodes.erase(node);
+  const auto found =
+      std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const auto& each) { return each.get() == node; });
+  unwanted = std::move(*found);
+  graph.nodes.erase(found);
+}
+
+void destroy(CUgraph graph) {
+  std::unique_ptr<CUgraph_st> unwanted;
+  const std::lock_guard held(graphs().lock);
+  checked(graph);
+  require(!graph->parent, CUDA_ERROR_INVALID_VALUE, "the graph is a node's, and goes with it");
+  require(!graph->captures, CUDA_ERROR_INVALID_VALUE, "a stream captures into the graph: end that first");
+  forget(graph);
+  unwanted.reset(graph);
+}
+
+CUgraphNode find_in_clone(CUgraphNode original, CUgraph graph) {
+  const std::lock_guard held(graphs().lock);
+  checked(original);
+  for (const auto& node : checked(graph)->nodes)
+    if (node->original == original->id) return node.get();
+  refuse(CUDA_ERROR_INVALID_VALUE, "the graph was not cloned from the node's, or the node is gone there");
+}
+
+// --- User objects ---------------------------------------------------------------------------------------------------
+
+CUuserObject checked(CUuserObject object) {
+  require(graphs().objects.contains(object), CUDA_ERROR_INVALID_VALUE, "this is no user object, or it has ended");
+  return object;
+}
+
+CUuserObject create_object(void* pointer, CUhostFn destroy, unsigned count, unsigned flags) {
+  require(destroy, CUDA_ERROR_INVALID_VALUE, "destroy is null");
+  require(count > 0 && count <= INT_MAX, CUDA_ERROR_INVALID_VALUE, "initialRefcount is 0, or more than INT_MAX");
+  require(flags == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC, CUDA_ERROR_INVALID_VALUE,
+          "flags must be CU_USER_OBJECT_NO_DESTRUCTOR_SYNC");
+  const std::lock_guard held(graphs().lock);
+  return *graphs().objects.insert(new CUuserObject_st{pointer, destroy, count}).first;
+}
+
+void check_count(unsigned count) {
+  require(count > 0 && count <= INT_MAX, CUDA_ERROR_INVALID_VALUE, "count is 0, or more than INT_MAX");
+}
+
+void retain_object(CUuserObject object, unsigned count) {
+  check_count(count);
+  const std::lock_guard held(graphs().lock);
+  checked(object)->references += count;
+}
+
+// The last reference ends the object: its destructor is called when nothing is locked. There are so many references.
+void drop(CUuserObject object, unsigned count) {
+  {
+    const std::lock_guard held(graphs().lock);
+    object->references -= count;
+    if (object->references) return;
+    graphs().objects.erase(object);
+  }
+  object->destroy(object->pointer);
+  delete object;
+}
+
+void release_object(CUuserObject object, unsigned count) {
+  {
+    const std::lock_guard held(graphs().lock);
+    require(count <= checked(object)->references, CUDA_ERROR_INVALID_VALUE, "there are not so many references");
+  }
+  drop(object, count);
+}
+
+void retain_by(CUgraph graph, CUuserObject object, unsigned count, unsigned flags) {
+  check_count(count);
+  require(flags <= CU_GRAPH_USER_OBJECT_MOVE, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+  const std::lock_guard held(graphs().lock);
+  checked(graph);
+  require(!(flags & CU_GRAPH_USER_OBJECT_MOVE) || count <= checked(object)->references, CUDA_ERROR_INVALID_VALUE,
+          "there are not so many references");
+  retain(graph->objects, object, count);
+  if (flags & CU_GRAPH_USER_OBJECT_MOVE) object->references -= count;
+}
+
+void release_by(CUgraph graph, CUuserObject object, unsigned count) {
+  {
+    const std::lock_guard held(graphs().lock);
+    const auto found = checked(graph)->objects.find(object);
+    require(found != graph->objects.end() && count <= found->second, CUDA_ERROR_INVALID_VALUE,
+            "the graph has not so many references");
+    found->second -= count;
+    if (!found->second) graph->objects.erase(found);
+  }
+  drop(object, count);
+}
+
+// --- For people ------------------------------------------------------------------------------------------------------
+
+std::string label_of(const CUgraphNode_st& node) {
+  constexpr const char* names[] = {"KERNEL", "MEMCPY", "MEMSET",     "HOST",
+                                   "GRAPH",  "EMPTY",  "WAIT_EVENT", "EVENT_RECORD"};
+  const unsigned type = unsigned(node.work->given.type);
+  const std::string name = type < std::size(names) ? names[type] : "BATCH_MEM_OP";
+  return node.work->function ? name + "\\n" + demangled(node.work->launch.kernel->name) : name;
+}
+
+void append_dot(const CUgraph_st& graph, std::string& text) {
+  const std::string name = "graph_" + std::to_string(graph.id);
+  text += "subgraph cluster_" + name + " {\nlabel=\"" + name + "\"\n";
+  for (const auto& node : graph.nodes)
+    text += "\"node_" + std::to_string(node->id) + "\" [label=\"" + label_of(*node) + "\" shape=rectangle];\n";
+  for (const auto& node : graph.nodes)
+    for (const CUgraphNode after : node->after)
+      text += "\"node_" + std::to_string(node->id) + "\" -> \"node_" + std::to_string(after->id) + "\";\n";
+  text += "}\n";
+  for (const auto& node : graph.nodes)
+    if (node->child) append_dot(*node->child, text);
+}
+
+void write_dot(CUgraph graph, const char* path) {
+  need(path, "path");
+  std::string text = "digraph dot {\n";
+  {
+    const std::lock_guard held(graphs().lock);
+    append_dot(*checked(graph), text);
+  }
+  text += "}\n";
+  std::FILE* const file = std::fopen(path, "we");
+  require(file, CUDA_ERROR_OPERATING_SYSTEM, "the file cannot be written");
+  std::fwrite(text.data(), 1, text.size(), file);
+  std::fclose(file);
+}
+
+}  // namespace
+
+Graphs& graphs() {
+  static Graphs& it = *new Graphs;
+  return it;
+}
+
+CUgraph checked(CUgraph graph) {
+  require(graphs().all.contains(graph), CUDA_ERROR_INVALID_VALUE, "this is no graph, or it has been destroyed");
+  return graph;
+}
+
+CUgraphNode checked(CUgraphNode node) {
+  require(graphs().nodes.contains(node), CUDA_ERROR_INVALID_VALUE,
+          "this is no node of a graph, or it has been destroyed");
+  return node;
+}
+
+void check_dependencies(CUgraph graph, std::span<const CUgraphNode> all) {
+  for (size_t i = 0; i < all.size(); ++i) {
+    require(checked(all[i])->graph == graph, CUDA_ERROR_INVALID_VALUE, "a dependency is another graph's");
+    const bool is_twice = std::find(all.begin(), all.begin() + i, all[i]) != all.begin() + i;
+    require(!is_twice, CUDA_ERROR_INVALID_VALUE, "a dependency is given twice");
+  }
+}
+
+std::span<const CUgraphNode> list(const CUgraphNode* nodes, size_t count) {
+  if (count) need(nodes, "the list of nodes");
+  return {nodes, count};
+}
+
+void check_edges(const CUgraphEdgeData* data, size_t count) {
+  const CUgraphEdgeData usual = {};
+  for (size_t i = 0; data && i < count; ++i)
+    if (std::memcmp(&data[i], &usual, sizeof usual) != 0)
+      refuse(CUresult(not_simulated("an edge of a graph with data (programmatic launches)")), "it is not simulated");
+}
+
+std::unique_ptr<CUgraph_st> make_graph() {
+  auto made = std::make_unique<CUgraph_st>();
+  made->id = ++graphs().ids;
+  graphs().all.insert(made.get());
+  return made;
+}
+
+CUgraphNode add_node(CUgraph graph, SharedWork work, std::span<const CUgraphNode> dependencies) {
+  auto node = std::make_unique<CUgraphNode_st>();
+  node->work = std::move(work);
+  node->graph = graph;
+  node->id = ++graphs().ids;
+  node->before.assign(dependencies.begin(), dependencies.end());
+  const CUgraphNode added = node.get();
+  for (const CUgraphNode before : dependencies) before->after.push_back(added);
+  graphs().nodes.insert(added);
+  graph->nodes.push_back(std::move(node));
+  return added;
+}
+
+CUgraphNode add_child(CUgraph graph, std::unique_ptr<CUgraph_st> child, std::span<const CUgraphNode> dependencies) {
+  const auto work = std::make_shared<Work>();
+  work->given.type = CU_GRAPH_NODE_TYPE_GRAPH;
+  work->given.graph.graph = child.get();
+  const CUgraphNode added = add_node(graph, work, dependencies);
+  child->parent = added;
+  added->child = std::move(child);
+  return added;
+}
+
+std::unique_ptr<CUgraph_st> clone(const CUgraph_st& graph) {
+  auto made = make_graph();
+  made->original = graph.id;
+  std::map<CUgraphNode, CUgraphNode> clones;
+  for (const auto& node : graph.nodes) {
+    const CUgraphNode added =
+        node->child ? add_child(made.get(), clone(*node->child), {}) : add_node(made.get(), node->work, {});
+    added->original = node->id;
+    clones[node.get()] = added;
+  }
+  for (const auto& node : graph.nodes) {
+    for (const CUgraphNode before : node->before) clones[node.get()]->before.push_back(clones[before]);
+    for (const CUgraphNode after : node->after) clones[node.get()]->after.push_back(clones[after]);
+  }
+  for (const auto& [object, count] : graph.objects) retain(made->objects, object, count);
+  return made;
+}
+
+void forget(CUgraph graph) {
+  graphs().all.erase(graph);
+  for (const auto& node : graph->nodes) {
+    graphs().nodes.erase(node.get());
+    if (node->child) forget(node->child.get());
+  }
+}
+
+std::set<CUgraphNode> and_all_before(std::span<const CUgraphNode> nodes) {
+  std::set<CUgraphNode> found;
+  std::vector<CUgraphNode> next(nodes.begin(), nodes.end());
+  while (!next.empty()) {
+    const CUgraphNode node = next.back();
+    next.pop_back();
+    if (found.insert(node).second) next.insert(next.end(), node->before.begin(), node->before.end());
+  }
+  return found;
+}
+
+void retain(std::map<CUuserObject, unsigned>& by, CUuserObject object, unsigned count) {
+  by[checked(object)] += count;
+  object->references += count;
+}
+
+void release(std::map<CUuserObject, unsigned>& by) {
+  for (const auto& [object, count] : by) drop(object, count);
+  by.clear();
+}
+
+}  // namespace driver
+
+CUgraph_st::~CUgraph_st() { driver::release(objects); }
+
+using namespace driver;
+
+CUresult cuGraphCreate(CUgraph* phGraph, unsigned int flags) {
+  return call(ARGUMENTS(phGraph, flags), [&] {
+    need(phGraph, "phGraph");
+    require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+    const std::lock_guard held(graphs().lock);
+    *phGraph = make_graph().release();
+  });
+}
+CUresult cuGraphDestroy(CUgraph hGraph) {
+  return call(ARGUMENTS(hGraph), [&] { destroy(hGraph); });
+}
+CUresult cuGraphClone(CUgraph* phGraphClone, CUgraph originalGraph) {
+  return call(ARGUMENTS(phGraphClone, originalGraph), [&] {
+    need(phGraphClone, "phGraphClone");
+    const std::lock_guard held(graphs().lock);
+    *phGraphClone = clone(*checked(originalGraph)).release();
+  });
+}
+CUresult cuGraphNodeFindInClone(CUgraphNode* phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph) {
+  return call(ARGUMENTS(phNode, hOriginalNode, hClonedGraph),
+              result_to(phNode, "phNode", [&] { return find_in_clone(hOriginalNode, hClonedGraph); }));
+}
+CUresult cuGraphDestroyNode(CUgraphNode hNode) {
+  return call(ARGUMENTS(hNode), [&] { destroy_node(hNode); });
+}
+CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType* type) {
+  return call(ARGUMENTS(hNode, type), [&] {
+    need(type, "type");
+    const std::lock_guard held(graphs().lock);
+    *type = checked(hNode)->work->given.type;
+  });
+}
+CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode* nodes, size_t* numNodes) {
+  return call(ARGUMENTS(hGraph, nodes, numNodes), [&] {
+    const std::lock_guard held(graphs().lock);
+    give(nodes_of(hGraph, false), nodes, numNodes);
+  });
+}
+CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode* rootNodes, size_t* numRootNodes) {
+  return call(ARGUMENTS(hGraph, rootNodes, numRootNodes), [&] {
+    const std::lock_guard held(graphs().lock);
+    give(nodes_of(hGraph, true), rootNodes, numRootNodes);
+  });
+}
+CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph* phGraph) {
+  return call(ARGUMENTS(hNode, phGraph), [&] {
+    need(phGraph, "phGraph");
+    const std::lock_guard held(graphs().lock);
+    require(checked(hNode)->child != nullptr, CUDA_ERROR_INVALID_VALUE, "the node is no graph");
+    *phGraph = hNode->child.get();
+  });
+}
+CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char* path, unsigned int flags) {
+  return call(ARGUMENTS(hGraph, path, flags), [&] { write_dot(hGraph, path); });
+}
+
+EXPORT CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* edgeData,
+                                   size_t* numEdges) {
+  return call(ARGUMENTS(hGraph, from, to, numEdges), [&] { give_edges(hGraph, from, to, edgeData, numEdges); });
+}
+EXPORT CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode* dependencies, CUgraphEdgeData* edgeData,
+                                              size_t* numDependencies) {
+  return call(ARGUMENTS(hNode, dependencies, numDependencies), [&] {
+    const std::lock_guard held(graphs().lock);
+    give_nodes(checked(hNode)->before, dependencies, edgeData, numDependencies);
+  });
+}
+EXPORT CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode* dependentNodes,
+                                                CUgraphEdgeData* edgeData, size_t* numDependentNodes) {
+  return call(ARGUMENTS(hNode, dependentNodes, numDependentNodes), [&] {
+    const std::lock_guard held(graphs().lock);
+    give_nodes(checked(hNode)->after, dependentNodes, edgeData, numDependentNodes);
+  });
+}
+EXPORT CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to,
+                                          const CUgraphEdgeData* edgeData, size_t numDependencies) {
+  return call(ARGUMENTS(hGraph, from, to, numDependencies), [&] {
+    check_edges(edgeData, numDependencies);
+    add_edges({hGraph, list(from, numDependencies), list(to, numDependencies)});
+  });
+}
+EXPORT CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to,
+                                             const CUgraphEdgeData* edgeData, size_t numDependencies) {
+  return call(ARGUMENTS(hGraph, from, to, numDependencies), [&] {
+    check_edges(edgeData, numDependencies);
+    remove_edges({hGraph, list(from, numDependencies), list(to, numDependencies)});
+  });
+}
+// As programs of CUDA 12 call them: without data of edges.
+#undef cuGraphGetEdges
+#undef cuGraphNodeGetDependencies
+#undef cuGraphNodeGetDependentNodes
+#undef cuGraphAddDependencies
+#undef cuGraphRemoveDependencies
+EXPORT CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode* from, CUgraphNode* to, size_t* numEdges) {
+  return cuGraphGetEdges_v2(hGraph, from, to, nullptr, numEdges);
+}
+EXPORT CUresult cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode* dependencies, size_t* numDependencies) {
+  return cuGraphNodeGetDependencies_v2(hNode, dependencies, nullptr, numDependencies);
+}
+EXPORT CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode* dependentNodes,
+                                             size_t* numDependentNodes) {
+  return cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, nullptr, numDependentNodes);
+}
+EXPORT CUresult cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to,
+                                       size_t numDependencies) {
+  return cuGraphAddDependencies_v2(hGraph, from, to, nullptr, numDependencies);
+}
+EXPORT CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to,
+                                          size_t numDependencies) {
+  return cuGraphRemoveDependencies_v2(hGraph, from, to, nullptr, numDependencies);
+}
+
+CUresult cuUserObjectCreate(CUuserObject* object_out, void* ptr, CUhostFn destroy, unsigned int initialRefcount,
+                            unsigned int flags) {
+  return call(ARGUMENTS(object_out, ptr, initialRefcount, flags),
+              result_to(object_out, "object_out", [&] { return create_object(ptr, destroy, initialRefcount, flags); }));
+}
+CUresult cuUserObjectRetain(CUuserObject object, unsigned int count) {
+  return call(ARGUMENTS(object, count), [&] { retain_object(object, count); });
+}
+CUresult cuUserObjectRelease(CUuserObject object, unsigned int count) {
+  return call(ARGUMENTS(object, count), [&] { release_object(object, count); });
+}
+CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags) {
+  return call(ARGUMENTS(graph, object, count, flags), [&] { retain_by(graph, object, count, flags); });
+}
+CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count) {
+  return call(ARGUMENTS(graph, object, count), [&] { release_by(graph, object, count); });
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT-0
+// Handles of cudaIpcGetMemHandle whose maker has ended.
+#include "facts.h"
+
+#include <csignal>
+
+constexpr int to_parent = 3;  // a socket
+
+static void make(const std::string& size) {
+  void* memory;
+  cudaIpcMemHandle_t handle;
+  CHECK(cudaMalloc(&memory, std::stoul(size)));
+  CHECK(cudaIpcGetMemHandle(&handle, memory));
+  char go;
+  EXPECT(write(to_parent, &handle, sizeof handle) == sizeof handle, "nobody hears");
+  EXPECT(read(to_parent, &go, 1) == 1, "nobody answers");
+}
+
+static void ask(const std::string& size, bool kill_it, bool keep_open) {
+  int peer;
+  const pid_t child = start_in_role(size.c_str(), &peer);
+  cudaIpcMemHandle_t handle;
+  EXPECT(read(peer, &handle, sizeof handle) == sizeof handle, "no handle");
+  CHECK(cudaSetDevice(0));
+  void *memory = nullptr, *again = nullptr;
+  if (keep_open) say("open", cudaIpcOpenMemHandle(&memory, handle, cudaIpcMemLazyEnablePeerAccess));
+  if (kill_it) kill(child, SIGKILL);
+  else EXPECT(write(peer, "g", 1) == 1, "nobody hears");
+  int status;
+  EXPECT(waitpid(child, &status, 0) == child, "no child");
+  say("open when the maker has ended", cudaIpcOpenMemHandle(&again, handle, cudaIpcMemLazyEnablePeerAccess));
+  if (keep_open) say("close", cudaIpcCloseMemHandle(memory));
+  if (keep_open) say("open then", cudaIpcOpenMemHandle(&again, handle, cudaIpcMemLazyEnablePeerAccess));
+  close(peer);
+}
+
+int main(int argc, char** argv) {
+  if (argc > 1) return make(argv[1]), 0;
+  check::require_gpus(1);
+  for (const char* size : {"1000", "8388608"})
+    for (const bool kill_it : {false, true}) {
+      section((std::string(size) + " bytes of a process that " + (kill_it ? "is killed" : "exits")).c_str());
+      ask(size, kill_it, false);
+    }
+  section("the same, open here");
+  ask("8388608", false, true);
+}
