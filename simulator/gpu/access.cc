@@ -422,7 +422,9 @@ bool take_scope(Modifiers& m) {
 }
 
 void emit_fence(Lowering& l, const ptx::Instruction& i, bool beyond_block) {
-  l.emit(fence, i).immediate = beyond_block;
+  MicroOp& op = l.emit(fence, i);
+  op.immediate = beyond_block;
+  op.again = Again::same;
 }
 
 namespace {
@@ -486,6 +488,7 @@ void lower_load_or_store(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   if (last) op.immediate = last_use;
   if (around) op.immediate = around_cache;
   if (strong && loads) op.cost = cost_of_waiting;
+  if (loads) op.again = Again::looks;
   if (acquires && beyond_block) emit_fence(l, i, true);
 }
 
@@ -518,6 +521,7 @@ void lower_atomic(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
     op.offset = at.offset + k * ptx::bytes(type);
     op.cost = cost_of_waiting / 4;
     op.combine = combination;
+    if (returns && count == 1) op.again = Again::looks;  // one that spins for a lock stores what was there
     if (k == 0) op.count = count;
   }
   for (size_t k = 0; keeps_aside && k < count; ++k) l.emit(add_immediate, i, results[k], old[k]);

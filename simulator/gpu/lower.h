@@ -64,6 +64,10 @@ using Handler = void (*)(Warp&, const MicroOp&,
 // What atom, red, redux and multimem combine with: the new value in the low bits, from the old one, b and c.
 using Combine = uint64_t (*)(uint64_t old, uint64_t b, uint64_t c);
 
+// What an operation does when it is done again with the same operands: the same to registers and nothing else; the same
+// if it finds the same in memory; or something else.
+enum class Again : uint8_t { same, looks, differs };
+
 struct MicroOp {
   Handler run = nullptr;
   int guard = -1;  // row, or -1
@@ -80,14 +84,18 @@ struct MicroOp {
   int target = -1;                         // operation that a branch goes to
   bool ends_run = false;                   // may change who is where: sets Warp::next, or the lanes diverge
   int cost = 1;                            // of its time slice; more for what one spins on
+  Again again = Again::differs;
   const ptx::Instruction* from = nullptr;  // for messages
 };
+
+inline bool may_be_spun_on(const MicroOp& op) { return op.again == Again::looks && op.cost > 1; }
 
 struct LoweredKernel {
   std::string name;
   std::shared_ptr<const ptx::Module> module;  // keeps what MicroOp::from points to
   std::vector<MicroOp> ops;
-  int rows = 0;  // of the register file
+  int rows = 0;           // of the register file
+  bool may_spin = false;  // it has an operation that may be spun on
   struct Constant {
     int row;
     uint64_t value;
