@@ -56,10 +56,39 @@ inline void for_each_lane(Lanes lanes, Work work) {
   }
 }
 
+// Gives each lane of a set value(lane). The value of any lane may be asked for: when many take part, the whole warp is
+// done in vectors, and those that do not take part keep what they have.
+template <class Value>
+inline void set_lanes(uint64_t* to, Lanes lanes, Value value) {
+  constexpr unsigned few = 8;
+  if (lanes == all_lanes) {
+    for_each_lane(lanes, [&](unsigned lane) { to[lane] = value(lane); });
+  } else if (number_of(lanes) <= few) {
+    for (const unsigned lane : each(lanes)) to[lane] = value(lane);
+  } else {
+    for_each_lane(all_lanes, [&](unsigned lane) {
+      const uint64_t kept = uint64_t(lanes >> lane & 1) - 1;
+      to[lane] = (to[lane] & kept) | (value(lane) & ~kept);
+    });
+  }
+}
+
 struct Warp;
 struct MicroOp;
 using Handler = void (*)(Warp&, const MicroOp&,
                          Lanes active);  // `active`: lanes that are here and that the guard lets by
+
+// The handler, compiled once more with all that it calls for processors that have AVX2 and FMA, if this is one.
+#ifdef __x86_64__
+template <Handler handler>
+[[gnu::target("arch=x86-64-v3"), gnu::flatten]] void in_long_vectors(Warp& w, const MicroOp& op, Lanes active) {
+  handler(w, op, active);
+}
+inline bool has_long_vectors() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+template <Handler handler> Handler fastest() { return has_long_vectors() ? in_long_vectors<handler> : handler; }
+#else
+template <Handler handler> Handler fastest() { return handler; }
+#endif
 
 // What atom, red, redux and multimem combine with: the new value in the low bits, from the old one, b and c.
 using Combine = uint64_t (*)(uint64_t old, uint64_t b, uint64_t c);
