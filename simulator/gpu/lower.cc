@@ -343,6 +343,7 @@ std::shared_ptr<const LoweredKernel> lower(const std::shared_ptr<const ptx::Modu
   lower_instruction(lowering, state, end);
   lowered->local_bytes = round_up(lowered->local_bytes, 16);
   lowered->ops.assign(state.ops.begin(), state.ops.end());
+  share_rows(*lowered);
   lowered->may_spin = std::ranges::any_of(lowered->ops, may_be_spun_on);
   return lowered;
 }
