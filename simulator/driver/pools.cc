@@ -6,9 +6,9 @@
 #include <algorithm>
 
 struct CUmemPoolHandle_st {
-  CUmemPoolHandle_st(CUdevice device, bool is_default) : memory(device), is_default(is_default) {}
+  explicit CUmemPoolHandle_st(auto... of) : memory(of...) {}
   memory::Pool memory;
-  const bool is_default;
+  bool is_default = false;
   bool is_destroyed = false;  // it lasts until its last memory is freed
   uint64_t threshold = 0;     // bytes that it may keep at a synchronisation
   uint64_t used = 0, most_used = 0, most_reserved = 0;
@@ -27,11 +27,10 @@ CUmemoryPool checked_pool(CUmemoryPool pool) {
   return pool;
 }
 
-CUmemoryPool make_pool(CUdevice device, bool is_default) {
-  auto made = std::make_unique<CUmemPoolHandle_st>(device, is_default);
-  const CUmemoryPool pool = made.get();
-  state().pools[pool] = std::move(made);
-  return pool;
+CUmemoryPool add_pool(std::shared_ptr<CUmemPoolHandle_st> pool) {
+  const CUmemoryPool handle = pool.get();
+  state().pools[handle] = std::move(pool);
+  return handle;
 }
 
 CUmemoryPool default_pool(CUdevice device) {
@@ -39,7 +38,9 @@ CUmemoryPool default_pool(CUdevice device) {
   const std::lock_guard held(state().lock);
   for (const auto& [pool, owner] : state().pools)
     if (pool->is_default && pool->memory.device() == device) return pool;
-  return make_pool(device, true);
+  const CUmemoryPool pool = add_pool(std::make_shared<CUmemPoolHandle_st>(device));
+  pool->is_default = true;
+  return pool;
 }
 
 CUmemoryPool pool_in_use(CUdevice device) {
@@ -58,10 +59,8 @@ CUmemoryPool create_pool(const CUmemPoolProps& properties) {
       properties.allocType == CU_MEM_ALLOCATION_TYPE_PINNED && properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   require(fits, CUDA_ERROR_INVALID_VALUE, "only pools of pinned memory on a GPU are simulated");
   require(is_gpu(properties.location), CUDA_ERROR_INVALID_VALUE, "there is no such GPU");
-  if (properties.handleTypes)
-    refuse(CUresult(not_simulated("a memory pool for other processes")), "it is not simulated");
   const std::lock_guard held(state().lock);
-  return make_pool(properties.location.id, false);
+  return add_pool(std::make_shared<CUmemPoolHandle_st>(properties.location.id, unsigned(properties.handleTypes)));
 }
 
 void destroy_pool(CUmemoryPool pool) {
@@ -140,6 +139,38 @@ void free_later(uint64_t address, CUstream where) {
     else give_back(taken);
     ended(op);
   });
+}
+
+// --- Pools that processes share
+
+void check_sharing(CUmemAllocationHandleType type, unsigned long long flags) {
+  require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+  if (type == CU_MEM_HANDLE_TYPE_FABRIC)
+    refuse(CUresult(not_simulated("a fabric handle of a memory pool")), "it is not simulated");
+  require(type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE,
+          "handleType must be CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
+}
+
+CUmemoryPool import_pool(const void* handle) {
+  const memory::Pool::Descriptor descriptor = {reinterpret_cast<intptr_t>(handle)};
+  const std::lock_guard held(state().lock);
+  return add_pool(std::make_shared<CUmemPoolHandle_st>(descriptor));
+}
+
+CUmemPoolPtrExportData export_block(uint64_t address) {
+  const auto range = memory::find(address);
+  require(range && range->owner.pool, CUDA_ERROR_INVALID_VALUE, "ptr is no memory of a pool");
+  return range->owner.pool->memory.export_block(range->range_base);
+}
+
+uint64_t import_block(CUmemoryPool pool, const CUmemPoolPtrExportData& data) {
+  const CUcontext context = current();
+  checked_pool(pool);
+  const std::lock_guard held(state().lock);
+  const uint64_t address = pool->memory.import_block(data, {context, 0, pool});
+  pool->used += memory::find(address)->range_size;
+  pool->most_used = std::max(pool->most_used, pool->used);
+  return address;
 }
 
 CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value, bool set) {
@@ -252,6 +283,32 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
 }
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
   return call(ARGUMENTS(pool, attr, value), [&] { return pool_attribute(pool, attr, value, false); });
+}
+CUresult cuMemPoolExportToShareableHandle(void* handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType,
+                                          unsigned long long flags) {
+  return call(ARGUMENTS(handle_out, pool, handleType, flags), [&] {
+    need(handle_out, "handle_out");
+    checked_pool(pool);
+    check_sharing(handleType, flags);
+    *static_cast<int*>(handle_out) = pool->memory.export_fd();
+  });
+}
+CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* pool_out, void* handle, CUmemAllocationHandleType handleType,
+                                            unsigned long long flags) {
+  return call(ARGUMENTS(pool_out, handle, handleType, flags), result_to(pool_out, "pool_out", [&] {
+                check_sharing(handleType, flags);
+                return import_pool(handle);
+              }));
+}
+CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* shareData_out, CUdeviceptr ptr) {
+  return call(ARGUMENTS(shareData_out, ptr),
+              result_to(shareData_out, "shareData_out", [&] { return export_block(ptr); }));
+}
+CUresult cuMemPoolImportPointer(CUdeviceptr* ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData* shareData) {
+  return call(ARGUMENTS(ptr_out, pool, shareData), result_to(ptr_out, "ptr_out", [&] {
+                need(shareData, "shareData");
+                return import_block(pool, *shareData);
+              }));
 }
 CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
   return call(ARGUMENTS(dptr, bytesize, hStream),

@@ -286,6 +286,28 @@ cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t memPoo
                               reinterpret_cast<CUmemLocation*>(location));
   });
 }
+cudaError_t cudaMemPoolExportToShareableHandle(void* shareableHandle, cudaMemPool_t memPool,
+                                               cudaMemAllocationHandleType handleType, unsigned int flags) {
+  return call(ARGUMENTS(shareableHandle, memPool, handleType, flags), [&] {
+    return cuMemPoolExportToShareableHandle(shareableHandle, memPool, CUmemAllocationHandleType(handleType), flags);
+  });
+}
+cudaError_t cudaMemPoolImportFromShareableHandle(cudaMemPool_t* memPool, void* shareableHandle,
+                                                 cudaMemAllocationHandleType handleType, unsigned int flags) {
+  return call(ARGUMENTS(memPool, shareableHandle, handleType, flags), [&] {
+    return cuMemPoolImportFromShareableHandle(memPool, shareableHandle, CUmemAllocationHandleType(handleType), flags);
+  });
+}
+cudaError_t cudaMemPoolExportPointer(cudaMemPoolPtrExportData* exportData, void* ptr) {
+  return call(ARGUMENTS(exportData, ptr), [&] {
+    return cuMemPoolExportPointer(reinterpret_cast<CUmemPoolPtrExportData*>(exportData), address(ptr));
+  });
+}
+cudaError_t cudaMemPoolImportPointer(void** ptr, cudaMemPool_t memPool, cudaMemPoolPtrExportData* exportData) {
+  return call(ARGUMENTS(ptr, memPool, exportData), [&] {
+    return cuMemPoolImportPointer(address(ptr), memPool, reinterpret_cast<CUmemPoolPtrExportData*>(exportData));
+  });
+}
 
 // --- Copies ---------------------------------------------------------------------------------------------------------
 STREAM_CALL(cudaMemcpy, _ptds, (void* dst, const void* src, size_t count, cudaMemcpyKind kind),
