@@ -306,6 +306,11 @@ static cudaError_t add_kernel(cudaGraph_t graph, unsigned grid, unsigned block, 
   cudaKernelNodeParams params = {(void*)store, dim3(grid), dim3(block), shared, pointers, nullptr};
   return cudaGraphAddKernelNode(&node, graph, after.data(), after.size(), &params);
 }
+static cudaError_t add_seldom(cudaGraph_t graph, const std::vector<cudaGraphNode_t>& after) {
+  void* pointers[] = {&there};
+  cudaKernelNodeParams params = {(void*)seldom, dim3(1), dim3(1), 0, pointers, nullptr};
+  return cudaGraphAddKernelNode(&node, graph, after.data(), after.size(), &params);
+}
 static cudaError_t add_memset(cudaGraph_t graph, void* to, unsigned element, size_t width, size_t height,
                               size_t pitch = 512) {
   const cudaMemsetParams params = {to, pitch, 1, element, width, height};
@@ -345,10 +350,12 @@ static void nodes() {
       [&] { return add_copy(graph, (void*)(room + page), there, 16, cudaMemcpyDeviceToDevice); });
   ask("copy, nothing mapped",
       [&] { return add_copy(graph, (void*)(room + 3 * page), there, 16, cudaMemcpyDeviceToDevice); });
+  ask("copy, of the host by its kind", [&] { return add_copy(graph, home, spare, 16, cudaMemcpyDeviceToDevice); });
+  ask("copy, of no memory at all",
+      [&] { return add_copy(graph, pinned + (1 << 20), there, 16, cudaMemcpyDeviceToDevice); });
   const cudaHostNodeParams none = {nullptr, nullptr};
   ask("host function, null", [&] { return cudaGraphAddHostNode(&node, graph, nullptr, 0, &none); });
   ask("event, null", [&] { return cudaGraphAddEventRecordNode(&node, graph, nullptr, 0, nullptr); });
-  ask("a graph in itself", [&] { return cudaGraphAddChildGraphNode(&node, graph, nullptr, 0, graph); });
   ask("an empty graph", [&] { return cudaGraphAddChildGraphNode(&node, graph, nullptr, 0, other); });
   size_t count = 2;
   cudaGraphNode_t two[3] = {nullptr, nullptr, first};
@@ -443,6 +450,7 @@ static void changes() {
   move("copy from pinned memory", there, pinned, 16, cudaMemcpyHostToDevice);
   move("copy from pageable memory", there, home, 16, cudaMemcpyHostToDevice);
   move("copy from VMM memory", there, (void*)room, 16, cudaMemcpyDeviceToDevice);
+  move("copy to VMM memory", (void*)room, spare, 16, cudaMemcpyDeviceToDevice);
   move("copy from where nothing is mapped", there, (void*)(room + 3 * page), 16, cudaMemcpyDeviceToDevice);
   const std::pair<const char*, cudaGraphNode_t> switched[] = {
       {"a kernel", kernel}, {"a memset", line}, {"a host function", node}};
@@ -485,6 +493,10 @@ static void updates() {
   update("no edge", [](cudaGraph_t it) { add_kernel(it, 1, 1, 0, {}), add_kernel(it, 1, 1, 0, {}); });
   update("one node", [](cudaGraph_t it) { add_kernel(it, 1, 1, 0, {}); });
   update("another type", [](cudaGraph_t it) { add_memset(it, there, 4, 1, 1), add_kernel(it, 1, 1, 0, {node}); });
+  update("another kernel", [](cudaGraph_t it) { add_kernel(it, 1, 1, 0, {}), add_seldom(it, {node}); });
+  update("one node more", [](cudaGraph_t it) {
+    add_kernel(it, 1, 1, 0, {}), add_kernel(it, 1, 1, 0, {node}), add_kernel(it, 1, 1, 0, {});
+  });
   update("the nodes the other way round", [](cudaGraph_t it) {
     add_kernel(it, 1, 1, 0, {});
     const cudaGraphNode_t second = node;
@@ -602,7 +614,9 @@ static void order_and_time() {
   CHECK(cudaMemsetAsync(there, 0, 4, origin));
   CHECK(cudaMemcpyAsync(there, spare, 4, cudaMemcpyDefault, origin));
   CHECK(cudaLaunchHostFunc(origin, nothing, nullptr));
-  CHECK(cudaGraphLaunch(small_exec, origin));
+  CHECK(cudaEventRecordWithFlags(outside, origin, cudaEventRecordExternal));
+  CHECK(cudaStreamWaitEvent(origin, outside, cudaEventWaitExternal));
+  CHECK(cuStreamWriteValue32(origin, CUdeviceptr(there), 3, 0));
   CHECK(cudaStreamEndCapture(origin, &graph));
   cudaGraphNode_t all[8];
   size_t count = 8;

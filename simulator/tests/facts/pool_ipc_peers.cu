@@ -179,6 +179,10 @@ static void exports() {
   for (const unsigned type : {0u, 2u, 8u, 9u, 16u})
     ask("export as type " + std::to_string(type),
         [&] { return cuMemPoolExportToShareableHandle(bytes, shared, CUmemAllocationHandleType(type), 0); });
+  const Pool of_fabric = make_pool(0, CU_MEM_HANDLE_TYPE_FABRIC);
+  for (const unsigned type : {1u, 8u})
+    ask("export a pool of type 8 as type " + std::to_string(type),
+        [&] { return cuMemPoolExportToShareableHandle(bytes, of_fabric, CUmemAllocationHandleType(type), 0); });
   ask("export with flags", [&] { return cudaMemPoolExportToShareableHandle(&fd, shared, fd_type, 1); });
   ask("export to null", [&] { return cudaMemPoolExportToShareableHandle(nullptr, shared, fd_type, 0); });
   ask("export null", [&] { return cudaMemPoolExportToShareableHandle(&fd, nullptr, fd_type, 0); });
@@ -230,7 +234,6 @@ static void imports() {
   };
   ask("import with flags", [&] { return import_as(fd, fd_type, 1); });
   ask("import as type 0", [&] { return import_as(fd, cudaMemHandleTypeNone, 0); });
-  ask("import as type 8", [&] { return import_as(fd, cudaMemHandleTypeFabric, 0); });
   ask("import of no descriptor", [&] { return import_as(-1, fd_type, 0); });
   ask("import of a closed descriptor", [&] { return import_as(999, fd_type, 0); });
   ask("import of a file", [&] { return import_as(open("/dev/null", O_RDWR), fd_type, 0); });
@@ -258,6 +261,28 @@ static void imports() {
 
 // --- Two processes ------------------------------------------------------------------------------------------------------
 
+// A pool of an exporter and two of its blocks, of 11 and 22.
+struct Imported {
+  Message shared, first, second;
+  Pool pool;
+  void *a, *b;
+};
+static Imported import_all() {
+  CHECK(cudaSetDevice(0));
+  start_exporter();
+  Imported all;
+  all.shared = command('p');
+  all.pool = import_pool(all.shared.fd);
+  all.first = command('a', 0, 0, 4096, 11);
+  all.second = command('a', 1, 0, 4096, 22);
+  all.a = import_block(all.pool, all.first);
+  all.b = import_block(all.pool, all.second);
+  return all;
+}
+static cudaError_t import_again(const Imported& all, Pool* pool) {
+  return cudaMemPoolImportFromShareableHandle(pool, (void*)(intptr_t)all.shared.fd, fd_type, 0);
+}
+
 static void uses() {
   section("an imported pool and its blocks");
   CHECK(cudaSetDevice(0));
@@ -269,7 +294,6 @@ static void uses() {
   ask("import again",
       [&] { return cudaMemPoolImportFromShareableHandle(&again, (void*)(intptr_t)shared.fd, fd_type, 0); });
   say("  is the same", pool == again ? "yes" : "no");
-  CHECK(cudaMemPoolDestroy(again));
   Message first = command('a', 0, 0, 4096, 11), second = command('a', 1, 0, 4096, 22);
   Message foreign = command('a', 2, 1, 4096, 33), large = command('a', 3, 0, 64 * MiB, 44);
   void *a = nullptr, *b = nullptr, *c = nullptr, *p = nullptr;
@@ -285,8 +309,13 @@ static void uses() {
   ask("a block of another pool", [&] { return cudaMemPoolImportPointer(&p, pool, &foreign.data); });
   ask("64 MiB made since", [&] { return cudaMemPoolImportPointer(&c, pool, &large.data); });
   ask("  reads at the end", [&] { return word_at((char*)c + 64 * MiB - 4); });
+  end_exporter(false);
+}
 
+static void asks() {
   section("what else is asked of it");
+  Imported all = import_all();
+  const Pool pool = all.pool;
   for (int what = 1; what <= 8; ++what) {
     uint64_t value = 0;
     ask("attribute " + std::to_string(what),
@@ -295,16 +324,18 @@ static void uses() {
   }
   uint64_t threshold = 1 << 20;
   ask("set the threshold", [&] { return cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold); });
+  void* p;
   ask("allocate", [&] { return cudaMallocFromPoolAsync(&p, 4096, pool, nullptr); });
   ask("make it the GPU's pool", [&] { return cudaDeviceSetMemPool(0, pool); });
+  ask("  allocate", [&] { return cudaMallocAsync(&p, 4096, nullptr); });
   ask("trim", [&] { return cudaMemPoolTrimTo(pool, 0); });
   int fd;
   Data data;
   ask("export it", [&] { return cudaMemPoolExportToShareableHandle(&fd, pool, fd_type, 0); });
-  ask("export a block of it", [&] { return cudaMemPoolExportPointer(&data, a); });
+  ask("export a block of it", [&] { return cudaMemPoolExportPointer(&data, all.a); });
   const auto attribute = [&](const char* what, CUpointer_attribute which) {
     unsigned long long value = 0;
-    ask(std::string("attribute ") + what, [&] { return cuPointerGetAttribute(&value, which, CUdeviceptr(a)); });
+    ask(std::string("attribute ") + what, [&] { return cuPointerGetAttribute(&value, which, CUdeviceptr(all.a)); });
     return value;
   };
   say("  is its own",
@@ -314,33 +345,65 @@ static void uses() {
   say("  is", std::to_string(attribute("ALLOWED_HANDLE_TYPES", CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES)));
   CUdeviceptr base = 0;
   size_t size = 0;
-  ask("range", [&] { return cuMemGetAddressRange(&base, &size, CUdeviceptr(a) + 8); });
-  say("  begins before it, and has", std::to_string(CUdeviceptr(a) - base) + ", " + std::to_string(size));
+  ask("range", [&] { return cuMemGetAddressRange(&base, &size, CUdeviceptr(all.a) + 8); });
+  say("  begins before it, and has", std::to_string(CUdeviceptr(all.a) - base) + ", " + std::to_string(size));
+  end_exporter(false);
+}
 
-  section("free, and destroy");
-  ask("free the first once", [&] { return cudaFreeAsync(a, nullptr); });
+static void frees() {
+  section("free");
+  Imported all = import_all();
+  void* p = nullptr;
+  ask("the same again", [&] { return cudaMemPoolImportPointer(&p, all.pool, &all.first.data); });
+  ask("free it once", [&] { return cudaFreeAsync(all.a, nullptr); });
   ask("  synchronise", [&] { return cudaStreamSynchronize(nullptr); });
-  ask("  reads", [&] { return word_at(a); });
-  ask("free it twice", [&] { return cudaFreeAsync(a, nullptr); });
-  ask("free it three times", [&] { return cudaFreeAsync(a, nullptr); });
-  ask("import it again", [&] { return cudaMemPoolImportPointer(&p, pool, &first.data); });
+  ask("  reads", [&] { return word_at(all.a); });
+  ask("free it twice", [&] { return cudaFreeAsync(all.a, nullptr); });
+  ask("import it again", [&] { return cudaMemPoolImportPointer(&p, all.pool, &all.first.data); });
   ask("  reads", [&] { return word_at(p); });
   ask("  cudaFree", [&] { return cudaFree(p); });
   say_command("frees the first", 'f', 0);
-  ask("import it then", [&] { return cudaMemPoolImportPointer(&p, pool, &first.data); });
-  ask("destroy the pool", [&] { return cudaMemPoolDestroy(pool); });
-  ask("  the second reads", [&] { return word_at(b); });
-  ask("  import a block", [&] { return cudaMemPoolImportPointer(&p, pool, &second.data); });
-  ask("  free the second", [&] { return cudaFreeAsync(b, nullptr); });
-  ask("  free the large one", [&] { return cudaFreeAsync(c, nullptr); });
+  ask("import it then", [&] { return cudaMemPoolImportPointer(&p, all.pool, &all.first.data); });
+  ask("  reads", [&] { return word_at(p); });
+  say_command("frees the second", 'f', 1);
+  say_command("trims", 't');
+  ask("  reads", [&] { return word_at(p); });
+  ask("  free", [&] { return cudaFreeAsync(p, nullptr); });
+  ask("  free the second", [&] { return cudaFreeAsync(all.b, nullptr); });
   ask("  synchronise", [&] { return cudaStreamSynchronize(nullptr); });
-  ask("import the pool again",
-      [&] { return cudaMemPoolImportFromShareableHandle(&pool, (void*)(intptr_t)shared.fd, fd_type, 0); });
-  ask("  import the second", [&] { return cudaMemPoolImportPointer(&p, pool, &second.data); });
+  ask("import it when nothing is left", [&] { return cudaMemPoolImportPointer(&p, all.pool, &all.first.data); });
+  const Message last = command('a', 2, 0, 8192, 55);
+  ask("import a new one", [&] { return cudaMemPoolImportPointer(&p, all.pool, const_cast<Data*>(&last.data)); });
   ask("  reads", [&] { return word_at(p); });
   end_exporter(false);
 }
 
+// Pools that are destroyed with so many imports, blocks or none, and then used.
+static void destroys(const char* how) {
+  section((std::string("destroy an imported pool: ") + how).c_str());
+  Imported all = import_all();
+  const std::string what = how;
+  void* p = nullptr;
+  Pool again = nullptr;
+  if (what.find("twice") != std::string::npos) ask("import again", [&] { return import_again(all, &again); });
+  if (what.find("no blocks") != std::string::npos) CHECK(cudaFree(all.a)), CHECK(cudaFree(all.b));
+  if (what.find("exporter") != std::string::npos) end_exporter(false);
+  ask("destroy", [&] { return cudaMemPoolDestroy(all.pool); });
+  uint64_t value;
+  ask("attribute 4 then", [&] { return cudaMemPoolGetAttribute(all.pool, cudaMemPoolAttrReleaseThreshold, &value); });
+  ask("import a block", [&] { return cudaMemPoolImportPointer(&p, all.pool, &all.first.data); });
+  ask("  reads", [&] { return word_at(p); });
+  ask("destroy again", [&] { return cudaMemPoolDestroy(all.pool); });
+  ask("import the pool", [&] { return import_again(all, &again); });
+  ask("free the second", [&] { return cudaFree(all.b); });
+  ask("free the first", [&] { return cudaFree(all.a); });
+  ask("import the pool", [&] { return import_again(all, &again); });
+  ask("destroy that", [&] { return cudaMemPoolDestroy(again); });
+  ask("destroy that again", [&] { return cudaMemPoolDestroy(again); });
+  if (what.find("exporter") == std::string::npos) end_exporter(false);
+}
+
+// The exporter does what it should not, or ends.
 static void exporter_frees() {
   CHECK(cudaSetDevice(0));
   void* p = nullptr;
@@ -459,6 +522,13 @@ static const struct {
              {"exports", exports},
              {"imports", imports},
              {"uses", uses},
+             {"asks", asks},
+             {"frees of imports", frees},
+             {"destroys", [] { destroys("imported once"); }},
+             {"destroys 2", [] { destroys("imported twice"); }},
+             {"destroys 3", [] { destroys("no blocks left"); }},
+             {"destroys 4", [] { destroys("imported twice, no blocks left"); }},
+             {"destroys 5", [] { destroys("the exporter has ended"); }},
              {"frees", exporter_frees},
              {"exits", [] { exporter_ends(false); }},
              {"killed", [] { exporter_ends(true); }},

@@ -134,7 +134,6 @@ static void mode_of_captures() {
     ask("exchange for " + std::to_string(wanted), [&] { return cudaThreadExchangeStreamCaptureMode(&mode); });
     say("  now it is", std::to_string(int(mode)));
   }
-  ask("exchange at no address", [&] { return cudaThreadExchangeStreamCaptureMode(nullptr); });
 }
 
 static void numa_node() {
