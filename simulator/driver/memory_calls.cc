@@ -30,8 +30,8 @@ void* allocate_host(size_t size, unsigned flags, bool managed) {
 
 void free_now(uint64_t address, std::initializer_list<Range::Kind> kinds) {
   if (has_current()) current();  // it may not have ended
-  if (!address) return;
   forbid_in_capture();
+  if (!address) return;
   const Range taken = memory::take_from_owner(address, kinds);
   if (!taken.owner.pool) {
     synchronize(taken.owner.context);  // as the driver does: nothing may be using it any more
@@ -135,8 +135,7 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
       return give(range->kind == Range::host ? memory::round_up(range->size, memory::page_size) : range->size);
     case CU_POINTER_ATTRIBUTE_MAPPED: return give(1);
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-      return give(is_vmm ? uint64_t(range->properties.requestedHandleTypes) : uint64_t(0));
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return give(uint64_t(range->properties.requestedHandleTypes));
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
       return give(
           int(is_vmm ? range->properties.allocFlags.gpuDirectRDMACapable : is_malloc && memory::machine().rdma));

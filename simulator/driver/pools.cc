@@ -11,7 +11,8 @@ struct CUmemPoolHandle_st {
   bool is_default = false;
   bool is_destroyed = false;  // it lasts until its last memory is freed
   uint64_t threshold = 0;     // bytes that it may keep at a synchronisation
-  uint64_t used = 0, most_used = 0, most_reserved = 0;
+  unsigned imports = 0;       // of another process's pool: how often it was imported, and not destroyed
+  uint64_t used = 0, most_used = 0, most_reserved = 0;     // of this process's own
   int follow_events = 1, opportunistic = 1, internal = 1;  // reuse policies: kept, without effect
 };
 
@@ -24,6 +25,12 @@ CUmemoryPool checked_pool(CUmemoryPool pool) {
   const std::lock_guard held(state().lock);
   require(state().pools.contains(pool) && !pool->is_destroyed, CUDA_ERROR_INVALID_VALUE,
           "this is no memory pool, or it has been destroyed");
+  return pool;
+}
+
+CUmemoryPool checked_own(CUmemoryPool pool) {
+  require(!checked_pool(pool)->imports, CUDA_ERROR_INVALID_VALUE,
+          "the pool is an import: only the process that made it can do that");
   return pool;
 }
 
@@ -66,8 +73,11 @@ CUmemoryPool create_pool(const CUmemPoolProps& properties) {
 void destroy_pool(CUmemoryPool pool) {
   checked_pool(pool);
   require(!pool->is_default, CUDA_ERROR_INVALID_VALUE, "a default pool is not destroyed");
+  require(!pool->imports || !pool->memory.has_blocks(), CUDA_ERROR_INVALID_VALUE,
+          "the pool is an import, and blocks of it are too: free these first (cuMemFree)");
   {
     const std::lock_guard held(state().lock);
+    if (pool->imports && --pool->imports) return;
     pool->is_destroyed = true;
     pool->threshold = 0;
     for (auto& [device, in_use] : state().pools_in_use)
@@ -111,9 +121,10 @@ void refuse_nodes_for_memory(const CUstream_st& stream) {
 uint64_t allocate_from(CUmemoryPool pool, size_t size, CUstream where) {
   const CUstream_st& stream = driver::stream(where);
   refuse_nodes_for_memory(stream);
+  forbid_in_capture();
   if (!size) return 0;
   if (!pool) pool = pool_in_use(stream.context->device);
-  checked_pool(pool);
+  checked_own(pool);
   const std::lock_guard held(state().lock);
   const uint64_t address = pool->memory.allocate(size, &stream, {stream.context, 0, pool});
   pool->used += size;
@@ -125,6 +136,7 @@ uint64_t allocate_from(CUmemoryPool pool, size_t size, CUstream where) {
 void free_later(uint64_t address, CUstream where) {
   CUstream_st& stream = driver::stream(where);
   refuse_nodes_for_memory(stream);
+  forbid_in_capture();
   if (!address) return;
   const Range taken = memory::take_from_owner(address, {Range::ordinary, Range::pool});
   const CUmemoryPool pool = taken.owner.pool;
@@ -143,38 +155,40 @@ void free_later(uint64_t address, CUstream where) {
 
 // --- Pools that processes share
 
-void check_sharing(CUmemAllocationHandleType type, unsigned long long flags) {
+CUmemoryPool import_pool(const void* handle, CUmemAllocationHandleType type, unsigned long long flags) {
   require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
   if (type == CU_MEM_HANDLE_TYPE_FABRIC)
     refuse(CUresult(not_simulated("a fabric handle of a memory pool")), "it is not simulated");
   require(type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE,
           "handleType must be CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
-}
-
-CUmemoryPool import_pool(const void* handle) {
-  const memory::Pool::Descriptor descriptor = {reinterpret_cast<intptr_t>(handle)};
+  const auto shared = memory::Pool::shared_by(reinterpret_cast<intptr_t>(handle));
   const std::lock_guard held(state().lock);
-  return add_pool(std::make_shared<CUmemPoolHandle_st>(descriptor));
+  CUmemoryPool import = nullptr;
+  for (const auto& [pool, owner] : state().pools)
+    if (pool->memory.is_import_of(shared) && !pool->is_destroyed) import = pool;
+  if (!import) import = add_pool(std::make_shared<CUmemPoolHandle_st>(shared));
+  ++import->imports;
+  return import;
 }
 
 CUmemPoolPtrExportData export_block(uint64_t address) {
   const auto range = memory::find(address);
-  require(range && range->owner.pool, CUDA_ERROR_INVALID_VALUE, "ptr is no memory of a pool");
-  return range->owner.pool->memory.export_block(range->range_base);
+  require(range && range->owner.pool && range->range_base == address, CUDA_ERROR_INVALID_VALUE,
+          "ptr is not where a block of a pool begins");
+  require(!range->owner.pool->imports, CUDA_ERROR_INVALID_VALUE,
+          "the block is an import: only the process that made it exports it");
+  return range->owner.pool->memory.export_block(address);
 }
 
 uint64_t import_block(CUmemoryPool pool, const CUmemPoolPtrExportData& data) {
   const CUcontext context = current();
   checked_pool(pool);
   const std::lock_guard held(state().lock);
-  const uint64_t address = pool->memory.import_block(data, {context, 0, pool});
-  pool->used += memory::find(address)->range_size;
-  pool->most_used = std::max(pool->most_used, pool->used);
-  return address;
+  return pool->memory.import_block(data, {context, 0, pool});
 }
 
 CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value, bool set) {
-  checked_pool(pool);
+  checked_own(pool);
   need(value, "value");
   const std::lock_guard held(state().lock);
   auto number = [&](auto& field, bool may_set) {
@@ -218,7 +232,8 @@ void give_back(const Range& allocation) {
 void give_back_pools() {
   const std::lock_guard held(state().lock);
   for (const auto& [pool, owner] : state().pools)
-    pool->memory.trim(pool->threshold / memory::Pool::unit * memory::Pool::unit);
+    if (!pool->imports)  // which keeps what it has mapped
+      pool->memory.trim(pool->threshold / memory::Pool::unit * memory::Pool::unit);
   std::erase_if(state().pools, [](const auto& it) { return it.first->is_destroyed && it.first->memory.is_unused(); });
 }
 
@@ -246,7 +261,7 @@ CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
 }
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
   return call(ARGUMENTS(dev, pool), [&] {
-    checked_pool(pool);
+    checked_own(pool);
     require(pool->memory.device() == dev, CUDA_ERROR_INVALID_VALUE, "the pool is another GPU's");
     const std::lock_guard held(state().lock);
     state().pools_in_use[dev] = pool;
@@ -274,7 +289,7 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool, CUme
 }
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
   return call(ARGUMENTS(pool, minBytesToKeep), [&] {
-    checked_pool(pool);
+    checked_own(pool);
     pool->memory.trim(minBytesToKeep);
   });
 }
@@ -288,17 +303,15 @@ CUresult cuMemPoolExportToShareableHandle(void* handle_out, CUmemoryPool pool, C
                                           unsigned long long flags) {
   return call(ARGUMENTS(handle_out, pool, handleType, flags), [&] {
     need(handle_out, "handle_out");
-    checked_pool(pool);
-    check_sharing(handleType, flags);
-    *static_cast<int*>(handle_out) = pool->memory.export_fd();
+    checked_own(pool);
+    require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+    *static_cast<int*>(handle_out) = pool->memory.export_fd(handleType);
   });
 }
 CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* pool_out, void* handle, CUmemAllocationHandleType handleType,
                                             unsigned long long flags) {
-  return call(ARGUMENTS(pool_out, handle, handleType, flags), result_to(pool_out, "pool_out", [&] {
-                check_sharing(handleType, flags);
-                return import_pool(handle);
-              }));
+  return call(ARGUMENTS(pool_out, handle, handleType, flags),
+              result_to(pool_out, "pool_out", [&] { return import_pool(handle, handleType, flags); }));
 }
 CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* shareData_out, CUdeviceptr ptr) {
   return call(ARGUMENTS(shareData_out, ptr),

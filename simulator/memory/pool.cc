@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 #include "pool.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cstring>
 #include <tuple>
@@ -25,17 +27,6 @@ uint32_t new_shared_pool(int gpu, unsigned handle_types) {
   ledger().record[record].gpu = gpu;
   ledger().record[record].handle_types = handle_types;
   hold(record);
-  return record;
-}
-
-uint32_t shared_pool_of(intptr_t number) {
-  const int fd = static_cast<int>(number);
-  const uint32_t record = exported_record(fd);
-  if (record == nothing || ledger().record[record].kind != Record::pool || ledger().record[record].node != node())
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "descriptor " + std::to_string(fd) + " is not one that cuMemPoolExportToShareableHandle gave");
-  if (device_of(ledger().record[record].gpu) < 0)
-    refuse(CUDA_ERROR_INVALID_DEVICE, "the pool is of a GPU that this process does not see");
   return record;
 }
 
@@ -67,14 +58,32 @@ void Pool::take_room() {
 Pool::Pool(CUdevice device, unsigned handle_types) : device_(device), record_(nothing) {
   const auto guard = enter();
   const int gpu = gpu_of(device);
-  check_handle_types(handle_types);
+  constexpr unsigned known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC;
+  if (handle_types & ~known) refuse(CUDA_ERROR_INVALID_VALUE, "handleTypes has bits of other types than fd and fabric");
+  check_handle_types(handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);  // fabric needs no channel yet
   take_room();
   if (handle_types) record_ = new_shared_pool(gpu, handle_types);
 }
 
-Pool::Pool(Descriptor descriptor) : is_imported_(true) {
+Pool::Shared Pool::shared_by(intptr_t number) {
   const auto guard = enter();
-  record_ = shared_pool_of(descriptor.number);
+  const int fd = static_cast<int>(number);
+  const uint32_t record = exported_record(fd);
+  if (record == nothing || ledger().record[record].node != node())
+    refuse(CUDA_ERROR_UNKNOWN, "descriptor " + std::to_string(fd) +
+                                   " is not one that cuMemPoolExportToShareableHandle gave on this node: was it "
+                                   "closed, or is it the number of another process's?");
+  if (ledger().record[record].kind != Record::pool)
+    refuse(CUDA_ERROR_NOT_SUPPORTED, "descriptor " + std::to_string(fd) +
+                                         " is of memory, not of a pool: import it with "
+                                         "cuMemImportFromShareableHandle");
+  if (device_of(ledger().record[record].gpu) < 0)
+    refuse(CUDA_ERROR_INVALID_DEVICE, "the pool is of a GPU that this process does not see");
+  return {record};
+}
+
+Pool::Pool(Shared shared) : is_imported_(true), record_(shared.record) {
+  const auto guard = enter();
   device_ = device_of(ledger().record[record_].gpu);
   take_room();
   hold(record_);  // the descriptor holds it, so it is still there
@@ -164,6 +173,7 @@ void Pool::map_unit(uint64_t address) {
   const Locked locked;
   Record& record = ledger().record[mapping_at(address)->record];
   record.object = record_;
+  record.handle_types = ledger().record[record_].handle_types;
   record.offset = address - first_;
 }
 
@@ -192,8 +202,6 @@ void Pool::take_from_gap(Gaps::iterator gap, uint64_t address, uint64_t size) {
 
 uint64_t Pool::allocate(uint64_t size, const void* stream, Owner owner) {
   const auto guard = enter();
-  if (is_imported_)
-    refuse(CUDA_ERROR_INVALID_VALUE, "the pool is an import: only the process that made it allocates of it");
   const uint64_t room = taken_by(size);
   auto found = find(room, stream);
   if (found == gaps_.end()) {
@@ -223,36 +231,43 @@ void Pool::free(uint64_t block, const void* stream, Reached reached) {
   add_gap(block, {taken_by(size), stream, std::move(reached), ++numbers_});
 }
 
+// By another process, which may import blocks of it again: the unit stays the same to both.
+bool Pool::is_mapped_elsewhere(uint64_t address) const {
+  return record_ != nothing && !is_imported_ && is_held(mapping_at(address)->record, true);
+}
+
 void Pool::give_back(uint64_t bytes) {
   auto at = units_.end();
   while (at != units_.begin() && reserved() - unit >= bytes) {
     --at;
     const auto gap = holding(gaps_, *at);
     const bool is_free = gap != gaps_.end() && !gap->second.stream && *at + unit <= gap->first + gap->second.size;
-    if (!is_free) continue;
+    if (!is_free || is_mapped_elsewhere(*at)) continue;
     const uint64_t given_back = *at;
     ++at;
     unmap_unit(given_back);
   }
 }
 
-int Pool::export_fd() const {
+int Pool::export_fd(CUmemAllocationHandleType type) const {
   const auto guard = enter();
-  if (is_imported_) refuse(CUDA_ERROR_INVALID_VALUE, "the pool is an import: only the process that made it exports it");
-  if (record_ == nothing || !(ledger().record[record_].handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
-    refuse(
-        CUDA_ERROR_INVALID_VALUE,
-        "the pool was made without CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR: cuMemPoolCreate needs it in handleTypes");
+  const bool is_one = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || type == CU_MEM_HANDLE_TYPE_FABRIC;
+  if (!is_one || record_ == nothing || !(ledger().record[record_].handle_types & type))
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "the pool was made without this type of handle: cuMemPoolCreate needs it in handleTypes");
+  if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
+    check_handle_types(type);
+    refuse(CUDA_ERROR_NOT_SUPPORTED, "fabric handles of memory pools are not simulated");
+  }
   const int fd = export_record(record_);
   if (fd < 0) refuse(CUDA_ERROR_OPERATING_SYSTEM, "this process has no file descriptor left");
+  fcntl(fd, F_SETFD, 0);  // a program that this one executes gets it, as on the H200
   process().exported[fd] = current_call;
   return fd;
 }
 
 CUmemPoolPtrExportData Pool::export_block(uint64_t block) const {
   const auto guard = enter();
-  if (is_imported_)
-    refuse(CUDA_ERROR_INVALID_VALUE, "the block is an import: only the process that made it exports it");
   if (record_ == nothing)
     refuse(CUDA_ERROR_INVALID_VALUE,
            "the block's pool was made for this process alone: cuMemPoolCreate needs handleTypes");
@@ -273,11 +288,12 @@ uint64_t Pool::import_block(const CUmemPoolPtrExportData& data, Owner owner) {
     refuse(CUDA_ERROR_INVALID_VALUE, "the pool is this process's own: import blocks into an imported one");
   if (contents.key != ledger().record[record_].key) refuse(CUDA_ERROR_INVALID_VALUE, "the block is of another pool");
   const uint64_t address = first_ + contents.offset, room = taken_by(contents.size);
+  if (process().allocations.contains(address)) return address;  // once more, and freed once all the same
   settle();
   const auto gap = holding(gaps_, address);
   const bool is_free = gap != gaps_.end() && !gap->second.stream && address + room <= gap->first + gap->second.size;
   if (!is_free)
-    refuse(CUDA_ERROR_INVALID_VALUE, "the block, or one that had its place, is imported here and not yet freed");
+    refuse(CUDA_ERROR_INVALID_VALUE, "a block that had the place of this one is imported here, and not yet freed");
   back(address, room);
   take_from_gap(gap, address, room);
   add_allocation(address, {contents.size, Range::pool, owner}, device_);

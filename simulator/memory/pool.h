@@ -20,14 +20,15 @@ class Pool {
   static constexpr uint64_t unit = 32 << 20;  // bytes: it takes and gives back memory in these, as on the H200
 
   explicit Pool(CUdevice, unsigned handle_types = 0);
-  struct Descriptor {  // of another process's pool
-    intptr_t number;
+  struct Shared {  // a pool that some process shares: its line of the ledger
+    uint32_t record;
   };
-  explicit Pool(Descriptor);
+  static Shared shared_by(intptr_t fd);
+  explicit Pool(Shared);  // an import of it
   ~Pool();
   uint64_t allocate(uint64_t size, const void* stream, Owner = {});
   void free(uint64_t block, const void* stream, Reached);  // without `stream` it is everybody's
-  int export_fd() const;
+  int export_fd(CUmemAllocationHandleType) const;
   CUmemPoolPtrExportData export_block(uint64_t block) const;
   uint64_t import_block(const CUmemPoolPtrExportData&, Owner);
   // Gives back units without a block, the last ones first, while at least so many bytes are left.
@@ -35,9 +36,10 @@ class Pool {
   void open(CUdevice, CUmemAccess_flags);
   CUmemAccess_flags access(CUdevice) const;
   uint64_t reserved() const { return units_.size() * unit; }
-  bool is_unused() const { return blocks_ == 0 && reserved() == 0; }
+  bool has_blocks() const { return blocks_ > 0; }
+  bool is_unused() const { return !has_blocks() && reserved() == 0; }
   CUdevice device() const { return device_; }
-  bool is_imported() const { return is_imported_; }
+  bool is_import_of(Shared other) const { return is_imported_ && record_ == other.record; }
 
  private:
   struct Gap {  // between blocks
@@ -53,6 +55,7 @@ class Pool {
   void take_from_gap(Gaps::iterator, uint64_t address, uint64_t size);
   bool is_backed(uint64_t address, uint64_t size) const;
   void add_gap(uint64_t address, Gap);
+  bool is_mapped_elsewhere(uint64_t unit) const;
   void settle();
   void back(uint64_t address, uint64_t size);
   void map_unit(uint64_t address);
