@@ -92,8 +92,8 @@ bool is_of_a_package(const std::string& path) {
 int line_of(const Python& python, void* frame, void* code) {
   const Layout& layout = *python.layout;
   if (layout.code_begin == none) return python.line(code, at<int>(frame, layout.instruction) * 2);
-  const char* const begin = static_cast<char*>(code) + layout.code_begin;
-  return python.line(code, int(at<char*>(frame, layout.instruction) - begin));
+  const auto begin = reinterpret_cast<intptr_t>(code) + layout.code_begin;
+  return python.line(code, int(at<intptr_t>(frame, layout.instruction) - begin));
 }
 
 void* innermost(const Python& python) {
@@ -113,7 +113,7 @@ std::vector<std::string> python_frames() {
     void* const code = at<void*>(frame, python.layout->code);
     const bool is_code = code && at<void*>(code, sizeof(void*)) == python.type_of_code;  // behind the references
     const std::string path = is_code ? utf8(python, at<void*>(code, python.layout->filename)) : "";
-    if (path.starts_with("/") && (found.empty() || !is_of_a_package(path)))  // "<stdin>" and the like have no file
+    if (path.starts_with('/') && (found.empty() || !is_of_a_package(path)))  // "<stdin>" and the like have no file
       found.push_back(path + ":" + std::to_string(line_of(python, frame, code)) + ":" +
                       utf8(python, at<void*>(code, python.layout->name)));
     frame = at<void*>(frame, python.layout->previous);
