@@ -73,6 +73,7 @@ struct Launch {
   std::vector<std::byte> parameters;       // laid out as Kernel::parameters says
   std::function<void(const Fault*)> done;  // called once on a worker, null if all went well
   uint64_t order = 0;                      // of the program's operations
+  size_t stack_size = 1024;                // of a thread: cudaLimitStackSize
   bool is_cooperative = false;             // its blocks may wait for one another: the caller has seen that they all fit
   std::shared_ptr<Heap> heap = {};         // the context's
   mutable uint64_t grid_workspace = 0;     // of grid.sync(): a cooperative kernel finds it in a window of its addresses

@@ -551,7 +551,12 @@ ThreadBlock::ThreadBlock(const Launch& l, int gpu, Dimensions where)
   const size_t warp_count = (alive + 31) / 32, row_count = static_cast<size_t>(lowered->rows);
   rows = std::make_unique_for_overwrite<Row[]>(warp_count * row_count);
   shared.resize(lowered->dynamic_shared_at + l.dynamic_shared);
-  local.resize(lowered->local_bytes * alive);
+  if (lowered->call_sites.empty()) {
+    local.resize(lowered->local_bytes * alive);
+  } else {
+    stacks.resize(alive);
+    for (CallStack& stack : stacks) stack.bytes.resize(lowered->local_bytes);
+  }
   warps.resize(warp_count);
   for (size_t k = 0; k < warp_count; ++k) {
     Warp& w = warps[k];
