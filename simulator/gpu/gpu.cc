@@ -81,8 +81,7 @@ std::vector<std::byte> Module::State::initial_bytes(const ptx::Variable& variabl
   return bytes;
 }
 
-Module::Module(const std::shared_ptr<const ptx::Module>& text, int device,
-               const std::function<uint64_t(const ptx::Variable&)>& place)
+Module::Module(const std::shared_ptr<const ptx::Module>& text, int device, const Place& place, const Keeps& keeps)
     : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.text = text;
@@ -92,7 +91,7 @@ Module::Module(const std::shared_ptr<const ptx::Module>& text, int device,
     state.variables[variable.name] = {place(variable), variable.size};
   }
   for (const ptx::Variable& variable : text->variables)
-    if (const Global* const global = this->variable(variable.name)) {
+    if (const Global* const global = this->variable(variable.name); global && !keeps(variable)) {
       const std::vector<std::byte> bytes = state.initial_bytes(variable);
       write(device, global->address, bytes.data(), bytes.size());
     }

@@ -35,10 +35,12 @@ constexpr char device_runtime[] = "cudaCDP2";  // in the names of the functions 
 // A module loaded on one GPU.
 class Module {
  public:
-  // `place` gives each .global and .const variable its address on the GPU; Module writes their initial values there
-  // through the page table. Throws ptx::Error.
-  Module(const std::shared_ptr<const ptx::Module>&, int device,
-         const std::function<uint64_t(const ptx::Variable&)>& place);
+  // `place` gives each .global and .const variable its address on the GPU. Module writes their initial values there
+  // through the page table, but for those that `keeps` is true of. Throws ptx::Error.
+  using Place = std::function<uint64_t(const ptx::Variable&)>;
+  using Keeps = std::function<bool(const ptx::Variable&)>;
+  Module(const std::shared_ptr<const ptx::Module>&, int device, const Place& place,
+         const Keeps& keeps = [](const ptx::Variable&) { return false; });
   ~Module();
   Kernel* kernel(const std::string& name);  // null: there is none
   std::vector<std::string> kernel_names() const;
