@@ -82,6 +82,7 @@ std::span<const std::byte> bytes_of(Space space, const Warp& w, unsigned lane, b
   const ThreadBlock& block = *w.block;
   if (space == Space::shared) return block.shared;
   if (space == Space::local) {
+    if (!block.stacks.empty()) return block.stacks[w.first + lane].bytes;
     const size_t each = block.lowered->local_bytes;
     return {block.local.data() + (w.first + lane) * each, each};
   }
@@ -452,7 +453,9 @@ void combine_values(Warp& w, const MicroOp& op, Lanes active) {
 AddressOperand address_of(Lowering& l, const ptx::Operand& operand, Space space) {
   if (operand.kind != ptx::Operand::symbol) return {space, l.row(operand), operand.offset};
   const Lowering::Symbol symbol = l.symbol(operand.name);
-  return {symbol.space, l.constant(symbol.address + operand.value + static_cast<uint64_t>(operand.offset)), 0};
+  const uint64_t address = symbol.address + operand.value + static_cast<uint64_t>(operand.offset);
+  if (symbol.in_frame) return {symbol.space, l.frame_row(), static_cast<int64_t>(address)};
+  return {symbol.space, l.constant(address), 0};
 }
 
 AddressOperand whole_address_of(Lowering& l, const ptx::Instruction& i, const ptx::Operand& operand, Space space) {
