@@ -60,7 +60,7 @@ CUipcEventHandle export_event(CUevent handle) {
 }
 
 CUresult query_event(CUevent handle) {
-  must_not_capture(event(handle));
+  must_not_capture(event(handle), true);
   forbid_in_capture();
   const auto shared = event(handle).shared;
   if (!shared || fault()) return query(recorded(handle));
@@ -69,7 +69,7 @@ CUresult query_event(CUevent handle) {
 }
 
 void synchronize_event(CUevent handle) {
-  must_not_capture(event(handle));
+  must_not_capture(event(handle), true);
   forbid_in_capture();
   const auto shared = event(handle).shared;
   if (!shared) return wait(recorded(handle));
@@ -102,7 +102,7 @@ void record(CUevent handle, CUstream where, unsigned flags = 0) {
 }
 
 float elapsed(CUevent from, CUevent to) {
-  for (const CUevent each : {from, to}) must_not_capture(event(each));
+  for (const CUevent each : {from, to}) must_not_capture(event(each), false);
   require(event(from).context == event(to).context, CUDA_ERROR_INVALID_HANDLE, "the events are of different contexts");
   const bool timed = !((event(from).flags | event(to).flags) & CU_EVENT_DISABLE_TIMING);
   require(timed, CUDA_ERROR_INVALID_HANDLE, "an event was created with CU_EVENT_DISABLE_TIMING");

@@ -359,11 +359,13 @@ Operation enqueue_all(CUstream_st& stream, const std::vector<Step>& steps, const
 }
 
 static void start_task(const Work& work, const Operation& op) {
-  gpu::run([op, task = work.task] {
+  const CUresult too_late =
+      work.given.type == CU_GRAPH_NODE_TYPE_MEMSET ? CUDA_ERROR_LAUNCH_FAILED : CUDA_ERROR_ILLEGAL_ADDRESS;
+  gpu::run([op, too_late, task = work.task] {
     try {
       task();
     } catch (const memory::Refused& refused) {  // it was allowed when it was put in
-      set_fault({CUDA_ERROR_ILLEGAL_ADDRESS, "a copy or memset came too late: " + refused.why});
+      set_fault({too_late, "a copy or memset came too late: " + refused.why});
     }
     ended(op);
   });

@@ -82,6 +82,7 @@ std::span<const std::byte> bytes_of(Space space, const Warp& w, unsigned lane, b
   const ThreadBlock& block = *w.block;
   if (space == Space::shared) return block.shared;
   if (space == Space::local) {
+    if (!block.stacks.empty()) return block.stacks[w.first + lane].bytes;
     const size_t each = block.lowered->local_bytes;
     return {block.local.data() + (w.first + lane) * each, each};
   }
@@ -189,8 +190,12 @@ inline void for_each_element(const MicroOp& op, int row, uint64_t address, Char*
   }
 }
 
-// Where the lanes of a warp access memory that the block has to itself. Those that take no part go where the first one
-// goes.
+// Memory that the block has to itself, in one piece.
+bool is_of_block(const Warp& w, Space space) {
+  return is_narrow(space) && (space != Space::local || w.block->stacks.empty());
+}
+
+// Where the lanes of a warp access it. Those that take no part go where the first one goes.
 struct InBlock {
   char* bytes = nullptr;  // null: an access is misaligned or past the end
   uint32_t at[32];        // of each lane, from there
@@ -264,7 +269,7 @@ template <class T> bool store_in_block(Warp& w, const MicroOp& op, Lanes active)
 
 template <class T, bool many> void load_values(Warp& w, const MicroOp& op, Lanes active) {
   if constexpr (!many)
-    if (is_narrow(op.space) && load_from_block<T>(w, op, active)) return;
+    if (is_of_block(w, op.space) && load_from_block<T>(w, op, active)) return;
   uint64_t used[32];
   const auto load_lane = [&](unsigned lane, uint64_t address, const char* bytes, bool aliased) {
     if (op.immediate == last_use) used[lane] = address;
@@ -283,7 +288,7 @@ template <class T, bool many> void load_values(Warp& w, const MicroOp& op, Lanes
 
 template <class T, bool many> void store_values(Warp& w, const MicroOp& op, Lanes active) {
   if constexpr (!many)
-    if (is_narrow(op.space) && store_in_block<T>(w, op, active)) return;
+    if (is_of_block(w, op.space) && store_in_block<T>(w, op, active)) return;
   const auto store_lane = [&](unsigned lane, uint64_t address, char* bytes, bool aliased) {
     for_each_element<T, many>(op, op.b, address, bytes, [&](uint64_t at, char* to, int row) {
       const T value = static_cast<T>(w.rows[row].lane[lane]);
@@ -459,7 +464,9 @@ void combine_values(Warp& w, const MicroOp& op, Lanes active) {
 AddressOperand address_of(Lowering& l, const ptx::Operand& operand, Space space) {
   if (operand.kind != ptx::Operand::symbol) return {space, l.row(operand), operand.offset};
   const Lowering::Symbol symbol = l.symbol(operand.name);
-  return {symbol.space, l.constant(symbol.address + operand.value + static_cast<uint64_t>(operand.offset)), 0};
+  const uint64_t address = symbol.address + operand.value + static_cast<uint64_t>(operand.offset);
+  if (symbol.in_frame) return {symbol.space, l.frame_row(), static_cast<int64_t>(address)};
+  return {symbol.space, l.constant(address), 0};
 }
 
 AddressOperand whole_address_of(Lowering& l, const ptx::Instruction& i, const ptx::Operand& operand, Space space) {

@@ -66,26 +66,23 @@ Kernel kernel_of(const ptx::Module& text, const ptx::Function& function) {
 
 }  // namespace
 
-// With the addresses of other variables in their places. A function has no address here: its place stays null, and a
-// kernel that calls through it is told as not simulated.
+// With the addresses of other variables and of functions in their places.
 std::vector<std::byte> Module::State::initial_bytes(const ptx::Variable& variable) const {
   std::vector<std::byte> bytes = variable.initial;
   bytes.resize(variable.size);
   for (const ptx::Variable::Relocation& relocation : variable.relocations) {
-    if (std::any_of(text->functions.begin(), text->functions.end(),
-                    [&](const ptx::Function& function) { return function.name == relocation.symbol; }))
-      continue;
     const auto target = variables.find(relocation.symbol);
-    if (target == variables.end() || relocation.at + 8 > bytes.size())
+    const uint64_t address =
+        target == variables.end() ? function_address(*text, relocation.symbol) : target->second.address;
+    if (!address || relocation.at + 8 > bytes.size())
       throw ptx::Error(variable.name + " holds the address of " + relocation.symbol + ", which is no variable");
-    const uint64_t value = target->second.address + static_cast<uint64_t>(relocation.offset);
+    const uint64_t value = address + static_cast<uint64_t>(relocation.offset);
     std::memcpy(bytes.data() + relocation.at, &value, sizeof value);
   }
   return bytes;
 }
 
-Module::Module(const std::shared_ptr<const ptx::Module>& text, int device,
-               const std::function<uint64_t(const ptx::Variable&)>& place)
+Module::Module(const std::shared_ptr<const ptx::Module>& text, int device, const Place& place, const Keeps& keeps)
     : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.text = text;
@@ -95,7 +92,7 @@ Module::Module(const std::shared_ptr<const ptx::Module>& text, int device,
     state.variables[variable.name] = {place(variable), variable.size};
   }
   for (const ptx::Variable& variable : text->variables)
-    if (const Global* const global = this->variable(variable.name)) {
+    if (const Global* const global = this->variable(variable.name); global && !keeps(variable)) {
       const std::vector<std::byte> bytes = state.initial_bytes(variable);
       write(device, global->address, bytes.data(), bytes.size());
     }
@@ -155,7 +152,7 @@ namespace {
 #ifndef __SANITIZE_THREAD__
 [[maybe_unused]] const bool windows_are_kept = [] {
   constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-  for (const uint64_t window : {shared_window, local_window, parameter_window, grid_window})
+  for (const uint64_t window : {shared_window, local_window, parameter_window, grid_window, function_window})
     static_cast<void>(mmap(reinterpret_cast<void*>(window), window_size, PROT_NONE, flags, -1, 0));
   return true;
 }();

@@ -35,10 +35,12 @@ constexpr char device_runtime[] = "cudaCDP2";  // in the names of the functions 
 // A module loaded on one GPU.
 class Module {
  public:
-  // `place` gives each .global and .const variable its address on the GPU; Module writes their initial values there
-  // through the page table. Throws ptx::Error.
-  Module(const std::shared_ptr<const ptx::Module>&, int device,
-         const std::function<uint64_t(const ptx::Variable&)>& place);
+  // `place` gives each .global and .const variable its address on the GPU. Module writes their initial values there
+  // through the page table, but for those that `keeps` is true of. Throws ptx::Error.
+  using Place = std::function<uint64_t(const ptx::Variable&)>;
+  using Keeps = std::function<bool(const ptx::Variable&)>;
+  Module(const std::shared_ptr<const ptx::Module>&, int device, const Place& place,
+         const Keeps& keeps = [](const ptx::Variable&) { return false; });
   ~Module();
   Kernel* kernel(const std::string& name);  // null: there is none
   std::vector<std::string> kernel_names() const;
@@ -73,6 +75,7 @@ struct Launch {
   std::vector<std::byte> parameters;       // laid out as Kernel::parameters says
   std::function<void(const Fault*)> done;  // called once on a worker, null if all went well
   uint64_t order = 0;                      // of the program's operations
+  size_t stack_size = 1024;                // of a thread: cudaLimitStackSize
   bool is_cooperative = false;             // its blocks may wait for one another: the caller has seen that they all fit
   std::shared_ptr<Heap> heap = {};         // the context's
   mutable uint64_t grid_workspace = 0;     // of grid.sync(): a cooperative kernel finds it in a window of its addresses

@@ -240,7 +240,7 @@ void exchange(Warp& w, const MicroOp& op, Lanes active, Work work) {
 
 enum class Shuffle : uint64_t { up, down, bfly, idx };
 void shuffle(Warp& w, const MicroOp& op, Lanes active) {
-  exchange(w, op, active, [&](Lanes, unsigned lane) {
+  exchange(w, op, active, [&](Lanes set, unsigned lane) -> uint64_t {
     const int here = static_cast<int>(lane);
     const int by = w.rows[op.b].lane[lane] & 31;
     const int clamp = w.rows[op.c].lane[lane] & 31;
@@ -256,7 +256,9 @@ void shuffle(Warp& w, const MicroOp& op, Lanes active) {
     }
     const bool inside = static_cast<Shuffle>(op.immediate) == Shuffle::up ? from >= most : from <= most;
     if (op.to2 >= 0) w.rows[op.to2].lane[lane] = inside;
-    return w.rows[op.a].lane[inside ? from : here];
+    if (!inside) return w.rows[op.a].lane[here];
+    const bool takes_part = (set | active) & bit(static_cast<unsigned>(from));
+    return takes_part ? w.rows[op.a].lane[from] : 0;  // programs sum up what they get so
   });
 }
 
@@ -568,7 +570,12 @@ ThreadBlock::ThreadBlock(const Launch& l, int gpu, Dimensions where)
   const size_t warp_count = (alive + 31) / 32, row_count = static_cast<size_t>(lowered->rows);
   rows = std::make_unique_for_overwrite<Row[]>(warp_count * row_count);
   shared.resize(lowered->dynamic_shared_at + l.dynamic_shared);
-  local.resize(lowered->local_bytes * alive);
+  if (lowered->call_sites.empty()) {
+    local.resize(lowered->local_bytes * alive);
+  } else {
+    stacks.resize(alive);
+    for (CallStack& stack : stacks) stack.bytes.resize(lowered->local_bytes);
+  }
   warps.resize(warp_count);
   for (size_t k = 0; k < warp_count; ++k) {
     Warp& w = warps[k];

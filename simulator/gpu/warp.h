@@ -18,6 +18,25 @@ constexpr uint64_t shared_window = 0x6ff0'0000'0000, local_window = 0x6ff1'0000'
 // Where a cooperative kernel finds Launch::grid_workspace: %envreg1 and %envreg2 are the halves of this address.
 constexpr uint64_t grid_window = 0x6ff2'0000'0000;
 
+// Where the addresses of functions begin. No memory lies there.
+constexpr uint64_t function_window = 0x6ff3'0000'0000;
+
+// How often the stack that a program asked for the frames of called functions may take: those of PTX have other sizes
+// than a GPU's.
+constexpr size_t stack_allowance = 4;
+
+// Of one thread of a kernel that calls functions.
+struct CallStack {
+  struct Call {
+    const CallSite* site;
+    const LoweredKernel::Frame* callee;
+    int return_to;
+  };
+  std::vector<std::byte> bytes;  // the thread's local memory: the kernel's frame, and those of the calls
+  std::vector<Call> calls;
+  std::vector<uint64_t> saved;  // the callees' rows, as they were before the calls
+};
+
 struct ThreadBlock;
 
 // What a warp that spins looks at (spin.cc).
@@ -60,6 +79,7 @@ struct ThreadBlock {
   std::unique_ptr<Row[]> rows;    // of all warps; what no operation has written yet means nothing
   std::vector<std::byte> shared;  // static, then dynamic
   std::vector<std::byte> local;   // LoweredKernel::local_bytes for each thread, one thread after another
+  std::vector<CallStack> stacks;  // in place of `local`, of each thread, if the kernel calls functions
   std::vector<Warp> warps;
   Cache cache;  // the first-level cache
   struct Barrier {
