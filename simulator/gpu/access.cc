@@ -242,15 +242,13 @@ template <class T> bool load_from_block(Warp& w, const MicroOp& op, Lanes active
   uint64_t* const to = w.rows[op.to].lane;
   const auto value = [&](size_t at) {
     T value;
-    std::memcpy(&value, where.bytes + at, sizeof value);
-    return extended(value);
+    return std::memcpy(&value, where.bytes + at, sizeof value), extended(value);
   };
   if (where.at_one_place) {
     const uint64_t all = value(where.at[0]);
     set_lanes(to, active, [&](unsigned) { return all; });
   } else if (where.in_a_row) {
-    const size_t first = where.at[0];
-    set_lanes(to, active, [&](unsigned lane) { return value(first + lane * sizeof(T)); });
+    set_lanes(to, active, [&, first = where.at[0]](unsigned lane) { return value(first + lane * sizeof(T)); });
   } else {
     set_lanes(to, active, [&](unsigned lane) { return value(where.at[lane]); });
   }
