@@ -92,11 +92,22 @@ struct CUfunc_st {
   std::atomic<int> dynamic_shared, carveout = -1;  // what attributes set: most bytes of a launch, per cent
 };
 
+namespace driver {
+// Of a module, or of all modules of a library: each is one allocation, at the same address on the host and all GPUs.
+struct ManagedVariables {
+  std::map<std::string, gpu::Module::Global> all;
+  ManagedVariables() = default;
+  ManagedVariables(const ManagedVariables&) = delete;
+  ~ManagedVariables();
+};
+}  // namespace driver
+
 struct CUmod_st {
   CUcontext context;
   CUlibrary library = nullptr;
   std::shared_ptr<gpu::Module> module;
   uint64_t variables = 0;  // where the memory of its variables begins, 0: it has none
+  std::shared_ptr<driver::ManagedVariables> managed = {};
   int constants = 0;       // bytes of those in constant memory
   std::map<std::string, std::unique_ptr<CUfunc_st>> functions;
 };

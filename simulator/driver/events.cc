@@ -112,17 +112,6 @@ float elapsed(CUevent from, CUevent to) {
   return std::chrono::duration<float, std::milli>(end_of(last) - end_of(first)).count();
 }
 
-// Looks whether some process's stream has got to an event. Other tasks have their turn in between.
-struct LookOut {
-  std::shared_ptr<const SharedEvent> shared;
-  uint64_t number;
-  Operation op;
-  void look() const {
-    if (fault() || memory::is_reached(shared->number, number)) ended(op);
-    else gpu::run([it = *this] { it.look(); });
-  }
-};
-
 void wait_for(CUstream where, CUevent handle, unsigned flags) {
   require(!(flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   const auto it = shared_event(handle);
@@ -152,8 +141,13 @@ Start start_to_record(const CUevent_st& event) {
 Start start_to_wait(const CUevent_st& event) {
   if (!event.shared) return nullptr;
   const uint64_t number = memory::times_recorded(event.shared->number);
-  return
-      [shared = event.shared, number](const Operation& op) { gpu::run([=] { LookOut{shared, number, op}.look(); }); };
+  return [shared = event.shared, number](const Operation& op) {
+    gpu::poll([=] {  // some process's stream gets there
+      const bool is_over = fault() || memory::is_reached(shared->number, number);
+      if (is_over) ended(op);
+      return is_over;
+    });
+  };
 }
 
 SharedWork event_work(CUgraphNodeType type, CUevent handle) {

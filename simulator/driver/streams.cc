@@ -171,14 +171,14 @@ void add_callback(CUstream where, CUstreamCallback callback, void* data) {
   });
 }
 
-// Looks at a word in memory until it is what a stream waits for. Other tasks have their turn in between.
+// A word in memory that a stream waits for.
 template <class Word> struct Watch {
   CUdevice device;
   uint64_t address;
   Word value;
   unsigned flags;
   Operation op;
-  void look() const {
+  bool is_over() const {
     bool reached = fault() != CUDA_SUCCESS;
     try {
       memory::for_each_piece(device, address, sizeof(Word), CU_MEM_ACCESS_FLAGS_PROT_READ, [&](const auto& piece) {
@@ -195,7 +195,7 @@ template <class Word> struct Watch {
       reached = true;
     }
     if (reached) ended(op);
-    else gpu::run([watch = *this] { watch.look(); });
+    return reached;
   }
 };
 
@@ -215,7 +215,7 @@ template <class Word> void wait_value(CUstream where, uint64_t address, Word val
   check_word<Word>(device, address, CU_MEM_ACCESS_FLAGS_PROT_READ);
   const auto work = task_work(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, stream.context, nullptr);
   work->start = [=](const Work&, const Operation& op) {
-    gpu::run([=] { Watch<Word>{device, address, value, flags, op}.look(); });
+    gpu::poll([watch = Watch<Word>{device, address, value, flags, op}] { return watch.is_over(); });
   };
   put(stream, work);
 }

@@ -129,6 +129,7 @@ uint64_t take_addresses(uint64_t size, bool with_host_memory);  // anywhere, on 
 void give_back_addresses(uint64_t address);
 void take_from_host(uint64_t address, uint64_t size);  // it faults there again
 bool are_ours(uint64_t address);
+bool is_of_host(uint64_t address, uint64_t size);  // whether it has memory there, other than what it has of CUDA
 template <class Map> auto holding(Map& map, uint64_t address) {  // the entry at or before an address, or end()
   auto next = map.upper_bound(address);
   return next == map.begin() ? map.end() : --next;
