@@ -176,7 +176,7 @@ void update(CUstream where, const CUgraphNode* nodes, const CUgraphEdgeData* edg
 
 }  // namespace
 
-// --- For those who put something into streams -------------------------------------------------------------------------
+// --- For those who put something into streams ------------------------------------------------------------------------
 
 bool is_capturing(const CUstream_st& stream) {
   if (!graphs().capturing) return false;
@@ -252,7 +252,7 @@ void leave_capture(CUstream_st& stream) {
   std::erase_if(capture->streams, [&](const auto& each) { return each.get() == &stream; });
 }
 
-// --- Calls that must not be made meanwhile ----------------------------------------------------------------------------
+// --- Calls that must not be made meanwhile ---------------------------------------------------------------------------
 
 void must_not_capture(const CUstream_st& stream) {
   if (!graphs().capturing) return;

@@ -90,7 +90,7 @@ class Object {
       if (name == to) jump.to = reinterpret_cast<uintptr_t>(code);
     });
     if (!head || !jump.to) return;
-    char* const begin = head - reinterpret_cast<uintptr_t>(head) % page;
+    char* const begin = head - reinterpret_cast<uintptr_t>(head) % sysconf(_SC_PAGESIZE);
     const size_t size = head + sizeof jump - begin;
     if (mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) return;
     std::memcpy(head, &jump, sizeof jump);

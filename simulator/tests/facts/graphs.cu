@@ -53,7 +53,7 @@ static void set_up() {
   CHECK(cudaDeviceSynchronize());
 }
 
-// --- Calls while a stream captures ------------------------------------------------------------------------------------
+// --- Calls while a stream captures -----------------------------------------------------------------------------------
 
 static std::string name(int answer) { return cudaGetErrorName(cudaError_t(answer)); }
 static std::string status_of(cudaStream_t stream) {
@@ -195,7 +195,7 @@ static void calls_in_capture(const std::string& part, int from) {
   for (size_t i = size_t(from); i < questions().size(); ++i) ask(questions()[i], origin, mode);
 }
 
-// --- Begin, fork, join, end -------------------------------------------------------------------------------------------
+// --- Begin, fork, join, end ------------------------------------------------------------------------------------------
 
 static const auto global = cudaStreamCaptureModeGlobal;
 
@@ -296,7 +296,7 @@ static void mistakes() {
   cudaGetLastError();
 }
 
-// --- Nodes ------------------------------------------------------------------------------------------------------------
+// --- Nodes -----------------------------------------------------------------------------------------------------------
 
 static cudaGraphNode_t node;
 static cudaError_t add_kernel(cudaGraph_t graph, unsigned grid, unsigned block, unsigned shared,
@@ -503,7 +503,7 @@ static void updates() {
   });
 }
 
-// --- Graphs and memory ------------------------------------------------------------------------------------------------
+// --- Graphs and memory -----------------------------------------------------------------------------------------------
 
 static void launch(const char* what, cudaGraphExec_t exec) {
   ask(what, [&] {
