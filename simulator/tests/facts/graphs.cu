@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // Graphs and stream capture: what is refused while a stream captures, and what that does to the capture; what a node
 // may be given and how it may be changed; and graphs on memory that is mapped, unmapped and mapped anew.
-#include "facts.h"
+#include "parts.h"
 
 #include <cstring>
 #include <functional>
@@ -626,15 +626,6 @@ static void order_and_time() {
       return answer ? name(answer) : std::to_string(type);
     });
   }
-  cudaMemcpy3DParms copy;
-  ask("parameters of the copy", [&] { return cudaGraphMemcpyNodeGetParams(all[2], &copy); });
-  say("  kind, width, height, depth", std::to_string(copy.kind) + ", " + std::to_string(copy.extent.width) + ", " +
-                                          std::to_string(copy.extent.height) + ", " +
-                                          std::to_string(copy.extent.depth));
-  cudaMemsetParams fill;
-  ask("parameters of the memset", [&] { return cudaGraphMemsetNodeGetParams(all[1], &fill); });
-  say("  element, width, height",
-      std::to_string(fill.elementSize) + ", " + std::to_string(fill.width) + ", " + std::to_string(fill.height));
 }
 
 // Each part has a process of its own.

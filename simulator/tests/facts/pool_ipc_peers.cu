@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // Pools that processes share: how they are exported and imported, what the importer may do with a pool and with its
 // memory, and what is left when a block is freed, the pool destroyed or its process gone.
-#include "facts.h"
+#include "parts.h"
 
 #include <csignal>
 #include <cstdint>
