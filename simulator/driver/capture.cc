@@ -356,8 +356,10 @@ EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNo
 }
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   return call(ARGUMENTS(mode), [&] {
-    if (!mode) tell_of_crash("mode is null");
-    need(mode, "mode");
+    if (!mode) {
+      tell_of_crash("mode is null");
+      refuse(CUDA_ERROR_INVALID_VALUE, "mode is null");
+    }
     *mode = std::exchange(thread().capture_mode, *mode);  // whatever it is, as on the H200
   });
 }
