@@ -84,7 +84,7 @@ class Object {
   // Writes a jump from one function of the library to another. What goes wrong shows when the code is loaded.
   void lead(std::string_view from, std::string_view to) {
     char* head = nullptr;
-    Jump jump;
+    Jump jump = {};
     each_function(SHT_DYNSYM, [&](std::string_view name, char* code, size_t size) {
       if (name == from && size >= sizeof(Jump)) head = code;
       if (name == to) jump.to = reinterpret_cast<uintptr_t>(code);
@@ -94,7 +94,7 @@ class Object {
     const size_t size = head + sizeof jump - begin;
     if (mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) return;
     std::memcpy(head, &jump, sizeof jump);
-    mprotect(begin, size, PROT_READ | PROT_EXEC);
+    make_executable(begin, size);
   }
 
   void survey() {
