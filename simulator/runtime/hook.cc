@@ -8,7 +8,8 @@
 // rtld-audit). So this is an auditor, a library of its own that vmmsim names in LD_AUDIT. The loader keeps it apart
 // from the program's libraries, so it finds our runtime's functions in its file, and not by dlsym.
 //
-// NVRTC, which compiles kernels while a program runs, is led in the same way: who asks it for machine code gets PTX.
+// NVRTC and nvJitLink, which compile and link kernels while a program runs, are led in the same way: who asks them for
+// machine code gets PTX.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -16,9 +17,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <functional>
+#include <iterator>
 #include <new>
 #include <span>
 #include "../elf_file.h"
+#include "jit_link.h"
 
 namespace {
 
@@ -30,15 +34,18 @@ struct Call {
   uintptr_t function;
 };
 Call room[2048];
-std::span<Call> calls;        // in the order of their names
-uintptr_t not_simulated = 0;  // where calls lead that our runtime has not: int (const char* name)
+std::span<Call> calls;             // in the order of their names
+uintptr_t not_simulated = 0;       // where calls lead that our runtime has not: int (const char* name)
+uintptr_t* of_jit_link = nullptr;  // where our runtime wants to find the functions of nvJitLink itself
 
 uintptr_t find_call(std::string_view name) {
   const auto it = std::ranges::lower_bound(calls, name, {}, &Call::name);
   return it != calls.end() && it->name == name ? it->function : 0;
 }
 
-bool is_call(std::string_view name) { return name.starts_with("cuda") || name.starts_with("__cuda"); }
+bool is_call(std::string_view name) {
+  return name.starts_with("cuda") || name.starts_with("__cuda") || name.starts_with("vmmsim_nvJitLink");
+}
 
 // The names stay mapped.
 void read_calls(const link_map& runtime) {
@@ -48,6 +55,7 @@ void read_calls(const link_map& runtime) {
     if (symbol.st_shndx == SHN_UNDEF) return;
     const uintptr_t function = runtime.l_addr + symbol.st_value;
     if (name == "vmmsim_not_simulated") not_simulated = function;
+    if (name == "vmmsim_jit_link") of_jit_link = reinterpret_cast<uintptr_t*>(function);
     if (!is_call(name) || calls.size() == std::size(room)) return;
     room[calls.size()] = {name, function};
     calls = {room, calls.size() + 1};
@@ -75,8 +83,26 @@ class Object {
 
   // NVRTC keeps the PTX of which it makes machine code, and the calls that give the two out take the same arguments.
   void give_ptx_for_machine_code() {
-    lead("nvrtcGetCUBIN", "nvrtcGetPTX");
-    lead("nvrtcGetCUBINSize", "nvrtcGetPTXSize");
+    lead("nvrtcGetCUBIN", address("nvrtcGetPTX"));
+    lead("nvrtcGetCUBINSize", address("nvrtcGetPTXSize"));
+  }
+
+  // Each of its functions is a jump to the one that does the work, which is still called from ours.
+  void lead_jit_link_to_ours() {
+    if (!of_jit_link || of_jit_link[0]) return;
+    uintptr_t found[jit_link::how_many] = {};
+    each_function(SHT_DYNSYM, [&](std::string_view name, const char* code, size_t) {
+      const int call = jit_link_call(name);
+      if (call >= 0) found[call] = target(code);
+    });
+    if (!std::ranges::all_of(found, std::identity())) return;
+    std::ranges::copy(found, of_jit_link);
+    each_function(SHT_DYNSYM, [&](std::string_view name, char* code, size_t) {
+      char ours[64] = "vmmsim_";
+      const int call = jit_link_call(name);
+      if (call >= 0) jit_link::names[call].copy(ours + std::strlen(ours), sizeof ours - sizeof "vmmsim_");
+      if (find_call(ours)) write_jump(code, find_call(ours));
+    });
   }
 
   void lead_to_ours() {
@@ -90,20 +116,42 @@ class Object {
   }
 
  private:
-  // Writes a jump from one function of the library to another. What goes wrong shows when the code is loaded.
-  void lead(std::string_view from, std::string_view to) {
-    char* head = nullptr;
-    Jump jump;
-    each_function(SHT_DYNSYM, [&](std::string_view name, char* code, size_t size) {
-      if (name == from && size >= sizeof(Jump)) head = code;
-      if (name == to) jump.to = reinterpret_cast<uintptr_t>(code);
+  uintptr_t address(std::string_view function) const {
+    uintptr_t found = 0;
+    each_function(SHT_DYNSYM, [&](std::string_view name, const char* code, size_t) {
+      if (name == function) found = reinterpret_cast<uintptr_t>(code);
     });
-    if (!head || !jump.to) return;
-    char* const begin = head - reinterpret_cast<uintptr_t>(head) % page;
-    const size_t size = head + sizeof jump - begin;
+    return found;
+  }
+  void lead(std::string_view function, uintptr_t to) {
+    each_function(SHT_DYNSYM, [&](std::string_view name, char* code, size_t) {
+      if (name == function && to) write_jump(code, to);
+    });
+  }
+
+  // What goes wrong here shows when the program loads its code.
+  static void write_jump(char* code, uintptr_t to) {
+    const Jump jump = {.to = to};
+    char* const begin = code - reinterpret_cast<uintptr_t>(code) % page;
+    const size_t size = code + sizeof jump - begin;
     if (mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) return;
-    std::memcpy(head, &jump, sizeof jump);
+    std::memcpy(code, &jump, sizeof jump);
     mprotect(begin, size, PROT_READ | PROT_EXEC);
+  }
+
+  // Of "nvJitLinkCreate" and "__nvJitLinkCreate_13_0"; -1 of others.
+  static int jit_link_call(std::string_view name) {
+    if (name.starts_with("__")) name = name.substr(2, name.find('_', 2) - 2);
+    const auto* const found = std::ranges::find(jit_link::names, name);
+    return found != std::end(jit_link::names) ? int(found - jit_link::names) : -1;
+  }
+  // Where a jump at an aligned address leads to, by its distance; 0: there is another instruction.
+  static uintptr_t target(const char* code) {
+    int32_t distance = 0;
+    std::memcpy(&distance, code + 1, sizeof distance);
+    return *code == '\xe9' && reinterpret_cast<uintptr_t>(code) % 16 == 0
+               ? reinterpret_cast<uintptr_t>(code) + 5 + distance
+               : 0;
   }
 
   void survey() {
@@ -206,6 +254,7 @@ unsigned la_objopen(link_map* map, Lmid_t space, uintptr_t*) {
     Object object(*map);
     object.lead_to_ours();
     object.give_ptx_for_machine_code();
+    object.lead_jit_link_to_ours();
   } else if (is_our_runtime(map->l_name)) {
     read_calls(*map);
     Object(*program).lead_to_ours();
