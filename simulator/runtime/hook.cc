@@ -37,17 +37,23 @@ struct Call {
   uintptr_t function;
 };
 Call room[2048];
-std::span<Call> calls;             // in the order of their names
-uintptr_t not_simulated = 0;       // where calls lead that our runtime has not: int (const char* name)
-uintptr_t* of_jit_link = nullptr;  // where our runtime wants to find the functions of nvJitLink itself
+std::span<Call> calls;                 // in the order of their names
+uintptr_t not_simulated = 0;           // where calls lead that our runtime has not: int (const char* name)
+uintptr_t* jit_link_itself = nullptr;  // where our runtime looks for the library's functions
+uintptr_t ours_for_jit_link[jit_link::how_many] = {};
 
 uintptr_t find_call(std::string_view name) {
   const auto it = std::ranges::lower_bound(calls, name, {}, &Call::name);
   return it != calls.end() && it->name == name ? it->function : 0;
 }
 
-bool is_call(std::string_view name) {
-  return name.starts_with("cuda") || name.starts_with("__cuda") || name.starts_with("vmmsim_nvJitLink");
+bool is_call(std::string_view name) { return name.starts_with("cuda") || name.starts_with("__cuda"); }
+
+// Of "nvJitLinkCreate", "__nvJitLinkCreate_13_0" and "vmmsim_nvJitLinkCreate"; -1 of others.
+int jit_link_call(std::string_view name) {
+  const size_t begin = std::min(name.find("nvJitLink"), name.size());
+  const auto* const found = std::ranges::find(jit_link::names, name.substr(begin, name.find('_', begin) - begin));
+  return found != std::end(jit_link::names) ? int(found - jit_link::names) : -1;
 }
 
 // The names stay mapped.
@@ -58,7 +64,8 @@ void read_calls(const link_map& runtime) {
     if (symbol.st_shndx == SHN_UNDEF) return;
     const uintptr_t function = runtime.l_addr + symbol.st_value;
     if (name == "vmmsim_not_simulated") not_simulated = function;
-    if (name == "vmmsim_jit_link") of_jit_link = reinterpret_cast<uintptr_t*>(function);
+    if (name == "vmmsim_jit_link") jit_link_itself = reinterpret_cast<uintptr_t*>(function);
+    if (const int call = jit_link_call(name); call >= 0) ours_for_jit_link[call] = function;
     if (!is_call(name) || calls.size() == std::size(room)) return;
     room[calls.size()] = {name, function};
     calls = {room, calls.size() + 1};
@@ -73,25 +80,21 @@ class Object {
 
   // NVRTC keeps the PTX of which it makes machine code, and the calls that give the two out take the same arguments.
   void give_ptx_for_machine_code() {
-    lead("nvrtcGetCUBIN", address("nvrtcGetPTX"));
-    lead("nvrtcGetCUBINSize", address("nvrtcGetPTXSize"));
+    lead_function("nvrtcGetCUBIN", address("nvrtcGetPTX"));
+    lead_function("nvrtcGetCUBINSize", address("nvrtcGetPTXSize"));
   }
 
   // Each of its functions is a jump to the one that does the work, which is still called from ours.
   void lead_jit_link_to_ours() {
-    if (!of_jit_link || of_jit_link[0]) return;
+    if (!jit_link_itself || jit_link_itself[0]) return;
     uintptr_t found[jit_link::how_many] = {};
     each_function(SHT_DYNSYM, [&](std::string_view name, const char* code, size_t) {
-      const int call = jit_link_call(name);
-      if (call >= 0) found[call] = target(code);
+      if (const int call = jit_link_call(name); call >= 0) found[call] = processor::target_of_jump(code);
     });
     if (!std::ranges::all_of(found, std::identity())) return;
-    std::ranges::copy(found, of_jit_link);
+    std::ranges::copy(found, jit_link_itself);
     each_function(SHT_DYNSYM, [&](std::string_view name, char* code, size_t) {
-      char ours[64] = "vmmsim_";
-      const int call = jit_link_call(name);
-      if (call >= 0) jit_link::names[call].copy(ours + std::strlen(ours), sizeof ours - sizeof "vmmsim_");
-      if (find_call(ours)) write_jump(code, find_call(ours));
+      if (const int call = jit_link_call(name); call >= 0) lead(code, ours_for_jit_link[call]);
     });
   }
 
@@ -114,35 +117,19 @@ class Object {
     });
     return found;
   }
-  void lead(std::string_view function, uintptr_t to) {
+  void lead_function(std::string_view function, uintptr_t to) {
     each_function(SHT_DYNSYM, [&](std::string_view name, char* code, size_t) {
-      if (name == function && to) write_jump(code, to);
+      if (name == function) lead(code, to);
     });
   }
-
   // What goes wrong here shows when the program loads its code.
-  static void write_jump(char* code, uintptr_t to) {
+  static void lead(char* code, uintptr_t to) {
     const Jump jump = {.to = to};
-    char* const begin = code - reinterpret_cast<uintptr_t>(code) % page;
+    char* const begin = code - reinterpret_cast<uintptr_t>(code) % sysconf(_SC_PAGESIZE);
     const size_t size = code + sizeof jump - begin;
-    if (mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) return;
+    if (!to || mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) return;
     std::memcpy(code, &jump, sizeof jump);
-    mprotect(begin, size, PROT_READ | PROT_EXEC);
-  }
-
-  // Of "nvJitLinkCreate" and "__nvJitLinkCreate_13_0"; -1 of others.
-  static int jit_link_call(std::string_view name) {
-    if (name.starts_with("__")) name = name.substr(2, name.find('_', 2) - 2);
-    const auto* const found = std::ranges::find(jit_link::names, name);
-    return found != std::end(jit_link::names) ? int(found - jit_link::names) : -1;
-  }
-  // Where a jump at an aligned address leads to, by its distance; 0: there is another instruction.
-  static uintptr_t target(const char* code) {
-    int32_t distance = 0;
-    std::memcpy(&distance, code + 1, sizeof distance);
-    return *code == '\xe9' && reinterpret_cast<uintptr_t>(code) % 16 == 0
-               ? reinterpret_cast<uintptr_t>(code) + 5 + distance
-               : 0;
+    make_executable(begin, size);
   }
 
   void survey() {
@@ -169,7 +156,8 @@ class Object {
   bool is_short(const char* code, size_t size) const {  // no room even behind its end, where the next one is aligned
     bool is = false;
     if (size < sizeof(Jump))
-      each_function([&](std::string_view, const char* next, size_t) { is |= next > code && next < code + sizeof(Jump); });
+      each_function(
+          [&](std::string_view, const char* next, size_t) { is |= next > code && next < code + sizeof(Jump); });
     return is;
   }
 
