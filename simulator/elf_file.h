@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include "processor.h"
 
 class ElfFile {
  public:
@@ -28,7 +29,9 @@ class ElfFile {
   bool is_readable = false;
   struct stat about = {};
   bool is_elf() const { return header_; }
-  bool is_for_us() const { return header_->e_ident[EI_CLASS] == ELFCLASS64 && header_->e_machine == EM_X86_64; }
+  bool is_for_us() const {
+    return header_->e_ident[EI_CLASS] == ELFCLASS64 && header_->e_machine == processor::elf_machine;
+  }
   bool is_dynamic() const {
     for (unsigned i = 0; i < header_->e_phnum; ++i)
       if (segment(i) && segment(i)->p_type == PT_INTERP) return true;

@@ -336,7 +336,7 @@ std::vector<Library> check_program(const std::string& program, const fs::path& o
       end(125, program + " runs with the rights of another user or group: such a program takes no libraries from here");
     if (!file.is_elf()) return {};
     if (!file.is_for_us())
-      end(125, program + " is for another processor or has 32 bits: the simulator is for 64-bit x86");
+      end(125, program + " is for another processor or has 32 bits: this simulator is for " + processor::name);
     if (!file.is_dynamic())
       end(125, program + " is a static executable, in which no library can be replaced; link it dynamically");
   }

@@ -225,6 +225,8 @@ inline bool is_on_host(const memory::Range& range) {
 inline bool is_host_vmm(const memory::Range& range) {  // of cuMemCreate, and on the host
   return range.kind == memory::Range::vmm && range.properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE;
 }
+void give_back(const memory::Range&);  // what was taken from its owner
+void give_back_pools();                // what pools hold beyond their thresholds: at each synchronisation
 
 // --- Streams ------------------------------------------------------------------------------------------------------
 CUstream_st& stream(CUstream);  // 0, 1 and 2 too; throws Refused{CUDA_ERROR_INVALID_HANDLE}
@@ -242,6 +244,5 @@ void wait(const Operation&);       // throws Refused if there has been a fault
 std::chrono::steady_clock::time_point end_of(const Operation&);
 void synchronize(CUcontext);  // waits for all its streams; throws likewise
 void settle();                // lets all that was put in go on until nothing of it ends any more
-void give_back_pools();       // what pools hold beyond their thresholds: at each synchronisation
 
 }  // namespace driver

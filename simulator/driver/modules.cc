@@ -207,7 +207,6 @@ CUmodule load(const Code& code, CUcontext context, CUlibrary library) {
 
 // A module for the calls that load one. They wait for what runs on the GPU, as the driver does.
 CUmodule load(const Code& code) {
-  forbid_in_capture();
   synchronize(current());
   return load(code, current(), nullptr);
 }

@@ -93,6 +93,9 @@ void launch(Launch);
 // Runs a task (a copy, a memset, a host function) on a worker thread. A host function may wait for the program.
 void run(std::function<void()> task, bool may_wait = false);
 
+// Calls it on worker threads, again and again among all that runs, until it returns true.
+void poll(std::function<bool()> has_come);
+
 // Waits until all that runs or waits for a core has had a slice of time or has ended, but for tasks that may wait.
 // Returns whether a block of a kernel of at most this order has ended meanwhile. One thread at a time.
 bool let_all_have_a_turn(uint64_t order);

@@ -74,6 +74,7 @@ struct Lowering::State {
   int carry = -1;
   const Call* call = nullptr;                     // whose function is being lowered
   const ptx::Instruction* instruction = nullptr;  // that is being lowered
+  Again again = Again::differs;                   // of its operations, unless they say otherwise
 
   // What a name means in a function, if it is a variable.
   const ptx::Variable* variable(const ptx::Function& function, const std::string& name) const {
@@ -144,7 +145,7 @@ int Lowering::special_register(const std::string& name) {
     state_.lowered.specials.push_back({row, value});
     state_.specials[name] = row;
   } else if (const Handler reader = special_reader(name)) {
-    emit(reader, *state_.instruction, row);
+    emit(reader, *state_.instruction, row).again = Again::differs;
   } else {
     not_simulated(*state_.instruction, name);
   }
@@ -183,6 +184,7 @@ MicroOp& Lowering::emit(Handler handler, const ptx::Instruction& i, int to, int 
   op.d = d;
   if (i.guard >= 0) op.guard = state_.register_row(i.guard);
   op.guard_negated = i.guard_negated;
+  op.again = state_.again;
   return op;
 }
 
@@ -428,16 +430,18 @@ void lower_call(Lowering& l, Lowering::State& state, const ptx::Instruction& i) 
     past = &l.emit(branch, i);
     past->guard_negated = !past->guard_negated;
     past->ends_run = true;
+    past->again = Again::same;
   }
   lower_function(l, state, call);
   if (past) past->target = static_cast<int>(state.ops.size());
 }
 
-void lower_instruction(Lowering& l, const ptx::Instruction& i) {
+void lower_instruction(Lowering& l, Lowering::State& state, const ptx::Instruction& i) {
   for (const Opcodes* opcodes : {&arithmetic_opcodes, &memory_opcodes, &warp_opcodes}) {
     const auto found = opcodes->find(i.opcode);
     if (found == opcodes->end()) continue;
     Modifiers modifiers(i);
+    state.again = opcodes == &arithmetic_opcodes ? Again::same : Again::differs;
     found->second(l, i, modifiers);
     if (!modifiers.empty()) l.not_simulated(i);
     return;
@@ -458,16 +462,18 @@ void lower_function(Lowering& l, Lowering::State& state, const Call& call) {
   for (const ptx::Instruction& i : function.code) {
     starts.push_back(static_cast<int>(state.ops.size()));
     state.instruction = &i;
+    state.again = Again::differs;
     if (i.opcode == "call") {
       lower_call(l, state, i);
     } else if (i.opcode == "ret" && call.caller) {
       MicroOp& op = l.emit(branch, i);
+      op.again = Again::same;
       op.target = pending_target(static_cast<int>(function.code.size()));
       op.ends_run = true;
     } else if (i.opcode == "ret" && state.frame > 0) {
       l.emit(return_from_function, i).ends_run = true;
     } else {
-      lower_instruction(l, i);
+      lower_instruction(l, state, i);
     }
   }
   starts.push_back(static_cast<int>(state.ops.size()));
@@ -554,9 +560,10 @@ std::shared_ptr<const LoweredKernel> lower(const std::shared_ptr<const ptx::Modu
   lower_function(lowering, state, call);
   static const ptx::Instruction end = instruction_without_operands("exit");  // the text may end without ret
   state.call = &call;
-  lower_instruction(lowering, end);
+  lower_instruction(lowering, state, end);
   lowered->local_bytes = lowered->frames[0].bytes = round_up(lowered->frames[0].bytes, 16);
   lowered->ops.assign(state.ops.begin(), state.ops.end());
+  lowered->may_spin = std::ranges::any_of(lowered->ops, may_be_spun_on);
   return lowered;
 }
 

@@ -56,13 +56,46 @@ inline void for_each_lane(Lanes lanes, Work work) {
   }
 }
 
+// Gives each lane of a set value(lane). The value of any lane may be asked for: when many take part, the whole warp is
+// done in vectors, and those that do not take part keep what they have.
+template <class Value>
+inline void set_lanes(uint64_t* to, Lanes lanes, Value value) {
+  constexpr unsigned few = 8;
+  if (lanes == all_lanes) {
+    for_each_lane(lanes, [&](unsigned lane) { to[lane] = value(lane); });
+  } else if (number_of(lanes) <= few) {
+    for (const unsigned lane : each(lanes)) to[lane] = value(lane);
+  } else {
+    for_each_lane(all_lanes, [&](unsigned lane) {
+      const uint64_t kept = uint64_t(lanes >> lane & 1) - 1;
+      to[lane] = (to[lane] & kept) | (value(lane) & ~kept);
+    });
+  }
+}
+
 struct Warp;
 struct MicroOp;
 using Handler = void (*)(Warp&, const MicroOp&,
                          Lanes active);  // `active`: lanes that are here and that the guard lets by
 
+// The handler, compiled once more with all that it calls for processors that have AVX2 and FMA, if this is one.
+#ifdef __x86_64__
+template <Handler handler>
+[[gnu::target("arch=x86-64-v3"), gnu::flatten]] void in_long_vectors(Warp& w, const MicroOp& op, Lanes active) {
+  handler(w, op, active);
+}
+inline bool has_long_vectors() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+template <Handler handler> Handler fastest() { return has_long_vectors() ? in_long_vectors<handler> : handler; }
+#else
+template <Handler handler> Handler fastest() { return handler; }
+#endif
+
 // What atom, red, redux and multimem combine with: the new value in the low bits, from the old one, b and c.
 using Combine = uint64_t (*)(uint64_t old, uint64_t b, uint64_t c);
+
+// What an operation does when it is done again with the same operands: the same to registers and nothing else; the same
+// if it finds the same in memory; or something else.
+enum class Again : uint8_t { same, looks, differs };
 
 struct MicroOp {
   Handler run = nullptr;
@@ -80,8 +113,11 @@ struct MicroOp {
   int target = -1;                         // operation that a branch goes to
   bool ends_run = false;                   // may change who is where: sets Warp::next, or the lanes diverge
   int cost = 1;                            // of its time slice; more for what one spins on
+  Again again = Again::differs;
   const ptx::Instruction* from = nullptr;  // for messages
 };
+
+inline bool may_be_spun_on(const MicroOp& op) { return op.again == Again::looks && op.cost > 1; }
 
 // A call of a function that has not been put in the place of the call.
 struct CallSite {
@@ -96,7 +132,8 @@ struct LoweredKernel {
   std::string name;
   std::shared_ptr<const ptx::Module> module;  // keeps what MicroOp::from points to
   std::vector<MicroOp> ops;
-  int rows = 0;  // of the register file
+  int rows = 0;           // of the register file
+  bool may_spin = false;  // it has an operation that may be spun on
   struct Constant {
     int row;
     uint64_t value;

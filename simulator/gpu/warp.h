@@ -39,6 +39,16 @@ struct CallStack {
 
 struct ThreadBlock;
 
+// What a warp that spins looks at (spin.cc).
+struct Watched {
+  uint64_t address;
+  const char* bytes;
+  bool is_global;
+  uint64_t entry;  // of the page table, if it is global
+  unsigned size;
+  uint64_t value;
+};
+
 struct Warp {
   ThreadBlock* block;
   Row* rows;             // LoweredKernel::rows of them
@@ -56,6 +66,9 @@ struct Warp {
   int favoured = -1;      // the lane whose turn it is although others are behind it; -1: none
   int group_budget = 0;   // operations until another lane is favoured
   int last_favoured = -1;
+  Lanes spinning = 0;            // lanes that need not run while the words watched do not change
+  std::vector<Watched> watched;  // by these lanes
+  std::chrono::steady_clock::time_point spins_since;
 };
 
 struct ThreadBlock {
@@ -94,8 +107,17 @@ struct ThreadBlock {
   ThreadBlock& operator=(const ThreadBlock&) = delete;
 };
 
-// Runs a block for about `budget` operations of a warp. True when all its threads have ended. Throws Fault.
-bool run(ThreadBlock&, long budget);
+enum class Progress : uint8_t { ended, goes_on, waits };  // waits: for other blocks, the host or another process
+// Runs a block for about `budget` operations of a warp, or until all its threads wait. Throws Fault.
+Progress run(ThreadBlock&, long budget);
+
+// The running lanes that the operation's guard lets by.
+Lanes active_lanes(const Warp&, const MicroOp&);
+
+// For a warp whose turn ends (spin.cc): finds out whether it spins.
+void look_for_spin(Warp&);
+// True if it does, and what it looks at has not changed: it need not run now.
+bool spins_in_vain(Warp&);
 
 // For the end of a block's slice of time (mbarrier.cc): throws Fault if its threads wait for ever for mbarriers.
 void notice_mbarrier_deadlock(ThreadBlock&);

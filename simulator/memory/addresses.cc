@@ -2,6 +2,7 @@
 // Virtual addresses: which of them the process keeps for CUDA. The kernel is told by a mapping without rights, so that
 // no address of a GPU is one of the host, and the host faults there.
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -129,10 +130,18 @@ void make_region_of_context() {
   if (take(of_context, unit)) regions.insert(regions.begin(), {of_context + used_by_context, of_context + unit, true});
 }
 
+bool is_of_host(uint64_t address, uint64_t size) {
+  const auto area = holding(process().areas, address);
+  if (area != process().areas.end() && address < area->second) return false;
+  const uint64_t page = address & ~uint64_t(sysconf(_SC_PAGESIZE) - 1);
+  return msync(reinterpret_cast<void*>(page), address + size - page, MS_ASYNC) == 0;  // it fails where nothing is mapped
+}
+
+// The host may have memory there, too: on some machines programs are where reservations begin.
 bool are_ours(uint64_t address) {
   const auto area = holding(process().areas, address);
-  return (address >= first_address && address < end_of_addresses) ||
-         (area != process().areas.end() && address < area->second);
+  return (area != process().areas.end() && address < area->second) ||
+         (address >= first_address && address < end_of_addresses && !is_of_host(address, 1));
 }
 
 uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long long reserved_flags) {

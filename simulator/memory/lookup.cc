@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT-0
 // What lies where, and what is left.
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,6 +34,9 @@ std::optional<Range> find_ordinary(const Mapping& mapping, uint64_t address) {
   range.block_id = mapping.id;
   range.mapped = true;
   range.owner = owner_of(allocation);
+  const Record* const record = mapping.kind == Range::pool ? &ledger().record[mapping.record] : nullptr;
+  if (record && record->process == getpid())  // of an import the driver tells none
+    range.properties.requestedHandleTypes = static_cast<CUmemAllocationHandleType>(record->handle_types);
   return range;
 }
 
@@ -81,9 +83,7 @@ bool check_page(CUdevice device, uint64_t address, uint64_t size, Entry entry, b
   }
   {
     const auto guard = enter();
-    const bool is_host = !entry && !are_ours(address) && address + size >= address;
-    const uint64_t page = address & ~uint64_t(4095);
-    if (is_host && msync(reinterpret_cast<void*>(page), address + size - page, MS_ASYNC) == 0) return false;
+    if (!entry && address + size >= address && is_of_host(address, size)) return false;
   }
   refuse(CUDA_ERROR_INVALID_VALUE, what_lies_at(device, address, writing));
 }

@@ -7,11 +7,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include "../processor.h"
 
 namespace memory {
 
 constexpr uint64_t page_size = 2u << 20;  // bytes: of a frame, and the least granularity
-constexpr unsigned address_bits = 47;     // of a process on x86-64
+constexpr unsigned address_bits = 47;     // of what is reserved; the host may have higher addresses (processor.h)
 inline uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 // An entry is the address in this process of the frame's bytes, a multiple of 2 MiB, with flags in its low bits.
@@ -36,7 +37,7 @@ class PageTable {
 
   // The entry of the page that holds `address`; 0 for an address past the address space. Any thread, at any time.
   Entry lookup(uint64_t address) const noexcept {
-    if (address >> address_bits) return 0;
+    if (address >> processor::address_bits) return 0;
     const std::atomic<Entry>* table = directory_[address >> 34].load(std::memory_order_acquire);
     return table ? table[address >> 21 & 8191].load(std::memory_order_relaxed) : 0;
   }
@@ -44,8 +45,8 @@ class PageTable {
   void set(uint64_t address, Entry entry);
 
  private:
-  static constexpr unsigned entries = 8192;  // of the directory, and of each table: 13 bits each, 21 within a page
-  std::atomic<std::atomic<Entry>*> directory_[entries];
+  static constexpr unsigned entries = 8192;  // of each table: 13 bits, and 21 within a page
+  std::atomic<std::atomic<Entry>*> directory_[uint64_t(1) << (processor::address_bits - 34)];
 };
 
 PageTable& page_table(CUdevice);  // of a GPU of this process

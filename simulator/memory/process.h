@@ -129,6 +129,7 @@ uint64_t take_addresses(uint64_t size, bool with_host_memory);  // anywhere, on 
 void give_back_addresses(uint64_t address);
 void take_from_host(uint64_t address, uint64_t size);  // it faults there again
 bool are_ours(uint64_t address);
+bool is_of_host(uint64_t address, uint64_t size);  // whether it has memory there, other than what it has of CUDA
 template <class Map> auto holding(Map& map, uint64_t address) {  // the entry at or before an address, or end()
   auto next = map.upper_bound(address);
   return next == map.begin() ? map.end() : --next;
@@ -140,7 +141,9 @@ void remove_mapping(uint64_t base);
 void write_entries(const Mapping&);
 
 // --- Ordinary memory
-void map_pool_unit(CUdevice, uint64_t address, uint64_t size, const std::vector<unsigned char>& access);  // refuses
+// Of new memory, or of another process's that is held: the mapping holds it from then on. Refuses.
+void map_pool_unit(CUdevice, uint64_t address, uint64_t size, const std::vector<unsigned char>& access,
+                   uint32_t record);
 using Allocations = std::map<uint64_t, Allocation>;
 void add_allocation(uint64_t address, Allocation, CUdevice);
 void erase_allocation(uint64_t address);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // Host memory of the program's own that it has registered. GPUs reach it at its own addresses, in pages of the host.
+#include <unistd.h>
+
 #include <bitset>
 #include <cstdio>
 #include <shared_mutex>
@@ -9,11 +11,12 @@
 namespace memory {
 namespace {
 
-constexpr uint64_t host_page = 4096;
+const uint64_t host_page = uint64_t(sysconf(_SC_PAGESIZE));
+constexpr uint64_t least_host_page = 4096;
 
-// Which of the host's pages in one of a page table GPUs may read and write.
+// What GPUs may read and write of the host's pages in one of a page table.
 struct Parts {
-  std::bitset<page_size / host_page> readable, writable;
+  std::bitset<page_size / least_host_page> readable, writable;
 };
 
 // The pages that are registered in part. Kernels look here.
@@ -34,10 +37,10 @@ void write_entry(uint64_t page) {
   for (; each != allocations.end() && each->first < page + page_size; ++each) {
     const auto& [base, it] = *each;
     if (it.kind != Range::registered) continue;
-    for (uint64_t at = std::max(page, base / host_page * host_page); at < std::min(page + page_size, base + it.size);
-         at += host_page) {
-      found.readable.set((at - page) / host_page);
-      if (!it.is_read_only) found.writable.set((at - page) / host_page);
+    const uint64_t begin = base / host_page * host_page, end = round_up(base + it.size, host_page);
+    for (uint64_t at = std::max(page, begin); at < std::min(page + page_size, end); at += least_host_page) {
+      found.readable.set((at - page) / least_host_page);
+      if (!it.is_read_only) found.writable.set((at - page) / least_host_page);
     }
   }
   const bool in_part = !found.readable.all() || (found.writable.any() && !found.writable.all());
@@ -74,7 +77,9 @@ void register_host(uint64_t address, size_t size, bool is_read_only, Owner owner
   const uint64_t end = address + size;
   auto& allocations = process().allocations;
   if (!address || !size || end < address) refuse(CUDA_ERROR_INVALID_VALUE, "p is null, or bytesize is 0 or too large");
-  if (end >> address_bits) refuse(CUDA_ERROR_NOT_SUPPORTED, "a process has 2^47 bytes of addresses");
+  if (end >> processor::address_bits)
+    refuse(CUDA_ERROR_NOT_SUPPORTED,
+           "a process has 2^" + std::to_string(processor::address_bits) + " bytes of addresses");
   const auto last = holding(allocations, end - 1);
   if (last != allocations.end() && last->second.kind == Range::registered && last->first + last->second.size > address)
     refuse(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
@@ -104,7 +109,7 @@ bool is_registered(uint64_t address, bool writing) {
   const std::shared_lock held(in_parts().lock);
   const auto found = in_parts().pages.find(address / page_size * page_size);
   if (found == in_parts().pages.end()) return false;
-  return (writing ? found->second.writable : found->second.readable)[address % page_size / host_page];
+  return (writing ? found->second.writable : found->second.readable)[address % page_size / least_host_page];
 }
 
 std::optional<Range> find_registered(uint64_t address) {

@@ -7,6 +7,8 @@
 // dlopen returns. The loader tells its auditors of each file that it has mapped, before it runs anything of it (man 7
 // rtld-audit). So this is an auditor, a library of its own that vmmsim names in LD_AUDIT. The loader keeps it apart
 // from the program's libraries, so it finds our runtime's functions in its file, and not by dlsym.
+//
+// NVRTC, which compiles kernels while a program runs, is led in the same way: who asks it for machine code gets PTX.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -19,6 +21,9 @@
 #include "../elf_file.h"
 
 namespace {
+
+using processor::Jump;
+using Missing = processor::JumpWith;  // stands for a call that our runtime has not; it gives its name
 
 const link_map* program = nullptr;  // the first that the loader tells of
 
@@ -53,23 +58,16 @@ void read_calls(const link_map& runtime) {
   std::ranges::sort(calls, {}, &Call::name);
 }
 
-// What is written to the head of a function: jmp *(%rip), and where to. It leaves all registers as they are.
-struct [[gnu::packed]] Jump {
-  unsigned char code[6] = {0xff, 0x25, 0, 0, 0, 0};
-  uintptr_t to = 0;
-};
-
-// What stands for a call that our runtime has not: mov $name, %rdi, and a jump.
-struct [[gnu::packed]] Missing {
-  unsigned char code[2] = {0x48, 0xbf};
-  const char* name = nullptr;
-  Jump jump;
-};
-
 // A program or library, mapped and not yet run.
 class Object {
  public:
   explicit Object(const link_map& map) : map_(map), file_(*map.l_name ? map.l_name : "/proc/self/exe") {}
+
+  // NVRTC keeps the PTX of which it makes machine code, and the calls that give the two out take the same arguments.
+  void give_ptx_for_machine_code() {
+    lead("nvrtcGetCUBIN", "nvrtcGetPTX");
+    lead("nvrtcGetCUBINSize", "nvrtcGetPTXSize");
+  }
 
   void lead_to_ours() {
     if (!file_.has_runtime_inside()) return;
@@ -77,11 +75,28 @@ class Object {
     if (!first_) return;
     if (missing_ && known_ < calls.size())  // a later minor release has all calls of an earlier one
       return cannot("it is of another major release of CUDA than the simulator's: build both with the same one");
-    if (too_short_) return cannot("a function of it is too short");
+    if (short_ * sizeof(Jump) > (processor::has_short_jump ? unused_.size() : 0))
+      return cannot("a function of it is too short");
     if (!write_jumps()) return cannot(strerror(errno));
   }
 
  private:
+  // Writes a jump from one function of the library to another. What goes wrong shows when the code is loaded.
+  void lead(std::string_view from, std::string_view to) {
+    char* head = nullptr;
+    Jump jump = {};
+    each_function(SHT_DYNSYM, [&](std::string_view name, char* code, size_t size) {
+      if (name == from && size >= sizeof(Jump)) head = code;
+      if (name == to) jump.to = reinterpret_cast<uintptr_t>(code);
+    });
+    if (!head || !jump.to) return;
+    char* const begin = head - reinterpret_cast<uintptr_t>(head) % sysconf(_SC_PAGESIZE);
+    const size_t size = head + sizeof jump - begin;
+    if (mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) return;
+    std::memcpy(head, &jump, sizeof jump);
+    make_executable(begin, size);
+  }
+
   void survey() {
     each_function([&](std::string_view name, char* code, size_t) {
       if (!find_call(name)) return;
@@ -90,25 +105,29 @@ class Object {
       last_ = std::max(last_, code);
     });
     each_function([&](std::string_view name, char* code, size_t size) {
-      missing_ += is_missing(name, code);
-      too_short_ |= find_call(name) && size < sizeof(Jump) && !has_room(code);
+      const bool is_not_ours = is_missing(name, code);
+      missing_ += is_not_ours;
+      if (!is_not_ours && !find_call(name)) return;
+      short_ += is_short(code, size);
+      if (size > unused_.size() && code < last_) unused_ = {code, size};
     });
+    unused_ = unused_.subspan(std::min(unused_.size(), sizeof(Jump)));
   }
 
   // Among the calls that our runtime has. A function of the program's own may be called cudaSomething, too.
   bool is_missing(std::string_view name, const char* code) const {
     return is_call(name) && !find_call(name) && first_ < code && code < last_;
   }
-  bool has_room(const char* code) const {  // behind its end, where the next function is aligned
-    bool has = true;
-    each_function(
-        [&](std::string_view, const char* next, size_t) { has &= next <= code || next >= code + sizeof(Jump); });
-    return has;
+  bool is_short(const char* code, size_t size) const {  // no room even behind its end, where the next one is aligned
+    bool is = false;
+    if (size < sizeof(Jump))
+      each_function([&](std::string_view, const char* next, size_t) { is |= next > code && next < code + sizeof(Jump); });
+    return is;
   }
 
   // Never is a page writable and executable at once.
   bool write_jumps() {
-    char* const begin = first_ - reinterpret_cast<uintptr_t>(first_) % page;
+    char* const begin = first_ - reinterpret_cast<uintptr_t>(first_) % sysconf(_SC_PAGESIZE);
     const size_t size = last_ + sizeof(Jump) - begin, size_of_missing = missing_ * sizeof(Missing);
     Missing* stand_in = nullptr;
     if (missing_) {
@@ -116,23 +135,44 @@ class Object {
       if (made == MAP_FAILED) return false;
       stand_in = static_cast<Missing*>(made);
     }
-    void* const stand_ins = stand_in;
+    Missing* const stand_ins = stand_in;
     if (mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) return false;
-    each_function([&](std::string_view name, char* code, size_t) {
-      Jump jump = {.to = find_call(name)};
+    each_function([&](std::string_view name, char* code, size_t size_of_function) {
+      uintptr_t to = find_call(name);
       if (is_missing(name, code)) {
-        *stand_in = {.name = strdup(name.data()), .jump = {.to = not_simulated}};
-        jump.to = reinterpret_cast<uintptr_t>(stand_in++);
+        *stand_in = {};
+        stand_in->argument = strdup(name.data());
+        stand_in->jump.to = not_simulated;
+        to = reinterpret_cast<uintptr_t>(stand_in++);
       }
-      if (jump.to) std::memcpy(code, &jump, sizeof jump);
+      if (to) write_jump(code, size_of_function, to);
     });
-    return mprotect(begin, size, PROT_READ | PROT_EXEC) == 0 &&
-           (!missing_ || mprotect(stand_ins, size_of_missing, PROT_READ | PROT_EXEC) == 0);
+    return make_executable(begin, size) &&
+           (!missing_ || make_executable(reinterpret_cast<char*>(stand_ins), size_of_missing));
+  }
+
+  // A function that is too short leads to the jump by way of one that is long, and of which nothing else is used.
+  void write_jump(char* code, size_t size, uintptr_t to) {
+    const Jump jump = {.to = to};
+    if (!is_short(code, size)) {
+      std::memcpy(code, &jump, sizeof jump);
+      return;
+    }
+    const uint32_t first = processor::short_jump(unused_.data() - code);
+    std::memcpy(unused_.data(), &jump, sizeof jump);
+    std::memcpy(code, &first, sizeof first);
+    unused_ = unused_.subspan(sizeof jump);
+  }
+
+  static bool make_executable(char* begin, size_t size) {
+    __builtin___clear_cache(begin, begin + size);  // on Arm code that was written is not seen by itself
+    return mprotect(begin, size, PROT_READ | PROT_EXEC) == 0;
   }
 
   // Calls visit(name, code, size).
-  template <class Visit> void each_function(const Visit& visit) const {
-    file_.each_symbol(SHT_SYMTAB, [&](std::string_view name, const Elf64_Sym& symbol) {
+  template <class Visit> void each_function(const Visit& visit) const { each_function(SHT_SYMTAB, visit); }
+  template <class Visit> void each_function(unsigned table, const Visit& visit) const {
+    file_.each_symbol(table, [&](std::string_view name, const Elf64_Sym& symbol) {
       if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF)
         visit(name, reinterpret_cast<char*>(map_.l_addr + symbol.st_value), symbol.st_size);
     });
@@ -147,13 +187,13 @@ class Object {
     if (&map_ == program) _exit(125);
   }
 
-  static constexpr size_t page = 4096;
   const link_map& map_;
   const ElfFile file_;
   char* first_ = nullptr;  // of the functions that are calls
   char* last_ = nullptr;
   size_t known_ = 0, missing_ = 0;  // how many of them our runtime has, and has not
-  bool too_short_ = false;
+  size_t short_ = 0;                // how many have no room for a jump
+  std::span<char> unused_;          // what is left of the longest of them
 };
 
 // Beside this library: there may be others of the name.
@@ -178,7 +218,9 @@ unsigned la_objopen(link_map* map, Lmid_t space, uintptr_t*) {
   if (space != LM_ID_BASE) return 0;
   if (!program) program = map;
   if (!calls.empty()) {
-    Object(*map).lead_to_ours();
+    Object object(*map);
+    object.lead_to_ours();
+    object.give_ptx_for_machine_code();
   } else if (is_our_runtime(map->l_name)) {
     read_calls(*map);
     Object(*program).lead_to_ours();
