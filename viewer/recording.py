@@ -29,7 +29,7 @@ MOST_SOURCES = 2 << 20  # of all
 LONGEST_NAME = 200  # of a function
 LONG_NAME = 60  # is shown without its arguments
 OF_THE_SYSTEM = "/usr/include/", "/usr/lib/", "/usr/local/include/", "/usr/local/cuda"
-OF_PACKAGES = "/site-packages/", "/dist-packages/", "/targets/x86_64-linux/include/"
+OF_PACKAGES = "/site-packages/", "/dist-packages/", "/targets/x86_64-linux/include/", "/targets/sbsa-linux/include/"
 OF_CALL = dict.fromkeys(KEYS, int) | {
     "call": str, "callers": list, "arguments": dict, "result": str, "outputs": dict, "changes": list, "explanation": str
 }  # fmt: skip
