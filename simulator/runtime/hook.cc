@@ -97,7 +97,8 @@ class Object {
   bool is_short(const char* code, size_t size) const {  // no room even behind its end, where the next one is aligned
     bool is = false;
     if (size < sizeof(Jump))
-      each_function([&](std::string_view, const char* next, size_t) { is |= next > code && next < code + sizeof(Jump); });
+      each_function(
+          [&](std::string_view, const char* next, size_t) { is |= next > code && next < code + sizeof(Jump); });
     return is;
   }
 
