@@ -26,7 +26,9 @@ done
 
 cupti=()
 has_cupti || cupti=(scripts/requirements-cupti.txt)
-setup docs/requirements.txt scripts/requirements-notebooks.txt tests/requirements.txt "${cupti[@]}"
+more=()
+[[ " $* " != *" --all "* ]] || more=(tests/requirements-python.txt)
+setup docs/requirements.txt scripts/requirements-notebooks.txt tests/requirements.txt "${cupti[@]}" "${more[@]}"
 get_packages_of_tests
 # Where CI is true a warning of the compiler is an error.
 build all -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" ${CI:+-DCMAKE_COMPILE_WARNING_AS_ERROR=ON}

@@ -29,7 +29,9 @@ MOST_SOURCES = 2 << 20  # of all
 LONGEST_NAME = 200  # of a function
 LONG_NAME = 60  # is shown without its arguments
 OF_THE_SYSTEM = "/usr/include/", "/usr/lib/", "/usr/local/include/", "/usr/local/cuda"
-OF_PACKAGES = "/site-packages/", "/dist-packages/", "/targets/x86_64-linux/include/", "/targets/sbsa-linux/include/"
+OF_PACKAGES = "/site-packages/", "/dist-packages/", "/lib/python3", "-linux/include/"  # the last: of a toolkit's target
+OF_PYTHON = re.compile(r"(/.+):(\d+):([^:]*)")  # a caller: file, line, function
+OF_LOADING = "cuGetProcAddress"  # libraries ask for hundreds of calls before they begin; the recorder leaves it out
 OF_CALL = dict.fromkeys(KEYS, int) | {
     "call": str, "callers": list, "arguments": dict, "result": str, "outputs": dict, "changes": list, "explanation": str
 }  # fmt: skip
@@ -91,10 +93,11 @@ class Recording:
             if wrong:
                 raise broken(f"says what the recording is about; expected {wrong} there")
         else:
-            self.lines.append(line)
             wrong = wrong_in_call(line)
             if wrong:
                 raise broken(f"is no call; expected {wrong}")
+            if line["call"] != OF_LOADING:
+                self.lines.append(line)
 
     def wrong_in_about(self):
         if not isinstance(self.about, dict):
@@ -277,14 +280,17 @@ def append(path, line, is_cut):
 def tell_places(recording, command):
     """For the callers of a recording: places by caller, sources by name, and sentences on what could not be told."""
     offsets = collections.defaultdict(dict)  # by module: offset -> caller
+    found, newer, wrong = {}, set(), []
     for line in recording.lines:
         for caller in line["callers"]:
+            if its := OF_PYTHON.fullmatch(caller):
+                found[caller] = [(os.path.normpath(its[1]), int(its[2]), its[3])]
+                continue
             module, plus, offset = caller.rpartition("+")
             with contextlib.suppress(ValueError):
                 if plus and (at := int(offset, 16)):
                     offsets[module][at - 1] = caller  # it is where the call returns to: one less lies in the call
     files = recording.modules | files_of(command, set(offsets) - set(recording.modules))
-    found, newer, wrong = {}, set(), []
     for module, callers in offsets.items():
         if module not in files:
             continue

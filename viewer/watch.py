@@ -182,7 +182,11 @@ def sources_of(program):
 
 
 def sources_of_recorder():
-    shared = [*ROOT.glob("simulator/driver/arguments.*"), *ROOT.glob("simulator/text.*")]
+    shared = [
+        *ROOT.glob("simulator/driver/arguments.*"),
+        *ROOT.glob("simulator/driver/python_frames.*"),
+        *ROOT.glob("simulator/text.*"),
+    ]
     return [*ROOT.glob("viewer/recorder/*.*"), *shared]
 
 

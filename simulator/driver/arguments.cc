@@ -15,13 +15,13 @@ std::string plain(const char* name) {
   return version ? std::string(name, version) : name;
 }
 
-std::string quoted(const char* text) {
+std::string quoted(const std::string& text) {
   std::string result = "\"";
-  for (const char* c = text; *c; ++c) {
-    const auto value = static_cast<unsigned char>(*c);
-    if (*c == '"' || *c == '\\') result += '\\';
-    if (value >= 0x20 && value <= 0x7e) {
-      result += *c;
+  for (const char c : text) {
+    const auto value = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') result += '\\';
+    if (value >= 0x20 && value != 0x7f) {
+      result += c;
       continue;
     }
     char code[8];

@@ -91,7 +91,7 @@ struct Call {
 };
 
 std::string plain(const char* name);             // the program knows cuMemAlloc_v2 as cuMemAlloc
-std::string quoted(const char* text);            // as JSON
+std::string quoted(const std::string&);          // as JSON; bytes of UTF-8 stay
 std::vector<std::string> names_of(const Call&);  // of the arguments, from "ptr, size"
 // As JSON. Addresses are texts, for no reader of JSON keeps all 64 bits of a number. Outputs are read.
 std::string value_of(const Call&, size_t argument);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 #include "../memory/records.h"
 #include "driver.h"
+#include "python_frames.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -62,7 +63,7 @@ std::string in_words(const Call& call) {
 }
 
 // Where the program called: ["growable+0x1234", ...], the innermost frame outside our two libraries, then those of the
-// same file that led there.
+// same file that led there; then the lines of Python.
 std::string callers() {
   struct Found {
     const void* file = nullptr;
@@ -84,14 +85,17 @@ std::string callers() {
     return _URC_NO_REASON;
   };
   _Unwind_Backtrace(look, &found);
-  return "[" + (found.file ? found.all : quoted("unknown")) + "]";
+  if (!found.file) found.all = quoted("unknown");
+  for (const std::string& frame : python_frames()) found.all += "," + quoted(frame);
+  return "[" + found.all + "]";
 }
 
 // A line of --trace, an object with these members:
 //   pid, thread     who called
 //   number          of the line, in this process: they are written when calls end
 //   call, nth       the name, and the how-manieth call of this name in this process: what --fail counts, too
-//   callers         ["growable+0x1234", ...]: where, and the frames that led there, for addr2line
+//   callers         ["growable+0x1234", ...]: where, and the frames that led there, for addr2line; then, if the program
+//                   is one of Python's, "/home/me/program.py:12:main", ...
 //   device          whose context is current in this thread after the call, as a CUdevice; -1: none
 //   arguments       by their names in the header; of an output its address
 //   result          the name of the error, or CUDA_SUCCESS, cudaSuccess

@@ -48,6 +48,9 @@ bool is_legacy(const CUstream_st& stream) { return &stream == &stream.context->l
 constexpr char legacy_is_blocked[] =
     "stream 0 waits for all streams that were made without CU_STREAM_NON_BLOCKING, and one of these captures";
 
+constexpr char of_an_ended_capture[] =
+    "the event was last recorded in a stream that captured, and that capture has ended: record it anew";
+
 // Lets all streams go on as they were before. The lock is held.
 void end(const Shared& capture) {
   for (const auto& stream : capture->streams) {
@@ -95,7 +98,8 @@ void begin(CUstream where, CUstreamCaptureMode mode, CUgraph into, std::span<con
   graphs().capturing = graphs().captures.size();
 }
 
-CUgraph end(CUstream where) {
+// The graph; null if nobody wants it.
+CUgraph end(CUstream where, bool is_wanted) {
   CUstream_st& stream = driver::stream(where);
   std::unique_ptr<CUgraph_st> unwanted;  // its user objects end when nothing is locked
   const std::lock_guard held(graphs().lock);
@@ -104,18 +108,19 @@ CUgraph end(CUstream where) {
   if (capture->origin != &stream)
     refuse_and_end(*capture, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
                    "the capture began in another stream, where it has to end");
-  require(capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || capture->thread == &thread(),
-          CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
-          "the capture began in another thread: end it there, or begin it with CU_STREAM_CAPTURE_MODE_RELAXED");
+  const bool is_threads = capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || capture->thread == &thread();
   const bool has_joined = is_joined(*capture);
   end(capture);
-  if (capture->invalid.empty() && has_joined) {
+  if (is_wanted && is_threads && capture->invalid.empty() && has_joined) {
     static_cast<void>(capture->made.release());  // the program's now
     return capture->graph;
   }
   if (capture->made) forget(capture->graph);
   unwanted = std::move(capture->made);
+  require(is_threads, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+          "the capture began in another thread: end it there, or begin it with CU_STREAM_CAPTURE_MODE_RELAXED");
   must_be_valid(*capture);
+  if (has_joined) return nullptr;
   refuse(
       CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
       "another stream took part, and its last nodes are not awaited: record an event there, and let this stream wait "
@@ -169,12 +174,6 @@ void update(CUstream where, const CUgraphNode* nodes, const CUgraphEdgeData* edg
       stream.captured.push_back(node);
 }
 
-CUstreamCaptureMode exchange_mode(CUstreamCaptureMode wanted) {
-  require(wanted >= CU_STREAM_CAPTURE_MODE_GLOBAL && wanted <= CU_STREAM_CAPTURE_MODE_RELAXED, CUDA_ERROR_INVALID_VALUE,
-          "there is no such mode");
-  return std::exchange(thread().capture_mode, wanted);
-}
-
 }  // namespace
 
 // --- For those who put something into streams -------------------------------------------------------------------------
@@ -194,15 +193,6 @@ bool capture(CUstream_st& stream, const SharedWork& work) {
   return true;
 }
 
-bool capture_child(CUstream_st& stream, const std::function<std::unique_ptr<CUgraph_st>()>& make) {
-  if (!graphs().capturing) return false;
-  const std::lock_guard held(graphs().lock);
-  if (!stream.capture) return false;
-  must_be_valid(*stream.capture);
-  stream.captured = {add_child(stream.capture->graph, make(), stream.captured)};
-  return true;
-}
-
 bool capture_record(CUstream_st& stream, CUevent_st& event) {
   const std::lock_guard held(graphs().lock);
   if (stream.capture) must_be_valid(*stream.capture);
@@ -216,16 +206,19 @@ bool capture_wait(CUstream_st& stream, const CUevent_st& event) {
   const Shared capture = event.capture;
   if (stream.capture) must_be_valid(*stream.capture);
   if (!capture || capture->has_ended) {
-    if (!stream.capture && capture)
-      refuse(CUDA_ERROR_CAPTURED_EVENT, "the event was last recorded in a stream that captured, and never since");
+    if (capture) {
+      if (stream.capture) refuse_and_end(*stream.capture, CUDA_ERROR_INVALID_VALUE, of_an_ended_capture);
+      refuse(CUDA_ERROR_INVALID_VALUE, of_an_ended_capture);
+    }
     if (!stream.capture) return false;
-    if (capture || event.recorded || (event.shared && memory::times_recorded(event.shared->number)))
+    if (event.recorded || (event.shared && memory::times_recorded(event.shared->number)))
       refuse_and_end(*stream.capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
                      "the event was recorded outside of the capture: what is captured would depend on it. "
                      "CU_EVENT_WAIT_EXTERNAL makes the wait a node");
     return true;  // it was never recorded
   }
-  must_be_valid(*capture);
+  require(capture->invalid.empty(), CUDA_ERROR_INVALID_VALUE,
+          "the event stands for nodes of a capture that is invalid");
   if (is_legacy(stream)) refuse_and_end(*capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, legacy_is_blocked);
   if (stream.capture && stream.capture != capture) {
     const char* const why = "the event is of another capture than the stream: two captures do not become one";
@@ -267,17 +260,17 @@ void must_not_capture(const CUstream_st& stream) {
   if (Capture* const capture = is_legacy(stream) ? minded_by_legacy(stream.context) : nullptr)
     refuse_and_end(*capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, legacy_is_blocked);
   if (!stream.capture) return;
-  must_be_valid(*stream.capture);
   refuse_and_end(*stream.capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
                  "the stream captures: what was put into it is not executed, so it cannot be waited for or asked");
 }
 
-void must_not_capture(const CUevent_st& event) {
+void must_not_capture(const CUevent_st& event, bool ends_capture) {
   const std::lock_guard held(graphs().lock);
   if (!event.capture) return;
-  const char* const why = "the event was last recorded in a stream that captured: it stands for nodes of a graph";
-  if (event.capture->has_ended) refuse(CUDA_ERROR_CAPTURED_EVENT, why);
-  refuse_and_end(*event.capture, CUDA_ERROR_CAPTURED_EVENT, why);
+  if (event.capture->has_ended) refuse(CUDA_ERROR_INVALID_VALUE, of_an_ended_capture);
+  const char* const why = "the event was last recorded in a stream that captures: it stands for nodes of a graph";
+  if (ends_capture) refuse_and_end(*event.capture, CUDA_ERROR_CAPTURED_EVENT, why);
+  refuse(CUDA_ERROR_CAPTURED_EVENT, why);
 }
 
 void must_not_capture(CUcontext context) {
@@ -327,9 +320,9 @@ CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUg
 }
 CUresult cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) {
   return call(ARGUMENTS(hStream, phGraph), [&] {
-    need(phGraph, "phGraph");
-    *phGraph = nullptr;
-    *phGraph = end(hStream);
+    if (phGraph) *phGraph = nullptr;
+    const CUgraph graph = end(hStream, phGraph);
+    if (phGraph) *phGraph = graph;
   });
 }
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus* captureStatus) {
@@ -363,8 +356,9 @@ EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNo
 }
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   return call(ARGUMENTS(mode), [&] {
+    if (!mode) tell_of_crash("mode is null");
     need(mode, "mode");
-    *mode = exchange_mode(*mode);
+    *mode = std::exchange(thread().capture_mode, *mode);  // whatever it is, as on the H200
   });
 }
 // As programs of earlier versions call them.

@@ -96,17 +96,23 @@ void release_primary(CUdevice device, bool all) {
   if (all) reset_fault();
 }
 
+bool is_primary(CUcontext context) {
+  const std::lock_guard held(state().lock);
+  const auto is_it = [&](const auto& known) { return known.get() == context && known->is_primary; };
+  return std::any_of(state().contexts.begin(), state().contexts.end(), is_it);
+}
+
 void set_current(CUcontext context) {
-  if (context) checked(context);
+  if (context && !is_primary(context)) checked(context);  // a primary one may have been released
   if (!thread().contexts.empty()) thread().contexts.pop_back();
   if (context) thread().contexts.push_back(context);
 }
 
-// The primary context's device stays known when the context has been released.
-CUdevice device_of_current() {
+// Of the primary context the device and flags stay known when it has been released.
+CUcontext current_or_released() {
   if (thread().contexts.empty()) current();  // refuses
   const CUcontext context = thread().contexts.back();
-  return (context->is_primary ? context : current())->device;
+  return context->is_primary ? context : current();
 }
 
 void wait_for_all(CUcontext context) {
@@ -130,6 +136,7 @@ size_t& limit(CUlimit what) {
 }
 
 void set_limit(CUlimit what, size_t value) {
+  forbid_in_capture();
   size_t& it = limit(what);
   require(what < 7, CUDA_ERROR_UNSUPPORTED_LIMIT, "this limit is only queried");
   require(what != CU_LIMIT_STACK_SIZE || value <= 512 << 10, CUDA_ERROR_INVALID_VALUE, "a stack has 512 KiB at most");
@@ -255,11 +262,12 @@ CUresult cuCtxGetCurrent(CUcontext* pctx) {
               result_to(pctx, "pctx", [&] { return thread().contexts.empty() ? nullptr : thread().contexts.back(); }));
 }
 CUresult cuCtxGetDevice(CUdevice* device) {
-  return call(ARGUMENTS(device), after_fault, result_to(device, "device", [] { return device_of_current(); }));
+  return call(ARGUMENTS(device), after_fault,
+              result_to(device, "device", [] { return current_or_released()->device; }));
 }
 EXPORT CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext ctx) {
   return call(ARGUMENTS(device, ctx), after_fault,
-              result_to(device, "device", [&] { return ctx ? checked(ctx)->device : device_of_current(); }));
+              result_to(device, "device", [&] { return (ctx ? checked(ctx) : current_or_released())->device; }));
 }
 CUresult cuCtxGetId(CUcontext ctx, unsigned long long* ctxId) {
   return call(ARGUMENTS(ctx, ctxId), after_fault,
@@ -273,7 +281,8 @@ CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int* version) {
   });
 }
 CUresult cuCtxGetFlags(unsigned int* flags) {
-  return call(ARGUMENTS(flags), result_to(flags, "flags", [&] { return current()->flags | CU_CTX_MAP_HOST; }));
+  return call(ARGUMENTS(flags),
+              result_to(flags, "flags", [&] { return current_or_released()->flags | CU_CTX_MAP_HOST; }));
 }
 CUresult cuCtxSetFlags(unsigned int flags) {
   return call(ARGUMENTS(flags), [&] {

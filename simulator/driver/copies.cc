@@ -243,7 +243,7 @@ void set(const CUDA_MEMSET_NODE_PARAMS_v2& what, CUstream where) {
   CUDA_MEMSET_NODE_PARAMS_v2 all = what;
   CUstream_st& stream = driver::stream(where);
   all.ctx = stream.context;
-  if (const SharedWork work = memset_work(all)) put(stream, work);
+  if (const SharedWork work = memset_work(all, is_capturing(stream))) put(stream, work);
 }
 
 }  // namespace
@@ -259,7 +259,7 @@ SharedWork copy_work(const CUDA_MEMCPY_NODE_PARAMS& given) {
 }
 
 // The width counts elements.
-SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2& given) {
+SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2& given, bool is_captured) {
   const CUcontext context = given.ctx ? checked(given.ctx) : current();
   const unsigned element = given.elementSize;
   require(element == 1 || element == 2 || element == 4, CUDA_ERROR_INVALID_VALUE, "elementSize is 1, 2 or 4");
@@ -273,7 +273,7 @@ SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2& given) {
           "the destination is no memory of a GPU, or has been freed (cuMemFreeAsync)");
   require(given.width <= size_t(1) << memory::address_bits, CUDA_ERROR_INVALID_VALUE, "the range is too long");
   const CUdevice device = context->device;
-  if (check(device, area, writing, range)) memory::tell_of_ordinary_access(memory::current_call);
+  if (!is_captured && check(device, area, writing, range)) memory::tell_of_ordinary_access(memory::current_call);
   const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMSET, context, [=, value = given.value] {
     for (const memory::Piece& piece : pieces(device, area, writing)) fill(piece, value, element);
   });

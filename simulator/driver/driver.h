@@ -92,11 +92,22 @@ struct CUfunc_st {
   std::atomic<int> dynamic_shared, carveout = -1;  // what attributes set: most bytes of a launch, per cent
 };
 
+namespace driver {
+// Of a module, or of all modules of a library: each is one allocation, at the same address on the host and all GPUs.
+struct ManagedVariables {
+  std::map<std::string, gpu::Module::Global> all;
+  ManagedVariables() = default;
+  ManagedVariables(const ManagedVariables&) = delete;
+  ~ManagedVariables();
+};
+}  // namespace driver
+
 struct CUmod_st {
   CUcontext context;
   CUlibrary library = nullptr;
   std::shared_ptr<gpu::Module> module;
   uint64_t variables = 0;  // where the memory of its variables begins, 0: it has none
+  std::shared_ptr<driver::ManagedVariables> managed = {};
   int constants = 0;       // bytes of those in constant memory
   std::map<std::string, std::unique_ptr<CUfunc_st>> functions;
 };
@@ -214,6 +225,8 @@ inline bool is_on_host(const memory::Range& range) {
 inline bool is_host_vmm(const memory::Range& range) {  // of cuMemCreate, and on the host
   return range.kind == memory::Range::vmm && range.properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE;
 }
+void give_back(const memory::Range&);  // what was taken from its owner
+void give_back_pools();                // what pools hold beyond their thresholds: at each synchronisation
 
 // --- Streams ------------------------------------------------------------------------------------------------------
 CUstream_st& stream(CUstream);  // 0, 1 and 2 too; throws Refused{CUDA_ERROR_INVALID_HANDLE}
@@ -231,6 +244,5 @@ void wait(const Operation&);       // throws Refused if there has been a fault
 std::chrono::steady_clock::time_point end_of(const Operation&);
 void synchronize(CUcontext);  // waits for all its streams; throws likewise
 void settle();                // lets all that was put in go on until nothing of it ends any more
-void give_back_pools();       // what pools hold beyond their thresholds: at each synchronisation
 
 }  // namespace driver

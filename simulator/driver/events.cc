@@ -60,7 +60,7 @@ CUipcEventHandle export_event(CUevent handle) {
 }
 
 CUresult query_event(CUevent handle) {
-  must_not_capture(event(handle));
+  must_not_capture(event(handle), true);
   forbid_in_capture();
   const auto shared = event(handle).shared;
   if (!shared || fault()) return query(recorded(handle));
@@ -69,7 +69,7 @@ CUresult query_event(CUevent handle) {
 }
 
 void synchronize_event(CUevent handle) {
-  must_not_capture(event(handle));
+  must_not_capture(event(handle), true);
   forbid_in_capture();
   const auto shared = event(handle).shared;
   if (!shared) return wait(recorded(handle));
@@ -102,7 +102,7 @@ void record(CUevent handle, CUstream where, unsigned flags = 0) {
 }
 
 float elapsed(CUevent from, CUevent to) {
-  for (const CUevent each : {from, to}) must_not_capture(event(each));
+  for (const CUevent each : {from, to}) must_not_capture(event(each), false);
   require(event(from).context == event(to).context, CUDA_ERROR_INVALID_HANDLE, "the events are of different contexts");
   const bool timed = !((event(from).flags | event(to).flags) & CU_EVENT_DISABLE_TIMING);
   require(timed, CUDA_ERROR_INVALID_HANDLE, "an event was created with CU_EVENT_DISABLE_TIMING");
@@ -111,17 +111,6 @@ float elapsed(CUevent from, CUevent to) {
   require(has_ended(first) && has_ended(last), CUDA_ERROR_NOT_READY, "an event has not been reached");
   return std::chrono::duration<float, std::milli>(end_of(last) - end_of(first)).count();
 }
-
-// Looks whether some process's stream has got to an event. Other tasks have their turn in between.
-struct LookOut {
-  std::shared_ptr<const SharedEvent> shared;
-  uint64_t number;
-  Operation op;
-  void look() const {
-    if (fault() || memory::is_reached(shared->number, number)) ended(op);
-    else gpu::run([it = *this] { it.look(); });
-  }
-};
 
 void wait_for(CUstream where, CUevent handle, unsigned flags) {
   require(!(flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
@@ -152,8 +141,13 @@ Start start_to_record(const CUevent_st& event) {
 Start start_to_wait(const CUevent_st& event) {
   if (!event.shared) return nullptr;
   const uint64_t number = memory::times_recorded(event.shared->number);
-  return
-      [shared = event.shared, number](const Operation& op) { gpu::run([=] { LookOut{shared, number, op}.look(); }); };
+  return [shared = event.shared, number](const Operation& op) {
+    gpu::poll([=] {  // some process's stream gets there
+      const bool is_over = fault() || memory::is_reached(shared->number, number);
+      if (is_over) ended(op);
+      return is_over;
+    });
+  };
 }
 
 SharedWork event_work(CUgraphNodeType type, CUevent handle) {

@@ -75,19 +75,6 @@ Plan plan_of(const CUgraph_st& graph, Problem& problem) {
   return plan;
 }
 
-std::unique_ptr<CUgraph_st> graph_of(const Plan& plan) {
-  auto made = make_graph();
-  std::vector<CUgraphNode> nodes(plan.nodes.size());
-  for (const size_t i : plan.order) {
-    const PlannedNode& planned = plan.nodes[i];
-    std::vector<CUgraphNode> before;
-    for (const size_t each : planned.before) before.push_back(nodes[each]);
-    nodes[i] = planned.child ? add_child(made.get(), graph_of(*planned.child), before)
-                             : add_node(made.get(), planned.work, before);
-  }
-  return made;
-}
-
 PlannedNode* find(Plan& plan, uint64_t node) {
   for (PlannedNode& planned : plan.nodes) {
     if (planned.node == node) return &planned;
@@ -120,10 +107,10 @@ void check_for_device(const CUgraph_st& graph, CUcontext& context, bool& does_so
         type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET;
     if (node->child) check_for_device(*node->child, context, does_something, problem);
     problem = {CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, node.get()};
-    require(is_work || node->child, CUDA_ERROR_NOT_SUPPORTED,
+    require(is_work || node->child, CUDA_ERROR_INVALID_VALUE,
             "a graph for launches by kernels has kernels, copies, memsets and such graphs only");
     problem.result = CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED;
-    require(!is_work || !context || context == node->work->context, CUDA_ERROR_NOT_SUPPORTED,
+    require(!is_work || !context || context == node->work->context, CUDA_ERROR_INVALID_VALUE,
             "the nodes of a graph for launches by kernels have one context");
     if (is_work) context = node->work->context;
     does_something |= is_work;
@@ -136,6 +123,7 @@ CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload
   const unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | for_device |
                                    CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY |
                                    (may_upload ? CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD : 0);
+  forbid_in_capture();
   require(!(flags & ~known), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   require(!(flags & for_device) || !(flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH), CUDA_ERROR_INVALID_VALUE,
           "the flags for launches by kernels and for freeing at a launch do not go together");
@@ -174,6 +162,7 @@ void instantiate(CUgraphExec* to, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* 
 }
 
 void destroy(CUgraphExec exec) {
+  forbid_in_capture();
   std::shared_ptr<CUgraphExec_st> unwanted;  // a launch that has not ended keeps it
   const std::lock_guard held(graphs().lock);
   unwanted = shared(exec);
@@ -182,11 +171,13 @@ void destroy(CUgraphExec exec) {
 
 // --- Changes ---------------------------------------------------------------------------------------------------------
 
-// Where the memory of a copy or memset is: its GPU. Without an answer where nothing is mapped at present.
-std::optional<CUdevice> place_of(CUdeviceptr address) {
+// Where the memory of a copy or memset is: its GPU, or -1 for the host, and the context that it was allocated in, which
+// VMM memory has not. Without an answer where nothing is mapped at present.
+using MemoryPlace = std::pair<CUdevice, CUcontext>;
+std::optional<MemoryPlace> place_of(CUdeviceptr address) {
   const auto range = memory::find(address);
-  if (!range) return -1;  // the program's own memory
-  return range->mapped ? std::optional(range->device) : std::nullopt;
+  if (!range) return MemoryPlace(-1, nullptr);  // the program's own memory
+  return range->mapped ? std::optional(MemoryPlace(range->device, range->owner.context)) : std::nullopt;
 }
 bool may_replace(CUdeviceptr old, CUdeviceptr now) {
   const auto was = place_of(old), is = place_of(now);
@@ -208,17 +199,20 @@ std::string why_not(const Work& old, const Work& now, bool by_update) {
     const CUDA_MEMCPY3D &was = old.given.memcpy.copyParams, &is = now.given.memcpy.copyParams;
     const auto is_flat = [](const CUDA_MEMCPY3D& copy) { return copy.Height <= 1 && copy.Depth <= 1; };
     if (!by_update && (!is_flat(was) || !is_flat(is))) return "only a copy of one dimension is changed";
-    if (by_update && (was.dstMemoryType != is.dstMemoryType || was.srcMemoryType != is.srcMemoryType))
+    if ((was.dstMemoryType != is.dstMemoryType || was.srcMemoryType != is.srcMemoryType))
       return "a side of the copy has another memory type";
     if (old.context != now.context || !may_replace(target_of(was), target_of(is)) ||
         !may_replace(source_of(was), source_of(is)))
-      return "a side of the copy is memory of another GPU than before";
+      return "a side of the copy is memory of another GPU or context than before";
   } else if (old.given.type == CU_GRAPH_NODE_TYPE_MEMSET) {
     const CUDA_MEMSET_NODE_PARAMS_v2 &was = old.given.memset, &is = now.given.memset;
     if (was.height != is.height) return "the memset has another height than before";
     if (was.height > 1 && (was.width != is.width || was.elementSize != is.elementSize || was.pitch != is.pitch))
       return "of a memset in two dimensions only the address and the value are changed";
-    if (old.context != now.context || !may_replace(was.dst, is.dst)) return "the memory is of another GPU than before";
+    const auto before = place_of(was.dst), place = place_of(is.dst);
+    const bool is_elsewhere =
+        before && place && before->first >= 0 && place->first >= 0 && place->first != before->first;
+    if (old.context != now.context || is_elsewhere) return "the memory is of another GPU than before";
   }
   return "";
 }
@@ -229,43 +223,54 @@ struct Difference {
   std::string why;
 };
 
-// Throws Difference unless a graph has the nodes and dependencies of a plan. Nodes are paired in the order in which
-// they were added.
-void compare(const Plan& plan, const CUgraph_st& graph) {
+// Throws Difference unless a graph's plan has the nodes and dependencies of another. Nodes are paired in the order in
+// which they may begin. Returns the graph's node for each of the plan's.
+std::vector<size_t> pair(const Plan& plan, const Plan& now, const CUgraph_st& graph) {
   constexpr auto topology = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-  if (plan.nodes.size() != graph.nodes.size())
+  if (plan.nodes.size() != now.nodes.size())
     throw Difference{topology, nullptr, nullptr,
-                     "the graph has " + std::to_string(graph.nodes.size()) + " nodes, and the executable one " +
+                     "the graph has " + std::to_string(now.nodes.size()) + " nodes, and the executable one " +
                          std::to_string(plan.nodes.size())};
-  std::map<CUgraphNode, size_t> index;
-  for (const auto& node : graph.nodes) index.emplace(node.get(), index.size());
-  for (size_t i = 0; i < plan.nodes.size(); ++i) {
-    const PlannedNode& old = plan.nodes[i];
-    const CUgraphNode node = graph.nodes[i].get();
-    const std::string name = "node " + std::to_string(i) + " of the graph ";
-    if (old.before.size() != node->before.size())
+  std::vector<size_t> partners(plan.nodes.size());
+  for (size_t i = 0; i < partners.size(); ++i) partners[plan.order[i]] = now.order[i];
+  for (const size_t i : plan.order) {
+    const std::vector<size_t>&old = plan.nodes[i].before, &before = now.nodes[partners[i]].before;
+    const CUgraphNode node = graph.nodes[partners[i]].get();
+    const std::string name = "node " + std::to_string(partners[i]) + " of the graph ";
+    if (old.size() != before.size())
       throw Difference{topology, node, nullptr, name + "depends on more or fewer nodes than before"};
-    for (const CUgraphNode before : node->before)
-      if (std::find(old.before.begin(), old.before.end(), index.at(before)) == old.before.end())
-        throw Difference{topology, node, before, name + "depends on another node than before"};
-    if (old.work->given.type != node->work->given.type)
-      throw Difference{CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, node, nullptr, name + "has another type"};
-    const std::string why = why_not(*old.work, *node->work, true);
-    const bool is_kernel = node->work->function != nullptr;
-    if (!why.empty())
-      throw Difference{is_kernel && old.work->context != node->work->context
-                           ? CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE
-                       : is_kernel ? CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED
-                                   : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED,
-                       node, nullptr, name + "cannot be changed so: " + why};
-    if (node->child) compare(*old.child, *node->child);
+    for (const size_t each : old)
+      if (std::find(before.begin(), before.end(), partners[each]) == before.end())
+        throw Difference{topology, node, graph.nodes[partners[each]].get(),
+                         name + "depends on other nodes than before"};
   }
+  return partners;
 }
 
-void take_over(Plan& plan, const CUgraph_st& graph) {
-  for (size_t i = 0; i < plan.nodes.size(); ++i) {
-    plan.nodes[i].work = graph.nodes[i]->work;
-    if (plan.nodes[i].child) take_over(*plan.nodes[i].child, *graph.nodes[i]->child);
+// Throws Difference unless the work of a graph's node can take the place of other.
+void compare(const Work& old, const Work& now, CUgraphNode node, const std::string& name) {
+  if (old.given.type != now.given.type)
+    throw Difference{CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, node, nullptr, name + "has another type"};
+  const std::string why = why_not(old, now, true);
+  if (why.empty()) return;
+  const bool is_kernel = now.function != nullptr;
+  throw Difference{is_kernel && old.context != now.context ? CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE
+                   : is_kernel                             ? CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED
+                                                           : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED,
+                   node, nullptr, name + "cannot be changed so: " + why};
+}
+
+// Throws Difference, or, where `also_changes`, lets the plan's nodes do what the graph's do.
+void update(Plan& plan, const CUgraph_st& graph, bool also_changes) {
+  Problem problem;
+  const Plan now = plan_of(graph, problem);
+  const std::vector<size_t> partners = pair(plan, now, graph);
+  for (const size_t i : plan.order) {
+    const CUgraphNode node = graph.nodes[partners[i]].get();
+    if (!also_changes)
+      compare(*plan.nodes[i].work, *node->work, node, "node " + std::to_string(partners[i]) + " of the graph ");
+    if (node->child) update(*plan.nodes[i].child, *node->child, also_changes);
+    if (also_changes) plan.nodes[i].work = node->work;
   }
 }
 
@@ -275,12 +280,12 @@ void update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) 
   const std::lock_guard held(graphs().lock);
   Plan& plan = shared(exec)->plan;
   try {
-    compare(plan, *checked(graph));
+    update(plan, *checked(graph), false);
   } catch (const Difference& found) {
     *info = {found.result, found.node, found.from};
     refuse(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, found.why + ": instantiate the graph anew");
   }
-  take_over(plan, *graph);
+  update(plan, *graph, true);
   info->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
@@ -321,7 +326,7 @@ void launch(CUgraphExec exec, CUstream where) {
     const std::lock_guard held(graphs().lock);
     it = shared(exec);
   }
-  if (capture_child(stream, [&] { return graph_of(it->plan); })) return;
+  must_not_capture(stream);
   const std::lock_guard mine(it->launching);
   std::vector<Step> steps;
   {
@@ -374,11 +379,11 @@ void set_child(CUgraphExec exec, CUgraphNode node, CUgraph child) {
   PlannedNode& it = planned(exec, node);
   require(it.child != nullptr, CUDA_ERROR_INVALID_VALUE, "the node is no graph");
   try {
-    compare(*it.child, *checked(child));
+    update(*it.child, *checked(child), false);
   } catch (const Difference& found) {
     refuse(CUDA_ERROR_INVALID_VALUE, found.why);
   }
-  take_over(*it.child, *child);
+  update(*it.child, *child, true);
 }
 
 }  // namespace driver
@@ -400,7 +405,8 @@ CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t* flags) {
   return call(ARGUMENTS(hGraphExec, flags), [&] {
     need(flags, "flags");
     const std::lock_guard held(graphs().lock);
-    *flags = shared(hGraphExec)->flags & ~uint64_t(CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD);  // it concerns the call alone
+    constexpr uint64_t not_told = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+    *flags = shared(hGraphExec)->flags & ~not_told;
   });
 }
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {

@@ -19,8 +19,12 @@ SharedWork work_of(const CUgraphNodeParams& given, const Attributes& attributes 
     case CU_GRAPH_NODE_TYPE_MEMCPY: return not_empty(copy_work(given.memcpy));
     case CU_GRAPH_NODE_TYPE_MEMSET: return not_empty(memset_work(given.memset));
     case CU_GRAPH_NODE_TYPE_HOST: return host_work(given.host);
-    case CU_GRAPH_NODE_TYPE_EVENT_RECORD: return event_work(given.type, given.eventRecord.event);
-    case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return event_work(given.type, given.eventWait.event);
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+      need(given.eventRecord.event, "event");
+      return event_work(given.type, given.eventRecord.event);
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      need(given.eventWait.event, "event");
+      return event_work(given.type, given.eventWait.event);
     case CU_GRAPH_NODE_TYPE_EMPTY: {
       const auto work = std::make_shared<Work>();
       work->given.type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -96,6 +100,7 @@ void add_graph(const Place& at, CUgraph child, CUgraphChildGraphNodeOwnership ow
   if (ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
     refuse(CUresult(not_simulated("a child graph that is moved")), "it is not simulated");
   const std::lock_guard held(graphs().lock);
+  if (child == at.graph) tell_of_crash("a graph is to be a node of itself");
   require(checked(child) != at.graph, CUDA_ERROR_INVALID_VALUE, "a graph cannot be a node of itself");
   const auto dependencies = list(at.dependencies, at.count);
   check_dependencies(checked(at.graph), dependencies);

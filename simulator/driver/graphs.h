@@ -28,7 +28,7 @@ using SharedWork = std::shared_ptr<const Work>;
 // current one.
 SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3&, const Attributes&, CUcontext = nullptr);
 SharedWork copy_work(const CUDA_MEMCPY_NODE_PARAMS&);
-SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2&);
+SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2&, bool is_captured = false);  // then rights are not looked at
 SharedWork host_work(const CUDA_HOST_NODE_PARAMS_v2&);
 SharedWork event_work(CUgraphNodeType, CUevent);
 std::shared_ptr<Work> task_work(CUgraphNodeType, CUcontext, std::function<void()> task);
@@ -123,15 +123,14 @@ void set_child(CUgraphExec, CUgraphNode, CUgraph);
 // --- Captures -------------------------------------------------------------------------------------------------------
 // Adds work to the graph that a stream is captured into. False: it is not.
 bool capture(CUstream_st&, const SharedWork&);
-bool capture_child(CUstream_st&, const std::function<std::unique_ptr<CUgraph_st>()>& make);
 // A stream that captures takes the event for what it has captured, or goes on behind what the event stands for, and
 // then captures too. False: the stream does not capture, nor does the event stand for what was captured.
 bool capture_record(CUstream_st&, CUevent_st&);
 bool capture_wait(CUstream_st&, const CUevent_st&);
 bool is_capturing(const CUstream_st&);
-void must_not_capture(const CUstream_st&);  // to be waited for, or asked: throws if it captures
-void must_not_capture(const CUevent_st&);   // likewise if it stands for what was captured
-void must_not_capture(CUcontext);           // likewise if one of its streams captures
+void must_not_capture(const CUstream_st&);                    // to be waited for, or asked: throws if it captures
+void must_not_capture(const CUevent_st&, bool ends_capture);  // likewise if it stands for what was captured
+void must_not_capture(CUcontext);                             // likewise if one of its streams captures
 void legacy_must_be_usable(
     const CUstream_st&);           // throws if it is the legacy stream, and a stream that it minds captures
 void leave_capture(CUstream_st&);  // which is destroyed

@@ -118,6 +118,7 @@ void own_parameters(Work& work) {
 void start_kernel(const Work& work, const Operation& op) {
   gpu::Launch now = work.launch;
   now.heap = work.context->heap;
+  now.stack_size = work.context->limits[CU_LIMIT_STACK_SIZE];
   now.order = number_of(op);
   now.done = [op](const gpu::Fault* fault) {
     if (fault) set_fault(*fault);

@@ -21,6 +21,7 @@ struct CUkern_st {
 struct CUlib_st {
   std::shared_ptr<const ptx::Module> code;
   std::map<CUcontext, CUmodule> modules;  // loaded where it is first asked for
+  std::shared_ptr<driver::ManagedVariables> managed = std::make_shared<driver::ManagedVariables>();
   std::map<std::string, std::unique_ptr<CUkern_st>> kernels;
 };
 
@@ -157,13 +158,28 @@ Code read_image_file(const char* name) {
 
 // --- Modules ------------------------------------------------------------------------------------------------------
 
+// Makes the managed variables that are not there. Returns the names of the others.
+std::set<std::string> place(const Code& code, ManagedVariables& managed) {
+  std::set<std::string> known;
+  for (const ptx::Variable& variable : code->variables) {
+    if (!variable.is_managed || !variable.size) continue;
+    if (managed.all.contains(variable.name)) known.insert(variable.name);
+    else managed.all[variable.name] = {reinterpret_cast<uint64_t>(memory::allocate_host(variable.size, true)),
+                                       variable.size};
+  }
+  return known;
+}
+
 // Loads a module on the GPU of a context.
 CUmodule load(const Code& code, CUcontext context, CUlibrary library) {
   auto made = std::make_unique<CUmod_st>();
+  made->managed = library ? library->managed : std::make_shared<ManagedVariables>();
+  const std::set<std::string> known = place(code, *made->managed);
   size_t size = 0;
   std::map<std::string, size_t> offsets;
   for (const ptx::Variable& variable : code->variables) {
     if (variable.space != ptx::Space::global && variable.space != ptx::Space::constant) continue;
+    if (made->managed->all.contains(variable.name)) continue;
     const size_t alignment = std::max<size_t>(variable.alignment, 256);
     offsets[variable.name] = size;
     size += memory::round_up(variable.size, alignment);
@@ -173,9 +189,12 @@ CUmodule load(const Code& code, CUcontext context, CUlibrary library) {
   made->library = library;
   if (size) made->variables = memory::allocate(context->device, size);
   try {
-    made->module = std::make_shared<gpu::Module>(code, context->device, [&](const ptx::Variable& variable) {
-      return made->variables + offsets.at(variable.name);
-    });
+    const auto place = [&](const ptx::Variable& variable) {
+      const auto managed = made->managed->all.find(variable.name);
+      return managed == made->managed->all.end() ? made->variables + offsets.at(variable.name) : managed->second.address;
+    };
+    const auto keeps = [&](const ptx::Variable& variable) { return known.contains(variable.name); };
+    made->module = std::make_shared<gpu::Module>(code, context->device, place, keeps);
   } catch (const ptx::Error& error) {
     if (made->variables) memory::free_allocation(made->variables);
     refuse(CUDA_ERROR_INVALID_PTX, error.what());
@@ -188,7 +207,6 @@ CUmodule load(const Code& code, CUcontext context, CUlibrary library) {
 
 // A module for the calls that load one. They wait for what runs on the GPU, as the driver does.
 CUmodule load(const Code& code) {
-  forbid_in_capture();
   synchronize(current());
   return load(code, current(), nullptr);
 }
@@ -399,6 +417,10 @@ std::optional<gpu::Module::Global> variable_at(uint64_t address) {
   return std::nullopt;
 }
 
+ManagedVariables::~ManagedVariables() {
+  for (const auto& [name, variable] : all) memory::free_allocation(variable.address);
+}
+
 void forget_modules(CUcontext context) {
   const std::lock_guard held(state().lock);
   std::vector<CUmodule> all;
@@ -508,6 +530,16 @@ CUresult cuLibraryGetModule(CUmodule* pMod, CUlibrary library) {
 CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
   return call(ARGUMENTS(dptr, bytes, library, name),
               [&] { give_variable(variable_of(module_of(library), name), dptr, bytes); });
+}
+CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
+  return call(ARGUMENTS(dptr, bytes, library, name), [&] {
+    need(name, "name");
+    module_of(library);
+    const auto found = library->managed->all.find(name);
+    if (found == library->managed->all.end())
+      refuse(CUDA_ERROR_NOT_FOUND, std::string("the library has no managed variable ") + name);
+    give_variable(found->second, dptr, bytes);
+  });
 }
 CUresult cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
   return call(ARGUMENTS(pFunc, kernel), result_to(pFunc, "pFunc", [&] { return function_of(kernel); }));

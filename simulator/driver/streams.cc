@@ -171,14 +171,14 @@ void add_callback(CUstream where, CUstreamCallback callback, void* data) {
   });
 }
 
-// Looks at a word in memory until it is what a stream waits for. Other tasks have their turn in between.
+// A word in memory that a stream waits for.
 template <class Word> struct Watch {
   CUdevice device;
   uint64_t address;
   Word value;
   unsigned flags;
   Operation op;
-  void look() const {
+  bool is_over() const {
     bool reached = fault() != CUDA_SUCCESS;
     try {
       memory::for_each_piece(device, address, sizeof(Word), CU_MEM_ACCESS_FLAGS_PROT_READ, [&](const auto& piece) {
@@ -195,7 +195,7 @@ template <class Word> struct Watch {
       reached = true;
     }
     if (reached) ended(op);
-    else gpu::run([watch = *this] { watch.look(); });
+    return reached;
   }
 };
 
@@ -215,7 +215,7 @@ template <class Word> void wait_value(CUstream where, uint64_t address, Word val
   check_word<Word>(device, address, CU_MEM_ACCESS_FLAGS_PROT_READ);
   const auto work = task_work(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, stream.context, nullptr);
   work->start = [=](const Work&, const Operation& op) {
-    gpu::run([=] { Watch<Word>{device, address, value, flags, op}.look(); });
+    gpu::poll([watch = Watch<Word>{device, address, value, flags, op}] { return watch.is_over(); });
   };
   put(stream, work);
 }
@@ -359,11 +359,13 @@ Operation enqueue_all(CUstream_st& stream, const std::vector<Step>& steps, const
 }
 
 static void start_task(const Work& work, const Operation& op) {
-  gpu::run([op, task = work.task] {
+  const CUresult too_late =
+      work.given.type == CU_GRAPH_NODE_TYPE_MEMSET ? CUDA_ERROR_LAUNCH_FAILED : CUDA_ERROR_ILLEGAL_ADDRESS;
+  gpu::run([op, too_late, task = work.task] {
     try {
       task();
     } catch (const memory::Refused& refused) {  // it was allowed when it was put in
-      set_fault({CUDA_ERROR_ILLEGAL_ADDRESS, "a copy or memset came too late: " + refused.why});
+      set_fault({too_late, "a copy or memset came too late: " + refused.why});
     }
     ended(op);
   });

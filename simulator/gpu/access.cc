@@ -82,6 +82,7 @@ std::span<const std::byte> bytes_of(Space space, const Warp& w, unsigned lane, b
   const ThreadBlock& block = *w.block;
   if (space == Space::shared) return block.shared;
   if (space == Space::local) {
+    if (!block.stacks.empty()) return block.stacks[w.first + lane].bytes;
     const size_t each = block.lowered->local_bytes;
     return {block.local.data() + (w.first + lane) * each, each};
   }
@@ -91,8 +92,8 @@ std::span<const std::byte> bytes_of(Space space, const Warp& w, unsigned lane, b
 
 }  // namespace
 
-Backing locate(const Warp& w, const MicroOp& op, unsigned lane, Space space, uint64_t address, unsigned size,
-               Entry right) {
+[[gnu::noinline]] Backing locate(const Warp& w, const MicroOp& op, unsigned lane, Space space, uint64_t address,
+                                 unsigned size, Entry right) {
   const bool writes = right & memory::writable;
   if (is_narrow(space)) address = static_cast<uint32_t>(address);
   if (address & (size - 1))
@@ -189,7 +190,75 @@ inline void for_each_element(const MicroOp& op, int row, uint64_t address, Char*
   }
 }
 
+// Where the lanes of a warp access memory that the block has to itself. Those that take no part go where the first one
+// goes.
+struct InBlock {
+  char* bytes = nullptr;  // null: an access is misaligned or past the end
+  uint32_t at[32];        // of each lane, from there
+  bool at_one_place, in_a_row;
+};
+
+template <class T>
+inline InBlock in_block(const Warp& w, const MicroOp& op, Lanes lanes, bool writes) {
+  const uint64_t* const address = w.rows[op.a].lane;
+  const auto offset = static_cast<uint32_t>(op.offset);
+  const std::span<const std::byte> bytes = bytes_of(op.space, w, 0, writes);
+  const uint32_t stride = op.space == Space::local ? static_cast<uint32_t>(bytes.size()) : 0;  // to the next lane's
+  const unsigned first_lane = first_of(lanes);
+  const uint32_t first = static_cast<uint32_t>(address[first_lane]) + offset;
+  InBlock where;
+  uint32_t highest = 0, bits = 0, differ = 0, gaps = 0;
+  for_each_lane(all_lanes, [&](unsigned lane) {
+    const bool takes_part = lanes >> lane & 1;
+    const uint32_t at = takes_part ? static_cast<uint32_t>(address[lane]) + offset : first;
+    where.at[lane] = at + (takes_part ? lane : first_lane) * stride;
+    highest = std::max(highest, at);
+    bits |= at;
+    differ |= where.at[lane] ^ where.at[0];
+    gaps |= where.at[lane] ^ (where.at[0] + lane * uint32_t(sizeof(T)));
+  });
+  where.at_one_place = !differ;
+  where.in_a_row = !gaps;
+  if (!(bits & (sizeof(T) - 1)) && highest < bytes.size() && sizeof(T) <= bytes.size() - highest)
+    where.bytes = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
+  return where;
+}
+
+// No other thread is there, so values need not be whole, and what lies in a row is loaded in vectors.
+template <class T> bool load_from_block(Warp& w, const MicroOp& op, Lanes active) {
+  const InBlock where = in_block<T>(w, op, active, false);
+  if (!where.bytes) return false;
+  uint64_t* const to = w.rows[op.to].lane;
+  const auto value = [&](size_t at) {
+    T value;
+    std::memcpy(&value, where.bytes + at, sizeof value);
+    return extended(value);
+  };
+  if (where.at_one_place) {
+    const uint64_t all = value(where.at[0]);
+    set_lanes(to, active, [&](unsigned) { return all; });
+  } else if (where.in_a_row) {
+    const size_t first = where.at[0];
+    set_lanes(to, active, [&](unsigned lane) { return value(first + lane * sizeof(T)); });
+  } else {
+    set_lanes(to, active, [&](unsigned lane) { return value(where.at[lane]); });
+  }
+  return true;
+}
+
+template <class T> bool store_in_block(Warp& w, const MicroOp& op, Lanes active) {
+  const InBlock where = in_block<T>(w, op, active, true);
+  if (!where.bytes) return false;
+  for (const unsigned lane : each(active)) {
+    const auto value = static_cast<T>(w.rows[op.b].lane[lane]);
+    std::memcpy(where.bytes + where.at[lane], &value, sizeof value);
+  }
+  return true;
+}
+
 template <class T, bool many> void load_values(Warp& w, const MicroOp& op, Lanes active) {
+  if constexpr (!many)
+    if (is_narrow(op.space) && load_from_block<T>(w, op, active)) return;
   uint64_t used[32];
   const auto load_lane = [&](unsigned lane, uint64_t address, const char* bytes, bool aliased) {
     if (op.immediate == last_use) used[lane] = address;
@@ -207,6 +276,8 @@ template <class T, bool many> void load_values(Warp& w, const MicroOp& op, Lanes
 }
 
 template <class T, bool many> void store_values(Warp& w, const MicroOp& op, Lanes active) {
+  if constexpr (!many)
+    if (is_narrow(op.space) && store_in_block<T>(w, op, active)) return;
   const auto store_lane = [&](unsigned lane, uint64_t address, char* bytes, bool aliased) {
     for_each_element<T, many>(op, op.b, address, bytes, [&](uint64_t at, char* to, int row) {
       const T value = static_cast<T>(w.rows[row].lane[lane]);
@@ -225,7 +296,8 @@ void fence(Warp& w, const MicroOp& op, Lanes) {
 }
 
 void add_immediate(Warp& w, const MicroOp& op, Lanes active) {
-  for_each_lane(active, [&](unsigned lane) { w.rows[op.to].lane[lane] = w.rows[op.a].lane[lane] + op.immediate; });
+  const uint64_t* const from = w.rows[op.a].lane;
+  set_lanes(w.rows[op.to].lane, active, [&](unsigned lane) { return from[lane] + op.immediate; });
 }
 
 // isspacep: is the generic address in this space?
@@ -381,7 +453,9 @@ void combine_values(Warp& w, const MicroOp& op, Lanes active) {
 AddressOperand address_of(Lowering& l, const ptx::Operand& operand, Space space) {
   if (operand.kind != ptx::Operand::symbol) return {space, l.row(operand), operand.offset};
   const Lowering::Symbol symbol = l.symbol(operand.name);
-  return {symbol.space, l.constant(symbol.address + operand.value + static_cast<uint64_t>(operand.offset)), 0};
+  const uint64_t address = symbol.address + operand.value + static_cast<uint64_t>(operand.offset);
+  if (symbol.in_frame) return {symbol.space, l.frame_row(), static_cast<int64_t>(address)};
+  return {symbol.space, l.constant(address), 0};
 }
 
 AddressOperand whole_address_of(Lowering& l, const ptx::Instruction& i, const ptx::Operand& operand, Space space) {
@@ -422,15 +496,21 @@ bool take_scope(Modifiers& m) {
 }
 
 void emit_fence(Lowering& l, const ptx::Instruction& i, bool beyond_block) {
-  l.emit(fence, i).immediate = beyond_block;
+  MicroOp& op = l.emit(fence, i);
+  op.immediate = beyond_block;
+  op.again = Again::same;
 }
 
 namespace {
 
 constexpr int cost_of_waiting = 64;  // what one spins on: the others should have their turn soon
 
-template <class T> Handler loader(bool many) { return many ? load_values<T, true> : load_values<T, false>; }
-template <class T> Handler storer(bool many) { return many ? store_values<T, true> : store_values<T, false>; }
+template <class T> Handler loader(bool many) {
+  return many ? fastest<load_values<T, true>>() : fastest<load_values<T, false>>();
+}
+template <class T> Handler storer(bool many) {
+  return many ? fastest<store_values<T, true>>() : fastest<store_values<T, false>>();
+}
 
 Handler loader_or_storer(bool loads, Type type, bool many) {
   if (loads && type == Type::s8) return loader<int8_t>(many);
@@ -486,6 +566,7 @@ void lower_load_or_store(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   if (last) op.immediate = last_use;
   if (around) op.immediate = around_cache;
   if (strong && loads) op.cost = cost_of_waiting;
+  if (loads) op.again = Again::looks;
   if (acquires && beyond_block) emit_fence(l, i, true);
 }
 
@@ -518,6 +599,7 @@ void lower_atomic(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
     op.offset = at.offset + k * ptx::bytes(type);
     op.cost = cost_of_waiting / 4;
     op.combine = combination;
+    if (returns && count == 1) op.again = Again::looks;  // one that spins for a lock stores what was there
     if (k == 0) op.count = count;
   }
   for (size_t k = 0; keeps_aside && k < count; ++k) l.emit(add_immediate, i, results[k], old[k]);

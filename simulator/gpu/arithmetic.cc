@@ -174,7 +174,7 @@ void apply(Warp& w, const MicroOp& op, Lanes active) {
         return;
       }
     }
-    for_each_lane(active, [&](unsigned lane) { to[lane] = put<To>(evaluate<F, To>(get<From>(from[k][lane])...)); });
+    set_lanes(to, active, [&](unsigned lane) { return put<To>(evaluate<F, To>(get<From>(from[k][lane])...)); });
   }(std::make_index_sequence<sizeof...(From)>());
 }
 
@@ -216,14 +216,14 @@ bool is(Type type) {
 
 // To = f(From...).
 template <class To, class... From, class F>
-constexpr Handler exactly(F) {
-  return apply<F, To, From...>;
+Handler exactly(F) {
+  return fastest<apply<F, To, From...>>();
 }
 
 template <class T, size_t> using Repeat = T;
 template <class F, class T, size_t... k>
-constexpr Handler repeated(std::index_sequence<k...>) {
-  return apply<F, T, Repeat<T, k>...>;
+Handler repeated(std::index_sequence<k...>) {
+  return fastest<apply<F, T, Repeat<T, k>...>>();
 }
 
 // What make<T>() gives for the T in the list that `type` is; null: none is.
@@ -244,11 +244,11 @@ Handler same(Type type, AnyList list, F) {
 // To = f(T).
 template <class To, class AnyList, class F>
 Handler from(Type type, AnyList list, F) {
-  return one_of(type, list, []<class T>() -> Handler { return apply<F, To, T>; });
+  return one_of(type, list, []<class T>() -> Handler { return fastest<apply<F, To, T>>(); });
 }
 
-constexpr Handler copy = exactly<uint64_t, uint64_t>([](uint64_t x) { return x; });
-constexpr Handler select =
+const Handler copy = exactly<uint64_t, uint64_t>([](uint64_t x) { return x; });
+const Handler select =
     exactly<uint64_t, uint64_t, uint64_t, bool>([](uint64_t a, uint64_t b, bool c) { return c ? a : b; });
 
 template <class T> using Double = std::conditional_t<std::signed_integral<T>, Wide, UnsignedWide>;
@@ -523,7 +523,7 @@ constexpr auto shift_right = []<class T>(T a, uint32_t by) -> T {
 };
 template <auto f>
 Handler shift(Modifiers& m, uint64_t&) {
-  return one_of(m.type(), Integers(), []<class T>() -> Handler { return apply<decltype(f), T, T, uint32_t>; });
+  return one_of(m.type(), Integers(), []<class T>() -> Handler { return fastest<apply<decltype(f), T, T, uint32_t>>(); });
 }
 
 // mul24 and mad24 multiply the low 24 bits.
@@ -782,7 +782,7 @@ void lower_carry(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
 // --- setp, set -----------------------------------------------------------------------------------------------------
 template <class AnyList, class F>
 Handler comparison_of(Type type, AnyList list, F) {
-  return one_of(type, list, []<class T>() -> Handler { return apply<F, bool, T, T>; });
+  return one_of(type, list, []<class T>() -> Handler { return fastest<apply<F, bool, T, T>>(); });
 }
 
 constexpr auto are_numbers = []<class T>(T a, T b) {
@@ -870,7 +870,7 @@ void lower_comparison(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const int first = combined(compared);
   int second = -1;
   if (is_pair) {
-    constexpr Handler upper = exactly<U, U>([](U x) { return x >> 16; });
+    const Handler upper = exactly<U, U>([](U x) { return x >> 16; });
     const int high_a = result_of(upper, a);
     const int high_b = result_of(upper, b);
     second = combined(result_of(compare, high_a, high_b));

@@ -65,26 +65,23 @@ Kernel kernel_of(const ptx::Module& text, const ptx::Function& function) {
 
 }  // namespace
 
-// With the addresses of other variables in their places. A function has no address here: its place stays null, and a
-// kernel that calls through it is told as not simulated.
+// With the addresses of other variables and of functions in their places.
 std::vector<std::byte> Module::State::initial_bytes(const ptx::Variable& variable) const {
   std::vector<std::byte> bytes = variable.initial;
   bytes.resize(variable.size);
   for (const ptx::Variable::Relocation& relocation : variable.relocations) {
-    if (std::any_of(text->functions.begin(), text->functions.end(),
-                    [&](const ptx::Function& function) { return function.name == relocation.symbol; }))
-      continue;
     const auto target = variables.find(relocation.symbol);
-    if (target == variables.end() || relocation.at + 8 > bytes.size())
+    const uint64_t address =
+        target == variables.end() ? function_address(*text, relocation.symbol) : target->second.address;
+    if (!address || relocation.at + 8 > bytes.size())
       throw ptx::Error(variable.name + " holds the address of " + relocation.symbol + ", which is no variable");
-    const uint64_t value = target->second.address + static_cast<uint64_t>(relocation.offset);
+    const uint64_t value = address + static_cast<uint64_t>(relocation.offset);
     std::memcpy(bytes.data() + relocation.at, &value, sizeof value);
   }
   return bytes;
 }
 
-Module::Module(const std::shared_ptr<const ptx::Module>& text, int device,
-               const std::function<uint64_t(const ptx::Variable&)>& place)
+Module::Module(const std::shared_ptr<const ptx::Module>& text, int device, const Place& place, const Keeps& keeps)
     : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.text = text;
@@ -94,7 +91,7 @@ Module::Module(const std::shared_ptr<const ptx::Module>& text, int device,
     state.variables[variable.name] = {place(variable), variable.size};
   }
   for (const ptx::Variable& variable : text->variables)
-    if (const Global* const global = this->variable(variable.name)) {
+    if (const Global* const global = this->variable(variable.name); global && !keeps(variable)) {
       const std::vector<std::byte> bytes = state.initial_bytes(variable);
       write(device, global->address, bytes.data(), bytes.size());
     }
@@ -154,7 +151,7 @@ namespace {
 #ifndef __SANITIZE_THREAD__
 [[maybe_unused]] const bool windows_are_kept = [] {
   constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-  for (const uint64_t window : {shared_window, local_window, parameter_window, grid_window})
+  for (const uint64_t window : {shared_window, local_window, parameter_window, grid_window, function_window})
     static_cast<void>(mmap(reinterpret_cast<void*>(window), window_size, PROT_NONE, flags, -1, 0));
   return true;
 }();
@@ -170,7 +167,7 @@ struct RunningKernel {
 
 // What waits for a core: a task, a block that goes on, or a kernel that begins its next block.
 struct Turn {
-  std::function<void()> task;
+  std::function<bool()> task;  // false: what it waits for has not come, and it gets another turn
   std::shared_ptr<RunningKernel> kernel;
   std::unique_ptr<ThreadBlock> block;
   bool may_wait = false;
@@ -179,14 +176,16 @@ struct Turn {
 
 // All that may run waits in one queue, and what has had its slice of time goes to the end of it. So a kernel begins
 // another block whenever its turn comes: few blocks are under way when they end within a slice, and all that the GPU
-// has room for when they wait for something.
+// has room for when they wait for something. What waits for something has short turns, in which it looks whether that
+// has come: all of them every few milliseconds, and when nothing else is left. If nothing comes, the workers pause, a
+// little longer each time.
 class Workers {
  public:
   void add(Turn turn) {
     const std::lock_guard lock(mutex_);
     if (stopping_ || (owner_ && owner_ != getpid())) return;  // a forked child has no workers
     if (threads_.empty()) start();
-    push(std::move(turn));
+    push(std::move(turn), true);
   }
 
   bool let_all_have_a_turn(uint64_t order) {
@@ -194,6 +193,7 @@ class Workers {
     watched_order_ = order;
     a_block_ended_ = false;
     awaited_number_ = last_number_;
+    end_pauses();
     had_a_turn_.wait(lock, [&] { return stopping_ || had_their_turn(); });
     return a_block_ended_;
   }
@@ -214,9 +214,10 @@ class Workers {
 
  private:
   static constexpr long block_slice = 20'000;  // operations of a warp: a few milliseconds
+  static constexpr std::chrono::microseconds least_pause{20}, longest_pause{1000}, between_looks{2000};
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<Turn> turns_;
+  std::deque<Turn> turns_, waiting_;  // what can go on, for all that is known; what had a look in vain
   std::vector<std::thread> threads_;
   std::atomic<pid_t> owner_ = 0;  // the process whose threads they are
   bool stopping_ = false;
@@ -224,6 +225,9 @@ class Workers {
   uint64_t last_number_ = 0, awaited_number_ = 0, watched_order_ = 0;
   bool a_block_ended_ = false;
   std::condition_variable had_a_turn_;
+  std::chrono::steady_clock::time_point next_look_;
+  bool nothing_came_ = false;  // since those that wait last had their turns
+  std::chrono::microseconds pause_ = least_pause;
 
   // All up to the awaited number.
   bool had_their_turn() const { return due_.empty() || *due_.begin() > awaited_number_; }
@@ -238,18 +242,51 @@ class Workers {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
-  void push(Turn turn) {
+  void push(Turn turn, bool can_go_on) {
     ++last_number_;
     turn.number = last_number_;
     if (!turn.may_wait) due_.insert(turn.number);
-    turns_.push_back(std::move(turn));
+    (can_go_on ? turns_ : waiting_).push_back(std::move(turn));
+    if (!can_go_on) return;
+    nothing_came_ = false;
+    pause_ = least_pause;
     wake_.notify_one();
+  }
+
+  // Lets all that wait have a look soon.
+  void end_pauses() {
+    nothing_came_ = false;
+    next_look_ = {};
+    pause_ = least_pause;
+    wake_.notify_all();
+  }
+
+  // Returns when a turn may be taken, or the workers stop.
+  void await_turn(std::unique_lock<std::mutex>& lock) {
+    while (!stopping_) {
+      const bool all_wait = turns_.empty();
+      const auto now = std::chrono::steady_clock::now();
+      if (!waiting_.empty() && (all_wait ? !nothing_came_ : now >= next_look_)) {
+        std::ranges::move(waiting_, std::back_inserter(turns_));
+        waiting_.clear();
+        next_look_ = now + between_looks;
+        nothing_came_ = true;
+      }
+      if (!turns_.empty()) return;
+      if (waiting_.empty()) {
+        wake_.wait(lock);
+      } else {
+        wake_.wait_for(lock, pause_);
+        pause_ = std::min(2 * pause_, longest_pause);
+        nothing_came_ = false;
+      }
+    }
   }
 
   void work() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      wake_.wait(lock, [this] { return stopping_ || !turns_.empty(); });
+      await_turn(lock);
       if (stopping_) return;
       Turn turn = std::move(turns_.front());
       turns_.pop_front();
@@ -257,14 +294,19 @@ class Workers {
       if (turn.kernel) {
         run_block(std::move(turn), lock);
       } else {
-        lock.unlock();
-        turn.task();
-        turn.task = nullptr;
-        lock.lock();
+        run_task(std::move(turn), lock);
       }
       due_.erase(number);
       if (had_their_turn()) had_a_turn_.notify_all();
     }
+  }
+
+  void run_task(Turn turn, std::unique_lock<std::mutex>& lock) {
+    lock.unlock();
+    const bool has_ended = turn.task();
+    if (has_ended) turn.task = nullptr;
+    lock.lock();
+    if (!has_ended) push(std::move(turn), false);
   }
 
   // The index in the grid of the kernel's next block, which begins. The kernel gets a turn for the one after it.
@@ -274,7 +316,7 @@ class Workers {
     ++kernel->begun;
     ++kernel->under_way;
     if (kernel->under_way == kernel->limit) kernel->waits_for_room = true;
-    else if (kernel->begun < kernel->blocks) push({{}, kernel, {}});
+    else if (kernel->begun < kernel->blocks) push({{}, kernel, {}}, true);
     return {static_cast<unsigned>(number % grid.x), static_cast<unsigned>(number / grid.x % grid.y),
             static_cast<unsigned>(number / grid.x / grid.y)};
   }
@@ -286,21 +328,21 @@ class Workers {
       if (kernel.begun == kernel.blocks) return;  // a fault has ended it
       index = begin_block(turn.kernel);
     }
-    bool ended = kernel.fault.has_value();
+    Progress progress = kernel.fault ? Progress::ended : Progress::goes_on;
     lock.unlock();
     std::optional<Fault> fault;
     try {
-      if (!ended && !turn.block)
+      if (progress != Progress::ended && !turn.block)
         turn.block = std::make_unique<ThreadBlock>(kernel.launch, kernel.launch.module->device(), index);
-      if (!ended) ended = run(*turn.block, block_slice);
+      if (progress != Progress::ended) progress = run(*turn.block, block_slice);
     } catch (Fault& found) {
       fault = std::move(found);
-      ended = true;
+      progress = Progress::ended;
     }
-    if (ended) turn.block.reset();
+    if (progress == Progress::ended) turn.block.reset();
     lock.lock();
-    if (ended) end_block(std::move(turn), std::move(fault), lock);
-    else push(std::move(turn));
+    if (progress == Progress::ended) end_block(std::move(turn), std::move(fault), lock);
+    else push(std::move(turn), progress == Progress::goes_on);
   }
 
   void end_block(Turn turn, std::optional<Fault> fault, std::unique_lock<std::mutex>& lock) {
@@ -312,7 +354,7 @@ class Workers {
     }
     --kernel.under_way;
     if (kernel.begun < kernel.blocks) {
-      if (kernel.waits_for_room) push({{}, turn.kernel, {}});
+      if (kernel.waits_for_room) push({{}, turn.kernel, {}}, true);
       kernel.waits_for_room = false;
     } else if (kernel.under_way == 0) {
       lock.unlock();
@@ -351,7 +393,12 @@ void launch(Launch launch) {
   workers().add({{}, std::move(kernel), {}});
 }
 
-void run(std::function<void()> task, bool may_wait) { workers().add({std::move(task), {}, {}, may_wait}); }
+void run(std::function<void()> task, bool may_wait) {
+  const auto once = [task = std::move(task)] { return task(), true; };
+  workers().add({once, {}, {}, may_wait});
+}
+
+void poll(std::function<bool()> has_come) { workers().add({std::move(has_come), {}, {}}); }
 
 bool let_all_have_a_turn(uint64_t order) { return workers().let_all_have_a_turn(order); }
 

@@ -35,10 +35,12 @@ constexpr char device_runtime[] = "cudaCDP2";  // in the names of the functions 
 // A module loaded on one GPU.
 class Module {
  public:
-  // `place` gives each .global and .const variable its address on the GPU; Module writes their initial values there
-  // through the page table. Throws ptx::Error.
-  Module(const std::shared_ptr<const ptx::Module>&, int device,
-         const std::function<uint64_t(const ptx::Variable&)>& place);
+  // `place` gives each .global and .const variable its address on the GPU. Module writes their initial values there
+  // through the page table, but for those that `keeps` is true of. Throws ptx::Error.
+  using Place = std::function<uint64_t(const ptx::Variable&)>;
+  using Keeps = std::function<bool(const ptx::Variable&)>;
+  Module(const std::shared_ptr<const ptx::Module>&, int device, const Place& place,
+         const Keeps& keeps = [](const ptx::Variable&) { return false; });
   ~Module();
   Kernel* kernel(const std::string& name);  // null: there is none
   std::vector<std::string> kernel_names() const;
@@ -73,6 +75,7 @@ struct Launch {
   std::vector<std::byte> parameters;       // laid out as Kernel::parameters says
   std::function<void(const Fault*)> done;  // called once on a worker, null if all went well
   uint64_t order = 0;                      // of the program's operations
+  size_t stack_size = 1024;                // of a thread: cudaLimitStackSize
   bool is_cooperative = false;             // its blocks may wait for one another: the caller has seen that they all fit
   std::shared_ptr<Heap> heap = {};         // the context's
   mutable uint64_t grid_workspace = 0;     // of grid.sync(): a cooperative kernel finds it in a window of its addresses
@@ -86,6 +89,9 @@ void launch(Launch);
 
 // Runs a task (a copy, a memset, a host function) on a worker thread. A host function may wait for the program.
 void run(std::function<void()> task, bool may_wait = false);
+
+// Calls it on worker threads, again and again among all that runs, until it returns true.
+void poll(std::function<bool()> has_come);
 
 // Waits until all that runs or waits for a core has had a slice of time or has ended, but for tasks that may wait.
 // Returns whether a block of a kernel of at most this order has ended meanwhile. One thread at a time.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 // A kernel as the warps run it: a list of micro-operations, one or more for an instruction of PTX, whose operands are
 // rows of the register file. A row holds one register of all 32 lanes. Constants and special registers
-// are rows too, filled in when the warp begins, so that every operand is read in the same way. Calls are gone: what a
-// kernel calls has been put in its place.
+// are rows too, filled in when the warp begins, so that every operand is read in the same way. What a kernel
+// calls has been put in its place, but for functions that are called by their address or that call themselves.
 #pragma once
 #include <array>
 #include <bit>
@@ -56,13 +56,46 @@ inline void for_each_lane(Lanes lanes, Work work) {
   }
 }
 
+// Gives each lane of a set value(lane). The value of any lane may be asked for: when many take part, the whole warp is
+// done in vectors, and those that do not take part keep what they have.
+template <class Value>
+inline void set_lanes(uint64_t* to, Lanes lanes, Value value) {
+  constexpr unsigned few = 8;
+  if (lanes == all_lanes) {
+    for_each_lane(lanes, [&](unsigned lane) { to[lane] = value(lane); });
+  } else if (number_of(lanes) <= few) {
+    for (const unsigned lane : each(lanes)) to[lane] = value(lane);
+  } else {
+    for_each_lane(all_lanes, [&](unsigned lane) {
+      const uint64_t kept = uint64_t(lanes >> lane & 1) - 1;
+      to[lane] = (to[lane] & kept) | (value(lane) & ~kept);
+    });
+  }
+}
+
 struct Warp;
 struct MicroOp;
 using Handler = void (*)(Warp&, const MicroOp&,
                          Lanes active);  // `active`: lanes that are here and that the guard lets by
 
+// The handler, compiled once more with all that it calls for processors that have AVX2 and FMA, if this is one.
+#ifdef __x86_64__
+template <Handler handler>
+[[gnu::target("arch=x86-64-v3"), gnu::flatten]] void in_long_vectors(Warp& w, const MicroOp& op, Lanes active) {
+  handler(w, op, active);
+}
+inline bool has_long_vectors() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+template <Handler handler> Handler fastest() { return has_long_vectors() ? in_long_vectors<handler> : handler; }
+#else
+template <Handler handler> Handler fastest() { return handler; }
+#endif
+
 // What atom, red, redux and multimem combine with: the new value in the low bits, from the old one, b and c.
 using Combine = uint64_t (*)(uint64_t old, uint64_t b, uint64_t c);
+
+// What an operation does when it is done again with the same operands: the same to registers and nothing else; the same
+// if it finds the same in memory; or something else.
+enum class Again : uint8_t { same, looks, differs };
 
 struct MicroOp {
   Handler run = nullptr;
@@ -80,14 +113,27 @@ struct MicroOp {
   int target = -1;                         // operation that a branch goes to
   bool ends_run = false;                   // may change who is where: sets Warp::next, or the lanes diverge
   int cost = 1;                            // of its time slice; more for what one spins on
+  Again again = Again::differs;
   const ptx::Instruction* from = nullptr;  // for messages
+};
+
+inline bool may_be_spun_on(const MicroOp& op) { return op.again == Again::looks && op.cost > 1; }
+
+// A call of a function that has not been put in the place of the call.
+struct CallSite {
+  struct Copy {
+    size_t from, to, size;  // in the frames of caller and callee
+  };
+  std::vector<Copy> arguments, returns;
+  size_t caller = 0, callee = 0;  // indices in LoweredKernel::frames; the callee of a call by address is not known here
 };
 
 struct LoweredKernel {
   std::string name;
   std::shared_ptr<const ptx::Module> module;  // keeps what MicroOp::from points to
   std::vector<MicroOp> ops;
-  int rows = 0;  // of the register file
+  int rows = 0;           // of the register file
+  bool may_spin = false;  // it has an operation that may be spun on
   struct Constant {
     int row;
     uint64_t value;
@@ -103,6 +149,16 @@ struct LoweredKernel {
   size_t static_shared = 0, local_bytes = 0;    // local: of one thread, call parameters included
   size_t dynamic_shared_at = 0;                 // where in a block's shared memory the launch's own part begins
   size_t reserved_shared = 0;                   // the system's, before static_shared, if the kernel asks for it
+  // The kernel, whose frame lies at the beginning of a thread's local memory, and the functions that it calls. A frame
+  // has what PTX declares in local memory. A call keeps the callee's rows, so that the callee may be running already.
+  struct Frame {
+    int entry = 0, first_row = 0, end_row = 0;
+    size_t bytes = 0;
+  };
+  std::vector<Frame> frames = {{}};
+  std::vector<CallSite> call_sites;
+  std::map<uint64_t, size_t> functions_by_address;  // their frames
+  int frame_row = -1;                               // where each lane's frame begins in its local memory
 };
 
 // While a kernel is lowered: what the rooms of the instruction set need from one another.
@@ -123,8 +179,11 @@ class Lowering {
   struct Symbol {
     ptx::Space space;
     uint64_t address;
+    bool in_frame = false;  // of a called function: the address counts from where the frame begins
   };
   Symbol symbol(const std::string& name);
+  int address_row(const Symbol&, uint64_t offset = 0);
+  int frame_row() const;
   [[noreturn]] void not_simulated(const ptx::Instruction&, const std::string& what = "");  // throws NotSimulated
   struct State;
   explicit Lowering(State& state) : state_(state) {}
@@ -179,6 +238,11 @@ bool lower_system_call(Lowering&, const ptx::Instruction&, const std::string& fu
 LoweredKernel::SpecialValue special_value(const std::string& name);
 Handler special_reader(const std::string& name);
 void branch(Warp&, const MicroOp&, Lanes active);
+// calls.cc. MicroOp::immediate is the call site, `a` the row of the address or -1.
+void call_function(Warp&, const MicroOp&, Lanes active);
+void return_from_function(Warp&, const MicroOp&, Lanes active);
+// What a pointer to a function of a module holds; 0: the module has no such function.
+uint64_t function_address(const ptx::Module&, const std::string& name);
 
 // Lowers a kernel. Throws NotSimulated.
 std::shared_ptr<const LoweredKernel> lower(const std::shared_ptr<const ptx::Module>&, const ptx::Function& kernel,

@@ -235,7 +235,7 @@ bool lower_system_call(Lowering& l, const ptx::Instruction& i, const std::string
   const auto known = std::find_if(std::begin(system_calls), std::end(system_calls),
                                   [&](const SystemCall& candidate) { return candidate.name == function; });
   if (known == std::end(system_calls) || !arguments || arguments->elements.size() != known->arguments) return false;
-  const auto address = [&](const ptx::Operand& operand) { return l.constant(l.symbol(operand.name).address); };
+  const auto address = [&](const ptx::Operand& operand) { return l.address_row(l.symbol(operand.name)); };
   std::array<int, 8> rows = {};
   for (size_t k = 0; k < known->arguments; ++k) rows[k] = address(arguments->elements[k]);
   const int to = returns && !returns->elements.empty() ? address(returns->elements.front()) : -1;

@@ -26,6 +26,15 @@ Lanes true_lanes(const Row& predicate) {
   return lanes;
 }
 
+}  // namespace
+
+Lanes active_lanes(const Warp& w, const MicroOp& op) {
+  if (op.guard < 0) return w.running;
+  return w.running & (true_lanes(w.rows[op.guard]) ^ (op.guard_negated ? all_lanes : 0));
+}
+
+namespace {
+
 // Lets the lanes that are ready and stand at the lowest operation run, or those that stand with the favoured one.
 // Returns the next higher operation at which other lanes stand: there they may reconverge.
 int choose_lanes(Warp& w, Lanes ready) {
@@ -85,8 +94,7 @@ long run_warp(Warp& w, long budget) {
     w.diverged = false;
     while (budget > 0 && !w.rests) {
       const MicroOp& op = ops[w.current];
-      Lanes active = w.running;
-      if (op.guard >= 0) active &= true_lanes(w.rows[op.guard]) ^ (op.guard_negated ? all_lanes : 0);
+      const Lanes active = active_lanes(w, op);
       budget -= op.cost;
       w.next = w.current + 1;
       if (active) op.run(w, op, active);
@@ -231,7 +239,7 @@ void exchange(Warp& w, const MicroOp& op, Lanes active, Work work) {
 
 enum class Shuffle : uint64_t { up, down, bfly, idx };
 void shuffle(Warp& w, const MicroOp& op, Lanes active) {
-  exchange(w, op, active, [&](Lanes, unsigned lane) {
+  exchange(w, op, active, [&](Lanes set, unsigned lane) -> uint64_t {
     const int here = static_cast<int>(lane);
     const int by = w.rows[op.b].lane[lane] & 31;
     const int clamp = w.rows[op.c].lane[lane] & 31;
@@ -247,7 +255,9 @@ void shuffle(Warp& w, const MicroOp& op, Lanes active) {
     }
     const bool inside = static_cast<Shuffle>(op.immediate) == Shuffle::up ? from >= most : from <= most;
     if (op.to2 >= 0) w.rows[op.to2].lane[lane] = inside;
-    return w.rows[op.a].lane[inside ? from : here];
+    if (!inside) return w.rows[op.a].lane[here];
+    const bool takes_part = (set | active) & bit(static_cast<unsigned>(from));
+    return takes_part ? w.rows[op.a].lane[from] : 0;  // programs sum up what they get so
   });
 }
 
@@ -407,7 +417,9 @@ uint64_t take_one(Lowering& l, const ptx::Instruction& i, Modifiers& m, std::ini
 
 void lower_branch(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   m.ignore({"uni"});
-  emit_last(l, i, branch).target = l.target(i.operands.at(0));
+  MicroOp& op = emit_last(l, i, branch);
+  op.target = l.target(i.operands.at(0));
+  op.again = Again::same;
 }
 
 void lower_branch_by_table(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
@@ -417,6 +429,7 @@ void lower_branch_by_table(Lowering& l, const ptx::Instruction& i, Modifiers& m)
   MicroOp& op = emit_last(l, i, branch_by_table);
   op.a = index;
   op.immediate = static_cast<uint64_t>(table);
+  op.again = Again::same;
 }
 
 void lower_exit(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
@@ -429,7 +442,9 @@ void lower_barrier(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   if (m.take("warp")) {
     if (!m.take("sync")) l.not_simulated(i);
     const int mask = l.row(i.operands.at(0));
-    emit_last(l, i, sync_warp).d = mask;
+    MicroOp& op = emit_last(l, i, sync_warp);
+    op.d = mask;
+    op.again = Again::same;
     return;
   }
   const bool reduces = m.take("red");
@@ -475,6 +490,7 @@ MicroOp& lower_warp_wide(Lowering& l, const ptx::Instruction& i, Modifiers& m, H
   op.c = rows[2];
   op.d = mask;
   op.type = m.type();
+  op.again = Again::same;
   return op;
 }
 
@@ -527,7 +543,9 @@ const Opcodes warp_opcodes = {
     {"nanosleep",
      [](Lowering& l, const ptx::Instruction& i, Modifiers& m) {
        m.ignore({"u32"});
-       emit_last(l, i, rest).cost = 16;
+       MicroOp& op = emit_last(l, i, rest);
+       op.cost = 16;
+       op.again = Again::same;
      }},
     {"griddepcontrol",  // every grid begins when those it depends on have ended
      [](Lowering& l, const ptx::Instruction& i, Modifiers& m) { take_one(l, i, m, {"launch_dependents", "wait"}); }},
@@ -551,7 +569,12 @@ ThreadBlock::ThreadBlock(const Launch& l, int gpu, Dimensions where)
   const size_t warp_count = (alive + 31) / 32, row_count = static_cast<size_t>(lowered->rows);
   rows = std::make_unique_for_overwrite<Row[]>(warp_count * row_count);
   shared.resize(lowered->dynamic_shared_at + l.dynamic_shared);
-  local.resize(lowered->local_bytes * alive);
+  if (lowered->call_sites.empty()) {
+    local.resize(lowered->local_bytes * alive);
+  } else {
+    stacks.resize(alive);
+    for (CallStack& stack : stacks) stack.bytes.resize(lowered->local_bytes);
+  }
   warps.resize(warp_count);
   for (size_t k = 0; k < warp_count; ++k) {
     Warp& w = warps[k];
@@ -577,24 +600,31 @@ static void tell_of_deadlock(const ThreadBlock& block) {
   }
 }
 
-bool run(ThreadBlock& block, long budget) {
-  size_t idle = 0;  // warps in a row that could do nothing
+Progress run(ThreadBlock& block, long budget) {
+  size_t idle = 0;     // warps in a row that could do nothing
+  bool spins = false;  // one of them
   while (block.alive && budget > 0) {
     Warp& w = block.warps[block.next_warp];
     block.next_warp = (block.next_warp + 1) % block.warps.size();
-    if (w.alive & ~w.waiting) {
+    const bool is_ready = w.alive & ~w.waiting;
+    if (is_ready && !spins_in_vain(w)) {
       idle = 0;
+      spins = false;
       const long given = std::min(budget, warp_slice);
       const long left = run_warp(w, given);
       budget -= given - left;
       if (w.rests) budget -= 16;  // who sleeps gives other blocks a turn as well
+      if (w.rests || left <= 0) look_for_spin(w);
     } else {
       ++idle;
-      if (idle == block.warps.size()) tell_of_deadlock(block);
+      spins |= is_ready;
+      if (idle < block.warps.size()) continue;
+      if (spins) return Progress::waits;
+      tell_of_deadlock(block);
     }
   }
   notice_mbarrier_deadlock(block);
-  return block.alive == 0;
+  return block.alive == 0 ? Progress::ended : Progress::goes_on;
 }
 
 Dimensions thread_index(const Warp& w, unsigned lane) {

@@ -18,7 +18,36 @@ constexpr uint64_t shared_window = 0x6ff0'0000'0000, local_window = 0x6ff1'0000'
 // Where a cooperative kernel finds Launch::grid_workspace: %envreg1 and %envreg2 are the halves of this address.
 constexpr uint64_t grid_window = 0x6ff2'0000'0000;
 
+// Where the addresses of functions begin. No memory lies there.
+constexpr uint64_t function_window = 0x6ff3'0000'0000;
+
+// How often the stack that a program asked for the frames of called functions may take: those of PTX have other sizes
+// than a GPU's.
+constexpr size_t stack_allowance = 4;
+
+// Of one thread of a kernel that calls functions.
+struct CallStack {
+  struct Call {
+    const CallSite* site;
+    const LoweredKernel::Frame* callee;
+    int return_to;
+  };
+  std::vector<std::byte> bytes;  // the thread's local memory: the kernel's frame, and those of the calls
+  std::vector<Call> calls;
+  std::vector<uint64_t> saved;  // the callees' rows, as they were before the calls
+};
+
 struct ThreadBlock;
+
+// What a warp that spins looks at (spin.cc).
+struct Watched {
+  uint64_t address;
+  const char* bytes;
+  bool is_global;
+  uint64_t entry;  // of the page table, if it is global
+  unsigned size;
+  uint64_t value;
+};
 
 struct Warp {
   ThreadBlock* block;
@@ -37,6 +66,9 @@ struct Warp {
   int favoured = -1;      // the lane whose turn it is although others are behind it; -1: none
   int group_budget = 0;   // operations until another lane is favoured
   int last_favoured = -1;
+  Lanes spinning = 0;            // lanes that need not run while the words watched do not change
+  std::vector<Watched> watched;  // by these lanes
+  std::chrono::steady_clock::time_point spins_since;
 };
 
 struct ThreadBlock {
@@ -47,6 +79,7 @@ struct ThreadBlock {
   std::unique_ptr<Row[]> rows;    // of all warps; what no operation has written yet means nothing
   std::vector<std::byte> shared;  // static, then dynamic
   std::vector<std::byte> local;   // LoweredKernel::local_bytes for each thread, one thread after another
+  std::vector<CallStack> stacks;  // in place of `local`, of each thread, if the kernel calls functions
   std::vector<Warp> warps;
   Cache cache;  // the first-level cache
   struct Barrier {
@@ -74,8 +107,17 @@ struct ThreadBlock {
   ThreadBlock& operator=(const ThreadBlock&) = delete;
 };
 
-// Runs a block for about `budget` operations of a warp. True when all its threads have ended. Throws Fault.
-bool run(ThreadBlock&, long budget);
+enum class Progress : uint8_t { ended, goes_on, waits };  // waits: for other blocks, the host or another process
+// Runs a block for about `budget` operations of a warp, or until all its threads wait. Throws Fault.
+Progress run(ThreadBlock&, long budget);
+
+// The running lanes that the operation's guard lets by.
+Lanes active_lanes(const Warp&, const MicroOp&);
+
+// For a warp whose turn ends (spin.cc): finds out whether it spins.
+void look_for_spin(Warp&);
+// True if it does, and what it looks at has not changed: it need not run now.
+bool spins_in_vain(Warp&);
 
 // For the end of a block's slice of time (mbarrier.cc): throws Fault if its threads wait for ever for mbarriers.
 void notice_mbarrier_deadlock(ThreadBlock&);

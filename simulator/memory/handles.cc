@@ -264,6 +264,9 @@ Handle import_fd(intptr_t number) {
     refuse(CUDA_ERROR_UNKNOWN,
            "osHandle is no number of a descriptor, but rather an address: pass the descriptor "
            "itself, as in (void*)(intptr_t)fd, and not &fd");
+  if (record != nothing && ledger().record[record].kind == Record::pool)
+    refuse(CUDA_ERROR_NOT_SUPPORTED, "descriptor " + std::to_string(fd) +
+                                         " is of a memory pool: import it with cuMemPoolImportFromShareableHandle");
   if (record == nothing || ledger().record[record].node != node())
     refuse(CUDA_ERROR_UNKNOWN,
            "descriptor " + std::to_string(fd) + " is not one that cuMemExportToShareableHandle gave" +

@@ -18,9 +18,10 @@ namespace memory {
 constexpr unsigned max_gpus = 64 * 16, max_owners = max_gpus + 16, max_records = 1 << 17;
 constexpr uint32_t nothing = ~0u;  // instead of the number of a record or frame
 
-// A line of the ledger: physical memory, a multicast object, a binding of the one to the other, or an event.
+// A line of the ledger: physical memory, a multicast object, a binding of the one to the other, an event, or a pool that
+// processes share.
 struct Record {
-  enum Kind : uint32_t { unused, physical, multicast, binding, event } kind;
+  enum Kind : uint32_t { unused, physical, multicast, binding, event, pool } kind;
   uint32_t next;          // unused: the next unused one; multicast, binding: the (next) binding of the object
   uint64_t key;           // unlike that of any other record ever: fabric and IPC handles carry it
   uint64_t size;          // bytes
@@ -34,10 +35,10 @@ struct Record {
   uint32_t bindings;        // physical: how many stand on it; they keep it
   uint32_t devices, added;  // multicast: the team's size, and how many of it are there
   uint64_t team[max_gpus / 64];
-  uint32_t object, memory;  // binding: its records
-  uint64_t offset, memory_offset;
-  uint64_t recorded, reached;  // event: how often, and up to which of these streams have got; changed atomically
-  int32_t recorder;            // the process that was the last to record it
+  uint32_t object, memory;         // binding: its records; physical: as `object` the pool that it is a unit of
+  uint64_t offset, memory_offset;  // physical: of the unit in its pool
+  uint64_t recorded, reached;      // event: how often, and up to which of these streams have got; changed atomically
+  int32_t recorder;                // the process that was the last to record it
 };
 
 struct Ledger {

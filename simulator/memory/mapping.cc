@@ -52,54 +52,66 @@ std::vector<Mapping*> mappings_within(uint64_t address, uint64_t size) {
   return within;
 }
 
+constexpr char still[] = ". What this call had opened or closed before it came to this stays so";
+constexpr char opened_anew[] =
+    "the memory was created with gpuDirectRDMACapable and mapped more than once, its first mapping was unmapped, and "
+    "another was opened to its GPU since: unmap all of its mappings first";
+
+void tell_access(const Mapping& mapping, int device, unsigned flags) {
+  change("access",
+         {{"address", hexadecimal(mapping.base)}, {"size", mapping.size}, {"device", device}, {"flags", flags}});
+}
+
+void open_to_host(Mapping& mapping, unsigned flags) {
+  if (!is_on_host(mapping)) {
+    if (!flags) return;
+    write_entries(mapping);
+    refuse(CUDA_ERROR_NOT_SUPPORTED, "the memory at " + hexadecimal(mapping.base) +
+                                         " is not on the host, which cannot be let in: make it with a location of "
+                                         "type CU_MEM_LOCATION_TYPE_HOST_NUMA" +
+                                         still);
+  }
+  mapping.host_access = static_cast<unsigned char>(flags);
+  const int protection =
+      (flags ? PROT_READ : PROT_NONE) | (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_WRITE : PROT_NONE);
+  if (!show_to_host(ledger().record[mapping.record], mapping.base, protection)) {
+    write_entries(mapping);
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "the host cannot be let into all of the memory at " + hexadecimal(mapping.base) +
+                                         ": the process has as many mappings as vm.max_map_count allows" + still);
+  }
+  tell_access(mapping, -1, flags);
+}
+
+// RDMA memory whose first mapping is gone is opened to its own GPU alone, and at one place, as on the H200.
+void open_to_gpu(Mapping& mapping, CUdevice device, unsigned flags) {
+  const Record& record = ledger().record[mapping.record];
+  std::set<uint64_t>& anew = mapping.of->opened_anew;
+  unsigned char& access = mapping.access[size_t(device)];
+  const bool is_owner = record.gpu == process().visible[size_t(device)];
+  const bool lacks_first = record.rdma && !mapping.of->imported && !mapping.of->first_mapping;
+  const bool adds = lacks_first && access != flags && flags;
+  const bool is_second = adds && is_owner && !anew.empty() && !anew.contains(mapping.base);
+  const bool fails = is_second || (adds && !is_owner);
+  if (adds && is_owner && !fails) anew.insert(mapping.base);
+  if (is_owner && !flags) anew.erase(mapping.base);
+  access = fails ? 0 : static_cast<unsigned char>(flags);
+  tell_access(mapping, device, access);
+  if (!fails) return;
+  write_entries(mapping);
+  if (is_second) refuse(CUDA_ERROR_UNKNOWN, std::string(opened_anew) + still);
+  refuse(CUDA_ERROR_INVALID_VALUE,
+         "the memory at " + hexadecimal(mapping.base) +
+             " was created with gpuDirectRDMACapable and mapped more than "
+             "once, and its first mapping was unmapped: the driver opens it to no other GPU any more. Unmap all of its "
+             "mappings, then map it anew" +
+             still);
+}
+
 // Does to one mapping what descriptors say that have been looked at. Where it refuses, what stands before is done.
 void open_mapping(Mapping& mapping, std::span<const CUmemAccessDesc> descriptors) {
-  constexpr char still[] = ". What this call had opened or closed before it came to this stays so";
-  const Record& record = ledger().record[mapping.record];
-  const auto tell = [&](int device, unsigned flags) {
-    change("access",
-           {{"address", hexadecimal(mapping.base)}, {"size", mapping.size}, {"device", device}, {"flags", flags}});
-  };
-  for (const auto& [location, flags] : descriptors) {
-    if (is_host(location) && !is_on_host(mapping)) {
-      if (!flags) continue;
-      write_entries(mapping);
-      refuse(CUDA_ERROR_NOT_SUPPORTED, "the memory at " + hexadecimal(mapping.base) +
-                                           " is not on the host, which cannot be let in: make it with a location of "
-                                           "type CU_MEM_LOCATION_TYPE_HOST_NUMA" +
-                                           still);
-    }
-    if (is_host(location)) {
-      mapping.host_access = static_cast<unsigned char>(flags);
-      const int protection =
-          (flags ? PROT_READ : PROT_NONE) | (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_WRITE : PROT_NONE);
-      if (!show_to_host(record, mapping.base, protection)) {
-        write_entries(mapping);
-        refuse(CUDA_ERROR_OUT_OF_MEMORY, "the host cannot be let into all of the memory at " +
-                                             hexadecimal(mapping.base) +
-                                             ": the process has as many mappings as vm.max_map_count allows" + still);
-      }
-      tell(-1, flags);
-      continue;
-    }
-    unsigned char& access = mapping.access[size_t(location.id)];
-    const bool changes = access != flags, is_owner = record.gpu == process().visible[size_t(location.id)];
-    const bool lacks_first = record.rdma && !mapping.of->imported && !mapping.of->first_mapping;
-    const bool fails = lacks_first && changes && flags && !is_owner;
-    if (lacks_first && changes && is_owner && flags) mapping.of->opened_anew.insert(mapping.base);
-    if (is_owner && !flags) mapping.of->opened_anew.erase(mapping.base);
-    access = fails ? 0 : static_cast<unsigned char>(flags);
-    tell(location.id, access);
-    if (!fails) continue;
-    write_entries(mapping);
-    refuse(
-        CUDA_ERROR_INVALID_VALUE,
-        "the memory at " + hexadecimal(mapping.base) +
-            " was created with gpuDirectRDMACapable and mapped more than "
-            "once, and its first mapping was unmapped: the driver opens it to no other GPU any more. Unmap all of its "
-            "mappings, then map it anew" +
-            still);
-  }
+  for (const auto& [location, flags] : descriptors)
+    if (is_host(location)) open_to_host(mapping, flags);
+    else open_to_gpu(mapping, location.id, flags);
   write_entries(mapping);
 }
 
@@ -212,11 +224,7 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
     if (last != process().mappings.end() && last->first + last->second.size > address)
       refuse(CUDA_ERROR_INVALID_VALUE, "memory is mapped already from " + range(last->first, last->second.size) +
                                            ": unmap it first, or take other addresses");
-    if (!of->opened_anew.empty())
-      refuse(CUDA_ERROR_UNKNOWN,
-             "the memory was created with gpuDirectRDMACapable and mapped more than once, its "
-             "first mapping was unmapped, and another was opened to its GPU since: unmap all of "
-             "its mappings first");
+    if (!of->opened_anew.empty()) refuse(CUDA_ERROR_UNKNOWN, opened_anew);
     return of;
   };
   auto of = check();

@@ -150,7 +150,7 @@ struct Range {
   uint64_t base;
   size_t size;
   CUdevice device;                 // -1: none (host memory); of another process's: the one that opened it
-  CUmemAllocationProp properties;  // of VMM memory
+  CUmemAllocationProp properties;  // of VMM memory; of a pool's only the handle types
   uint64_t id, block_id;           // CU_POINTER_ATTRIBUTE_BUFFER_ID and _MEMORY_BLOCK_ID
   bool mapped;                     // false: reserved only
   uint64_t range_base;             // of VMM memory: the reservation, or 0; of a pool: the block; of registered: without

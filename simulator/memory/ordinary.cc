@@ -120,8 +120,9 @@ void set_peer(CUdevice device, CUdevice peer, bool enabled) {
 
 }  // namespace
 
-void map_pool_unit(CUdevice device, uint64_t address, uint64_t size, const std::vector<unsigned char>& access) {
-  take_for(device, size, [&](uint32_t record) {
+void map_pool_unit(CUdevice device, uint64_t address, uint64_t size, const std::vector<unsigned char>& access,
+                   uint32_t of_another) {
+  const auto map = [&](uint32_t record) {
     Mapping mapping = {};
     mapping.base = address;
     mapping.size = size;
@@ -129,7 +130,13 @@ void map_pool_unit(CUdevice device, uint64_t address, uint64_t size, const std::
     mapping.access = access;
     mapping.record = record;
     add_mapping(mapping);
-  });
+  };
+  if (of_another == nothing) return take_for(device, size, map);
+  if (!gpu_memory(ledger().record[of_another].gpu)) {
+    let_go(of_another);
+    need_room_for(of_another);
+  }
+  map(of_another);
 }
 
 Allocations::iterator allocation_with(uint64_t address) {

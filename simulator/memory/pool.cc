@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 #include "pool.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cstring>
 #include <tuple>
 #include "process.h"
 
@@ -11,22 +14,85 @@ namespace {
 // What a block takes: a multiple of 512 bytes. No pool has 2^47.
 uint64_t taken_by(uint64_t size) { return round_up(std::min(size, uint64_t(1) << address_bits), 512); }
 
+constexpr uint64_t block_magic = 0x636f6c626d6d76;  // "vmmbloc"
+struct SharedBlock {
+  uint64_t magic, token, key, offset, size;
+};
+static_assert(sizeof(SharedBlock) <= sizeof(CUmemPoolPtrExportData));
+
+uint32_t new_shared_pool(int gpu, unsigned handle_types) {
+  const Locked locked;
+  const uint32_t record = new_record(Record::pool);
+  if (record == nothing) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for a pool");
+  ledger().record[record].gpu = gpu;
+  ledger().record[record].handle_types = handle_types;
+  hold(record);
+  return record;
+}
+
+// Another process's unit, held; nothing: it was given back.
+uint32_t find_unit(uint32_t pool, uint64_t offset) {
+  const Locked locked;
+  for (uint32_t number = 0; number < ledger().records; ++number) {
+    const Record& record = ledger().record[number];
+    if (record.kind != Record::physical || record.object != pool || record.offset != offset || !is_held(number))
+      continue;
+    hold(number);
+    return number;
+  }
+  return nothing;
+}
+
 }  // namespace
 
 // Addresses for twice the GPU's memory, as on the H200: blocks need neighbouring ones, and memory only where they are.
-Pool::Pool(CUdevice device) : device_(device) {
-  const auto guard = enter();
-  gpu_of(device);
+void Pool::take_room() {
   const uint64_t size = round_up(2 * machine().memory, unit);
   addresses_ = take_addresses(size + unit, false);
+  first_ = round_up(addresses_, unit);
   access_.resize(process().visible.size());
-  access_[size_t(device)] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  add_gap(round_up(addresses_, unit), {size, nullptr, nullptr, 0});
+  access_[size_t(device_)] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  add_gap(first_, {size, nullptr, nullptr, 0});
+}
+
+Pool::Pool(CUdevice device, unsigned handle_types) : device_(device), record_(nothing) {
+  const auto guard = enter();
+  const int gpu = gpu_of(device);
+  constexpr unsigned known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC;
+  if (handle_types & ~known) refuse(CUDA_ERROR_INVALID_VALUE, "handleTypes has bits of other types than fd and fabric");
+  check_handle_types(handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);  // fabric needs no channel yet
+  take_room();
+  if (handle_types) record_ = new_shared_pool(gpu, handle_types);
+}
+
+Pool::Shared Pool::shared_by(intptr_t number) {
+  const auto guard = enter();
+  const int fd = static_cast<int>(number);
+  const uint32_t record = exported_record(fd);
+  if (record == nothing || ledger().record[record].node != node())
+    refuse(CUDA_ERROR_UNKNOWN, "descriptor " + std::to_string(fd) +
+                                   " is not one that cuMemPoolExportToShareableHandle gave on this node: was it "
+                                   "closed, or is it the number of another process's?");
+  if (ledger().record[record].kind != Record::pool)
+    refuse(CUDA_ERROR_NOT_SUPPORTED, "descriptor " + std::to_string(fd) +
+                                         " is of memory, not of a pool: import it with "
+                                         "cuMemImportFromShareableHandle");
+  if (device_of(ledger().record[record].gpu) < 0)
+    refuse(CUDA_ERROR_INVALID_DEVICE, "the pool is of a GPU that this process does not see");
+  return {record};
+}
+
+Pool::Pool(Shared shared) : is_imported_(true), record_(shared.record) {
+  const auto guard = enter();
+  device_ = device_of(ledger().record[record_].gpu);
+  take_room();
+  hold(record_);  // the descriptor holds it, so it is still there
 }
 
 Pool::~Pool() {
   const auto guard = enter();
   give_back_addresses(addresses_);
+  if (record_ != nothing) let_go(record_);
 }
 
 // The gap behind all blocks comes last, one without memory after those that have it; then the smallest that is large
@@ -86,17 +152,52 @@ void Pool::back(uint64_t address, uint64_t size) {
   for (uint64_t at = address / unit * unit; at < address + size; at += unit) {
     if (units_.contains(at)) continue;
     try {
-      map_pool_unit(device_, at, unit, access_);
+      map_unit(at);
     } catch (...) {
-      for (const uint64_t each : added) {
-        remove_mapping(each);
-        units_.erase(each);
-      }
+      for (const uint64_t each : added) unmap_unit(each);
       throw;
     }
-    units_.insert(at);
     added.push_back(at);
   }
+}
+
+void Pool::map_unit(uint64_t address) {
+  uint32_t other = nothing;
+  if (is_imported_) {
+    other = find_unit(record_, address - first_);
+    if (other == nothing) refuse(CUDA_ERROR_INVALID_VALUE, "the process that made the block has freed it");
+  }
+  map_pool_unit(device_, address, unit, access_, other);
+  units_.insert(address);
+  if (is_imported_ || record_ == nothing) return;
+  const Locked locked;
+  Record& record = ledger().record[mapping_at(address)->record];
+  record.object = record_;
+  record.handle_types = ledger().record[record_].handle_types;
+  record.offset = address - first_;
+}
+
+void Pool::unmap_unit(uint64_t address) {
+  if (!is_imported_ && record_ != nothing) {  // others may have it still, but nobody finds it any more
+    const Locked locked;
+    ledger().record[mapping_at(address)->record].object = nothing;
+  }
+  remove_mapping(address);
+  units_.erase(address);
+}
+
+// Of the gap what is before the block and behind it is left.
+void Pool::take_from_gap(Gaps::iterator gap, uint64_t address, uint64_t size) {
+  const auto [begin, was] = std::pair(gap->first, std::move(gap->second));
+  gaps_.erase(gap);
+  if (begin < address) {
+    gaps_[begin] = was;
+    gaps_[begin].size = address - begin;
+  }
+  const uint64_t end = begin + was.size;
+  if (address + size == end) return;
+  gaps_[address + size] = was;
+  gaps_[address + size].size = end - address - size;
 }
 
 uint64_t Pool::allocate(uint64_t size, const void* stream, Owner owner) {
@@ -116,10 +217,7 @@ uint64_t Pool::allocate(uint64_t size, const void* stream, Owner owner) {
     back(found->first, room);
   }
   const uint64_t address = found->first;
-  Gap rest = std::move(found->second);
-  gaps_.erase(found);
-  rest.size -= room;
-  if (rest.size) gaps_[address + room] = std::move(rest);
+  take_from_gap(found, address, room);
   add_allocation(address, {size, Range::pool, owner}, device_);
   ++blocks_;
   return address;
@@ -133,16 +231,74 @@ void Pool::free(uint64_t block, const void* stream, Reached reached) {
   add_gap(block, {taken_by(size), stream, std::move(reached), ++numbers_});
 }
 
+// By another process, which may import blocks of it again: the unit stays the same to both.
+bool Pool::is_mapped_elsewhere(uint64_t address) const {
+  return record_ != nothing && !is_imported_ && is_held(mapping_at(address)->record, true);
+}
+
 void Pool::give_back(uint64_t bytes) {
   auto at = units_.end();
   while (at != units_.begin() && reserved() - unit >= bytes) {
     --at;
     const auto gap = holding(gaps_, *at);
     const bool is_free = gap != gaps_.end() && !gap->second.stream && *at + unit <= gap->first + gap->second.size;
-    if (!is_free) continue;
-    remove_mapping(*at);
-    at = units_.erase(at);
+    if (!is_free || is_mapped_elsewhere(*at)) continue;
+    const uint64_t given_back = *at;
+    ++at;
+    unmap_unit(given_back);
   }
+}
+
+int Pool::export_fd(CUmemAllocationHandleType type) const {
+  const auto guard = enter();
+  const bool is_one = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || type == CU_MEM_HANDLE_TYPE_FABRIC;
+  if (!is_one || record_ == nothing || !(ledger().record[record_].handle_types & type))
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "the pool was made without this type of handle: cuMemPoolCreate needs it in handleTypes");
+  if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
+    check_handle_types(type);
+    refuse(CUDA_ERROR_NOT_SUPPORTED, "fabric handles of memory pools are not simulated");
+  }
+  const int fd = export_record(record_);
+  if (fd < 0) refuse(CUDA_ERROR_OPERATING_SYSTEM, "this process has no file descriptor left");
+  fcntl(fd, F_SETFD, 0);  // a program that this one executes gets it, as on the H200
+  process().exported[fd] = current_call;
+  return fd;
+}
+
+CUmemPoolPtrExportData Pool::export_block(uint64_t block) const {
+  const auto guard = enter();
+  if (record_ == nothing)
+    refuse(CUDA_ERROR_INVALID_VALUE,
+           "the block's pool was made for this process alone: cuMemPoolCreate needs handleTypes");
+  const SharedBlock contents = {block_magic, ledger().token, ledger().record[record_].key, block - first_,
+                                process().allocations.at(block).size};
+  CUmemPoolPtrExportData exported = {};
+  std::memcpy(&exported, &contents, sizeof contents);
+  return exported;
+}
+
+uint64_t Pool::import_block(const CUmemPoolPtrExportData& data, Owner owner) {
+  const auto guard = enter();
+  SharedBlock contents;
+  std::memcpy(&contents, &data, sizeof contents);
+  if (contents.magic != block_magic || contents.token != ledger().token)
+    refuse(CUDA_ERROR_INVALID_VALUE, "these 64 bytes are not what cuMemPoolExportPointer gave");
+  if (!is_imported_)
+    refuse(CUDA_ERROR_INVALID_VALUE, "the pool is this process's own: import blocks into an imported one");
+  if (contents.key != ledger().record[record_].key) refuse(CUDA_ERROR_INVALID_VALUE, "the block is of another pool");
+  const uint64_t address = first_ + contents.offset, room = taken_by(contents.size);
+  if (process().allocations.contains(address)) return address;  // once more, and freed once all the same
+  settle();
+  const auto gap = holding(gaps_, address);
+  const bool is_free = gap != gaps_.end() && !gap->second.stream && address + room <= gap->first + gap->second.size;
+  if (!is_free)
+    refuse(CUDA_ERROR_INVALID_VALUE, "a block that had the place of this one is imported here, and not yet freed");
+  back(address, room);
+  take_from_gap(gap, address, room);
+  add_allocation(address, {contents.size, Range::pool, owner}, device_);
+  ++blocks_;
+  return address;
 }
 
 void Pool::trim(uint64_t bytes) {

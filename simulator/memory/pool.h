@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // A stream-ordered pool: one range of addresses, units of memory under parts of it, and blocks side by side in them.
 // What is freed in a stream is at once that stream's again, and another's once the stream has got there.
+//
+// A pool that processes share has a line in the ledger, and so have its units, which name that. A process that imports
+// it has a pool of its own with as many addresses, and maps at the same offsets the units that hold the blocks which it
+// imports.
 #pragma once
 #include <atomic>
 #include <map>
@@ -15,17 +19,27 @@ class Pool {
   using Reached = std::shared_ptr<const std::atomic<bool>>;  // whether a stream has got to where something was freed
   static constexpr uint64_t unit = 32 << 20;  // bytes: it takes and gives back memory in these, as on the H200
 
-  explicit Pool(CUdevice);
+  explicit Pool(CUdevice, unsigned handle_types = 0);
+  struct Shared {  // a pool that some process shares: its line of the ledger
+    uint32_t record;
+  };
+  static Shared shared_by(intptr_t fd);
+  explicit Pool(Shared);  // an import of it
   ~Pool();
   uint64_t allocate(uint64_t size, const void* stream, Owner = {});
   void free(uint64_t block, const void* stream, Reached);  // without `stream` it is everybody's
+  int export_fd(CUmemAllocationHandleType) const;
+  CUmemPoolPtrExportData export_block(uint64_t block) const;
+  uint64_t import_block(const CUmemPoolPtrExportData&, Owner);
   // Gives back units without a block, the last ones first, while at least so many bytes are left.
   void trim(uint64_t bytes);
   void open(CUdevice, CUmemAccess_flags);
   CUmemAccess_flags access(CUdevice) const;
   uint64_t reserved() const { return units_.size() * unit; }
-  bool is_unused() const { return blocks_ == 0 && reserved() == 0; }
+  bool has_blocks() const { return blocks_ > 0; }
+  bool is_unused() const { return !has_blocks() && reserved() == 0; }
   CUdevice device() const { return device_; }
+  bool is_import_of(Shared other) const { return is_imported_ && record_ == other.record; }
 
  private:
   struct Gap {  // between blocks
@@ -36,15 +50,22 @@ class Pool {
   };
   using Gaps = std::map<uint64_t, Gap>;
 
+  void take_room();
   Gaps::iterator find(uint64_t size, const void* stream);
+  void take_from_gap(Gaps::iterator, uint64_t address, uint64_t size);
   bool is_backed(uint64_t address, uint64_t size) const;
   void add_gap(uint64_t address, Gap);
+  bool is_mapped_elsewhere(uint64_t unit) const;
   void settle();
   void back(uint64_t address, uint64_t size);
+  void map_unit(uint64_t address);
+  void unmap_unit(uint64_t address);
   void give_back(uint64_t bytes);
 
-  const CUdevice device_;
-  uint64_t addresses_, numbers_ = 0, blocks_ = 0;
+  CUdevice device_;
+  bool is_imported_ = false;
+  uint32_t record_;  // nothing: it is this process's alone
+  uint64_t addresses_, first_ = 0, numbers_ = 0, blocks_ = 0;
   Gaps gaps_;                          // by address
   std::set<uint64_t> units_;           // that have memory
   std::vector<unsigned char> access_;  // of each GPU

@@ -141,7 +141,9 @@ void remove_mapping(uint64_t base);
 void write_entries(const Mapping&);
 
 // --- Ordinary memory
-void map_pool_unit(CUdevice, uint64_t address, uint64_t size, const std::vector<unsigned char>& access);  // refuses
+// Of new memory, or of another process's that is held: the mapping holds it from then on. Refuses.
+void map_pool_unit(CUdevice, uint64_t address, uint64_t size, const std::vector<unsigned char>& access,
+                   uint32_t record);
 using Allocations = std::map<uint64_t, Allocation>;
 void add_allocation(uint64_t address, Allocation, CUdevice);
 void erase_allocation(uint64_t address);

@@ -69,11 +69,11 @@ void give_back_frames(Record& record) {
 
 void give_back_if_unheld(uint32_t number) {
   Record& record = ledger().record[number];
-  if ((record.kind != Record::physical && record.kind != Record::multicast) || record.bindings || is_held(number))
-    return;
+  if (record.kind == Record::unused || record.kind == Record::binding || record.kind == Record::event) return;
+  if (record.bindings || is_held(number)) return;
   if (record.kind == Record::multicast)
     while (record.next != nothing) remove_binding(record.next);
-  else give_back_frames(record);
+  if (record.kind == Record::physical) give_back_frames(record);
   drop_record(number);
 }
 
@@ -105,11 +105,12 @@ uint32_t new_record(Record::Kind kind) {
   else return nothing;
   Record& record = all.record[number];
   record = {};
-  record.next = record.first_frame = nothing;
+  record.next = record.first_frame = record.object = nothing;
   record.key = new_key();
   record.node = node();
   record.process = getpid();
-  if (kind == Record::multicast || kind == Record::event) record.kind = kind;  // others are unused until they are whole
+  if (kind == Record::multicast || kind == Record::event || kind == Record::pool)
+    record.kind = kind;  // others are unused until they are whole
   return number;
 }
 

@@ -156,8 +156,11 @@ cudaError_t cudaGraphDestroyNode(cudaGraphNode_t node) {
   return call(ARGUMENTS(node), [&] { return cuGraphDestroyNode(node); });
 }
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* pType) {
-  return call(ARGUMENTS(node, pType),
-              [&] { return cuGraphNodeGetType(node, reinterpret_cast<CUgraphNodeType*>(pType)); });
+  return call(ARGUMENTS(node, pType), [&] {
+    must(cuGraphNodeGetType(node, reinterpret_cast<CUgraphNodeType*>(pType)));
+    const bool is_known = int(*pType) != CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+    require(is_known, "the runtime has no name for the type of the node", cudaErrorUnknown);
+  });
 }
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* numNodes) {
   return call(ARGUMENTS(graph, nodes, numNodes), [&] { return cuGraphGetNodes(graph, nodes, numNodes); });

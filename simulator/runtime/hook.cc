@@ -7,6 +7,8 @@
 // dlopen returns. The loader tells its auditors of each file that it has mapped, before it runs anything of it (man 7
 // rtld-audit). So this is an auditor, a library of its own that vmmsim names in LD_AUDIT. The loader keeps it apart
 // from the program's libraries, so it finds our runtime's functions in its file, and not by dlsym.
+//
+// NVRTC, which compiles kernels while a program runs, is led in the same way: who asks it for machine code gets PTX.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -61,6 +63,12 @@ class Object {
  public:
   explicit Object(const link_map& map) : map_(map), file_(*map.l_name ? map.l_name : "/proc/self/exe") {}
 
+  // NVRTC keeps the PTX of which it makes machine code, and the calls that give the two out take the same arguments.
+  void give_ptx_for_machine_code() {
+    lead("nvrtcGetCUBIN", "nvrtcGetPTX");
+    lead("nvrtcGetCUBINSize", "nvrtcGetPTXSize");
+  }
+
   void lead_to_ours() {
     if (!file_.has_runtime_inside()) return;
     survey();
@@ -73,6 +81,22 @@ class Object {
   }
 
  private:
+  // Writes a jump from one function of the library to another. What goes wrong shows when the code is loaded.
+  void lead(std::string_view from, std::string_view to) {
+    char* head = nullptr;
+    Jump jump;
+    each_function(SHT_DYNSYM, [&](std::string_view name, char* code, size_t size) {
+      if (name == from && size >= sizeof(Jump)) head = code;
+      if (name == to) jump.to = reinterpret_cast<uintptr_t>(code);
+    });
+    if (!head || !jump.to) return;
+    char* const begin = head - reinterpret_cast<uintptr_t>(head) % page;
+    const size_t size = head + sizeof jump - begin;
+    if (mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) return;
+    std::memcpy(head, &jump, sizeof jump);
+    mprotect(begin, size, PROT_READ | PROT_EXEC);
+  }
+
   void survey() {
     each_function([&](std::string_view name, char* code, size_t) {
       if (!find_call(name)) return;
@@ -147,8 +171,9 @@ class Object {
   }
 
   // Calls visit(name, code, size).
-  template <class Visit> void each_function(const Visit& visit) const {
-    file_.each_symbol(SHT_SYMTAB, [&](std::string_view name, const Elf64_Sym& symbol) {
+  template <class Visit> void each_function(const Visit& visit) const { each_function(SHT_SYMTAB, visit); }
+  template <class Visit> void each_function(unsigned table, const Visit& visit) const {
+    file_.each_symbol(table, [&](std::string_view name, const Elf64_Sym& symbol) {
       if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF)
         visit(name, reinterpret_cast<char*>(map_.l_addr + symbol.st_value), symbol.st_size);
     });
@@ -194,7 +219,9 @@ unsigned la_objopen(link_map* map, Lmid_t space, uintptr_t*) {
   if (space != LM_ID_BASE) return 0;
   if (!program) program = map;
   if (!calls.empty()) {
-    Object(*map).lead_to_ours();
+    Object object(*map);
+    object.lead_to_ours();
+    object.give_ptx_for_machine_code();
   } else if (is_our_runtime(map->l_name)) {
     read_calls(*map);
     Object(*program).lead_to_ours();

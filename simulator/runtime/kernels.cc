@@ -204,19 +204,20 @@ EXPORT void __cudaRegisterVar(void** fatCubinHandle, char* hostVar, char*, const
 }
 EXPORT void __cudaRegisterManagedVar(void** fatCubinHandle, void** hostVarPtrAddress, char*, const char* deviceName,
                                      int, size_t, int, int) {
-  driver::cannot_run(hostVarPtrAddress, driver::file_of(hostVarPtrAddress) +
-                                            " has __managed__ variables, which are not simulated: allocate with "
-                                            "cudaMallocManaged");  // they would be null pointers
   const std::lock_guard held(registered().mutex);
   registered().variables[hostVarPtrAddress] = {&binary(fatCubinHandle), deviceName, nullptr, true};
   binary(fatCubinHandle).managed.push_back({hostVarPtrAddress, deviceName});
 }
-// Before a managed variable's first use on the host.
+// Before a managed variable's first use on the host. In calls with symbols the program gives the variable itself.
 EXPORT char __cudaInitModule(void** fatCubinHandle) {
   if (binary(fatCubinHandle).managed.empty()) return 1;
   return !call(ARGUMENTS(), [&] {
-    for (const Binary::Managed& it : binary(fatCubinHandle).managed)
-      *it.pointer = reinterpret_cast<void*>(variable(it.pointer).address);
+    for (const Binary::Managed& it : binary(fatCubinHandle).managed) {
+      void* const at = reinterpret_cast<void*>(variable(it.pointer).address);
+      const std::lock_guard held(registered().mutex);
+      registered().variables[at] = registered().variables.at(it.pointer);
+      *it.pointer = at;
+    }
   });
 }
 

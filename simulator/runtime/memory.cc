@@ -22,9 +22,15 @@ void copy_async(void* to, const void* from, size_t size, cudaMemcpyKind kind, cu
   }
 }
 
+// A capture does not prohibit it, other than to wait for the stream.
 void copy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
   copy_async(to, from, size, kind, nullptr);
-  if (size) must(cuStreamSynchronize(this_thread.stream_0));
+  if (!size) return;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  must(cuThreadExchangeStreamCaptureMode(&mode));
+  const CUresult answer = cuStreamSynchronize(this_thread.stream_0);
+  must(cuThreadExchangeStreamCaptureMode(&mode));
+  must(answer);
 }
 
 // What 2D and 3D copies have in common.
@@ -86,7 +92,8 @@ template <class Allocate> void allocate(void** pointer, const char* name, size_t
 }
 
 void free_memory(void* pointer, bool is_host) {
-  if (pointer) must(is_host ? cuMemFreeHost(pointer) : cuMemFree(address(pointer)));
+  if (!is_host) must(cuMemFree(address(pointer)));
+  else if (pointer) must(cuMemFreeHost(pointer));
 }
 
 void copy_3d(const cudaMemcpy3DParms* p, CUstream where) {
@@ -284,6 +291,28 @@ cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t memPoo
   return call(ARGUMENTS(flags, memPool, location), [&] {
     return cuMemPoolGetAccess(reinterpret_cast<CUmemAccess_flags*>(flags), memPool,
                               reinterpret_cast<CUmemLocation*>(location));
+  });
+}
+cudaError_t cudaMemPoolExportToShareableHandle(void* shareableHandle, cudaMemPool_t memPool,
+                                               cudaMemAllocationHandleType handleType, unsigned int flags) {
+  return call(ARGUMENTS(shareableHandle, memPool, handleType, flags), [&] {
+    return cuMemPoolExportToShareableHandle(shareableHandle, memPool, CUmemAllocationHandleType(handleType), flags);
+  });
+}
+cudaError_t cudaMemPoolImportFromShareableHandle(cudaMemPool_t* memPool, void* shareableHandle,
+                                                 cudaMemAllocationHandleType handleType, unsigned int flags) {
+  return call(ARGUMENTS(memPool, shareableHandle, handleType, flags), [&] {
+    return cuMemPoolImportFromShareableHandle(memPool, shareableHandle, CUmemAllocationHandleType(handleType), flags);
+  });
+}
+cudaError_t cudaMemPoolExportPointer(cudaMemPoolPtrExportData* exportData, void* ptr) {
+  return call(ARGUMENTS(exportData, ptr), [&] {
+    return cuMemPoolExportPointer(reinterpret_cast<CUmemPoolPtrExportData*>(exportData), address(ptr));
+  });
+}
+cudaError_t cudaMemPoolImportPointer(void** ptr, cudaMemPool_t memPool, cudaMemPoolPtrExportData* exportData) {
+  return call(ARGUMENTS(ptr, memPool, exportData), [&] {
+    return cuMemPoolImportPointer(address(ptr), memPool, reinterpret_cast<CUmemPoolPtrExportData*>(exportData));
   });
 }
 

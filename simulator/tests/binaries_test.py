@@ -172,7 +172,11 @@ class Programs(unittest.TestCase):
         options = *PLAIN, "-rdc=true", "-arch=sm_90"
         program = self.build("launches.cu", KERNEL_THAT_LAUNCHES, *options)
         self.ends(
-            self.run_it(program), 0, "cudaErrorNotSupported 0\n", "vmmsim: a launch", "in a kernel is not simulated"
+            self.run_it(program),
+            0,
+            "cudaErrorNotSupported 0\n",
+            "vmmsim: a launch",
+            "in the kernel add(int*, int) is not simulated",
         )
 
     def test_libraries_of_a_program(self):

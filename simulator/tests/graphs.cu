@@ -207,8 +207,12 @@ void test_copies() {
   REFUSED(cudaErrorInvalidValue, cudaGraphExecMemsetNodeSetParams(exec, fill, &changed));
   REFUSED(cudaErrorInvalidValue,
           cudaGraphAddMemcpyNode1D(&in, graph, nullptr, 0, there, numbers, 0, cudaMemcpyDefault));
+  CUdeviceptr nothing;
+  CHECK(cuMemAddressReserve(&nothing, 2 << 20, 0, 0, 0));
+  void* const hole = reinterpret_cast<void*>(nothing);
   REFUSED(cudaErrorInvalidValue,
-          cudaGraphAddMemcpyNode1D(&in, graph, nullptr, 0, numbers + (1 << 20), there, 4, cudaMemcpyDeviceToDevice));
+          cudaGraphAddMemcpyNode1D(&in, graph, nullptr, 0, hole, there, 4, cudaMemcpyDeviceToDevice));
+  CHECK(cuMemAddressFree(nothing, 2 << 20));
   CHECK(cudaGraphExecDestroy(exec));
   CHECK(cudaGraphDestroy(graph));
   CHECK(cudaFree(there));

@@ -36,6 +36,38 @@ CALL = {
     "explanation": "",
 }
 
+PACKED = """def call(function, times):
+    for _ in range(times):
+        function(None)
+"""
+# ctypes lets go of Python's lock in each call, and other threads use Python meanwhile.
+PYTHON = """import ctypes, pathlib, sys, threading
+
+sys.path.append(str(pathlib.Path(__file__).parent / "site-packages"))
+import packed
+
+cuda = ctypes.CDLL("libcuda.so.1")
+cuda.cuInit(0)
+
+
+def ask(_): return cuda.cuDeviceGetCount(ctypes.byref(ctypes.c_int()))
+
+
+ask(0)
+packed.call(cuda.cuDeviceGetCount, 2)
+
+
+def ask_often():
+    for _ in range(1000):
+        ask(0)
+
+
+threads = [threading.Thread(target=ask_often) for _ in range(3)]
+exec("cuda.cuDeviceGetCount(None)")
+for thread in threads:
+    thread.start()
+"""
+
 
 def changed(**members):
     return json.dumps(CALL | members) + "\n"
@@ -280,6 +312,25 @@ class Test(unittest.TestCase):
         self.assertEqual(recording.finish(self.file, [str(program)], "", 1, 0), [])
         its = Recording.read(self.file)
         self.assertEqual(its.place(its.lines[0]), ("part.cc", 1, "part()"))
+
+    @unittest.skipUnless((3, 10) <= sys.version_info < (3, 14), "of other releases of Python no lines are known")
+    def test_lines_of_python(self):
+        """Those of the program's own files, also where a package called."""
+        package = self.scratch / "site-packages"
+        package.mkdir()
+        (package / "packed.py").write_text(PACKED)
+        program = self.scratch / "prügel.py"
+        program.write_text(PYTHON)
+        subprocess.run([VMMSIM, "--trace", self.file, sys.executable, "-B", program], check=True, timeout=60)
+        recording.finish(self.file, [sys.executable, str(program)], "", 8, 0)
+        its = Recording.read(self.file)
+        calls = [line for line in its.lines if line["call"] == "cuDeviceGetCount"]
+        lines, functions = ([place[at] for place in map(its.place, calls)] for at in (1, 2))
+        self.assertEqual(lines, [10, 14, 14, 23, *[10] * 3000])
+        self.assertEqual(functions[:4], ["ask", "<module>", "<module>", "<module>"])
+        self.assertEqual([its.led_there(call) for call in calls[:2]], [["prügel.py:13"], []])
+        self.assertEqual(its.about["sources"], {"prügel.py": PYTHON})
+        self.assertIn(f"{package}/packed.py:3:call", calls[1]["callers"])
 
     def test_a_source_that_was_changed(self):
         program = self.build("int f() {\n  return 3;\n}\nint main() { return f(); }\n", "-g")

@@ -10,9 +10,13 @@
 #include <cstdio>
 #include <tuple>
 #include <utility>
+#include "../../simulator/driver/arguments.h"
 #include "../../simulator/text.h"
 
 namespace recorder {
+
+using driver::quoted;
+
 namespace {
 
 constexpr size_t of_cuda = 12;  // frames, of the driver and the like, about
@@ -30,21 +34,6 @@ std::string path_of_program() {
 }
 
 }  // namespace
-
-std::string text(const std::string& value) {
-  std::string result = "\"";
-  for (const char c : value) {
-    if (c == '"' || c == '\\') result += '\\';
-    if (static_cast<unsigned char>(c) >= 0x20) {
-      result += c;
-      continue;
-    }
-    char code[8];
-    std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned char>(c));
-    result += code;
-  }
-  return result + '"';
-}
 
 std::vector<uintptr_t> frames(size_t most) {
   struct Found {
@@ -101,17 +90,20 @@ const Modules::Module* Modules::with(uintptr_t address) const {
   return after != modules_.begin() && address < after[-1].end ? &after[-1] : nullptr;
 }
 
-std::string Modules::callers(const std::vector<uintptr_t>& frames, std::string& lines) {
+std::string Modules::callers(const std::vector<uintptr_t>& frames, const std::vector<std::string>& of_python,
+                             std::string& lines) {
   load();
   std::string all;
   for (const uintptr_t address : frames) {
     const Module* const module = with(address - 1);  // what returns there is a call just before
     if (!module || module->is_of_cuda) continue;
     if (told_.insert(module->path).second)
-      lines += "{\"module\":" + text(module->name) + ",\"path\":" + text(module->path) + "}\n";
-    all += (all.empty() ? "" : ",") + text(module->name + "+" + hexadecimal(address - module->base));
+      lines += "{\"module\":" + quoted(module->name) + ",\"path\":" + quoted(module->path) + "}\n";
+    all += (all.empty() ? "" : ",") + quoted(module->name + "+" + hexadecimal(address - module->base));
   }
-  return "[" + (all.empty() ? "\"unknown\"" : all) + "]";
+  if (all.empty()) all = "\"unknown\"";
+  for (const std::string& each : of_python) all += "," + quoted(each);
+  return "[" + all + "]";
 }
 
 }  // namespace recorder

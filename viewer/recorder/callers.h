@@ -14,7 +14,9 @@ class Modules {
  public:
   // {"module":...} lines for files that callers() of these addresses names first, and the callers: ["growable+0x1234",
   // ...], the innermost first. The frames of the driver, of CUPTI, of CUDA's runtime and of this library are left out.
-  std::string callers(const std::vector<uintptr_t>& frames, std::string& lines);
+  // Behind them the lines of Python.
+  std::string callers(const std::vector<uintptr_t>& frames, const std::vector<std::string>& of_python,
+                      std::string& lines);
   void load();  // anew, if files have come or gone
 
  private:
@@ -33,7 +35,5 @@ class Modules {
 // The addresses to which the functions on this thread's stack return: about so many that are not of CUDA. To find one
 // takes about a microsecond.
 std::vector<uintptr_t> frames(size_t most);
-
-std::string text(const std::string&);  // as JSON; bytes of UTF-8 stay
 
 }  // namespace recorder

@@ -20,6 +20,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include "../../simulator/driver/python_frames.h"
 #include "../../simulator/text.h"
 #include "callers.h"
 #include "calls.h"
@@ -141,6 +142,7 @@ void record(const RecordedCall& recorded, CUpti_CallbackDomain domain, const CUp
   const std::string result =
       domain == CUPTI_CB_DOMAIN_DRIVER_API ? name_of(driver_errors, error) : name_of(runtime_errors, error);
   const auto stack = frames(data.symbolName ? callers_of_launch : most_callers);
+  const auto of_python = driver::python_frames();
 
   State& all = state();
   const std::lock_guard held(all.lock);
@@ -153,7 +155,7 @@ void record(const RecordedCall& recorded, CUpti_CallbackDomain domain, const CUp
     else model.give_back(*away);
   }
   std::string lines, changes;
-  const std::string callers = all.modules.callers(stack, lines);
+  const std::string callers = all.modules.callers(stack, of_python, lines);
   for (const std::string& change : std::exchange(model.changes, {})) changes += (changes.empty() ? "" : ",") + change;
   lines += "{\"pid\":" + std::to_string(getpid()) + ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
            ",\"number\":" + std::to_string(++all.lines) + ",\"call\":\"" + name +

@@ -114,6 +114,15 @@ static void requests() {
     try_create("RDMA" + and_usage, with(good, {"", 0, 0, 1, usage}));
     try_create("compression, RDMA" + and_usage, with(good, {"", 0, 1, 1, usage}));
   }
+  const CUmemAllocationProp tiles = with(good, {"", 0, 0, 0, 1});
+  const CUdeviceptr a = reserve(2 * page);
+  Handle handle;
+  CHECK(cuMemCreate(&handle, 2 * page, &tiles, 0));
+  say("map half of usage 1", cuMemMap(a, page, 0, handle, 0));
+  say("map the other half of usage 1", cuMemMap(a, page, page, handle, 0));
+  say("map all of usage 1", cuMemMap(a, 2 * page, 0, handle, 0));
+  CHECK(cuMemRelease(handle));
+  CHECK(cuMemAddressFree(a, 2 * page));
 }
 
 static void imports() {

@@ -202,20 +202,20 @@ static const auto global = cudaStreamCaptureModeGlobal;
 static void ends() {
   cudaGraph_t graph;
   section("begin and end");
-  say("begin in stream 0", cudaStreamBeginCapture(nullptr, global));
-  say("begin in the legacy stream", cudaStreamBeginCapture(cudaStreamLegacy, global));
-  say("begin in the thread's stream", cudaStreamBeginCapture(cudaStreamPerThread, global));
-  say("end it", end_of(cudaStreamPerThread));
-  say("begin with mode 3", cudaStreamBeginCapture(origin, cudaStreamCaptureMode(3)));
-  say("end what did not begin", cudaStreamEndCapture(origin, &graph));
-  say("begin", cudaStreamBeginCapture(origin, global));
-  say("end, nothing captured", end_of(origin));
+  ask("begin in stream 0", [&] { return cudaStreamBeginCapture(nullptr, global); });
+  ask("begin in the legacy stream", [&] { return cudaStreamBeginCapture(cudaStreamLegacy, global); });
+  ask("begin in the thread's stream", [&] { return cudaStreamBeginCapture(cudaStreamPerThread, global); });
+  ask("end it", [&] { return end_of(cudaStreamPerThread); });
+  ask("begin with mode 3", [&] { return cudaStreamBeginCapture(origin, cudaStreamCaptureMode(3)); });
+  ask("end what did not begin", [&] { return cudaStreamEndCapture(origin, &graph); });
+  ask("begin", [&] { return cudaStreamBeginCapture(origin, global); });
+  ask("end, nothing captured", [&] { return end_of(origin); });
   CHECK(cudaStreamBeginCapture(origin, global));
-  std::thread([&] { say("end in another thread", cudaStreamEndCapture(origin, &graph)); }).join();
-  say("  status", status_of(origin));
-  say("  end here", end_of(origin));
+  std::thread([&] { ask("end in another thread", [&] { return cudaStreamEndCapture(origin, &graph); }); }).join();
+  ask("  status", [&] { return status_of(origin); });
+  ask("  end here", [&] { return end_of(origin); });
   CHECK(cudaStreamBeginCapture(origin, cudaStreamCaptureModeRelaxed));
-  std::thread([&] { say("relaxed, end in another thread", end_of(origin)); }).join();
+  std::thread([&] { ask("relaxed, end in another thread", [&] { return end_of(origin); }); }).join();
 }
 
 static void forks() {
@@ -229,37 +229,37 @@ static void forks() {
     CHECK(cudaStreamWaitEvent(fork_, captured, 0));
   };
   fork_it();
-  say("forked, status", status_of(fork_));
-  say("end, nothing put in there", end_of(origin));
+  ask("forked, status", [&] { return status_of(fork_); });
+  ask("end, nothing put in there", [&] { return end_of(origin); });
   fork_it();
   store<<<1, 1, 0, fork_>>>(there, 2);
-  say("end, not joined", end_of(origin));
-  say("  status", status_of(fork_));
+  ask("end, not joined", [&] { return end_of(origin); });
+  ask("  status", [&] { return status_of(fork_); });
   fork_it();
-  say("end in the forked stream", cudaStreamEndCapture(fork_, &graph));
-  say("  status", status_of(origin));
-  say("  end", end_of(origin));
+  ask("end in the forked stream", [&] { return cudaStreamEndCapture(fork_, &graph); });
+  ask("  status", [&] { return status_of(origin); });
+  ask("  end", [&] { return end_of(origin); });
   fork_it();
   store<<<1, 1, 0, fork_>>>(there, 2);
   CHECK(cudaEventRecord(outside, fork_));
   CHECK(cudaStreamWaitEvent(origin, outside, 0));
-  say("joined, end", end_of(origin));
+  ask("joined, end", [&] { return end_of(origin); });
   CHECK(cudaEventRecord(outside, alone));
   fork_it();
   store<<<1, 1, 0, fork_>>>(there, 2);
-  say("destroy the forked stream", cudaStreamDestroy(fork_));
-  say("  end", end_of(origin));
+  ask("destroy the forked stream", [&] { return cudaStreamDestroy(fork_); });
+  ask("  end", [&] { return end_of(origin); });
   CHECK(cudaStreamCreateWithFlags(&fork_, cudaStreamNonBlocking));
   CHECK(cudaStreamBeginCapture(fork_, global));
-  say("destroy the stream that captures", cudaStreamDestroy(fork_));
-  say("  allocate then", cudaMalloc(&more, 4));
+  ask("destroy the stream that captures", [&] { return cudaStreamDestroy(fork_); });
+  ask("  allocate then", [&] { return cudaMalloc(&more, 4); });
   CHECK(cudaStreamCreateWithFlags(&fork_, cudaStreamNonBlocking));
   CHECK(cudaStreamBeginCapture(origin, global));
   CHECK(cudaStreamBeginCapture(alone, global));
   CHECK(cudaEventRecord(captured, alone));
-  say("wait for another capture", cudaStreamWaitEvent(origin, captured, 0));
-  say("  end", end_of(origin));
-  say("  end the other", end_of(alone));
+  ask("wait for another capture", [&] { return cudaStreamWaitEvent(origin, captured, 0); });
+  ask("  end", [&] { return end_of(origin); });
+  ask("  end the other", [&] { return end_of(alone); });
 }
 
 static void mistakes() {
@@ -268,103 +268,110 @@ static void mistakes() {
   CHECK(cudaStreamBeginCapture(origin, global));
   CHECK(cudaEventRecord(captured, origin));
   cudaStreamSynchronize(origin);
-  say("launch", name(launched((const void*)seldom, origin)));
-  say("launch in another stream", name(launched((const void*)seldom, alone)));
-  say("allocate", cudaMalloc(&more, 4));
-  say("record", cudaEventRecord(captured, origin));
-  say("wait elsewhere", cudaStreamWaitEvent(fork_, captured, 0));
-  say("query", cudaStreamQuery(origin));
-  say("end", end_of(origin));
+  ask("launch", [&] { return name(launched((const void*)seldom, origin)); });
+  ask("launch in another stream", [&] { return name(launched((const void*)seldom, alone)); });
+  ask("allocate", [&] { return cudaMalloc(&more, 4); });
+  ask("record", [&] { return cudaEventRecord(captured, origin); });
+  ask("wait elsewhere", [&] { return cudaStreamWaitEvent(fork_, captured, 0); });
+  ask("query", [&] { return cudaStreamQuery(origin); });
+  ask("end", [&] { return end_of(origin); });
 
   section("an event when its capture has ended");
   CHECK(cudaStreamBeginCapture(origin, global));
   CHECK(cudaEventRecord(captured, origin));
-  say("end", end_of(origin));
-  say("query", cudaEventQuery(captured));
-  say("synchronise", cudaEventSynchronize(captured));
-  say("wait", cudaStreamWaitEvent(alone, captured, 0));
+  ask("end", [&] { return end_of(origin); });
+  ask("query", [&] { return cudaEventQuery(captured); });
+  ask("synchronise", [&] { return cudaEventSynchronize(captured); });
+  ask("wait", [&] { return cudaStreamWaitEvent(alone, captured, 0); });
   CHECK(cudaStreamBeginCapture(origin, global));
-  say("wait in a capture", cudaStreamWaitEvent(origin, captured, 0));
-  say("end", end_of(origin));
-  say("record again", cudaEventRecord(captured, alone));
-  say("synchronise", cudaEventSynchronize(captured));
+  ask("wait in a capture", [&] { return cudaStreamWaitEvent(origin, captured, 0); });
+  ask("end", [&] { return end_of(origin); });
+  ask("record again", [&] { return cudaEventRecord(captured, alone); });
+  ask("synchronise", [&] { return cudaEventSynchronize(captured); });
   cudaStreamCaptureStatus is;
   CHECK(cudaStreamBeginCapture(blocking, cudaStreamCaptureModeRelaxed));
-  say("ask stream 0 while a blocking one captures", cudaStreamIsCapturing(nullptr, &is));
-  say("  status", status_of(blocking));
-  say("  end", end_of(blocking));
+  ask("ask stream 0 while a blocking one captures", [&] { return cudaStreamIsCapturing(nullptr, &is); });
+  ask("  status", [&] { return status_of(blocking); });
+  ask("  end", [&] { return end_of(blocking); });
   cudaGetLastError();
 }
 
 // --- Nodes ------------------------------------------------------------------------------------------------------------
 
 static cudaGraphNode_t node;
-static int add_kernel(cudaGraph_t graph, unsigned grid, unsigned block, unsigned shared,
-                      const std::vector<cudaGraphNode_t>& after) {
+static cudaError_t add_kernel(cudaGraph_t graph, unsigned grid, unsigned block, unsigned shared,
+                              const std::vector<cudaGraphNode_t>& after) {
   int value = 5;
   void* pointers[] = {&there, &value};
   cudaKernelNodeParams params = {(void*)store, dim3(grid), dim3(block), shared, pointers, nullptr};
   return cudaGraphAddKernelNode(&node, graph, after.data(), after.size(), &params);
 }
-static int add_memset(cudaGraph_t graph, void* to, unsigned element, size_t width, size_t height, size_t pitch = 512) {
+static cudaError_t add_seldom(cudaGraph_t graph, const std::vector<cudaGraphNode_t>& after) {
+  void* pointers[] = {&there};
+  cudaKernelNodeParams params = {(void*)seldom, dim3(1), dim3(1), 0, pointers, nullptr};
+  return cudaGraphAddKernelNode(&node, graph, after.data(), after.size(), &params);
+}
+static cudaError_t add_memset(cudaGraph_t graph, void* to, unsigned element, size_t width, size_t height,
+                              size_t pitch = 512) {
   const cudaMemsetParams params = {to, pitch, 1, element, width, height};
   return cudaGraphAddMemsetNode(&node, graph, nullptr, 0, &params);
 }
-static int add_copy(cudaGraph_t graph, void* to, const void* from, size_t size,
-                    cudaMemcpyKind kind = cudaMemcpyDefault) {
+static cudaError_t add_copy(cudaGraph_t graph, void* to, const void* from, size_t size,
+                            cudaMemcpyKind kind = cudaMemcpyDefault) {
   return cudaGraphAddMemcpyNode1D(&node, graph, nullptr, 0, to, from, size, kind);
 }
-static void ask(const char* what, int answer) { say(what, name(answer)), cudaGetLastError(); }
 
 static void nodes() {
   cudaGraph_t graph, other;
   CHECK(cudaGraphCreate(&graph, 0));
   CHECK(cudaGraphCreate(&other, 0));
   section("nodes");
-  ask("create with flags", cudaGraphCreate(&graph, 1));
-  ask("kernel", add_kernel(graph, 1, 1, 0, {}));
+  ask("create with flags", [&] { return cudaGraphCreate(&graph, 1); });
+  ask("kernel", [&] { return add_kernel(graph, 1, 1, 0, {}); });
   const cudaGraphNode_t first = node;
-  ask("kernel, grid 0", add_kernel(graph, 0, 1, 0, {}));
-  ask("kernel, block 2048", add_kernel(graph, 1, 2048, 0, {}));
-  ask("kernel, 64 KiB shared", add_kernel(graph, 1, 1, 65536, {}));
-  ask("kernel, behind one twice", add_kernel(graph, 1, 1, 0, {first, first}));
-  ask("kernel, behind null", add_kernel(graph, 1, 1, 0, {nullptr}));
-  ask("kernel, behind another graph's", add_kernel(other, 1, 1, 0, {first}));
-  ask("memset", add_memset(graph, there, 4, 16, 1));
-  ask("memset, 3 bytes", add_memset(graph, there, 3, 16, 1));
-  ask("memset, nothing", add_memset(graph, there, 4, 0, 1));
-  ask("memset, past the end", add_memset(graph, there, 4, 1 << 20, 1));
-  ask("memset, of the host", add_memset(graph, home, 1, 4, 1));
-  ask("memset, open to nobody", add_memset(graph, (void*)(room + page), 4, 4, 1));
-  ask("memset, nothing mapped", add_memset(graph, (void*)(room + 3 * page), 4, 4, 1));
-  ask("copy", add_copy(graph, there, spare, 16));
-  ask("copy, pageable", add_copy(graph, there, home, 16));
-  ask("copy, wrong direction", add_copy(graph, there, spare, 16, cudaMemcpyHostToDevice));
-  ask("copy, nothing", add_copy(graph, there, spare, 0));
-  ask("copy, open to nobody", add_copy(graph, (void*)(room + page), there, 16, cudaMemcpyDeviceToDevice));
-  ask("copy, nothing mapped", add_copy(graph, (void*)(room + 3 * page), there, 16, cudaMemcpyDeviceToDevice));
+  ask("kernel, grid 0", [&] { return add_kernel(graph, 0, 1, 0, {}); });
+  ask("kernel, block 2048", [&] { return add_kernel(graph, 1, 2048, 0, {}); });
+  ask("kernel, 64 KiB shared", [&] { return add_kernel(graph, 1, 1, 65536, {}); });
+  ask("kernel, behind one twice", [&] { return add_kernel(graph, 1, 1, 0, {first, first}); });
+  ask("kernel, behind null", [&] { return add_kernel(graph, 1, 1, 0, {nullptr}); });
+  ask("kernel, behind another graph's", [&] { return add_kernel(other, 1, 1, 0, {first}); });
+  ask("memset", [&] { return add_memset(graph, there, 4, 16, 1); });
+  ask("memset, 3 bytes", [&] { return add_memset(graph, there, 3, 16, 1); });
+  ask("memset, nothing", [&] { return add_memset(graph, there, 4, 0, 1); });
+  ask("memset, past the end", [&] { return add_memset(graph, there, 4, 1 << 20, 1); });
+  ask("memset, of the host", [&] { return add_memset(graph, home, 1, 4, 1); });
+  ask("memset, open to nobody", [&] { return add_memset(graph, (void*)(room + page), 4, 4, 1); });
+  ask("memset, nothing mapped", [&] { return add_memset(graph, (void*)(room + 3 * page), 4, 4, 1); });
+  ask("copy", [&] { return add_copy(graph, there, spare, 16); });
+  ask("copy, pageable", [&] { return add_copy(graph, there, home, 16); });
+  ask("copy, wrong direction", [&] { return add_copy(graph, there, spare, 16, cudaMemcpyHostToDevice); });
+  ask("copy, nothing", [&] { return add_copy(graph, there, spare, 0); });
+  ask("copy, open to nobody",
+      [&] { return add_copy(graph, (void*)(room + page), there, 16, cudaMemcpyDeviceToDevice); });
+  ask("copy, nothing mapped",
+      [&] { return add_copy(graph, (void*)(room + 3 * page), there, 16, cudaMemcpyDeviceToDevice); });
+  ask("copy, of the host by its kind", [&] { return add_copy(graph, home, spare, 16, cudaMemcpyDeviceToDevice); });
   const cudaHostNodeParams none = {nullptr, nullptr};
-  ask("host function, null", cudaGraphAddHostNode(&node, graph, nullptr, 0, &none));
-  ask("event, null", cudaGraphAddEventRecordNode(&node, graph, nullptr, 0, nullptr));
-  ask("a graph in itself", cudaGraphAddChildGraphNode(&node, graph, nullptr, 0, graph));
-  ask("an empty graph", cudaGraphAddChildGraphNode(&node, graph, nullptr, 0, other));
+  ask("host function, null", [&] { return cudaGraphAddHostNode(&node, graph, nullptr, 0, &none); });
+  ask("event, null", [&] { return cudaGraphAddEventRecordNode(&node, graph, nullptr, 0, nullptr); });
+  ask("an empty graph", [&] { return cudaGraphAddChildGraphNode(&node, graph, nullptr, 0, other); });
   size_t count = 2;
   cudaGraphNode_t two[3] = {nullptr, nullptr, first};
-  ask("nodes, room for 2", cudaGraphGetNodes(graph, two, &count));
+  ask("nodes, room for 2", [&] { return cudaGraphGetNodes(graph, two, &count); });
   say("  count, third untouched", std::to_string(count) + ", " + yes(two[2] == first));
-  ask("a node behind itself", cudaGraphAddDependencies(graph, &first, &first, nullptr, 1));
-  ask("an edge", cudaGraphAddDependencies(graph, &first, two + 1, nullptr, 1));
-  ask("the edge again", cudaGraphAddDependencies(graph, &first, two + 1, nullptr, 1));
-  ask("the edge back", cudaGraphAddDependencies(graph, two + 1, &first, nullptr, 1));
+  ask("a node behind itself", [&] { return cudaGraphAddDependencies(graph, &first, &first, nullptr, 1); });
+  ask("an edge", [&] { return cudaGraphAddDependencies(graph, &first, two + 1, nullptr, 1); });
+  ask("the edge again", [&] { return cudaGraphAddDependencies(graph, &first, two + 1, nullptr, 1); });
+  ask("the edge back", [&] { return cudaGraphAddDependencies(graph, two + 1, &first, nullptr, 1); });
   cudaGraphInstantiateParams all = {};
   cudaGraphExec_t exec;
-  ask("instantiate a circle", cudaGraphInstantiateWithParams(&exec, graph, &all));
+  ask("instantiate a circle", [&] { return cudaGraphInstantiateWithParams(&exec, graph, &all); });
   say("  result, node", std::to_string(all.result_out) + ", " + yes(all.errNode_out));
-  ask("remove the edge back", cudaGraphRemoveDependencies(graph, two + 1, &first, nullptr, 1));
-  ask("remove it again", cudaGraphRemoveDependencies(graph, two + 1, &first, nullptr, 1));
+  ask("remove the edge back", [&] { return cudaGraphRemoveDependencies(graph, two + 1, &first, nullptr, 1); });
+  ask("remove it again", [&] { return cudaGraphRemoveDependencies(graph, two + 1, &first, nullptr, 1); });
   cudaKernelNodeParams params;
-  ask("parameters of a copy as a kernel's", cudaGraphKernelNodeGetParams(node, &params));
-  ask("parameters of a kernel", cudaGraphKernelNodeGetParams(first, &params));
+  ask("parameters of a copy as a kernel's", [&] { return cudaGraphKernelNodeGetParams(node, &params); });
+  ask("parameters of a kernel", [&] { return cudaGraphKernelNodeGetParams(first, &params); });
   say("  are store's, with 5",
       yes(params.func == (void*)store && params.kernelParams && *(int*)params.kernelParams[1] == 5));
 }
@@ -376,28 +383,28 @@ static void instantiations() {
   CHECK(cudaGraphCreate(&other, 0));
   section("instantiation");
   for (const unsigned flags : {0u, 1u, 2u, 4u, 5u, 8u, 16u}) {
-    ask(("of no nodes, flags " + std::to_string(flags)).c_str(), cudaGraphInstantiate(&exec, other, flags));
+    ask("of no nodes, flags " + std::to_string(flags), [&] { return cudaGraphInstantiate(&exec, other, flags); });
     CHECK(cudaGraphInstantiate(&exec, small, 0));
-    ask(("of a kernel, flags " + std::to_string(flags)).c_str(), cudaGraphInstantiate(&exec, small, flags));
+    ask("of a kernel, flags " + std::to_string(flags), [&] { return cudaGraphInstantiate(&exec, small, flags); });
     unsigned long long is = 99;
-    ask("  its flags", cudaGraphExecGetFlags(exec, &is));
+    ask("  its flags", [&] { return cudaGraphExecGetFlags(exec, &is); });
     say("  are", std::to_string(is));
   }
   CHECK(cudaGraphAddEmptyNode(&node, other, nullptr, 0));
   all = {};
   all.flags = 4;
-  ask("of an empty node, for launches by kernels", cudaGraphInstantiateWithParams(&exec, other, &all));
+  ask("of an empty node, for launches by kernels", [&] { return cudaGraphInstantiateWithParams(&exec, other, &all); });
   say("  result, node", std::to_string(all.result_out) + ", " + yes(all.errNode_out));
   all = {};
   all.flags = 2;
   all.uploadStream = alone;
-  ask("with an upload", cudaGraphInstantiateWithParams(&exec, small, &all));
+  ask("with an upload", [&] { return cudaGraphInstantiateWithParams(&exec, small, &all); });
   unsigned long long is = 99;
-  ask("  its flags", cudaGraphExecGetFlags(exec, &is));
+  ask("  its flags", [&] { return cudaGraphExecGetFlags(exec, &is); });
   say("  are", std::to_string(is));
-  ask("destroy a null graph", cudaGraphDestroy(nullptr));
-  ask("destroy a null executable one", cudaGraphExecDestroy(nullptr));
-  ask("launch a null one", cudaGraphLaunch(nullptr, alone));
+  ask("destroy a null graph", [&] { return cudaGraphDestroy(nullptr); });
+  ask("destroy a null executable one", [&] { return cudaGraphExecDestroy(nullptr); });
+  ask("launch a null one", [&] { return cudaGraphLaunch(nullptr, alone); });
 }
 
 static void changes() {
@@ -419,7 +426,7 @@ static void changes() {
   const auto fill = [&](const char* what, cudaGraphNode_t which, void* to, unsigned element, size_t width,
                         size_t height, size_t pitch = 512) {
     const cudaMemsetParams params = {to, pitch, 2, element, width, height};
-    ask(what, cudaGraphExecMemsetNodeSetParams(exec, which, &params));
+    ask(what, [&] { return cudaGraphExecMemsetNodeSetParams(exec, which, &params); });
   };
   fill("memset elsewhere", line, spare, 4, 16, 1);
   fill("memset, wider", line, there, 4, 64, 1);
@@ -433,7 +440,7 @@ static void changes() {
   fill("box, wider", box, (void*)room, 4, 32, 2);
   fill("box, one row", box, (void*)room, 4, 16, 1);
   const auto move = [&](const char* what, void* to, const void* from, size_t size, cudaMemcpyKind kind) {
-    ask(what, cudaGraphExecMemcpyNodeSetParams1D(exec, copy, to, from, size, kind));
+    ask(what, [&] { return cudaGraphExecMemcpyNodeSetParams1D(exec, copy, to, from, size, kind); });
   };
   move("copy more", there, spare, 64, cudaMemcpyDeviceToDevice);
   move("copy by default", there, spare, 16, cudaMemcpyDefault);
@@ -441,21 +448,24 @@ static void changes() {
   move("copy from pinned memory", there, pinned, 16, cudaMemcpyHostToDevice);
   move("copy from pageable memory", there, home, 16, cudaMemcpyHostToDevice);
   move("copy from VMM memory", there, (void*)room, 16, cudaMemcpyDeviceToDevice);
+  move("copy to VMM memory", (void*)room, spare, 16, cudaMemcpyDeviceToDevice);
   move("copy from where nothing is mapped", there, (void*)(room + 3 * page), 16, cudaMemcpyDeviceToDevice);
-  for (const auto& [what, which] :
-       {std::pair("a kernel", kernel), std::pair("a memset", line), std::pair("a host function", node)}) {
+  const std::pair<const char*, cudaGraphNode_t> switched[] = {
+      {"a kernel", kernel}, {"a memset", line}, {"a host function", node}};
+  for (const auto& each : switched) {
+    const cudaGraphNode_t which = each.second;
     unsigned enabled = 9;
-    ask((std::string("switch off ") + what).c_str(), cudaGraphNodeSetEnabled(exec, which, 0));
-    ask("  ask", cudaGraphNodeGetEnabled(exec, which, &enabled));
+    ask(std::string("switch off ") + each.first, [&] { return cudaGraphNodeSetEnabled(exec, which, 0); });
+    ask("  ask", [&] { return cudaGraphNodeGetEnabled(exec, which, &enabled); });
     say("  it is", std::to_string(enabled));
   }
-  ask("a kernel as a host function", cudaGraphExecHostNodeSetParams(exec, kernel, &host));
+  ask("a kernel as a host function", [&] { return cudaGraphExecHostNodeSetParams(exec, kernel, &host); });
   size_t count = 1;
   cudaGraphNode_t others;
   CHECK(cudaGraphGetNodes(small, &others, &count));
-  ask("another graph's node", cudaGraphNodeSetEnabled(exec, others, 0));
-  ask("launch", cudaGraphLaunch(exec, alone));
-  ask("synchronise", cudaStreamSynchronize(alone));
+  ask("another graph's node", [&] { return cudaGraphNodeSetEnabled(exec, others, 0); });
+  ask("launch", [&] { return cudaGraphLaunch(exec, alone); });
+  ask("synchronise", [&] { return cudaStreamSynchronize(alone); });
 }
 
 static void updates() {
@@ -468,7 +478,7 @@ static void updates() {
     CHECK(cudaGraphCreate(&with, 0));
     build(with);
     info = {};
-    ask(what, cudaGraphExecUpdate(exec, with, &info));
+    ask(what, [&] { return cudaGraphExecUpdate(exec, with, &info); });
     say("  result, node, from",
         std::to_string(info.result) + ", " + yes(info.errorNode) + ", " + yes(info.errorFromNode));
   };
@@ -481,6 +491,10 @@ static void updates() {
   update("no edge", [](cudaGraph_t it) { add_kernel(it, 1, 1, 0, {}), add_kernel(it, 1, 1, 0, {}); });
   update("one node", [](cudaGraph_t it) { add_kernel(it, 1, 1, 0, {}); });
   update("another type", [](cudaGraph_t it) { add_memset(it, there, 4, 1, 1), add_kernel(it, 1, 1, 0, {node}); });
+  update("another kernel", [](cudaGraph_t it) { add_kernel(it, 1, 1, 0, {}), add_seldom(it, {node}); });
+  update("one node more", [](cudaGraph_t it) {
+    add_kernel(it, 1, 1, 0, {}), add_kernel(it, 1, 1, 0, {node}), add_kernel(it, 1, 1, 0, {});
+  });
   update("the nodes the other way round", [](cudaGraph_t it) {
     add_kernel(it, 1, 1, 0, {});
     const cudaGraphNode_t second = node;
@@ -492,8 +506,10 @@ static void updates() {
 // --- Graphs and memory ------------------------------------------------------------------------------------------------
 
 static void launch(const char* what, cudaGraphExec_t exec) {
-  const cudaError_t answer = cudaGraphLaunch(exec, alone), after = cudaStreamSynchronize(alone);
-  say(what, name(answer) + ", then " + name(after) + ", " + std::to_string(pinned[0]));
+  ask(what, [&] {
+    const cudaError_t answer = cudaGraphLaunch(exec, alone), after = cudaStreamSynchronize(alone);
+    return name(answer) + ", then " + name(after) + ", " + std::to_string(pinned[0]);
+  });
 }
 
 static void growing() {
@@ -536,7 +552,7 @@ static void growing() {
   CHECK(cudaGraphCreate(&graph, 0));
   map_new(room + page, page);
   set(1, 7);
-  ask("memset", add_memset(graph, (void*)(room + page), 4, 16, 1));
+  ask("memset", [&] { return add_memset(graph, (void*)(room + page), 4, 16, 1); });
   const cudaGraphNode_t before = node;
   CHECK(cudaGraphAddMemcpyNode1D(&node, graph, &before, 1, pinned, (void*)(room + page), 64, cudaMemcpyDeviceToHost));
   CHECK(cudaGraphInstantiate(&exec, graph, 0));
@@ -545,7 +561,7 @@ static void growing() {
   map_new(room + page, page);
   pinned[0] = 0;
   launch("other memory there", exec);
-  ask("instantiate again", cudaGraphInstantiate(&exec, graph, 0));
+  ask("instantiate again", [&] { return cudaGraphInstantiate(&exec, graph, 0); });
   pinned[0] = 0;
   launch("launch", exec);
 }
@@ -584,40 +600,44 @@ static void order_and_time() {
   cudaGraphNode_t first;
   CHECK(cudaGraphCreate(&graph, 0));
   CHECK(cudaGraphAddEventRecordNode(&first, graph, nullptr, 0, never));
-  ask("query before a launch", cudaEventQuery(never));
+  ask("query before a launch", [&] { return cudaEventQuery(never); });
   CHECK(cudaGraphInstantiate(&exec, graph, 0));
   launch("launch", exec);
-  ask("query then", cudaEventQuery(never));
+  ask("query then", [&] { return cudaEventQuery(never); });
   cudaEvent_t found;
-  ask("the event of another type", cudaGraphEventWaitNodeGetEvent(first, &found));
+  ask("the event of another type", [&] { return cudaGraphEventWaitNodeGetEvent(first, &found); });
   section("types of captured nodes");
   CHECK(cudaStreamBeginCapture(origin, cudaStreamCaptureModeGlobal));
   store<<<1, 1, 0, origin>>>(there, 1);
   CHECK(cudaMemsetAsync(there, 0, 4, origin));
   CHECK(cudaMemcpyAsync(there, spare, 4, cudaMemcpyDefault, origin));
   CHECK(cudaLaunchHostFunc(origin, nothing, nullptr));
-  CHECK(cudaGraphLaunch(small_exec, origin));
+  CHECK(cudaEventRecordWithFlags(outside, origin, cudaEventRecordExternal));
+  CHECK(cudaStreamWaitEvent(origin, outside, cudaEventWaitExternal));
+  CHECK(cuStreamWriteValue32(origin, CUdeviceptr(there), 3, 0));
   CHECK(cudaStreamEndCapture(origin, &graph));
   cudaGraphNode_t all[8];
   size_t count = 8;
   CHECK(cudaGraphGetNodes(graph, all, &count));
   for (size_t i = 0; i < count; ++i) {
-    cudaGraphNodeType type;
-    CHECK(cudaGraphNodeGetType(all[i], &type));
-    say("type", std::to_string(type));
+    ask("type", [&] {
+      cudaGraphNodeType type;
+      const cudaError_t answer = cudaGraphNodeGetType(all[i], &type);
+      return answer ? name(answer) : std::to_string(type);
+    });
   }
   cudaMemcpy3DParms copy;
-  ask("parameters of the copy", cudaGraphMemcpyNodeGetParams(all[2], &copy));
+  ask("parameters of the copy", [&] { return cudaGraphMemcpyNodeGetParams(all[2], &copy); });
   say("  kind, width, height, depth", std::to_string(copy.kind) + ", " + std::to_string(copy.extent.width) + ", " +
                                           std::to_string(copy.extent.height) + ", " +
                                           std::to_string(copy.extent.depth));
   cudaMemsetParams fill;
-  ask("parameters of the memset", cudaGraphMemsetNodeGetParams(all[1], &fill));
+  ask("parameters of the memset", [&] { return cudaGraphMemsetNodeGetParams(all[1], &fill); });
   say("  element, width, height",
       std::to_string(fill.elementSize) + ", " + std::to_string(fill.width) + ", " + std::to_string(fill.height));
 }
 
-// Each part has a process of its own, which a crash or a wait without end ends.
+// Each part has a process of its own.
 static const struct {
   const char* what;
   void (*run)();
@@ -631,21 +651,23 @@ static const struct {
              {"order", order_and_time},
              {"growing", growing}};
 
+static const char* const faulting[] = {"kernel", "memset", "copy"};
+
 int main(int argc, char** argv) {
   const std::string part = argc > 1 ? argv[1] : "";
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   if (argc > 1) alarm(60);
-  if (argc > 2) return calls_in_capture(part, std::stoi(argv[2])), 0;
   for (const auto& each : parts)
-    if (part == each.what) return set_up(), each.run(), 0;
-  if (!part.empty()) return set_up(), faults(part), 0;
+    if (part == each.what) return note_crashes(argv[2]), set_up(), each.run(), 0;
+  for (const char* each : faulting)
+    if (part == each) return note_crashes(argv[2]), set_up(), faults(part), 0;
+  if (argc > 2) return calls_in_capture(part, std::stoi(argv[2])), 0;
   check::require_gpus(1);
   for (const char* each : {"global", "relaxed", "blocking"}) {
     section((std::string("calls in a capture: ") + each).c_str());
     ask_through_crashes(each);
   }
-  for (const auto& each : parts)
-    if (const std::string ended = run_again(each.what); ended != "exit 0") say(each.what, ended);
+  for (const auto& each : parts) run_part(each.what);
   section("memory that is gone");
-  for (const char* each : {"kernel", "memset", "copy"}) run_again(each);
+  for (const char* each : faulting) run_part(each);
 }

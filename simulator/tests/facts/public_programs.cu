@@ -21,9 +21,9 @@ __global__ void use(const char** text, int** number, const double** constant) {
 static void say_device(const std::string& when) {
   CUdevice device = -1;
   CUcontext context = nullptr;
-  say(when + ", current", cuCtxGetCurrent(&context));
+  ask(when + ", current", [&] { return cuCtxGetCurrent(&context); });
   say(when + ", is there", context ? "yes" : "no");
-  say(when + ", its device", cuCtxGetDevice(&device));
+  ask(when + ", its device", [&] { return cuCtxGetDevice(&device); });
   say(when + ", is", std::to_string(device));
 }
 
@@ -33,16 +33,16 @@ static void contexts() {
   unsigned flags;
   unsigned long long id;
   CHECK(cuInit(0)), CHECK(cuDevicePrimaryCtxRetain(&context, 0)), CHECK(cuCtxSetCurrent(context));
-  say("release the primary context", cuDevicePrimaryCtxRelease(0));
+  ask("release the primary context", [&] { return cuDevicePrimaryCtxRelease(0); });
   say_device("released");
-  say("released, its flags", cuCtxGetFlags(&flags));
-  say("released, its number", cuCtxGetId(context, &id));
-  say("released, set it current", cuCtxSetCurrent(context));
-  CHECK(cuDevicePrimaryCtxRetain(&context, 0)), CHECK(cuCtxSetCurrent(context));
+  ask("released, its flags", [&] { return cuCtxGetFlags(&flags); });
+  ask("released, its number", [&] { return cuCtxGetId(context, &id); });
+  ask("released, set it current", [&] { return cuCtxSetCurrent(context); });
+  ask("retain it again", [&] { return cuDevicePrimaryCtxRetain(&context, 0); });
+  ask("set it current", [&] { return cuCtxSetCurrent(context); });
   say_device("retained again");
-  say("reset the primary context", cuDevicePrimaryCtxReset(0));
+  ask("reset the primary context", [&] { return cuDevicePrimaryCtxReset(0); });
   say_device("reset");
-  CHECK(cudaSetDevice(0));
 }
 
 // The range that holds an address, and where it begins before that.
@@ -50,13 +50,15 @@ static void say_range(const char* what, const void* at) {
   CUdeviceptr base = 0, start = 0;
   size_t size = 0, range = 0;
   const CUdeviceptr address = CUdeviceptr(at);
-  say(std::string(what) + ", range", cuMemGetAddressRange(&base, &size, address));
+  ask(std::string(what) + ", range", [&] { return cuMemGetAddressRange(&base, &size, address); });
   say("  begins before it, and has", std::to_string(address - base) + ", " + std::to_string(size));
-  say("  attribute RANGE_START_ADDR", cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address));
-  say("  attribute RANGE_SIZE", cuPointerGetAttribute(&range, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address));
+  ask("  attribute RANGE_START_ADDR",
+      [&] { return cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address); });
+  ask("  attribute RANGE_SIZE",
+      [&] { return cuPointerGetAttribute(&range, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address); });
   say("  begins before it, and has", std::to_string(address - start) + ", " + std::to_string(range));
   std::vector<char> bytes(size);
-  say("  copy all of it", cudaMemcpy(bytes.data(), (void*)base, size, cudaMemcpyDeviceToHost));
+  ask("  copy all of it", [&] { return cudaMemcpy(bytes.data(), (void*)base, size, cudaMemcpyDeviceToHost); });
 }
 
 static void variables() {
@@ -93,9 +95,9 @@ static void watermarks() {
   };
   say_marks();
   uint64_t nothing = 0, something = 5;
-  say("set the first to 5", cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &something));
-  say("set the first to 0", cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &nothing));
-  say("set the second to 0", cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReservedMemHigh, &nothing));
+  ask("set the first to 5", [&] { return cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &something); });
+  ask("set the first to 0", [&] { return cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &nothing); });
+  ask("set the second to 0", [&] { return cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReservedMemHigh, &nothing); });
   say_marks();
   CHECK(cudaFreeAsync(a, 0)), CHECK(cudaStreamSynchronize(0));
 }
@@ -112,15 +114,16 @@ static void bus_ids() {
       char id[64];
       std::snprintf(id, sizeof id, form, domain, its_bus, slot);
       int device = -1;
-      say(std::string(its_bus == bus ? "the GPU's " : "nobody's ") + form, cudaDeviceGetByPCIBusId(&device, id));
+      ask(std::string(its_bus == bus ? "the GPU's " : "nobody's ") + form,
+          [&] { return cudaDeviceGetByPCIBusId(&device, id); });
     }
   for (const unsigned its_bus : {bus, 0xfeu}) {
     if (domain) continue;
     char id[64];
     int device = -1;
     std::snprintf(id, sizeof id, "%x:%x.0", its_bus, slot);
-    say(std::string(its_bus == bus ? "the GPU's" : "nobody's") + " without domain",
-        cudaDeviceGetByPCIBusId(&device, id));
+    ask(std::string(its_bus == bus ? "the GPU's" : "nobody's") + " without domain",
+        [&] { return cudaDeviceGetByPCIBusId(&device, id); });
   }
 }
 
@@ -128,10 +131,9 @@ static void mode_of_captures() {
   section("the mode of captures");
   for (const int wanted : {2, 1, 0, 3, -1}) {
     auto mode = cudaStreamCaptureMode(wanted);
-    say("exchange for " + std::to_string(wanted), cudaThreadExchangeStreamCaptureMode(&mode));
+    ask("exchange for " + std::to_string(wanted), [&] { return cudaThreadExchangeStreamCaptureMode(&mode); });
     say("  now it is", std::to_string(int(mode)));
   }
-  say("exchange at no address", cudaThreadExchangeStreamCaptureMode(nullptr));
 }
 
 static void numa_node() {
@@ -155,28 +157,33 @@ static void without_effect() {
   section("calls without effect");
   cudaDeviceProp properties = {};
   int device = -1;
-  say("choose a device", cudaChooseDevice(&device, &properties));
+  ask("choose a device", [&] { return cudaChooseDevice(&device, &properties); });
   say("  it is", std::to_string(device));
-  say("choose at no address", cudaChooseDevice(nullptr, &properties));
-  say("choose for no properties", cudaChooseDevice(&device, nullptr));
+  ask("choose at no address", [&] { return cudaChooseDevice(nullptr, &properties); });
+  ask("choose for no properties", [&] { return cudaChooseDevice(&device, nullptr); });
   cudaSharedMemConfig config = {};
-  say("banks of shared memory", cudaDeviceGetSharedMemConfig(&config));
+  ask("banks of shared memory", [&] { return cudaDeviceGetSharedMemConfig(&config); });
   say("  are", std::to_string(int(config)));
-  say("set 8 bytes", cudaDeviceSetSharedMemConfig(cudaSharedMemBankSizeEightByte));
-  say("banks then", cudaDeviceGetSharedMemConfig(&config));
+  ask("set 8 bytes", [&] { return cudaDeviceSetSharedMemConfig(cudaSharedMemBankSizeEightByte); });
+  ask("banks then", [&] { return cudaDeviceGetSharedMemConfig(&config); });
   say("  are", std::to_string(int(config)));
-  say("start the profiler", cuProfilerStart());
-  say("stop the profiler", cuProfilerStop());
-  say("stop it again", cuProfilerStop());
+  ask("start the profiler", [&] { return cuProfilerStart(); });
+  ask("stop the profiler", [&] { return cuProfilerStop(); });
+  ask("stop it again", [&] { return cuProfilerStop(); });
 }
 
-int main() {
+// Each part in a process of its own.
+static const struct {
+  const char* name;
+  void (*run)();
+} parts[] = {
+    {"contexts", contexts},     {"variables", variables}, {"watermarks", watermarks},        {"bus ids", bus_ids},
+    {"mode", mode_of_captures}, {"NUMA node", numa_node}, {"without effect", without_effect}};
+
+int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  for (const auto& part : parts)
+    if (argc > 2 && std::string(part.name) == argv[1]) return note_crashes(argv[2]), part.run(), 0;
   check::require_gpus(1);
-  contexts();
-  variables();
-  watermarks();
-  bus_ids();
-  mode_of_captures();
-  numa_node();
-  without_effect();
+  for (const auto& part : parts) run_part(part.name);
 }

@@ -182,7 +182,7 @@ static void past_the_end_inside() {
 //   own, read, close     gives its GPU all rights, one to read, none
 //   peer, look, shut     the same for the other GPU
 //   both, swap           rights for both GPUs; none for its GPU and all for the other, in this order, in one call
-//   two                  rights for the other GPU at this place and the next, in one call
+//   two, all             rights for the other GPU, for both, at this place and the next, in one call
 //   set, copy            a memset and a copy out by its GPU, far: a memset by the other
 static const struct {
   const char* memory;
@@ -221,6 +221,11 @@ static const struct {
     {"RDMA", "map 0, map 1, import 2, own 1, own 2, unmap 0, peer 2, peer 1, import 3, own 3, peer 3"},
     {"RDMA of GPU 1",
      "map 0, map 1, both 0, both 1, unmap 0, set 1, far 1, look 1, far 1, peer 1, map 2, unmap 2, read 1, map 2"},
+    {"RDMA", "map 0, map 1, own 0, own 1, unmap 0, all 1, map 2, all 1, own 2"},
+    {"RDMA", "map 0, map 1, map 2, unmap 0, all 1, all 1, own 1, own 2, map 3"},
+    {"RDMA", "map 0, map 1, map 2, all 0, unmap 1, all 0, own 2, all 1, map 1, all 1"},
+    {"RDMA", "map 0, map 1, map 2, unmap 0, own 1, own 2, unmap 1, own 2, read 2, own 2, both 2, peer 2, map 0"},
+    {"RDMA", "map 0, map 1, unmap 0, read 1, own 1, close 1, own 1, unmap 1, map 0, both 0"},
     {"compressed RDMA", "map 0, map 1, own 0, own 1, unmap 0, peer 1, map 2, peer 1"},
 };
 
@@ -259,6 +264,7 @@ static void use(const std::string& memory, const std::string& steps) {
                             : what == "both"   ? set(at, page, {gpu(owner), gpu(other)})
                             : what == "swap"   ? set(at, page, {gpu(owner, 0), gpu(other)})
                             : what == "two"    ? set(at, 2 * page, {gpu(other)})
+                            : what == "all"    ? set(at, 2 * page, {gpu(owner), gpu(other)})
                             : what == "copy"   ? cuMemcpyDtoH(&byte, at, 1)
                                                : cuMemsetD8(at, 1, page);
     CHECK(cudaDeviceSynchronize());  // a memset has ended before the next step may take its right away
