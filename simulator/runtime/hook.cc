@@ -90,11 +90,11 @@ class Object {
       if (name == to) jump.to = reinterpret_cast<uintptr_t>(code);
     });
     if (!head || !jump.to) return;
-    char* const begin = head - reinterpret_cast<uintptr_t>(head) % page;
+    char* const begin = begin_of_page(head);
     const size_t size = head + sizeof jump - begin;
     if (mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) return;
     std::memcpy(head, &jump, sizeof jump);
-    mprotect(begin, size, PROT_READ | PROT_EXEC);
+    make_executable(begin, size);
   }
 
   void survey() {
@@ -128,7 +128,7 @@ class Object {
 
   // Never is a page writable and executable at once.
   bool write_jumps() {
-    char* const begin = first_ - reinterpret_cast<uintptr_t>(first_) % sysconf(_SC_PAGESIZE);
+    char* const begin = begin_of_page(first_);
     const size_t size = last_ + sizeof(Jump) - begin, size_of_missing = missing_ * sizeof(Missing);
     Missing* stand_in = nullptr;
     if (missing_) {
@@ -165,6 +165,9 @@ class Object {
     unused_ = unused_.subspan(sizeof jump);
   }
 
+  static char* begin_of_page(char* code) {
+    return code - reinterpret_cast<uintptr_t>(code) % uintptr_t(sysconf(_SC_PAGESIZE));
+  }
   static bool make_executable(char* begin, size_t size) {
     __builtin___clear_cache(begin, begin + size);  // on Arm code that was written is not seen by itself
     return mprotect(begin, size, PROT_READ | PROT_EXEC) == 0;
