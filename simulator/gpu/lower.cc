@@ -439,7 +439,7 @@ void lower_instruction(Lowering& l, Lowering::State& state, const ptx::Instructi
     const auto found = opcodes->find(i.opcode);
     if (found == opcodes->end()) continue;
     Modifiers modifiers(i);
-    if (opcodes == &arithmetic_opcodes) state.again = Again::same;
+    state.again = opcodes == &arithmetic_opcodes ? Again::same : Again::differs;
     found->second(l, i, modifiers);
     if (!modifiers.empty()) l.not_simulated(i);
     return;

@@ -84,7 +84,7 @@ class Object {
   // Writes a jump from one function of the library to another. What goes wrong shows when the code is loaded.
   void lead(std::string_view from, std::string_view to) {
     char* head = nullptr;
-    Jump jump;
+    Jump jump = {};
     each_function(SHT_DYNSYM, [&](std::string_view name, char* code, size_t size) {
       if (name == from && size >= sizeof(Jump)) head = code;
       if (name == to) jump.to = reinterpret_cast<uintptr_t>(code);
