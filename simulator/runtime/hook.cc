@@ -125,7 +125,7 @@ class Object {
   // What goes wrong here shows when the program loads its code.
   static void lead(char* code, uintptr_t to) {
     const Jump jump = {.to = to};
-    char* const begin = code - reinterpret_cast<uintptr_t>(code) % sysconf(_SC_PAGESIZE);
+    char* const begin = begin_of_page(code);
     const size_t size = code + sizeof jump - begin;
     if (!to || mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) return;
     std::memcpy(code, &jump, sizeof jump);
@@ -163,7 +163,7 @@ class Object {
 
   // Never is a page writable and executable at once.
   bool write_jumps() {
-    char* const begin = first_ - reinterpret_cast<uintptr_t>(first_) % sysconf(_SC_PAGESIZE);
+    char* const begin = begin_of_page(first_);
     const size_t size = last_ + sizeof(Jump) - begin, size_of_missing = missing_ * sizeof(Missing);
     Missing* stand_in = nullptr;
     if (missing_) {
@@ -200,6 +200,9 @@ class Object {
     unused_ = unused_.subspan(sizeof jump);
   }
 
+  static char* begin_of_page(char* code) {
+    return code - reinterpret_cast<uintptr_t>(code) % uintptr_t(sysconf(_SC_PAGESIZE));
+  }
   static bool make_executable(char* begin, size_t size) {
     __builtin___clear_cache(begin, begin + size);  // on Arm code that was written is not seen by itself
     return mprotect(begin, size, PROT_READ | PROT_EXEC) == 0;
