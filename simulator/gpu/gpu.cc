@@ -18,6 +18,7 @@
 #include "../memory/page_table.h"
 #include "../memory/this_machine.h"
 #include "access.h"
+#include "children.h"
 #include "pace.h"
 
 namespace gpu {
@@ -122,6 +123,12 @@ Kernel* Module::kernel(const std::string& name) {
     kernel.not_simulated = "kernel " + name + ": malformed PTX";
   }
   return &kernel;
+}
+
+Kernel* Module::kernel_at(uint64_t address) {
+  for (const auto& [name, kernel] : state_->kernels)
+    if (function_address(*state_->text, name) == address) return this->kernel(name);
+  return nullptr;
 }
 
 std::vector<std::string> Module::kernel_names() const {
@@ -398,6 +405,12 @@ void launch(Launch launch) {
     std::fflush(stdout);
     std::fprintf(stderr, "vmmsim: not simulated: %s\n", launch.kernel->not_simulated.c_str());
     _exit(125);
+  }
+  if (launch.kernel->lowered->launches_others) {
+    launch.children = std::make_shared<Children>();
+    launch.done = [children = launch.children, done = std::move(launch.done)](const Fault* fault) {
+      children->run(fault, done);
+    };
   }
   auto kernel = std::make_shared<RunningKernel>();
   kernel->launch = std::move(launch);

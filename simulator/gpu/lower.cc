@@ -296,7 +296,9 @@ void visit_function(Lowering::State& state, const ptx::Function& function, Reach
     if (operand.kind == ptx::Operand::special && operand.name.starts_with("%reserved_smem_offset"))
       state.lowered.reserved_shared = reserved_shared;
     if (operand.kind != ptx::Operand::symbol) return;
-    if (operand.name.find(device_runtime) != operand.name.npos)
+    const bool is_of_runtime = operand.name.find(device_runtime) != operand.name.npos;
+    state.lowered.launches_others |= is_of_runtime;
+    if (is_of_runtime && !is_system_call(operand.name))
       throw NotSimulated{"kernel " + state.lowered.name + " calls " + operand.name + ", to launch another"};
     const ptx::Variable* const variable = state.variable(function, operand.name);
     const ptx::Function* const called = variable ? nullptr : function_named(state.module, operand.name);

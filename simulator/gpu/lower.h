@@ -171,6 +171,7 @@ struct LoweredKernel {
   std::vector<Frame> frames = {{}};
   std::vector<CallSite> call_sites;
   std::map<uint64_t, size_t> functions_by_address;  // their frames
+  bool launches_others = false;                     // or asks the runtime for something else
   int frame_row = -1;                               // where each lane's frame begins in its local memory
 };
 
@@ -244,6 +245,7 @@ void lower_bulk_copy(Lowering&, const ptx::Instruction&, Modifiers&);
 void lower_arrival_of_copies(Lowering&, const ptx::Instruction&, Modifiers&);
 // system_calls.cc: a call of a function without a body (vprintf, malloc, __assertfail ...). Its arguments and its
 // result are the .param variables in the lists of the instruction: their symbol() is in local memory.
+bool is_system_call(const std::string& function);
 bool lower_system_call(Lowering&, const ptx::Instruction&, const std::string& function, const ptx::Operand* returns,
                        const ptx::Operand* arguments);
 // warp.cc: what fills in the row of a special register, or null; the operation that reads one that changes while the
