@@ -11,6 +11,7 @@ import dataclasses
 import fcntl
 import os
 import pathlib
+import platform
 import re
 import resource
 import selectors
@@ -86,8 +87,13 @@ def end_all():
     reap()
 
 
-WAITS = {0: "read", 7: "poll", 23: "select", 45: "recv", 47: "recvmsg", 61: "waitpid", 232: "epoll_wait", 247: "waitid"}
-WAITS |= {270: "select", 271: "poll", 281: "epoll_wait"}  # by the numbers of system calls
+# By the numbers of system calls, which are each processor's own.
+WAITS = {
+    "x86_64": {0: "read", 7: "poll", 23: "select", 45: "recv", 47: "recvmsg", 61: "waitpid", 232: "epoll_wait"}
+    | {247: "waitid", 270: "select", 271: "poll", 281: "epoll_wait"},
+    "aarch64": {22: "epoll_wait", 63: "read", 72: "select", 73: "poll", 95: "waitid", 207: "recv", 212: "recvmsg"}
+    | {260: "waitpid"},
+}.get(platform.machine(), {})
 
 
 def waits_in(pid):

@@ -301,7 +301,7 @@ def main():
     for number in (signal.SIGTERM, signal.SIGHUP):  # leave as on Ctrl-C, with nothing left behind
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     if not lab_program.VMMSIM.exists():
-        end(1, "the simulator is not built: it needs Linux on a 64-bit x86 processor")
+        end(1, "the simulator is not built: it needs Linux on 64-bit x86 or Arm")
     if given.real and not given.told_to:
         number, why = count_gpus()
         if not number:

@@ -177,7 +177,7 @@ def places(gpu, sim):
     if gpu:
         return real
     if not simulator.exists():
-        print("The simulator is not built here: it needs Linux on a 64-bit x86 processor.")
+        print("The simulator is not built here: it needs Linux on 64-bit x86 or Arm.")
         return real
     if number:
         print(f"What this machine's {real[0][0]} cannot run is run on {SIMULATED_GPUS} simulated GPUs.")

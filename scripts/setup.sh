@@ -43,8 +43,8 @@ setup() {
 book() {
   [[ -w . ]] || die "no permission to write into $PWD: make it yours, or copy the checkout to a place of your own"
   local status=0
-  if [[ $(uname -m) != x86_64 ]]; then
-    say "the simulator runs on 64-bit x86 processors, and this is $(uname -m): the book is built without its views"
+  if [[ $(uname -m) != x86_64 && $(uname -m) != aarch64 ]]; then
+    say "the simulator runs on 64-bit x86 and Arm, and this is $(uname -m): the book is built without its views"
   elif ! can_compile; then
     say "there is no g++ that works, and the simulator needs one: the book is built without its views"
   else
@@ -193,7 +193,7 @@ has_cupti() {
   root=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
   [[ $root != "$PWD/.venv/"* ]] &&
     [[ -f $root/include/cupti.h || -f $root/extras/CUPTI/include/cupti.h ||
-      -f $root/targets/x86_64-linux/include/cupti.h ]]
+      -f $root/targets/x86_64-linux/include/cupti.h || -f $root/targets/sbsa-linux/include/cupti.h ]]
 }
 
 # --- from the system's packages --------------------------------------------------------------------------------------
@@ -339,12 +339,12 @@ explain_pip() {
   die "$1 could not be fetched; pip's message is above"
 }
 
-# The wheels lack three things that nvcc and CMake look for.
+# The wheels lack three things that nvcc and CMake look for: close_gaps DIRECTORY [COMPILER]
 close_gaps() {
   ln -sfn lib "$1/lib64"
   ln -sf libcudart.so.13 "$1/lib/libcudart.so"
   mkdir -p "$1/lib/stubs"
-  make_stub "$1/include" "$1/lib/stubs/libcuda.so"
+  make_stub "$1/include" "$1/lib/stubs/libcuda.so" "${2:-g++}"
 }
 
 # A library to link with where there is no driver: every function of cuda.h, also in its older versions and in those for
@@ -352,12 +352,12 @@ close_gaps() {
 make_stub() {
   local names
   mapfile -t names < <(for variant in VMM_STUB CUDA_API_PER_THREAD_DEFAULT_STREAM __CUDA_API_VERSION_INTERNAL; do
-    echo '#include <cuda.h>' | g++ -E -P -x c "-I$1" -D$variant - | tr '\n' ' ' |  # some declarations take two lines
+    echo '#include <cuda.h>' | "$3" -E -P -x c "-I$1" -D$variant - | tr '\n' ' ' |  # some declarations take two lines
       grep -oE '\bCUresult +cu[A-Z]\w* *\(' | grep -oE 'cu[A-Z]\w*'
   done | sort -u)
   [[ " ${names[*]} " == *" cuMemCreate "* ]] || die "no functions found in $1/cuda.h: remove .venv and run this again"
   printf 'int %s(void) { return 34; }\n' "${names[@]}" |
-    g++ -x c -O1 -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$2" - || die "no stub of libcuda could be made (above)"
+    "$3" -x c -O1 -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$2" - || die "no stub of libcuda could be made (above)"
 }
 
 # use_fetched [requirements file...]: what was not there is taken from .venv.

@@ -168,7 +168,7 @@ def prepare(given):
     ):
         raise Failed("the set-up did not succeed; its message is above")
     if not given.real and not (PROGRAMS / "vmmsim").exists():
-        raise Failed("the simulator is not built here: it needs Linux on a 64-bit x86 processor. --real uses a GPU")
+        raise Failed("the simulator is not built here: it needs Linux on 64-bit x86 or Arm. --real uses a GPU")
     if given.real and not RECORDER.exists():
         raise Failed(
             "the recorder was not built, for want of CUPTI: install it (the package cuda-cupti of the toolkit, or "

@@ -63,8 +63,8 @@ def put(app, page, template, context, doctree):
         if file.exists():
             return file.read_text()
         return (
-            '<p class="vmm-absent">This book was built without the simulator, so the view is not here. On Linux on a '
-            f'64-bit x86 processor <code>./run.sh --view build/bin/{name}</code> makes it.</p>'
+            '<p class="vmm-absent">This book was built without the simulator, so the view is not here. On Linux on '
+            f'64-bit x86 or Arm <code>./run.sh --view build/bin/{name}</code> makes it.</p>'
         )
 
     if "body" in context:

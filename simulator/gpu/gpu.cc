@@ -19,6 +19,7 @@
 #include "../memory/this_machine.h"
 #include "access.h"
 #include "children.h"
+#include "pace.h"
 
 namespace gpu {
 
@@ -170,6 +171,7 @@ struct RunningKernel {
   unsigned under_way = 0, limit = 0;  // blocks that have begun and not ended; how many there may be
   bool waits_for_room = false;        // it has blocks left, and no turn until one ends
   std::optional<Fault> fault;         // the first one
+  std::shared_ptr<Pace> pace;         // from its first block on
 };
 
 // What waits for a core: a task, a block that goes on, or a kernel that begins its next block.
@@ -320,6 +322,10 @@ class Workers {
   Dimensions begin_block(const std::shared_ptr<RunningKernel>& kernel) {
     const Dimensions& grid = kernel->launch.grid;
     const uint64_t number = kernel->begun;
+    if (number == 0) {
+      kernel->pace = Pace::kernel(kernel->launch.kernel->name);
+      kernel->pace->launched();
+    }
     ++kernel->begun;
     ++kernel->under_way;
     if (kernel->under_way == kernel->limit) kernel->waits_for_room = true;
@@ -336,6 +342,7 @@ class Workers {
       index = begin_block(turn.kernel);
     }
     Progress progress = kernel.fault ? Progress::ended : Progress::goes_on;
+    kernel.pace->begun();
     lock.unlock();
     std::optional<Fault> fault;
     try {
@@ -348,6 +355,13 @@ class Workers {
     }
     if (progress == Progress::ended) turn.block.reset();
     lock.lock();
+    const uint64_t blocks_done = kernel.begun - kernel.under_way + (progress == Progress::ended ? 1 : 0);
+    const std::string line = kernel.pace->ended(blocks_done, kernel.blocks);
+    if (!line.empty()) {
+      lock.unlock();
+      std::fputs(line.c_str(), stderr);
+      lock.lock();
+    }
     if (progress == Progress::ended) end_block(std::move(turn), std::move(fault), lock);
     else push(std::move(turn), progress == Progress::goes_on);
   }

@@ -40,8 +40,9 @@ class Module {
   // through the page table, but for those that `keeps` is true of. Throws ptx::Error.
   using Place = std::function<uint64_t(const ptx::Variable&)>;
   using Keeps = std::function<bool(const ptx::Variable&)>;
-  Module(const std::shared_ptr<const ptx::Module>&, int device, const Place& place,
-         const Keeps& keeps = [](const ptx::Variable&) { return false; });
+  Module(
+      const std::shared_ptr<const ptx::Module>&, int device, const Place& place,
+      const Keeps& keeps = [](const ptx::Variable&) { return false; });
   ~Module();
   Kernel* kernel(const std::string& name);  // null: there is none
   Kernel* kernel_at(uint64_t address);      // of a function, as kernels know it; null: there is none

@@ -134,7 +134,7 @@ bool is_of_host(uint64_t address, uint64_t size) {
   const auto area = holding(process().areas, address);
   if (area != process().areas.end() && address < area->second) return false;
   const uint64_t page = address & ~uint64_t(sysconf(_SC_PAGESIZE) - 1);
-  return msync(reinterpret_cast<void*>(page), address + size - page, MS_ASYNC) == 0;  // it fails where nothing is mapped
+  return msync(reinterpret_cast<void*>(page), address + size - page, MS_ASYNC) == 0;  // not where nothing is mapped
 }
 
 // The host may have memory there, too: on some machines programs are where reservations begin.

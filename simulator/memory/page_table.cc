@@ -19,7 +19,7 @@ void PageTable::set(uint64_t address, Entry entry) {
     table = new std::atomic<Entry>[entries]();
     slot.store(table, std::memory_order_release);  // not before its entries are 0
   }
-  table[address >> 21 & (entries - 1)].store(entry, std::memory_order_relaxed);
+  table[address >> 21 & (entries - 1)].store(entry, std::memory_order_release);
 }
 
 }  // namespace memory

@@ -39,9 +39,10 @@ class PageTable {
   Entry lookup(uint64_t address) const noexcept {
     if (address >> processor::address_bits) return 0;
     const std::atomic<Entry>* table = directory_[address >> 34].load(std::memory_order_acquire);
-    return table ? table[address >> 21 & 8191].load(std::memory_order_relaxed) : 0;
+    return table ? table[address >> 21 & (entries - 1)].load(std::memory_order_acquire) : 0;
   }
-  // Sets the entry of the page that holds `address`. One thread at a time.
+  // Sets the entry of the page that holds `address`. One thread at a time. Who finds the entry finds what was written
+  // before it, too: the replicas of a multicast page.
   void set(uint64_t address, Entry entry);
 
  private:

@@ -168,6 +168,7 @@ class Vmmsim(unittest.TestCase):
             ["--memory", "much"],
             ["--memory", "0"],
             ["--warn-at", "much"],
+            ["--slow-after", "late"],
             ["--machine", "no_such"],
             ["--machine", "/no/such"],
             ["--machine", __file__],
@@ -464,9 +465,9 @@ free(address)
         copy = self.scratch / "other"
         copy.write_bytes(pathlib.Path("/bin/true").read_bytes())
         copy.chmod(0o755)
-        with open(copy, "r+b") as file:  # e_machine: 64-bit Arm
+        with open(copy, "r+b") as file:  # e_machine: 64-bit PowerPC
             file.seek(18)
-            file.write(b"\xb7\x00")
+            file.write(b"\x15\x00")
         self.refused(copy, "another processor")
         copy.write_bytes(pathlib.Path("/bin/true").read_bytes())
         with open(copy, "r+b") as file:  # EI_CLASS

@@ -96,7 +96,7 @@ static void variables_of_module() {
   say("cuLibraryUnload", cuLibraryUnload(library));
 }
 
-// --- What was advised -------------------------------------------------------------------------------------------------
+// --- What was advised ------------------------------------------------------------------------------------------------
 static void say_attribute(const std::string& what, cudaMemRangeAttribute attribute, const void* at, size_t size,
                           size_t bytes = 4) {
   int found[4] = {77, 77, 77, 77};
@@ -159,7 +159,7 @@ static void advice() {
   CHECK(cudaFree(memory)), CHECK(cudaFree(of_device));
 }
 
-// --- Memory that belongs to a stream -----------------------------------------------------------------------------------
+// --- Memory that belongs to a stream ---------------------------------------------------------------------------------
 // Each in a process of its own: on hardware, one of them ends it.
 template <class Attach> static void say_attached(const char* what, Attach attach) {
   std::fflush(stdout);
