@@ -291,3 +291,5 @@ CUresult cuGetExportTable(const void**, const CUuuid* table) {
   explain("it is not simulated");
   return CUDA_ERROR_NOT_SUPPORTED;
 }
+#undef cuDeviceGetUuid  // as NCCL calls it
+EXPORT CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) { return cuDeviceGetUuid_v2(uuid, dev); }
