@@ -31,6 +31,14 @@ struct [[gnu::packed]] JumpWith {
 constexpr bool has_short_jump = false;
 inline uint32_t short_jump(int64_t) { return 0; }
 
+// Where a function leads that is no more than a jump, and aligned, so that a Jump has room there; 0 of others.
+inline uintptr_t target_of_jump(const char* code) {
+  const auto at = reinterpret_cast<uintptr_t>(code);
+  int32_t distance = 0;
+  __builtin_memcpy(&distance, code + 1, sizeof distance);
+  return *code == '\xe9' && at % 16 == 0 ? at + 5 + distance : 0;
+}
+
 #elif defined __aarch64__
 
 constexpr char name[] = "64-bit Arm";
@@ -53,6 +61,14 @@ struct [[gnu::packed]] JumpWith {
 // b, to so many bytes from it: as long as the shortest of functions, and for 128 MiB.
 constexpr bool has_short_jump = true;
 inline uint32_t short_jump(int64_t distance) { return 0x14000000 | (uint32_t(distance / 4) & 0x3ffffff); }
+
+inline uintptr_t target_of_jump(const char* code) {
+  const auto at = reinterpret_cast<uintptr_t>(code);
+  int32_t word = 0;
+  __builtin_memcpy(&word, code, sizeof word);
+  const bool is_jump = (uint32_t(word) & 0xfc000000) == 0x14000000;
+  return is_jump && at % 16 == 0 ? at + int64_t(int32_t(uint32_t(word) << 6) >> 6) * 4 : 0;
+}
 
 #else
 #error "The simulator runs on 64-bit x86 and on 64-bit Arm"

@@ -45,6 +45,7 @@ const char usage[] =
     "  --strict             an ordinary access to a multicast address is a fault, and not only told\n"
     "  --warn-at SIZE       warn when simulated memory takes more of this machine's than this (default: four fifths\n"
     "                       of what there is)\n"
+    "  --slow-after SECONDS say which kernel has run for so long, and how far it is (default 10)\n"
     "  --explain            say in words why a call was refused or a kernel faulted\n"
     "  --trace FILE         write each call, and what it changed, as a line of JSON\n"
     "  --leaks              at its end, list what the program has not released\n"
@@ -137,11 +138,11 @@ struct Arguments {
 
 Arguments read_arguments(char** words) {
   Arguments all;
-  std::string machine = "h200x8", gpus, nodes, size, warn_at, fail;
+  std::string machine = "h200x8", gpus, nodes, size, warn_at, slow_after, fail;
   const std::map<std::string_view, std::string*> options = {
-      {"--gpus", &gpus},      {"--nodes", &nodes},          {"--machine", &machine},
-      {"--memory", &size},    {"--trace", &all.trace_file}, {"--fail", &fail},
-      {"--warn-at", &warn_at}};
+      {"--gpus", &gpus},       {"--nodes", &nodes},          {"--machine", &machine},
+      {"--memory", &size},     {"--trace", &all.trace_file}, {"--fail", &fail},
+      {"--warn-at", &warn_at}, {"--slow-after", &slow_after}};
   const std::map<std::string_view, bool*> flags = {
       {"--strict", &all.options.strict}, {"--explain", &all.options.explain}, {"--leaks", &all.options.leaks}};
   for (; *words && **words == '-'; ++words) {
@@ -158,6 +159,7 @@ Arguments read_arguments(char** words) {
     }
   }
   all.machine = read_machine(machine);
+  if (!slow_after.empty()) all.options.slow_after = static_cast<int>(number(slow_after, 0, 1'000'000));
   if (!gpus.empty()) all.machine.gpus = number(gpus, 0, 64);
   if (!nodes.empty()) all.machine.nodes = number(nodes, 1, 16);
   try {

@@ -214,6 +214,11 @@ def devcontainer():
         done = run("/", sys.executable, ROOT / "scripts" / "run_lessons.py", "--targets", *line.split()[1:])
         expect(line.split()[0] == "./run.sh" and done.returncode == 0, f"{line} has wrong arguments", done)
     expect(DEVCONTAINER["hostRequirements"]["gpu"] == "optional", "it needs a GPU")
+    its = dict(line.split(maxsplit=1) for line in (ROOT / "Containerfile").read_text().splitlines() if line[:1] != "#")
+    expect(its["FROM"] == DEVCONTAINER["image"], "Containerfile is of another image")
+    done = run("/", sys.executable, ROOT / "scripts" / "run_lessons.py", "--targets", *its["RUN"].split()[1:])
+    expect(its["RUN"].split()[0] == "./run.sh" and done.returncode == 0, "Containerfile has wrong arguments", done)
+    expect(f"RUN {DEVCONTAINER['onCreateCommand']}\n" in (ROOT / "Containerfile").read_text(), "it installs others")
 
 
 # --- the running of the lessons, with scripts in the place of programs -----------------------------------------------

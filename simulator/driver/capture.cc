@@ -176,7 +176,7 @@ void update(CUstream where, const CUgraphNode* nodes, const CUgraphEdgeData* edg
 
 }  // namespace
 
-// --- For those who put something into streams -------------------------------------------------------------------------
+// --- For those who put something into streams ------------------------------------------------------------------------
 
 bool is_capturing(const CUstream_st& stream) {
   if (!graphs().capturing) return false;
@@ -252,7 +252,7 @@ void leave_capture(CUstream_st& stream) {
   std::erase_if(capture->streams, [&](const auto& each) { return each.get() == &stream; });
 }
 
-// --- Calls that must not be made meanwhile ----------------------------------------------------------------------------
+// --- Calls that must not be made meanwhile ---------------------------------------------------------------------------
 
 void must_not_capture(const CUstream_st& stream) {
   if (!graphs().capturing) return;
@@ -356,8 +356,10 @@ EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNo
 }
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   return call(ARGUMENTS(mode), [&] {
-    if (!mode) tell_of_crash("mode is null");
-    need(mode, "mode");
+    if (!mode) {
+      tell_of_crash("mode is null");
+      refuse(CUDA_ERROR_INVALID_VALUE, "mode is null");
+    }
     *mode = std::exchange(thread().capture_mode, *mode);  // whatever it is, as on the H200
   });
 }

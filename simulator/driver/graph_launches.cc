@@ -35,7 +35,7 @@ struct CUgraphExec_st {
 namespace driver {
 namespace {
 
-// --- Plans: graphs().lock is held --------------------------------------------------------------------------------------
+// --- Plans: graphs().lock is held ------------------------------------------------------------------------------------
 
 struct Problem {  // as a program may read it
   CUgraphInstantiateResult result = CUDA_GRAPH_INSTANTIATE_ERROR;

@@ -143,7 +143,7 @@ void set(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams& given) {
   set_work(exec, node, [&](const SharedWork& old) { return changed(old, given); });
 }
 
-// --- Attributes of kernels --------------------------------------------------------------------------------------------
+// --- Attributes of kernels -------------------------------------------------------------------------------------------
 
 void must_be_of_kernels(CUlaunchAttributeID what) {
   switch (what) {
@@ -197,7 +197,7 @@ void give_kernel(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* to) {
 
 using namespace driver;
 
-// --- Any type ---------------------------------------------------------------------------------------------------------
+// --- Any type --------------------------------------------------------------------------------------------------------
 EXPORT CUresult cuGraphAddNode_v2(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
                                   const CUgraphEdgeData* dependencyData, size_t numDependencies,
                                   CUgraphNodeParams* nodeParams) {
@@ -225,7 +225,7 @@ CUresult cuGraphAddEmptyNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUg
               [&] { add({phGraphNode, hGraph, dependencies, numDependencies}, type_alone(CU_GRAPH_NODE_TYPE_EMPTY)); });
 }
 
-// --- Kernels ----------------------------------------------------------------------------------------------------------
+// --- Kernels ---------------------------------------------------------------------------------------------------------
 CUresult cuGraphAddKernelNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
                               size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS* nodeParams) {
   return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies, nodeParams),
@@ -251,7 +251,7 @@ CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID att
   return call(ARGUMENTS(hNode, attr, value), [&] { set_attribute(hNode, attr, value); });
 }
 
-// --- Copies and memsets -----------------------------------------------------------------------------------------------
+// --- Copies and memsets ----------------------------------------------------------------------------------------------
 CUresult cuGraphAddMemcpyNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
                               size_t numDependencies, const CUDA_MEMCPY3D* copyParams, CUcontext ctx) {
   return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx),
@@ -291,7 +291,7 @@ CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNod
               [&] { set(hGraphExec, hNode, memset_params(memsetParams, ctx)); });
 }
 
-// --- Host functions, graphs in graphs, events -------------------------------------------------------------------------
+// --- Host functions, graphs in graphs, events ------------------------------------------------------------------------
 CUresult cuGraphAddHostNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
                             size_t numDependencies, const CUDA_HOST_NODE_PARAMS* nodeParams) {
   return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies, nodeParams),
@@ -342,7 +342,7 @@ CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode 
 EVENT_NODES(Record, CU_GRAPH_NODE_TYPE_EVENT_RECORD, eventRecord)
 EVENT_NODES(Wait, CU_GRAPH_NODE_TYPE_WAIT_EVENT, eventWait)
 
-// --- As programs of earlier versions call them ------------------------------------------------------------------------
+// --- As programs of earlier versions call them -----------------------------------------------------------------------
 #undef cuGraphAddNode
 #undef cuGraphAddKernelNode
 #undef cuGraphKernelNodeGetParams

@@ -54,10 +54,6 @@ struct Header {
 };
 constexpr char magic[] = "VMMLINK";  // with its zero
 
-struct Part {
-  std::string name, text;
-};
-
 // Throws ptx::Error if they do not lie whole within `most` bytes.
 std::vector<Part> parts_of(const void* image, size_t most) {
   Header header;
@@ -81,6 +77,14 @@ std::vector<Part> parts_of(const void* image, size_t most) {
 }
 
 }  // namespace
+
+std::string linked_image(const std::vector<Part>& parts) {
+  std::string content;
+  for (const Part& part : parts) content += part.name + '\0' + part.text + '\0';
+  Header header = {{}, content.size()};
+  std::memcpy(header.magic, magic, sizeof header.magic);
+  return std::string(reinterpret_cast<const char*>(&header), sizeof header) + content;
+}
 
 bool is_linked_image(const void* image) { return std::strcmp(static_cast<const char*>(image), magic) == 0; }
 
@@ -214,12 +218,7 @@ void complete(CUlinkState link, void** image, size_t* size) {
     link->has_failed = true;
     refuse(link, CUDA_ERROR_INVALID_SOURCE, missing);
   }
-  std::string content;
-  for (const Part& part : link->parts) content += part.name + '\0' + part.text + '\0';
-  Header header = {{}, content.size()};
-  std::memcpy(header.magic, magic, sizeof header.magic);
-  link->image.assign(reinterpret_cast<const char*>(&header), sizeof header);
-  link->image += content;
+  link->image = linked_image(link->parts);
   *image = link->image.data();
   if (size) *size = link->image.size();
 }

@@ -5,6 +5,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "../ptx/ptx.h"
 
@@ -22,7 +23,13 @@ class Logs {
   void** written_ = nullptr;  // where the program finds how much that was
 };
 
-// What cuLinkComplete has made, of at most this size. Throws ptx::Error.
+struct Part {
+  std::string name, text;
+};
+
+// What cuLinkComplete gives for these texts.
+__attribute__((visibility("default"))) std::string linked_image(const std::vector<Part>&);
+// One of at most this size. Throws ptx::Error.
 bool is_linked_image(const void* image);
 ptx::Module read_linked_image(const void* image, size_t most);
 

@@ -197,6 +197,21 @@ void check_managed(uint64_t address, size_t size) {
           CUDA_ERROR_INVALID_VALUE, "the range is not managed memory");
 }
 
+// Whose managed memory it is says when the host may touch it, which is always here: looked at, and nothing changes.
+void check_attachment(CUstream handle, uint64_t address, size_t length, unsigned flags) {
+  must_not_capture(stream(handle));
+  const auto range = memory::find(address);
+  require(range && range->kind == Range::managed && range->base == address, CUDA_ERROR_INVALID_VALUE,
+          "no managed memory begins at this address");
+  require(!length || length == range->size, CUDA_ERROR_INVALID_VALUE,
+          "the length is that of the whole memory, or 0 for it");
+  require(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST || flags == CU_MEM_ATTACH_SINGLE,
+          CUDA_ERROR_INVALID_VALUE, "flags are one of GLOBAL, HOST and SINGLE");
+  const bool is_default = !handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
+  require(flags != CU_MEM_ATTACH_SINGLE || !is_default, CUDA_ERROR_INVALID_VALUE,
+          "memory cannot belong to the default stream alone");
+}
+
 }  // namespace
 }  // namespace driver
 
@@ -269,6 +284,11 @@ CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation, uns
     must_not_capture(stream(hStream));
     check_managed(devPtr, count);
   });
+}
+
+CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags) {
+  return call(ARGUMENTS(hStream, dptr, length, flags),
+              [&] { check_attachment(hStream, dptr, length, flags); });
 }
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {

@@ -77,7 +77,8 @@ void destroy_pool(CUmemoryPool pool) {
           "the pool is an import, and blocks of it are too: free these first (cuMemFree)");
   {
     const std::lock_guard held(state().lock);
-    if (pool->imports && --pool->imports) return;
+    if (pool->imports) --pool->imports;
+    if (pool->imports) return;
     pool->is_destroyed = true;
     pool->threshold = 0;
     for (auto& [device, in_use] : state().pools_in_use)

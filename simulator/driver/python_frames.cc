@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT-0
-// Most libraries let go of Python's lock before they call CUDA, so other threads may run Python meanwhile. What Python's
-// interface has for frames makes objects and counts references, which needs the lock; and to wait for the lock in here
-// could last for ever. But this thread's own frames stay as they are until the call returns. So they are read where they
-// lie, and nothing is changed. The offsets are those of Python's headers: they are the same for all of a minor release.
+// Most libraries let go of Python's lock before they call CUDA, so other threads may run Python meanwhile. What
+// Python's interface has for frames makes objects and counts references, which needs the lock; and to wait for the lock
+// in here could last for ever. But this thread's own frames stay as they are until the call returns. So they are read
+// where they lie, and nothing is changed. The offsets are those of Python's headers, the same for all of a minor
+// release.
 #include "python_frames.h"
 
 #include <dlfcn.h>

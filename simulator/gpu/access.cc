@@ -190,37 +190,48 @@ inline void for_each_element(const MicroOp& op, int row, uint64_t address, Char*
   }
 }
 
-// Where the lanes of a warp access memory that the block has to itself. Those that take no part go where the first one
-// goes.
+// Memory that the block has to itself, in one piece.
+bool is_of_block(const Warp& w, Space space) {
+  return is_narrow(space) && (space != Space::local || w.block->stacks.empty());
+}
+
+// Where the lanes of a warp access it. Those that take no part go where the first one goes.
 struct InBlock {
   char* bytes = nullptr;  // null: an access is misaligned or past the end
   uint32_t at[32];        // of each lane, from there
-  bool at_one_place, in_a_row;
+  bool at_one_place = false, in_a_row = false;
 };
 
 template <class T>
 inline InBlock in_block(const Warp& w, const MicroOp& op, Lanes lanes, bool writes) {
   const uint64_t* const address = w.rows[op.a].lane;
   const auto offset = static_cast<uint32_t>(op.offset);
-  const std::span<const std::byte> bytes = bytes_of(op.space, w, 0, writes);
-  const uint32_t stride = op.space == Space::local ? static_cast<uint32_t>(bytes.size()) : 0;  // to the next lane's
   const unsigned first_lane = first_of(lanes);
   const uint32_t first = static_cast<uint32_t>(address[first_lane]) + offset;
   InBlock where;
-  uint32_t highest = 0, bits = 0, differ = 0, gaps = 0;
-  for_each_lane(all_lanes, [&](unsigned lane) {
-    const bool takes_part = lanes >> lane & 1;
-    const uint32_t at = takes_part ? static_cast<uint32_t>(address[lane]) + offset : first;
-    where.at[lane] = at + (takes_part ? lane : first_lane) * stride;
-    highest = std::max(highest, at);
-    bits |= at;
-    differ |= where.at[lane] ^ where.at[0];
-    gaps |= where.at[lane] ^ (where.at[0] + lane * uint32_t(sizeof(T)));
-  });
-  where.at_one_place = !differ;
-  where.in_a_row = !gaps;
-  if (!(bits & (sizeof(T) - 1)) && highest < bytes.size() && sizeof(T) <= bytes.size() - highest)
-    where.bytes = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
+  const auto place = [&](auto at) { for_each_lane(all_lanes, [&](unsigned lane) { where.at[lane] = at(lane); }); };
+  if (lanes == all_lanes) place([&](unsigned lane) { return static_cast<uint32_t>(address[lane]) + offset; });
+  else place([&](unsigned l) { return lanes >> l & 1 ? static_cast<uint32_t>(address[l]) + offset : first; });
+  uint32_t differ = 0, gaps = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    differ |= where.at[lane] ^ first;
+    gaps |= where.at[lane] ^ (first + lane * uint32_t(sizeof(T)));
+  }
+  uint32_t highest = gaps ? first : std::max<uint32_t>(first, first + 31 * sizeof(T)), bits = first;
+  for (unsigned lane = 0; differ && gaps && lane < 32; ++lane) {
+    highest = std::max(highest, where.at[lane]);
+    bits |= where.at[lane];
+  }
+  const std::span<const std::byte> bytes = bytes_of(op.space, w, 0, writes);
+  if (bits & (sizeof(T) - 1) || highest >= bytes.size() || sizeof(T) > bytes.size() - highest) return where;
+  where.bytes = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
+  if (op.space == Space::local) {  // each lane has its own, one behind the other
+    const auto size = static_cast<uint32_t>(bytes.size());
+    place([&](unsigned lane) { return where.at[lane] + (lanes >> lane & 1 ? lane : first_lane) * size; });
+  } else {
+    where.at_one_place = !differ;
+    where.in_a_row = !gaps;
+  }
   return where;
 }
 
@@ -231,15 +242,13 @@ template <class T> bool load_from_block(Warp& w, const MicroOp& op, Lanes active
   uint64_t* const to = w.rows[op.to].lane;
   const auto value = [&](size_t at) {
     T value;
-    std::memcpy(&value, where.bytes + at, sizeof value);
-    return extended(value);
+    return std::memcpy(&value, where.bytes + at, sizeof value), extended(value);
   };
   if (where.at_one_place) {
     const uint64_t all = value(where.at[0]);
     set_lanes(to, active, [&](unsigned) { return all; });
   } else if (where.in_a_row) {
-    const size_t first = where.at[0];
-    set_lanes(to, active, [&](unsigned lane) { return value(first + lane * sizeof(T)); });
+    set_lanes(to, active, [&, first = where.at[0]](unsigned lane) { return value(first + lane * sizeof(T)); });
   } else {
     set_lanes(to, active, [&](unsigned lane) { return value(where.at[lane]); });
   }
@@ -258,7 +267,7 @@ template <class T> bool store_in_block(Warp& w, const MicroOp& op, Lanes active)
 
 template <class T, bool many> void load_values(Warp& w, const MicroOp& op, Lanes active) {
   if constexpr (!many)
-    if (is_narrow(op.space) && load_from_block<T>(w, op, active)) return;
+    if (is_of_block(w, op.space) && load_from_block<T>(w, op, active)) return;
   uint64_t used[32];
   const auto load_lane = [&](unsigned lane, uint64_t address, const char* bytes, bool aliased) {
     if (op.immediate == last_use) used[lane] = address;
@@ -277,7 +286,7 @@ template <class T, bool many> void load_values(Warp& w, const MicroOp& op, Lanes
 
 template <class T, bool many> void store_values(Warp& w, const MicroOp& op, Lanes active) {
   if constexpr (!many)
-    if (is_narrow(op.space) && store_in_block<T>(w, op, active)) return;
+    if (is_of_block(w, op.space) && store_in_block<T>(w, op, active)) return;
   const auto store_lane = [&](unsigned lane, uint64_t address, char* bytes, bool aliased) {
     for_each_element<T, many>(op, op.b, address, bytes, [&](uint64_t at, char* to, int row) {
       const T value = static_cast<T>(w.rows[row].lane[lane]);

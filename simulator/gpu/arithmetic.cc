@@ -154,28 +154,41 @@ To evaluate_flushed(From... from) {
   return value;
 }
 
-// The operation To = F(From...), of rows a, b, c, d in this order.
+constexpr int MicroOp::* operands[] = {&MicroOp::a, &MicroOp::b, &MicroOp::c, &MicroOp::d};
+
+// The operation To = F(From...), of rows a, b, c, d in this order, rounded and finished as op.immediate says.
+template <class F, class To, class... From>
+[[gnu::noinline]] void apply_with_flags(Warp& w, const MicroOp& op, Lanes active) {
+  std::fesetround(static_cast<int>(op.immediate & UINT32_MAX));
+  const bool flushes = op.immediate & flush;
+  [&]<size_t... k>(std::index_sequence<k...>) {
+    for_each_lane(active, [&](unsigned lane) {
+      const auto from = [&](int row) { return w.rows[row].lane[lane]; };
+      const To value = flushes ? evaluate_flushed<F, To>(flushed(get<From>(from(op.*operands[k])))...)
+                               : evaluate<F, To>(get<From>(from(op.*operands[k]))...);
+      w.rows[op.to].lane[lane] = put<To>(finished(value, op.immediate));
+    });
+  }(std::make_index_sequence<sizeof...(From)>());
+  std::fesetround(FE_TONEAREST);
+}
+
+// The same; without flags, as they mostly are, it is fast.
 template <class F, class To, class... From>
 void apply(Warp& w, const MicroOp& op, Lanes active) {
-  constexpr int MicroOp::* operands[] = {&MicroOp::a, &MicroOp::b, &MicroOp::c, &MicroOp::d};
+  if constexpr ((is_float<To> || ... || is_float<From>))
+    if (op.immediate) return apply_with_flags<F, To, From...>(w, op, active);
   uint64_t* const to = w.rows[op.to].lane;
   [&]<size_t... k>(std::index_sequence<k...>) {
     const std::array<const uint64_t*, sizeof...(k)> from = {w.rows[op.*operands[k]].lane...};
-    if constexpr ((is_float<To> || ... || is_float<From>)) {
-      if (op.immediate) {
-        std::fesetround(static_cast<int>(op.immediate & UINT32_MAX));
-        const bool flushes = op.immediate & flush;
-        for_each_lane(active, [&](unsigned lane) {
-          const To value = flushes ? evaluate_flushed<F, To>(flushed(get<From>(from[k][lane]))...)
-                                   : evaluate<F, To>(get<From>(from[k][lane])...);
-          to[lane] = put<To>(finished(value, op.immediate));
-        });
-        std::fesetround(FE_TONEAREST);
-        return;
-      }
-    }
     set_lanes(to, active, [&](unsigned lane) { return put<To>(evaluate<F, To>(get<From>(from[k][lane])...)); });
   }(std::make_index_sequence<sizeof...(From)>());
+}
+
+template <class T> constexpr bool fits_vectors = std::floating_point<T> || (std::integral<T> && sizeof(T) != 2);
+template <class F, class To, class... From>
+Handler applying() {
+  if constexpr ((fits_vectors<To> && ... && fits_vectors<From>)) return fastest<apply<F, To, From...>>();
+  else return apply<F, To, From...>;
 }
 
 template <class... T> struct List {};
@@ -217,13 +230,13 @@ bool is(Type type) {
 // To = f(From...).
 template <class To, class... From, class F>
 Handler exactly(F) {
-  return fastest<apply<F, To, From...>>();
+  return applying<F, To, From...>();
 }
 
 template <class T, size_t> using Repeat = T;
 template <class F, class T, size_t... k>
 Handler repeated(std::index_sequence<k...>) {
-  return fastest<apply<F, T, Repeat<T, k>...>>();
+  return applying<F, T, Repeat<T, k>...>();
 }
 
 // What make<T>() gives for the T in the list that `type` is; null: none is.
@@ -244,7 +257,7 @@ Handler same(Type type, AnyList list, F) {
 // To = f(T).
 template <class To, class AnyList, class F>
 Handler from(Type type, AnyList list, F) {
-  return one_of(type, list, []<class T>() -> Handler { return fastest<apply<F, To, T>>(); });
+  return one_of(type, list, []<class T>() -> Handler { return applying<F, To, T>(); });
 }
 
 const Handler copy = exactly<uint64_t, uint64_t>([](uint64_t x) { return x; });
@@ -523,7 +536,7 @@ constexpr auto shift_right = []<class T>(T a, uint32_t by) -> T {
 };
 template <auto f>
 Handler shift(Modifiers& m, uint64_t&) {
-  return one_of(m.type(), Integers(), []<class T>() -> Handler { return fastest<apply<decltype(f), T, T, uint32_t>>(); });
+  return one_of(m.type(), Integers(), []<class T>() -> Handler { return applying<decltype(f), T, T, uint32_t>(); });
 }
 
 // mul24 and mad24 multiply the low 24 bits.
@@ -782,7 +795,7 @@ void lower_carry(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
 // --- setp, set -----------------------------------------------------------------------------------------------------
 template <class AnyList, class F>
 Handler comparison_of(Type type, AnyList list, F) {
-  return one_of(type, list, []<class T>() -> Handler { return fastest<apply<F, bool, T, T>>(); });
+  return one_of(type, list, []<class T>() -> Handler { return applying<F, bool, T, T>(); });
 }
 
 constexpr auto are_numbers = []<class T>(T a, T b) {

@@ -18,6 +18,8 @@
 #include "../memory/page_table.h"
 #include "../memory/this_machine.h"
 #include "access.h"
+#include "children.h"
+#include "pace.h"
 
 namespace gpu {
 
@@ -123,6 +125,12 @@ Kernel* Module::kernel(const std::string& name) {
   return &kernel;
 }
 
+Kernel* Module::kernel_at(uint64_t address) {
+  for (const auto& [name, kernel] : state_->kernels)
+    if (function_address(*state_->text, name) == address) return this->kernel(name);
+  return nullptr;
+}
+
 std::vector<std::string> Module::kernel_names() const {
   std::vector<std::string> names;
   for (const auto& [name, kernel] : state_->kernels) names.push_back(name);
@@ -163,6 +171,7 @@ struct RunningKernel {
   unsigned under_way = 0, limit = 0;  // blocks that have begun and not ended; how many there may be
   bool waits_for_room = false;        // it has blocks left, and no turn until one ends
   std::optional<Fault> fault;         // the first one
+  std::shared_ptr<Pace> pace;         // from its first block on
 };
 
 // What waits for a core: a task, a block that goes on, or a kernel that begins its next block.
@@ -313,6 +322,10 @@ class Workers {
   Dimensions begin_block(const std::shared_ptr<RunningKernel>& kernel) {
     const Dimensions& grid = kernel->launch.grid;
     const uint64_t number = kernel->begun;
+    if (number == 0) {
+      kernel->pace = Pace::kernel(kernel->launch.kernel->name);
+      kernel->pace->launched();
+    }
     ++kernel->begun;
     ++kernel->under_way;
     if (kernel->under_way == kernel->limit) kernel->waits_for_room = true;
@@ -329,6 +342,7 @@ class Workers {
       index = begin_block(turn.kernel);
     }
     Progress progress = kernel.fault ? Progress::ended : Progress::goes_on;
+    kernel.pace->begun();
     lock.unlock();
     std::optional<Fault> fault;
     try {
@@ -341,6 +355,13 @@ class Workers {
     }
     if (progress == Progress::ended) turn.block.reset();
     lock.lock();
+    const uint64_t blocks_done = kernel.begun - kernel.under_way + (progress == Progress::ended ? 1 : 0);
+    const std::string line = kernel.pace->ended(blocks_done, kernel.blocks);
+    if (!line.empty()) {
+      lock.unlock();
+      std::fputs(line.c_str(), stderr);
+      lock.lock();
+    }
     if (progress == Progress::ended) end_block(std::move(turn), std::move(fault), lock);
     else push(std::move(turn), progress == Progress::goes_on);
   }
@@ -384,6 +405,12 @@ void launch(Launch launch) {
     std::fflush(stdout);
     std::fprintf(stderr, "vmmsim: not simulated: %s\n", launch.kernel->not_simulated.c_str());
     _exit(125);
+  }
+  if (launch.kernel->lowered->launches_others) {
+    launch.children = std::make_shared<Children>();
+    launch.done = [children = launch.children, done = std::move(launch.done)](const Fault* fault) {
+      children->run(fault, done);
+    };
   }
   auto kernel = std::make_shared<RunningKernel>();
   kernel->launch = std::move(launch);

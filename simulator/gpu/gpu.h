@@ -14,6 +14,7 @@
 
 namespace gpu {
 
+class Children;        // what a kernel launches itself: children.h
 class Heap;            // what malloc in kernels takes memory from: heap.h
 struct LoweredKernel;  // a kernel's instructions, ready to run and bound to addresses: lower.h
 
@@ -39,10 +40,12 @@ class Module {
   // through the page table, but for those that `keeps` is true of. Throws ptx::Error.
   using Place = std::function<uint64_t(const ptx::Variable&)>;
   using Keeps = std::function<bool(const ptx::Variable&)>;
-  Module(const std::shared_ptr<const ptx::Module>&, int device, const Place& place,
-         const Keeps& keeps = [](const ptx::Variable&) { return false; });
+  Module(
+      const std::shared_ptr<const ptx::Module>&, int device, const Place& place,
+      const Keeps& keeps = [](const ptx::Variable&) { return false; });
   ~Module();
   Kernel* kernel(const std::string& name);  // null: there is none
+  Kernel* kernel_at(uint64_t address);      // of a function, as kernels know it; null: there is none
   std::vector<std::string> kernel_names() const;
   struct Global {  // a variable of the module in the GPU's memory
     uint64_t address;
@@ -78,6 +81,7 @@ struct Launch {
   size_t stack_size = 1024;                // of a thread: cudaLimitStackSize
   bool is_cooperative = false;             // its blocks may wait for one another: the caller has seen that they all fit
   std::shared_ptr<Heap> heap = {};         // the context's
+  std::shared_ptr<Children> children = {}; // if the kernel launches others
   mutable uint64_t grid_workspace = 0;     // of grid.sync(): a cooperative kernel finds it in a window of its addresses
   mutable bool told_of_multicast = false;  // that it goes there in an ordinary way; by many threads
 };

@@ -155,9 +155,7 @@ int Lowering::special_register(const std::string& name) {
 int Lowering::row(const ptx::Operand& operand, ptx::Type type) {
   int row = -1;
   switch (operand.kind) {
-    case ptx::Operand::reg:
-      row = operand.index < 0 ? temporary() : state_.register_row(operand.index);
-      break;
+    case ptx::Operand::reg: row = operand.index < 0 ? temporary() : state_.register_row(operand.index); break;
     case ptx::Operand::integer: return constant(operand.value);
     case ptx::Operand::floating: {
       const auto value = std::bit_cast<double>(operand.value);
@@ -238,7 +236,8 @@ using Call = Lowering::State::Call;
 
 // --- What a kernel reaches -------------------------------------------------------------------------------------------
 
-using Signature = std::vector<uint64_t>;  // the sizes of the results, how many they are, and the sizes of the parameters
+using Signature =
+    std::vector<uint64_t>;  // the sizes of the results, how many they are, and the sizes of the parameters
 
 // The parts of a call: results, what is called, arguments. The lists may be missing.
 struct CallParts {
@@ -297,7 +296,9 @@ void visit_function(Lowering::State& state, const ptx::Function& function, Reach
     if (operand.kind == ptx::Operand::special && operand.name.starts_with("%reserved_smem_offset"))
       state.lowered.reserved_shared = reserved_shared;
     if (operand.kind != ptx::Operand::symbol) return;
-    if (operand.name.find(device_runtime) != operand.name.npos)
+    const bool is_of_runtime = operand.name.find(device_runtime) != operand.name.npos;
+    state.lowered.launches_others |= is_of_runtime;
+    if (is_of_runtime && !is_system_call(operand.name))
       throw NotSimulated{"kernel " + state.lowered.name + " calls " + operand.name + ", to launch another"};
     const ptx::Variable* const variable = state.variable(function, operand.name);
     const ptx::Function* const called = variable ? nullptr : function_named(state.module, operand.name);
@@ -561,6 +562,7 @@ std::shared_ptr<const LoweredKernel> lower(const std::shared_ptr<const ptx::Modu
   lower_instruction(lowering, state, end);
   lowered->local_bytes = lowered->frames[0].bytes = round_up(lowered->frames[0].bytes, 16);
   lowered->ops.assign(state.ops.begin(), state.ops.end());
+  share_rows(*lowered);
   lowered->may_spin = std::ranges::any_of(lowered->ops, may_be_spun_on);
   return lowered;
 }

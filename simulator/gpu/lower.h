@@ -78,16 +78,29 @@ struct MicroOp;
 using Handler = void (*)(Warp&, const MicroOp&,
                          Lanes active);  // `active`: lanes that are here and that the guard lets by
 
-// The handler, compiled once more with all that it calls for processors that have AVX2 and FMA, if this is one.
+// A handler, or another function, compiled with all that it calls for several kinds of processors: the one for this.
 #ifdef __x86_64__
-template <Handler handler>
-[[gnu::target("arch=x86-64-v3"), gnu::flatten]] void in_long_vectors(Warp& w, const MicroOp& op, Lanes active) {
-  handler(w, op, active);
+template <auto function, class Result, class... Arguments>
+[[gnu::target("arch=x86-64-v3"), gnu::flatten]] Result with_avx2(Arguments... arguments) {
+  return function(arguments...);
 }
-inline bool has_long_vectors() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-template <Handler handler> Handler fastest() { return has_long_vectors() ? in_long_vectors<handler> : handler; }
+template <auto function, class Result, class... Arguments>
+[[gnu::target("arch=x86-64-v4,prefer-vector-width=512"), gnu::flatten]] Result with_avx512(Arguments... arguments) {
+  return function(arguments...);
+}
+template <auto function, class Result, class... Arguments>
+auto fastest_of(Result (*)(Arguments...)) {
+  const auto has = [](auto... features) { return (... && features); };
+  if (has(__builtin_cpu_supports("avx512f"), __builtin_cpu_supports("avx512bw"), __builtin_cpu_supports("avx512cd"),
+          __builtin_cpu_supports("avx512dq"), __builtin_cpu_supports("avx512vl")))
+    return with_avx512<function, Result, Arguments...>;
+  if (has(__builtin_cpu_supports("avx2"), __builtin_cpu_supports("fma"), __builtin_cpu_supports("bmi2")))
+    return with_avx2<function, Result, Arguments...>;
+  return function;
+}
+template <auto function> auto fastest() { return fastest_of<function>(function); }
 #else
-template <Handler handler> Handler fastest() { return handler; }
+template <auto function> auto fastest() { return function; }
 #endif
 
 // What atom, red, redux and multimem combine with: the new value in the low bits, from the old one, b and c.
@@ -100,20 +113,20 @@ enum class Again : uint8_t { same, looks, differs };
 struct MicroOp {
   Handler run = nullptr;
   int guard = -1;  // row, or -1
+  int cost = 1;    // of its time slice; more for what one spins on
   bool guard_negated = false;
-  ptx::Type type = ptx::Type::none, from_type = ptx::Type::none;
-  ptx::Space space = ptx::Space::generic;
+  bool ends_run = false;  // may change who is where: sets Warp::next, or the lanes diverge
+  Again again = Again::differs;
   uint8_t count = 1;                   // elements of a vector access
   int to = -1, to2 = -1;               // rows written; -1: none
   int a = -1, b = -1, c = -1, d = -1;  // rows read
-  std::array<int, 8> rows = {};        // of a vector access, `count` of them
-  int64_t offset = 0;                  // of an address
+  int target = -1;                     // operation that a branch goes to
   uint64_t immediate = 0;              // meaning is the handler's
+  int64_t offset = 0;                  // of an address
+  ptx::Type type = ptx::Type::none, from_type = ptx::Type::none;
+  ptx::Space space = ptx::Space::generic;
+  std::array<int, 8> rows = {};  // of a vector access, `count` of them
   Combine combine = nullptr;
-  int target = -1;                         // operation that a branch goes to
-  bool ends_run = false;                   // may change who is where: sets Warp::next, or the lanes diverge
-  int cost = 1;                            // of its time slice; more for what one spins on
-  Again again = Again::differs;
   const ptx::Instruction* from = nullptr;  // for messages
 };
 
@@ -158,6 +171,7 @@ struct LoweredKernel {
   std::vector<Frame> frames = {{}};
   std::vector<CallSite> call_sites;
   std::map<uint64_t, size_t> functions_by_address;  // their frames
+  bool launches_others = false;                     // or asks the runtime for something else
   int frame_row = -1;                               // where each lane's frame begins in its local memory
 };
 
@@ -231,6 +245,7 @@ void lower_bulk_copy(Lowering&, const ptx::Instruction&, Modifiers&);
 void lower_arrival_of_copies(Lowering&, const ptx::Instruction&, Modifiers&);
 // system_calls.cc: a call of a function without a body (vprintf, malloc, __assertfail ...). Its arguments and its
 // result are the .param variables in the lists of the instruction: their symbol() is in local memory.
+bool is_system_call(const std::string& function);
 bool lower_system_call(Lowering&, const ptx::Instruction&, const std::string& function, const ptx::Operand* returns,
                        const ptx::Operand* arguments);
 // warp.cc: what fills in the row of a special register, or null; the operation that reads one that changes while the
@@ -243,6 +258,8 @@ void call_function(Warp&, const MicroOp&, Lanes active);
 void return_from_function(Warp&, const MicroOp&, Lanes active);
 // What a pointer to a function of a module holds; 0: the module has no such function.
 uint64_t function_address(const ptx::Module&, const std::string& name);
+
+void share_rows(LoweredKernel&);  // rows.cc: gives registers that do not live at the same time one row
 
 // Lowers a kernel. Throws NotSimulated.
 std::shared_ptr<const LoweredKernel> lower(const std::shared_ptr<const ptx::Module>&, const ptx::Function& kernel,

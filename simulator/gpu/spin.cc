@@ -13,8 +13,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int longest_loop = 256;    // operations
-constexpr size_t most_watched = 64;  // words that a loop may look at
+constexpr int longest_loop = 256;                              // operations
+constexpr size_t most_watched = 64;                            // words that a loop may look at
 constexpr auto longest_rest = std::chrono::milliseconds(100);  // then the loop runs again, whatever it looks at
 
 memory::Entry entry_of(const Warp& w, const Watched& word) {

@@ -20,11 +20,12 @@ namespace {
 constexpr int group_slice = 512;   // operations until another one of the groups that a warp has split into is favoured
 constexpr long warp_slice = 4096;  // operations until another warp of the block has its turn
 
-Lanes true_lanes(const Row& predicate) {
+inline Lanes true_lanes_of(const Row& predicate) {
   Lanes lanes = 0;
   for (unsigned lane = 0; lane < 32; ++lane) lanes |= static_cast<Lanes>(predicate.lane[lane] & 1) << lane;
   return lanes;
 }
+Lanes (*const true_lanes)(const Row&) = fastest<true_lanes_of>();
 
 }  // namespace
 

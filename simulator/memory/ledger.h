@@ -18,8 +18,8 @@ namespace memory {
 constexpr unsigned max_gpus = 64 * 16, max_owners = max_gpus + 16, max_records = 1 << 17;
 constexpr uint32_t nothing = ~0u;  // instead of the number of a record or frame
 
-// A line of the ledger: physical memory, a multicast object, a binding of the one to the other, an event, or a pool that
-// processes share.
+// A line of the ledger: physical memory, a multicast object, a binding of the one to the other, an event, or a pool
+// that processes share.
 struct Record {
   enum Kind : uint32_t { unused, physical, multicast, binding, event, pool } kind;
   uint32_t next;          // unused: the next unused one; multicast, binding: the (next) binding of the object

@@ -33,7 +33,8 @@ struct Options {
   bool strict = false;      // an ordinary access to a multicast address is a fault
   char fail_call[64] = "";  // --fail CALL:N=ERROR; empty: none
   uint64_t fail_number = 0;
-  int fail_error = 0;  // the CUresult or cudaError_t
+  int fail_error = 0;   // the CUresult or cudaError_t
+  int slow_after = 10;  // seconds of a kernel, after which the user is told
 };
 
 }  // namespace memory

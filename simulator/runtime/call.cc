@@ -29,8 +29,8 @@ void enter_context() {
   CUdevice device = this_thread.chosen_device;
   must(cuCtxGetCurrent(&now));
   if (now) cuCtxGetDevice(&device);
-  unsigned flags = 0;
-  const bool is_alive = now && cuCtxGetFlags(&flags) == CUDA_SUCCESS;  // its device it tells even when it has ended
+  unsigned long long id = 0;
+  const bool is_alive = now && cuCtxGetId(now, &id) == CUDA_SUCCESS;  // device and flags it tells when it has ended
   if (is_alive && now == this_thread.entered) return;
   const CUcontext primary = primary_context(device);
   if (!is_alive) must(cuCtxSetCurrent(primary));

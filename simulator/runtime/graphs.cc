@@ -138,7 +138,7 @@ CUDA_MEMCPY3D from_symbol(void* to, const void* symbol, size_t count, size_t off
   cudaGraphNode_t *pGraphNode, cudaGraph_t graph, const cudaGraphNode_t *pDependencies, size_t numDependencies
 #define AT pGraphNode, graph, pDependencies, numDependencies
 
-// --- Graphs -----------------------------------------------------------------------------------------------------------
+// --- Graphs ----------------------------------------------------------------------------------------------------------
 cudaError_t cudaGraphCreate(cudaGraph_t* pGraph, unsigned int flags) {
   return call(ARGUMENTS(pGraph, flags), [&] { return cuGraphCreate(pGraph, flags); });
 }
@@ -173,7 +173,7 @@ cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char* path, unsigned
   return call(ARGUMENTS(graph, path, flags), [&] { return cuGraphDebugDotPrint(graph, path, flags); });
 }
 
-// --- Nodes: any, and empty ones ---------------------------------------------------------------------------------------
+// --- Nodes: any, and empty ones --------------------------------------------------------------------------------------
 cudaError_t cudaGraphAddEmptyNode(AT_ARGUMENTS) {
   return call(ARGUMENTS(pGraphNode, graph, pDependencies, numDependencies), [&] { return cuGraphAddEmptyNode(AT); });
 }
@@ -191,7 +191,7 @@ cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t graphExec, cudaGraphNode_
   });
 }
 
-// --- Kernels ----------------------------------------------------------------------------------------------------------
+// --- Kernels ---------------------------------------------------------------------------------------------------------
 cudaError_t cudaGraphAddKernelNode(AT_ARGUMENTS, const cudaKernelNodeParams* pNodeParams) {
   return call(ARGUMENTS(pGraphNode, graph, pDependencies, numDependencies, pNodeParams), [&] {
     const CUDA_KERNEL_NODE_PARAMS all = as_driver(pNodeParams);
@@ -240,7 +240,7 @@ cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t hNode, cudaLaunchAtt
   });
 }
 
-// --- Copies -----------------------------------------------------------------------------------------------------------
+// --- Copies ----------------------------------------------------------------------------------------------------------
 cudaError_t cudaGraphAddMemcpyNode(AT_ARGUMENTS, const cudaMemcpy3DParms* pCopyParams) {
   return call(ARGUMENTS(pGraphNode, graph, pDependencies, numDependencies, pCopyParams),
               [&] { add({AT}, as_driver(pCopyParams)); });
@@ -290,7 +290,7 @@ SET_COPY(ToSymbol, LIST(const void* symbol, const void* src, size_t count, size_
 SET_COPY(FromSymbol, LIST(void* dst, const void* symbol, size_t count, size_t offset, cudaMemcpyKind kind),
          LIST(dst, symbol, count, offset, kind), from_symbol(dst, symbol, count, offset, kind))
 
-// --- Memsets, host functions, graphs in graphs, events ----------------------------------------------------------------
+// --- Memsets, host functions, graphs in graphs, events ---------------------------------------------------------------
 cudaError_t cudaGraphAddMemsetNode(AT_ARGUMENTS, const cudaMemsetParams* pMemsetParams) {
   return call(ARGUMENTS(pGraphNode, graph, pDependencies, numDependencies, pMemsetParams),
               [&] { return cuGraphAddMemsetNode(AT, as_driver(pMemsetParams), nullptr); });
@@ -355,7 +355,7 @@ cudaError_t cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t hGraphExec, cud
 EVENT_NODES(Record)
 EVENT_NODES(Wait)
 
-// --- Edges: since CUDA 13 with data -----------------------------------------------------------------------------------
+// --- Edges: since CUDA 13 with data ----------------------------------------------------------------------------------
 #if CUDART_VERSION >= 13000
 #define WITH_EDGES(name) name
 #else
@@ -424,7 +424,7 @@ cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t
 }
 #endif
 
-// --- User objects -----------------------------------------------------------------------------------------------------
+// --- User objects ----------------------------------------------------------------------------------------------------
 cudaError_t cudaUserObjectCreate(cudaUserObject_t* object_out, void* ptr, cudaHostFn_t destroy,
                                  unsigned int initialRefcount, unsigned int flags) {
   return call(ARGUMENTS(object_out, ptr, initialRefcount, flags),
@@ -445,7 +445,7 @@ cudaError_t cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObject_t objec
   return call(ARGUMENTS(graph, object, count), [&] { return cuGraphReleaseUserObject(graph, object, count); });
 }
 
-// --- Executable graphs ------------------------------------------------------------------------------------------------
+// --- Executable graphs -----------------------------------------------------------------------------------------------
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* pGraphExec, cudaGraph_t graph, unsigned long long flags) {
   return call(ARGUMENTS(pGraphExec, graph, flags), [&] { return cuGraphInstantiate(pGraphExec, graph, flags); });
 }
@@ -494,7 +494,7 @@ STREAM_CALL(cudaGraphLaunch, _ptsz, (cudaGraphExec_t graphExec, cudaStream_t str
   return call(ARGUMENTS(graphExec, stream, kernels), [&] { return cuGraphLaunch(graphExec, at(stream)); });
 }
 
-// --- Capture ----------------------------------------------------------------------------------------------------------
+// --- Capture ---------------------------------------------------------------------------------------------------------
 STREAM_CALL(cudaStreamBeginCapture, _ptsz, (cudaStream_t stream, cudaStreamCaptureMode mode), (stream, mode)) {
   return call(ARGUMENTS(stream, mode), [&] { return cuStreamBeginCapture(at(stream), CUstreamCaptureMode(mode)); });
 }

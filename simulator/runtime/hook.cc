@@ -8,7 +8,8 @@
 // rtld-audit). So this is an auditor, a library of its own that vmmsim names in LD_AUDIT. The loader keeps it apart
 // from the program's libraries, so it finds our runtime's functions in its file, and not by dlsym.
 //
-// NVRTC, which compiles kernels while a program runs, is led in the same way: who asks it for machine code gets PTX.
+// NVRTC and nvJitLink, which compile and link kernels while a program runs, are led in the same way: who asks them for
+// machine code gets PTX.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -16,9 +17,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <functional>
+#include <iterator>
 #include <new>
 #include <span>
 #include "../elf_file.h"
+#include "jit_link.h"
 
 namespace {
 
@@ -33,8 +37,10 @@ struct Call {
   uintptr_t function;
 };
 Call room[2048];
-std::span<Call> calls;        // in the order of their names
-uintptr_t not_simulated = 0;  // where calls lead that our runtime has not: int (const char* name)
+std::span<Call> calls;                 // in the order of their names
+uintptr_t not_simulated = 0;           // where calls lead that our runtime has not: int (const char* name)
+uintptr_t* jit_link_itself = nullptr;  // where our runtime looks for the library's functions
+uintptr_t ours_for_jit_link[jit_link::how_many] = {};
 
 uintptr_t find_call(std::string_view name) {
   const auto it = std::ranges::lower_bound(calls, name, {}, &Call::name);
@@ -42,6 +48,13 @@ uintptr_t find_call(std::string_view name) {
 }
 
 bool is_call(std::string_view name) { return name.starts_with("cuda") || name.starts_with("__cuda"); }
+
+// Of "nvJitLinkCreate", "__nvJitLinkCreate_13_0" and "vmmsim_nvJitLinkCreate"; -1 of others.
+int jit_link_call(std::string_view name) {
+  const size_t begin = std::min(name.find("nvJitLink"), name.size());
+  const auto* const found = std::ranges::find(jit_link::names, name.substr(begin, name.find('_', begin) - begin));
+  return found != std::end(jit_link::names) ? int(found - jit_link::names) : -1;
+}
 
 // The names stay mapped.
 void read_calls(const link_map& runtime) {
@@ -51,6 +64,8 @@ void read_calls(const link_map& runtime) {
     if (symbol.st_shndx == SHN_UNDEF) return;
     const uintptr_t function = runtime.l_addr + symbol.st_value;
     if (name == "vmmsim_not_simulated") not_simulated = function;
+    if (name == "vmmsim_jit_link") jit_link_itself = reinterpret_cast<uintptr_t*>(function);
+    if (const int call = jit_link_call(name); call >= 0) ours_for_jit_link[call] = function;
     if (!is_call(name) || calls.size() == std::size(room)) return;
     room[calls.size()] = {name, function};
     calls = {room, calls.size() + 1};
@@ -65,8 +80,22 @@ class Object {
 
   // NVRTC keeps the PTX of which it makes machine code, and the calls that give the two out take the same arguments.
   void give_ptx_for_machine_code() {
-    lead("nvrtcGetCUBIN", "nvrtcGetPTX");
-    lead("nvrtcGetCUBINSize", "nvrtcGetPTXSize");
+    lead_function("nvrtcGetCUBIN", address("nvrtcGetPTX"));
+    lead_function("nvrtcGetCUBINSize", address("nvrtcGetPTXSize"));
+  }
+
+  // Each of its functions is a jump to the one that does the work, which is still called from ours.
+  void lead_jit_link_to_ours() {
+    if (!jit_link_itself || jit_link_itself[0]) return;
+    uintptr_t found[jit_link::how_many] = {};
+    each_function(SHT_DYNSYM, [&](std::string_view name, const char* code, size_t) {
+      if (const int call = jit_link_call(name); call >= 0) found[call] = processor::target_of_jump(code);
+    });
+    if (!std::ranges::all_of(found, std::identity())) return;
+    std::ranges::copy(found, jit_link_itself);
+    each_function(SHT_DYNSYM, [&](std::string_view name, char* code, size_t) {
+      if (const int call = jit_link_call(name); call >= 0) lead(code, ours_for_jit_link[call]);
+    });
   }
 
   void lead_to_ours() {
@@ -81,19 +110,25 @@ class Object {
   }
 
  private:
-  // Writes a jump from one function of the library to another. What goes wrong shows when the code is loaded.
-  void lead(std::string_view from, std::string_view to) {
-    char* head = nullptr;
-    Jump jump = {};
-    each_function(SHT_DYNSYM, [&](std::string_view name, char* code, size_t size) {
-      if (name == from && size >= sizeof(Jump)) head = code;
-      if (name == to) jump.to = reinterpret_cast<uintptr_t>(code);
+  uintptr_t address(std::string_view function) const {
+    uintptr_t found = 0;
+    each_function(SHT_DYNSYM, [&](std::string_view name, const char* code, size_t) {
+      if (name == function) found = reinterpret_cast<uintptr_t>(code);
     });
-    if (!head || !jump.to) return;
-    char* const begin = begin_of_page(head);
-    const size_t size = head + sizeof jump - begin;
-    if (mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) return;
-    std::memcpy(head, &jump, sizeof jump);
+    return found;
+  }
+  void lead_function(std::string_view function, uintptr_t to) {
+    each_function(SHT_DYNSYM, [&](std::string_view name, char* code, size_t) {
+      if (name == function) lead(code, to);
+    });
+  }
+  // What goes wrong here shows when the program loads its code.
+  static void lead(char* code, uintptr_t to) {
+    const Jump jump = {.to = to};
+    char* const begin = begin_of_page(code);
+    const size_t size = code + sizeof jump - begin;
+    if (!to || mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) return;
+    std::memcpy(code, &jump, sizeof jump);
     make_executable(begin, size);
   }
 
@@ -225,6 +260,7 @@ unsigned la_objopen(link_map* map, Lmid_t space, uintptr_t*) {
     Object object(*map);
     object.lead_to_ours();
     object.give_ptx_for_machine_code();
+    object.lead_jit_link_to_ours();
   } else if (is_our_runtime(map->l_name)) {
     read_calls(*map);
     Object(*program).lead_to_ours();

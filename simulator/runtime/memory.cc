@@ -91,9 +91,10 @@ template <class Allocate> void allocate(void** pointer, const char* name, size_t
   if (size) must(how());
 }
 
+// Null is no error, other than in a capture, where cudaFree is refused all the same.
 void free_memory(void* pointer, bool is_host) {
-  if (!is_host) must(cuMemFree(address(pointer)));
-  else if (pointer) must(cuMemFreeHost(pointer));
+  if (pointer) return must(is_host ? cuMemFreeHost(pointer) : cuMemFree(address(pointer)));
+  if (!is_host && cuMemFree(0) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) must(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
 void copy_3d(const cudaMemcpy3DParms* p, CUstream where) {

@@ -101,20 +101,21 @@ FAULTS = {
         "sharedMem = 0, stream = null) answers cudaErrorCudartUnloading: the process exits"
     ],
     "captures": [
-        "cudaMalloc(size = 8) answers cudaErrorStreamCaptureUnsupported: a stream captures, and a call that does not go "
-        "into a stream is not repeated when the graph is launched: make it before, or in a thread with "
+        "cudaMalloc(size = 8) answers cudaErrorStreamCaptureUnsupported: a stream captures, and a call that does not "
+        "go into a stream is not repeated when the graph is launched: make it before, or in a thread with "
         "CU_STREAM_CAPTURE_MODE_RELAXED (cuThreadExchangeStreamCaptureMode)",
         "cudaLaunchKernel(...) answers cudaErrorStreamCaptureInvalidated: the capture is invalid since cudaMalloc #1, "
         "which must not be made in it: end it (cuStreamEndCapture), and capture anew",
-        "cudaStreamEndCapture(...) answers cudaErrorStreamCaptureInvalidated: the capture is invalid since cudaMalloc #1",
-        "cudaStreamEndCapture(...) answers cudaErrorStreamCaptureUnjoined: another stream took part, and its last nodes "
-        "are not awaited: record an event there, and let this stream wait for it",
+        "cudaStreamEndCapture(...) answers cudaErrorStreamCaptureInvalidated: the capture is invalid since "
+        "cudaMalloc #1",
+        "cudaStreamEndCapture(...) answers cudaErrorStreamCaptureUnjoined: another stream took part, and its last "
+        "nodes are not awaited: record an event there, and let this stream wait for it",
         "cudaLaunchKernel(...) answers cudaErrorStreamCaptureImplicit: stream 0 waits for all streams that were made "
         "without CU_STREAM_NON_BLOCKING, and one of these captures",
         "cudaStreamEndCapture(...) answers cudaErrorStreamCaptureInvalidated: the capture is invalid since "
         "cudaLaunchKernel #3",
-        "cudaGraphExecUpdate(...) answers cudaErrorGraphExecUpdateFailure: the graph has 2 nodes, and the executable one "
-        "1: instantiate the graph anew",
+        "cudaGraphExecUpdate(...) answers cudaErrorGraphExecUpdateFailure: the graph has 2 nodes, and the executable "
+        "one 1: instantiate the graph anew",
     ],
     "crashes": [
         "cuMemcpyHtoD #1: here an H200's driver (580.159.04) ended the process with SIGSEGV: memory of the host is "

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 
-PACKAGES = "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc"
+PACKAGES = "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-nvjitlink"
 MiB = 1 << 20
 LIMIT = 120  # seconds for anything
 SCALE = """
@@ -19,6 +19,11 @@ extern "C" __global__ void scale(float* to, const float* from, float by, int cou
   if (i < count) to[i] = by * from[i];
 }
 """
+CALLS = """
+extern "C" __device__ int called(int);
+extern "C" __global__ void calls(int* to, int more) { to[threadIdx.x] = called(threadIdx.x) + more; }
+"""
+CALLED = 'extern "C" __device__ int called(int x) { return 3 * x; }'
 
 
 def ok(answer):
@@ -154,6 +159,32 @@ def compile():
         assert (found == by * values).all(), found
 
 
+def link():
+    """A kernel and its function, in PTX and in LTO code, of which nvJitLink gives machine code. So does Numba."""
+    import numpy
+    from cuda.core import Device, LaunchConfig, Linker, LinkerOptions, Program, ProgramOptions, launch
+
+    device = Device()
+    device.set_current()
+    stream = device.create_stream()
+    target = device.allocate(4 * 32, stream=stream)
+    stream.sync()
+    for kinds in ("ptx", "ptx"), ("ltoir", "ltoir"), ("ltoir", "ptx"):
+        parts = []
+        for source, kind in zip((CALLS, CALLED), kinds, strict=True):
+            has_lto = {"link_time_optimization": True} if kind == "ltoir" else {}
+            options = ProgramOptions(arch="sm_90", relocatable_device_code=True, **has_lto)
+            parts.append(Program(source, "c++", options).compile(kind))
+        options = LinkerOptions(arch="sm_90", link_time_optimization="ltoir" in kinds or None)
+        kernel = Linker(*parts, options=options).link("cubin").get_kernel("calls")
+        write(int(target.handle), b"\xa5" * 4 * 32)
+        more = random.randrange(1000)
+        launch(stream, LaunchConfig(grid=1, block=32), kernel, target, numpy.int32(more))
+        stream.sync()
+        found = numpy.frombuffer(read(int(target.handle), 4 * 32), numpy.int32)
+        assert (found == numpy.arange(32) * 3 + more).all(), (kinds, found)
+
+
 def main(vmmsim):
     try:
         for package in PACKAGES:
@@ -162,7 +193,7 @@ def main(vmmsim):
         print(f"SKIP: this Python has no {missing.name}; ./test.sh --all fetches it (tests/requirements-python.txt)")
         return 77
     failed = False
-    for program in "grow", "share", "compile":
+    for program in "grow", "share", "compile", "link":
         command = [vmmsim, "--gpus", "2", sys.executable, "-B", pathlib.Path(__file__).resolve(), program]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT)
         if done.returncode or done.stdout or "vmmsim:" in done.stderr:  # cuda.core 1.2.2 warns of itself in grow()
@@ -173,5 +204,5 @@ def main(vmmsim):
 
 if __name__ == "__main__":
     name, *arguments = sys.argv[1:]
-    programs = {"grow": grow, "share": share, "receive": receive, "compile": compile}
+    programs = {"grow": grow, "share": share, "receive": receive, "compile": compile, "link": link}
     sys.exit(programs[name](*arguments) if name in programs else main(name))

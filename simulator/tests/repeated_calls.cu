@@ -169,6 +169,30 @@ void multicast_loop() {
   for (const CUmemGenericAllocationHandle each : memory) CHECK(cuMemRelease(each));
 }
 
+// Exports a pool and a block of it, imports both, and gives all of it back.
+void share_a_pool() {
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.handleTypes = cudaMemHandleTypePosixFileDescriptor;
+  cudaMemPool_t pool, import;
+  void *block, *again;
+  int fd;
+  cudaMemPoolPtrExportData data;
+  CHECK(cudaMemPoolCreate(&pool, &properties));
+  CHECK(cudaMallocFromPoolAsync(&block, 100, pool, nullptr));
+  CHECK(cudaMemPoolExportToShareableHandle(&fd, pool, cudaMemHandleTypePosixFileDescriptor, 0));
+  CHECK(cudaMemPoolExportPointer(&data, block));
+  CHECK(cudaMemPoolImportFromShareableHandle(&import, reinterpret_cast<void*>(long(fd)),
+                                             cudaMemHandleTypePosixFileDescriptor, 0));
+  CHECK(cudaMemPoolImportPointer(&again, import, &data));
+  close(fd);
+  CHECK(cudaFree(again));
+  CHECK(cudaFree(block));
+  CHECK(cudaMemPoolDestroy(import));
+  CHECK(cudaMemPoolDestroy(pool));
+}
+
 void ordinary_loops() {
   static char bytes[4096];
   void* kept;
@@ -181,6 +205,7 @@ void ordinary_loops() {
     CHECK(cudaMallocAsync(&memory, 100, nullptr));
     CHECK(cudaFreeAsync(memory, 0));
   });
+  repeat("a pool that is shared", 1000, share_a_pool);
   repeat("cudaMallocHost", 5000, [&] {
     CHECK(cudaMallocHost(&memory, 100));
     CHECK(cudaFreeHost(memory));

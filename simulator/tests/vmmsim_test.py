@@ -168,6 +168,7 @@ class Vmmsim(unittest.TestCase):
             ["--memory", "much"],
             ["--memory", "0"],
             ["--warn-at", "much"],
+            ["--slow-after", "late"],
             ["--machine", "no_such"],
             ["--machine", "/no/such"],
             ["--machine", __file__],

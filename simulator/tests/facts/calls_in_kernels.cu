@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-// --- Lanes that do not take part ---------------------------------------------------------------------------------------
+// --- Lanes that do not take part -------------------------------------------------------------------------------------
 // Lanes 0 to 7 ask lanes 16 to 23. What they get: '0' zero, 's' what they have themselves, 't' what the others have in
 // that register, '?' something else.
 enum Others : int { on_another_way, exited, skipped };
@@ -59,7 +59,7 @@ static void lanes() {
   CHECK(cudaFree(found));
 }
 
-// --- Calls ---------------------------------------------------------------------------------------------------------------
+// --- Calls -----------------------------------------------------------------------------------------------------------
 using Operation = int (*)(int, int);
 __device__ __noinline__ int add(int a, int b) { return a + b; }
 __device__ __noinline__ int multiply(int a, int b) { return a * b; }
@@ -154,7 +154,7 @@ static void calls() {
   CHECK(cudaFree(found));
 }
 
-// --- The stack -----------------------------------------------------------------------------------------------------------
+// --- The stack -------------------------------------------------------------------------------------------------------
 __device__ __noinline__ int deep(int n, volatile int* stop) {
   volatile int local[64];
   for (int k = 0; k < 64; ++k) local[k] = n + k;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // Graphs and stream capture: what is refused while a stream captures, and what that does to the capture; what a node
 // may be given and how it may be changed; and graphs on memory that is mapped, unmapped and mapped anew.
-#include "facts.h"
+#include "parts.h"
 
 #include <cstring>
 #include <functional>
@@ -53,7 +53,7 @@ static void set_up() {
   CHECK(cudaDeviceSynchronize());
 }
 
-// --- Calls while a stream captures ------------------------------------------------------------------------------------
+// --- Calls while a stream captures -----------------------------------------------------------------------------------
 
 static std::string name(int answer) { return cudaGetErrorName(cudaError_t(answer)); }
 static std::string status_of(cudaStream_t stream) {
@@ -195,7 +195,7 @@ static void calls_in_capture(const std::string& part, int from) {
   for (size_t i = size_t(from); i < questions().size(); ++i) ask(questions()[i], origin, mode);
 }
 
-// --- Begin, fork, join, end -------------------------------------------------------------------------------------------
+// --- Begin, fork, join, end ------------------------------------------------------------------------------------------
 
 static const auto global = cudaStreamCaptureModeGlobal;
 
@@ -296,7 +296,7 @@ static void mistakes() {
   cudaGetLastError();
 }
 
-// --- Nodes ------------------------------------------------------------------------------------------------------------
+// --- Nodes -----------------------------------------------------------------------------------------------------------
 
 static cudaGraphNode_t node;
 static cudaError_t add_kernel(cudaGraph_t graph, unsigned grid, unsigned block, unsigned shared,
@@ -503,7 +503,7 @@ static void updates() {
   });
 }
 
-// --- Graphs and memory ------------------------------------------------------------------------------------------------
+// --- Graphs and memory -----------------------------------------------------------------------------------------------
 
 static void launch(const char* what, cudaGraphExec_t exec) {
   ask(what, [&] {
@@ -626,15 +626,6 @@ static void order_and_time() {
       return answer ? name(answer) : std::to_string(type);
     });
   }
-  cudaMemcpy3DParms copy;
-  ask("parameters of the copy", [&] { return cudaGraphMemcpyNodeGetParams(all[2], &copy); });
-  say("  kind, width, height, depth", std::to_string(copy.kind) + ", " + std::to_string(copy.extent.width) + ", " +
-                                          std::to_string(copy.extent.height) + ", " +
-                                          std::to_string(copy.extent.depth));
-  cudaMemsetParams fill;
-  ask("parameters of the memset", [&] { return cudaGraphMemsetNodeGetParams(all[1], &fill); });
-  say("  element, width, height",
-      std::to_string(fill.elementSize) + ", " + std::to_string(fill.width) + ", " + std::to_string(fill.height));
 }
 
 // Each part has a process of its own.

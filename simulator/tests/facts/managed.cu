@@ -52,7 +52,7 @@ static void variables() {
   counter = 8;
   say("cudaMemcpyFromSymbol", cudaMemcpyFromSymbol(&value, counter, sizeof value));
   say("  it reads", std::to_string(value));
-  say("cudaMemAdvise of one", cudaMemAdvise(table, sizeof table, cudaMemAdviseSetReadMostly, cudaMemLocation{}));
+  say("cudaMemAdvise of one", cudaMemAdvise(table, sizeof table, cudaMemAdviseSetReadMostly, {cudaMemLocationTypeDevice, 0}));
 }
 
 static void variables_of_module() {
@@ -96,7 +96,7 @@ static void variables_of_module() {
   say("cuLibraryUnload", cuLibraryUnload(library));
 }
 
-// --- What was advised -------------------------------------------------------------------------------------------------
+// --- What was advised ------------------------------------------------------------------------------------------------
 static void say_attribute(const std::string& what, cudaMemRangeAttribute attribute, const void* at, size_t size,
                           size_t bytes = 4) {
   int found[4] = {77, 77, 77, 77};
@@ -159,41 +159,67 @@ static void advice() {
   CHECK(cudaFree(memory)), CHECK(cudaFree(of_device));
 }
 
-// --- Memory that belongs to a stream -----------------------------------------------------------------------------------
+// --- Memory that belongs to a stream ---------------------------------------------------------------------------------
+// Each in a process of its own: on hardware, one of them ends it.
+template <class Attach> static void say_attached(const char* what, Attach attach) {
+  std::fflush(stdout);
+  if (fork() == 0) {
+    cudaStream_t stream;
+    CHECK(cudaStreamCreate(&stream));
+    say(what, attach(stream));
+    std::fflush(stdout);
+    say("  wait", cudaStreamSynchronize(stream));
+    std::fflush(stdout);
+    _exit(0);
+  }
+  int status;
+  wait(&status);
+  if (!WIFEXITED(status)) say(what, "the process ends by a signal");
+}
+
 static void attachments() {
   section("memory of a stream");
-  cudaStream_t stream;
-  char *managed, *for_host, *ordinary_memory, *pinned;
   constexpr size_t size = MiB;
   static char pageable[64];
-  CHECK(cudaStreamCreate(&stream));
-  CHECK(cudaMallocManaged(&managed, size)), CHECK(cudaMallocManaged(&for_host, size, cudaMemAttachHost));
-  CHECK(cudaMalloc(&ordinary_memory, size)), CHECK(cudaMallocHost(&pinned, size));
-  say("single, length 0", cudaStreamAttachMemAsync(stream, managed));
-  say("single, the whole", cudaStreamAttachMemAsync(stream, managed, size, cudaMemAttachSingle));
-  say("single, a part", cudaStreamAttachMemAsync(stream, managed, size / 2, cudaMemAttachSingle));
-  say("single, from its middle", cudaStreamAttachMemAsync(stream, managed + 64, 0, cudaMemAttachSingle));
-  say("global", cudaStreamAttachMemAsync(stream, managed, 0, cudaMemAttachGlobal));
-  say("host", cudaStreamAttachMemAsync(stream, managed, 0, cudaMemAttachHost));
-  say("two flags", cudaStreamAttachMemAsync(stream, managed, 0, cudaMemAttachHost | cudaMemAttachGlobal));
-  say("no flag", cudaStreamAttachMemAsync(stream, managed, 0, 0));
-  say("single, the default stream", cudaStreamAttachMemAsync(nullptr, managed, 0, cudaMemAttachSingle));
-  say("global, the default stream", cudaStreamAttachMemAsync(nullptr, managed, 0, cudaMemAttachGlobal));
-  say("single, memory for the host", cudaStreamAttachMemAsync(stream, for_host));
-  say("single, ordinary memory", cudaStreamAttachMemAsync(stream, ordinary_memory));
-  say("single, pinned memory", cudaStreamAttachMemAsync(stream, pinned));
-  say("single, pageable memory", cudaStreamAttachMemAsync(stream, pageable));
-  say("single, a variable", cudaStreamAttachMemAsync(stream, table));
-  say("single, null", cudaStreamAttachMemAsync(stream, static_cast<void*>(nullptr)));
-  say("wait", cudaStreamSynchronize(stream));
-  CHECK(cudaStreamDestroy(stream)), CHECK(cudaFree(managed)), CHECK(cudaFree(for_host));
-  CHECK(cudaFree(ordinary_memory)), CHECK(cudaFreeHost(pinned));
+  const auto managed = [](unsigned flags = cudaMemAttachGlobal) {
+    char* address;
+    CHECK(cudaMallocManaged(&address, size, flags));
+    return address;
+  };
+  using Stream = cudaStream_t;
+  say_attached("single, length 0", [&](Stream s) { return cudaStreamAttachMemAsync(s, managed()); });
+  say_attached("single, whole", [&](Stream s) { return cudaStreamAttachMemAsync(s, managed(), size); });
+  say_attached("single, a part", [&](Stream s) { return cudaStreamAttachMemAsync(s, managed(), size / 2); });
+  say_attached("single, its middle", [&](Stream s) { return cudaStreamAttachMemAsync(s, managed() + 64); });
+  for (const unsigned flags : {0u, 1u, 2u, 3u, 8u})
+    say_attached(("flags " + std::to_string(flags)).c_str(),
+                 [&](Stream s) { return cudaStreamAttachMemAsync(s, managed(), 0, flags); });
+  say_attached("single, the default stream", [&](Stream) { return cudaStreamAttachMemAsync(nullptr, managed()); });
+  say_attached("global, the default stream",
+               [&](Stream) { return cudaStreamAttachMemAsync(nullptr, managed(), 0, cudaMemAttachGlobal); });
+  say_attached("single, memory for the host",
+               [&](Stream s) { return cudaStreamAttachMemAsync(s, managed(cudaMemAttachHost)); });
+  say_attached("single, a variable", [&](Stream s) { return cudaStreamAttachMemAsync(s, table); });
+  say_attached("single, pinned memory", [&](Stream s) {
+    char* pinned;
+    CHECK(cudaMallocHost(&pinned, size));
+    return cudaStreamAttachMemAsync(s, pinned);
+  });
+  say_attached("single, ordinary memory", [&](Stream s) {
+    char* ordinary;
+    CHECK(cudaMalloc(&ordinary, size));
+    return cudaStreamAttachMemAsync(s, ordinary);
+  });
+  say_attached("single, pageable memory", [&](Stream s) { return cudaStreamAttachMemAsync(s, pageable); });
+  say_attached("single, pageable memory with its size",
+               [&](Stream s) { return cudaStreamAttachMemAsync(s, pageable, sizeof pageable); });
+  say_attached("single, null", [&](Stream s) { return cudaStreamAttachMemAsync(s, static_cast<char*>(nullptr)); });
 }
 
 int main() {
+  attachments();  // before this process has a GPU, which no child could use
   check::require_gpus(1);
   variables();
   variables_of_module();
   advice();
-  attachments();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // Pools that processes share: how they are exported and imported, what the importer may do with a pool and with its
 // memory, and what is left when a block is freed, the pool destroyed or its process gone.
-#include "facts.h"
+#include "parts.h"
 
 #include <csignal>
 #include <cstdint>
@@ -46,7 +46,7 @@ static std::string write_to(void* address, int value) {  // by a kernel
   return check::name(answer);
 }
 
-// --- The exporter: does what it is told, and answers. It says nothing ---------------------------------------------------
+// --- The exporter: does what it is told, and answers. It says nothing ------------------------------------------------
 
 struct Message {
   char what;
@@ -149,7 +149,7 @@ static void* import_block(Pool pool, const Message& from) {
   return block;
 }
 
-// --- One process --------------------------------------------------------------------------------------------------------
+// --- One process -----------------------------------------------------------------------------------------------------
 
 static void creations() {
   section("pools to be created");
@@ -259,7 +259,7 @@ static void imports() {
   say("  is at its own address", p == block ? "yes" : "no");
 }
 
-// --- Two processes ------------------------------------------------------------------------------------------------------
+// --- Two processes ---------------------------------------------------------------------------------------------------
 
 // A pool of an exporter and two of its blocks, of 11 and 22.
 struct Imported {

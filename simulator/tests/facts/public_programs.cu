@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // What public programs ask for, and few others: contexts that have ended, ranges of a module's variables, watermarks of
 // pools, spellings of a PCI bus id, the mode of captures, the file with a GPU's NUMA node, and calls without effect.
-#include "facts.h"
+#include "parts.h"
 
 #include <cctype>
 #include <cstdint>
