@@ -15,7 +15,7 @@ __global__ void append(int* list, int value) { list[atomicAdd(list, 1) + 1] = va
 __global__ void add(int* to, int value) { atomicAdd(to, value); }
 
 int* numbers;                                // of the host and of the GPU
-cudaStream_t origin, fork, alone, blocking;  // all but the last are non-blocking
+cudaStream_t origin, forked, alone, blocking;  // all but the last are non-blocking
 cudaEvent_t event, back, outside;
 
 void clear() { std::memset(numbers, 0, 64 * sizeof *numbers); }
@@ -63,15 +63,15 @@ void test_fork_and_join() {
   begin();
   append<<<1, 1, 0, origin>>>(numbers, 1);
   CHECK(cudaEventRecord(event, origin));
-  CHECK(cudaStreamWaitEvent(fork, event, 0));
-  EXPECT(status(fork) == cudaStreamCaptureStatusActive, "the other stream does not capture");
-  add<<<1, 1, 0, fork>>>(numbers + 40, 5);
+  CHECK(cudaStreamWaitEvent(forked, event, 0));
+  EXPECT(status(forked) == cudaStreamCaptureStatusActive, "the other stream does not capture");
+  add<<<1, 1, 0, forked>>>(numbers + 40, 5);
   add<<<1, 1, 0, origin>>>(numbers + 41, 6);
-  CHECK(cudaEventRecord(back, fork));
+  CHECK(cudaEventRecord(back, forked));
   CHECK(cudaStreamWaitEvent(origin, back, 0));
   append<<<1, 1, 0, origin>>>(numbers, 2);
   const cudaGraph_t graph = end();
-  EXPECT(status(fork) == cudaStreamCaptureStatusNone, "the other stream captures on");
+  EXPECT(status(forked) == cudaStreamCaptureStatusNone, "the other stream captures on");
   EXPECT(nodes_of(graph) == 4 && edges_of(graph) == 4, "%zu nodes, %zu edges", nodes_of(graph), edges_of(graph));
   EXPECT(numbers[0] == 0, "it was executed");
   run(graph);
@@ -164,8 +164,8 @@ void test_forbidden() {
             [] { return cudaStreamWaitEvent(origin, outside, 0); });
   forbidden("end in another stream", cudaErrorStreamCaptureUnmatched, [] {
     cudaGraph_t graph;
-    CHECK(cudaStreamWaitEvent(fork, event, 0));
-    return cudaStreamEndCapture(fork, &graph);
+    CHECK(cudaStreamWaitEvent(forked, event, 0));
+    return cudaStreamEndCapture(forked, &graph);
   });
   CHECK(cudaFree(memory));
 }
@@ -209,10 +209,10 @@ void test_ends() {
 
   begin();  // another stream takes part, and is left behind
   CHECK(cudaEventRecord(event, origin));
-  CHECK(cudaStreamWaitEvent(fork, event, 0));
-  append<<<1, 1, 0, fork>>>(numbers, 1);
+  CHECK(cudaStreamWaitEvent(forked, event, 0));
+  append<<<1, 1, 0, forked>>>(numbers, 1);
   REFUSED(cudaErrorStreamCaptureUnjoined, cudaStreamEndCapture(origin, &graph));
-  EXPECT(!graph && status(fork) == cudaStreamCaptureStatusNone, "the other stream captures");
+  EXPECT(!graph && status(forked) == cudaStreamCaptureStatusNone, "the other stream captures");
 
   begin();  // two captures are to become one
   CHECK(cudaStreamBeginCapture(alone, cudaStreamCaptureModeGlobal));
@@ -327,7 +327,7 @@ int main() {
   check::require_gpus(1);
   CHECK(cudaSetDevice(0));
   CHECK(cudaMallocHost(&numbers, 64 * sizeof *numbers));
-  for (cudaStream_t* each : {&origin, &fork, &alone}) CHECK(cudaStreamCreateWithFlags(each, cudaStreamNonBlocking));
+  for (cudaStream_t* each : {&origin, &forked, &alone}) CHECK(cudaStreamCreateWithFlags(each, cudaStreamNonBlocking));
   CHECK(cudaStreamCreate(&blocking));
   for (cudaEvent_t* each : {&event, &back, &outside}) CHECK(cudaEventCreate(each));
   test_fork_and_join();

@@ -14,8 +14,8 @@ __global__ void child(Log* log, int what, double weight, char more) {
   if (threadIdx.x + threadIdx.y + threadIdx.z == 0) note(log, what + int(weight) + more);
 }
 __global__ void nested(Log* log, int what) {
-  child<<<1, 64>>>(log, what, 0.5, 1);
   note(log, what);
+  child<<<1, 64>>>(log, what, 0.5, 1);
 }
 
 // What one stream has runs in order, and what the children launch comes before the stream's next. The tail comes last.
