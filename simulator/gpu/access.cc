@@ -3,6 +3,7 @@
 // what they do there.
 #include "access.h"
 #include <atomic>
+#include <concepts>
 #include <cstring>
 #include "../memory/this_machine.h"
 #include "half.h"
@@ -374,7 +375,12 @@ struct Double {
   static uint64_t bits(double value) { return std::bit_cast<uint64_t>(value); }
 };
 
-template <class F> uint64_t add(uint64_t a, uint64_t b, uint64_t) { return F::bits(F::value(a) + F::value(b)); }
+template <class F> uint64_t add(uint64_t a, uint64_t b, uint64_t) {
+  const auto x = F::value(a), y = F::value(b), sum = x + y;
+  if constexpr (std::same_as<F, Double>)  // of two infinities comes a NaN with a sign, on x86 and not on Arm
+    if (std::isnan(sum) && !std::isnan(x) && !std::isnan(y)) return 0xfff8'0000'0000'0000;
+  return F::bits(sum);
+}
 // Of a number and a NaN the number, of two the one NaN that there is; -0 is less than +0.
 template <class F, bool greatest> uint64_t extreme(uint64_t a, uint64_t b, uint64_t) {
   const auto x = F::value(a), y = F::value(b);

@@ -308,7 +308,7 @@ __device__ __noinline__ int sum(const int* values, int n) {
   for (int i = 0; i < n; ++i) total += values[i];
   return total;
 }
-__device__ __noinline__ Pair swap_and_scale(Pair p, char c, short s, float f) {
+__device__ __noinline__ Pair swap_and_scale(Pair p, signed char c, short s, float f) {
   return {int(p.second) + c, p.first * double(f) + s};
 }
 __device__ __noinline__ void through(int** where, int value) { **where = value; }
