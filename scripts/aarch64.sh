@@ -6,7 +6,7 @@ set -euo pipefail
 cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
 check_machine
-[[ $(uname -m) == x86_64 ]] || die "this compiles for Arm on 64-bit x86, and this is $(uname -m): ./test.sh has all tests"
+[[ $(uname -m) == x86_64 ]] || die "this compiles for Arm on 64-bit x86, and this is $(uname -m): run ./test.sh"
 if ! command -v aarch64-linux-gnu-g++ > /dev/null || [[ ! -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ]]; then
   die "a compiler for Arm is missing, or an emulator that the kernel starts. On Debian and Ubuntu, as root:" \
     "    apt-get install g++-aarch64-linux-gnu qemu-user-static binfmt-support" \

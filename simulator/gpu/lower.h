@@ -85,7 +85,7 @@ template <auto function, class Result, class... Arguments>
   return function(arguments...);
 }
 template <auto function, class Result, class... Arguments>
-[[gnu::target("arch=x86-64-v4,prefer-vector-width=512"), gnu::flatten]] Result with_avx512(Arguments... arguments) {
+[[gnu::target("arch=x86-64-v4"), gnu::flatten]] Result with_avx512(Arguments... arguments) {
   return function(arguments...);
 }
 template <auto function, class Result, class... Arguments>

@@ -3,6 +3,7 @@
 // operations to whose middle no branch goes take turns in a few rows: what a warp works with then stays in the
 // processor's caches, and a block begins and ends with less memory.
 #include <algorithm>
+#include <utility>
 #include "lower.h"
 
 namespace gpu {
@@ -69,7 +70,7 @@ std::vector<int> share(std::vector<Life> lives, const std::vector<int>& targets,
   }
   std::vector<size_t> by_first(lives.size());
   for (size_t row = 0; row < lives.size(); ++row) by_first[row] = row;
-  std::ranges::stable_sort(by_first, {}, [&](size_t row) { return lives[row].first; });
+  std::ranges::sort(by_first, {}, [&](size_t row) { return std::pair(lives[row].first, row); });
   std::vector<int> number(lives.size()), busy_until;  // of each new row
   for (const size_t row : by_first) {
     const auto free = std::ranges::find_if(busy_until, [&](int until) { return until < lives[row].first; });
