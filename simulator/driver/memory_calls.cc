@@ -287,8 +287,7 @@ CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation, uns
 }
 
 CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags) {
-  return call(ARGUMENTS(hStream, dptr, length, flags),
-              [&] { check_attachment(hStream, dptr, length, flags); });
+  return call(ARGUMENTS(hStream, dptr, length, flags), [&] { check_attachment(hStream, dptr, length, flags); });
 }
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {

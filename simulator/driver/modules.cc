@@ -164,8 +164,9 @@ std::set<std::string> place(const Code& code, ManagedVariables& managed) {
   for (const ptx::Variable& variable : code->variables) {
     if (!variable.is_managed || !variable.size) continue;
     if (managed.all.contains(variable.name)) known.insert(variable.name);
-    else managed.all[variable.name] = {reinterpret_cast<uint64_t>(memory::allocate_host(variable.size, true)),
-                                       variable.size};
+    else
+      managed.all[variable.name] = {reinterpret_cast<uint64_t>(memory::allocate_host(variable.size, true)),
+                                    variable.size};
   }
   return known;
 }
@@ -191,7 +192,8 @@ CUmodule load(const Code& code, CUcontext context, CUlibrary library) {
   try {
     const auto place = [&](const ptx::Variable& variable) {
       const auto managed = made->managed->all.find(variable.name);
-      return managed == made->managed->all.end() ? made->variables + offsets.at(variable.name) : managed->second.address;
+      return managed == made->managed->all.end() ? made->variables + offsets.at(variable.name)
+                                                 : managed->second.address;
     };
     const auto keeps = [&](const ptx::Variable& variable) { return known.contains(variable.name); };
     made->module = std::make_shared<gpu::Module>(code, context->device, place, keeps);

@@ -81,7 +81,7 @@ struct Launch {
   size_t stack_size = 1024;                // of a thread: cudaLimitStackSize
   bool is_cooperative = false;             // its blocks may wait for one another: the caller has seen that they all fit
   std::shared_ptr<Heap> heap = {};         // the context's
-  std::shared_ptr<Children> children = {}; // if the kernel launches others
+  std::shared_ptr<Children> children = {};  // if the kernel launches others
   mutable uint64_t grid_workspace = 0;     // of grid.sync(): a cooperative kernel finds it in a window of its addresses
   mutable bool told_of_multicast = false;  // that it goes there in an ordinary way; by many threads
 };

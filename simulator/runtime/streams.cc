@@ -78,8 +78,8 @@ STREAM_CALL(cudaStreamSetAttribute, _ptsz,
     return cuStreamSetAttribute(at(hStream), CUstreamAttrID(attr), reinterpret_cast<const CUstreamAttrValue*>(value));
   });
 }
-STREAM_CALL(cudaStreamAttachMemAsync, _ptsz,
-            (cudaStream_t stream, void* devPtr, size_t length, unsigned int flags), (stream, devPtr, length, flags)) {
+STREAM_CALL(cudaStreamAttachMemAsync, _ptsz, (cudaStream_t stream, void* devPtr, size_t length, unsigned int flags),
+            (stream, devPtr, length, flags)) {
   return call(ARGUMENTS(stream, devPtr, length, flags),
               [&] { return cuStreamAttachMemAsync(at(stream), address(devPtr), length, flags); });
 }

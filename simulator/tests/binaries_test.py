@@ -42,13 +42,11 @@ int main() {
   std::printf("%d %d %d\\n", initialized, counted, count);
 }
 """
-MANAGED = "__managed__ int shared;\nint main() { return shared; }\n"
-RECURSION = KERNEL.replace("*to += value", "*to += down(value)").replace(
-    "__global__",
-    "__device__ __noinline__ int down(int n) { return n < 2 ? n : down(n - 1) + down(n - 2); }\n__global__",
-)
-KERNEL_THAT_LAUNCHES = KERNEL.replace("*to += value", "inner<<<1, 1>>>(to, value)").replace(
-    "__global__", "__global__ void inner(int* to, int value) { *to += value; }\n__global__", 1
+KERNEL_THAT_ASKS = KERNEL.replace("*to += value", "cudaGetDevice(to)")
+KERNEL_WITH_TENSORS = "#include <mma.h>\n" + KERNEL.replace(
+    "*to += value",
+    "nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> f;"
+    "nvcuda::wmma::load_matrix_sync(f, (float*)to, 16, nvcuda::wmma::mem_row_major); *to = f.x[value]",
 )
 RUNTIME_ONLY = "#include <cuda_runtime.h>\nint main() { int count; return cudaGetDeviceCount(&count); }\n"
 
@@ -164,13 +162,10 @@ class Programs(unittest.TestCase):
             self.ends(self.run_it(self.build("runtime_only.cpp", RUNTIME_ONLY, *runtime)), 0)
 
     def test_what_is_not_simulated(self):
-        program = self.build("managed.cu", MANAGED, *PLAIN)
-        self.ends(self.run_it(program), 125, "", f"{program} has __managed__ variables", "cudaMallocManaged")
-        self.ends(
-            self.run_it(self.build("recursion.cu", RECURSION, *PLAIN)), 125, "", "kernel _Z3addPii", ": recursion"
-        )
+        program = self.build("tensors.cu", KERNEL_WITH_TENSORS, *PLAIN)
+        self.ends(self.run_it(program), 125, "", "kernel _Z3addPii", "wmma.load")
         options = *PLAIN, "-rdc=true", "-arch=sm_90"
-        program = self.build("launches.cu", KERNEL_THAT_LAUNCHES, *options)
+        program = self.build("asks.cu", KERNEL_THAT_ASKS, *options)
         self.ends(
             self.run_it(program),
             0,
