@@ -108,7 +108,7 @@ struct CUmod_st {
   std::shared_ptr<gpu::Module> module;
   uint64_t variables = 0;  // where the memory of its variables begins, 0: it has none
   std::shared_ptr<driver::ManagedVariables> managed = {};
-  int constants = 0;       // bytes of those in constant memory
+  int constants = 0;  // bytes of those in constant memory
   std::map<std::string, std::unique_ptr<CUfunc_st>> functions;
 };
 

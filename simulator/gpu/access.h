@@ -54,8 +54,8 @@ Combine without_flush(Combine);
 uint64_t combine(char* bytes, unsigned size, Combine, uint64_t b, uint64_t c = 0);
 
 // One element of an access. Each is whole: other threads, on other GPUs or in other processes, see all of it or
-// nothing, and what was stored before it. There is no looser order, for that costs x86 nothing, and Arm has instructions
-// for it.
+// nothing, and what was stored before it. There is no looser order: this one costs x86 nothing, and Arm has
+// instructions for it.
 inline uint64_t load(const char* bytes, unsigned size) {
   switch (size) {
     case 1: return __atomic_load_n(reinterpret_cast<const uint8_t*>(bytes), __ATOMIC_ACQUIRE);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // From a kernel's PTX to the operations that warps run. The functions that a kernel calls are put into it: each has one
-// set of rows however often it is called, for without recursion a thread is never in it twice. Functions that are called
+// set of rows however often it is called, as without recursion a thread is never in it twice. Functions that are called
 // by their address, and one of each circle of calls, are lowered by themselves, with what they call put into them, and
 // have frames (calls.cc).
 #include <algorithm>

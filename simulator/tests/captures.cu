@@ -14,7 +14,7 @@ namespace {
 __global__ void append(int* list, int value) { list[atomicAdd(list, 1) + 1] = value; }
 __global__ void add(int* to, int value) { atomicAdd(to, value); }
 
-int* numbers;                                // of the host and of the GPU
+int* numbers;                                  // of the host and of the GPU
 cudaStream_t origin, forked, alone, blocking;  // all but the last are non-blocking
 cudaEvent_t event, back, outside;
 
