@@ -177,8 +177,10 @@ void share_a_pool() {
   properties.handleTypes = cudaMemHandleTypePosixFileDescriptor;
   cudaMemPool_t pool, import;
   void *block, *again;
-  int fd;
+  int fd, types;
   cudaMemPoolPtrExportData data;
+  CHECK(cudaDeviceGetAttribute(&types, cudaDevAttrMemoryPoolSupportedHandleTypes, 0));
+  EXPECT(types & cudaMemHandleTypePosixFileDescriptor, "a pool may have the handle types %d", types);
   CHECK(cudaMemPoolCreate(&pool, &properties));
   CHECK(cudaMallocFromPoolAsync(&block, 100, pool, nullptr));
   CHECK(cudaMemPoolExportToShareableHandle(&fd, pool, cudaMemHandleTypePosixFileDescriptor, 0));
