@@ -312,7 +312,6 @@ int main() {
                         "[%r1], [%rd1], 16, [%r2], %h1";
   test_unknown(tensor + ";", tensor + ": tensor maps are not simulated");
   test_unknown(many + ";", many);
-  test_unknown("call %rd1, prototype; prototype: .callprototype _ ();", "call %rd1, prototype: an indirect call");
   const std::string eights = "multimem.ld_reduce.add.v4.e4m3 {%r1, %r2, %r3, %r4}, [%rd1]";
   test_unknown(eights + ";", eights);
   const size_t size = 8 * memory::page_size;

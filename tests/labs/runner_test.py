@@ -229,8 +229,10 @@ class Programs(Runner):
                 self.assertRegex(output, rf"01a_replace_cudamalloc.cu:{line}\n.*CHECK\(cuMemUnmap")
 
     def test_what_is_not_simulated(self):
-        output = self.judged("  lab::begin();", before="__managed__ int it = 1;")
-        self.assertRegex(output, r"status 125\n +program/01a_replace_cudamalloc has __managed__ variables")
+        output = self.judged(
+            "  lab::begin();\n  k<<<1, 1>>>();", before='__global__ void k() { asm volatile("pmevent 1;"); }'
+        )
+        self.assertRegex(output, r"status 125\n +not simulated: line .* kernel .*: pmevent 1")
 
     def test_endless_output(self):
         self.assertRegex(self.judged('  for (;;) std::puts("again");'), r"printed without end.*\n +again\n")
