@@ -20,6 +20,7 @@ __global__ void nested(Log* log, int what) {
 // What one stream has runs in order, and what the children launch comes before the stream's next. The tail comes last.
 __global__ void parent(Log* log) {
   cudaStream_t stream;
+  log->order[63] = 63;
   child<<<1, 1, 0, cudaStreamTailLaunch>>>(log, 90, 0, 0);
   nested<<<1, 1>>>(log, 10);
   child<<<dim3(1, 1, 1), dim3(4, 2, 4), 100>>>(log, 20, 1.5, 1);
@@ -27,7 +28,6 @@ __global__ void parent(Log* log) {
     cudaMemcpyAsync(&log->order[62], &log->order[63], sizeof(int), cudaMemcpyDeviceToDevice, stream);
     cudaStreamDestroy(stream);
   }
-  log->order[63] = 63;
   child<<<1, 2000>>>(log, 80, 0, 0);
   log->order[61] = cudaGetLastError();
   log->order[60] = cudaGetLastError();
