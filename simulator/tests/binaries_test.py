@@ -4,15 +4,14 @@
 CUDART_STATIC CUDA NVCC..."""
 
 import os
-import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
+
+from built_programs import LIMIT, BuiltPrograms
 
 VMMSIM, CUDART, CUDART_STATIC, CUDA, *NVCC = sys.argv[1:]
 del sys.argv[1:]
-LIMIT = 120  # seconds for anything
 SHARED = ["-cudart", "shared", "-L" + os.path.dirname(CUDART), CUDA]
 PLAIN = ["-L" + os.path.dirname(CUDART_STATIC), CUDA]  # with the runtime inside
 LIBRARY = ["-shared", "-Xcompiler", "-fPIC"]
@@ -67,19 +66,8 @@ int main() {
 OTHER_UNIT = "__device__ int of_the_other_unit(int x) { return 21 * x; }\n"
 
 
-class Programs(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        scratch = tempfile.TemporaryDirectory(prefix="vmmsim-programs-")
-        cls.addClassCleanup(scratch.cleanup)
-        cls.scratch = pathlib.Path(scratch.name)
-
-    def build(self, name, text, *options):
-        source = self.scratch / name
-        program = source.with_suffix(".so" if "-shared" in options else "")
-        source.write_text(text)
-        subprocess.run([*NVCC, source, "-o", program, *options], check=True, timeout=LIMIT)
-        return program
+class Programs(BuiltPrograms):
+    nvcc = NVCC
 
     def run_it(self, *words, hidden=None):
         """Where `hidden` is no library that can be loaded, whatever the system has."""

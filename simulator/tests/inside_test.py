@@ -5,15 +5,14 @@ VMMSIM CUDART CUDART_STATIC CUDA NVCC..."""
 
 import json
 import os
-import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
+
+from built_programs import LIMIT, BuiltPrograms
 
 VMMSIM, CUDART, CUDART_STATIC, CUDA, *NVCC = sys.argv[1:]
 del sys.argv[1:]
-LIMIT = 120  # seconds for anything
 INSIDE = ["-L" + os.path.dirname(CUDART_STATIC), CUDA]  # where nvcc does not look by itself
 SHARED = ["-cudart", "shared", "-L" + os.path.dirname(CUDART), CUDA]
 NONE = ["-cudart", "none"]
@@ -117,19 +116,8 @@ extern "C" int run(int*) {
 """
 
 
-class Inside(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        scratch = tempfile.TemporaryDirectory(prefix="vmmsim-inside-")
-        cls.addClassCleanup(scratch.cleanup)
-        cls.scratch = pathlib.Path(scratch.name)
-
-    def build(self, name, text, *options):
-        source = self.scratch / name
-        program = source.with_suffix(".so" if "-shared" in options else "")
-        source.write_text(text)
-        subprocess.run([*NVCC, source, "-o", program, *options], check=True, timeout=LIMIT)
-        return program
+class Inside(BuiltPrograms):
+    nvcc = NVCC
 
     def stripped(self, program):
         copy = program.with_name("stripped_" + program.name)
