@@ -108,7 +108,7 @@ prepare_view() {
 simulator_is_ready() {
   [[ -f build/simulator_is_ready && $(cached CMAKE_HOME_DIRECTORY) -ef . && -x build/bin/vmmsim ]] &&
     command -v "$(cached CMAKE_CUDA_COMPILER)" > /dev/null &&
-    [[ -z $(find simulator CMakeLists.txt common/programs.cmake -newer build/simulator_is_ready -print -quit) ]]
+    [[ -z $(find vmmsim CMakeLists.txt -newer build/simulator_is_ready -print -quit) ]]
 }
 mark_simulator_ready() { touch build/simulator_is_ready; }
 

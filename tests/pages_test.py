@@ -80,7 +80,7 @@ class Pages(unittest.TestCase):
             self.fail("\n".join(missing))
 
     def test_the_lesson_file_speaks_of_what_is_there(self):
-        machines = {path.stem for path in (ROOT / "simulator/machines").glob("*.conf")}
+        machines = {path.stem for path in (ROOT / "vmmsim/simulator/machines").glob("*.conf")}
         known = {
             "alone",
             "simulated",

@@ -31,7 +31,7 @@ from words import is_refused  # noqa: E402
 
 BUILD = ROOT / "build"
 PROGRAMS = BUILD / "bin"
-RECORDER = BUILD / "viewer" / "libvmm_recorder.so"
+RECORDER = BUILD / "recorder" / "libvmm_recorder.so"
 GENERATOR = b'<meta name="generator" content="CUDA VMM by Example">'  # near the begin of a view
 LAUNCHERS = r"python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice"
 OF_MACHINE = "gpus", "memory", "machine"  # options of vmmsim's
@@ -183,11 +183,11 @@ def sources_of(program):
 
 def sources_of_recorder():
     shared = [
-        *ROOT.glob("simulator/driver/arguments.*"),
-        *ROOT.glob("simulator/driver/python_frames.*"),
-        *ROOT.glob("simulator/text.*"),
+        *ROOT.glob("vmmsim/simulator/driver/arguments.*"),
+        *ROOT.glob("vmmsim/simulator/driver/python_frames.*"),
+        *ROOT.glob("vmmsim/simulator/text.*"),
     ]
-    return [*ROOT.glob("viewer/recorder/*.*"), *shared]
+    return [*ROOT.glob("vmmsim/recorder/*.*"), *shared]
 
 
 def is_old(file, sources):

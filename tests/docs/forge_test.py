@@ -24,7 +24,7 @@ except ImportError as missing:
 
 ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
 LESSONS = sorted(ROOT.glob("[0-9][0-9]_*/README.md"))
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "simulator/README.md"]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "vmmsim/README.md"]
 PAGES += [page for folder in ("[0-9][0-9]_*", "docs", "labs") for page in sorted(ROOT.glob(f"{folder}/*.md"))]
 STYLE = "<style>img { max-width: 100% } pre { overflow: auto } body { max-width: 60em; margin: auto }</style>"
 

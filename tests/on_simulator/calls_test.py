@@ -31,7 +31,7 @@ LEFT_OUT = {"create": ("record",), "multicast_create": ("record",), "import": ("
 
 
 def recorded_names():
-    table = (ROOT / "viewer" / "recorder" / "calls.cc").read_text()
+    table = (ROOT / "vmmsim" / "recorder" / "calls.cc").read_text()
     return set(re.findall(r"(?:DRIVER|RUNTIME)\w*\(\s*(?:asks|gives|takes),\s*(\w+?)(?:_v\d+)?,", table))
 
 

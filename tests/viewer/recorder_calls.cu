@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "../../viewer/recorder/recorder.h"
+#include "../../vmmsim/recorder/recorder.h"
 
 __global__ void touch(int* data) { *data = 1; }
 

@@ -45,7 +45,7 @@ def setUpModule():
     SCRATCH = pathlib.Path(tempfile.mkdtemp(prefix="watch test "))
     SCRATCH.chmod(0o755)
     CHECKOUT = SCRATCH / "check out"
-    for part in ("scripts", "viewer", "common", "01_vmm_basics", "simulator/machines", "docs/_static"):
+    for part in ("scripts", "viewer", "common", "01_vmm_basics", "vmmsim/simulator/machines", "docs/_static"):
         shutil.copytree(ROOT / part, CHECKOUT / part, ignore=shutil.ignore_patterns("__pycache__", "pictures"))
     for part in ("run.sh", "CMakeLists.txt"):
         shutil.copy2(ROOT / part, CHECKOUT / part)
@@ -130,7 +130,7 @@ class Test(unittest.TestCase):
         body = "number = ctypes.c_int(); cuda.cuDeviceGetCount(ctypes.byref(number)); print(number.value)\n"
         program = self.script(body)
         machine = self.place / "mine.conf"
-        machine.write_text((CHECKOUT / "simulator/machines/laptop.conf").read_text().replace("gpus = 1", "gpus = 3"))
+        machine.write_text((CHECKOUT / "vmmsim/simulator/machines/laptop.conf").read_text().replace("gpus = 1", "gpus = 3"))
         for words, number, where in (
             ([], 8, "8 simulated GPUs"),
             (["--gpus", "5", "--memory", "64MiB"], 5, "5 simulated GPUs"),
@@ -508,7 +508,7 @@ sys.exit(watch.main())
         """With a program in the place of the recorder: what leads to it, and what comes of it."""
         recorded = "".join(self.recorded().read_text().splitlines(keepends=True)[:2])
         (self.place / "calls").write_text(recorded)
-        recorder = CHECKOUT / "build/viewer/libvmm_recorder.so"
+        recorder = CHECKOUT / "build/recorder/libvmm_recorder.so"
         recorder.parent.mkdir()
         recorder.touch()
         try:

@@ -10,11 +10,11 @@
 #include <cstring>
 #include <future>
 
-#include "../gpu/gpu.h"
-#include "../gpu/heap.h"
-#include "../memory/memory.h"
-#include "../memory/page_table.h"
-#include "../memory/this_machine.h"
+#include "../simulator/gpu/gpu.h"
+#include "../simulator/gpu/heap.h"
+#include "../simulator/memory/memory.h"
+#include "../simulator/memory/page_table.h"
+#include "../simulator/memory/this_machine.h"
 
 #define EXPECT(condition) \
   ((condition) ? void() : (std::fprintf(stderr, "%s:%d: expected %s\n", __FILE__, __LINE__, #condition), std::exit(1)))

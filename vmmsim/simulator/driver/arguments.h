@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// A call with its arguments and what it gave, and how a line of --trace writes these. ../../viewer/recorder takes this
+// A call with its arguments and what it gave, and how a line of --trace writes these. ../../recorder takes this
 // too, for what it records of a real driver.
 #pragma once
 #include <cuda.h>

@@ -20,8 +20,8 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
-#include "../../simulator/driver/python_frames.h"
-#include "../../simulator/text.h"
+#include "../simulator/driver/python_frames.h"
+#include "../simulator/text.h"
 #include "callers.h"
 #include "calls.h"
 #include "model.h"

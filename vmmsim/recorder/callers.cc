@@ -10,8 +10,8 @@
 #include <cstdio>
 #include <tuple>
 #include <utility>
-#include "../../simulator/driver/arguments.h"
-#include "../../simulator/text.h"
+#include "../simulator/driver/arguments.h"
+#include "../simulator/text.h"
 
 namespace recorder {
 

@@ -13,10 +13,10 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "../gpu/warp.h"
-#include "../memory/memory.h"
-#include "../memory/page_table.h"
-#include "../memory/this_machine.h"
+#include "../simulator/gpu/warp.h"
+#include "../simulator/memory/memory.h"
+#include "../simulator/memory/page_table.h"
+#include "../simulator/memory/this_machine.h"
 
 // A machine of one GPU with one page table: all that gpu/ asks of memory/ when nothing goes wrong.
 namespace memory {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 #include <unordered_map>
-#include "../../simulator/driver/arguments.h"
+#include "../simulator/driver/arguments.h"
 #include "model.h"
 
 namespace recorder {

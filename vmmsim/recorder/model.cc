@@ -2,7 +2,7 @@
 #include "model.h"
 
 #include <string>
-#include "../../simulator/text.h"
+#include "../simulator/text.h"
 
 namespace recorder {
 
