@@ -515,11 +515,11 @@ void lower_frames(Lowering& l, Lowering::State& state) {
   if (state.frames.size() == 1) return;
   lowered.frame_row = l.temporary();
   lowered.constants.push_back({lowered.frame_row, 0});
-  MicroOp& start = state.ops.emplace_back();
-  start.run = branch;
-  start.ends_run = true;
+  MicroOp& to_kernel = state.ops.emplace_back();
+  to_kernel.run = branch;
+  to_kernel.ends_run = true;
   for (size_t k = 1; k < state.frames.size(); ++k) lower_frame(l, state, k);
-  start.target = static_cast<int>(state.ops.size());
+  to_kernel.target = static_cast<int>(state.ops.size());
   state.frame = 0;
 }
 
