@@ -110,6 +110,9 @@ struct CUmod_st {
   std::shared_ptr<driver::ManagedVariables> managed = {};
   int constants = 0;  // bytes of those in constant memory
   std::map<std::string, std::unique_ptr<CUfunc_st>> functions;
+  CUmod_st() = default;
+  CUmod_st(const CUmod_st&) = delete;
+  ~CUmod_st();
 };
 
 namespace driver {

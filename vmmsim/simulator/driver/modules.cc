@@ -31,17 +31,18 @@ namespace {
 using driver::checked;                            // and beside it those for what is known here
 using Code = std::shared_ptr<const ptx::Module>;  // as it was read, not yet on a GPU
 
-template <class T> T* checked(const Owned<T>& all, T* handle, const char* what) {
+// What a handle names. It is kept while a call works on it: another thread may reset the context meanwhile, and with it
+// go its modules, those of libraries too.
+template <class T> std::shared_ptr<T> named(const Owned<T>& all, T* handle, const char* what) {
   const std::lock_guard held(state().lock);
-  require(all.contains(handle), CUDA_ERROR_INVALID_HANDLE, what);
-  return handle;
+  const auto found = all.find(handle);
+  require(found != all.end(), CUDA_ERROR_INVALID_HANDLE, what);
+  return found->second;
 }
-CUmodule checked(CUmodule module) {
-  return checked(state().modules, module, "this is no module, or it has been unloaded");
-}
-CUlibrary checked(CUlibrary library) {
-  return checked(state().libraries, library, "this is no library, or it has been unloaded");
-}
+constexpr char no_module[] = "this is no module, or it has been unloaded";
+constexpr char no_library[] = "this is no library, or it has been unloaded";
+std::shared_ptr<CUmod_st> checked(CUmodule module) { return named(state().modules, module, no_module); }
+std::shared_ptr<CUlib_st> checked(CUlibrary library) { return named(state().libraries, library, no_library); }
 
 // --- Images -------------------------------------------------------------------------------------------------------
 
@@ -171,9 +172,20 @@ std::set<std::string> place(const Code& code, ManagedVariables& managed) {
   return known;
 }
 
+// The module is known from then on.
+CUmodule add(const std::shared_ptr<CUmod_st>& module) {
+  const std::lock_guard held(state().lock);
+  if (const CUlibrary library = module->library) {
+    require(state().libraries.contains(library), CUDA_ERROR_INVALID_HANDLE, no_library);  // unloaded meanwhile
+    library->modules[module->context] = module.get();
+  }
+  state().modules[module.get()] = module;
+  return module.get();
+}
+
 // Loads a module on the GPU of a context.
 CUmodule load(const Code& code, CUcontext context, CUlibrary library) {
-  auto made = std::make_unique<CUmod_st>();
+  const auto made = std::make_shared<CUmod_st>();
   made->managed = library ? library->managed : std::make_shared<ManagedVariables>();
   const std::set<std::string> known = place(code, *made->managed);
   size_t size = 0;
@@ -198,13 +210,9 @@ CUmodule load(const Code& code, CUcontext context, CUlibrary library) {
     const auto keeps = [&](const ptx::Variable& variable) { return known.contains(variable.name); };
     made->module = std::make_shared<gpu::Module>(code, context->device, place, keeps);
   } catch (const ptx::Error& error) {
-    if (made->variables) memory::free_allocation(made->variables);
     refuse(CUDA_ERROR_INVALID_PTX, error.what());
   }
-  const std::lock_guard held(state().lock);
-  const CUmodule module = made.get();
-  state().modules[module] = std::move(made);
-  return module;
+  return add(made);
 }
 
 // A module for the calls that load one. They wait for what runs on the GPU, as the driver does.
@@ -215,36 +223,38 @@ CUmodule load(const Code& code) {
 
 // The state is held. Kernels that still run keep the instructions.
 void unload(CUmodule module) {
-  if (module->variables) memory::free_allocation(module->variables);
   std::erase_if(state().functions, [&](CUfunction function) { return function->module == module; });
+  if (module->library) module->library->modules.erase(module->context);
   state().modules.erase(module);
 }
 
-void unload_module(CUmodule module) {
-  checked(module);
+void unload_module(CUmodule handle) {
+  const auto module = checked(handle);
   require(!module->library, CUDA_ERROR_NOT_PERMITTED, "the module is a library's, which is unloaded whole");
   forbid_in_capture();
   synchronize(module->context);
   const std::lock_guard held(state().lock);
-  unload(module);
+  if (state().modules.contains(handle)) unload(handle);  // unless the context was reset meanwhile
 }
 
-CUfunction function_of(CUmodule module, const char* name, CUresult unknown = CUDA_ERROR_NOT_FOUND) {
-  checked(module);
+CUfunction function_of(CUmodule handle, const char* name, CUresult unknown = CUDA_ERROR_NOT_FOUND) {
+  const auto module = checked(handle);
   need(name, "name");
   gpu::Kernel* const kernel = module->module->kernel(name);
   if (!kernel) refuse(unknown, std::string("the module has no kernel ") + name);
   const std::lock_guard held(state().lock);
+  require(state().modules.contains(handle), CUDA_ERROR_INVALID_HANDLE, no_module);  // unloaded meanwhile
   auto& function = module->functions[name];
   const int dynamic_shared = std::max(0, 49152 - int(kernel->static_shared));
-  if (!function) function = std::unique_ptr<CUfunc_st>(new CUfunc_st{module, name, kernel, dynamic_shared});
+  if (!function) function = std::unique_ptr<CUfunc_st>(new CUfunc_st{handle, name, kernel, dynamic_shared});
   state().functions.insert(function.get());
   return function.get();
 }
 
-gpu::Module::Global variable_of(CUmodule module, const char* name) {
+gpu::Module::Global variable_of(CUmodule handle, const char* name) {
   need(name, "name");
-  const gpu::Module::Global* const found = checked(module)->module->variable(name);
+  const auto module = checked(handle);
+  const gpu::Module::Global* const found = module->module->variable(name);
   if (!found) refuse(CUDA_ERROR_NOT_FOUND, std::string("the module has no variable ") + name);
   return *found;
 }
@@ -272,32 +282,29 @@ CUlibrary make_library(const Code& code) {
   return library;
 }
 
-CUmodule module_of(CUlibrary library, CUcontext context = current()) {
+CUmodule module_of(CUlibrary handle, CUcontext context = current()) {
   static std::mutex& loading = *new std::mutex;  // or two threads would load it twice
-  checked(library);
+  const auto library = checked(handle);
   const std::lock_guard one(loading);
   {
     const std::lock_guard held(state().lock);
     if (const auto found = library->modules.find(context); found != library->modules.end()) return found->second;
   }
-  const CUmodule module = load(library->code, context, library);
-  const std::lock_guard held(state().lock);
-  library->modules[context] = module;
-  return module;
+  return load(library->code, context, handle);
 }
 
-void unload_library(CUlibrary library) {
-  checked(library);
-  std::map<CUcontext, CUmodule> loaded;
+void unload_library(CUlibrary handle) {
+  const auto library = checked(handle);
+  std::vector<CUcontext> contexts;
   {
     const std::lock_guard held(state().lock);
-    loaded = library->modules;
+    for (const auto& [context, module] : library->modules) contexts.push_back(context);
   }
-  for (const auto& [context, module] : loaded) synchronize(context);
+  for (const CUcontext context : contexts) synchronize(context);
   const std::lock_guard held(state().lock);
-  for (const auto& [context, module] : loaded) unload(module);
-  std::erase_if(state().kernels, [&](CUkernel kernel) { return kernel->library == library; });
-  state().libraries.erase(library);
+  while (!library->modules.empty()) unload(library->modules.begin()->second);
+  std::erase_if(state().kernels, [&](CUkernel kernel) { return kernel->library == handle; });
+  state().libraries.erase(handle);
 }
 
 CUkernel checked(CUkernel kernel) {
@@ -307,8 +314,8 @@ CUkernel checked(CUkernel kernel) {
   return kernel;
 }
 
-CUkernel kernel_named(CUlibrary library, const char* name) {
-  checked(library);
+CUkernel kernel_named(CUlibrary handle, const char* name) {
+  const auto library = checked(handle);
   need(name, "name");
   const auto found = library->kernels.find(name);
   if (found == library->kernels.end()) refuse(CUDA_ERROR_NOT_FOUND, std::string("the library has no kernel ") + name);
@@ -419,6 +426,14 @@ std::optional<gpu::Module::Global> variable_at(uint64_t address) {
   return std::nullopt;
 }
 
+}  // namespace driver
+
+CUmod_st::~CUmod_st() {
+  if (variables) memory::free_allocation(variables);
+}
+
+namespace driver {
+
 ManagedVariables::~ManagedVariables() {
   for (const auto& [name, variable] : all) memory::free_allocation(variable.address);
 }
@@ -428,10 +443,7 @@ void forget_modules(CUcontext context) {
   std::vector<CUmodule> all;
   for (const auto& [module, owner] : state().modules)
     if (!context || module->context == context) all.push_back(module);
-  for (const CUmodule module : all) {
-    if (module->library) module->library->modules.erase(module->context);
-    unload(module);
-  }
+  for (const CUmodule module : all) unload(module);
 }
 
 }  // namespace driver
@@ -487,7 +499,8 @@ CUresult cuModuleEnumerateFunctions(CUfunction* list, unsigned int numFunctions,
   return call(ARGUMENTS(list, numFunctions, mod), [&] {
     need(list, "functions");
     unsigned i = 0;
-    for (const std::string& name : checked(mod)->module->kernel_names()) {
+    const auto module = checked(mod);
+    for (const std::string& name : module->module->kernel_names()) {
       if (i < numFunctions) list[i++] = function_of(mod, name.c_str());
     }
   });
@@ -521,7 +534,8 @@ CUresult cuLibraryEnumerateKernels(CUkernel* list, unsigned int numKernels, CUli
   return call(ARGUMENTS(list, numKernels, lib), [&] {
     need(list, "kernels");
     unsigned i = 0;
-    for (const auto& [name, kernel] : checked(lib)->kernels) {
+    const auto library = checked(lib);
+    for (const auto& [name, kernel] : library->kernels) {
       if (i < numKernels) list[i++] = kernel.get();
     }
   });
@@ -537,8 +551,9 @@ CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library
   return call(ARGUMENTS(dptr, bytes, library, name), [&] {
     need(name, "name");
     module_of(library);
-    const auto found = library->managed->all.find(name);
-    if (found == library->managed->all.end())
+    const auto managed = checked(library)->managed;
+    const auto found = managed->all.find(name);
+    if (found == managed->all.end())
       refuse(CUDA_ERROR_NOT_FOUND, std::string("the library has no managed variable ") + name);
     give_variable(found->second, dptr, bytes);
   });
