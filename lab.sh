@@ -8,13 +8,13 @@ cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")"
 source scripts/setup.sh
 check_machine
 
-export LABS_STARTED_IN=$started_in
-case " $* " in *" --help "* | *" -h "*) exec python3 scripts/labs.py --help ;; esac
+labs=(python3 -B -m labs.judge -C "$started_in")
+case " $* " in *" --help "* | *" -h "*) exec "${labs[@]}" --help ;; esac
 if ! simulator_is_ready; then
-  python3 scripts/labs.py --parse "$@"  # bad arguments show now, not after the build
+  "${labs[@]}" --parse "$@"  # bad arguments show now, not after the build
   # shellcheck disable=SC2119  # no arguments: nothing but what the build needs
   setup
   build simulator
   mark_simulator_ready
 fi
-exec python3 scripts/labs.py "$@"
+exec "${labs[@]}" "$@"

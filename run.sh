@@ -8,9 +8,9 @@ cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")"
 source scripts/setup.sh
 check_machine
 
-if [[ ${1:-} == --view ]]; then VIEW_STARTED_IN=$started_in exec python3 viewer/watch.py "${@:2}"; fi
-case " $* " in *" --help "* | *" -h "*) exec python3 scripts/run_lessons.py --help ;; esac
-words=$(python3 scripts/run_lessons.py --targets "$@")  # bad arguments show now, not after the build
+if [[ ${1:-} == --view ]]; then exec python3 -B -m scripts.view -C "$started_in" "${@:2}"; fi
+case " $* " in *" --help "* | *" -h "*) exec python3 -B -m scripts.run_lessons --help ;; esac
+words=$(python3 -B -m scripts.run_lessons --targets "$@")  # bad arguments show now, not after the build
 case " $* " in
   *" --docs "*) book; exit ;;
   *" --notebooks "*) notebooks; exit ;;
@@ -21,4 +21,4 @@ esac
 setup
 read -ra programs <<< "$words"
 build "${programs[@]}"
-exec python3 scripts/run_lessons.py "$@"
+exec python3 -B -m scripts.run_lessons "$@"

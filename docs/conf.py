@@ -3,9 +3,6 @@
 #   python3 -m sphinx -c docs . build/book
 import pathlib
 import re
-import sys
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent / "extensions"))
 
 project = "CUDA VMM by Example"
 cmake_lists = pathlib.Path(__file__).parents[1] / "CMakeLists.txt"
@@ -16,7 +13,8 @@ copyright = "the contributors. Text CC BY 4.0, programs MIT-0"
 root_doc = "docs/index"
 include_patterns = ["docs/*.md", "[0-9][0-9]_*/*.md", "labs/*.md"]
 exclude_patterns = ["build*", ".*"]  # not entered: they can hold other copies of the pages
-extensions = ["myst_parser", "sphinx_copybutton", "forge", "inline_svg", "printable", "results", "views"]
+own = [f"docs.extensions.{name}" for name in ("forge", "inline_svg", "printable", "results", "views")]
+extensions = ["myst_parser", "sphinx_copybutton", *own]
 myst_heading_anchors = 3  # a link to a section works in the book as it does on a code forge
 nitpicky = True
 
@@ -33,7 +31,7 @@ myst_html_meta = {
     "description": "CUDA's virtual memory management by example: grow, share and alias GPU memory without copying it. "
     "Seven lessons to read, run and paste from, with or without a GPU."
 }
-html_static_path = ["_static", "../viewer/view.css", "../viewer/view.js"]
+html_static_path = ["_static", "../vmmsim/view/view.css", "../vmmsim/view/view.js"]
 html_css_files = ["book.css", "pictures.css", "view.css"]
 html_js_files = ["book.js", "view.js"]
 templates_path = ["_templates"]

@@ -15,6 +15,9 @@ import sys
 import termios
 import time
 
+from vmmsim.hardware import count_gpus
+from vmmsim.processes import signal_name
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "build" / "bin"
 SIMULATED_GPUS = 8
@@ -42,13 +45,6 @@ def classify(status, output, errors):
     if status < 0:
         return "FAIL", f"ended by {signal_name(-status)}"
     return "FAIL", f"exit status {status}"
-
-
-def signal_name(number):
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def run(command, limit=TIME_LIMIT):
@@ -132,38 +128,6 @@ def end_group(process):
     except ProcessLookupError:
         pass
     process.wait()
-
-
-def count_gpus():
-    """The GPUs of this machine, as its driver counts them: (number, why there is none).
-
-    Asked in a process of its own, which may die of a broken driver. The simulator's library is never the one that
-    answers: in a process that vmmsim has not started it ends the process.
-    """
-    question = (
-        "import ctypes; driver = ctypes.CDLL('libcuda.so.1'); count = ctypes.c_int(); "
-        "print(driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)), count.value)"
-    )
-    environment = {name: value for name, value in os.environ.items() if name not in ("VMMSIM", "LD_PRELOAD")}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-c", question],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TIME_LIMIT,
-        )
-    except subprocess.TimeoutExpired:
-        return 0, f"the NVIDIA driver does not answer within {TIME_LIMIT} seconds"
-    if "libcuda.so.1: cannot open shared object file" in done.stderr:
-        return 0, "there is no NVIDIA driver (no libcuda.so.1)"
-    error, _, count = done.stdout.strip().rpartition(" ")
-    if done.returncode or error != "0":
-        return 0, {"34": "there is only the toolkit's stub of a driver", "100": "the NVIDIA driver sees no GPU"}.get(
-            error, f"the NVIDIA driver does not start (error {error or done.returncode})"
-        )
-    return int(count), "the NVIDIA driver counts no GPU"
 
 
 def places(gpu, sim):

@@ -39,7 +39,7 @@ setup() {
 }
 
 # The book as HTML, in build/book, and the notebooks. Where there is a compiler, the book's views are made first, in
-# build/views: see lesson_views.py.
+# build/views: see docs/tools/lesson_views.py.
 book() {
   [[ -w . ]] || die "no permission to write into $PWD: make it yours, or copy the checkout to a place of your own"
   local status=0
@@ -62,9 +62,9 @@ book() {
   check_venv
   get_packages venv
   fetch docs/requirements.txt
-  venv_python -B -m sphinx -q -W --keep-going -c docs . build/book ||
+  env -u PYTHONPATH .venv/bin/python3 -s -B -m sphinx -q -W --keep-going -c docs . build/book ||
     die "the book was not built; Sphinx's message is above"
-  python3 -B scripts/notebooks.py
+  python3 -B -m docs.tools.notebooks
   echo "The book is built. Open $PWD/build/book/docs/index.html in a browser;"
   echo "$PWD/build/book/printable.html has all pages in one, to print or to hand out."
 }
@@ -73,7 +73,7 @@ book() {
 notebooks() {
   setup scripts/requirements-notebooks.txt
   prepare_view simulator
-  python3 -B scripts/notebooks.py
+  python3 -B -m docs.tools.notebooks
 }
 
 # build [TARGET...] [-D...]: configures with these options of CMake's, and builds the targets.

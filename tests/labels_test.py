@@ -9,7 +9,7 @@ import pathlib
 import re
 import sys
 
-from lesson_test import fail
+from tests.lesson_test import fail
 
 SUBJECTS = {"lessons", "labs", "simulator", "docs", "setup", "viewer"}
 

@@ -27,10 +27,10 @@ import subprocess
 import sys
 import tempfile
 
+from scripts.run_lessons import alone, classify, count_gpus
+from vmmsim.trace.transcript import expectations, pair
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "scripts"))
-from run_lessons import alone, classify, count_gpus  # noqa: E402
-from transcript import expectations, pair  # noqa: E402
 
 
 def fail(message):
@@ -151,9 +151,8 @@ def standalone(source, nvcc, expected, vmmsim=None):
         done = start(str(copy / source.stem), "--help")
         if done.returncode or not done.stdout.startswith("usage: "):
             fail("built alone, it does not start")
-        on_simulator = ROOT / "tests" / "on_simulator" / "sim_test.py"
         words = "lesson", expected, vmmsim, str(copy / source.stem), "2"
-        if vmmsim and start(sys.executable, "-B", on_simulator, *words).returncode:
+        if vmmsim and start(sys.executable, "-B", "-m", "tests.on_simulator.sim_test", *words, cwd=ROOT).returncode:
             fail("built alone, it does not work on the simulator")
 
 
@@ -210,7 +209,7 @@ def book(directory, views, programs):
         shutil.rmtree(old, ignore_errors=True)  # or a page that was taken out would stay
     built = [path.name for path in sorted(ROOT.glob("[0-9][0-9]_*")) if pathlib.Path(programs, path.name[3:]).exists()]
     if built and pathlib.Path(programs, "vmmsim").exists():
-        if start(sys.executable, "-B", "viewer/lesson_views.py", programs, views, *built, cwd=ROOT).returncode:
+        if start(sys.executable, "-B", "-m", "docs.tools.lesson_views", programs, views, *built, cwd=ROOT).returncode:
             fail("a lesson has no view")
         for file in pathlib.Path(views).iterdir():
             if file.stat().st_size > 500_000:

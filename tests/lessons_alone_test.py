@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from lesson_test import ROOT, fail
+from tests.lesson_test import ROOT, fail
 
 RUN = r"^(check_header|arguments\.01_vmm_basics|skips\.no_driver\.01_vmm_basics|docs\.pages|docs\.calls)$"
 

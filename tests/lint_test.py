@@ -18,8 +18,8 @@ import subprocess
 import sys
 import tempfile
 
-from lesson_test import fail, skip
-from setup_test import copy_checkout
+from tests.lesson_test import fail, skip
+from tests.setup_test import copy_checkout
 
 
 def tool(name):

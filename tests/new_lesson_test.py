@@ -14,8 +14,8 @@ import shutil
 import subprocess
 import sys
 
-from lesson_test import fail
-from setup_test import copy_checkout, scratch
+from tests.lesson_test import fail
+from tests.setup_test import copy_checkout, scratch
 
 LESSON = "08_trial"
 # Not run here: what takes the machine's GPU, and what needs a second simulator.
@@ -141,7 +141,7 @@ def output(steps):
 
 
 def listing(file, part=""):
-    """The comment under which scripts/fill_pages.py puts this part of a file."""
+    """The comment under which docs/tools/fill_pages.py puts this part of a file."""
     return f"<!-- listing: {file}{part and ' '}{part} -->\n\n"
 
 
@@ -234,9 +234,9 @@ def add_and_try(copy, build, cmake, options):
         cwd=copy,
     )
     run(*tests["docs.pictures"], LESSON, status=1, says="pictures/step_1.svg is not what 08_trial does now")
-    run(*python, "scripts/draw_pictures.py", "--write", "build/bin", LESSON, cwd=copy)
+    run(*python, "-m", "docs.tools.draw_pictures", "--write", "build/bin", LESSON, cwd=copy)
     run(*tests["docs.listings"], status=1, says="is not what the file has now")
-    run(*python, "scripts/fill_pages.py", "--write", cwd=copy)
+    run(*python, "-m", "docs.tools.fill_pages", "--write", cwd=copy)
     run(*tests["docs.calls"], status=1, says="calls_test.py write renews them")
     run(*python, "tests/docs/calls_test.py", "write", ".", cwd=copy)
     run(*tests["docs.hardware"], status=1, says="docs/hardware.md, What a lesson needs")
@@ -272,8 +272,8 @@ def add_and_try(copy, build, cmake, options):
     if set(skipped) - of_tools:
         fail(f"skipped: {skipped}")
 
-    run(*python, "scripts/run_lessons.py", "--help", cwd=copy, says=LESSON)
-    run(*python, "scripts/run_lessons.py", "--sim", "08", cwd=copy, says=f"{LESSON} 8 simulated GPUs OK")
+    run(*python, "-m", "scripts.run_lessons", "--help", cwd=copy, says=LESSON)
+    run(*python, "-m", "scripts.run_lessons", "--sim", "08", cwd=copy, says=f"{LESSON} 8 simulated GPUs OK")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 """Program, output and page of each lesson speak of the same steps: pages_test.py SOURCE_DIRECTORY.
 
 A banner stands four times: as a comment in the program, in what the program prints, in the expected output, and as a
-section of the page, whose listing is cut out of the program from this banner to the next. scripts/fill_pages.py holds
-what stands in a listing.
+section of the page, whose listing is cut out of the program from this banner to the next. docs/tools/fill_pages.py
+holds what stands in a listing.
 """
 
 import json
@@ -162,7 +162,7 @@ class Pages(unittest.TestCase):
             typed = re.findall(
                 r"^(?! *<!-- listing: ).*\n *```(?:cuda|cpp|console|ini|diff)\n.*", page.read_text(), re.M
             )
-            self.assertEqual(typed, [], f"{page}: scripts/fill_pages.py says how to show these")
+            self.assertEqual(typed, [], f"{page}: docs/tools/fill_pages.py says how to show these")
 
     def test_each_page_is_one_story(self):
         for page in ROOT.glob("[0-9][0-9]_*/*.md"):

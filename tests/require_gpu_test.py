@@ -34,7 +34,7 @@ class RequireGpu(unittest.TestCase):
     def status(self, verb, program, require, *more):
         environment = {name: value for name, value in os.environ.items() if name != "REQUIRE_GPU"}
         done = subprocess.run(
-            [sys.executable, "-B", TESTS / "lesson_test.py", verb, program, *more],
+            [sys.executable, "-B", "-m", "tests.lesson_test", verb, program, *more],
             env={**environment, **require},
             capture_output=True,
             text=True,

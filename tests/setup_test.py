@@ -22,10 +22,10 @@ import sys
 import tempfile
 import time
 
+from scripts import run_lessons
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "scripts"))
 sys.dont_write_bytecode = True
-import run_lessons  # noqa: E402
 
 COMPILER = {"nvcc", "cicc", "ptxas", "fatbinary", "cudafe++", "nvlink", "bin2c", "__nvcc_device_query"}
 BUILDERS = {"cmake", "ctest", "cpack", "ninja", "ninja-build", "make", "gmake"}
@@ -211,12 +211,12 @@ def devcontainer():
     expect(packages == list(IN_ROOT), f"before the set-up it installs {packages}, and the bare root has {IN_ROOT}")
     expect(DEVCONTAINER["postCreateCommand"].startswith("./run.sh && "), "the set-up is not ./run.sh")
     for line in DEVCONTAINER["postCreateCommand"].split(" && "):
-        done = run("/", sys.executable, ROOT / "scripts" / "run_lessons.py", "--targets", *line.split()[1:])
+        done = run(ROOT, sys.executable, "-B", "-m", "scripts.run_lessons", "--targets", *line.split()[1:])
         expect(line.split()[0] == "./run.sh" and done.returncode == 0, f"{line} has wrong arguments", done)
     expect(DEVCONTAINER["hostRequirements"]["gpu"] == "optional", "it needs a GPU")
     its = dict(line.split(maxsplit=1) for line in (ROOT / "Containerfile").read_text().splitlines() if line[:1] != "#")
     expect(its["FROM"] == DEVCONTAINER["image"], "Containerfile is of another image")
-    done = run("/", sys.executable, ROOT / "scripts" / "run_lessons.py", "--targets", *its["RUN"].split()[1:])
+    done = run(ROOT, sys.executable, "-B", "-m", "scripts.run_lessons", "--targets", *its["RUN"].split()[1:])
     expect(its["RUN"].split()[0] == "./run.sh" and done.returncode == 0, "Containerfile has wrong arguments", done)
     expect(f"RUN {DEVCONTAINER['onCreateCommand']}\n" in (ROOT / "Containerfile").read_text(), "it installs others")
 
@@ -227,8 +227,10 @@ def devcontainer():
 @contextlib.contextmanager
 def lessons(**scripts):
     with scratch() as directory:
-        (directory / "scripts").mkdir()
-        shutil.copy(ROOT / "scripts" / "run_lessons.py", directory / "scripts")
+        for part in ("scripts", "vmmsim"):
+            (directory / part).mkdir()
+            for file in (ROOT / part).glob("*.py"):
+                shutil.copy(file, directory / part)
         (directory / "build" / "bin").mkdir(parents=True)
         for number, (name, script) in enumerate(scripts.items(), 1):
             lesson = directory / f"{number:02}_{name}"
@@ -242,11 +244,11 @@ def lessons(**scripts):
 
 
 def start_scripts(directory, **streams):
-    return subprocess.Popen([sys.executable, "scripts/run_lessons.py"], cwd=directory, text=True, **streams)
+    return subprocess.Popen([sys.executable, "-B", "-m", "scripts.run_lessons"], cwd=directory, text=True, **streams)
 
 
 def run_scripts(directory, *words, environment=None):
-    return run(directory, sys.executable, "scripts/run_lessons.py", *words, environment=environment, limit=60)
+    return run(directory, sys.executable, "-B", "-m", "scripts.run_lessons", *words, environment=environment, limit=60)
 
 
 def driver(directory, init, count):

@@ -4,7 +4,7 @@
 
 import unittest
 
-from transcript import as_printed, expectations, pair, record
+from vmmsim.trace.transcript import as_printed, expectations, pair, record
 
 EXPECTED = """\
 # Recorded: nowhere

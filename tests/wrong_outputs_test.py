@@ -11,7 +11,7 @@ import re
 import sys
 import unittest
 
-from transcript import VALUE, as_printed, expectations, pair, record
+from vmmsim.trace.transcript import VALUE, as_printed, expectations, pair, record
 
 ROOT = pathlib.Path(sys.argv.pop(1))
 RECORDINGS = sorted(ROOT.glob("[0-9][0-9]_*/*expected_output.txt"))

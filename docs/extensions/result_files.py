@@ -5,8 +5,8 @@ The lessons' programs measured and wrote them with --json. A file holds runs one
 conditions, a line for each measurement, and a last line that says that the run is complete. What is not so is refused,
 with the name of the file and the number of the line.
 
-No figure is typed into a page: scripts/fill_pages.py puts it behind a comment, which neither a code forge nor the book
-shows. In a sentence or in the cell of a table, but not at the beginning of a line:
+No figure is typed into a page: docs/tools/fill_pages.py puts it behind a comment, which neither a code forge nor the
+book shows. In a sentence or in the cell of a table, but not at the beginning of a line:
 
     <!-- result: four_h200s/growth_cost_1_gpu_steps section=2 method=kept_chunks step_bytes=2MiB median_ms -->48.8
     <!-- result: ... method=cudaMalloc median_ms / method=kept_chunks -->13     a ratio, or with - a difference: the

@@ -15,7 +15,7 @@ from docutils import nodes
 from sphinx.errors import SphinxError
 from sphinx.transforms import SphinxTransform
 
-from result_files import BLOCK, DIRECTORY, END, FIGURE, LABELS, LIST, BadResults, Block, text_of
+from docs.extensions.result_files import BLOCK, DIRECTORY, END, FIGURE, LABELS, LIST, BadResults, Block, text_of
 
 # A line of a plot differs from the others by marker and dash as well as by colour. The colours are stand-ins, each for
 # a variable of the style sheet, so that a plot follows the page from light to dark and onto paper.

@@ -3,7 +3,7 @@
 
 A page says where by a comment, which a code forge does not show:
 
-    <!-- view: growable -->                     the program of a lesson: viewer/lesson_views.py has made it before
+    <!-- view: growable -->                     the program of a lesson: docs/tools/lesson_views.py has made it before
     <!-- view: recordings/pytorch.jsonl.gz -->  a recording, beside the page
 
 The views of lessons are made by running them on the simulator. Where that was not built a sentence says how to get one.
@@ -12,14 +12,12 @@ Neither the search nor printable.html takes in what is in a view.
 
 import pathlib
 import re
-import sys
 
 from docutils import nodes
 from sphinx.errors import SphinxError
 from sphinx.transforms import SphinxTransform
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "viewer"))
 COMMENT = re.compile(r"(?:<!--)?\s*view: (\S+)\s*(?:-->)?\s*")
 PLACE = re.compile(r"<!-- the view (\S+) -->")
 
@@ -51,9 +49,9 @@ def put(app, page, template, context, doctree):
     def view(match):
         name, file = match[1], file_of(app, page, match[1])
         if "." in name:
-            from frames import steps
-            from recording import Broken, Recording
-            from view import fragment
+            from vmmsim.trace.recording import Broken, Recording
+            from vmmsim.view.frames import steps
+            from vmmsim.view.page import fragment
 
             try:
                 recording = Recording.read(file)

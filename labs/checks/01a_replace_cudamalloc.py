@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """01a: the driver does not round a size, and a mapping alone grants nobody access."""
 
-from lab_check import GIVES_BACK, Wrong, check, memory_under
+from labs.judge.check import GIVES_BACK, Wrong, check, memory_under
 
 TITLE = "Replace cudaMalloc"
 MINUTES = 15

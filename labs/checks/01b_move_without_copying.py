@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """01b: the data is in the memory, not at the address."""
 
-from lab_check import Wrong, check
+from labs.judge.check import Wrong, check
 
 TITLE = "Move without copying"
 MINUTES = 10

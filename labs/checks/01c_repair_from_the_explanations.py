@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """01c: zeros are no default, a right to read is none to write, release does not unmap, cudaFree does not fit."""
 
-from lab_check import GIVES_BACK, check
+from labs.judge.check import GIVES_BACK, check
 
 TITLE = "Repair from the explanations"
 MINUTES = 15

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """02a: a growth whose good path works is not done: any of its calls may fail half-way."""
 
-from lab_check import Wrong, check
+from labs.judge.check import Wrong, check
 
 TITLE = "All or nothing"
 MINUTES = 20

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """02b: growth needs no copy, no second block and no new address."""
 
-from lab_check import Wrong, check
+from labs.judge.check import Wrong, check
 
 TITLE = "Keep the address"
 MINUTES = 15

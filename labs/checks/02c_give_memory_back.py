@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """02c: to unmap frees nothing while a handle holds the memory, and waits for nobody."""
 
-from lab_check import Wrong, check
+from labs.judge.check import Wrong, check
 
 TITLE = "Give memory back"
 MINUTES = 10

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """03a: sharing is not all or nothing, and the GPU that holds the memory has no right from that."""
 
-from lab_check import Wrong, check
+from labs.judge.check import Wrong, check
 
 TITLE = "Open one buffer"
 MINUTES = 10

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """03b: each GPU has a right of its own, and a right is no order."""
 
-from lab_check import Wrong, check
+from labs.judge.check import Wrong, check
 
 TITLE = "Writer and reader"
 MINUTES = 15

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """03c: neighbouring addresses may lead to different GPUs, and one call grants access to all the mappings."""
 
-from lab_check import Wrong, check
+from labs.judge.check import Wrong, check
 
 TITLE = "Stripe an array"
 MINUTES = 15

@@ -3,7 +3,7 @@
 
 import ctypes
 
-from lab_check import Wrong, check
+from labs.judge.check import Wrong, check
 
 TITLE = "Send the descriptor"
 MINUTES = 20

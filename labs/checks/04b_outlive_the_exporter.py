@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """04b: memory lives as long as anybody holds it, in whatever process, and not as long as its maker."""
 
-from lab_check import Wrong, check
+from labs.judge.check import Wrong, check
 
 TITLE = "Outlive the exporter"
 MINUTES = 10

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """05a: an attribute tells of GPU and driver; what this process may do is shown by trying, and its refusal is told."""
 
-from lab_check import Wrong, check
+from labs.judge.check import Wrong, check
 
 TITLE = "Say what is missing"
 MINUTES = 10

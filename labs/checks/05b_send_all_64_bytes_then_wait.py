@@ -3,7 +3,7 @@
 
 import re
 
-from lab_check import Wrong, check
+from labs.judge.check import Wrong, check
 
 TITLE = "Send all 64 bytes, then wait"
 MINUTES = 15

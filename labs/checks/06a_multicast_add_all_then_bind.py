@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """06a: a bind waits until the team is complete, and a multicast object has a granularity of its own."""
 
-from lab_check import Wrong, check
+from labs.judge.check import Wrong, check
 
 TITLE = "Add all, then bind"
 MINUTES = 15

@@ -3,7 +3,7 @@
 
 import re
 
-from lab_check import Wrong, check
+from labs.judge.check import Wrong, check
 
 TITLE = "Store by multimem, read at home"
 MINUTES = 15

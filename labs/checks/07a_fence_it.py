@@ -4,7 +4,7 @@
 import dataclasses
 import re
 
-from lab_check import Wrong, check
+from labs.judge.check import Wrong, check
 
 TITLE = "Fence it"
 MINUTES = 10

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """07b: one mapping cannot go over its end; two mappings of one allocation in a row make a ring without an end."""
 
-from lab_check import Wrong, check, memory_under
+from labs.judge.check import Wrong, check, memory_under
 
 TITLE = "Endless ring"
 MINUTES = 15

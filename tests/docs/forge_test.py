@@ -14,7 +14,7 @@ import tempfile
 import unittest
 import urllib.parse
 
-from browser import BrowserTest, skip
+from vmmsim.tests.browser import BrowserTest, skip
 
 try:
     from bs4 import BeautifulSoup

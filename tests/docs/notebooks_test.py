@@ -18,14 +18,14 @@ import subprocess
 import sys
 import tempfile
 
+from tests.lesson_test import fail
+from tests.on_simulator.sim_test import changed, on_simulator, particulars
+from tests.setup_test import copy_checkout
+from vmmsim.tests.browser import skip
+from vmmsim.trace.transcript import expectations, pair
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = str(ROOT / "scripts"), str(ROOT / "tests"), str(ROOT / "tests" / "on_simulator")
 sys.dont_write_bytecode = True
-from browser import skip  # noqa: E402
-from lesson_test import fail  # noqa: E402
-from setup_test import copy_checkout  # noqa: E402
-from sim_test import changed, on_simulator, particulars  # noqa: E402
-from transcript import expectations, pair  # noqa: E402
 
 try:
     import nbformat
@@ -41,7 +41,7 @@ SECONDS = 120  # for a cell
 
 def generated(to, *words):
     """The texts of the notebooks, by lesson."""
-    command = [sys.executable, "-B", ROOT / "scripts" / "notebooks.py", "--to", to, *words]
+    command = [sys.executable, "-B", "-m", "docs.tools.notebooks", "--to", to, *words]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return {path.stem: path.read_bytes().decode() for path in sorted(to.glob("*.ipynb"))}
 
@@ -145,7 +145,7 @@ def check_code(lesson, cells):
 
 def check_addresses():
     """What the notebooks have for the address from which a checkout was cloned."""
-    import notebooks
+    from docs.tools import notebooks
 
     with tempfile.TemporaryDirectory() as scratch:
         notebooks.ROOT = pathlib.Path(scratch)
@@ -222,7 +222,7 @@ def run(build, lesson):
 
         if (work / f"{name}.cu").read_bytes() != (directory / f"{name}.cu").read_bytes():
             fail(f"{name}.cu was not written as it is")
-        told = the_cell(cells, "run_lessons.py")[1]
+        told = the_cell(cells, "run_lessons")[1]
         words = re.escape(" ".join([lesson, *on_simulator(name)]))
         shown = re.search(rf"^== {words}, 8 simulated GPUs ==\n([\s\S]*)\n\nlesson .*\n{lesson} .* OK  ", told, re.M)
         if not told.startswith("No GPU here: ") or not shown:

@@ -14,7 +14,7 @@ import unittest
 
 from bs4 import BeautifulSoup
 
-from browser import BrowserTest, PlaywrightError
+from vmmsim.tests.browser import BrowserTest, PlaywrightError
 
 BOOK, SOURCE = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
 PAGES = [*sorted(path for path in BOOK.glob("*/**/*.html") if "_static" not in path.parts), BOOK / "search.html"]

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-from browser import BrowserTest
+from vmmsim.tests.browser import BrowserTest
 
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
 SAMPLE = pathlib.Path(__file__).resolve().parent / "sample"

@@ -17,9 +17,9 @@ import sys
 import tempfile
 import unittest
 
+from docs.extensions.result_files import BadResults, load, with_results
+
 ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
-sys.path.insert(0, str(ROOT / "docs" / "extensions"))
-from result_files import BadResults, load, with_results  # noqa: E402
 
 if importlib.util.find_spec("sphinx") is None or importlib.util.find_spec("matplotlib") is None:
     print("SKIP: Sphinx or matplotlib is not installed for this Python; ./test.sh gets both")
@@ -227,11 +227,11 @@ class Book(unittest.TestCase):
                 shutil.copytree(ROOT / "docs" / name, docs / name)
             (docs / "index.md").write_text(re.sub(r"\]\(\.\./.*?\)", "]", PAGE.read_text()))  # pages that are not here
             (docs / "conf.py").write_text(
-                "import sys\nsys.path.insert(0, 'extensions')\n"
-                "extensions = ['myst_parser', 'results']\nmyst_heading_anchors = 3\nhtml_theme = 'basic'\n"
+                "extensions = ['myst_parser', 'docs.extensions.results']\n"
+                "myst_heading_anchors = 3\nhtml_theme = 'basic'\n"
             )
-            command = [sys.executable, "-B", "-m", "sphinx", "-q", "-W", ".", "built"]
-            done = subprocess.run(command, cwd=docs, capture_output=True, text=True)
+            command = [sys.executable, "-B", "-m", "sphinx", "-q", "-W", "docs", "docs/built"]
+            done = subprocess.run(command, cwd=scratch, capture_output=True, text=True)
             if done.returncode or done.stdout or done.stderr:
                 raise AssertionError(f"the page does not build: {done.stdout}{done.stderr}")
             cls.page = (docs / "built" / "index.html").read_text()

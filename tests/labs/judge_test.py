@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""What scripts/lab_check.py promises to whoever writes checks, with labs made here; and --real, on a GPU made here."""
+"""What labs/judge/check.py promises to whoever writes checks, with labs made here; and --real, on a GPU made here."""
 
 import pathlib
 import re
@@ -10,10 +10,10 @@ import types
 import unittest
 import unittest.mock
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+from labs.judge.check import BUILT, ENDED, GIVEN_BACK, PRINTED, REAL, Judge, Lab, Wrong, check, judge
+from labs.judge.program import ROOT, Ended, Program, SlowImporter
+
 sys.dont_write_bytecode = True
-from lab_check import BUILT, ENDED, GIVEN_BACK, PRINTED, REAL, Judge, Lab, Wrong, check, judge  # noqa: E402
-from lab_program import ROOT, Ended, Program, SlowImporter  # noqa: E402
 
 BEFORE = '#include <poll.h>\n#include <unistd.h>\n#include "../lab.h"\nint main() {\nlab::begin();\n'
 FIRST = 6  # the line that is the first of a body

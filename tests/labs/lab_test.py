@@ -17,11 +17,11 @@ import tempfile
 import unittest
 import unittest.mock
 
+from labs.judge.check import BUILT, Lab, judge
+from labs.judge.program import BUILD, ROOT, Program
+
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "scripts"))
 sys.dont_write_bytecode = True
-from lab_check import BUILT, Lab, judge  # noqa: E402
-from lab_program import BUILD, ROOT, Program  # noqa: E402
 
 NAME = sys.argv.pop(1)
 LAB = Lab(ROOT / f"labs/checks/{NAME}.py")

@@ -18,10 +18,10 @@ import tempfile
 import time
 import unittest
 
+from labs.judge.program import BUILD, cached, descendants
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
 sys.dont_write_bytecode = True
-from lab_program import BUILD, cached, descendants  # noqa: E402
 
 CASES = sys.argv.pop(1)
 NAME = "01a_replace_cudamalloc"
@@ -35,7 +35,7 @@ def setUpModule():
     SCRATCH = pathlib.Path(tempfile.mkdtemp(prefix="labs test "))  # a path with spaces, for all that follows
     SCRATCH.chmod(0o755)
     CHECKOUT = SCRATCH / "check out"
-    for part in ("lab.sh", "scripts", "common", "labs/lab.h", "CMakeLists.txt", "viewer"):
+    for part in ("lab.sh", "scripts", "common", "labs/lab.h", "CMakeLists.txt", "vmmsim/trace", "labs/judge"):
         copy(ROOT / part, CHECKOUT / part)
     for part in ("starters", "solutions", "checks"):
         for file in (ROOT / "labs" / part).glob(f"{NAME}.*"):
@@ -44,7 +44,8 @@ def setUpModule():
     for file in (BUILD / "simulator").glob("lib*"):
         copy(file, CHECKOUT / "build/simulator" / file.name)
     copy(BUILD / "simulator/machines", CHECKOUT / "build/simulator/machines")
-    (CHECKOUT / "simulator").mkdir()  # ./lab.sh looks for files that are newer than the build
+    for file in [*(ROOT / "vmmsim").glob("*.py"), ROOT / "labs/__init__.py"]:
+        copy(file, CHECKOUT / file.relative_to(ROOT))
     (CHECKOUT / "build/CMakeCache.txt").write_text(
         f"CMAKE_HOME_DIRECTORY:INTERNAL={CHECKOUT}\nCMAKE_CUDA_COMPILER:FILEPATH={cached('CMAKE_CUDA_COMPILER')}\n"
     )

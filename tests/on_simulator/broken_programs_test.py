@@ -10,15 +10,13 @@ the first run says of it. Addresses, lines of PTX and line breaks may differ. Ex
 or nobody says anything.
 """
 
-import pathlib
 import re
 import subprocess
 import sys
 import textwrap
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
-from run_lessons import source_of  # noqa: E402
-from sim_test import name_of, particulars  # noqa: E402
+from scripts.run_lessons import source_of
+from tests.on_simulator.sim_test import name_of, particulars
 
 HEADER = "# What vmmsim --explain says, with long lines folded. Addresses and handles differ from run to run.\n"
 

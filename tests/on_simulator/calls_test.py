@@ -19,10 +19,10 @@ import subprocess
 import sys
 import tempfile
 
+from scripts.run_lessons import quick
+from vmmsim.trace.model import OF_MODULES
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "viewer")]
-from run_lessons import quick  # noqa: E402
-from trace_model import OF_MODULES  # noqa: E402
 
 COMPARED = "device", "arguments", "result", "outputs", "changes", "times"
 HANDLES = "handle", "mcHandle", "memHandle", "memory"

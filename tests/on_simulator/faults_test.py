@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-from sim_test import as_wanted, name_of, particulars, quick
+from tests.on_simulator.sim_test import as_wanted, name_of, particulars, quick
 
 LIMIT = 10  # seconds, and three times as long as the program takes when nothing fails
 ERRORS = "CUDA_ERROR_UNKNOWN", "CUDA_ERROR_OUT_OF_MEMORY"  # in turn

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-from sim_test import HERE, changed, difference, particulars, quick
+from tests.on_simulator.sim_test import HERE, changed, difference, particulars, quick
 
 ROOT = HERE.parent.parent
 LIMIT = 60  # seconds

@@ -28,12 +28,12 @@ import subprocess
 import sys
 import tempfile
 
+from docs.extensions.result_files import load
+from scripts.run_lessons import on_simulator, particulars, quick, source_of
+from tests.lesson_test import classify, fail, outcome, start
+from vmmsim.trace.transcript import expectations, pair
+
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = str(HERE.parent), str(HERE.parent.parent / "docs" / "extensions")
-from lesson_test import classify, fail, outcome, start  # noqa: E402
-from result_files import load  # noqa: E402
-from run_lessons import on_simulator, particulars, quick, source_of  # noqa: E402
-from transcript import expectations, pair  # noqa: E402
 
 # Machines on which every program skips, by the gate of check.h; and those with eight GPUs of which two suffice.
 ALL_SKIP = {"no_gpu": "the driver sees no GPU", "old_driver": "the driver is for CUDA 12.4, this program for"}

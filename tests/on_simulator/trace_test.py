@@ -10,15 +10,12 @@ refused call the line has what --explain says, also without --explain.
 
 import collections
 import json
-import pathlib
 import subprocess
 import sys
 import tempfile
 
-from sim_test import name_of, quick
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "viewer"))
-from trace_model import SUCCESS, Machine  # noqa: E402
+from tests.on_simulator.sim_test import name_of, quick
+from vmmsim.trace.model import SUCCESS, Machine
 
 
 def replay(vmmsim, program):

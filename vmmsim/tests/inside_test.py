@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from built_programs import LIMIT, BuiltPrograms
+from vmmsim.tests.built_programs import LIMIT, BuiltPrograms
 
 VMMSIM, CUDART, CUDART_STATIC, CUDA, *NVCC = sys.argv[1:]
 del sys.argv[1:]

@@ -3,15 +3,13 @@
 """Ordinary access to multicast addresses, and what is told of it: multicast_access_test.py VMMSIM MULTICAST_ACCESS"""
 
 import json
-import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "viewer"))
-from trace_model import Machine  # noqa: E402
+from vmmsim.trace.model import Machine
 
 PROGRAM, VMMSIM = sys.argv.pop(2), sys.argv.pop(1)
 TOLD = "goes to a multicast address without a multimem instruction, which the CUDA programming guide calls for"

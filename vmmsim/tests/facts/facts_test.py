@@ -14,8 +14,7 @@ import re
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tests"))
-from transcript import expectations, pair  # noqa: E402
+from vmmsim.trace.transcript import expectations, pair
 
 
 def main(expected, *command):

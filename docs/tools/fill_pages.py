@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""Puts listings and outputs into the pages, or checks that those there are in step: fill_pages.py [--write] [PAGE...].
+
+A page shows code and output as text, so that it can be read wherever Markdown is shown. No such block is typed: a
+comment that no reader sees stands above it and says which part of which file it is.
+
+    <!-- listing: vmm_basics.cu [3] -->                 what stands under the banner [3], up to the next one
+    <!-- listing: vmm_basics.cu fill, sum -->           functions or structures by name, with the comments above them
+    <!-- listing: grow.cu from "#include" -->           from the first line with this text to the end
+    <!-- listing: page.h from "const" before "// A" --> up to the line before the first one with that text
+    <!-- listing: expected_output.txt line "OK" -->     the lines with this text
+    <!-- listing: expected_output.txt -->               all of it
+    <!-- listing: lesson.json try "1 TiB" -->           a change to the program: the lines of this name in `try_it`
+
+What was measured has comments of its own, which docs/extensions/result_files.py describes.
+
+The file is relative to the page. Code and single lines are moved to the left margin. Of a recorded output the
+page shows the values that were recorded, without the braces that say how they may vary.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import sys
+import textwrap
+
+from docs.extensions.result_files import BadResults, with_results
+from vmmsim.trace.transcript import VALUE
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COMMENT = re.compile(r"^( *)<!-- listing: (\S+)(?: (.*?))? -->$")  # in a list it is indented, and so is the block
+FENCE = re.compile(r"^ *(`{3,})(\w*)$")
+LANGUAGES = {".cu": "cuda", ".cpp": "cpp", ".h": "cpp", ".conf": "ini", ".txt": "console", ".json": "diff"}
+BANNER = re.compile(r"\s*(?:// )?\[(\d+)\] ")
+LAST = re.compile(r"  return 0;|OK|return 0;")  # what ends the last step of a program, and of an output
+
+
+class Wrong(Exception):
+    pass
+
+
+def pages():
+    return [ROOT / "README.md", *sorted([*ROOT.glob("[0-9][0-9]_*/*.md"), *ROOT.glob("docs/*.md")])]
+
+
+def step(lines, number):
+    """From the banner with this number to the next one, the end of its function, or the end of the last step."""
+    banners = [(i, int(match[1])) for i, line in enumerate(lines) if (match := BANNER.match(line))]
+    begin = next((i for i, n in banners if n == number), None)
+    if begin is None:
+        raise Wrong(f"there is no banner [{number}]")
+    ends = [i for i, _ in banners if i > begin]
+    if not ends:
+        ends = [i for i, line in enumerate(lines) if i > begin and LAST.fullmatch(line)]
+    if lines[begin][:1] == " ":  # in a function
+        ends += [i for i, line in enumerate(lines) if i > begin and line == "}"]
+    return lines[begin : min(ends, default=len(lines))]
+
+
+def definition(lines, name):
+    """A function or structure at the left margin, with the comment above it."""
+    head = re.compile(rf"[A-Za-z_].*\b{name}\b[^;]*[{{(](?!.*\);$)")  # and no declaration
+    begin = next((i for i, line in enumerate(lines) if head.match(line)), None)
+    if begin is None:
+        raise Wrong(f"nothing of the name {name} is defined at the left margin")
+    end = next((i for i in range(begin, len(lines)) if lines[i].rstrip().endswith("}") or lines[i][:1] == "}"), None)
+    if "{" not in lines[begin] or lines[begin].count("{") != lines[begin].count("}"):  # a head may take two lines
+        end = next(i for i in range(begin + 1, len(lines)) if lines[i][:1] == "}")
+    while begin and re.match("//|template", lines[begin - 1]):
+        begin -= 1
+    return lines[begin : end + 1]
+
+
+def index(lines, text, begin=0):
+    for i in range(begin, len(lines)):
+        if text in lines[i]:
+            return i
+    raise Wrong(f"no line has {text!r}" + (" after the first" if begin else ""))
+
+
+def recorded(line):
+    """A line of a recorded output as the program printed it. Of several values that may be, the first was recorded."""
+    if line.startswith("#"):
+        return line
+    return VALUE.sub(lambda match: match[2].partition("|")[0], line).replace("{{", "{").replace("}}", "}")
+
+
+def part(lines, wanted):
+    if not wanted:
+        return lines
+    if match := re.fullmatch(r"\[(\d+)\]", wanted):
+        return step(lines, int(match[1]))
+    if match := re.fullmatch(r'line "(.*)"', wanted):
+        index(lines, match[1])
+        return [line for line in lines if match[1] in line]
+    if match := re.fullmatch(r'from "(.*?)"(?: before "(.*)")?', wanted):
+        begin = index(lines, match[1])
+        return lines[begin : index(lines, match[2], begin + 1) if match[2] else len(lines)]
+    if re.fullmatch(r"\w+(, \w+)*", wanted):
+        parts = [definition(lines, name) for name in wanted.split(", ")]
+        return [line for each in parts for line in [*each, ""]]
+    raise Wrong(f"{wanted!r} names no part of a file")
+
+
+def change(file, wanted):
+    """The lines of a change that a reader is to try, as a diff."""
+    names = {title.split(" => ")[0]: lines for title, lines in json.loads(file.read_text()).get("try_it", {}).items()}
+    match = re.fullmatch(r'try "(.*)"', wanted or "")
+    if not match or match[1] not in names:
+        raise Wrong(f"{wanted!r} names nothing in try_it, which has {', '.join(names) or 'nothing'}")
+    return names[match[1]]
+
+
+def listing(file, wanted):
+    """The lines of a block: those of its part, at the left margin."""
+    if file.suffix == ".json":
+        return change(file, wanted)
+    lines = file.read_text().splitlines()
+    if file.name.endswith("_output.txt"):
+        lines = [recorded(line) for line in lines]
+    text = "\n".join(part(lines, wanted))
+    if file.suffix != ".txt" or (wanted or "").startswith("line "):
+        text = textwrap.dedent(text)
+    return text.strip("\n").splitlines()
+
+
+def filled(page):
+    """The page with each block as it should be."""
+    result = []
+    lines = page.read_text().splitlines()
+    i = 0
+    while i < len(lines):
+        result.append(lines[i])
+        match = COMMENT.match(lines[i])
+        i += 1
+        if not match:
+            if "<!-- listing" in result[-1]:
+                raise Wrong(f"line {i}: a comment that names a listing stands alone on its line: {result[-1]}")
+            continue
+        indent, name, wanted = match.groups()
+        file = page.parent / name
+        try:
+            block = listing(file, wanted)
+            language = LANGUAGES[file.suffix]
+        except KeyError:
+            raise Wrong(f"line {i}: {file.suffix} is no kind of file that a page shows") from None
+        except OSError as error:
+            raise Wrong(f"line {i}: {name}: {error.strerror}") from None
+        except Wrong as error:
+            raise Wrong(f"line {i}: {name}: {error}") from None
+        if i < len(lines) and (fence := FENCE.match(lines[i])):  # what stands there now
+            try:
+                i = lines.index(indent + fence[1], i + 1) + 1
+            except ValueError:
+                raise Wrong(f"line {i + 1}: this block has no end") from None
+        ticks = "```" if not any(line.startswith("```") for line in block) else "````"
+        result += [(indent + line).rstrip() for line in (ticks + language, *block, ticks)]
+    try:
+        return with_results("\n".join(result) + "\n", page)
+    except BadResults as error:
+        raise Wrong(error) from None
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Puts listings and outputs into the pages, or checks those there.")
+    parser.add_argument("--write", action="store_true", help="write the pages, not only compare")
+    parser.add_argument("pages", nargs="*", type=pathlib.Path, metavar="PAGE", help="these only")
+    arguments = parser.parse_args()
+    wrong = []
+    for page in arguments.pages or pages():
+        try:
+            right = filled(page)
+        except (OSError, Wrong) as error:
+            wrong.append(f"{page}: {error}")
+            continue
+        if right == page.read_text():
+            continue
+        if arguments.write:
+            page.write_text(right)
+            continue
+        pairs = zip(page.read_text().splitlines(), right.splitlines(), strict=False)
+        number = next((n for n, (old, new) in enumerate(pairs, 1) if old != new), "the end")
+        wrong.append(f"{page}:{number}: is not what the file has now; run docs.tools.fill_pages --write, and read it")
+    if wrong:
+        sys.exit("".join(f"FAIL: {what}\n" for what in wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: MIT-0
+"""Pictures of a buffer that grows, from the calls of a program that reserves, grows twice, shrinks, and tears down.
+
+    story = Story(lines)          of a trace
+    Moving(story).svg(), .words   how it goes: an SVG that plays by itself
+    Scale(story).svg(), .words    what the second growth takes, and beside it allocate, copy and free: a still one
+
+The moving one has no script: each part that comes and goes has an id, and an animation of the same name. Where nothing
+is to move, or nothing can, it is whole: it shows the buffer when it has grown.
+"""
+
+import dataclasses
+import html
+
+from vmmsim.view.picture import in_words
+from vmmsim.view.style import styled
+
+
+class NotThisStory(Exception):
+    pass
+
+
+@dataclasses.dataclass
+class Act:
+    kind: str  # "reserve", "grow", "shrink" or "free"
+    before: int  # so many chunks are mapped
+    after: int
+    calls: dict = dataclasses.field(default_factory=dict)  # those that changed something, in order
+
+
+class Story:
+    """Where the reservation starts, how large it and a chunk are, and what the program did: five acts."""
+
+    kind_of = {
+        "reserve": "reserve",
+        "create": "grow",
+        "map": "grow",
+        "access": "grow",
+        "unmap": "shrink",
+        "free_reservation": "free",
+    }
+
+    def __init__(self, lines):
+        self.base = self.reserved = self.chunk = None
+        self.acts, call_before = [], ""
+        for line in lines:
+            is_new = line["call"] == "cuMemUnmap" or call_before == "cuMemSetAccess"
+            for change in line["changes"]:
+                kind = self.kind_of.get(change["kind"])
+                if kind:
+                    self.take(kind, line["call"], change, is_new)
+                    call_before, is_new = line["call"], False
+        kinds = [act.kind for act in self.acts]
+        if kinds != ["reserve", "grow", "grow", "shrink", "free"] or self.acts[-1].after:
+            raise NotThisStory(f"the program does not reserve, grow twice, shrink and free, but {', '.join(kinds)}")
+        self.few, self.many = self.acts[1].after, self.acts[2].after
+
+    def take(self, kind, call, change, is_new):
+        last = self.acts[-1] if self.acts else Act("", 0, 0)
+        if kind == "free" and last.kind == "shrink" and not last.after:
+            last.kind, is_new = "free", False  # to unmap the last chunk and to free the addresses are one act
+        if kind != last.kind or is_new:
+            last = Act(kind, last.after, last.after)
+            self.acts.append(last)
+        last.calls[call] = True
+        if kind == "reserve":
+            self.base, self.reserved = int(change["address"], 16), change["size"]
+        if change["kind"] == "map":
+            self.chunk = self.chunk or change["size"]
+            if (int(change["address"], 16), change["size"]) != (self.base + last.after * self.chunk, self.chunk):
+                raise NotThisStory("a chunk is not mapped after the one before it, or is not as large")
+            last.after += 1
+        if change["kind"] == "unmap":
+            last.after -= 1
+
+    def size(self, chunks):
+        return in_words(chunks * self.chunk) if chunks else "0 MiB"
+
+
+class Drawing:
+    """Elements one after another, and the file that they make."""
+
+    def __init__(self, width, height, title):
+        self.width, self.height, self.title, self.out = width, height, title, []
+
+    def text(self, x, y, text, kind="", more=""):
+        kind = f' class="{kind}"' if kind else ""
+        self.out.append(f'<text{kind} x="{x:g}" y="{y:g}"{more}>{html.escape(text, False)}</text>')
+
+    def rect(self, x, y, width, height, kind, more=""):
+        self.out.append(
+            f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="3"{more}/>'
+        )
+
+    def line(self, path, kind="vmm-arrow"):
+        self.out.append(f'<path class="{kind}" d="{path}"/>')
+
+    def file(self, words, shown=1, root="", style=""):
+        """shown: how many times as large as it is drawn."""
+        head = (
+            f'<!-- SPDX-License-Identifier: CC-BY-4.0 -->\n'
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="vmm-picture" role="img" viewBox="0 0 {self.width} '
+            f'{self.height}" width="{self.width * shown:g}" height="{self.height * shown:g}"{root}>\n'
+            f"<title>{html.escape(self.title, False)}</title>\n<desc>{html.escape(words, False)}</desc>\n"
+            f"<style></style>\n{style}"
+            f'<rect class="vmm-paper" width="{self.width}" height="{self.height}" rx="6"/>\n'
+        )
+        return styled(head + "\n".join(self.out) + "\n</svg>\n")
+
+
+# --- The moving picture
+RAMP = 0.25  # seconds in which something comes or goes
+STAYS = {"reserve": 2, "grow": 1.8, "shrink": 2.2, "free": 1.5}  # seconds, when all that an act changes has changed
+EACH = 0.17  # seconds from chunk to chunk
+PAUSE = 0.3  # before it begins again
+
+
+class Moving(Drawing):
+    """The calls, and below them addresses and memory. What comes and goes has times at which it is there."""
+
+    def __init__(self, story):
+        super().__init__(400, 296, "A buffer that grows without moving")
+        self.story, self.animated = story, {}  # by id: from when to when it is there
+        few, many = story.size(story.few), story.size(story.many)
+        self.words = (
+            f"A buffer on the GPU grows from {few} to {many} and shrinks again, and its address p stays the same. "
+            f"cuMemAddressReserve reserves {in_words(story.reserved)} of addresses once. cuMemCreate, cuMemMap and "
+            f"cuMemSetAccess map chunks of memory there, one after another; cuMemUnmap gives memory back."
+        )
+        self.begin, now = [], PAUSE
+        for act in story.acts:
+            self.begin.append(now)
+            now += STAYS[act.kind] + EACH * max(0, act.after - act.before)
+        self.begin.append(now)
+        self.seconds = round(now + RAMP, 2)
+
+    def when(self, name, *times, still=True):
+        """The attributes of what is there at these times; and in the picture that stands still, or not."""
+        self.animated[name] = times
+        return f' id="{name}"' + ("" if still else ' opacity="0"')
+
+    def group(self, name, *times, still=True):
+        self.out.append(f"<g{self.when(name, *times, still=still)}>")
+
+    def svg(self):
+        story, begin = self.story, self.begin
+        self.text(8, 24, self.title, "vmm-title")
+        rows = {}
+        for number, act in enumerate(story.acts):
+            rows.setdefault(act.kind, (act.calls, []))[1].append(number)
+        y = 34
+        for kind, (calls, acts) in rows.items():
+            lit = begin[acts[0]], begin[acts[-1] + 1]
+            self.group(f"does-{kind}", lit, still=kind == "grow")
+            self.rect(8, y, 384, 19, "vmm-panel")
+            self.line(f"M8 {y} h4 v19 h-4 z", "vmm-now")
+            self.out.append("</g>")
+            self.text(18, y + 14, kind, "vmm-left vmm-bold")
+            self.text(82, y + 14, " + ".join(calls), "vmm-calls")
+            y += 19
+
+        # The addresses, from which p is the first.
+        lives = begin[0], begin[4] + 0.6  # the memory goes first
+        top, left, pitch = y + 38, 12, 19
+        self.group("addresses", lives)
+        self.text(8, top - 18, f"p = {story.base:#x}", "vmm-calls")
+        self.line(f"M12 {top - 13} v6")
+        self.line(f"M12 {top} l-4 -8 h8 z", "vmm-head")
+        self.text(392, top - 8, f"{in_words(story.reserved)} of addresses", "vmm-left", ' style="text-anchor: end"')
+        self.rect(8, top, 384, 34, "vmm-box")
+        right = left + pitch * story.many
+        self.text((right + 372) / 2, top + 15, "room", "vmm-small")
+        self.text((right + 372) / 2, top + 28, "to grow", "vmm-small")
+        self.line(f"M376 {top + 38} l5 -42 h5 l-5 42 z", "vmm-paper")
+        self.line(f"M376 {top + 38} l5 -42 m5 0 l-5 42")
+        self.out.append("</g>")
+
+        # The memory, and what leads to it.
+        below = top + 64
+        self.rect(8, below, 384, 52, "vmm-panel")
+        for index in range(story.many):
+            grown = 1 if index < story.few else 2
+            came = begin[grown] + EACH * (index - story.acts[grown].before)
+            x = left + pitch * index
+            self.group(f"chunk-{index}", (came, begin[5 - grown]))
+            self.rect(x, top + 4, pitch - 2, 26, "vmm-box vmm-gpu0")
+            self.line(f"M{x + 8.5:g} {top + 30} V{below + 1}")
+            self.line(f"M{x + 8.5:g} {below + 6} l-3 -6 h6 z", "vmm-head")
+            self.rect(x, below + 6, pitch - 2, 26, "vmm-box vmm-gpu0")
+            self.out.append("</g>")
+        self.text(left, below + 46, f"GPU memory, in chunks of {in_words(story.chunk)}", "vmm-left vmm-small")
+        self.text((right + 392) / 2, below + 46, "taken", "vmm-small")
+        for count in range(story.many + 1):
+            self.taken(count, (right + 392) / 2, below + 25)
+
+        y = below + 76
+        says = [
+            f"reserve {in_words(story.reserved)} of addresses: no memory yet",
+            f"grow to {story.few} chunks: memory backs the addresses",
+            f"grow to {story.many} chunks: same p, nothing is copied",
+            f"shrink to {story.few} chunks: {story.size(story.many - story.few)} given back, same p",
+            "free it all: memory and addresses",
+        ]
+        for number, text in enumerate(says):
+            times = begin[number], begin[number + 1]
+            self.text(8, y, text, "vmm-left vmm-bold", self.when(f"says-{number}", times, still=number == 2))
+        return self.file(self.words, 1.6, ' style="min-width: 0"', self.style())
+
+    def taken(self, count, x, y):
+        """How much memory is taken, while so many chunks are mapped."""
+        story, begin, times = self.story, self.begin, []
+        if not count:
+            times = [(0, begin[1]), (begin[4], self.seconds)]
+        elif count == story.few:
+            times = [(begin[1] + EACH * (count - 1), begin[2]), (begin[3], begin[4])]
+        elif count == story.many:
+            times = [(begin[2] + EACH * (count - 1 - story.few), begin[3])]
+        else:
+            grown = 1 if count < story.few else 2
+            came = begin[grown] + EACH * (count - 1 - story.acts[grown].before)
+            times = [(came, came + EACH)]
+        about = self.when(f"taken-{count}", *times, still=count == story.many)
+        self.text(x, y, story.size(count), "vmm-bold", about)
+
+    def style(self):
+        """The motion, for whoever has nothing against it."""
+        names = ", ".join(f"#{name}" for name in self.animated)
+        rules = [
+            "@media screen and (prefers-reduced-motion: no-preference) {",
+            f"{names} {{ animation: {self.seconds}s linear infinite }}",
+            *(f"#{name} {{ animation-name: {name} }}" for name in self.animated),
+            "}",
+            *(f"@keyframes {name} {{ {self.frames(name, times)} }}" for name, times in self.animated.items()),
+        ]
+        return '<style id="motion">\n' + "\n".join(rules) + "\n</style>\n"
+
+    def frames(self, name, times):
+        ramp = 0.01 if name.startswith("taken") else RAMP  # two numbers at one place must not show together
+        here, gone = set(), set()
+        for begin, end in times:
+            here |= {begin + ramp if begin else 0, end}
+            gone |= ({begin} if begin else set()) | ({end + ramp} if end < self.seconds else set())
+        (gone if times[0][0] else here).add(0)
+        (gone if times[-1][1] < self.seconds else here).add(self.seconds)
+        return " ".join(
+            ", ".join(f"{100 * at / self.seconds:.4g}%" for at in sorted(its)) + f" {{ opacity: {value} }}"
+            for its, value in ((gone, 0), (here, 1))
+        )
+
+
+# --- To scale
+class Scale(Drawing):
+    """The second growth of the story, and the same by a new block. One MiB is as wide everywhere."""
+
+    left, unit = 112, 10  # where the rows begin; how wide one MiB is
+
+    def __init__(self, story):
+        few, many, both = (story.size(count) for count in (story.few, story.many, story.few + story.many))
+        super().__init__(600, 356, f"Growing from {few} to {many}, widths to scale")
+        self.story = story
+        self.words = (
+            f"{self.title}. VMM: in one reservation of {in_words(story.reserved)}, "
+            f"{self.chunks(story.many - story.few)} are mapped after the {self.chunks(story.few)} that are there. The "
+            f"address p stays, nothing is copied, and {many} of memory are taken. Allocate, copy, free: the old block "
+            f"of {few} and the new one of {many}, at another address, both exist during the copy. {both} are taken, "
+            f"and p changes."
+        )
+
+    def chunks(self, count):
+        return f"{count} × {in_words(self.story.chunk)}"
+
+    def wide(self, chunks):
+        return chunks * self.story.chunk / (1 << 20) * self.unit
+
+    def block(self, x, y, chunks, text, kind="vmm-box vmm-gpu0"):
+        self.rect(x, y, self.wide(chunks), 30, kind)
+        self.text(x + self.wide(chunks) / 2, y + 20, text, "vmm-bold")
+
+    def pointer(self, x, y, name):
+        self.text(x + 8, y - 9, name, "vmm-calls")
+        self.line(f"M{x:g} {y - 20} v12")
+        self.line(f"M{x:g} {y - 1} l-5 -10 h10 z", "vmm-head")
+
+    def svg(self):
+        story, left = self.story, self.left
+        few, more, many = story.few, story.many - story.few, story.many
+        self.text(8, 24, self.title, "vmm-title")
+
+        self.text(8, 54, "VMM: map more after what is there", "vmm-left vmm-bold")
+        y = 88
+        self.text(8, y + 20, "addresses", "vmm-left")
+        self.line(f"M592 {y - 4} H{left - 4} v38 H592")
+        self.pointer(left, y - 3, "p, before and after")
+        self.block(left, y, few, self.chunks(few))
+        self.block(left + self.wide(few), y, more, self.chunks(more), "vmm-box vmm-gpu0 vmm-new")
+        self.text(
+            (left + self.wide(many) + 592) / 2, y + 20, f"reserved, on to {in_words(story.reserved)}", "vmm-small"
+        )
+        y = 134
+        self.text(8, y + 20, "memory taken", "vmm-left")
+        self.block(left, y, few, story.size(few))
+        self.block(left + self.wide(few), y, more, story.size(more))
+        self.text(left + self.wide(many) + 8, y + 20, story.size(many), "vmm-left vmm-bold")
+
+        self.text(8, 200, "Allocate, copy, free: both blocks exist during the copy", "vmm-left vmm-bold")
+        y, new = 234, 592 - self.wide(many)
+        self.text(8, y + 20, "addresses", "vmm-left")
+        self.pointer(left, y, "p, before")
+        self.pointer(new, y, "p, after")
+        self.block(left, y, few, story.size(few))
+        self.block(new, y, many, f"{story.size(many)}, at another address", "vmm-box vmm-gpu0 vmm-new")
+        end = left + self.wide(few)
+        self.text((end + new) / 2, y + 10, "copy", "vmm-small")
+        self.line(f"M{end + 4:g} {y + 17} H{new - 14:g}")
+        self.line(f"M{new - 4:g} {y + 17} l-10 -5 v10 z", "vmm-head")
+        y = 280
+        self.text(8, y + 20, "memory taken", "vmm-left")
+        self.block(left, y, few, story.size(few))
+        self.block(left + self.wide(few), y, many, story.size(many))
+        self.text(left + self.wide(few + many) + 8, y + 20, story.size(few + many), "vmm-left vmm-bold")
+
+        y = 322  # the scale
+        for count in range(0, few + many + 1, few):
+            x = left + self.wide(count)
+            self.line(f"M{x:g} {y} v6")
+            self.text(x, y + 20, story.size(count), "vmm-small")
+        self.line(f"M{left} {y} H{left + self.wide(few + many):g}")
+        return self.file(self.words)

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""Makes the views of the lessons that the book shows: lesson_views.py BIN OUT [LESSON...]
+
+Each lesson in the directory BIN runs on BIN/vmmsim, on the GPUs of the pictures of its page, and its calls become
+OUT/PROGRAM.html, a part of a page; docs/extensions/views.py puts it there. Exit status 0, 1 if a view cannot be made.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+from scripts.run_lessons import lessons, quick
+from vmmsim.trace.recording import Broken, Recording, finish
+from vmmsim.view.frames import steps
+from vmmsim.view.page import fragment
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Failed(Exception):
+    pass
+
+
+def recorded(lesson, directory, file):
+    """Runs a lesson on simulated GPUs and writes what it asked of the driver into a file."""
+    name = lesson[3:]
+    pictures = json.loads((ROOT / lesson / "lesson.json").read_text()).get("pictures", {})
+    gpus = pictures.get("gpus", 1)
+    command = [directory / "vmmsim", "--gpus", str(gpus), "--trace", file, directory / name, *quick(name)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise Failed(f"{name} ended with status {done.returncode}\n{done.stdout}{done.stderr}")
+    where = f"{gpus} simulated GPU{'s' if gpus > 1 else ''}"
+    wrong = finish(file, [str(directory / name), *quick(name)], where, gpus, 0)
+    if wrong:
+        raise Failed("\n".join(wrong))
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Makes the views of the lessons that the book shows.")
+    parser.add_argument("directory", type=pathlib.Path, metavar="BIN", help="where vmmsim and the lessons are")
+    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="where the views are put")
+    parser.add_argument("lessons", nargs="*", metavar="LESSON", help="these only, like 01_vmm_basics")
+    arguments = parser.parse_args()
+    for name in arguments.lessons:
+        if name not in lessons():
+            parser.error(f"no such lesson: {name}")
+    directory = arguments.directory.resolve()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for lesson in arguments.lessons or lessons():
+        began = time.monotonic()
+        try:
+            with tempfile.TemporaryDirectory() as scratch:
+                file = pathlib.Path(scratch, "recording.jsonl")
+                recorded(lesson, directory, file)
+                recording = Recording.read(file)
+            # As a reader runs it, and as it is in this checkout, wherever it was built.
+            recording.about["command"][0] = f"build/bin/{lesson[3:]}"
+            sources = [*(ROOT / lesson).glob("*.cu"), *(ROOT / "common").glob("*.h")]
+            recording.about["sources"] = {file.name: file.read_text() for file in sources}
+            its = steps(recording)
+            text = fragment(recording, its, lesson[3:], has_pictures=True)
+            (arguments.out / f"{lesson[3:]}.html").write_text(text)
+        except (Failed, Broken, AssertionError, OSError, subprocess.SubprocessError) as error:
+            sys.exit(f"FAIL: {lesson}: {error}")
+        seconds = time.monotonic() - began
+        print(f"{lesson}: {len(its)} calls, {len(text.encode()) / 1000:.0f} kB, {seconds:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

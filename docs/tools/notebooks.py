@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""Writes the lessons as notebooks into build/notebooks, from their pages and programs: notebooks.py [--help]
+
+A section of a page becomes a text cell, its pictures inside. After the questions stand the cell that writes the program
+and those that compile and run it. What a page shows as a command on the simulator or for a view becomes a cell too.
+"""
+
+import argparse
+import base64
+import html
+import json
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import urllib.parse
+
+from docs.tools.fill_pages import ROOT, step
+
+HERE = "cuda_vmm_by_example"  # the directory that the first cell makes beside the notebook
+CODE = re.compile(r"^( *)```[\s\S]*?^\1```$", re.MULTILINE)
+COMMANDS = re.compile(r"^```sh\n((?:build/bin/.*\n)*build/bin/vmmsim .*\n)```$", re.MULTILINE)
+WORDS = {  # that fit a page alone, and a notebook's in their place
+    r"<!-- forge -->[\s\S]*?<!-- /forge -->\n": "",
+    r"<!--[\s\S]*?-->\n?": "",
+    r"On this page\b": "In this notebook",
+    r"this page\b": "this notebook",
+    r"```sh\n\./run\.sh \d\d\n```": "Cells of this notebook build the program and run it.",
+    r"run `\./run\.sh(?: --sim)? \d\d` again": "run its cell and the two after it again",
+    r"`build/bin/(\w+_broken)`": r"`\1`",
+}
+BEGIN = f"""
+*[Lesson {{number}}]({{page}}) of CUDA VMM by Example, {{release}}, as a notebook. Run its cells from top to bottom; the
+first of them sets up. The lesson runs on this machine's GPUs if they are enough for it, and otherwise on 8 simulated
+GPUs: the output says which. Commands in the text are for a terminal, in the directory `{HERE}` that the first cell
+makes beside the notebook.*
+"""
+SET_UP = f"""# Gets the project, {{release}}, and what is missing on this machine, and builds the simulator.
+# This takes up to 3 minutes on 2 cores, and a second once it is done. VMM_REPOSITORY may name another address of the
+# repository, or the directory of a checkout on this machine, which is then used as it is.
+address={{address}}
+repository=${{{{VMM_REPOSITORY:-$address}}}}
+if [[ ! -e {HERE} && -d $repository ]]; then ln -s "$repository" {HERE}; fi
+if [[ ! -e {HERE} ]]; then git clone --quiet --depth 1 --branch {{release}} "$repository" {HERE}; fi
+{HERE}/run.sh --setup"""
+PROGRAM = """## The program
+
+The next cell writes the program into a file beside the notebook. To change the program, change it in the cell. The
+sections on the steps lead to their parts of it, by the lines of the file."""
+LAB = f"""### {{title}}
+
+The next cell writes your program. Its task is at the top, and your parts are between `// >>>` and `// <<<`. The cell
+after it judges the program by what it did on simulated GPUs. `{HERE}/lab.sh hint {{number}}` tells a hint."""
+VIEW = """## Step through it
+
+The next two cells show your program call by call: the line of the source, and the addresses and the memory after each
+call. The first writes one HTML file, and the second shows it."""
+SHOW = """import html, pathlib
+from IPython.display import HTML
+
+view = html.escape(pathlib.Path("{name}.html").read_text(encoding="utf-8"))
+frame = f'<iframe srcdoc="{{view}}" title="{name}, step by step" width="100%" height="760" style="border: 0">'
+HTML(f"<div>{{frame}}</iframe></div>")"""
+
+
+def read(path):
+    return path.read_text(encoding="utf-8")
+
+
+def address_of_clone():
+    """Where this checkout was cloned from, as a browser has it; if that is not on the web, the checkout itself."""
+    address = ""
+    if shutil.which("git"):
+        told = subprocess.run(["git", "-C", ROOT, "remote", "get-url", "origin"], capture_output=True, text=True)
+        address = re.sub(r"^(?:ssh://)?git@([^:/]+)[:/]", r"https://\1/", told.stdout.strip())
+    address = re.sub(r"^(https?://)[^/]*@", r"\1", address).removesuffix(".git")  # no password
+    return address if address.startswith("http") else str(ROOT)
+
+
+class Notebook:
+    def __init__(self, directory, address, release):
+        self.directory, self.name, self.number = directory, directory.name[3:], directory.name[:2]
+        self.address, self.release, self.cells = address, release, []
+        self.base = f"{f'{address}/blob/{release}' if address.startswith('http') else HERE}/{directory.name}/"
+
+    def add(self, kind, text):
+        lines = text.strip("\n").splitlines(keepends=True)
+        cell = {"cell_type": kind, "id": f"cell-{len(self.cells):02}", "metadata": {}, "source": lines}
+        self.cells += [cell | ({"execution_count": None, "outputs": []} if kind == "code" else {})] if lines else []
+
+    def bash(self, *lines):
+        self.add("code", "\n".join(["%%bash", "set -euo pipefail", *lines]))
+
+    def link(self, target):
+        path, hash_sign, place = target.partition("#")
+        return urllib.parse.urljoin(self.base, path or "README.md") + hash_sign + place
+
+    def picture(self, alt, name):  # a form that JupyterLab and VS Code show; attached SVGs they do not
+        data = base64.b64encode((self.directory / name).read_bytes()).decode()
+        image = f'<img alt="{html.escape(alt)}" src="data:image/svg+xml;base64,{data}">'
+        return f'<a href="{self.link(name)}">{image}</a>'
+
+    def part(self, number):
+        """A line that leads to the part of a step in the program."""
+        lines = read(self.directory / f"{self.name}.cu").splitlines()
+        part = "\n".join(step(lines, number)).rstrip().splitlines()
+        first = lines.index(part[0]) + 1
+        last = first + len(part) - 1
+        return f"[Lines {first} to {last} of the program]({self.name}.cu#L{first}-L{last}):"
+
+    def text(self, text):
+        step_of_program = rf"<!-- listing: {self.name}\.cu \[(\d+)\] -->"
+        text = re.sub(step_of_program, lambda found: f"{self.part(int(found[1]))}\n", text)
+        for page, notebook in WORDS.items():
+            text = re.sub(page, notebook, text)
+        code = [found[0] for found in CODE.finditer(text)]
+        text = re.sub(r"!\[(.*?)\]\((.*?)\)", lambda found: self.picture(*found.groups()), CODE.sub("\0", text))
+        text = re.sub(r"\]\((?!https?:)(.*?)\)", lambda found: f"]({self.link(found[1])})", text)
+        self.add("markdown", re.sub("\0", lambda _: code.pop(0), text))
+
+    def compile(self, name):
+        """The line at the top of the program, for the nvcc of the set-up."""
+        source = read(self.directory / f"{name}.cu")
+        line = re.search(r"^// Build it alone: +nvcc (.*)$", source, re.MULTILINE)[1]
+        if name != self.name:
+            line = line.replace(f"{name}.cu", f"{HERE}/{self.directory.name}/{name}.cu")
+        return f"{HERE}/scripts/nvcc {line} -I {HERE}/{self.directory.name}".replace(" -o", " \\\n  -o")
+
+    def view(self):
+        """As in the book: by the machine and the arguments for the pictures."""
+        about = json.loads(read(self.directory / "lesson.json"))
+        pictures, its = about["pictures"], about.get("programs", {}).get(self.name, {})
+        machine = {"--gpus": pictures.get("gpus", 1), "--memory": pictures.get("memory")}
+        words = [f"{option} {value}" for option, value in machine.items() if value]
+        more = its.get("small") or its.get("simulated") or its.get("alone") or ""
+        words += [f"--output {self.name}.html ./{self.name}", more]
+        self.bash(f"{HERE}/run.sh --view {' '.join(words).strip()} 2>&1 > /dev/null")
+        self.add("code", SHOW.format(name=self.name))
+
+    def commands(self, lines):
+        """On the simulator; what runs on a GPU alone stays out. A lesser machine may not do for all of a program."""
+        runs = re.findall(r"^build/bin/vmmsim.*$", lines.replace(" build/bin/", " ./"), re.MULTILINE)
+        runs = [f"{HERE}/{line} 2>&1" + " || (($? == 77))  # it may skip" * ("--machine" in line) for line in runs]
+        self.bash(self.compile(re.search(r" \./(\w+)", runs[0])[1]), *runs)
+
+    def program(self):
+        self.text(PROGRAM)
+        self.add("code", f"%%writefile {self.name}.cu\n{read(self.directory / f'{self.name}.cu')}")
+        self.bash(self.compile(self.name))
+        self.bash(f'programs=$PWD; cd {HERE} && python3 -B -m scripts.run_lessons --programs "$programs" {self.number}')
+
+    def labs(self):
+        starters = sorted((ROOT / "labs" / "starters").glob(f"{self.number}?_*.cu"))
+        self.text("## Practise it\n" * bool(starters))
+        for starter in starters:
+            title = re.search(r"^// (Lab .*)$", read(starter), re.MULTILINE)[1]
+            self.text(LAB.format(title=title, number=starter.name[:3]))
+            self.add("code", f"%%writefile {starter.name}\n{read(starter)}")
+            self.bash(f"LABS_MINE=. {HERE}/lab.sh {starter.name[:3]} || (($? == 1))  # 1: not right yet")
+
+    def section(self, text):
+        at = 0
+        for found in COMMANDS.finditer(text):
+            self.text(text[at : found.start()])
+            self.commands(found[1])
+            at = found.end()
+        self.text(text[at:])
+        if text.startswith("## Before you run it\n"):
+            self.program()
+
+    def json(self):
+        beginning, *sections = re.split(r"^(?=###? )", read(self.directory / "README.md"), flags=re.MULTILINE)
+        heading, _, beginning = beginning.partition("\n\n")
+        self.text(heading + "\n" + BEGIN.format(number=self.number, page="README.md", release=self.release))
+        self.bash(*SET_UP.format(release=self.release, address=shlex.quote(self.address)).splitlines())
+        for section in [beginning, *sections]:
+            if section.startswith("## Practise it\n"):
+                self.labs()
+            elif section.startswith("## Step through it\n"):
+                self.text(VIEW)
+                self.view()
+            else:
+                self.section(section)
+        kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+        about = {"kernelspec": kernel, "language_info": {"name": "python"}}
+        notebook = {"cells": self.cells, "metadata": about, "nbformat": 4, "nbformat_minor": 5}
+        return json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def main():
+    version = re.search(r"^project\(.* VERSION (\S+)", read(ROOT / "CMakeLists.txt"), re.MULTILINE)[1]
+    parser = argparse.ArgumentParser(description="Writes the lessons as notebooks, from their pages and programs.")
+    parser.add_argument("--to", metavar="DIRECTORY", type=pathlib.Path, default=ROOT / "build" / "notebooks")
+    parser.add_argument("--repository", metavar="ADDRESS", default=address_of_clone(), help="(%(default)s)")
+    parser.add_argument(
+        "--release", metavar="TAG", default=f"v{version}", help="what the first cell gets (%(default)s)"
+    )
+    given = parser.parse_args()
+    given.to.mkdir(parents=True, exist_ok=True)
+    for page in sorted(ROOT.glob("[0-9][0-9]_*/README.md")):
+        file = given.to / f"{page.parent.name}.ipynb"
+        file.write_bytes(Notebook(page.parent, given.repository, given.release).json().encode())
+    print(f"The notebooks are in {given.to}. Their first cell gets {given.release} from {given.repository}")
+    if not given.repository.startswith("http"):
+        print("They work on this machine alone. For others: --repository ADDRESS, which git can clone")
+
+
+if __name__ == "__main__":
+    main()

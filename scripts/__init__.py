@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT-0
+"""Set-up and running."""

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: MIT-0
+"""Recordings, whole and broken, and the lines of a source: recording_test.py VMMSIM VMM_BASICS CXX"""
+
+import gzip
+import json
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+
+from vmmsim.trace import places, recording
+from vmmsim.trace.recording import Broken, Recording
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+VMMSIM, PROGRAM, CXX = sys.argv.pop(1), sys.argv.pop(1), sys.argv.pop(1)
+CALL = {
+    "pid": 7,
+    "thread": 7,
+    "number": 1,
+    "call": "cuInit",
+    "nth": 1,
+    "callers": ["program+0x10"],
+    "device": -1,
+    "arguments": {"Flags": 0},
+    "result": "CUDA_SUCCESS",
+    "outputs": {},
+    "changes": [],
+    "explanation": "",
+}
+
+PACKED = """def call(function, times):
+    for _ in range(times):
+        function(None)
+"""
+# ctypes lets go of Python's lock in each call, and other threads use Python meanwhile.
+PYTHON = """import ctypes, pathlib, sys, threading
+
+sys.path.append(str(pathlib.Path(__file__).parent / "site-packages"))
+import packed
+
+cuda = ctypes.CDLL("libcuda.so.1")
+cuda.cuInit(0)
+
+
+def ask(_): return cuda.cuDeviceGetCount(ctypes.byref(ctypes.c_int()))
+
+
+ask(0)
+packed.call(cuda.cuDeviceGetCount, 2)
+
+
+def ask_often():
+    for _ in range(1000):
+        ask(0)
+
+
+threads = [threading.Thread(target=ask_often) for _ in range(3)]
+exec("cuda.cuDeviceGetCount(None)")
+for thread in threads:
+    thread.start()
+"""
+
+
+def changed(**members):
+    return json.dumps(CALL | members) + "\n"
+
+
+class Test(unittest.TestCase):
+    def setUp(self):
+        self.scratch = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.scratch)
+        self.file = self.scratch / "recording"
+
+    def read(self, text):
+        self.file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return Recording.read(self.file)
+
+    def trace(self):
+        subprocess.run([VMMSIM, "--trace", self.file, PROGRAM], capture_output=True, check=True)
+        return self.file.read_bytes()
+
+    # --- Reading
+
+    def test_a_trace(self):
+        its = Recording.read(self.trace() and self.file)
+        self.assertEqual(its.lines[0]["call"], "cuInit")
+        self.assertEqual((its.about, its.is_cut, its.place(its.lines[0])), ({}, False, ("", 0, "")))
+
+    def test_modules_and_unknown_calls(self):
+        its = self.read('{"module": "libx.so", "path": "/x/libx.so"}\n' + changed(call="cuNew"))
+        self.assertEqual((its.modules, len(its.lines)), ({"libx.so": "/x/libx.so"}, 1))
+
+    def test_half_a_letter(self):
+        """As in an argument of a program that is no UTF-8: it could be written nowhere."""
+        its = self.read(changed(explanation="a\udcffb\U0001f600"))
+        self.assertEqual(its.lines[0]["explanation"], "a?b\U0001f600")
+
+    def test_an_empty_one(self):
+        its = self.read("")
+        self.assertEqual((its.lines, its.is_cut), ([], False))
+
+    def test_a_last_line_that_is_cut(self):
+        its = self.read(changed() * 2 + changed()[:40])
+        self.assertEqual((len(its.lines), its.is_cut), (2, True))
+
+    def test_a_last_line_without_its_end(self):
+        its = self.read(changed() + changed()[:-1])
+        self.assertEqual((len(its.lines), its.is_cut), (2, False))
+
+    def test_compressed(self):
+        text = gzip.compress((changed() * 3000).encode())
+        self.assertEqual(len(self.read(text).lines), 3000)
+        its = self.read(text[: len(text) // 2])
+        self.assertTrue(its.is_cut and 0 < len(its.lines) < 3000)
+        with self.assertRaisesRegex(Broken, "cannot be decompressed"):
+            self.read(text[:200] + bytes(100) + text[300:])
+
+    def test_what_is_no_recording(self):
+        for text, words in {
+            "no JSON\n": "line 1 is no JSON; expected an object",
+            "no JSON": "line 1 is no JSON",
+            b"\x7fELF\x02\x01\x00\xff\n": "line 1 is no JSON",
+            "[" * 100_000 + "\n": "line 1 is no JSON",
+            changed() + "\n": "line 2 is no JSON",
+            changed() + "[]\n": "line 2 is no object",
+            changed() + "{}\n": "line 2 is no call; expected the members pid, .*; missing is pid, ",
+            changed(more=1): "line 1 is no call; expected the members",
+            json.dumps({key: CALL[key] for key in CALL if key != "explanation"}) + "\n": "missing is explanation$",
+            changed(pid="7"): "expected pid as a number",
+            changed(pid=True): "expected pid as a number",
+            changed(call=None): "expected call as a text",
+            changed(arguments=[]): "expected arguments as an object",
+            changed(callers=[1]): "expected texts as the callers",
+            changed(changes=[1]): "expected changes that have a kind",
+            changed(changes=[{"kind": "map"}]): "expected changes that have an order",
+            changed(changes=[{"kind": "map", "order": 1, "size": -1}]): "expected size of a change as a number",
+            changed(changes=[{"kind": "map", "order": 1, "handle": "0xg"}]): "expected handle of a change as a number",
+            changed(changes=[{"kind": "map", "order": 1, "address": []}]): "expected address of a change as a number",
+            '{"module": "libx.so"}\n': "line 1 tells of a module; expected",
+            '{"about": 1}\n': "line 1 says what the recording is about; expected an object",
+            '{"about": {"gpus": "1"}}\n': "expected gpus as a number",
+            '{"about": {"command": [1]}}\n': "expected words as the command",
+            '{"about": {"sources": {"x.cu": 1}}}\n': "expected a text as the source x.cu",
+            '{"about": {"places": {"x+0x1": [["x.cu", "1", ""]]}}}\n': "as the places of x",
+            '{"about": {"gpus": 1}}\n' * 2: "line 2 is a second one",
+        }.items():
+            with self.subTest(text[:60]), self.assertRaisesRegex(Broken, f"{self.file} is no recording: .*{words}"):
+                self.read(text)
+
+    def test_what_cannot_be_read(self):
+        with self.assertRaisesRegex(Broken, "cannot be read: No such file"):
+            Recording.read(self.scratch / "none")
+        with self.assertRaisesRegex(Broken, "cannot be read: Is a directory"):
+            Recording.read(self.scratch)
+
+    # --- After a run
+
+    def test_what_it_is_about(self):
+        text = self.trace()
+        self.assertEqual(recording.finish(self.file, [PROGRAM], "8 simulated GPUs", 8, 3), [])
+        self.assertTrue(self.file.read_bytes().startswith(text))
+        its = Recording.read(self.file)
+        about = its.about
+        self.assertEqual((about["command"], about["where"], about["gpus"]), ([PROGRAM], "8 simulated GPUs", 8))
+        self.assertEqual((about["status"], its.is_cut), (3, False))
+        source = (ROOT / "01_vmm_basics/vmm_basics.cu").read_text()
+        self.assertEqual(its.source("vmm_basics.cu"), source)
+        self.assertEqual(set(about["sources"]), {"vmm_basics.cu", "check.h"})
+        for line in its.lines[:-1]:  # the last is the exit; in the line that is told stands the call
+            with self.subTest(line):
+                file, number, function = its.place(line)
+                self.assertTrue(function)
+                text = its.source(file).splitlines()[number - 1]
+                self.assertIn("<<<" if line["call"] == "cudaLaunchKernel" else line["call"].partition("_")[0], text)
+
+    def test_who_called_a_function_that_calls(self):
+        self.file.write_text(changed(callers=["own+0x10", "own+0x20", "own+0x30"]))
+        told = {
+            "own+0x10": [["check.h", 3, "check"], ["own.cu", 7, "f"]],
+            "own+0x20": [["own.cu", 9, "g"]],
+            "own+0x30": [["", 0, "run"], ["own.cu", 11, "main"]],
+        }
+        line = json.dumps({"about": {"places": told, "sources": {"check.h": "it", "own.cu": "it"}}})
+        recording.append(self.file, line + "\n", False)
+        its = Recording.read(self.file)
+        self.assertEqual(its.place(its.lines[0]), ("check.h", 3, "check"))
+        self.assertEqual(its.led_there(its.lines[0]), ["own.cu:7", "own.cu:9", "own.cu:11"])
+
+    def test_long_names_of_functions(self):
+        long = "c10::cuda::Native::(anonymous namespace)::ExpandableSegment::map"
+        for name, shown in (
+            ("f(int)", "f(int)"),
+            (f"{long}(c10::SegmentRange<int (*)(int)>, std::shared_ptr<c10::Gathered", f"{long}(...)"),
+            (f"{long}::operator()(int) const", f"{long}::operator()(...)"),
+            (f"{long}", f"{long}"),
+            (f"void {long}<int (*)(int), std::vector<int> >(std::vector<int>)", f"void {long}<...>(...)"),
+            ("(" * 100, "((...)"),
+        ):
+            with self.subTest(name):
+                self.assertEqual(recording.shortened(name), shown)
+
+    def test_a_cut_one_is_ended(self):
+        text = self.trace()
+        for size, block in ((0, 1 << 20), (150, 64)):
+            with self.subTest(size):
+                self.file.write_bytes(text + changed()[:size].encode())
+                longest, recording.LONGEST_LINE = recording.LONGEST_LINE, max(block, 20_000)
+                recording.append(self.file, '{"about": {}}\n', bool(size))
+                recording.LONGEST_LINE = longest
+                self.assertEqual(self.file.read_bytes(), text + b'{"about": {}}\n')
+        self.file.write_bytes(text + b'{"pid": 1')
+        recording.finish(self.file, [PROGRAM], "", 1, 0)
+        its = Recording.read(self.file)
+        self.assertEqual((len(its.lines), its.is_cut, its.about["status"]), (text.count(b"\n"), True, 0))
+
+    def test_without_its_end_it_gets_one(self):
+        self.file.write_text(changed()[:-1])
+        recording.finish(self.file, ["no-such-program"], "", 1, 0)
+        self.assertEqual(len(Recording.read(self.file).lines), 1)
+
+    def test_no_room(self):
+        text = self.trace()
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(text) + 100, before[1]))
+        try:
+            with self.assertRaises(OSError):
+                recording.finish(self.file, [PROGRAM], "", 1, 0)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+            signal.signal(signal.SIGXFSZ, handler)
+        self.assertEqual(self.file.read_bytes(), text)
+
+    # --- Lines of the source
+
+    def build(self, text, *options):
+        source, program = self.scratch / "own.cc", self.scratch / "own"
+        source.write_text(text)
+        subprocess.run([CXX, *options, source, "-o", program], check=True)
+        return program
+
+    def offsets(self, program):
+        done = subprocess.run(["nm", "-C", program], capture_output=True, text=True, check=True)
+        words = [line.split(" ", 2) for line in done.stdout.splitlines()]
+        return {name: int(address, 16) for address, _, name in words if address}
+
+    def test_a_program_that_lies_where_it_wants(self):
+        program = self.build("int f() {\n  return 3;\n}\nint main() { return f(); }\n", "-g", "-no-pie")
+        done = subprocess.run(["readelf", "-lW", program], capture_output=True, text=True, check=True)
+        first = int(next(line.split()[2] for line in done.stdout.splitlines() if line.split()[:1] == ["LOAD"]), 16)
+        self.assertGreater(first, 0)
+        at = self.offsets(program)["f()"] - first
+        self.assertEqual(places.places(program, [at]), {at: [(str(self.scratch / "own.cc"), 1, "f()")]})
+
+    def test_without_debug_lines(self):
+        shown = '__attribute__((visibility("default"), noinline))'
+        text = f"{shown} int first() {{ return 1; }}\nstatic __attribute__((noinline)) int hidden() {{ return 2; }}\n"
+        text += f"{shown} int last() {{ return hidden(); }}\n"
+        library = self.build(text, "-shared", "-fPIC")
+        its = self.offsets(library)
+        wanted = [its["first()"], its["hidden()"], its["last()"]]
+        self.assertEqual(
+            [it[0][2] for it in places.places(library, wanted).values()], ["first()", "hidden()", "last()"]
+        )
+        subprocess.run(["strip", library], check=True)  # a name of something else would be a guess
+        found = places.places(library, wanted)
+        self.assertEqual(found, {wanted[0]: [("", 0, "first()")], wanted[2]: [("", 0, "last()")]})
+
+    def test_what_is_no_program(self):
+        for text in (b"#!/bin/sh\n", b"\x7fELF\x02\x01" + bytes(20), pathlib.Path(PROGRAM).read_bytes()[:5000]):
+            self.file.write_bytes(text)
+            with self.assertRaises(ValueError):
+                places.places(self.file, [1])
+        self.file.write_text(changed(callers=["own+0x10", "gone+0x10", "unknown", "+0x1", "x+0y"]))
+        own = self.scratch / "own"
+        own.write_text("no program")
+        own.chmod(0o700)
+        self.assertRegex(recording.finish(self.file, [str(own)], "", 1, 0)[0], "^no lines of own can be told: ")
+
+    def test_a_module_that_is_gone(self):
+        self.file.write_text('{"module": "libx.so", "path": "/no/libx.so"}\n' + changed(callers=["libx.so+0x10"]))
+        wrong = recording.finish(self.file, ["true"], "", 1, 0)
+        self.assertEqual(wrong, ["no lines of libx.so can be told: /no/libx.so is gone"])
+
+    def test_without_addr2line(self):
+        program = self.build("int main() { return 0; }\n", "-g")
+        self.file.write_text(changed(callers=[f"own+{self.offsets(program)['main'] + 1:#x}"]))
+        with unittest.mock.patch.dict(os.environ, {"PATH": "/nonexistent"}):
+            wrong = recording.finish(self.file, [str(program)], "", 1, 0)
+        self.assertEqual(wrong, ["no lines of own can be told: addr2line is missing: install binutils"])
+
+    def test_the_library_of_a_program(self):
+        directory = self.scratch / "a directory"
+        directory.mkdir()
+        (self.scratch / "part.cc").write_text("int part() {\n  return 1; }\n")
+        library = directory / "libpart.so"
+        subprocess.run([CXX, "-g", "-shared", "-fPIC", self.scratch / "part.cc", "-o", library], check=True)
+        options = [library, f"-Wl,-rpath,{directory}"]
+        program = self.scratch / "own"
+        (self.scratch / "own.cc").write_text("int part();\nint main() { return part(); }\n")
+        subprocess.run([CXX, self.scratch / "own.cc", *options, "-o", program], check=True)
+        at = self.offsets(library)["part()"] + 1
+        self.file.write_text(changed(callers=[f"libpart.so+{at:#x}"]))
+        self.assertEqual(recording.finish(self.file, [str(program)], "", 1, 0), [])
+        its = Recording.read(self.file)
+        self.assertEqual(its.place(its.lines[0]), ("part.cc", 1, "part()"))
+
+    @unittest.skipUnless((3, 10) <= sys.version_info < (3, 14), "of other releases of Python no lines are known")
+    def test_lines_of_python(self):
+        """Those of the program's own files, also where a package called."""
+        package = self.scratch / "site-packages"
+        package.mkdir()
+        (package / "packed.py").write_text(PACKED)
+        program = self.scratch / "prügel.py"
+        program.write_text(PYTHON)
+        subprocess.run([VMMSIM, "--trace", self.file, sys.executable, "-B", program], check=True, timeout=60)
+        recording.finish(self.file, [sys.executable, str(program)], "", 8, 0)
+        its = Recording.read(self.file)
+        calls = [line for line in its.lines if line["call"] == "cuDeviceGetCount"]
+        lines, functions = ([place[at] for place in map(its.place, calls)] for at in (1, 2))
+        self.assertEqual(lines, [10, 14, 14, 23, *[10] * 3000])
+        self.assertEqual(functions[:4], ["ask", "<module>", "<module>", "<module>"])
+        self.assertEqual([its.led_there(call) for call in calls[:2]], [["prügel.py:13"], []])
+        self.assertEqual(its.about["sources"], {"prügel.py": PYTHON})
+        self.assertIn(f"{package}/packed.py:3:call", calls[1]["callers"])
+
+    def test_a_source_that_was_changed(self):
+        program = self.build("int f() {\n  return 3;\n}\nint main() { return f(); }\n", "-g")
+        os.utime(self.scratch / "own.cc", (2e9, 2e9))
+        self.file.write_text(changed(callers=[f"own+{self.offsets(program)['f()'] + 1:#x}"]))
+        self.assertRegex(recording.finish(self.file, [str(program)], "", 1, 0)[0], "own.cc is newer than the program")
+        self.assertIn("own.cc", Recording.read(self.file).about["sources"])
+
+    def test_names_that_are_the_same(self):
+        paths = ["/a/b/x.cu", "/a/c/x.cu", "/a/y.cu", "x.cu"]
+        self.assertEqual(
+            recording.short_names(paths),
+            {"/a/b/x.cu": "b/x.cu", "/a/c/x.cu": "c/x.cu", "/a/y.cu": "y.cu", "x.cu": "x.cu"},
+        )
+
+    def test_sources_are_bounded(self):
+        large, small = self.scratch / "large.cu", self.scratch / "small.cu"
+        large.write_bytes(bytes(recording.MOST_SOURCE + 1))
+        small.write_text("it")
+        its = recording.read_sources({str(large): "large.cu", str(small): "small.cu", "/no/file": "file"})
+        self.assertEqual(its, {"small.cu": "it"})
+        header = "/usr/include/stdio.h"
+        self.assertEqual(recording.read_sources({header: "stdio.h"}), {})
+
+
+if __name__ == "__main__":
+    unittest.main()

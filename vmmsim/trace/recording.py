@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: MIT-0
+"""A recording: what a program asked of CUDA's driver, as lines of JSON. It may be compressed with gzip.
+
+A line is one of these:
+
+- a call, with the members KEYS of trace_model.py, as `vmmsim --trace` and the recorder for real GPUs write it;
+- {"module": "libc10_cuda.so", "path": "/where/it/is/libc10_cuda.so"}, which a recorder may write;
+- {"about": {...}}, once, written after the run: the command, where it ran, its exit status, and what debug lines and
+  source files tell. It may be missing.
+"""
+
+import collections
+import contextlib
+import gzip
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import zlib
+
+from vmmsim.trace.model import KEYS
+from vmmsim.trace.places import places
+
+LONGEST_LINE = 32 << 20  # bytes
+MOST_SOURCE = 512 << 10  # bytes of one source file
+MOST_SOURCES = 2 << 20  # of all
+LONGEST_NAME = 200  # of a function
+LONG_NAME = 60  # is shown without its arguments
+OF_THE_SYSTEM = "/usr/include/", "/usr/lib/", "/usr/local/include/", "/usr/local/cuda"
+OF_PACKAGES = "/site-packages/", "/dist-packages/", "/lib/python3", "-linux/include/"  # the last: of a toolkit's target
+OF_PYTHON = re.compile(r"(/.+):(\d+):([^:]*)")  # a caller: file, line, function
+OF_LOADING = "cuGetProcAddress"  # libraries ask for hundreds of calls before they begin; the recorder leaves it out
+OF_CALL = dict.fromkeys(KEYS, int) | {
+    "call": str, "callers": list, "arguments": dict, "result": str, "outputs": dict, "changes": list, "explanation": str
+}  # fmt: skip
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+ADDRESS = re.compile("0x[0-9a-f]{1,16}")
+OF_ABOUT = {"command": list, "where": str, "gpus": int, "status": int, "places": dict, "sources": dict}
+
+
+class Broken(Exception):
+    """Why a file is no recording: it names the file, the line, and what was expected."""
+
+
+class Recording:
+    def __init__(self, path):
+        self.path = path
+        self.lines = []  # the calls
+        self.about = {}
+        self.modules = {}  # path, by name
+        self.is_cut = False  # the last line was
+
+    @classmethod
+    def read(cls, path):
+        recording = cls(path)
+        number = 0
+        try:
+            with opened(path) as file:
+                for number, line in enumerate(whole_lines(recording, file), 1):
+                    recording.add(line, number)
+        except (OSError, EOFError, zlib.error) as error:
+            if isinstance(error, OSError) and error.errno:
+                raise Broken(f"{path} cannot be read: {error.strerror}") from None
+            if not isinstance(error, EOFError):  # it is compressed, and its end is there
+                raise Broken(f"{path} is no recording: it cannot be decompressed after line {number}") from None
+            recording.is_cut = True
+        recording.is_cut |= bool(recording.about.get("is_cut"))
+        return recording
+
+    def add(self, text, number):
+        def broken(what):
+            return Broken(f"{self.path} is no recording: line {number} {what}")
+
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
+            raise broken(f"is no JSON; expected an object with the members {', '.join(KEYS)}") from None
+        if SURROGATE.search(text):  # half a letter, which could not be written anywhere
+            line = json.loads(json.dumps(line, ensure_ascii=False).encode(errors="replace"))
+        if not isinstance(line, dict):
+            raise broken(f"is no object; expected one with the members {', '.join(KEYS)}")
+        if "module" in line:
+            if not all(isinstance(line.get(key), str) for key in ("module", "path")):
+                raise broken('tells of a module; expected {"module": "its name", "path": "where it is"}')
+            self.modules[line["module"]] = line["path"]
+        elif "about" in line:
+            if self.about:
+                raise broken("is a second one that begins with \"about\": are these two recordings in one file?")
+            self.about = line["about"]
+            wrong = self.wrong_in_about()
+            if wrong:
+                raise broken(f"says what the recording is about; expected {wrong} there")
+        else:
+            wrong = wrong_in_call(line)
+            if wrong:
+                raise broken(f"is no call; expected {wrong}")
+            if line["call"] != OF_LOADING:
+                self.lines.append(line)
+
+    def wrong_in_about(self):
+        if not isinstance(self.about, dict):
+            return "an object"
+        for key, kind in OF_ABOUT.items():
+            if not isinstance(self.about.get(key, kind()), kind):
+                return f"{key} as {KINDS[kind]}"
+        for name, text in self.about.get("sources", {}).items():
+            if not isinstance(text, str):
+                return f"a text as the source {name}"
+        for caller, its in self.about.get("places", {}).items():
+            are_right = isinstance(its, list) and all(
+                isinstance(it, list) and list(map(type, it)) == [str, int, str] for it in its
+            )
+            if not are_right:
+                return f'[["file", line, "function"], ...] as the places of {caller}'
+        return "" if all(isinstance(word, str) for word in self.about.get("command", [])) else "words as the command"
+
+    def places(self, line):
+        """All that is known of where a call was made, the innermost first: [(file, line, function), ...].
+
+        A kernel is launched by a function of its name that the compiler makes: where that is called is what counts.
+        """
+        known = self.about.get("places", {})
+        its = [tuple(place) for caller in line["callers"] for place in known.get(caller, [])]
+        made = [i for i, place in enumerate(its) if place[2] and place[2] == line["arguments"].get("func")]
+        return its[made[-1] + 1 :] if made and made[-1] + 1 < len(its) else its
+
+    def place(self, line):
+        """(file, line, function): the innermost whose source is here; else the innermost with a line; else ("", 0, the
+        innermost function that is known)."""
+        file, number, function = self.innermost(self.places(line))
+        return file, number, shortened(function)
+
+    def innermost(self, its):
+        for is_it in (lambda place: self.source(place[0]), lambda place: place[1], lambda place: place[2]):
+            for place in its:
+                if is_it(place):
+                    return place
+        return "", 0, ""
+
+    def led_there(self, line):
+        """["file:line", ...]: where the function was called that made a call, and so on, if the source is here."""
+        its = self.places(line)
+        place = self.innermost(its)
+        outer = its[its.index(place) + 1 :] if place in its else []
+        return [f"{file}:{number}" for file, number, _ in outer if self.source(file)]
+
+    def source(self, name):
+        return self.about.get("sources", {}).get(name, "")
+
+
+def shortened(function):
+    """A long name of C++ without its arguments and those of its templates."""
+    if len(function) <= LONG_NAME:
+        return function
+    name, depth = "", 0
+    for letter in function.replace("(anonymous namespace)", "\0"):
+        if letter == "<":
+            name += "<...>" * (depth == 0)
+            depth += 1
+        elif letter == ">":
+            depth = max(0, depth - 1)
+        elif letter == "(" and depth == 0 and name and not name.endswith("operator"):
+            name += "(...)"
+            break
+        elif depth == 0:
+            name += letter
+    return name.replace("\0", "(anonymous namespace)")
+
+
+KINDS = {int: "a number", str: "a text", list: "a list", dict: "an object"}
+
+
+def wrong_in_call(line):
+    """What was expected instead, or ""."""
+    missing = [key for key in KEYS if key not in line]
+    if list(line) != KEYS:
+        return f"the members {', '.join(KEYS)}" + (f"; missing is {', '.join(missing)}" if missing else "")
+    for key, kind in OF_CALL.items():
+        if not isinstance(line[key], kind) or isinstance(line[key], bool):
+            return f"{key} as {KINDS[kind]}"
+    if not all(isinstance(caller, str) for caller in line["callers"]):
+        return "texts as the callers"
+    for change in line["changes"]:
+        if not isinstance(change, dict) or not isinstance(change.get("kind"), str):
+            return "changes that have a kind"
+        if not isinstance(change.get("order"), int):
+            return "changes that have an order"
+        for key, value in change.items():
+            if key != "kind" and not is_number(key, value):
+                return f"{key} of a change as a number"
+    return ""
+
+
+def is_number(key, value):
+    """Of a change: one that makes sense, as a number or as --trace writes an address; or nothing."""
+    if isinstance(value, int):
+        return value >= (-1 if key in ("device", "peer") else 0)  # -1 is the host
+    return value is None or isinstance(value, str) and ADDRESS.fullmatch(value)
+
+
+@contextlib.contextmanager
+def opened(path):
+    with open(path, "rb") as file:
+        if file.peek(2)[:2] != b"\x1f\x8b":
+            yield file
+            return
+        with gzip.open(file) as content:
+            yield content
+
+
+def whole_lines(recording, file):
+    """The lines that are whole, as texts. Marks the recording if its last is not."""
+    number = 0
+    while line := file.readline(LONGEST_LINE):
+        number += 1
+        if line.endswith(b"\n"):
+            yield line.decode(errors="replace")
+        elif len(line) >= LONGEST_LINE:
+            raise Broken(f"{recording.path} is no recording: line {number} is longer than {LONGEST_LINE >> 20} MiB")
+        elif is_object(line):  # whole, if without its end
+            yield line.decode(errors="replace")
+        elif line.startswith(b'{"'):
+            recording.is_cut = True
+        else:
+            raise Broken(f"{recording.path} is no recording: line {number} is no JSON; expected an object")
+
+
+def is_object(line):
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+# --- After a run
+
+
+def finish(path, command, where, gpus, status):
+    """Writes the line `about` to the end of a recording; returns what could not be told, in sentences.
+
+    A line that was cut off goes; what was written before it stays as it is, also if there is no room for this one.
+    """
+    recording = Recording.read(path)
+    told, sources, wrong = tell_places(recording, command)
+    about = {
+        "command": [str(word) for word in command],
+        "where": where,
+        "gpus": gpus,
+        "status": status,
+        "places": told,
+        "sources": sources,
+    }
+    if recording.is_cut:
+        about["is_cut"] = True
+    append(path, json.dumps({"about": about}) + "\n", recording.is_cut)
+    return wrong
+
+
+def append(path, line, is_cut):
+    """Adds a line to a file, whole or not at all; instead of the last one, if that was cut off."""
+    with open(path, "r+b", buffering=0) as file:
+        end = file.seek(0, os.SEEK_END)
+        while is_cut and end and os.pread(file.fileno(), 1, end - 1) != b"\n":
+            begin = max(0, end - LONGEST_LINE)
+            end = begin + os.pread(file.fileno(), end - begin, begin).rfind(b"\n") + 1
+        content = b"" if not end or os.pread(file.fileno(), 1, end - 1) == b"\n" else b"\n"
+        content += line.encode()
+        file.truncate(end)
+        file.seek(end)
+        try:
+            while content:
+                content = content[file.write(content) :]
+        except OSError:
+            file.truncate(end)
+            raise
+
+
+def tell_places(recording, command):
+    """For the callers of a recording: places by caller, sources by name, and sentences on what could not be told."""
+    offsets = collections.defaultdict(dict)  # by module: offset -> caller
+    found, newer, wrong = {}, set(), []
+    for line in recording.lines:
+        for caller in line["callers"]:
+            if its := OF_PYTHON.fullmatch(caller):
+                found[caller] = [(os.path.normpath(its[1]), int(its[2]), its[3])]
+                continue
+            module, plus, offset = caller.rpartition("+")
+            with contextlib.suppress(ValueError):
+                if plus and (at := int(offset, 16)):
+                    offsets[module][at - 1] = caller  # it is where the call returns to: one less lies in the call
+    files = recording.modules | files_of(command, set(offsets) - set(recording.modules))
+    for module, callers in offsets.items():
+        if module not in files:
+            continue
+        try:
+            its = places(files[module], callers)
+            built = os.stat(files[module]).st_mtime
+        except FileNotFoundError as error:
+            is_tool = error.filename == "addr2line"
+            why = "addr2line is missing: install binutils" if is_tool else f"{files[module]} is gone"
+            wrong.append(f"no lines of {module} can be told: {why}")
+            continue
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            wrong.append(f"no lines of {module} can be told: {error}")
+            continue
+        for offset, of_offset in its.items():
+            found[callers[offset]] = [(os.path.normpath(path) if path else "", *rest) for path, *rest in of_offset]
+            newer |= {path for path, *_ in found[callers[offset]] if is_newer(path, built)}
+    names = short_names({path for its in found.values() for path, *_ in its if path})
+    told = {
+        caller: [
+            [names.get(path, ""), line, function.partition(" [clone")[0][:LONGEST_NAME]] for path, line, function in its
+        ]
+        for caller, its in found.items()
+    }
+    sources = read_sources(names)
+    for path in sorted(newer):
+        if names[path] in sources:
+            wrong.append(f"{path} is newer than the program that was built of it: its lines may be others now")
+    return told, sources, wrong
+
+
+def is_newer(path, built):
+    with contextlib.suppress(OSError):
+        return os.stat(path).st_mtime > built
+    return False
+
+
+def files_of(command, names):
+    """Where the programs and libraries of these names are, as far as the command of a run tells."""
+    found = {}
+    for word in command:
+        file = shutil.which(word) if word == command[0] else word
+        if file and os.path.isfile(file):
+            found.setdefault(os.path.basename(file), file)
+            found.setdefault(os.path.basename(os.path.realpath(file)), file)
+    if names - set(found) and command and (program := shutil.which(command[0])):
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            done = subprocess.run(["ldd", program], capture_output=True, text=True, errors="replace", timeout=20)
+            for line in done.stdout.splitlines():
+                file = line.rpartition("=> ")[2].rpartition(" (")[0].strip()
+                if os.path.isfile(file):
+                    found.setdefault(os.path.basename(file), file)
+    return {name: found[name] for name in names if name in found}
+
+
+def short_names(paths):
+    """For each path its last parts: as few as tell them all apart."""
+    names, count, left = {}, 1, {path: pathlib.PurePath(path).parts for path in paths}
+    while left:
+        shortened = {path: "/".join(parts[-count:]) for path, parts in left.items()}
+        often = collections.Counter(shortened.values())
+        for path, name in shortened.items():
+            if often[name] == 1 or count >= len(left[path]):
+                names[path] = name
+        left = {path: parts for path, parts in left.items() if path not in names}
+        count += 1
+    return names
+
+
+def read_sources(names):
+    """By their names, the texts of those files that are the user's own, and not the system's or the toolkit's."""
+    sources, room = {}, MOST_SOURCES
+    for path, name in names.items():
+        if path.startswith(OF_THE_SYSTEM) or any(part in path for part in OF_PACKAGES):
+            continue
+        with contextlib.suppress(OSError):
+            if os.path.isfile(path) and os.path.getsize(path) <= min(room, MOST_SOURCE):
+                with open(path, "rb") as file:
+                    sources[name] = file.read(MOST_SOURCE).decode(errors="replace")
+                room -= len(sources[name])
+    return sources

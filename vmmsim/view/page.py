@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: MIT-0
+"""A recording as something to step through, call by call: one HTML file that needs no other, or a part of the book.
+
+    page(recording, steps)          the text of the file
+    fragment(recording, steps, id)  what stands in a page of the book, which has view.js, view.css and their colours
+
+A frame is a list of elements of SVG, and differs little from the one before. So a view holds each element once, and of
+a frame those that are not at the begin or at the end of the frame before; all of it compressed, in letters, which
+view.js unpacks. What comes from a recording stands there, and in text that is escaped: nothing of it becomes a tag.
+Without scripts, and on paper, some moments show and the list of the calls.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import pathlib
+import zlib
+
+from vmmsim.view.frames import notes
+from vmmsim.view.picture import WIDTH
+from vmmsim.view.style import RULE, STATIC, colours
+
+HERE = pathlib.Path(__file__).resolve().parent
+KEYFRAME = 50  # each such frame is whole, so that any frame is at most so many differences away
+TALLEST = 640  # up to this height the room for the picture stays the same, so that nothing jumps
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="generator" content="CUDA VMM by Example">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; \
+script-src 'sha256-{hash}'">
+<title>{title}</title>
+<style>
+{style}
+</style>
+</head>
+<body>
+<main>
+<h1>{title}</h1>
+{fragment}
+</main>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+# What stands in <noscript> costs nothing while there are scripts; for paper view.js takes it from there.
+FRAGMENT = """<div class="vmm-view" data-key="{key}">
+<p class="vmm-about">{about}</p>
+{notes}<noscript><div class="vmm-still">
+{still}</div></noscript>
+<script type="application/octet-stream">{data}</script>
+</div>
+"""
+
+
+def page(recording, steps):
+    title = f"{name_of(recording)}, step by step"
+    script = (HERE / "view.js").read_text()
+    return PAGE.format(
+        title=html.escape(title),
+        style=style(),
+        script=script,
+        hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        fragment=view(recording, steps, "step", moments(steps)),
+    )
+
+
+def fragment(recording, steps, id, has_pictures=False):
+    """A page may have several, so a link to a step is #ID-step=12. A lesson's page has pictures of its moments."""
+    pictures = "<p>Without scripts, and on paper, the pictures on this page show the moments that matter.</p>\n"
+    return view(recording, steps, f"{id}-step", pictures if has_pictures else moments(steps))
+
+
+def view(recording, steps, key, still):
+    """still: what shows without scripts, and on paper."""
+    processes = len({step.process for step in steps})
+    about = recording.about
+    calls = f"{len(steps):,} calls" if len(steps) != 1 else "1 call"
+    told = [about.get("where", ""), f"{calls} of {processes} processes" if processes > 1 else calls]
+    if about.get("status"):
+        told.append(f"ended with status {about['status']}")
+    said = "".join(f"<li>{html.escape(note)}</li>\n" for note in notes(recording))
+    return FRAGMENT.format(
+        key=html.escape(key),
+        about=f"<code>{html.escape(command_of(recording))}</code>: {html.escape(', '.join(filter(None, told)))}.",
+        notes=f'<ul class="vmm-notes">\n{said}</ul>\n' if said else "",
+        still=still,
+        data=packed(recording, steps),
+    )
+
+
+def command_of(recording):
+    return " ".join(map(str, recording.about.get("command", []))) or "a recording"
+
+
+def name_of(recording):
+    command = recording.about.get("command", [])
+    return pathlib.PurePath(str(command[0])).name if command else "A recording"
+
+
+# --- What shows without scripts, and on paper
+def moments(steps):
+    """The first change, the first refusal, the frame with the most in it, and the end; and a list of all calls."""
+    if not steps:
+        return ""
+    changes = [step for step in steps if step.kind == "changes"]
+    refused = [step for step in steps if step.kind == "refused"]
+    fullest = max(steps, key=lambda step: len(step.svg))
+    chosen = {step.number: step for step in [*changes[:1], *refused[:1], fullest, steps[-1]]}
+    processes = len({step.process for step in steps})
+    return (
+        "<p>Without scripts, and on paper, these are some moments, and below them is a list of all calls.</p>\n"
+        + "".join(figure(steps, chosen[number]) for number in sorted(chosen))
+        + "<pre>\n"
+        + "".join(f"{html.escape(entry(step, processes))}\n" for step in steps)
+        + "</pre>\n"
+    )
+
+
+def entry(step, processes):
+    """A line of the list of all calls."""
+    of = f"process {step.process + 1}: " if processes > 1 else ""
+    refused = " was refused" if step.kind == "refused" else ""
+    file, line, name = step.place
+    where = f"  {file}:{line}" if file else f"  in {name}" if name else ""
+    return f"{step.number:5} {of}{step.call}{refused}{where}"
+
+
+def figure(steps, step):
+    return (
+        f'<figure><svg class="vmm-picture" viewBox="0 0 {WIDTH} {step.height}" role="img" '
+        f'aria-label="Step {step.number}">{"".join(step.svg)}</svg>\n'
+        f"<figcaption>Step {step.number} of {len(steps)}. {html.escape(step.words)} "
+        f"{html.escape(step.explanation)}</figcaption></figure>\n"
+    )
+
+
+# --- What view.js reads
+def packed(recording, steps):
+    sources = {step.place[0] for step in steps if step.place[0]}
+    content = {
+        "tallest": min(TALLEST, max((step.height for step in steps), default=0)),
+        "width": WIDTH,
+        "keyframe": KEYFRAME,
+        "processes": len({step.process for step in steps}),
+        "sources": {name: recording.source(name) for name in sorted(sources)},
+        "steps": [
+            {
+                "process": step.process,
+                "call": step.call,
+                "words": step.words,
+                "place": list(step.place),
+                "led_there": recording.led_there(line)[:4],
+                "kind": step.kind,
+                "explanation": step.explanation,
+            }
+            for step, line in zip(steps, recording.lines, strict=False)  # of a long recording the first lines
+        ],
+        **differences(steps),
+    }
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def differences(steps):
+    """{"elements": each once, "frames": of each step [height, how many of the frame before stay at its begin, how many
+    at its end, and what stands between them]}; 0 is the frame before once more."""
+    table, frames, before, height = {}, [], [], 0
+    for number, step in enumerate(steps):
+        whole = number % KEYFRAME == 0
+        now = before
+        if not step.is_same or not before:
+            now = [table.setdefault(element, len(table)) for element in step.svg]
+        if not whole and (now, step.height) == (before, height):
+            frames.append(0)
+            continue
+        head = tail = 0
+        least = 0 if whole else min(len(now), len(before))
+        while head < least and now[head] == before[head]:
+            head += 1
+        while tail < least - head and now[-1 - tail] == before[-1 - tail]:
+            tail += 1
+        frames.append([step.height, head, tail, *now[head : len(now) - tail]])
+        before, height = now, step.height
+    return {"elements": list(table), "frames": frames}
+
+
+def style():
+    """The colours and the parts of a picture, as the book's style sheets have them, and the view."""
+    light, dark = (
+        "; ".join(f"{name}: {value}" for name, value in colours(selector).items())
+        for selector in ("body", 'body[data-theme="dark"]')
+    )
+    rules = RULE.findall((STATIC / "pictures.css").read_text())
+    return "\n".join(
+        [
+            f"body {{ {light} }}",
+            f"@media screen and (prefers-color-scheme: dark) {{ body {{ {dark} }} }}",
+            *(f".vmm-picture {selector} {body}" for selector, body in rules),
+            *((HERE / file).read_text() for file in ("view.css", "view_page.css")),
+        ]
+    )

@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: MIT-0
+"""Runs a program, records what it asks of CUDA, and draws that as one HTML file. Needs the standard library only."""
+
+import argparse
+import contextlib
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+
+from vmmsim import tool
+from vmmsim.hardware import count_gpus
+from vmmsim.processes import end_all, signal_name
+from vmmsim.tool import Failed
+from vmmsim.trace.recording import Broken, Recording, finish, opened
+from vmmsim.view.frames import steps
+from vmmsim.view.words import is_refused
+
+GENERATOR = b'<meta name="generator" content="CUDA VMM by Example">'  # near the begin of a view
+LAUNCHERS = r"python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice"
+OF_MACHINE = "gpus", "memory", "machine"  # options of vmmsim's
+OF_THE_END = "exit", "close"  # lines that tell of no call of CUDA's
+
+
+def say(text):
+    sys.stdout.flush()
+    print(f"view: {text}", file=sys.stderr, flush=True)
+
+
+# --- The arguments
+
+
+def arguments(words, its):
+    """What is asked for, of `its`, a Tool."""
+    machines = sorted(file.stem for file in its.machines.glob("*.conf"))
+    parser = argparse.ArgumentParser(
+        prog=its.name,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        usage=f"{its.name} [options] PROGRAM [its arguments]\n       {its.name} [options] RECORDING",
+        description="Runs a program, and writes one HTML file in which one steps through its calls of CUDA: the\n"
+        "address spaces and the memory of each GPU, before and after each call. The file needs no network.",
+        epilog="machines: " + ", ".join(machines) + "\n\n"
+        f"{its.example}"
+        f"  {its.name} --gpus 4 ./my_program 100         yours, with lines if built with -g1,-gdwarf-4\n"
+        f"  {its.name} --real python3 train.py           any program, on this machine's GPUs\n"
+        f"  {its.name} --real --record run.jsonl ./my_program    on one machine,\n"
+        f"  {its.name} run.jsonl                                 and on another\n\n"
+        "Options stand before the program; what follows it is the program's. What the program prints comes through.\n"
+        "A program that fails or is interrupted is shown up to there. docs/watch.md tells more.\n\n"
+        "exit status: the program's, 128 + N if signal N ended it; 1 if there is no view, 2 bad arguments",
+    )
+    simulated = parser.add_argument_group("simulated GPUs")
+    simulated.add_argument("--gpus", metavar="N", help="how many, 0 to 64 (default: the machine's)")
+    simulated.add_argument("--memory", metavar="SIZE", help="of each, for instance 64MiB")
+    simulated.add_argument("--machine", metavar="NAME", help="a name from below, or a file (default h200x8)")
+    parser.add_argument("-C", metavar="DIRECTORY", dest="directory", help="paths are from there (default: from here)")
+    parser.add_argument("--real", action="store_true", help="run on this machine's GPUs, recorded through CUPTI")
+    parser.add_argument("--record", metavar="FILE", help="only record, into this file")
+    parser.add_argument("--output", metavar="FILE", help="the HTML file (default: PROGRAM.html, where you are)")
+    parser.add_argument("--open", action="store_true", help="open it in the browser")
+    parser.add_argument("command", metavar="PROGRAM", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    given = parser.parse_args(words)
+    given.error = parser.error
+    given.tool = its
+    if given.directory is not None:
+        os.chdir(given.directory)
+    if given.command[:1] == ["--"]:
+        del given.command[0]
+    if not given.command or not given.command[0]:
+        parser.error("name a program, or a recording")
+    of_machine = [name for name in OF_MACHINE if getattr(given, name) is not None]
+    if given.real and of_machine:
+        parser.error(f"--{of_machine[0]} is of simulated GPUs: leave it or --real out")
+    if given.record is not None and (given.output is not None or given.open):
+        parser.error(f"--record only records: draw it afterwards with {its.name} FILE")
+    for name in ("record", "output"):
+        if getattr(given, name) is not None and not os.path.basename(getattr(given, name)):
+            parser.error(f"--{name}: name a file")
+    check_machine(given, machines)
+    given.recording = recording_of(given)
+    if given.recording and (of_machine or given.real or given.record is not None):
+        parser.error(f"{given.command[0]} is a recording and no program: only --output and --open go with it")
+    return given
+
+
+def check_machine(given, machines):
+    if given.gpus is not None and not (given.gpus.isascii() and given.gpus.isdigit() and int(given.gpus) <= 64):
+        given.error(f"--gpus: '{given.gpus}' is no number from 0 to 64")
+    if given.memory is not None and not re.fullmatch(r"[1-9]\d{0,15} ?([KMGT]iB)?", given.memory):
+        given.error(f"--memory: '{given.memory}' is no size like 512MiB or 80GiB")
+    if given.machine is not None and given.machine not in machines:
+        if "/" not in given.machine:
+            given.error(f"--machine: there is no machine '{given.machine}'; there are {', '.join(machines)}")
+        if not os.path.isfile(given.machine):
+            given.error(f"--machine: there is no file {given.machine}")
+
+
+def recording_of(given):
+    """The recording that is named instead of a program, or None. Ends with 2 if it is neither."""
+    word, *more = given.command
+    if given.tool.will_build(word):
+        return None
+    path = pathlib.Path(word)
+    looks = looks_like_a_recording(path)
+    if not looks and shutil.which(word):
+        return None
+    if not path.is_file():
+        where = f"in {os.getcwd()}" if "/" in word else "on the PATH"
+        others = given.tool.programs_like(word)
+        given.error(f"there is no program {word} {where}" + (f"; there is {others[0]}" if others else ""))
+    if more or not looks and (given.real or given.record is not None):
+        what = "is a recording, and takes no arguments" if looks else "cannot be executed"
+        given.error(f"{word} {what}")
+    return path
+
+
+def looks_like_a_recording(path):
+    try:
+        with opened(path) as file:
+            begin = file.read(12)
+    except (OSError, EOFError, zlib.error):
+        return False
+    return begin.startswith((b'{"pid":', b'{"about":', b'{"module":'))
+
+
+# --- The run
+
+
+def gpus_here():
+    """(how many, in words) of this machine's GPUs and their driver. Failed if there is none."""
+    number, why = count_gpus()
+    if not number:
+        raise Failed(
+            f"no GPU here: {why}. Without --real the program runs on simulated GPUs; or record it on a machine that "
+            "has a GPU, with --real --record FILE, and draw it here without --real"
+        )
+    name = driver = ""
+    question = (
+        "import ctypes; driver = ctypes.CDLL('libcuda.so.1'); name = ctypes.create_string_buffer(100); "
+        "driver.cuInit(0) or driver.cuDeviceGetName(name, 100, 0); print(name.value.decode())"
+    )
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", question], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+        )
+        name = done.stdout.strip()
+    with contextlib.suppress(OSError):
+        text = pathlib.Path("/proc/driver/nvidia/version").read_text()
+        driver = (re.search(r"(?:Kernel Module[^\n]*?)\s(\d+\.\d+[.\d]*)", text) or ["", ""])[1]
+    words = f"{number} {name}" if name else f"{number} GPU{'s' if number > 1 else ''}"
+    return number, words + (f", driver {driver}" if driver else "")
+
+
+def simulated(given):
+    """(how many GPUs, in words, the words of vmmsim before the program)"""
+    words = [(f"--{name}", getattr(given, name)) for name in OF_MACHINE if getattr(given, name) is not None]
+    machine = given.machine or "h200x8"
+    file = machine if "/" in machine else given.tool.machines / f"{machine}.conf"
+    text = pathlib.Path(file).read_text(errors="replace")
+    number = int(given.gpus or (re.search(r"^\s*gpus\s*=\s*(\d+)", text, re.MULTILINE) or [0, 8])[1])
+    where = f"{number} simulated GPU{'' if number == 1 else 's'}"
+    where += f" (machine {pathlib.Path(machine).stem})" if given.machine else ""
+    return number, where, [word for pair in words for word in pair]
+
+
+def run(given, file):
+    """Runs the program to its end and records it into the file. Returns its status as a shell does."""
+    environment = dict(os.environ)
+    command = list(given.command)
+    if given.real:
+        gpus, where = given.gpus_here
+        # A path that is good wherever the program goes before its first call.
+        environment |= {"CUDA_INJECTION64_PATH": str(given.tool.recorder), "VMM_RECORD": os.path.abspath(file)}
+    else:
+        gpus, where, words = simulated(given)
+        command = [str(given.tool.launcher), *words, "--trace", str(file), *command]
+    with open(file, "wb"):
+        pass  # also if the program never gets as far
+    status = wait_for(command, environment)
+    program = os.path.basename(given.command[0])
+    if status > 128 and status - 128 < 65:
+        say(f"{program} was ended by {signal_name(status - 128)}")
+    elif status:
+        say(f"{program} ended with status {status}")
+    for sentence in finish(file, given.command, where, gpus, status):
+        say(sentence)
+    return status
+
+
+PASSED = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT
+
+
+def wait_for(command, environment):
+    """The status of a command, as of a shell. Signals are passed on to it, and a second Ctrl-C ends it."""
+    old = signal.pthread_sigmask(signal.SIG_BLOCK, {*PASSED, signal.SIGCHLD})
+    process = None
+    try:
+        process = subprocess.Popen(
+            command, env=environment, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, old)
+        )
+        interrupted = is_told = None
+        while process.poll() is None:
+            got = signal.sigtimedwait({*PASSED, signal.SIGCHLD}, 0.2)
+            if got and got.si_signo == signal.SIGINT and interrupted:
+                return 128 + signal.SIGINT
+            if got and got.si_signo in PASSED:
+                if got.si_signo == signal.SIGINT:
+                    interrupted = time.monotonic()
+                if got.si_code <= 0:  # what the terminal sends, it sends to both
+                    process.send_signal(got.si_signo)
+            elif interrupted and not is_told and time.monotonic() > interrupted + 1:
+                is_told = True
+                say("the program goes on; Ctrl-C again ends it")
+        return process.returncode if process.returncode >= 0 else 128 - process.returncode
+    except OSError as error:
+        raise Failed(f"{command[0]} cannot be started: {error.strerror}") from None
+    finally:
+        if process and process.returncode is None:
+            end_all()
+        while signal.sigtimedwait({*PASSED, signal.SIGCHLD}, 0):
+            pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, old)
+
+
+# --- What is written
+
+
+def name_of_view(given):
+    """The HTML file: as the user names it, or as the program does."""
+    if given.output is not None:
+        return pathlib.Path(given.output)
+    if given.recording:
+        name = re.sub(r"(\.jsonl?)?(\.gz)?$", "", given.recording.name)
+    else:
+        words = list(given.command)
+        if re.fullmatch(LAUNCHERS, os.path.basename(words[0])):
+            words = [word for word in words[1:] if os.path.isfile(word)] or words
+        name = os.path.basename(words[0])
+        name = re.sub(r"\.(py|sh|exe|out)$", "", name)
+    return pathlib.Path(f"{name or 'view'}.html")
+
+
+def check_writable(path, is_ours, what, option):
+    """Failed if the file cannot be written, or is somebody's and would be lost."""
+    if path.exists():
+        if not path.is_file():
+            raise Failed(f"{path} is no file: name another with {option}")
+        if path.stat().st_size and not is_ours(path):
+            raise Failed(f"{path} is there and is no {what}: rename it, or name another file with {option}")
+    elif not path.parent.is_dir():
+        raise Failed(f"there is no directory {path.parent}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise Failed(f"no permission to write {path}: name a file elsewhere with {option}")
+
+
+def is_view(path):
+    try:
+        with open(path, "rb") as file:
+            return GENERATOR in file.read(2000)
+    except OSError:
+        return False
+
+
+def draw(recording, path):
+    """Writes the view of a recording, whole or not at all. Returns its size."""
+    from vmmsim.view.page import page
+
+    text = page(recording, steps(recording))
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        if os.access(path.parent, os.W_OK):
+            unfinished.write_text(text)
+            unfinished.replace(path)
+        else:
+            path.write_text(text)
+    except OSError as error:
+        raise Failed(f"{path} cannot be written: {error.strerror}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
+    return len(text.encode())
+
+
+def in_words(recording):
+    calls = [line for line in recording.lines if line["call"] not in OF_THE_END]
+    refused = sum(map(is_refused, calls))
+    words = f"{len(calls)} call{'' if len(calls) == 1 else 's'} of CUDA"
+    return words + (f", {refused} of them refused" if refused else "")
+
+
+def has_calls(recording):
+    return any(line["call"] not in OF_THE_END for line in recording.lines)
+
+
+def size_in_words(size):
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(1, round(size / 1e3))} kB"
+
+
+def show(path):
+    """Opens it in the browser."""
+    if os.environ.get("BROWSER"):
+        first = os.environ["BROWSER"].split(":")[0]
+        words = [word.replace("%s", str(path)) for word in shlex.split(first)]
+        command = words if "%s" in first else [*words, str(path)]
+    elif shutil.which("xdg-open"):
+        command = ["xdg-open", str(path)]
+    else:
+        say("--open: there is no xdg-open, and BROWSER names no browser; open the file yourself")
+        return
+    try:
+        started = subprocess.Popen(
+            command,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        status = started.wait(timeout=3)
+    except subprocess.TimeoutExpired:  # it is open, and stays so
+        return
+    except OSError as error:
+        status = error.strerror
+    if status:
+        say(f"--open: {command[0]} could not open it ({status}); open the file yourself")
+
+
+# --- All of it
+
+
+def watch(given):
+    html = None if given.record is not None else name_of_view(given)
+    if html:
+        check_writable(html, is_view, "view", "--output")
+    else:
+        check_writable(pathlib.Path(given.record), looks_like_a_recording, "recording", "--record")
+    if given.recording:
+        try:
+            recording = Recording.read(given.recording)
+        except Broken as error:
+            if not looks_like_a_recording(given.recording):
+                say(f"{given.command[0]} can neither be executed nor be drawn:")
+            raise error from None
+        if not has_calls(recording):
+            raise Failed(f"{given.command[0]} has no call of CUDA: there is nothing to show")
+        return finished(given, recording, html, 0)
+
+    if given.real:
+        given.gpus_here = gpus_here()
+    given.tool.prepare(given)
+    with tempfile.TemporaryDirectory(prefix="view-") as scratch:
+        file = pathlib.Path(given.record) if given.record is not None else pathlib.Path(scratch, "recording.jsonl")
+        status = run(given, file)
+        recording = Recording.read(file)
+    if not has_calls(recording):
+        say(f"{os.path.basename(given.command[0])} made no call of CUDA: there is nothing to show")
+        return status or 1
+    if html:
+        return finished(given, recording, html, status)
+    say(f"{in_words(recording)}, in {file}; {given.tool.name} {shlex.quote(str(file))} draws them")
+    return status
+
+
+def finished(given, recording, html, status):
+    try:
+        size = draw(recording, html)
+    except (Failed, OSError) as error:
+        say(in_words_of(error))
+        return status or 1
+    cut = "; the recording was cut off" if recording.is_cut else ""
+    say(f"{in_words(recording)}{cut}: open {html} in a browser ({size_in_words(size)})")
+    if given.open:
+        show(os.path.abspath(html))
+    return status
+
+
+def in_words_of(error):
+    return f"{error.filename or 'a file'}: {error.strerror}" if isinstance(error, OSError) else str(error)
+
+
+def main(words, its=None):
+    """The exit status of `vmmsim view`, or of what else has a Tool."""
+    try:
+        return watch(arguments(words, its or tool.Tool()))
+    except (Failed, Broken, OSError) as error:
+        say(in_words_of(error))
+        return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
