@@ -14,7 +14,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <optional>
 
 #include "../gpu/gpu.h"
@@ -37,8 +36,8 @@ constexpr char forked[] =
 
 // What calls tell of themselves, while they hold the state's lock or not.
 struct Told {
-  std::mutex lock;
-  std::map<std::string, uint64_t> calls;  // how many of each name there were
+  Mutex lock;
+  std::map<std::string, uint64_t> calls GUARDED_BY(lock);  // how many of each name there were
   std::atomic<bool> fault = false;
   std::atomic<uint64_t> lines = 0;  // of the trace
 };
@@ -49,12 +48,14 @@ Told& told() {
 
 // A child that is forked while another thread counts its call would wait for that thread for ever. Before all others:
 // what is registered first is locked last, and this lock is taken under the others.
+void lock_before_fork() ACQUIRE(told().lock) { told().lock.lock(); }
+void unlock_after_fork() RELEASE(told().lock) { told().lock.unlock(); }
 [[gnu::constructor(101)]] void hold_while_forking() {
-  pthread_atfork([] { told().lock.lock(); }, [] { told().lock.unlock(); }, [] { told().lock.unlock(); });
+  pthread_atfork(lock_before_fork, unlock_after_fork, unlock_after_fork);
 }
 
 uint64_t count_call(const std::string& name) {  // the how-manieth of this name
-  const std::lock_guard held(told().lock);
+  const MutexLock held(told().lock);
   return ++told().calls[name];
 }
 
@@ -215,7 +216,7 @@ std::string why_fault() {
   if (told().fault.exchange(true))
     return "a kernel or copy went wrong before, and until the process ends kernels, copies and calls like this one "
            "fail";
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   return state().fault_why;
 }
 
