@@ -121,6 +121,8 @@ const char* name_of(int error);
 // For --explain, once for each call: where an H200's driver does not answer but crash.
 void tell_of_crash(const std::string& what);
 
+std::string kernel_name(const void* function_or_kernel);  // as the compiler writes it; empty: it is neither
+
 // Throws Refused{CUDA_ERROR_INVALID_VALUE} if a pointer that a call needs is null.
 void need(const void* pointer, const char* name);
 // Throws Refused with this error unless the condition holds.

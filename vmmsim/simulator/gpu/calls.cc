@@ -3,7 +3,7 @@
 // call itself.
 #include <algorithm>
 #include <cstring>
-#include "../text.h"
+#include "../../trace/text.h"
 #include "warp.h"
 
 namespace gpu {

@@ -2,7 +2,7 @@
 #include "pace.h"
 #include <map>
 #include "../memory/this_machine.h"
-#include "../text.h"
+#include "../../trace/text.h"
 
 namespace gpu {
 
