@@ -170,8 +170,9 @@ void say(const std::string& what) {
 bool open(const char* path) {
   State& all = state();
   all.path = path;
-  all.file = std::make_unique<trace::File>(::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (!all.file->is_open()) {
+  const int file = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (file >= 0) all.file = std::make_unique<trace::File>(file);
+  if (!all.file || !all.file->is_open()) {
     say("cannot write " + all.path + ": " + std::strerror(errno) + "; nothing is recorded");
     return false;
   }
