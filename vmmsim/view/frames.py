@@ -45,9 +45,7 @@ def steps(recording):
 
 def notes(recording):
     """What is to be said of a recording as a whole: sentences."""
-    told = []
-    if recording.is_cut:
-        told.append("The last line of the recording is cut off: it ends before the program did.")
+    told = recording.missing()
     if len(recording.lines) > MOST_STEPS:
         told.append(
             f"The recording has {len(recording.lines):,} calls; the first {MOST_STEPS:,} are shown. "

@@ -8,14 +8,14 @@ names(pid, reservation) is what a reservation is called, and processes are the n
 line has, this says something of it.
 """
 
-from vmmsim.trace.model import SUCCESS, number
+from vmmsim.trace.line import SUCCESS, number
 from vmmsim.view.picture import RIGHTS, in_words
 
 NOT_YET = "CUDA_ERROR_NOT_READY", "cudaErrorNotReady"  # an answer, and no refusal
 LAST_ERRORS = "cudaGetLastError", "cudaPeekAtLastError"
 HANDLE_TYPES = {1: "a file descriptor", 8: "a fabric handle"}
 # What comes of members that a line lacks, or that are something else.
-ODD = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, StopIteration)
+ODD = (KeyError, TypeError, ValueError, IndexError, OverflowError, StopIteration)
 VERBS = {"copy": "copies", "launch": "launches"}
 
 
@@ -50,10 +50,10 @@ class Asked:
         self.machine, self.line, self.names, self.processes = machine, line, names, processes
         self.process, self.arguments = machine.processes[line["pid"]], line["arguments"]
         self.verb = self.rest = ""
-        tell = ALIKE.get(line["call"], line["call"])
-        if tell.startswith("cu") and hasattr(self, tell):
+        ask = ASKS.get(ALIKE.get(line["call"], line["call"]))
+        if ask:
             try:
-                self.verb, _, self.rest = getattr(self, tell)().partition(" ")
+                self.verb, _, self.rest = ask(self).partition(" ")
             except ODD:
                 self.verb = ""
 
@@ -87,9 +87,9 @@ class Asked:
                 return "The process closes a descriptor that held memory."
             if line["result"] not in SUCCESS:
                 return f"answers {line['result']}"
-            tell = getattr(self, "answer_" + ALIKE.get(call, call), None)
-            if tell:
-                return tell(out)
+            answer = ANSWERS.get(ALIKE.get(call, call))
+            if answer:
+                return answer(self, out)
             told = [f"{key} {value}" for key, value in out.items() if isinstance(value, (int, str))]
             return f"answers {', '.join(told)[:120]}" if told and call not in ALIKE else "succeeds"
         except ODD:
@@ -145,6 +145,8 @@ class Asked:
     def answer_cuMemAddressReserve(self, out):
         address = integer(out["ptr"])
         _, room = self.reservation(address)
+        if not room:
+            return "succeeds"
         return f"gives reservation {self.names(self.line['pid'], room)}, which begins at {address:#x}"
 
     def cuMemAddressFree(self):
@@ -376,6 +378,13 @@ class Asked:
 
 def plural(count, what):
     return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+# By call: the function that says what it asks, and the one that says what it answers.
+ASKS = {name: function for name, function in vars(Asked).items() if name.startswith("cu")}
+ANSWERS = {
+    name.removeprefix("answer_"): function for name, function in vars(Asked).items() if name.startswith("answer_")
+}
 
 
 # Calls that are told like another one.

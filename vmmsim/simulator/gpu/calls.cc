@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include "../text.h"
+#include "../../trace/text.h"
 #include "warp.h"
 
 namespace gpu {

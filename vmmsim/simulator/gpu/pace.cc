@@ -3,7 +3,7 @@
 #include <cassert>
 #include <map>
 #include "../memory/this_machine.h"
-#include "../text.h"
+#include "../../trace/text.h"
 
 namespace gpu {
 

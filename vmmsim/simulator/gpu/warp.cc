@@ -12,7 +12,7 @@
 
 #include "../memory/page_table.h"
 #include "../memory/this_machine.h"
-#include "../text.h"
+#include "../../trace/text.h"
 #include "access.h"
 
 namespace gpu {

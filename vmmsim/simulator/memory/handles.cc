@@ -18,7 +18,7 @@ struct FabricHandle {
 };
 static_assert(sizeof(FabricHandle) <= sizeof(CUmemFabricHandle));
 
-void tell(const char* kind, const Referent& of) {
+void tell(trace::Kind kind, const Referent& of) {
   const Record& record = record_of(of);
   change(kind, {{"handle", hexadecimal(of.handle)},
                 {"size", record.size},
