@@ -30,8 +30,11 @@ from docs.tools.growth import Moving, NotThisStory, Scale, Story
 from scripts.run_lessons import lessons, quick
 from vmmsim.trace.model import Machine
 from vmmsim.trace.places import places
-from vmmsim.view.picture import Scene, TooWide
-from vmmsim.view.style import styled
+from vmmsim.view.arrows import picture_file
+from vmmsim.view.contents import Scene
+from vmmsim.view.layout import TooWide
+from vmmsim.view.prose import words_of
+from vmmsim.view.style import NoRule, styled
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -230,6 +233,10 @@ def drawn(lesson, about, directory):
     names, result = names_of(about, calls, pids), {}
     wanted, machine, begun = moments(about, calls, pids), Machine(), {}
     titles = {number: title for number, title, _ in banners(lesson)}
+
+    def name_of(pid, reservation):
+        return names[pid][reservation.nth]
+
     for count in range(len(calls) + 1):
         if count:
             machine.line(calls[count - 1][1])
@@ -240,10 +247,12 @@ def drawn(lesson, about, directory):
             if count == now:
                 title = title_of(name, about.pictures[name], titles)
                 calls_shown = [line["call"] for line in changing] if shows_changes else []
-                scene = Scene(title, calls_shown, about.gpus, about.processes)
-                scene.fill(machine, begun[name], pids, lambda pid, room: names[pid][room.nth])
+                scene = Scene(range(about.gpus), about.processes, machine, begun[name], pids, name_of)
                 machine.forget_since(begun[name])
-                result[name] = scene.svg(), scene.words()
+                try:
+                    result[name] = picture_file(scene, title, calls_shown), words_of(scene, title)
+                except TooWide as error:
+                    raise Failed(f"{title}: {error}") from error
     return {name: result[name] for name in wanted}
 
 
@@ -302,7 +311,7 @@ def main():
                 story = growth(arguments.directory)
                 moving = {MOVING: Moving(story).svg()}
                 pictures["growth"] = Scale(story).svg(), Scale(story).words
-        except (Failed, TooWide, NotThisStory, AssertionError, OSError) as error:
+        except (Failed, NotThisStory, NoRule, AssertionError, OSError) as error:
             sys.exit(f"FAIL: {lesson}: {error}")
         folder, page = ROOT / lesson / "pictures", ROOT / lesson / "README.md"
         files = moving | {folder / f"{name}.svg": svg for name, (svg, _) in pictures.items()}
@@ -319,9 +328,9 @@ def main():
         files = sorted(set(MOVING.parent.glob("*.svg")) - {MOVING})
         try:
             by_hand = {file: styled(file.read_text()) for file in files}
-        except AssertionError as error:
+        except NoRule as error:
             sys.exit(f"FAIL: docs/pictures: {error}")
-        wrong += put(by_hand, "drawn with the style of docs/_static/pictures.css", arguments)
+        wrong += put(by_hand, "drawn with the style of vmmsim/view/style.py", arguments)
     if wrong:
         sys.exit("".join(f"FAIL: {what}\n" for what in wrong))
 

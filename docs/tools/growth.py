@@ -10,10 +10,9 @@ is to move, or nothing can, it is whole: it shows the buffer when it has grown.
 """
 
 import dataclasses
-import html
 
-from vmmsim.view.picture import in_words
-from vmmsim.view.style import styled
+from vmmsim.view.sizes import size_text
+from vmmsim.view.svg import Canvas, attributes, file
 
 
 class NotThisStory(Exception):
@@ -74,38 +73,21 @@ class Story:
             last.after -= 1
 
     def size(self, chunks):
-        return in_words(chunks * self.chunk) if chunks else "0 MiB"
+        return size_text(chunks * self.chunk) if chunks else "0 MiB"
 
 
-class Drawing:
-    """Elements one after another, and the file that they make."""
+class Drawing(Canvas):
+    """A picture of this width and height."""
 
     def __init__(self, width, height, title):
-        self.width, self.height, self.title, self.out = width, height, title, []
-
-    def text(self, x, y, text, kind="", more=""):
-        kind = f' class="{kind}"' if kind else ""
-        self.out.append(f'<text{kind} x="{x:g}" y="{y:g}"{more}>{html.escape(text, False)}</text>')
-
-    def rect(self, x, y, width, height, kind, more=""):
-        self.out.append(
-            f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="3"{more}/>'
-        )
+        super().__init__(number="g")
+        self.size, self.title = (width, height), title
 
     def line(self, path, kind="vmm-arrow"):
-        self.out.append(f'<path class="{kind}" d="{path}"/>')
+        self.path(path, kind)
 
-    def file(self, words, shown=1, root="", style=""):
-        """shown: how many times as large as it is drawn."""
-        head = (
-            f'<!-- SPDX-License-Identifier: CC-BY-4.0 -->\n'
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="vmm-picture" role="img" viewBox="0 0 {self.width} '
-            f'{self.height}" width="{self.width * shown:g}" height="{self.height * shown:g}"{root}>\n'
-            f"<title>{html.escape(self.title, False)}</title>\n<desc>{html.escape(words, False)}</desc>\n"
-            f"<style></style>\n{style}"
-            f'<rect class="vmm-paper" width="{self.width}" height="{self.height}" rx="6"/>\n'
-        )
-        return styled(head + "\n".join(self.out) + "\n</svg>\n")
+    def file(self, words, **more):
+        return file(self.elements, self.size, self.title, words, **more)
 
 
 # --- The moving picture
@@ -124,7 +106,7 @@ class Moving(Drawing):
         few, many = story.size(story.few), story.size(story.many)
         self.words = (
             f"A buffer on the GPU grows from {few} to {many} and shrinks again, and its address p stays the same. "
-            f"cuMemAddressReserve reserves {in_words(story.reserved)} of addresses once. cuMemCreate, cuMemMap and "
+            f"cuMemAddressReserve reserves {size_text(story.reserved)} of addresses once. cuMemCreate, cuMemMap and "
             f"cuMemSetAccess map chunks of memory there, one after another; cuMemUnmap gives memory back."
         )
         self.begin, now = [], PAUSE
@@ -137,10 +119,10 @@ class Moving(Drawing):
     def when(self, name, *times, still=True):
         """The attributes of what is there at these times; and in the picture that stands still, or not."""
         self.animated[name] = times
-        return f' id="{name}"' + ("" if still else ' opacity="0"')
+        return {"id": name, "opacity": "" if still else "0"}
 
     def group(self, name, *times, still=True):
-        self.out.append(f"<g{self.when(name, *times, still=still)}>")
+        self.add(f"<g{attributes(self.when(name, *times, still=still))}>")
 
     def svg(self):
         story, begin = self.story, self.begin
@@ -154,7 +136,7 @@ class Moving(Drawing):
             self.group(f"does-{kind}", lit, still=kind == "grow")
             self.rect(8, y, 384, 19, "vmm-panel")
             self.line(f"M8 {y} h4 v19 h-4 z", "vmm-now")
-            self.out.append("</g>")
+            self.add("</g>")
             self.text(18, y + 14, kind, "vmm-left vmm-bold")
             self.text(82, y + 14, " + ".join(calls), "vmm-calls")
             y += 19
@@ -166,14 +148,14 @@ class Moving(Drawing):
         self.text(8, top - 18, f"p = {story.base:#x}", "vmm-calls")
         self.line(f"M12 {top - 13} v6")
         self.line(f"M12 {top} l-4 -8 h8 z", "vmm-head")
-        self.text(392, top - 8, f"{in_words(story.reserved)} of addresses", "vmm-left", ' style="text-anchor: end"')
+        self.text(392, top - 8, f"{size_text(story.reserved)} of addresses", "vmm-left", style="text-anchor: end")
         self.rect(8, top, 384, 34, "vmm-box")
         right = left + pitch * story.many
         self.text((right + 372) / 2, top + 15, "room", "vmm-small")
         self.text((right + 372) / 2, top + 28, "to grow", "vmm-small")
         self.line(f"M376 {top + 38} l5 -42 h5 l-5 42 z", "vmm-paper")
         self.line(f"M376 {top + 38} l5 -42 m5 0 l-5 42")
-        self.out.append("</g>")
+        self.add("</g>")
 
         # The memory, and what leads to it.
         below = top + 64
@@ -187,15 +169,15 @@ class Moving(Drawing):
             self.line(f"M{x + 8.5:g} {top + 30} V{below + 1}")
             self.line(f"M{x + 8.5:g} {below + 6} l-3 -6 h6 z", "vmm-head")
             self.rect(x, below + 6, pitch - 2, 26, "vmm-box vmm-gpu0")
-            self.out.append("</g>")
-        self.text(left, below + 46, f"GPU memory, in chunks of {in_words(story.chunk)}", "vmm-left vmm-small")
+            self.add("</g>")
+        self.text(left, below + 46, f"GPU memory, in chunks of {size_text(story.chunk)}", "vmm-left vmm-small")
         self.text((right + 392) / 2, below + 46, "taken", "vmm-small")
         for count in range(story.many + 1):
             self.taken(count, (right + 392) / 2, below + 25)
 
         y = below + 76
         says = [
-            f"reserve {in_words(story.reserved)} of addresses: no memory yet",
+            f"reserve {size_text(story.reserved)} of addresses: no memory yet",
             f"grow to {story.few} chunks: memory backs the addresses",
             f"grow to {story.many} chunks: same p, nothing is copied",
             f"shrink to {story.few} chunks: {story.size(story.many - story.few)} given back, same p",
@@ -203,8 +185,8 @@ class Moving(Drawing):
         ]
         for number, text in enumerate(says):
             times = begin[number], begin[number + 1]
-            self.text(8, y, text, "vmm-left vmm-bold", self.when(f"says-{number}", times, still=number == 2))
-        return self.file(self.words, 1.6, ' style="min-width: 0"', self.style())
+            self.text(8, y, text, "vmm-left vmm-bold", **self.when(f"says-{number}", times, still=number == 2))
+        return self.file(self.words, scale=1.6, style=self.style(), root_style="min-width: 0")
 
     def taken(self, count, x, y):
         """How much memory is taken, while so many chunks are mapped."""
@@ -220,7 +202,7 @@ class Moving(Drawing):
             came = begin[grown] + EACH * (count - 1 - story.acts[grown].before)
             times = [(came, came + EACH)]
         about = self.when(f"taken-{count}", *times, still=count == story.many)
-        self.text(x, y, story.size(count), "vmm-bold", about)
+        self.text(x, y, story.size(count), "vmm-bold", **about)
 
     def style(self):
         """The motion, for whoever has nothing against it."""
@@ -259,7 +241,7 @@ class Scale(Drawing):
         super().__init__(600, 356, f"Growing from {few} to {many}, widths to scale")
         self.story = story
         self.words = (
-            f"{self.title}. VMM: in one reservation of {in_words(story.reserved)}, "
+            f"{self.title}. VMM: in one reservation of {size_text(story.reserved)}, "
             f"{self.chunks(story.many - story.few)} are mapped after the {self.chunks(story.few)} that are there. The "
             f"address p stays, nothing is copied, and {many} of memory are taken. Allocate, copy, free: the old block "
             f"of {few} and the new one of {many}, at another address, both exist during the copy. {both} are taken, "
@@ -267,7 +249,7 @@ class Scale(Drawing):
         )
 
     def chunks(self, count):
-        return f"{count} × {in_words(self.story.chunk)}"
+        return f"{count} × {size_text(self.story.chunk)}"
 
     def wide(self, chunks):
         return chunks * self.story.chunk / (1 << 20) * self.unit
@@ -294,7 +276,7 @@ class Scale(Drawing):
         self.block(left, y, few, self.chunks(few))
         self.block(left + self.wide(few), y, more, self.chunks(more), "vmm-box vmm-gpu0 vmm-new")
         self.text(
-            (left + self.wide(many) + 592) / 2, y + 20, f"reserved, on to {in_words(story.reserved)}", "vmm-small"
+            (left + self.wide(many) + 592) / 2, y + 20, f"reserved, on to {size_text(story.reserved)}", "vmm-small"
         )
         y = 134
         self.text(8, y + 20, "memory taken", "vmm-left")

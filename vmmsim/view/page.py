@@ -18,8 +18,8 @@ import pathlib
 import zlib
 
 from vmmsim.view.frames import notes
-from vmmsim.view.picture import WIDTH
-from vmmsim.view.style import RULE, STATIC, colours
+from vmmsim.view.layout import WIDTH
+from vmmsim.view.style import style_of_view
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEYFRAME = 50  # each such frame is whole, so that any frame is at most so many differences away
@@ -191,17 +191,5 @@ def differences(steps):
 
 
 def style():
-    """The colours and the parts of a picture, as the book's style sheets have them, and the view."""
-    light, dark = (
-        "; ".join(f"{name}: {value}" for name, value in colours(selector).items())
-        for selector in ("body", 'body[data-theme="dark"]')
-    )
-    rules = RULE.findall((STATIC / "pictures.css").read_text())
-    return "\n".join(
-        [
-            f"body {{ {light} }}",
-            f"@media screen and (prefers-color-scheme: dark) {{ body {{ {dark} }} }}",
-            *(f".vmm-picture {selector} {body}" for selector, body in rules),
-            *((HERE / file).read_text() for file in ("view.css", "view_page.css")),
-        ]
-    )
+    """The colours, the parts of a picture, and the view."""
+    return "\n".join([style_of_view(), *((HERE / file).read_text() for file in ("view.css", "view_page.css"))])
