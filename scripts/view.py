@@ -70,7 +70,7 @@ def sources_of(program):
 
 def sources_of_recorder():
     simulator = TOOL / "simulator"
-    shared = (*simulator.glob("driver/arguments.*"), *simulator.glob("driver/python_frames.*"), simulator / "text.h")
+    shared = (*simulator.glob("driver/arguments.*"), *simulator.glob("driver/python_frames.*"), *simulator.glob("text.h"))
     return [*(TOOL / "recorder").glob("*.*"), *shared]
 
 

@@ -39,7 +39,7 @@ def errors_of_cuda():
 class Pitfalls(unittest.TestCase):
     def test_each_recorded_error_is_in_the_list(self):
         outputs = sorted(ROOT.glob("[0-9][0-9]_*/*output.txt"))
-        outputs += [ROOT / f"simulator/tests/facts/{fact}_expected_output.txt" for fact in FACTS]
+        outputs += [ROOT / f"vmmsim/tests/facts/{fact}_expected_output.txt" for fact in FACTS]
         recorded = {name for path in outputs for name in re.findall(NAME, path.read_text())}
         self.assertIn("CUDA_ERROR_NOT_PERMITTED", recorded)  # lesson 05 has it: the search finds what it has to
         missing = recorded - {name for names, _ in INDEX for name in re.findall(NAME, names)}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// What the calls of this process have changed, as a line's `changes` tell it: ../simulator/memory/memory.h says what each
+// What the calls of this process have changed, as a line's `changes` tell it: simulator/memory/memory.h says what each
 // kind has. What nobody can know who sees only this process's calls is null.
 #pragma once
 #include <cuda.h>

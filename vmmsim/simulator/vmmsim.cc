@@ -39,7 +39,7 @@ const char usage[] =
     "Runs a CUDA program on simulated GPUs, as nvcc has built it. What it starts runs on the same machine.\n"
     "  --gpus N             GPUs of a node, 0 to 64\n"
     "  --nodes N            nodes that share an NVLink domain, 1 to 16; ranks of mpirun are dealt out to them\n"
-    "  --machine NAME       the machine: a name from below, or the path of a file like vmmsim/simulator/machines/h200x8.conf\n"
+    "  --machine NAME       the machine: a name from below, or the path of a file like simulator/machines/h200x8.conf\n"
     "                       (default h200x8)\n"
     "  --memory SIZE        memory of a GPU, for instance 512MiB or 80GiB\n"
     "  --strict             an ordinary access to a multicast address is a fault, and not only told\n"

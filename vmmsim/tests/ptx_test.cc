@@ -467,7 +467,7 @@ void test_fat_binaries() {
   }
 }
 
-// What simulator/tests/facts/linking.cu does not see: names that no module has, and where the instructions point to.
+// What tests/facts/linking.cu does not see: names that no module has, and where the instructions point to.
 void test_linking() {
   const auto unit = [](const std::string& body) {
     return ptx::parse(header + ".global .u32 x = 7;\n.global .u64 p = x;\n.func own() { ret; }\n" + body);

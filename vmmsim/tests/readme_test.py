@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""README.md speaks of what there is: files that it names are there, and names in its code are names of the sources."""
+"""simulator/README.md speaks of what there is: its files are there, and names in its code are names of the sources."""
 
 import pathlib
 import re
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[1] / "simulator"
 PAGE = re.sub(r"^ *```[\s\S]*?^ *```$", "", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
 CODE = re.findall(r"`([^`\n]+)`", PAGE)
 

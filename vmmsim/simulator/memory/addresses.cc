@@ -24,7 +24,7 @@ constexpr uint64_t of_context = 0x700000000000;
 constexpr uint64_t used_by_context = 8 << 20;
 constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-bool take(uint64_t address, uint64_t size) {
+bool take(uint64_t address, uint64_t size) REQUIRES(process_lock) {
   void* const wanted = reinterpret_cast<void*>(address);
   void* const got = mmap(wanted, size, PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0);
   if (got == MAP_FAILED) return false;
@@ -37,7 +37,7 @@ bool take(uint64_t address, uint64_t size) {
 }
 
 // Where the first room for a range is from an address on, as far as this process and then its kernel know; 0: nowhere.
-uint64_t find_room(uint64_t from, uint64_t size, uint64_t alignment, bool ask_kernel) {
+uint64_t find_room(uint64_t from, uint64_t size, uint64_t alignment, bool ask_kernel) REQUIRES(process_lock) {
   std::map<uint64_t, uint64_t> taken = process().areas;
   if (FILE* const maps = ask_kernel ? std::fopen("/proc/self/maps", "re") : nullptr) {
     unsigned long long begin, end;
@@ -55,7 +55,7 @@ uint64_t find_room(uint64_t from, uint64_t size, uint64_t alignment, bool ask_ke
 }
 
 // The first addresses of a region from one on where nothing is reserved; 0: there are not so many.
-uint64_t room_in(const Region& region, uint64_t from, uint64_t size, uint64_t alignment) {
+uint64_t room_in(const Region& region, uint64_t from, uint64_t size, uint64_t alignment) REQUIRES(process_lock) {
   const auto& reservations = process().reservations;
   uint64_t address = round_up(std::max(region.begin, from), alignment);
   auto next = holding(reservations, address);
@@ -67,7 +67,7 @@ uint64_t room_in(const Region& region, uint64_t from, uint64_t size, uint64_t al
 
 // Where the driver puts a reservation: into the newest of its regions that has room at the hint or above, and else into
 // a new one of whole units, at the hint or above. 0: nowhere.
-uint64_t place(uint64_t hint, uint64_t size, uint64_t alignment) {
+uint64_t place(uint64_t hint, uint64_t size, uint64_t alignment) REQUIRES(process_lock) {
   auto& regions = process().regions;
   for (auto region = regions.rbegin(); region != regions.rend(); ++region)
     if (const uint64_t address = room_in(*region, hint, size, alignment)) return address;
@@ -82,7 +82,7 @@ uint64_t place(uint64_t hint, uint64_t size, uint64_t alignment) {
 }
 
 // The kernel has a region back when nothing is reserved in it any more.
-void give_back_unused(uint64_t address) {
+void give_back_unused(uint64_t address) REQUIRES(process_lock) {
   const Process& p = process();
   const auto region = std::find_if(p.regions.begin(), p.regions.end(),
                                    [&](const Region& it) { return address >= it.begin && address < it.end; });

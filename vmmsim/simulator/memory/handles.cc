@@ -75,7 +75,7 @@ constexpr char no_vmm[] =
     "this GPU has no virtual memory management: ask for "
     "CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED first";
 
-Handle import(uint32_t record) {
+Handle import(uint32_t record) REQUIRES(process_lock) {
   const auto of = add_handle(record, true);
   tell("import", *of);
   return of->handle;
@@ -221,7 +221,7 @@ Handle retain(uint64_t address) {
 
 // --- Sharing --------------------------------------------------------------------------------------------------------
 static std::shared_ptr<Referent> exportable(Handle handle, unsigned type, const char* type_name,
-                                            unsigned long long flags) {
+                                            unsigned long long flags) REQUIRES(process_lock) {
   if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
   const auto of = named(handle);
   if (of->imported)

@@ -103,13 +103,10 @@ std::string create_machine(const Machine& machine, const Options& options, const
     ledger.memory_file[gpu] = make_file(("vmmsim-memory-" + std::to_string(gpu)).c_str(), machine.memory);
     ledger.gpu[gpu].frames = static_cast<uint32_t>(frames);
   }
-  pthread_mutexattr_t attributes;
-  pthread_mutexattr_init(&attributes);
-  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  pthread_mutex_init(&ledger.lock, &attributes);
-  pthread_mutexattr_destroy(&attributes);
+  ledger.lock.make();
+  (void)ledger.lock.lock();
   rebuild(ledger);
+  ledger.lock.unlock();
   char value[64];
   std::snprintf(value, sizeof value, "%d:%d:%016" PRIx64, getpid(), file, ledger.token);
   munmap(at, bytes);
@@ -154,12 +151,24 @@ bool must_fail(const char* call) {
   return !std::strcmp(call, options().fail_call) && ++ledger().calls == options().fail_number;
 }
 
-Locked::Locked() {
-  if (pthread_mutex_lock(&ledger().lock) != EOWNERDEAD) return;
-  rebuild(ledger());
-  pthread_mutex_consistent(&ledger().lock);
+void SharedMutex::make() {
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  pthread_mutex_init(&mutex_, &attributes);
+  pthread_mutexattr_destroy(&attributes);
 }
-Locked::~Locked() { pthread_mutex_unlock(&ledger().lock); }
+bool SharedMutex::lock() { return pthread_mutex_lock(&mutex_) != EOWNERDEAD; }
+void SharedMutex::unlock() { pthread_mutex_unlock(&mutex_); }
+void SharedMutex::mend() { pthread_mutex_consistent(&mutex_); }
+
+Locked::Locked() {
+  if (ledger().lock.lock()) return;
+  rebuild(ledger());
+  ledger().lock.mend();
+}
+Locked::~Locked() { ledger().lock.unlock(); }
 
 void rebuild(Ledger& ledger) {
   // A binding counts if both ends of it are still there.

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include "../mutex.h"
 #include "this_machine.h"
 
 namespace memory {
@@ -41,19 +42,31 @@ struct Record {
   int32_t recorder;                // the process that was the last to record it
 };
 
+// A lock of all processes of a machine, in memory that they share.
+class CAPABILITY("mutex") SharedMutex {
+ public:
+  void make();
+  [[nodiscard]] bool lock() ACQUIRE();  // false: who held it has died with it
+  void unlock() RELEASE();
+  void mend();  // what it guards is whole again
+
+ private:
+  pthread_mutex_t mutex_;
+};
+
 struct Ledger {
   uint64_t token, bytes;  // to know it again; of this file
   Machine machine;
   Options options;
   int32_t trace_file, memory_file[max_owners];  // descriptors of vmmsim
-  pthread_mutex_t lock;                         // guards all that follows and is not atomic
+  SharedMutex lock;                             // after the process's; of all that follows and is not atomic
   std::atomic<uint64_t> calls;                  // of those that --fail counts
   std::atomic<uint32_t> joined;                 // counts the devices that join multicast teams; who waits, waits here
   std::atomic<uint32_t> reached;                // counts the events that are reached; who waits, waits here
   std::atomic<uint64_t> bound;                  // counts changes of bindings
-  uint64_t serial;                              // of keys
-  uint32_t unused;                              // the first unused record
-  uint32_t records;                             // those from here on were never used
+  uint64_t serial GUARDED_BY(lock);             // of keys
+  uint32_t unused GUARDED_BY(lock);             // the first unused record
+  uint32_t records GUARDED_BY(lock);            // those from here on were never used
   struct Gpu {
     uint32_t frames, free, first;
   } gpu[max_owners];  // `first` of the free frames
@@ -69,14 +82,14 @@ int ledger_file(bool again);  // a descriptor of it, close-on-exec; `again`: an 
 int open_of_vmmsim(int descriptor, int flags);
 
 // Holds the ledger's lock. Mends what a process left half done that died with it.
-class Locked {
+class SCOPED_CAPABILITY [[nodiscard]] Locked {
  public:
-  Locked();
-  ~Locked();
+  Locked() ACQUIRE(ledger().lock);
+  ~Locked() RELEASE();
   Locked(const Locked&) = delete;
 };
 
 // Makes every chain of frames and records anew from the records themselves: what no record holds is free.
-void rebuild(Ledger&);
+void rebuild(Ledger& ledger) REQUIRES(ledger.lock);
 
 }  // namespace memory

@@ -19,7 +19,7 @@ int device_with(const Mapping& mapping) {
   return mapping.record == nothing ? -1 : device_of(ledger().record[mapping.record].gpu);
 }
 
-std::optional<Range> find_ordinary(const Mapping& mapping, uint64_t address) {
+std::optional<Range> find_ordinary(const Mapping& mapping, uint64_t address) REQUIRES(process_lock) {
   const auto found = allocation_with(address);
   if (found == process().allocations.end()) return std::nullopt;
   const auto& [base, allocation] = *found;
@@ -40,7 +40,7 @@ std::optional<Range> find_ordinary(const Mapping& mapping, uint64_t address) {
   return range;
 }
 
-std::optional<Range> find_locked(uint64_t address) {
+std::optional<Range> find_locked(uint64_t address) REQUIRES(process_lock) {
   const Process& p = process();
   const Mapping* const mapping = mapping_at(address);
   if (mapping && !mapping->of) return find_ordinary(*mapping, address);

@@ -28,13 +28,13 @@ Entry rights(unsigned access) {
 }
 
 // A record was mapped a second time, or no more: the entries of its other mappings must say so too.
-void write_entries_of(uint32_t record) {
+void write_entries_of(uint32_t record) REQUIRES(process_lock) {
   for (const auto& [base, mapping] : process().mappings)
     if (mapping.record == record) write_entries(mapping);
 }
 
 // The mappings within a range, which may not cut any. Refuses.
-std::vector<Mapping*> mappings_within(uint64_t address, uint64_t size) {
+std::vector<Mapping*> mappings_within(uint64_t address, uint64_t size) REQUIRES(process_lock) {
   if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "size is 0: make it that of one or more whole mappings");
   std::vector<Mapping*> within;
   auto& mappings = process().mappings;
@@ -62,7 +62,7 @@ void tell_access(const Mapping& mapping, int device, unsigned flags) {
          {{"address", hexadecimal(mapping.base)}, {"size", mapping.size}, {"device", device}, {"flags", flags}});
 }
 
-void open_to_host(Mapping& mapping, unsigned flags) {
+void open_to_host(Mapping& mapping, unsigned flags) REQUIRES(process_lock) {
   if (!is_on_host(mapping)) {
     if (!flags) return;
     write_entries(mapping);
@@ -83,11 +83,11 @@ void open_to_host(Mapping& mapping, unsigned flags) {
 }
 
 // RDMA memory whose first mapping is gone is opened to its own GPU alone, and at one place, as on the H200.
-void open_to_gpu(Mapping& mapping, CUdevice device, unsigned flags) {
+void open_to_gpu(Mapping& mapping, CUdevice device, unsigned flags) REQUIRES(process_lock) {
   const Record& record = ledger().record[mapping.record];
   std::set<uint64_t>& anew = mapping.of->opened_anew;
   unsigned char& access = mapping.access[size_t(device)];
-  const bool is_owner = record.gpu == process().visible[size_t(device)];
+  const bool is_owner = record.gpu == visible_gpus()[size_t(device)];
   const bool lacks_first = record.rdma && !mapping.of->imported && !mapping.of->first_mapping;
   const bool adds = lacks_first && access != flags && flags;
   const bool is_second = adds && is_owner && !anew.empty() && !anew.contains(mapping.base);
@@ -108,7 +108,7 @@ void open_to_gpu(Mapping& mapping, CUdevice device, unsigned flags) {
 }
 
 // Does to one mapping what descriptors say that have been looked at. Where it refuses, what stands before is done.
-void open_mapping(Mapping& mapping, std::span<const CUmemAccessDesc> descriptors) {
+void open_mapping(Mapping& mapping, std::span<const CUmemAccessDesc> descriptors) REQUIRES(process_lock) {
   for (const auto& [location, flags] : descriptors)
     if (is_host(location)) open_to_host(mapping, flags);
     else open_to_gpu(mapping, location.id, flags);
@@ -143,7 +143,7 @@ void write_entries(const Mapping& mapping) {
   uint64_t address = mapping.base;
   auto write = [&](Entry what) {
     for (size_t gpu = 0; gpu < mapping.access.size(); ++gpu)
-      process().tables[gpu]->set(address, what | mapped | rights(mapping.access[gpu]));
+      page_table(CUdevice(gpu)).set(address, what | mapped | rights(mapping.access[gpu]));
     address += page_size;
   };
   if (mapping.kind == Range::multicast_range) {
@@ -166,7 +166,7 @@ void add_mapping(Mapping mapping) {
   Process& p = process();
   mapping.id = ++p.ids;
   mapping.made_by = current_call;
-  mapping.access.resize(p.visible.size());
+  mapping.access.resize(visible_gpus().size());
   const uint32_t record = mapping.record;
   if (mapping.of && !mapping.of->first_mapping) mapping.of->first_mapping = mapping.base;
   Mapping& added = p.mappings[mapping.base];
@@ -180,8 +180,8 @@ void remove_mapping(uint64_t base) {
   const auto found = p.mappings.find(base);
   const Mapping gone = std::move(found->second);
   p.mappings.erase(found);
-  for (auto& table : p.tables)
-    for (uint64_t offset = 0; offset < gone.size; offset += page_size) table->set(base + offset, 0);
+  for (CUdevice gpu = 0; gpu < device_count(); ++gpu)
+    for (uint64_t offset = 0; offset < gone.size; offset += page_size) page_table(gpu).set(base + offset, 0);
   if (gone.host_access) take_from_host(base, gone.size);
   if (gone.kind == Range::multicast_range) give_back_multicast_pages(gone.multicast_page);
   if (gone.record != nothing) {
@@ -200,8 +200,8 @@ void remove_mapping(uint64_t base) {
 }
 
 void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned long long flags) {
-  auto guard = enter();
-  auto check = [&] {
+  const auto guard = enter();
+  auto check = [&]() REQUIRES(process_lock) {
     if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
     if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "size is 0: make it that of the allocation");
     const auto of = named(handle);
@@ -230,7 +230,7 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
   auto of = check();
   const bool is_multicast = record_of(*of).kind == Record::multicast;
   if (is_multicast) {
-    wait_for_team(guard, of->record);
+    wait_for_team(of->record);
     of = check();
   } else if (!gpu_memory(record_of(*of).gpu)) {
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "this process has no room for the memory of a GPU: is its address space limited?");
@@ -278,18 +278,18 @@ void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> 
     const CUmemLocation& location = each.location;
     const bool to_host = is_host(location);
     if (!to_host && (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id < 0 ||
-                     size_t(location.id) >= process().visible.size()))
+                     size_t(location.id) >= visible_gpus().size()))
       refuse(CUDA_ERROR_INVALID_VALUE,
              named +
                  "'s location is no GPU of this process: set location.type to CU_MEM_LOCATION_TYPE_DEVICE and "
                  "location.id to a CUdevice, of which there are " +
-                 std::to_string(process().visible.size()) + ", from 0 on; its location.id is " +
+                 std::to_string(visible_gpus().size()) + ", from 0 on; its location.id is " +
                  std::to_string(location.id));
     if (each.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && each.flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
         each.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
       refuse(CUDA_ERROR_INVALID_VALUE,
              named + "'s flags must be CU_MEM_ACCESS_FLAGS_PROT_NONE, _READ or _READWRITE (0, 1 or 3)");
-    const int gpu = to_host ? -1 : process().visible[size_t(location.id)];
+    const int gpu = to_host ? -1 : visible_gpus()[size_t(location.id)];
     for (const Mapping* mapping : within) {
       const Record& record = ledger().record[mapping->record];
       if (to_host || is_on_host(*mapping)) continue;

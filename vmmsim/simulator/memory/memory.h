@@ -10,10 +10,14 @@
 #include <span>
 #include <string>
 #include <vector>
+#include "../mutex.h"
 #include "../text.h"
 #include "page_table.h"
 
 namespace memory {
+
+// Held while a call changes what this process has of the machine's memory. The functions here take it themselves.
+extern Mutex process_lock;
 
 // A refusal: the driver's answer, and in words which argument broke which rule and what to do.
 struct Refused {

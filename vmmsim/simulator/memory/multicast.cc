@@ -43,11 +43,10 @@ constexpr unsigned foreign_threads = 1;
 constexpr unsigned foreign_threads = 0;
 #endif
 struct OfProcess {
-  std::atomic<uint64_t> seen = ~uint64_t(0);        // Ledger::bound when the rows were filled in
-  std::atomic<unsigned> helpers = foreign_threads;  // threads that make no calls
-  // The process's lock guards these.
-  std::map<uint64_t, Pages> ranges;  // by the number of the first page
-  unsigned waiting = 0;              // threads that wait for a team
+  std::atomic<uint64_t> seen = ~uint64_t(0);                  // Ledger::bound when the rows were filled in
+  std::atomic<unsigned> helpers = foreign_threads;            // threads that make no calls
+  std::map<uint64_t, Pages> ranges GUARDED_BY(process_lock);  // by the number of the first page
+  unsigned waiting GUARDED_BY(process_lock) = 0;              // threads that wait for a team
 };
 OfProcess& of_process() {
   static OfProcess& it = *new OfProcess;
@@ -70,7 +69,7 @@ void put(T* at, T value) {
   if (__atomic_load_n(at, __ATOMIC_RELAXED) != value) __atomic_store_n(at, value, __ATOMIC_RELAXED);
 }
 
-void fill_in(uint64_t first, const Pages& pages) {
+void fill_in(uint64_t first, const Pages& pages) REQUIRES(process_lock) {
   const Record* const records = ledger().record;
   const Record& object = records[pages.object];
   std::vector<char*> bound(pages.count);
@@ -101,13 +100,13 @@ void fill_in(uint64_t first, const Pages& pages) {
 // --- Teams -----------------------------------------------------------------------------------------------------------
 
 // Whether all who could add a device wait for one. Another process or a descriptor on its way to one could.
-bool is_hopeless(uint32_t object) {
+bool is_hopeless(uint32_t object) REQUIRES(process_lock) {
   if (ledger().record[object].on_fabric || is_held(object, true)) return false;
   const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
   return std::cmp_less_equal(threads, of_process().helpers + of_process().waiting);
 }
 
-const Record& object_named(Handle handle) {
+const Record& object_named(Handle handle) REQUIRES(process_lock) {
   const Record& object = record_of(*named(handle));
   if (object.kind != Record::multicast)
     refuse(CUDA_ERROR_INVALID_VALUE, "the handle is memory's, not a multicast object's");
@@ -149,8 +148,8 @@ Memory memory_of(const Referent& of, uint64_t offset) {
 }
 template <class Find>
 void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flags, Find find) {
-  auto guard = enter();
-  auto check_all = [&] {
+  const auto guard = enter();
+  auto check_all = [&]() REQUIRES(process_lock) {
     if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
     const Record& object = object_named(handle);
     Memory found = find();
@@ -165,7 +164,7 @@ void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flag
     return found;
   };
   check_all();
-  wait_for_team(guard, named(handle)->record);
+  wait_for_team(named(handle)->record);
   const Memory found = check_all();
   const uint32_t object = named(handle)->record, memory = found.record;
   const int gpu = ledger().record[memory].gpu;
@@ -220,7 +219,7 @@ void give_back_multicast_pages(uint64_t first) { of_process().ranges.erase(first
 
 std::span<char* const> replicas(uint64_t entry) {
   if (of_process().seen.load(std::memory_order_acquire) != ledger().bound.load(std::memory_order_acquire)) {
-    const std::lock_guard guard(process().lock);
+    const MutexLock guard(process_lock);
     const Locked locked;
     for (const auto& [first, pages] : of_process().ranges) fill_in(first, pages);
     of_process().seen.store(ledger().bound, std::memory_order_release);
@@ -249,7 +248,7 @@ void tell_of_ordinary_access(const std::string& who) {
 
 void this_thread_makes_no_calls() { ++of_process().helpers; }
 
-void wait_for_team(std::unique_lock<std::mutex>& guard, uint32_t object) {
+void wait_for_team(uint32_t object) {
   const Record& record = ledger().record[object];
   hold(object);
   ++of_process().waiting;
@@ -268,10 +267,10 @@ void wait_for_team(std::unique_lock<std::mutex>& guard, uint32_t object) {
               current_call.c_str(), missing, record.devices);
       _exit(125);
     }
-    guard.unlock();
+    process_lock.unlock();
     const timespec look_again = {0, 200'000'000};  // somebody who could have added a device may have died
     syscall(SYS_futex, &ledger().joined, FUTEX_WAIT, joined, &look_again, nullptr, 0);
-    guard.lock();
+    process_lock.lock();
   }
   --of_process().waiting;
   let_go(object);
@@ -331,11 +330,11 @@ void multicast_add_device(Handle handle, CUdevice device) {
 
 void multicast_bind(Handle handle, size_t offset, Handle memory, size_t memory_offset, size_t size,
                     unsigned long long flags) {
-  bind(handle, offset, size, flags, [&] { return memory_of(*named(memory), memory_offset); });
+  bind(handle, offset, size, flags, [&]() REQUIRES(process_lock) { return memory_of(*named(memory), memory_offset); });
 }
 
 void multicast_bind_address(Handle handle, size_t offset, uint64_t address, size_t size, unsigned long long flags) {
-  bind(handle, offset, size, flags, [&] {
+  bind(handle, offset, size, flags, [&]() REQUIRES(process_lock) {
     const Mapping* const mapping = mapping_at(address);
     if (mapping && mapping->kind == Range::vmm) return memory_of(*mapping->of, address - mapping->base);
     const auto found = allocation_with(address);

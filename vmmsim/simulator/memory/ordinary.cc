@@ -20,11 +20,13 @@ struct IpcHandle {
 };
 static_assert(sizeof(IpcHandle) <= sizeof(CUipcMemHandle));
 
-bool is_enabled(CUdevice device, CUdevice peer) { return device == peer || process().peers.count({device, peer}); }
+bool is_enabled(CUdevice device, CUdevice peer) REQUIRES(process_lock) {
+  return device == peer || process().peers.count({device, peer});
+}
 
-void set_rights(Mapping& mapping) {
+void set_rights(Mapping& mapping) REQUIRES(process_lock) {
   const CUdevice owner = mapping.record == nothing ? -1 : device_of(ledger().record[mapping.record].gpu);
-  mapping.access.resize(process().visible.size());
+  mapping.access.resize(visible_gpus().size());
   for (size_t gpu = 0; gpu < mapping.access.size(); ++gpu) {
     const bool is_open = mapping.opener >= 0 ? CUdevice(gpu) == mapping.opener
                                              : mapping.record == nothing || is_enabled(CUdevice(gpu), owner);
@@ -32,14 +34,14 @@ void set_rights(Mapping& mapping) {
   }
 }
 
-void need_room_for(uint32_t record) {
+void need_room_for(uint32_t record) REQUIRES(process_lock) {
   if (!gpu_memory(ledger().record[record].gpu))
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "this process has no room for the memory of a GPU: is its address space limited?");
 }
 
 // Takes memory of a GPU for map(record), and gives it back if that fails.
 template <class Map>
-void take_for(CUdevice device, uint64_t size, Map map) {
+void take_for(CUdevice device, uint64_t size, Map map) REQUIRES(process_lock) {
   const uint32_t record = take_memory(gpu_of(device), size);
   try {
     need_room_for(record);
@@ -51,7 +53,7 @@ void take_for(CUdevice device, uint64_t size, Map map) {
 }
 
 // Maps what a record of ordinary memory has, or host memory if there is no record. Returns the address.
-uint64_t map_ordinary(uint32_t record, uint64_t size, Range::Kind kind, CUdevice opener = -1) {
+uint64_t map_ordinary(uint32_t record, uint64_t size, Range::Kind kind, CUdevice opener = -1) REQUIRES(process_lock) {
   Mapping mapping = {};
   mapping.base = take_addresses(size, record == nothing);
   mapping.size = size;
@@ -64,7 +66,7 @@ uint64_t map_ordinary(uint32_t record, uint64_t size, Range::Kind kind, CUdevice
 }
 
 // Where a small block has room in a page of such; 0: nowhere.
-uint64_t room_for(CUdevice device, uint64_t size) {
+uint64_t room_for(CUdevice device, uint64_t size) REQUIRES(process_lock) {
   const Process& p = process();
   for (const auto& [base, mapping] : p.mappings) {
     if (!mapping.has_small_blocks || ledger().record[mapping.record].gpu != gpu_of(device)) continue;
@@ -79,7 +81,7 @@ uint64_t room_for(CUdevice device, uint64_t size) {
   return 0;
 }
 
-Allocations::iterator allocation_at(uint64_t address) {
+Allocations::iterator allocation_at(uint64_t address) REQUIRES(process_lock) {
   const auto found = process().allocations.find(address);
   if (found == process().allocations.end())
     refuse(CUDA_ERROR_INVALID_VALUE,
@@ -89,12 +91,12 @@ Allocations::iterator allocation_at(uint64_t address) {
   return found;
 }
 
-bool is_empty(const Mapping& mapping) {
+bool is_empty(const Mapping& mapping) REQUIRES(process_lock) {
   const auto next = process().allocations.lower_bound(mapping.base);
   return next == process().allocations.end() || next->first >= mapping.base + mapping.size;
 }
 
-void remove_allocation(Allocations::iterator found) {
+void remove_allocation(Allocations::iterator found) REQUIRES(process_lock) {
   if (found->second.kind == Range::registered) return erase_registration(found->first);
   const Mapping& mapping = *mapping_at(found->first);
   erase_allocation(found->first);
@@ -121,8 +123,8 @@ void set_peer(CUdevice device, CUdevice peer, bool enabled) {
 }  // namespace
 
 void map_pool_unit(CUdevice device, uint64_t address, uint64_t size, const std::vector<unsigned char>& access,
-                   uint32_t of_another) {
-  const auto map = [&](uint32_t record) {
+                   uint32_t of_another) REQUIRES(process_lock) {
+  const auto map = [&](uint32_t record) REQUIRES(process_lock) {
     Mapping mapping = {};
     mapping.base = address;
     mapping.size = size;
@@ -171,8 +173,9 @@ uint64_t allocate(CUdevice device, size_t size, Owner owner) {
   const uint64_t small = round_up(size, smallest);
   uint64_t address = small <= small_block ? room_for(device, small) : 0;
   if (!address) {
-    take_for(device, round_up(size, page_size),
-             [&](uint32_t record) { address = map_ordinary(record, round_up(size, page_size), Range::ordinary); });
+    take_for(device, round_up(size, page_size), [&](uint32_t record) REQUIRES(process_lock) {
+      address = map_ordinary(record, round_up(size, page_size), Range::ordinary);
+    });
     mapping_at(address)->has_small_blocks = small <= small_block;
   }
   add_allocation(address, {size, Range::ordinary, owner}, device);
@@ -187,8 +190,9 @@ void free_allocation(uint64_t address) {
 uint64_t allocate_heap(CUdevice device, size_t size) {
   const auto guard = enter();
   uint64_t address = 0;
-  take_for(device, round_up(size, page_size),
-           [&](uint32_t record) { address = map_ordinary(record, round_up(size, page_size), Range::ordinary); });
+  take_for(device, round_up(size, page_size), [&](uint32_t record) REQUIRES(process_lock) {
+    address = map_ordinary(record, round_up(size, page_size), Range::ordinary);
+  });
   return address;  // no allocation is known there
 }
 

@@ -20,7 +20,7 @@ struct SharedBlock {
 };
 static_assert(sizeof(SharedBlock) <= sizeof(CUmemPoolPtrExportData));
 
-uint32_t new_shared_pool(int gpu, unsigned handle_types) {
+uint32_t new_shared_pool(int gpu, unsigned handle_types) REQUIRES(process_lock) {
   const Locked locked;
   const uint32_t record = new_record(Record::pool);
   if (record == nothing) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for a pool");
@@ -31,7 +31,7 @@ uint32_t new_shared_pool(int gpu, unsigned handle_types) {
 }
 
 // Another process's unit, held; nothing: it was given back.
-uint32_t find_unit(uint32_t pool, uint64_t offset) {
+uint32_t find_unit(uint32_t pool, uint64_t offset) REQUIRES(process_lock) {
   const Locked locked;
   for (uint32_t number = 0; number < ledger().records; ++number) {
     const Record& record = ledger().record[number];
@@ -50,7 +50,7 @@ void Pool::take_room() {
   const uint64_t size = round_up(2 * machine().memory, unit);
   addresses_ = take_addresses(size + unit, false);
   first_ = round_up(addresses_, unit);
-  access_.resize(process().visible.size());
+  access_.resize(visible_gpus().size());
   access_[size_t(device_)] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   add_gap(first_, {size, nullptr, nullptr, 0});
 }

@@ -50,17 +50,17 @@ class Pool {
   };
   using Gaps = std::map<uint64_t, Gap>;
 
-  void take_room();
+  void take_room() REQUIRES(process_lock);
   Gaps::iterator find(uint64_t size, const void* stream);
   void take_from_gap(Gaps::iterator, uint64_t address, uint64_t size);
   bool is_backed(uint64_t address, uint64_t size) const;
   void add_gap(uint64_t address, Gap);
-  bool is_mapped_elsewhere(uint64_t unit) const;
+  bool is_mapped_elsewhere(uint64_t unit) const REQUIRES(process_lock);
   void settle();
-  void back(uint64_t address, uint64_t size);
-  void map_unit(uint64_t address);
-  void unmap_unit(uint64_t address);
-  void give_back(uint64_t bytes);
+  void back(uint64_t address, uint64_t size) REQUIRES(process_lock);
+  void map_unit(uint64_t address) REQUIRES(process_lock);
+  void unmap_unit(uint64_t address) REQUIRES(process_lock);
+  void give_back(uint64_t bytes) REQUIRES(process_lock);
 
   CUdevice device_;
   bool is_imported_ = false;

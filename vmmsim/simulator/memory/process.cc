@@ -18,26 +18,36 @@ thread_local std::string& current_call = of_thread<std::string, struct CurrentCa
 namespace {
 
 // A child made by fork shares nothing with CUDA: it would hold its parent's memory, and must not change it.
-void leave_in_child() {
-  process().is_forked = true;
+bool is_forked = false;  // the process is a child that fork made of one with CUDA
+void lock_before_fork() ACQUIRE(process_lock) { process_lock.lock(); }
+void unlock_in_parent() RELEASE(process_lock) { process_lock.unlock(); }
+void leave_in_child() RELEASE(process_lock) {
+  is_forked = true;
   leave();
-  process().lock.unlock();
+  process_lock.unlock();
 }
 
-void make_tables(Process& p, std::vector<int> gpus) {
-  p.visible = std::move(gpus);
-  p.tables.clear();
-  for (size_t i = 0; i < p.visible.size(); ++i) p.tables.push_back(std::make_unique<PageTable>());
-}
+// The GPUs that the process sees, and their page tables. They are set before anybody looks, so no lock guards them.
+struct Gpus {
+  std::vector<int> visible;
+  std::vector<std::unique_ptr<PageTable>> tables;
 
-// Never destroyed: workers may run until the very end.
-Process& make_process() {
-  Process& made = *new Process;
-  std::vector<int> gpus;
-  for (int i = 0; i < machine().gpus; ++i) gpus.push_back(node() * machine().gpus + i);
-  make_tables(made, gpus);
-  pthread_atfork([] { process().lock.lock(); }, [] { process().lock.unlock(); }, leave_in_child);
-  return made;
+  void set(std::vector<int> numbers) {
+    visible = std::move(numbers);
+    tables.clear();
+    for (size_t i = 0; i < visible.size(); ++i) tables.push_back(std::make_unique<PageTable>());
+  }
+};
+Gpus& gpus() {
+  static Gpus& once = []() -> Gpus& {
+    std::vector<int> of_node;
+    for (int i = 0; i < machine().gpus; ++i) of_node.push_back(node() * machine().gpus + i);
+    Gpus& all = *new Gpus;
+    all.set(std::move(of_node));
+    pthread_atfork(lock_before_fork, unlock_in_parent, leave_in_child);
+    return all;
+  }();
+  return once;
 }
 
 }  // namespace
@@ -51,23 +61,24 @@ bool has_ended(pid_t process) {
   return ended;
 }
 
-Process& process() {
-  static Process& once = make_process();
+Mutex process_lock;
+
+Process& process() {  // never destroyed: workers may run until the very end
+  static Process& once = *new Process;
   return once;
 }
 
-void set_visible(std::vector<int> gpus) {
-  std::lock_guard guard(process().lock);
-  if (gpus != process().visible) make_tables(process(), std::move(gpus));
+void set_visible(std::vector<int> numbers) {
+  if (numbers != gpus().visible) gpus().set(std::move(numbers));
 }
 
-PageTable& page_table(CUdevice device) { return *process().tables[static_cast<size_t>(device)]; }
+std::span<const int> visible_gpus() { return gpus().visible; }
+PageTable& page_table(CUdevice device) { return *gpus().tables[static_cast<size_t>(device)]; }
 
-std::unique_lock<std::mutex> enter() {
-  std::unique_lock guard(process().lock);
-  if (process().is_forked)
+MutexLock enter() {
+  if (is_forked)
     refuse(CUDA_ERROR_NOT_INITIALIZED, "this process was forked by one that had initialised CUDA: start it by exec");
-  return guard;
+  return MutexLock(process_lock);
 }
 
 void change(const char* kind, const std::vector<Member>& members) {
@@ -84,10 +95,10 @@ void note_gone(uint64_t base, uint64_t size, const char* how) {
   if (gone.size() > 256) gone.pop_front();
 }
 
-int device_count() { return int(process().visible.size()); }
+int device_count() { return int(visible_gpus().size()); }
 
 int gpu_of(CUdevice device) {
-  const auto& visible = process().visible;
+  const auto visible = visible_gpus();
   if (device < 0 || size_t(device) >= visible.size())
     refuse(CUDA_ERROR_INVALID_DEVICE, "there is no GPU " + std::to_string(device) + ": this process sees " +
                                           std::to_string(visible.size()) + ", the first is 0");
@@ -103,7 +114,7 @@ std::string owner_name(int owner) {
 }
 
 int device_of(int gpu) {
-  const auto& visible = process().visible;
+  const auto visible = visible_gpus();
   for (size_t i = 0; i < visible.size(); ++i)
     if (visible[i] == gpu) return int(i);
   return -1;

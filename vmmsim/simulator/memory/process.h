@@ -5,7 +5,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -77,10 +76,6 @@ struct Gone {
 };
 
 struct Process {
-  std::mutex lock;                                 // before the ledger's; of all that follows
-  bool is_forked = false;                          // it is a child that fork made of one with CUDA
-  std::vector<int> visible;                        // the machine's GPU of each CUdevice
-  std::vector<std::unique_ptr<PageTable>> tables;  // of each CUdevice
   std::unordered_map<Handle, std::shared_ptr<Referent>> handles;
   std::map<uint64_t, uint64_t> areas;            // addresses that the process keeps for CUDA: begin, end
   std::vector<Region> regions;                   // those areas that hold reservations, the newest last
@@ -93,10 +88,11 @@ struct Process {
   std::deque<Gone> gone;                                // the latest is the last
   uint64_t ids = 0;
 };
-Process& process();
+Process& process() REQUIRES(process_lock);
+std::span<const int> visible_gpus();  // the machine's GPU of each CUdevice
 
 // Begins a call: nobody else changes this process's memory while it lasts. Refuses in a child made by fork.
-[[nodiscard]] std::unique_lock<std::mutex> enter();
+MutexLock enter() ACQUIRE(process_lock);
 
 // Tells a change for --trace: its kind, and what it was. Addresses and handles are texts.
 struct Member {
@@ -107,7 +103,7 @@ struct Member {
              "\":" + (std::same_as<decltype(value), bool> ? value ? "true" : "false" : std::to_string(value))) {}
 };
 void change(const char* kind, const std::vector<Member>&);
-void note_gone(uint64_t base, uint64_t size, const char* how);  // by the call in progress
+void note_gone(uint64_t base, uint64_t size, const char* how) REQUIRES(process_lock);  // by the call in progress
 
 // --- Who has memory: the machine's GPUs by their numbers, and after them the host of each node
 int host_of_node();
@@ -116,47 +112,51 @@ int device_of(int gpu);         // -1: this process does not see it
 bool has_ended(pid_t process);  // even if nobody has waited for it
 
 // --- Handles
-std::shared_ptr<Referent> named(Handle);  // refuses with CUDA_ERROR_INVALID_VALUE
+std::shared_ptr<Referent> named(Handle) REQUIRES(process_lock);  // refuses with CUDA_ERROR_INVALID_VALUE
 const Record& record_of(const Referent&);
-std::shared_ptr<Referent> add_handle(uint32_t record, bool imported);  // of a record that is held
-void forget_if_unused(const std::shared_ptr<Referent>&);
+// Of a record that is held.
+std::shared_ptr<Referent> add_handle(uint32_t record, bool imported) REQUIRES(process_lock);
+void forget_if_unused(const std::shared_ptr<Referent>&) REQUIRES(process_lock);
 void check_handle_types(unsigned requested);         // refuses what this machine does not have
 CUmemAllocationProp properties_of(const Referent&);  // as granted, and its usage
-uint32_t take_memory(int owner, uint64_t size);      // a new record, held; refuses with CUDA_ERROR_OUT_OF_MEMORY
+// A new record, held. Refuses with CUDA_ERROR_OUT_OF_MEMORY.
+uint32_t take_memory(int owner, uint64_t size) REQUIRES(process_lock);
 
 // --- Addresses
-uint64_t take_addresses(uint64_t size, bool with_host_memory);  // anywhere, on a page; refuses
-void give_back_addresses(uint64_t address);
-void take_from_host(uint64_t address, uint64_t size);  // it faults there again
-bool are_ours(uint64_t address);
-bool is_of_host(uint64_t address, uint64_t size);  // whether it has memory there, other than what it has of CUDA
+uint64_t take_addresses(uint64_t size, bool with_host_memory) REQUIRES(process_lock);  // anywhere, on a page; refuses
+void give_back_addresses(uint64_t address) REQUIRES(process_lock);
+void take_from_host(uint64_t address, uint64_t size) REQUIRES(process_lock);  // it faults there again
+bool are_ours(uint64_t address) REQUIRES(process_lock);
+// Whether it has memory there, other than what it has of CUDA.
+bool is_of_host(uint64_t address, uint64_t size) REQUIRES(process_lock);
 template <class Map> auto holding(Map& map, uint64_t address) {  // the entry at or before an address, or end()
   auto next = map.upper_bound(address);
   return next == map.begin() ? map.end() : --next;
 }
-bool is_reserved(uint64_t address);
-Mapping* mapping_at(uint64_t address);  // null: nothing is mapped there
-void add_mapping(Mapping);              // and its entries in the page tables
-void remove_mapping(uint64_t base);
-void write_entries(const Mapping&);
+bool is_reserved(uint64_t address) REQUIRES(process_lock);
+Mapping* mapping_at(uint64_t address) REQUIRES(process_lock);  // null: nothing is mapped there
+void add_mapping(Mapping) REQUIRES(process_lock);              // and its entries in the page tables
+void remove_mapping(uint64_t base) REQUIRES(process_lock);
+void write_entries(const Mapping&) REQUIRES(process_lock);
 
 // --- Ordinary memory
 // Of new memory, or of another process's that is held: the mapping holds it from then on. Refuses.
-void map_pool_unit(CUdevice, uint64_t address, uint64_t size, const std::vector<unsigned char>& access,
-                   uint32_t record);
+void map_pool_unit(CUdevice, uint64_t address, uint64_t size, const std::vector<unsigned char>& access, uint32_t record)
+    REQUIRES(process_lock);
 using Allocations = std::map<uint64_t, Allocation>;
-void add_allocation(uint64_t address, Allocation, CUdevice);
-void erase_allocation(uint64_t address);
-Allocations::iterator allocation_with(uint64_t address);  // end(): none holds it
+void add_allocation(uint64_t address, Allocation, CUdevice) REQUIRES(process_lock);
+void erase_allocation(uint64_t address) REQUIRES(process_lock);
+Allocations::iterator allocation_with(uint64_t address) REQUIRES(process_lock);  // end(): none holds it
 Owner owner_of(const Allocation&);
 
 // --- Host memory that is registered
-std::optional<Range> find_registered(uint64_t address);
-void erase_registration(uint64_t address);
+std::optional<Range> find_registered(uint64_t address) REQUIRES(process_lock);
+void erase_registration(uint64_t address) REQUIRES(process_lock);
 
 // --- Multicast
-uint64_t take_multicast_pages(uint32_t object, uint64_t pages);  // the number of the first; refuses
-void give_back_multicast_pages(uint64_t first);
-void wait_for_team(std::unique_lock<std::mutex>&, uint32_t object);  // of enter(); lets go of it while it waits
+// The number of the first; refuses.
+uint64_t take_multicast_pages(uint32_t object, uint64_t pages) REQUIRES(process_lock);
+void give_back_multicast_pages(uint64_t first) REQUIRES(process_lock);
+void wait_for_team(uint32_t object) REQUIRES(process_lock);  // lets go of it while it waits
 
 }  // namespace memory

@@ -17,18 +17,24 @@ namespace {
 // A descriptor's file position tells the record that it holds. It is past the ledger's end, where nothing can be read.
 constexpr off_t first_position = off_t(1) << 40;
 
-// What this process has of the machine's files. Its lock guards this.
-struct Files {
-  int holder = -1;                              // of its locks: an open file of its own, which no mapping keeps open
+// What this process holds.
+struct Holds {
+  int file = -1;                                // with its locks: an open file of its own, which no mapping keeps open
   std::unordered_map<uint32_t, unsigned> held;  // record -> how often by this process
-  struct Gpu {
-    int file = -1;          // a descriptor, once it was needed
-    char* bytes = nullptr;  // where it is mapped
-  } gpu[max_owners];
 };
-Files& files() {
-  static Files& it = *new Files;
-  return it;
+Holds& holds() REQUIRES(process_lock) {
+  static Holds& all = *new Holds;
+  return all;
+}
+
+// The memory of a GPU: its file, which is mapped once it was needed. Copies look here without a lock.
+struct GpuFile {
+  std::atomic<char*> bytes = nullptr;
+  int number = -1;  // set before `bytes`
+};
+GpuFile& gpu_file(int gpu) {
+  static GpuFile* const all = new GpuFile[max_owners];
+  return all[gpu];
 }
 
 struct flock byte_of(uint32_t record, short type) {
@@ -44,14 +50,14 @@ void set_lock(int file, uint32_t record, short type) {
   fcntl(file, F_OFD_SETLK, &lock);  // read locks get into nobody's way
 }
 
-void punch(int gpu, uint32_t first, uint32_t frames) {
+void punch(int gpu, uint32_t first, uint32_t frames) REQUIRES(process_lock) {
   gpu_memory(gpu);
-  fallocate(files().gpu[gpu].file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first * page_size),
+  fallocate(gpu_file(gpu).number, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first * page_size),
             static_cast<off_t>(frames * page_size));
 }
 
 // The next that takes these frames finds zeros, and the machine has its memory back at once.
-void give_back_frames(Record& record) {
+void give_back_frames(Record& record) REQUIRES(process_lock, ledger().lock) {
   Ledger::Gpu& gpu = ledger().gpu[record.gpu];
   uint32_t* const next = ledger().frames_of(record.gpu);
   uint32_t run = record.first_frame, last = run, frames = 0;
@@ -67,7 +73,7 @@ void give_back_frames(Record& record) {
   gpu.free += frames;
 }
 
-void give_back_if_unheld(uint32_t number) {
+void give_back_if_unheld(uint32_t number) REQUIRES(process_lock, ledger().lock) {
   Record& record = ledger().record[number];
   if (record.kind == Record::unused || record.kind == Record::binding || record.kind == Record::event) return;
   if (record.bindings || is_held(number)) return;
@@ -78,7 +84,7 @@ void give_back_if_unheld(uint32_t number) {
 }
 
 // Handles of events are good even when nobody holds them, as on the H200: until their lines are needed.
-void drop_unheld_events() {
+void drop_unheld_events() REQUIRES(process_lock, ledger().lock) {
   for (uint32_t number = 0; number < ledger().records; ++number)
     if (ledger().record[number].kind == Record::event && !is_held(number)) drop_record(number);
 }
@@ -94,16 +100,15 @@ uint64_t new_key() {
 }
 
 uint32_t new_record(Record::Kind kind) {
-  Ledger& all = ledger();
-  if (all.unused == nothing && all.records == max_records) {
+  if (ledger().unused == nothing && ledger().records == max_records) {
     sweep();
     drop_unheld_events();
   }
-  uint32_t number = all.unused;
-  if (number != nothing) all.unused = all.record[number].next;
-  else if (all.records < max_records) number = all.records++;
+  uint32_t number = ledger().unused;
+  if (number != nothing) ledger().unused = ledger().record[number].next;
+  else if (ledger().records < max_records) number = ledger().records++;
   else return nothing;
-  Record& record = all.record[number];
+  Record& record = ledger().record[number];
   record = {};
   record.next = record.first_frame = record.object = nothing;
   record.key = new_key();
@@ -115,10 +120,9 @@ uint32_t new_record(Record::Kind kind) {
 }
 
 void drop_record(uint32_t record) {
-  Ledger& all = ledger();
-  all.record[record].kind = Record::unused;
-  all.record[record].next = all.unused;
-  all.unused = record;
+  ledger().record[record].kind = Record::unused;
+  ledger().record[record].next = ledger().unused;
+  ledger().unused = record;
 }
 
 bool take_frames(Record& record, int gpu, uint64_t size) {
@@ -142,38 +146,37 @@ bool take_frames(Record& record, int gpu, uint64_t size) {
 
 void sweep() {
   for (uint32_t number = 0; number < ledger().records; ++number)
-    if (!files().held.count(number)) give_back_if_unheld(number);
+    if (!holds().held.count(number)) give_back_if_unheld(number);
 }
 
 bool is_held(uint32_t record, bool by_others) {
   struct flock lock = byte_of(record, F_WRLCK);  // nobody could get this if somebody else has a read lock
-  fcntl(by_others && files().holder >= 0 ? files().holder : ledger_file(false), F_OFD_GETLK, &lock);
+  fcntl(by_others && holds().file >= 0 ? holds().file : ledger_file(false), F_OFD_GETLK, &lock);
   return lock.l_type != F_UNLCK;
 }
 
 void hold(uint32_t record) {
-  if (files().holder < 0) files().holder = ledger_file(true);
-  if (++files().held[record] == 1) set_lock(files().holder, record, F_RDLCK);
+  if (holds().file < 0) holds().file = ledger_file(true);
+  if (++holds().held[record] == 1) set_lock(holds().file, record, F_RDLCK);
 }
 
 void let_go(uint32_t record) {
-  if (--files().held[record]) return;
-  files().held.erase(record);
-  set_lock(files().holder, record, F_UNLCK);
+  if (--holds().held[record]) return;
+  holds().held.erase(record);
+  set_lock(holds().file, record, F_UNLCK);
   Locked locked;
   give_back_if_unheld(record);
 }
 
 void remove_binding(uint32_t number) {
-  Ledger& all = ledger();
-  Record& binding = all.record[number];
-  uint32_t* link = &all.record[binding.object].next;
-  while (*link != number) link = &all.record[*link].next;
+  Record& binding = ledger().record[number];
+  uint32_t* link = &ledger().record[binding.object].next;
+  while (*link != number) link = &ledger().record[*link].next;
   *link = binding.next;
-  --all.record[binding.memory].bindings;
+  --ledger().record[binding.memory].bindings;
   const uint32_t memory = binding.memory;
   drop_record(number);
-  ++all.bound;
+  ++ledger().bound;
   give_back_if_unheld(memory);
 }
 
@@ -198,7 +201,7 @@ bool show_to_host(const Record& record, uint64_t address, int protection) {
   bool all = true;
   for_each_frame(record, [&](char* frame) {
     void* const shown = mmap(reinterpret_cast<void*>(address), page_size, protection,
-                             MAP_SHARED | MAP_NORESERVE | MAP_FIXED, files().gpu[record.gpu].file, frame - bytes);
+                             MAP_SHARED | MAP_NORESERVE | MAP_FIXED, gpu_file(record.gpu).number, frame - bytes);
     all = all && shown != MAP_FAILED;
     address += page_size;
   });
@@ -206,43 +209,44 @@ bool show_to_host(const Record& record, uint64_t address, int protection) {
 }
 
 void leave() {
-  if (files().holder >= 0) close(files().holder);
-  files().holder = -1;
+  if (holds().file >= 0) close(holds().file);
+  holds().file = -1;
 }
 
 char* gpu_memory(int gpu) {
-  if (files().gpu[gpu].bytes) return files().gpu[gpu].bytes;
+  if (gpu_file(gpu).bytes) return gpu_file(gpu).bytes;
   const uint64_t size = machine().memory;
-  files().gpu[gpu].file = open_of_vmmsim(ledger().memory_file[gpu], O_RDWR);
+  gpu_file(gpu).number = open_of_vmmsim(ledger().memory_file[gpu], O_RDWR);
   // A page-table entry has flags below its 2 MiB, so a frame must lie on a multiple of it.
   void* const room = mmap(nullptr, size + page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return nullptr;
   char* const aligned = reinterpret_cast<char*>(round_up(reinterpret_cast<uint64_t>(room), page_size));
-  if (mmap(aligned, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, files().gpu[gpu].file, 0) ==
+  if (mmap(aligned, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, gpu_file(gpu).number, 0) ==
       MAP_FAILED)
     return nullptr;
   madvise(aligned, size, MADV_DONTFORK);
   madvise(aligned, size, MADV_DONTDUMP);
-  files().gpu[gpu].bytes = aligned;
+  gpu_file(gpu).bytes = aligned;
   return aligned;
 }
 
 void clear(char* bytes, size_t size) {
+  const auto holds_it = [&](const char* memory) {
+    return memory && bytes >= memory && bytes < memory + machine().memory;
+  };
   int gpu = 0;
-  while (gpu < ledger().owners() && !(files().gpu[gpu].bytes && bytes >= files().gpu[gpu].bytes &&
-                                      bytes < files().gpu[gpu].bytes + machine().memory))
-    ++gpu;
+  while (gpu < ledger().owners() && !holds_it(gpu_file(gpu).bytes)) ++gpu;
   if (gpu == ledger().owners()) {  // memory of the host
     std::memset(bytes, 0, size);
     return;
   }
-  const off_t begin = bytes - files().gpu[gpu].bytes, end = begin + off_t(size);
+  const off_t begin = bytes - gpu_file(gpu).bytes, end = begin + off_t(size);
   for (off_t at = begin; at < end;) {  // from what has been written to the hole behind it
-    const off_t written = lseek(files().gpu[gpu].file, at, SEEK_DATA);
+    const off_t written = lseek(gpu_file(gpu).number, at, SEEK_DATA);
     if (written < 0 || written >= end) return;
-    const off_t hole = lseek(files().gpu[gpu].file, written, SEEK_HOLE);
+    const off_t hole = lseek(gpu_file(gpu).number, written, SEEK_HOLE);
     at = hole > written ? std::min(hole, end) : end;
-    std::memset(files().gpu[gpu].bytes + written, 0, size_t(at - written));
+    std::memset(gpu_file(gpu).bytes + written, 0, size_t(at - written));
   }
 }
 

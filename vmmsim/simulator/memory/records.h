@@ -3,35 +3,37 @@
 #pragma once
 #include <cstdint>
 #include "ledger.h"
+#include "memory.h"
 #include "page_table.h"
 
 namespace memory {
 
-// All of these need the process's lock, and those marked * the ledger's too.
-
-uint64_t new_key();                                     // * unlike any other
-uint32_t new_record(Record::Kind);                      // * unheld and still unused; nothing: the ledger is full
-void drop_record(uint32_t);                             // * a new one that is not needed
-bool take_frames(Record&, int gpu, uint64_t size);      // * false: there are not so many
-void sweep();                                           // * gives back what nobody holds any more
-bool is_held(uint32_t record, bool by_others = false);  // by a process or an exported descriptor
-void hold(uint32_t record);                             // by this process, once more
-void let_go(uint32_t record);                           // once less; the last of all holders gives it back
-void remove_binding(uint32_t binding);                  // *
-int export_record(uint32_t record);                     // a descriptor that holds it; -1: there is none
-uint32_t exported_record(int fd);                       // nothing: `fd` was not exported by this machine
-void leave();                                           // in a child made by fork: lets go of the parent's files
+uint64_t new_key() REQUIRES(ledger().lock);  // unlike any other
+// Unheld and still unused, or nothing: the ledger is full.
+uint32_t new_record(Record::Kind) REQUIRES(process_lock, ledger().lock);
+void drop_record(uint32_t) REQUIRES(ledger().lock);  // a new one that is not needed
+// False: there are not so many.
+bool take_frames(Record&, int gpu, uint64_t size) REQUIRES(process_lock, ledger().lock);
+void sweep() REQUIRES(process_lock, ledger().lock);                            // gives back what nobody holds any more
+bool is_held(uint32_t record, bool by_others = false) REQUIRES(process_lock);  // by a process or an exported descriptor
+void hold(uint32_t record) REQUIRES(process_lock);                             // by this process, once more
+// Once less; the last of all holders gives it back.
+void let_go(uint32_t record) REQUIRES(process_lock) EXCLUDES(ledger().lock);
+void remove_binding(uint32_t binding) REQUIRES(process_lock, ledger().lock);
+int export_record(uint32_t record);   // a descriptor that holds it; -1: there is none
+uint32_t exported_record(int fd);     // nothing: `fd` was not exported by this machine
+void leave() REQUIRES(process_lock);  // in a child made by fork: lets go of the parent's files
 
 // Calls `work` with the bytes in this process of each frame of an allocation, in order. The allocation is held.
-char* gpu_memory(int gpu);  // where a GPU's file is mapped; null: there is no room
+char* gpu_memory(int gpu) REQUIRES(process_lock);  // where a GPU's file is mapped; null: there is no room
 template <class Work>
-void for_each_frame(const Record& record, Work work) {
+void for_each_frame(const Record& record, Work work) REQUIRES(process_lock) {
   char* const bytes = gpu_memory(record.gpu);
   const uint32_t* const next = ledger().frames_of(record.gpu);
   for (uint32_t frame = record.first_frame; frame != nothing; frame = next[frame]) work(bytes + frame * page_size);
 }
 
 // Lets the host touch an allocation at an address, as PROT_... says. False where a process has no mapping to spare.
-bool show_to_host(const Record&, uint64_t address, int protection);
+bool show_to_host(const Record&, uint64_t address, int protection) REQUIRES(process_lock);
 
 }  // namespace memory

@@ -29,7 +29,7 @@ PartlyRegistered& in_parts() {
   return it;
 }
 
-void write_entry(uint64_t page) {
+void write_entry(uint64_t page) REQUIRES(process_lock) {
   const auto& allocations = process().allocations;
   Parts found;
   auto each = holding(allocations, page);
@@ -51,10 +51,10 @@ void write_entry(uint64_t page) {
     in_parts().pages[page] = found;
     if (!in_part || found.readable.none()) in_parts().pages.erase(page);
   }
-  for (auto& table : process().tables) table->set(page, found.readable.none() ? 0 : entry);
+  for (CUdevice gpu = 0; gpu < device_count(); ++gpu) page_table(gpu).set(page, found.readable.none() ? 0 : entry);
 }
 
-void write_entries(uint64_t base, uint64_t size) {
+void write_entries(uint64_t base, uint64_t size) REQUIRES(process_lock) {
   for (uint64_t page = base / page_size * page_size; page < base + size; page += page_size) write_entry(page);
 }
 
