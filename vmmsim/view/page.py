@@ -81,14 +81,14 @@ def view(recording, steps, key, still):
     processes = len({step.process for step in steps})
     about = recording.about
     calls = f"{len(steps):,} calls" if len(steps) != 1 else "1 call"
-    told = [about.get("where", ""), f"{calls} of {processes} processes" if processes > 1 else calls]
+    facts = [about.get("where", ""), f"{calls} of {processes} processes" if processes > 1 else calls]
     if about.get("status"):
-        told.append(f"ended with status {about['status']}")
-    said = "".join(f"<li>{html.escape(note)}</li>\n" for note in notes(recording))
+        facts.append(f"ended with status {about['status']}")
+    items = "".join(f"<li>{html.escape(note)}</li>\n" for note in notes(recording))
     return FRAGMENT.format(
         key=html.escape(key),
-        about=f"<code>{html.escape(command_of(recording))}</code>: {html.escape(', '.join(filter(None, told)))}.",
-        notes=f'<ul class="vmm-notes">\n{said}</ul>\n' if said else "",
+        about=f"<code>{html.escape(command_of(recording))}</code>: {html.escape(', '.join(filter(None, facts)))}.",
+        notes=f'<ul class="vmm-notes">\n{items}</ul>\n' if items else "",
         still=still,
         data=packed(recording, steps),
     )
