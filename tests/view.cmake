@@ -8,15 +8,11 @@ function(viewer_test name)
 endfunction()
 
 viewer_test(recording $<TARGET_FILE:vmmsim> $<TARGET_FILE:vmm_basics> ${CMAKE_CXX_COMPILER})
-example_test(viewer.watch ${python} tests.watch_test ${PROJECT_BINARY_DIR} ${CMAKE_CXX_COMPILER})
-label(viewer viewer.watch)
 
-viewer_test(view_in_browser)
-label(browser viewer.view_in_browser)
-example_test(viewer.frames ${python} tests.frames_test $<TARGET_FILE_DIR:vmmsim>)
-label(viewer viewer.frames)
-label(long viewer.frames)
-set_tests_properties(viewer.frames PROPERTIES TIMEOUT 300)  # 30 s of a core
+# What ./run.sh --view does beside `vmmsim view`; and views of what has really run.
+example_test(viewer.checkout ${python} tests.watch_test ${PROJECT_BINARY_DIR})
+example_test(viewer.lessons ${python} tests.views_test $<TARGET_FILE_DIR:vmmsim>)
+label(viewer viewer.checkout viewer.lessons)
 
 # The recorder, as CUPTI would call it, against what the simulator traces of the same calls.
 if(TARGET vmm_recorder)
