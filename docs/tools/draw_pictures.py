@@ -74,7 +74,7 @@ class Lesson:
         self.names = about["reservations"]
         # By file: the moment, or the step at whose end it is; "step_..." shows what the step has changed so far.
         self.pictures = {
-            file: Moment(it) if isinstance(it, int) else Moment(**it) for file, it in about["moments"].items()
+            file: Moment(one) if isinstance(one, int) else Moment(**one) for file, one in about["moments"].items()
         }
         self.arguments = quick(lesson[3:])
 
@@ -114,8 +114,8 @@ def traced(lesson, about, directory):
     ]
     source = source_of(lesson).name
     lines_of = {
-        address: [number for path, number, _ in its if pathlib.Path(path).name == source]
-        for address, its in places(program, itertools.chain(*frames)).items()
+        address: [number for path, number, _ in found if pathlib.Path(path).name == source]
+        for address, found in places(program, itertools.chain(*frames)).items()
     }
     if not any(lines_of.values()):
         raise Failed(f"{program} does not tell the lines of its source: build it with -Xcompiler=-g1, as CMake does")
@@ -186,7 +186,7 @@ def check_steps(about, calls):
         machine.line(line)
         if index + 1 < len(calls) and calls[index + 1][0] == step:
             continue
-        has_picture = any(it.step == step for name, it in about.pictures.items() if name.startswith("step_"))
+        has_picture = any(moment.step == step for name, moment in about.pictures.items() if name.startswith("step_"))
         if step and shape(machine) != before and not has_picture:
             raise Failed(f"step {step} changes something and has no picture: add it to lesson.json and to the page")
         before = shape(machine)
@@ -196,19 +196,15 @@ def check_steps(about, calls):
 def shape(machine):
     """What of a machine can be seen in a picture."""
     memory = {
-        (it.number, it.lives(), it.held_by_fd, tuple(sorted(it.team)), len(it.bound), len(it.exports))
-        for it in machine.memory
-        if it.lives() or it.held_by_fd
+        (one.number, one.lives(), one.held_by_fd, tuple(sorted(one.team)), len(one.bound), len(one.exports))
+        for one in machine.memory
+        if one.lives() or one.held_by_fd
     }
-    reservations = {it.number for process in machine.processes.values() for it in process.reservations.values()}
-    mappings = {
-        (it.number, *sorted(it.access.items()))
-        for process in machine.processes.values()
-        for it in process.mappings.values()
-    }
-    handles = {
-        (pid, name, it.references) for pid, process in machine.processes.items() for name, it in process.handles.items()
-    }
+    reservations, mappings, handles = set(), set(), set()
+    for pid, process in machine.processes.items():
+        reservations |= {reservation.number for reservation in process.reservations.values()}
+        mappings |= {(mapping.number, *sorted(mapping.access.items())) for mapping in process.mappings.values()}
+        handles |= {(pid, name, handle.references) for name, handle in process.handles.items()}
     return memory, reservations, mappings, handles
 
 

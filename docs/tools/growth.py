@@ -95,6 +95,7 @@ RAMP = 0.25  # seconds in which something comes or goes
 STAYS = {"reserve": 2, "grow": 1.8, "shrink": 2.2, "free": 1.5}  # seconds, when all that an act changes has changed
 EACH = 0.17  # seconds from chunk to chunk
 PAUSE = 0.3  # before it begins again
+LEFT, PITCH = 12, 19  # where the chunks begin; from one to the next
 
 
 class Moving(Drawing):
@@ -125,12 +126,18 @@ class Moving(Drawing):
         self.add(f"<g{attributes(self.when(name, *times, still=still))}>")
 
     def svg(self):
-        story, begin = self.story, self.begin
         self.text(8, 24, self.title, "vmm-title")
-        rows = {}
+        top = self.calls(34) + 38
+        self.addresses(top)
+        self.memory(top)
+        self.sentences(top + 140)
+        return self.file(self.words, scale=1.6, style=self.style(), root_style="min-width: 0")
+
+    def calls(self, y):
+        """What the program does, and which of it now. Returns where it ends."""
+        story, begin, rows = self.story, self.begin, {}
         for number, act in enumerate(story.acts):
             rows.setdefault(act.kind, (act.calls, []))[1].append(number)
-        y = 34
         for kind, (calls, acts) in rows.items():
             lit = begin[acts[0]], begin[acts[-1] + 1]
             self.group(f"does-{kind}", lit, still=kind == "grow")
@@ -140,42 +147,49 @@ class Moving(Drawing):
             self.text(18, y + 14, kind, "vmm-left vmm-bold")
             self.text(82, y + 14, " + ".join(calls), "vmm-calls")
             y += 19
+        return y
 
-        # The addresses, from which p is the first.
-        lives = begin[0], begin[4] + 0.6  # the memory goes first
-        top, left, pitch = y + 38, 12, 19
-        self.group("addresses", lives)
+    @property
+    def right(self):
+        """Where the chunks end."""
+        return LEFT + PITCH * self.story.many
+
+    def addresses(self, top):
+        """Those that are reserved; p is the first."""
+        story, begin = self.story, self.begin
+        self.group("addresses", (begin[0], begin[4] + 0.6))  # the memory goes first
         self.text(8, top - 18, f"p = {story.base:#x}", "vmm-calls")
         self.line(f"M12 {top - 13} v6")
         self.line(f"M12 {top} l-4 -8 h8 z", "vmm-head")
         self.text(392, top - 8, f"{size_text(story.reserved)} of addresses", "vmm-left", style="text-anchor: end")
         self.rect(8, top, 384, 34, "vmm-box")
-        right = left + pitch * story.many
-        self.text((right + 372) / 2, top + 15, "room", "vmm-small")
-        self.text((right + 372) / 2, top + 28, "to grow", "vmm-small")
+        self.text((self.right + 372) / 2, top + 15, "room", "vmm-small")
+        self.text((self.right + 372) / 2, top + 28, "to grow", "vmm-small")
         self.line(f"M376 {top + 38} l5 -42 h5 l-5 42 z", "vmm-paper")
         self.line(f"M376 {top + 38} l5 -42 m5 0 l-5 42")
         self.add("</g>")
 
-        # The memory, and what leads to it.
-        below = top + 64
+    def memory(self, top):
+        """The chunks, in the addresses and below them in the GPU's memory."""
+        story, begin, below = self.story, self.begin, top + 64
         self.rect(8, below, 384, 52, "vmm-panel")
         for index in range(story.many):
             grown = 1 if index < story.few else 2
             came = begin[grown] + EACH * (index - story.acts[grown].before)
-            x = left + pitch * index
+            x = LEFT + PITCH * index
             self.group(f"chunk-{index}", (came, begin[5 - grown]))
-            self.rect(x, top + 4, pitch - 2, 26, "vmm-box vmm-gpu0")
+            self.rect(x, top + 4, PITCH - 2, 26, "vmm-box vmm-gpu0")
             self.line(f"M{x + 8.5:g} {top + 30} V{below + 1}")
             self.line(f"M{x + 8.5:g} {below + 6} l-3 -6 h6 z", "vmm-head")
-            self.rect(x, below + 6, pitch - 2, 26, "vmm-box vmm-gpu0")
+            self.rect(x, below + 6, PITCH - 2, 26, "vmm-box vmm-gpu0")
             self.add("</g>")
-        self.text(left, below + 46, f"GPU memory, in chunks of {size_text(story.chunk)}", "vmm-left vmm-small")
-        self.text((right + 392) / 2, below + 46, "taken", "vmm-small")
+        self.text(LEFT, below + 46, f"GPU memory, in chunks of {size_text(story.chunk)}", "vmm-left vmm-small")
+        self.text((self.right + 392) / 2, below + 46, "taken", "vmm-small")
         for count in range(story.many + 1):
-            self.taken(count, (right + 392) / 2, below + 25)
+            self.taken(count, (self.right + 392) / 2, below + 25)
 
-        y = below + 76
+    def sentences(self, y):
+        story, begin = self.story, self.begin
         says = [
             f"reserve {size_text(story.reserved)} of addresses: no memory yet",
             f"grow to {story.few} chunks: memory backs the addresses",
@@ -186,7 +200,6 @@ class Moving(Drawing):
         for number, text in enumerate(says):
             times = begin[number], begin[number + 1]
             self.text(8, y, text, "vmm-left vmm-bold", **self.when(f"says-{number}", times, still=number == 2))
-        return self.file(self.words, scale=1.6, style=self.style(), root_style="min-width: 0")
 
     def taken(self, count, x, y):
         """How much memory is taken, while so many chunks are mapped."""
@@ -225,8 +238,8 @@ class Moving(Drawing):
         (gone if times[0][0] else here).add(0)
         (gone if times[-1][1] < self.seconds else here).add(self.seconds)
         return " ".join(
-            ", ".join(f"{100 * at / self.seconds:.4g}%" for at in sorted(its)) + f" {{ opacity: {value} }}"
-            for its, value in ((gone, 0), (here, 1))
+            ", ".join(f"{100 * at / self.seconds:.4g}%" for at in sorted(times)) + f" {{ opacity: {value} }}"
+            for times, value in ((gone, 0), (here, 1))
         )
 
 

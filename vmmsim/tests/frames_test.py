@@ -32,8 +32,8 @@ def marked(step, mark):
 class AnyProgram(unittest.TestCase):
     def test_many_calls_take_seconds(self):
         for name, writer in (
-            ("all change something", sample.churn(1000)),
-            ("a buffer that grows", sample.growing(700)),
+            ("all change something", sample.chunks(1000, stay=False)),
+            ("a buffer that grows", sample.chunks(700, stay=True)),
             ("segments", sample.segments(300, 4000)),
         ):
             with self.subTest(name):
@@ -82,7 +82,7 @@ class AnyProgram(unittest.TestCase):
         self.assertNotIn("contradicts", "".join(step.words for step in found))
 
     def test_a_process_that_ends_leaves_nothing(self):
-        writer = sample.growing(3)
+        writer = sample.chunks(3, stay=True)
         writer.allocate(0x1000, 4096)
         writer.call("exit", {"status": 3}, result="")
         writer.call("cuInit", {"Flags": 0}, pid=2)
@@ -113,14 +113,14 @@ class AnyProgram(unittest.TestCase):
         handle, _ = writer.create(4 * MIB)
         writer.map(BASE + 512 * MIB, 4 * MIB, handle)
         found = checked_steps(self, writer.recording())
-        told = [step.number for step in found if "contradicts itself or is not whole" in step.words]
-        self.assertEqual(told, [number for number in range(1, wrong + 1) if number != 2])
+        doubted = [step.number for step in found if "contradicts itself or is not whole" in step.words]
+        self.assertEqual(doubted, [number for number in range(1, wrong + 1) if number != 2])
         self.assertIn("2 MiB", texts(found[0]))
         self.assertIn("read-write", texts(found[1]))
         self.assertIn("4 MiB", texts(found[-1]))
 
     def test_a_recording_that_is_cut(self):
-        text = sample.growing(5).text()
+        text = sample.chunks(5, stay=True).text()
         recording = read(text[: len(text) - 40])
         self.assertEqual(len(checked_steps(self, recording)), 4 * 5)
         self.assertIn("cut off", notes(recording)[0])
@@ -153,8 +153,8 @@ class AnyProgram(unittest.TestCase):
         handle, _ = writer.create(32 * MIB)
         for size in (2 * MIB, 32 * MIB, 32 * MIB + 1):
             writer.call("cuMemMap", {"ptr": hex(BASE), "size": size, "handle": handle}, result="CUDA_ERROR_OF_SIZE")
-        told = [step.words for step in checked_steps(self, writer.recording())[2:]]
-        for words, part in zip(told, ("2 MiB of ", "", "32 MiB (33,554,433 B) of "), strict=True):
+        sentences = [step.words for step in checked_steps(self, writer.recording())[2:]]
+        for words, part in zip(sentences, ("2 MiB of ", "", "32 MiB (33,554,433 B) of "), strict=True):
             self.assertIn(f"was to map {part}allocation #1 (32 MiB of GPU 0) at the start of", words)
 
     def test_what_no_driver_answers(self):

@@ -191,8 +191,8 @@ def short():
     return writer
 
 
-def churn(count):
-    """Four calls again and again: memory is made, mapped, opened and unmapped; its handle stays."""
+def chunks(count, stay):
+    """Four calls again and again: memory is made, mapped and opened; then its handle goes, or the mapping."""
     writer = Writer()
     writer.reserve(BASE, 2 * MIB * count)
     for i in range(count):
@@ -200,20 +200,10 @@ def churn(count):
         handle, _ = writer.create(2 * MIB)
         writer.map(at, 2 * MIB, handle)
         writer.access([(at, 2 * MIB)])
-        writer.unmap(at, 2 * MIB)
-    return writer
-
-
-def growing(count):
-    """A buffer that grows by 2 MiB at a time, and of which nothing goes."""
-    writer = Writer()
-    writer.reserve(BASE, 2 * MIB * count)
-    for i in range(count):
-        at = BASE + 2 * MIB * i
-        handle, _ = writer.create(2 * MIB)
-        writer.map(at, 2 * MIB, handle)
-        writer.release(handle)
-        writer.access([(at, 2 * MIB)])
+        if stay:
+            writer.release(handle)
+        else:
+            writer.unmap(at, 2 * MIB)
     return writer
 
 

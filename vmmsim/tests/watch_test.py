@@ -80,13 +80,6 @@ class Test(unittest.TestCase):
         self.view("--record", "it.jsonl", self.script(body))
         return self.place / "it.jsonl"
 
-    def test_streams_and_arguments_are_the_programs(self):
-        body = "print(sys.stdin.read() + repr(sys.argv[1:]) + os.getcwd())\nprint('error', file=sys.stderr)\n"
-        done = self.view(self.script(body), "--gpus", "", "a b", stdin=None, input="typed\n")
-        self.assertEqual(done.stdout, f"typed\n['--gpus', '', 'a b']{self.place}\n")
-        self.assertIn("error\n", done.stderr)
-        self.assertEqual(self.files(), ["my program", "my program.html"])
-
     def test_simulated_machines(self):
         body = "number = ctypes.c_int(); cuda.cuDeviceGetCount(ctypes.byref(number)); print(number.value)\n"
         program = self.script(body)
@@ -107,17 +100,12 @@ class Test(unittest.TestCase):
         for body, status, words in (
             ("sys.exit(3)\n", 3, "my program ended with status 3"),
             ("os.kill(os.getpid(), signal.SIGSEGV)\n", 139, "my program was ended by SIGSEGV"),
-            ("os._exit(77)\n", 77, "my program ended with status 77"),
         ):
             with self.subTest(body):
                 done = self.view(self.script(body), status=status)
                 self.assertIn(f"view: {words}\nview: 2 calls of CUDA: open my program.html", done.stderr)
                 self.html()
                 (self.place / "my program.html").unlink()
-
-    def test_one_that_is_refused_a_call(self):
-        done = self.view(self.script("sys.exit(reserve(1) != 1)\n"))
-        self.assertIn("view: 3 calls of CUDA, 1 of them refused: open", done.stderr)
 
     def test_one_that_calls_nothing(self):
         done = self.view(sys.executable, "-c", "print(1)", status=1)
@@ -321,30 +309,21 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         kept = self.files()
         for words, said in (
             ([], "name a program, or a recording"),
-            ([""], "name a program, or a recording"),
             (["--"], "name a program, or a recording"),
-            (["--frob", program], "unrecognized arguments: --frob"),
             (["--gpu", "1", program], "unrecognized arguments: --gpu"),
-            (["--gpus"], "expected one argument"),
-            (["--gpus", "x", program], "--gpus: 'x' is no number from 0 to 64"),
-            (["--gpus", "65", program], "'65' is no number"),
-            (["--gpus", "-1", program], "'-1' is no number"),
+            (["--gpus", "65", program], "--gpus: '65' is no number from 0 to 64"),
             (["--gpus", "", program], "'' is no number"),
-            (["--memory", "0MiB", program], "--memory: '0MiB' is no size"),
             (["--memory", "1MB", program], "'1MB' is no size"),
             (["--machine", "none", program], "there is no machine 'none'; there are "),
             (["--machine", "./none", program], "there is no file ./none"),
             (["--real", "--gpus", "1", program], "--gpus is of simulated GPUs"),
-            (["--real", "--machine", "laptop", program], "--machine is of simulated GPUs"),
             (["--record", "x", "--output", "y", program], "--record only records"),
             (["--record", "x", "--open", program], "--record only records"),
             (["--record", "", program], "--record: name a file"),
             (["--output", "x/", program], "--output: name a file"),
             (["no-such-program"], "there is no program no-such-program on the PATH"),
-            (["./none"], f"there is no program ./none in {self.place}"),
             (["."], "there is no program ."),
             (["./plain", "1"], "./plain cannot be executed"),
-            (["--real", "./plain"], "./plain cannot be executed"),
             ([file.name, "1"], "it.jsonl is a recording, and takes no arguments"),
             (["--gpus", "1", file.name], "it.jsonl is a recording and no program"),
             (["--record", "x", file.name], "it.jsonl is a recording and no program"),

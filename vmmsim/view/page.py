@@ -124,11 +124,11 @@ def moments(steps):
 
 def entry(step, processes):
     """A line of the list of all calls."""
-    of = f"process {step.process + 1}: " if processes > 1 else ""
+    whose = f"process {step.process + 1}: " if processes > 1 else ""
     refused = " was refused" if step.kind == "refused" else ""
     file, line, name = step.place
     where = f"  {file}:{line}" if file else f"  in {name}" if name else ""
-    return f"{step.number:5} {of}{step.call}{refused}{where}"
+    return f"{step.number:5} {whose}{step.call}{refused}{where}"
 
 
 def figure(steps, step):
