@@ -15,8 +15,10 @@ from vmmsim.tests import sample
 from vmmsim.tests.sample import BASE, MIB, MOST_ELEMENTS, Writer, checked_steps, read
 from vmmsim.trace.model import Machine
 from vmmsim.view import frames
+from vmmsim.view.contents import Region
 from vmmsim.view.frames import notes, steps
 from vmmsim.view.index import Index, alike, joined
+from vmmsim.view.layout import bar_of
 from vmmsim.view.page import fragment, page
 
 
@@ -207,6 +209,12 @@ class AnyProgram(unittest.TestCase):
             "Reserved by cuMemAddressReserve #1, a.cu:7.",
             said,
         )
+
+    def test_a_bar_is_to_scale(self):
+        region = Region("", 100 * MIB, "kept", [], None)
+        region.x, region.width = 0, 108  # a MiB is as wide as 1
+        ranges = (0, 1), (3 * MIB, 4 * MIB), (4 * MIB, 5 * MIB), (50 * MIB, 60 * MIB), (60 * MIB, 70 * MIB)
+        self.assertEqual(bar_of(region, ranges), [(4, 5), (7, 9), (54, 63), (64, 73)])
 
     def test_neighbours_are_joined_as_if_looked_at_anew(self):
         """What is kept together from call to call is what a look at all of it finds."""

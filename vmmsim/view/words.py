@@ -8,6 +8,8 @@ names(pid, reservation) is what a reservation is called, and processes are the n
 line has, this says something of it.
 """
 
+import functools
+
 from vmmsim.trace.model import SUCCESS, number
 from vmmsim.view.contents import RIGHTS
 from vmmsim.view.sizes import exact_size, plural, size_and_bytes, size_text
@@ -24,12 +26,33 @@ ASKED = {  # what a call is to do: a verb, and the rest; or a function that says
     "cudaStreamSynchronize": "wait for all work of a stream",
     "cuDeviceGetCount": "ask how many GPUs there are",
     "cuInit": "initialise the driver",
+    "cuMemRelease": lambda call: f"release a handle of {call.memory()}",
+    "cuMemRetainAllocationHandle": lambda call: f"ask for a handle of what is mapped at {call.at('addr')}",
+    "cuMemUnmap": lambda call: f"unmap the {call.range()}",
+    "cuMemGetAccess": lambda call: f"ask what {location(call.argument('location'))} may do at {call.at('ptr')}",
+    "cuMemGetAllocationPropertiesFromHandle": lambda call: f"ask for the properties of {call.memory()}",
+    "cuMulticastGetGranularity": lambda call: f"ask for the {call.granularity()} granularity of a multicast object",
+    "cuMulticastAddDevice": lambda call: f"add {call.device('dev')} to the team of {call.memory('mcHandle')}",
+    "cuMulticastBindAddr": lambda call: f"bind the {call.range('memptr')} to {call.memory('mcHandle')}",
+    "cuMulticastUnbind": lambda call: f"unbind what {call.device('dev')} has bound to {call.memory('mcHandle')}",
+    "cudaMalloc": lambda call: f"allocate {sized(call.argument('size', 'bytesize', 'bytes'))} of ordinary memory",
+    "cudaSetDevice": lambda call: f"make {call.device('device')} the current one",
+    "cudaDeviceSynchronize": lambda call: f"wait for all work of GPU {call.line['device']}",
 }
 ANSWERED = {  # what it answers if it succeeds
     "cudaLaunchKernel": "succeeds",
     "cudaStreamEndCapture": "gives the graph",
     "cudaGetLastError": "answers that there is none",
     "close": "The process closes a descriptor that held memory.",
+    "cuMemCreate": lambda call: f"gives a handle of allocation #{call.answered_memory('handle').nth}",
+    "cuMemGetAccess": lambda call: f"answers {right(call.answered_number('flags'))}",
+    "cuMemGetAllocationGranularity": lambda call: f"answers {sized(member(call.outputs, 'granularity'))}",
+    "cuMulticastGetGranularity": lambda call: f"answers {sized(member(call.outputs, 'granularity'))}",
+    "cuMulticastCreate": lambda call: f"gives a handle of multicast object #{call.answered_memory('mcHandle').nth}",
+    "cudaMalloc": lambda call: f"gives it at {call.answered_number('devPtr', 'dptr', 'ptr', 'pHost', 'pp'):#x}",
+    "cuDeviceCanAccessPeer": lambda call: "answers yes" if call.answered_number("canAccessPeer") else "answers no",
+    "cuDeviceGetCount": lambda call: f"answers {call.answered_number('count')}",
+    "exit": lambda call: f"The process ends with status {call.number('status')}.",
 }
 
 
@@ -37,22 +60,12 @@ class Odd(Exception):
     """The line lacks what is to be said, or has something else there."""
 
 
-def register(table, calls):
-    def put(function):
-        table.update(dict.fromkeys(calls, function))
-        return function
-
-    return put
+def put(table, call):
+    """The function is what the table has of this call."""
+    return lambda function: table.setdefault(call, function)
 
 
-def asked(call):
-    """The function says what this call is to do."""
-    return register(ASKED, [call])
-
-
-def answered(*calls):
-    """The function says what these answer if they succeed."""
-    return register(ANSWERED, calls)
+asked, answered = functools.partial(put, ASKED), functools.partial(put, ANSWERED)
 
 
 def is_refused(line):
@@ -233,22 +246,10 @@ class Asked:
         where = location(member(prop, "location"))
         return f"allocate {sized(self.argument('size'))} of memory of {where}{exportable}"
 
-    @answered("cuMemCreate")
-    def created(self):
-        return f"gives a handle of allocation #{self.answered_memory('handle').nth}"
-
-    @asked("cuMemRelease")
-    def release(self):
-        return f"release a handle of {self.memory()}"
-
     @answered("cuMemRelease")
     def released(self):
         handle = self.process.handles.get(self.number("handle"))
         return "succeeds, and the memory stays while it is mapped" if handle and not handle.references else "succeeds"
-
-    @asked("cuMemRetainAllocationHandle")
-    def retain(self):
-        return f"ask for a handle of what is mapped at {self.at('addr')}"
 
     @answered("cuMemRetainAllocationHandle")
     def retained(self):
@@ -267,10 +268,6 @@ class Asked:
             part = ""
         return f"map {part}{self.memory()} at {self.at('ptr')}"
 
-    @asked("cuMemUnmap")
-    def unmap(self):
-        return f"unmap the {self.range()}"
-
     @asked("cuMemSetAccess")
     def set_access(self):
         given = []
@@ -284,26 +281,10 @@ class Asked:
             given[3:] = [f"{len(given) - 3} more alike"]
         return f"set access to the {self.range()}: {', '.join(given)}"
 
-    @asked("cuMemGetAccess")
-    def get_access(self):
-        return f"ask what {location(self.argument('location'))} may do at {self.at('ptr')}"
-
-    @answered("cuMemGetAccess")
-    def got_access(self):
-        return f"answers {right(self.answered_number('flags'))}"
-
     @asked("cuMemGetAllocationGranularity")
     def get_granularity(self):
         where = location(member(self.argument("prop"), "location"))
         return f"ask for the {self.granularity()} granularity of memory of {where}"
-
-    @answered("cuMemGetAllocationGranularity", "cuMulticastGetGranularity")
-    def got_granularity(self):
-        return f"answers {sized(member(self.outputs, 'granularity'))}"
-
-    @asked("cuMemGetAllocationPropertiesFromHandle")
-    def get_properties(self):
-        return f"ask for the properties of {self.memory()}"
 
     @answered("cuMemGetAllocationPropertiesFromHandle")
     def got_properties(self):
@@ -331,46 +312,18 @@ class Asked:
         return f"gives a handle of {memory_text(memory)}{source}"
 
     # --- Multicast
-    @asked("cuMulticastGetGranularity")
-    def get_granularity_of_objects(self):
-        return f"ask for the {self.granularity()} granularity of a multicast object"
-
     @asked("cuMulticastCreate")
     def create_object(self):
         prop = self.argument("prop")
         team = plural(integer(member(prop, "numDevices")), "GPU")
         return f"make a multicast object of {sized(member(prop, 'size'))} for a team of {team}"
 
-    @answered("cuMulticastCreate")
-    def created_object(self):
-        return f"gives a handle of multicast object #{self.answered_memory('mcHandle').nth}"
-
-    @asked("cuMulticastAddDevice")
-    def add_device(self):
-        return f"add {self.device('dev')} to the team of {self.memory('mcHandle')}"
-
     @asked("cuMulticastBindMem")
     def bind(self):
         size = sized(self.argument("size"))
         return f"bind {size} of {self.memory('memHandle')} to {self.memory('mcHandle')}"
 
-    @asked("cuMulticastBindAddr")
-    def bind_addresses(self):
-        return f"bind the {self.range('memptr')} to {self.memory('mcHandle')}"
-
-    @asked("cuMulticastUnbind")
-    def unbind(self):
-        return f"unbind what {self.device('dev')} has bound to {self.memory('mcHandle')}"
-
     # --- Ordinary memory
-    @asked("cudaMalloc")
-    def allocate(self):
-        return f"allocate {sized(self.argument('size', 'bytesize', 'bytes'))} of ordinary memory"
-
-    @answered("cudaMalloc")
-    def allocated(self):
-        return f"gives it at {self.answered_number('devPtr', 'dptr', 'ptr', 'pHost', 'pp'):#x}"
-
     @asked("cudaFree")
     def free(self):
         keys = "devPtr", "dptr", "ptr", "p"
@@ -416,22 +369,10 @@ class Asked:
         text = f"the kernel {names[0]}" if len(names) == 1 else f"{len(names)} kernels: {', '.join(names)}"
         return f"launch a graph with {text if len(text) <= 120 else text[:120] + '…'}"
 
-    @asked("cudaSetDevice")
-    def set_device(self):
-        return f"make {self.device('device')} the current one"
-
-    @asked("cudaDeviceSynchronize")
-    def wait_for_device(self):
-        return f"wait for all work of GPU {self.line['device']}"
-
     @asked("cuDeviceCanAccessPeer")
     def can_access_peer(self):
         peer = self.device("peerDev", "peerDevice")
         return f"ask whether {self.device('dev', 'device')} can access memory of {peer}"
-
-    @answered("cuDeviceCanAccessPeer")
-    def could_access_peer(self):
-        return "answers yes" if self.answered_number("canAccessPeer") else "answers no"
 
     @asked("cudaDeviceEnablePeerAccess")
     def enable_peer_access(self):
@@ -440,14 +381,6 @@ class Asked:
     @asked("cudaDeviceDisablePeerAccess")
     def disable_peer_access(self):
         return f"end the access of GPU {self.line['device']} to ordinary memory of {self.device('peerDevice')}"
-
-    @answered("cuDeviceGetCount")
-    def got_count(self):
-        return f"answers {self.answered_number('count')}"
-
-    @answered("exit")
-    def ended(self):
-        return f"The process ends with status {self.number('status')}."
 
 
 # Calls that are told like another one.
