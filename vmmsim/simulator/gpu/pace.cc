@@ -2,8 +2,8 @@
 #include "pace.h"
 #include <cassert>
 #include <map>
-#include "../memory/this_machine.h"
 #include "../../trace/text.h"
+#include "../memory/this_machine.h"
 
 namespace gpu {
 

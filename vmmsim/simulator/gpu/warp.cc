@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "../../trace/text.h"
 #include "../memory/page_table.h"
 #include "../memory/this_machine.h"
-#include "../../trace/text.h"
 #include "access.h"
 
 namespace gpu {

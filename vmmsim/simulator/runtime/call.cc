@@ -15,7 +15,7 @@ namespace {
 // What the threads of the process share.
 struct State {
   std::atomic<int> device_count = 0;          // 0: not yet known; stays known in a forked child, which has no driver
-  Mutex lock;                            // of what follows
+  Mutex lock;                                 // of what follows
   std::map<int, CUcontext> primary_contexts;  // that were retained
 };
 State& state() {  // never destroyed: destructors of the program may still make calls at exit
