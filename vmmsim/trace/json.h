@@ -11,8 +11,8 @@
 
 namespace trace {
 
-// As JSON. What is UTF-8 stays. A byte that is not, as a path may have one, becomes one of \udc80 to \udcff, as Python's
-// surrogateescape has it, so that a reader gets the same bytes back.
+// As JSON. What is UTF-8 stays. A byte that is not, as a path may have one, becomes one of \udc80 to \udcff, as
+// surrogateescape of Python has it, so that a reader gets the same bytes back.
 std::string quoted(std::string_view text);
 
 struct Json {  // what is JSON already

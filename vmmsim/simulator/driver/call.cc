@@ -80,8 +80,8 @@ std::string in_words(const Call& call) {
   return plain(call.name) + "(" + all + ")";
 }
 
-// Where the program called, as JSON: ["growable+0x1234", ...], the innermost frame outside our two libraries, then those
-// of the same file that led there; then the lines of Python.
+// Where the program called, as JSON: ["growable+0x1234", ...], the innermost frame outside our two libraries, then
+// those of the same file that led there; then the lines of Python.
 std::string callers() {
   struct Found {
     const void* file = nullptr;
@@ -135,7 +135,7 @@ void write_call(const Call& call, uint64_t nth, const char* result, bool success
 
 bool is_traced() { return state().initialized_in == getpid() && memory::options().trace; }
 
-// --- What a call passes through ---------------------------------------------------------------------------------------
+// --- What a call passes through --------------------------------------------------------------------------------------
 
 struct Answer {
   int result;
@@ -225,7 +225,7 @@ std::string explanation_of(const CallContext& context, const char* error) {
   return in_words(context.call) + " answers " + error + (why.empty() ? "" : ": " + why);
 }
 
-// --- The end of the process -------------------------------------------------------------------------------------------
+// --- The end of the process ------------------------------------------------------------------------------------------
 
 void begin_exit(int status, void*) {
   state().exit_status = status;

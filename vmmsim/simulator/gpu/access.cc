@@ -314,7 +314,8 @@ void map_rank(Warp& w, const MicroOp& op, Lanes active) {
   });
 }
 
-// cp.async, done at once: `count` bytes of global memory at b to shared memory at a + offset; of these only as many as c says are read, the rest are zeros.
+// cp.async, done at once: `count` bytes of global memory at b to shared memory at a + offset; of these only as many as
+// c says are read, the rest are zeros.
 void copy_async(Warp& w, const MicroOp& op, Lanes active) {
   for (const unsigned lane : each(active)) {
     const unsigned wanted = op.c < 0 ? op.count : static_cast<uint32_t>(w.rows[op.c].lane[lane]);

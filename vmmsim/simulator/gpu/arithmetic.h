@@ -160,7 +160,7 @@ T finished(T value, FloatMode mode) {
 // --- Applying a function to a warp ---------------------------------------------------------------------------------
 // While it lives, the processor rounds so. A compiler moves floating-point operations past it, unless they take what is
 // read from memory after its beginning and what they give is in memory at its end. It is so here, where they work on
-// rows; -frounding-math makes no other code of it, but for sums of products (fma) that are not done in vectors any more.
+// rows; -frounding-math makes the same code of it, but for sums of products (fma), no longer done in vectors.
 class RoundingScope {
  public:
   explicit RoundingScope(FloatMode::Rounding rounding) {
