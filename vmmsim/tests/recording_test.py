@@ -99,7 +99,7 @@ class Test(unittest.TestCase):
 
     def test_half_a_letter(self):
         """As in an argument of a program that is no UTF-8: it could be written nowhere."""
-        its = self.read(changed(explanation="a\udcffb\U0001f600"))
+        its = self.read(changed(explanation="a\udcffb\U0001f600", fault={"where": "", "why": ""}))
         self.assertEqual(its.lines[0]["explanation"], "a?b\U0001f600")
 
     def test_an_empty_one(self):

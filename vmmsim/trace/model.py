@@ -11,6 +11,7 @@ import dataclasses
 import itertools
 
 KEYS = "pid thread number call nth callers device arguments result outputs changes explanation".split()
+OF_FAULT = [*KEYS, "fault"]  # the members of a call that answers what a kernel or copy did wrong
 # What a call that succeeds must have changed, and nothing else; what is not here changes nothing.
 KINDS = {
     "cuMemCreate": "create",
@@ -209,7 +210,7 @@ class Machine:
 
     def line(self, line):
         self.doubts = []
-        self.expect(list(line) == KEYS or not self.strict, "a line has the documented members")
+        self.expect(list(line) in (KEYS, OF_FAULT) or not self.strict, "a line has the documented members")
         process = self.processes[line["pid"]]
         succeeded = line["result"] in SUCCESS
         kinds = {change["kind"] for change in line["changes"] if not self.is_of_pool(process, change)}

@@ -20,7 +20,7 @@ import shutil
 import subprocess
 import zlib
 
-from vmmsim.trace.model import KEYS
+from vmmsim.trace.model import KEYS, OF_FAULT
 from vmmsim.trace.places import places
 
 LONGEST_LINE = 32 << 20  # bytes
@@ -175,7 +175,7 @@ KINDS = {int: "a number", str: "a text", list: "a list", dict: "an object"}
 def wrong_in_call(line):
     """What was expected instead, or ""."""
     missing = [key for key in KEYS if key not in line]
-    if list(line) != KEYS:
+    if list(line) not in (KEYS, OF_FAULT):
         return f"the members {', '.join(KEYS)}" + (f"; missing is {', '.join(missing)}" if missing else "")
     for key, kind in OF_CALL.items():
         if not isinstance(line[key], kind) or isinstance(line[key], bool):

@@ -102,26 +102,36 @@ std::string callers() {
 //   outputs         by the arguments' names, if the call succeeded
 //   changes         to allocations, reservations, mappings, access: memory::changes tells the kinds
 //   explanation     of a refused call what --explain says of it, else ""
+//   fault           only of a call that answers what a kernel or copy did wrong: {"where", "why"}; where is "" of a copy
 // A call that another call makes has no line. Two lines are not of CUDA: their device is -1, their result "".
 //   close {"fd"}     of a descriptor that holds exported memory. Not told: dup2 onto it, close_range, fclose
 //   exit {"status"}  the last of a process, from nowhere ("unknown"), by exit or _exit. Not told: a signal, exec
 void write_line(const char* name, uint64_t nth, int device, const std::string& in, const char* result,
-                const std::string& out, const std::string& changes, const std::string& explanation) {
+                const std::string& out, const std::string& changes, const std::string& explanation,
+                const std::string& fault) {
   const std::string line =
       "{\"pid\":" + std::to_string(getpid()) + ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
       ",\"number\":" + std::to_string(++told().lines) + ",\"call\":" + quoted(name) +
       ",\"nth\":" + std::to_string(nth) + ",\"callers\":" + callers() + ",\"device\":" + std::to_string(device) +
       ",\"arguments\":" + in + ",\"result\":" + quoted(result) + ",\"outputs\":" + out + ",\"changes\":[" + changes +
-      "],\"explanation\":" + quoted(explanation.c_str()) + "}\n";
+      "],\"explanation\":" + quoted(explanation.c_str()) + fault + "}\n";
   if (TEMP_FAILURE_RETRY(write(memory::trace_file(), line.data(), line.size())) < 0) say("cannot write the trace");
 }
 
 void trace(const Call& call, uint64_t nth, const char* result, bool success, const std::vector<std::string>& changes,
-           const std::string& explanation) {
+           const std::string& explanation, const std::string& fault) {
   std::string all;
   for (const std::string& change : changes) all += (all.empty() ? "" : ",") + change;
   const std::string out = success ? taken(call) : "{}";
-  write_line(plain(call.name).c_str(), nth, current_device(), given(call), result, out, all, explanation);
+  write_line(plain(call.name).c_str(), nth, current_device(), given(call), result, out, all, explanation, fault);
+}
+
+// Of a line of the trace.
+std::string fault_member() {
+  const std::lock_guard held(state().lock);
+  const std::string &where = state().fault_where, &why = state().fault_why;
+  const size_t begin = where.empty() ? 0 : where.size() + 2;  // of what follows ": "
+  return ",\"fault\":{\"where\":" + quoted(where.c_str()) + ",\"why\":" + quoted(why.c_str() + begin) + "}";
 }
 
 bool is_traced() { return state().initialized_in == getpid() && memory::options().trace; }
@@ -213,7 +223,8 @@ int run(const Call& call, int flags, const char* (*error_name)(int), const std::
     explanation = in_words(call) + " answers " + error_name(result) + (mine.why.empty() ? "" : ": " + mine.why);
   }
   if (options.explain && !explanation.empty()) say(explanation);
-  if (options.trace) trace(call, nth, error_name(result), result == CUDA_SUCCESS, changes, explanation);
+  const std::string of_fault = result && result == fault() ? fault_member() : "";
+  if (options.trace) trace(call, nth, error_name(result), result == CUDA_SUCCESS, changes, explanation, of_fault);
   return result;
 }
 
@@ -257,7 +268,7 @@ void tell_close(int fd) {
     const std::lock_guard held(told().lock);
     nth = ++told().calls["close"];
   }
-  write_line("close", nth, -1, "{\"fd\":" + std::to_string(fd) + "}", "", "{}", "", "");
+  write_line("close", nth, -1, "{\"fd\":" + std::to_string(fd) + "}", "", "{}", "", "", "");
 }
 
 void tell_exit(int status) {  // perhaps in a handler of a signal: without memory, without a lock
@@ -292,6 +303,7 @@ void set_fault(const gpu::Fault& fault) {
   const std::lock_guard held(state().lock);
   if (state().fault) return;
   state().fault_why = fault.why;
+  state().fault_where = fault.where;
   state().fault = CUresult(fault.error);
 }
 

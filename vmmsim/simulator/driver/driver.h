@@ -161,7 +161,7 @@ struct State {
   std::atomic<CUresult> fault = CUDA_SUCCESS;
 
   std::mutex lock;  // of what follows; not held while one waits
-  std::string fault_why;
+  std::string fault_why, fault_where;
   std::vector<std::unique_ptr<CUctx_st>> contexts;  // also those that have ended: so that they can be refused
   std::set<std::pair<CUcontext, CUcontext>> peers;  // the first may touch ordinary memory of the second
   Owned<CUstream_st> streams;
