@@ -206,7 +206,6 @@ def arguments():
         "steps through its calls, the address spaces and the memory. It comes first: ./run.sh --view --help.\n\n"
         "exit status: 0 every lesson worked or was skipped, 1 one failed or could not be built, 2 bad arguments",
     )
-    parser.add_argument("--targets", action="store_true", help=argparse.SUPPRESS)  # only tell what is to be built
     parser.add_argument("--programs", type=pathlib.Path, default=PROGRAMS, help=argparse.SUPPRESS)  # of a notebook
     parser.add_argument("--all", action="store_true", help="run the other programs of each lesson as well")
     where = parser.add_mutually_exclusive_group()
@@ -235,11 +234,8 @@ def arguments():
     return given
 
 
-def main():
-    given = arguments()
-    if given.targets:
-        print(*given.lessons, *([] if given.gpu else ["simulator"]))
-        return 0
+def run_all(given):
+    """Runs them, and returns the exit status."""
     for number in (signal.SIGTERM, signal.SIGHUP):  # leave as on Ctrl-C, with no program left behind
         signal.signal(number, lambda number, _: sys.exit(128 + number))
 
@@ -268,7 +264,8 @@ def main():
     return 1 if any(row[2] == "FAIL" for row in rows) else 0
 
 
-if __name__ == "__main__":
+def end_with(main):
+    """Ends the process with the status that this returns."""
     try:
         sys.exit(main())
     except KeyboardInterrupt:
@@ -277,3 +274,7 @@ if __name__ == "__main__":
     except BrokenPipeError:  # whoever read our output has left, as in ./run.sh | head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
+
+
+if __name__ == "__main__":
+    end_with(lambda: run_all(arguments()))

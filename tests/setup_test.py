@@ -210,13 +210,14 @@ def devcontainer():
     packages = install.removeprefix("apt-get install -y --no-install-recommends ").split()
     expect(packages == list(IN_ROOT), f"before the set-up it installs {packages}, and the bare root has {IN_ROOT}")
     expect(DEVCONTAINER["postCreateCommand"].startswith("./run.sh && "), "the set-up is not ./run.sh")
+    parse = sys.executable, "-B", "-c", "from scripts import run_lessons; run_lessons.arguments()"
     for line in DEVCONTAINER["postCreateCommand"].split(" && "):
-        done = run(ROOT, sys.executable, "-B", "-m", "scripts.run_lessons", "--targets", *line.split()[1:])
+        done = run(ROOT, *parse, *line.split()[1:])
         expect(line.split()[0] == "./run.sh" and done.returncode == 0, f"{line} has wrong arguments", done)
     expect(DEVCONTAINER["hostRequirements"]["gpu"] == "optional", "it needs a GPU")
     its = dict(line.split(maxsplit=1) for line in (ROOT / "Containerfile").read_text().splitlines() if line[:1] != "#")
     expect(its["FROM"] == DEVCONTAINER["image"], "Containerfile is of another image")
-    done = run(ROOT, sys.executable, "-B", "-m", "scripts.run_lessons", "--targets", *its["RUN"].split()[1:])
+    done = run(ROOT, *parse, *its["RUN"].split()[1:])
     expect(its["RUN"].split()[0] == "./run.sh" and done.returncode == 0, "Containerfile has wrong arguments", done)
     expect(f"RUN {DEVCONTAINER['onCreateCommand']}\n" in (ROOT / "Containerfile").read_text(), "it installs others")
 
@@ -502,6 +503,29 @@ def old_compiler():
 
 
 # --- with the toolkit hidden -----------------------------------------------------------------------------------------
+
+
+def ready():
+    """The simulator is ready when it is built, unless a source was edited meanwhile."""
+    with scratch() as directory:
+        for part in ("bin", "scripts", "vmmsim"):
+            (directory / part).mkdir()
+        shutil.copy(ROOT / "scripts" / "setup.sh", directory / "scripts")
+        (directory / "CMakeLists.txt").touch()
+        (directory / "vmmsim" / "a.cc").touch()
+        cmake = directory / "bin" / "cmake"
+        cmake.write_text(
+            "#!/bin/sh\nmkdir -p build/bin; cp /bin/sh build/bin/vmmsim\n"
+            "printf 'CMAKE_HOME_DIRECTORY:X=%s\\nCMAKE_CUDA_COMPILER:X=sh\\n' \"$PWD\" > build/CMakeCache.txt\n"
+            'test "$1 $EDITED" = "--build yes" || exit 0\n'
+            "until test vmmsim/a.cc -nt build/.began; do touch vmmsim/a.cc; done\n"
+        )
+        cmake.chmod(0o755)
+        script = "source scripts/setup.sh; ninja=; build simulator; if simulator_is_ready; then echo ready; fi"
+        path = f"{directory / 'bin'}:{os.environ['PATH']}"
+        for edited, said in (("no", "ready\n"), ("yes", "")):
+            done = run(directory, "bash", "-euc", script, environment={**os.environ, "PATH": path, "EDITED": edited})
+            expect((done.returncode, done.stdout) == (0, said), f"edited meanwhile: {edited}", done)
 
 
 def need_index():
@@ -798,6 +822,7 @@ CASES = [
     interrupt,
     no_compiler,
     old_compiler,
+    ready,
     fetch_compiler,
     fetch_book,
     bare_root,

@@ -32,10 +32,14 @@ class ElfFile {
   bool is_for_us() const {
     return header_->e_ident[EI_CLASS] == ELFCLASS64 && header_->e_machine == processor::elf_machine;
   }
-  bool is_dynamic() const {
+  // The path of the loader that starts it; none: it is static.
+  std::string_view interpreter() const {
     for (unsigned i = 0; i < header_->e_phnum; ++i)
-      if (segment(i) && segment(i)->p_type == PT_INTERP) return true;
-    return false;
+      if (segment(i) && segment(i)->p_type == PT_INTERP) {
+        const std::string_view path = bytes(segment(i)->p_offset, segment(i)->p_filesz);
+        return path.substr(0, path.find('\0'));
+      }
+    return {};
   }
   uint64_t thread_variables() const {  // bytes of them, for each thread
     uint64_t size = 0;

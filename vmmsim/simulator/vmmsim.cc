@@ -342,10 +342,14 @@ std::vector<Library> check_program(const std::string& program, const fs::path& o
     if (!file.is_elf()) return {};
     if (!file.is_for_us())
       end(125, program + " is for another processor or has 32 bits: this simulator is for " + processor::name);
-    if (!file.is_dynamic())
+    const std::string interpreter(file.interpreter());
+    if (interpreter.empty())
       end(125, program + " is a static executable, in which no library can be replaced; link it dynamically");
+    // Another one would start the program where it is only asked what it would load.
+    if (!ElfFile(interpreter.c_str()).has_symbol("_rtld_global"))
+      end(125, program + " is started by " + interpreter + ", which is not there or not the loader of glibc");
   }
-  const std::string said = ask_loader(program);
+  const std::string said = ask_loader(program);  // of glibc
   if (said.find(ours / "libcuda.so.1") == said.npos)
     end(125, program + " does not load the simulator's libraries; the loader says:\n" + said);
   check_gpu_code(program, true, machine);

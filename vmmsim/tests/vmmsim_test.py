@@ -490,6 +490,12 @@ free(address)
 
     def test_static_and_foreign_programs(self):
         self.refused(self.build("static", "int main(void) { return 0; }", "-static"), "static executable")
+        touch = f'#include <fcntl.h>\nint main(void) {{ return creat("{self.scratch}/started", 0600) < 0; }}'
+        interpreter = self.build("interpreter", touch, "-static-pie")
+        for loader in (interpreter, self.scratch / "not there"):
+            program = self.build("other loader", touch, f"-Wl,--dynamic-linker={loader}")
+            self.refused(program, f"is started by {loader}, which is not there or not the loader of glibc")
+        self.assertFalse((self.scratch / "started").exists(), "the program was started to ask what it loads")
         copy = self.scratch / "other"
         copy.write_bytes(pathlib.Path("/bin/true").read_bytes())
         copy.chmod(0o755)

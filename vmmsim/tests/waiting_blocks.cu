@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// Blocks that wait: for all blocks of their grid, for the host, for a lock, for a kernel on another GPU, for a while.
+// Blocks that wait: for all blocks of their grid, for the host, for a lock, for a kernel on another GPU, for a while;
+// and streams that wait for a word in memory.
 // What waits takes hardly any time of the processor from those that work; and all of them go on when what they wait for
 // comes, whoever brings it.
 #include <cooperative_groups.h>
@@ -8,7 +9,7 @@
 #include <chrono>
 #include <thread>
 
-#include "../../common/check.h"
+#include "check.h"
 
 constexpr unsigned grid_blocks = 512, grid_threads = 64, grid_barriers = 50;
 
@@ -137,6 +138,28 @@ static void test_lock_and_clock(unsigned* memory) {
   EXPECT(results[4] != 0, "the warp did not see the other one's flag");
 }
 
+// Streams that wait for a word in memory.
+static void test_streams(unsigned* memory) {
+  constexpr auto a_while = std::chrono::milliseconds(300);
+  cudaStream_t streams[8];
+  CHECK(cudaMemset(memory, 0, sizeof *memory));
+  CHECK(cudaDeviceSynchronize());
+  const auto word = reinterpret_cast<CUdeviceptr>(memory);
+  const double before = processor_seconds();
+  for (cudaStream_t& stream : streams) {
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(cuStreamWaitValue32(stream, word, 7, CU_STREAM_WAIT_VALUE_EQ));
+  }
+  std::this_thread::sleep_for(a_while);
+  for (const cudaStream_t stream : streams)
+    EXPECT(cudaStreamQuery(stream) == cudaErrorNotReady, "a stream did not wait");
+  CHECK(cuStreamWriteValue32(nullptr, word, 7, 0));
+  for (const cudaStream_t stream : streams) CHECK(cudaStreamDestroy(stream));
+  CHECK(cudaDeviceSynchronize());
+  const double taken = processor_seconds() - before;
+  EXPECT(taken < 0.1, "8 streams that waited for %.1f s took %.2f s of the processor", 0.3, taken);
+}
+
 static void test_two_gpus(unsigned* memory) {
   constexpr unsigned turns = 400;
   CHECK(cudaMemset(memory, 0, sizeof *memory));
@@ -161,6 +184,7 @@ int main() {
   test_grid_barrier(memory);
   test_host(memory);
   test_lock_and_clock(memory);
+  test_streams(memory);
   test_two_gpus(memory);
   CHECK(cudaFree(memory));
   std::puts("OK");

@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: MIT-0
-#include "../memory/records.h"
-#include "driver.h"
-#include "python_frames.h"
+#include "call.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <unwind.h>
 
-#include <sys/auxv.h>
-#include <sys/syscall.h>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <set>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "../gpu/gpu.h"
+#include "../memory/records.h"
+#include "../memory/this_machine.h"
+#include "contexts.h"
+#include "driver.h"
+#include "modules.h"
+#include "pools.h"
+#include "python_frames.h"
 
 namespace driver {
 namespace {
@@ -28,7 +39,6 @@ constexpr char forked[] =
 struct Told {
   std::mutex lock;
   std::map<std::string, uint64_t> calls;  // how many of each name there were
-  std::set<std::string> texts;            // on stderr
   std::atomic<bool> fault = false;
   std::atomic<uint64_t> lines = 0;  // of the trace
 };
@@ -43,9 +53,9 @@ Told& told() {
   pthread_atfork([] { told().lock.lock(); }, [] { told().lock.unlock(); }, [] { told().lock.unlock(); });
 }
 
-void say(const std::string& text) {  // in one piece, whatever other processes say
-  const std::string line = "vmmsim: " + text + "\n";
-  if (TEMP_FAILURE_RETRY(write(STDERR_FILENO, line.data(), line.size())) < 0) return;  // nobody listens
+uint64_t count_call(const std::string& name) {  // the how-manieth of this name
+  const std::lock_guard held(told().lock);
+  return ++told().calls[name];
 }
 
 // A call as one writes it; where results go to is left out, unless that is null.
@@ -136,14 +146,97 @@ std::string fault_member() {
 
 bool is_traced() { return state().initialized_in == getpid() && memory::options().trace; }
 
-int answer(const std::function<int()>& work) {
+// --- What a call passes through ---------------------------------------------------------------------------------------
+
+struct Answer {
+  int result;
+  std::string why;
+};
+
+// A gate that is closed to a call answers it, and its work is not done. The first that is counts.
+using Gate = std::optional<Answer> (*)(const CallContext&);
+
+std::optional<Answer> told_to_fail(const CallContext& context) {
+  const memory::Options& options = memory::options();
+  if (!*options.fail_call || !memory::must_fail(context.name.c_str())) return std::nullopt;
+  return Answer{options.fail_error, "--fail asks for it"};
+}
+
+std::optional<Answer> after_the_end(const CallContext& context) {
+  if (!state().is_over || context.flags & after_exit) return std::nullopt;
+  return Answer{CUDA_ERROR_DEINITIALIZED, too_late};
+}
+
+std::optional<Answer> within_host_function(const CallContext& context) {
+  if (!thread().runs_host_function || context.flags & in_host_function) return std::nullopt;
+  return Answer{CUDA_ERROR_NOT_PERMITTED,
+                "host functions and callbacks of streams must not call CUDA: they would wait for themselves"};
+}
+
+std::optional<Answer> after_a_fault(const CallContext& context) {
+  if (!fault() || context.flags & after_fault) return std::nullopt;
+  return Answer{fault(), ""};
+}
+
+std::optional<Answer> without_init(const CallContext& context) {
+  if (state().initialized_in == getpid() || context.flags & before_init) return std::nullopt;
+  return Answer{CUDA_ERROR_NOT_INITIALIZED, state().initialized_in ? forked : "cuInit has not been called"};
+}
+
+constexpr Gate gates[] = {told_to_fail, after_the_end, within_host_function, after_a_fault, without_init};
+
+// Nobody's call while it lasts but this one: it names what it makes, and collects its changes.
+class InProgress {
+ public:
+  explicit InProgress(CallContext& context) {
+    thread().call = &context;
+    memory::current_call = context.name + " #" + std::to_string(context.nth);
+    memory::changes = memory::options().trace ? &context.changes : nullptr;
+  }
+  InProgress(const InProgress&) = delete;
+  ~InProgress() {
+    memory::changes = nullptr;
+    thread().call = nullptr;
+  }
+};
+
+int do_work(CallContext& context, const std::function<int()>& work) {
   try {
     return work();
   } catch (const memory::Refused& refused) {
-    thread().why = refused.why;
+    context.why = refused.why;
     return refused.error;
   }
 }
+
+void pass(CallContext& context, const std::function<int()>& work) {
+  std::optional<Answer> answer;
+  for (const Gate gate : gates)
+    if (!answer) answer = gate(context);
+  if (!answer) context.result = do_work(context, work);
+  if (state().is_over && (answer || context.result))
+    answer = {CUDA_ERROR_DEINITIALIZED, too_late};  // whatever was gone
+  if (!answer) return;
+  context.result = answer->result;
+  context.why = answer->why;
+}
+
+std::string why_fault() {
+  if (told().fault.exchange(true))
+    return "a kernel or copy went wrong before, and until the process ends kernels, copies and calls like this one "
+           "fail";
+  const std::lock_guard held(state().lock);
+  return state().fault_why;
+}
+
+// What --explain says; "" where there is nothing to say.
+std::string explanation_of(const CallContext& context, const char* error) {
+  if (!context.result || context.result == CUDA_ERROR_NOT_READY) return "";
+  const std::string why = context.result == fault() ? why_fault() : context.why;
+  return in_words(context.call) + " answers " + error + (why.empty() ? "" : ": " + why);
+}
+
+// --- The end of the process -------------------------------------------------------------------------------------------
 
 void begin_exit(int status, void*) {
   state().exit_status = status;
@@ -164,84 +257,21 @@ __attribute__((destructor)) void finish() {
 
 }  // namespace
 
-State& state() {
-  static State& it = *new State;
-  return it;
-}
-Thread& thread() { return memory::of_thread<Thread>(); }
-
 int run(const Call& call, int flags, const char* (*error_name)(int), const std::function<int()>& work) {
-  Thread& mine = thread();
-  if (mine.is_in_call) return answer(work);
-  struct InCall {
-    Thread& of;
-    explicit InCall(Thread& of) : of(of) { of.is_in_call = true; }
-    ~InCall() { of.is_in_call = false; }
-  } const in_call(mine);
-  const State& all = state();
-  const std::string name = plain(call.name);
+  if (thread().call) return do_work(*thread().call, work);
+  CallContext context = {call, flags, plain(call.name)};
+  context.nth = count_call(context.name);
+  const InProgress in_progress(context);
+  pass(context, work);
   const memory::Options& options = memory::options();
-  std::vector<std::string> changes;
-  mine.why.clear();
-  int result = CUDA_SUCCESS;
-  uint64_t nth = 0;
-  {
-    const std::lock_guard held(told().lock);
-    nth = ++told().calls[name];
-  }
-  memory::current_call = name + " #" + std::to_string(nth);
-  memory::changes = options.trace ? &changes : nullptr;
-  if (*options.fail_call && memory::must_fail(name.c_str())) {
-    result = options.fail_error;
-    mine.why = "--fail asks for it";
-  } else if (all.is_over && !(flags & after_exit)) {
-    result = CUDA_ERROR_DEINITIALIZED;
-    mine.why = too_late;
-  } else if (mine.runs_host_function && !(flags & in_host_function)) {
-    result = CUDA_ERROR_NOT_PERMITTED;
-    mine.why = "host functions and callbacks of streams must not call CUDA: they would wait for themselves";
-  } else if (fault() && !(flags & after_fault)) {
-    result = fault();
-  } else if (all.initialized_in != getpid() && !(flags & before_init)) {
-    result = CUDA_ERROR_NOT_INITIALIZED;
-    mine.why = all.initialized_in ? forked : "cuInit has not been called";
-  } else {
-    result = answer(work);
-  }
-  if (all.is_over && result) {  // even if something else was gone first
-    result = CUDA_ERROR_DEINITIALIZED;
-    mine.why = too_late;
-  }
-  memory::changes = nullptr;
-  std::string explanation;
-  if ((options.explain || options.trace) && result && result != CUDA_ERROR_NOT_READY) {
-    if (result == fault())
-      mine.why = told().fault.exchange(true)
-                     ? "a kernel or copy went wrong before, and until the process ends kernels, "
-                       "copies and calls like this one fail"
-                     : all.fault_why;
-    explanation = in_words(call) + " answers " + error_name(result) + (mine.why.empty() ? "" : ": " + mine.why);
-  }
+  const char* const error = error_name(context.result);
+  const bool is_told = options.explain || options.trace;
+  const std::string explanation = is_told ? explanation_of(context, error) : "";
   if (options.explain && !explanation.empty()) say(explanation);
-  const std::string of_fault = result && result == fault() ? fault_member() : "";
-  if (options.trace) trace(call, nth, error_name(result), result == CUDA_SUCCESS, changes, explanation, of_fault);
-  return result;
-}
-
-void say_once(const std::string& text) {
-  const std::lock_guard held(told().lock);
-  if (told().texts.insert(text).second) say(text);
-}
-
-void tell_of_crash(const std::string& what) {
-  if (memory::options().explain)
-    say_once(memory::current_call + ": here an H200's driver (580.159.04) ended the process with SIGSEGV: " + what);
-}
-
-int not_simulated(const char* name) {
-  say_once(std::string(name) + " is not simulated");
-  thread().why = "it is not simulated";
-  return CUDA_ERROR_NOT_SUPPORTED;
+  if (options.trace)
+    trace(call, context.nth, error, context.result == CUDA_SUCCESS, context.changes, explanation,
+          context.result && context.result == fault() ? fault_member() : "");
+  return context.result;
 }
 
 std::string file_of(const void* address) {
@@ -259,15 +289,9 @@ void cannot_run(const void* address, const std::string& why) {
   _exit(125);
 }
 
-void explain(const std::string& why) { thread().why = why; }
-
 void tell_close(int fd) {
-  if (!is_traced() || thread().is_in_call || memory::exported_record(fd) == memory::nothing) return;
-  uint64_t nth = 0;
-  {
-    const std::lock_guard held(told().lock);
-    nth = ++told().calls["close"];
-  }
+  if (!is_traced() || thread().call || memory::exported_record(fd) == memory::nothing) return;
+  const uint64_t nth = count_call("close");
   write_line("close", nth, -1, "{\"fd\":" + std::to_string(fd) + "}", "", "{}", "", "", "");
 }
 
@@ -284,10 +308,6 @@ void tell_exit(int status) {  // perhaps in a handler of a signal: without memor
   if (TEMP_FAILURE_RETRY(write(memory::trace_file(), line, size)) < 0) return;  // the process ends
 }
 
-void need(const void* pointer, const char* name) {
-  if (!pointer) refuse(CUDA_ERROR_INVALID_VALUE, std::string(name) + " is null: give the address of a variable");
-}
-
 void refuse_if_forked() {
   if (state().initialized_in && state().initialized_in != getpid()) refuse(CUDA_ERROR_NOT_INITIALIZED, forked);
 }
@@ -298,20 +318,5 @@ void set_initialized() {
   if (!all.initialized_in) on_exit(begin_exit, nullptr);
   all.initialized_in = getpid();
 }
-
-void set_fault(const gpu::Fault& fault) {
-  const std::lock_guard held(state().lock);
-  if (state().fault) return;
-  state().fault_why = fault.why;
-  state().fault_where = fault.where;
-  state().fault = CUresult(fault.error);
-}
-
-void reset_fault() {
-  const std::lock_guard held(state().lock);
-  if (state().fault) state().fault = CUDA_ERROR_DEVICE_UNAVAILABLE;
-}
-
-CUresult fault() { return state().fault; }
 
 }  // namespace driver

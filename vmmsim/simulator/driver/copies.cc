@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT-0
 // Copies and memsets.
-#include "graphs.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+
+#include "../gpu/heap.h"
+#include "capture.h"
+#include "contexts.h"
+#include "driver.h"
+#include "streams.h"
 
 namespace driver {
 namespace {
@@ -159,7 +164,7 @@ void copy(const Area& to, const Area& from, CUstream where, int sides, bool wait
   }
   const Operation op = put(stream, work);
   const bool must_wait = !target || !source || (waits && (is_on_host(*target) || is_on_host(*source)));
-  if (op && must_wait) wait(op);
+  if (op && must_wait) wait_for(op);
 }
 
 // A side of a 2D or 3D copy: memory on the host or a GPU, or the unified type, which says neither.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT-0
 // What the driver says of itself and of the GPUs: versions, names, attributes, peers, its own calls by name.
-#include "driver.h"
 
 #include <dlfcn.h>
 
@@ -8,6 +7,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
+
+#include "../memory/this_machine.h"
+#include "contexts.h"
+#include "driver.h"
 
 namespace driver {
 
@@ -191,11 +194,6 @@ CUdevice device_with_bus(const char* text) {
 }
 
 }  // namespace
-
-CUdevice checked(CUdevice device) {
-  memory::gpu_of(device);
-  return device;
-}
 
 }  // namespace driver
 

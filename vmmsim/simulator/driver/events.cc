@@ -1,131 +1,17 @@
 // SPDX-License-Identifier: MIT-0
-// Events: marks in streams, which other streams, the host and other processes wait for.
-#include "graphs.h"
+#include "events.h"
+
+#include "../gpu/gpu.h"
+#include "driver.h"
 
 namespace driver {
-namespace {
 
-CUevent add_event(CUevent_st event) {
-  auto made = std::make_unique<CUevent_st>(std::move(event));
-  const CUevent handle = made.get();
-  const std::lock_guard held(state().lock);
-  state().events[handle] = std::move(made);
-  return handle;
-}
-
-CUevent create_event(unsigned flags) {
-  const CUcontext context = current();
-  constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
-  require(!(flags & ~known), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-  require(!(flags & CU_EVENT_INTERPROCESS) || flags & CU_EVENT_DISABLE_TIMING, CUDA_ERROR_INVALID_VALUE,
-          "an event for other processes cannot take times; add CU_EVENT_DISABLE_TIMING");
-  return add_event(
-      {context, flags, nullptr,
-       flags & CU_EVENT_INTERPROCESS ? std::make_shared<SharedEvent>(memory::make_event(), false) : nullptr});
-}
-
-CUevent open_event(const CUipcEventHandle& handle) {
-  const CUcontext context = current();
-  return add_event({context, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, nullptr,
-                    std::make_shared<SharedEvent>(memory::open_event(handle), true)});
-}
-
-std::shared_ptr<CUevent_st> shared_event(CUevent handle) {
+std::shared_ptr<CUevent_st> checked(CUevent handle) {
   const std::lock_guard held(state().lock);
   const auto found = state().events.find(handle);
   require(found != state().events.end(), CUDA_ERROR_INVALID_HANDLE, "this is no event, or it has been destroyed");
   return found->second;
 }
-CUevent_st& event(CUevent handle) { return *shared_event(handle); }
-
-Operation recorded(CUevent handle) {
-  const CUevent_st& it = event(handle);
-  const std::lock_guard held(state().lock);
-  return it.recorded;
-}
-
-void tell_if_of_another_gpu(const CUevent_st& event) {
-  if (event.shared && has_current() && event.context->device != current_device())
-    tell_of_crash("the event is for other processes and of GPU " + std::to_string(event.context->device) +
-                  ", and GPU " + std::to_string(current_device()) + " is current: make the event's GPU current first");
-}
-
-CUipcEventHandle export_event(CUevent handle) {
-  require(handle, CUDA_ERROR_INVALID_VALUE, "event is null");
-  tell_if_of_another_gpu(event(handle));
-  const auto shared = event(handle).shared;
-  require(shared && !shared->is_opened, CUDA_ERROR_INVALID_HANDLE,
-          "the event was made without CU_EVENT_INTERPROCESS, or by another process");
-  return memory::export_event(shared->number);
-}
-
-CUresult query_event(CUevent handle) {
-  must_not_capture(event(handle), true);
-  forbid_in_capture();
-  const auto shared = event(handle).shared;
-  if (!shared || fault()) return query(recorded(handle));
-  return memory::is_reached(shared->number, memory::times_recorded(shared->number)) ? CUDA_SUCCESS
-                                                                                    : CUDA_ERROR_NOT_READY;
-}
-
-void synchronize_event(CUevent handle) {
-  must_not_capture(event(handle), true);
-  forbid_in_capture();
-  const auto shared = event(handle).shared;
-  if (!shared) return wait(recorded(handle));
-  const uint64_t number = memory::times_recorded(shared->number);
-  while (!fault() && !memory::is_reached(shared->number, number)) memory::await_event(shared->number, number);
-  wait(nullptr);
-}
-
-void destroy_event(CUevent handle) {
-  event(handle);
-  const std::lock_guard held(state().lock);
-  state().events.erase(handle);
-}
-
-void record(CUevent handle, CUstream where, unsigned flags = 0) {
-  require(!(flags & ~unsigned(CU_EVENT_RECORD_EXTERNAL)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-  CUevent_st& it = event(handle);
-  tell_if_of_another_gpu(it);
-  CUstream_st& stream = driver::stream(where);
-  require(it.context == stream.context, CUDA_ERROR_INVALID_HANDLE, "event and stream are of different contexts");
-  if (flags & CU_EVENT_RECORD_EXTERNAL) {
-    require(capture(stream, event_work(CU_GRAPH_NODE_TYPE_EVENT_RECORD, handle)), CUDA_ERROR_INVALID_VALUE,
-            "CU_EVENT_RECORD_EXTERNAL is for streams that capture");
-    return;
-  }
-  if (capture_record(stream, it)) return;
-  const Operation mark = enqueue(stream, start_to_record(it));
-  const std::lock_guard held(state().lock);
-  it.recorded = mark;
-}
-
-float elapsed(CUevent from, CUevent to) {
-  for (const CUevent each : {from, to}) must_not_capture(event(each), false);
-  require(event(from).context == event(to).context, CUDA_ERROR_INVALID_HANDLE, "the events are of different contexts");
-  const bool timed = !((event(from).flags | event(to).flags) & CU_EVENT_DISABLE_TIMING);
-  require(timed, CUDA_ERROR_INVALID_HANDLE, "an event was created with CU_EVENT_DISABLE_TIMING");
-  const Operation first = recorded(from), last = recorded(to);
-  require(first && last, CUDA_ERROR_INVALID_HANDLE, "an event was never recorded");
-  require(has_ended(first) && has_ended(last), CUDA_ERROR_NOT_READY, "an event has not been reached");
-  return std::chrono::duration<float, std::milli>(end_of(last) - end_of(first)).count();
-}
-
-void wait_for(CUstream where, CUevent handle, unsigned flags) {
-  require(!(flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-  const auto it = shared_event(handle);
-  CUstream_st& stream = driver::stream(where);
-  if (flags & CU_EVENT_WAIT_EXTERNAL) {
-    require(capture(stream, event_work(CU_GRAPH_NODE_TYPE_WAIT_EVENT, handle)), CUDA_ERROR_INVALID_VALUE,
-            "CU_EVENT_WAIT_EXTERNAL is for streams that capture");
-    return;
-  }
-  if (capture_wait(stream, *it)) return;
-  enqueue(stream, start_to_wait(*it), recorded(handle));
-}
-
-}  // namespace
 
 Start start_to_record(const CUevent_st& event) {
   if (!event.shared) return nullptr;
@@ -150,62 +36,6 @@ Start start_to_wait(const CUevent_st& event) {
   };
 }
 
-SharedWork event_work(CUgraphNodeType type, CUevent handle) {
-  const auto work = std::make_shared<Work>();
-  work->given.type = type;
-  if (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) work->given.eventRecord.event = handle;
-  else work->given.eventWait.event = handle;
-  work->event = shared_event(handle);
-  work->context = work->event->context;
-  return work;
-}
-
 SharedEvent::~SharedEvent() { memory::close_event(number); }
 
 }  // namespace driver
-
-using namespace driver;
-
-CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
-  return call(ARGUMENTS(hStream, hEvent, Flags), [&] { wait_for(hStream, hEvent, Flags); });
-}
-CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
-  return call(ARGUMENTS(phEvent, Flags), result_to(phEvent, "phEvent", [&] { return create_event(Flags); }));
-}
-CUresult cuEventDestroy(CUevent hEvent) {
-  return call(ARGUMENTS(hEvent), [&] { destroy_event(hEvent); });
-}
-CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
-  return call(ARGUMENTS(hEvent, hStream), [&] { record(hEvent, hStream); });
-}
-CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
-  return call(ARGUMENTS(hEvent, hStream, flags), [&] { record(hEvent, hStream, flags); });
-}
-CUresult cuEventQuery(CUevent hEvent) {
-  return call(ARGUMENTS(hEvent), [&] { return query_event(hEvent); });
-}
-CUresult cuEventSynchronize(CUevent hEvent) {
-  return call(ARGUMENTS(hEvent), [&] { synchronize_event(hEvent); });
-}
-CUresult cuIpcGetEventHandle(CUipcEventHandle* pHandle, CUevent event) {
-  return call(ARGUMENTS(pHandle, event), result_to(pHandle, "pHandle", [&] { return export_event(event); }));
-}
-CUresult cuIpcOpenEventHandle(CUevent* phEvent, CUipcEventHandle handle) {
-  return call(ARGUMENTS(phEvent), result_to(phEvent, "phEvent", [&] { return open_event(handle); }));
-}
-CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
-  return call(ARGUMENTS(pMilliseconds, hStart, hEnd), [&] {
-    require(pMilliseconds, CUDA_ERROR_INVALID_HANDLE, "pMilliseconds is null");
-    *pMilliseconds = elapsed(hStart, hEnd);
-  });
-}
-#if CUDA_VERSION >= 13000
-#undef cuEventElapsedTime  // as programs of CUDA 12 call it
-EXPORT CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
-  return cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
-}
-#else
-EXPORT CUresult cuEventElapsedTime_v2(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
-  return cuEventElapsedTime(pMilliseconds, hStart, hEnd);
-}
-#endif

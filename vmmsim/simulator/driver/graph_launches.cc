@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: MIT-0
 // Executable graphs: what cuGraphInstantiate makes of a graph, how it is changed, and its launches.
-#include "graphs.h"
 
 #include <algorithm>
+
+#include "../memory/this_machine.h"
+#include "capture.h"
+#include "contexts.h"
+#include "driver.h"
+#include "graph_launches.h"
+#include "graphs.h"
+#include "streams.h"
 
 namespace driver {
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT-0
 // Nodes of graphs: what a program gives them to do, reads back, and changes, in a graph and in an executable one.
+#include "driver.h"
+#include "graph_launches.h"
 #include "graphs.h"
+#include "work.h"
 
 namespace driver {
 namespace {

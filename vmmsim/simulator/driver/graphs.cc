@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT-0
 // Graphs as programs build them: nodes, what depends on what, clones, and user objects. What a node does is
 // graph_nodes.cc's, what becomes of a graph that is launched graph_launches.cc's.
-#include "graphs.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+
+#include "graphs.h"
 
 namespace driver {
 namespace {

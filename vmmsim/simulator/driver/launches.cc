@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT-0
 // Launches of kernels, and how many of their blocks fit on a GPU.
-#include "graphs.h"
 
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+
+#include "../memory/this_machine.h"
+#include "contexts.h"
+#include "driver.h"
+#include "modules.h"
+#include "streams.h"
 
 namespace driver {
 namespace {
@@ -119,7 +124,7 @@ void start_kernel(const Work& work, const Operation& op) {
   gpu::Launch now = work.launch;
   now.heap = work.context->heap;
   now.stack_size = work.context->limits[CU_LIMIT_STACK_SIZE];
-  now.order = number_of(op);
+  now.order = op->number;
   now.done = [op](const gpu::Fault* fault) {
     if (fault) set_fault(*fault);
     ended(op);

@@ -8,7 +8,11 @@
 #include <iterator>
 #include <set>
 
+#include "../gpu/gpu.h"
+#include "../memory/this_machine.h"
+#include "contexts.h"
 #include "driver.h"
+#include "fat_binaries.h"
 
 namespace driver {
 

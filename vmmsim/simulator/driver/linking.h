@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// What linking.cc and modules.cc know of one another.
+// What cuLinkComplete makes of texts of PTX, and where programs read what is wrong with theirs.
 #pragma once
 #include <cuda.h>
 
@@ -36,8 +36,5 @@ ptx::Module read_linked_image(const void* image, size_t most);
 // What is used and not there, "" for nothing. The driver has some functions itself.
 std::string undefined(const ptx::Linker&, std::set<std::string> provided = {});
 std::string undefined_but_launches(const ptx::Linker&);
-
-// The PTX for this machine in a fat binary of at most this size. Throws Refused, and ptx::Error.
-std::string choose_ptx(const void* fat_binary, size_t most);
 
 }  // namespace driver

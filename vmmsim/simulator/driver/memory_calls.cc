@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: MIT-0
 // Ordinary memory: allocating and freeing it, and what is known of a pointer.
-#include "graphs.h"
 
 #include <algorithm>
 #include <cstring>
+
+#include "../memory/this_machine.h"
+#include "capture.h"
+#include "contexts.h"
+#include "driver.h"
+#include "modules.h"
+#include "pools.h"
+#include "streams.h"
 
 namespace driver {
 namespace {

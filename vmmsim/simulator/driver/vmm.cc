@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // The VMM calls: what they are asked goes to memory/, which does it.
 #include "driver.h"
+#include "operations.h"
 
 using namespace driver;
 

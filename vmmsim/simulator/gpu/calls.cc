@@ -53,7 +53,7 @@ void push(Warp& w, const MicroOp& op, unsigned lane, const CallSite& site, const
 // Of all lanes, those that run the same function go on together.
 void call_function(Warp& w, const MicroOp& op, Lanes active) {
   const LoweredKernel& lowered = *w.block->lowered;
-  const CallSite& site = lowered.call_sites[op.immediate];
+  const CallSite& site = lowered.call_sites[static_cast<size_t>(op.call_site)];
   for (const unsigned lane : each(w.running & ~active)) w.pc[lane] = w.next;
   for (const unsigned lane : each(active)) {
     const LoweredKernel::Frame& callee = lowered.frames[callee_of(w, op, site, lane)];

@@ -193,7 +193,7 @@ class Workers {
   void add(Turn turn) {
     const std::lock_guard lock(mutex_);
     if (stopping_ || (owner_ && owner_ != getpid())) return;  // a forked child has no workers
-    if (threads_.empty()) start();
+    if (threads_.empty()) begin_threads();
     push(std::move(turn), true);
   }
 
@@ -241,7 +241,7 @@ class Workers {
   // All up to the awaited number.
   bool had_their_turn() const { return due_.empty() || *due_.begin() > awaited_number_; }
 
-  void start() {
+  void begin_threads() {
     owner_ = getpid();
     sigset_t all, before;
     sigfillset(&all);

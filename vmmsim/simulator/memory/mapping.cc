@@ -232,8 +232,8 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
   if (is_multicast) {
     wait_for_team(of->record);
     of = check();
-  } else if (!gpu_memory(record_of(*of).gpu)) {
-    refuse(CUDA_ERROR_OUT_OF_MEMORY, "this process has no room for the memory of a GPU: is its address space limited?");
+  } else {
+    gpu_memory(record_of(*of).gpu);  // or no mapping is made
   }
   Mapping mapping = {};
   mapping.base = address;

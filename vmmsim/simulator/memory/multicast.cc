@@ -3,6 +3,7 @@
 // there. A page of addresses that it is mapped at therefore stands for one frame on each GPU. The team and the bindings
 // are in the ledger, for they may come from several processes.
 #include <linux/futex.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -210,6 +211,8 @@ uint64_t take_multicast_pages(uint32_t object, uint64_t pages) {
   if (first + pages > max_pages || !row(first))
     refuse(CUDA_ERROR_OUT_OF_MEMORY,
            "a process maps " + std::to_string(max_pages * page_size) + " bytes of multicast objects at most");
+  for (int gpu = 0; gpu < int(gpus()); ++gpu)  // so that replicas() never lacks one
+    if (has(ledger().record[object], gpu)) gpu_memory(gpu);
   of_process().ranges[first] = {pages, object};
   of_process().seen = ~uint64_t(0);
   return first;
@@ -240,8 +243,8 @@ void tell_of_ordinary_access(const std::string& who) {
   static std::atomic<bool> is_told = false;
   if (is_told.exchange(true) && !options().explain) return;
   dprintf(STDERR_FILENO,
-          "vmmsim: %s goes to a multicast address without a multimem instruction, which the CUDA programming guide "
-          "calls for; all else is undefined. Here a write reaches every replica, and a read gives the GPU's own; with "
+          "vmmsim: %s goes to a multicast address without a multimem instruction, which the PTX manual calls "
+          "for; all else is undefined. Here a write reaches every replica, and a read gives the GPU's own; with "
           "--strict either is a fault\n",
           who.c_str());
 }
@@ -265,6 +268,8 @@ void wait_for_team(uint32_t object) {
               "vmmsim: %s waits for ever: the multicast object's team lacks %u of %u GPUs, and nobody is left to "
               "add one with cuMulticastAddDevice\n",
               current_call.c_str(), missing, record.devices);
+      process_lock.unlock();
+      if (alarm(0)) raise(SIGALRM);  // it would end the wait on hardware
       _exit(125);
     }
     process_lock.unlock();

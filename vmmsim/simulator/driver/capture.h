@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT-0
+// Stream capture: what a program puts into a stream becomes nodes of a graph. A capture begins in one stream, its
+// origin. Other streams take part from when they wait for an event that stands for captured nodes, until the origin
+// ends the capture. A call that must not be made meanwhile is refused, and the capture is invalid from then on.
+#pragma once
+#include <cuda.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "events.h"
+#include "graphs.h"
+#include "operations.h"
+#include "work.h"
+
+namespace driver {
+
+struct Thread;
+
+struct Capture {
+  unsigned long long id;
+  CUstreamCaptureMode mode;
+  const Thread* thread;  // that began it
+  const CUstream_st* origin;
+  CUgraph graph;
+  std::unique_ptr<CUgraph_st> own;                    // the graph, if the capture made it
+  std::vector<std::shared_ptr<CUstream_st>> streams;  // that take part, the origin too
+  std::vector<CUgraphNode> left_behind;               // by streams that were destroyed
+  std::string invalid;                                // since this call; empty: it is valid
+  bool has_ended = false;
+};
+
+// --- With graphs().lock held ------------------------------------------------------------------------------------------
+[[noreturn]] void refuse_and_end(Capture&, CUresult error, const std::string& why);
+void must_be_valid(const Capture&);
+Capture* minded_by_legacy(CUcontext);               // a capture whose streams the legacy stream minds, null for none
+void end_capture(const std::shared_ptr<Capture>&);  // lets all its streams go on as they were before
+extern const char legacy_is_blocked[];
+
+// --- For those who put something into streams -------------------------------------------------------------------------
+// Adds work to the graph that a stream is captured into. False: it is not.
+bool capture(CUstream_st&, const SharedWork&);
+// A stream that captures takes the event for what it has captured, or goes on behind what the event stands for, and
+// then captures too. False: the stream does not capture, nor does the event stand for what was captured.
+bool capture_record(CUstream_st&, CUevent_st&);
+bool capture_wait(CUstream_st&, const CUevent_st&);
+bool is_capturing(const CUstream_st&);
+void must_not_capture(const CUstream_st&);                    // to be waited for, or asked: throws if it captures
+void must_not_capture(const CUevent_st&, bool ends_capture);  // likewise if it stands for what was captured
+void must_not_capture(CUcontext);                             // likewise if one of its streams captures
+void leave_capture(CUstream_st&);                             // which is destroyed
+// Throws Refused in a thread for which a capture prohibits calls that do not go into a stream, or wait for one. The
+// capture is invalid then.
+void forbid_in_capture();
+
+}  // namespace driver

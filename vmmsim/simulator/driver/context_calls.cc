@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT-0
+// Calls about contexts.
+#include <algorithm>
+
+#include "../gpu/heap.h"
+#include "../memory/this_machine.h"
+#include "capture.h"
+#include "contexts.h"
+#include "driver.h"
+#include "modules.h"
+#include "pools.h"
+#include "streams.h"
+
+namespace driver {
+namespace {
+
+void check_flags(unsigned flags) {
+  const bool one_schedule = (flags & CU_CTX_SCHED_MASK) <= CU_CTX_SCHED_YIELD || (flags & CU_CTX_SCHED_MASK) == 4;
+  require(!(flags & ~unsigned(CU_CTX_FLAGS_MASK)) && one_schedule, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+}
+
+CUcontext retain_primary(CUdevice device) {
+  const CUcontext context = primary_context(device);
+  const std::lock_guard held(state().lock);
+  ++context->retained;
+  memory::make_region_of_context();
+  return context;
+}
+
+// Waits for what a context does, and takes away all that belongs to it.
+void end_context(CUcontext context) {
+  if (!fault()) synchronize(context);
+  forget_streams(context);
+  forget_modules(context);
+  forget_memory(context);
+  const std::lock_guard held(state().lock);
+  context->heap->end();
+  renew_heap(*context);
+}
+
+CUcontext create(unsigned flags, CUdevice device) {
+  checked(device);
+  check_flags(flags);
+  const std::lock_guard held(state().lock);
+  thread().contexts.push_back(make_context(device, false, flags));
+  memory::make_region_of_context();
+  return thread().contexts.back();
+}
+
+void destroy(CUcontext context) {
+  need(context, "ctx");
+  checked(context);
+  require(!context->is_primary, CUDA_ERROR_INVALID_CONTEXT, "a primary context is released, not destroyed");
+  end_context(context);
+  context->retained = 0;
+  if (!thread().contexts.empty() && thread().contexts.back() == context) thread().contexts.pop_back();
+}
+
+void release_primary(CUdevice device, bool all) {
+  const CUcontext context = primary_context(device);
+  {
+    const std::lock_guard held(state().lock);
+    require(all || context->retained, CUDA_ERROR_INVALID_CONTEXT, "the primary context has not been retained");
+    if (!context->retained) return;
+    context->retained = all ? 0 : context->retained - 1;
+    if (context->retained) return;
+  }
+  end_context(context);
+  if (all) reset_fault();
+}
+
+bool is_primary(CUcontext context) {
+  const std::lock_guard held(state().lock);
+  const auto is_this = [&](const auto& known) { return known.get() == context && known->is_primary; };
+  return std::any_of(state().contexts.begin(), state().contexts.end(), is_this);
+}
+
+void set_current(CUcontext context) {
+  if (context && !is_primary(context)) checked(context);  // a primary one may have been released
+  if (!thread().contexts.empty()) thread().contexts.pop_back();
+  if (context) thread().contexts.push_back(context);
+}
+
+// Of the primary context the device and flags stay known when it has been released.
+CUcontext current_or_released() {
+  if (thread().contexts.empty()) current();  // refuses
+  const CUcontext context = thread().contexts.back();
+  return context->is_primary ? context : current();
+}
+
+void wait_for_all(CUcontext context) {
+  must_not_capture(context);
+  forbid_in_capture();
+  synchronize(context);
+}
+
+CUcontext pop() {
+  require(!thread().contexts.empty(), CUDA_ERROR_INVALID_CONTEXT, "no context is current");
+  const CUcontext context = thread().contexts.back();
+  thread().contexts.pop_back();
+  return context;
+}
+
+size_t& limit(CUlimit what) {
+  const CUcontext context = current();
+  require(what >= 0 && what < CU_LIMIT_MAX, CUDA_ERROR_INVALID_VALUE, "there is no such limit");
+  require(context->limits.contains(what), CUDA_ERROR_UNSUPPORTED_LIMIT, "this GPU has no such limit");
+  return context->limits[what];
+}
+
+void set_limit(CUlimit what, size_t value) {
+  forbid_in_capture();
+  size_t& kept = limit(what);
+  require(what < 7, CUDA_ERROR_UNSUPPORTED_LIMIT, "this limit is only queried");
+  require(what != CU_LIMIT_STACK_SIZE || value < 512 << 10, CUDA_ERROR_INVALID_VALUE, "a stack has less than 512 KiB");
+  if (what == CU_LIMIT_MALLOC_HEAP_SIZE) {
+    value = memory::round_up(std::max<size_t>(value, 4 << 20), 64 << 10);
+    require(current()->heap->resize(value), CUDA_ERROR_INVALID_VALUE,
+            "kernels have allocated from the heap: set its size before the first of them");
+  }
+  const std::lock_guard held(state().lock);
+  kept = value;
+}
+
+void set_peer(CUcontext peer, bool enable) {
+  const CUcontext mine = current();
+  checked(peer);
+  require(enable || mine->device != peer->device, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED,
+          "device and peer are the same GPU");
+  require(memory::machine().peer_access && mine->device != peer->device, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+          "these GPUs do not reach each other; ask cuDeviceCanAccessPeer first");
+  const std::lock_guard held(state().lock);
+  const bool is_enabled = state().peers.contains({mine, peer});
+  require(!enable || !is_enabled, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "it has been enabled before");
+  require(enable || is_enabled, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "it has not been enabled");
+  if (enable) state().peers.insert({mine, peer});
+  else state().peers.erase({mine, peer});
+  const auto& all = state().peers;  // memory knows GPUs only: they reach each other while any of their contexts may
+  const bool are_others = std::any_of(all.begin(), all.end(), [&](const auto& pair) {
+    return pair != std::pair(mine, peer) && pair.first->device == mine->device && pair.second->device == peer->device;
+  });
+  if (are_others) return;
+  if (enable) memory::enable_peer(mine->device, peer->device);
+  else memory::disable_peer(mine->device, peer->device);
+}
+
+}  // namespace
+
+}  // namespace driver
+
+using namespace driver;
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
+  return call(ARGUMENTS(pctx, dev), result_to(pctx, "pctx", [&] { return retain_primary(dev); }));
+}
+CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
+  return call(ARGUMENTS(dev), [&] { release_primary(dev, false); });
+}
+CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
+  return call(ARGUMENTS(dev), after_fault, [&] { release_primary(dev, true); });
+}
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
+  return call(ARGUMENTS(dev, flags), [&] {
+    checked(dev);
+    check_flags(flags);
+    primary_context(dev)->flags = flags;
+  });
+}
+CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int* flags, int* active) {
+  return call(ARGUMENTS(dev, flags, active), after_fault, [&] {
+    need(flags, "flags");
+    need(active, "active");
+    const CUcontext context = primary_context(dev);
+    *flags = context->flags;
+    *active = context->retained > 0;
+  });
+}
+
+CUresult cuCtxCreate(CUcontext* pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags, CUdevice dev) {
+  return call(ARGUMENTS(pctx, flags, dev), [&] {
+    need(pctx, "pctx");
+    if (ctxCreateParams && (ctxCreateParams->execAffinityParams || ctxCreateParams->cigParams))
+      refuse(CUresult(not_simulated("cuCtxCreate with execution affinity or graphics")), "it is not simulated");
+    *pctx = create(flags, dev);
+  });
+}
+EXPORT CUresult cuCtxCreate_v2(CUcontext* pctx, unsigned int flags, CUdevice dev) {
+  return call(ARGUMENTS(pctx, flags, dev), result_to(pctx, "pctx", [&] { return create(flags, dev); }));
+}
+CUresult cuCtxDestroy(CUcontext ctx) {
+  return call(ARGUMENTS(ctx), [&] { destroy(ctx); });
+}
+CUresult cuCtxPushCurrent(CUcontext ctx) {
+  return call(ARGUMENTS(ctx), after_fault, [&] {
+    need(ctx, "ctx");
+    thread().contexts.push_back(checked(ctx));
+  });
+}
+CUresult cuCtxPopCurrent(CUcontext* pctx) {
+  return call(ARGUMENTS(pctx), after_fault, [&] {
+    const CUcontext top = pop();
+    if (pctx) *pctx = top;
+  });
+}
+CUresult cuCtxSetCurrent(CUcontext ctx) {
+  return call(ARGUMENTS(ctx), after_fault, [&] { set_current(ctx); });
+}
+CUresult cuCtxGetCurrent(CUcontext* pctx) {
+  return call(ARGUMENTS(pctx), after_fault,
+              result_to(pctx, "pctx", [&] { return thread().contexts.empty() ? nullptr : thread().contexts.back(); }));
+}
+CUresult cuCtxGetDevice(CUdevice* device) {
+  return call(ARGUMENTS(device), after_fault,
+              result_to(device, "device", [] { return current_or_released()->device; }));
+}
+EXPORT CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext ctx) {
+  return call(ARGUMENTS(device, ctx), after_fault,
+              result_to(device, "device", [&] { return (ctx ? checked(ctx) : current_or_released())->device; }));
+}
+CUresult cuCtxGetId(CUcontext ctx, unsigned long long* ctxId) {
+  return call(ARGUMENTS(ctx, ctxId), after_fault,
+              result_to(ctxId, "ctxId", [&] { return (ctx ? checked(ctx) : current())->id; }));
+}
+CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int* version) {
+  return call(ARGUMENTS(ctx, version), after_fault, [&] {
+    need(version, "version");
+    if (ctx) checked(ctx);
+    *version = 3020;
+  });
+}
+CUresult cuCtxGetFlags(unsigned int* flags) {
+  return call(ARGUMENTS(flags),
+              result_to(flags, "flags", [&] { return current_or_released()->flags | CU_CTX_MAP_HOST; }));
+}
+CUresult cuCtxSetFlags(unsigned int flags) {
+  return call(ARGUMENTS(flags), [&] {
+    check_flags(flags);
+    current()->flags = flags;
+  });
+}
+CUresult cuCtxSynchronize(void) {
+  return call(ARGUMENTS(), [&] { wait_for_all(current()); });
+}
+EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx) {
+  return call(ARGUMENTS(ctx), [&] { wait_for_all(ctx ? checked(ctx) : current()); });
+}
+CUresult cuCtxSetLimit(CUlimit what, size_t value) {
+  return call(ARGUMENTS(what, value), [&] { set_limit(what, value); });
+}
+CUresult cuCtxGetLimit(size_t* pvalue, CUlimit what) {
+  return call(ARGUMENTS(pvalue, what), [&] {
+    need(pvalue, "pvalue");
+    const size_t& kept = limit(what);
+    const std::lock_guard held(state().lock);
+    *pvalue = kept;
+  });
+}
+CUresult cuCtxGetCacheConfig(CUfunc_cache* pconfig) {
+  return call(ARGUMENTS(pconfig), result_to(pconfig, "pconfig", [&] { return current()->cache.load(); }));
+}
+CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
+  return call(ARGUMENTS(config), [&] { current()->cache = config; });
+}
+CUresult cuCtxGetSharedMemConfig(CUsharedconfig* pConfig) {
+  return call(ARGUMENTS(pConfig), [&] {
+    need(pConfig, "pConfig");
+    current();
+    *pConfig = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+  });
+}
+CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
+  return call(ARGUMENTS(config), [&] { current(); });
+}
+// There is no profiler, which is no error on hardware either.
+EXPORT CUresult cuProfilerStart(void) {
+  return call(ARGUMENTS(), [&] { current(); });
+}
+EXPORT CUresult cuProfilerStop(void) {
+  return call(ARGUMENTS(), [&] { current(); });
+}
+CUresult cuCtxResetPersistingL2Cache(void) {
+  return call(ARGUMENTS(), [&] { current(); });
+}
+CUresult cuCtxGetStreamPriorityRange(int* leastPriority, int* greatestPriority) {
+  return call(ARGUMENTS(leastPriority, greatestPriority), [&] {
+    current();
+    if (leastPriority) *leastPriority = 0;
+    if (greatestPriority) *greatestPriority = -5;
+  });
+}
+CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
+  return call(ARGUMENTS(peerContext, Flags), [&] {
+    require(!Flags, CUDA_ERROR_INVALID_VALUE, "Flags must be 0");
+    set_peer(peerContext, true);
+  });
+}
+CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
+  return call(ARGUMENTS(peerContext), [&] { set_peer(peerContext, false); });
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT-0
+// Contexts: the primary one of each GPU and others, and which of them is a thread's current one.
+#pragma once
+#include <cuda.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+
+#include "operations.h"
+
+namespace gpu {
+class Heap;
+}
+
+struct CUctx_st {
+  CUdevice device;
+  bool is_primary = false;
+  std::atomic<int> retained = 0;  // a context that is not primary has 1 until it is destroyed
+  std::atomic<unsigned> flags = 0;
+  unsigned long long id = 0;
+  std::atomic<CUfunc_cache> cache = CU_FUNC_CACHE_PREFER_NONE;
+  std::map<CUlimit, size_t> limits;
+  std::shared_ptr<gpu::Heap> heap;  // of the size that the limits say
+  CUstream_st legacy;               // the stream called 0
+};
+
+namespace driver {
+
+CUdevice checked(CUdevice);    // throws Refused{CUDA_ERROR_INVALID_DEVICE}
+bool has_current();            // a context, which may have ended
+CUcontext current();           // of this thread; throws Refused{CUDA_ERROR_INVALID_CONTEXT or _CONTEXT_IS_DESTROYED}
+CUcontext checked(CUcontext);  // throws likewise
+int current_device();          // of this thread; -1: no context is current
+
+CUcontext primary_context(CUdevice);                                // it may have been released
+CUcontext make_context(CUdevice, bool is_primary, unsigned flags);  // the state is held
+void renew_heap(CUctx_st&);                                         // likewise
+
+}  // namespace driver

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT-0
+#include "driver.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "../gpu/gpu.h"
+#include "../memory/of_thread.h"
+#include "../memory/this_machine.h"
+
+namespace driver {
+namespace {
+
+struct Said {  // on stderr
+  std::mutex lock;
+  std::set<std::string> texts;
+};
+Said& said() {
+  static Said& all = *new Said;
+  return all;
+}
+
+// A child that is forked while another thread says something would wait for that thread for ever. Before all others:
+// what is registered first is locked last, and this lock is taken under the others.
+[[gnu::constructor(101)]] void hold_while_forking() {
+  pthread_atfork([] { said().lock.lock(); }, [] { said().lock.unlock(); }, [] { said().lock.unlock(); });
+}
+
+}  // namespace
+
+State& state() {
+  static State& shared = *new State;
+  return shared;
+}
+Thread& thread() { return memory::of_thread<Thread>(); }
+
+void say(const std::string& text) {  // in one piece, whatever other processes say
+  const std::string line = "vmmsim: " + text + "\n";
+  if (TEMP_FAILURE_RETRY(write(STDERR_FILENO, line.data(), line.size())) < 0) return;  // nobody listens
+}
+
+void say_once(const std::string& text) {
+  const std::lock_guard held(said().lock);
+  if (said().texts.insert(text).second) say(text);
+}
+
+void tell_of_crash(const std::string& what) {
+  if (memory::options().explain)
+    say_once(memory::current_call + ": here an H200's driver (580.159.04) ended the process with SIGSEGV: " + what);
+}
+
+int not_simulated(const char* name) {
+  say_once(std::string(name) + " is not simulated");
+  explain("it is not simulated");
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+void explain(const std::string& why) {
+  if (thread().call) thread().call->why = why;
+}
+
+void need(const void* pointer, const char* name) {
+  if (!pointer) refuse(CUDA_ERROR_INVALID_VALUE, std::string(name) + " is null: give the address of a variable");
+}
+
+void set_fault(const gpu::Fault& fault) {
+  const std::lock_guard held(state().lock);
+  if (state().fault) return;
+  state().fault_why = fault.why;
+  state().fault_where = fault.where;
+  state().fault = CUresult(fault.error);
+}
+
+void reset_fault() {
+  const std::lock_guard held(state().lock);
+  if (state().fault) state().fault = CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+CUresult fault() { return state().fault; }
+
+}  // namespace driver

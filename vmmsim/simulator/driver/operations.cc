@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT-0
+// An operation waits for the one before it in its stream, an operation of the legacy stream for those of all streams that
+// it blocks, and they for it; and for the events that it is told to wait for. It starts when the last of them has ended.
+#include "operations.h"
+
+#include <iterator>
+#include <utility>
+
+#include "../gpu/gpu.h"
+#include "driver.h"
+
+namespace driver {
+
+Operation make_operation(Start start) {
+  const Operation op = std::make_shared<OperationNode>();
+  op->start = std::move(start);
+  op->number = ++state().last_operation;
+  state().under_way.insert(op->number);
+  return op;
+}
+
+void let_wait(const Operation& op, const Operation& before) {
+  if (!before || before->has_ended) return;
+  before->next.push_back(op);
+  ++op->awaited;
+}
+
+void start_ready(std::vector<Operation> ready) {
+  while (!ready.empty()) {
+    const Operation op = ready.back();
+    ready.pop_back();
+    if (const Start start = std::exchange(op->start, nullptr); start && !fault()) {
+      start(op);
+      continue;
+    }
+    const std::lock_guard held(state().lock);
+    op->has_ended = true;
+    state().under_way.erase(op->number);
+    op->end = std::chrono::steady_clock::now();
+    for (const Operation& next : op->next)
+      if (--next->awaited == 0) ready.push_back(next);
+    op->next.clear();
+    if (op->is_awaited || fault()) state().an_end.notify_all();
+  }
+}
+
+void await_end(std::unique_lock<std::mutex>& of_state, const Operation& op) {
+  op->is_awaited = true;
+  state().an_end.wait(of_state, [&] { return op->has_ended || fault(); });
+}
+
+void ended(const Operation& op) { start_ready({op}); }
+
+bool has_ended(const Operation& op) {
+  const std::lock_guard held(state().lock);
+  return !op || op->has_ended;
+}
+
+CUresult query(const Operation& op) { return fault() ? fault() : has_ended(op) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }
+
+// A GPU is so much faster than the host that what was started before a call nearly always ends before the call does
+// anything. Here it goes on for as long as it comes to anything: until, while all that can run has had a slice of time,
+// neither an operation nor a block of a kernel has ended. What then still runs waits for something, or is long.
+void settle() {
+  static std::mutex& one_at_a_time = *new std::mutex;
+  const std::lock_guard mine(one_at_a_time);
+  uint64_t last = 0;
+  const auto count = [&] {  // those that were put in before
+    const std::lock_guard held(state().lock);
+    if (!last && !state().under_way.empty()) last = *state().under_way.rbegin();
+    return std::distance(state().under_way.begin(), state().under_way.upper_bound(last));
+  };
+  auto left = count();
+  while (left && !fault()) {
+    const bool a_block_ended = gpu::let_all_have_a_turn(last);
+    const auto before = std::exchange(left, count());
+    if (left == before && !a_block_ended) return;
+  }
+}
+
+}  // namespace driver

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: MIT-0
+// Calls about memory pools: what streams allocate of them and free, and how processes share them.
+#include <algorithm>
+
+#include "../memory/this_machine.h"
+#include "capture.h"
+#include "contexts.h"
+#include "driver.h"
+#include "pools.h"
+#include "streams.h"
+
+namespace driver {
+namespace {
+
+using memory::Range;
+
+CUmemoryPool checked_pool(CUmemoryPool pool) {
+  const std::lock_guard held(state().lock);
+  require(state().pools.contains(pool) && !pool->is_destroyed, CUDA_ERROR_INVALID_VALUE,
+          "this is no memory pool, or it has been destroyed");
+  return pool;
+}
+
+CUmemoryPool checked_own(CUmemoryPool pool) {
+  require(!checked_pool(pool)->imports, CUDA_ERROR_INVALID_VALUE,
+          "the pool is an import: only the process that made it can do that");
+  return pool;
+}
+
+CUmemoryPool add_pool(std::shared_ptr<CUmemPoolHandle_st> pool) {
+  const CUmemoryPool handle = pool.get();
+  state().pools[handle] = std::move(pool);
+  return handle;
+}
+
+CUmemoryPool default_pool(CUdevice device) {
+  checked(device);
+  const std::lock_guard held(state().lock);
+  for (const auto& [pool, owner] : state().pools)
+    if (pool->is_default && pool->memory.device() == device) return pool;
+  const CUmemoryPool pool = add_pool(std::make_shared<CUmemPoolHandle_st>(device));
+  pool->is_default = true;
+  return pool;
+}
+
+CUmemoryPool pool_in_use(CUdevice device) {
+  const CUmemoryPool usual = default_pool(device);
+  const std::lock_guard held(state().lock);
+  const auto found = state().pools_in_use.find(device);
+  return found != state().pools_in_use.end() && found->second ? found->second : usual;
+}
+
+bool is_gpu(const CUmemLocation& location) {
+  return location.type == CU_MEM_LOCATION_TYPE_DEVICE && location.id >= 0 && location.id < memory::device_count();
+}
+
+CUmemoryPool create_pool(const CUmemPoolProps& properties) {
+  const bool fits =
+      properties.allocType == CU_MEM_ALLOCATION_TYPE_PINNED && properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  require(fits, CUDA_ERROR_INVALID_VALUE, "only pools of pinned memory on a GPU are simulated");
+  require(is_gpu(properties.location), CUDA_ERROR_INVALID_VALUE, "there is no such GPU");
+  const std::lock_guard held(state().lock);
+  return add_pool(std::make_shared<CUmemPoolHandle_st>(properties.location.id, unsigned(properties.handleTypes)));
+}
+
+void destroy_pool(CUmemoryPool pool) {
+  checked_pool(pool);
+  require(!pool->is_default, CUDA_ERROR_INVALID_VALUE, "a default pool is not destroyed");
+  require(!pool->imports || !pool->memory.has_blocks(), CUDA_ERROR_INVALID_VALUE,
+          "the pool is an import, and blocks of it are too: free these first (cuMemFree)");
+  {
+    const std::lock_guard held(state().lock);
+    if (pool->imports) --pool->imports;
+    if (pool->imports) return;
+    pool->is_destroyed = true;
+    pool->threshold = 0;
+    for (auto& [device, in_use] : state().pools_in_use)
+      if (in_use == pool) in_use = nullptr;
+  }
+  give_back_pools();
+}
+
+void set_pool_access(CUmemoryPool pool, std::span<const CUmemAccessDesc> descriptors) {
+  checked_pool(pool);
+  need(descriptors.data(), "map");
+  for (const auto& [location, flags] : descriptors) {
+    require(location.type == CU_MEM_LOCATION_TYPE_DEVICE && flags != CU_MEM_ACCESS_FLAGS_PROT_READ,
+            CUDA_ERROR_NOT_SUPPORTED, "a pool is opened to GPUs only, and not for reading alone");
+    checked(location.id);
+    const bool is_own = location.id == pool->memory.device();
+    require(!is_own || flags, CUDA_ERROR_INVALID_DEVICE, "a pool stays open to its own GPU");
+    require(is_own || memory::machine().peer_access, CUDA_ERROR_INVALID_DEVICE,
+            "these GPUs do not reach each other; ask cuDeviceCanAccessPeer first");
+  }
+  for (const auto& [location, flags] : descriptors)
+    require(!flags || flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CUDA_ERROR_INVALID_VALUE,
+            "flags must be CU_MEM_ACCESS_FLAGS_PROT_NONE or _READWRITE (0 or 3)");
+  for (const auto& [location, flags] : descriptors) pool->memory.open(location.id, flags);
+}
+
+CUmemAccess_flags pool_access(CUmemoryPool pool, const CUmemLocation& location) {
+  checked_pool(pool);
+  if (location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
+    return CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  require(is_gpu(location), CUDA_ERROR_INVALID_VALUE, "location is no GPU of this process, and not the host");
+  return pool->memory.access(location.id);
+}
+
+void refuse_nodes_for_memory(const CUstream_st& stream) {
+  if (is_capturing(stream))
+    refuse(CUresult(not_simulated("memory of a pool in a stream that captures (a node of a graph)")),
+           "it is not simulated");
+}
+
+uint64_t allocate_from(CUmemoryPool pool, size_t size, CUstream where) {
+  const CUstream_st& stream = driver::stream(where);
+  refuse_nodes_for_memory(stream);
+  forbid_in_capture();
+  if (!size) return 0;
+  if (!pool) pool = pool_in_use(stream.context->device);
+  checked_own(pool);
+  const std::lock_guard held(state().lock);
+  const uint64_t address = pool->memory.allocate(size, &stream, {stream.context, 0, pool});
+  pool->used += size;
+  pool->most_used = std::max(pool->most_used, pool->used);
+  pool->most_reserved = std::max(pool->most_reserved, pool->memory.reserved());
+  return address;
+}
+
+void free_later(uint64_t address, CUstream where) {
+  CUstream_st& stream = driver::stream(where);
+  refuse_nodes_for_memory(stream);
+  forbid_in_capture();
+  if (!address) return;
+  const Range taken = memory::take_from_owner(address, {Range::ordinary, Range::pool});
+  const CUmemoryPool pool = taken.owner.pool;
+  const auto reached = pool ? std::make_shared<std::atomic<bool>>() : nullptr;
+  if (pool) {  // the program has it no more, and the stream may have it again
+    const std::lock_guard held(state().lock);
+    pool->used -= taken.range_size;
+    pool->memory.free(address, &stream, reached);
+  }
+  enqueue(stream, [=](const Operation& op) {
+    if (reached) *reached = true;
+    else give_back(taken);
+    ended(op);
+  });
+}
+
+// --- Pools that processes share
+
+CUmemoryPool import_pool(const void* handle, CUmemAllocationHandleType type, unsigned long long flags) {
+  require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+  if (type == CU_MEM_HANDLE_TYPE_FABRIC)
+    refuse(CUresult(not_simulated("a fabric handle of a memory pool")), "it is not simulated");
+  require(type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE,
+          "handleType must be CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
+  const auto shared = memory::Pool::shared_by(reinterpret_cast<intptr_t>(handle));
+  const std::lock_guard held(state().lock);
+  CUmemoryPool import = nullptr;
+  for (const auto& [pool, owner] : state().pools)
+    if (pool->memory.is_import_of(shared) && !pool->is_destroyed) import = pool;
+  if (!import) import = add_pool(std::make_shared<CUmemPoolHandle_st>(shared));
+  ++import->imports;
+  return import;
+}
+
+CUmemPoolPtrExportData export_block(uint64_t address) {
+  const auto range = memory::find(address);
+  require(range && range->owner.pool && range->range_base == address, CUDA_ERROR_INVALID_VALUE,
+          "ptr is not where a block of a pool begins");
+  require(!range->owner.pool->imports, CUDA_ERROR_INVALID_VALUE,
+          "the block is an import: only the process that made it exports it");
+  return range->owner.pool->memory.export_block(address);
+}
+
+uint64_t import_block(CUmemoryPool pool, const CUmemPoolPtrExportData& data) {
+  const CUcontext context = current();
+  checked_pool(pool);
+  const std::lock_guard held(state().lock);
+  return pool->memory.import_block(data, {context, 0, pool});
+}
+
+CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value, bool set) {
+  checked_own(pool);
+  need(value, "value");
+  const std::lock_guard held(state().lock);
+  auto number = [&](auto& field, bool may_set) {
+    auto& of_program = *static_cast<std::remove_reference_t<decltype(field)>*>(value);
+    require(may_set || !set, CUDA_ERROR_INVALID_VALUE, "this attribute can only be read");
+    if (set) field = of_program;
+    else of_program = field;
+    return CUDA_SUCCESS;
+  };
+  const auto watermark = [&](uint64_t& highest, uint64_t now) {  // can be set to 0: then it is what it is now
+    require(!set || !*static_cast<uint64_t*>(value), CUDA_ERROR_INVALID_VALUE, "a watermark can only be set to 0");
+    if (set) highest = now;
+    else *static_cast<uint64_t*>(value) = highest;
+    return CUDA_SUCCESS;
+  };
+  switch (what) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: return number(pool->follow_events, true);
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: return number(pool->opportunistic, true);
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: return number(pool->internal, true);
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: return number(pool->threshold, true);
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: {
+      uint64_t reserved = pool->memory.reserved();
+      return number(reserved, false);
+    }
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return watermark(pool->most_reserved, pool->memory.reserved());
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return number(pool->used, false);
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return watermark(pool->most_used, pool->used);
+    default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
+  }
+}
+
+}  // namespace
+
+}  // namespace driver
+
+using namespace driver;
+
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
+  return call(ARGUMENTS(pool_out, dev), result_to(pool_out, "pool_out", [&] { return default_pool(dev); }));
+}
+CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
+  return call(ARGUMENTS(pool, dev), result_to(pool, "pool", [&] { return pool_in_use(dev); }));
+}
+CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
+  return call(ARGUMENTS(dev, pool), [&] {
+    checked_own(pool);
+    require(pool->memory.device() == dev, CUDA_ERROR_INVALID_VALUE, "the pool is another GPU's");
+    const std::lock_guard held(state().lock);
+    state().pools_in_use[dev] = pool;
+  });
+}
+CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
+  return call(ARGUMENTS(pool, poolProps), [&] {
+    need(pool, "pool");
+    need(poolProps, "poolProps");
+    *pool = create_pool(*poolProps);
+  });
+}
+CUresult cuMemPoolDestroy(CUmemoryPool pool) {
+  return call(ARGUMENTS(pool), [&] { destroy_pool(pool); });
+}
+CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, size_t count) {
+  return call(ARGUMENTS(pool, map, count), [&] { set_pool_access(pool, {map, count}); });
+}
+CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool, CUmemLocation* location) {
+  return call(ARGUMENTS(flags, memPool, location), [&] {
+    need(flags, "flags");
+    need(location, "location");
+    *flags = pool_access(memPool, *location);
+  });
+}
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
+  return call(ARGUMENTS(pool, minBytesToKeep), [&] {
+    checked_own(pool);
+    pool->memory.trim(minBytesToKeep);
+  });
+}
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
+  return call(ARGUMENTS(pool, attr, value), [&] { return pool_attribute(pool, attr, value, true); });
+}
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
+  return call(ARGUMENTS(pool, attr, value), [&] { return pool_attribute(pool, attr, value, false); });
+}
+CUresult cuMemPoolExportToShareableHandle(void* handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType,
+                                          unsigned long long flags) {
+  return call(ARGUMENTS(handle_out, pool, handleType, flags), [&] {
+    need(handle_out, "handle_out");
+    checked_own(pool);
+    require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+    *static_cast<int*>(handle_out) = pool->memory.export_fd(handleType);
+  });
+}
+CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* pool_out, void* handle, CUmemAllocationHandleType handleType,
+                                            unsigned long long flags) {
+  return call(ARGUMENTS(pool_out, handle, handleType, flags),
+              result_to(pool_out, "pool_out", [&] { return import_pool(handle, handleType, flags); }));
+}
+CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* shareData_out, CUdeviceptr ptr) {
+  return call(ARGUMENTS(shareData_out, ptr),
+              result_to(shareData_out, "shareData_out", [&] { return export_block(ptr); }));
+}
+CUresult cuMemPoolImportPointer(CUdeviceptr* ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData* shareData) {
+  return call(ARGUMENTS(ptr_out, pool, shareData), result_to(ptr_out, "ptr_out", [&] {
+                need(shareData, "shareData");
+                return import_block(pool, *shareData);
+              }));
+}
+CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
+  return call(ARGUMENTS(dptr, bytesize, hStream),
+              result_to(dptr, "dptr", [&] { return allocate_from(nullptr, bytesize, hStream); }));
+}
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+  return call(ARGUMENTS(dptr, bytesize, pool, hStream), [&] {
+    need(dptr, "dptr");
+    need(pool, "pool");
+    *dptr = allocate_from(pool, bytesize, hStream);
+  });
+}
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
+  return call(ARGUMENTS(dptr, hStream), [&] { free_later(dptr, hStream); });
+}

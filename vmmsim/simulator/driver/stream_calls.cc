@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT-0
+// Calls about streams, and those that put a function of the program or a word in memory into one.
+#include <atomic>
+#include <type_traits>
+
+#include "../gpu/gpu.h"
+#include "capture.h"
+#include "contexts.h"
+#include "driver.h"
+#include "streams.h"
+
+namespace driver {
+namespace {
+
+void destroy(CUstream handle) {
+  require(handle != nullptr && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD, CUDA_ERROR_INVALID_HANDLE,
+          "the default streams are not destroyed");
+  leave_capture(stream(handle));
+  stream(handle).destroyed = true;
+}
+
+void get_attribute(const CUstream_st& stream, CUstreamAttrID what, CUstreamAttrValue& to) {
+  const StreamAttributes& all = stream.attributes;
+  const std::lock_guard held(state().lock);
+  switch (what) {
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW: to.accessPolicyWindow = all.window; break;
+    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: to.syncPolicy = all.policy; break;
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY: to.priority = stream.priority; break;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP: to.memSyncDomainMap = all.domains; break;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN: to.memSyncDomain = all.domain; break;
+    default: refuse(CUDA_ERROR_INVALID_VALUE, "streams have no such attribute");
+  }
+}
+
+void set_attribute(CUstream_st& stream, CUstreamAttrID what, const CUstreamAttrValue& value) {
+  constexpr size_t most_bytes = 128 << 20;
+  StreamAttributes& all = stream.attributes;
+  const CUaccessPolicyWindow& window = value.accessPolicyWindow;
+  const CUlaunchMemSyncDomainMap& domains = value.memSyncDomainMap;
+  const auto check = [](bool fits, const char* why) { require(fits, CUDA_ERROR_INVALID_VALUE, why); };
+  const std::lock_guard held(state().lock);
+  switch (what) {
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+      check(window.hitRatio >= 0 && window.hitRatio <= 1, "hitRatio is from 0 to 1");
+      check(window.num_bytes <= most_bytes, "num_bytes is at most CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE");
+      check(window.missProp != CU_ACCESS_PROPERTY_PERSISTING, "missProp cannot be CU_ACCESS_PROPERTY_PERSISTING");
+      all.window = window;
+      break;
+    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+      check(value.syncPolicy >= CU_SYNC_POLICY_AUTO && value.syncPolicy <= CU_SYNC_POLICY_BLOCKING_SYNC,
+            "a policy is from CU_SYNC_POLICY_AUTO to _BLOCKING_SYNC, 1 to 4");
+      all.policy = value.syncPolicy;
+      break;
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY: stream.priority = checked_priority(value.priority); break;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+      check(domains.default_ < 4 && domains.remote < 4, "there are four domains, 0 to 3");
+      all.domains = domains;
+      break;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+      check(unsigned(value.memSyncDomain) <= CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE, "a domain is the default or remote");
+      all.domain = value.memSyncDomain;
+      break;
+    default: refuse(CUDA_ERROR_INVALID_VALUE, "streams have no such attribute");
+  }
+}
+
+void copy_attributes(CUstream_st& to, const CUstream_st& from) {
+  const std::lock_guard held(state().lock);
+  to.attributes = from.attributes;
+  to.priority = from.priority;
+}
+
+// What an operation that is now put into the stream would wait for.
+Operation tail(CUstream_st& stream) {
+  must_not_capture(stream);
+  forbid_in_capture();
+  if (stream.is_legacy) return enqueue(stream, nullptr);
+  const std::lock_guard held(state().lock);
+  return stream.last;
+}
+
+void add_callback(CUstream where, CUstreamCallback callback, void* data) {
+  CUstream_st& stream = driver::stream(where);
+  must_not_capture(stream);
+  enqueue(stream, [=](const Operation& op) {
+    gpu::run(
+        [=] {
+          thread().runs_host_function = true;
+          callback(where, CUDA_SUCCESS, data);
+          thread().runs_host_function = false;
+          ended(op);
+        },
+        true);
+  });
+}
+
+// A word in memory that a stream waits for.
+template <class Word> struct Watch {
+  CUdevice device;
+  uint64_t address;
+  Word value;
+  unsigned flags;
+  Operation op;
+  bool is_over() const {
+    bool reached = fault() != CUDA_SUCCESS;
+    try {
+      memory::for_each_piece(device, address, sizeof(Word), CU_MEM_ACCESS_FLAGS_PROT_READ, [&](const auto& piece) {
+        const Word now = reinterpret_cast<std::atomic<Word>*>(piece.bytes)->load();
+        switch (flags & 3) {
+          case CU_STREAM_WAIT_VALUE_GEQ: reached |= std::make_signed_t<Word>(now - value) >= 0; break;
+          case CU_STREAM_WAIT_VALUE_EQ: reached |= now == value; break;
+          case CU_STREAM_WAIT_VALUE_AND: reached |= (now & value) != 0; break;
+          default: reached |= Word(~(now | value)) != 0; break;
+        }
+      });
+    } catch (const memory::Refused& refused) {
+      set_fault({CUDA_ERROR_ILLEGAL_ADDRESS, "cuStreamWaitValue: " + refused.why});
+      reached = true;
+    }
+    if (reached) ended(op);
+    return reached;
+  }
+};
+
+template <class Word> void check_word(CUdevice device, uint64_t address, CUmemAccess_flags access) {
+  require(address % sizeof(Word) == 0, CUDA_ERROR_INVALID_VALUE, "addr is not aligned to the word");
+  const auto range = memory::find(address);
+  require(range.has_value(), CUDA_ERROR_INVALID_VALUE, "addr is not memory of a GPU or of cuMemHostAlloc");
+  require(range->kind != memory::Range::multicast_range, CUDA_ERROR_INVALID_VALUE,
+          "a multicast object is mapped at addr: only multimem instructions go there");
+  memory::for_each_piece(device, address, sizeof(Word), access, [](const memory::Piece&) {});
+}
+
+template <class Word> void wait_value(CUstream where, uint64_t address, Word value, unsigned flags) {
+  CUstream_st& stream = driver::stream(where);
+  require(!(flags & ~3u), CUDA_ERROR_INVALID_VALUE, "there are no such flags, or CU_STREAM_WAIT_VALUE_FLUSH");
+  const CUdevice device = stream.context->device;
+  check_word<Word>(device, address, CU_MEM_ACCESS_FLAGS_PROT_READ);
+  const auto work = task_work(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, stream.context, nullptr);
+  work->start = [=](const Work&, const Operation& op) {
+    gpu::poll([watch = Watch<Word>{device, address, value, flags, op}] { return watch.is_over(); });
+  };
+  put(stream, work);
+}
+
+template <class Word> void write_value(CUstream where, uint64_t address, Word value, unsigned flags) {
+  CUstream_st& stream = driver::stream(where);
+  require(!(flags & ~unsigned(CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)), CUDA_ERROR_INVALID_VALUE, "no such flags");
+  const CUdevice device = stream.context->device;
+  check_word<Word>(device, address, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  put(stream, task_work(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, stream.context, [=] {
+        memory::for_each_piece(
+            device, address, sizeof(Word), CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+            [&](const memory::Piece& word) { reinterpret_cast<std::atomic<Word>*>(word.bytes)->store(value); });
+      }));
+}
+
+}  // namespace
+
+}  // namespace driver
+
+using namespace driver;
+
+CUresult cuStreamCreate(CUstream* phStream, unsigned int Flags) {
+  return call(ARGUMENTS(phStream, Flags),
+              result_to(phStream, "phStream", [&] { return create_stream(Flags, 0, current()).get(); }));
+}
+CUresult cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags, int priority) {
+  return call(ARGUMENTS(phStream, flags, priority),
+              result_to(phStream, "phStream", [&] { return create_stream(flags, priority, current()).get(); }));
+}
+CUresult cuStreamDestroy(CUstream hStream) {
+  return call(ARGUMENTS(hStream), [&] { destroy(hStream); });
+}
+CUresult cuStreamSynchronize(CUstream hStream) {
+  return call(ARGUMENTS(hStream), [&] { wait_for(tail(stream(hStream))); });
+}
+CUresult cuStreamQuery(CUstream hStream) {
+  return call(ARGUMENTS(hStream), [&] { return query(tail(stream(hStream))); });
+}
+CUresult cuStreamGetPriority(CUstream hStream, int* priority) {
+  return call(ARGUMENTS(hStream, priority), result_to(priority, "priority", [&] { return stream(hStream).priority; }));
+}
+CUresult cuStreamGetFlags(CUstream hStream, unsigned int* flags) {
+  return call(ARGUMENTS(hStream, flags), result_to(flags, "flags", [&] { return stream(hStream).flags; }));
+}
+CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue* value_out) {
+  return call(ARGUMENTS(hStream, attr, value_out), [&] {
+    need(value_out, "value_out");
+    get_attribute(stream(hStream), attr, *value_out);
+  });
+}
+CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue* value) {
+  return call(ARGUMENTS(hStream, attr, value), [&] {
+    need(value, "value");
+    set_attribute(stream(hStream), attr, *value);
+  });
+}
+CUresult cuStreamCopyAttributes(CUstream dst, CUstream src) {
+  return call(ARGUMENTS(dst, src), [&] { copy_attributes(stream(dst), stream(src)); });
+}
+CUresult cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
+  return call(ARGUMENTS(hStream, streamId), [&] {
+    need(streamId, "streamId");
+    const CUstream_st& called = stream(hStream);
+    *streamId = called.is_legacy ? 1 : called.id;
+  });
+}
+CUresult cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
+  return call(ARGUMENTS(hStream, pctx), result_to(pctx, "pctx", [&] { return stream(hStream).context; }));
+}
+CUresult cuStreamGetDevice(CUstream hStream, CUdevice* device) {
+  return call(ARGUMENTS(hStream, device), result_to(device, "device", [&] { return stream(hStream).context->device; }));
+}
+CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+  return call(ARGUMENTS(stream, addr, value, flags), [&] { wait_value<uint32_t>(stream, addr, value, flags); });
+}
+CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
+  return call(ARGUMENTS(stream, addr, value, flags), [&] { wait_value<uint64_t>(stream, addr, value, flags); });
+}
+CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+  return call(ARGUMENTS(stream, addr, value, flags), [&] { write_value<uint32_t>(stream, addr, value, flags); });
+}
+CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
+  return call(ARGUMENTS(stream, addr, value, flags), [&] { write_value<uint64_t>(stream, addr, value, flags); });
+}
+CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
+  return call(ARGUMENTS(hStream, fn, userData), [&] {
+    const SharedWork work = host_work({fn, userData});
+    put(stream(hStream), work);
+  });
+}
+CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags) {
+  return call(ARGUMENTS(hStream, callback, userData, flags), [&] {
+    require(callback && !flags, CUDA_ERROR_INVALID_VALUE, "no callback, or flags");
+    add_callback(hStream, callback, userData);
+  });
+}

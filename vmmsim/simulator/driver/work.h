@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT-0
+// The work that streams and graphs are given. A call that puts something into a stream makes a Work of what it was asked
+// for, and so does a call that adds a node to a graph: one piece of code checks both. put() gives the work to the
+// stream or, while the stream captures, adds it to a graph as a node. A launch of a graph puts the work of all its nodes
+// in at once, each after those that it depends on.
+#pragma once
+#include <cuda.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "../gpu/gpu.h"
+#include "operations.h"
+
+namespace driver {
+
+using Attributes = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
+
+struct Work {
+  CUgraphNodeParams given = {};                              // as a call that adds a node would give it
+  CUcontext context = nullptr;                               // whose GPU does it; null: nobody's
+  std::function<void(const Work&, const Operation&)> start;  // as Start; none: nothing is done
+  std::function<void()> task;                                // of a copy or a memset, or a word in memory
+  gpu::Launch launch = {};                                   // of a kernel; given.kernel points to its parameters
+  std::vector<void*> pointers;                               // those of given.kernel
+  size_t parameter_bytes = 0;                                // what one of these points to
+  CUfunction function = nullptr;                             // of a kernel
+  Attributes attributes;                                     // likewise
+  std::shared_ptr<CUevent_st> event;                         // of a node that records or awaits one
+};
+using SharedWork = std::shared_ptr<const Work>;
+
+// Each throws Refused, and gives null where there is nothing to do. Without a context it is the function's, or the
+// current one.
+SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3&, const Attributes&, CUcontext = nullptr);
+SharedWork copy_work(const CUDA_MEMCPY_NODE_PARAMS&);
+SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2&, bool is_captured = false);  // then rights are not looked at
+SharedWork host_work(const CUDA_HOST_NODE_PARAMS_v2&);
+SharedWork event_work(CUgraphNodeType, CUevent);
+std::shared_ptr<Work> task_work(CUgraphNodeType, CUcontext, std::function<void()> task);
+
+}  // namespace driver
