@@ -16,7 +16,7 @@ import termios
 import time
 
 from vmmsim.hardware import count_gpus
-from vmmsim.processes import signal_name
+from vmmsim.processes import end_session, signal_name
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "build" / "bin"
@@ -50,7 +50,7 @@ def classify(status, output, errors):
 def run(command, limit=TIME_LIMIT):
     """Runs a program, showing what it writes as it writes it. Returns its result, the reason and the seconds it took.
 
-    The program and the processes it starts are a process group of their own, and none of them outlives this call.
+    The program and the processes it starts are a session of their own, and none of them outlives this call.
     """
     written = {1: bytearray(), 2: bytearray()}
     began = time.monotonic()
@@ -108,26 +108,22 @@ def run(command, limit=TIME_LIMIT):
                 time.sleep(0.1)
             in_time = time.monotonic() - began < limit
     finally:
-        end_group(process)
+        left = end_session(process.pid)
+        if not left:
+            process.wait()
         while open_files and show_what_is_there(0):
             pass
         os.close(output)
         process.stderr.close()
 
     seconds = time.monotonic() - began
+    if left:
+        return "FAIL", left[0], seconds
     if not in_time:
         return "FAIL", f"not done after {limit} seconds", seconds
     texts = [bytes(written[stream]).decode(errors="replace") for stream in (1, 2)]
     result, reason = classify(process.returncode, *texts)
     return result, reason, seconds
-
-
-def end_group(process):
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
 
 
 def places(gpu, sim):

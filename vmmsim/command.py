@@ -2,7 +2,6 @@
 """The command vmmsim of an installation: a program on simulated GPUs, or one of the words below."""
 
 import os
-import pathlib
 import sys
 
 from vmmsim import tool

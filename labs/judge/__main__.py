@@ -14,9 +14,11 @@ import sys
 import tempfile
 
 from labs.judge import program as lab_program
-from labs.judge.check import GLOSSARY, all_labs, judge
-from labs.judge.program import PR_SET_PDEATHSIG, ROOT, prctl
+from labs.judge.program import PR_SET_PDEATHSIG, ROOT, CannotJudge, prctl
+from labs.judge.verdict import GLOSSARY, all_labs, judge
 from vmmsim.hardware import count_gpus
+
+CANNOT_JUDGE = 3  # exit status
 
 
 def my_files():
@@ -123,7 +125,7 @@ def show_all(labs, given):
     print("lab  minutes  title")
     passed, first = 0, None
     for lab, status, _ in judged_all(labs, given):
-        words = {"passed": "right", "failed": "not yet", "not begun": ""}[status]
+        words = {"passed": "right", "failed": "not yet", "not begun": ""}.get(status, status)
         print(f"{lab.number}  {lab.minutes:7}  {lab.title:36}  {words}".rstrip(), flush=True)
         passed += status == "passed"
         first = first or (lab if status != "passed" else None)
@@ -137,6 +139,8 @@ def grade(labs, given):
     results = list(judged_all(labs, given))
     for lab, status, about in results:
         print(f"{lab.number}  {lab.title:36}  {status:9}  {about['seconds']:5.1f} s  {about['failed']}".rstrip())
+        if status == "not judged":
+            print(about["words"])
     passed = sum(status == "passed" for _, status, _ in results)
     print(f"{passed} of {len(labs)} are right")
     if given.json:
@@ -144,7 +148,12 @@ def grade(labs, given):
         put(json.dumps({"passed": passed, "of": len(labs), "labs": labs_told}, indent=1) + "\n", given.json)
     if given.gradescope:
         put(json.dumps(for_gradescope(results), indent=1) + "\n", given.gradescope)
-    return 0 if passed == len(labs) else 1
+    return status_of(results)
+
+
+def status_of(results):
+    found = {status for _, status, _ in results}
+    return CANNOT_JUDGE if "not judged" in found else 0 if found == {"passed"} else 1
 
 
 def for_gradescope(results):
@@ -206,7 +215,11 @@ def tell(lab, given):
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != given.told_to:
         return 1
-    verdict = judged(lab, given)
+    try:
+        verdict = judged(lab, given)
+    except CannotJudge as error:
+        print(json.dumps(told(lab, "not judged", words=str(error))))
+        return CANNOT_JUDGE
     told_of = (verdict.lab, verdict.status, verdict.checks, verdict.words, verdict.seconds, verdict.failed)
     print(json.dumps(told(*told_of)))
     return 0
@@ -263,7 +276,7 @@ def arguments(labs):
         description="Labs on CUDA's virtual memory management, on simulated GPUs. Your files are in labs/mine, or\n"
         "where LABS_MINE says.",
         epilog="labs:\n  " + "\n  ".join(f"{lab.number}  {lab.title}" for lab in labs) + "\n\n"
-        "exit status: 0 right, 1 not yet, 2 bad arguments",
+        "exit status: 0 right, 1 not yet, 2 bad arguments, 3 the judge could not tell, which says nothing of your file",
     )
     parser.add_argument(
         "words", nargs="*", metavar="NN", help="the lab's number, 02a for instance; hint, reset, solution"
@@ -339,6 +352,8 @@ if __name__ == "__main__":
             end(1, in_words(error))
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has left
         sys.exit(128 + signal.SIGPIPE)
+    except CannotJudge as error:
+        end(CANNOT_JUDGE, str(error))
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         sys.exit(130)

@@ -268,10 +268,10 @@ class Vmmsim(unittest.TestCase):
             "maker = os.fork()\n"
             "start()\n"
             "properties = (ctypes.c_uint64 * 4)(1 | 1 << 32, 1)\n"
-            "memory, fd = ctypes.c_uint64(), ctypes.c_int()\n"
+            "memory, fd, zero = ctypes.c_uint64(), ctypes.c_int(), ctypes.c_uint64(0)\n"
             "if not maker:\n"
-            "    must(cuda.cuMemCreate(ctypes.byref(memory), ctypes.c_size_t(2 * MiB), properties, ctypes.c_uint64(0)))\n"
-            "    must(cuda.cuMemExportToShareableHandle(ctypes.byref(fd), memory, 1, ctypes.c_uint64(0)))\n"
+            "    must(cuda.cuMemCreate(ctypes.byref(memory), ctypes.c_size_t(2 * MiB), properties, zero))\n"
+            "    must(cuda.cuMemExportToShareableHandle(ctypes.byref(fd), memory, 1, zero))\n"
             "    socket.send_fds(its, [b'x'], [fd.value])\n"
             "    its.recv(1) if sys.argv[1] == 'stays' else time.sleep(0.5)\n"
             "    os._exit(0)\n"
@@ -282,8 +282,9 @@ class Vmmsim(unittest.TestCase):
             "print(has_ended, time.monotonic() - began > 1)\n"
             "ours.send(b'x')\n"
         )
-        for seconds, what, told in ((0, "stays", "False False"), (1, "stays", "False True"), (40, "ends", "True False")):
-            done = vmmsim("--slow-import", str(seconds), sys.executable, "-c", script, what)
+        cases = ("0", "stays", "False False"), ("1", "stays", "False True"), ("40", "ends", "True False")
+        for seconds, what, told in cases:
+            done = vmmsim("--slow-import", seconds, sys.executable, "-c", script, what)
             self.ends(done, 0, f"{told}\n")
 
     # --- starting and ending
