@@ -60,27 +60,25 @@ def in_session(leader):
 
 def end_all():
     """Ends all that this process has started. What does not end, in words."""
-    left = end(lambda: descendants(os.getpid()), reap)
-    reap()
-    return left
+    return end(lambda: descendants(os.getpid()), reap)
 
 
 def end_session(leader):
     """Ends all processes of a session, those of its leader's group at once. What does not end, in words."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
-    return end(lambda: in_session(leader))
+    return end(lambda: in_session(leader), lambda: in_session(leader))
 
 
-def end(find, after_each=lambda: None):
-    """Ends what find() finds, until it finds nothing. First each is stopped, so that none starts another meanwhile."""
-    deadline = time.monotonic() + PATIENCE
-    while (found := find()) and time.monotonic() < deadline:
+def end(find, is_any_left):
+    """Ends what find() finds until none is left. First each is stopped, so that none starts another meanwhile."""
+    deadline, found = time.monotonic() + PATIENCE, []
+    while is_any_left() and time.monotonic() < deadline:
+        found = find()
         for sign in (signal.SIGSTOP, signal.SIGKILL):
             for pid in found:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, sign)
-        after_each()
         time.sleep(0.001)  # what was killed needs a moment
     states = living()
     return [
@@ -91,6 +89,9 @@ def end(find, after_each=lambda: None):
 
 
 def reap():
+    """Whether this process has children that have not ended. Who looks through /proc may miss one just started."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
+        return True
+    return False

@@ -164,8 +164,7 @@ def watch(process, pipes, limit):
         now = time.monotonic()
         if process.poll() is not None:
             end = end or now
-            reap()
-            if not descendants(os.getpid()):
+            if not reap():
                 return ""
             if now - end > 1:
                 return "left"
