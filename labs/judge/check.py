@@ -213,5 +213,5 @@ def is_named(call, name):
 
 def memory_under(machine, pid, address):
     """The mapping at an address of a process, or None."""
-    its = machine.processes[pid].mappings.items()
-    return next((mapping for at, mapping in its if at <= address < at + mapping.size), None)
+    _, mapping = machine.processes[pid].mappings.at(address)
+    return mapping

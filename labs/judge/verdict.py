@@ -10,6 +10,7 @@ from labs.judge.program import ROOT, CannotJudge, Program
 from labs.judge.runner import Runner
 
 GLOSSARY = "docs/glossary.md"
+OF_ABSENCE = LookupError, StopIteration, ValueError  # of a check that relies on calls which were not reached
 BUILT, PRINTED, REAL = "it is built", "it prints what it should", "the same on this machine's GPUs"
 
 
@@ -22,7 +23,7 @@ class Lab:
         self.title, self.minutes, self.page = self.about.TITLE, self.about.MINUTES, self.about.PAGE
         self.hints, self.output = self.about.HINTS, self.about.OUTPUT
         self.options = {"gpus": getattr(self.about, "GPUS", 1), "strict": getattr(self.about, "STRICT", False)}
-        self.checks = [it for it in vars(self.about).values() if hasattr(it, "title") and callable(it)]
+        self.checks = [one for one in vars(self.about).values() if hasattr(one, "title") and callable(one)]
         self.starter = ROOT / "labs/starters" / f"{self.name}.cu"
         self.solution = ROOT / "labs/solutions" / f"{self.name}.cu"
 
@@ -64,11 +65,13 @@ class Judge:
 
     def verdict(self):
         title, words = self.first_wrong()
-        titles = [BUILT, *(it.title for it in self.lab.checks), ENDED, GIVEN_BACK, PRINTED]
+        titles = [BUILT, *(function.title for function in self.lab.checks), ENDED, GIVEN_BACK, PRINTED]
         titles += [REAL] if self.real else []
-        checks = [(it, "failed" if it == title else "passed" if it in self.held else "not reached") for it in titles]
+        checks = [
+            (one, "failed" if one == title else "passed" if one in self.held else "not reached") for one in titles
+        ]
         status = "failed" if title else "passed"
-        page = next((it.page for it in self.lab.checks if it.title == title and it.page), self.lab.page)
+        page = next((one.page for one in self.lab.checks if one.title == title and one.page), self.lab.page)
         return Verdict(self.lab, status, checks, words, 0.0, title, page, self.stdout, self.remarks)
 
     def first_wrong(self):
@@ -81,22 +84,22 @@ class Judge:
         run = Runner(self.program).run(self.lab.options)
         self.stdout = run.stdout
         for function in self.lab.checks:
-            its = run
+            of_check = run
             try:
-                its = run.again(**function.options)
-                function(its)
+                of_check = run.again(**function.options)
+                function(of_check)
                 for other in run.others:
                     other.must_end()
                     other.must_give_back()
             except Wrong as wrong:
-                return self.first_of(function.title, wrong, wrong.run or its)
+                return self.first_of(function.title, wrong, wrong.run or of_check)
             except (OSError, CannotJudge):
                 raise
             except Exception as error:
-                stopped = its.stopped()
+                stopped = of_check.stopped() if isinstance(error, OF_ABSENCE) else None
                 if not stopped:
                     raise CannotJudge(in_words(error, function)) from error
-                return ENDED, self.words(stopped)  # a check may rely on calls that were not reached
+                return ENDED, self.words(stopped)
             self.held.append(function.title)
         last = (ENDED, run.must_end), (GIVEN_BACK, run.must_give_back), (PRINTED, lambda: self.must_print(run))
         if self.real:

@@ -235,7 +235,10 @@ class Checks(unittest.TestCase):
 
         with self.assertRaisesRegex(CannotJudge, r"'something' has a mistake.*: IndexError: .*judge_test.py:\d+\)$"):
             self.failed(RIGHT, mistaken)
-        self.assertEqual(self.failed("CHECK(cuMemRelease(1));", mistaken)[0], ENDED)
+        stops = "CHECK(cuMemRelease(1));"
+        self.assertEqual(self.failed(stops, mistaken)[0], ENDED)
+        with self.assertRaisesRegex(CannotJudge, "AttributeError"):
+            self.failed(stops, check("something")(lambda run: run.nonsense()))
 
     def test_the_page_is_that_of_the_check(self):
         def fails(run):
