@@ -289,10 +289,10 @@ def files(machines, page):
     for machine in machines:
         for path in sorted((DIRECTORY / machine).glob("*.jsonl")):
             name, runs = f"{machine}/{path.stem}", load(path)
-            told = {key: {conditions[key] for conditions, _ in runs} for key in ("program", "driver", "cuda", "date")}
-            if any(len(values) > 1 for values in told.values()):
-                raise BadResults(f"{path}: runs of different programs, drivers or dates in one file: {told}")
-            program, driver, cuda, date = (values.pop() for values in told.values())
+            common = {key: {conditions[key] for conditions, _ in runs} for key in ("program", "driver", "cuda", "date")}
+            if any(len(values) > 1 for values in common.values()):
+                raise BadResults(f"{path}: runs of different programs, drivers or dates in one file: {common}")
+            program, driver, cuda, date = (values.pop() for values in common.values())
             # The arguments of all runs, with what differs between them side by side.
             words = zip(*(conditions["arguments"].split() for conditions, _ in runs), strict=True)
             arguments = " ".join("\\|".join(dict.fromkeys(word)) for word in words)

@@ -232,7 +232,7 @@ std::string ask_loader(const std::string& program) {
     said.append(piece, n);
   }
   close(from[0]);
-  waitpid(child, nullptr, 0);
+  (void)TEMP_FAILURE_RETRY(waitpid(child, nullptr, 0));
   return said;
 }
 
@@ -484,7 +484,7 @@ int run(const std::string& program, char** arguments, MemoryWatch watch) {
       continue;
     }
     int status = 0;
-    if (waitpid(child, &status, WNOHANG) != child) continue;  // stopped, or going on
+    if (TEMP_FAILURE_RETRY(waitpid(child, &status, WNOHANG)) != child) continue;  // stopped, or going on
     const int as_of_shell = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     watch.explain_end(as_of_shell);
     return as_of_shell;

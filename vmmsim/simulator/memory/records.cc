@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <unordered_map>
 
@@ -62,10 +64,20 @@ bool has_gpu_file(int gpu) REQUIRES(process_lock) {
   return gpu_file(gpu).number >= 0;
 }
 
+// Says on stderr, once, that memory is taken that nobody holds: figures of free memory are less then.
+void tell_of_kept(const char* why) {
+  static std::atomic<bool> is_told = false;
+  const char* const error = std::strerror(errno);
+  if (!is_told.exchange(true)) dprintf(STDERR_FILENO, "vmmsim: memory stays taken for now: %s: %s\n", why, error);
+}
+
 bool punch(int gpu, uint32_t first, uint32_t frames) REQUIRES(process_lock) {
-  return has_gpu_file(gpu) &&
-         fallocate(gpu_file(gpu).number, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                   static_cast<off_t>(first * page_size), static_cast<off_t>(frames * page_size)) == 0;
+  const auto begin = static_cast<off_t>(first * page_size), size = static_cast<off_t>(frames * page_size);
+  const bool is_done =
+      has_gpu_file(gpu) &&
+      TEMP_FAILURE_RETRY(fallocate(gpu_file(gpu).number, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, size)) == 0;
+  if (!is_done) tell_of_kept("what was written to it cannot be taken out");
+  return is_done;
 }
 
 // The next that takes these frames finds zeros, and the machine has its memory back at once. False: the old bytes could
@@ -183,7 +195,7 @@ void let_go(uint32_t record) {
   assert(found != holds().held.end());
   if (--found->second) return;
   holds().held.erase(found);
-  (void)set_lock(holds().file, record, F_UNLCK);  // a lock that stays keeps memory, and no more
+  if (!set_lock(holds().file, record, F_UNLCK)) tell_of_kept("its lock cannot be given back");
   Locked locked;
   give_back_if_unheld(record);
 }
