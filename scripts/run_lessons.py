@@ -16,7 +16,7 @@ import termios
 import time
 
 from vmmsim.hardware import count_gpus
-from vmmsim.processes import signal_name
+from vmmsim.processes import end_session, signal_name
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "build" / "bin"
@@ -94,7 +94,7 @@ def open_stdout():
 def run(command, limit=TIME_LIMIT):
     """Runs a program, showing what it writes as it writes it. Returns its result, the reason and the seconds it took.
 
-    The program and the processes it starts are a process group of their own, and none of them outlives this call.
+    The program and the processes it starts are a session of their own, and none of them outlives this call.
     """
     began = time.monotonic()
     stdout, theirs = open_stdout()
@@ -117,24 +117,20 @@ def run(command, limit=TIME_LIMIT):
                 time.sleep(0.1)
             in_time = time.monotonic() - began < limit
     finally:
-        end_group(process)
+        left = end_session(process.pid)
+        if not left:
+            process.wait()
         while output.open and output.show(0):
             pass
         os.close(stdout)
         process.stderr.close()
 
     seconds = time.monotonic() - began
+    if left:
+        return "FAIL", left[0], seconds
     if not in_time:
         return "FAIL", f"not done after {limit} seconds", seconds
     return *classify(process.returncode, *output.texts()), seconds
-
-
-def end_group(process):
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
 
 
 def places(gpu, sim):

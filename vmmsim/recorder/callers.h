@@ -13,7 +13,8 @@ namespace recorder {
 class Modules {
  public:
   // {"module":...} lines for files that callers() of these addresses names first, and the callers: "growable+0x1234",
-  // ..., as JSON, the innermost first. The frames of the driver, of CUPTI, of CUDA's runtime and of this library are left out.
+  // ..., as JSON, the innermost first. The frames of the driver, of CUPTI, of CUDA's runtime and of this library are
+  // left out.
   // Behind them the lines of Python.
   std::string callers(const std::vector<uintptr_t>& frames, const std::vector<std::string>& of_python,
                       std::string& lines);

@@ -105,7 +105,7 @@ class Test(unittest.TestCase):
         """As in an argument of a program that is no UTF-8: it could be written nowhere."""
         text = "a\udcf6b\ud800c\U0001f600\\"
         shown = "a\\xf6b?c\U0001f600\\"
-        its = self.read(changed(explanation=text, callers=["\udcf6+0x1"]))
+        its = self.read(changed(explanation=text, callers=["\udcf6+0x1"], fault={"where": "", "why": ""}))
         self.assertEqual((its.lines[0]["explanation"], its.exact), (shown, {"\\xf6+0x1": "\udcf6+0x1"}))
         self.assertEqual(
             self.read(changed(explanation="a?b").encode().replace(b"?", b"\xf6")).lines[0]["explanation"], "a\\xf6b"

@@ -23,11 +23,11 @@ size_t write_line(const Line& line, char* room, size_t size) {
   const int whole = std::snprintf(
       room, size,
       R"({"pid":%d,"thread":%ld,"number":%llu,"call":"%s","nth":%llu,"callers":%s,"device":%d,"arguments":%s,)"
-      R"("result":"%s","outputs":%s,"changes":%s,"explanation":%s})"
+      R"("result":"%s","outputs":%s,"changes":%s,"explanation":%s%s%s})"
       "\n",
       getpid(), syscall(SYS_gettid), static_cast<unsigned long long>(line.number), line.call,
       static_cast<unsigned long long>(line.nth), line.callers, line.device, line.arguments, line.result, line.outputs,
-      line.changes, line.explanation);
+      line.changes, line.explanation, *line.fault ? ",\"fault\":" : "", line.fault);
   return static_cast<size_t>(whole);
 }
 

@@ -41,6 +41,7 @@ struct Line {
   const char* outputs = "{}";
   const char* changes = "[]";
   const char* explanation = R"("")";
+  const char* fault = "";  // none
 };
 
 // Of the thread that asks: as much of the line and its end as fits, and a zero. Returns the size of the whole without

@@ -53,7 +53,7 @@ def number(value):
 
 def wrong_in_call(line):
     """What was expected instead of this object, or ""."""
-    if list(line) != list(KEYS):
+    if list(line) not in (list(KEYS), [*KEYS, "fault"]):
         missing = [key for key in KEYS if key not in line]
         return f"the members {', '.join(KEYS)}" + (f"; missing is {', '.join(missing)}" if missing else "")
     for key, kind in KEYS.items():
@@ -61,6 +61,9 @@ def wrong_in_call(line):
             return f"{key} as {IN_WORDS[kind]}"
     if not all(isinstance(caller, str) for caller in line["callers"]):
         return "texts as the callers"
+    fault = line.get("fault", {"where": "", "why": ""})
+    if not isinstance(fault, dict) or [type(fault.get(key)) for key in ("where", "why")] != [str, str]:
+        return "where and why of a fault as texts"
     for change in line["changes"]:
         if not isinstance(change, dict) or not isinstance(change.get("kind"), str):
             return "changes that have a kind"

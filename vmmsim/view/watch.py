@@ -232,7 +232,8 @@ def wait_for(command, environment):
         raise Failed(f"{command[0]} cannot be started: {error.strerror}") from None
     finally:
         if process and process.returncode is None:
-            end_all()
+            for sentence in end_all():
+                say(sentence)
         while signal.sigtimedwait({*PASSED, signal.SIGCHLD}, 0):
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, old)

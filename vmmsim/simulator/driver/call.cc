@@ -117,20 +117,30 @@ void write_line(trace::Line line) {
   say("cannot write the trace: " + why + ": it ends here, and the program goes on");
 }
 
-void write_call(const Call& call, uint64_t nth, const char* result, bool success,
-                const std::vector<std::string>& changes, const std::string& explanation) {
-  const std::string name = plain(call.name), in = trace::given(call, kernel_name);
-  const std::string out = success ? trace::taken(call) : "{}";
-  const std::string changed = trace::list(changes), explained = trace::quoted(explanation);
+// What a kernel or copy did wrong, as JSON; `where` is empty of a copy.
+std::string fault_as_json() {
+  const MutexLock held(state().lock);
+  const std::string &where = state().fault_where, &why = state().fault_why;
+  const size_t begin = where.empty() ? 0 : where.size() + 2;  // of what follows ": "
+  return trace::object({{"where", where}, {"why", why.substr(begin)}});
+}
+
+void write_call(const CallContext& context, const char* result, const std::string& explanation) {
+  const std::string name = plain(context.call.name), in = trace::given(context.call, kernel_name);
+  const bool success = context.result == CUDA_SUCCESS;
+  const std::string out = success ? trace::taken(context.call) : "{}";
+  const std::string changed = trace::list(context.changes), explained = trace::quoted(explanation);
+  const std::string wrong = !success && context.result == fault() ? fault_as_json() : "";
   write_line({.number = 0,
               .call = name.c_str(),
-              .nth = nth,
+              .nth = context.nth,
               .device = current_device(),
               .arguments = in.c_str(),
               .result = result,
               .outputs = out.c_str(),
               .changes = changed.c_str(),
-              .explanation = explained.c_str()});
+              .explanation = explained.c_str(),
+              .fault = wrong.c_str()});
 }
 
 bool is_traced() { return state().initialized_in == getpid() && memory::options().trace; }
@@ -257,7 +267,7 @@ int run(const Call& call, int flags, const char* (*error_name)(int), const std::
   const bool is_told = options.explain || options.trace;
   const std::string explanation = is_told ? explanation_of(context, error) : "";
   if (options.explain && !explanation.empty()) say(explanation);
-  if (options.trace) write_call(call, context.nth, error, context.result == CUDA_SUCCESS, context.changes, explanation);
+  if (options.trace) write_call(context, error, explanation);
   return context.result;
 }
 

@@ -671,7 +671,8 @@ std::string where(const Warp& w, const MicroOp& op, unsigned lane) {
 }
 
 void fault(const Warp& w, const MicroOp& op, unsigned lane, CUresult error, const std::string& what) {
-  throw Fault{error, where(w, op, lane) + ": " + what};
+  const std::string place = where(w, op, lane);
+  throw Fault{error, place + ": " + what, place};
 }
 
 }  // namespace gpu

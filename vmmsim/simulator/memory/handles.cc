@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Allocation handles: made, counted, exported and imported.
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include "process.h"
 
@@ -17,6 +20,23 @@ struct FabricHandle {
   uint32_t record;
 };
 static_assert(sizeof(FabricHandle) <= sizeof(CUmemFabricHandle));
+
+uint32_t record_of_descriptor(int fd) {
+  const auto guard = enter();
+  return exported_record(fd);
+}
+
+// For --slow-import. Whoever made the memory goes on meanwhile, so no lock is held.
+void wait_for_maker(uint32_t record) {
+  const int seconds = options().slow_import;
+  const int32_t maker = !seconds || record == nothing ? getpid() : ledger().record[record].process;
+  if (maker == getpid()) return;
+  const int file = static_cast<int>(syscall(SYS_pidfd_open, maker, 0));  // to be read once the process has ended
+  if (file < 0 && errno == ESRCH) return;
+  pollfd end = {file, POLLIN, 0};  // where the system has no such files, the time alone counts
+  TEMP_FAILURE_RETRY(poll(&end, 1, seconds * 1000));
+  if (file >= 0) close(file);
+}
 
 void tell(trace::Kind kind, const Referent& of) {
   const Record& record = record_of(of);
@@ -254,6 +274,7 @@ CUmemFabricHandle export_fabric(Handle handle, unsigned long long flags) {
 }
 
 Handle import_fd(intptr_t number) {
+  wait_for_maker(record_of_descriptor(static_cast<int>(number)));
   const auto guard = enter();
   if (number == 0)
     refuse(CUDA_ERROR_INVALID_VALUE, "osHandle is null: descriptor 0 cannot be imported, make another of it (dup)");
@@ -277,7 +298,6 @@ Handle import_fd(intptr_t number) {
 }
 
 Handle import_fabric(const CUmemFabricHandle& handle) {
-  const auto guard = enter();
   if (!machine().fabric_handles || !machine().fabric_channel)
     refuse(CUDA_ERROR_NOT_SUPPORTED, "this process sees no IMEX channel, or its GPUs have no fabric handles");
   FabricHandle contents;
@@ -286,6 +306,8 @@ Handle import_fabric(const CUmemFabricHandle& handle) {
     refuse(CUDA_ERROR_INVALID_VALUE,
            "these 64 bytes are not a fabric handle of this machine: have all of them "
            "arrived, and in their order?");
+  wait_for_maker(contents.record);
+  const auto guard = enter();
   {
     Locked locked;
     const Record& record = ledger().record[contents.record];
