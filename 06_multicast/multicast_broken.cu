@@ -21,9 +21,8 @@ struct Pair {
 static Pair start() {
   check::require_gpus(2);
   Pair pair;
-  auto& [properties, team, everyone, size] = pair;
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  pair.properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  pair.properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   for (const CUdevice gpu : {0, 1}) {
     int supported = 0, reaches = 0;
     CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, gpu));
@@ -31,14 +30,15 @@ static Pair start() {
     REQUIRE(supported && reaches,
             "multicast takes two GPUs that support it and reach each other; use GPUs of compute "
             "capability 9.0 or later on one NVSwitch");
-    everyone[gpu].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    everyone[gpu].location.id = gpu;
-    everyone[gpu].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    pair.everyone[gpu].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    pair.everyone[gpu].location.id = gpu;
+    pair.everyone[gpu].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   }
-  team.numDevices = 2;
-  team.size = 1;
-  CHECK(cuMulticastGetGranularity(&size, &team, CU_MULTICAST_GRANULARITY_MINIMUM));
-  team.size = size;
+  pair.team.numDevices = 2;
+  pair.team.size = 1;
+  size_t granularity;
+  CHECK(cuMulticastGetGranularity(&granularity, &pair.team, CU_MULTICAST_GRANULARITY_MINIMUM));
+  pair.size = pair.team.size = granularity;
   CHECK(cudaSetDevice(0));
   return pair;
 }

@@ -86,7 +86,7 @@ inline std::string quoted(const std::string& text) {
 struct Field {
   const char* name;
   std::string json;
-  template <class Value> Field(const char* name, Value value) : name(name) {
+  template <class Value> Field(const char* name, const Value& value) : name(name) {
     if constexpr (std::is_same_v<Value, bool>) json = value ? "true" : "false";
     else if constexpr (std::is_integral_v<Value>) json = std::to_string(value);
     else json = quoted(value);

@@ -68,13 +68,7 @@ def sources_of(program):
 
 
 def sources_of_recorder():
-    simulator = TOOL / "simulator"
-    shared = (
-        *simulator.glob("driver/arguments.*"),
-        *simulator.glob("driver/python_frames.*"),
-        *simulator.glob("text.h"),
-    )
-    return [*(TOOL / "recorder").glob("*.*"), *shared]
+    return [*(TOOL / "recorder").glob("*.*"), *(TOOL / "trace").glob("*.h"), *(TOOL / "trace").glob("*.cc")]
 
 
 def is_old(file, sources):

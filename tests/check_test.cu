@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 //
-// The headers of the lessons, one promise a case. check_test.py starts each case and looks at what it prints and how it exits.
+// The headers of the lessons, one promise a case. check_test.py starts each case, and looks at what it prints and how
+// it exits.
 #include "../common/check.h"
 #include "../common/measure.h"
 

@@ -2,9 +2,10 @@
 """Puts SVG pictures inline into the HTML, so that they follow the theme that the reader chose for the page.
 
 A page shows a picture by plain Markdown, ![alt text](pictures/x.svg). On a code forge that is an image file, which
-knows only what the system prefers. Inline, the variables --vmm-* of book.css reach it, and the alt text is its title;
-the style that the file of a picture of address spaces carries is left out, since all of them have pictures.css. What
-one of them has for itself, such as its motion, stands in a style element with an id, and stays.
+knows only what the system prefers. Inline, the variables --vmm-* of pictures.css reach it, and the alt text is its
+title; the style that the file of a picture of address spaces carries is left out, since all of them have pictures.css,
+which is written from vmmsim/view/style.py. What one of them has for itself, such as its motion, stands in a style
+element with an id, and stays.
 """
 
 import pathlib
@@ -16,6 +17,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 
 from docs.extensions.svg import SVG, identity, prepare
+from vmmsim.view.style import style_of_book
 
 KEYFRAMES = re.compile(r"(@keyframes\s+([\w-]+)\s*\{(?:[^{}]*\{[^{}]*\})*\s*\})")
 ANIMATION = re.compile(r"\banimation(?:-name)?\s*:[^;}]*")
@@ -60,6 +62,13 @@ class InlineSvg(SphinxPostTransform):
             image.replace_self(nodes.raw("", inline(file, image.get("alt", ""), prefix), format="html"))
 
 
+def write_style(app):
+    static = pathlib.Path(app.outdir, "_static")
+    static.mkdir(parents=True, exist_ok=True)
+    (static / "pictures.css").write_text(style_of_book() + "\n")
+
+
 def setup(app):
     app.add_post_transform(InlineSvg)
+    app.connect("builder-inited", write_style)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

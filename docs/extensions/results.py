@@ -18,6 +18,7 @@ from sphinx.transforms import SphinxTransform
 
 from docs.extensions.result_files import BLOCK, DIRECTORY, END, FIGURE, LABELS, LIST, BadResults, Block, text_of
 from docs.extensions.svg import SVG, identity, prepare
+from vmmsim.view.style import LIGHT
 
 # A line of a plot differs from the others by marker and dash as well as by colour. The colours are stand-ins, each for
 # a variable of the style sheet, so that a plot follows the page from light to dark and onto paper.
@@ -28,12 +29,8 @@ LINES = [
         zip("osD^vP", ("solid", (0, (6, 2)), (0, (2, 2)), (0, (6, 2, 2, 2)), (0, (1, 1)), (0, (10, 3))), strict=True)
     )
 ]
-VARIABLES = {INK: "--vmm-ink, #14181d", PAPER: "--vmm-paper, #ffffff", FAINT: "--vmm-faint, #e4e8ec"} | {
-    colour: f"--vmm-gpu{i}, {light}"
-    for i, ((colour, *_), light) in enumerate(
-        zip(LINES, ("#3f95d2", "#da7823", "#349c68", "#b676cb", "#a49217", "#279e9e"), strict=True)
-    )
-}
+NAMES = {INK: "ink", PAPER: "paper", FAINT: "faint"} | {colour: f"gpu{i}" for i, (colour, *_) in enumerate(LINES)}
+VARIABLES = {colour: f"--vmm-{name}, {LIGHT[f'--vmm-{name}']}" for colour, name in NAMES.items()}
 
 
 class BadPage(SphinxError):

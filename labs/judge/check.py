@@ -16,7 +16,8 @@ import time
 
 from labs.judge.program import ROOT, Program
 from vmmsim.processes import signal_name
-from vmmsim.trace.model import KEYS, OF_MODULES, SUCCESS, Machine, number
+from vmmsim.trace.line import KEYS, SUCCESS, number
+from vmmsim.trace.model import OF_MODULES, Machine
 
 GLOSSARY = "docs/glossary.md"
 NEVER = float("inf")

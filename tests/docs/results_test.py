@@ -247,7 +247,7 @@ class Book(unittest.TestCase):
         ids = re.findall(r'\bid="([^"]+)"', self.page)
         self.assertEqual(len(ids), len(set(ids)))
         for plot, (names, asked, _) in zip(plots, BLOCKS, strict=True):
-            self.assertRegex(plot, r'<svg[^>]* role="img"[^>]*><title id="[^"]+">\w.*\.</title>')
+            self.assertRegex(plot, r'<svg[^>]* role="img"[^>]*>\s*<title>\w.*\.</title>')
             self.assertRegex(plot, "(lower|higher) is better")
             self.assertNotRegex(plot, r"<style|<script|<metadata|DejaVu")
             bare = re.sub(r"var\(--vmm-(ink|paper|faint|gpu\d), #\w{6}\)", "", plot)

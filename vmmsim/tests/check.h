@@ -13,6 +13,9 @@
 #define EXPECT(condition, ...) \
   ((condition) ? void() : (check::failed(#condition, __FILE__, __LINE__), check::end(1, __VA_ARGS__)))
 
+// A call must give this very error; otherwise says where, which, and what it gave, exits 1.
+#define REFUSED(error, ...) check::refused((__VA_ARGS__), error, #__VA_ARGS__, __FILE__, __LINE__)
+
 // The machine must have this; otherwise prints "SKIP: " and the message ("what is missing; how to get it"), exits 77.
 #define REQUIRE(condition, message) ((condition) ? void() : check::end(77, "SKIP: " message))
 
@@ -41,6 +44,10 @@ inline const char* name(CUresult error) {
 
 template <class Result> void succeeded(Result result, const char* call, const char* file, int line) {
   if (result != Result(0)) end(1, "%s:%d: failed %s\n  %s (%d)", file, line, call, name(result), int(result));
+}
+
+template <class Result> void refused(Result result, Result wanted, const char* call, const char* file, int line) {
+  if (result != wanted) end(1, "%s:%d: %s gives %s, expected %s", file, line, call, name(result), name(wanted));
 }
 
 // A driver and this many GPUs; otherwise exits 77. Returns how many there are.

@@ -49,13 +49,13 @@ void end_capture(const std::shared_ptr<Capture>& capture) {
 
 bool is_capturing(const CUstream_st& stream) {
   if (!graphs().capturing) return false;
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   return stream.capture != nullptr;
 }
 
 bool capture(CUstream_st& stream, const SharedWork& work) {
   if (!graphs().capturing) return false;
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   if (!stream.capture) return false;
   must_be_valid(*stream.capture);
   stream.captured = {add_node(stream.capture->graph, work, stream.captured)};
@@ -63,7 +63,7 @@ bool capture(CUstream_st& stream, const SharedWork& work) {
 }
 
 bool capture_record(CUstream_st& stream, CUevent_st& event) {
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   if (stream.capture) must_be_valid(*stream.capture);
   event.capture = stream.capture;
   event.captured = stream.captured;
@@ -71,7 +71,7 @@ bool capture_record(CUstream_st& stream, CUevent_st& event) {
 }
 
 bool capture_wait(CUstream_st& stream, const CUevent_st& event) {
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   const auto capture = event.capture;
   if (stream.capture) must_be_valid(*stream.capture);
   if (!capture || capture->has_ended) {
@@ -80,6 +80,7 @@ bool capture_wait(CUstream_st& stream, const CUevent_st& event) {
       refuse(CUDA_ERROR_INVALID_VALUE, of_an_ended_capture);
     }
     if (!stream.capture) return false;
+    const MutexLock also_held(state().lock);
     if (event.recorded || (event.shared && memory::times_recorded(event.shared->number)))
       refuse_and_end(*stream.capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
                      "the event was recorded outside of the capture: what is captured would depend on it. "
@@ -106,7 +107,7 @@ bool capture_wait(CUstream_st& stream, const CUevent_st& event) {
 
 void leave_capture(CUstream_st& stream) {
   std::unique_ptr<CUgraph_st> unwanted;
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   const auto capture = stream.capture;
   if (!capture) return;
   if (capture->origin == &stream) {  // nobody can end it any more
@@ -125,7 +126,7 @@ void leave_capture(CUstream_st& stream) {
 
 void must_not_capture(const CUstream_st& stream) {
   if (!graphs().capturing) return;
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   if (Capture* const capture = stream.is_legacy ? minded_by_legacy(stream.context) : nullptr)
     refuse_and_end(*capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, legacy_is_blocked);
   if (!stream.capture) return;
@@ -134,7 +135,7 @@ void must_not_capture(const CUstream_st& stream) {
 }
 
 void must_not_capture(const CUevent_st& event, bool ends_capture) {
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   if (!event.capture) return;
   if (event.capture->has_ended) refuse(CUDA_ERROR_INVALID_VALUE, of_an_ended_capture);
   const char* const why = "the event was last recorded in a stream that captures: it stands for nodes of a graph";
@@ -144,7 +145,7 @@ void must_not_capture(const CUevent_st& event, bool ends_capture) {
 
 void must_not_capture(CUcontext context) {
   if (!graphs().capturing) return;
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   for (const auto& capture : graphs().captures)
     for (const auto& stream : capture->streams)
       if (stream->context == context)
@@ -155,7 +156,7 @@ void must_not_capture(CUcontext context) {
 
 void forbid_in_capture() {
   if (!graphs().capturing || thread().capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return;
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   Capture* prohibiting = nullptr;
   for (const auto& capture : graphs().captures) {
     const bool is_own = capture->thread == &thread() && capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED;

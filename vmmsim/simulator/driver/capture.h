@@ -16,8 +16,6 @@
 
 namespace driver {
 
-struct Thread;
-
 struct Capture {
   unsigned long long id;
   CUstreamCaptureMode mode;
@@ -31,27 +29,30 @@ struct Capture {
   bool has_ended = false;
 };
 
-// --- With graphs().lock held ------------------------------------------------------------------------------------------
-[[noreturn]] void refuse_and_end(Capture&, CUresult error, const std::string& why);
-void must_be_valid(const Capture&);
-Capture* minded_by_legacy(CUcontext);               // a capture whose streams the legacy stream minds, null for none
-void end_capture(const std::shared_ptr<Capture>&);  // lets all its streams go on as they were before
+[[noreturn]] void refuse_and_end(Capture&, CUresult error, const std::string& why) REQUIRES(graphs().lock);
+void must_be_valid(const Capture&) REQUIRES(graphs().lock);
+// A capture whose streams the legacy stream minds, null for none.
+Capture* minded_by_legacy(CUcontext) REQUIRES(graphs().lock);
+// Lets all its streams go on as they were before.
+void end_capture(const std::shared_ptr<Capture>&) REQUIRES(graphs().lock);
 extern const char legacy_is_blocked[];
 
 // --- For those who put something into streams -------------------------------------------------------------------------
 // Adds work to the graph that a stream is captured into. False: it is not.
-bool capture(CUstream_st&, const SharedWork&);
+bool capture(CUstream_st&, const SharedWork&) EXCLUDES(graphs().lock, state().lock);
 // A stream that captures takes the event for what it has captured, or goes on behind what the event stands for, and
 // then captures too. False: the stream does not capture, nor does the event stand for what was captured.
-bool capture_record(CUstream_st&, CUevent_st&);
-bool capture_wait(CUstream_st&, const CUevent_st&);
-bool is_capturing(const CUstream_st&);
-void must_not_capture(const CUstream_st&);                    // to be waited for, or asked: throws if it captures
-void must_not_capture(const CUevent_st&, bool ends_capture);  // likewise if it stands for what was captured
-void must_not_capture(CUcontext);                             // likewise if one of its streams captures
-void leave_capture(CUstream_st&);                             // which is destroyed
+bool capture_record(CUstream_st&, CUevent_st&) EXCLUDES(graphs().lock, state().lock);
+bool capture_wait(CUstream_st&, const CUevent_st&) EXCLUDES(graphs().lock, state().lock);
+bool is_capturing(const CUstream_st&) EXCLUDES(graphs().lock, state().lock);
+void must_not_capture(const CUstream_st&)
+    EXCLUDES(graphs().lock, state().lock);  // to be waited for, or asked: throws if it captures
+void must_not_capture(const CUevent_st&, bool ends_capture)
+    EXCLUDES(graphs().lock, state().lock);                               // likewise if it stands for what was captured
+void must_not_capture(CUcontext) EXCLUDES(graphs().lock, state().lock);  // likewise if one of its streams captures
+void leave_capture(CUstream_st&) EXCLUDES(graphs().lock, state().lock);  // which is destroyed
 // Throws Refused in a thread for which a capture prohibits calls that do not go into a stream, or wait for one. The
 // capture is invalid then.
-void forbid_in_capture();
+void forbid_in_capture() EXCLUDES(graphs().lock, state().lock);
 
 }  // namespace driver

@@ -11,7 +11,7 @@ namespace driver {
 namespace {
 
 // Whether all that was captured in other streams comes before what the origin has.
-bool is_joined(const Capture& capture) {
+bool is_joined(const Capture& capture) REQUIRES(graphs().lock) {
   const std::set<CUgraphNode> before = and_all_before(capture.origin->captured);
   std::vector<CUgraphNode> last = capture.left_behind;
   for (const auto& stream : capture.streams) last.insert(last.end(), stream->captured.begin(), stream->captured.end());
@@ -24,7 +24,7 @@ void begin_capture(CUstream where, CUstreamCaptureMode mode, CUgraph into, std::
           "there is no such mode");
   require(!stream.is_legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
           "stream 0 is not captured: make a stream, or take CU_STREAM_PER_THREAD");
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   require(!stream.capture, CUDA_ERROR_ILLEGAL_STATE, "the stream captures already");
   if (into) checked(into);
   for (const CUgraphNode node : dependencies)
@@ -48,7 +48,7 @@ void begin_capture(CUstream where, CUstreamCaptureMode mode, CUgraph into, std::
 CUgraph take_graph(CUstream where, bool is_wanted) {
   CUstream_st& stream = driver::stream(where);
   std::unique_ptr<CUgraph_st> unwanted;  // its user objects end when nothing is locked
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   const auto capture = stream.capture;
   require(capture != nullptr, CUDA_ERROR_ILLEGAL_STATE, "the stream does not capture");
   if (capture->origin != &stream)
@@ -74,7 +74,7 @@ CUgraph take_graph(CUstream where, bool is_wanted) {
 }
 
 // What a program asks of a stream that may be the legacy one.
-CUstreamCaptureStatus status_of(const CUstream_st& stream) {
+CUstreamCaptureStatus status_of(const CUstream_st& stream) REQUIRES(graphs().lock) {
   require(!stream.is_legacy || !minded_by_legacy(stream.context), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
           legacy_is_blocked);
   if (!stream.capture) return CU_STREAM_CAPTURE_STATUS_NONE;
@@ -92,7 +92,7 @@ struct Info {
 void give_info(CUstream where, const Info& to) {
   need(to.status, "captureStatus_out");
   CUstream_st& stream = driver::stream(where);
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   *to.status = status_of(stream);
   if (*to.status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return;
   stream.edges_of_captured.assign(stream.captured.size(), {});
@@ -107,7 +107,7 @@ void update(CUstream where, const CUgraphNode* nodes, const CUgraphEdgeData* edg
   CUstream_st& stream = driver::stream(where);
   require(flags <= CU_STREAM_SET_CAPTURE_DEPENDENCIES, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   check_edges(edges, count);
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   require(stream.capture != nullptr, CUDA_ERROR_ILLEGAL_STATE, "the stream does not capture");
   must_be_valid(*stream.capture);
   const auto given = list(nodes, count);
@@ -148,7 +148,7 @@ CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus* captureSta
   return call(ARGUMENTS(hStream, captureStatus), [&] {
     need(captureStatus, "captureStatus");
     const CUstream_st& asked = stream(hStream);
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     *captureStatus = status_of(asked);
   });
 }

@@ -21,7 +21,7 @@ void check_flags(unsigned flags) {
 
 CUcontext retain_primary(CUdevice device) {
   const CUcontext context = primary_context(device);
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   ++context->retained;
   memory::make_region_of_context();
   return context;
@@ -33,7 +33,7 @@ void end_context(CUcontext context) {
   forget_streams(context);
   forget_modules(context);
   forget_memory(context);
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   context->heap->end();
   renew_heap(*context);
 }
@@ -41,7 +41,7 @@ void end_context(CUcontext context) {
 CUcontext create(unsigned flags, CUdevice device) {
   checked(device);
   check_flags(flags);
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   thread().contexts.push_back(make_context(device, false, flags));
   memory::make_region_of_context();
   return thread().contexts.back();
@@ -59,7 +59,7 @@ void destroy(CUcontext context) {
 void release_primary(CUdevice device, bool all) {
   const CUcontext context = primary_context(device);
   {
-    const std::lock_guard held(state().lock);
+    const MutexLock held(state().lock);
     require(all || context->retained, CUDA_ERROR_INVALID_CONTEXT, "the primary context has not been retained");
     if (!context->retained) return;
     context->retained = all ? 0 : context->retained - 1;
@@ -70,7 +70,7 @@ void release_primary(CUdevice device, bool all) {
 }
 
 bool is_primary(CUcontext context) {
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   const auto is_this = [&](const auto& known) { return known.get() == context && known->is_primary; };
   return std::any_of(state().contexts.begin(), state().contexts.end(), is_this);
 }
@@ -101,8 +101,7 @@ CUcontext pop() {
   return context;
 }
 
-size_t& limit(CUlimit what) {
-  const CUcontext context = current();
+size_t& limit(CUcontext context, CUlimit what) REQUIRES(state().lock) {
   require(what >= 0 && what < CU_LIMIT_MAX, CUDA_ERROR_INVALID_VALUE, "there is no such limit");
   require(context->limits.contains(what), CUDA_ERROR_UNSUPPORTED_LIMIT, "this GPU has no such limit");
   return context->limits[what];
@@ -110,16 +109,20 @@ size_t& limit(CUlimit what) {
 
 void set_limit(CUlimit what, size_t value) {
   forbid_in_capture();
-  size_t& kept = limit(what);
+  const CUcontext context = current();
+  {
+    const MutexLock held(state().lock);
+    limit(context, what);
+  }
   require(what < 7, CUDA_ERROR_UNSUPPORTED_LIMIT, "this limit is only queried");
   require(what != CU_LIMIT_STACK_SIZE || value < 512 << 10, CUDA_ERROR_INVALID_VALUE, "a stack has less than 512 KiB");
   if (what == CU_LIMIT_MALLOC_HEAP_SIZE) {
     value = memory::round_up(std::max<size_t>(value, 4 << 20), 64 << 10);
-    require(current()->heap->resize(value), CUDA_ERROR_INVALID_VALUE,
+    require(heap_of(*context)->resize(value), CUDA_ERROR_INVALID_VALUE,
             "kernels have allocated from the heap: set its size before the first of them");
   }
-  const std::lock_guard held(state().lock);
-  kept = value;
+  const MutexLock held(state().lock);
+  limit(context, what) = value;
 }
 
 void set_peer(CUcontext peer, bool enable) {
@@ -129,17 +132,15 @@ void set_peer(CUcontext peer, bool enable) {
           "device and peer are the same GPU");
   require(memory::machine().peer_access && mine->device != peer->device, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
           "these GPUs do not reach each other; ask cuDeviceCanAccessPeer first");
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   const bool is_enabled = state().peers.contains({mine, peer});
   require(!enable || !is_enabled, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "it has been enabled before");
   require(enable || is_enabled, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "it has not been enabled");
   if (enable) state().peers.insert({mine, peer});
   else state().peers.erase({mine, peer});
-  const auto& all = state().peers;  // memory knows GPUs only: they reach each other while any of their contexts may
-  const bool are_others = std::any_of(all.begin(), all.end(), [&](const auto& pair) {
-    return pair != std::pair(mine, peer) && pair.first->device == mine->device && pair.second->device == peer->device;
-  });
-  if (are_others) return;
+  for (const auto& [from, to] : state().peers)  // memory knows GPUs only: one reaches another while any context may
+    if (std::pair(from, to) != std::pair(mine, peer) && from->device == mine->device && to->device == peer->device)
+      return;
   if (enable) memory::enable_peer(mine->device, peer->device);
   else memory::disable_peer(mine->device, peer->device);
 }
@@ -250,9 +251,9 @@ CUresult cuCtxSetLimit(CUlimit what, size_t value) {
 CUresult cuCtxGetLimit(size_t* pvalue, CUlimit what) {
   return call(ARGUMENTS(pvalue, what), [&] {
     need(pvalue, "pvalue");
-    const size_t& kept = limit(what);
-    const std::lock_guard held(state().lock);
-    *pvalue = kept;
+    const CUcontext context = current();
+    const MutexLock held(state().lock);
+    *pvalue = limit(context, what);
   });
 }
 CUresult cuCtxGetCacheConfig(CUfunc_cache* pconfig) {

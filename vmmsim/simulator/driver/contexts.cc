@@ -41,20 +41,25 @@ CUdevice checked(CUdevice device) {
 
 CUcontext primary_context(CUdevice device) {
   checked(device);
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   for (const auto& context : state().contexts)
     if (context->is_primary && context->device == device) return context.get();
   return make_context(device, true, 0);
 }
 
 CUcontext checked(CUcontext context) {
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   const auto is_this = [&](const auto& known) { return known.get() == context; };
   const bool is_known = std::any_of(state().contexts.begin(), state().contexts.end(), is_this);
   require(is_known, CUDA_ERROR_INVALID_CONTEXT, "this is no context");
   require(context->retained, CUDA_ERROR_CONTEXT_IS_DESTROYED,
           "the context has been destroyed, released or reset: make or retain another, and set it current");
   return context;
+}
+
+std::shared_ptr<gpu::Heap> heap_of(const CUctx_st& context) {
+  const MutexLock held(state().lock);
+  return context.heap;
 }
 
 bool has_current() { return !thread().contexts.empty(); }

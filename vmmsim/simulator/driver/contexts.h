@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 
+#include "driver.h"
 #include "operations.h"
 
 namespace gpu {
@@ -20,21 +21,23 @@ struct CUctx_st {
   std::atomic<unsigned> flags = 0;
   unsigned long long id = 0;
   std::atomic<CUfunc_cache> cache = CU_FUNC_CACHE_PREFER_NONE;
-  std::map<CUlimit, size_t> limits;
-  std::shared_ptr<gpu::Heap> heap;  // of the size that the limits say
-  CUstream_st legacy;               // the stream called 0
+  std::map<CUlimit, size_t> limits GUARDED_BY(driver::state().lock);
+  std::shared_ptr<gpu::Heap> heap GUARDED_BY(driver::state().lock);  // of the size that the limits say
+  CUstream_st legacy;                                                // the stream called 0
 };
 
 namespace driver {
 
-CUdevice checked(CUdevice);    // throws Refused{CUDA_ERROR_INVALID_DEVICE}
-bool has_current();            // a context, which may have ended
-CUcontext current();           // of this thread; throws Refused{CUDA_ERROR_INVALID_CONTEXT or _CONTEXT_IS_DESTROYED}
-CUcontext checked(CUcontext);  // throws likewise
-int current_device();          // of this thread; -1: no context is current
+CUdevice checked(CUdevice);  // throws Refused{CUDA_ERROR_INVALID_DEVICE}
+bool has_current();          // a context, which may have ended
+CUcontext current()
+    EXCLUDES(state().lock);  // of this thread; throws Refused{CUDA_ERROR_INVALID_CONTEXT or _CONTEXT_IS_DESTROYED}
+CUcontext checked(CUcontext) EXCLUDES(state().lock);  // throws likewise
+int current_device();                                 // of this thread; -1: no context is current
 
-CUcontext primary_context(CUdevice);                                // it may have been released
-CUcontext make_context(CUdevice, bool is_primary, unsigned flags);  // the state is held
-void renew_heap(CUctx_st&);                                         // likewise
+CUcontext primary_context(CUdevice) EXCLUDES(state().lock);  // it may have been released
+CUcontext make_context(CUdevice, bool is_primary, unsigned flags) REQUIRES(state().lock);
+void renew_heap(CUctx_st&) REQUIRES(state().lock);
+std::shared_ptr<gpu::Heap> heap_of(const CUctx_st&) EXCLUDES(state().lock);
 
 }  // namespace driver

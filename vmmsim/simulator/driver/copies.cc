@@ -130,8 +130,8 @@ CheckedCopy check_copy(const Area& to, const Area& from, int sides, const Copyin
           "the source is no memory of a GPU: is it a host pointer?");
   need(reinterpret_cast<void*>(to.address), "the destination");
   need(reinterpret_cast<void*>(from.address), "the source");
-  gpu::Heap& heap = *who.context->heap;
-  require(!heap.holds(to.address) && !heap.holds(from.address), CUDA_ERROR_INVALID_VALUE,
+  const auto heap = heap_of(*who.context);
+  require(!heap->holds(to.address) && !heap->holds(from.address), CUDA_ERROR_INVALID_VALUE,
           "memory of malloc in a kernel: only kernels copy it");
   tell_of_crashes(target, to.address, sides);
   tell_of_crashes(source, from.address, sides);
@@ -274,7 +274,7 @@ SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2& given, bool is_captured
   require(is_aligned, CUDA_ERROR_INVALID_VALUE, "the address or pitch is no multiple of the element's size");
   require(area.height == 1 || area.pitch >= area.width, CUDA_ERROR_INVALID_VALUE, "a row is longer than the pitch");
   const auto range = memory::find(given.dst);
-  require(range || context->heap->holds(given.dst), CUDA_ERROR_INVALID_VALUE,
+  require(range || heap_of(*context)->holds(given.dst), CUDA_ERROR_INVALID_VALUE,
           "the destination is no memory of a GPU, or has been freed (cuMemFreeAsync)");
   require(given.width <= size_t(1) << memory::address_bits, CUDA_ERROR_INVALID_VALUE, "the range is too long");
   const CUdevice device = context->device;

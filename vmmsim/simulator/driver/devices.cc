@@ -155,7 +155,7 @@ CUdriverProcAddressQueryResult find_call(void** found, const std::string& name, 
 void initialize(unsigned flags) {
   require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
   refuse_if_forked();
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   static bool done = false;
   if (!done) memory::set_visible(visible());
   require(memory::device_count(), CUDA_ERROR_NO_DEVICE, "the machine has no GPU that CUDA_VISIBLE_DEVICES shows");

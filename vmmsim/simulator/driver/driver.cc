@@ -14,8 +14,8 @@ namespace driver {
 namespace {
 
 struct Said {  // on stderr
-  std::mutex lock;
-  std::set<std::string> texts;
+  Mutex lock;
+  std::set<std::string> texts GUARDED_BY(lock);
 };
 Said& said() {
   static Said& all = *new Said;
@@ -24,8 +24,10 @@ Said& said() {
 
 // A child that is forked while another thread says something would wait for that thread for ever. Before all others:
 // what is registered first is locked last, and this lock is taken under the others.
+void lock_before_fork() ACQUIRE(said().lock) { said().lock.lock(); }
+void unlock_after_fork() RELEASE(said().lock) { said().lock.unlock(); }
 [[gnu::constructor(101)]] void hold_while_forking() {
-  pthread_atfork([] { said().lock.lock(); }, [] { said().lock.unlock(); }, [] { said().lock.unlock(); });
+  pthread_atfork(lock_before_fork, unlock_after_fork, unlock_after_fork);
 }
 
 }  // namespace
@@ -42,7 +44,7 @@ void say(const std::string& text) {  // in one piece, whatever other processes s
 }
 
 void say_once(const std::string& text) {
-  const std::lock_guard held(said().lock);
+  const MutexLock held(said().lock);
   if (said().texts.insert(text).second) say(text);
 }
 
@@ -66,14 +68,14 @@ void need(const void* pointer, const char* name) {
 }
 
 void set_fault(const gpu::Fault& fault) {
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   if (state().fault) return;
   state().fault_why = fault.why;
   state().fault = CUresult(fault.error);
 }
 
 void reset_fault() {
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   if (state().fault) state().fault = CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 

@@ -6,16 +6,15 @@
 #include <sys/types.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "../memory/memory.h"
+#include "../mutex.h"
 #include "call.h"
 
 namespace gpu {
@@ -66,16 +65,6 @@ inline bool is_host_vmm(const memory::Range& range) {  // of cuMemCreate, and on
 
 // --- The process ----------------------------------------------------------------------------------------------------
 
-// cuInit has run in this process.
-void set_initialized();
-// A child that was forked after cuInit has no driver. Takes no lock: a thread that the child has not may hold it.
-void refuse_if_forked();
-
-// A kernel or copy that went wrong: all later calls of the process answer so. The first fault counts.
-void set_fault(const gpu::Fault&);
-CUresult fault();    // CUDA_SUCCESS: none so far
-void reset_fault();  // after a fault the context is reset: it cannot be had again
-
 // All that the threads of the process share. Never destroyed: destructors of the program may still make calls at exit.
 // What a handle names is known to its files alone.
 template <class T> using Owned = std::map<T*, std::shared_ptr<T>>;
@@ -85,25 +74,37 @@ struct State {
   std::atomic<int> exit_status = 0;       // with this
   std::atomic<CUresult> fault = CUDA_SUCCESS;
 
-  std::mutex lock;  // of what follows; not held while one waits
-  std::string fault_why;
-  std::vector<std::shared_ptr<CUctx_st>> contexts;  // also those that have ended: so that they can be refused
-  std::set<std::pair<CUcontext, CUcontext>> peers;  // the first may touch ordinary memory of the second
-  Owned<CUstream_st> streams;
-  unsigned long long last_stream = 2;  // its id; 1 and 2 are the legacy and the per-thread stream
-  Owned<CUevent_st> events;
-  uint64_t last_operation = 0;     // its number
-  std::set<uint64_t> under_way;    // the numbers of operations that have not ended
-  std::condition_variable an_end;  // of an operation that somebody waits for, or a fault
-  Owned<CUmod_st> modules;
-  std::set<CUfunction> functions;
-  Owned<CUlib_st> libraries;
-  std::set<CUkernel> kernels;
-  std::set<CUlinkState> linkers;
-  Owned<CUmemPoolHandle_st> pools;
-  std::map<CUdevice, CUmemoryPool> pools_in_use;
+  Mutex lock;  // of what follows; not held while one waits
+  std::string fault_why GUARDED_BY(lock);
+  std::vector<std::shared_ptr<CUctx_st>> contexts
+      GUARDED_BY(lock);  // also those that have ended: so that they can be refused
+  std::set<std::pair<CUcontext, CUcontext>> peers
+      GUARDED_BY(lock);  // the first may touch ordinary memory of the second
+  Owned<CUstream_st> streams GUARDED_BY(lock);
+  unsigned long long last_stream GUARDED_BY(lock) = 2;  // its id; 1 and 2 are the legacy and the per-thread stream
+  Owned<CUevent_st> events GUARDED_BY(lock);
+  uint64_t last_operation GUARDED_BY(lock) = 0;   // its number
+  std::set<uint64_t> under_way GUARDED_BY(lock);  // the numbers of operations that have not ended
+  Condition an_end;                               // of an operation that somebody waits for, or a fault
+  Owned<CUmod_st> modules GUARDED_BY(lock);
+  std::set<CUfunction> functions GUARDED_BY(lock);
+  Owned<CUlib_st> libraries GUARDED_BY(lock);
+  std::set<CUkernel> kernels GUARDED_BY(lock);
+  std::set<CUlinkState> linkers GUARDED_BY(lock);
+  Owned<CUmemPoolHandle_st> pools GUARDED_BY(lock);
+  std::map<CUdevice, CUmemoryPool> pools_in_use GUARDED_BY(lock);
 };
 State& state();
+
+// cuInit has run in this process.
+void set_initialized();
+// A child that was forked after cuInit has no driver. Takes no lock: a thread that the child has not may hold it.
+void refuse_if_forked();
+
+// A kernel or copy that went wrong: all later calls of the process answer so. The first fault counts.
+void set_fault(const gpu::Fault&) EXCLUDES(state().lock);
+CUresult fault();                           // CUDA_SUCCESS: none so far
+void reset_fault() EXCLUDES(state().lock);  // after a fault the context is reset: it cannot be had again
 
 // --- Threads --------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ namespace {
 CUevent add_event(CUevent_st event) {
   auto owned = std::make_shared<CUevent_st>(std::move(event));
   const CUevent handle = owned.get();
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   state().events[handle] = std::move(owned);
   return handle;
 }
@@ -38,7 +38,7 @@ CUevent_st& event(CUevent handle) { return *checked(handle); }
 
 Operation recorded(CUevent handle) {
   const auto event = checked(handle);
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   return event->recorded;
 }
 
@@ -78,7 +78,7 @@ void synchronize_event(CUevent handle) {
 
 void destroy_event(CUevent handle) {
   event(handle);
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   state().events.erase(handle);
 }
 
@@ -95,7 +95,7 @@ void record(CUevent handle, CUstream where, unsigned flags = 0) {
   }
   if (capture_record(stream, *event)) return;
   const Operation mark = enqueue(stream, start_to_record(*event));
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   event->recorded = mark;
 }
 

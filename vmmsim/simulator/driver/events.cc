@@ -7,7 +7,7 @@
 namespace driver {
 
 std::shared_ptr<CUevent_st> checked(CUevent handle) {
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   const auto found = state().events.find(handle);
   require(found != state().events.end(), CUDA_ERROR_INVALID_HANDLE, "this is no event, or it has been destroyed");
   return found->second;

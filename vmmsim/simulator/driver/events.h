@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "driver.h"
 #include "operations.h"
 
 namespace driver {
@@ -24,7 +25,7 @@ struct SharedEvent {  // with other processes
 struct CUevent_st {
   CUcontext context;
   unsigned flags;
-  driver::Operation recorded;
+  driver::Operation recorded GUARDED_BY(driver::state().lock);
   std::shared_ptr<const driver::SharedEvent> shared;  // null: it is this process's alone
   // Guarded by graphs().lock, and of an event that was last recorded in a stream that captured:
   std::shared_ptr<driver::Capture> capture = nullptr;
@@ -33,7 +34,7 @@ struct CUevent_st {
 
 namespace driver {
 
-std::shared_ptr<CUevent_st> checked(CUevent);  // throws Refused{CUDA_ERROR_INVALID_HANDLE}
+std::shared_ptr<CUevent_st> checked(CUevent) EXCLUDES(state().lock);  // throws Refused{CUDA_ERROR_INVALID_HANDLE}
 
 // What is started to record an event of several processes, or to wait for one; none for the others, which stand for
 // an operation.

@@ -34,7 +34,7 @@ struct CUgraphExec_st {
   driver::Plan plan;
   unsigned long long flags = 0;
   std::map<CUuserObject, unsigned> objects;
-  std::mutex launching;    // held while a launch is put in, before graphs().lock
+  Mutex launching;         // held while a launch is put in, before graphs().lock
   driver::Operation last;  // of the latest launch
   ~CUgraphExec_st() { driver::release(objects); }
 };
@@ -91,14 +91,14 @@ PlannedNode* find(Plan& plan, uint64_t node) {
   return nullptr;
 }
 
-std::shared_ptr<CUgraphExec_st> shared(CUgraphExec exec) {
+std::shared_ptr<CUgraphExec_st> shared(CUgraphExec exec) REQUIRES(graphs().lock) {
   const auto found = graphs().executables.find(exec);
   require(found != graphs().executables.end(), CUDA_ERROR_INVALID_VALUE,
           "this is no executable graph, or it has been destroyed");
   return found->second;
 }
 
-PlannedNode& planned(CUgraphExec exec, CUgraphNode node) {
+PlannedNode& planned(CUgraphExec exec, CUgraphNode node) REQUIRES(graphs().lock) {
   PlannedNode* const found = find(shared(exec)->plan, checked(node)->id);
   require(found, CUDA_ERROR_INVALID_VALUE, "the executable graph was not made of the node's graph");
   return *found;
@@ -136,7 +136,7 @@ CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload
           "the flags for launches by kernels and for freeing at a launch do not go together");
   const auto made = std::make_shared<CUgraphExec_st>();
   made->flags = flags;
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   require(!checked(graph)->captures, CUDA_ERROR_INVALID_VALUE, "a stream captures into the graph: end that first");
   made->plan = plan_of(*graph, problem);
   if (flags & for_device) {
@@ -171,7 +171,7 @@ void instantiate(CUgraphExec* to, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* 
 void destroy(CUgraphExec exec) {
   forbid_in_capture();
   std::shared_ptr<CUgraphExec_st> unwanted;  // a launch that has not ended keeps it
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   unwanted = shared(exec);
   graphs().executables.erase(exec);
 }
@@ -284,7 +284,7 @@ void update(Plan& plan, const CUgraph_st& graph, bool also_changes) {
 void update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) {
   need(info, "resultInfo");
   *info = {CU_GRAPH_EXEC_UPDATE_ERROR, nullptr, nullptr};
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   Plan& plan = shared(exec)->plan;
   try {
     update(plan, *checked(graph), false);
@@ -296,12 +296,12 @@ void update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) 
   info->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
-PlannedNode& can_be_disabled(CUgraphExec exec, CUgraphNode node) {
-  PlannedNode& it = planned(exec, node);
-  const auto type = it.work->given.type;
+PlannedNode& can_be_disabled(CUgraphExec exec, CUgraphNode node) REQUIRES(graphs().lock) {
+  PlannedNode& found = planned(exec, node);
+  const auto type = found.work->given.type;
   require(type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET,
           CUDA_ERROR_INVALID_VALUE, "only kernels, copies and memsets are switched off");
-  return it;
+  return found;
 }
 
 // --- Launches --------------------------------------------------------------------------------------------------------
@@ -330,14 +330,14 @@ void launch(CUgraphExec exec, CUstream where) {
   CUstream_st& stream = driver::stream(where);
   std::shared_ptr<CUgraphExec_st> it;
   {
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     it = shared(exec);
   }
   must_not_capture(stream);
-  const std::lock_guard mine(it->launching);
+  const MutexLock mine(it->launching);
   std::vector<Step> steps;
   {
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     flatten(it->plan, {}, steps);
   }
   it->last = enqueue_all(stream, steps, it->last, [it](const Operation& op) { ended(op); });
@@ -345,7 +345,7 @@ void launch(CUgraphExec exec, CUstream where) {
 
 void upload(CUgraphExec exec, CUstream where) {  // nothing is to be done before a launch
   must_not_capture(stream(where));
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   shared(exec);
 }
 
@@ -362,7 +362,7 @@ void append_kernels(const Plan& plan, KernelNames& names) {
 KernelNames kernels_of(CUgraphExec exec) {
   KernelNames names;
   if (!memory::options().trace) return names;
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   const auto found = graphs().executables.find(exec);
   if (found != graphs().executables.end()) append_kernels(found->second->plan, names);
   return names;
@@ -371,18 +371,18 @@ KernelNames kernels_of(CUgraphExec exec) {
 void set_work(CUgraphExec exec, CUgraphNode node, const std::function<SharedWork(const SharedWork&)>& changed) {
   SharedWork old;
   {
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     old = planned(exec, node).work;
   }
   SharedWork now = changed(old);
   const std::string why = why_not(*old, *now, false);
   if (!why.empty()) refuse(CUDA_ERROR_INVALID_VALUE, why + ": instantiate the graph anew");
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   planned(exec, node).work = std::move(now);
 }
 
 void set_child(CUgraphExec exec, CUgraphNode node, CUgraph child) {
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   PlannedNode& it = planned(exec, node);
   require(it.child != nullptr, CUDA_ERROR_INVALID_VALUE, "the node is no graph");
   try {
@@ -411,7 +411,7 @@ CUresult cuGraphInstantiateWithParams(CUgraphExec* phGraphExec, CUgraph hGraph,
 CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t* flags) {
   return call(ARGUMENTS(hGraphExec, flags), [&] {
     need(flags, "flags");
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     constexpr uint64_t not_told = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
     *flags = shared(hGraphExec)->flags & ~not_told;
   });
@@ -424,14 +424,14 @@ CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUp
 }
 CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) {
   return call(ARGUMENTS(hGraphExec, hNode, isEnabled), [&] {
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     can_be_disabled(hGraphExec, hNode).is_enabled = isEnabled;
   });
 }
 CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int* isEnabled) {
   return call(ARGUMENTS(hGraphExec, hNode, isEnabled), [&] {
     need(isEnabled, "isEnabled");
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     *isEnabled = can_be_disabled(hGraphExec, hNode).is_enabled;
   });
 }

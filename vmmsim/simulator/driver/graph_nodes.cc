@@ -102,7 +102,7 @@ struct Place {  // where a node is added
 void add_graph(const Place& at, CUgraph child, CUgraphChildGraphNodeOwnership ownership) {
   if (ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
     refuse(CUresult(not_simulated("a child graph that is moved")), "it is not simulated");
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   if (child == at.graph) tell_of_crash("a graph is to be a node of itself");
   require(checked(child) != at.graph, CUDA_ERROR_INVALID_VALUE, "a graph cannot be a node of itself");
   const auto dependencies = list(at.dependencies, at.count);
@@ -115,14 +115,14 @@ void add(const Place& at, const CUgraphNodeParams& given) {
   need(at.graph, "hGraph");
   if (given.type == CU_GRAPH_NODE_TYPE_GRAPH) return add_graph(at, given.graph.graph, given.graph.ownership);
   SharedWork work = work_of(given);
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   const auto dependencies = list(at.dependencies, at.count);
   check_dependencies(checked(at.graph), dependencies);
   *at.to = add_node(at.graph, std::move(work), dependencies);
 }
 
 SharedWork work_at(CUgraphNode node, CUgraphNodeType type) {
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   require(checked(node)->work->given.type == type, CUDA_ERROR_INVALID_VALUE, "the node is of another type");
   return node->work;
 }
@@ -137,7 +137,7 @@ SharedWork changed(const SharedWork& old, CUgraphNodeParams given) {
 
 void set(CUgraphNode node, const CUgraphNodeParams& given) {
   SharedWork work = changed(work_at(node, given.type), given);
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   checked(node)->work = std::move(work);
 }
 
@@ -175,7 +175,7 @@ void get_attribute(CUgraphNode node, CUlaunchAttributeID what, CUlaunchAttribute
 void set_attributes(CUgraphNode node, const Attributes& attributes) {
   const SharedWork old = work_at(node, CU_GRAPH_NODE_TYPE_KERNEL);
   SharedWork work = kernel_work(old->given.kernel, attributes);
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   checked(node)->work = std::move(work);
 }
 

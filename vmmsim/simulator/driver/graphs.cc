@@ -28,7 +28,7 @@ void give(std::span<const CUgraphNode> all, CUgraphNode* to, size_t* count) {
 void give_edges(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data, size_t* count) {
   need(count, "numEdges");
   require(!from == !to, CUDA_ERROR_INVALID_VALUE, "give room for both ends of the edges, or for none");
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   std::vector<CUgraphNode> sources, targets;
   for (const auto& node : checked(graph)->nodes)
     for (const CUgraphNode after : node->after) {
@@ -47,7 +47,7 @@ void give_nodes(const std::vector<CUgraphNode>& all, CUgraphNode* to, CUgraphEdg
   if (data) std::fill_n(data, *count, CUgraphEdgeData{});
 }
 
-std::vector<CUgraphNode> nodes_of(CUgraph graph, bool roots_only) {
+std::vector<CUgraphNode> nodes_of(CUgraph graph, bool roots_only) REQUIRES(graphs().lock) {
   std::vector<CUgraphNode> all;
   for (const auto& node : checked(graph)->nodes)
     if (!roots_only || node->before.empty()) all.push_back(node.get());
@@ -59,7 +59,7 @@ struct Edges {
   std::span<const CUgraphNode> from, to;
 };
 // Both ends are nodes of the graph, and are joined already or not, as `are_there` says. Refuses.
-void check_ends(const Edges& edges, bool are_there) {
+void check_ends(const Edges& edges, bool are_there) REQUIRES(graphs().lock) {
   checked(edges.graph);
   for (size_t i = 0; i < edges.from.size(); ++i) {
     const CUgraphNode from = checked(edges.from[i]), to = checked(edges.to[i]);
@@ -72,7 +72,7 @@ void check_ends(const Edges& edges, bool are_there) {
 }
 
 void add_edges(const Edges& edges) {
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   check_ends(edges, false);
   for (size_t i = 0; i < edges.from.size(); ++i) {
     if (contains(edges.to[i]->before, edges.from[i])) continue;  // given twice
@@ -82,7 +82,7 @@ void add_edges(const Edges& edges) {
 }
 
 void remove_edges(const Edges& edges) {
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   check_ends(edges, true);
   for (size_t i = 0; i < edges.from.size(); ++i) {
     std::erase(edges.to[i]->before, edges.from[i]);
@@ -92,7 +92,7 @@ void remove_edges(const Edges& edges) {
 
 void destroy_node(CUgraphNode node) {
   std::unique_ptr<CUgraphNode_st> unwanted;
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   CUgraph_st& graph = *checked(node)->graph;
   require(!graph.captures, CUDA_ERROR_INVALID_VALUE,
           "a stream captures into the graph: nothing can be removed meanwhile");
@@ -108,7 +108,7 @@ void destroy_node(CUgraphNode node) {
 
 void destroy(CUgraph graph) {
   std::unique_ptr<CUgraph_st> unwanted;
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   checked(graph);
   require(!graph->parent, CUDA_ERROR_INVALID_VALUE, "the graph is a node's, and goes with it");
   require(!graph->captures, CUDA_ERROR_INVALID_VALUE, "a stream captures into the graph: end that first");
@@ -117,7 +117,7 @@ void destroy(CUgraph graph) {
 }
 
 CUgraphNode find_in_clone(CUgraphNode original, CUgraph graph) {
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   checked(original);
   for (const auto& node : checked(graph)->nodes)
     if (node->original == original->id) return node.get();
@@ -126,7 +126,7 @@ CUgraphNode find_in_clone(CUgraphNode original, CUgraph graph) {
 
 // --- User objects ---------------------------------------------------------------------------------------------------
 
-CUuserObject checked(CUuserObject object) {
+CUuserObject checked(CUuserObject object) REQUIRES(graphs().lock) {
   require(graphs().objects.contains(object), CUDA_ERROR_INVALID_VALUE, "this is no user object, or it has ended");
   return object;
 }
@@ -136,7 +136,7 @@ CUuserObject create_object(void* pointer, CUhostFn destroy, unsigned count, unsi
   require(count > 0 && count <= INT_MAX, CUDA_ERROR_INVALID_VALUE, "initialRefcount is 0, or more than INT_MAX");
   require(flags == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC, CUDA_ERROR_INVALID_VALUE,
           "flags must be CU_USER_OBJECT_NO_DESTRUCTOR_SYNC");
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   return *graphs().objects.insert(new CUuserObject_st{pointer, destroy, count}).first;
 }
 
@@ -146,14 +146,14 @@ void check_count(unsigned count) {
 
 void retain_object(CUuserObject object, unsigned count) {
   check_count(count);
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   checked(object)->references += count;
 }
 
 // The last reference ends the object: its destructor is called when nothing is locked. There are so many references.
 void drop(CUuserObject object, unsigned count) {
   {
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     object->references -= count;
     if (object->references) return;
     graphs().objects.erase(object);
@@ -164,7 +164,7 @@ void drop(CUuserObject object, unsigned count) {
 
 void release_object(CUuserObject object, unsigned count) {
   {
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     require(count <= checked(object)->references, CUDA_ERROR_INVALID_VALUE, "there are not so many references");
   }
   drop(object, count);
@@ -173,7 +173,7 @@ void release_object(CUuserObject object, unsigned count) {
 void retain_by(CUgraph graph, CUuserObject object, unsigned count, unsigned flags) {
   check_count(count);
   require(flags <= CU_GRAPH_USER_OBJECT_MOVE, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-  const std::lock_guard held(graphs().lock);
+  const MutexLock held(graphs().lock);
   checked(graph);
   require(!(flags & CU_GRAPH_USER_OBJECT_MOVE) || count <= checked(object)->references, CUDA_ERROR_INVALID_VALUE,
           "there are not so many references");
@@ -183,7 +183,7 @@ void retain_by(CUgraph graph, CUuserObject object, unsigned count, unsigned flag
 
 void release_by(CUgraph graph, CUuserObject object, unsigned count) {
   {
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     const auto found = checked(graph)->objects.find(object);
     require(found != graph->objects.end() && count <= found->second, CUDA_ERROR_INVALID_VALUE,
             "the graph has not so many references");
@@ -220,7 +220,7 @@ void write_dot(CUgraph graph, const char* path) {
   need(path, "path");
   std::string text = "digraph dot {\n";
   {
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     append_dot(*checked(graph), text);
   }
   text += "}\n";
@@ -355,7 +355,7 @@ CUresult cuGraphCreate(CUgraph* phGraph, unsigned int flags) {
   return call(ARGUMENTS(phGraph, flags), [&] {
     need(phGraph, "phGraph");
     require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     *phGraph = make_graph().release();
   });
 }
@@ -365,7 +365,7 @@ CUresult cuGraphDestroy(CUgraph hGraph) {
 CUresult cuGraphClone(CUgraph* phGraphClone, CUgraph originalGraph) {
   return call(ARGUMENTS(phGraphClone, originalGraph), [&] {
     need(phGraphClone, "phGraphClone");
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     *phGraphClone = clone(*checked(originalGraph)).release();
   });
 }
@@ -379,26 +379,26 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode) {
 CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType* type) {
   return call(ARGUMENTS(hNode, type), [&] {
     need(type, "type");
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     *type = checked(hNode)->work->given.type;
   });
 }
 CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode* nodes, size_t* numNodes) {
   return call(ARGUMENTS(hGraph, nodes, numNodes), [&] {
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     give(nodes_of(hGraph, false), nodes, numNodes);
   });
 }
 CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode* rootNodes, size_t* numRootNodes) {
   return call(ARGUMENTS(hGraph, rootNodes, numRootNodes), [&] {
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     give(nodes_of(hGraph, true), rootNodes, numRootNodes);
   });
 }
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph* phGraph) {
   return call(ARGUMENTS(hNode, phGraph), [&] {
     need(phGraph, "phGraph");
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     require(checked(hNode)->child != nullptr, CUDA_ERROR_INVALID_VALUE, "the node is no graph");
     *phGraph = hNode->child.get();
   });
@@ -414,14 +414,14 @@ EXPORT CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode* from, CUgraphNod
 EXPORT CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode* dependencies, CUgraphEdgeData* edgeData,
                                               size_t* numDependencies) {
   return call(ARGUMENTS(hNode, dependencies, numDependencies), [&] {
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     give_nodes(checked(hNode)->before, dependencies, edgeData, numDependencies);
   });
 }
 EXPORT CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode* dependentNodes,
                                                 CUgraphEdgeData* edgeData, size_t* numDependentNodes) {
   return call(ARGUMENTS(hNode, dependentNodes, numDependentNodes), [&] {
-    const std::lock_guard held(graphs().lock);
+    const MutexLock held(graphs().lock);
     give_nodes(checked(hNode)->after, dependentNodes, edgeData, numDependentNodes);
   });
 }

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <span>
 #include <vector>
@@ -48,33 +47,37 @@ namespace driver {
 struct Capture;
 
 struct Graphs {
-  std::mutex lock;  // taken before the state's
-  std::set<CUgraph> all;
-  std::set<CUgraphNode> nodes;
-  Owned<CUgraphExec_st> executables;
-  std::set<CUuserObject> objects;
-  uint64_t ids = 0;
-  std::vector<std::shared_ptr<Capture>> captures;  // that have not ended
-  std::atomic<size_t> capturing = 0;               // how many these are
+  Mutex lock;  // taken before the state's
+  std::set<CUgraph> all GUARDED_BY(lock);
+  std::set<CUgraphNode> nodes GUARDED_BY(lock);
+  Owned<CUgraphExec_st> executables GUARDED_BY(lock);
+  std::set<CUuserObject> objects GUARDED_BY(lock);
+  uint64_t ids GUARDED_BY(lock) = 0;
+  std::vector<std::shared_ptr<Capture>> captures GUARDED_BY(lock);  // that have not ended
+  std::atomic<size_t> capturing = 0;                                // how many these are
 };
 Graphs& graphs();
 
-// All of these with the lock held. They throw Refused.
-CUgraph checked(CUgraph);
-CUgraphNode checked(CUgraphNode);
-std::unique_ptr<CUgraph_st> make_graph();
-std::unique_ptr<CUgraph_st> clone(const CUgraph_st&);
-void check_dependencies(CUgraph, std::span<const CUgraphNode>);  // for the two that follow
-CUgraphNode add_node(CUgraph, SharedWork, std::span<const CUgraphNode> dependencies);
-CUgraphNode add_child(CUgraph, std::unique_ptr<CUgraph_st> child, std::span<const CUgraphNode> dependencies);
-void forget(CUgraph);                                                 // it and its nodes are no handles any more
-std::set<CUgraphNode> and_all_before(std::span<const CUgraphNode>);   // with all that they depend on
+// These throw Refused.
+CUgraph checked(CUgraph) REQUIRES(graphs().lock);
+CUgraphNode checked(CUgraphNode) REQUIRES(graphs().lock);
+std::unique_ptr<CUgraph_st> make_graph() REQUIRES(graphs().lock);
+std::unique_ptr<CUgraph_st> clone(const CUgraph_st&) REQUIRES(graphs().lock);
+// For the two that follow.
+void check_dependencies(CUgraph, std::span<const CUgraphNode>) REQUIRES(graphs().lock);
+CUgraphNode add_node(CUgraph, SharedWork, std::span<const CUgraphNode> dependencies) REQUIRES(graphs().lock);
+CUgraphNode add_child(CUgraph, std::unique_ptr<CUgraph_st> child, std::span<const CUgraphNode> dependencies)
+    REQUIRES(graphs().lock);
+void forget(CUgraph) REQUIRES(graphs().lock);  // it and its nodes are no handles any more
+// With all that they depend on.
+std::set<CUgraphNode> and_all_before(std::span<const CUgraphNode>) REQUIRES(graphs().lock);
+
 std::span<const CUgraphNode> list(const CUgraphNode*, size_t count);  // what a program gives as dependencies
 void check_edges(const CUgraphEdgeData*, size_t count);               // others than the usual are not simulated
 
 // References to user objects that a graph or an executable one has. What ends with the last of them is called when
 // nothing is locked.
-void retain(std::map<CUuserObject, unsigned>& by, CUuserObject, unsigned count);
-void release(std::map<CUuserObject, unsigned>& by);
+void retain(std::map<CUuserObject, unsigned>& by, CUuserObject, unsigned count) REQUIRES(graphs().lock);
+void release(std::map<CUuserObject, unsigned>& by) EXCLUDES(graphs().lock);
 
 }  // namespace driver

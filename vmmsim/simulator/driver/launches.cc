@@ -122,8 +122,11 @@ void own_parameters(Work& work) {
 
 void start_kernel(const Work& work, const Operation& op) {
   gpu::Launch now = work.launch;
-  now.heap = work.context->heap;
-  now.stack_size = work.context->limits[CU_LIMIT_STACK_SIZE];
+  {
+    const MutexLock held(state().lock);
+    now.heap = work.context->heap;
+    now.stack_size = work.context->limits[CU_LIMIT_STACK_SIZE];
+  }
   now.order = op->number;
   now.done = [op](const gpu::Fault* fault) {
     if (fault) set_fault(*fault);

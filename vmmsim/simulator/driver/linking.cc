@@ -132,7 +132,7 @@ struct CUlinkState_st {
 namespace {
 
 CUlinkState checked(CUlinkState link) {
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   require(state().linkers.contains(link), CUDA_ERROR_INVALID_HANDLE, "this is no linker, or it has been destroyed");
   return link;
 }
@@ -140,14 +140,14 @@ CUlinkState checked(CUlinkState link) {
 CUlinkState create(unsigned count, const CUjit_option* names, void** values) {
   current();
   const CUlinkState made = new CUlinkState_st{Logs(count, names, values), {}};
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   state().linkers.insert(made);
   return made;
 }
 
 void destroy(CUlinkState link) {
   delete checked(link);
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   state().linkers.erase(link);
 }
 

@@ -44,7 +44,10 @@ void free_now(uint64_t address, std::initializer_list<Range::Kind> kinds) {
     synchronize(taken.owner.context);  // as the driver does: nothing may be using it any more
     settle();                          // nor the copies of another GPU
   }
-  give_back(taken);  // its pool goes on counting it as used, as on the H200
+  {
+    const MutexLock held(state().lock);
+    give_back(taken);  // its pool goes on counting it as used, as on the H200
+  }
   give_back_pools();
 }
 

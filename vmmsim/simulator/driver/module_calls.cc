@@ -58,7 +58,7 @@ void set_attribute(CUkernel kernel, CUfunction_attribute what, int value, CUdevi
   const CUfunction function = function_of(kernel);
   const int fits = checked_attribute(*function->kernel, what, value);
   if (what != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return;
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   kernel->dynamic_shared[device] = fits;
   for (const auto& [context, module] : kernel->library->modules)
     if (context->device == device && module->functions.contains(kernel->name))

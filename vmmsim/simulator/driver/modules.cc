@@ -26,8 +26,8 @@ namespace {
 constexpr char no_module[] = "this is no module, or it has been unloaded";
 constexpr char no_library[] = "this is no library, or it has been unloaded";
 
-template <class T> std::shared_ptr<T> named(const Owned<T>& all, T* handle, const char* otherwise) {
-  const std::lock_guard held(state().lock);
+template <class T>
+std::shared_ptr<T> named(const Owned<T>& all, T* handle, const char* otherwise) REQUIRES(state().lock) {
   const auto found = all.find(handle);
   require(found != all.end(), CUDA_ERROR_INVALID_HANDLE, otherwise);
   return found->second;
@@ -48,7 +48,7 @@ std::set<std::string> place(const Code& code, ManagedVariables& managed) {
 
 // The module is known from then on.
 CUmodule add_module(const std::shared_ptr<CUmod_st>& module) {
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   if (const CUlibrary library = module->library) {
     require(state().libraries.contains(library), CUDA_ERROR_INVALID_HANDLE, no_library);  // unloaded meanwhile
     library->modules[module->context] = module.get();
@@ -89,8 +89,8 @@ CUmodule load(const Code& code, CUcontext context, CUlibrary library) {
   return add_module(module);
 }
 
-// The state is held. Kernels that still run keep the instructions.
-void unload(CUmodule module) {
+// Kernels that still run keep the instructions.
+void unload(CUmodule module) REQUIRES(state().lock) {
   std::erase_if(state().functions, [&](CUfunction function) { return function->module == module; });
   if (module->library) module->library->modules.erase(module->context);
   state().modules.erase(module);
@@ -98,11 +98,17 @@ void unload(CUmodule module) {
 
 }  // namespace
 
-std::shared_ptr<CUmod_st> checked(CUmodule module) { return named(state().modules, module, no_module); }
-std::shared_ptr<CUlib_st> checked(CUlibrary library) { return named(state().libraries, library, no_library); }
+std::shared_ptr<CUmod_st> checked(CUmodule module) {
+  const MutexLock held(state().lock);
+  return named(state().modules, module, no_module);
+}
+std::shared_ptr<CUlib_st> checked(CUlibrary library) {
+  const MutexLock held(state().lock);
+  return named(state().libraries, library, no_library);
+}
 
 CUkernel checked(CUkernel kernel) {
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   require(state().kernels.contains(kernel), CUDA_ERROR_INVALID_HANDLE,
           "this is no kernel, or its library has been unloaded");
   return kernel;
@@ -119,7 +125,7 @@ void unload_module(CUmodule handle) {
   require(!module->library, CUDA_ERROR_NOT_PERMITTED, "the module is a library's, which is unloaded whole");
   forbid_in_capture();
   synchronize(module->context);
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   if (state().modules.contains(handle)) unload(handle);  // unless the context was reset meanwhile
 }
 
@@ -128,7 +134,7 @@ CUfunction function_of(CUmodule handle, const char* name) {
   need(name, "name");
   gpu::Kernel* const kernel = module->module->kernel(name);
   if (!kernel) refuse(CUDA_ERROR_NOT_FOUND, std::string("the module has no kernel ") + name);
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   require(state().modules.contains(handle), CUDA_ERROR_INVALID_HANDLE, no_module);  // unloaded meanwhile
   auto& function = module->functions[name];
   const int dynamic_shared = std::max(0, 49152 - int(kernel->static_shared));
@@ -150,7 +156,7 @@ gpu::Module::Global variable_of(CUmodule handle, const char* name) {
 CUlibrary make_library(const Code& code) {
   auto owned = std::make_shared<CUlib_st>();
   owned->code = code;
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   const CUlibrary library = owned.get();
   for (const ptx::Function& function : code->functions) {
     if (!function.is_entry || function.is_declared_only) continue;
@@ -166,22 +172,22 @@ void unload_library(CUlibrary handle) {
   const auto library = checked(handle);
   std::vector<CUcontext> contexts;
   {
-    const std::lock_guard held(state().lock);
+    const MutexLock held(state().lock);
     for (const auto& [context, module] : library->modules) contexts.push_back(context);
   }
   for (const CUcontext context : contexts) synchronize(context);
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   while (!library->modules.empty()) unload(library->modules.begin()->second);
   std::erase_if(state().kernels, [&](CUkernel kernel) { return kernel->library == handle; });
   state().libraries.erase(handle);
 }
 
 static CUmodule module_of(CUlibrary handle, CUcontext context) {
-  static std::mutex& loading = *new std::mutex;  // or two threads would load it twice
+  static Mutex& loading = *new Mutex;  // or two threads would load it twice
   const auto library = checked(handle);
-  const std::lock_guard one(loading);
+  const MutexLock one(loading);
   {
-    const std::lock_guard held(state().lock);
+    const MutexLock held(state().lock);
     if (const auto found = library->modules.find(context); found != library->modules.end()) return found->second;
   }
   return load(library->code, context, handle);
@@ -190,7 +196,7 @@ static CUmodule module_of(CUlibrary handle, CUcontext context) {
 static CUfunction function_of(CUkernel kernel, CUcontext context) {
   const CUmodule module = module_of(checked(kernel)->library, context);
   const CUfunction function = function_of(module, kernel->name.c_str());
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   if (const auto set = kernel->dynamic_shared.find(context->device); set != kernel->dynamic_shared.end())
     function->dynamic_shared = set->second;
   return function;
@@ -203,7 +209,7 @@ CUfunction checked(CUfunction function, CUcontext context) {
   require(function, CUDA_ERROR_INVALID_HANDLE,
           "the function is null: get one with cuModuleGetFunction or cuLibraryGetKernel");
   {
-    const std::lock_guard held(state().lock);
+    const MutexLock held(state().lock);
     if (state().functions.contains(function)) return function;
   }
   const CUkernel kernel = reinterpret_cast<CUkernel>(function);
@@ -219,7 +225,7 @@ CUkernel kernel_named(CUlibrary handle, const char* name) {
 }
 
 std::string kernel_name(const void* handle) {
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   const CUfunction function = static_cast<CUfunction>(const_cast<void*>(handle));
   if (state().functions.contains(function)) return function->name;
   const CUkernel kernel = reinterpret_cast<CUkernel>(function);
@@ -227,14 +233,14 @@ std::string kernel_name(const void* handle) {
 }
 
 std::optional<gpu::Module::Global> variable_at(uint64_t address) {
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   for (const auto& [module, owner] : state().modules)
     if (const auto* const found = module->variables ? module->module->variable_at(address) : nullptr) return *found;
   return std::nullopt;
 }
 
 void forget_modules(CUcontext context) {
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   std::vector<CUmodule> all;
   for (const auto& [module, owner] : state().modules)
     if (!context || module->context == context) all.push_back(module);

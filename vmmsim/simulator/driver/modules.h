@@ -11,6 +11,7 @@
 #include <string>
 
 #include "../gpu/gpu.h"
+#include "driver.h"
 #include "images.h"
 
 namespace driver {
@@ -39,7 +40,7 @@ struct CUmod_st {
   uint64_t variables = 0;  // where the memory of its variables begins, 0: it has none
   std::shared_ptr<driver::ManagedVariables> managed = {};
   int constants = 0;  // bytes of those in constant memory
-  std::map<std::string, std::unique_ptr<CUfunc_st>> functions;
+  std::map<std::string, std::unique_ptr<CUfunc_st>> functions GUARDED_BY(driver::state().lock);
   CUmod_st() = default;
   CUmod_st(const CUmod_st&) = delete;
   ~CUmod_st();
@@ -48,12 +49,12 @@ struct CUmod_st {
 struct CUkern_st {
   CUlibrary library;
   std::string name;
-  std::map<CUdevice, int> dynamic_shared;  // what attributes set for its functions
+  std::map<CUdevice, int> dynamic_shared GUARDED_BY(driver::state().lock);  // what attributes set for its functions
 };
 
 struct CUlib_st {
   driver::Code code;
-  std::map<CUcontext, CUmodule> modules;  // loaded where it is first asked for
+  std::map<CUcontext, CUmodule> modules GUARDED_BY(driver::state().lock);  // loaded where it is first asked for
   std::shared_ptr<driver::ManagedVariables> managed = std::make_shared<driver::ManagedVariables>();
   std::map<std::string, std::unique_ptr<CUkern_st>> kernels;
 };
@@ -64,20 +65,21 @@ constexpr int most_shared = 232448;  // bytes a block can have, static and dynam
 
 // They throw Refused. What a handle names is kept while a call works on it: another thread may reset the context
 // meanwhile, and with it go its modules, those of libraries too.
-std::shared_ptr<CUmod_st> checked(CUmodule);
+std::shared_ptr<CUmod_st> checked(CUmodule) EXCLUDES(state().lock);
 std::shared_ptr<CUlib_st> checked(CUlibrary);
 CUkernel checked(CUkernel);
 // A function, or a context's function of a kernel: the driver takes either. The context is the current one if null.
 CUfunction checked(CUfunction, CUcontext = nullptr);
 
 CUmodule load_module(const Code&);  // into the current context
-void unload_module(CUmodule);
+void unload_module(CUmodule) EXCLUDES(state().lock);
 CUfunction function_of(CUmodule, const char* name);
 gpu::Module::Global variable_of(CUmodule, const char* name);
 
 CUlibrary make_library(const Code&);
-void unload_library(CUlibrary);
-CUmodule module_of(CUlibrary);  // in the current context; loaded when it is first asked for
+void unload_library(CUlibrary) EXCLUDES(state().lock);
+CUmodule module_of(CUlibrary);                            // in the current context; loaded when it is first asked for
+std::string kernel_name(const void* function_or_kernel);  // as the compiler writes it; empty: it is neither
 CUkernel kernel_named(CUlibrary, const char* name);
 CUfunction function_of(CUkernel);  // likewise
 

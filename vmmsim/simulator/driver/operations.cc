@@ -33,7 +33,7 @@ void start_ready(std::vector<Operation> ready) {
       start(op);
       continue;
     }
-    const std::lock_guard held(state().lock);
+    const MutexLock held(state().lock);
     op->has_ended = true;
     state().under_way.erase(op->number);
     op->end = std::chrono::steady_clock::now();
@@ -44,15 +44,15 @@ void start_ready(std::vector<Operation> ready) {
   }
 }
 
-void await_end(std::unique_lock<std::mutex>& of_state, const Operation& op) {
+void await_end(const Operation& op) {
   op->is_awaited = true;
-  state().an_end.wait(of_state, [&] { return op->has_ended || fault(); });
+  while (!op->has_ended && !fault()) state().an_end.wait(state().lock);
 }
 
 void ended(const Operation& op) { start_ready({op}); }
 
 bool has_ended(const Operation& op) {
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   return !op || op->has_ended;
 }
 
@@ -62,11 +62,11 @@ CUresult query(const Operation& op) { return fault() ? fault() : has_ended(op) ?
 // anything. Here it goes on for as long as it comes to anything: until, while all that can run has had a slice of time,
 // neither an operation nor a block of a kernel has ended. What then still runs waits for something, or is long.
 void settle() {
-  static std::mutex& one_at_a_time = *new std::mutex;
-  const std::lock_guard mine(one_at_a_time);
+  static Mutex& one_at_a_time = *new Mutex;
+  const MutexLock mine(one_at_a_time);
   uint64_t last = 0;
   const auto count = [&] {  // those that were put in before
-    const std::lock_guard held(state().lock);
+    const MutexLock held(state().lock);
     if (!last && !state().under_way.empty()) last = *state().under_way.rbegin();
     return std::distance(state().under_way.begin(), state().under_way.upper_bound(last));
   };

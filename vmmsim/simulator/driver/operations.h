@@ -9,8 +9,9 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
+
+#include "driver.h"
 
 namespace driver {
 
@@ -20,25 +21,25 @@ using Operation = std::shared_ptr<OperationNode>;
 using Start = std::function<void(const Operation&)>;
 
 struct OperationNode {
-  Start start;                                 // none: a mark
-  int awaited = 1;                             // operations before it that have not ended, and one until it is put in
-  std::vector<Operation> next;                 // those that wait for it
-  bool has_ended = false, is_awaited = false;  // by a thread
-  uint64_t number = 0;                         // in the order in which all were put in
+  Start start;                               // none: a mark
+  int awaited GUARDED_BY(state().lock) = 1;  // operations before it that have not ended, and one until it is put in
+  std::vector<Operation> next GUARDED_BY(state().lock);  // those that wait for it
+  bool has_ended GUARDED_BY(state().lock) = false;
+  bool is_awaited GUARDED_BY(state().lock) = false;  // by a thread
+  uint64_t number = 0;                               // in the order in which all were put in
   std::chrono::steady_clock::time_point end;
 };
 
-// The state is held for these two.
-Operation make_operation(Start start);
-void let_wait(const Operation&, const Operation& before);
+Operation make_operation(Start start) REQUIRES(state().lock);
+void let_wait(const Operation&, const Operation& before) REQUIRES(state().lock);
 // Starts these operations, and those that need not wait any more when one of them is only a mark.
-void start_ready(std::vector<Operation>);
-void await_end(std::unique_lock<std::mutex>& of_state, const Operation&);  // or a fault; held, but while it waits
+void start_ready(std::vector<Operation>) EXCLUDES(state().lock);
+void await_end(const Operation&) REQUIRES(state().lock);  // or a fault; it lets go of the lock while it waits
 
-void ended(const Operation&);
-bool has_ended(const Operation&);  // true for none
-CUresult query(const Operation&);  // CUDA_ERROR_NOT_READY: it has not
-void settle();                     // lets all that was put in go on until nothing of it ends any more
+void ended(const Operation&) EXCLUDES(state().lock);
+bool has_ended(const Operation&) EXCLUDES(state().lock);  // true for none
+CUresult query(const Operation&) EXCLUDES(state().lock);  // CUDA_ERROR_NOT_READY: it has not
+void settle() EXCLUDES(state().lock);  // lets all that was put in go on until nothing of it ends any more
 
 struct Capture;  // of streams into a graph: capture.h
 
@@ -58,9 +59,10 @@ struct CUstream_st : std::enable_shared_from_this<CUstream_st> {
   int priority = 0;
   driver::StreamAttributes attributes;
   unsigned long long id = 0;
-  driver::Operation last;               // the operation that was put in last
-  std::deque<driver::Operation> work;   // for the GPU, from the first that has not ended, or earlier
-  driver::Operation known_as_long;      // of that: nobody waits again for its end before putting in more
+  driver::Operation last GUARDED_BY(driver::state().lock);  // the operation that was put in last
+  // What the GPU does, from the first that has not ended, or earlier; and of that for whose end nobody waits again.
+  std::deque<driver::Operation> work GUARDED_BY(driver::state().lock);
+  driver::Operation known_as_long GUARDED_BY(driver::state().lock);
   std::atomic<bool> destroyed = false;  // it is kept until its operations have ended
   // Guarded by graphs().lock:
   std::shared_ptr<driver::Capture> capture;        // null: it does not capture

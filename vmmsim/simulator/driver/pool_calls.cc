@@ -14,20 +14,19 @@ namespace {
 
 using memory::Range;
 
-CUmemoryPool checked_pool(CUmemoryPool pool) {
-  const std::lock_guard held(state().lock);
+CUmemoryPool checked_pool(CUmemoryPool pool) REQUIRES(state().lock) {
   require(state().pools.contains(pool) && !pool->is_destroyed, CUDA_ERROR_INVALID_VALUE,
           "this is no memory pool, or it has been destroyed");
   return pool;
 }
 
-CUmemoryPool checked_own(CUmemoryPool pool) {
+CUmemoryPool checked_own(CUmemoryPool pool) REQUIRES(state().lock) {
   require(!checked_pool(pool)->imports, CUDA_ERROR_INVALID_VALUE,
           "the pool is an import: only the process that made it can do that");
   return pool;
 }
 
-CUmemoryPool add_pool(std::shared_ptr<CUmemPoolHandle_st> pool) {
+CUmemoryPool add_pool(std::shared_ptr<CUmemPoolHandle_st> pool) REQUIRES(state().lock) {
   const CUmemoryPool handle = pool.get();
   state().pools[handle] = std::move(pool);
   return handle;
@@ -35,7 +34,7 @@ CUmemoryPool add_pool(std::shared_ptr<CUmemPoolHandle_st> pool) {
 
 CUmemoryPool default_pool(CUdevice device) {
   checked(device);
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   for (const auto& [pool, owner] : state().pools)
     if (pool->is_default && pool->memory.device() == device) return pool;
   const CUmemoryPool pool = add_pool(std::make_shared<CUmemPoolHandle_st>(device));
@@ -45,7 +44,7 @@ CUmemoryPool default_pool(CUdevice device) {
 
 CUmemoryPool pool_in_use(CUdevice device) {
   const CUmemoryPool usual = default_pool(device);
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   const auto found = state().pools_in_use.find(device);
   return found != state().pools_in_use.end() && found->second ? found->second : usual;
 }
@@ -59,17 +58,17 @@ CUmemoryPool create_pool(const CUmemPoolProps& properties) {
       properties.allocType == CU_MEM_ALLOCATION_TYPE_PINNED && properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   require(fits, CUDA_ERROR_INVALID_VALUE, "only pools of pinned memory on a GPU are simulated");
   require(is_gpu(properties.location), CUDA_ERROR_INVALID_VALUE, "there is no such GPU");
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   return add_pool(std::make_shared<CUmemPoolHandle_st>(properties.location.id, unsigned(properties.handleTypes)));
 }
 
 void destroy_pool(CUmemoryPool pool) {
-  checked_pool(pool);
-  require(!pool->is_default, CUDA_ERROR_INVALID_VALUE, "a default pool is not destroyed");
-  require(!pool->imports || !pool->memory.has_blocks(), CUDA_ERROR_INVALID_VALUE,
-          "the pool is an import, and blocks of it are too: free these first (cuMemFree)");
   {
-    const std::lock_guard held(state().lock);
+    const MutexLock held(state().lock);
+    checked_pool(pool);
+    require(!pool->is_default, CUDA_ERROR_INVALID_VALUE, "a default pool is not destroyed");
+    require(!pool->imports || !pool->memory.has_blocks(), CUDA_ERROR_INVALID_VALUE,
+            "the pool is an import, and blocks of it are too: free these first (cuMemFree)");
     if (pool->imports) --pool->imports;
     if (pool->imports) return;
     pool->is_destroyed = true;
@@ -81,6 +80,7 @@ void destroy_pool(CUmemoryPool pool) {
 }
 
 void set_pool_access(CUmemoryPool pool, std::span<const CUmemAccessDesc> descriptors) {
+  const MutexLock held(state().lock);
   checked_pool(pool);
   need(descriptors.data(), "map");
   for (const auto& [location, flags] : descriptors) {
@@ -99,6 +99,7 @@ void set_pool_access(CUmemoryPool pool, std::span<const CUmemAccessDesc> descrip
 }
 
 CUmemAccess_flags pool_access(CUmemoryPool pool, const CUmemLocation& location) {
+  const MutexLock held(state().lock);
   checked_pool(pool);
   if (location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
     return CU_MEM_ACCESS_FLAGS_PROT_NONE;
@@ -118,8 +119,8 @@ uint64_t allocate_from(CUmemoryPool pool, size_t size, CUstream where) {
   forbid_in_capture();
   if (!size) return 0;
   if (!pool) pool = pool_in_use(stream.context->device);
+  const MutexLock held(state().lock);
   checked_own(pool);
-  const std::lock_guard held(state().lock);
   const uint64_t address = pool->memory.allocate(size, &stream, {stream.context, 0, pool});
   pool->used += size;
   pool->most_used = std::max(pool->most_used, pool->used);
@@ -136,13 +137,17 @@ void free_later(uint64_t address, CUstream where) {
   const CUmemoryPool pool = taken.owner.pool;
   const auto reached = pool ? std::make_shared<std::atomic<bool>>() : nullptr;
   if (pool) {  // the program has it no more, and the stream may have it again
-    const std::lock_guard held(state().lock);
+    const MutexLock held(state().lock);
     pool->used -= taken.range_size;
     pool->memory.free(address, &stream, reached);
   }
   enqueue(stream, [=](const Operation& op) {
-    if (reached) *reached = true;
-    else give_back(taken);
+    if (reached) {
+      *reached = true;
+    } else {
+      const MutexLock held(state().lock);
+      give_back(taken);
+    }
     ended(op);
   });
 }
@@ -156,7 +161,7 @@ CUmemoryPool import_pool(const void* handle, CUmemAllocationHandleType type, uns
   require(type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE,
           "handleType must be CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
   const auto shared = memory::Pool::shared_by(reinterpret_cast<intptr_t>(handle));
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   CUmemoryPool import = nullptr;
   for (const auto& [pool, owner] : state().pools)
     if (pool->memory.is_import_of(shared) && !pool->is_destroyed) import = pool;
@@ -169,6 +174,7 @@ CUmemPoolPtrExportData export_block(uint64_t address) {
   const auto range = memory::find(address);
   require(range && range->owner.pool && range->range_base == address, CUDA_ERROR_INVALID_VALUE,
           "ptr is not where a block of a pool begins");
+  const MutexLock held(state().lock);
   require(!range->owner.pool->imports, CUDA_ERROR_INVALID_VALUE,
           "the block is an import: only the process that made it exports it");
   return range->owner.pool->memory.export_block(address);
@@ -176,15 +182,15 @@ CUmemPoolPtrExportData export_block(uint64_t address) {
 
 uint64_t import_block(CUmemoryPool pool, const CUmemPoolPtrExportData& data) {
   const CUcontext context = current();
+  const MutexLock held(state().lock);
   checked_pool(pool);
-  const std::lock_guard held(state().lock);
   return pool->memory.import_block(data, {context, 0, pool});
 }
 
 CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value, bool set) {
+  const MutexLock held(state().lock);
   checked_own(pool);
   need(value, "value");
-  const std::lock_guard held(state().lock);
   auto number = [&](auto& field, bool may_set) {
     auto& of_program = *static_cast<std::remove_reference_t<decltype(field)>*>(value);
     require(may_set || !set, CUDA_ERROR_INVALID_VALUE, "this attribute can only be read");
@@ -228,9 +234,9 @@ CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
 }
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
   return call(ARGUMENTS(dev, pool), [&] {
+    const MutexLock held(state().lock);
     checked_own(pool);
     require(pool->memory.device() == dev, CUDA_ERROR_INVALID_VALUE, "the pool is another GPU's");
-    const std::lock_guard held(state().lock);
     state().pools_in_use[dev] = pool;
   });
 }
@@ -256,6 +262,7 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool, CUme
 }
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
   return call(ARGUMENTS(pool, minBytesToKeep), [&] {
+    const MutexLock held(state().lock);
     checked_own(pool);
     pool->memory.trim(minBytesToKeep);
   });
@@ -270,6 +277,7 @@ CUresult cuMemPoolExportToShareableHandle(void* handle_out, CUmemoryPool pool, C
                                           unsigned long long flags) {
   return call(ARGUMENTS(handle_out, pool, handleType, flags), [&] {
     need(handle_out, "handle_out");
+    const MutexLock held(state().lock);
     checked_own(pool);
     require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
     *static_cast<int*>(handle_out) = pool->memory.export_fd(handleType);

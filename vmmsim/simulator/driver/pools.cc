@@ -16,17 +16,18 @@ void give_back(const Range& allocation) {
 }
 
 void give_back_pools() {
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   for (const auto& [pool, owner] : state().pools)
     if (!pool->imports)  // which keeps what it has mapped
       pool->memory.trim(pool->threshold / memory::Pool::unit * memory::Pool::unit);
-  std::erase_if(state().pools,
-                [](const auto& entry) { return entry.first->is_destroyed && entry.first->memory.is_unused(); });
+  std::erase_if(state().pools, [](const auto& entry) REQUIRES(state().lock) {
+    return entry.first->is_destroyed && entry.first->memory.is_unused();
+  });
 }
 
 // At the end of the process (null) only what pools keep goes: what else is left is the program's.
 void forget_memory(CUcontext context) {
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   if (context)
     for (const Range& left : memory::allocations_of(context)) {
       if (const CUmemoryPool pool = left.owner.pool) pool->used -= left.range_size;

@@ -6,22 +6,30 @@
 #include <cstdint>
 
 #include "../memory/pool.h"
+#include "driver.h"
 
 struct CUmemPoolHandle_st {
   explicit CUmemPoolHandle_st(auto... arguments) : memory(arguments...) {}
-  memory::Pool memory;
-  bool is_default = false;
-  bool is_destroyed = false;  // it lasts until its last memory is freed
-  uint64_t threshold = 0;     // bytes that it may keep at a synchronisation
-  unsigned imports = 0;       // of another process's pool: how often it was imported, and not destroyed
-  uint64_t used = 0, most_used = 0, most_reserved = 0;     // of this process's own
-  int follow_events = 1, opportunistic = 1, internal = 1;  // reuse policies: kept, without effect
+  memory::Pool memory GUARDED_BY(driver::state().lock);
+  bool is_default GUARDED_BY(driver::state().lock) = false;
+  bool is_destroyed GUARDED_BY(driver::state().lock) = false;  // it lasts until its last memory is freed
+  uint64_t threshold GUARDED_BY(driver::state().lock) = 0;     // bytes that it may keep at a synchronisation
+  // Of another process's pool: how often it was imported, and not destroyed.
+  unsigned imports GUARDED_BY(driver::state().lock) = 0;
+  // Of this process's own.
+  uint64_t used GUARDED_BY(driver::state().lock) = 0;
+  uint64_t most_used GUARDED_BY(driver::state().lock) = 0;
+  uint64_t most_reserved GUARDED_BY(driver::state().lock) = 0;
+  // Policies of reuse: kept, without effect.
+  int follow_events GUARDED_BY(driver::state().lock) = 1;
+  int opportunistic GUARDED_BY(driver::state().lock) = 1;
+  int internal GUARDED_BY(driver::state().lock) = 1;
 };
 
 namespace driver {
 
-void give_back(const memory::Range&);  // what was taken from its owner
-void give_back_pools();                // what pools hold beyond their thresholds: at each synchronisation
-void forget_memory(CUcontext);         // which ends
+void give_back(const memory::Range&) REQUIRES(state().lock);  // what was taken from its owner
+void give_back_pools() EXCLUDES(state().lock);  // what pools hold beyond their thresholds: at each synchronisation
+void forget_memory(CUcontext) EXCLUDES(state().lock);  // which ends
 
 }  // namespace driver

@@ -21,7 +21,7 @@ void destroy(CUstream handle) {
 
 void get_attribute(const CUstream_st& stream, CUstreamAttrID what, CUstreamAttrValue& to) {
   const StreamAttributes& all = stream.attributes;
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   switch (what) {
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW: to.accessPolicyWindow = all.window; break;
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: to.syncPolicy = all.policy; break;
@@ -38,7 +38,7 @@ void set_attribute(CUstream_st& stream, CUstreamAttrID what, const CUstreamAttrV
   const CUaccessPolicyWindow& window = value.accessPolicyWindow;
   const CUlaunchMemSyncDomainMap& domains = value.memSyncDomainMap;
   const auto check = [](bool fits, const char* why) { require(fits, CUDA_ERROR_INVALID_VALUE, why); };
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   switch (what) {
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
       check(window.hitRatio >= 0 && window.hitRatio <= 1, "hitRatio is from 0 to 1");
@@ -65,7 +65,7 @@ void set_attribute(CUstream_st& stream, CUstreamAttrID what, const CUstreamAttrV
 }
 
 void copy_attributes(CUstream_st& to, const CUstream_st& from) {
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   to.attributes = from.attributes;
   to.priority = from.priority;
 }
@@ -75,7 +75,7 @@ Operation tail(CUstream_st& stream) {
   must_not_capture(stream);
   forbid_in_capture();
   if (stream.is_legacy) return enqueue(stream, nullptr);
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   return stream.last;
 }
 

@@ -33,24 +33,25 @@ struct OwnStreams {
   }
 };
 
-// How much work of a stream has not ended. The state is held.
-size_t left_of(std::deque<Operation>& work) {
+// How much work of a stream has not ended.
+size_t left_of(std::deque<Operation>& work) REQUIRES(state().lock) {
   while (!work.empty() && work.front()->has_ended) work.pop_front();
   return work.size();
 }
 
-// Returns when there is room in a stream. The state is held, but while it waits.
-void make_room(std::unique_lock<std::mutex>& held, CUstream_st& stream) {
+// Returns when there is room in a stream. Lets go of the lock while it waits.
+void make_room(CUstream_st& stream) REQUIRES(state().lock) {
   if (left_of(stream.work) >= enough_work && stream.work.front() != stream.known_as_long) {
     const Operation front = stream.work.front(), half = stream.work[enough_work / 2];
     half->is_awaited = true;
-    state().an_end.wait_for(held, patience, [&] { return half->has_ended || fault(); });
+    state().an_end.wait_for(state().lock, patience,
+                            [&]() REQUIRES(state().lock) { return half->has_ended || fault(); });
     if (!front->has_ended) stream.known_as_long = front;
   }
-  while (left_of(stream.work) >= most_work && !fault()) await_end(held, stream.work.front());
+  while (left_of(stream.work) >= most_work && !fault()) await_end(stream.work.front());
 }
 
-void append(CUstream_st& stream, const Operation& op) {
+void append(CUstream_st& stream, const Operation& op) REQUIRES(state().lock) {
   let_wait(op, stream.last);
   if (stream.is_legacy) {
     for (const auto& [handle, other] : state().streams)
@@ -66,8 +67,8 @@ Operation put_in(CUstream_st& stream, Start start, const Operation& also, bool i
   Operation op;
   bool is_ready = false;
   {
-    std::unique_lock held(state().lock);
-    if (is_work) make_room(held, stream);
+    MutexLock held(state().lock);
+    if (is_work) make_room(stream);
     op = make_operation(std::move(start));
     if (is_work) stream.work.push_back(op);
     let_wait(op, also);
@@ -111,9 +112,9 @@ void start_host_function(const Work& work, const Operation& op) {
 
 void wait_for_all(const std::vector<Operation>& all) {
   {
-    std::unique_lock held(state().lock);
+    MutexLock held(state().lock);
     for (const Operation& op : all)
-      if (op) await_end(held, op);
+      if (op) await_end(op);
   }
   gpu::print_output();
   if (fault()) refuse(fault(), "");
@@ -127,8 +128,8 @@ bool minds_legacy(const CUstream_st& stream) { return !(stream.flags & CU_STREAM
 
 std::shared_ptr<CUstream_st> create_stream(unsigned flags, int priority, CUcontext context) {
   require(!(flags & ~unsigned(CU_STREAM_NON_BLOCKING)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-  const std::lock_guard held(state().lock);
-  std::erase_if(state().streams, [](const auto& entry) {
+  const MutexLock held(state().lock);
+  std::erase_if(state().streams, [](const auto& entry) REQUIRES(state().lock) {
     return entry.second->destroyed && (!entry.second->last || entry.second->last->has_ended);
   });
   const auto stream = std::make_shared<CUstream_st>();
@@ -148,7 +149,7 @@ CUstream_st& stream(CUstream handle) {
     if (found.expired()) found = create_stream(CU_STREAM_DEFAULT, 0, context);
     return *found.lock();
   }
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   const auto found = state().streams.find(handle);
   const bool is_alive = found != state().streams.end() && !found->second->destroyed;
   require(is_alive, CUDA_ERROR_INVALID_HANDLE, "this is no stream, or it has been destroyed");
@@ -172,8 +173,8 @@ Operation enqueue_all(CUstream_st& stream, const std::vector<Step>& steps, const
   Operation begin, end;
   bool is_ready = false;
   {
-    std::unique_lock held(state().lock);
-    make_room(held, stream);
+    MutexLock held(state().lock);
+    make_room(stream);
     begin = make_operation(nullptr);
     let_wait(begin, also);
     append(stream, begin);
@@ -221,7 +222,7 @@ void wait_for(const Operation& op) { wait_for_all({op}); }
 void synchronize(CUcontext context) {
   std::vector<Operation> all;
   {
-    const std::lock_guard held(state().lock);
+    const MutexLock held(state().lock);
     all.push_back(context->legacy.last);
     for (const auto& [handle, stream] : state().streams)
       if (stream->context == context) all.push_back(stream->last);
@@ -232,12 +233,12 @@ void synchronize(CUcontext context) {
 void forget_streams(CUcontext context) {
   std::vector<std::shared_ptr<CUstream_st>> capturing;
   {
-    const std::lock_guard held(state().lock);
+    const MutexLock held(state().lock);
     for (const auto& [handle, stream] : state().streams)
       if (stream->context == context) capturing.push_back(stream);
   }
   for (const auto& stream : capturing) leave_capture(*stream);
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   std::erase_if(state().streams, [&](const auto& entry) { return entry.second->context == context; });
   std::erase_if(state().events, [&](const auto& entry) { return entry.second->context == context; });
   context->legacy.last = nullptr;

@@ -5,24 +5,26 @@
 
 #include <vector>
 
+#include "driver.h"
+#include "graphs.h"
 #include "operations.h"
 #include "work.h"
 
 namespace driver {
 
-CUstream_st& stream(CUstream);  // 0, 1 and 2 too; throws Refused{CUDA_ERROR_INVALID_HANDLE}
+CUstream_st& stream(CUstream) EXCLUDES(state().lock);  // 0, 1 and 2 too; throws Refused{CUDA_ERROR_INVALID_HANDLE}
 std::shared_ptr<CUstream_st> create_stream(unsigned flags, int priority, CUcontext);  // throws Refused
 int checked_priority(int wanted);
 bool minds_legacy(const CUstream_st&);
-void forget_streams(CUcontext);  // and events, of a context that ends
+void forget_streams(CUcontext) EXCLUDES(state().lock, graphs().lock);  // and events, of a context that ends
 
 // Puts an operation into a stream: it starts when those before it have ended, and `also` if given. Without `start` it is
-// a mark. The state is not held.
-Operation enqueue(CUstream_st&, Start start, const Operation& also = nullptr);
+// a mark.
+Operation enqueue(CUstream_st&, Start start, const Operation& also = nullptr) EXCLUDES(state().lock, graphs().lock);
 
 // Gives work to a stream. It waits first while the stream holds as much of that as it can. Returns null if the stream
 // captures it. Throws Refused.
-Operation put(CUstream_st&, const SharedWork&);
+Operation put(CUstream_st&, const SharedWork&) EXCLUDES(state().lock, graphs().lock);
 
 // An operation among those that enqueue_all() puts in.
 struct Step {
@@ -30,9 +32,10 @@ struct Step {
   std::vector<size_t> before;  // the steps that it waits for; without any it waits for what the stream has
 };
 // Puts all of them into a stream, and behind them what `at_end` starts, which it returns.
-Operation enqueue_all(CUstream_st&, const std::vector<Step>&, const Operation& also, Start at_end);
+Operation enqueue_all(CUstream_st&, const std::vector<Step>&, const Operation& also, Start at_end)
+    EXCLUDES(state().lock, graphs().lock);
 
-void wait_for(const Operation&);  // throws Refused if there has been a fault
-void synchronize(CUcontext);      // waits for all its streams; throws likewise
+void wait_for(const Operation&) EXCLUDES(state().lock, graphs().lock);  // throws Refused if there has been a fault
+void synchronize(CUcontext) EXCLUDES(state().lock, graphs().lock);      // waits for all its streams; throws likewise
 
 }  // namespace driver

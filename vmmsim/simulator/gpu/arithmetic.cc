@@ -12,7 +12,7 @@ void pack(Warp& w, const MicroOp& op, Lanes active) {
   const auto element = mask<uint64_t>(bits);
   for_each_lane(active, [&](unsigned lane) {
     uint64_t value = 0;
-    for (unsigned k = 0; k < op.count; ++k) value |= (w.rows[op.rows[k]].lane[lane] & element) << bits * k;
+    for (unsigned k = 0; k < op.count; ++k) value |= (w.rows[op.rows[k]].lane[lane] & element) << (bits * k & 63);
     w.rows[op.to].lane[lane] = value;
   });
 }

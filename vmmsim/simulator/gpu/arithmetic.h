@@ -158,8 +158,9 @@ T finished(T value, FloatMode mode) {
 }
 
 // --- Applying a function to a warp ---------------------------------------------------------------------------------
-// While it lives, the processor rounds so. What is computed under it must come from memory that is read after its
-// beginning and go to memory before its end: compilers know of no other order between it and floating-point operations.
+// While it lives, the processor rounds so. A compiler moves floating-point operations past it, unless they take what is
+// read from memory after its beginning and what they give is in memory at its end. It is so here, where they work on
+// rows; -frounding-math makes no other code of it, but for sums of products (fma) that are not done in vectors any more.
 class RoundingScope {
  public:
   explicit RoundingScope(FloatMode::Rounding rounding) {

@@ -4,6 +4,7 @@
 // by their address, and one of each circle of calls, are lowered by themselves, with what they call put into them, and
 // have frames (calls.cc).
 #include <algorithm>
+#include <cassert>
 #include <deque>
 #include <set>
 #include <sstream>
@@ -168,6 +169,7 @@ int Lowering::row(const ptx::Operand& operand, ptx::Type type) {
 }
 
 MicroOp& Lowering::emit(Handler handler, const ptx::Instruction& i, int to, int a, int b, int c, int d) {
+  assert(std::max({to, a, b, c, d}) < state_.lowered.rows);
   MicroOp& op = state_.ops.emplace_back();
   op.run = handler;
   op.from = &i;

@@ -6,6 +6,7 @@
 #pragma once
 #include <array>
 #include <bit>
+#include <cassert>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
@@ -20,7 +21,10 @@ namespace gpu {
 using Lanes = uint32_t;  // a set of a warp's lanes, lane 0 in the lowest bit
 constexpr Lanes all_lanes = ~Lanes(0);
 inline Lanes bit(unsigned lane) { return Lanes(1) << lane; }
-inline unsigned first_of(Lanes lanes) { return static_cast<unsigned>(std::countr_zero(lanes)); }
+inline unsigned first_of(Lanes lanes) {
+  assert(lanes);
+  return static_cast<unsigned>(std::countr_zero(lanes));
+}
 inline unsigned number_of(Lanes lanes) { return static_cast<unsigned>(std::popcount(lanes)); }
 
 // The numbers of the lanes of a set: for (const unsigned lane : each(lanes)).

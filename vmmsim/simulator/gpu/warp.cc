@@ -4,6 +4,7 @@
 #include "warp.h"
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <climits>
 #include <unordered_map>
@@ -11,7 +12,7 @@
 
 #include "../memory/page_table.h"
 #include "../memory/this_machine.h"
-#include "../text.h"
+#include "../../trace/text.h"
 #include "access.h"
 
 namespace gpu {
@@ -155,6 +156,7 @@ void try_barrier(ThreadBlock& block, ThreadBlock::Barrier& barrier) {
       ++w.pc[lane];
       if (op.to >= 0) w.rows[op.to].lane[lane] = reduced(barrier, op.barrier);
     }
+    assert((w.waiting & w.at_barrier & lanes) == lanes);
     w.waiting &= ~lanes;
     w.at_barrier &= ~lanes;
   }
@@ -179,6 +181,7 @@ void barrier(Warp& w, const MicroOp& op, Lanes active) {
   barrier.threads += number_of(active);
   if (expected && active == w.alive) barrier.arrived += 32 - number_of(active);  // a warp counts whole
   if (op.c >= 0) barrier.ones += number_of(active & true_lanes(w.rows[op.c]));
+  assert(!(active & w.waiting));
   if (op.barrier != BarrierKind::arrive) {
     diverge(w, active, w.current, w.next);
     barrier.waiting[w.first / 32] |= active;
@@ -189,6 +192,7 @@ void barrier(Warp& w, const MicroOp& op, Lanes active) {
 }
 
 void exit_lanes(Warp& w, const MicroOp&, Lanes active) {
+  assert((active & w.alive & ~w.waiting) == active && w.block->alive >= number_of(active));
   diverge(w, active, w.current, w.next);
   w.alive &= ~active;
   w.block->alive -= number_of(active);
@@ -203,6 +207,7 @@ void exit_lanes(Warp& w, const MicroOp&, Lanes active) {
 // left out, have come to this operation (with `anywhere`: to one of its kind). The others wait.
 template <class Work>
 void converge(Warp& w, const MicroOp& op, Lanes active, bool anywhere, Work work) {
+  assert(!(active & w.waiting));
   Lanes come = active, go = 0;
   for (const unsigned lane : each(w.waiting & ~w.at_barrier)) {
     if (w.pc[lane] == w.current || (anywhere && op_at(w, lane).run == op.run)) come |= bit(lane);

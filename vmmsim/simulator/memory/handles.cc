@@ -18,7 +18,7 @@ struct FabricHandle {
 };
 static_assert(sizeof(FabricHandle) <= sizeof(CUmemFabricHandle));
 
-void tell(const char* kind, const Referent& referent) {
+void tell(trace::Kind kind, const Referent& referent) {
   const Record& record = record_of(referent);
   change(kind, {{"handle", hexadecimal(referent.handle)},
                 {"size", record.size},

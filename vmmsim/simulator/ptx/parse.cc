@@ -3,6 +3,7 @@
 // the scopes that are open there; what may be a label that comes later is settled when its scope is closed.
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <charconv>
 #include <cstring>
 #include <map>
@@ -478,6 +479,7 @@ class Parser : Tokens {
 
   // All labels of the scope are known: settles what names them, and leaves the rest to the scope around it.
   void close_scope() {
+    assert(!scopes_.empty());
     Scope scope = std::move(scopes_.back());
     scopes_.pop_back();
     for (const Reference& reference : scope.references) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // What every call has around it, and the errors.
+#include "../mutex.h"
 #include "runtime.h"
 
 #include <atomic>
 #include <map>
-#include <mutex>
 
 namespace runtime {
 
@@ -15,7 +15,7 @@ namespace {
 // What the threads of the process share.
 struct State {
   std::atomic<int> device_count = 0;          // 0: not yet known; stays known in a forked child, which has no driver
-  std::mutex lock;                            // of what follows
+  Mutex lock;                            // of what follows
   std::map<int, CUcontext> primary_contexts;  // that were retained
 };
 State& state() {  // never destroyed: destructors of the program may still make calls at exit
@@ -117,7 +117,7 @@ int device() {
 }
 
 CUcontext primary_context(int device) {
-  const std::lock_guard held(state().lock);
+  const MutexLock held(state().lock);
   unsigned flags = 0;
   int is_active = 0;
   must(cuDevicePrimaryCtxGetState(device, &flags, &is_active));

@@ -9,10 +9,10 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 #include "../driver/linking.h"
+#include "../mutex.h"
 #include "runtime.h"
 
 // The library's own functions: the hook writes them.
@@ -30,7 +30,7 @@ struct Link {
   std::string image;
 };
 struct Links {
-  std::mutex lock;
+  Mutex lock;
   std::map<void*, Link> all;  // by handle
 };
 Links& links() {
@@ -43,7 +43,7 @@ template <class... Parameters> int real(int call, Parameters... parameters) {
 }
 
 int add(void* handle, int type, const void* data, size_t size, const char* name) {
-  const std::lock_guard held(links().lock);
+  const MutexLock held(links().lock);
   const auto link = links().all.find(handle);
   if (link == links().all.end()) return real(jit_link::add_data, handle, type, data, size, name);
   if (type == machine_code && data && !std::string_view(static_cast<const char*>(data), size).starts_with("\177ELF"))
@@ -84,13 +84,13 @@ EXPORT int vmmsim_nvJitLinkCreate(void** handle, uint32_t count, const char* con
   link.makes_ptx = has("-lto");
   if (link.makes_ptx && !has("-ptx")) all.push_back("-ptx");
   const int error = real(jit_link::create, handle, uint32_t(all.size()), all.data());
-  const std::lock_guard held(links().lock);
+  const MutexLock held(links().lock);
   if (!error) links().all[*handle] = std::move(link);
   return error;
 }
 EXPORT int vmmsim_nvJitLinkDestroy(void** handle) {
   if (handle) {
-    const std::lock_guard held(links().lock);
+    const MutexLock held(links().lock);
     links().all.erase(*handle);
   }
   return real(jit_link::destroy, handle);
@@ -105,7 +105,7 @@ EXPORT int vmmsim_nvJitLinkAddFile(void* handle, int type, const char* path) {
   return add(handle, type, content.data(), content.size(), path);
 }
 EXPORT int vmmsim_nvJitLinkGetLinkedCubinSize(void* handle, size_t* size) {
-  const std::lock_guard held(links().lock);
+  const MutexLock held(links().lock);
   const auto link = links().all.find(handle);
   if (link == links().all.end()) return real(jit_link::get_size, handle, size);
   if (!size) return invalid_input;
@@ -114,7 +114,7 @@ EXPORT int vmmsim_nvJitLinkGetLinkedCubinSize(void* handle, size_t* size) {
   return error;
 }
 EXPORT int vmmsim_nvJitLinkGetLinkedCubin(void* handle, void* image) {
-  const std::lock_guard held(links().lock);
+  const MutexLock held(links().lock);
   const auto link = links().all.find(handle);
   if (link == links().all.end()) return real(jit_link::get, handle, image);
   if (!image) return invalid_input;

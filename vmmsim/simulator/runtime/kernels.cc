@@ -3,12 +3,12 @@
 // kernel by the address of a host function. A fat binary is loaded when the first of its kernels or variables is asked
 // for; the driver then loads it on each GPU that needs it.
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "../memory/of_thread.h"
+#include "../mutex.h"
 #include "runtime.h"
 
 using namespace runtime;
@@ -32,7 +32,7 @@ struct Symbol {
   bool is_managed = false;
 };
 struct Registered {
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<std::unique_ptr<Binary>> binaries;
   std::unordered_map<const void*, Symbol> kernels, variables;  // by the address of the host's function or variable
 };
@@ -50,7 +50,7 @@ CUlibrary library(Binary& it) {
 
 // What the compiler calls the kernel of a host function; null: there is none.
 const char* name_of(const void* function) {
-  const std::lock_guard held(registered().mutex);
+  const MutexLock held(registered().mutex);
   const auto found = registered().kernels.find(function);
   return found == registered().kernels.end() ? nullptr : found->second.name.c_str();
 }
@@ -58,7 +58,7 @@ const char* name_of(const void* function) {
 // The kernel of a host function. Other values are kernels themselves, as cudaGetKernel and cudaLibraryGetKernel give.
 CUkernel kernel(const void* function) {
   require(function, "func is null", cudaErrorInvalidDeviceFunction);
-  const std::lock_guard held(registered().mutex);
+  const MutexLock held(registered().mutex);
   const auto found = registered().kernels.find(function);
   if (found == registered().kernels.end() || found->second.binary->is_unregistered)
     return static_cast<CUkernel>(const_cast<void*>(function));
@@ -82,7 +82,7 @@ struct Variable {
   size_t size;
 };
 Variable variable(const void* symbol) {
-  const std::lock_guard held(registered().mutex);
+  const MutexLock held(registered().mutex);
   const auto found = registered().variables.find(symbol);
   require(symbol && found != registered().variables.end() && !found->second.binary->is_unregistered,
           "symbol is no __device__ or __constant__ variable of this program: give the variable itself, not its address",
@@ -174,7 +174,7 @@ CUkernel runtime::kernel_of(const void* function) { return kernel(function); }
 void* runtime::part_of(const void* symbol, size_t count, size_t offset) { return part(symbol, count, offset); }
 // A kernel of no function of the program, such as one of cudaLibraryGetKernel, stands for itself.
 const void* runtime::function_of(CUkernel kernel) {
-  const std::lock_guard held(registered().mutex);
+  const MutexLock held(registered().mutex);
   for (const auto& [function, symbol] : registered().kernels)
     if (symbol.kernel == kernel) return function;
   return kernel;
@@ -182,29 +182,29 @@ const void* runtime::function_of(CUkernel kernel) {
 
 // --- Registration: before main, so without the driver ---------------------------------------------------------------
 EXPORT void** __cudaRegisterFatBinary(void* fatCubin) {
-  const std::lock_guard held(registered().mutex);
+  const MutexLock held(registered().mutex);
   registered().binaries.push_back(std::make_unique<Binary>(Binary{fatCubin, nullptr, false, {}}));
   return reinterpret_cast<void**>(registered().binaries.back().get());
 }
 EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
 // What is loaded stays so until the process ends, and names too: other threads may be in the middle of a launch.
 EXPORT void __cudaUnregisterFatBinary(void** fatCubinHandle) {
-  const std::lock_guard held(registered().mutex);
+  const MutexLock held(registered().mutex);
   binary(fatCubinHandle).is_unregistered = true;
 }
 EXPORT void __cudaRegisterFunction(void** fatCubinHandle, const char* hostFun, char*, const char* deviceName, int,
                                    uint3*, uint3*, dim3*, dim3*, int*) {
-  const std::lock_guard held(registered().mutex);
+  const MutexLock held(registered().mutex);
   registered().kernels[hostFun] = {&binary(fatCubinHandle), deviceName};
 }
 EXPORT void __cudaRegisterVar(void** fatCubinHandle, char* hostVar, char*, const char* deviceName, int, size_t, int,
                               int) {
-  const std::lock_guard held(registered().mutex);
+  const MutexLock held(registered().mutex);
   registered().variables[hostVar] = {&binary(fatCubinHandle), deviceName};
 }
 EXPORT void __cudaRegisterManagedVar(void** fatCubinHandle, void** hostVarPtrAddress, char*, const char* deviceName,
                                      int, size_t, int, int) {
-  const std::lock_guard held(registered().mutex);
+  const MutexLock held(registered().mutex);
   registered().variables[hostVarPtrAddress] = {&binary(fatCubinHandle), deviceName, nullptr, true};
   binary(fatCubinHandle).managed.push_back({hostVarPtrAddress, deviceName});
 }
@@ -214,7 +214,7 @@ EXPORT char __cudaInitModule(void** fatCubinHandle) {
   return !call(ARGUMENTS(), [&] {
     for (const Binary::Managed& it : binary(fatCubinHandle).managed) {
       void* const at = reinterpret_cast<void*>(variable(it.pointer).address);
-      const std::lock_guard held(registered().mutex);
+      const MutexLock held(registered().mutex);
       registered().variables[at] = registered().variables.at(it.pointer);
       *it.pointer = at;
     }
