@@ -60,12 +60,12 @@ class ElfFile {
   // stripped file lacks.
   template <class Visit> void each_symbol(unsigned table, const Visit& visit) const {
     for (unsigned i = 0; header_ && i < header_->e_shnum; ++i) {
-      const Elf64_Shdr* const it = header(i);
-      if (!it || it->sh_type != table || !header(it->sh_link)) continue;
-      const std::string_view all = bytes(*it);
+      const Elf64_Shdr* const entry = header(i);
+      if (!entry || entry->sh_type != table || !header(entry->sh_link)) continue;
+      const std::string_view all = bytes(*entry);
       for (uint64_t offset = 0; offset + sizeof(Elf64_Sym) <= all.size(); offset += sizeof(Elf64_Sym)) {
         const auto* const symbol = reinterpret_cast<const Elf64_Sym*>(all.data() + offset);
-        visit(text(*header(it->sh_link), symbol->st_name), *symbol);
+        visit(text(*header(entry->sh_link), symbol->st_name), *symbol);
       }
     }
   }

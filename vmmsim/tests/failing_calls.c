@@ -13,13 +13,14 @@
 
 #define F_OFD_SETLK 37  // fcntl.h declares functions that are here otherwise
 
-#define CALLS                                                                                                \
-  CALL(open)                                                                                                 \
-  CALL(open64)                                                                                               \
-  CALL(openat) CALL(memfd_create) CALL(ftruncate) CALL(mmap) CALL(mmap64) CALL(fallocate) CALL(fallocate64)  \
-      CALL(fcntl) CALL(fcntl64) CALL(read) CALL(write) CALL(pipe2) CALL(fork) CALL(waitpid) CALL(socket)     \
-          CALL(socketpair) CALL(setsockopt) CALL(bind) CALL(listen) CALL(accept) CALL(accept4) CALL(connect) \
-              CALL(poll) CALL(send) CALL(recv) CALL(sendmsg) CALL(recvmsg)
+#define CALLS                                                                                                     \
+  CALL(open)                                                                                                      \
+  CALL(open64)                                                                                                    \
+  CALL(openat)                                                                                                    \
+  CALL(memfd_create) CALL(ftruncate) CALL(mmap) CALL(mmap64) CALL(fallocate) CALL(fallocate64) CALL(fcntl)        \
+      CALL(fcntl64) CALL(read) CALL(write) CALL(pipe2) CALL(fork) CALL(waitpid) CALL(socket) CALL(socketpair)     \
+          CALL(setsockopt) CALL(bind) CALL(listen) CALL(accept) CALL(accept4) CALL(connect) CALL(poll) CALL(send) \
+              CALL(recv) CALL(sendmsg) CALL(recvmsg)
 #define CALL(name) of_##name,
 enum { CALLS of_all };
 #undef CALL

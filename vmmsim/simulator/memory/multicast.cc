@@ -50,8 +50,8 @@ struct OfProcess {
   unsigned waiting GUARDED_BY(process_lock) = 0;              // threads that wait for a team
 };
 OfProcess& of_process() {
-  static OfProcess& it = *new OfProcess;
-  return it;
+  static OfProcess& all = *new OfProcess;
+  return all;
 }
 
 Row* row(uint64_t page) {
@@ -129,13 +129,13 @@ void check(const CUmulticastObjectProp& properties) {
   check_handle_types(static_cast<unsigned>(properties.handleTypes));
 }
 
-void check_range(const char* what, uint64_t offset, uint64_t size, uint64_t of) {
+void check_range(const char* what, uint64_t offset, uint64_t size, uint64_t whole) {
   if (offset % minimum() || size % minimum() || size == 0)
     refuse(CUDA_ERROR_INVALID_VALUE,
            "offsets and sizes are multiples of the granularity, " + in_mib(minimum()) + ", and the size is not 0");
-  if (offset > of || size > of - offset)
+  if (offset > whole || size > whole - offset)
     refuse(CUDA_ERROR_INVALID_VALUE,
-           std::string("offset and size go past the end of the ") + what + ", " + std::to_string(of) + " bytes");
+           std::string("offset and size go past the end of the ") + what + ", " + std::to_string(whole) + " bytes");
 }
 
 // Binds memory once the team is complete. What `find` returns may have gone in the meantime, so it is found again.
@@ -144,8 +144,11 @@ struct Memory {
   uint64_t offset, end;       // in the record: where to begin, and where the memory ends
   std::vector<Member> named;  // for --trace
 };
-Memory memory_of(const Referent& of, uint64_t offset) {
-  return {of.record, offset, record_of(of).size, {{"memory", hexadecimal(of.handle)}, {"memory_offset", offset}}};
+Memory memory_of(const Referent& referent, uint64_t offset) {
+  return {referent.record,
+          offset,
+          record_of(referent).size,
+          {{"memory", hexadecimal(referent.handle)}, {"memory_offset", offset}}};
 }
 template <class Find>
 void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flags, Find find) {
@@ -194,10 +197,10 @@ void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flag
     ++records[memory].bindings;
     ++ledger().bound;
   }
-  std::vector<Member> told = {
+  std::vector<Member> members = {
       {"handle", hexadecimal(handle)}, {"offset", offset}, {"size", size}, {"device", device_of(gpu)}};
-  told.insert(told.end(), found.named.begin(), found.named.end());
-  change("bind", told);
+  members.insert(members.end(), found.named.begin(), found.named.end());
+  change("bind", members);
 }
 
 }  // namespace
@@ -341,7 +344,7 @@ void multicast_bind(Handle handle, size_t offset, Handle memory, size_t memory_o
 void multicast_bind_address(Handle handle, size_t offset, uint64_t address, size_t size, unsigned long long flags) {
   bind(handle, offset, size, flags, [&]() REQUIRES(process_lock) {
     const Mapping* const mapping = mapping_at(address);
-    if (mapping && mapping->kind == Range::vmm) return memory_of(*mapping->of, address - mapping->base);
+    if (mapping && mapping->kind == Range::vmm) return memory_of(*mapping->referent, address - mapping->base);
     const auto found = allocation_with(address);
     const bool is_own =
         mapping && mapping->kind == Range::ordinary && found != process().allocations.end() && !found->second.opened;

@@ -80,7 +80,7 @@ Allocations::iterator allocation_at(uint64_t address) REQUIRES(process_lock) {
   const auto found = process().allocations.find(address);
   if (found == process().allocations.end())
     refuse(CUDA_ERROR_INVALID_VALUE,
-           hexadecimal(address) + (mapping_at(address) && mapping_at(address)->of
+           hexadecimal(address) + (mapping_at(address) && mapping_at(address)->referent
                                        ? " was mapped by cuMemMap: unmap it and release its handle"
                                        : " is not where ordinary memory begins, or it was freed"));
   return found;
@@ -147,12 +147,12 @@ Allocations::iterator allocation_with(uint64_t address) {
 // The owner, as long as the allocation is not about to be freed.
 Owner owner_of(const Allocation& allocation) { return allocation.is_taken ? Owner() : allocation.owner; }
 
-void add_allocation(uint64_t address, Allocation made, CUdevice device) {
-  made.id = ++process().ids;
-  made.made_by = current_call;
-  process().allocations[address] = made;
+void add_allocation(uint64_t address, Allocation added, CUdevice device) {
+  added.id = ++process().ids;
+  added.made_by = current_call;
+  process().allocations[address] = added;
   change("allocate",
-         {{"address", hexadecimal(address)}, {"size", made.size}, {"device", device}, {"shared", made.opened > 0}});
+         {{"address", hexadecimal(address)}, {"size", added.size}, {"device", device}, {"shared", added.opened > 0}});
 }
 
 void erase_allocation(uint64_t address) {
@@ -268,9 +268,9 @@ uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle, Owner owner) {
     ++found->second.opened;
     return address;
   }
-  Allocation made = {contents.size, Range::ordinary, owner};
-  made.opened = 1;
-  add_allocation(address, made, device_of(ledger().record[contents.record].gpu));
+  Allocation added = {contents.size, Range::ordinary, owner};
+  added.opened = 1;
+  add_allocation(address, added, device_of(ledger().record[contents.record].gpu));
   return address;
 }
 

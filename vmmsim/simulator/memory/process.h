@@ -34,9 +34,9 @@ struct Referent {
 struct Mapping {
   uint64_t base, size;
   Range::Kind kind;
-  uint32_t record;                    // nothing: host memory
-  std::shared_ptr<Referent> of;       // vmm and multicast_range
-  std::vector<unsigned char> access;  // of each GPU of this process: CUmemAccess_flags
+  uint32_t record;                     // nothing: host memory
+  std::shared_ptr<Referent> referent;  // vmm and multicast_range
+  std::vector<unsigned char> access;   // of each GPU of this process: CUmemAccess_flags
   unsigned char host_access = 0;
   uint64_t multicast_page = 0;  // the number of the first
   bool has_small_blocks = false;
