@@ -140,10 +140,10 @@ CUdriverProcAddressQueryResult find_call(void** found, const std::string& name, 
     if (name.starts_with("cu") && dlsym(RTLD_DEFAULT, (name + suffix).c_str())) calls.push_back(name + suffix);
   if (calls.empty()) return CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   size_t newer = 0, all = 0;
-  for (const CallVersion* it = call_versions; it->name; ++it) {
-    if (name != it->name) continue;
+  for (const CallVersion* known = call_versions; known->name; ++known) {
+    if (name != known->name) continue;
     ++all;
-    newer += it->version > cuda_version;
+    newer += known->version > cuda_version;
   }
   if (newer == calls.size() || (all && newer == all)) return CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
   const std::string& call = calls[calls.size() - 1 - newer];

@@ -42,10 +42,10 @@ inline void require(bool holds, CUresult error, const char* why) {
 }
 
 // Runs `work` as a call of the program, see call.h.
-template <class Work> CUresult call(const Call& made, int flags, const Work& work) {
-  return CUresult(run(made, flags, name_of, [&] { return result_of(work); }));
+template <class Work> CUresult call(const Call& description, int flags, const Work& work) {
+  return CUresult(run(description, flags, name_of, [&] { return result_of(work); }));
 }
-template <class Work> CUresult call(const Call& made, const Work& work) { return call(made, none, work); }
+template <class Work> CUresult call(const Call& description, const Work& work) { return call(description, none, work); }
 // The work of a call that has one result, which goes to where the program wants it.
 template <class Result, class Work> auto result_to(Result* to, const char* name, const Work& work) {
   return [=] {

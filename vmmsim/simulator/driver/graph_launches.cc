@@ -134,20 +134,20 @@ CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload
   require(!(flags & ~known), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   require(!(flags & for_device) || !(flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH), CUDA_ERROR_INVALID_VALUE,
           "the flags for launches by kernels and for freeing at a launch do not go together");
-  const auto made = std::make_shared<CUgraphExec_st>();
-  made->flags = flags;
+  const auto executable = std::make_shared<CUgraphExec_st>();
+  executable->flags = flags;
   const MutexLock held(graphs().lock);
   require(!checked(graph)->captures, CUDA_ERROR_INVALID_VALUE, "a stream captures into the graph: end that first");
-  made->plan = plan_of(*graph, problem);
+  executable->plan = plan_of(*graph, problem);
   if (flags & for_device) {
     CUcontext context = nullptr;
     bool does_something = false;
     check_for_device(*graph, context, does_something, problem);
     require(does_something, CUDA_ERROR_INVALID_VALUE, "a graph for launches by kernels must not be empty");
   }
-  for (const auto& [object, count] : graph->objects) retain(made->objects, object, count);
-  graphs().executables[made.get()] = made;
-  return made.get();
+  for (const auto& [object, count] : graph->objects) retain(executable->objects, object, count);
+  graphs().executables[executable.get()] = executable;
+  return executable.get();
 }
 
 void instantiate(CUgraphExec* to, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* all) {
@@ -328,19 +328,19 @@ size_t flatten(const Plan& plan, const std::vector<size_t>& after, std::vector<S
 
 void launch(CUgraphExec exec, CUstream where) {
   CUstream_st& stream = driver::stream(where);
-  std::shared_ptr<CUgraphExec_st> it;
+  std::shared_ptr<CUgraphExec_st> executable;
   {
     const MutexLock held(graphs().lock);
-    it = shared(exec);
+    executable = shared(exec);
   }
   must_not_capture(stream);
-  const MutexLock mine(it->launching);
+  const MutexLock mine(executable->launching);
   std::vector<Step> steps;
   {
     const MutexLock held(graphs().lock);
-    flatten(it->plan, {}, steps);
+    flatten(executable->plan, {}, steps);
   }
-  it->last = enqueue_all(stream, steps, it->last, [it](const Operation& op) { ended(op); });
+  executable->last = enqueue_all(stream, steps, executable->last, [executable](const Operation& op) { ended(op); });
 }
 
 void upload(CUgraphExec exec, CUstream where) {  // nothing is to be done before a launch
@@ -383,14 +383,14 @@ void set_work(CUgraphExec exec, CUgraphNode node, const std::function<SharedWork
 
 void set_child(CUgraphExec exec, CUgraphNode node, CUgraph child) {
   const MutexLock held(graphs().lock);
-  PlannedNode& it = planned(exec, node);
-  require(it.child != nullptr, CUDA_ERROR_INVALID_VALUE, "the node is no graph");
+  PlannedNode& parent = planned(exec, node);
+  require(parent.child != nullptr, CUDA_ERROR_INVALID_VALUE, "the node is no graph");
   try {
-    update(*it.child, *checked(child), false);
+    update(*parent.child, *checked(child), false);
   } catch (const Difference& found) {
     refuse(CUDA_ERROR_INVALID_VALUE, found.why);
   }
-  update(*it.child, *child, true);
+  update(*parent.child, *child, true);
 }
 
 }  // namespace driver

@@ -233,8 +233,8 @@ void write_dot(CUgraph graph, const char* path) {
 }  // namespace
 
 Graphs& graphs() {
-  static Graphs& it = *new Graphs;
-  return it;
+  static Graphs& all = *new Graphs;
+  return all;
 }
 
 CUgraph checked(CUgraph graph) {
@@ -269,10 +269,10 @@ void check_edges(const CUgraphEdgeData* data, size_t count) {
 }
 
 std::unique_ptr<CUgraph_st> make_graph() {
-  auto made = std::make_unique<CUgraph_st>();
-  made->id = ++graphs().ids;
-  graphs().all.insert(made.get());
-  return made;
+  auto graph = std::make_unique<CUgraph_st>();
+  graph->id = ++graphs().ids;
+  graphs().all.insert(graph.get());
+  return graph;
 }
 
 CUgraphNode add_node(CUgraph graph, SharedWork work, std::span<const CUgraphNode> dependencies) {
@@ -299,12 +299,12 @@ CUgraphNode add_child(CUgraph graph, std::unique_ptr<CUgraph_st> child, std::spa
 }
 
 std::unique_ptr<CUgraph_st> clone(const CUgraph_st& graph) {
-  auto made = make_graph();
-  made->original = graph.id;
+  auto copy = make_graph();
+  copy->original = graph.id;
   std::map<CUgraphNode, CUgraphNode> clones;
   for (const auto& node : graph.nodes) {
     const CUgraphNode added =
-        node->child ? add_child(made.get(), clone(*node->child), {}) : add_node(made.get(), node->work, {});
+        node->child ? add_child(copy.get(), clone(*node->child), {}) : add_node(copy.get(), node->work, {});
     added->original = node->id;
     clones[node.get()] = added;
   }
@@ -312,8 +312,8 @@ std::unique_ptr<CUgraph_st> clone(const CUgraph_st& graph) {
     for (const CUgraphNode before : node->before) clones[node.get()]->before.push_back(clones[before]);
     for (const CUgraphNode after : node->after) clones[node.get()]->after.push_back(clones[after]);
   }
-  for (const auto& [object, count] : graph.objects) retain(made->objects, object, count);
-  return made;
+  for (const auto& [object, count] : graph.objects) retain(copy->objects, object, count);
+  return copy;
 }
 
 void forget(CUgraph graph) {

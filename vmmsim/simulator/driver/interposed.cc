@@ -200,7 +200,7 @@ int close(int fd) {
   return __close(fd);
 }
 
-[[noreturn]] void _exit(int status) {
+__attribute__((noreturn)) void _exit(int status) {
   driver::tell_exit(status);
   for (;;) syscall(SYS_exit_group, status);
 }

@@ -139,16 +139,19 @@ CUlinkState checked(CUlinkState link) {
 
 CUlinkState create(unsigned count, const CUjit_option* names, void** values) {
   current();
-  const CUlinkState made = new CUlinkState_st{Logs(count, names, values), {}};
+  const CUlinkState link = new CUlinkState_st{Logs(count, names, values), {}};
   const MutexLock held(state().lock);
-  state().linkers.insert(made);
-  return made;
+  state().linkers.insert(link);
+  return link;
 }
 
 void destroy(CUlinkState link) {
-  delete checked(link);
-  const MutexLock held(state().lock);
-  state().linkers.erase(link);
+  checked(link);
+  {
+    const MutexLock held(state().lock);
+    state().linkers.erase(link);
+  }
+  delete link;
 }
 
 // A fault of what is linked, which the program finds in its log, too.

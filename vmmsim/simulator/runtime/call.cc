@@ -14,13 +14,13 @@ namespace {
 
 // What the threads of the process share.
 struct State {
-  std::atomic<int> device_count = 0;          // 0: not yet known; stays known in a forked child, which has no driver
-  Mutex lock;                                 // of what follows
-  std::map<int, CUcontext> primary_contexts;  // that were retained
+  std::atomic<int> device_count = 0;  // 0: not yet known; stays known in a forked child, which has no driver
+  Mutex lock;                         // of what follows
+  std::map<int, CUcontext> primary_contexts GUARDED_BY(lock);  // that were retained
 };
 State& state() {  // never destroyed: destructors of the program may still make calls at exit
-  static State& it = *new State;
-  return it;
+  static State& shared = *new State;
+  return shared;
 }
 
 // Makes a context current in this thread: the program's own if there is one, else the primary one of its device.
@@ -161,8 +161,8 @@ EXPORT int vmmsim_not_simulated(const char* name) { return missing(name); }
 // --- Errors -------------------------------------------------------------------------------------------------------
 const char* cudaGetErrorName(cudaError_t error) { return shown_name_of(error); }
 const char* cudaGetErrorString(cudaError_t error) {
-  for (const Text& it : texts)
-    if (it.error == error) return it.text;
+  for (const Text& known : texts)
+    if (known.error == error) return known.text;
   const char* text = nullptr;
   const bool is_known = name_of(error) && cuGetErrorString(CUresult(error), &text) == CUDA_SUCCESS;
   return is_known ? text : "unrecognized error code";

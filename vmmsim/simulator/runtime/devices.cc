@@ -133,8 +133,8 @@ void fill(cudaDeviceProp& all, int device) {
   must(cuDeviceGetName(all.name, sizeof all.name, device));
   must(cuDeviceGetUuid(reinterpret_cast<CUuuid*>(&all.uuid), device));
   must(cuDeviceTotalMem(&all.totalGlobalMem, device));
-  for (const auto& it : int_properties) all.*it.field = attribute(device, it.what);
-  for (const auto& it : size_properties) all.*it.field = size_t(attribute(device, it.what));
+  for (const auto& property : int_properties) all.*property.field = attribute(device, property.what);
+  for (const auto& property : size_properties) all.*property.field = size_t(attribute(device, property.what));
   for (const auto& list : size_lists)  // the attributes of a list have successive numbers
     for (int i = 0; i < list.count; ++i) {
       const int value = attribute(device, CUdevice_attribute(list.first + i));

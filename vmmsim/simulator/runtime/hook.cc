@@ -43,8 +43,8 @@ uintptr_t* jit_link_itself = nullptr;  // where our runtime looks for the librar
 uintptr_t ours_for_jit_link[jit_link::how_many] = {};
 
 uintptr_t find_call(std::string_view name) {
-  const auto it = std::ranges::lower_bound(calls, name, {}, &Call::name);
-  return it != calls.end() && it->name == name ? it->function : 0;
+  const auto call = std::ranges::lower_bound(calls, name, {}, &Call::name);
+  return call != calls.end() && call->name == name ? call->function : 0;
 }
 
 bool is_call(std::string_view name) { return name.starts_with("cuda") || name.starts_with("__cuda"); }
@@ -167,9 +167,9 @@ class Object {
     const size_t size = last_ + sizeof(Jump) - begin, size_of_missing = missing_ * sizeof(Missing);
     Missing* stand_in = nullptr;
     if (missing_) {
-      void* const made = mmap(nullptr, size_of_missing, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (made == MAP_FAILED) return false;
-      stand_in = static_cast<Missing*>(made);
+      void* const memory = mmap(nullptr, size_of_missing, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (memory == MAP_FAILED) return false;
+      stand_in = static_cast<Missing*>(memory);
     }
     Missing* const stand_ins = stand_in;
     if (mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) return false;

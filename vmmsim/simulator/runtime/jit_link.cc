@@ -31,7 +31,7 @@ struct Link {
 };
 struct Links {
   Mutex lock;
-  std::map<void*, Link> all;  // by handle
+  std::map<void*, Link> all GUARDED_BY(lock);  // by handle
 };
 Links& links() {
   static Links& one = *new Links;

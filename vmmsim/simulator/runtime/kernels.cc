@@ -32,9 +32,11 @@ struct Symbol {
   bool is_managed = false;
 };
 struct Registered {
-  Mutex mutex;
-  std::vector<std::unique_ptr<Binary>> binaries;
-  std::unordered_map<const void*, Symbol> kernels, variables;  // by the address of the host's function or variable
+  Mutex lock;
+  std::vector<std::unique_ptr<Binary>> binaries GUARDED_BY(lock);
+  // By the address of the host's function or variable.
+  std::unordered_map<const void*, Symbol> kernels GUARDED_BY(lock);
+  std::unordered_map<const void*, Symbol> variables GUARDED_BY(lock);
 };
 Registered& registered() {  // never destroyed: a program may launch from its own destructors
   static auto& all = *new Registered;
@@ -43,14 +45,14 @@ Registered& registered() {  // never destroyed: a program may launch from its ow
 
 Binary& binary(void** handle) { return *reinterpret_cast<Binary*>(handle); }
 
-CUlibrary library(Binary& it) {
-  if (!it.library) must(cuLibraryLoadData(&it.library, it.image, nullptr, nullptr, 0, nullptr, nullptr, 0));
-  return it.library;
+CUlibrary library(Binary& binary) REQUIRES(registered().lock) {
+  if (!binary.library) must(cuLibraryLoadData(&binary.library, binary.image, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  return binary.library;
 }
 
 // What the compiler calls the kernel of a host function; null: there is none.
 const char* name_of(const void* function) {
-  const MutexLock held(registered().mutex);
+  const MutexLock held(registered().lock);
   const auto found = registered().kernels.find(function);
   return found == registered().kernels.end() ? nullptr : found->second.name.c_str();
 }
@@ -58,16 +60,16 @@ const char* name_of(const void* function) {
 // The kernel of a host function. Other values are kernels themselves, as cudaGetKernel and cudaLibraryGetKernel give.
 CUkernel kernel(const void* function) {
   require(function, "func is null", cudaErrorInvalidDeviceFunction);
-  const MutexLock held(registered().mutex);
+  const MutexLock held(registered().lock);
   const auto found = registered().kernels.find(function);
   if (found == registered().kernels.end() || found->second.binary->is_unregistered)
     return static_cast<CUkernel>(const_cast<void*>(function));
-  Symbol& it = found->second;
-  if (it.kernel) return it.kernel;
-  const int result = cuLibraryGetKernel(&it.kernel, library(*it.binary), it.name.c_str());
-  require(result != CUDA_ERROR_NOT_FOUND, "no module has the kernel " + it.name, cudaErrorInvalidDeviceFunction);
+  Symbol& symbol = found->second;
+  if (symbol.kernel) return symbol.kernel;
+  const int result = cuLibraryGetKernel(&symbol.kernel, library(*symbol.binary), symbol.name.c_str());
+  require(result != CUDA_ERROR_NOT_FOUND, "no module has the kernel " + symbol.name, cudaErrorInvalidDeviceFunction);
   must(result);
-  return it.kernel;
+  return symbol.kernel;
 }
 
 // The same on the current device.
@@ -82,16 +84,16 @@ struct Variable {
   size_t size;
 };
 Variable variable(const void* symbol) {
-  const MutexLock held(registered().mutex);
+  const MutexLock held(registered().lock);
   const auto found = registered().variables.find(symbol);
   require(symbol && found != registered().variables.end() && !found->second.binary->is_unregistered,
           "symbol is no __device__ or __constant__ variable of this program: give the variable itself, not its address",
           cudaErrorInvalidSymbol);
   Variable found_at = {};
-  const Symbol& it = found->second;
-  const auto get = it.is_managed ? cuLibraryGetManaged : cuLibraryGetGlobal;
-  const int result = get(&found_at.address, &found_at.size, library(*it.binary), it.name.c_str());
-  require(result != CUDA_ERROR_NOT_FOUND, "no module has the variable " + it.name, cudaErrorInvalidSymbol);
+  const Symbol& known = found->second;
+  const auto get = known.is_managed ? cuLibraryGetManaged : cuLibraryGetGlobal;
+  const int result = get(&found_at.address, &found_at.size, library(*known.binary), known.name.c_str());
+  require(result != CUDA_ERROR_NOT_FOUND, "no module has the variable " + known.name, cudaErrorInvalidSymbol);
   must(result);
   return found_at;
 }
@@ -117,18 +119,19 @@ struct Configuration {
 // Of <<<...>>> whose launch has not come yet.
 thread_local std::vector<Configuration>& configurations = memory::of_thread<std::vector<Configuration>>();
 
-driver::Extent extent_of(const dim3& it) { return {it.x, it.y, it.z}; }
+driver::Extent extent_of(const dim3& size) { return {size.x, size.y, size.z}; }
 
 // The driver takes a kernel for a function: that of the GPU whose stream it is, which need not be the current one.
 CUfunction to_launch(const void* symbol) { return reinterpret_cast<CUfunction>(kernel(symbol)); }
 
 void launch(const void* symbol, dim3 grid, dim3 block, void** arguments, size_t shared, CUstream stream,
             bool is_cooperative) {
-  const CUfunction it = to_launch(symbol);
+  const CUfunction kernel = to_launch(symbol);
   const auto bytes = unsigned(shared);  // cut to 32 bits, as NVIDIA's runtime does
-  must(is_cooperative
-           ? cuLaunchCooperativeKernel(it, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes, stream, arguments)
-           : cuLaunchKernel(it, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes, stream, arguments, nullptr));
+  must(is_cooperative ? cuLaunchCooperativeKernel(kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes,
+                                                  stream, arguments)
+                      : cuLaunchKernel(kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes, stream,
+                                       arguments, nullptr));
 }
 
 void launch_with(const cudaLaunchConfig_t* config, const void* func, void** args) {
@@ -149,10 +152,10 @@ void launch_with(const cudaLaunchConfig_t* config, const void* func, void** args
 }
 
 void fill(cudaFuncAttributes& all, const void* func) {
-  const CUfunction it = function(func);
+  const CUfunction asked = function(func);
   const auto get = [&](CUfunction_attribute what) {
     int value = 0;
-    must(cuFuncGetAttribute(&value, what, it));
+    must(cuFuncGetAttribute(&value, what, asked));
     return value;
   };
   all = {};
@@ -174,7 +177,7 @@ CUkernel runtime::kernel_of(const void* function) { return kernel(function); }
 void* runtime::part_of(const void* symbol, size_t count, size_t offset) { return part(symbol, count, offset); }
 // A kernel of no function of the program, such as one of cudaLibraryGetKernel, stands for itself.
 const void* runtime::function_of(CUkernel kernel) {
-  const MutexLock held(registered().mutex);
+  const MutexLock held(registered().lock);
   for (const auto& [function, symbol] : registered().kernels)
     if (symbol.kernel == kernel) return function;
   return kernel;
@@ -182,29 +185,29 @@ const void* runtime::function_of(CUkernel kernel) {
 
 // --- Registration: before main, so without the driver ---------------------------------------------------------------
 EXPORT void** __cudaRegisterFatBinary(void* fatCubin) {
-  const MutexLock held(registered().mutex);
+  const MutexLock held(registered().lock);
   registered().binaries.push_back(std::make_unique<Binary>(Binary{fatCubin, nullptr, false, {}}));
   return reinterpret_cast<void**>(registered().binaries.back().get());
 }
 EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
 // What is loaded stays so until the process ends, and names too: other threads may be in the middle of a launch.
 EXPORT void __cudaUnregisterFatBinary(void** fatCubinHandle) {
-  const MutexLock held(registered().mutex);
+  const MutexLock held(registered().lock);
   binary(fatCubinHandle).is_unregistered = true;
 }
 EXPORT void __cudaRegisterFunction(void** fatCubinHandle, const char* hostFun, char*, const char* deviceName, int,
                                    uint3*, uint3*, dim3*, dim3*, int*) {
-  const MutexLock held(registered().mutex);
+  const MutexLock held(registered().lock);
   registered().kernels[hostFun] = {&binary(fatCubinHandle), deviceName};
 }
 EXPORT void __cudaRegisterVar(void** fatCubinHandle, char* hostVar, char*, const char* deviceName, int, size_t, int,
                               int) {
-  const MutexLock held(registered().mutex);
+  const MutexLock held(registered().lock);
   registered().variables[hostVar] = {&binary(fatCubinHandle), deviceName};
 }
 EXPORT void __cudaRegisterManagedVar(void** fatCubinHandle, void** hostVarPtrAddress, char*, const char* deviceName,
                                      int, size_t, int, int) {
-  const MutexLock held(registered().mutex);
+  const MutexLock held(registered().lock);
   registered().variables[hostVarPtrAddress] = {&binary(fatCubinHandle), deviceName, nullptr, true};
   binary(fatCubinHandle).managed.push_back({hostVarPtrAddress, deviceName});
 }
@@ -212,11 +215,11 @@ EXPORT void __cudaRegisterManagedVar(void** fatCubinHandle, void** hostVarPtrAdd
 EXPORT char __cudaInitModule(void** fatCubinHandle) {
   if (binary(fatCubinHandle).managed.empty()) return 1;
   return !call(ARGUMENTS(), [&] {
-    for (const Binary::Managed& it : binary(fatCubinHandle).managed) {
-      void* const at = reinterpret_cast<void*>(variable(it.pointer).address);
-      const MutexLock held(registered().mutex);
-      registered().variables[at] = registered().variables.at(it.pointer);
-      *it.pointer = at;
+    for (const Binary::Managed& managed : binary(fatCubinHandle).managed) {
+      void* const at = reinterpret_cast<void*>(variable(managed.pointer).address);
+      const MutexLock held(registered().lock);
+      registered().variables[at] = registered().variables.at(managed.pointer);
+      *managed.pointer = at;
     }
   });
 }
@@ -228,12 +231,12 @@ EXPORT unsigned __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t 
 }
 EXPORT cudaError_t __cudaPopCallConfiguration(dim3* gridDim, dim3* blockDim, size_t* sharedMem, void* stream) {
   if (configurations.empty()) return cudaErrorMissingConfiguration;
-  const Configuration it = configurations.back();
+  const Configuration latest = configurations.back();
   configurations.pop_back();
-  *gridDim = it.grid;
-  *blockDim = it.block;
-  *sharedMem = it.shared;
-  *static_cast<cudaStream_t*>(stream) = it.stream;
+  *gridDim = latest.grid;
+  *blockDim = latest.block;
+  *sharedMem = latest.shared;
+  *static_cast<cudaStream_t*>(stream) = latest.stream;
   return cudaSuccess;
 }
 // The host function stands for the kernel until its launch, which can then say what is wrong with it.

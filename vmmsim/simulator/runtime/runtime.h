@@ -48,10 +48,12 @@ cudaError_t run(const driver::Call&, Needs, const std::function<int()>& work);
 
 // Runs `work` as a call of the program, see ../driver/call.h. An error becomes the thread's last one. What needs no
 // context answers after a fault too.
-template <class Work> cudaError_t call(const driver::Call& it, Needs needs, const Work& work) {
-  return run(it, needs, [&] { return driver::result_of(work); });
+template <class Work> cudaError_t call(const driver::Call& description, Needs needs, const Work& work) {
+  return run(description, needs, [&] { return driver::result_of(work); });
 }
-template <class Work> cudaError_t call(const driver::Call& it, const Work& work) { return call(it, context, work); }
+template <class Work> cudaError_t call(const driver::Call& description, const Work& work) {
+  return call(description, context, work);
+}
 // The work of a call that has one result, which goes to where the program wants it.
 template <class Result, class Work> auto result_to(Result* to, const char* name, const Work& work) {
   return [=] {

@@ -16,15 +16,15 @@ struct Callback {
 
 void add_callback(cudaStream_t stream, cudaStreamCallback_t function, void* data, unsigned flags) {
   require(function && !flags, "callback is null, or flags is not 0");
-  auto it = std::make_unique<Callback>(Callback{function, stream, data});
+  auto callback = std::make_unique<Callback>(Callback{function, stream, data});
   must(cuStreamAddCallback(
       at(stream),
-      [](CUstream, CUresult result, void* it) {
-        const std::unique_ptr<Callback> callback(static_cast<Callback*>(it));
+      [](CUstream, CUresult result, void* data) {
+        const std::unique_ptr<Callback> callback(static_cast<Callback*>(data));
         callback->function(callback->stream, cudaError_t(result), callback->data);
       },
-      it.get(), 0));
-  static_cast<void>(it.release());  // the stream has it now
+      callback.get(), 0));
+  static_cast<void>(callback.release());  // the stream has it now
 }
 
 }  // namespace
