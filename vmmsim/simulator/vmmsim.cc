@@ -142,8 +142,8 @@ Arguments read_arguments(char** words) {
   Arguments all;
   std::string machine = "h200x8", gpus, nodes, size, warn_at, slow_after, slow_import, fail;
   const std::map<std::string_view, std::string*> options = {
-      {"--gpus", &gpus},       {"--nodes", &nodes},          {"--machine", &machine},
-      {"--memory", &size},     {"--trace", &all.trace_file}, {"--fail", &fail},
+      {"--gpus", &gpus},       {"--nodes", &nodes},           {"--machine", &machine},
+      {"--memory", &size},     {"--trace", &all.trace_file},  {"--fail", &fail},
       {"--warn-at", &warn_at}, {"--slow-after", &slow_after}, {"--slow-import", &slow_import}};
   const std::map<std::string_view, bool*> flags = {
       {"--strict", &all.options.strict}, {"--explain", &all.options.explain}, {"--leaks", &all.options.leaks}};

@@ -5,6 +5,7 @@
 import os
 import subprocess
 import sys
+import time
 import unittest
 import unittest.mock
 
@@ -21,7 +22,7 @@ class ProcessesTest(unittest.TestCase):
         )
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
+        self.addCleanup(processes.end_session, process.pid)
         for _ in range(8):
             process.stdout.readline()
         return process
@@ -34,7 +35,9 @@ class ProcessesTest(unittest.TestCase):
     def test_all(self):
         process = self.start()
         self.assertEqual(len(processes.descendants(os.getpid())), 8)
-        self.assertTrue(processes.waits(process.pid))
+        deadline = time.monotonic() + 30
+        while not processes.waits(process.pid):  # it has printed, and may be on its way to sleep
+            self.assertLess(time.monotonic(), deadline)
         self.assertEqual((processes.end_all(), processes.descendants(os.getpid())), ([], []))
 
     def test_one_that_does_not_end(self):

@@ -66,8 +66,8 @@ struct Dimensions {
 
 // What a kernel did wrong. The whole process's CUDA fails from then on with `error`.
 struct Fault {
-  CUresult error;   // CUDA_ERROR_ILLEGAL_ADDRESS, _MISALIGNED_ADDRESS, _LAUNCH_FAILED (trap), _ASSERT, ...
-  std::string why;  // where, address, what lies there, what mends it
+  CUresult error;          // CUDA_ERROR_ILLEGAL_ADDRESS, _MISALIGNED_ADDRESS, _LAUNCH_FAILED (trap), _ASSERT, ...
+  std::string why;         // where, address, what lies there, what mends it
   std::string where = "";  // if a kernel did it: kernel, block and thread, instruction with its line
 };
 
