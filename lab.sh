@@ -12,9 +12,6 @@ labs=(python3 -B -m labs.judge -C "$started_in")
 case " $* " in *" --help "* | *" -h "*) exec "${labs[@]}" --help ;; esac
 if ! simulator_is_ready; then
   "${labs[@]}" --parse "$@"  # bad arguments show now, not after the build
-  # shellcheck disable=SC2119  # no arguments: nothing but what the build needs
-  setup
-  build simulator
-  mark_simulator_ready
+  prepare simulator
 fi
 exec "${labs[@]}" "$@"

@@ -9,16 +9,4 @@ source scripts/setup.sh
 check_machine
 
 if [[ ${1:-} == --view ]]; then exec python3 -B -m scripts.view -C "$started_in" "${@:2}"; fi
-case " $* " in *" --help "* | *" -h "*) exec python3 -B -m scripts.run_lessons --help ;; esac
-words=$(python3 -B -m scripts.run_lessons --targets "$@")  # bad arguments show now, not after the build
-case " $* " in
-  *" --docs "*) book; exit ;;
-  *" --notebooks "*) notebooks; exit ;;
-  *" --setup "*) prepare_view simulator; exit ;;
-esac
-
-# shellcheck disable=SC2119  # no arguments: nothing but what the build needs
-setup
-read -ra programs <<< "$words"
-build "${programs[@]}"
-exec python3 -B -m scripts.run_lessons "$@"
+exec python3 -B -m scripts.run "$@"

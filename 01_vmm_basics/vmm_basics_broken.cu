@@ -10,26 +10,28 @@
 
 static const char usage[] = "usage: vmm_basics_broken\n";
 
-static void start() { start_on_gpu_0(); }
-
 __global__ void store(int* to, int value) { *to = value; }
+
+static void launch_store(CUdeviceptr to) {
+  store<<<1, 1>>>(reinterpret_cast<int*>(to), 42);
+  CHECK(cudaGetLastError());
+}
 
 static CUmemGenericAllocationHandle handle;  // each try has a process of its own, and so its own handle
 
 // Creates one granule of memory, and maps it. No GPU has access yet.
-static CUdeviceptr reserve_and_map() {
+static CUdeviceptr reserve_and_map(const Granule& granule) {
   CUdeviceptr address;
-  CHECK(cuMemCreate(&handle, size, &properties, 0));
-  CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
-  CHECK(cuMemMap(address, size, 0, handle, 0));
+  CHECK(cuMemCreate(&handle, granule.size, &granule.properties, 0));
+  CHECK(cuMemAddressReserve(&address, granule.size, 0, 0, 0));
+  CHECK(cuMemMap(address, granule.size, 0, handle, 0));
   return address;
 }
 
 // The right form ends here: a kernel stores, and the value is read back.
 static void expect_to_store(CUdeviceptr address, const char* what) {
   int found = -1;
-  store<<<1, 1>>>(reinterpret_cast<int*>(address), 42);
-  CHECK(cudaGetLastError());
+  launch_store(address);
   CHECK(cudaDeviceSynchronize());
   CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(address), sizeof found, cudaMemcpyDeviceToHost));
   EXPECT(found == 42, "the kernel left %d", found);
@@ -38,30 +40,30 @@ static void expect_to_store(CUdeviceptr address, const char* what) {
 
 int main(int argc, char** argv) {
   check::arguments(argc, argv, usage);
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
-  in_a_process([] {});                       // a machine that cannot do this says so first
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);      // no child inherits a line that is not written yet
+  in_a_process(start_on_gpu_0, [](Granule) {});  // a machine that cannot do this says so first
 
   // [1] Forget the access descriptor
   // The memory is mapped, and no GPU has access to it, not even the one that holds it.
   std::printf("[1] Forget the access descriptor\n");
-  in_a_process([] {
-    const CUdeviceptr address = reserve_and_map();
-    store<<<1, 1>>>(reinterpret_cast<int*>(address), 42);
-    CHECK(cudaGetLastError());
+  in_a_process(start_on_gpu_0, [](Granule granule) {
+    const CUdeviceptr address = reserve_and_map(granule);
+    launch_store(address);
     REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
     void* more;  // and from now on no kernel, copy or allocation works in this process
     REFUSED(cudaErrorIllegalAddress, cudaMalloc(&more, 8));
   });
-  in_a_process([] {
-    const CUdeviceptr address = reserve_and_map();
-    CHECK(cuMemSetAccess(address, size, &descriptor, 1));
+  in_a_process(start_on_gpu_0, [](Granule granule) {
+    const CUdeviceptr address = reserve_and_map(granule);
+    CHECK(cuMemSetAccess(address, granule.size, &granule.descriptor, 1));
     expect_to_store(address, "cuMemSetAccess before the kernel");
   });
 
   // [2] Leave the location out
   // Zeros are no default: a location type of 0 names no place.
   std::printf("[2] Leave the location out\n");
-  in_a_process([] {
+  in_a_process(start_on_gpu_0, [](Granule granule) {
+    const size_t size = granule.size;
     CUmemAllocationProp incomplete = {};
     incomplete.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemCreate(&handle, size, &incomplete, 0));
@@ -74,7 +76,8 @@ int main(int argc, char** argv) {
   // [3] Map where nothing is reserved
   // The wrong model: "address 0 lets the driver choose". The driver maps into reservations only.
   std::printf("[3] Map where nothing is reserved\n");
-  in_a_process([] {
+  in_a_process(start_on_gpu_0, [](Granule granule) {
+    const auto [properties, descriptor, size] = granule;
     CUdeviceptr address = 0;
     CHECK(cuMemCreate(&handle, size, &properties, 0));
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemMap(address, size, 0, handle, 0));
@@ -87,25 +90,24 @@ int main(int argc, char** argv) {
   // [4] Free it with cudaFree
   // cudaFree undoes cudaMalloc only. Four steps made this memory, and each has a call that undoes it.
   std::printf("[4] Free it with cudaFree\n");
-  in_a_process([] {
-    const CUdeviceptr address = reserve_and_map();
+  in_a_process(start_on_gpu_0, [](Granule granule) {
+    const CUdeviceptr address = reserve_and_map(granule);
     REFUSED(cudaErrorInvalidValue, cudaFree(reinterpret_cast<void*>(address)));
-    CHECK(cuMemUnmap(address, size));
+    CHECK(cuMemUnmap(address, granule.size));
     CHECK(cuMemRelease(handle));
-    CHECK(cuMemAddressFree(address, size));
+    CHECK(cuMemAddressFree(address, granule.size));
     std::printf("    right: unmapped, released, and the addresses freed\n");
   });
 
   // [5] Use it after cuMemUnmap
   // The handle and the memory still exist. No address leads to the memory any more.
   std::printf("[5] Use it after cuMemUnmap\n");
-  in_a_process([] {
-    const CUdeviceptr address = reserve_and_map();
-    CHECK(cuMemSetAccess(address, size, &descriptor, 1));
+  in_a_process(start_on_gpu_0, [](Granule granule) {
+    const CUdeviceptr address = reserve_and_map(granule);
+    CHECK(cuMemSetAccess(address, granule.size, &granule.descriptor, 1));
     expect_to_store(address, "before cuMemUnmap");
-    CHECK(cuMemUnmap(address, size));
-    store<<<1, 1>>>(reinterpret_cast<int*>(address), 42);
-    CHECK(cudaGetLastError());
+    CHECK(cuMemUnmap(address, granule.size));
+    launch_store(address);
     REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
   });
 

@@ -11,8 +11,6 @@
 
 static const char usage[] = "usage: growable_broken\n";
 
-static void start() { start_on_gpu_0(); }
-
 __global__ void store(int* to, int value) { *to = value; }
 
 static void launch_store(CUdeviceptr to, int value) {
@@ -26,9 +24,9 @@ static void expect_stored(CUdeviceptr at, int value) {
   EXPECT(found == value, "the kernel left %d", found);
 }
 
-static CUmemGenericAllocationHandle create(size_t bytes) {
+static CUmemGenericAllocationHandle create(const Granule& granule, size_t bytes) {
   CUmemGenericAllocationHandle handle;
-  CHECK(cuMemCreate(&handle, bytes, &properties, 0));
+  CHECK(cuMemCreate(&handle, bytes, &granule.properties, 0));
   return handle;
 }
 
@@ -38,11 +36,12 @@ static CUdeviceptr reserve(size_t bytes) {
   return address;
 }
 
-// One more chunk behind the buffer: created and mapped. No GPU has access yet.
-static void map_chunk(CUdeviceptr at, size_t bytes) {
-  const CUmemGenericAllocationHandle handle = create(bytes);
+// Creates one more chunk and maps it at this address, which it returns. No GPU has access yet.
+static CUdeviceptr map_chunk(const Granule& granule, CUdeviceptr at, size_t bytes) {
+  const CUmemGenericAllocationHandle handle = create(granule, bytes);
   CHECK(cuMemMap(at, bytes, 0, handle, 0));
   CHECK(cuMemRelease(handle));
+  return at;
 }
 
 static size_t free_memory() {
@@ -53,28 +52,29 @@ static size_t free_memory() {
 
 int main(int argc, char** argv) {
   check::arguments(argc, argv, usage);
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
-  in_a_process([] {});                       // a machine that cannot do this says so first
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);      // no child inherits a line that is not written yet
+  in_a_process(start_on_gpu_0, [](Granule) {});  // a machine that cannot do this says so first
 
   // [1] Map a large allocation piece by piece
   // The driver maps whole allocations only.
   std::printf("[1] Map a large allocation piece by piece\n");
-  in_a_process([] {
+  in_a_process(start_on_gpu_0, [](Granule granule) {
+    const size_t size = granule.size;
     const CUdeviceptr base = reserve(4 * size);
-    const CUmemGenericAllocationHandle large = create(4 * size);
+    const CUmemGenericAllocationHandle large = create(granule, 4 * size);
     REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(base, size, 0, large, 0));
     REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(base + size, size, size, large, 0));
-    for (int chunk = 0; chunk < 4; ++chunk) map_chunk(base + chunk * size, size);
+    for (int chunk = 0; chunk < 4; ++chunk) map_chunk(granule, base + chunk * size, size);
     std::printf("    right: an allocation for each chunk, 4 chunks mapped\n");
   });
 
   // [2] Keep the size that was asked for
   // The chunk has been rounded up. The calls that come later want the rounded size as well.
   std::printf("[2] Keep the size that was asked for\n");
-  in_a_process([] {
-    const size_t wanted = size + 1000, rounded = 2 * size;
-    const CUdeviceptr base = reserve(rounded);
-    map_chunk(base, rounded);
+  in_a_process(start_on_gpu_0, [](Granule granule) {
+    const CUmemAccessDesc descriptor = granule.descriptor;
+    const size_t wanted = granule.size + 1000, rounded = 2 * granule.size;
+    const CUdeviceptr base = map_chunk(granule, reserve(rounded), rounded);
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemSetAccess(base, wanted, &descriptor, 1));
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemUnmap(base, wanted));
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemAddressFree(base, wanted));
@@ -88,17 +88,16 @@ int main(int argc, char** argv) {
   // Access belongs to a mapping. Access to the old part does not extend to the new one.
   std::printf("[3] Grow, and grant no access to the new part\n");
   for (const bool granted : {false, true})
-    in_a_process([granted] {
-      const CUdeviceptr base = reserve(2 * size);
-      map_chunk(base, size);
-      CHECK(cuMemSetAccess(base, size, &descriptor, 1));
-      map_chunk(base + size, size);  // the buffer grows
-      if (granted) CHECK(cuMemSetAccess(base + size, size, &descriptor, 1));
+    in_a_process(start_on_gpu_0, [granted](Granule granule) {
+      const CUdeviceptr base = map_chunk(granule, reserve(2 * granule.size), granule.size);
+      CHECK(cuMemSetAccess(base, granule.size, &granule.descriptor, 1));
+      const CUdeviceptr grown = map_chunk(granule, base + granule.size, granule.size);
+      if (granted) CHECK(cuMemSetAccess(grown, granule.size, &granule.descriptor, 1));
       launch_store(base, 1);
       CHECK(cudaDeviceSynchronize());  // the old part is as it was
-      launch_store(base + size, 42);
+      launch_store(grown, 42);
       if (granted) {
-        expect_stored(base + size, 42);
+        expect_stored(grown, 42);
         std::printf("    right: access to the new part too; the kernel stored 42 there\n");
       } else {
         REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
@@ -108,13 +107,13 @@ int main(int argc, char** argv) {
   // [4] Keep the handle of a chunk that is unmapped
   // No call fails. The handle holds the memory, and the GPU fills up with each shrinking.
   std::printf("[4] Keep the handle of a chunk that is unmapped\n");
-  in_a_process([] {
-    const CUdeviceptr base = reserve(size);
+  in_a_process(start_on_gpu_0, [](Granule granule) {
+    const CUdeviceptr base = reserve(granule.size);
     const size_t before = free_memory();
-    const CUmemGenericAllocationHandle handle = create(size);
-    CHECK(cuMemMap(base, size, 0, handle, 0));
-    CHECK(cuMemUnmap(base, size));
-    EXPECT(before - free_memory() == size, "%zu bytes are taken", before - free_memory());
+    const CUmemGenericAllocationHandle handle = create(granule, granule.size);
+    CHECK(cuMemMap(base, granule.size, 0, handle, 0));
+    CHECK(cuMemUnmap(base, granule.size));
+    EXPECT(before - free_memory() == granule.size, "%zu bytes are taken", before - free_memory());
     std::printf("    unmapped, and %zu KiB are still taken\n", (before - free_memory()) >> 10);
     CHECK(cuMemRelease(handle));  // right after cuMemMap is the best place for it
     EXPECT(before == free_memory(), "%zu bytes are taken", before - free_memory());

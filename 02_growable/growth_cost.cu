@@ -148,7 +148,8 @@ static Outcome grow_all(const Case& c, size_t last, Handles* kept) {
 }
 
 // Runs the cases in turn, in one order and then in reverse, so that a slow moment affects all. Returns the medians.
-static std::vector<double> run_in_turn(int section, const std::vector<Case>& cases, size_t last, Handles* kept) {
+static std::vector<double> run_in_turn(measure::Report& report, int section, const std::vector<Case>& cases,
+                                       size_t last, Handles* kept) {
   std::vector<std::vector<double>> times(cases.size());
   std::vector<Outcome> outcomes(cases.size());
   std::vector<double> medians;
@@ -162,11 +163,16 @@ static std::vector<double> run_in_turn(int section, const std::vector<Case>& cas
   for (size_t k = 0; k < cases.size(); ++k) {
     const Case& c = cases[k];
     const char* const by = c.doubling ? "doubling" : "steps";
-    std::fprintf(measure::json, R"({"what": "growth", "section": %d, "method": "%s", "by": "%s", "final_bytes": %zu, )",
-                 section, methods[c.method], by, last);
-    std::fprintf(measure::json, R"("step_bytes": %zu, "chunk_bytes": %zu, "peak_bytes": %zu, "moves": %d, )", c.step,
-                 c.chunk, outcomes[k].peak, outcomes[k].moves);
-    medians.push_back(measure::write_times(times[k], "ms"));
+    medians.push_back(report.add("growth",
+                                 {{"section", section},
+                                  {"method", methods[c.method]},
+                                  {"by", by},
+                                  {"final_bytes", last},
+                                  {"step_bytes", c.step},
+                                  {"chunk_bytes", c.chunk},
+                                  {"peak_bytes", outcomes[k].peak},
+                                  {"moves", outcomes[k].moves}},
+                                 times[k], "ms"));
     std::printf("    by %-8s  %-15s %4zu MiB  ", by, methods[c.method], c.chunk >> 20);
     std::printf("%.3f ms, fastest %.3f, peak %.2f, moves %d\n", medians[k],
                 *std::min_element(times[k].begin(), times[k].end()), double(outcomes[k].peak) / last,
@@ -180,13 +186,14 @@ int main(int argc, char** argv) {
   // Set-up: arguments, the gate, a context. Kernels and the pool of cudaMallocAsync take memory when they are first
   // used, so step 1 uses all of them once before it counts free memory.
   long final_mib = 32, step_mib = 4, chunk_mib = 0;
+  const char* json = "/dev/null";
   check::arguments(argc, argv, usage,
                    {{"--final-mib", &final_mib, 1, 1 << 20},
                     {"--step-mib", &step_mib, 1, 1 << 20},
                     {"--chunk-mib", &chunk_mib, 1, 1 << 20},
                     {"--repeats", &repeats, 1, 1000},
                     {"--quiet-ms", &quiet_ms, 1, 60000},
-                    {"--json", nullptr, 0, 1, &measure::json_path}});
+                    {"--json", nullptr, 0, 1, &json}});
   const int gpus = check::require_gpus(1);
   CHECK(cudaSetDevice(0));
 
@@ -209,8 +216,12 @@ int main(int argc, char** argv) {
   REQUIRE(free_memory() >= 3 * last + room, "less than %zu MiB of GPU memory are free; choose a smaller --final-mib",
           (3 * last + room) >> 20);
   std::printf("    supported; a granule is %zu KiB\n", granule >> 10);
-  measure::open_json("growth_cost", gpus, "--final-mib %zu --step-mib %ld --chunk-mib %zu --repeats %ld --quiet-ms %ld",
-                     last >> 20, step_mib, chunk >> 20, repeats, quiet_ms);
+  measure::Report report(json, "growth_cost", gpus,
+                         {{"--final-mib", last >> 20},
+                          {"--step-mib", step_mib},
+                          {"--chunk-mib", chunk >> 20},
+                          {"--repeats", repeats},
+                          {"--quiet-ms", quiet_ms}});
   for (Method method : {FRESH, MALLOC, MALLOC_ASYNC}) grow_all({method, true, granule, granule}, 4 * granule, nullptr);
   const size_t free_at_start = free_memory();
 
@@ -225,7 +236,7 @@ int main(int argc, char** argv) {
   std::vector<Case> cases = {{FRESH, false, step, chunk},    {KEPT, false, step, chunk}, {MALLOC, false, step, 0},
                              {MALLOC_ASYNC, false, step, 0}, {FRESH, true, step, chunk}, {MALLOC, true, step, 0},
                              {MALLOC_ASYNC, true, step, 0}};
-  const std::vector<double> ways = run_in_turn(2, cases, last, &kept);
+  const std::vector<double> ways = run_in_turn(report, 2, cases, last, &kept);
   std::printf("    against fresh chunks by steps, kept ones take %.2f of the time, cudaMalloc by doubling %.2f\n",
               ways[1] / ways[0], ways[5] / ways[0]);
 
@@ -236,7 +247,7 @@ int main(int argc, char** argv) {
   cases.clear();
   for (const size_t granules : {1, 8, 32}) cases.push_back({FRESH, false, granule, granules * granule});
   cases.push_back({MALLOC, true, granule, 0});
-  run_in_turn(3, cases, last, nullptr);
+  run_in_turn(report, 3, cases, last, nullptr);
 
   // [4] Take it apart, in quiet and after a release
   // Create, map and grant access ("open"), chunk by chunk, then map and grant access to the same chunks again. Also
@@ -278,10 +289,14 @@ int main(int argc, char** argv) {
       }
       std::printf("    %s memory released %ld ms before:", touched ? "filled" : "untouched", waited);
       for (int k = 0; k < 6; ++k) {
-        std::fprintf(measure::json, R"({"what": "after release", "released": "%s", "waited_ms": %ld, "part": "%s", )",
-                     touched ? "filled" : "untouched", waited, names[k]);
-        std::fprintf(measure::json, R"("bytes": %zu, "chunk_bytes": %zu, )", k == 5 ? last / 8 : last, chunk);
-        std::printf(" %s %.3f%s", names[k], measure::write_times(times[k], "ms"), k == 5 ? " ms\n" : ",");
+        const double median = report.add("after release",
+                                         {{"released", touched ? "filled" : "untouched"},
+                                          {"waited_ms", waited},
+                                          {"part", names[k]},
+                                          {"bytes", k == 5 ? last / 8 : last},
+                                          {"chunk_bytes", chunk}},
+                                         times[k], "ms");
+        std::printf(" %s %.3f%s", names[k], median, k == 5 ? " ms\n" : ",");
       }
     }
   CHECK(cuMemUnmap(other, last));
@@ -294,7 +309,7 @@ int main(int argc, char** argv) {
   EXPECT(free_memory() == free_at_start, "%zu bytes are free, %zu were at the start (does another program use it?)",
          free_memory(), free_at_start);
   std::printf("    free memory is what it was at the start\n");
-  measure::close_json();
+  report.complete();
   std::printf("OK\n");
   return 0;
 }

@@ -10,11 +10,9 @@
 
 static const char usage[] = "usage: multi_gpu_broken\n";
 
-static int gpus;
-
-static void start() {
-  gpus = check::require_gpus(2);
-  start_on_gpu_0();
+static Granule start() {
+  check::require_gpus(2);
+  const Granule granule = start_on_gpu_0();
   for (const CUdevice gpu : {0, 1}) {
     int supported = 0, reaches = 0;
     CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, gpu));
@@ -22,18 +20,19 @@ static void start() {
     CHECK(cuDeviceCanAccessPeer(&reaches, gpu, 1 - gpu));
     REQUIRE(reaches, "GPU %d cannot reach the memory of GPU %d; choose others with CUDA_VISIBLE_DEVICES", gpu, 1 - gpu);
   }
+  return granule;
 }
 
 __global__ void store(int* to, int value) { *to = value; }
 __global__ void copy(const int* from, int* to) { *to = *from; }
 
 // Memory of GPU 0, mapped. No GPU has access to it.
-static CUdeviceptr mapped() {
+static CUdeviceptr mapped(const Granule& granule) {
   CUmemGenericAllocationHandle handle;
   CUdeviceptr address;
-  CHECK(cuMemCreate(&handle, size, &properties, 0));
-  CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
-  CHECK(cuMemMap(address, size, 0, handle, 0));
+  CHECK(cuMemCreate(&handle, granule.size, &granule.properties, 0));
+  CHECK(cuMemAddressReserve(&address, granule.size, 0, 0, 0));
+  CHECK(cuMemMap(address, granule.size, 0, handle, 0));
   CHECK(cuMemRelease(handle));
   return address;
 }
@@ -55,11 +54,11 @@ static void store_on(int gpu, CUdeviceptr address) {
 }
 
 // The right form ends here: both GPUs have access, one of them stores, and the value is read back.
-static void expect_to_store(int gpu, const char* what) {
-  const CUdeviceptr address = mapped();
+static void expect_to_store(const Granule& granule, int gpu, const char* what) {
+  const CUdeviceptr address = mapped(granule);
   const CUmemAccessDesc both[] = {access_of(0, read_write), access_of(1, read_write)};
   int found = -1;
-  CHECK(cuMemSetAccess(address, size, both, 2));
+  CHECK(cuMemSetAccess(address, granule.size, both, 2));
   store_on(gpu, address);
   CHECK(cudaDeviceSynchronize());
   CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(address), sizeof found, cudaMemcpyDeviceToHost));
@@ -70,42 +69,44 @@ static void expect_to_store(int gpu, const char* what) {
 int main(int argc, char** argv) {
   check::arguments(argc, argv, usage);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
-  in_a_process([] {});                       // a machine that cannot do this says so first
+  in_a_process(start, [](Granule) {});       // a machine that cannot do this says so first
 
   // [1] Rely on cudaDeviceEnablePeerAccess
   // It is for memory of cudaMalloc. Access to memory of cuMemCreate is granted by cuMemSetAccess alone.
   std::printf("[1] Rely on cudaDeviceEnablePeerAccess\n");
-  in_a_process([] {
-    const CUdeviceptr address = mapped();
+  in_a_process(start, [](Granule granule) {
+    const CUdeviceptr address = mapped(granule);
     const CUmemAccessDesc owner = access_of(0, read_write);
-    CHECK(cuMemSetAccess(address, size, &owner, 1));
+    CHECK(cuMemSetAccess(address, granule.size, &owner, 1));
     CHECK(cudaSetDevice(1));
     CHECK(cudaDeviceEnablePeerAccess(0, 0));
     store_on(1, address);
     REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
   });
-  in_a_process([] { expect_to_store(1, "a descriptor for GPU 1, and no peer access enabled"); });
+  in_a_process(start, [](Granule granule) {
+    expect_to_store(granule, 1, "a descriptor for GPU 1, and no peer access enabled");
+  });
 
   // [2] Leave the owner out
   // The descriptors say who has access. That the memory is on GPU 0 gives GPU 0 none.
   std::printf("[2] Leave the owner out\n");
-  in_a_process([] {
-    const CUdeviceptr address = mapped();
+  in_a_process(start, [](Granule granule) {
+    const CUdeviceptr address = mapped(granule);
     const CUmemAccessDesc other = access_of(1, read_write);
-    CHECK(cuMemSetAccess(address, size, &other, 1));
+    CHECK(cuMemSetAccess(address, granule.size, &other, 1));
     store_on(0, address);
     REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
   });
-  in_a_process([] { expect_to_store(0, "a descriptor for GPU 0 as well"); });
+  in_a_process(start, [](Granule granule) { expect_to_store(granule, 0, "a descriptor for GPU 0 as well"); });
 
   // [3] Write where only reading is allowed
   // A load works, so the mapping looks fine. The first store ends it.
   std::printf("[3] Write where only reading is allowed\n");
-  in_a_process([] {
-    const CUdeviceptr address = mapped();
+  in_a_process(start, [](Granule granule) {
+    const CUdeviceptr address = mapped(granule);
     const CUmemAccessDesc rights[] = {access_of(0, read_write), access_of(1, read_only)};
     int* to;
-    CHECK(cuMemSetAccess(address, size, rights, 2));
+    CHECK(cuMemSetAccess(address, granule.size, rights, 2));
     CHECK(cudaSetDevice(1));
     CHECK(cudaMalloc(&to, sizeof *to));
     copy<<<1, 1>>>(reinterpret_cast<int*>(address), to);
@@ -115,28 +116,32 @@ int main(int argc, char** argv) {
     store_on(1, address);
     REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
   });
-  in_a_process([] { expect_to_store(1, "read and write for GPU 1"); });
+  in_a_process(start, [](Granule granule) { expect_to_store(granule, 1, "read and write for GPU 1"); });
 
   // [4] Name a GPU that this process does not see
   // A device number counts what CUDA_VISIBLE_DEVICES leaves, from 0 on. It is no rank and no number of nvidia-smi. One
   // bad descriptor spoils the call: the good one beside it has no effect either.
   std::printf("[4] Name a GPU that this process does not see\n");
-  in_a_process([] {
-    const CUdeviceptr address = mapped();
+  in_a_process(start, [](Granule granule) {
+    const size_t size = granule.size;
+    const CUdeviceptr address = mapped(granule);
+    int gpus;
+    CHECK(cuDeviceGetCount(&gpus));
     const CUmemAccessDesc rights[] = {access_of(0, read_write), access_of(gpus, read_write)};
     unsigned long long flags = ~0ull;
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemSetAccess(address, size, rights, 2));
-    CHECK(cuMemGetAccess(&flags, &properties.location, address));
+    CHECK(cuMemGetAccess(&flags, &granule.properties.location, address));
     EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_NONE, "the access of GPU 0 is %llu", flags);
     std::printf("    the access of GPU 0 is still none\n");
-    expect_to_store(1, "numbers below that of cuDeviceGetCount");
+    expect_to_store(granule, 1, "numbers below that of cuDeviceGetCount");
   });
 
   // [5] Ask one address for the whole array
   // No call fails. cuMemGetAddressRange returns one mapping, not the array that you made of several: whoever registers
   // or copies "the whole buffer" by it gets one stripe.
   std::printf("[5] Ask one address for the whole array\n");
-  in_a_process([] {
+  in_a_process(start, [](Granule granule) {
+    auto [properties, descriptor, size] = granule;
     CUdeviceptr array, base;
     size_t found = 0, all = 0;
     CHECK(cuMemAddressReserve(&array, 2 * size, 0, 0, 0));
@@ -153,7 +158,7 @@ int main(int argc, char** argv) {
     std::printf("    an array of %zu KiB; cuMemGetAddressRange returns %zu KiB\n", 2 * size >> 10, found >> 10);
     for (; all < 2 * size; all += found) CHECK(cuMemGetAddressRange(&base, &found, array + all));
     EXPECT(all == 2 * size, "%zu bytes in all", all);
-    std::printf("    right: asked again behind each mapping, %zu KiB in all\n", all >> 10);
+    std::printf("    right: asked again past each mapping, %zu KiB in all\n", all >> 10);
   });
 
   std::printf("OK\n");

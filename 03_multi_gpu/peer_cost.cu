@@ -23,6 +23,7 @@ static const char usage[] =
     "  --json FILE   write the measurements to this file too, one JSON object a line\n"
     "The defaults suit a simulator. On GPUs: --kib 262144 --repeats 20\n";
 static long kib = 1024, repeats = 3, blocks = 0, threads = 512;
+static const char* json = "/dev/null";
 
 struct Gpu {
   cudaStream_t stream;
@@ -60,10 +61,9 @@ __global__ void bulk_transfer(uint4* to, const uint4* from, size_t n) {
   ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
   for (unsigned in = 0, out = 0; at(out) < n; ++out) {
     for (; in < out + slots / 2 && at(in) < n; ++in) {
-      uint64_t* const full = &arrived[in % slots];
-      ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, full, size(in));
-      ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, room + in % slots * tile, from + at(in), size(in),
-                         full);
+      uint64_t* const bar = &arrived[in % slots];
+      ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, bar, size(in));
+      ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, room + in % slots * tile, from + at(in), size(in), bar);
     }
     while (!ptx::mbarrier_try_wait_parity(&arrived[out % slots], out / slots % 2)) continue;
     ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, to + at(out), room + out % slots * tile, size(out));
@@ -92,7 +92,7 @@ static void expect_on(int gpu, CUdeviceptr data, size_t bytes, Word seed) {
 // Each of the first `active` GPUs moves `bytes` to the next GPU (or, with loads, from it), all at the same time. Every
 // repeat moves fresh data over other data, and every element is checked. The events of each GPU time its transfer; the
 // slowest counts. Returns the median in GB/s (10^9 bytes) for a GPU.
-static double bandwidth(int active, Way way, size_t bytes, long grid) {
+static double bandwidth(measure::Report& report, int active, Way way, size_t bytes, long grid) {
   const int count = int(gpus.size());
   const auto next = [&](int g) { return g + 1 < count ? g + 1 : 0; };
   const auto sender = [&](int g) { return way == LOADS ? next(g) : g; };  // of the data that GPU g moves
@@ -130,15 +130,15 @@ static double bandwidth(int active, Way way, size_t bytes, long grid) {
     if (repeat >= 0) took.push_back(1e3 * slowest);
     for (int g = 0; g < active; ++g) expect_on(receiver(g), gpus[receiver(g)].sink, bytes, seeds[sender(g)]);
   }
-  std::fprintf(measure::json, R"({"what": "transfer", "way": "%s", "active_gpus": %d, "blocks": %ld, "bytes": %zu, )",
-               names[way], active, way == COPIES ? 0 : grid, bytes);
-  return double(bytes) / measure::write_times(took) / 1e3;
+  const double us =
+      report.add("transfer", {{"way", names[way]}, {"active_gpus", active}, {"blocks", grid}, {"bytes", bytes}}, took);
+  return double(bytes) / us / 1e3;
 }
 
-static void show_bandwidth(int active, size_t bytes) {
+static void show_bandwidth(measure::Report& report, int active, size_t bytes) {
   double speed[4] = {};
   for (const Way way : {STORES, LOADS, COPIES}) {
-    speed[way] = bandwidth(active, way, bytes, blocks);
+    speed[way] = bandwidth(report, active, way, bytes, way == COPIES ? 0 : blocks);
     std::printf("    %s: %.1f GB/s\n", names[way], speed[way]);
   }
   std::printf("    stores against copy engine: %.2f\n", speed[STORES] / speed[COPIES]);
@@ -171,7 +171,7 @@ int main(int argc, char** argv) {
                     {"--repeats", &repeats, 1, 1000},
                     {"--blocks", &blocks, 1, 65535},
                     {"--threads", &threads, 32, 1024},
-                    {"--json", nullptr, 0, 1, &measure::json_path}});
+                    {"--json", nullptr, 0, 1, &json}});
   const int count = check::require_gpus(2);
   int answer;
   bool bulk = true;
@@ -209,8 +209,8 @@ int main(int argc, char** argv) {
       REQUIRE(answer, "GPU %d cannot reach the memory of GPU %d; choose others with CUDA_VISIBLE_DEVICES", from, to);
     }
   }
-  measure::open_json("peer_cost", count, "--kib %ld --repeats %ld --blocks %ld --threads %ld", kib, repeats, blocks,
-                     threads);
+  measure::Report report(json, "peer_cost", count,
+                         {{"--kib", kib}, {"--repeats", repeats}, {"--blocks", blocks}, {"--threads", threads}});
   std::printf("    they do\n");
 
   // [2] Share one allocation
@@ -246,9 +246,9 @@ int main(int argc, char** argv) {
         expect_on(last, address, front, fill_on(last, address, front));
         CHECK(cuMemUnmap(address, shared));
       }
-      std::fprintf(measure::json, R"({"what": "cuMemSetAccess", "bytes": %zu, "open_to": %d, "more_is_shared": %s, )",
-                   shared, last + 1, more ? "true" : "false");
-      std::printf("    open to %d, up to GPU %d: %.1f us\n", last + 1, last, measure::write_times(took));
+      const double median =
+          report.add("cuMemSetAccess", {{"bytes", shared}, {"open_to", last + 1}, {"more_is_shared", more}}, took);
+      std::printf("    open to %d, up to GPU %d: %.1f us\n", last + 1, last, median);
     }
   }
   for (const CUdeviceptr granule : standing) give_back(granule, granularity);
@@ -275,8 +275,8 @@ int main(int argc, char** argv) {
       expect_on(last, address, front, fill_on(last, address, front));
       CHECK(cudaFree(reinterpret_cast<void*>(address)));
     }
-    std::fprintf(measure::json, R"({"what": "cudaMalloc", "bytes": %zu, "peers_enabled": %d, )", shared, last);
-    std::printf("    peers enabled: %d, up to GPU %d: %.1f us\n", last, last, measure::write_times(took));
+    const double median = report.add("cudaMalloc", {{"bytes", shared}, {"peers_enabled", last}}, took);
+    std::printf("    peers enabled: %d, up to GPU %d: %.1f us\n", last, last, median);
   }
   for (int last = count; --last > 0;) {
     CHECK(cudaSetDevice(0));
@@ -295,21 +295,21 @@ int main(int argc, char** argv) {
     gpus[g].sink = gpus[g].source + bytes;
   }
   std::printf("    %ld KiB, median of %ld; kernels of %ld blocks of %ld threads\n", kib, repeats, blocks, threads);
-  show_bandwidth(1, bytes);
+  show_bandwidth(report, 1, bytes);
 
   // [5] Choose the number of blocks
   // Blocks occupy multiprocessors. How few blocks fill the link, with stores and with bulk copies?
   std::printf("[5] Choose the number of blocks\n");
   for (const long few : {4, 8, 16, 32, 64}) {
-    std::printf("    %2ld blocks: stores %.1f GB/s", few, bandwidth(1, STORES, bytes, few));
-    if (bulk) std::printf(", bulk copies %.1f GB/s", bandwidth(1, BULK, bytes, few));
+    std::printf("    %2ld blocks: stores %.1f GB/s", few, bandwidth(report, 1, STORES, bytes, few));
+    if (bulk) std::printf(", bulk copies %.1f GB/s", bandwidth(report, 1, BULK, bytes, few));
     std::printf("\n");
   }
 
   // [6] Move data round the ring
   // All GPUs move data at the same time, each with the next one. The figures are those of the slowest GPU.
   std::printf("[6] Move data round the ring\n");
-  show_bandwidth(count, bytes);
+  show_bandwidth(report, count, bytes);
 
   // [7] Tear down
   // In reverse order. What was made before free memory was counted is destroyed after it is counted again.
@@ -324,7 +324,7 @@ int main(int argc, char** argv) {
     CHECK(cudaStreamDestroy(gpus[g].stream));
   }
   std::printf("    free memory on every GPU is what it was at the start\n");
-  measure::close_json();
+  report.complete();
   std::printf("OK\n");
   return 0;
 }

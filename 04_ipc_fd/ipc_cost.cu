@@ -168,7 +168,7 @@ static std::vector<double> hand_over(int socket, Way way, size_t size, void* hos
   } else {
     CHECK(cudaMalloc(&pointer, size));
   }
-  const double made = measure::microseconds();
+  const double created = measure::microseconds();
   fill<<<1024, 256>>>(static_cast<unsigned*>(pointer), size / sizeof(unsigned), message.seed);
   CHECK(cudaGetLastError());
   CHECK(cudaDeviceSynchronize());  // the data is there before anybody is told of it
@@ -186,29 +186,29 @@ static std::vector<double> hand_over(int socket, Way way, size_t size, void* hos
   } else {
     CHECK(cudaFree(pointer));
   }
-  return {made - making, sending - exporting, answer.received - sending, answer.mapped - answer.received,
+  return {created - making, sending - exporting, answer.received - sending, answer.mapped - answer.received,
           answer.mapped - exporting};
 }
 
 // Measures one way, prints the median of each part, and writes all.
-static void measure_way(int socket, Way way, size_t size, long repeats, void* host) {
+static void measure_way(measure::Report& report, int socket, Way way, size_t size, long repeats, void* host) {
   std::vector<double> took[PARTS];
   for (long round = -1; round < repeats; ++round) {  // the first is not counted
     const std::vector<double> once = hand_over(socket, way, size, host);
     for (int part = 0; round >= 0 && part < PARTS; ++part) took[part].push_back(once[part]);
   }
   for (int part = 0; part < PARTS; ++part) {
-    std::fprintf(measure::json, R"({"what": "handover", "way": "%s", "part": "%s", "bytes": %zu, )", names[way],
-                 keys[part], size);
-    std::printf("    %s: %.1f us\n", parts[part], measure::write_times(took[part]));
+    const double median =
+        report.add("handover", {{"way", names[way]}, {"part", keys[part]}, {"bytes", size}}, took[part]);
+    std::printf("    %s: %.1f us\n", parts[part], median);
   }
 }
 
 int main(int argc, char** argv) {
   long mib = 16, repeats = 20;
-  check::arguments(
-      argc, argv, usage,
-      {{"--mib", &mib, 1, 4096}, {"--repeats", &repeats, 1, 1000}, {"--json", nullptr, 0, 1, &measure::json_path}});
+  const char* json = "/dev/null";
+  check::arguments(argc, argv, usage,
+                   {{"--mib", &mib, 1, 4096}, {"--repeats", &repeats, 1, 1000}, {"--json", nullptr, 0, 1, &json}});
 
   // [1] Start the receiver
   // Before any call of CUDA, for what CUDA sets up does not work in a child. They share a socket and some host memory.
@@ -249,7 +249,7 @@ int main(int argc, char** argv) {
   CHECK(cuDeviceGetAttribute(&descriptors, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0));
   REQUIRE(vmm, "GPU 0 has no virtual memory management; use bare metal, or a virtual GPU that passes it on");
   REQUIRE(descriptors, "GPU 0 exports no memory as a file descriptor; use Linux on bare metal");
-  measure::open_json("ipc_cost", gpus, "--mib %ld --repeats %ld", mib, repeats);
+  measure::Report report(json, "ipc_cost", gpus, {{"--mib", mib}, {"--repeats", repeats}});
   CHECK(cudaSetDevice(0));
   CUmemAllocationProp properties = exportable();
   CHECK(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
@@ -263,17 +263,17 @@ int main(int argc, char** argv) {
   // [3] Hand over a file descriptor
   // The receiver imports it and maps it: reserving addresses, mapping and granting access are timed together.
   std::printf("[3] Hand over a file descriptor\n");
-  measure_way(socket, DESCRIPTOR, size, repeats, host);
+  measure_way(report, socket, DESCRIPTOR, size, repeats, host);
 
   // [4] Hand over memory of cudaMalloc
   // The older interprocess call, for memory of the other kind. A handle of 64 bytes names the allocation.
   std::printf("[4] Hand over memory of cudaMalloc\n");
-  measure_way(socket, CUDA_IPC, size, repeats, host);
+  measure_way(report, socket, CUDA_IPC, size, repeats, host);
 
   // [5] Copy through host memory
   // Nothing is shared between the processes but pageable host memory, so the data crosses to the host and back.
   std::printf("[5] Copy through host memory\n");
-  measure_way(socket, COPY, size, repeats, host);
+  measure_way(report, socket, COPY, size, repeats, host);
 
   // [6] Tear down
   // The receiver ends when the socket is shut, and its end of the socket closes with it.
@@ -287,7 +287,7 @@ int main(int argc, char** argv) {
   int status = 0;
   const pid_t ended = TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
   EXPECT(ended == child && status == 0, "the receiver ended with status 0x%x", status);
-  measure::close_json();
+  report.complete();
   std::printf("OK\n");
   return 0;
 }

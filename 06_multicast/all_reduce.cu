@@ -74,7 +74,7 @@ struct Gpu {
 };
 static std::vector<Gpu> gpus;
 static int count;
-static float4* replicas;    // the unicast address of the first, the others lie behind it,
+static float4* replicas;    // the unicast address of the first, the others follow it,
 static size_t stride, out;  // so many elements apart; there the second array of each begins
 
 static size_t free_memory(const Gpu& gpu) {
@@ -172,17 +172,19 @@ static void expect_sums(const std::vector<double>& sums) {
 
 int main(int argc, char** argv) {
   long mib = 4, repeats = 0, unicast = 0;
+  const char* json = "/dev/null";
   check::arguments(argc, argv, usage,
                    {{"--mib", &mib, 1, 1024},
                     {"--repeats", &repeats, 1, 1000},
                     {"--unicast", &unicast, 0, 0},
-                    {"--json", nullptr, 0, 1, &measure::json_path}});
+                    {"--json", nullptr, 0, 1, &json}});
 
   // Set-up, not part of the story. The site's refusal comes before any call of the driver.
   REQUIRE(unicast || !site_refuses(),
           "NCCL_NVLS_ENABLE=0 refuses multicast here; only whoever runs the machine can lift that (or take --unicast)");
   find_team(unicast);
-  measure::open_json("all_reduce", count, "--mib %ld --repeats %ld%s", mib, repeats, unicast ? " --unicast" : "");
+  measure::Report report(json, "all_reduce", count,
+                         {{"--mib", mib}, {"--repeats", repeats}, {"--unicast", unicast > 0}});
 
   // [1] Map every replica for every GPU
   // Two arrays on each GPU. All replicas are mapped side by side, and every GPU gets access: enough without multicast.
@@ -249,13 +251,13 @@ int main(int argc, char** argv) {
                 unicast ? "without multicast" : "both ways");
     for (const bool multicast : ways) {
       if (repeats == 0) continue;
-      const char* const way = multicast ? "with" : "without";
-      std::fprintf(measure::json, R"({"what": "all_reduce", "way": "%s multicast", "bytes": %zu, )", way, 16 * n);
-      std::printf("      %s multicast: %.1f us\n", way, measure::write_times(times[multicast]));
+      const char* const way = multicast ? "with multicast" : "without multicast";
+      const double us = report.add("all_reduce", {{"way", way}, {"bytes", 16 * n}}, times[multicast]);
+      std::printf("      %s: %.1f us\n", way, us);
     }
   }
   if (repeats > 0) std::printf("    (the slowest GPU counts; median of %ld repeats)\n", repeats);
-  measure::close_json();
+  report.complete();
 
   // [4] Tear down
   std::printf("[4] Tear down\n");

@@ -109,7 +109,7 @@ int main(int argc, char** argv) {
 
   // [3] Ask for the granularity
   // A multicast object has a granularity of its own: its size, and the address and the size of a mapping, are multiples
-  // of it. The memory behind it has one too. The recommended one may be far larger: meant for objects of gigabytes.
+  // of it. The memory that backs it has one too. The recommended one may be far larger: meant for objects of gigabytes.
   std::printf("[3] Ask for the granularity\n");
   CUmulticastObjectProp properties = {};
   properties.numDevices = count;  // at least 2: one is refused

@@ -10,13 +10,19 @@
 
 static const char usage[] = "usage: multicast_broken\n";
 
-static CUmulticastObjectProp team;  // these are set in each process, by start(); `size` is that of the object
-static CUmemAccessDesc everyone[2];
+// What a try works with: the size is that of the object, of one granule.
+struct Pair {
+  CUmemAllocationProp properties = {};
+  CUmulticastObjectProp team = {};
+  CUmemAccessDesc everyone[2] = {};
+  size_t size = 0;
+};
 
-static void start() {
+static Pair start() {
   check::require_gpus(2);
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  Pair pair;
+  pair.properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  pair.properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   for (const CUdevice gpu : {0, 1}) {
     int supported = 0, reaches = 0;
     CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, gpu));
@@ -24,15 +30,17 @@ static void start() {
     REQUIRE(supported && reaches,
             "multicast takes two GPUs that support it and reach each other; use GPUs of compute "
             "capability 9.0 or later on one NVSwitch");
-    everyone[gpu].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    everyone[gpu].location.id = gpu;
-    everyone[gpu].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    pair.everyone[gpu].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    pair.everyone[gpu].location.id = gpu;
+    pair.everyone[gpu].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   }
-  team.numDevices = 2;
-  team.size = 1;
-  CHECK(cuMulticastGetGranularity(&size, &team, CU_MULTICAST_GRANULARITY_MINIMUM));
-  team.size = size;
+  pair.team.numDevices = 2;
+  pair.team.size = 1;
+  size_t granularity;
+  CHECK(cuMulticastGetGranularity(&granularity, &pair.team, CU_MULTICAST_GRANULARITY_MINIMUM));
+  pair.size = pair.team.size = granularity;
   CHECK(cudaSetDevice(0));
+  return pair;
 }
 
 // An ordinary store, and the one that goes to all replicas.
@@ -47,15 +55,16 @@ __global__ void store_all(int* mc, int value) {
 }
 
 // A multicast object for two GPUs, of which some have been added.
-static CUmemGenericAllocationHandle create_and_add(int gpus) {
+static CUmemGenericAllocationHandle create_and_add(const Pair& pair, int gpus) {
   CUmemGenericAllocationHandle object;
-  CHECK(cuMulticastCreate(&object, &team));
+  CHECK(cuMulticastCreate(&object, &pair.team));
   for (CUdevice gpu = 0; gpu < gpus; ++gpu) CHECK(cuMulticastAddDevice(object, gpu));
   return object;
 }
 
 // Memory of a GPU, bound to the object at offset 0, and mapped at an address of its own.
-static CUdeviceptr bind_and_map(CUmemGenericAllocationHandle object, CUdevice gpu) {
+static CUdeviceptr bind_and_map(const Pair& pair, CUmemGenericAllocationHandle object, CUdevice gpu) {
+  auto [properties, team, everyone, size] = pair;
   CUmemGenericAllocationHandle memory;
   CUdeviceptr address;
   properties.location.id = gpu;
@@ -68,10 +77,11 @@ static CUdeviceptr bind_and_map(CUmemGenericAllocationHandle object, CUdevice gp
 }
 
 // An object for both GPUs, mapped for GPU 0. Sets where each replica is mapped.
-static int* map_object(CUdeviceptr (&replica)[2]) {
-  const CUmemGenericAllocationHandle object = create_and_add(2);
+static int* map_object(const Pair& pair, CUdeviceptr (&replica)[2]) {
+  const auto& [properties, team, everyone, size] = pair;
+  const CUmemGenericAllocationHandle object = create_and_add(pair, 2);
   CUdeviceptr mc;
-  for (const CUdevice gpu : {0, 1}) replica[gpu] = bind_and_map(object, gpu);
+  for (const CUdevice gpu : {0, 1}) replica[gpu] = bind_and_map(pair, object, gpu);
   CHECK(cuMemAddressReserve(&mc, size, 0, 0, 0));
   CHECK(cuMemMap(mc, size, 0, object, 0));
   CHECK(cuMemSetAccess(mc, size, everyone, 1));  // for GPU 0: another GPU gets a mapping of its own
@@ -89,12 +99,13 @@ int main(int argc, char** argv) {
   check::arguments(argc, argv, usage);
   REQUIRE(!site_refuses(), "NCCL_NVLS_ENABLE=0 refuses multicast here; only whoever runs the machine can lift that");
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
-  in_a_process([] {});                       // a machine that cannot do this says so first
+  in_a_process(start, [](Pair) {});          // a machine that cannot do this says so first
 
   // [1] Make a team of one
   // For instance where each process counts only the GPU that it was given.
   std::printf("[1] Make a team of one\n");
-  in_a_process([] {
+  in_a_process(start, [](Pair pair) {
+    auto& [properties, team, everyone, size] = pair;
     CUmemGenericAllocationHandle object;
     team.numDevices = 1;
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMulticastCreate(&object, &team));
@@ -106,7 +117,8 @@ int main(int argc, char** argv) {
   // [2] Create it in the size of the data
   // An object comes in whole granules. Its granularity is asked of cuMulticastGetGranularity.
   std::printf("[2] Create it in the size of the data\n");
-  in_a_process([] {
+  in_a_process(start, [](Pair pair) {
+    auto& [properties, team, everyone, size] = pair;
     CUmemGenericAllocationHandle object;
     team.size = 100000 * sizeof(float);
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMulticastCreate(&object, &team));
@@ -118,10 +130,11 @@ int main(int argc, char** argv) {
   // [3] Map a part of it
   // An object is mapped whole, from offset 0 on, as memory is.
   std::printf("[3] Map a part of it\n");
-  in_a_process([] {
+  in_a_process(start, [](Pair pair) {
+    auto& [properties, team, everyone, size] = pair;
     CUdeviceptr mc;
     team.size = 2 * size;
-    const CUmemGenericAllocationHandle object = create_and_add(2);
+    const CUmemGenericAllocationHandle object = create_and_add(pair, 2);
     CHECK(cuMemAddressReserve(&mc, 2 * size, 0, 0, 0));
     REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(mc, size, size, object, 0));
     CHECK(cuMemMap(mc, 2 * size, 0, object, 0));
@@ -131,33 +144,33 @@ int main(int argc, char** argv) {
   // [4] Bind before the team is complete
   // The call is not refused. It waits for the missing GPU, and here nobody adds it.
   std::printf("[4] Bind before the team is complete\n");
-  const pid_t waiting = begin_process([] {
+  const pid_t waiting = begin_process(start, [](Pair pair) {
     CUmemGenericAllocationHandle memory;
-    const CUmemGenericAllocationHandle object = create_and_add(1);  // of two
-    CHECK(cuMemCreate(&memory, size, &properties, 0));
+    const CUmemGenericAllocationHandle object = create_and_add(pair, 1);  // of two
+    CHECK(cuMemCreate(&memory, pair.size, &pair.properties, 0));
     alarm(10);  // the seconds that the bind gets
-    CHECK(cuMulticastBindMem(object, 0, memory, 0, size, 0));
+    CHECK(cuMulticastBindMem(object, 0, memory, 0, pair.size, 0));
   });
   const int status = status_of(waiting);  // vmmsim sees at once that the wait has no end, and ends it with status 125
   EXPECT(status == 128 + SIGALRM || status == 125, "the process that binds ended with status %d", status);
   std::printf("    cuMulticastBindMem(object, 0, memory, 0, size, 0)\n      -> did not come back\n");
-  in_a_process([] {
-    bind_and_map(create_and_add(2), 0);
+  in_a_process(start, [](Pair pair) {
+    bind_and_map(pair, create_and_add(pair, 2), 0);
     std::printf("    right: every GPU added first\n");
   });
 
   // [5] Store with an ordinary instruction
   // Undefined: a GPU may do anything with it, and need not tell. So here is printed what this one did.
   std::printf("[5] Store with an ordinary instruction\n");
-  in_a_process([] {
+  in_a_process(start, [](Pair pair) {
     CUdeviceptr replica[2];
-    store<<<1, 1>>>(map_object(replica), 42);
+    store<<<1, 1>>>(map_object(pair, replica), 42);
     CHECK(cudaGetLastError());
     std::printf("    cudaDeviceSynchronize()\n      -> %s\n", check::name(cudaDeviceSynchronize()));
   });
-  in_a_process([] {
+  in_a_process(start, [](Pair pair) {
     CUdeviceptr replica[2];
-    store_all<<<1, 1>>>(map_object(replica), 42);
+    store_all<<<1, 1>>>(map_object(pair, replica), 42);
     CHECK(cudaGetLastError());
     for (const CUdeviceptr address : replica) {
       int found = -1;

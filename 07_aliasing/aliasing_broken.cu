@@ -13,8 +13,6 @@
 
 static const char usage[] = "usage: aliasing_broken\n";
 
-static void start() { start_on_gpu_0(); }
-
 constexpr int threads = 1024;
 __device__ int stale;  // how many threads read an old value
 
@@ -34,11 +32,11 @@ static CUmemGenericAllocationHandle handle;
 static CUdeviceptr a, b;
 
 // Creates one granule of memory, and maps it at a and at b. No GPU has access yet.
-static void map_twice() {
-  CHECK(cuMemCreate(&handle, size, &properties, 0));
+static void map_twice(const Granule& granule) {
+  CHECK(cuMemCreate(&handle, granule.size, &granule.properties, 0));
   for (CUdeviceptr* address : {&a, &b}) {
-    CHECK(cuMemAddressReserve(address, size, 0, 0, 0));
-    CHECK(cuMemMap(*address, size, 0, handle, 0));
+    CHECK(cuMemAddressReserve(address, granule.size, 0, 0, 0));
+    CHECK(cuMemMap(*address, granule.size, 0, handle, 0));
   }
 }
 
@@ -50,23 +48,23 @@ static size_t free_memory() {
 
 int main(int argc, char** argv) {
   check::arguments(argc, argv, usage);
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
-  in_a_process([] {});                       // a machine that cannot do this says so first
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);      // no child inherits a line that is not written yet
+  in_a_process(start_on_gpu_0, [](Granule) {});  // a machine that cannot do this says so first
 
   // [1] Take a barrier for a fence
   // __syncthreads orders the accesses of a block, each at its address. It does not know that two addresses lead to the
   // same memory. No call fails, and no kernel.
   std::printf("[1] Take a barrier for a fence\n");
   for (const bool fence : {false, true})
-    in_a_process([fence] {
-      map_twice();
-      for (const CUdeviceptr address : {a, b}) CHECK(cuMemSetAccess(address, size, &descriptor, 1));
-      CHECK(cudaMemset(reinterpret_cast<void*>(a), 0x5a, size));
+    in_a_process(start_on_gpu_0, [fence](Granule granule) {
+      map_twice(granule);
+      for (const CUdeviceptr address : {a, b}) CHECK(cuMemSetAccess(address, granule.size, &granule.descriptor, 1));
+      CHECK(cudaMemset(reinterpret_cast<void*>(a), 0x5a, granule.size));
       read_write_read<<<1, threads>>>(reinterpret_cast<int*>(a), reinterpret_cast<int*>(b), fence);
       CHECK(cudaGetLastError());
       int found = -1;
       CHECK(cudaMemcpyFromSymbol(&found, stale, sizeof found));
-      EXPECT(!fence || found == 0, "%d of %d threads read an old value behind the fence", found, threads);
+      EXPECT(!fence || found == 0, "%d of %d threads read an old value after the fence", found, threads);
       std::printf("    %s: %d of %d threads read the old value\n", fence ? "right: fence.proxy.alias" : "__syncthreads",
                   found, threads);
     });
@@ -75,10 +73,10 @@ int main(int argc, char** argv) {
   // Access belongs to the mapping, not to the memory: a second mapping starts without access.
   std::printf("[2] Grant access at one address, and use the other\n");
   for (const bool both : {false, true})
-    in_a_process([both] {
-      map_twice();
-      CHECK(cuMemSetAccess(a, size, &descriptor, 1));
-      if (both) CHECK(cuMemSetAccess(b, size, &descriptor, 1));
+    in_a_process(start_on_gpu_0, [both](Granule granule) {
+      map_twice(granule);
+      CHECK(cuMemSetAccess(a, granule.size, &granule.descriptor, 1));
+      if (both) CHECK(cuMemSetAccess(b, granule.size, &granule.descriptor, 1));
       store<<<1, 1>>>(reinterpret_cast<int*>(b), 42);
       CHECK(cudaGetLastError());
       if (!both) {
@@ -94,7 +92,8 @@ int main(int argc, char** argv) {
   // [3] Map a ring in one call
   // No call maps an allocation twice, or a part of it: each half of the ring is a mapping of the whole allocation.
   std::printf("[3] Map a ring in one call\n");
-  in_a_process([] {
+  in_a_process(start_on_gpu_0, [](Granule granule) {
+    const auto [properties, descriptor, size] = granule;
     CUdeviceptr ring;
     CHECK(cuMemCreate(&handle, size, &properties, 0));
     CHECK(cuMemAddressReserve(&ring, 2 * size, 0, 0, 0));
@@ -108,14 +107,14 @@ int main(int argc, char** argv) {
   // [4] Unmap one address, and expect the memory back
   // No call fails. Each mapping and the handle is a reference; the memory is freed with the last of them.
   std::printf("[4] Unmap one address, and expect the memory back\n");
-  in_a_process([] {
+  in_a_process(start_on_gpu_0, [](Granule granule) {
     const size_t before = free_memory();
-    map_twice();
+    map_twice(granule);
     CHECK(cuMemRelease(handle));
-    CHECK(cuMemUnmap(a, size));
-    EXPECT(before - free_memory() == size, "%zu bytes are taken", before - free_memory());
+    CHECK(cuMemUnmap(a, granule.size));
+    EXPECT(before - free_memory() == granule.size, "%zu bytes are taken", before - free_memory());
     std::printf("    the first address unmapped, and %zu KiB are still taken\n", (before - free_memory()) >> 10);
-    CHECK(cuMemUnmap(b, size));
+    CHECK(cuMemUnmap(b, granule.size));
     EXPECT(before == free_memory(), "%zu bytes are taken", before - free_memory());
     std::printf("    right: the second unmapped as well, 0 KiB are taken\n");
   });

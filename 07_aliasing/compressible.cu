@@ -71,13 +71,17 @@ static float microseconds_since(cudaEvent_t start, cudaEvent_t stop) {
 // memory of cudaMalloc.
 using Times = std::vector<double>[3];
 
-static void write_medians(const char* kernel, int shift, size_t bytes, bool granted, Times& times) {
+static void write_medians(measure::Report& report, const char* kernel, int shift, size_t bytes, bool granted,
+                          Times& times) {
   const char* const memory[] = {"plain", granted ? "compressible" : "plain", "cudaMalloc"};
   double median[3] = {};
   for (int kind : {0, 1, 2}) {
-    std::fprintf(measure::json, R"({"what": "kernel", "kernel": "%s", "data": "%s", "memory": "%s", "bytes": %zu, )",
-                 kernel, shift ? "one random word in each 4 KiB" : "random words", memory[kind], bytes);
-    median[kind] = measure::write_times(times[kind]);
+    median[kind] = report.add("kernel",
+                              {{"kernel", kernel},
+                               {"data", shift ? "one random word in each 4 KiB" : "random words"},
+                               {"memory", memory[kind]},
+                               {"bytes", bytes}},
+                              times[kind]);
   }
   std::printf("      %s: plain %.1f us, compression requested %.1f us: %.2f times as fast; cudaMalloc %.1f us\n",
               kernel, median[0], median[1], median[0] / median[1], median[2]);
@@ -97,11 +101,12 @@ static CUdeviceptr map(CUmemGenericAllocationHandle handle, size_t size, const C
 
 int main(int argc, char** argv) {
   long mib = 4, repeats = 2, by_copy = 0;
+  const char* json = "/dev/null";
   check::arguments(argc, argv, usage,
                    {{"--mib", &mib, 2, 8192},
                     {"--repeats", &repeats, 1, 1000},
                     {"--copy", &by_copy, 0, 0},
-                    {"--json", nullptr, 0, 1, &measure::json_path}});
+                    {"--json", nullptr, 0, 1, &json}});
   const int gpus = check::require_gpus(1);
 
   // [1] Ask the device for support
@@ -120,7 +125,7 @@ int main(int argc, char** argv) {
   REQUIRE(compression, "%s has no compressible memory; use a GPU with compute data compression", name);
   std::printf("    %s: compressible memory is supported, GPUDirect RDMA with VMM is %s\n", name,
               rdma ? "supported" : "not supported");
-  measure::open_json("compressible", gpus, "--mib %ld --repeats %ld%s", mib, repeats, by_copy ? " --copy" : "");
+  measure::Report report(json, "compressible", gpus, {{"--mib", mib}, {"--repeats", repeats}, {"--copy", by_copy > 0}});
   CHECK(cudaSetDevice(device));
 
   // Set-up: the kernels' sums, two events, and every kernel loaded, before counting what is free.
@@ -209,8 +214,8 @@ int main(int argc, char** argv) {
           EXPECT(host[i] == word(seed, at + i, shift) * factor + plus, "word %zu is %u", at + i, host[i]);
       }
     std::printf("    %s\n", shift ? "one random word in each 4 KiB" : "random words");
-    write_medians("read", shift, words * sizeof(unsigned), compressible, reads);
-    write_medians("update", shift, words * sizeof(unsigned), compressible, updates);
+    write_medians(report, "read", shift, words * sizeof(unsigned), compressible, reads);
+    write_medians(report, "update", shift, words * sizeof(unsigned), compressible, updates);
   }
 
   // [4] Request GPUDirect RDMA
@@ -242,7 +247,7 @@ int main(int argc, char** argv) {
   std::printf("    free memory is what it was at the start\n");
   for (cudaEvent_t event : {stop, start}) CHECK(cudaEventDestroy(event));
   CHECK(cudaFree(sums));
-  measure::close_json();
+  report.complete();
   std::printf("OK\n");
   return 0;
 }

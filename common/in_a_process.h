@@ -11,37 +11,39 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// What a try works with: memory of GPU 0 of one granule, with access for GPU 0. A process sets these in start(), which
-// is the program's own: it first checks support, and often starts with start_on_gpu_0().
-inline CUmemAllocationProp properties;
-inline CUmemAccessDesc descriptor;
-inline size_t size;
-static void start();
+// What most tries work with: memory of GPU 0 of one granule, with access for GPU 0.
+struct Granule {
+  CUmemAllocationProp properties = {};
+  CUmemAccessDesc descriptor = {};
+  size_t size = 0;
+};
 
-inline void start_on_gpu_0() {
+// How most tries start: checks support, and makes GPU 0 the current device.
+inline Granule start_on_gpu_0() {
+  Granule granule;
   int supported = 0;
   check::require_gpus(1);
   CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
   REQUIRE(supported, "no virtual memory management; use bare metal, or a virtual GPU that passes it on");
   CHECK(cudaSetDevice(0));
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = 0;
-  descriptor.location = properties.location;
-  descriptor.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  CHECK(cuMemGetAllocationGranularity(&size, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  granule.properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  granule.properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  granule.properties.location.id = 0;
+  granule.descriptor.location = granule.properties.location;
+  granule.descriptor.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CHECK(cuMemGetAllocationGranularity(&granule.size, &granule.properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  return granule;
 }
 
-// Starts a process that does `work`. It is forked before CUDA starts in this one, and a signal ends it after so many
-// seconds: nobody waits for ever.
-template <class Work> pid_t begin_process(Work work, unsigned seconds = 60) {
+// Starts a process that does `work` with what `start` returns there. It is forked before CUDA starts in this one, and a
+// signal ends it after so many seconds: nobody waits for ever.
+template <class Start, class Work> pid_t begin_process(Start start, Work work, unsigned seconds = 60) {
   std::signal(SIGCHLD, SIG_DFL);  // if it is inherited as ignored, nobody can be waited for
   const pid_t child = fork();
   EXPECT(child >= 0, "there is no new process: %s", std::strerror(errno));
   if (child > 0) return child;
   alarm(seconds);
-  start();
-  work();
+  work(start());
   std::exit(0);
 }
 
@@ -60,4 +62,6 @@ inline void end_process(pid_t child) {
   if (status != 0) std::exit(status);
 }
 
-template <class Work> void in_a_process(Work work) { end_process(begin_process(work)); }
+template <class Start, class Work> void in_a_process(Start start, Work work) {
+  end_process(begin_process(start, work));
+}

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <chrono>
 #include <ctime>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 namespace measure {
@@ -68,45 +70,87 @@ inline void expect_filled(CUdeviceptr data, size_t bytes, Word seed, cudaStream_
   EXPECT(found == bytes / sizeof(Word), "%llu of %zu words hold their value", found, bytes / sizeof(Word));
 }
 
-inline const char* json_path = "/dev/null";  // for the option --json
-inline FILE* json;                           // a measurement begins here: fprintf(json, R"({"what": "copy", )")
-
-// Writes the conditions: the program, its arguments (a format and what goes into it), GPU 0, the driver, the day.
-template <class... Values>
-void open_json(const char* program, int gpus, const char* arguments, Values... values) {
-  char device[256], date[16], driver[64] = "unknown";
-  const time_t now = std::time(nullptr);
-  std::strftime(date, sizeof date, "%F", std::gmtime(&now));
-  CHECK(cuDeviceGetName(device, sizeof device, 0));
-  FILE* const version = std::fopen("/sys/module/nvidia/version", "r");
-  if (version && std::fscanf(version, "%63s", driver) != 1) std::strcpy(driver, "unknown");
-  if (version) std::fclose(version);
-  json = std::fopen(json_path, "w");
-  if (!json) {
-    std::fprintf(stderr, "%s: cannot write %s: %s\n", program, json_path, std::strerror(errno));
-    std::exit(2);
+inline std::string quoted(const std::string& text) {
+  std::string json = "\"";
+  for (const char c : text) {
+    char code[8];
+    std::snprintf(code, sizeof code, "\\u%04x", unsigned(c));
+    if (c == '"' || c == '\\') json += '\\';
+    if (c >= 0 && c < ' ') json += code;
+    else json += c;
   }
-  std::fprintf(json, R"({"program": "%s", "device": "%s", "gpus": %d, "driver": "%s", "cuda": "%d.%d", "date": "%s", )",
-               program, device, gpus, driver, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10, date);
-  std::fprintf(json, R"("arguments": ")");
-  std::fprintf(json, arguments, values...);
-  std::fputs("\"}\n", json);
+  return json + '"';
 }
 
-// Ends the line of a measurement with its times, in microseconds ("us") or milliseconds ("ms"). Returns their median.
-inline double write_times(const std::vector<double>& times, const char* unit = "us") {
-  std::fprintf(json, R"("repeats": %zu, "median_%s": %.4f, "%s": )", times.size(), unit, median(times), unit);
-  const char* before = "[";
-  for (const double time : times) {
-    std::fprintf(json, "%s%.4f", before, time);
-    before = ", ";
+// One member of an object: its name, and its value as JSON has it.
+struct Field {
+  const char* name;
+  std::string json;
+  template <class Value> Field(const char* name, const Value& value) : name(name) {
+    if constexpr (std::is_same_v<Value, bool>) json = value ? "true" : "false";
+    else if constexpr (std::is_integral_v<Value>) json = std::to_string(value);
+    else json = quoted(value);
   }
-  std::fputs("]}\n", json);
-  return median(times);
-}
+};
 
-inline void close_json() {
-  std::fputs("{\"what\": \"complete\"}\n", json);
-  EXPECT(!std::ferror(json) && !std::fclose(json), "%s could not be written", json_path);
-}
+// The file of --json.
+class Report {
+ public:
+  // Writes the conditions: the program, its arguments (one that is true is a flag), GPU 0, the driver, the day.
+  Report(const char* path, const char* program, int gpus, std::initializer_list<Field> arguments)
+      : path(path), file(std::fopen(path, "w")) {
+    if (!file) {
+      std::fprintf(stderr, "%s: cannot write %s: %s\n", program, path, std::strerror(errno));
+      std::exit(2);
+    }
+    char device[256], date[16], driver[64] = "unknown";
+    const time_t now = std::time(nullptr);
+    std::strftime(date, sizeof date, "%F", std::gmtime(&now));
+    CHECK(cuDeviceGetName(device, sizeof device, 0));
+    FILE* const version = std::fopen("/sys/module/nvidia/version", "r");
+    if (version && std::fscanf(version, "%63s", driver) != 1) std::strcpy(driver, "unknown");
+    if (version) std::fclose(version);
+    const std::string cuda = std::to_string(CUDA_VERSION / 1000) + '.' + std::to_string(CUDA_VERSION % 1000 / 10);
+    std::string words;
+    for (const Field& argument : arguments)
+      if (argument.json != "false")
+        words += (words.empty() ? "" : " ") + std::string(argument.name) +
+                 (argument.json == "true" ? "" : " " + argument.json);
+    write(
+        "program", program,
+        {{"device", device}, {"gpus", gpus}, {"driver", driver}, {"cuda", cuda}, {"date", date}, {"arguments", words}});
+    std::fputs("}\n", file);
+  }
+  Report(const Report&) = delete;
+
+  // A line for a measurement, with its times in microseconds ("us") or milliseconds ("ms"). Returns their median.
+  double add(const char* what, std::initializer_list<Field> fields, const std::vector<double>& times,
+             const char* unit = "us") {
+    write("what", what, fields);
+    std::fprintf(file, R"(, "repeats": %zu, "median_%s": %.4f, "%s": )", times.size(), unit, median(times), unit);
+    const char* before = "[";
+    for (const double time : times) {
+      std::fprintf(file, "%s%.4f", before, time);
+      before = ", ";
+    }
+    std::fputs("]}\n", file);
+    return median(times);
+  }
+
+  void complete() {
+    write("what", "complete", {});
+    std::fputs("}\n", file);
+    EXPECT(!std::ferror(file) && !std::fclose(file), "%s could not be written", path);
+  }
+
+ private:
+  // An object up to its last field. The line goes on.
+  void write(const char* name, const char* text, std::initializer_list<Field> fields) {
+    std::fprintf(file, "{\"%s\": %s", name, quoted(text).c_str());
+    for (const Field& field : fields) std::fprintf(file, ", \"%s\": %s", field.name, field.json.c_str());
+  }
+
+  const char* path;
+  FILE* file;
+};
 }  // namespace measure

@@ -27,13 +27,13 @@ inline void send_descriptor(int socket, int fd) {
   rights->cmsg_type = SCM_RIGHTS;
   rights->cmsg_len = CMSG_LEN(sizeof fd);
   std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
-  EXPECT(sendmsg(socket, &message.header, MSG_NOSIGNAL) == 1, "the descriptor cannot be sent");
+  EXPECT(TEMP_FAILURE_RETRY(sendmsg(socket, &message.header, MSG_NOSIGNAL)) == 1, "the descriptor cannot be sent");
 }
 
 inline int receive_descriptor(int socket) {
   int fd = -1;
   Message message;
-  EXPECT(recvmsg(socket, &message.header, MSG_CMSG_CLOEXEC) == 1, "the other process has ended");
+  EXPECT(TEMP_FAILURE_RETRY(recvmsg(socket, &message.header, MSG_CMSG_CLOEXEC)) == 1, "the other process has ended");
   const cmsghdr* rights = CMSG_FIRSTHDR(&message.header);
   EXPECT(rights && rights->cmsg_type == SCM_RIGHTS, "no descriptor came");
   std::memcpy(&fd, CMSG_DATA(rights), sizeof fd);

@@ -16,7 +16,7 @@ import termios
 import time
 
 from vmmsim.hardware import count_gpus
-from vmmsim.processes import signal_name
+from vmmsim.processes import end_session, signal_name
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "build" / "bin"
@@ -32,9 +32,9 @@ def classify(status, output, errors):
     if status == 0:
         return "OK", ""
     if status == 77:
-        told = re.findall(r"^SKIP: (\S.*; \S.*?)\s*$", output, re.MULTILINE)
-        if told:
-            return "SKIP", told[-1]
+        reasons = re.findall(r"^SKIP: (\S.*; \S.*?)\s*$", output, re.MULTILINE)
+        if reasons:
+            return "SKIP", reasons[-1]
         return "FAIL", "exit status 77 without a line 'SKIP: what is missing; how to get it'"
     if status == 127:  # the loader gave up, before main or at the first call of a function that is not there
         if "libcuda.so.1: cannot open shared object file" in errors:
@@ -47,87 +47,90 @@ def classify(status, output, errors):
     return "FAIL", f"exit status {status}"
 
 
-def run(command, limit=TIME_LIMIT):
-    """Runs a program, showing what it writes as it writes it. Returns its result, the reason and the seconds it took.
+class Output:
+    """What a program writes to stdout and stderr, shown as it writes it."""
 
-    The program and the processes it starts are a process group of their own, and none of them outlives this call.
-    """
-    written = {1: bytearray(), 2: bytearray()}
-    began = time.monotonic()
-    # A pipe would make the program keep back its output until it ends: stdout is a terminal if there is one to be had.
-    try:
-        output, theirs = pty.openpty()
-        modes = termios.tcgetattr(theirs)
-        modes[1] &= ~termios.OPOST  # newlines arrive as they were written
-        termios.tcsetattr(theirs, termios.TCSANOW, modes)
-    except OSError:
-        output, theirs = os.pipe()
-    try:
-        process = subprocess.Popen(
-            [str(word) for word in command],
-            stdin=subprocess.DEVNULL,
-            stdout=theirs,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except OSError as error:
-        os.close(output)
-        return "FAIL", f"it did not start: {error}", 0.0
-    finally:
-        os.close(theirs)
+    def __init__(self, stdout, stderr):
+        # In this order: what came before an error is shown before it.
+        self.open = {stdout: sys.stdout.buffer, stderr: sys.stderr.buffer}
+        self.written = {stdout: bytearray(), stderr: bytearray()}
 
-    errors = process.stderr.fileno()
-    open_files = {output: 1, errors: 2}  # in this order: what came before an error is shown before it
-
-    def show_what_is_there(wait):
+    def show(self, wait):
+        """Shows what is there, or comes within these seconds. Returns whether there was any, or an end."""
         with selectors.DefaultSelector() as selector:
-            for descriptor in open_files:
+            for descriptor in self.open:
                 selector.register(descriptor, selectors.EVENT_READ)
             ready = {key.fd for key, _ in selector.select(wait)}
-        for descriptor in [each for each in open_files if each in ready]:
+        for descriptor in [each for each in self.open if each in ready]:
             try:
                 data = os.read(descriptor, 1 << 16)
             except OSError:  # so a terminal says that its other side is closed
                 data = b""
             if not data:
-                del open_files[descriptor]
+                del self.open[descriptor]
                 continue
-            stream = open_files[descriptor]
-            written[stream] += data
-            shown = (sys.stdout if stream == 1 else sys.stderr).buffer
-            shown.write(data)
-            shown.flush()
-        return ready
+            self.written[descriptor] += data
+            self.open[descriptor].write(data)
+            self.open[descriptor].flush()
+        return bool(ready)
 
+    def texts(self):
+        return [bytes(data).decode(errors="replace") for data in self.written.values()]
+
+
+def open_stdout():
+    """The two ends of a program's stdout. A pipe would make it keep back its output until it ends: so it is a terminal,
+    if there is one to be had."""
+    try:
+        output, theirs = pty.openpty()
+        modes = termios.tcgetattr(theirs)
+        modes[1] &= ~termios.OPOST  # newlines arrive as they were written
+        termios.tcsetattr(theirs, termios.TCSANOW, modes)
+        return output, theirs
+    except OSError:
+        return os.pipe()
+
+
+def run(command, limit=TIME_LIMIT):
+    """Runs a program, showing what it writes as it writes it. Returns its result, the reason and the seconds it took.
+
+    The program and the processes it starts are a session of their own, and none of them outlives this call.
+    """
+    began = time.monotonic()
+    stdout, theirs = open_stdout()
+    words, streams = [str(word) for word in command], {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    try:
+        process = subprocess.Popen(words, stdout=theirs, start_new_session=True, **streams)
+    except OSError as error:
+        os.close(stdout)
+        return "FAIL", f"it did not start: {error}", 0.0
+    finally:
+        os.close(theirs)
+
+    output = Output(stdout, process.stderr.fileno())
     in_time = True
     try:
         while process.poll() is None and in_time:
-            if open_files:
-                show_what_is_there(0.1)
+            if output.open:
+                output.show(0.1)
             else:
                 time.sleep(0.1)
             in_time = time.monotonic() - began < limit
     finally:
-        end_group(process)
-        while open_files and show_what_is_there(0):
+        left = end_session(process.pid)
+        if not left:
+            process.wait()
+        while output.open and output.show(0):
             pass
-        os.close(output)
+        os.close(stdout)
         process.stderr.close()
 
     seconds = time.monotonic() - began
+    if left:
+        return "FAIL", left[0], seconds
     if not in_time:
         return "FAIL", f"not done after {limit} seconds", seconds
-    texts = [bytes(written[stream]).decode(errors="replace") for stream in (1, 2)]
-    result, reason = classify(process.returncode, *texts)
-    return result, reason, seconds
-
-
-def end_group(process):
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
+    return *classify(process.returncode, *output.texts()), seconds
 
 
 def places(gpu, sim):
@@ -206,7 +209,6 @@ def arguments():
         "steps through its calls, the address spaces and the memory. It comes first: ./run.sh --view --help.\n\n"
         "exit status: 0 every lesson worked or was skipped, 1 one failed or could not be built, 2 bad arguments",
     )
-    parser.add_argument("--targets", action="store_true", help=argparse.SUPPRESS)  # only tell what is to be built
     parser.add_argument("--programs", type=pathlib.Path, default=PROGRAMS, help=argparse.SUPPRESS)  # of a notebook
     parser.add_argument("--all", action="store_true", help="run the other programs of each lesson as well")
     where = parser.add_mutually_exclusive_group()
@@ -235,11 +237,8 @@ def arguments():
     return given
 
 
-def main():
-    given = arguments()
-    if given.targets:
-        print(*given.lessons, *([] if given.gpu else ["simulator"]))
-        return 0
+def run_all(given):
+    """Runs them, and returns the exit status."""
     for number in (signal.SIGTERM, signal.SIGHUP):  # leave as on Ctrl-C, with no program left behind
         signal.signal(number, lambda number, _: sys.exit(128 + number))
 
@@ -268,7 +267,8 @@ def main():
     return 1 if any(row[2] == "FAIL" for row in rows) else 0
 
 
-if __name__ == "__main__":
+def end_with(main):
+    """Ends the process with the status that this returns."""
     try:
         sys.exit(main())
     except KeyboardInterrupt:
@@ -277,3 +277,7 @@ if __name__ == "__main__":
     except BrokenPipeError:  # whoever read our output has left, as in ./run.sh | head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
+
+
+if __name__ == "__main__":
+    end_with(lambda: run_all(arguments()))

@@ -72,7 +72,7 @@ book() {
 # The lessons as notebooks, in build/notebooks, and what executes them, in .venv.
 notebooks() {
   setup scripts/requirements-notebooks.txt
-  prepare_view simulator
+  prepare simulator
   python3 -B -m docs.tools.notebooks
 }
 
@@ -89,28 +89,28 @@ build() {
   cmake --preset default "${options[@]}" || die "CMake could not configure the build; its message is above" \
     "If a tool was changed since the last time, remove build/ and run this again."
   export CMAKE_BUILD_PARALLEL_LEVEL="${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}"
+  touch build/.began
   cmake --build --preset default --target "${targets[@]}" || die "the build failed; the compiler's message is above"
+  # As old as the beginning: a source that was edited meanwhile is newer.
+  [[ " ${targets[*]} " != *" simulator "* ]] || mv build/.began build/simulator_is_ready
   exec 9<&-  # the next set-up may begin
 }
 
-# prepare_view TARGET...: what ./run.sh --view needs of the simulator, vmm_recorder and the lessons' programs, built;
-# with the simulator alone what a notebook needs.
-prepare_view() {
+# prepare TARGET...: sets up what these need, and builds them. The simulator alone is built only if it is not ready.
+prepare() {
   if [[ $* == simulator ]] && simulator_is_ready; then return; fi
   local more=()
   if [[ " $* " == *" vmm_recorder "* ]] && ! has_cupti; then more=(scripts/requirements-cupti.txt); fi
   setup "${more[@]}"
   build "$@"
-  [[ " $* " != *" simulator "* ]] || mark_simulator_ready
 }
 
-# simulator_is_ready, mark_simulator_ready: whether it was built of what is here. That takes no time and writes nothing.
+# Whether the simulator was built of what is here. That takes no time and writes nothing.
 simulator_is_ready() {
   [[ -f build/simulator_is_ready && $(cached CMAKE_HOME_DIRECTORY) -ef . && -x build/bin/vmmsim ]] &&
     command -v "$(cached CMAKE_CUDA_COMPILER)" > /dev/null &&
     [[ -z $(find vmmsim CMakeLists.txt -newer build/simulator_is_ready -print -quit) ]]
 }
-mark_simulator_ready() { touch build/simulator_is_ready; }
 
 # Two set-ups at once would spoil each other's files. The lock goes when this process and its children have ended.
 lock() {
@@ -260,19 +260,19 @@ apt_install() {
 }
 
 # What the tests use of the system's packages: a browser, to see the book in, and debootstrap, to make a bare root.
-# Without them the set-up goes on: those tests say what is missing.
+# Without them the set-up goes on: those tests say what is missing. It installs them for root and where CI is true only.
 get_packages_of_tests() {
   local as_root=() missing=() name
   command -v chromium > /dev/null || command -v google-chrome > /dev/null || missing+=(chromium)
   command -v debootstrap > /dev/null || (( EUID != 0 )) || missing+=(debootstrap)
   (( ${#missing[@]} )) || return 0
-  if command -v apt-get > /dev/null && may_install; then
+  if command -v apt-get > /dev/null && { (( EUID == 0 )) || [[ ${CI:-} ]]; } && may_install; then
     for name in "${missing[@]}"; do
       say "this machine lacks $name, for the tests: installing it from the system's packages"
       apt_install "$name" || say "$name could not be installed: the tests that need it will be skipped"
     done
   else
-    say "this machine lacks ${missing[*]}: the tests that need it will be skipped"
+    say "this machine lacks ${missing[*]}: the tests that need it will be skipped, unless you install it"
   fi
 }
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 from scripts import run_lessons
+from scripts.run import set_up
 from scripts.run_lessons import PROGRAMS, ROOT
 from vmmsim.tool import Failed, Tool
 from vmmsim.view import watch
@@ -59,9 +60,7 @@ def lesson_programs(words):
 
 def build(targets):
     """The exit status of the set-up."""
-    prepare = 'set -euo pipefail; source scripts/setup.sh; prepare_view "$@"'
-    command = ["bash", "-c", prepare, "setup", *targets]
-    return subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=sys.stderr).returncode
+    return set_up("prepare", *targets, stdin=subprocess.DEVNULL, stdout=sys.stderr)
 
 
 def sources_of(program):
@@ -69,9 +68,7 @@ def sources_of(program):
 
 
 def sources_of_recorder():
-    simulator = TOOL / "simulator"
-    shared = (*simulator.glob("driver/arguments.*"), *simulator.glob("driver/python_frames.*"), *simulator.glob("text.h"))
-    return [*(TOOL / "recorder").glob("*.*"), *shared]
+    return [*(TOOL / "recorder").glob("*.*"), *(TOOL / "trace").glob("*.h"), *(TOOL / "trace").glob("*.cc")]
 
 
 def is_old(file, sources):

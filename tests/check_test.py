@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT-0
 """The checking header prints what it promises and exits as it promises: check_test.py PROGRAM."""
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -120,6 +121,10 @@ class Check(unittest.TestCase):
         self.fails("arguments --size  3 ", 0, "size 3 full 0\nwent on\n")
         done = self.run_case("arguments", "--size", "")
         self.assertEqual(done.returncode, 2)
+
+    def test_a_text_in_the_file_of_json(self):
+        for text in ("plain", 'a "quoted" \\ GPU', "tab\tand line\n", "größe"):
+            self.assertEqual(json.loads(self.run_case("quoted", text).stdout.splitlines()[1]), text)
 
 
 if __name__ == "__main__":

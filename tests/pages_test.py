@@ -94,15 +94,12 @@ class Pages(unittest.TestCase):
             "dropped",
             "small_changes",
             "mistakes",
-            "wrong_outputs",
         }
         for lesson in LESSONS:
             file = lesson / "lesson.json"
             about = json.loads(file.read_text())
             programs = about.get("programs", {})
-            self.assertLessEqual(
-                set(about), {"skips", "programs", "pictures", "calls", "mistakes", "try_it", "wrong_outputs"}, file
-            )
+            self.assertLessEqual(set(about), {"skips", "programs", "pictures", "calls", "mistakes", "try_it"}, file)
             self.assertLessEqual(
                 set(programs), {program.stem for program in PROGRAMS if program.parent == lesson}, file
             )

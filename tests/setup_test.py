@@ -153,54 +153,22 @@ def arguments():
 
 
 def outcomes():
-    def of(script):
-        return run_lessons.run(["sh", "-c", script])[:2]
-
-    def is_(script, result, reason):
-        got = of(script)
+    """A SKIP is one that says what is missing and what lifts it; all else that is not 0 is a failure."""
+    for script, result, reason in (
+        ("echo 'SKIP: not meant; so'", "OK", ""),
+        ("exit 2", "FAIL", "exit status 2"),
+        ("kill -SEGV $$", "FAIL", "ended by SIGSEGV"),
+        ("echo story; echo 'SKIP: needs 2 GPUs, sees 1; use more'; exit 77", "SKIP", "needs 2 GPUs, sees 1; use more"),
+        ("echo 'SKIP: no remedy'; exit 77", "FAIL", "exit status 77 without .*"),
+        ("echo 'SKIP: status; of a failure'; exit 1", "FAIL", "exit status 1"),
+        ("echo 'x: libcuda.so.1: cannot open shared object file' >&2; exit 127", "SKIP", "no NVIDIA driver .*"),
+        ("echo 'x: symbol lookup error: x: undefined symbol: cuMemCreate' >&2; exit 127", "SKIP", ".* too old .*"),
+        ("echo 'x: symbol lookup error: x: undefined symbol: curl_init' >&2; exit 127", "FAIL", "exit status 127"),
+    ):
+        got = run_lessons.run(["sh", "-c", script])[:2]
         expect(got[0] == result and re.fullmatch(reason, got[1]), f"{script!r} is {got}, not {(result, reason)}")
-
-    is_("exit 0", "OK", "")
-    is_("echo 'SKIP: not meant; so'", "OK", "")
-    is_("exit 1", "FAIL", "exit status 1")
-    is_("exit 2", "FAIL", "exit status 2")
-    is_("exit 127", "FAIL", "exit status 127")
-    is_("kill -SEGV $$", "FAIL", "ended by SIGSEGV")
-    is_("kill -KILL $$", "FAIL", "ended by SIGKILL")
-    is_("echo story; echo 'SKIP: needs 2 GPUs, sees 1; use more'; exit 77", "SKIP", "needs 2 GPUs, sees 1; use more")
-    is_("printf 'SKIP: no end; of line'; exit 77", "SKIP", "no end; of line")
-    is_("exit 77", "FAIL", "exit status 77 without .*")
-    is_("echo 'SKIP: no remedy'; exit 77", "FAIL", "exit status 77 without .*")
-    is_("echo ' SKIP: not at; the start'; exit 77", "FAIL", "exit status 77 without .*")
-    is_("echo 'SKIP: on the; wrong stream' >&2; exit 77", "FAIL", "exit status 77 without .*")
-    is_("echo 'SKIP: status; of a failure'; exit 1", "FAIL", "exit status 1")
-    is_("echo 'libcuda.so.2: cannot open shared object file' >&2; exit 127", "FAIL", "exit status 127")
-    is_("echo 'libcuda.so.1: cannot open shared object file' >&2; exit 1", "FAIL", "exit status 1")
-    is_("echo 'libcuda.so.1: cannot open shared object file'; exit 127", "FAIL", "exit status 127")
-    is_("echo 'x: symbol lookup error: x: undefined symbol: curl_init' >&2; exit 127", "FAIL", "exit status 127")
     result, reason, _ = run_lessons.run(["/there/is/no/such/program"])
     expect(result == "FAIL" and "it did not start" in reason, f"a program that is not there is {result}, {reason}")
-
-
-def loader():
-    """The two ways in which the loader itself gives up, with a driver's library of our own."""
-    if not shutil.which("g++"):
-        raise Skip("no g++ on the PATH; install it, or run ./run.sh")
-    with scratch() as directory:
-        library, program = directory / "libcuda.so.1", directory / "program"
-        build = ["g++", "-x", "c", "-", "-o"]
-        make_library = [*build, library, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"]
-        subprocess.run(make_library, input="int cuInit(int x) { return x; }", text=True, check=True)
-        make_program = [*build, program, "-x", "none", library, f"-Wl,-rpath,{directory},-z,lazy"]
-        main_function = "int cuInit(int); int main(void) { return cuInit(0); }"
-        subprocess.run(make_program, input=main_function, text=True, check=True)
-        expect(run_lessons.run([program])[:2] == ("OK", ""), "the program does not run on the library")
-        subprocess.run(make_library, input="int cuOther(int x) { return x; }", text=True, check=True)
-        result, reason, _ = run_lessons.run([program])
-        expect(result == "SKIP" and reason.endswith("too old (it has no cuInit); update the driver"), reason)
-        library.unlink()
-        result, reason, _ = run_lessons.run([program])
-        expect(result == "SKIP" and reason.endswith("(libcuda.so.1 is not there); install the driver"), reason)
 
 
 def devcontainer():
@@ -210,13 +178,14 @@ def devcontainer():
     packages = install.removeprefix("apt-get install -y --no-install-recommends ").split()
     expect(packages == list(IN_ROOT), f"before the set-up it installs {packages}, and the bare root has {IN_ROOT}")
     expect(DEVCONTAINER["postCreateCommand"].startswith("./run.sh && "), "the set-up is not ./run.sh")
+    parse = sys.executable, "-B", "-c", "from scripts import run_lessons; run_lessons.arguments()"
     for line in DEVCONTAINER["postCreateCommand"].split(" && "):
-        done = run(ROOT, sys.executable, "-B", "-m", "scripts.run_lessons", "--targets", *line.split()[1:])
+        done = run(ROOT, *parse, *line.split()[1:])
         expect(line.split()[0] == "./run.sh" and done.returncode == 0, f"{line} has wrong arguments", done)
     expect(DEVCONTAINER["hostRequirements"]["gpu"] == "optional", "it needs a GPU")
     its = dict(line.split(maxsplit=1) for line in (ROOT / "Containerfile").read_text().splitlines() if line[:1] != "#")
     expect(its["FROM"] == DEVCONTAINER["image"], "Containerfile is of another image")
-    done = run(ROOT, sys.executable, "-B", "-m", "scripts.run_lessons", "--targets", *its["RUN"].split()[1:])
+    done = run(ROOT, *parse, *its["RUN"].split()[1:])
     expect(its["RUN"].split()[0] == "./run.sh" and done.returncode == 0, "Containerfile has wrong arguments", done)
     expect(f"RUN {DEVCONTAINER['onCreateCommand']}\n" in (ROOT / "Containerfile").read_text(), "it installs others")
 
@@ -298,78 +267,31 @@ NEEDS_TWO = 'test "$SIMULATED" = 8 && echo OK && exit; echo "SKIP: needs 2 GPUs,
 GOOD = 'echo "one ${SIMULATED:-real}"; echo OK'
 
 
-def all_programs():
-    """The main programs, and a word on the others; with --all these too, each with its own arguments."""
-    with lessons(good=GOOD, two=GOOD) as directory:
+def table():
+    """On GPUs, and on the simulator what was skipped there; with --all the second programs too."""
+    with lessons(good=GOOD, two=NEEDS_TWO) as directory:
         (directory / "02_two" / "another.cu").touch()
         (directory / "02_two" / "lesson.json").write_text('{"programs": {"another": {"simulated": "--less"}}}')
         for name, script in (("vmmsim", VMMSIM), ("another", 'echo "another $1"; exit 1')):
             program = directory / "build" / "bin" / name
             program.write_text(f"#!/bin/sh\n{script}\n")
             program.chmod(0o755)
-        done = run_scripts(directory, "--sim")
-        expect(done.returncode == 0 and "another " not in done.stdout.partition("\nlesson ")[0], "the others ran", done)
-        expect(done.stdout.endswith("\nThere are other programs, which --all runs too: 02 another.\n"), "no word", done)
-        done = run_scripts(directory, "--sim", "--all", "2")
-        expect(done.returncode == 1 and "\nanother --less\n" in done.stdout, "the other did not run", done)
-        rows = r"\n02_two          8 sim.* OK .*\n02_two another  8 sim.* FAIL .* exit status 1\n$"
-        expect(re.search(rows, done.stdout), "the table", done)
-
-
-def table():
-    """On GPUs, and on the simulator what was skipped there."""
-    with lessons(good=GOOD, two=NEEDS_TWO) as directory:
-        vmmsim = directory / "build" / "bin" / "vmmsim"
-        vmmsim.write_text(f"#!/bin/sh\n{VMMSIM}\n")
-        vmmsim.chmod(0o755)
         one_gpu = driver(directory, 0, 1)
         done = run_scripts(directory, environment=one_gpu)
         expect(done.returncode == 0, "the status", done)
         wanted = (
-            r"What this machine's 1 GPU cannot run is run on 8 simulated GPUs\.\n"
-            r"\n== 01_good, 1 GPU ==\none real\nOK\n"
-            r"\n== 02_two, 1 GPU ==\nSKIP: needs 2 GPUs, sees 1; buy one\n"
-            r"\n== 02_two, 8 simulated GPUs ==\nOK\n\n"
-            r"lesson   where             result  seconds\n"
-            r"01_good  1 GPU             OK          \d\.\d\n"
-            r"02_two   1 GPU             SKIP        \d\.\d  needs 2 GPUs, sees 1\n {44}to lift it: buy one\n"
-            r"02_two   8 simulated GPUs  OK          \d\.\d\n"
+            r"\n01_good +1 GPU +OK .*\n02_two +1 GPU +SKIP .* needs 2 GPUs, sees 1\n +to lift it: buy one\n"
+            r"02_two +8 simulated GPUs +OK .*\n\nThere are other programs, which --all runs too: 02 another\.\n$"
         )
-        expect(re.fullmatch(wanted, done.stdout), "the output and the table", done)
+        expect(re.search(wanted, done.stdout), "the table", done)
         done = run_scripts(directory, "--gpu", environment=one_gpu)
-        wanted = (
-            r"lesson   where  result  seconds\n01_good  1 GPU  OK .*\n02_two   1 GPU  SKIP .*\n +to lift it: buy one\n$"
-        )
-        expect(re.search(wanted, done.stdout) and "imulat" not in done.stdout, "--gpu", done)
-        for environment in (one_gpu, None):
-            done = run_scripts(directory, "--sim", environment=environment)
-            wanted = r"\n01_good  8 simulated GPUs  OK .*\n02_two   8 simulated GPUs  OK .*\n$"
-            expect(re.search(wanted, done.stdout) and done.stdout.startswith("\n== 01_good, 8 sim"), "--sim", done)
-        done = run_scripts(directory, "--sim", "2")
-        expect("01_good" not in done.stdout and "02_two" in done.stdout, "one lesson alone", done)
-        done = run_scripts(directory, "02_two", "01", "1", "--sim")
+        expect("SKIP" in done.stdout and "imulat" not in done.stdout, "--gpu", done)
+        done = run_scripts(directory, "--sim", "02_two", "01", "1", environment=one_gpu)
         expect(re.findall("== (.*), .* ==", done.stdout) == ["01_good", "02_two"], "the order", done)
-        done = run_scripts(directory, environment=driver(directory, 0, 4))
-        expect(re.search(r"\n02_two   4 GPUs            SKIP", done.stdout), "four GPUs", done)
-        vmmsim.unlink()
-        done = run_scripts(directory, environment=one_gpu)
-        expect(
-            re.match(r"The simulator is not built here: it needs Linux on 64-bit x86 or Arm\.\n", done.stdout)
-            and done.stdout.count("02_two") == 2,
-            "without a simulator",
-            done,
-        )
-    with lessons(bad="echo before; echo wrong >&2; exit 1", good="echo OK") as directory:
-        done = run_scripts(directory, "--gpu", environment=driver(directory, 0, 2))
-        expect(done.returncode == 1 and "wrong" in done.stderr, "the status of a failure", done)
-        expect(
-            re.search(r"01_bad   2 GPUs  FAIL +\d\.\d  exit status 1\n02_good  2 GPUs  OK", done.stdout),
-            "a failure",
-            done,
-        )
-        (directory / "build" / "bin" / "bad").unlink()
-        done = run_scripts(directory, "--gpu", "01")
-        expect(done.returncode == 1 and "it did not start" in done.stdout, "a program that was not built", done)
+        expect("1 GPU" not in done.stdout, "--sim", done)
+        done = run_scripts(directory, "--sim", "--all", "2")
+        expect(done.returncode == 1 and "\nanother --less\n" in done.stdout, "the other did not run", done)
+        expect(re.search(r"\n02_two another +8 sim.* FAIL .* exit status 1\n$", done.stdout), "a failure", done)
 
 
 def no_gpu():
@@ -502,6 +424,29 @@ def old_compiler():
 
 
 # --- with the toolkit hidden -----------------------------------------------------------------------------------------
+
+
+def ready():
+    """The simulator is ready when it is built, unless a source was edited meanwhile."""
+    with scratch() as directory:
+        for part in ("bin", "scripts", "vmmsim"):
+            (directory / part).mkdir()
+        shutil.copy(ROOT / "scripts" / "setup.sh", directory / "scripts")
+        (directory / "CMakeLists.txt").touch()
+        (directory / "vmmsim" / "a.cc").touch()
+        cmake = directory / "bin" / "cmake"
+        cmake.write_text(
+            "#!/bin/sh\nmkdir -p build/bin; cp /bin/sh build/bin/vmmsim\n"
+            "printf 'CMAKE_HOME_DIRECTORY:X=%s\\nCMAKE_CUDA_COMPILER:X=sh\\n' \"$PWD\" > build/CMakeCache.txt\n"
+            'test "$1 $EDITED" = "--build yes" || exit 0\n'
+            "until test vmmsim/a.cc -nt build/.began; do touch vmmsim/a.cc; done\n"
+        )
+        cmake.chmod(0o755)
+        script = "source scripts/setup.sh; ninja=; build simulator; if simulator_is_ready; then echo ready; fi"
+        path = f"{directory / 'bin'}:{os.environ['PATH']}"
+        for edited, said in (("no", "ready\n"), ("yes", "")):
+            done = run(directory, "bash", "-euc", script, environment={**os.environ, "PATH": path, "EDITED": edited})
+            expect((done.returncode, done.stdout) == (0, said), f"edited meanwhile: {edited}", done)
 
 
 def need_index():
@@ -789,8 +734,6 @@ CASES = [
     arguments,
     devcontainer,
     outcomes,
-    loader,
-    all_programs,
     table,
     no_gpu,
     live,
@@ -798,6 +741,7 @@ CASES = [
     interrupt,
     no_compiler,
     old_compiler,
+    ready,
     fetch_compiler,
     fetch_book,
     bare_root,

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT-0
 """The matcher itself: what it lets pass, and above all what it does not."""
 
+import pathlib
+import re
 import unittest
 
 from vmmsim.trace.transcript import as_printed, expectations, pair, record
@@ -47,6 +49,15 @@ def of_gpus(count, output=OUTPUT):
 
 
 class Transcript(unittest.TestCase):
+    def test_each_recording_expects_what_was_printed_then(self):
+        paths = sorted(pathlib.Path(__file__).parents[1].glob("[0-9][0-9]_*/*expected_output.txt"))
+        self.assertGreater(len(paths), 16)
+        for path in paths:
+            text = path.read_text()
+            self.assertIsNone(pair(expectations(text), as_printed(text))[1], path)
+            conditions = re.search("^# Recorded: (.*)$", text, re.MULTILINE)[1]
+            self.assertEqual(record(text, as_printed(text), conditions), (text, None), path)
+
     def test_values_in_braces_may_differ(self):
         self.assertIsNone(difference(OUTPUT))
 

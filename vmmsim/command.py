@@ -2,7 +2,6 @@
 """The command vmmsim of an installation: a program on simulated GPUs, or one of the words below."""
 
 import os
-import pathlib
 import sys
 
 from vmmsim import tool
@@ -22,8 +21,10 @@ def view(words):
 
 def record(words):
     if not words or words[0].startswith("-"):
-        print("usage: vmmsim record FILE PROGRAM [its arguments]\nRuns a program on this machine's GPUs, and writes what")
-        print("it asks of CUDA to FILE, which `vmmsim view FILE` draws.")
+        print("usage: vmmsim record FILE PROGRAM [its arguments]")
+        print(
+            "Runs a program on this machine's GPUs; what it asks of CUDA goes to FILE, which `vmmsim view FILE` draws."
+        )
         return 0 if words[:1] in (["--help"], ["-h"]) else 2
     return view(["--real", "--record", *words])
 
@@ -41,5 +42,3 @@ def main():
         print(USAGE, end="")
         sys.exit(0)
     os.execv(launcher, ["vmmsim", *words])
-
-

@@ -5,6 +5,9 @@ import contextlib
 import os
 import pathlib
 import signal
+import time
+
+PATIENCE = 10  # seconds for what was killed to go: in state D the kernel keeps it
 
 
 def signal_name(number):
@@ -14,34 +17,81 @@ def signal_name(number):
         return f"signal {number}"
 
 
-def descendants(of):
-    """All living processes that `of` started, and those that these started."""
+def look_at(stat):
+    """(name, state, parent, session), of a file stat under /proc; None if that thread or process has gone."""
+    try:
+        name, _, rest = pathlib.Path(stat).read_text(errors="replace").rpartition(")")
+    except OSError:
+        return None
+    state, parent, _, session = rest.split()[:4]
+    return name.partition("(")[2], state, int(parent), int(session)
+
+
+def living():
+    """What look_at says of each process that has not ended, by its id."""
+    found = {int(entry): look_at(f"/proc/{entry}/stat") for entry in os.listdir("/proc") if entry.isdigit()}
+    return {pid: about for pid, about in found.items() if about and about[1] not in "ZX"}
+
+
+def waits(pid):
+    """Whether all threads of a process wait for something."""
+    with contextlib.suppress(OSError):
+        threads = [look_at(f"/proc/{pid}/task/{thread}/stat") for thread in os.listdir(f"/proc/{pid}/task")]
+        return all(about[1] == "S" for about in threads if about)
+    return False
+
+
+def descendants(root):
+    """All living processes that `root` started, and those that these started."""
     children = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with contextlib.suppress(OSError, IndexError):
-                state, parent = pathlib.Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()[:2]
-                if state not in "ZX":
-                    children.setdefault(int(parent), []).append(int(entry))
-    found, todo = [], [of]
+    for pid, (_, _, parent, _) in living().items():
+        children.setdefault(parent, []).append(pid)
+    found, todo = [], [root]
     while todo:
-        todo += (its := children.get(todo.pop(), []))
-        found += its
+        started = children.get(todo.pop(), [])
+        todo += started
+        found += started
     return found
 
 
+def in_session(leader):
+    return [pid for pid, (_, _, _, session) in living().items() if session == leader]
+
+
 def end_all():
-    """Ends all that this process has started. First each is stopped, so that none starts another meanwhile."""
-    while found := descendants(os.getpid()):
+    """Ends all that this process has started. What does not end, in words."""
+    return end(lambda: descendants(os.getpid()), reap)
+
+
+def end_session(leader):
+    """Ends all processes of a session, those of its leader's group at once. What does not end, in words."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+    return end(lambda: in_session(leader), lambda: in_session(leader))
+
+
+def end(find, is_any_left):
+    """Ends what find() finds until none is left. First each is stopped, so that none starts another meanwhile."""
+    deadline, found = time.monotonic() + PATIENCE, []
+    while is_any_left() and time.monotonic() < deadline:
+        found = find()
         for sign in (signal.SIGSTOP, signal.SIGKILL):
             for pid in found:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, sign)
-        reap()
-    reap()
+        time.sleep(0.001)  # what was killed needs a moment
+    states = living()
+    return [
+        f"process {pid} ({states[pid][0]}) was killed {PATIENCE} s ago and has not ended: its state is {states[pid][1]}"
+        for pid in found
+        if pid in states
+    ]
 
 
 def reap():
+    """Whether this process has children that have not ended. Who looks through /proc may miss one just started."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
+        return True
+    return False

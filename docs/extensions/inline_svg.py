@@ -2,9 +2,10 @@
 """Puts SVG pictures inline into the HTML, so that they follow the theme that the reader chose for the page.
 
 A page shows a picture by plain Markdown, ![alt text](pictures/x.svg). On a code forge that is an image file, which
-knows only what the system prefers. Inline, the variables --vmm-* of book.css reach it, and the alt text is its title;
-the style that the file of a picture of address spaces carries is left out, since all of them have pictures.css. What
-one of them has for itself, such as its motion, stands in a style element with an id, and stays.
+knows only what the system prefers. Inline, the variables --vmm-* of pictures.css reach it, and the alt text is its
+title; the style that the file of a picture of address spaces carries is left out, since all of them have pictures.css,
+which is written from vmmsim/view/style.py. What one of them has for itself, such as its motion, stands in a style
+element with an id, and stays.
 """
 
 import pathlib
@@ -15,36 +16,24 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 
-SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+from docs.extensions.svg import SVG, identity, prepare
+from vmmsim.view.style import style_of_book
+
 KEYFRAMES = re.compile(r"(@keyframes\s+([\w-]+)\s*\{(?:[^{}]*\{[^{}]*\})*\s*\})")
 ANIMATION = re.compile(r"\banimation(?:-name)?\s*:[^;}]*")
-ElementTree.register_namespace("", SVG)
-ElementTree.register_namespace("xlink", XLINK)
 
 
 def inline(file, alt, prefix):
     """The file as an element of HTML. Its ids and animations get the prefix, and its style holds for it only."""
     root = ElementTree.parse(file).getroot()
-    has_style = root.get("class") == "vmm-picture"
-    for element in list(root):
-        if element.tag in (f"{{{SVG}}}title", f"{{{SVG}}}metadata") or (
-            has_style and element.tag == f"{{{SVG}}}style" and not element.get("id")
-        ):
-            root.remove(element)
-    title = ElementTree.Element(f"{{{SVG}}}title")
-    title.text = alt
-    root.insert(0, title)
-    root.set("role", "img")
     width = root.get("width") or root.get("viewBox", "0 0 600").replace(",", " ").split()[2]
-
-    ids = sorted((element.get("id") for element in root.iter() if element.get("id")), key=len, reverse=True)
-    reference = re.compile(rf"#({'|'.join(map(re.escape, ids)) or '(?!)'})(?![\w-])")
-    for element in root.iter():
-        for name, value in element.attrib.items():
-            element.set(name, f"{prefix}-{value}" if name == "id" else reference.sub(rf"#{prefix}-\1", value))
-        if element.tag == f"{{{SVG}}}style":
-            rules = reference.sub(rf"#{prefix}-\1", element.text or "").replace(":root", "svg")
-            element.text = style_of(rules, prefix)
+    has_style = root.get("class") == "vmm-picture"
+    for element in root.findall(f"{{{SVG}}}style"):
+        if has_style and not element.get("id"):
+            root.remove(element)
+    prepare(root, alt, prefix)
+    for element in root.iter(f"{{{SVG}}}style"):
+        element.text = style_of(element.text.replace(":root", "svg"), prefix)
     text = ElementTree.tostring(root, encoding="unicode")
     return f'<div class="picture" id="{prefix}" style="--natural-width: {width.removesuffix("px")}px">{text}</div>'
 
@@ -69,11 +58,17 @@ class InlineSvg(SphinxPostTransform):
                 continue
             if not image.get("alt"):
                 logging.getLogger(__name__).warning("%s has no alt text", image["uri"], location=image)
-            # Two pages of the book may stand in one, so the page's name is part of the id.
-            prefix = re.sub(r"\W+", "-", f"picture-{self.env.docname}-{number + 1}")
+            prefix = identity("picture", self.env.docname, number + 1)
             image.replace_self(nodes.raw("", inline(file, image.get("alt", ""), prefix), format="html"))
+
+
+def write_style(app):
+    static = pathlib.Path(app.outdir, "_static")
+    static.mkdir(parents=True, exist_ok=True)
+    (static / "pictures.css").write_text(style_of_book() + "\n")
 
 
 def setup(app):
     app.add_post_transform(InlineSvg)
+    app.connect("builder-inited", write_style)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

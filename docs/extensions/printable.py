@@ -9,9 +9,10 @@ import base64
 import html
 import pathlib
 import posixpath
-import re
 
 from bs4 import BeautifulSoup
+
+from docs.extensions.svg import slug
 
 HEAD = """<!doctype html>
 <html lang="en">
@@ -47,7 +48,7 @@ def write(app, exception):
     names = list(dict.fromkeys(in_order(app.env, app.config.root_doc)))
 
     def anchor(name, fragment=""):
-        return re.sub(r"\W+", "-", name) + (f".{fragment}" if fragment else "")
+        return slug(name) + (f".{fragment}" if fragment else "")
 
     chapters = []
     for name in names:

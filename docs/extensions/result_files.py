@@ -40,6 +40,8 @@ import pathlib
 import re
 import statistics
 
+from vmmsim.view.sizes import exact_size
+
 CONDITIONS = {"program": str, "arguments": str, "device": str, "gpus": int, "driver": str, "cuda": str, "date": str}
 DIRECTORY = pathlib.Path(__file__).resolve().parent.parent / "results"
 SIZES = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -206,17 +208,10 @@ def figure(expression):
     return text_of(key, values[0] - values[1] if sign else values[0])
 
 
-def size_text(count):
-    for unit in ("GiB", "MiB", "KiB"):
-        if count % SIZES[unit] == 0:
-            return f"{count // SIZES[unit]} {unit}"
-    return f"{count} bytes"
-
-
 def text_of(key, value):
     """A value as the page shows it: sizes in their unit, all else with about three digits."""
     if key.endswith("bytes"):
-        return size_text(value)
+        return exact_size(value)
     if isinstance(value, int):
         return str(value)
     if value < 0.1:
@@ -289,10 +284,10 @@ def files(machines, page):
     for machine in machines:
         for path in sorted((DIRECTORY / machine).glob("*.jsonl")):
             name, runs = f"{machine}/{path.stem}", load(path)
-            told = {key: {conditions[key] for conditions, _ in runs} for key in ("program", "driver", "cuda", "date")}
-            if any(len(values) > 1 for values in told.values()):
-                raise BadResults(f"{path}: runs of different programs, drivers or dates in one file: {told}")
-            program, driver, cuda, date = (values.pop() for values in told.values())
+            common = {key: {conditions[key] for conditions, _ in runs} for key in ("program", "driver", "cuda", "date")}
+            if any(len(values) > 1 for values in common.values()):
+                raise BadResults(f"{path}: runs of different programs, drivers or dates in one file: {common}")
+            program, driver, cuda, date = (values.pop() for values in common.values())
             # The arguments of all runs, with what differs between them side by side.
             words = zip(*(conditions["arguments"].split() for conditions, _ in runs), strict=True)
             arguments = " ".join("\\|".join(dict.fromkeys(word)) for word in words)

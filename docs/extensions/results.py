@@ -10,12 +10,15 @@ import io
 import logging
 import os
 import re
+import xml.etree.ElementTree as ElementTree
 
 from docutils import nodes
 from sphinx.errors import SphinxError
 from sphinx.transforms import SphinxTransform
 
 from docs.extensions.result_files import BLOCK, DIRECTORY, END, FIGURE, LABELS, LIST, BadResults, Block, text_of
+from docs.extensions.svg import SVG, identity, prepare
+from vmmsim.view.style import LIGHT
 
 # A line of a plot differs from the others by marker and dash as well as by colour. The colours are stand-ins, each for
 # a variable of the style sheet, so that a plot follows the page from light to dark and onto paper.
@@ -26,12 +29,8 @@ LINES = [
         zip("osD^vP", ("solid", (0, (6, 2)), (0, (2, 2)), (0, (6, 2, 2, 2)), (0, (1, 1)), (0, (10, 3))), strict=True)
     )
 ]
-VARIABLES = {INK: "--vmm-ink, #14181d", PAPER: "--vmm-paper, #ffffff", FAINT: "--vmm-faint, #e4e8ec"} | {
-    colour: f"--vmm-gpu{i}, {light}"
-    for i, ((colour, *_), light) in enumerate(
-        zip(LINES, ("#3f95d2", "#da7823", "#349c68", "#b676cb", "#a49217", "#279e9e"), strict=True)
-    )
-}
+NAMES = {INK: "ink", PAPER: "paper", FAINT: "faint"} | {colour: f"gpu{i}" for i, (colour, *_) in enumerate(LINES)}
+VARIABLES = {colour: f"--vmm-{name}, {LIGHT[f'--vmm-{name}']}" for colour, name in NAMES.items()}
 
 
 class BadPage(SphinxError):
@@ -61,16 +60,16 @@ class Plots(SphinxTransform):
             for name in block.names:  # the page is built again when a file changes
                 self.env.note_dependency(str(DIRECTORY / f"{name}.jsonl"))
             os.environ.setdefault("MPLCONFIGDIR", str(self.env.doctreedir / "matplotlib"))  # its cache, not in a home
-            identity = f"plot-{self.env.docname.replace('/', '-')}-{self.env.new_serialno('results')}"
-            svg = plot(block.columns(block.names), block.x, block.y, "linear" in block.options, identity)
-            svg = for_a_page(svg, identity, block.options["alt"])
+            prefix = identity("plot", self.env.docname, self.env.new_serialno("results"))
+            svg = plot(block.columns(block.names), block.x, block.y, "linear" in block.options, prefix)
+            svg = for_a_page(svg, prefix, block.options["alt"])
         except BadResults as error:
             raise BadPage(f"{self.env.docname}: {error}") from error
         frame = '<div class="picture results-plot" tabindex="0" role="group" aria-label="plot">'
         node.replace_self(nodes.raw("", f"{frame}{svg}</div>", format="html"))
 
 
-def plot(columns, x, y, linear, identity):
+def plot(columns, x, y, linear, salt):
     """An SVG of the columns over x."""
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     import matplotlib  # takes a while, and a page without plots has no need of it
@@ -78,7 +77,7 @@ def plot(columns, x, y, linear, identity):
 
     settings = {
         "svg.fonttype": "none",
-        "svg.hashsalt": identity,
+        "svg.hashsalt": salt,
         "font.family": "DejaVu Sans",
         "font.size": 14,
         **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
@@ -141,20 +140,20 @@ def name_lines(figure, axes, ends):
         figure.add_artist(Line2D([0.675], [height], linestyle="none", **look))
 
 
-def for_a_page(svg, identity, alt):
-    """The SVG inside a page that shows several: their ids must differ, and their styles must not reach each other."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'\bid="', f'id="{identity}-', svg)
-    svg = re.sub(r'((?:xlink:)?href="#|url\(#)', rf"\g<1>{identity}-", svg)
-    svg = re.sub(r"<style.*?</style>", "", svg, flags=re.DOTALL)
-    svg = svg.replace("'DejaVu Sans'", "system-ui, sans-serif")
-    for colour, variable in VARIABLES.items():
-        svg = svg.replace(colour, f"var({variable})")
-    size = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', svg)
-    svg = svg.replace(size[0], f'style="--natural-width: {size[1]}px" role="img" aria-labelledby="{identity}-title"', 1)
-    title = alt.replace("&", "&amp;").replace("<", "&lt;")
-    return re.sub(r"(<svg[^>]*>)", rf'\1<title id="{identity}-title">{title}</title>', svg, count=1)
+def for_a_page(svg, prefix, alt):
+    """The SVG inside a page: its own style would reach all of the page, and its colours follow the page's."""
+    root = ElementTree.fromstring(svg)
+    for parent in list(root.iter()):
+        for style in parent.findall(f"{{{SVG}}}style"):
+            parent.remove(style)
+    for element in root.iter():
+        if look := element.get("style"):
+            look = re.sub("|".join(VARIABLES), lambda colour: f"var({VARIABLES[colour[0]]})", look)
+            element.set("style", look.replace("'DejaVu Sans'", "system-ui, sans-serif"))
+    del root.attrib["height"]
+    root.set("style", f"--natural-width: {root.attrib.pop('width').removesuffix('pt')}px")
+    prepare(root, alt, prefix)
+    return ElementTree.tostring(root, encoding="unicode")
 
 
 def setup(app):

@@ -17,6 +17,10 @@ from docutils import nodes
 from sphinx.errors import SphinxError
 from sphinx.transforms import SphinxTransform
 
+from vmmsim.trace.recording import Broken, Recording
+from vmmsim.view.frames import steps
+from vmmsim.view.page import fragment
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMENT = re.compile(r"(?:<!--)?\s*view: (\S+)\s*(?:-->)?\s*")
 PLACE = re.compile(r"<!-- the view (\S+) -->")
@@ -49,10 +53,6 @@ def put(app, page, template, context, doctree):
     def view(match):
         name, file = match[1], file_of(app, page, match[1])
         if "." in name:
-            from vmmsim.trace.recording import Broken, Recording
-            from vmmsim.view.frames import steps
-            from vmmsim.view.page import fragment
-
             try:
                 recording = Recording.read(file)
             except Broken as error:

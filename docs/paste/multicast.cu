@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 #include <cuda.h>
 
-// A multicast object over GPUs 0 to n-1 of this process, with memory[i] of GPU i behind it. *size is rounded up, and
+// A multicast object over GPUs 0 to n-1 of this process, backed by memory[i] of GPU i. *size is rounded up, and
 // the memory of each GPU must be of that size: call it first with memory = null to learn the size. Undo with
 // cuMulticastUnbind for each GPU, then cuMemRelease.
 inline CUresult make_multicast(CUmemGenericAllocationHandle* object, const CUmemGenericAllocationHandle* memory,

@@ -30,8 +30,11 @@ from docs.tools.growth import Moving, NotThisStory, Scale, Story
 from scripts.run_lessons import lessons, quick
 from vmmsim.trace.model import Machine
 from vmmsim.trace.places import places
-from vmmsim.view.picture import Scene, TooWide
-from vmmsim.view.style import styled
+from vmmsim.view.arrows import picture_file
+from vmmsim.view.contents import Scene
+from vmmsim.view.layout import TooWide
+from vmmsim.view.prose import words_of
+from vmmsim.view.style import NoRule, styled
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -71,7 +74,7 @@ class Lesson:
         self.names = about["reservations"]
         # By file: the moment, or the step at whose end it is; "step_..." shows what the step has changed so far.
         self.pictures = {
-            file: Moment(it) if isinstance(it, int) else Moment(**it) for file, it in about["moments"].items()
+            file: Moment(one) if isinstance(one, int) else Moment(**one) for file, one in about["moments"].items()
         }
         self.arguments = quick(lesson[3:])
 
@@ -111,8 +114,8 @@ def traced(lesson, about, directory):
     ]
     source = source_of(lesson).name
     lines_of = {
-        address: [number for path, number, _ in its if pathlib.Path(path).name == source]
-        for address, its in places(program, itertools.chain(*frames)).items()
+        address: [number for path, number, _ in found if pathlib.Path(path).name == source]
+        for address, found in places(program, itertools.chain(*frames)).items()
     }
     if not any(lines_of.values()):
         raise Failed(f"{program} does not tell the lines of its source: build it with -Xcompiler=-g1, as CMake does")
@@ -183,7 +186,7 @@ def check_steps(about, calls):
         machine.line(line)
         if index + 1 < len(calls) and calls[index + 1][0] == step:
             continue
-        has_picture = any(it.step == step for name, it in about.pictures.items() if name.startswith("step_"))
+        has_picture = any(moment.step == step for name, moment in about.pictures.items() if name.startswith("step_"))
         if step and shape(machine) != before and not has_picture:
             raise Failed(f"step {step} changes something and has no picture: add it to lesson.json and to the page")
         before = shape(machine)
@@ -193,19 +196,15 @@ def check_steps(about, calls):
 def shape(machine):
     """What of a machine can be seen in a picture."""
     memory = {
-        (it.number, it.lives(), it.held_by_fd, tuple(sorted(it.team)), len(it.bound), len(it.exports))
-        for it in machine.memory
-        if it.lives() or it.held_by_fd
+        (one.number, one.lives(), one.held_by_fd, tuple(sorted(one.team)), len(one.bound), len(one.exports))
+        for one in machine.memory
+        if one.lives() or one.held_by_fd
     }
-    reservations = {it.number for process in machine.processes.values() for it in process.reservations.values()}
-    mappings = {
-        (it.number, *sorted(it.access.items()))
-        for process in machine.processes.values()
-        for it in process.mappings.values()
-    }
-    handles = {
-        (pid, name, it.references) for pid, process in machine.processes.items() for name, it in process.handles.items()
-    }
+    reservations, mappings, handles = set(), set(), set()
+    for pid, process in machine.processes.items():
+        reservations |= {reservation.number for reservation in process.reservations.values()}
+        mappings |= {(mapping.number, *sorted(mapping.access.items())) for mapping in process.mappings.values()}
+        handles |= {(pid, name, handle.references) for name, handle in process.handles.items()}
     return memory, reservations, mappings, handles
 
 
@@ -230,6 +229,10 @@ def drawn(lesson, about, directory):
     names, result = names_of(about, calls, pids), {}
     wanted, machine, begun = moments(about, calls, pids), Machine(), {}
     titles = {number: title for number, title, _ in banners(lesson)}
+
+    def name_of(pid, reservation):
+        return names[pid][reservation.nth]
+
     for count in range(len(calls) + 1):
         if count:
             machine.line(calls[count - 1][1])
@@ -240,10 +243,12 @@ def drawn(lesson, about, directory):
             if count == now:
                 title = title_of(name, about.pictures[name], titles)
                 calls_shown = [line["call"] for line in changing] if shows_changes else []
-                scene = Scene(title, calls_shown, about.gpus, about.processes)
-                scene.fill(machine, begun[name], pids, lambda pid, room: names[pid][room.nth])
+                scene = Scene(range(about.gpus), about.processes, machine, begun[name], pids, name_of)
                 machine.forget_since(begun[name])
-                result[name] = scene.svg(), scene.words()
+                try:
+                    result[name] = picture_file(scene, title, calls_shown), words_of(scene, title)
+                except TooWide as error:
+                    raise Failed(f"{title}: {error}") from error
     return {name: result[name] for name in wanted}
 
 
@@ -302,7 +307,7 @@ def main():
                 story = growth(arguments.directory)
                 moving = {MOVING: Moving(story).svg()}
                 pictures["growth"] = Scale(story).svg(), Scale(story).words
-        except (Failed, TooWide, NotThisStory, AssertionError, OSError) as error:
+        except (Failed, NotThisStory, NoRule, AssertionError, OSError) as error:
             sys.exit(f"FAIL: {lesson}: {error}")
         folder, page = ROOT / lesson / "pictures", ROOT / lesson / "README.md"
         files = moving | {folder / f"{name}.svg": svg for name, (svg, _) in pictures.items()}
@@ -319,9 +324,9 @@ def main():
         files = sorted(set(MOVING.parent.glob("*.svg")) - {MOVING})
         try:
             by_hand = {file: styled(file.read_text()) for file in files}
-        except AssertionError as error:
+        except NoRule as error:
             sys.exit(f"FAIL: docs/pictures: {error}")
-        wrong += put(by_hand, "drawn with the style of docs/_static/pictures.css", arguments)
+        wrong += put(by_hand, "drawn with the style of vmmsim/view/style.py", arguments)
     if wrong:
         sys.exit("".join(f"FAIL: {what}\n" for what in wrong))
 

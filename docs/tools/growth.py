@@ -10,10 +10,9 @@ is to move, or nothing can, it is whole: it shows the buffer when it has grown.
 """
 
 import dataclasses
-import html
 
-from vmmsim.view.picture import in_words
-from vmmsim.view.style import styled
+from vmmsim.view.sizes import size_text
+from vmmsim.view.svg import Canvas, attributes, file
 
 
 class NotThisStory(Exception):
@@ -74,38 +73,21 @@ class Story:
             last.after -= 1
 
     def size(self, chunks):
-        return in_words(chunks * self.chunk) if chunks else "0 MiB"
+        return size_text(chunks * self.chunk) if chunks else "0 MiB"
 
 
-class Drawing:
-    """Elements one after another, and the file that they make."""
+class Drawing(Canvas):
+    """A picture of this width and height."""
 
     def __init__(self, width, height, title):
-        self.width, self.height, self.title, self.out = width, height, title, []
-
-    def text(self, x, y, text, kind="", more=""):
-        kind = f' class="{kind}"' if kind else ""
-        self.out.append(f'<text{kind} x="{x:g}" y="{y:g}"{more}>{html.escape(text, False)}</text>')
-
-    def rect(self, x, y, width, height, kind, more=""):
-        self.out.append(
-            f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="3"{more}/>'
-        )
+        super().__init__(number="g")
+        self.size, self.title = (width, height), title
 
     def line(self, path, kind="vmm-arrow"):
-        self.out.append(f'<path class="{kind}" d="{path}"/>')
+        self.path(path, kind)
 
-    def file(self, words, shown=1, root="", style=""):
-        """shown: how many times as large as it is drawn."""
-        head = (
-            f'<!-- SPDX-License-Identifier: CC-BY-4.0 -->\n'
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="vmm-picture" role="img" viewBox="0 0 {self.width} '
-            f'{self.height}" width="{self.width * shown:g}" height="{self.height * shown:g}"{root}>\n'
-            f"<title>{html.escape(self.title, False)}</title>\n<desc>{html.escape(words, False)}</desc>\n"
-            f"<style></style>\n{style}"
-            f'<rect class="vmm-paper" width="{self.width}" height="{self.height}" rx="6"/>\n'
-        )
-        return styled(head + "\n".join(self.out) + "\n</svg>\n")
+    def file(self, words, **more):
+        return file(self.elements, self.size, self.title, words, **more)
 
 
 # --- The moving picture
@@ -113,6 +95,7 @@ RAMP = 0.25  # seconds in which something comes or goes
 STAYS = {"reserve": 2, "grow": 1.8, "shrink": 2.2, "free": 1.5}  # seconds, when all that an act changes has changed
 EACH = 0.17  # seconds from chunk to chunk
 PAUSE = 0.3  # before it begins again
+LEFT, PITCH = 12, 19  # where the chunks begin; from one to the next
 
 
 class Moving(Drawing):
@@ -124,7 +107,7 @@ class Moving(Drawing):
         few, many = story.size(story.few), story.size(story.many)
         self.words = (
             f"A buffer on the GPU grows from {few} to {many} and shrinks again, and its address p stays the same. "
-            f"cuMemAddressReserve reserves {in_words(story.reserved)} of addresses once. cuMemCreate, cuMemMap and "
+            f"cuMemAddressReserve reserves {size_text(story.reserved)} of addresses once. cuMemCreate, cuMemMap and "
             f"cuMemSetAccess map chunks of memory there, one after another; cuMemUnmap gives memory back."
         )
         self.begin, now = [], PAUSE
@@ -137,65 +120,78 @@ class Moving(Drawing):
     def when(self, name, *times, still=True):
         """The attributes of what is there at these times; and in the picture that stands still, or not."""
         self.animated[name] = times
-        return f' id="{name}"' + ("" if still else ' opacity="0"')
+        return {"id": name, "opacity": "" if still else "0"}
 
     def group(self, name, *times, still=True):
-        self.out.append(f"<g{self.when(name, *times, still=still)}>")
+        self.add(f"<g{attributes(self.when(name, *times, still=still))}>")
 
     def svg(self):
-        story, begin = self.story, self.begin
         self.text(8, 24, self.title, "vmm-title")
-        rows = {}
+        top = self.calls(34) + 38
+        self.addresses(top)
+        self.memory(top)
+        self.sentences(top + 140)
+        return self.file(self.words, scale=1.6, style=self.style(), root_style="min-width: 0")
+
+    def calls(self, y):
+        """What the program does, and which of it now. Returns where it ends."""
+        story, begin, rows = self.story, self.begin, {}
         for number, act in enumerate(story.acts):
             rows.setdefault(act.kind, (act.calls, []))[1].append(number)
-        y = 34
         for kind, (calls, acts) in rows.items():
             lit = begin[acts[0]], begin[acts[-1] + 1]
             self.group(f"does-{kind}", lit, still=kind == "grow")
             self.rect(8, y, 384, 19, "vmm-panel")
             self.line(f"M8 {y} h4 v19 h-4 z", "vmm-now")
-            self.out.append("</g>")
+            self.add("</g>")
             self.text(18, y + 14, kind, "vmm-left vmm-bold")
             self.text(82, y + 14, " + ".join(calls), "vmm-calls")
             y += 19
+        return y
 
-        # The addresses, from which p is the first.
-        lives = begin[0], begin[4] + 0.6  # the memory goes first
-        top, left, pitch = y + 38, 12, 19
-        self.group("addresses", lives)
+    @property
+    def right(self):
+        """Where the chunks end."""
+        return LEFT + PITCH * self.story.many
+
+    def addresses(self, top):
+        """Those that are reserved; p is the first."""
+        story, begin = self.story, self.begin
+        self.group("addresses", (begin[0], begin[4] + 0.6))  # the memory goes first
         self.text(8, top - 18, f"p = {story.base:#x}", "vmm-calls")
         self.line(f"M12 {top - 13} v6")
         self.line(f"M12 {top} l-4 -8 h8 z", "vmm-head")
-        self.text(392, top - 8, f"{in_words(story.reserved)} of addresses", "vmm-left", ' style="text-anchor: end"')
+        self.text(392, top - 8, f"{size_text(story.reserved)} of addresses", "vmm-left", style="text-anchor: end")
         self.rect(8, top, 384, 34, "vmm-box")
-        right = left + pitch * story.many
-        self.text((right + 372) / 2, top + 15, "room", "vmm-small")
-        self.text((right + 372) / 2, top + 28, "to grow", "vmm-small")
+        self.text((self.right + 372) / 2, top + 15, "room", "vmm-small")
+        self.text((self.right + 372) / 2, top + 28, "to grow", "vmm-small")
         self.line(f"M376 {top + 38} l5 -42 h5 l-5 42 z", "vmm-paper")
         self.line(f"M376 {top + 38} l5 -42 m5 0 l-5 42")
-        self.out.append("</g>")
+        self.add("</g>")
 
-        # The memory, and what leads to it.
-        below = top + 64
+    def memory(self, top):
+        """The chunks, in the addresses and below them in the GPU's memory."""
+        story, begin, below = self.story, self.begin, top + 64
         self.rect(8, below, 384, 52, "vmm-panel")
         for index in range(story.many):
             grown = 1 if index < story.few else 2
             came = begin[grown] + EACH * (index - story.acts[grown].before)
-            x = left + pitch * index
+            x = LEFT + PITCH * index
             self.group(f"chunk-{index}", (came, begin[5 - grown]))
-            self.rect(x, top + 4, pitch - 2, 26, "vmm-box vmm-gpu0")
+            self.rect(x, top + 4, PITCH - 2, 26, "vmm-box vmm-gpu0")
             self.line(f"M{x + 8.5:g} {top + 30} V{below + 1}")
             self.line(f"M{x + 8.5:g} {below + 6} l-3 -6 h6 z", "vmm-head")
-            self.rect(x, below + 6, pitch - 2, 26, "vmm-box vmm-gpu0")
-            self.out.append("</g>")
-        self.text(left, below + 46, f"GPU memory, in chunks of {in_words(story.chunk)}", "vmm-left vmm-small")
-        self.text((right + 392) / 2, below + 46, "taken", "vmm-small")
+            self.rect(x, below + 6, PITCH - 2, 26, "vmm-box vmm-gpu0")
+            self.add("</g>")
+        self.text(LEFT, below + 46, f"GPU memory, in chunks of {size_text(story.chunk)}", "vmm-left vmm-small")
+        self.text((self.right + 392) / 2, below + 46, "taken", "vmm-small")
         for count in range(story.many + 1):
-            self.taken(count, (right + 392) / 2, below + 25)
+            self.taken(count, (self.right + 392) / 2, below + 25)
 
-        y = below + 76
+    def sentences(self, y):
+        story, begin = self.story, self.begin
         says = [
-            f"reserve {in_words(story.reserved)} of addresses: no memory yet",
+            f"reserve {size_text(story.reserved)} of addresses: no memory yet",
             f"grow to {story.few} chunks: memory backs the addresses",
             f"grow to {story.many} chunks: same p, nothing is copied",
             f"shrink to {story.few} chunks: {story.size(story.many - story.few)} given back, same p",
@@ -203,8 +199,7 @@ class Moving(Drawing):
         ]
         for number, text in enumerate(says):
             times = begin[number], begin[number + 1]
-            self.text(8, y, text, "vmm-left vmm-bold", self.when(f"says-{number}", times, still=number == 2))
-        return self.file(self.words, 1.6, ' style="min-width: 0"', self.style())
+            self.text(8, y, text, "vmm-left vmm-bold", **self.when(f"says-{number}", times, still=number == 2))
 
     def taken(self, count, x, y):
         """How much memory is taken, while so many chunks are mapped."""
@@ -220,7 +215,7 @@ class Moving(Drawing):
             came = begin[grown] + EACH * (count - 1 - story.acts[grown].before)
             times = [(came, came + EACH)]
         about = self.when(f"taken-{count}", *times, still=count == story.many)
-        self.text(x, y, story.size(count), "vmm-bold", about)
+        self.text(x, y, story.size(count), "vmm-bold", **about)
 
     def style(self):
         """The motion, for whoever has nothing against it."""
@@ -243,8 +238,8 @@ class Moving(Drawing):
         (gone if times[0][0] else here).add(0)
         (gone if times[-1][1] < self.seconds else here).add(self.seconds)
         return " ".join(
-            ", ".join(f"{100 * at / self.seconds:.4g}%" for at in sorted(its)) + f" {{ opacity: {value} }}"
-            for its, value in ((gone, 0), (here, 1))
+            ", ".join(f"{100 * at / self.seconds:.4g}%" for at in sorted(times)) + f" {{ opacity: {value} }}"
+            for times, value in ((gone, 0), (here, 1))
         )
 
 
@@ -259,7 +254,7 @@ class Scale(Drawing):
         super().__init__(600, 356, f"Growing from {few} to {many}, widths to scale")
         self.story = story
         self.words = (
-            f"{self.title}. VMM: in one reservation of {in_words(story.reserved)}, "
+            f"{self.title}. VMM: in one reservation of {size_text(story.reserved)}, "
             f"{self.chunks(story.many - story.few)} are mapped after the {self.chunks(story.few)} that are there. The "
             f"address p stays, nothing is copied, and {many} of memory are taken. Allocate, copy, free: the old block "
             f"of {few} and the new one of {many}, at another address, both exist during the copy. {both} are taken, "
@@ -267,7 +262,7 @@ class Scale(Drawing):
         )
 
     def chunks(self, count):
-        return f"{count} × {in_words(self.story.chunk)}"
+        return f"{count} × {size_text(self.story.chunk)}"
 
     def wide(self, chunks):
         return chunks * self.story.chunk / (1 << 20) * self.unit
@@ -294,7 +289,7 @@ class Scale(Drawing):
         self.block(left, y, few, self.chunks(few))
         self.block(left + self.wide(few), y, more, self.chunks(more), "vmm-box vmm-gpu0 vmm-new")
         self.text(
-            (left + self.wide(many) + 592) / 2, y + 20, f"reserved, on to {in_words(story.reserved)}", "vmm-small"
+            (left + self.wide(many) + 592) / 2, y + 20, f"reserved, on to {size_text(story.reserved)}", "vmm-small"
         )
         y = 134
         self.text(8, y + 20, "memory taken", "vmm-left")

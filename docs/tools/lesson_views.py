@@ -18,6 +18,7 @@ from scripts.run_lessons import lessons, quick
 from vmmsim.trace.recording import Broken, Recording, finish
 from vmmsim.view.frames import steps
 from vmmsim.view.page import fragment
+from vmmsim.view.sizes import plural
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -35,8 +36,7 @@ def recorded(lesson, directory, file):
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
     if done.returncode:
         raise Failed(f"{name} ended with status {done.returncode}\n{done.stdout}{done.stderr}")
-    where = f"{gpus} simulated GPU{'s' if gpus > 1 else ''}"
-    wrong = finish(file, [str(directory / name), *quick(name)], where, gpus, 0)
+    wrong = finish(file, [str(directory / name), *quick(name)], plural(gpus, "simulated GPU"), gpus, 0)
     if wrong:
         raise Failed("\n".join(wrong))
 
@@ -63,13 +63,13 @@ def main():
             recording.about["command"][0] = f"build/bin/{lesson[3:]}"
             sources = [*(ROOT / lesson).glob("*.cu"), *(ROOT / "common").glob("*.h")]
             recording.about["sources"] = {file.name: file.read_text() for file in sources}
-            its = steps(recording)
-            text = fragment(recording, its, lesson[3:], has_pictures=True)
+            frames = steps(recording)
+            text = fragment(recording, frames, lesson[3:], has_pictures=True)
             (arguments.out / f"{lesson[3:]}.html").write_text(text)
         except (Failed, Broken, AssertionError, OSError, subprocess.SubprocessError) as error:
             sys.exit(f"FAIL: {lesson}: {error}")
         seconds = time.monotonic() - began
-        print(f"{lesson}: {len(its)} calls, {len(text.encode()) / 1000:.0f} kB, {seconds:.1f} s", flush=True)
+        print(f"{lesson}: {len(frames)} calls, {len(text.encode()) / 1000:.0f} kB, {seconds:.1f} s", flush=True)
 
 
 if __name__ == "__main__":

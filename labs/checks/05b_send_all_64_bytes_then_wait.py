@@ -57,7 +57,7 @@ def all_bytes(run):
         for came in re.findall(r"^(\d+) bytes came$", run.stdout, re.MULTILINE):
             if int(came) != 64:
                 raise call.wrong(wanted, f"{came} bytes came")
-        if not call.succeeded and "not a fabric handle" in run.explanation(call):
+        if not call.succeeded and "not a fabric handle" in call.explanation:
             raise call.wrong(wanted, "what came is no fabric handle, and the import was refused")
 
 

@@ -86,7 +86,7 @@ def mapped_at_home(run):
 def multimem_only(run):
     wanted = "kernels use a multicast address by multimem instructions only, and copies and memsets do not use it"
     for call in run.all:
-        if not call.succeeded and "multicast" in run.explanation(call):
+        if not call.succeeded and "multicast" in call.explanation:
             raise call.wrong(wanted, f"something else used it, and {call.name} is the first to tell")
 
 

@@ -14,9 +14,11 @@ import sys
 import tempfile
 
 from labs.judge import program as lab_program
-from labs.judge.check import GLOSSARY, all_labs, judge
-from labs.judge.program import PR_SET_PDEATHSIG, ROOT, prctl
+from labs.judge.program import PR_SET_PDEATHSIG, ROOT, CannotJudge, prctl
+from labs.judge.verdict import GLOSSARY, all_labs, judge
 from vmmsim.hardware import count_gpus
+
+CANNOT_JUDGE = 3  # exit status
 
 
 def my_files():
@@ -123,7 +125,7 @@ def show_all(labs, given):
     print("lab  minutes  title")
     passed, first = 0, None
     for lab, status, _ in judged_all(labs, given):
-        words = {"passed": "right", "failed": "not yet", "not begun": ""}[status]
+        words = {"passed": "right", "failed": "not yet", "not begun": ""}.get(status, status)
         print(f"{lab.number}  {lab.minutes:7}  {lab.title:36}  {words}".rstrip(), flush=True)
         passed += status == "passed"
         first = first or (lab if status != "passed" else None)
@@ -137,14 +139,21 @@ def grade(labs, given):
     results = list(judged_all(labs, given))
     for lab, status, about in results:
         print(f"{lab.number}  {lab.title:36}  {status:9}  {about['seconds']:5.1f} s  {about['failed']}".rstrip())
+        if status == "not judged":
+            print(about["words"])
     passed = sum(status == "passed" for _, status, _ in results)
     print(f"{passed} of {len(labs)} are right")
     if given.json:
-        labs_told = [about for _, _, about in results]
-        put(json.dumps({"passed": passed, "of": len(labs), "labs": labs_told}, indent=1) + "\n", given.json)
+        reports = [report for _, _, report in results]
+        put(json.dumps({"passed": passed, "of": len(labs), "labs": reports}, indent=1) + "\n", given.json)
     if given.gradescope:
         put(json.dumps(for_gradescope(results), indent=1) + "\n", given.gradescope)
-    return 0 if passed == len(labs) else 1
+    return status_of(results)
+
+
+def status_of(results):
+    found = {status for _, status, _ in results}
+    return CANNOT_JUDGE if "not judged" in found else 0 if found == {"passed"} else 1
 
 
 def for_gradescope(results):
@@ -171,9 +180,9 @@ def judged_all(labs, given):
 
     def work(lab):
         if not is_begun(lab):
-            return told(lab, "not begun")
+            return report_of(lab, "not begun")
         where = ["-C", os.getcwd()]
-        command = [sys.executable, "-B", "-m", "labs.judge", *where, lab.number, *words, "--told-to", parent]
+        command = [sys.executable, "-B", "-m", "labs.judge", *where, lab.number, *words, "--reports-to", parent]
         with subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
         ) as process:
@@ -182,7 +191,9 @@ def judged_all(labs, given):
         try:
             return json.loads(output)
         except ValueError:
-            return told(lab, "failed", failed="it is judged to the end", words="what judged it was ended meanwhile")
+            return report_of(
+                lab, "failed", failed="it is judged to the end", words="what judged it was ended meanwhile"
+            )
 
     with concurrent.futures.ThreadPoolExecutor(1 if given.real else os.cpu_count()) as pool:
         try:
@@ -195,20 +206,30 @@ def judged_all(labs, given):
                     process.terminate()
 
 
-def told(lab, status, checks=(), words="", seconds=0.0, failed=""):
-    checks = [{"title": title, "status": its} for title, its in checks]
-    about = {"number": lab.number, "title": lab.title, "minutes": lab.minutes, "status": status, "failed": failed}
-    return {**about, "checks": checks, "words": words, "seconds": round(seconds, 2)}
+def report_of(lab, status, checks=(), words="", seconds=0.0, failed=""):
+    return {
+        "number": lab.number,
+        "title": lab.title,
+        "minutes": lab.minutes,
+        "status": status,
+        "failed": failed,
+        "checks": [{"title": title, "status": of_check} for title, of_check in checks],
+        "words": words,
+        "seconds": round(seconds, 2),
+    }
 
 
-def tell(lab, given):
+def judge_for_parent(lab, given):
     """What judged_all asks of another process: the verdict as JSON."""
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != given.told_to:
+    if os.getppid() != given.reports_to:
         return 1
-    verdict = judged(lab, given)
-    told_of = (verdict.lab, verdict.status, verdict.checks, verdict.words, verdict.seconds, verdict.failed)
-    print(json.dumps(told(*told_of)))
+    try:
+        verdict = judged(lab, given)
+    except CannotJudge as error:
+        print(json.dumps(report_of(lab, "not judged", words=str(error))))
+        return CANNOT_JUDGE
+    print(json.dumps(report_of(lab, verdict.status, verdict.checks, verdict.words, verdict.seconds, verdict.failed)))
     return 0
 
 
@@ -263,7 +284,7 @@ def arguments(labs):
         description="Labs on CUDA's virtual memory management, on simulated GPUs. Your files are in labs/mine, or\n"
         "where LABS_MINE says.",
         epilog="labs:\n  " + "\n  ".join(f"{lab.number}  {lab.title}" for lab in labs) + "\n\n"
-        "exit status: 0 right, 1 not yet, 2 bad arguments",
+        "exit status: 0 right, 1 not yet, 2 bad arguments, 3 the judge could not tell, which says nothing of your file",
     )
     parser.add_argument(
         "words", nargs="*", metavar="NN", help="the lab's number, 02a for instance; hint, reset, solution"
@@ -277,7 +298,7 @@ def arguments(labs):
     parser.add_argument(
         "-C", metavar="DIRECTORY", dest="directory", default=".", help=argparse.SUPPRESS
     )  # paths are from there
-    parser.add_argument("--told-to", type=int, help=argparse.SUPPRESS)  # for judged_all
+    parser.add_argument("--reports-to", type=int, help=argparse.SUPPRESS)  # for judged_all
     parser.add_argument("--parse", action="store_true", help=argparse.SUPPRESS)  # only look at the arguments
     given = parser.parse_args()
     os.chdir(given.directory)
@@ -314,7 +335,7 @@ def main():
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     if not lab_program.VMMSIM.exists():
         end(1, "the simulator is not built: it needs Linux on 64-bit x86 or Arm")
-    if given.real and not given.told_to:
+    if given.real and not given.reports_to:
         number, why = count_gpus()
         if not number:
             end(1, f"--real needs a GPU: {why}")
@@ -324,8 +345,8 @@ def main():
         return reset(given.lab)
     if given.command == "solution":
         return solution(given.lab, given)
-    if given.told_to:
-        return tell(given.lab, given)
+    if given.reports_to:
+        return judge_for_parent(given.lab, given)
     if given.lab:
         return show_one(given.lab, labs, given)
     return grade(labs, given) if given.all else show_all(labs, given)
@@ -339,6 +360,8 @@ if __name__ == "__main__":
             end(1, in_words(error))
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has left
         sys.exit(128 + signal.SIGPIPE)
+    except CannotJudge as error:
+        end(CANNOT_JUDGE, str(error))
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         sys.exit(130)

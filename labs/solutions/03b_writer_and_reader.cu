@@ -2,7 +2,7 @@
 // Lab 03b: Writer and reader
 //
 // GPU 0 writes its memory, and GPU 1 reads it. Here both may write, and nothing orders the read after the write: a
-// right is no order. Let GPU 1 have the right to read only. Let its stream wait for an event that is recorded behind
+// right is no order. Let GPU 1 have the right to read only. Let its stream wait for an event that is recorded after
 // the write; the host is not to wait. Before memory is made, REQUIRE that GPU 1 can access GPU 0 as a peer: where it
 // cannot, the program skips, with status 77. To ask is enough: peer access stays off. Only what stands between the
 // marks is to be changed.

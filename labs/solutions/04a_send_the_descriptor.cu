@@ -30,7 +30,7 @@ void send_descriptor(int socket, int fd) {
   rights->cmsg_type = SCM_RIGHTS;
   rights->cmsg_len = CMSG_LEN(sizeof fd);
   std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
-  EXPECT(sendmsg(socket, &header, MSG_NOSIGNAL) == 1, "the message cannot be sent");
+  EXPECT(TEMP_FAILURE_RETRY(sendmsg(socket, &header, MSG_NOSIGNAL)) == 1, "the message cannot be sent");
 }
 
 int receive_descriptor(int socket) {
@@ -43,7 +43,7 @@ int receive_descriptor(int socket) {
   header.msg_iovlen = 1;
   header.msg_control = control;
   header.msg_controllen = CMSG_LEN(sizeof fd);
-  EXPECT(recvmsg(socket, &header, MSG_CMSG_CLOEXEC) == 1, "no message comes");
+  EXPECT(TEMP_FAILURE_RETRY(recvmsg(socket, &header, MSG_CMSG_CLOEXEC)) == 1, "no message comes");
   const cmsghdr* rights = CMSG_FIRSTHDR(&header);
   EXPECT(rights && rights->cmsg_type == SCM_RIGHTS, "no descriptor comes beside the message");
   std::memcpy(&fd, CMSG_DATA(rights), sizeof fd);
@@ -61,7 +61,7 @@ int main() {
   const pid_t exporter = fork();  // before any call of CUDA
   const int socket = ends[exporter ? 1 : 0];
   close(ends[exporter ? 0 : 1]);
-  if (!exporter && read(socket, &turn, 1) != 1) return 0;  // begins when the importer has
+  if (!exporter && TEMP_FAILURE_RETRY(read(socket, &turn, 1)) != 1) return 0;  // begins when the importer has
   lab::begin();
   const long open_at_start = open_descriptors();
   CUmemAllocationProp properties = {};
@@ -84,7 +84,7 @@ int main() {
     // >>> your part: what is left to do in the exporter
     close(fd);
     // <<<
-    EXPECT(read(socket, &turn, 1) == 1, "the importer has ended");  // it has read
+    EXPECT(TEMP_FAILURE_RETRY(read(socket, &turn, 1)) == 1, "the importer has ended");  // it has read
   } else {
     EXPECT(write(socket, &turn, 1) == 1, "the exporter has ended");
     fd = receive_descriptor(socket);
@@ -101,7 +101,7 @@ int main() {
   CHECK(cuMemRelease(handle));
   CHECK(cuMemAddressFree(address, size));
   const long left = open_descriptors() - open_at_start;
-  if (exporter) EXPECT(waitpid(exporter, nullptr, 0) == exporter, "no exporter to wait for");
+  if (exporter) EXPECT(TEMP_FAILURE_RETRY(waitpid(exporter, nullptr, 0)) == exporter, "no exporter to wait for");
   std::printf("%s: %ld descriptors left open\n", exporter ? "importer" : "exporter", left);
   return exporter ? lab::end() : 0;
 }

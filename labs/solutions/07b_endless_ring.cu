@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 07b: Endless ring
 //
-// Records of 1.5 MiB go into a ring buffer of 2 MiB, one behind the other. A record that goes over the end of the ring
+// Records of 1.5 MiB go into a ring buffer of 2 MiB, one after the other. A record that goes over the end of the ring
 // is copied in two pieces. Let every record be copied in one piece: reserve twice the addresses, and map the same
 // memory twice in a row, so that after the ring's last byte comes its first. Create no second memory.
 // Only what stands between the marks is to be changed.

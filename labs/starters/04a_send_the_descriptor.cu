@@ -22,7 +22,7 @@ void send_descriptor(int socket, int fd) {
 
 int receive_descriptor(int socket) {
   int fd = -1;
-  EXPECT(read(socket, &fd, sizeof fd) == sizeof fd, "no number comes");
+  EXPECT(TEMP_FAILURE_RETRY(read(socket, &fd, sizeof fd)) == sizeof fd, "no number comes");
   return fd;
 }
 // <<<
@@ -37,7 +37,7 @@ int main() {
   const pid_t exporter = fork();  // before any call of CUDA
   const int socket = ends[exporter ? 1 : 0];
   close(ends[exporter ? 0 : 1]);
-  if (!exporter && read(socket, &turn, 1) != 1) return 0;  // begins when the importer has
+  if (!exporter && TEMP_FAILURE_RETRY(read(socket, &turn, 1)) != 1) return 0;  // begins when the importer has
   lab::begin();
   const long open_at_start = open_descriptors();
   CUmemAllocationProp properties = {};
@@ -59,7 +59,7 @@ int main() {
     send_descriptor(socket, fd);
     // >>> your part: what is left to do in the exporter
     // <<<
-    EXPECT(read(socket, &turn, 1) == 1, "the importer has ended");  // it has read
+    EXPECT(TEMP_FAILURE_RETRY(read(socket, &turn, 1)) == 1, "the importer has ended");  // it has read
   } else {
     EXPECT(write(socket, &turn, 1) == 1, "the exporter has ended");
     fd = receive_descriptor(socket);
@@ -74,7 +74,7 @@ int main() {
   CHECK(cuMemRelease(handle));
   CHECK(cuMemAddressFree(address, size));
   const long left = open_descriptors() - open_at_start;
-  if (exporter) EXPECT(waitpid(exporter, nullptr, 0) == exporter, "no exporter to wait for");
+  if (exporter) EXPECT(TEMP_FAILURE_RETRY(waitpid(exporter, nullptr, 0)) == exporter, "no exporter to wait for");
   std::printf("%s: %ld descriptors left open\n", exporter ? "importer" : "exporter", left);
   return exporter ? lab::end() : 0;
 }

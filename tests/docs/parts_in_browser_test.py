@@ -13,6 +13,7 @@ import sys
 import tempfile
 import unittest
 
+from vmmsim.tests import sample
 from vmmsim.tests.browser import BrowserTest
 
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
@@ -124,6 +125,63 @@ class Parts(BrowserTest):
         self.assertNotIn("example.org", link.evaluate(after))
         self.page.emulate_media(media="print")
         self.assertIn("https://example.org/a/very/long/address#that-goes-on", link.evaluate(after))
+
+
+PAGE_OF_VIEWS = """# Two programs
+
+Here they are.
+
+<!-- view: one.jsonl -->
+
+## The other
+
+<!-- view: two.jsonl -->
+
+## One that was not made
+
+<!-- view: no_such_program -->
+"""
+
+
+class Views(BrowserTest):
+    def test_two_views_on_a_page(self):
+        scratch = tempfile.TemporaryDirectory(prefix="views ")
+        self.addCleanup(scratch.cleanup)
+        source, book = (pathlib.Path(scratch.name, name) for name in ("source", "book"))
+        (source / "docs").mkdir(parents=True)
+        recorded = sample.short()
+        for name in ("one", "two"):
+            recorded.write(source / "docs" / f"{name}.jsonl")
+        (source / "docs" / "index.md").write_text(PAGE_OF_VIEWS)
+        done = build(source, book)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.page.goto((book / "docs" / "index.html").as_uri() + "#two-step=9")
+        self.page.wait_for_function("document.querySelectorAll('.vmm-live').length == 2")
+        self.expect_steps(1, 9)
+        self.page.locator(".vmm-list").first.press("ArrowRight")
+        self.page.wait_for_url("**#one-step=2")
+        self.expect_steps(2, 9)
+        self.assertIn("./run.sh --view build/bin/no_such_program", self.page.locator(".vmm-absent").inner_text())
+        self.assertIsNone(self.page.evaluate("window.hacked ?? null"), "what was recorded has run")
+        for width, theme, ink in ((1440, "light", "rgb(20, 24, 29)"), (390, "dark", "rgb(243, 245, 247)")):
+            self.look(width, theme)
+            self.expect_no_overflow()
+            fill = self.page.locator(".vmm-scroll text").first.evaluate("(text) => getComputedStyle(text).fill")
+            self.assertEqual(fill, ink, "the theme does not reach the picture")
+        self.expect_accessible()
+        self.page.emulate_media(media="print")
+        self.page.wait_for_selector(".vmm-still")
+        self.assertEqual(self.page.locator(".vmm-still").first.locator("figure:visible").count(), 4)
+        self.assertEqual(self.page.locator(".vmm-steps:visible").count(), 0)
+        # What is found and printed is the text.
+        self.assertNotIn("cumemaddressreserv", (book / "searchindex.js").read_text().lower())
+        printed = (book / "printable.html").read_text()
+        self.assertNotRegex(printed, r'<div class="vmm-view|class="vmm-absent|<script')
+        self.assertIn("Here they are", printed)
+
+    def expect_steps(self, *numbers):
+        shown = self.page.locator(".vmm-number").all_inner_texts()
+        self.assertEqual(shown, [f"step {number} of {len(sample.short().lines)}" for number in numbers])
 
 
 if __name__ == "__main__":

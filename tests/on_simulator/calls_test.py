@@ -20,6 +20,7 @@ import sys
 import tempfile
 
 from scripts.run_lessons import quick
+from vmmsim.tests.recorded_names import recorded_names
 from vmmsim.trace.model import OF_MODULES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -28,11 +29,6 @@ COMPARED = "device", "arguments", "result", "outputs", "changes", "times"
 HANDLES = "handle", "mcHandle", "memHandle", "memory"
 # The simulator gives a record's number anew, and of an imported handle an H200 does not tell whose memory it is.
 LEFT_OUT = {"create": ("record",), "multicast_create": ("record",), "import": ("size", "device", "record", "multicast")}
-
-
-def recorded_names():
-    table = (ROOT / "vmmsim" / "recorder" / "calls.cc").read_text()
-    return set(re.findall(r"(?:DRIVER|RUNTIME)\w*\(\s*(?:asks|gives|takes),\s*(\w+?)(?:_v\d+)?,", table))
 
 
 class Process:

@@ -14,13 +14,13 @@ import json
 import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 
 from tests.on_simulator.sim_test import as_wanted, name_of, particulars, quick
+from vmmsim.processes import end_session, in_session
 
 LIMIT = 10  # seconds, and three times as long as the program takes when nothing fails
 ERRORS = "CUDA_ERROR_UNKNOWN", "CUDA_ERROR_OUT_OF_MEMORY"  # in turn
@@ -44,30 +44,16 @@ def start(vmmsim, options, program, directory, limit):
         output, errors = process.communicate(timeout=limit)
         status = process.returncode
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        end_session(process.pid)
         return None, *process.communicate(), []
     for _ in range(100):  # who was killed takes a moment to go
-        left = session(process.pid)
+        left = [f"process {pid}" for pid in in_session(process.pid)]
         if not left:
             break
         time.sleep(0.01)
     if left:
-        os.killpg(process.pid, signal.SIGKILL)
+        end_session(process.pid)
     return status, output, errors, left + [f"file {path}" for path in directory.iterdir()]
-
-
-def session(leader):
-    """The processes of this session that have not ended."""
-    left = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):  # not glob, which raises if a process ends meanwhile
-        try:
-            name, rest = pathlib.Path("/proc", pid, "stat").read_text().rsplit(")", 1)
-        except OSError:
-            continue  # it has ended meanwhile
-        state, _, _, its_session = rest.split()[:4]
-        if int(its_session) == leader and state not in "ZX":
-            left.append(f"process {name})")
-    return left
 
 
 def places(vmmsim, program):

@@ -19,20 +19,22 @@ import subprocess
 import sys
 import tempfile
 
+from tests import changes
 from tests.on_simulator.sim_test import HERE, changed, difference, particulars, quick
 
 ROOT = HERE.parent.parent
 LIMIT = 60  # seconds
 
 
-def changes(source, key):
+def changes_of(source, key):
     """(what is changed, what is seen, what stands there, what is put there) of each, from the lesson's lesson.json."""
     about = json.loads(source.with_name("lesson.json").read_text())
     its = about if source.parent.name[3:] == source.stem else about["programs"][source.stem]
     for title, lines in its.get(key, {}).items():
         what, seen = title.split(" => ")
         seen = seen.replace("FAULT", "cudaErrorIllegalAddress").replace("LEAK", "vmmsim: leak: ")
-        yield what, seen, *("\n".join(line[2:] for line in lines if line[:2] in (sign, "  ")) for sign in ("- ", "+ "))
+        [(old, new)] = changes.places(lines)
+        yield what, seen, old, new
 
 
 def build(texts, directory, source, nvcc):
@@ -81,7 +83,7 @@ def main(vmmsim, lesson, expected_file, *nvcc):
     its = particulars(source.stem)
     text = source.read_text()
     expected = changed(expected_file, its.get("small_changes" if "small" in its else "changes", {}))
-    mistakes, tried = list(changes(source, "mistakes")), list(changes(source, "try_it"))
+    mistakes, tried = list(changes_of(source, "mistakes")), list(changes_of(source, "try_it"))
     cases = [("unchanged", "", "", ""), *mistakes, *tried]
     for what, _, old, new in cases[1:]:
         if text.count(old) != 1 or old == new:

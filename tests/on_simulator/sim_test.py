@@ -8,8 +8,8 @@
     sim_test.py lesson EXPECTED VMMSIM PROGRAM GPUS
                                                    a program of a lesson, with its arguments for simulated GPUs
     sim_test.py small VMMSIM PROGRAM               it works, with little work to do, and says nothing on stderr
-    sim_test.py json VMMSIM PROGRAM...             each program with --json: the lines are as a page wants them, and a
-                                                   file that cannot be written ends it with status 2
+    sim_test.py json VMMSIM PROGRAM...             those that measure, with --json: the lines are as a page wants them,
+                                                   and a file that cannot be written ends them with status 2
     sim_test.py seconds VMMSIM PROGRAM...          each program with no arguments: how much the processors work for it
     sim_test.py skips VMMSIM MACHINE PROGRAM...    those of the programs that must skip on this machine do so, for the
                                                    right reason; where none must, one of them works
@@ -29,7 +29,7 @@ import sys
 import tempfile
 
 from docs.extensions.result_files import load
-from scripts.run_lessons import on_simulator, particulars, quick, source_of
+from scripts.run_lessons import on_simulator, particulars, quick
 from tests.lesson_test import classify, fail, outcome, start
 from vmmsim.trace.transcript import expectations, pair
 
@@ -104,7 +104,15 @@ def small(vmmsim, program):
         fail("it skipped, or says something on stderr")
 
 
+def measures(vmmsim, program):
+    """Whether its --help tells of a file for what it measures."""
+    return "--json FILE" in start(vmmsim, program, "--help").stdout
+
+
 def json(vmmsim, *programs):
+    programs = [program for program in programs if measures(vmmsim, program)]
+    if not programs:
+        fail("no program measures")
     with tempfile.TemporaryDirectory() as scratch:
         path = pathlib.Path(scratch) / "measured.jsonl"
         for program in programs:
@@ -131,8 +139,7 @@ def seconds(vmmsim, *programs):
 
     too_long = []
     for program in programs:
-        source = source_of(name_of(program)).read_text()
-        limit = 2 * (30 if "--json FILE" in source else 5)
+        limit = 2 * (30 if measures(vmmsim, program) else 5)
         before = worked()
         if outcome(subprocess.run([vmmsim, program], stdin=subprocess.DEVNULL, capture_output=True, text=True)):
             fail(f"{program} skipped")

@@ -15,7 +15,8 @@ import sys
 import tempfile
 
 from tests.on_simulator.sim_test import name_of, quick
-from vmmsim.trace.model import SUCCESS, Machine
+from vmmsim.trace.line import SUCCESS
+from vmmsim.trace.model import Machine
 
 
 def replay(vmmsim, program):

@@ -10,12 +10,10 @@
 #include <cstdio>
 #include <tuple>
 #include <utility>
-#include "../simulator/driver/arguments.h"
-#include "../simulator/text.h"
+#include "../trace/json.h"
+#include "../trace/text.h"
 
 namespace recorder {
-
-using driver::quoted;
 
 namespace {
 
@@ -93,17 +91,17 @@ const Modules::Module* Modules::with(uintptr_t address) const {
 std::string Modules::callers(const std::vector<uintptr_t>& frames, const std::vector<std::string>& of_python,
                              std::string& lines) {
   load();
-  std::string all;
+  std::vector<std::string> all;
   for (const uintptr_t address : frames) {
     const Module* const module = with(address - 1);  // what returns there is a call just before
     if (!module || module->is_of_cuda) continue;
-    if (told_.insert(module->path).second)
-      lines += "{\"module\":" + quoted(module->name) + ",\"path\":" + quoted(module->path) + "}\n";
-    all += (all.empty() ? "" : ",") + quoted(module->name + "+" + hexadecimal(address - module->base));
+    if (named_.insert(module->path).second)
+      lines += trace::object({{"module", module->name}, {"path", module->path}}) + "\n";
+    all.push_back(module->name + "+" + hexadecimal(address - module->base));
   }
-  if (all.empty()) all = "\"unknown\"";
-  for (const std::string& each : of_python) all += "," + quoted(each);
-  return "[" + all + "]";
+  if (all.empty()) all.emplace_back("unknown");
+  all.insert(all.end(), of_python.begin(), of_python.end());
+  return trace::list_of_texts(all);
 }
 
 }  // namespace recorder

@@ -12,8 +12,9 @@ namespace recorder {
 // The files that this process has loaded. One thread at a time.
 class Modules {
  public:
-  // {"module":...} lines for files that callers() of these addresses names first, and the callers: ["growable+0x1234",
-  // ...], the innermost first. The frames of the driver, of CUPTI, of CUDA's runtime and of this library are left out.
+  // {"module":...} lines for files that callers() of these addresses names first, and the callers: "growable+0x1234",
+  // ..., as JSON, the innermost first. The frames of the driver, of CUPTI, of CUDA's runtime and of this library are
+  // left out.
   // Behind them the lines of Python.
   std::string callers(const std::vector<uintptr_t>& frames, const std::vector<std::string>& of_python,
                       std::string& lines);
@@ -28,7 +29,7 @@ class Modules {
   const Module* with(uintptr_t address) const;
 
   std::vector<Module> modules_;
-  std::set<std::string> told_;  // paths
+  std::set<std::string> named_;  // paths
   unsigned long long loaded_ = ~0ull, unloaded_ = ~0ull;
 };
 

@@ -19,7 +19,7 @@ int owner(const CUmemPoolProps* pool) {
 // The functions for a call, of the members of CUPTI's structure, in their order; what a line shows of these; and what
 // the call does to `model`.
 #define UNPACK(...) __VA_ARGS__
-#define ARGUMENTS_OF_CALL(...) driver::Call("", #__VA_ARGS__, __VA_ARGS__)
+#define ARGUMENTS_OF_CALL(...) trace::Call("", #__VA_ARGS__, __VA_ARGS__)
 #define ENTRY(kind, id, structure, members, shown, change)                                                  \
   {                                                                                                         \
     id, {                                                                                                   \

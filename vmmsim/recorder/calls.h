@@ -5,7 +5,7 @@
 
 #include <cstdint>
 #include <unordered_map>
-#include "../simulator/driver/arguments.h"
+#include "../trace/arguments.h"
 #include "model.h"
 
 namespace recorder {
@@ -17,7 +17,7 @@ struct RecordedCall {
     takes,  // what it changes may be another call's again before it returns: looked at when it begins
     tells   // of a context's device; a line does not tell of it
   } kind;
-  driver::Call (*call)(const void* parameters);
+  trace::Call (*call)(const void* parameters);
   void (*change)(Model&, const void* parameters, const void* context);  // the context that is current
 };
 

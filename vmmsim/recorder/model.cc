@@ -2,26 +2,12 @@
 #include "model.h"
 
 #include <string>
-#include "../simulator/text.h"
+#include "../trace/text.h"
 
 namespace recorder {
 
-struct Model::Member {
-  const char* key;
-  std::string json;
-  Member(const char* key, int64_t value) : key(key), json(std::to_string(value)) {}
-  Member(const char* key, size_t value) : key(key), json(std::to_string(value)) {}
-  Member(const char* key, int value) : key(key), json(std::to_string(value)) {}
-  Member(const char* key, bool value) : key(key), json(value ? "true" : "false") {}
-  Member(const char* key, Known value) : key(key), json(value ? std::to_string(*value) : "null") {}
-  Member(const char* key, std::string text) : key(key), json("\"" + text + "\"") {}
-  Member(const char* key, std::nullptr_t) : key(key), json("null") {}
-};
-
-void Model::change(const char* kind, const std::vector<Member>& members) {
-  std::string all = "{\"kind\":\"" + std::string(kind) + "\"";
-  for (const Member& member : members) all += ",\"" + std::string(member.key) + "\":" + member.json;
-  changes.push_back(all + ",\"order\":" + std::to_string(++order_) + "}");
+void Model::change(trace::Kind kind, const std::vector<trace::Member>& members) {
+  changes.push_back(trace::change(kind, members, ++order_));
 }
 
 // --- Memory with a handle -------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// What the calls of this process have changed, as a line's `changes` tell it: simulator/memory/memory.h says what each
-// kind has. What nobody can know who sees only this process's calls is null.
+// What the calls of this process have changed, as a line's `changes` tell it: ../trace/README.md says what each kind
+// has. What nobody can know who sees only this process's calls is null.
 #pragma once
 #include <cuda.h>
 
@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 #include <vector>
+#include "../trace/line.h"
 
 namespace recorder {
 
@@ -63,8 +64,7 @@ class Model {
     Known size, device;
     bool is_multicast;
   };
-  struct Member;
-  void change(const char* kind, const std::vector<Member>&);
+  void change(trace::Kind, const std::vector<trace::Member>&);
   Known device_of(uint64_t handle) const;
 
   int64_t records_ = 0;

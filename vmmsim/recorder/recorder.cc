@@ -3,16 +3,12 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <exception>
 #include <map>
 #include <memory>
@@ -20,14 +16,12 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
-#include "../simulator/driver/python_frames.h"
-#include "../simulator/text.h"
+#include "../trace/line.h"
+#include "../trace/python_frames.h"
+#include "../trace/text.h"
 #include "callers.h"
 #include "calls.h"
 #include "model.h"
-
-// CUPTI tells the name of a launch's kernel, and of no other function.
-std::string driver::kernel_name(const void*) { return ""; }
 
 namespace recorder {
 namespace {
@@ -38,18 +32,17 @@ struct Name {
   const char* name;
   int number;
 };
-constexpr Name driver_errors[] = {
+constexpr Name errors[] = {
     {"CUDA_SUCCESS", 0},
-#include "driver_errors.inc"
-};
-constexpr Name runtime_errors[] = {
     {"cudaSuccess", 0},
-#include "runtime_errors.inc"
+#include "errors.inc"
 };
 
-template <size_t size> std::string name_of(const Name (&names)[size], int number) {
-  for (const Name& it : names)
-    if (it.number == number) return it.name;
+// The driver's names begin with CUDA_, those of the runtime with cuda.
+std::string name_of(CUpti_CallbackDomain domain, int number) {
+  const bool is_driver_s = domain == CUPTI_CB_DOMAIN_DRIVER_API;
+  for (const Name& error : errors)
+    if (error.number == number && (error.name[0] == 'C') == is_driver_s) return error.name;
   return std::to_string(number);
 }
 
@@ -58,8 +51,7 @@ struct State {
   std::mutex lock;
   std::atomic<bool> records = false;
   std::string path;
-  int file = -1;
-  struct stat identity = {};  // of the file: the program may close the descriptor and open another with its number
+  std::unique_ptr<trace::File> file;
   Model model;
   Modules modules;
   std::map<std::string, uint64_t> calls;                 // how many of each name there were
@@ -67,8 +59,8 @@ struct State {
   uint64_t lines = 0;
 };
 State& state() {
-  static State& it = *new State;
-  return it;
+  static State& all = *new State;
+  return all;
 }
 
 // Of a thread. These need no destructors: the program may call after those of its threads have run.
@@ -79,34 +71,11 @@ void end(const std::string& why) {
   if (state().records.exchange(false)) say(why + ": the recording ends here, and the program goes on");
 }
 
-// As write(). But that the other end of a pipe was closed, or a file has become too large, ends no program: there is an
-// error, and no signal.
-ssize_t write_without_signal(int file, const std::string& lines) {
-  sigset_t both, before;
-  sigemptyset(&both);
-  sigaddset(&both, SIGPIPE);
-  sigaddset(&both, SIGXFSZ);
-  pthread_sigmask(SIG_BLOCK, &both, &before);
-  const ssize_t written = TEMP_FAILURE_RETRY(write(file, lines.data(), lines.size()));
-  const int error = errno;
-  const timespec at_once = {};
-  if (written != ssize_t(lines.size())) sigtimedwait(&both, nullptr, &at_once);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  errno = error;
-  return written;
-}
-
-// A line in one piece, whoever else writes, and at once: whatever ends the process, whole lines are in the file.
 void write_lines(const std::string& lines) {
   State& all = state();
-  struct stat now;
-  if (fstat(all.file, &now) || now.st_dev != all.identity.st_dev || now.st_ino != all.identity.st_ino) {
-    end("the program has closed " + all.path);
-    return;
-  }
-  const ssize_t written = write_without_signal(all.file, lines);
-  if (written == ssize_t(lines.size())) return;
-  end("cannot write " + all.path + ": " + std::strerror(written < 0 ? errno : ENOSPC));
+  const int error = all.file->write(lines);
+  if (error == EBADF) end("the program has closed " + all.path);
+  else if (error) end("cannot write " + all.path + ": " + std::strerror(error));
 }
 
 // "cudaMallocAsync" of "cudaMallocAsync_ptsz", "cuMemFree" of "cuMemFree_v2".
@@ -125,24 +94,24 @@ const char* shown_name(const char* kernel) {
   return found->second.c_str();
 }
 
-void show_kernel(driver::Call& call, const char* kernel) {
-  const auto names = driver::names_of(call);
+void show_kernel(trace::Call& call, const char* kernel) {
+  const auto names = trace::names_of(call);
   for (size_t i = 0; i < names.size(); ++i)
     if (names[i] == "f" || names[i] == "func")
-      call.arguments[i] = {driver::Argument::text, reinterpret_cast<uint64_t>(shown_name(kernel))};
+      call.arguments[i] = {trace::Argument::text, reinterpret_cast<uint64_t>(shown_name(kernel))};
 }
 
 void record(const RecordedCall& recorded, CUpti_CallbackDomain domain, const CUpti_CallbackData& data) {
   const int error = *static_cast<const int*>(data.functionReturnValue);
   const bool succeeded = !error;
   const std::string name = plain(data.functionName);
-  driver::Call call = recorded.call(data.functionParams);
+  trace::Call call = recorded.call(data.functionParams);
   if (data.symbolName) show_kernel(call, data.symbolName);
-  const std::string given = driver::given(call), taken = succeeded ? driver::taken(call) : "{}";
-  const std::string result =
-      domain == CUPTI_CB_DOMAIN_DRIVER_API ? name_of(driver_errors, error) : name_of(runtime_errors, error);
+  // CUPTI tells the name of a launch's kernel, and of no other function.
+  const std::string given = trace::given(call, [](const void*) { return std::string(); });
+  const std::string taken = succeeded ? trace::taken(call) : "{}", result = name_of(domain, error);
   const auto stack = frames(data.symbolName ? callers_of_launch : most_callers);
-  const auto of_python = driver::python_frames();
+  const auto of_python = trace::python_frames();
 
   State& all = state();
   const std::lock_guard held(all.lock);
@@ -154,14 +123,18 @@ void record(const RecordedCall& recorded, CUpti_CallbackDomain domain, const CUp
     if (succeeded) model.changes = away->changes;
     else model.give_back(*away);
   }
-  std::string lines, changes;
+  std::string lines;
   const std::string callers = all.modules.callers(stack, of_python, lines);
-  for (const std::string& change : std::exchange(model.changes, {})) changes += (changes.empty() ? "" : ",") + change;
-  lines += "{\"pid\":" + std::to_string(getpid()) + ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
-           ",\"number\":" + std::to_string(++all.lines) + ",\"call\":\"" + name +
-           "\",\"nth\":" + std::to_string(++all.calls[name]) + ",\"callers\":" + callers +
-           ",\"device\":" + std::to_string(model.device) + ",\"arguments\":" + given + ",\"result\":\"" + result +
-           "\",\"outputs\":" + taken + ",\"changes\":[" + changes + "],\"explanation\":\"\"}\n";
+  const std::string changes = trace::list(std::exchange(model.changes, {}));
+  lines += trace::text_of({.number = ++all.lines,
+                           .call = name.c_str(),
+                           .nth = ++all.calls[name],
+                           .callers = callers.c_str(),
+                           .device = model.device,
+                           .arguments = given.c_str(),
+                           .result = result.c_str(),
+                           .outputs = taken.c_str(),
+                           .changes = changes.c_str()});
   write_lines(lines);
 }
 
@@ -191,15 +164,15 @@ void look(CUpti_CallbackDomain domain, CUpti_CallbackId id, const CUpti_Callback
 }  // namespace
 
 void say(const std::string& what) {
-  const std::string line = "libvmm_recorder: " + what + "\n";
-  write_without_signal(STDERR_FILENO, line);  // perhaps nobody listens
+  trace::write_whole(STDERR_FILENO, "libvmm_recorder: " + what + "\n");  // perhaps nobody listens
 }
 
 bool open(const char* path) {
   State& all = state();
   all.path = path;
-  all.file = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (all.file < 0 || fstat(all.file, &all.identity)) {
+  const int file = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (file >= 0) all.file = std::make_unique<trace::File>(file);
+  if (!all.file || !all.file->is_open()) {
     say("cannot write " + all.path + ": " + std::strerror(errno) + "; nothing is recorded");
     return false;
   }

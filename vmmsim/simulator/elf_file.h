@@ -32,10 +32,14 @@ class ElfFile {
   bool is_for_us() const {
     return header_->e_ident[EI_CLASS] == ELFCLASS64 && header_->e_machine == processor::elf_machine;
   }
-  bool is_dynamic() const {
+  // The path of the loader that starts it; none: it is static.
+  std::string_view interpreter() const {
     for (unsigned i = 0; i < header_->e_phnum; ++i)
-      if (segment(i) && segment(i)->p_type == PT_INTERP) return true;
-    return false;
+      if (segment(i) && segment(i)->p_type == PT_INTERP) {
+        const std::string_view path = bytes(segment(i)->p_offset, segment(i)->p_filesz);
+        return path.substr(0, path.find('\0'));
+      }
+    return {};
   }
   uint64_t thread_variables() const {  // bytes of them, for each thread
     uint64_t size = 0;
@@ -56,12 +60,12 @@ class ElfFile {
   // stripped file lacks.
   template <class Visit> void each_symbol(unsigned table, const Visit& visit) const {
     for (unsigned i = 0; header_ && i < header_->e_shnum; ++i) {
-      const Elf64_Shdr* const it = header(i);
-      if (!it || it->sh_type != table || !header(it->sh_link)) continue;
-      const std::string_view all = bytes(*it);
+      const Elf64_Shdr* const entry = header(i);
+      if (!entry || entry->sh_type != table || !header(entry->sh_link)) continue;
+      const std::string_view all = bytes(*entry);
       for (uint64_t offset = 0; offset + sizeof(Elf64_Sym) <= all.size(); offset += sizeof(Elf64_Sym)) {
         const auto* const symbol = reinterpret_cast<const Elf64_Sym*>(all.data() + offset);
-        visit(text(*header(it->sh_link), symbol->st_name), *symbol);
+        visit(text(*header(entry->sh_link), symbol->st_name), *symbol);
       }
     }
   }

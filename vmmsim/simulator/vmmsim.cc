@@ -50,6 +50,8 @@ const char usage[] =
     "  --trace FILE         write each call, and what it changed, as a line of JSON\n"
     "  --leaks              at its end, list what the program has not released\n"
     "  --fail CALL:N=ERROR  let the Nth call of CALL fail: cuMemCreate:2=CUDA_ERROR_OUT_OF_MEMORY\n"
+    "  --slow-import SECONDS\n"
+    "                       let an import wait until the process that made the memory has ended, SECONDS at most\n"
     "exit status: the program's, 128 + N if signal N ended it; 2 bad arguments, 125 no simulation, 126 the\n"
     "program cannot be executed, 127 there is no such program\n";
 
@@ -138,11 +140,11 @@ struct Arguments {
 
 Arguments read_arguments(char** words) {
   Arguments all;
-  std::string machine = "h200x8", gpus, nodes, size, warn_at, slow_after, fail;
+  std::string machine = "h200x8", gpus, nodes, size, warn_at, slow_after, slow_import, fail;
   const std::map<std::string_view, std::string*> options = {
       {"--gpus", &gpus},       {"--nodes", &nodes},          {"--machine", &machine},
       {"--memory", &size},     {"--trace", &all.trace_file}, {"--fail", &fail},
-      {"--warn-at", &warn_at}, {"--slow-after", &slow_after}};
+      {"--warn-at", &warn_at}, {"--slow-after", &slow_after}, {"--slow-import", &slow_import}};
   const std::map<std::string_view, bool*> flags = {
       {"--strict", &all.options.strict}, {"--explain", &all.options.explain}, {"--leaks", &all.options.leaks}};
   for (; *words && **words == '-'; ++words) {
@@ -160,6 +162,7 @@ Arguments read_arguments(char** words) {
   }
   all.machine = read_machine(machine);
   if (!slow_after.empty()) all.options.slow_after = static_cast<int>(number(slow_after, 0, 1'000'000));
+  if (!slow_import.empty()) all.options.slow_import = static_cast<int>(number(slow_import, 0, 3600));
   if (!gpus.empty()) all.machine.gpus = number(gpus, 0, 64);
   if (!nodes.empty()) all.machine.nodes = number(nodes, 1, 16);
   try {
@@ -229,7 +232,7 @@ std::string ask_loader(const std::string& program) {
     said.append(piece, n);
   }
   close(from[0]);
-  waitpid(child, nullptr, 0);
+  (void)TEMP_FAILURE_RETRY(waitpid(child, nullptr, 0));
   return said;
 }
 
@@ -339,10 +342,14 @@ std::vector<Library> check_program(const std::string& program, const fs::path& o
     if (!file.is_elf()) return {};
     if (!file.is_for_us())
       end(125, program + " is for another processor or has 32 bits: this simulator is for " + processor::name);
-    if (!file.is_dynamic())
+    const std::string interpreter(file.interpreter());
+    if (interpreter.empty())
       end(125, program + " is a static executable, in which no library can be replaced; link it dynamically");
+    // Another one would start the program where it is only asked what it would load.
+    if (!ElfFile(interpreter.c_str()).has_symbol("_rtld_global"))
+      end(125, program + " is started by " + interpreter + ", which is not there or not the loader of glibc");
   }
-  const std::string said = ask_loader(program);
+  const std::string said = ask_loader(program);  // of glibc
   if (said.find(ours / "libcuda.so.1") == said.npos)
     end(125, program + " does not load the simulator's libraries; the loader says:\n" + said);
   check_gpu_code(program, true, machine);
@@ -477,7 +484,7 @@ int run(const std::string& program, char** arguments, MemoryWatch watch) {
       continue;
     }
     int status = 0;
-    if (waitpid(child, &status, WNOHANG) != child) continue;  // stopped, or going on
+    if (TEMP_FAILURE_RETRY(waitpid(child, &status, WNOHANG)) != child) continue;  // stopped, or going on
     const int as_of_shell = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     watch.explain_end(as_of_shell);
     return as_of_shell;

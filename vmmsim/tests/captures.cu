@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // Stream capture as the documentation has it: what becomes a node, how streams take part, and what must not be called
 // meanwhile.
-#include "../../common/check.h"
+#include "check.h"
 
 #include <cstring>
 #include <functional>

@@ -4,7 +4,7 @@
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 
-#include "../../common/check.h"
+#include "check.h"
 
 namespace groups = cooperative_groups;
 

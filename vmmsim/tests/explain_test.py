@@ -7,10 +7,12 @@ phrases that stand here; ADDRESS is the address that the program printed.
 """
 
 import collections
+import json
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 SOURCE = pathlib.Path(__file__).with_name("explain.cu")
 
@@ -220,6 +222,20 @@ def check(vmmsim, program, option, mistake, expected, any_order=False):
     return ""
 
 
+def check_trace(vmmsim, program):
+    """What is wrong with how the trace tells of a fault, or "": in each call that answers it, and in no other."""
+    with tempfile.NamedTemporaryFile() as trace:
+        subprocess.run([vmmsim, "--gpus", "2", "--trace", trace.name, program, "after"], check=True, timeout=60)
+        lines = [json.loads(line) for line in trace.read().splitlines()]
+    told = [line["fault"] for line in lines if "fault" in line]
+    refused = [line for line in lines if line["result"] == "cudaErrorIllegalAddress"]
+    if len(told) != len(refused) or any(fault != told[0] for fault in told):
+        return f"{refused}"
+    explained = f"{told[0]['where']}: {told[0]['why']}"
+    well = told[0]["where"].startswith(KERNEL) and refused[0]["explanation"].endswith(f"Address: {explained}")
+    return "" if well else f"{refused[0]}"
+
+
 def main(vmmsim, program):
     cases = [("--explain", mistake, expected) for mistake, expected in FAULTS.items()]
     cases += [
@@ -233,6 +249,8 @@ def main(vmmsim, program):
         wrong = check(vmmsim, program, option, mistake, expected, option == "--leaks")
         print(f"{'FAIL' if wrong else 'ok'}: {option} {mistake}{wrong and ': ' + wrong}", flush=True)
         results[bool(wrong)] += 1
+    if wrong := check_trace(vmmsim, program):
+        sys.exit(f"FAIL: the trace tells of a fault: {wrong}")
     if results[True]:
         sys.exit(f"FAIL: {results[True]} of {len(cases)} mistakes")
 

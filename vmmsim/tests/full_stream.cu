@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <thread>
-#include "../../common/check.h"
+#include "check.h"
 
 namespace {
 

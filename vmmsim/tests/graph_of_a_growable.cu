@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // A captured graph works on a growable buffer, and goes on working when the buffer has grown in place: it keeps the
 // address. A buffer that moves when it grows needs a new graph, or an update of the old one.
-#include "../../common/check.h"
+#include "check.h"
 
 #include <vector>
 

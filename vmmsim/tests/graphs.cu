@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // Graphs as the documentation has them: nodes of each type, what depends on what, changes, clones, and what is refused.
-#include "../../common/check.h"
+#include "check.h"
 
 #include <atomic>
 #include <cstring>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // Kernels that launch others. A kernel that asks the runtime for more is refused, and the others of its module are not.
-#include "../../common/check.h"
+#include "check.h"
 
 struct Log {
   int next;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "../../common/check.h"
+#include "check.h"
 
 namespace {
 

@@ -5,6 +5,7 @@
 // others by exec.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -92,20 +93,20 @@ void remove(uint64_t address, uint64_t size) { unmap(address, size), free_reserv
 
 // --- Other processes: this program again, with a role. They speak over a socket, a byte a message, and send
 // descriptors.
-const char* self;
+const char *self, *more;
 struct Peer {
   pid_t process;
   int socket;
 };
 
-Peer start(const char* role, const char* more = "") {
+Peer start(const char* role, const char* word = "") {
   int ends[2];
   EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
   const pid_t child = fork();
   if (child == 0) {
     if (ends[1] == 3) fcntl(3, F_SETFD, 0);
     else dup2(ends[1], 3);
-    execl(self, self, role, more, nullptr);
+    execl(self, self, role, word, nullptr);
     _exit(126);
   }
   close(ends[1]);
@@ -276,6 +277,60 @@ void breaker() {
   kill(getpid(), SIGKILL);
 }
 
+// Out of descriptors nothing is held without a lock, which others would take for free, and nothing is given back with
+// what was in it.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit none = before_;
+    none.rlim_cur = 0;
+    EXPECT(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  }
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_;
+};
+void descriptors() {
+  const uint64_t before = free_of(0);
+  Peer peer = start("writer");
+  const int memory = receive(peer.socket, 's');
+  Handle handle;
+  {
+    const NoDescriptors none;
+    REFUSED(CUDA_ERROR_OPERATING_SYSTEM, "descriptor", import_fd(memory));
+    REFUSED(CUDA_ERROR_OPERATING_SYSTEM, "descriptor", create(page, on_gpu(1), 0));
+    REFUSED(CUDA_ERROR_OPERATING_SYSTEM, "descriptor", Pool(0, fd_type));
+    REFUSED(CUDA_ERROR_OPERATING_SYSTEM, "descriptor", make_event());
+  }
+  EXPECT(free_of(0) == before - 4 * MiB);
+  handle = import_fd(memory);
+  close(memory);
+  const uint64_t address = reserve(4 * MiB, 0, 0, 0);
+  send(peer.socket, 'g');
+  EXPECT(end(peer) == 0);
+  {
+    const NoDescriptors none;
+    REFUSED(CUDA_ERROR_OPERATING_SYSTEM, "descriptor", (map(address, 4 * MiB, 0, handle, 0), 0));
+    release(handle);  // the last one
+    EXPECT(free_of(0) == before - 4 * MiB);
+  }
+  const uint64_t all = map_new(before);  // room for it makes what was not given back at once
+  EXPECT(read(0, all, before) == std::string(before, '\0'));
+  remove(all, before);
+  EXPECT(free_of(0) == before);
+}
+void writer() {
+  const Handle handle = create(4 * MiB, on_gpu(0, fd_type), 0);
+  const uint64_t address = reserve(4 * MiB, 0, 0, 0);
+  map(address, 4 * MiB, 0, handle, 0);
+  open_to(address, 4 * MiB, {access_of(0)});
+  write(0, address, "old");
+  send(3, 's', export_fd(handle, 0));
+  receive(3, 'g');
+}
+
 // Ranks of two nodes: fabric handles cross, descriptors do not.
 void two_nodes() {
   EXPECT(node() == 0);
@@ -424,8 +479,9 @@ void multicast_objects() {
   release(shared);
   EXPECT(free_of(1) == before[1] && free_of(0) == before[0] - 4 * MiB);
 
-  // Nobody is left to complete the team.
-  EXPECT(end(start("hopeless")) == 125);
+  // Nobody is left to complete the team: an alarm that would end the wait rings at once.
+  EXPECT(end(start("hopeless")) == 128 + SIGALRM);
+  EXPECT(end(start("hopeless", "no alarm")) == 125);
 }
 void joiner() {
   const Handle object = import_fd(receive(3, 'f'));
@@ -438,6 +494,7 @@ void joiner() {
   receive(3, 'g');
 }
 void hopeless() {
+  if (*more) alarm(0);
   std::atomic<bool> started = false;
   std::thread([&] {
     this_thread_makes_no_calls(), started = true;
@@ -522,6 +579,8 @@ const struct Case {
     {"taker", taker, true, {}},
     {"forker", forker, true, {}},
     {"breaker", breaker, true, {}},
+    {"descriptors", descriptors, false, {}},
+    {"writer", writer, true, {}},
     {"two_nodes", two_nodes, false, [](Machine& m, Options&) { m.nodes = 2; }},
     {"far", far, true, {}},
     {"multicast_objects", multicast_objects, false, [](Machine& m, Options&) { m.gpus = 4; }},
@@ -540,6 +599,7 @@ const struct Case {
 
 int main(int argc, char** argv) {
   self = argv[0];
+  more = argc > 2 ? argv[2] : "";
   alarm(argc > 1 ? 120 : 600);
   if (argc > 1 && getenv("VMMSIM")) {
     for (const Case& each : cases)

@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 #include <vector>
-#include "../../common/check.h"
+#include "check.h"
 
 namespace {
 

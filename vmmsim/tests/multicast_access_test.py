@@ -12,7 +12,7 @@ import unittest
 from vmmsim.trace.model import Machine
 
 PROGRAM, VMMSIM = sys.argv.pop(2), sys.argv.pop(1)
-TOLD = "goes to a multicast address without a multimem instruction, which the CUDA programming guide calls for"
+TOLD = "goes to a multicast address without a multimem instruction, which the PTX manual calls for"
 # What the program does to multicast addresses, in its order.
 STORE, LOAD = "kernel (anonymous namespace)::store(", "kernel (anonymous namespace)::load("
 ACCESSES = [

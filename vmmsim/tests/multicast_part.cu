@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // A part of a multicast object, mapped from its start on: microsoft/mscclpp maps as many bytes as it uses. For the
 // simulator only, as everything that makes a multicast object and is no lesson.
-#include "../../common/check.h"
+#include "check.h"
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // Makes calls on simulated GPUs, and tells the recorder of each in the structures in which CUPTI would.
-//   recorder_calls calls | multicast | threads | long | closed FILE | exec FILE | full
+//   recorder_calls calls | multicast | threads | long | closed FILE | exec FILE | full | few
 // VMM_RECORD names the file, as for libvmm_recorder.so.
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "../../vmmsim/recorder/recorder.h"
+#include "../recorder/recorder.h"
 
 __global__ void touch(int* data) { *data = 1; }
 
@@ -391,7 +391,7 @@ int main(int, char** arguments) {
     for (auto& thread : all) thread.join();
     while (wait(nullptr) > 0) continue;
   } else {
-    allocate_often(2);  // "full"
+    allocate_often(2);  // "full", "few"
   }
   std::printf("done\n");
   std::fflush(stdout);

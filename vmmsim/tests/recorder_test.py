@@ -12,13 +12,14 @@ import collections
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 
-from tests.on_simulator.calls_test import recorded_names
-from vmmsim.trace.model import KEYS
+from vmmsim.tests.recorded_names import recorded_names
+from vmmsim.trace.line import KEYS
 
 VMMSIM, PROGRAM = sys.argv[1:3]
 SAME = "pid", "thread", "call", "nth", "device", "arguments", "result", "outputs", "changes"
@@ -35,8 +36,8 @@ def check(right, what):
         print(f"FAIL: {what}")
 
 
-def run(what, recording, *arguments, trace=os.devnull):
-    command = [VMMSIM, "--gpus", "2", "--trace", str(trace), PROGRAM, what, *map(str, arguments)]
+def run(what, recording, *arguments, trace=os.devnull, program=PROGRAM):
+    command = [VMMSIM, "--gpus", "2", "--trace", str(trace), program, what, *map(str, arguments)]
     environment = os.environ | {"VMM_RECORD": str(recording)}
     done = subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
@@ -90,7 +91,7 @@ def compare(what, directory):
     expected = iter(traced)
     compared = 0
     for line in lines:
-        check(list(line) == KEYS, f"the keys of {line}")
+        check(list(line) == list(KEYS), f"the keys of {line}")
         this = next((it for it in expected if it["call"] == line["call"]), None)
         if not this:
             check(False, f"the simulator traces no {line['call']} here: {line}")
@@ -185,6 +186,18 @@ def long_names(directory):
     check(len(launches) == 7 and names == {"k" * 100000 + '"\\\n'}, "a kernel's name, however long")
 
 
+def odd_paths(directory):
+    """A program's path comes back byte for byte, whether it is UTF-8 or not."""
+    for name in ("größe".encode(), b"gr\xf6\xdfe"):
+        program, recording = os.path.join(os.fsencode(directory), name), directory / "odd"
+        shutil.copy(PROGRAM, program)
+        recording.unlink(missing_ok=True)
+        run("few", recording, program=program)
+        module = lines_of(recording)[0]
+        check(os.fsencode(module["path"]) == program, f"the path of {name}: {ascii(module)}")
+        check(os.fsencode(module["module"]) == name, f"the name of {name}: {ascii(module)}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as temporary:
         directory = pathlib.Path(temporary)
@@ -196,6 +209,7 @@ def main():
             closed_pipe(directory)
             threads_and_forks(directory)
             long_names(directory)
+            odd_paths(directory)
             said = run_unwritable(directory)
             check("No such file or directory; nothing is recorded" in said, f"a file that cannot be made: {said}")
     sys.exit(bool(failures))

@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: MIT-0
-"""Recordings, whole and broken, and the lines of a source: recording_test.py VMMSIM VMM_BASICS CXX"""
+"""Recordings, whole and broken, and the lines of a source: recording_test.py VMMSIM RECORDED CXX"""
 
+import fcntl
 import gzip
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 import unittest.mock
 
-from vmmsim.trace import places, recording
+from vmmsim.trace import line as lines
+from vmmsim.trace import model, places, recording
 from vmmsim.trace.recording import Broken, Recording
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
 
 VMMSIM, PROGRAM, CXX = sys.argv.pop(1), sys.argv.pop(1), sys.argv.pop(1)
 CALL = {
@@ -99,8 +103,31 @@ class Test(unittest.TestCase):
 
     def test_half_a_letter(self):
         """As in an argument of a program that is no UTF-8: it could be written nowhere."""
-        its = self.read(changed(explanation="a\udcffb\U0001f600"))
-        self.assertEqual(its.lines[0]["explanation"], "a?b\U0001f600")
+        text = "a\udcf6b\ud800c\U0001f600\\"
+        shown = "a\\xf6b?c\U0001f600\\"
+        its = self.read(changed(explanation=text, callers=["\udcf6+0x1"], fault={"where": "", "why": ""}))
+        self.assertEqual((its.lines[0]["explanation"], its.exact), (shown, {"\\xf6+0x1": "\udcf6+0x1"}))
+        self.assertEqual(
+            self.read(changed(explanation="a?b").encode().replace(b"?", b"\xf6")).lines[0]["explanation"], "a\\xf6b"
+        )
+
+    def test_lines_that_break_off(self):
+        """A writer was killed in the middle of a line, and another one goes on: nothing else is lost."""
+        whole, other = changed(pid=1), changed(pid=2)
+        for size in (1, 2, 4, 6, 7, 40, len(whole) - 2):
+            with self.subTest(size):
+                its = self.read(other + whole[:size] + other + whole)
+                self.assertEqual([line["pid"] for line in its.lines], [2, 2, 1])
+                self.assertEqual((its.torn, its.is_cut), ([2], False))
+                self.assertRegex(its.missing()[0], "^Line 2 of the recording breaks off: .* Its call is missing.$")
+        its = self.read((whole[:40] + other) * 5 + whole[:30] + whole[:50] + other + whole[30:] + whole[:9])
+        self.assertEqual(([line["pid"] for line in its.lines], its.torn), ([2] * 6, [1, 2, 3, 4, 5, 6, 7]))
+        self.assertIn("Lines 1, 2, 3 and 4 more of the recording break off", its.missing()[0])
+        self.assertIn("is cut off", its.missing()[1])
+
+    def test_the_rest_of_a_line_alone(self):
+        with self.assertRaisesRegex(Broken, "line 2 is no JSON"):
+            self.read(changed() + changed()[40:])
 
     def test_an_empty_one(self):
         its = self.read("")
@@ -170,9 +197,7 @@ class Test(unittest.TestCase):
         about = its.about
         self.assertEqual((about["command"], about["where"], about["gpus"]), ([PROGRAM], "8 simulated GPUs", 8))
         self.assertEqual((about["status"], its.is_cut), (3, False))
-        source = (ROOT / "01_vmm_basics/vmm_basics.cu").read_text()
-        self.assertEqual(its.source("vmm_basics.cu"), source)
-        self.assertEqual(set(about["sources"]), {"vmm_basics.cu", "check.h"})
+        self.assertEqual(about["sources"], {"recorded.cu": (HERE / "recorded.cu").read_text()})
         for line in its.lines[:-1]:  # the last is the exit; in the line that is told stands the call
             with self.subTest(line):
                 file, number, function = its.place(line)
@@ -219,6 +244,67 @@ class Test(unittest.TestCase):
         recording.finish(self.file, [PROGRAM], "", 1, 0)
         its = Recording.read(self.file)
         self.assertEqual((len(its.lines), its.is_cut, its.about["status"]), (text.count(b"\n"), True, 0))
+
+    # --- Writing
+
+    def simulated(self, script, trace, *words, **options):
+        script = "import ctypes, os, resource, signal\ncuda = ctypes.CDLL('libcuda.so.1')\n" + script
+        command = [VMMSIM, "--trace", trace, sys.executable, "-c", script, *words]
+        done = subprocess.run(command, capture_output=True, timeout=60, **options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr.decode()
+
+    def test_a_full_disk(self):
+        said = self.simulated("for _ in range(9): cuda.cuInit(0)", "/dev/full")
+        why = "No space left on device"
+        self.assertEqual(said, f"vmmsim: cannot write the trace: {why}: it ends here, and the program goes on\n")
+
+    def test_a_file_that_may_not_grow(self):
+        """The part of a line that had room is there, and the signal does not end the program."""
+        script = "cuda.cuInit(0)\nsize = os.stat(os.sys.argv[1]).st_size + 100\n"
+        script += (
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))\nsignal.signal(signal.SIGXFSZ, signal.SIG_DFL)\n"
+        )
+        said = self.simulated(script + "for _ in range(9): cuda.cuDeviceGetCount(None)", self.file, self.file)
+        self.assertEqual(said.count("\n"), 1, said)
+        self.assertIn("cannot write the trace: File too large", said)
+        its = Recording.read(self.file)
+        self.assertEqual(([line["call"] for line in its.lines], its.is_cut), (["cuInit"], True))
+
+    def test_a_descriptor_that_is_closed(self):
+        """The program's own file gets none of the lines."""
+        own = self.scratch / "own"
+        script = """
+cuda.cuInit(0)
+fd, = [fd for fd in range(3, 1024) if os.path.realpath(f"/proc/self/fd/{fd}") == os.sys.argv[1]]
+os.close(fd)
+assert os.open(os.sys.argv[2], os.O_WRONLY | os.O_CREAT) == fd
+for _ in range(3): cuda.cuDeviceGetCount(None)
+"""
+        said = self.simulated(script, self.file, os.path.realpath(self.file), own)
+        self.assertEqual((said.count("\n"), "the program has closed its file" in said), (1, True), said)
+        self.assertEqual(own.read_bytes(), b"")
+
+    def test_signals_while_it_writes(self):
+        """What a handler interrupts goes on where it was: here in a pipe that has less room than a line."""
+        os.mkfifo(self.file)
+        text = []
+
+        def read():
+            with open(self.file, "rb") as pipe:
+                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 4096)
+                text.append(pipe.read())
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        script = "signal.signal(signal.SIGALRM, lambda *_: None)\nsignal.setitimer(signal.ITIMER_REAL, 5e-4, 5e-4)\n"
+        script += "for _ in range(300): cuda.cuModuleLoad(None, b'n' * 40_000)\nsignal.setitimer(signal.ITIMER_REAL, 0)"
+        said = self.simulated(script, self.file)
+        reader.join(timeout=60)
+        self.file.unlink()
+        lines = self.read(text[0]).lines
+        self.assertEqual((said, [line["number"] for line in lines]), ("", list(range(1, len(lines) + 1))))
+        self.assertEqual(len(lines), 300)
 
     def test_without_its_end_it_gets_one(self):
         self.file.write_text(changed()[:-1])
@@ -312,6 +398,36 @@ class Test(unittest.TestCase):
         its = Recording.read(self.file)
         self.assertEqual(its.place(its.lines[0]), ("part.cc", 1, "part()"))
 
+    def test_paths_that_are_odd(self):
+        """The lines of a program, whether its path is UTF-8 or not."""
+        text = """#include <dlfcn.h>
+int main() {
+  return reinterpret_cast<int (*)(unsigned)>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuInit"))(0);
+}
+"""
+        for name, shown in (("größe".encode(), "größe"), (b"gr\xf6\xdfe", r"gr\xf6\xdfe")):
+            with self.subTest(shown):
+                program = os.path.join(os.fsencode(self.scratch), name)
+                with open(program + b".cc", "w") as source:
+                    source.write(text)
+                subprocess.run([CXX, "-g", program + b".cc", "-o", program], check=True)
+                subprocess.run([VMMSIM, "--trace", self.file, b"./" + name], check=True, cwd=self.scratch)
+                self.assertEqual(recording.finish(self.file, [os.fsdecode(program)], "", 8, 0), [])
+                its = Recording.read(self.file)
+                self.assertEqual(its.place(its.lines[0]), (f"{shown}.cc", 3, "main"))
+                self.assertEqual(its.source(f"{shown}.cc"), text)
+
+    @unittest.skipUnless((3, 10) <= sys.version_info < (3, 14), "of other releases of Python no lines are known")
+    def test_a_path_of_python_that_is_odd(self):
+        program = os.path.join(os.fsencode(self.scratch), b"pr\xfcgel.py")
+        with open(program, "w") as source:
+            source.write('import ctypes\nctypes.CDLL("libcuda.so.1").cuInit(0)\n')
+        subprocess.run([VMMSIM, "--trace", self.file, sys.executable, "-B", program], check=True, timeout=60)
+        recording.finish(self.file, [sys.executable, os.fsdecode(program)], "", 8, 0)
+        its = Recording.read(self.file)
+        self.assertEqual(its.place(its.lines[0]), (r"pr\xfcgel.py", 2, "<module>"))
+        self.assertIn("cuInit(0)", its.source(r"pr\xfcgel.py"))
+
     @unittest.skipUnless((3, 10) <= sys.version_info < (3, 14), "of other releases of Python no lines are known")
     def test_lines_of_python(self):
         """Those of the program's own files, also where a package called."""
@@ -353,6 +469,27 @@ class Test(unittest.TestCase):
         self.assertEqual(its, {"small.cu": "it"})
         header = "/usr/include/stdio.h"
         self.assertEqual(recording.read_sources({header: "stdio.h"}), {})
+
+
+class Schema(unittest.TestCase):
+    """What reads a line and what writes it have the same members and kinds."""
+
+    def test_kinds(self):
+        text = (HERE.parent / "trace/line.h").read_text()
+        table = re.search(r"string_view kinds\[\] = \{(.*?)\};", text, re.DOTALL)[1]
+        self.assertEqual(set(re.findall(r'"(\w+)"', table)), set(lines.CHANGES))
+        self.assertEqual(set(model.HANDLERS), set(lines.CHANGES))
+
+    def test_members(self):
+        text = (HERE.parent / "trace/line.cc").read_text()
+        format = "".join(re.findall(r'R"\((.*?)\)"', text[text.index("std::snprintf") :], re.DOTALL))
+        self.assertEqual(re.findall(r'"(\w+)":', format), list(lines.KEYS))
+
+    def test_the_words(self):
+        """README.md has each member and each kind."""
+        text = (HERE.parent / "trace/README.md").read_text()
+        rows = set(re.findall(r"`(\w+)`", "".join(re.findall(r"(?m)^\|([^|]*)\|", text))))
+        self.assertEqual(rows, set(lines.KEYS) | set(lines.CHANGES))
 
 
 if __name__ == "__main__":

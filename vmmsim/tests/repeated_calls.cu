@@ -4,12 +4,13 @@
 //   steady [part of a name]   only the loops whose names contain it
 #include <dirent.h>
 #include <unistd.h>
+#include <cstring>
 #include <ctime>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
-#include "../../common/check.h"
+#include "check.h"
 
 namespace {
 

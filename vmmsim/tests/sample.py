@@ -1,10 +1,43 @@
 # SPDX-License-Identifier: MIT-0
-"""Recordings of programs that were never run, to see what is made of them."""
+"""Recordings of programs that were never run, to see what is made of them, and what every view of one must be."""
 
 import collections
 import json
+import pathlib
+import tempfile
+import xml.etree.ElementTree
+
+from vmmsim.trace.recording import Recording
+from vmmsim.view.frames import steps
 
 MIB = 1 << 20
+BASE = 0x700000000000
+MOST_ELEMENTS = 300
+# What would do something if it became a tag or a handler.
+EVIL = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>\" onfocus=\"hacked = 1"
+
+
+def read(text):
+    """The recording that is this text."""
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+        file.write(text)
+        file.flush()
+        return Recording.read(file.name)
+
+
+def checked_steps(test, recording):
+    """The steps, each of which must be something that can be shown."""
+    found, before = steps(recording), None
+    for number, step in enumerate(found, 1):
+        test.assertEqual(step.number, number)
+        test.assertLessEqual(len(step.svg), MOST_ELEMENTS, step.words)
+        test.assertRegex(step.words, r"^\S.*\.$")
+        if before:
+            test.assertEqual(step.is_same, (step.svg, step.height) == (before.svg, before.height))
+        if step.svg is not (before and before.svg):
+            xml.etree.ElementTree.fromstring(f"<svg>{''.join(step.svg)}</svg>")
+        before = step
+    return found
 
 
 class Writer:
@@ -20,10 +53,10 @@ class Writer:
     ):
         self.counts[pid, name] += 1
         self.counts[pid] += 1
-        told = []
+        ordered = []
         for change in changes:
             self.order[pid] += 1
-            told.append({**change, "order": self.order[pid]})
+            ordered.append({**change, "order": self.order[pid]})
         self.lines.append(
             {
                 "pid": pid,
@@ -31,12 +64,12 @@ class Writer:
                 "number": self.counts[pid],
                 "call": name,
                 "nth": self.counts[pid, name],
-                "callers": ["program+0x10"],
+                "callers": [f"program+{16 * (len(self.lines) + 1):#x}"],
                 "device": device,
                 "arguments": arguments or {},
                 "result": result,
                 "outputs": outputs or {},
-                "changes": told,
+                "changes": ordered,
                 "explanation": explanation,
             }
         )
@@ -81,7 +114,7 @@ class Writer:
 
     def access(self, ranges, gpu=0, flags=3, **other):
         """To mappings, each an (address, size), that follow one another."""
-        its = [
+        changes = [
             {"kind": "access", "address": hex(address), "size": size, "device": gpu, "flags": flags}
             for address, size in ranges
         ]
@@ -93,7 +126,7 @@ class Writer:
             "desc": [{"location": location, "flags": right}],
             "count": 1,
         }
-        self.call("cuMemSetAccess", arguments, {}, *its, **other)
+        self.call("cuMemSetAccess", arguments, {}, *changes, **other)
 
     def unmap(self, address, size, **other):
         change = {"kind": "unmap", "address": hex(address), "size": size}
@@ -116,37 +149,61 @@ class Writer:
         arguments = {"func": "kernel(int*)", "gridDim": [1, 1, 1], "blockDim": [1, 1, 1], "stream": None}
         self.call("cudaLaunchKernel", arguments, {}, result="cudaSuccess", **other)
 
+    def called_at(self, place):
+        """All calls are made where place(number) says: (file, line, function)."""
+        lines = enumerate(self.lines, 1)
+        self.about["places"] = {line["callers"][0]: [list(place(number))] for number, line in lines}
+
     def text(self):
         lines = [*self.lines, {"about": self.about}] if self.about else self.lines
         return "".join(json.dumps(line) + "\n" for line in lines)
 
+    def recording(self):
+        return read(self.text())
 
-BASE = 0x700000000000
+    def write(self, file):
+        pathlib.Path(file).write_text(self.text())
+        return file
 
 
-def churn(count):
-    """Four calls again and again: memory is made, mapped, opened and unmapped; its handle stays."""
-    writer = Writer()
-    writer.reserve(BASE, 2 * MIB * count)
-    for i in range(count):
-        at = BASE + 2 * MIB * i
+def short():
+    """A dozen calls of a program whose source is there, the ninth of them refused, with much that looks like tags."""
+    source = "".join(f"  line_{number}();  // {EVIL if number == 3 else ''}\n" for number in range(1, 61))
+    about = {"command": ["./program", EVIL], "where": "1 simulated GPU", "gpus": 1, "status": 0}
+    writer = Writer(**about, sources={"program.cu": source})
+    writer.call("cuInit", {"Flags": 0})
+    writer.reserve(BASE, 64 * MIB)
+    handles = []
+    for i in range(2):
         handle, _ = writer.create(2 * MIB)
-        writer.map(at, 2 * MIB, handle)
-        writer.access([(at, 2 * MIB)])
-        writer.unmap(at, 2 * MIB)
+        writer.map(BASE + 2 * i * MIB, 2 * MIB, handle)
+        writer.access([(BASE + 2 * i * MIB, 2 * MIB)])
+        handles.append(handle)
+    why = {"result": "CUDA_ERROR_INVALID_VALUE", "explanation": f"Something is mapped there. {EVIL}"}
+    writer.call("cuMemAddressFree", {"ptr": hex(BASE), "size": 64 * MIB}, **why)
+    for i, handle in enumerate(handles):
+        writer.unmap(BASE + 2 * i * MIB, 2 * MIB)
+        writer.release(handle)
+    writer.call("cuMemGetInfo", {}, {"free": 1, "total": 2})
+    writer.called_at(
+        lambda number: ("", 0, "a_library_function") if number == 4 else ("program.cu", number + 1, "main")
+    )
     return writer
 
 
-def growing(count):
-    """A buffer that grows by 2 MiB at a time, and of which nothing goes."""
+def chunks(count, stay):
+    """Four calls again and again: memory is made, mapped and opened; then its handle goes, or the mapping."""
     writer = Writer()
     writer.reserve(BASE, 2 * MIB * count)
     for i in range(count):
         at = BASE + 2 * MIB * i
         handle, _ = writer.create(2 * MIB)
         writer.map(at, 2 * MIB, handle)
-        writer.release(handle)
         writer.access([(at, 2 * MIB)])
+        if stay:
+            writer.release(handle)
+        else:
+            writer.unmap(at, 2 * MIB)
     return writer
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // What sample programs lean on: attributes that say what a GPU can do, 3D copies, copies between two GPUs in order with
 // the work of both, and the occupancy of a kernel with many variables.
-#include "../../common/check.h"
+#include "check.h"
 
 #include <vector>
 

@@ -1,176 +1,21 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """Views in a real browser: view_in_browser_test.py
 
-By itself from a file, and in a page of a small book: every control, the keys, links to steps, the list of calls, what
-is said of a range; two widths, light and dark, without scripts and on paper; a recording that tries to become tags; and
-one of 10,000 calls, with its size and its times.
+Every control, the keys, links to steps, the list of calls, what is said of a range; two widths, light and dark, without
+scripts and on paper; a recording that tries to become tags; and one of 10,000 calls.
 """
 
 import html
-import json
 import pathlib
 import re
-import subprocess
-import sys
 import tempfile
-import time
 import unittest
 
+from vmmsim.tests import sample
 from vmmsim.tests.browser import BrowserTest
-from vmmsim.trace.recording import Recording
-from vmmsim.view import frames
+from vmmsim.tests.sample import EVIL
 from vmmsim.view import page as view
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.dont_write_bytecode = True
-
-MiB = 1 << 20
-CHUNK = 2 * MiB
-# What would do something if it became a tag or a handler.
-EVIL = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>\" onfocus=\"hacked = 1"
-SOURCE = "".join(f"  line_{number}();  // {EVIL if number == 3 else ''}\n" for number in range(1, 61))
-SLOWNESS = 3  # by how much a machine may be slower than what is promised
-
-
-class Program:
-    """Writes the trace of a program of our own, which was never run."""
-
-    def __init__(self, pid=100):
-        self.pid, self.lines, self.order = pid, [], 0
-
-    def call(self, name, arguments, outputs=None, changes=(), result="CUDA_SUCCESS", explanation=""):
-        self.order += 1
-        number = len(self.lines) + 1
-        self.lines.append(
-            {
-                "pid": self.pid,
-                "thread": self.pid,
-                "number": number,
-                "call": name,
-                "nth": sum(line["call"] == name for line in self.lines[-50:]) + 1,
-                "callers": [f"program+{16 * number:#x}"],
-                "device": 0,
-                "arguments": arguments,
-                "result": result,
-                "outputs": outputs or {},
-                "changes": [{"order": self.order, **change} for change in changes],
-                "explanation": explanation,
-            }
-        )
-
-    def reserve(self, address, size):
-        self.call(
-            "cuMemAddressReserve",
-            {"ptr": "0x7ffe0000", "size": size, "alignment": 0, "addr": "0x0", "flags": 0},
-            {"ptr": hex(address)},
-            [{"kind": "reserve", "address": hex(address), "size": size}],
-        )
-
-    def create(self, handle):
-        self.call(
-            "cuMemCreate",
-            {"handle": "0x7ffe0008", "size": CHUNK, "prop": {"type": "CU_MEM_ALLOCATION_TYPE_PINNED"}, "flags": 0},
-            {"handle": hex(handle)},
-            [
-                {
-                    "kind": "create",
-                    "handle": hex(handle),
-                    "size": CHUNK,
-                    "device": 0,
-                    "record": handle,
-                    "multicast": False,
-                }
-            ],
-        )
-
-    def map(self, address, handle):
-        self.call(
-            "cuMemMap",
-            {"ptr": hex(address), "size": CHUNK, "offset": 0, "handle": hex(handle), "flags": 0},
-            changes=[{"kind": "map", "address": hex(address), "size": CHUNK, "handle": hex(handle)}],
-        )
-
-    def access(self, address, flags=3):
-        self.call(
-            "cuMemSetAccess",
-            {"ptr": hex(address), "size": CHUNK, "desc": [], "count": 1},
-            changes=[{"kind": "access", "address": hex(address), "size": CHUNK, "device": 0, "flags": flags}],
-        )
-
-    def unmap(self, address):
-        self.call(
-            "cuMemUnmap",
-            {"ptr": hex(address), "size": CHUNK},
-            changes=[{"kind": "unmap", "address": hex(address), "size": CHUNK}],
-        )
-
-    def release(self, handle):
-        self.call("cuMemRelease", {"handle": hex(handle)}, changes=[{"kind": "release", "handle": hex(handle)}])
-
-    def write(self, file, **about):
-        places = {line["callers"][0]: [["program.cu", line["number"] % 60 + 1, "main"]] for line in self.lines}
-        places["program+0x40"] = [["", 0, "a_library_function"]]  # of the fourth call
-        about = {
-            "command": ["./program", EVIL],
-            "where": "1 simulated GPU",
-            "gpus": 1,
-            "status": 0,
-            "places": places,
-            "sources": {"program.cu": SOURCE},
-        } | about
-        file.write_text("".join(json.dumps(line) + "\n" for line in [*self.lines, {"about": about}]))
-        return file
-
-
-BASE = 0x420000000
-
-
-def short():
-    """A dozen calls, the ninth of them refused."""
-    program = Program()
-    program.call("cuInit", {"Flags": 0})
-    program.reserve(BASE, 64 * MiB)
-    for i in range(2):
-        program.create(0x10 + i)
-        program.map(BASE + i * CHUNK, 0x10 + i)
-        program.access(BASE + i * CHUNK)
-    program.call(
-        "cuMemAddressFree",
-        {"ptr": hex(BASE), "size": 64 * MiB},
-        result="CUDA_ERROR_INVALID_VALUE",
-        explanation=f"Something is mapped there. {EVIL}",
-    )
-    for i in range(2):
-        program.unmap(BASE + i * CHUNK)
-        program.release(0x10 + i)
-    program.call("cuMemGetInfo", {}, {"free": 1, "total": 2})
-    return program
-
-
-def long(calls=10_000):
-    """Segments that grow by chunks and shrink again, as an allocator's do, and kernels between."""
-    program, mapped, handle = Program(), [], 1
-    for segment in range(8):
-        program.reserve(BASE + (segment << 32), 1 << 30)
-    while len(program.lines) < calls - 10:
-        segment = handle * 7 % 8
-        at = BASE + (segment << 32) + sum(its == segment for its, _ in mapped) * CHUNK
-        program.create(handle)
-        program.map(at, handle)
-        program.access(at)
-        program.release(handle)
-        mapped.append((segment, at))
-        handle += 1
-        if len(mapped) == 100:
-            for _ in range(50):
-                program.unmap(mapped.pop()[1])
-        for _ in range(20):
-            program.call("cudaLaunchKernel", {"func": "kernel"}, result="cudaSuccess")
-    while len(program.lines) < calls:
-        program.call("cuMemGetInfo", {}, {"free": 1, "total": 2})
-    program.lines = program.lines[:calls]
-    return program
+from vmmsim.view.frames import steps
 
 
 class Views(BrowserTest):
@@ -180,15 +25,16 @@ class Views(BrowserTest):
         scratch = tempfile.TemporaryDirectory(prefix="a view ")
         cls.addClassCleanup(scratch.cleanup)
         cls.scratch = pathlib.Path(scratch.name)
-        cls.file = cls.page_of(short(), "short")
-        cls.last = len(short().lines)
+        cls.short = sample.short()
+        cls.file, _ = cls.page_of(cls.short, "short")
+        cls.last = len(cls.short.lines)
 
     @classmethod
-    def page_of(cls, program, name):
-        recording = Recording.read(program.write(cls.scratch / f"{name}.jsonl"))
-        file = cls.scratch / f"{name}.html"
-        file.write_text(view.page(recording, frames.steps(recording)))
-        return file
+    def page_of(cls, writer, name):
+        recording = writer.recording()
+        file, found = cls.scratch / f"{name}.html", steps(recording)
+        file.write_text(view.page(recording, found))
+        return file, found
 
     def open(self, file=None, fragment="", width=1440):
         self.page.goto("about:blank")  # or a new fragment alone would open nothing
@@ -208,7 +54,7 @@ class Views(BrowserTest):
     def expect_drawn(self, step):
         """The picture has the texts of this frame, and its other elements."""
         self.expect_step(step.number)
-        texts = self.page.eval_on_selector_all(".vmm-scroll svg text", "all => all.map((it) => it.textContent)")
+        texts = self.page.eval_on_selector_all(".vmm-scroll svg text", "all => all.map((each) => each.textContent)")
         wanted = [html.unescape(re.sub("<[^>]*>", "", each)) for each in step.svg if each.startswith("<text")]
         self.assertEqual(texts, wanted)
         self.assertEqual(self.page.locator(".vmm-scroll svg > *").count(), len(step.svg))
@@ -234,7 +80,7 @@ class Views(BrowserTest):
         ends["Last"].click()
         self.expect_step(self.last)
         self.assertEqual(disabled(), ["Forward", "Last"])
-        self.assertTrue(self.focused("(it) => Boolean(it.closest('.vmm-view'))"), "the focus is lost at the end")
+        self.assertTrue(self.focused("(one) => Boolean(one.closest('.vmm-view'))"), "the focus is lost at the end")
         ends["Back"].click()
         self.expect_step(self.last - 1)
         ends["First"].click()
@@ -325,9 +171,9 @@ class Views(BrowserTest):
         listed, entries = self.page.get_by_role("listbox"), self.page.get_by_role("option")
 
         def expect_listed(numbers):
-            self.assertEqual(entries.evaluate_all("(all) => all.map((it) => Number(it.dataset.number))"), numbers)
+            self.assertEqual(entries.evaluate_all("(all) => all.map((one) => Number(one.dataset.number))"), numbers)
 
-        lines = short().lines
+        lines = self.short.lines
         changing = [line["number"] for line in lines if line["changes"]]
         expect_listed([line["number"] for line in lines])
         self.assertEqual(entries.nth(3).inner_text(), "    4 cuMemMap  in a_library_function")
@@ -355,7 +201,7 @@ class Views(BrowserTest):
         self.assertFalse(tip.is_visible())
         ranges.first.hover(position={"x": 4, "y": 4})
         self.assertEqual(tip.inner_text(), ranges.first.get_attribute("data-about"))
-        self.assertRegex(tip.inner_text(), r"MiB[\s\S]*0x42")
+        self.assertRegex(tip.inner_text(), r"MiB[\s\S]*0x7")
         self.page.keyboard.press("Escape")  # the focus is nowhere
         self.assertFalse(tip.is_visible())
         ranges.last.hover(position={"x": 4, "y": 4})
@@ -367,13 +213,14 @@ class Views(BrowserTest):
             self.page.keyboard.press("ArrowDown")
             self.assertEqual(tip.inner_text(), ranges.nth(number).get_attribute("data-about"))
             self.assertEqual(
-                self.focused("(it) => it.getAttribute('aria-label')"), ranges.nth(number).get_attribute("data-about")
+                self.focused("(one) => one.getAttribute('aria-label')"),
+                ranges.nth(number).get_attribute("data-about"),
             )
         self.page.keyboard.press("Escape")
         self.assertFalse(tip.is_visible())
         self.page.keyboard.press("ArrowRight")
         self.expect_step(6)
-        self.assertTrue(self.focused("(it) => Boolean(it.closest('.vmm-scroll'))"), "a step takes the focus away")
+        self.assertTrue(self.focused("(one) => Boolean(one.closest('.vmm-scroll'))"), "a step takes the focus away")
 
     # --- How it looks
 
@@ -412,36 +259,28 @@ class Views(BrowserTest):
         self.expect_still(self.page, 4)
         self.assertEqual(
             self.page.locator(".vmm-still .vmm-paper, .vmm-still .vmm-box").first.evaluate(
-                "(it) => getComputedStyle(it).fill"
+                "(element) => getComputedStyle(element).fill"
             ),
             "rgb(255, 255, 255)",
         )
         self.page.emulate_media(media="screen")
         self.assertFalse(self.page.locator(".vmm-still").is_visible())
 
-    def test_without_scripts(self):
-        context = self.page.context.browser.new_context(java_script_enabled=False)
+    def expect_still_elsewhere(self, words, script="", **options):
+        context = self.page.context.browser.new_context(**options)
         self.addCleanup(context.close)
         page = context.new_page()
-        page.goto(self.file.as_uri())
-        self.expect_still(page, 4)
-        self.assertIn("Without scripts", page.locator(".vmm-still").inner_text())
-
-    def test_a_browser_that_cannot_unpack(self):
-        context = self.page.context.browser.new_context()
-        self.addCleanup(context.close)
-        page = context.new_page()
-        page.add_init_script("delete window.DecompressionStream")
+        page.add_init_script(script)
         page.goto(self.file.as_uri())
         page.wait_for_selector(".vmm-still")
         self.expect_still(page, 4)
-        self.assertIn("A newer one can", page.locator(".vmm-view").inner_text())
+        self.assertIn(words, page.locator(".vmm-view").inner_text())
 
-    def test_a_view_of_a_lesson_has_the_pictures_of_the_page(self):
-        recording = Recording.read(short().write(self.scratch / "lesson.jsonl"))
-        text = view.fragment(recording, frames.steps(recording), "lesson", has_pictures=True)
-        self.assertIn("the pictures on this page", text)
-        self.assertNotIn("<figure>", text)
+    def test_without_scripts(self):
+        self.expect_still_elsewhere("Without scripts", java_script_enabled=False)
+
+    def test_a_browser_that_cannot_unpack(self):
+        self.expect_still_elsewhere("A newer one can", "delete window.DecompressionStream")
 
     # --- What is in it
 
@@ -457,105 +296,29 @@ class Views(BrowserTest):
         self.assertEqual(self.page.locator("script").count(), 2, "the steps, and what shows them")
 
     def test_a_recording_of_nothing(self):
-        file = self.scratch / "nothing.html"
-        recording = Recording.read(Program().write(self.scratch / "nothing.jsonl"))
-        file.write_text(view.page(recording, []))
+        file, _ = self.page_of(sample.Writer(), "nothing")
         self.page.goto(file.as_uri())
         self.assertIn("0 calls", self.page.locator(".vmm-about").inner_text())
         self.assertEqual(self.page.locator(".vmm-notes").inner_text(), "The recording has no calls.")
         self.assertEqual(self.page.locator("button").count(), 0)
 
     def test_ten_thousand_calls(self):
-        recording = Recording.read(long().write(self.scratch / "long.jsonl"))
-        began = time.process_time()
-        its = frames.steps(recording)
-        text = view.page(recording, its)
-        took = time.process_time() - began
-        file = self.scratch / "long.html"
-        file.write_text(text)
-        began = time.monotonic()
+        file, found = self.page_of(sample.segments(300, 10_000), "long")
+        self.assertLess(file.stat().st_size, 10e6)
         self.open(file)
-        opened = time.monotonic() - began
         self.last = 10_000
         self.page.evaluate("location.hash = '#step=7777'")
-        selected = self.page.locator(".vmm-list [data-number='7777']")
-        selected.wait_for()
+        self.page.locator(".vmm-list [data-number='7777']").wait_for()
         self.assertLess(self.page.locator(".vmm-list > *").count(), 60, "the whole list is drawn")
         above, height = self.page.evaluate("""() => {
-          const list = document.querySelector(".vmm-list"), its = document.querySelector("[data-number='7777']");
-          return [its.getBoundingClientRect().top - list.getBoundingClientRect().top, list.clientHeight];
+          const list = document.querySelector(".vmm-list"), row = document.querySelector("[data-number='7777']");
+          return [row.getBoundingClientRect().top - list.getBoundingClientRect().top, list.clientHeight];
         }""")
         self.assertTrue(0 <= above < height, "the step is not seen in the list")
-        changing = [step for step in its if step.kind == "changes"]
-        for step in [*changing[-8:], *changing[700:720:3], its[50], its[49]]:
+        changing = [step for step in found if step.kind == "changes"]
+        for step in [*changing[-8:], *changing[700:720:3], found[50], found[49]]:
             self.page.get_by_role("slider").fill(str(step.number))
             self.expect_drawn(step)
-        stepping = """async (steps) => {
-          const slider = document.querySelector(".vmm-controls input"), times = [];
-          for (const step of steps) {
-            const began = performance.now();
-            slider.value = step;
-            slider.dispatchEvent(new Event("input"));
-            document.body.offsetHeight;
-            await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-            times.push(performance.now() - began);
-          }
-          return times.sort((one, other) => one - other);
-        }"""
-        steps = [*range(5000, 5020), *range(37, 10_000, 711), 9999, 50, 49]
-        times = self.page.evaluate(stepping, steps)
-        self.expect_step(49)
-        median, slowest = times[len(times) // 2], times[-1]
-        print(
-            f"10,000 calls: {len(text.encode()) / 1e6:.1f} MB, made in {took:.1f} s, opened in {opened:.1f} s, "
-            f"a step in {median:.0f} ms, {slowest:.0f} ms at most"
-        )
-        self.assertLess(len(text.encode()), 10e6)
-        self.assertLess(took, 30 * SLOWNESS)
-        self.assertLess(opened, 3 * SLOWNESS)
-        self.assertLess(median, 100)
-        self.assertLess(slowest, 100 * SLOWNESS)
-
-    # --- In the book
-
-    def test_two_views_on_a_page_of_the_book(self):
-        source, book = self.scratch / "source", self.scratch / "book"
-        (source / "docs").mkdir(parents=True)
-        for name in ("one", "two"):
-            short().write(source / "docs" / f"{name}.jsonl")
-        (source / "docs" / "index.md").write_text(
-            "# Two programs\n\nHere they are.\n\n<!-- view: one.jsonl -->\n\n"
-            "## The other\n\n<!-- view: two.jsonl -->\n\n"
-            "## One that was not made\n\n<!-- view: no_such_program -->\n"
-        )
-        command = [sys.executable, "-B", "-m", "sphinx", "-q", "-W", "-c", ROOT / "docs", source, book]
-        done = subprocess.run(command, capture_output=True, text=True)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        page = book / "docs" / "index.html"
-        self.open(page, "#two-step=9")
-        numbers = self.page.locator(".vmm-number")
-        self.page.wait_for_function("document.querySelectorAll('.vmm-live').length == 2")
-        self.assertEqual(numbers.all_inner_texts(), [f"step {number} of {self.last}" for number in (1, 9)])
-        self.page.locator(".vmm-list").first.press("ArrowRight")
-        self.page.wait_for_url("**#one-step=2")
-        self.assertEqual(numbers.all_inner_texts(), [f"step {number} of {self.last}" for number in (2, 9)])
-        self.assertIn("./run.sh --view build/bin/no_such_program", self.page.locator(".vmm-absent").inner_text())
-        self.expect_nothing_ran()
-        for width, theme, ink in ((1440, "light", "rgb(20, 24, 29)"), (390, "dark", "rgb(243, 245, 247)")):
-            self.look(width, theme)
-            self.expect_no_overflow()
-            fill = self.page.locator(".vmm-scroll text").first.evaluate("(it) => getComputedStyle(it).fill")
-            self.assertEqual(fill, ink, "the theme does not reach the picture")
-        self.expect_accessible()
-        self.page.emulate_media(media="print")
-        self.page.wait_for_selector(".vmm-still")
-        self.assertEqual(self.page.locator(".vmm-still").first.locator("figure:visible").count(), 4)
-        self.assertEqual(self.page.locator(".vmm-steps:visible").count(), 0)
-        # What is found and printed is the text.
-        self.assertNotIn("cumemaddressreserv", (book / "searchindex.js").read_text().lower())
-        printed = (book / "printable.html").read_text()
-        self.assertNotRegex(printed, r'<div class="vmm-view|class="vmm-absent|<script')
-        self.assertIn("Here they are", printed)
 
 
 if __name__ == "__main__":

@@ -169,6 +169,8 @@ class Vmmsim(unittest.TestCase):
             ["--memory", "0"],
             ["--warn-at", "much"],
             ["--slow-after", "late"],
+            ["--slow-import", "-1"],
+            ["--slow-import", "-1"],
             ["--machine", "no_such"],
             ["--machine", "/no/such"],
             ["--machine", __file__],
@@ -257,6 +259,33 @@ class Vmmsim(unittest.TestCase):
         self.assertEqual([(line["nth"], line["arguments"]) for line in told], [(1, {"fd": second}), (2, {"fd": first})])
         self.assertEqual([(line["device"], line["result"], line["changes"]) for line in told], [(-1, "", [])] * 2)
         self.assertTrue(all(line["callers"] for line in told))
+
+    def test_slow_import(self):
+        """An import waits until the process that made the memory has ended, or for as long as it is to wait at most."""
+        script = MEMORY.removesuffix("start()\n") + (
+            "import socket, time\n"
+            "ours, its = socket.socketpair()\n"
+            "maker = os.fork()\n"
+            "start()\n"
+            "properties = (ctypes.c_uint64 * 4)(1 | 1 << 32, 1)\n"
+            "memory, fd, zero = ctypes.c_uint64(), ctypes.c_int(), ctypes.c_uint64(0)\n"
+            "if not maker:\n"
+            "    must(cuda.cuMemCreate(ctypes.byref(memory), ctypes.c_size_t(2 * MiB), properties, zero))\n"
+            "    must(cuda.cuMemExportToShareableHandle(ctypes.byref(fd), memory, 1, zero))\n"
+            "    socket.send_fds(its, [b'x'], [fd.value])\n"
+            "    its.recv(1) if sys.argv[1] == 'stays' else time.sleep(0.5)\n"
+            "    os._exit(0)\n"
+            "_, (fd,), _, _ = socket.recv_fds(ours, 1, 1)\n"
+            "began = time.monotonic()\n"
+            "must(cuda.cuMemImportFromShareableHandle(ctypes.byref(memory), ctypes.c_void_p(fd), 1))\n"
+            "has_ended = os.waitid(os.P_PID, maker, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None\n"
+            "print(has_ended, time.monotonic() - began > 1)\n"
+            "ours.send(b'x')\n"
+        )
+        cases = ("0", "stays", "False False"), ("1", "stays", "False True"), ("40", "ends", "True False")
+        for seconds, what, told in cases:
+            done = vmmsim("--slow-import", seconds, sys.executable, "-c", script, what)
+            self.ends(done, 0, f"{told}\n")
 
     # --- starting and ending
 
@@ -462,6 +491,12 @@ free(address)
 
     def test_static_and_foreign_programs(self):
         self.refused(self.build("static", "int main(void) { return 0; }", "-static"), "static executable")
+        touch = f'#include <fcntl.h>\nint main(void) {{ return creat("{self.scratch}/started", 0600) < 0; }}'
+        interpreter = self.build("interpreter", touch, "-static-pie")
+        for loader in (interpreter, self.scratch / "not there"):
+            program = self.build("other loader", touch, f"-Wl,--dynamic-linker={loader}")
+            self.refused(program, f"is started by {loader}, which is not there or not the loader of glibc")
+        self.assertFalse((self.scratch / "started").exists(), "the program was started to ask what it loads")
         copy = self.scratch / "other"
         copy.write_bytes(pathlib.Path("/bin/true").read_bytes())
         copy.chmod(0o755)

@@ -9,7 +9,7 @@
 #include <chrono>
 #include <thread>
 
-#include "../../common/check.h"
+#include "check.h"
 
 constexpr unsigned grid_blocks = 512, grid_threads = 64, grid_barriers = 50;
 

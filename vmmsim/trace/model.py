@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT-0
-"""The machine that the lines of --trace tell of: handles, reservations, mappings, rights, in all processes.
+"""The machine that the lines of a trace tell of: handles, reservations, mappings, rights, in all processes.
 
 machine.line() takes one line after another and changes the model as the line says. It raises AssertionError if the line
 makes no sense: what changes must be what the call is for, and the driver's answers must be those of the model.
@@ -10,9 +10,10 @@ import collections
 import dataclasses
 import itertools
 
-KEYS = "pid thread number call nth callers device arguments result outputs changes explanation".split()
+from vmmsim.trace.line import SUCCESS, members_of, number, wrong_in_call
+
 # What a call that succeeds must have changed, and nothing else; what is not here changes nothing.
-KINDS = {
+CHANGED_BY = {
     "cuMemCreate": "create",
     "cuMemRelease": "release",
     "cuMemRetainAllocationHandle": "retain",
@@ -40,8 +41,6 @@ KINDS = {
 # A module's variables come with the first launch or question that needs them, and a pool's memory with what is wanted
 # of it; any call that waits gives back what the pool does not need.
 OF_MODULES = "cudaLaunch", "cudaFunc", "cudaMemcpyToSymbol", "cudaMemcpyFromSymbol", "cudaGetSymbol", "cudaGraph"
-SUCCESS = "CUDA_SUCCESS", "cudaSuccess", ""  # the last is that of `close` and `exit`, which are no calls of CUDA
-CHANGES = {*KINDS.values(), "open_pool"}
 
 
 class Thing:
@@ -69,7 +68,7 @@ class Memory(Thing):  # or a multicast object
 
     def lives(self):
         return any(handle.references or handle.mappings for handle in self.handles) or any(
-            it.lives() for it in self.in_objects
+            thing.lives() for thing in self.in_objects
         )
 
     def look(self):
@@ -84,7 +83,7 @@ class Memory(Thing):  # or a multicast object
             self.held_by_fd,
             references,
             len(self.exports),
-            {it.number: it for it, _ in self.bound.values()},
+            {memory.number: memory for memory, _ in self.bound.values()},
             len(self.team),
         )
         return self.last_look
@@ -117,22 +116,22 @@ class Ranges(dict):
         super().__init__()
         self.addresses = []  # in order
 
-    def __setitem__(self, address, it):
+    def __setitem__(self, address, value):
         if address not in self:
             bisect.insort(self.addresses, address)
-        super().__setitem__(address, it)
+        super().__setitem__(address, value)
 
     def __delitem__(self, address):
         super().__delitem__(address)
         del self.addresses[bisect.bisect_left(self.addresses, address)]
 
     def pop(self, address):
-        it = self[address]
+        value = self[address]
         del self[address]
-        return it
+        return value
 
     def at(self, address):
-        """(where it begins, it) of what lies there, or (None, None)."""
+        """(where it begins, what) of what lies there, or (None, None)."""
         index = bisect.bisect_right(self.addresses, address) - 1
         if index < 0:
             return None, None
@@ -171,6 +170,13 @@ class Process:
         self.peers = {}  # (device, peer) -> the line that has let the one use the other's memory
         self.order = self.reserved = 0  # of the last change; how many reservations there have been
 
+    def block_at(self, address):
+        """(where it begins, it) of the ordinary memory there: size, device, the call that gave it."""
+        for base, block in self.blocks.items():
+            if address is not None and base <= address < base + block[0]:
+                return base, block
+        return None, (0, -1, "")
+
 
 class Since:
     """What has come, gone and changed since a moment. Machine.since() begins one, Machine.forget_since() ends it."""
@@ -200,56 +206,48 @@ class Machine:
         self.watches = []
 
     def expect(self, right, what):
+        """Of every trace. Returns whether it is so."""
         self.checks[what] += 1
+        if not right and self.strict:
+            raise AssertionError(f"not so: {what}")
         if not right:
-            if self.strict:
-                raise AssertionError(f"not so: {what}")
             self.doubts.append(what)
         return right
 
-    def line(self, line):
-        self.doubts = []
-        self.expect(list(line) == KEYS or not self.strict, "a line has the documented members")
-        process = self.processes[line["pid"]]
-        succeeded = line["result"] in SUCCESS
-        kinds = {change["kind"] for change in line["changes"] if not self.is_of_pool(process, change)}
-        of_nothing = line["arguments"].get("devPtr", "") in (None, "0x0")
-        wanted = KINDS.get(line["call"]) if succeeded and not of_nothing else None
+    def demand(self, right, what):
+        """Of a trace that has all: not of a recording, which sees a part."""
         if self.strict:
-            may_allocate = line["call"].startswith((*OF_MODULES, "cudaMallocAsync"))
-            allowed = {"allocate"} if may_allocate else set()
-            self.expect(kinds - allowed == ({wanted} if wanted else set()), "a call changes what it is for")
-        elif wanted and wanted not in ("allocate", "free", "peer", "access"):
-            self.expect(wanted in kinds, "the recording tells what a call changed")
+            self.expect(right, what)
+
+    def line(self, line):
+        """Takes a line that is a call, as wrong_in_call() has it."""
+        self.doubts = []
+        self.demand(not wrong_in_call(line), "a line has the documented members")
+        process = self.processes[line["pid"]]
+        self.look_at_kinds(process, line)
         for change in line["changes"]:
-            self.expect(change["order"] > process.order or not self.strict, "changes come in order")
+            self.demand(change["order"] > process.order, "changes come in order")
             process.order = change["order"]
             self.change(process, line, change)
-        if succeeded:
-            self.after(process, line)
+        if line["result"] in SUCCESS and line["call"] in AFTER:
+            AFTER[line["call"]](self, process, line)
+
+    def look_at_kinds(self, process, line):
+        kinds = {change["kind"] for change in line["changes"] if not self.is_of_pool(process, change)}
+        of_nothing = line["arguments"].get("devPtr", "") in (None, "0x0")
+        wanted = CHANGED_BY.get(line["call"]) if line["result"] in SUCCESS and not of_nothing else None
+        may_allocate = line["call"].startswith((*OF_MODULES, "cudaMallocAsync"))
+        allowed = {"allocate"} if may_allocate else set()
+        self.demand(kinds - allowed == ({wanted} if wanted else set()), "a call changes what it is for")
+        if wanted and wanted not in ("allocate", "free", "peer", "access"):
+            self.expect(wanted in kinds, "the recording tells what a call changed")
 
     def change(self, process, line, change):
-        members = {key: number(value) for key, value in change.items() if key not in ("order", "kind")}
-        apply = getattr(self, change["kind"]) if self.strict or change["kind"] in CHANGES else None
-        if self.strict:
-            apply(process, line, **members)
-            return
-        if not self.expect(apply, f"{change['kind']} is a change that is known"):
-            return
-        try:
-            apply(process, line, **members)
-        except (KeyError, TypeError, ValueError, StopIteration, AttributeError):
-            self.doubts.append("what it changed is known")
-
-    def after(self, process, line):
-        after = getattr(self, "after_" + line["call"], None)
-        try:
-            if after:
-                after(process, line)
-        except (KeyError, TypeError, ValueError, StopIteration, AttributeError):
-            if self.strict:
-                raise
-            self.doubts.append("what it answers is about memory that is known")
+        apply = HANDLERS.get(change["kind"])
+        if self.expect(apply, f"{change['kind']} is a change that is known"):
+            members = members_of(change)
+            if self.expect(members is not None, "what it changed is known"):
+                apply(self, process, line, **members)
 
     @staticmethod
     def is_of_pool(process, change):
@@ -304,9 +302,8 @@ class Machine:
 
     def handle(self, process, line, name, size=None, device=None):
         """The handle of this name, made up if nobody has seen it made."""
-        if self.strict or name in process.handles:
+        if self.expect(name in process.handles, "an allocation handle that is used was made before"):
             return process.handles[name]
-        self.doubts.append("an allocation handle that is used was made before")
         return self.new_handle(process, line, name, self.new_memory(None, size, device, False))
 
     def create(self, process, line, handle, size, device, record, multicast, devices=None):
@@ -320,15 +317,17 @@ class Machine:
     def multicast_create(self, process, line, handle, size, devices, record):
         self.create(process, line, handle, size, -1, record, True)
 
-    def import_(self, process, line, handle, size, device, record, multicast):
-        memory = self.records.get(record) if record is not None or self.strict else None
-        if memory or self.strict:
-            is_that = (memory.size, memory.is_multicast) == (size, multicast) or (size is None and not self.strict)
+    def import_handle(self, process, line, handle, size, device, record, multicast):
+        memory = self.records.get(record)
+        self.demand(memory, "an import is of a record that is known")
+        if memory:
+            is_that = size is None or (memory.size, memory.is_multicast) == (size, multicast)
             if not self.expect(is_that, "an import is what was exported"):
                 memory = None
             else:
                 self.expect(memory.is_exported, "what is imported was exported")
-        if handle in process.handles and not self.strict:
+        self.demand(handle not in process.handles, "a new handle is new")
+        if handle in process.handles:
             if process.handles[handle].memory is memory:  # the driver may give the same name again
                 self.look_at(memory)
                 process.handles[handle].references += 1
@@ -338,15 +337,15 @@ class Machine:
         self.new_handle(process, line, handle, memory)
 
     def retain(self, process, line, handle):
-        it = self.handle(process, line, handle)
-        self.look_at(it.memory)
-        it.references += 1
-        self.expect(number(line["outputs"]["handle"]) == handle, "the call gives the handle")
+        known = self.handle(process, line, handle)
+        self.look_at(known.memory)
+        known.references += 1
+        self.expect(number(line["outputs"].get("handle")) == handle, "the call gives the handle")
 
     def release(self, process, line, handle):
-        it = self.handle(process, line, handle)
-        self.look_at(it.memory)
-        it.references -= 1
+        known = self.handle(process, line, handle)
+        self.look_at(known.memory)
+        known.references -= 1
         self.forget(process, handle)
 
     def export(self, process, line, handle, fd=None, fabric=False):
@@ -369,8 +368,9 @@ class Machine:
         handle.references = handle.mappings = 0
         handle.memory.handles.remove(handle)
         self.goes(handle.pid, name, handle)
-        if not self.strict and not handle.memory.is_exported and not handle.memory.lives():
-            self.memory.remove(handle.memory)
+        memory = handle.memory
+        if not self.strict and not memory.is_exported and not memory.lives() and memory in self.memory:
+            self.memory.remove(memory)
 
     def reserve(self, process, line, address, size):
         others = process.reservations.overlapping(address, size)
@@ -382,7 +382,7 @@ class Machine:
         self.comes(process.reservations[address])
 
     def free_reservation(self, process, line, address, size):
-        if self.strict or self.expect(address in process.reservations, "a reservation that is freed was made before"):
+        if self.expect(address in process.reservations, "a reservation that is freed was made before"):
             self.expect(process.reservations[address].size == size, "a reservation is freed whole")
             self.expect(not process.reservations[address].mappings, "what is freed is unmapped")
             self.drop_reservation(process, line, address)
@@ -404,18 +404,19 @@ class Machine:
         if not self.expect(not others, "mappings do not overlap"):
             for at in others:
                 self.drop_mapping(process, line, at)
-        it = self.handle(process, line, handle, size)
-        it.memory.size = it.memory.size or size
-        self.expect(it.memory.size == size, "memory is mapped whole")
-        self.look_at(it.memory)
-        it.mappings += 1
-        mapping = Mapping(size, handle, it.memory, line)
+        known = self.handle(process, line, handle, size)
+        memory = known.memory
+        memory.size = memory.size or size
+        self.expect(memory.size == size, "memory is mapped whole")
+        self.look_at(memory)
+        known.mappings += 1
+        mapping = Mapping(size, handle, memory, line)
         mapping.at, mapping.room = address, room
-        process.mappings[address] = room.mappings[address] = it.memory.mapped[mapping.number] = mapping
+        process.mappings[address] = room.mappings[address] = memory.mapped[mapping.number] = mapping
         self.comes(mapping)
 
     def unmap(self, process, line, address, size):
-        if self.strict or self.expect(address in process.mappings, "what is unmapped was mapped before"):
+        if self.expect(address in process.mappings, "what is unmapped was mapped before"):
             self.expect(process.mappings[address].size == size, "a mapping is unmapped whole")
             self.drop_mapping(process, line, address)
 
@@ -425,12 +426,13 @@ class Machine:
         del mapping.room.mappings[address]
         del mapping.memory.mapped[mapping.number]
         self.goes(line["pid"], address, mapping)
-        process.handles[mapping.handle].mappings -= 1
-        self.forget(process, mapping.handle)
+        handle = process.handles.get(mapping.handle)
+        if handle and handle.memory is mapping.memory and handle.mappings:  # else another has its name by now
+            handle.mappings -= 1
+            self.forget(process, mapping.handle)
 
     def access(self, process, line, address, size, device, flags):
-        if not self.strict and address not in process.mappings:
-            self.doubts.append("access is given to what was mapped before")
+        if not self.expect(address in process.mappings, "access is given to what was mapped before"):
             return
         mapping = process.mappings[address]
         self.expect(mapping.size == size, "access is that of a mapping")
@@ -447,19 +449,13 @@ class Machine:
 
     def bind(self, process, line, handle, offset, size, device, memory=None, memory_offset=0, address=None):
         thing = self.handle(process, line, handle).memory
-        if address is None:
+        if memory is not None:
             bound = self.handle(process, line, memory, size, device).memory
         else:  # ordinary memory, which has no handle
-            bound = next(
-                (
-                    Memory(at + block[0] - address, block[1], False)
-                    for at, block in process.blocks.items()
-                    if at <= address < at + block[0]
-                ),
-                None,
-            )
-            if not self.expect(bound, "ordinary memory that is bound was allocated"):
+            base, (length, owner, _) = process.block_at(address)
+            if not self.expect(base is not None, "ordinary memory that is bound was allocated"):
                 return
+            bound = Memory(base + length - address, owner, False)
         self.expect(device in thing.team and bound.device == device, "memory of the team is bound")
         self.expect(memory_offset + size <= bound.size and offset + size <= thing.size, "what is bound fits")
         self.look_at(thing)
@@ -469,14 +465,16 @@ class Machine:
 
     def unbind(self, process, line, handle, offset, size, device):
         thing = self.handle(process, line, handle).memory
+        if not self.expect((device, offset) in thing.bound, "what is unbound was bound"):
+            return
         self.look_at(thing)
         bound, bound_size = thing.bound.pop((device, offset))
-        self.expect(size == bound_size, "what is unbound was bound")
+        self.expect(size == bound_size, "what is bound is unbound whole")
         bound.in_objects.remove(thing)
 
     def allocate(self, process, line, address, size, device, shared):
         self.expect(address not in process.blocks, "what is allocated was free")
-        process.blocks[address] = size, -1 if device is None else device, line["call"]
+        process.blocks[address] = size or 0, -1 if device is None else device, line["call"]
         for watch in self.watches:
             watch.blocks.add((line["pid"], address))
 
@@ -489,7 +487,7 @@ class Machine:
         pass  # which GPU may use a pool is not kept
 
     def peer(self, process, line, device, peer, enabled):
-        self.expect(device == line["device"] or not self.strict, "a device enables its own access")
+        self.demand(device == line["device"], "a device enables its own access")
         if enabled:
             process.peers[device, peer] = line
         else:
@@ -499,7 +497,7 @@ class Machine:
 
     # --- What calls answer
     def after_exit(self, process, line):
-        """What a process leaves, the system takes back."""
+        """What a process leaves, the system takes back. A strict machine keeps it for end() to see."""
         if self.strict:
             return
         for address in list(process.reservations):
@@ -511,44 +509,45 @@ class Machine:
         for pair in list(process.peers):
             self.peer(process, line, *pair, False)
 
-    def after_cuMemGetAccess(self, process, line):
-        address, location = number(line["arguments"]["ptr"]), line["arguments"]["location"]
-        device = location["id"] if location["type"] == "CU_MEM_LOCATION_TYPE_DEVICE" else -1
-        flags = next(
-            mapping.access.get(device, 0)
-            for at, mapping in process.mappings.items()
-            if at <= address < at + mapping.size
-        )
-        self.expect(number(line["outputs"]["flags"]) == flags, "access is what cuMemGetAccess says")
+    def after_access(self, process, line):
+        address, location = number(line["arguments"].get("ptr")), line["arguments"].get("location")
+        _, mapping = process.mappings.at(address) if isinstance(address, int) else (None, None)
+        if not self.expect(mapping and isinstance(location, dict), "what it answers is about memory that is known"):
+            return
+        device = location.get("id") if location.get("type") == "CU_MEM_LOCATION_TYPE_DEVICE" else -1
+        flags = mapping.access.get(device, 0) if isinstance(device, int) else None
+        self.expect(number(line["outputs"].get("flags")) == flags, "access is what cuMemGetAccess says")
 
-    def after_cuMemGetInfo(self, process, line):
-        device = line["device"]
-        lives = sum(memory.size for memory in self.memory if memory.device == device and memory.lives())
+    def after_free_memory(self, process, line):
+        device, free = line["device"], line["outputs"].get("free")
+        if not self.expect(isinstance(free, int), "what it answers is about memory that is known"):
+            return
+        own = [memory for memory in self.memory if memory.device == device]
+        unused = [memory for memory in own if memory.is_exported and not memory.lives()]
+        lives, hidden = sum(memory.size for memory in own if memory.lives()), sum(memory.size for memory in unused)
         others = {
-            (pid, at) for pid, it in self.processes.items() for at, block in it.blocks.items() if block[1] == device
+            (pid, at)
+            for pid, each in self.processes.items()
+            for at, (_, owner, _) in each.blocks.items()
+            if owner == device
         }
-        hidden = sum(
-            memory.size
-            for memory in self.memory
-            if memory.device == device and memory.is_exported and not memory.lives()
-        )
         room, for_others = self.seen.get(device, (None, None))
-        free = line["outputs"]["free"]
-        if others == for_others:  # how much ordinary memory takes is not told: it comes in whole pages
-            if not self.strict and not 0 <= room - free - lives <= hidden:
-                del self.seen[device]  # other programs use this GPU too
-                return
-            self.expect(0 <= room - free - lives <= hidden, "free memory is as much as cuMemGetInfo says")
-            for memory in self.memory:
-                if memory.device == device and memory.is_exported and not memory.lives():
-                    self.look_at(memory)
-                    memory.held_by_fd = room - free - lives == hidden
-                    memory.is_exported = room - free - lives > 0
-                    self.held.pop(memory.number, None)
-                    if memory.held_by_fd:
-                        self.held[memory.number] = memory
-        elif not hidden:
-            self.seen[device] = free + lives, others
+        if others != for_others:  # how much ordinary memory takes is not told: it comes in whole pages
+            if not hidden:
+                self.seen[device] = free + lives, others
+            return
+        taken = room - free - lives  # by what only a descriptor holds
+        self.demand(0 <= taken <= hidden, "free memory is as much as cuMemGetInfo says")
+        if not 0 <= taken <= hidden:
+            del self.seen[device]  # other programs use this GPU too
+            return
+        for memory in unused:
+            self.look_at(memory)
+            memory.held_by_fd = taken == hidden
+            memory.is_exported = taken > 0
+            self.held.pop(memory.number, None)
+            if memory.held_by_fd:
+                self.held[memory.number] = memory
 
     def end(self):
         for process in self.processes.values():
@@ -560,8 +559,30 @@ class Machine:
         self.expect(not any(memory.lives() for memory in self.memory), "no memory lives at the end")
 
 
-setattr(Machine, "import", Machine.import_)
-
-
-def number(value):
-    return int(value, 16) if isinstance(value, str) and value.startswith("0x") else value
+# By kind, what applies a change.
+HANDLERS = {
+    "create": Machine.create,
+    "import": Machine.import_handle,
+    "multicast_create": Machine.multicast_create,
+    "retain": Machine.retain,
+    "release": Machine.release,
+    "export": Machine.export,
+    "reserve": Machine.reserve,
+    "free_reservation": Machine.free_reservation,
+    "map": Machine.map,
+    "unmap": Machine.unmap,
+    "access": Machine.access,
+    "add_device": Machine.add_device,
+    "bind": Machine.bind,
+    "unbind": Machine.unbind,
+    "allocate": Machine.allocate,
+    "free": Machine.free,
+    "open_pool": Machine.open_pool,
+    "peer": Machine.peer,
+}
+# By call, what its answer tells.
+AFTER = {
+    "exit": Machine.after_exit,
+    "cuMemGetAccess": Machine.after_access,
+    "cuMemGetInfo": Machine.after_free_memory,
+}

@@ -33,7 +33,7 @@ class Elf:
         return any(self.text(self.names + self.section(i)[0]) == ".debug_line" for i in range(self.sections))
 
     def text(self, at):
-        return self.bytes[at : self.bytes.find(b"\0", at)].decode(errors="replace")
+        return self.bytes[at : self.bytes.find(b"\0", at)].decode(errors="surrogateescape")
 
     def first_address(self):
         """Where its first segment is to lie: 0 of a library, and of a program that can lie anywhere."""
@@ -115,15 +115,16 @@ def demangled(names):
     return shown if len(shown) == len(names) else names
 
 
-def run(command, words):
-    """What a tool of binutils answers to these words on its input."""
+def run(command, words=(), timeout=120):
+    """What a tool answers to these words on its input. Bytes of paths that are not UTF-8 come through."""
     text = "".join(f"{word:#x}\n" if isinstance(word, int) else f"{word}\n" for word in words)
-    done = subprocess.run(command, input=text, capture_output=True, text=True, errors="replace", timeout=120)
+    code = {"encoding": "utf-8", "errors": "surrogateescape"}
+    done = subprocess.run(command, input=text, capture_output=True, timeout=timeout, **code)
     if done.returncode:
         raise ValueError(done.stderr.strip() or f"{command[0]} ended with status {done.returncode}")
     return done.stdout
 
 
-def line_of(its_places, source):
+def line_of(found, source):
     """The innermost line of a source file among the places of an address, or 0."""
-    return next((line for path, line, _ in its_places if pathlib.Path(path).name == source), 0)
+    return next((line for path, line, _ in found if pathlib.Path(path).name == source), 0)

@@ -3,10 +3,12 @@
 
 A line is one of these:
 
-- a call, with the members KEYS of trace_model.py, as `vmmsim --trace` and the recorder for real GPUs write it;
+- a call, as README.md tells it, which `vmmsim --trace` and the recorder for real GPUs write;
 - {"module": "libc10_cuda.so", "path": "/where/it/is/libc10_cuda.so"}, which a recorder may write;
 - {"about": {...}}, once, written after the run: the command, where it ran, its exit status, and what debug lines and
   source files tell. It may be missing.
+
+What is read can be shown: a byte that is not UTF-8 has become \\xf6. Files are found by their exact paths.
 """
 
 import collections
@@ -20,8 +22,8 @@ import shutil
 import subprocess
 import zlib
 
-from vmmsim.trace.model import KEYS
-from vmmsim.trace.places import places
+from vmmsim.trace.line import IN_WORDS, KEYS, wrong_in_call
+from vmmsim.trace.places import places, run
 
 LONGEST_LINE = 32 << 20  # bytes
 MOST_SOURCE = 512 << 10  # bytes of one source file
@@ -32,11 +34,10 @@ OF_THE_SYSTEM = "/usr/include/", "/usr/lib/", "/usr/local/include/", "/usr/local
 OF_PACKAGES = "/site-packages/", "/dist-packages/", "/lib/python3", "-linux/include/"  # the last: of a toolkit's target
 OF_PYTHON = re.compile(r"(/.+):(\d+):([^:]*)")  # a caller: file, line, function
 OF_LOADING = "cuGetProcAddress"  # libraries ask for hundreds of calls before they begin; the recorder leaves it out
-OF_CALL = dict.fromkeys(KEYS, int) | {
-    "call": str, "callers": list, "arguments": dict, "result": str, "outputs": dict, "changes": list, "explanation": str
-}  # fmt: skip
-SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-ADDRESS = re.compile("0x[0-9a-f]{1,16}")
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\udc80-\udcff]")
+BYTE = re.compile("[\udc80-\udcff]")  # that is not UTF-8, as surrogateescape has it
+BEGIN = r'\{"(?:pid|module|about)":'
+PART = re.compile(rf'{BEGIN}|\{{(?:"[a-z]*"?:?)?(?={BEGIN})')  # the beginning of a line, perhaps before another's
 OF_ABOUT = {"command": list, "where": str, "gpus": int, "status": int, "places": dict, "sources": dict}
 
 
@@ -49,8 +50,10 @@ class Recording:
         self.path = path
         self.lines = []  # the calls
         self.about = {}
-        self.modules = {}  # path, by name
+        self.modules = {}  # exact path, by name
+        self.exact = {}  # callers as they were written, where what is shown differs
         self.is_cut = False  # the last line was
+        self.torn = []  # the numbers of other lines that break off
 
     @classmethod
     def read(cls, path):
@@ -73,18 +76,23 @@ class Recording:
         def broken(what):
             return Broken(f"{self.path} is no recording: line {number} {what}")
 
-        try:
-            line = json.loads(text)
-        except (ValueError, RecursionError):
-            raise broken(f"is no JSON; expected an object with the members {', '.join(KEYS)}") from None
-        if SURROGATE.search(text):  # half a letter, which could not be written anywhere
-            line = json.loads(json.dumps(line, ensure_ascii=False).encode(errors="replace"))
+        line = parsed(text)
+        if line is None and (PART.match(text) or self.torn):  # the second: its rest
+            self.torn.append(number)
+            line = whole_part(text)
+            if line is None:
+                return
+        if line is None:
+            raise broken(f"is no JSON; expected an object with the members {', '.join(KEYS)}")
         if not isinstance(line, dict):
             raise broken(f"is no object; expected one with the members {', '.join(KEYS)}")
+        exact = line
+        if SURROGATE.search(text):
+            line = as_shown(line)
         if "module" in line:
             if not all(isinstance(line.get(key), str) for key in ("module", "path")):
                 raise broken('tells of a module; expected {"module": "its name", "path": "where it is"}')
-            self.modules[line["module"]] = line["path"]
+            self.modules[line["module"]] = exact["path"]
         elif "about" in line:
             if self.about:
                 raise broken("is a second one that begins with \"about\": are these two recordings in one file?")
@@ -98,19 +106,35 @@ class Recording:
                 raise broken(f"is no call; expected {wrong}")
             if line["call"] != OF_LOADING:
                 self.lines.append(line)
+                if line is not exact:
+                    self.exact.update(zip(line["callers"], exact["callers"], strict=True))
+
+    def missing(self):
+        """What the recording has lost, in sentences."""
+        sentences = []
+        if self.torn:
+            several = len(self.torn) > 1
+            numbers = ", ".join(map(str, self.torn[:3])) + (f" and {len(self.torn) - 3} more" * (len(self.torn) > 3))
+            sentences.append(
+                f"Line{'s' * several} {numbers} of the recording break{'s' * (not several)} off: a process was ended "
+                f"while it wrote, or there was no room left. {'Their calls are' if several else 'Its call is'} missing."
+            )
+        if self.is_cut:
+            sentences.append("The last line of the recording is cut off: it ends before the program did.")
+        return sentences
 
     def wrong_in_about(self):
         if not isinstance(self.about, dict):
             return "an object"
         for key, kind in OF_ABOUT.items():
             if not isinstance(self.about.get(key, kind()), kind):
-                return f"{key} as {KINDS[kind]}"
+                return f"{key} as {IN_WORDS[kind]}"
         for name, text in self.about.get("sources", {}).items():
             if not isinstance(text, str):
                 return f"a text as the source {name}"
-        for caller, its in self.about.get("places", {}).items():
-            are_right = isinstance(its, list) and all(
-                isinstance(it, list) and list(map(type, it)) == [str, int, str] for it in its
+        for caller, known in self.about.get("places", {}).items():
+            are_right = isinstance(known, list) and all(
+                isinstance(place, list) and list(map(type, place)) == [str, int, str] for place in known
             )
             if not are_right:
                 return f'[["file", line, "function"], ...] as the places of {caller}'
@@ -122,9 +146,9 @@ class Recording:
         A kernel is launched by a function of its name that the compiler makes: where that is called is what counts.
         """
         known = self.about.get("places", {})
-        its = [tuple(place) for caller in line["callers"] for place in known.get(caller, [])]
-        made = [i for i, place in enumerate(its) if place[2] and place[2] == line["arguments"].get("func")]
-        return its[made[-1] + 1 :] if made and made[-1] + 1 < len(its) else its
+        found = [tuple(place) for caller in line["callers"] for place in known.get(caller, [])]
+        launchers = [i for i, place in enumerate(found) if place[2] and place[2] == line["arguments"].get("func")]
+        return found[launchers[-1] + 1 :] if launchers and launchers[-1] + 1 < len(found) else found
 
     def place(self, line):
         """(file, line, function): the innermost whose source is here; else the innermost with a line; else ("", 0, the
@@ -132,18 +156,18 @@ class Recording:
         file, number, function = self.innermost(self.places(line))
         return file, number, shortened(function)
 
-    def innermost(self, its):
-        for is_it in (lambda place: self.source(place[0]), lambda place: place[1], lambda place: place[2]):
-            for place in its:
-                if is_it(place):
+    def innermost(self, found):
+        for is_known in (lambda place: self.source(place[0]), lambda place: place[1], lambda place: place[2]):
+            for place in found:
+                if is_known(place):
                     return place
         return "", 0, ""
 
     def led_there(self, line):
         """["file:line", ...]: where the function was called that made a call, and so on, if the source is here."""
-        its = self.places(line)
-        place = self.innermost(its)
-        outer = its[its.index(place) + 1 :] if place in its else []
+        found = self.places(line)
+        place = self.innermost(found)
+        outer = found[found.index(place) + 1 :] if place in found else []
         return [f"{file}:{number}" for file, number, _ in outer if self.source(file)]
 
     def source(self, name):
@@ -169,35 +193,26 @@ def shortened(function):
     return name.replace("\0", "(anonymous namespace)")
 
 
-KINDS = {int: "a number", str: "a text", list: "a list", dict: "an object"}
+def parsed(text):
+    """What this JSON is; None: it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
-def wrong_in_call(line):
-    """What was expected instead, or ""."""
-    missing = [key for key in KEYS if key not in line]
-    if list(line) != KEYS:
-        return f"the members {', '.join(KEYS)}" + (f"; missing is {', '.join(missing)}" if missing else "")
-    for key, kind in OF_CALL.items():
-        if not isinstance(line[key], kind) or isinstance(line[key], bool):
-            return f"{key} as {KINDS[kind]}"
-    if not all(isinstance(caller, str) for caller in line["callers"]):
-        return "texts as the callers"
-    for change in line["changes"]:
-        if not isinstance(change, dict) or not isinstance(change.get("kind"), str):
-            return "changes that have a kind"
-        if not isinstance(change.get("order"), int):
-            return "changes that have an order"
-        for key, value in change.items():
-            if key != "kind" and not is_number(key, value):
-                return f"{key} of a change as a number"
-    return ""
+def whole_part(text):
+    """The line that another process wrote where one broke off, or None."""
+    for begin in re.finditer(BEGIN, text):
+        if begin.start() and isinstance(line := parsed(text[begin.start() :]), dict):
+            return line
+    return None
 
 
-def is_number(key, value):
-    """Of a change: one that makes sense, as a number or as --trace writes an address; or nothing."""
-    if isinstance(value, int):
-        return value >= (-1 if key in ("device", "peer") else 0)  # -1 is the host
-    return value is None or isinstance(value, str) and ADDRESS.fullmatch(value)
+def as_shown(value):
+    """What is read of JSON, or a text, without halves of letters, which could be written nowhere."""
+    text = BYTE.sub(lambda byte: rf"\\x{ord(byte[0]) & 0xFF:02x}", json.dumps(value, ensure_ascii=False))
+    return json.loads(text.encode(errors="replace"))
 
 
 @contextlib.contextmanager
@@ -211,27 +226,19 @@ def opened(path):
 
 
 def whole_lines(recording, file):
-    """The lines that are whole, as texts. Marks the recording if its last is not."""
+    """The lines that have their end, as texts. Marks the recording if its last has none."""
     number = 0
     while line := file.readline(LONGEST_LINE):
         number += 1
-        if line.endswith(b"\n"):
-            yield line.decode(errors="replace")
+        text = line.decode(errors="surrogateescape")
+        if line.endswith(b"\n") or isinstance(parsed(text), dict):  # the second: whole, if without its end
+            yield text
         elif len(line) >= LONGEST_LINE:
             raise Broken(f"{recording.path} is no recording: line {number} is longer than {LONGEST_LINE >> 20} MiB")
-        elif is_object(line):  # whole, if without its end
-            yield line.decode(errors="replace")
         elif line.startswith(b'{"'):
             recording.is_cut = True
         else:
             raise Broken(f"{recording.path} is no recording: line {number} is no JSON; expected an object")
-
-
-def is_object(line):
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 # --- After a run
@@ -243,13 +250,13 @@ def finish(path, command, where, gpus, status):
     A line that was cut off goes; what was written before it stays as it is, also if there is no room for this one.
     """
     recording = Recording.read(path)
-    told, sources, wrong = tell_places(recording, command)
+    found, sources, wrong = find_places(recording, command)
     about = {
         "command": [str(word) for word in command],
         "where": where,
         "gpus": gpus,
         "status": status,
-        "places": told,
+        "places": found,
         "sources": sources,
     }
     if recording.is_cut:
@@ -277,49 +284,52 @@ def append(path, line, is_cut):
             raise
 
 
-def tell_places(recording, command):
+def find_places(recording, command):
     """For the callers of a recording: places by caller, sources by name, and sentences on what could not be told."""
     offsets = collections.defaultdict(dict)  # by module: offset -> caller
     found, newer, wrong = {}, set(), []
-    for line in recording.lines:
-        for caller in line["callers"]:
-            if its := OF_PYTHON.fullmatch(caller):
-                found[caller] = [(os.path.normpath(its[1]), int(its[2]), its[3])]
-                continue
-            module, plus, offset = caller.rpartition("+")
-            with contextlib.suppress(ValueError):
-                if plus and (at := int(offset, 16)):
-                    offsets[module][at - 1] = caller  # it is where the call returns to: one less lies in the call
+    for caller in dict.fromkeys(caller for line in recording.lines for caller in line["callers"]):
+        if python := OF_PYTHON.fullmatch(recording.exact.get(caller, caller)):
+            found[caller] = [(os.path.normpath(python[1]), int(python[2]), python[3])]
+            continue
+        module, plus, offset = caller.rpartition("+")
+        with contextlib.suppress(ValueError):
+            if plus and (at := int(offset, 16)):
+                offsets[module][at - 1] = caller  # it is where the call returns to: one less lies in the call
     files = recording.modules | files_of(command, set(offsets) - set(recording.modules))
     for module, callers in offsets.items():
         if module not in files:
             continue
         try:
-            its = places(files[module], callers)
+            in_module = places(files[module], callers)
             built = os.stat(files[module]).st_mtime
-        except FileNotFoundError as error:
-            is_tool = error.filename == "addr2line"
-            why = "addr2line is missing: install binutils" if is_tool else f"{files[module]} is gone"
-            wrong.append(f"no lines of {module} can be told: {why}")
-            continue
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            wrong.append(f"no lines of {module} can be told: {error}")
+            wrong.append(f"no lines of {module} can be told: {why_not(error, files[module])}")
             continue
-        for offset, of_offset in its.items():
+        for offset, of_offset in in_module.items():
             found[callers[offset]] = [(os.path.normpath(path) if path else "", *rest) for path, *rest in of_offset]
             newer |= {path for path, *_ in found[callers[offset]] if is_newer(path, built)}
-    names = short_names({path for its in found.values() for path, *_ in its if path})
-    told = {
+    names = short_names({path for known in found.values() for path, *_ in known if path})
+    by_caller = {
         caller: [
-            [names.get(path, ""), line, function.partition(" [clone")[0][:LONGEST_NAME]] for path, line, function in its
+            [names.get(path, ""), line, as_shown(function.partition(" [clone")[0][:LONGEST_NAME])]
+            for path, line, function in known
         ]
-        for caller, its in found.items()
+        for caller, known in found.items()
     }
     sources = read_sources(names)
     for path in sorted(newer):
         if names[path] in sources:
-            wrong.append(f"{path} is newer than the program that was built of it: its lines may be others now")
-    return told, sources, wrong
+            wrong.append(
+                f"{as_shown(path)} is newer than the program that was built of it: its lines may be others now"
+            )
+    return by_caller, sources, wrong
+
+
+def why_not(error, file):
+    if not isinstance(error, FileNotFoundError):
+        return error
+    return "addr2line is missing: install binutils" if error.filename == "addr2line" else f"{as_shown(file)} is gone"
 
 
 def is_newer(path, built):
@@ -331,24 +341,27 @@ def is_newer(path, built):
 def files_of(command, names):
     """Where the programs and libraries of these names are, as far as the command of a run tells."""
     found = {}
-    for word in command:
-        file = shutil.which(word) if word == command[0] else word
+
+    def add(file):
+        for path in file, os.path.realpath(file):
+            found.setdefault(as_shown(os.path.basename(path)), file)
+
+    for word in map(str, command):
+        file = shutil.which(word) if word == str(command[0]) else word
         if file and os.path.isfile(file):
-            found.setdefault(os.path.basename(file), file)
-            found.setdefault(os.path.basename(os.path.realpath(file)), file)
+            add(file)
     if names - set(found) and command and (program := shutil.which(command[0])):
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            done = subprocess.run(["ldd", program], capture_output=True, text=True, errors="replace", timeout=20)
-            for line in done.stdout.splitlines():
+        with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
+            for line in run(["ldd", program], timeout=20).splitlines():
                 file = line.rpartition("=> ")[2].rpartition(" (")[0].strip()
                 if os.path.isfile(file):
-                    found.setdefault(os.path.basename(file), file)
+                    add(file)
     return {name: found[name] for name in names if name in found}
 
 
 def short_names(paths):
-    """For each path its last parts: as few as tell them all apart."""
-    names, count, left = {}, 1, {path: pathlib.PurePath(path).parts for path in paths}
+    """For each path its last parts, as they are shown: as few as tell them all apart."""
+    names, count, left = {}, 1, {path: pathlib.PurePath(as_shown(path)).parts for path in paths}
     while left:
         shortened = {path: "/".join(parts[-count:]) for path, parts in left.items()}
         often = collections.Counter(shortened.values())

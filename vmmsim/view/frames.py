@@ -4,18 +4,25 @@
     for step in steps(recording): ...    one for each call
     notes(recording)                     what is to be said of the whole
 
-The frames are drawn by picture.py, as the pages' pictures are, and what the call changed is marked. A recording may be
+The frames are drawn as the pages' pictures are, and what the call changed is marked. A recording may be
 anybody's: where it contradicts itself or begins late, the words of the step say so, and the frames go on.
 """
 
 import collections
+import contextlib
 import dataclasses
 import re
 
 from vmmsim.trace.model import OF_MODULES, Machine
-from vmmsim.view.crowd import Crowd, Index
-from vmmsim.view.picture import GONE, KEPT, NEW, Scene, TooWide, in_words
-from vmmsim.view.words import Asked, Teller, is_refused, plural
+from vmmsim.view.arrows import ArrowPicture
+from vmmsim.view.contents import GONE, KEPT, NEW, Scene
+from vmmsim.view.crowd import Crowd
+from vmmsim.view.details import Teller
+from vmmsim.view.index import Index
+from vmmsim.view.layout import TooWide
+from vmmsim.view.rows import RowPicture
+from vmmsim.view.sizes import plural, size_text
+from vmmsim.view.words import Asked, is_refused
 
 MOST_STEPS = 20_000  # of one view; more would be more than a browser likes
 NAMED = re.compile(
@@ -45,19 +52,17 @@ def steps(recording):
 
 def notes(recording):
     """What is to be said of a recording as a whole: sentences."""
-    told = []
-    if recording.is_cut:
-        told.append("The last line of the recording is cut off: it ends before the program did.")
+    sentences = recording.missing()
     if len(recording.lines) > MOST_STEPS:
-        told.append(
+        sentences.append(
             f"The recording has {len(recording.lines):,} calls; the first {MOST_STEPS:,} are shown. "
             "Let the program do less, or record a part of it."
         )
     if not recording.lines:
-        told.append("The recording has no calls.")
+        sentences.append("The recording has no calls.")
     elif not any(line["changes"] for line in recording.lines):
-        told.append("No call changes addresses or memory.")
-    return told
+        sentences.append("No call changes addresses or memory.")
+    return sentences
 
 
 class Film:
@@ -79,49 +84,48 @@ class Film:
         self.strings = {}  # each text once
 
     def steps(self):
-        result, svg, height, was_marked = [], None, 0, False
+        result, frame, was_marked = [], None, False
         for count, line in enumerate(self.lines, 1):
             since = self.machine.since()
             asked = Asked(self.machine, line, self.name, self.process_of)
             self.machine.line(line)
             self.index.update(self.machine, since)
-            is_changed = has_changed(since)
-            is_same = False
-            if svg is None or is_changed or was_marked:
-                before, svg, height = (svg, height), *self.frame(since, line["pid"])
-                is_same = before == (svg, height)
-            else:
-                is_same = True
+            is_changed, before = has_changed(since), frame
+            if frame is None or is_changed or was_marked:
+                frame = self.frame(since, line["pid"])
             was_marked = is_changed
             self.machine.forget_since(since)
-            process = self.all_pids.index(line["pid"])
-            whose = f"Process {process + 1}: " if len(self.all_pids) > 1 else ""
-            doubts = [doubt(it) for it in dict.fromkeys(self.machine.doubts)]
+            is_change = is_changed or bool(line["changes"])
             result.append(
                 Step(
-                    count,
-                    process,
-                    line["pid"],
-                    line["call"],
-                    whose + " ".join([asked.words(), *doubts]),
-                    tuple(self.recording.place(line)),
-                    "refused" if is_refused(line) else "changes" if is_changed or line["changes"] else "asks",
-                    line["explanation"],
-                    svg,
-                    height,
-                    is_same,
+                    number=count,
+                    process=self.all_pids.index(line["pid"]),
+                    pid=line["pid"],
+                    call=line["call"],
+                    words=self.words(line, asked),
+                    place=tuple(self.recording.place(line)),
+                    kind="refused" if is_refused(line) else "changes" if is_change else "asks",
+                    explanation=line["explanation"],
+                    svg=frame[0],
+                    height=frame[1],
+                    is_same=frame == before,
                 )
             )
         return result
 
-    def name(self, pid, room):
+    def words(self, line, asked):
+        whose = f"Process {self.all_pids.index(line['pid']) + 1}: " if len(self.all_pids) > 1 else ""
+        return whose + " ".join([asked.words(), *map(doubt, dict.fromkeys(self.machine.doubts))])
+
+    def name(self, pid, reservation):
         """What a reservation is called: the variable that the source has for it, or else its number."""
-        if room.number not in self.names:
-            name = self.variable(room.made) if room.made and room.made["call"] else ""
+        number, made = reservation.number, reservation.made
+        if number not in self.names:
+            name = self.variable(made) if made and made["call"] else ""
             self.taken[pid][name] += 1
             often = self.taken[pid][name]
-            self.names[room.number] = f"R{room.nth + 1}" if not name else f"{name} {often}" if often > 1 else name
-        return self.names[room.number]
+            self.names[number] = f"R{reservation.nth + 1}" if not name else f"{name} {often}" if often > 1 else name
+        return self.names[number]
 
     def variable(self, line):
         file, row, _ = self.recording.place(line)
@@ -131,16 +135,19 @@ class Film:
 
     def frame(self, since, pid):
         """What there is now, and what has changed since: the elements, and how high they are together."""
-        try:
-            scene = self.scene(since, pid) if self.is_simple() else self.crowd(since, pid)
-            scene.roomy = True  # and otherwise in rows
-            elements, height = scene.draw()
-        except TooWide:
-            elements, height = self.crowd(since, pid).draw()
+        contents = self.devices, self.processes, self.machine, since, self.pids, self.name
+        more = {"teller": self.teller, "extras": self.extras(since)}
+        drawn = None
+        if self.may_have_arrows():
+            with contextlib.suppress(TooWide):
+                drawn = ArrowPicture(Scene(*contents), **more).draw()
+        if not drawn:
+            drawn = RowPicture(Crowd(*contents, index=self.index, active=pid), **more).draw()
+        elements, height = drawn
         return [self.strings.setdefault(element, element) for element in elements], height
 
-    def is_simple(self):
-        """Whether there may be room for arrows."""
+    def may_have_arrows(self):
+        """Whether there may be room for them."""
         processes = [self.machine.processes[pid] for pid in self.pids]
         objects = len(self.index.objects)
         return (
@@ -150,56 +157,48 @@ class Film:
             and objects <= 1
             and not (objects and len(self.pids) > 1)
             and not self.index.totals[-1][0]
-            and max(len(it.reservations) for it in processes) <= 6
-            and sum(len(it.mappings) for it in processes) <= self.most_mappings
+            and max(len(process.reservations) for process in processes) <= 6
+            and sum(len(process.mappings) for process in processes) <= self.most_mappings
             and sum(map(len, self.index.idle.values())) <= 8
         )
 
-    def scene(self, since, pid):
-        scene = Scene("", [], len(self.devices), self.processes)
-        scene.teller, scene.extras = self.teller, self.extras(since)
-        scene.fill(self.machine, since, self.pids, self.name)
-        return scene
-
-    def crowd(self, since, pid):
-        crowd = Crowd(self.devices, self.processes, self.index)
-        crowd.teller, crowd.extras = self.teller, self.extras(since)
-        crowd.fill(self.machine, since, self.pids, self.name, pid)
-        return crowd
-
     def extras(self, since):
-        """Ordinary memory, by GPU and by the call that it comes from, and who may use whose."""
-        rows, changed = [], {}
-        for pid, address in since.blocks:
-            block = self.index.blocks.get((pid, address))
-            if block:
-                changed[block[0][0]] = NEW
+        """Ordinary memory, by GPU and by the call that it comes from, and who may use whose: a row each."""
+        return [*self.ordinary_memory(since), *self.freed(since), *self.peer_access(since)]
+
+    def ordinary_memory(self, since):
+        blocks = self.index.blocks
+        changed = {blocks[where][0][0] for where in since.blocks if where in blocks}
         by_gpu = collections.defaultdict(list)
         for (device, call), (count, size) in sorted(self.index.ordinary.items()):
             if count:
                 by_gpu[device].append((count, size, call))
-        for device, its in by_gpu.items():
+        for device, sources in by_gpu.items():
             where = f"GPU {device}" if device >= 0 else "the host"
             parts = [
-                f"{in_words(size)} {whence(call)}" + (f" ×{count}" if count > 1 else "") for count, size, call in its
+                f"{size_text(size)} {whence(call)}" + (f" ×{count}" if count > 1 else "")
+                for count, size, call in sources
             ]
             text = f"Ordinary memory of {where}: {', '.join(parts[:3])}"
             if len(parts) > 3:
-                text += f" and {in_words(sum(size for _, size, _ in its[3:]))} by others"
-            state = changed.get(device, KEPT)
-            count, size = sum(it[0] for it in its), sum(it[1] for it in its)
-            about = f"{in_words(size)} in {plural(count, 'allocation')}, outside of reservations: {', '.join(parts)}."
-            rows.append((text, state, about))
-        gone = [pair for pair in since.blocks if pair not in self.index.blocks]
+                text += f" and {size_text(sum(size for _, size, _ in sources[3:]))} by others"
+            size, count = sum(size for _, size, _ in sources), sum(count for count, _, _ in sources)
+            allocations = plural(count, "allocation")
+            about = f"{size_text(size)} in {allocations}, outside of reservations: {', '.join(parts)}."
+            yield text, NEW if device in changed else KEPT, about
+
+    def freed(self, since):
+        gone = [where for where in since.blocks if where not in self.index.blocks]
         if gone:
-            rows.append((f"{plural(len(gone), 'ordinary allocation')} freed", GONE, ""))
+            yield f"{plural(len(gone), 'ordinary allocation')} freed", GONE, ""
+
+    def peer_access(self, since):
         peers = {pair for pid in self.pids for pair in self.machine.processes[pid].peers}
         if peers or since.peers:
             pairs = [f"GPU {device} → GPU {peer}" for device, peer in sorted(peers)]
             shown = ", ".join(pairs[:4]) + (f" and {len(pairs) - 4} more" if len(pairs) > 4 else "")
-            state = NEW if since.peers else KEPT
-            rows.append((f"Peer access to ordinary memory: {shown or 'none any more'}", state, ", ".join(pairs)))
-        return rows
+            text = f"Peer access to ordinary memory: {shown or 'none any more'}"
+            yield text, NEW if since.peers else KEPT, ", ".join(pairs)
 
 
 def whence(call):
@@ -213,7 +212,7 @@ def doubt(what):
 
 def has_changed(since):
     return bool(since.came or since.gone or since.access or since.blocks or since.peers) or any(
-        it != it.memory.look() for it in since.was.values()
+        look != look.memory.look() for look in since.was.values()
     )
 
 
@@ -223,4 +222,4 @@ def devices_of(lines):
     for line in lines:
         for change in line["changes"]:
             found |= {change[key] for key in ("device", "peer") if isinstance(change.get(key), int)}
-    return sorted(it for it in found if 0 <= it < 64)
+    return sorted(device for device in found if 0 <= device < 64)

@@ -18,8 +18,8 @@ import pathlib
 import zlib
 
 from vmmsim.view.frames import notes
-from vmmsim.view.picture import WIDTH
-from vmmsim.view.style import RULE, STATIC, colours
+from vmmsim.view.layout import WIDTH
+from vmmsim.view.style import style_of_view
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEYFRAME = 50  # each such frame is whole, so that any frame is at most so many differences away
@@ -81,14 +81,14 @@ def view(recording, steps, key, still):
     processes = len({step.process for step in steps})
     about = recording.about
     calls = f"{len(steps):,} calls" if len(steps) != 1 else "1 call"
-    told = [about.get("where", ""), f"{calls} of {processes} processes" if processes > 1 else calls]
+    facts = [about.get("where", ""), f"{calls} of {processes} processes" if processes > 1 else calls]
     if about.get("status"):
-        told.append(f"ended with status {about['status']}")
-    said = "".join(f"<li>{html.escape(note)}</li>\n" for note in notes(recording))
+        facts.append(f"ended with status {about['status']}")
+    items = "".join(f"<li>{html.escape(note)}</li>\n" for note in notes(recording))
     return FRAGMENT.format(
         key=html.escape(key),
-        about=f"<code>{html.escape(command_of(recording))}</code>: {html.escape(', '.join(filter(None, told)))}.",
-        notes=f'<ul class="vmm-notes">\n{said}</ul>\n' if said else "",
+        about=f"<code>{html.escape(command_of(recording))}</code>: {html.escape(', '.join(filter(None, facts)))}.",
+        notes=f'<ul class="vmm-notes">\n{items}</ul>\n' if items else "",
         still=still,
         data=packed(recording, steps),
     )
@@ -124,11 +124,11 @@ def moments(steps):
 
 def entry(step, processes):
     """A line of the list of all calls."""
-    of = f"process {step.process + 1}: " if processes > 1 else ""
+    whose = f"process {step.process + 1}: " if processes > 1 else ""
     refused = " was refused" if step.kind == "refused" else ""
     file, line, name = step.place
     where = f"  {file}:{line}" if file else f"  in {name}" if name else ""
-    return f"{step.number:5} {of}{step.call}{refused}{where}"
+    return f"{step.number:5} {whose}{step.call}{refused}{where}"
 
 
 def figure(steps, step):
@@ -191,17 +191,5 @@ def differences(steps):
 
 
 def style():
-    """The colours and the parts of a picture, as the book's style sheets have them, and the view."""
-    light, dark = (
-        "; ".join(f"{name}: {value}" for name, value in colours(selector).items())
-        for selector in ("body", 'body[data-theme="dark"]')
-    )
-    rules = RULE.findall((STATIC / "pictures.css").read_text())
-    return "\n".join(
-        [
-            f"body {{ {light} }}",
-            f"@media screen and (prefers-color-scheme: dark) {{ body {{ {dark} }} }}",
-            *(f".vmm-picture {selector} {body}" for selector, body in rules),
-            *((HERE / file).read_text() for file in ("view.css", "view_page.css")),
-        ]
-    )
+    """The colours, the parts of a picture, and the view."""
+    return "\n".join([style_of_view(), *((HERE / file).read_text() for file in ("view.css", "view_page.css"))])

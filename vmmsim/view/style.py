@@ -1,22 +1,96 @@
 # SPDX-License-Identifier: MIT-0
-"""The style of a picture's file: of the book's rules and colours those that the picture uses.
+"""The colours of pictures, light and dark, and what their parts look like.
 
-A page of the book has docs/_static/pictures.css and book.css. A code forge shows a picture by itself, where no style
-sheet of a page reaches: it follows what the reader's system prefers.
+A view that stands by itself and a page of the book have all of it. A picture that is a file by itself, as a code forge
+shows it, is reached by no style sheet of a page: it has what it uses, and follows what the reader's system prefers.
+
+On the fills of the GPUs and on faint, ink is readable (4.5:1 or more); each fill stands out from the paper by 3:1.
 """
 
-import pathlib
 import re
 
-STATIC = pathlib.Path(__file__).resolve().parents[2] / "docs" / "_static"
-RULE = re.compile(r"^\.vmm-picture (\S+) (\{.*\})$", re.MULTILINE)
+COLOURS = {  # light and dark
+    "ink": ("#14181d", "#f3f5f7"),
+    "paper": ("#ffffff", "#131416"),
+    "faint": ("#e4e8ec", "#2b3036"),
+    "bad": ("#b3261e", "#ff8a80"),
+    "good": ("#1a6e2e", "#6fce85"),
+    "gpu0": ("#3f95d2", "#266da1"),
+    "gpu1": ("#da7823", "#9f581a"),
+    "gpu2": ("#349c68", "#26724c"),
+    "gpu3": ("#b676cb", "#9744b3"),
+    "gpu4": ("#a49217", "#786b11"),
+    "gpu5": ("#279e9e", "#1d7474"),
+    "gpu6": ("#d8648a", "#b82e5c"),
+    "gpu7": ("#878e99", "#626973"),
+}
+LIGHT, DARK = ({f"--vmm-{name}": pair[theme] for name, pair in COLOURS.items()} for theme in (0, 1))
+INK, GOOD, BAD = "var(--vmm-ink)", "var(--vmm-good)", "var(--vmm-bad)"
+RULES = {
+    "text": f"font: 13px system-ui, sans-serif; fill: {INK}; text-anchor: middle",
+    ".vmm-title": "font-size: 15px; font-weight: 600; text-anchor: start",
+    ".vmm-call": "font: 12px ui-monospace, monospace",
+    ".vmm-calls": "font: 12px ui-monospace, monospace; text-anchor: start",
+    ".vmm-left": "text-anchor: start",
+    ".vmm-bold": "font-weight: 600",
+    ".vmm-small": "font-size: 12px",
+    ".vmm-paper": "fill: var(--vmm-paper)",
+    ".vmm-box": f"fill: var(--vmm-paper); stroke: {INK}; stroke-width: 1",
+    ".vmm-pill": f"fill: var(--vmm-paper); stroke: {INK}; stroke-width: 1",
+    ".vmm-panel": "fill: var(--vmm-faint); stroke: none",
+    ".vmm-now": f"fill: {GOOD}",
+    **{f".vmm-gpu{gpu}": f"fill: var(--vmm-gpu{gpu})" for gpu in range(8)},
+    ".vmm-none": f"fill: none; stroke: {INK}; stroke-width: 1; stroke-opacity: .4",
+    ".vmm-read": f"fill: {GOOD}; fill-opacity: .14; stroke: {GOOD}; stroke-width: 1",
+    ".vmm-read-write": f"fill: {GOOD}; fill-opacity: .32; stroke: {GOOD}; stroke-width: 1",
+    ".vmm-new": f"stroke: {GOOD}; stroke-width: 3; stroke-opacity: 1",
+    ".vmm-gone": f"fill: none; stroke: {BAD}; stroke-width: 1.5; stroke-dasharray: 5 3",
+    ".vmm-pill.vmm-gone": "fill: var(--vmm-paper)",
+    ".vmm-was": f"fill: {BAD}; text-decoration: line-through",
+    ".vmm-arrow": f"fill: none; stroke: {INK}; stroke-width: 1.5",
+    ".vmm-arrow.vmm-new": f"stroke: {GOOD}; stroke-width: 3",
+    ".vmm-arrow.vmm-gone": f"stroke: {BAD}",
+    ".vmm-track": "fill: none; stroke: var(--vmm-faint); stroke-width: 4",
+    ".vmm-true": f"fill: none; stroke: {INK}; stroke-width: 4",
+    ".vmm-true.vmm-gone": f"stroke: {BAD}; stroke-width: 4; stroke-dasharray: none",
+    ".vmm-border": f"fill: none; stroke: {INK}; stroke-width: 1; stroke-dasharray: 5 3",
+    ".vmm-head": f"fill: {INK}",
+    ".vmm-head.vmm-new": f"fill: {GOOD}; stroke: none",
+    ".vmm-head.vmm-gone": f"fill: {BAD}; stroke: none",
+}
 CLASSES = re.compile(r' class="([^"]*)"')
 
 
-def colours(selector):
-    """{variable: value} as the block of book.css with this selector has them."""
-    block = (STATIC / "book.css").read_text().partition(f"{selector} {{\n")[2].partition("}")[0]
-    return dict(re.findall(r"(--vmm-\w+): (#\w+);", block))
+class NoRule(Exception):
+    """A part of a picture is of a kind that has no style."""
+
+
+def colours(selector, values):
+    return f"{selector} {{ {'; '.join(f'{name}: {value}' for name, value in values.items())} }}"
+
+
+def rules_of_pages():
+    """The rules for all pictures of a page, a line each."""
+    return [f".vmm-picture {selector} {{ {rule} }}" for selector, rule in RULES.items()]
+
+
+def style_of_view():
+    """For a page that follows what the reader's system prefers."""
+    dark = f"@media screen and (prefers-color-scheme: dark) {{ {colours('body', DARK)} }}"
+    return "\n".join([colours("body", LIGHT), dark, *rules_of_pages()])
+
+
+def style_of_book():
+    """For pages that have a switch for light and dark, and are light on paper."""
+    dark = colours('body[data-theme="dark"]', DARK)
+    preferred = colours('body:not([data-theme="light"])', DARK)
+    return "\n".join(
+        [
+            colours("body", LIGHT),
+            f"@media not print {{ {dark} @media (prefers-color-scheme: dark) {{ {preferred} }} }}",
+            *rules_of_pages(),
+        ]
+    )
 
 
 def is_used(selector, svg):
@@ -28,18 +102,14 @@ def is_used(selector, svg):
 
 
 def styled(svg):
-    """The text of the file with the style that it needs."""
-    rules = RULE.findall((STATIC / "pictures.css").read_text())
-    known = {kind for selector, _ in rules for kind in selector.split(".")} | {"vmm-picture"}
+    """The text of a picture's file with the style that it needs in its <style>."""
+    known = {kind for selector in RULES for kind in selector.split(".")} | {"vmm-picture"}
     unknown = {kind for kinds in CLASSES.findall(svg) for kind in kinds.split()} - known
     if unknown:
-        raise AssertionError(f"docs/_static/pictures.css has no rule for {', '.join(sorted(unknown))}")
-    used = [f"{selector} {body}" for selector, body in rules if is_used(selector, svg)]
+        raise NoRule(f"vmmsim/view/style.py has no rule for {', '.join(sorted(unknown))}")
+    used = [f"{selector} {{ {rule} }}" for selector, rule in RULES.items() if is_used(selector, svg)]
     variables = sorted(set(re.findall(r"var\((--vmm-\w+)\)", "".join(used))))
-    light, dark = (
-        f"svg {{ {'; '.join(f'{name}: {values[name]}' for name in variables)} }}"
-        for values in (colours("body"), colours('body[data-theme="dark"]'))
-    )
+    light, dark = (colours("svg", {name: values[name] for name in variables}) for values in (LIGHT, DARK))
     style = "\n".join([light, f"@media screen and (prefers-color-scheme: dark) {{ {dark} }}", *used])
     before, _, rest = svg.partition("<style>")
     return f"{before}<style>\n{style}\n</style>{rest.partition('</style>')[2]}"

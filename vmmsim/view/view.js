@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// Steps through the recordings that view.py has put into this page. What a recording says becomes text, never a tag;
+// Steps through the recordings that page.py has put into this page. What a recording says becomes text, never a tag;
 // the elements of the frames are those that frames.py drew.
 document.addEventListener("DOMContentLoaded", () => {
   const html = `

@@ -21,6 +21,8 @@ from vmmsim.processes import end_all, signal_name
 from vmmsim.tool import Failed
 from vmmsim.trace.recording import Broken, Recording, finish, opened
 from vmmsim.view.frames import steps
+from vmmsim.view.page import page
+from vmmsim.view.sizes import file_size, plural
 from vmmsim.view.words import is_refused
 
 GENERATOR = b'<meta name="generator" content="CUDA VMM by Example">'  # near the begin of a view
@@ -37,22 +39,21 @@ def say(text):
 # --- The arguments
 
 
-def arguments(words, its):
-    """What is asked for, of `its`, a Tool."""
-    machines = sorted(file.stem for file in its.machines.glob("*.conf"))
+def parser_of(the_tool, machines):
+    name = the_tool.name
     parser = argparse.ArgumentParser(
-        prog=its.name,
+        prog=name,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
-        usage=f"{its.name} [options] PROGRAM [its arguments]\n       {its.name} [options] RECORDING",
+        usage=f"{name} [options] PROGRAM [its arguments]\n       {name} [options] RECORDING",
         description="Runs a program, and writes one HTML file in which one steps through its calls of CUDA: the\n"
         "address spaces and the memory of each GPU, before and after each call. The file needs no network.",
         epilog="machines: " + ", ".join(machines) + "\n\n"
-        f"{its.example}"
-        f"  {its.name} --gpus 4 ./my_program 100         yours, with lines if built with -g1,-gdwarf-4\n"
-        f"  {its.name} --real python3 train.py           any program, on this machine's GPUs\n"
-        f"  {its.name} --real --record run.jsonl ./my_program    on one machine,\n"
-        f"  {its.name} run.jsonl                                 and on another\n\n"
+        f"{the_tool.example}"
+        f"  {name} --gpus 4 ./my_program 100         yours, with lines if built with -g1,-gdwarf-4\n"
+        f"  {name} --real python3 train.py           any program, on this machine's GPUs\n"
+        f"  {name} --real --record run.jsonl ./my_program    on one machine,\n"
+        f"  {name} run.jsonl                                 and on another\n\n"
         "Options stand before the program; what follows it is the program's. What the program prints comes through.\n"
         "A program that fails or is interrupted is shown up to there. docs/watch.md tells more.\n\n"
         "exit status: the program's, 128 + N if signal N ended it; 1 if there is no view, 2 bad arguments",
@@ -67,9 +68,16 @@ def arguments(words, its):
     parser.add_argument("--output", metavar="FILE", help="the HTML file (default: PROGRAM.html, where you are)")
     parser.add_argument("--open", action="store_true", help="open it in the browser")
     parser.add_argument("command", metavar="PROGRAM", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def arguments(words, the_tool):
+    """What is asked for, of a Tool."""
+    machines = sorted(file.stem for file in the_tool.machines.glob("*.conf"))
+    parser = parser_of(the_tool, machines)
     given = parser.parse_args(words)
     given.error = parser.error
-    given.tool = its
+    given.tool = the_tool
     if given.directory is not None:
         os.chdir(given.directory)
     if given.command[:1] == ["--"]:
@@ -80,7 +88,7 @@ def arguments(words, its):
     if given.real and of_machine:
         parser.error(f"--{of_machine[0]} is of simulated GPUs: leave it or --real out")
     if given.record is not None and (given.output is not None or given.open):
-        parser.error(f"--record only records: draw it afterwards with {its.name} FILE")
+        parser.error(f"--record only records: draw it afterwards with {the_tool.name} FILE")
     for name in ("record", "output"):
         if getattr(given, name) is not None and not os.path.basename(getattr(given, name)):
             parser.error(f"--{name}: name a file")
@@ -155,7 +163,7 @@ def gpus_here():
     with contextlib.suppress(OSError):
         text = pathlib.Path("/proc/driver/nvidia/version").read_text()
         driver = (re.search(r"(?:Kernel Module[^\n]*?)\s(\d+\.\d+[.\d]*)", text) or ["", ""])[1]
-    words = f"{number} {name}" if name else f"{number} GPU{'s' if number > 1 else ''}"
+    words = f"{number} {name}" if name else plural(number, "GPU")
     return number, words + (f", driver {driver}" if driver else "")
 
 
@@ -166,7 +174,7 @@ def simulated(given):
     file = machine if "/" in machine else given.tool.machines / f"{machine}.conf"
     text = pathlib.Path(file).read_text(errors="replace")
     number = int(given.gpus or (re.search(r"^\s*gpus\s*=\s*(\d+)", text, re.MULTILINE) or [0, 8])[1])
-    where = f"{number} simulated GPU{'' if number == 1 else 's'}"
+    where = plural(number, "simulated GPU")
     where += f" (machine {pathlib.Path(machine).stem})" if given.machine else ""
     return number, where, [word for pair in words for word in pair]
 
@@ -224,7 +232,8 @@ def wait_for(command, environment):
         raise Failed(f"{command[0]} cannot be started: {error.strerror}") from None
     finally:
         if process and process.returncode is None:
-            end_all()
+            for sentence in end_all():
+                say(sentence)
         while signal.sigtimedwait({*PASSED, signal.SIGCHLD}, 0):
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, old)
@@ -271,8 +280,6 @@ def is_view(path):
 
 def draw(recording, path):
     """Writes the view of a recording, whole or not at all. Returns its size."""
-    from vmmsim.view.page import page
-
     text = page(recording, steps(recording))
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -292,16 +299,11 @@ def draw(recording, path):
 def in_words(recording):
     calls = [line for line in recording.lines if line["call"] not in OF_THE_END]
     refused = sum(map(is_refused, calls))
-    words = f"{len(calls)} call{'' if len(calls) == 1 else 's'} of CUDA"
-    return words + (f", {refused} of them refused" if refused else "")
+    return f"{plural(len(calls), 'call')} of CUDA" + (f", {refused} of them refused" if refused else "")
 
 
 def has_calls(recording):
     return any(line["call"] not in OF_THE_END for line in recording.lines)
-
-
-def size_in_words(size):
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(1, round(size / 1e3))} kB"
 
 
 def show(path):
@@ -375,7 +377,7 @@ def finished(given, recording, html, status):
         say(in_words_of(error))
         return status or 1
     cut = "; the recording was cut off" if recording.is_cut else ""
-    say(f"{in_words(recording)}{cut}: open {html} in a browser ({size_in_words(size)})")
+    say(f"{in_words(recording)}{cut}: open {html} in a browser ({file_size(size)})")
     if given.open:
         show(os.path.abspath(html))
     return status
@@ -385,10 +387,10 @@ def in_words_of(error):
     return f"{error.filename or 'a file'}: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
-def main(words, its=None):
+def main(words, the_tool=None):
     """The exit status of `vmmsim view`, or of what else has a Tool."""
     try:
-        return watch(arguments(words, its or tool.Tool()))
+        return watch(arguments(words, the_tool or tool.Tool()))
     except (Failed, Broken, OSError) as error:
         say(in_words_of(error))
         return 1

@@ -2,60 +2,134 @@
 """A call in words: what it does with which memory and addresses, and what it answers.
 
     asked = Asked(machine, line, names, processes)    before machine.line(line), which changes what it tells of
-    asked.words()                          after it
+    asked.words()                                     after it
 
 names(pid, reservation) is what a reservation is called, and processes are the names of processes, by pid. Whatever a
 line has, this says something of it.
 """
 
-from vmmsim.trace.model import SUCCESS, number
-from vmmsim.view.picture import RIGHTS, in_words
+import functools
+
+from vmmsim.trace.line import SUCCESS, number
+from vmmsim.view.contents import RIGHTS
+from vmmsim.view.sizes import exact_size, plural, size_and_bytes, size_text
 
 NOT_YET = "CUDA_ERROR_NOT_READY", "cudaErrorNotReady"  # an answer, and no refusal
 LAST_ERRORS = "cudaGetLastError", "cudaPeekAtLastError"
 HANDLE_TYPES = {1: "a file descriptor", 8: "a fabric handle"}
-# What comes of members that a line lacks, or that are something else.
-ODD = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, StopIteration)
+PROTECTION = {"PROT_NONE": 0, "PROT_READ": 1, "PROT_READWRITE": 3}
 VERBS = {"copy": "copies", "launch": "launches"}
+ASKED = {  # what a call is to do: a verb, and the rest; or a function that says so
+    "cudaStreamBeginCapture": "begin to capture a stream: what comes in it becomes a graph, and is not executed",
+    "cudaStreamEndCapture": "end the capture of a stream",
+    "cudaGetLastError": "ask for the last error of the runtime",
+    "cudaStreamSynchronize": "wait for all work of a stream",
+    "cuDeviceGetCount": "ask how many GPUs there are",
+    "cuInit": "initialise the driver",
+    "cuMemRelease": lambda call: f"release a handle of {call.memory()}",
+    "cuMemRetainAllocationHandle": lambda call: f"ask for a handle of what is mapped at {call.at('addr')}",
+    "cuMemUnmap": lambda call: f"unmap the {call.range()}",
+    "cuMemGetAccess": lambda call: f"ask what {location(call.argument('location'))} may do at {call.at('ptr')}",
+    "cuMemGetAllocationPropertiesFromHandle": lambda call: f"ask for the properties of {call.memory()}",
+    "cuMulticastGetGranularity": lambda call: f"ask for the {call.granularity()} granularity of a multicast object",
+    "cuMulticastAddDevice": lambda call: f"add {call.device('dev')} to the team of {call.memory('mcHandle')}",
+    "cuMulticastBindAddr": lambda call: f"bind the {call.range('memptr')} to {call.memory('mcHandle')}",
+    "cuMulticastUnbind": lambda call: f"unbind what {call.device('dev')} has bound to {call.memory('mcHandle')}",
+    "cudaMalloc": lambda call: f"allocate {sized(call.argument('size', 'bytesize', 'bytes'))} of ordinary memory",
+    "cudaSetDevice": lambda call: f"make {call.device('device')} the current one",
+    "cudaDeviceSynchronize": lambda call: f"wait for all work of GPU {call.line['device']}",
+}
+ANSWERED = {  # what it answers if it succeeds
+    "cudaLaunchKernel": "succeeds",
+    "cudaStreamEndCapture": "gives the graph",
+    "cudaGetLastError": "answers that there is none",
+    "close": "The process closes a descriptor that held memory.",
+    "cuMemCreate": lambda call: f"gives a handle of allocation #{call.answered_memory('handle').nth}",
+    "cuMemGetAccess": lambda call: f"answers {right(call.answered_number('flags'))}",
+    "cuMemGetAllocationGranularity": lambda call: f"answers {sized(member(call.outputs, 'granularity'))}",
+    "cuMulticastGetGranularity": lambda call: f"answers {sized(member(call.outputs, 'granularity'))}",
+    "cuMulticastCreate": lambda call: f"gives a handle of multicast object #{call.answered_memory('mcHandle').nth}",
+    "cudaMalloc": lambda call: f"gives it at {call.answered_number('devPtr', 'dptr', 'ptr', 'pHost', 'pp'):#x}",
+    "cuDeviceCanAccessPeer": lambda call: "answers yes" if call.answered_number("canAccessPeer") else "answers no",
+    "cuDeviceGetCount": lambda call: f"answers {call.answered_number('count')}",
+    "exit": lambda call: f"The process ends with status {call.number('status')}.",
+}
+
+
+class Odd(Exception):
+    """The line lacks what is to be said, or has something else there."""
+
+
+def put(table, call):
+    """The function is what the table has of this call."""
+    return lambda function: table.setdefault(call, function)
+
+
+asked, answered = functools.partial(put, ASKED), functools.partial(put, ANSWERED)
 
 
 def is_refused(line):
     return line["result"] not in (*SUCCESS, *NOT_YET) and line["call"] not in LAST_ERRORS
 
 
+def member(values, *keys):
+    """The value of the first key that is there."""
+    for key in keys:
+        if isinstance(values, dict) and key in values:
+            return values[key]
+    raise Odd
+
+
 def integer(value):
-    value = number(value)
-    if not isinstance(value, int):
-        raise TypeError
+    try:
+        value = number(value)
+    except ValueError:
+        raise Odd from None
+    if not isinstance(value, int) or abs(value) >> 64:
+        raise Odd
     return value
 
 
-def exactly(offset):
-    """In the largest unit of which it is a whole number."""
-    for unit, shift in ("GiB", 30), ("MiB", 20), ("KiB", 10):
-        if offset and offset % (1 << shift) == 0:
-            return f"{offset >> shift} {unit}"
-    return f"{offset} B"
+def listed(value):
+    if not isinstance(value, list):
+        raise Odd
+    return value
 
 
 def sized(value):
-    """With the bytes where the short form is not exact: what is missing there may be the mistake."""
-    size = integer(value)
-    unit = 1 << min(30, (max(size, 1).bit_length() - 1) // 10 * 10)
-    return in_words(size) if size * 10 % unit == 0 else f"{in_words(size)} ({size:,} B)"
+    return size_and_bytes(integer(value))
+
+
+def right(flags):
+    return RIGHTS.get(flags, flags)
+
+
+def location(value):
+    is_device = member(value, "type") == "CU_MEM_LOCATION_TYPE_DEVICE"
+    return f"GPU {member(value, 'id')}" if is_device else "the host"
+
+
+def memory_text(memory):
+    if memory.is_multicast:
+        return f"multicast object #{memory.nth} ({size_text(memory.size)})"
+    where = f" of GPU {memory.device}" if memory.device >= 0 else ""
+    return f"allocation #{memory.nth} ({size_text(memory.size) if memory.size else 'size not known'}{where})"
 
 
 class Asked:
     def __init__(self, machine, line, names, processes):
         self.machine, self.line, self.names, self.processes = machine, line, names, processes
-        self.process, self.arguments = machine.processes[line["pid"]], line["arguments"]
+        self.process, self.arguments, self.outputs = machine.processes[line["pid"]], line["arguments"], line["outputs"]
         self.verb = self.rest = ""
-        tell = ALIKE.get(line["call"], line["call"])
-        if tell.startswith("cu") and hasattr(self, tell):
-            try:
-                self.verb, _, self.rest = getattr(self, tell)().partition(" ")
-            except ODD:
-                self.verb = ""
+        try:
+            self.verb, _, self.rest = self.said(ASKED).partition(" ")
+        except Odd:
+            pass  # its arguments are no such call's
+
+    def said(self, table):
+        """What the table says of the call, or ""."""
+        words = table.get(ALIKE.get(self.line["call"], self.line["call"]), "")
+        return words if isinstance(words, str) else words(self)
 
     def words(self):
         line = self.line
@@ -73,309 +147,240 @@ class Asked:
         shown = [
             f"{key} {value}"
             for key, value in self.arguments.items()
-            if isinstance(value, (int, float, str)) and key not in self.line["outputs"]
+            if isinstance(value, (int, float, str)) and key not in self.outputs
         ]
         return f" ({', '.join(shown)[:120]})" if shown else ""
 
     def answer(self):
-        line, out = self.line, self.line["outputs"]
-        call = line["call"]
+        call, result = self.line["call"], self.line["result"]
+        if result not in SUCCESS and call not in ("exit", "close"):
+            return f"answers {result}"
         try:
-            if call == "exit":
-                return f"The process ends with status {integer(self.arguments['status'])}."
-            if call == "close":
-                return "The process closes a descriptor that held memory."
-            if line["result"] not in SUCCESS:
-                return f"answers {line['result']}"
-            tell = getattr(self, "answer_" + ALIKE.get(call, call), None)
-            if tell:
-                return tell(out)
-            told = [f"{key} {value}" for key, value in out.items() if isinstance(value, (int, str))]
-            return f"answers {', '.join(told)[:120]}" if told and call not in ALIKE else "succeeds"
-        except ODD:
-            return "succeeds"
+            words = self.said(ANSWERED)
+        except Odd:
+            words = "succeeds"
+        if words:
+            return words
+        shown = [f"{key} {value}" for key, value in self.outputs.items() if isinstance(value, (int, str))]
+        return f"answers {', '.join(shown)[:120]}" if shown and call not in ALIKE else "succeeds"
 
     # --- What is spoken of
-    def device(self, key="dev"):
-        return f"GPU {integer(self.arguments[key])}"
+    def argument(self, *keys):
+        return member(self.arguments, *keys)
+
+    def number(self, *keys):
+        return integer(member(self.arguments, *keys))
+
+    def answered_number(self, *keys):
+        return integer(member(self.outputs, *keys))
+
+    def answered_memory(self, key):
+        handle = self.process.handles.get(self.answered_number(key))
+        if not handle:
+            raise Odd
+        return handle.memory
+
+    def device(self, *keys):
+        return f"GPU {self.number(*keys)}"
 
     def reservation(self, address):
-        """(its base, it), or (None, None)."""
-        return self.process.reservations.at(address)
+        """(its base, what it is called, its size), or (None, "", 0)."""
+        base, reservation = self.process.reservations.at(address)
+        if not reservation:
+            return None, "", 0
+        return base, f"reservation {self.names(self.line['pid'], reservation)}", reservation.size
 
-    def at(self, address):
+    def at(self, *keys):
         """A place among the addresses of the process."""
-        address = integer(address)
-        base, room = self.reservation(address)
-        if room:
-            where = f"reservation {self.names(self.line['pid'], room)}"
-            return f"offset {exactly(address - base)} of {where}" if address > base else f"the start of {where}"
-        for base, block in self.process.blocks.items():
-            if base <= address < base + block[0]:
-                of = f"the {in_words(block[0])} of {block[2]}"
-                return f"offset {exactly(address - base)} of {of}" if address > base else of
+        address = self.number(*keys)
+        base, name, _ = self.reservation(address)
+        if name:
+            return f"offset {exact_size(address - base)} of {name}" if address > base else f"the start of {name}"
+        for base, (size, _, call) in self.process.blocks.items():
+            if base <= address < base + size:
+                block = f"the {size_text(size)} of {call}"
+                return f"offset {exact_size(address - base)} of {block}" if address > base else block
         return f"address {address:#x}"
 
-    def memory(self, name):
+    def memory(self, key="handle"):
         """What a handle stands for."""
-        handle = self.process.handles.get(integer(name))
-        return self.of(handle.memory) if handle else f"handle {integer(name):#x}, which is not known"
+        name = self.number(key)
+        handle = self.process.handles.get(name)
+        return memory_text(handle.memory) if handle else f"handle {name:#x}, which is not known"
 
-    @staticmethod
-    def of(memory):
-        if memory.is_multicast:
-            return f"multicast object #{memory.nth} ({in_words(memory.size)})"
-        where = f" of GPU {memory.device}" if memory.device >= 0 else ""
-        return f"allocation #{memory.nth} ({in_words(memory.size) if memory.size else 'size not known'}{where})"
+    def range(self, address="ptr"):
+        return f"{sized(self.argument('size'))} at {self.at(address)}"
 
-    def range(self, address="ptr", size="size"):
-        return f"the {sized(self.arguments[size])} at {self.at(self.arguments[address])}"
-
-    @staticmethod
-    def location(it):
-        return f"GPU {it['id']}" if it["type"] == "CU_MEM_LOCATION_TYPE_DEVICE" else "the host"
+    def granularity(self):
+        return "recommended" if self.number("option") else "minimum"
 
     # --- Addresses, memory, mappings
-    def cuMemAddressReserve(self):
+    @asked("cuMemAddressReserve")
+    def reserve(self):
         wished = integer(self.arguments.get("addr") or 0)
-        return f"reserve {sized(self.arguments['size'])} of addresses" + (
-            f", if it can at {wished:#x}" if wished else ""
-        )
+        where = f", if it can at {wished:#x}" if wished else ""
+        return f"reserve {sized(self.argument('size'))} of addresses{where}"
 
-    def answer_cuMemAddressReserve(self, out):
-        address = integer(out["ptr"])
-        _, room = self.reservation(address)
-        return f"gives reservation {self.names(self.line['pid'], room)}, which begins at {address:#x}"
+    @answered("cuMemAddressReserve")
+    def reserved(self):
+        address = self.answered_number("ptr")
+        _, name, _ = self.reservation(address)
+        if not name:
+            raise Odd
+        return f"gives {name}, which begins at {address:#x}"
 
-    def cuMemAddressFree(self):
-        address = integer(self.arguments["ptr"])
-        base, room = self.reservation(address)
-        whole = room and (base, room.size) == (address, integer(self.arguments["size"]))
-        if whole:
-            return f"free reservation {self.names(self.line['pid'], room)} ({in_words(room.size)} of addresses)"
-        return f"free the reservation of {self.range()[4:]}"
+    @asked("cuMemAddressFree")
+    def free_reservation(self):
+        address = self.number("ptr")
+        base, name, size = self.reservation(address)
+        if name and (base, size) == (address, self.number("size")):
+            return f"free {name} ({size_text(size)} of addresses)"
+        return f"free the reservation of {self.range()}"
 
-    def cuMemCreate(self):
-        prop = self.arguments["prop"]
-        kinds = [words for bit, words in HANDLE_TYPES.items() if integer(prop["requestedHandleTypes"]) & bit]
+    @asked("cuMemCreate")
+    def create(self):
+        prop = self.argument("prop")
+        types = integer(member(prop, "requestedHandleTypes"))
+        kinds = [words for bit, words in HANDLE_TYPES.items() if types & bit]
         exportable = f", exportable as {' or '.join(kinds)}" if kinds else ""
-        return f"allocate {sized(self.arguments['size'])} of memory of {self.location(prop['location'])}{exportable}"
+        where = location(member(prop, "location"))
+        return f"allocate {sized(self.argument('size'))} of memory of {where}{exportable}"
 
-    def answer_cuMemCreate(self, out, key="handle"):
-        memory = self.process.handles[integer(out[key])].memory
-        return f"gives a handle of allocation #{memory.nth}"
+    @answered("cuMemRelease")
+    def released(self):
+        handle = self.process.handles.get(self.number("handle"))
+        return "succeeds, and the memory stays while it is mapped" if handle and not handle.references else "succeeds"
 
-    def cuMemRelease(self):
-        return f"release a handle of {self.memory(self.arguments['handle'])}"
+    @answered("cuMemRetainAllocationHandle")
+    def retained(self):
+        memory = self.answered_memory("handle")
+        references = self.process.handles[self.answered_number("handle")].references
+        return f"gives one of {memory_text(memory)}, which now has {plural(references, 'reference')} here"
 
-    def answer_cuMemRelease(self, out):
-        handle = self.process.handles.get(integer(self.arguments["handle"]))
-        if handle and not handle.references:
-            return "succeeds, and the memory stays while it is mapped"
-        return "succeeds"
-
-    def cuMemRetainAllocationHandle(self):
-        return f"ask for a handle of what is mapped at {self.at(self.arguments['addr'])}"
-
-    def answer_cuMemRetainAllocationHandle(self, out):
-        handle = self.process.handles[integer(out["handle"])]
-        return f"gives one of {self.of(handle.memory)}, which now has {plural(handle.references, 'reference')} here"
-
-    def cuMemMap(self):
-        name, size = self.arguments["handle"], integer(self.arguments["size"])
-        offset, handle = integer(self.arguments.get("offset") or 0), self.process.handles.get(integer(name))
+    @asked("cuMemMap")
+    def map(self):
+        size, offset = self.number("size"), integer(self.arguments.get("offset") or 0)
+        handle = self.process.handles.get(self.number("handle"))
         part = f"{sized(size)} of "
         if offset:
-            part = f"{sized(size)} from offset {exactly(offset)} of "
+            part = f"{sized(size)} from offset {exact_size(offset)} of "
         elif handle and handle.memory.size == size:
             part = ""
-        return f"map {part}{self.memory(name)} at {self.at(self.arguments['ptr'])}"
+        return f"map {part}{self.memory()} at {self.at('ptr')}"
 
-    def cuMemUnmap(self):
-        return f"unmap {self.range()}"
-
-    def cuMemSetAccess(self):
+    @asked("cuMemSetAccess")
+    def set_access(self):
         given = []
-        for it in self.arguments["desc"]:
-            flags = {"PROT_NONE": 0, "PROT_READ": 1, "PROT_READWRITE": 3}.get(
-                str(it["flags"]).removeprefix("CU_MEM_ACCESS_FLAGS_"), it["flags"]
-            )
-            given.append(f"{self.location(it['location'])} {RIGHTS.get(flags, flags)}")
+        for one in listed(self.argument("desc")):
+            flags = member(one, "flags")
+            if not isinstance(flags, (int, str)):
+                raise Odd
+            flags = PROTECTION.get(str(flags).removeprefix("CU_MEM_ACCESS_FLAGS_"), flags)
+            given.append(f"{location(member(one, 'location'))} {right(flags)}")
         if len(given) > 4:
             given[3:] = [f"{len(given) - 3} more alike"]
-        return f"set access to {self.range()}: {', '.join(given)}"
+        return f"set access to the {self.range()}: {', '.join(given)}"
 
-    def cuMemGetAccess(self):
-        return f"ask what {self.location(self.arguments['location'])} may do at {self.at(self.arguments['ptr'])}"
+    @asked("cuMemGetAllocationGranularity")
+    def get_granularity(self):
+        where = location(member(self.argument("prop"), "location"))
+        return f"ask for the {self.granularity()} granularity of memory of {where}"
 
-    def answer_cuMemGetAccess(self, out):
-        flags = integer(out["flags"])
-        return f"answers {RIGHTS.get(flags, flags)}"
+    @answered("cuMemGetAllocationPropertiesFromHandle")
+    def got_properties(self):
+        return f"answers that it is memory of {location(member(member(self.outputs, 'prop'), 'location'))}"
 
-    def cuMemGetAllocationGranularity(self):
-        kind = "recommended" if integer(self.arguments["option"]) else "minimum"
-        return f"ask for the {kind} granularity of memory of {self.location(self.arguments['prop']['location'])}"
+    @asked("cuMemExportToShareableHandle")
+    def export(self):
+        kind = HANDLE_TYPES.get(self.number("handleType"), "a shareable handle")
+        return f"export {self.memory()} as {kind}"
 
-    def answer_cuMemGetAllocationGranularity(self, out):
-        return f"answers {sized(out['granularity'])}"
-
-    def cuMemGetAllocationPropertiesFromHandle(self):
-        return f"ask for the properties of {self.memory(self.arguments['handle'])}"
-
-    def answer_cuMemGetAllocationPropertiesFromHandle(self, out):
-        return f"answers that it is memory of {self.location(out['prop']['location'])}"
-
-    def cuMemExportToShareableHandle(self):
-        kind = HANDLE_TYPES.get(integer(self.arguments["handleType"]), "a shareable handle")
-        return f"export {self.memory(self.arguments['handle'])} as {kind}"
-
-    def cuMemImportFromShareableHandle(self):
-        kind = HANDLE_TYPES.get(integer(self.arguments["shHandleType"]), "a shareable handle")
+    @asked("cuMemImportFromShareableHandle")
+    def import_(self):
+        kind = HANDLE_TYPES.get(self.number("shHandleType"), "a shareable handle")
         return f"import what {kind} stands for"
 
-    def answer_cuMemImportFromShareableHandle(self, out):
-        memory = self.process.handles[integer(out["handle"])].memory
+    @answered("cuMemImportFromShareableHandle")
+    def imported(self):
+        memory = self.answered_memory("handle")
         others = dict.fromkeys(pid for pid, _ in memory.exports if pid != self.line["pid"])
-        of = f", which {' and '.join(self.processes.get(pid, 'another process') for pid in others)} exported"
+        source = ""
         if not memory.exports:
-            of = ": nobody knows which memory of which process that is"
-        return f"gives a handle of {self.of(memory)}{of if others or not memory.exports else ''}"
+            source = ": nobody knows which memory of which process that is"
+        elif others:
+            source = f", which {' and '.join(self.processes.get(pid, 'another process') for pid in others)} exported"
+        return f"gives a handle of {memory_text(memory)}{source}"
 
     # --- Multicast
-    def cuMulticastGetGranularity(self):
-        kind = "recommended" if integer(self.arguments["option"]) else "minimum"
-        return f"ask for the {kind} granularity of a multicast object"
+    @asked("cuMulticastCreate")
+    def create_object(self):
+        prop = self.argument("prop")
+        team = plural(integer(member(prop, "numDevices")), "GPU")
+        return f"make a multicast object of {sized(member(prop, 'size'))} for a team of {team}"
 
-    answer_cuMulticastGetGranularity = answer_cuMemGetAllocationGranularity
-
-    def cuMulticastCreate(self):
-        prop = self.arguments["prop"]
-        team = plural(integer(prop["numDevices"]), "GPU")
-        return f"make a multicast object of {sized(prop['size'])} for a team of {team}"
-
-    def answer_cuMulticastCreate(self, out):
-        memory = self.process.handles[integer(out["mcHandle"])].memory
-        return f"gives a handle of multicast object #{memory.nth}"
-
-    def cuMulticastAddDevice(self):
-        return f"add {self.device()} to the team of {self.memory(self.arguments['mcHandle'])}"
-
-    def cuMulticastBindMem(self):
-        return (
-            f"bind {sized(self.arguments['size'])} of {self.memory(self.arguments['memHandle'])} "
-            f"to {self.memory(self.arguments['mcHandle'])}"
-        )
-
-    def cuMulticastBindAddr(self):
-        return f"bind {self.range('memptr')} to {self.memory(self.arguments['mcHandle'])}"
-
-    def cuMulticastUnbind(self):
-        return f"unbind what {self.device()} has bound to {self.memory(self.arguments['mcHandle'])}"
+    @asked("cuMulticastBindMem")
+    def bind(self):
+        size = sized(self.argument("size"))
+        return f"bind {size} of {self.memory('memHandle')} to {self.memory('mcHandle')}"
 
     # --- Ordinary memory
-    def cudaMalloc(self):
-        key = next(key for key in ("size", "bytesize", "bytes") if key in self.arguments)
-        return f"allocate {sized(self.arguments[key])} of ordinary memory"
+    @asked("cudaFree")
+    def free(self):
+        keys = "devPtr", "dptr", "ptr", "p"
+        address = self.argument(*keys)
+        return f"free {self.at(*keys) if address and integer(address) else 'nothing: the address is 0'}"
 
-    def answer_cudaMalloc(self, out):
-        key = next(key for key in ("devPtr", "dptr", "ptr", "pHost", "pp") if key in out)
-        return f"gives it at {integer(out[key]):#x}"
-
-    def cudaFree(self):
-        key = next(key for key in ("devPtr", "dptr", "ptr", "p") if key in self.arguments)
-        address = self.arguments[key]
-        return f"free {self.at(address) if address and integer(address) else 'nothing: the address is 0'}"
-
-    def cuMemGetInfo(self):
+    @asked("cuMemGetInfo")
+    def get_info(self):
         device = self.line["device"]
         return "ask how much memory is free" + (f" on GPU {device}" if device >= 0 else "")
 
-    def answer_cuMemGetInfo(self, out):
-        return f"answers {in_words(integer(out['free']))} of {in_words(integer(out['total']))}"
+    @answered("cuMemGetInfo")
+    def got_info(self):
+        return f"answers {size_text(self.answered_number('free'))} of {size_text(self.answered_number('total'))}"
 
-    def cudaMemcpy(self):
-        keys = ("count", "ByteCount", "sizeBytes")
-        key = next(key for key in keys if key in self.arguments)
-        to = next(self.arguments[it] for it in ("dst", "dstDevice", "dstHost") if it in self.arguments)
-        source = next(self.arguments[it] for it in ("src", "srcDevice", "srcHost") if it in self.arguments)
-        return f"copy {sized(self.arguments[key])} from {self.place(source)} to {self.place(to)}"
+    @asked("cudaMemcpy")
+    def copy(self):
+        size = sized(self.argument("count", "ByteCount", "sizeBytes"))
+        source = self.place("src", "srcDevice", "srcHost")
+        return f"copy {size} from {source} to {self.place('dst', 'dstDevice', 'dstHost')}"
 
-    def place(self, address):
-        where = self.at(address)
+    def place(self, *keys):
+        where = self.at(*keys)
         return "the host" if where.startswith("address ") else where
 
-    def cudaMemset(self):
-        key = next(key for key in ("count", "N") if key in self.arguments)
-        address = next(self.arguments[it] for it in ("devPtr", "dstDevice") if it in self.arguments)
-        bytes_of_one = {"cuMemsetD32": 4, "cuMemsetD16": 2}.get(self.line["call"].removesuffix("Async"), 1)
-        return f"fill {sized(integer(self.arguments[key]) * bytes_of_one)} at {self.at(address)}"
+    @asked("cudaMemset")
+    def fill(self):
+        each = {"cuMemsetD32": 4, "cuMemsetD16": 2}.get(self.line["call"].removesuffix("Async"), 1)
+        return f"fill {sized(self.number('count', 'N') * each)} at {self.at('devPtr', 'dstDevice')}"
 
     # --- The rest
-    def cudaLaunchKernel(self):
-        name = self.arguments.get("func", self.arguments.get("f"))
+    @asked("cudaLaunchKernel")
+    def launch(self):
+        name = str(self.arguments.get("func", self.arguments.get("f"))).removeprefix("void ")
         gpu = f" on GPU {self.line['device']}" if self.line["device"] >= 0 else ""
-        name = str(name).removeprefix("void ")
         return f"launch the kernel {name if len(name) <= 90 else name[:90] + '…'}{gpu}"
 
-    def cudaGraphLaunch(self):
-        names = [str(name).removeprefix("void ") for name in self.arguments["kernels"]]
+    @asked("cudaGraphLaunch")
+    def launch_graph(self):
+        names = [str(name).removeprefix("void ") for name in listed(self.argument("kernels"))]
         if not names:
             return "launch a graph without kernels"
         text = f"the kernel {names[0]}" if len(names) == 1 else f"{len(names)} kernels: {', '.join(names)}"
         return f"launch a graph with {text if len(text) <= 120 else text[:120] + '…'}"
 
-    def cudaStreamBeginCapture(self):
-        return "begin to capture a stream: what comes in it becomes a graph, and is not executed"
+    @asked("cuDeviceCanAccessPeer")
+    def can_access_peer(self):
+        peer = self.device("peerDev", "peerDevice")
+        return f"ask whether {self.device('dev', 'device')} can access memory of {peer}"
 
-    def cudaStreamEndCapture(self):
-        return "end the capture of a stream"
-
-    def cudaSetDevice(self):
-        return f"make {self.device('device')} the current one"
-
-    def cudaGetLastError(self):
-        return "ask for the last error of the runtime"
-
-    def answer_cudaLaunchKernel(self, out):
-        return "succeeds"
-
-    def answer_cudaStreamEndCapture(self, out):
-        return "gives the graph"
-
-    def answer_cudaGetLastError(self, out):
-        return "answers that there is none"
-
-    def cudaDeviceSynchronize(self):
-        return f"wait for all work of GPU {self.line['device']}"
-
-    def cudaStreamSynchronize(self):
-        return "wait for all work of a stream"
-
-    def cuDeviceCanAccessPeer(self):
-        keys = ("dev", "peerDev") if "dev" in self.arguments else ("device", "peerDevice")
-        return f"ask whether {self.device(keys[0])} can access memory of {self.device(keys[1])}"
-
-    def answer_cuDeviceCanAccessPeer(self, out):
-        return "answers yes" if integer(out["canAccessPeer"]) else "answers no"
-
-    def cudaDeviceEnablePeerAccess(self):
+    @asked("cudaDeviceEnablePeerAccess")
+    def enable_peer_access(self):
         return f"let GPU {self.line['device']} access ordinary memory of {self.device('peerDevice')}"
 
-    def cudaDeviceDisablePeerAccess(self):
+    @asked("cudaDeviceDisablePeerAccess")
+    def disable_peer_access(self):
         return f"end the access of GPU {self.line['device']} to ordinary memory of {self.device('peerDevice')}"
-
-    def cuDeviceGetCount(self):
-        return "ask how many GPUs there are"
-
-    def answer_cuDeviceGetCount(self, out):
-        return f"answers {integer(out['count'])}"
-
-    def cuInit(self):
-        return "initialise the driver"
-
-
-def plural(count, what):
-    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 # Calls that are told like another one.
@@ -410,70 +415,3 @@ ALIKE = {
     "cuCtxSynchronize": "cudaDeviceSynchronize",
     "cuStreamSynchronize": "cudaStreamSynchronize",
 }
-
-
-class Teller:
-    """What is said of a part of a picture where a reader points at it."""
-
-    def __init__(self, recording, names, processes):
-        self.recording, self.names, self.processes = recording, names, processes  # processes: names, by pid
-        self.told = {}  # where calls were made, by the line's identity
-
-    def made(self, verb, line, other=None):
-        """By which call, and where; with the last of several."""
-        if not line or not line["call"]:
-            return " Nobody saw it made: the recording begins later, or has not all."
-        if id(line) not in self.told:
-            file, row, function = self.recording.place(line)
-            self.told[id(line)] = f", {file}:{row}" if file else f", in {function}" if function else ""
-        several = other and other is not line and other["call"]
-        which = f"{line['call']} #{line['nth']}" + (f" to #{other['nth']}" if several else "")
-        return f" {verb} by {which}{self.told[id(line)]}."
-
-    def reservation(self, room):
-        it = room.it
-        name = self.names(it.pid, it)
-        return (
-            f"Reservation {name}: {in_words(it.size)} of addresses, {it.base:#x} to {it.base + it.size:#x}."
-            + self.made("Reserved", it.made)
-        )
-
-    def gap(self, block, room):
-        it = room.it
-        return (
-            f"{in_words(block.size)} at offset {exactly(block.offset)} of reservation {self.names(it.pid, it)}, from "
-            f"{it.base + block.offset:#x}: reserved and not mapped. An access to them is a fault."
-        )
-
-    def block(self, block, room):
-        it, first, last = room.it, block.first, block.last
-        what = "multicast object" if first.memory.is_multicast else "allocation"
-        which = f"{what} #{first.memory.nth}"
-        if last.memory is not first.memory:
-            which = f"{what}s #{first.memory.nth} to #{last.memory.nth}"
-        where = f" of GPU {first.memory.device}" if first.memory.device >= 0 else ""
-        rights = ", ".join(f"GPU {gpu} {RIGHTS.get(flags, flags)}" for gpu, (flags, _) in sorted(block.access.items()))
-        given = [line for gpu, line in first.opened.items() if first.access.get(gpu)]
-        opened = self.made("Opened", given[-1]) if given else ""
-        return (
-            f"{block.label()} at offset {exactly(block.offset)} of reservation {self.names(it.pid, it)}, from "
-            f"{it.base + block.offset:#x}, {'was' if block.status == 'gone' else 'is'} {which}{where}. {rights}."
-            f"{self.made('Mapped', first.made, last.made)}{opened}"
-        )
-
-    def memory(self, box):
-        it, last = box.it, box.last or box.it
-        what = "Multicast object" if it.is_multicast else "Allocation"
-        which = f"{what} #{it.nth}" if last is it else f"{what}s #{it.nth} to #{last.nth}"
-        where = f" of GPU {it.device}" if it.device >= 0 else "" if it.is_multicast else ", of which GPU is not known"
-        held = [
-            f"{self.processes.get(pid) or 'it'} has {count}" for pid, count in it.look().references.items() if count
-        ]
-        mapped = plural(len(it.mapped), "mapping")
-        handles = f"References of handles: {', '.join(held)}" if held else "No handle has a reference"
-        each = " each" if last is not it else ""
-        if not it.made:
-            made = " Which call made it is not known."
-        else:
-            made = self.made("Made", it.made, last.made)
-        return f"{which}: {box.label()}{where}. {handles}; {mapped}{each}.{made}"

@@ -16,6 +16,8 @@
 #include <map>
 #include <optional>
 
+#include "../../trace/line.h"
+#include "../../trace/python_frames.h"
 #include "../gpu/gpu.h"
 #include "../memory/records.h"
 #include "../memory/this_machine.h"
@@ -23,7 +25,6 @@
 #include "driver.h"
 #include "modules.h"
 #include "pools.h"
-#include "python_frames.h"
 
 namespace driver {
 namespace {
@@ -39,6 +40,7 @@ struct Told {
   Mutex lock;
   std::map<std::string, uint64_t> calls GUARDED_BY(lock);  // how many of each name there were
   std::atomic<bool> fault = false;
+  trace::File trace{memory::trace_file()};
   std::atomic<uint64_t> lines = 0;  // of the trace
 };
 Told& told() {
@@ -59,26 +61,31 @@ uint64_t count_call(const std::string& name) {  // the how-manieth of this name
   return ++told().calls[name];
 }
 
+std::string plain(const char* name) {  // the program knows cuMemAlloc_v2 as cuMemAlloc
+  const char* const version = std::strstr(name, "_v");
+  return version ? std::string(name, version) : name;
+}
+
 // A call as one writes it; where results go to is left out, unless that is null.
 std::string in_words(const Call& call) {
-  const std::vector<std::string> names = names_of(call);
+  const std::vector<std::string> names = trace::names_of(call);
   std::string all;
   for (size_t i = 0; i < names.size(); ++i) {
-    const Argument& argument = call.arguments[i];
-    if (is_output(argument) && argument.value) continue;
-    std::string value = value_of(call, i);
+    const trace::Argument& argument = call.arguments[i];
+    if (trace::is_output(argument) && argument.value) continue;
+    std::string value = trace::value_of(call, i, kernel_name);
     if (value.starts_with("\"0x")) value = value.substr(1, value.size() - 2);
     all += (all.empty() ? "" : ", ") + names[i] + " = " + value;
   }
   return plain(call.name) + "(" + all + ")";
 }
 
-// Where the program called: ["growable+0x1234", ...], the innermost frame outside our two libraries, then those of the
-// same file that led there; then the lines of Python.
+// Where the program called, as JSON: ["growable+0x1234", ...], the innermost frame outside our two libraries, then
+// those of the same file that led there; then the lines of Python.
 std::string callers() {
   struct Found {
     const void* file = nullptr;
-    std::string all;
+    std::vector<std::string> all;
   } found;
   auto look = [](_Unwind_Context* frame, void* result) -> _Unwind_Reason_Code {
     Dl_info here, that;
@@ -90,54 +97,55 @@ std::string callers() {
     const char* const slash = std::strrchr(that.dli_fname, '/');
     const std::string name = slash ? slash + 1 : that.dli_fname;
     if (name.starts_with("libcudart.so")) return _URC_NO_REASON;
-    const uintptr_t offset = address - reinterpret_cast<uintptr_t>(that.dli_fbase);
-    all += (all.empty() ? "" : ",") + quoted((name + "+" + hexadecimal(offset)).c_str());
+    all.push_back(name + "+" + hexadecimal(address - reinterpret_cast<uintptr_t>(that.dli_fbase)));
     file = that.dli_fbase;
     return _URC_NO_REASON;
   };
   _Unwind_Backtrace(look, &found);
-  if (!found.file) found.all = quoted("unknown");
-  for (const std::string& frame : python_frames()) found.all += "," + quoted(frame);
-  return "[" + found.all + "]";
+  if (!found.file) found.all.emplace_back("unknown");
+  for (const std::string& frame : trace::python_frames()) found.all.push_back(frame);
+  return trace::list_of_texts(found.all);
 }
 
-// A line of --trace, an object with these members:
-//   pid, thread     who called
-//   number          of the line, in this process: they are written when calls end
-//   call, nth       the name, and the how-manieth call of this name in this process: what --fail counts, too
-//   callers         ["growable+0x1234", ...]: where, and the frames that led there, for addr2line; then, if the program
-//                   is one of Python's, "/home/me/program.py:12:main", ...
-//   device          whose context is current in this thread after the call, as a CUdevice; -1: none
-//   arguments       by their names in the header; of an output its address
-//   result          the name of the error, or CUDA_SUCCESS, cudaSuccess
-//   outputs         by the arguments' names, if the call succeeded
-//   changes         to allocations, reservations, mappings, access: memory::changes tells the kinds
-//   explanation     of a refused call what --explain says of it, else ""
-// A call that another call makes has no line. Two lines are not of CUDA: their device is -1, their result "".
-//   close {"fd"}     of a descriptor that holds exported memory. Not told: dup2 onto it, close_range, fclose
-//   exit {"status"}  the last of a process, from nowhere ("unknown"), by exit or _exit. Not told: a signal, exec
-void write_line(const char* name, uint64_t nth, int device, const std::string& in, const char* result,
-                const std::string& out, const std::string& changes, const std::string& explanation) {
-  const std::string line =
-      "{\"pid\":" + std::to_string(getpid()) + ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
-      ",\"number\":" + std::to_string(++told().lines) + ",\"call\":" + quoted(name) +
-      ",\"nth\":" + std::to_string(nth) + ",\"callers\":" + callers() + ",\"device\":" + std::to_string(device) +
-      ",\"arguments\":" + in + ",\"result\":" + quoted(result) + ",\"outputs\":" + out + ",\"changes\":[" + changes +
-      "],\"explanation\":" + quoted(explanation.c_str()) + "}\n";
-  if (TEMP_FAILURE_RETRY(write(memory::trace_file(), line.data(), line.size())) < 0) say("cannot write the trace");
+void write_line(trace::Line line) {
+  const std::string from = callers();
+  line.number = ++told().lines;
+  line.callers = from.c_str();
+  const int error = told().trace.write(trace::text_of(line));
+  if (!error) return;
+  const std::string why = error == EBADF ? "the program has closed its file" : std::strerror(error);
+  say("cannot write the trace: " + why + ": it ends here, and the program goes on");
 }
 
-void trace(const Call& call, uint64_t nth, const char* result, bool success, const std::vector<std::string>& changes,
-           const std::string& explanation) {
-  std::string all;
-  for (const std::string& change : changes) all += (all.empty() ? "" : ",") + change;
-  const std::string out = success ? taken(call) : "{}";
-  write_line(plain(call.name).c_str(), nth, current_device(), given(call), result, out, all, explanation);
+// What a kernel or copy did wrong, as JSON; `where` is empty of a copy.
+std::string fault_as_json() {
+  const MutexLock held(state().lock);
+  const std::string &where = state().fault_where, &why = state().fault_why;
+  const size_t begin = where.empty() ? 0 : where.size() + 2;  // of what follows ": "
+  return trace::object({{"where", where}, {"why", why.substr(begin)}});
+}
+
+void write_call(const CallContext& context, const char* result, const std::string& explanation) {
+  const std::string name = plain(context.call.name), in = trace::given(context.call, kernel_name);
+  const bool success = context.result == CUDA_SUCCESS;
+  const std::string out = success ? trace::taken(context.call) : "{}";
+  const std::string changed = trace::list(context.changes), explained = trace::quoted(explanation);
+  const std::string wrong = !success && context.result == fault() ? fault_as_json() : "";
+  write_line({.number = 0,
+              .call = name.c_str(),
+              .nth = context.nth,
+              .device = current_device(),
+              .arguments = in.c_str(),
+              .result = result,
+              .outputs = out.c_str(),
+              .changes = changed.c_str(),
+              .explanation = explained.c_str(),
+              .fault = wrong.c_str()});
 }
 
 bool is_traced() { return state().initialized_in == getpid() && memory::options().trace; }
 
-// --- What a call passes through ---------------------------------------------------------------------------------------
+// --- What a call passes through --------------------------------------------------------------------------------------
 
 struct Answer {
   int result;
@@ -227,7 +235,7 @@ std::string explanation_of(const CallContext& context, const char* error) {
   return in_words(context.call) + " answers " + error + (why.empty() ? "" : ": " + why);
 }
 
-// --- The end of the process -------------------------------------------------------------------------------------------
+// --- The end of the process ------------------------------------------------------------------------------------------
 
 void begin_exit(int status, void*) {
   state().exit_status = status;
@@ -259,7 +267,7 @@ int run(const Call& call, int flags, const char* (*error_name)(int), const std::
   const bool is_told = options.explain || options.trace;
   const std::string explanation = is_told ? explanation_of(context, error) : "";
   if (options.explain && !explanation.empty()) say(explanation);
-  if (options.trace) trace(call, context.nth, error, context.result == CUDA_SUCCESS, context.changes, explanation);
+  if (options.trace) write_call(context, error, explanation);
   return context.result;
 }
 
@@ -280,21 +288,18 @@ void cannot_run(const void* address, const std::string& why) {
 
 void tell_close(int fd) {
   if (!is_traced() || thread().call || memory::exported_record(fd) == memory::nothing) return;
-  const uint64_t nth = count_call("close");
-  write_line("close", nth, -1, "{\"fd\":" + std::to_string(fd) + "}", "", "{}", "", "");
+  const std::string arguments = trace::object({{"fd", fd}});
+  write_line({.number = 0, .call = "close", .nth = count_call("close"), .arguments = arguments.c_str()});
 }
 
 void tell_exit(int status) {  // perhaps in a handler of a signal: without memory, without a lock
   static std::atomic<bool> is_told = false;
   if (!is_traced() || is_told.exchange(true)) return;
-  char line[256];
-  const int size = std::snprintf(line, sizeof line,
-                                 R"({"pid":%d,"thread":%ld,"number":%lu,"call":"exit","nth":1,"callers":["unknown"],)"
-                                 R"("device":-1,"arguments":{"status":%d},"result":"","outputs":{},"changes":[],)"
-                                 R"("explanation":""})"
-                                 "\n",
-                                 getpid(), syscall(SYS_gettid), ++told().lines, status & 0xff);
-  if (TEMP_FAILURE_RETRY(write(memory::trace_file(), line, size)) < 0) return;  // the process ends
+  char arguments[32], line[512];
+  std::snprintf(arguments, sizeof arguments, R"({"status":%d})", status & 0xff);
+  const size_t size = trace::write_line({.number = ++told().lines, .call = "exit", .nth = 1, .arguments = arguments},
+                                        line, sizeof line);
+  told().trace.write({line, size});  // where it fails the process ends all the same
 }
 
 void refuse_if_forked() {

@@ -11,13 +11,18 @@
 #include <functional>
 #include <string>
 #include <type_traits>
-#include "arguments.h"
+#include "../../trace/arguments.h"
 
 // The function that this stands in as a call, with its arguments, which have the names of the header.
 #define ARGUMENTS(...) driver::Call(__func__, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define EXPORT extern "C" __attribute__((visibility("default")))  // of what the toolkit's header does not declare
 
 namespace driver {
+
+using trace::Call;
+using trace::Extent;
+using trace::KernelName;
+using trace::KernelNames;
 
 enum CallFlags {
   none = 0,

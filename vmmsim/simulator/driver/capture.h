@@ -37,7 +37,7 @@ Capture* minded_by_legacy(CUcontext) REQUIRES(graphs().lock);
 void end_capture(const std::shared_ptr<Capture>&) REQUIRES(graphs().lock);
 extern const char legacy_is_blocked[];
 
-// --- For those who put something into streams -------------------------------------------------------------------------
+// --- For those who put something into streams ------------------------------------------------------------------------
 // Adds work to the graph that a stream is captured into. False: it is not.
 bool capture(CUstream_st&, const SharedWork&) EXCLUDES(graphs().lock, state().lock);
 // A stream that captures takes the event for what it has captured, or goes on behind what the event stands for, and

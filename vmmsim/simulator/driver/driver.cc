@@ -71,6 +71,7 @@ void set_fault(const gpu::Fault& fault) {
   const MutexLock held(state().lock);
   if (state().fault) return;
   state().fault_why = fault.why;
+  state().fault_where = fault.where;
   state().fault = CUresult(fault.error);
 }
 

@@ -78,7 +78,8 @@ gpu::Module::Global variable_of(CUmodule, const char* name);
 
 CUlibrary make_library(const Code&);
 void unload_library(CUlibrary) EXCLUDES(state().lock);
-CUmodule module_of(CUlibrary);  // in the current context; loaded when it is first asked for
+CUmodule module_of(CUlibrary);                            // in the current context; loaded when it is first asked for
+std::string kernel_name(const void* function_or_kernel);  // as the compiler writes it; empty: it is neither
 CUkernel kernel_named(CUlibrary, const char* name);
 CUfunction function_of(CUkernel);  // likewise
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
-// An operation waits for the one before it in its stream, an operation of the legacy stream for those of all streams that
-// it blocks, and they for it; and for the events that it is told to wait for. It starts when the last of them has ended.
+// An operation waits for the one before it in its stream, an operation of the legacy stream for those of all streams
+// that it blocks, and they for it; and for the events that it is told to wait for. It starts when the last of them has
+// ended.
 #include "operations.h"
 
 #include <iterator>

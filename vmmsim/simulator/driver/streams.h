@@ -18,8 +18,8 @@ int checked_priority(int wanted);
 bool minds_legacy(const CUstream_st&);
 void forget_streams(CUcontext) EXCLUDES(state().lock, graphs().lock);  // and events, of a context that ends
 
-// Puts an operation into a stream: it starts when those before it have ended, and `also` if given. Without `start` it is
-// a mark.
+// Puts an operation into a stream: it starts when those before it have ended, and `also` if given. Without `start` it
+// is a mark.
 Operation enqueue(CUstream_st&, Start start, const Operation& also = nullptr) EXCLUDES(state().lock, graphs().lock);
 
 // Gives work to a stream. It waits first while the stream holds as much of that as it can. Returns null if the stream

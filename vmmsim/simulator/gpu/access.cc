@@ -3,10 +3,8 @@
 // what they do there.
 #include "access.h"
 #include <atomic>
-#include <concepts>
 #include <cstring>
 #include "../memory/this_machine.h"
-#include "half.h"
 
 namespace gpu {
 
@@ -15,9 +13,6 @@ using ptx::Space;
 using ptx::Type;
 
 namespace {
-
-// How a load uses the first-level cache (MicroOp::immediate).
-enum : uint64_t { through_cache, around_cache, last_use /* through it, and the line goes */ };
 
 const char* name_of(Space space) {
   switch (space) {
@@ -271,17 +266,17 @@ template <class T, bool many> void load_values(Warp& w, const MicroOp& op, Lanes
     if (is_of_block(w, op.space) && load_from_block<T>(w, op, active)) return;
   uint64_t used[32];
   const auto load_lane = [&](unsigned lane, uint64_t address, const char* bytes, bool aliased) {
-    if (op.immediate == last_use) used[lane] = address;
+    if (op.cache_use == CacheUse::last_use) used[lane] = address;
     for_each_element<T, many>(op, op.to, address, bytes, [&](uint64_t at, const char* from, int row) {
       T value;
-      if (aliased && op.immediate != around_cache) w.block->cache.load(at, from, &value, sizeof(T));
+      if (aliased && op.cache_use != CacheUse::around) w.block->cache.load(at, from, &value, sizeof(T));
       else value = static_cast<T>(load(from, sizeof(T)));
-      if (aliased && op.immediate == around_cache) w.block->cache.drop(at);
+      if (aliased && op.cache_use == CacheUse::around) w.block->cache.drop(at);
       w.rows[row].lane[lane] = extended(value);
     });
   };
   for_each_access(w, op, active, sizeof(T) * (many ? op.count : 1), memory::readable, load_lane);
-  if (op.immediate != last_use) return;
+  if (op.cache_use != CacheUse::last_use) return;
   for (const unsigned lane : each(active)) w.block->cache.drop(used[lane]);
 }
 
@@ -298,16 +293,10 @@ template <class T, bool many> void store_values(Warp& w, const MicroOp& op, Lane
   for_each_access(w, op, active, sizeof(T) * (many ? op.count : 1), memory::writable, store_lane);
 }
 
-// fence, membar, and what comes with an acquire. Beyond the block (`immediate`) it makes this block forget what it has
-// read before.
-void fence(Warp& w, const MicroOp& op, Lanes) {
+// fence, membar, and what comes with an acquire. Beyond the block it makes this block forget what it has read before.
+template <bool beyond_block> void fence(Warp& w, const MicroOp&, Lanes) {
   __sync_synchronize();
-  if (op.immediate) w.block->cache.empty();
-}
-
-void add_immediate(Warp& w, const MicroOp& op, Lanes active) {
-  const uint64_t* const from = w.rows[op.a].lane;
-  set_lanes(w.rows[op.to].lane, active, [&](unsigned lane) { return from[lane] + op.immediate; });
+  if (beyond_block) w.block->cache.empty();
 }
 
 // isspacep: is the generic address in this space?
@@ -325,121 +314,24 @@ void map_rank(Warp& w, const MicroOp& op, Lanes active) {
   });
 }
 
-// cp.async, done at once: `count` bytes of global memory at b + immediate to shared memory at a + offset; of these
-// only as many as c says are read, the rest are zeros.
+// cp.async, done at once: `count` bytes of global memory at b to shared memory at a + offset; of these only as many as
+// c says are read, the rest are zeros.
 void copy_async(Warp& w, const MicroOp& op, Lanes active) {
   for (const unsigned lane : each(active)) {
-    const auto address = [&](int row, uint64_t offset) { return w.rows[row].lane[lane] + offset; };
     const unsigned wanted = op.c < 0 ? op.count : static_cast<uint32_t>(w.rows[op.c].lane[lane]);
     char bytes[16] = {};
     if (wanted > 0) {
-      const Backing from = locate(w, op, lane, Space::global, address(op.b, op.immediate), op.count, memory::readable);
+      const Backing from = locate(w, op, lane, Space::global, w.rows[op.b].lane[lane], op.count, memory::readable);
       for (unsigned i = 0; i < op.count; i += 4) {
         const auto word = static_cast<uint32_t>(load(from.bytes + i, 4));
         std::memcpy(bytes + i, &word, std::min(4u, wanted > i ? wanted - i : 0));
       }
     }
-    const auto offset = static_cast<uint64_t>(op.offset);
-    const Backing to = locate(w, op, lane, op.space, address(op.a, offset), op.count, memory::writable);
+    const uint64_t target = w.rows[op.a].lane[lane] + static_cast<uint64_t>(op.offset);
+    const Backing to = locate(w, op, lane, op.space, target, op.count, memory::writable);
     std::memcpy(to.bytes, bytes, op.count);
   }
 }
-
-// --- What atom, red and multimem combine with ------------------------------------------------------------------------
-
-template <class T> Combine integer(std::string_view operation) {
-  if (operation == "min") return [](uint64_t a, uint64_t b, uint64_t) { return T(a) < T(b) ? a : b; };
-  if (operation == "max") return [](uint64_t a, uint64_t b, uint64_t) { return T(a) < T(b) ? b : a; };
-  if (operation == "add") return [](uint64_t a, uint64_t b, uint64_t) { return a + b; };
-  if (operation == "and") return [](uint64_t a, uint64_t b, uint64_t) { return a & b; };
-  if (operation == "or") return [](uint64_t a, uint64_t b, uint64_t) { return a | b; };
-  if (operation == "xor") return [](uint64_t a, uint64_t b, uint64_t) { return a ^ b; };
-  if (operation == "exch") return [](uint64_t, uint64_t b, uint64_t) { return b; };
-  if (operation == "cas") return [](uint64_t a, uint64_t b, uint64_t c) { return T(a) == T(b) ? c : a; };
-  if (operation == "inc") return [](uint64_t a, uint64_t b, uint64_t) { return T(a) >= T(b) ? 0 : a + 1; };
-  if (operation == "dec") return [](uint64_t a, uint64_t b, uint64_t) { return T(a) == 0 || T(a) > T(b) ? b : a - 1; };
-  return nullptr;
-}
-
-struct Single {
-  static float value(uint64_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits)); }
-  static uint64_t bits(float value) { return std::isnan(value) ? 0x7fff'ffff : std::bit_cast<uint32_t>(value); }
-};
-struct FlushedSingle {  // subnormal numbers are zeros: so it is in the second-level cache, and not in shared memory
-  static float flushed(float value) { return std::fabs(value) < 0x1p-126f ? std::copysign(0.f, value) : value; }
-  static float value(uint64_t bits) { return flushed(Single::value(bits)); }
-  static uint64_t bits(float value) { return Single::bits(flushed(value)); }
-};
-struct Double {
-  static double value(uint64_t bits) { return std::bit_cast<double>(bits); }
-  static uint64_t bits(double value) { return std::bit_cast<uint64_t>(value); }
-};
-
-template <class F> uint64_t add(uint64_t a, uint64_t b, uint64_t) {
-  const auto x = F::value(a), y = F::value(b), sum = x + y;
-  if constexpr (std::same_as<F, Double>)  // of two infinities comes a NaN with a sign, on x86 and not on Arm
-    if (std::isnan(sum) && !std::isnan(x) && !std::isnan(y)) return 0xfff8'0000'0000'0000;
-  return F::bits(sum);
-}
-// Of a number and a NaN the number, of two the one NaN that there is; -0 is less than +0.
-template <class F, bool greatest> uint64_t extreme(uint64_t a, uint64_t b, uint64_t) {
-  const auto x = F::value(a), y = F::value(b);
-  if (std::isnan(x) && std::isnan(y)) return F::bits(x);
-  if (std::isnan(x) || std::isnan(y)) return std::isnan(x) ? b : a;
-  return (x == y ? !std::signbit(x) : x < y) == greatest ? b : a;
-}
-template <Combine one> uint64_t both(uint64_t a, uint64_t b, uint64_t) {
-  return (one(a & 0xffff, b & 0xffff, 0) & 0xffff) | (one(a >> 16 & 0xffff, b >> 16 & 0xffff, 0) & 0xffff) << 16;
-}
-template <class F> Combine small_float(std::string_view operation, bool pair) {
-  if (operation == "add") return pair ? both<add<F>> : add<F>;
-  if (operation == "min") return pair ? both<extreme<F, false>> : extreme<F, false>;
-  if (operation == "max") return pair ? both<extreme<F, true>> : extreme<F, true>;
-  return nullptr;
-}
-
-Combine combination(std::string_view operation, Type type) {
-  switch (type) {
-    case Type::b16:
-    case Type::u16: return integer<uint16_t>(operation);
-    case Type::b32:
-    case Type::u32: return integer<uint32_t>(operation);
-    case Type::b64:
-    case Type::u64: return integer<uint64_t>(operation);
-    case Type::s32: return integer<int32_t>(operation);
-    case Type::s64: return integer<int64_t>(operation);
-    case Type::f16:
-    case Type::f16x2: return small_float<Half>(operation, type == Type::f16x2);
-    case Type::bf16:
-    case Type::bf16x2: return small_float<Bfloat>(operation, type == Type::bf16x2);
-    case Type::f32: return operation == "add" ? add<FlushedSingle> : nullptr;
-    case Type::f64: return operation == "add" ? add<Double> : nullptr;
-    default: return nullptr;
-  }
-}
-
-template <class T> uint64_t combine_in(char* bytes, Combine combination, uint64_t b, uint64_t c) {
-  T* const at = reinterpret_cast<T*>(bytes);
-  T old = __atomic_load_n(at, __ATOMIC_RELAXED);
-  for (;;) {
-    const T combined = static_cast<T>(combination(old, b, c));
-    if (__atomic_compare_exchange_n(at, &old, combined, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return old;
-  }
-}
-
-}  // namespace
-
-Combine without_flush(Combine combination) { return combination == add<FlushedSingle> ? add<Single> : combination; }
-
-uint64_t combine(char* bytes, unsigned size, Combine combination, uint64_t b, uint64_t c) {
-  switch (size) {
-    case 2: return combine_in<uint16_t>(bytes, combination, b, c);
-    case 4: return combine_in<uint32_t>(bytes, combination, b, c);
-    default: return combine_in<uint64_t>(bytes, combination, b, c);
-  }
-}
-
-namespace {
 
 // atom and red. On global memory they are done in the second-level cache, which all addresses of a frame share. The
 // operands are in b and c, the old value goes to `to`.
@@ -463,6 +355,12 @@ void combine_values(Warp& w, const MicroOp& op, Lanes active) {
 
 }  // namespace
 
+void add_offset(Warp& w, const MicroOp& op, Lanes active) {
+  const uint64_t* const from = w.rows[op.a].lane;
+  const auto offset = static_cast<uint64_t>(op.offset);
+  set_lanes(w.rows[op.to].lane, active, [&](unsigned lane) { return from[lane] + offset; });
+}
+
 // --- Lowering --------------------------------------------------------------------------------------------------------
 
 AddressOperand address_of(Lowering& l, const ptx::Operand& operand, Space space) {
@@ -477,7 +375,7 @@ AddressOperand whole_address_of(Lowering& l, const ptx::Instruction& i, const pt
   const AddressOperand at = address_of(l, operand, space);
   if (!at.offset) return at;
   const int sum = l.temporary();
-  l.emit(add_immediate, i, sum, at.row).immediate = static_cast<uint64_t>(at.offset);
+  l.emit(add_offset, i, sum, at.row).offset = at.offset;
   return {at.space, sum, 0};
 }
 
@@ -498,12 +396,6 @@ void take_hints(Modifiers& m) {
   while (m.front().substr(0, 4) == "L1::" || m.front().substr(0, 4) == "L2::") m.take(m.front());
 }
 
-Combine take_combination(Modifiers& m, Type type) {
-  for (const char* name : {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"})
-    if (m.take(name)) return combination(name, type);
-  return nullptr;
-}
-
 bool take_scope(Modifiers& m) {
   if (m.take("cta")) return false;
   m.ignore({"cluster", "gpu", "sys"});
@@ -511,9 +403,7 @@ bool take_scope(Modifiers& m) {
 }
 
 void emit_fence(Lowering& l, const ptx::Instruction& i, bool beyond_block) {
-  MicroOp& op = l.emit(fence, i);
-  op.immediate = beyond_block;
-  op.again = Again::same;
+  l.emit(beyond_block ? fence<true> : fence<false>, i).again = Again::same;
 }
 
 namespace {
@@ -577,9 +467,8 @@ void lower_load_or_store(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   op.offset = at.offset;
   op.count = count;
   op.rows = rows;
-  op.immediate = through_cache;
-  if (last) op.immediate = last_use;
-  if (around) op.immediate = around_cache;
+  if (last) op.cache_use = CacheUse::last_use;
+  if (around) op.cache_use = CacheUse::around;
   if (strong && loads) op.cost = cost_of_waiting;
   if (loads) op.again = Again::looks;
   if (acquires && beyond_block) emit_fence(l, i, true);
@@ -617,7 +506,7 @@ void lower_atomic(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
     if (returns && count == 1) op.again = Again::looks;  // one that spins for a lock stores what was there
     if (k == 0) op.count = count;
   }
-  for (size_t k = 0; keeps_aside && k < count; ++k) l.emit(add_immediate, i, results[k], old[k]);
+  for (size_t k = 0; keeps_aside && k < count; ++k) l.emit(add_offset, i, results[k], old[k]);
   if (acquires && beyond_block) emit_fence(l, i, true);
 }
 
@@ -638,12 +527,12 @@ void lower_fence(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
 
 void lower_cvta(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const bool from_generic = m.take("to");
-  const uint64_t window = window_of(take_space(m));
+  const auto window = static_cast<int64_t>(window_of(take_space(m)));
   m.type();
   if (i.operands.size() != 2) l.not_simulated(i);
   const int to = l.row(i.operands[0]);
   const int from = l.row(i.operands[1]);
-  l.emit(add_immediate, i, to, from).immediate = from_generic ? 0 - window : window;
+  l.emit(add_offset, i, to, from).offset = from_generic ? -window : window;
 }
 
 // cp.async and cp.reduce.async
@@ -659,13 +548,12 @@ void lower_copy_async(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const auto& operands = i.operands;
   if (!m.empty() || !to_shared || !from_global || operands.size() < 3 || operands.size() > 4) l.not_simulated(i);
   const AddressOperand to = address_of(l, operands[0], Space::shared);
-  const AddressOperand from = address_of(l, operands[1], Space::global);
+  const AddressOperand from = whole_address_of(l, i, operands[1], Space::global);
   const int size = operands.size() == 4 ? l.row(operands[3]) : -1;
   MicroOp& op = l.emit(copy_async, i, -1, to.row, from.row, size);
   op.space = to.space;
   op.offset = to.offset;
   op.count = static_cast<uint8_t>(operands[2].value);
-  op.immediate = static_cast<uint64_t>(from.offset);
 }
 
 void lower_isspacep(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
@@ -687,7 +575,7 @@ void lower_mapa(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
 void lower_zero(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   m.ignore_rest();
   const int to = l.row(i.operands.at(0));
-  l.emit(add_immediate, i, to, l.constant(0));
+  l.emit(add_offset, i, to, l.constant(0));
 }
 
 void lower_hint(Lowering&, const ptx::Instruction&, Modifiers& m) { m.ignore_rest(); }

@@ -2,8 +2,9 @@
 // Calls of functions that are not put in the caller's place: those of a function by its address, and of one that may
 // call itself.
 #include <algorithm>
+#include <cassert>
 #include <cstring>
-#include "../text.h"
+#include "../../trace/text.h"
 #include "warp.h"
 
 namespace gpu {
@@ -53,7 +54,7 @@ void push(Warp& w, const MicroOp& op, unsigned lane, const CallSite& site, const
 // Of all lanes, those that run the same function go on together.
 void call_function(Warp& w, const MicroOp& op, Lanes active) {
   const LoweredKernel& lowered = *w.block->lowered;
-  const CallSite& site = lowered.call_sites[op.immediate];
+  const CallSite& site = lowered.call_sites[static_cast<size_t>(op.call_site)];
   for (const unsigned lane : each(w.running & ~active)) w.pc[lane] = w.next;
   for (const unsigned lane : each(active)) {
     const LoweredKernel::Frame& callee = lowered.frames[callee_of(w, op, site, lane)];
@@ -68,6 +69,7 @@ void return_from_function(Warp& w, const MicroOp&, Lanes active) {
   for (const unsigned lane : each(w.running & ~active)) w.pc[lane] = w.next;
   for (const unsigned lane : each(active)) {
     CallStack& stack = stack_of(w, lane);
+    assert(!stack.calls.empty());
     const auto [site, callee, return_to] = stack.calls.back();
     stack.calls.pop_back();
     uint64_t& base = w.rows[lowered.frame_row].lane[lane];
@@ -75,6 +77,7 @@ void return_from_function(Warp& w, const MicroOp&, Lanes active) {
     copy_parameters(site->returns, stack.bytes.data() + caller_base, stack.bytes.data() + base);
     base = caller_base;
     const auto rows = static_cast<size_t>(callee->end_row - callee->first_row);
+    assert(rows <= stack.saved.size());
     const auto saved = stack.saved.end() - static_cast<ptrdiff_t>(rows);
     for (size_t k = 0; k < rows; ++k)
       w.rows[static_cast<size_t>(callee->first_row) + k].lane[lane] = saved[static_cast<ptrdiff_t>(k)];

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
+#include "../mutex.h"
 #include "gpu.h"
 
 namespace gpu {
@@ -33,16 +33,17 @@ class Children : public std::enable_shared_from_this<Children> {
     Task task;  // in place of the launch
   };
   using Chain = std::deque<Item>;
-  void go_on(Chain&);  // begins a chain's next item
+  std::optional<Item> take_next(Chain&);  // none: a chain is at its end, or a fault has ended all
+  void go_on(Chain&);                     // begins a chain's next item
   void end(const Fault*);
   void end_chain();
-  std::mutex mutex_;
-  std::map<uint64_t, Launch> prepared_;
-  std::map<uint64_t, Chain> chains_;  // of each block that has begun something
-  Chain tail_;
-  size_t running_ = 0;  // chains
-  std::optional<Fault> fault_;
-  std::function<void(const Fault*)> done_;
+  Mutex mutex_;
+  std::map<uint64_t, Launch> prepared_ GUARDED_BY(mutex_);
+  std::map<uint64_t, Chain> chains_ GUARDED_BY(mutex_);  // of each block that has begun something
+  Chain tail_ GUARDED_BY(mutex_);
+  size_t running_ GUARDED_BY(mutex_) = 0;  // chains
+  std::optional<Fault> fault_ GUARDED_BY(mutex_);
+  std::function<void(const Fault*)> done_ GUARDED_BY(mutex_);
   std::atomic<uint64_t> next_stream_ = 0x100;
 };
 

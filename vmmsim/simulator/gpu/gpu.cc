@@ -6,12 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
+#include <cassert>
 #include <cstdio>
 #include <cstring>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
@@ -31,8 +30,8 @@ struct Module::State {
   std::shared_ptr<const ptx::Module> text;
   int device;
   std::map<std::string, Global> variables;
-  std::mutex mutex;  // of the kernels
-  std::map<std::string, Kernel> kernels;
+  Mutex mutex;
+  std::map<std::string, Kernel> kernels GUARDED_BY(mutex);  // what is lowered stays as it is
   std::vector<std::byte> initial_bytes(const ptx::Variable&) const;
 };
 
@@ -97,6 +96,7 @@ Module::Module(const std::shared_ptr<const ptx::Module>& text, int device, const
       const std::vector<std::byte> bytes = state.initial_bytes(variable);
       write(device, global->address, bytes.data(), bytes.size());
     }
+  const MutexLock lock(state.mutex);
   for (const ptx::Function& function : text->functions)
     if (function.is_entry && !function.is_declared_only) state.kernels[function.name] = kernel_of(*text, function);
 }
@@ -104,7 +104,7 @@ Module::Module(const std::shared_ptr<const ptx::Module>& text, int device, const
 Module::~Module() = default;
 
 Kernel* Module::kernel(const std::string& name) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   const auto found = state_->kernels.find(name);
   if (found == state_->kernels.end()) return nullptr;
   Kernel& kernel = found->second;
@@ -126,13 +126,14 @@ Kernel* Module::kernel(const std::string& name) {
 }
 
 Kernel* Module::kernel_at(uint64_t address) {
-  for (const auto& [name, kernel] : state_->kernels)
-    if (function_address(*state_->text, name) == address) return this->kernel(name);
+  for (const std::string& name : kernel_names())
+    if (function_address(*state_->text, name) == address) return kernel(name);
   return nullptr;
 }
 
 std::vector<std::string> Module::kernel_names() const {
   std::vector<std::string> names;
+  const MutexLock lock(state_->mutex);
   for (const auto& [name, kernel] : state_->kernels) names.push_back(name);
   return names;
 }
@@ -152,6 +153,9 @@ int Module::device() const { return state_->device; }
 
 // --- Who runs when ---------------------------------------------------------------------------------------------------
 
+Mutex workers_lock;
+static_assert(std::is_trivially_destructible_v<Mutex>);  // workers may outlive all that is destroyed at exit
+
 namespace {
 
 // The windows of the generic address space: no memory may lie there. ThreadSanitizer lets nothing be mapped there, not
@@ -167,11 +171,13 @@ namespace {
 
 struct RunningKernel {
   Launch launch;
-  uint64_t blocks = 0, begun = 0;     // of the grid
-  unsigned under_way = 0, limit = 0;  // blocks that have begun and not ended; how many there may be
-  bool waits_for_room = false;        // it has blocks left, and no turn until one ends
-  std::optional<Fault> fault;         // the first one
-  std::shared_ptr<Pace> pace;         // from its first block on
+  uint64_t blocks = 0;  // of the grid
+  unsigned limit = 0;   // how many blocks may be under way
+  uint64_t begun GUARDED_BY(workers_lock) = 0;
+  unsigned under_way GUARDED_BY(workers_lock) = 0;       // blocks that have begun and not ended
+  bool waits_for_room GUARDED_BY(workers_lock) = false;  // it has blocks left, and no turn until one ends
+  std::optional<Fault> fault GUARDED_BY(workers_lock);   // the first one
+  std::shared_ptr<Pace> pace GUARDED_BY(workers_lock);   // from its first block on
 };
 
 // What waits for a core: a task, a block that goes on, or a kernel that begins its next block.
@@ -191,31 +197,34 @@ struct Turn {
 class Workers {
  public:
   void add(Turn turn) {
-    const std::lock_guard lock(mutex_);
-    if (stopping_ || (owner_ && owner_ != getpid())) return;  // a forked child has no workers
-    if (threads_.empty()) start();
+    if (owner_ && owner_ != getpid()) return;  // a forked child has no workers, and perhaps a lock that is never let go
+    const MutexLock lock(workers_lock);
+    if (stopping_) return;
+    if (threads_.empty()) begin_threads();
     push(std::move(turn), true);
   }
 
   bool let_all_have_a_turn(uint64_t order) {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(workers_lock);
     watched_order_ = order;
     a_block_ended_ = false;
     awaited_number_ = last_number_;
     end_pauses();
-    had_a_turn_.wait(lock, [&] { return stopping_ || had_their_turn(); });
+    while (!stopping_ && !had_their_turn()) had_a_turn_.wait(workers_lock);
     return a_block_ended_;
   }
 
   void stop() {
     if (owner_ != getpid()) return;
+    std::vector<std::thread> threads;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(workers_lock);
       stopping_ = true;
+      threads.swap(threads_);
     }
     wake_.notify_all();
     had_a_turn_.notify_all();
-    for (std::thread& thread : threads_) {
+    for (std::thread& thread : threads) {
       if (thread.get_id() == std::this_thread::get_id()) thread.detach();  // a task ends the process
       else if (thread.joinable()) thread.join();
     }
@@ -224,24 +233,26 @@ class Workers {
  private:
   static constexpr long block_slice = 20'000;  // operations of a warp: a few milliseconds
   static constexpr std::chrono::microseconds least_pause{20}, longest_pause{1000}, between_looks{2000};
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Turn> turns_, waiting_;  // what can go on, for all that is known; what had a look in vain
-  std::vector<std::thread> threads_;
+  Condition wake_;
+  std::deque<Turn> turns_ GUARDED_BY(workers_lock);    // what can go on, for all that is known
+  std::deque<Turn> waiting_ GUARDED_BY(workers_lock);  // what had a look in vain
+  std::vector<std::thread> threads_ GUARDED_BY(workers_lock);
   std::atomic<pid_t> owner_ = 0;  // the process whose threads they are
-  bool stopping_ = false;
-  std::set<uint64_t> due_;  // the turns that have not ended, but for those that may wait
-  uint64_t last_number_ = 0, awaited_number_ = 0, watched_order_ = 0;
-  bool a_block_ended_ = false;
-  std::condition_variable had_a_turn_;
-  std::chrono::steady_clock::time_point next_look_;
-  bool nothing_came_ = false;  // since those that wait last had their turns
-  std::chrono::microseconds pause_ = least_pause;
+  bool stopping_ GUARDED_BY(workers_lock) = false;
+  std::set<uint64_t> due_ GUARDED_BY(workers_lock);  // the turns that have not ended, but for those that may wait
+  uint64_t last_number_ GUARDED_BY(workers_lock) = 0;
+  uint64_t awaited_number_ GUARDED_BY(workers_lock) = 0;
+  uint64_t watched_order_ GUARDED_BY(workers_lock) = 0;
+  bool a_block_ended_ GUARDED_BY(workers_lock) = false;
+  Condition had_a_turn_;
+  std::chrono::steady_clock::time_point next_look_ GUARDED_BY(workers_lock);
+  bool nothing_came_ GUARDED_BY(workers_lock) = false;  // since those that wait last had their turns
+  std::chrono::microseconds pause_ GUARDED_BY(workers_lock) = least_pause;
 
   // All up to the awaited number.
-  bool had_their_turn() const { return due_.empty() || *due_.begin() > awaited_number_; }
+  bool had_their_turn() const REQUIRES(workers_lock) { return due_.empty() || *due_.begin() > awaited_number_; }
 
-  void start() {
+  void begin_threads() REQUIRES(workers_lock) {
     owner_ = getpid();
     sigset_t all, before;
     sigfillset(&all);
@@ -251,7 +262,7 @@ class Workers {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
-  void push(Turn turn, bool can_go_on) {
+  void push(Turn turn, bool can_go_on) REQUIRES(workers_lock) {
     ++last_number_;
     turn.number = last_number_;
     if (!turn.may_wait) due_.insert(turn.number);
@@ -263,7 +274,7 @@ class Workers {
   }
 
   // Lets all that wait have a look soon.
-  void end_pauses() {
+  void end_pauses() REQUIRES(workers_lock) {
     nothing_came_ = false;
     next_look_ = {};
     pause_ = least_pause;
@@ -271,7 +282,7 @@ class Workers {
   }
 
   // Returns when a turn may be taken, or the workers stop.
-  void await_turn(std::unique_lock<std::mutex>& lock) {
+  void await_turn() REQUIRES(workers_lock) {
     while (!stopping_) {
       const bool all_wait = turns_.empty();
       const auto now = std::chrono::steady_clock::now();
@@ -283,9 +294,9 @@ class Workers {
       }
       if (!turns_.empty()) return;
       if (waiting_.empty()) {
-        wake_.wait(lock);
+        wake_.wait(workers_lock);
       } else {
-        wake_.wait_for(lock, pause_);
+        wake_.wait_for(workers_lock, pause_);
         pause_ = std::min(2 * pause_, longest_pause);
         nothing_came_ = false;
       }
@@ -293,39 +304,40 @@ class Workers {
   }
 
   void work() {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(workers_lock);
     for (;;) {
-      await_turn(lock);
+      await_turn();
       if (stopping_) return;
       Turn turn = std::move(turns_.front());
       turns_.pop_front();
       const uint64_t number = turn.number;
       if (turn.kernel) {
-        run_block(std::move(turn), lock);
+        run_block(std::move(turn));
       } else {
-        run_task(std::move(turn), lock);
+        run_task(std::move(turn));
       }
       due_.erase(number);
       if (had_their_turn()) had_a_turn_.notify_all();
     }
   }
 
-  void run_task(Turn turn, std::unique_lock<std::mutex>& lock) {
-    lock.unlock();
+  void run_task(Turn turn) REQUIRES(workers_lock) {
+    workers_lock.unlock();
     const bool has_ended = turn.task();
     if (has_ended) turn.task = nullptr;
-    lock.lock();
+    workers_lock.lock();
     if (!has_ended) push(std::move(turn), false);
   }
 
   // The index in the grid of the kernel's next block, which begins. The kernel gets a turn for the one after it.
-  Dimensions begin_block(const std::shared_ptr<RunningKernel>& kernel) {
+  Dimensions begin_block(const std::shared_ptr<RunningKernel>& kernel) REQUIRES(workers_lock) {
     const Dimensions& grid = kernel->launch.grid;
     const uint64_t number = kernel->begun;
     if (number == 0) {
       kernel->pace = Pace::kernel(kernel->launch.kernel->name);
       kernel->pace->launched();
     }
+    assert(number < kernel->blocks && kernel->under_way < kernel->limit);
     ++kernel->begun;
     ++kernel->under_way;
     if (kernel->under_way == kernel->limit) kernel->waits_for_room = true;
@@ -334,7 +346,7 @@ class Workers {
             static_cast<unsigned>(number / grid.x / grid.y)};
   }
 
-  void run_block(Turn turn, std::unique_lock<std::mutex>& lock) {
+  void run_block(Turn turn) REQUIRES(workers_lock) {
     RunningKernel& kernel = *turn.kernel;
     Dimensions index;
     if (!turn.block) {
@@ -343,7 +355,7 @@ class Workers {
     }
     Progress progress = kernel.fault ? Progress::ended : Progress::goes_on;
     kernel.pace->begun();
-    lock.unlock();
+    workers_lock.unlock();
     std::optional<Fault> fault;
     try {
       if (progress != Progress::ended && !turn.block)
@@ -354,34 +366,36 @@ class Workers {
       progress = Progress::ended;
     }
     if (progress == Progress::ended) turn.block.reset();
-    lock.lock();
+    workers_lock.lock();
     const uint64_t blocks_done = kernel.begun - kernel.under_way + (progress == Progress::ended ? 1 : 0);
     const std::string line = kernel.pace->ended(blocks_done, kernel.blocks);
     if (!line.empty()) {
-      lock.unlock();
+      workers_lock.unlock();
       std::fputs(line.c_str(), stderr);
-      lock.lock();
+      workers_lock.lock();
     }
-    if (progress == Progress::ended) end_block(std::move(turn), std::move(fault), lock);
+    if (progress == Progress::ended) end_block(std::move(turn), std::move(fault));
     else push(std::move(turn), progress == Progress::goes_on);
   }
 
-  void end_block(Turn turn, std::optional<Fault> fault, std::unique_lock<std::mutex>& lock) {
+  void end_block(Turn turn, std::optional<Fault> fault) REQUIRES(workers_lock) {
     RunningKernel& kernel = *turn.kernel;
     if (kernel.launch.order <= watched_order_) a_block_ended_ = true;
     if (fault) {
       kernel.begun = kernel.blocks;
       if (!kernel.fault) kernel.fault = std::move(fault);
     }
+    assert(kernel.under_way > 0);
     --kernel.under_way;
     if (kernel.begun < kernel.blocks) {
       if (kernel.waits_for_room) push({{}, turn.kernel, {}}, true);
       kernel.waits_for_room = false;
     } else if (kernel.under_way == 0) {
-      lock.unlock();
-      kernel.launch.done(kernel.fault ? &*kernel.fault : nullptr);
+      const std::optional<Fault> first_fault = std::move(kernel.fault);
+      workers_lock.unlock();
+      kernel.launch.done(first_fault ? &*first_fault : nullptr);
       turn = {};
-      lock.lock();
+      workers_lock.lock();
     }
   }
 };

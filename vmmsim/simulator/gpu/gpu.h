@@ -67,7 +67,8 @@ struct Dimensions {
 // What a kernel did wrong. The whole process's CUDA fails from then on with `error`.
 struct Fault {
   CUresult error;   // CUDA_ERROR_ILLEGAL_ADDRESS, _MISALIGNED_ADDRESS, _LAUNCH_FAILED (trap), _ASSERT, ...
-  std::string why;  // kernel, block and thread, instruction with its line, address, what lies there, what mends it
+  std::string why;  // where, address, what lies there, what mends it
+  std::string where = "";  // if a kernel did it: kernel, block and thread, instruction with its line
 };
 
 struct Launch {

@@ -13,7 +13,7 @@ using memory::round_up;
 Heap::~Heap() { end(); }
 
 void Heap::end() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (base_) memory::free_heap(base_);
   base_ = 0;
   free_.clear();
@@ -21,7 +21,7 @@ void Heap::end() {
 }
 
 bool Heap::resize(size_t size) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (base_) return false;
   size_ = size;
   return true;
@@ -39,7 +39,7 @@ bool Heap::take_memory() {
 
 uint64_t Heap::allocate(uint64_t size, uint64_t alignment) {
   constexpr uint64_t unit = 16;  // bytes
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (size > size_ || !std::has_single_bit(alignment)) return 0;
   if (!base_ && !take_memory()) return 0;
   size = round_up(std::max<uint64_t>(size, 1), unit);
@@ -57,7 +57,7 @@ uint64_t Heap::allocate(uint64_t size, uint64_t alignment) {
 }
 
 bool Heap::free(uint64_t address) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = used_.find(address);
   if (found == used_.end()) return false;
   auto here = free_.insert(*found).first;
@@ -75,7 +75,7 @@ bool Heap::free(uint64_t address) {
 }
 
 bool Heap::holds(uint64_t address) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return base_ && address - base_ < size_;
 }
 

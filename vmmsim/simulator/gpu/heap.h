@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
+#include "../mutex.h"
 
 namespace gpu {
 
@@ -22,12 +22,12 @@ class Heap {
   bool holds(uint64_t address);
 
  private:
-  bool take_memory();  // false: the GPU has no more
-  std::mutex mutex_;
+  bool take_memory() REQUIRES(mutex_);  // false: the GPU has no more
+  Mutex mutex_;
   const int device_;
-  size_t size_;
-  uint64_t base_ = 0;                         // 0: not yet taken
-  std::map<uint64_t, uint64_t> free_, used_;  // address -> size
+  size_t size_ GUARDED_BY(mutex_);
+  uint64_t base_ GUARDED_BY(mutex_) = 0;                                            // 0: not yet taken
+  std::map<uint64_t, uint64_t> free_ GUARDED_BY(mutex_), used_ GUARDED_BY(mutex_);  // address -> size
 };
 
 }  // namespace gpu

@@ -4,6 +4,7 @@
 // by their address, and one of each circle of calls, are lowered by themselves, with what they call put into them, and
 // have frames (calls.cc).
 #include <algorithm>
+#include <cassert>
 #include <deque>
 #include <set>
 #include <sstream>
@@ -37,10 +38,6 @@ ptx::Instruction instruction_without_operands(std::string_view opcode) {
   ptx::Instruction i;
   i.opcode = i.text = opcode;
   return i;
-}
-
-void add_to_frame(Warp& w, const MicroOp& op, Lanes active) {
-  for_each_lane(active, [&](unsigned lane) { w.rows[op.to].lane[lane] = w.rows[op.a].lane[lane] + op.immediate; });
 }
 
 void not_predicate(Warp& w, const MicroOp& op, Lanes active) {
@@ -172,6 +169,7 @@ int Lowering::row(const ptx::Operand& operand, ptx::Type type) {
 }
 
 MicroOp& Lowering::emit(Handler handler, const ptx::Instruction& i, int to, int a, int b, int c, int d) {
+  assert(std::max({to, a, b, c, d}) < state_.lowered.rows);
   MicroOp& op = state_.ops.emplace_back();
   op.run = handler;
   op.from = &i;
@@ -226,7 +224,7 @@ int Lowering::frame_row() const { return state_.lowered.frame_row; }
 int Lowering::address_row(const Symbol& symbol, uint64_t offset) {
   if (!symbol.in_frame) return constant(symbol.address + offset);
   const int to = temporary();
-  emit(add_to_frame, *state_.instruction, to, frame_row()).immediate = symbol.address + offset;
+  emit(add_offset, *state_.instruction, to, frame_row()).offset = static_cast<int64_t>(symbol.address + offset);
   return to;
 }
 
@@ -393,7 +391,7 @@ void lower_real_call(Lowering& l, Lowering::State& state, const ptx::Instruction
   const int address = callee ? -1 : l.row(*parts.callee);
   MicroOp& op = l.emit(call_function, i, -1, address);
   op.ends_run = true;
-  op.immediate = state.lowered.call_sites.size();
+  op.call_site = static_cast<int>(state.lowered.call_sites.size());
   state.lowered.call_sites.push_back(std::move(site));
 }
 
@@ -519,11 +517,11 @@ void lower_frames(Lowering& l, Lowering::State& state) {
   if (state.frames.size() == 1) return;
   lowered.frame_row = l.temporary();
   lowered.constants.push_back({lowered.frame_row, 0});
-  MicroOp& start = state.ops.emplace_back();
-  start.run = branch;
-  start.ends_run = true;
+  MicroOp& to_kernel = state.ops.emplace_back();
+  to_kernel.run = branch;
+  to_kernel.ends_run = true;
   for (size_t k = 1; k < state.frames.size(); ++k) lower_frame(l, state, k);
-  start.target = static_cast<int>(state.ops.size());
+  to_kernel.target = static_cast<int>(state.ops.size());
   state.frame = 0;
 }
 

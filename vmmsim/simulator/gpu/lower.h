@@ -6,6 +6,7 @@
 #pragma once
 #include <array>
 #include <bit>
+#include <cassert>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
@@ -20,7 +21,10 @@ namespace gpu {
 using Lanes = uint32_t;  // a set of a warp's lanes, lane 0 in the lowest bit
 constexpr Lanes all_lanes = ~Lanes(0);
 inline Lanes bit(unsigned lane) { return Lanes(1) << lane; }
-inline unsigned first_of(Lanes lanes) { return static_cast<unsigned>(std::countr_zero(lanes)); }
+inline unsigned first_of(Lanes lanes) {
+  assert(lanes);
+  return static_cast<unsigned>(std::countr_zero(lanes));
+}
 inline unsigned number_of(Lanes lanes) { return static_cast<unsigned>(std::popcount(lanes)); }
 
 // The numbers of the lanes of a set: for (const unsigned lane : each(lanes)).
@@ -110,6 +114,22 @@ using Combine = uint64_t (*)(uint64_t old, uint64_t b, uint64_t c);
 // if it finds the same in memory; or something else.
 enum class Again : uint8_t { same, looks, differs };
 
+// How a floating-point operation rounds, and what it does to what is small, large or below 0.
+struct FloatMode {
+  enum Rounding : uint8_t { nearest, to_zero, down, up } rounding = nearest;
+  bool flushes = false;      // .ftz: subnormal operands and results become zeros of the same sign
+  bool saturates = false;    // .sat: to 0 ... 1, a NaN to 0
+  bool rectifies = false;    // .relu: what is below 0 becomes 0
+  bool to_integral = false;  // .rni and the like: rounds to an integral value
+  bool operator==(const FloatMode&) const = default;
+};
+
+// How a load uses the first-level cache; last_use: through it, and the line goes.
+enum class CacheUse : uint8_t { through, around, last_use };
+
+// bar.sync, bar.arrive and what bar.red reduces with.
+enum class BarrierKind : uint8_t { sync, arrive, popc, all, any };
+
 struct MicroOp {
   Handler run = nullptr;
   int guard = -1;  // row, or -1
@@ -117,14 +137,17 @@ struct MicroOp {
   bool guard_negated = false;
   bool ends_run = false;  // may change who is where: sets Warp::next, or the lanes diverge
   Again again = Again::differs;
-  uint8_t count = 1;                   // elements of a vector access
-  int to = -1, to2 = -1;               // rows written; -1: none
-  int a = -1, b = -1, c = -1, d = -1;  // rows read
-  int target = -1;                     // operation that a branch goes to
-  uint64_t immediate = 0;              // meaning is the handler's
-  int64_t offset = 0;                  // of an address
+  uint8_t count = 1;                      // elements of a vector access
+  int to = -1, to2 = -1;                  // rows written; -1: none
+  int a = -1, b = -1, c = -1, d = -1;     // rows read
+  int target = -1;                        // operation that a branch goes to
+  int branch_table = -1, call_site = -1;  // in LoweredKernel
+  int64_t offset = 0;                     // added to row a, mostly an address
   ptx::Type type = ptx::Type::none, from_type = ptx::Type::none;
   ptx::Space space = ptx::Space::generic;
+  FloatMode mode = {};
+  CacheUse cache_use = CacheUse::through;
+  BarrierKind barrier = BarrierKind::sync;
   std::array<int, 8> rows = {};  // of a vector access, `count` of them
   Combine combine = nullptr;
   const ptx::Instruction* from = nullptr;  // for messages
@@ -239,6 +262,7 @@ extern const Opcodes arithmetic_opcodes;  // arithmetic.cc: add ... cvt, mov, se
 extern const Opcodes memory_opcodes;      // access.cc: ld, st, atom, red, fence, cvta, ...
 extern const Opcodes warp_opcodes;        // warp.cc: bar, shfl, vote, match, redux, bra, exit, ...
 void lower_multimem(Lowering&, const ptx::Instruction&, Modifiers&);  // multimem.cc
+void add_offset(Warp&, const MicroOp&, Lanes active);                 // access.cc: MicroOp::offset to row a
 // mbarrier.cc. The modifiers are those that are left of cp[.reduce].async.bulk and of cp.async.mbarrier.
 void lower_mbarrier(Lowering&, const ptx::Instruction&, Modifiers&);
 void lower_bulk_copy(Lowering&, const ptx::Instruction&, Modifiers&);
@@ -253,7 +277,7 @@ bool lower_system_call(Lowering&, const ptx::Instruction&, const std::string& fu
 LoweredKernel::SpecialValue special_value(const std::string& name);
 Handler special_reader(const std::string& name);
 void branch(Warp&, const MicroOp&, Lanes active);
-// calls.cc. MicroOp::immediate is the call site, `a` the row of the address or -1.
+// calls.cc. Row `a` has the address, if it is a call by address.
 void call_function(Warp&, const MicroOp&, Lanes active);
 void return_from_function(Warp&, const MicroOp&, Lanes active);
 // What a pointer to a function of a module holds; 0: the module has no such function.

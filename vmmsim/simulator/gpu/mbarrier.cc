@@ -79,30 +79,28 @@ void init(Warp& w, const MicroOp& op, Lanes active) {
   at_each_barrier(w, op, active, [&](Mbarrier& barrier, unsigned lane) { barrier.init(count_in(w, op, lane)); });
 }
 
-// expect_tx, complete_tx: the bytes times `immediate`, which is 1 or -1.
-void transfer(Warp& w, const MicroOp& op, Lanes active) {
+// expect_tx: more bytes, complete_tx: fewer.
+template <int sign> void transfer(Warp& w, const MicroOp& op, Lanes active) {
   at_each_barrier(w, op, active, [&](Mbarrier& barrier, unsigned lane) {
-    barrier.change(static_cast<int64_t>(op.immediate) * count_in(w, op, lane), 0, 0);
+    barrier.change(sign * static_cast<int64_t>(count_in(w, op, lane)), 0, 0);
   });
 }
 
-constexpr uint64_t leaves = 1, expects_bytes = 2;  // bits of `immediate`
-void arrive(Warp& w, const MicroOp& op, Lanes active) {
+template <bool leaves, bool expects_bytes> void arrive(Warp& w, const MicroOp& op, Lanes active) {
   at_each_barrier(w, op, active, [&](Mbarrier& barrier, unsigned lane) {
     const uint32_t operand = count_in(w, op, lane);
-    const unsigned arriving = op.immediate & expects_bytes ? 1 : operand;
+    const unsigned arriving = expects_bytes ? 1 : operand;
     const uint64_t before = barrier.bits();
-    barrier.change(op.immediate & expects_bytes ? operand : 0, arriving, op.immediate & leaves ? arriving : 0);
+    barrier.change(expects_bytes ? operand : 0, arriving, leaves ? arriving : 0);
     if (op.to >= 0) w.rows[op.to].lane[lane] = before;
   });
 }
 
-// test_wait, try_wait: has the phase ended of which b is the state or, with `immediate`, the parity? If not, it is the
-// turn of others.
-void wait(Warp& w, const MicroOp& op, Lanes active) {
+// test_wait, try_wait: has the phase ended of which b is the state or the parity? If not, it is the turn of others.
+template <bool by_parity> void test_phase(Warp& w, const MicroOp& op, Lanes active) {
   at_each_barrier(w, op, active, [&](Mbarrier& barrier, unsigned lane) {
     const uint64_t awaited = w.rows[op.b].lane[lane];
-    const bool phase = op.immediate ? awaited & 1 : std::bit_cast<MbarrierState>(awaited).phase;
+    const bool phase = by_parity ? awaited & 1 : std::bit_cast<MbarrierState>(awaited).phase;
     const bool has_ended = barrier.state().phase != phase;
     w.rows[op.to].lane[lane] = has_ended;
     if (has_ended) return;
@@ -203,26 +201,27 @@ namespace {
 // mbarrier.arrive, .arrive_drop: {state,} [barrier] {, count}
 void lower_arrive(Lowering& l, const ptx::Instruction& i, Modifiers& m, bool drops) {
   const bool expects = m.take("expect_tx");
+  constexpr Handler handlers[2][2] = {{arrive<false, false>, arrive<false, true>},
+                                      {arrive<true, false>, arrive<true, true>}};
+  const Handler handler = handlers[drops][expects];
   m.ignore({"noComplete"});
   const Space space = take_order_and_space(m);
   const int to = l.row(i.operands.at(0));
   const int count = i.operands.size() > 2 ? l.row(i.operands[2]) : -1;
-  MicroOp& op = emit(l, i, arrive, i.operands.at(1), space);
+  MicroOp& op = emit(l, i, handler, i.operands.at(1), space);
   op.to = to;
   op.b = count;
-  op.immediate = (drops ? leaves : 0u) | (expects ? expects_bytes : 0u);
 }
 
 // mbarrier.test_wait, and try_wait with a limit of time or without, which does not wait here either.
-void lower_wait(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+void lower_test(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const bool by_parity = m.take("parity");
   const Space space = take_order_and_space(m);
   const int to = l.row(i.operands.at(0));
   const int awaited = l.row(i.operands.at(2));
-  MicroOp& op = emit(l, i, wait, i.operands[1], space);
+  MicroOp& op = emit(l, i, by_parity ? test_phase<true> : test_phase<false>, i.operands[1], space);
   op.to = to;
   op.b = awaited;
-  op.immediate = by_parity;
   op.cost = cost_of_waiting;
 }
 
@@ -243,7 +242,7 @@ void lower_mbarrier(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   } else if (m.take("arrive")) {
     lower_arrive(l, i, m, false);
   } else if (m.take_any({"test_wait", "try_wait"})) {
-    lower_wait(l, i, m);
+    lower_test(l, i, m);
   } else if (m.take("pending_count")) {
     const int to = l.row(i.operands.at(0));
     const int state = l.row(i.operands.at(1));
@@ -253,9 +252,9 @@ void lower_mbarrier(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   } else if (m.take("init")) {
     lower_counting(l, i, m, init);
   } else if (m.take("expect_tx")) {
-    lower_counting(l, i, m, transfer).immediate = 1;
+    lower_counting(l, i, m, transfer<1>);
   } else if (m.take("complete_tx")) {
-    lower_counting(l, i, m, transfer).immediate = ~uint64_t(0);
+    lower_counting(l, i, m, transfer<-1>);
   } else {
     l.not_simulated(i);
   }
@@ -266,7 +265,8 @@ void lower_arrival_of_copies(Lowering& l, const ptx::Instruction& i, Modifiers& 
   const bool is_counted = m.take("noinc");
   const Space space = take_space(m);
   m.ignore({"arrive", "b64"});
-  if (is_counted) emit(l, i, arrive, i.operands.at(0), space);  // else the barrier first expects one arrival more
+  if (is_counted)
+    emit(l, i, arrive<false, false>, i.operands.at(0), space);  // else the barrier first expects one arrival more
 }
 
 void lower_bulk_copy(Lowering& l, const ptx::Instruction& i, Modifiers& m) {

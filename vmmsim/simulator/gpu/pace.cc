@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT-0
 #include "pace.h"
+#include <cassert>
 #include <map>
+#include "../../trace/text.h"
 #include "../memory/this_machine.h"
-#include "../text.h"
 
 namespace gpu {
 
@@ -19,6 +20,7 @@ void Pace::begun() {
 }
 
 std::string Pace::ended(uint64_t blocks_done, uint64_t blocks) {
+  assert(running_ > 0);
   const Clock::time_point now = Clock::now();
   taken_ += now - since_;
   since_ = now;

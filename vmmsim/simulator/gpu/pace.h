@@ -5,28 +5,32 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include "../mutex.h"
 
 namespace gpu {
 
-// All launches of a kernel in this process. Who calls holds the workers' lock.
+// gpu.cc: of the workers, and of what they and launches have in common.
+extern Mutex workers_lock;
+
+// All launches of a kernel in this process.
 class Pace {
  public:
   using Clock = std::chrono::steady_clock;
-  static std::shared_ptr<Pace> kernel(const std::string& name);
+  static std::shared_ptr<Pace> kernel(const std::string& name) REQUIRES(workers_lock);
   explicit Pace(const std::string& name) : name_(name) {}
-  void launched() { ++launches_; }
+  void launched() REQUIRES(workers_lock) { ++launches_; }
   // A worker runs a block of it, until ended(). Time in which no worker does is not counted.
-  void begun();
+  void begun() REQUIRES(workers_lock);
   // "": nothing is to be said. Else a line for stderr; it comes rarely, whenever six times as long has passed.
-  std::string ended(uint64_t blocks_done, uint64_t blocks);
+  std::string ended(uint64_t blocks_done, uint64_t blocks) REQUIRES(workers_lock);
 
  private:
   std::string name_;
-  uint64_t launches_ = 0;
-  unsigned running_ = 0;  // workers
-  Clock::time_point since_;
-  Clock::duration taken_{}, next_line_;
-  bool has_next_line_ = false;
+  uint64_t launches_ GUARDED_BY(workers_lock) = 0;
+  unsigned running_ GUARDED_BY(workers_lock) = 0;  // workers
+  Clock::time_point since_ GUARDED_BY(workers_lock);
+  Clock::duration taken_ GUARDED_BY(workers_lock){}, next_line_ GUARDED_BY(workers_lock);
+  bool has_next_line_ GUARDED_BY(workers_lock) = false;
 };
 
 }  // namespace gpu

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include "access.h"
 #include "children.h"
 #include "heap.h"
@@ -14,8 +13,8 @@ namespace gpu {
 namespace {
 
 struct Output {
-  std::mutex mutex;
-  std::string text;  // printed, and not yet asked for
+  Mutex mutex;
+  std::string text GUARDED_BY(mutex);  // printed, and not yet asked for
 };
 Output& output() {
   static Output& output = *new Output;  // kernels may print until the process ends
@@ -165,7 +164,7 @@ void print(Warp& w, const MicroOp& op, Lanes active) {
     PrintfArguments arguments(caller, caller.argument(1, 8));
     const std::string text = formatted(caller, format, arguments);
     {
-      const std::lock_guard lock(output().mutex);
+      const MutexLock lock(output().mutex);
       output().text += text;
     }
     caller.give(static_cast<uint32_t>(arguments.taken()), 4);
@@ -377,7 +376,7 @@ const struct SystemCall {
 void print_output() {
   std::string text;
   {
-    const std::lock_guard lock(output().mutex);
+    const MutexLock lock(output().mutex);
     text.swap(output().text);
   }
   if (!text.empty()) std::fwrite(text.data(), 1, text.size(), stdout);

@@ -4,14 +4,15 @@
 #include "warp.h"
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <climits>
 #include <unordered_map>
 #include <utility>
 
+#include "../../trace/text.h"
 #include "../memory/page_table.h"
 #include "../memory/this_machine.h"
-#include "../text.h"
 #include "access.h"
 
 namespace gpu {
@@ -115,7 +116,7 @@ long run_warp(Warp& w, long budget) {
 
 // --- Branches, exits -----------------------------------------------------------------------------------------------
 void branch_by_table(Warp& w, const MicroOp& op, Lanes active) {
-  const std::vector<int>& table = w.block->lowered->branch_tables[op.immediate];
+  const std::vector<int>& table = w.block->lowered->branch_tables[static_cast<size_t>(op.branch_table)];
   set_pc(w, w.running & ~active, w.next);
   for (const unsigned lane : each(active)) {
     const auto index = static_cast<uint32_t>(w.rows[op.a].lane[lane]);
@@ -134,9 +135,6 @@ void trap(Warp& w, const MicroOp& op, Lanes active) {
 void rest(Warp& w, const MicroOp&, Lanes) { w.rests = true; }
 
 // --- Barriers of a block -------------------------------------------------------------------------------------------
-// MicroOp::immediate: bar.sync, bar.arrive and what bar.red reduces with.
-enum class BarrierKind : uint64_t { sync, arrive, popc, all, any };
-
 // What barrier.red gives each thread.
 uint64_t reduced(const ThreadBlock::Barrier& barrier, BarrierKind kind) {
   switch (kind) {
@@ -156,8 +154,9 @@ void try_barrier(ThreadBlock& block, ThreadBlock::Barrier& barrier) {
     for (const unsigned lane : each(lanes)) {
       const MicroOp& op = op_at(w, lane);
       ++w.pc[lane];
-      if (op.to >= 0) w.rows[op.to].lane[lane] = reduced(barrier, static_cast<BarrierKind>(op.immediate));
+      if (op.to >= 0) w.rows[op.to].lane[lane] = reduced(barrier, op.barrier);
     }
+    assert((w.waiting & w.at_barrier & lanes) == lanes);
     w.waiting &= ~lanes;
     w.at_barrier &= ~lanes;
   }
@@ -182,7 +181,8 @@ void barrier(Warp& w, const MicroOp& op, Lanes active) {
   barrier.threads += number_of(active);
   if (expected && active == w.alive) barrier.arrived += 32 - number_of(active);  // a warp counts whole
   if (op.c >= 0) barrier.ones += number_of(active & true_lanes(w.rows[op.c]));
-  if (static_cast<BarrierKind>(op.immediate) != BarrierKind::arrive) {
+  assert(!(active & w.waiting));
+  if (op.barrier != BarrierKind::arrive) {
     diverge(w, active, w.current, w.next);
     barrier.waiting[w.first / 32] |= active;
     w.waiting |= active;
@@ -191,7 +191,8 @@ void barrier(Warp& w, const MicroOp& op, Lanes active) {
   try_barrier(block, barrier);
 }
 
-void exit(Warp& w, const MicroOp&, Lanes active) {
+void exit_lanes(Warp& w, const MicroOp&, Lanes active) {
+  assert((active & w.alive & ~w.waiting) == active && w.block->alive >= number_of(active));
   diverge(w, active, w.current, w.next);
   w.alive &= ~active;
   w.block->alive -= number_of(active);
@@ -206,6 +207,7 @@ void exit(Warp& w, const MicroOp&, Lanes active) {
 // left out, have come to this operation (with `anywhere`: to one of its kind). The others wait.
 template <class Work>
 void converge(Warp& w, const MicroOp& op, Lanes active, bool anywhere, Work work) {
+  assert(!(active & w.waiting));
   Lanes come = active, go = 0;
   for (const unsigned lane : each(w.waiting & ~w.at_barrier)) {
     if (w.pc[lane] == w.current || (anywhere && op_at(w, lane).run == op.run)) come |= bit(lane);
@@ -238,8 +240,8 @@ void exchange(Warp& w, const MicroOp& op, Lanes active, Work work) {
   });
 }
 
-enum class Shuffle : uint64_t { up, down, bfly, idx };
-void shuffle(Warp& w, const MicroOp& op, Lanes active) {
+enum class Shuffle : uint8_t { up, down, bfly, idx };
+template <Shuffle kind> void shuffle(Warp& w, const MicroOp& op, Lanes active) {
   exchange(w, op, active, [&](Lanes set, unsigned lane) -> uint64_t {
     const int here = static_cast<int>(lane);
     const int by = w.rows[op.b].lane[lane] & 31;
@@ -248,13 +250,13 @@ void shuffle(Warp& w, const MicroOp& op, Lanes active) {
     const int least = here & segment;
     const int most = least | (clamp & ~segment);
     int from = 0;
-    switch (static_cast<Shuffle>(op.immediate)) {
+    switch (kind) {
       case Shuffle::up: from = here - by; break;
       case Shuffle::down: from = here + by; break;
       case Shuffle::bfly: from = here ^ by; break;
       case Shuffle::idx: from = least | (by & ~segment); break;
     }
-    const bool inside = static_cast<Shuffle>(op.immediate) == Shuffle::up ? from >= most : from <= most;
+    const bool inside = kind == Shuffle::up ? from >= most : from <= most;
     if (op.to2 >= 0) w.rows[op.to2].lane[lane] = inside;
     if (!inside) return w.rows[op.a].lane[here];
     const bool takes_part = (set | active) & bit(static_cast<unsigned>(from));
@@ -262,11 +264,11 @@ void shuffle(Warp& w, const MicroOp& op, Lanes active) {
   });
 }
 
-enum class Vote : uint64_t { all, any, uni, ballot };
-void vote(Warp& w, const MicroOp& op, Lanes active) {
+enum class Vote : uint8_t { all, any, uni, ballot };
+template <Vote kind> void vote(Warp& w, const MicroOp& op, Lanes active) {
   exchange(w, op, active, [&](Lanes set, unsigned) -> uint64_t {
     const Lanes yes = true_lanes(w.rows[op.a]) & set;
-    switch (static_cast<Vote>(op.immediate)) {
+    switch (kind) {
       case Vote::all: return yes == set;
       case Vote::any: return yes != 0;
       case Vote::uni: return yes == set || yes == 0;
@@ -276,15 +278,15 @@ void vote(Warp& w, const MicroOp& op, Lanes active) {
   });
 }
 
-void match(Warp& w, const MicroOp& op, Lanes active) {  // immediate: all
+template <bool all> void match(Warp& w, const MicroOp& op, Lanes active) {
   const uint64_t mask = ptx::bits(op.type) == 64 ? ~uint64_t(0) : UINT32_MAX;
   exchange(w, op, active, [&](Lanes set, unsigned lane) -> uint64_t {
     const uint64_t* const value = w.rows[op.a].lane;
     Lanes same = 0;
     for (const unsigned other : each(set))
       if (((value[other] ^ value[lane]) & mask) == 0) same |= bit(other);
-    if (op.immediate && op.to2 >= 0) w.rows[op.to2].lane[lane] = same == set;
-    return op.immediate && same != set ? 0 : same;
+    if (all && op.to2 >= 0) w.rows[op.to2].lane[lane] = same == set;
+    return all && same != set ? 0 : same;
   });
 }
 
@@ -407,8 +409,8 @@ MicroOp& emit_last(Lowering& l, const ptx::Instruction& i, Handler handler) {
 }
 
 // One of `words` that an instruction has, by its place among them.
-uint64_t take_one(Lowering& l, const ptx::Instruction& i, Modifiers& m, std::initializer_list<std::string_view> words) {
-  uint64_t place = 0;
+size_t take_one(Lowering& l, const ptx::Instruction& i, Modifiers& m, std::initializer_list<std::string_view> words) {
+  size_t place = 0;
   for (const std::string_view word : words) {
     if (m.take(word)) return place;
     ++place;
@@ -429,13 +431,13 @@ void lower_branch_by_table(Lowering& l, const ptx::Instruction& i, Modifiers& m)
   const int table = l.table(i.operands.at(1));
   MicroOp& op = emit_last(l, i, branch_by_table);
   op.a = index;
-  op.immediate = static_cast<uint64_t>(table);
+  op.branch_table = table;
   op.again = Again::same;
 }
 
 void lower_exit(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   m.ignore({"uni"});
-  emit_last(l, i, exit);
+  emit_last(l, i, exit_lanes);
 }
 
 void lower_barrier(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
@@ -465,7 +467,7 @@ void lower_barrier(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const size_t least = reduces ? 3 : 1;
   if (rows.size() < least) l.not_simulated(i);
   MicroOp& op = emit_last(l, i, barrier);
-  op.immediate = static_cast<uint64_t>(kind);
+  op.barrier = kind;
   op.a = rows[barrier_at];
   if (rows.size() > least) op.b = rows[barrier_at + 1];
   if (reduces) {
@@ -495,12 +497,19 @@ MicroOp& lower_warp_wide(Lowering& l, const ptx::Instruction& i, Modifiers& m, H
   return op;
 }
 
-// The same, with one of `kinds`.
-template <Handler handler, size_t sources>
-void lower_warp_wide(Lowering& l, const ptx::Instruction& i, Modifiers& m,
-                     std::initializer_list<std::string_view> kinds) {
-  const uint64_t kind = take_one(l, i, m, kinds);
-  lower_warp_wide(l, i, m, handler, sources).immediate = kind;
+void lower_shuffle(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  constexpr Handler kinds[] = {shuffle<Shuffle::up>, shuffle<Shuffle::down>, shuffle<Shuffle::bfly>,
+                               shuffle<Shuffle::idx>};
+  lower_warp_wide(l, i, m, kinds[take_one(l, i, m, {"up", "down", "bfly", "idx"})], 3);
+}
+
+void lower_vote(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  constexpr Handler kinds[] = {vote<Vote::all>, vote<Vote::any>, vote<Vote::uni>, vote<Vote::ballot>};
+  lower_warp_wide(l, i, m, kinds[take_one(l, i, m, {"all", "any", "uni", "ballot"})], 1);
+}
+
+void lower_match(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  lower_warp_wide(l, i, m, take_one(l, i, m, {"any", "all"}) == 0 ? match<false> : match<true>, 1);
 }
 
 void lower_redux(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
@@ -550,12 +559,9 @@ const Opcodes warp_opcodes = {
      }},
     {"griddepcontrol",  // every grid begins when those it depends on have ended
      [](Lowering& l, const ptx::Instruction& i, Modifiers& m) { take_one(l, i, m, {"launch_dependents", "wait"}); }},
-    {"shfl", [](Lowering& l, const ptx::Instruction& i,
-                Modifiers& m) { lower_warp_wide<shuffle, 3>(l, i, m, {"up", "down", "bfly", "idx"}); }},
-    {"vote", [](Lowering& l, const ptx::Instruction& i,
-                Modifiers& m) { lower_warp_wide<vote, 1>(l, i, m, {"all", "any", "uni", "ballot"}); }},
-    {"match",
-     [](Lowering& l, const ptx::Instruction& i, Modifiers& m) { lower_warp_wide<match, 1>(l, i, m, {"any", "all"}); }},
+    {"shfl", lower_shuffle},
+    {"vote", lower_vote},
+    {"match", lower_match},
     {"elect", [](Lowering& l, const ptx::Instruction& i, Modifiers& m) { lower_warp_wide(l, i, m, elect, 0); }},
     {"activemask",
      [](Lowering& l, const ptx::Instruction& i, Modifiers& m) {
@@ -665,7 +671,8 @@ std::string where(const Warp& w, const MicroOp& op, unsigned lane) {
 }
 
 void fault(const Warp& w, const MicroOp& op, unsigned lane, CUresult error, const std::string& what) {
-  throw Fault{error, where(w, op, lane) + ": " + what};
+  const std::string place = where(w, op, lane);
+  throw Fault{error, place + ": " + what, place};
 }
 
 }  // namespace gpu

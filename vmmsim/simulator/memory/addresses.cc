@@ -85,7 +85,7 @@ uint64_t place(uint64_t hint, uint64_t size, uint64_t alignment) REQUIRES(proces
 void give_back_unused(uint64_t address) REQUIRES(process_lock) {
   const Process& p = process();
   const auto region = std::find_if(p.regions.begin(), p.regions.end(),
-                                   [&](const Region& it) { return address >= it.begin && address < it.end; });
+                                   [&](const Region& each) { return address >= each.begin && address < each.end; });
   const auto next = p.reservations.lower_bound(region->begin);
   if (region->is_of_context || (next != p.reservations.end() && next->first < region->end)) return;
   give_back_addresses(region->begin);
@@ -164,7 +164,7 @@ uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long lon
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "no " + std::to_string(size) + " neighbouring bytes of addresses are left" +
                                          (hint ? " at addr or above it" : ""));
   std::erase_if(process().gone,
-                [&](const Gone& it) { return it.base < address + size && address < it.base + it.size; });
+                [&](const Gone& each) { return each.base < address + size && address < each.base + each.size; });
   process().reservations[address] = {size, current_call};
   change("reserve", {{"address", hexadecimal(address)}, {"size", size}});
   return address;

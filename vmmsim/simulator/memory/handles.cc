@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Allocation handles: made, counted, exported and imported.
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include "process.h"
 
@@ -18,12 +21,29 @@ struct FabricHandle {
 };
 static_assert(sizeof(FabricHandle) <= sizeof(CUmemFabricHandle));
 
-void tell(const char* kind, const Referent& of) {
-  const Record& record = record_of(of);
-  change(kind, {{"handle", hexadecimal(of.handle)},
+uint32_t record_of_descriptor(int fd) {
+  const auto guard = enter();
+  return exported_record(fd);
+}
+
+// For --slow-import. Whoever made the memory goes on meanwhile, so no lock is held.
+void wait_for_maker(uint32_t record) {
+  const int seconds = options().slow_import;
+  const int32_t maker = !seconds || record == nothing ? getpid() : ledger().record[record].process;
+  if (maker == getpid()) return;
+  const int file = static_cast<int>(syscall(SYS_pidfd_open, maker, 0));  // to be read once the process has ended
+  if (file < 0 && errno == ESRCH) return;
+  pollfd end = {file, POLLIN, 0};  // where the system has no such files, the time alone counts
+  TEMP_FAILURE_RETRY(poll(&end, 1, seconds * 1000));
+  if (file >= 0) close(file);
+}
+
+void tell(trace::Kind kind, const Referent& referent) {
+  const Record& record = record_of(referent);
+  change(kind, {{"handle", hexadecimal(referent.handle)},
                 {"size", record.size},
                 {"device", device_of(record.gpu)},
-                {"record", of.record},
+                {"record", referent.record},
                 {"multicast", record.kind == Record::multicast}});
 }
 
@@ -76,9 +96,9 @@ constexpr char no_vmm[] =
     "CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED first";
 
 Handle import(uint32_t record) REQUIRES(process_lock) {
-  const auto of = add_handle(record, true);
-  tell("import", *of);
-  return of->handle;
+  const auto referent = add_handle(record, true);
+  tell("import", *referent);
+  return referent->handle;
 }
 
 }  // namespace
@@ -100,16 +120,16 @@ void check_handle_types(unsigned requested) {  // bits that are no type are let 
            "/dev/nvidia-caps-imex-channels/channel0");
 }
 
-const Record& record_of(const Referent& of) { return ledger().record[of.record]; }
+const Record& record_of(const Referent& referent) { return ledger().record[referent.record]; }
 
-CUmemAllocationProp properties_of(const Referent& of) {
-  const Record& record = record_of(of);
+CUmemAllocationProp properties_of(const Referent& referent) {
+  const Record& record = record_of(referent);
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = static_cast<CUmemLocationType>(record.location);
   properties.location.id = record.location == CU_MEM_LOCATION_TYPE_DEVICE ? device_of(record.gpu) : 0;
   properties.allocFlags.compressionType = record.compression;
-  if (of.imported) return properties;  // the rest is known to the process that made the memory
+  if (referent.imported) return properties;  // the rest is known to the process that made the memory
   properties.requestedHandleTypes = static_cast<CUmemAllocationHandleType>(record.handle_types);
   properties.allocFlags.gpuDirectRDMACapable = record.rdma;
   properties.allocFlags.usage = record.usage;
@@ -143,10 +163,10 @@ std::shared_ptr<Referent> add_handle(uint32_t record, bool imported) {
   return added;
 }
 
-void forget_if_unused(const std::shared_ptr<Referent>& of) {
-  if (of->references || of->mappings) return;
-  process().handles.erase(of->handle);
-  let_go(of->record);
+void forget_if_unused(const std::shared_ptr<Referent>& referent) {
+  if (referent->references || referent->mappings) return;
+  process().handles.erase(referent->handle);
+  let_go(referent->record);
 }
 
 size_t granularity(const CUmemAllocationProp&, CUmemAllocationGranularity_flags option) {
@@ -178,29 +198,29 @@ Handle create(size_t size, const CUmemAllocationProp& properties, unsigned long 
     const bool on_gpu = properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
     record->location = on_gpu ? CU_MEM_LOCATION_TYPE_DEVICE : CU_MEM_LOCATION_TYPE_HOST_NUMA;
   }
-  const auto of = add_handle(number, false);
-  tell("create", *of);
-  return of->handle;
+  const auto referent = add_handle(number, false);
+  tell("create", *referent);
+  return referent->handle;
 }
 
 void release(Handle handle) {
   const auto guard = enter();
-  const auto of = named(handle);
-  if (!of->references)
+  const auto referent = named(handle);
+  if (!referent->references)
     refuse(CUDA_ERROR_INVALID_VALUE,
            "all references of the handle are released: its memory lives until it is unmapped");
-  --of->references;
-  forget_if_unused(of);
+  --referent->references;
+  forget_if_unused(referent);
   change("release", {{"handle", hexadecimal(handle)}});
 }
 
 CUmemAllocationProp properties(Handle handle) {
   const auto guard = enter();
-  const auto of = named(handle);
-  const Record& record = record_of(*of);
+  const auto referent = named(handle);
+  const Record& record = record_of(*referent);
   if (record.kind == Record::multicast)
     refuse(CUDA_ERROR_INVALID_VALUE, "the handle is a multicast object's, not memory's");
-  CUmemAllocationProp properties = properties_of(*of);
+  CUmemAllocationProp properties = properties_of(*referent);
   properties.allocFlags.usage = 0;  // the driver does not tell
   return properties;
 }
@@ -208,36 +228,35 @@ CUmemAllocationProp properties(Handle handle) {
 Handle retain(uint64_t address) {
   const auto guard = enter();
   const Mapping* const mapping = mapping_at(address);
-  if (!mapping || !mapping->of)
+  if (!mapping || !mapping->referent)
     refuse(CUDA_ERROR_INVALID_VALUE, "no memory of cuMemCreate is mapped at " + hexadecimal(address));
   if (!is_reserved(address))
     refuse(CUDA_ERROR_INVALID_VALUE, hexadecimal(address) +
                                          " is in a mapping, but past the end of the reservation "
                                          "that it begins in: ask with its first address");
-  ++mapping->of->references;
-  change("retain", {{"handle", hexadecimal(mapping->of->handle)}});
-  return mapping->of->handle;
+  ++mapping->referent->references;
+  change("retain", {{"handle", hexadecimal(mapping->referent->handle)}});
+  return mapping->referent->handle;
 }
 
 // --- Sharing --------------------------------------------------------------------------------------------------------
 static std::shared_ptr<Referent> exportable(Handle handle, unsigned type, const char* type_name,
                                             unsigned long long flags) REQUIRES(process_lock) {
   if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
-  const auto of = named(handle);
-  if (of->imported)
+  const auto referent = named(handle);
+  if (referent->imported)
     refuse(CUDA_ERROR_INVALID_VALUE, "the handle is an import: only the process that made the memory can export it");
-  if (!(record_of(*of).handle_types & type))
+  if (!(record_of(*referent).handle_types & type))
     refuse(CUDA_ERROR_INVALID_VALUE, std::string("the handle was made without ") + type_name +
                                          ": cuMemCreate needs it in prop's requestedHandleTypes");
-  return of;
+  return referent;
 }
 
 int export_fd(Handle handle, unsigned long long flags) {
   const auto guard = enter();
-  const auto of =
+  const auto referent =
       exportable(handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR", flags);
-  const int fd = export_record(of->record);
-  if (fd < 0) refuse(CUDA_ERROR_OPERATING_SYSTEM, "this process has no file descriptor left");
+  const int fd = export_record(referent->record);
   process().exported[fd] = current_call;
   change("export", {{"handle", hexadecimal(handle)}, {"fd", fd}});
   return fd;
@@ -245,9 +264,9 @@ int export_fd(Handle handle, unsigned long long flags) {
 
 CUmemFabricHandle export_fabric(Handle handle, unsigned long long flags) {
   const auto guard = enter();
-  const auto of = exportable(handle, CU_MEM_HANDLE_TYPE_FABRIC, "CU_MEM_HANDLE_TYPE_FABRIC", flags);
-  ledger().record[of->record].on_fabric = true;
-  const FabricHandle contents = {fabric_magic, ledger().token, record_of(*of).key, of->record};
+  const auto referent = exportable(handle, CU_MEM_HANDLE_TYPE_FABRIC, "CU_MEM_HANDLE_TYPE_FABRIC", flags);
+  ledger().record[referent->record].on_fabric = true;
+  const FabricHandle contents = {fabric_magic, ledger().token, record_of(*referent).key, referent->record};
   CUmemFabricHandle exported = {};
   std::memcpy(&exported, &contents, sizeof contents);
   change("export", {{"handle", hexadecimal(handle)}, {"fabric", true}});
@@ -255,6 +274,7 @@ CUmemFabricHandle export_fabric(Handle handle, unsigned long long flags) {
 }
 
 Handle import_fd(intptr_t number) {
+  wait_for_maker(record_of_descriptor(static_cast<int>(number)));
   const auto guard = enter();
   if (number == 0)
     refuse(CUDA_ERROR_INVALID_VALUE, "osHandle is null: descriptor 0 cannot be imported, make another of it (dup)");
@@ -278,7 +298,6 @@ Handle import_fd(intptr_t number) {
 }
 
 Handle import_fabric(const CUmemFabricHandle& handle) {
-  const auto guard = enter();
   if (!machine().fabric_handles || !machine().fabric_channel)
     refuse(CUDA_ERROR_NOT_SUPPORTED, "this process sees no IMEX channel, or its GPUs have no fabric handles");
   FabricHandle contents;
@@ -287,6 +306,8 @@ Handle import_fabric(const CUmemFabricHandle& handle) {
     refuse(CUDA_ERROR_INVALID_VALUE,
            "these 64 bytes are not a fabric handle of this machine: have all of them "
            "arrived, and in their order?");
+  wait_for_maker(contents.record);
+  const auto guard = enter();
   {
     Locked locked;
     const Record& record = ledger().record[contents.record];

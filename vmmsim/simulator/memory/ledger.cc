@@ -25,8 +25,9 @@ namespace memory {
 namespace {
 
 [[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what + ": " + std::strerror(errno)); }
-[[noreturn]] void end(const char* why) {
-  dprintf(STDERR_FILENO, "vmmsim: %s\n", why);
+// `error`: what the system has answered, or 0.
+[[noreturn]] void end(const char* why, int error = 0) {
+  dprintf(STDERR_FILENO, "vmmsim: %s%s%s\n", why, error ? ": " : "", error ? std::strerror(error) : "");
   _exit(125);
 }
 
@@ -62,14 +63,16 @@ Joined join() {
   if (std::sscanf(value, "%ld:%d:%" SCNx64, &joined.vmmsim, &joined.number, &token) != 3)
     end("VMMSIM does not name a machine");
   joined.file = open_in(joined.vmmsim, joined.number, O_RDWR);
+  if (joined.file < 0 && errno != ENOENT && errno != EACCES) end("the machine's ledger cannot be opened", errno);
   uint64_t found[2] = {};  // Ledger::token and bytes
   if (joined.file < 0 || pread(joined.file, found, sizeof found, 0) != sizeof found || found[0] != token)
     end("the machine that VMMSIM names is gone: its vmmsim has ended");
   void* const at = mmap(nullptr, found[1], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, joined.file, 0);
-  if (at == MAP_FAILED) end("no memory to map the machine's ledger");
+  if (at == MAP_FAILED) end("no memory to map the machine's ledger", errno);
   joined.ledger = static_cast<Ledger*>(at);
   if (joined.ledger->trace_file >= 0)
     joined.trace_file = open_in(joined.vmmsim, joined.ledger->trace_file, O_WRONLY | O_APPEND);
+  if (joined.ledger->trace_file >= 0 && joined.trace_file < 0) end("the file of --trace cannot be opened", errno);
   return joined;
 }
 const Joined& joined() {

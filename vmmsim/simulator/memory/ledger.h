@@ -74,7 +74,7 @@ struct Ledger {
   uint32_t next[];  // frame -> the next of its allocation, or the next free one; GPU after GPU, then hosts
 
   int owners() const { return (machine.gpus + 1) * machine.nodes; }
-  uint32_t* frames_of(int of) { return next + uint64_t(of) * gpu[0].frames; }
+  uint32_t* frames_of(int owner) { return next + uint64_t(owner) * gpu[0].frames; }
 };
 
 Ledger& ledger();             // joins the machine if this process has not yet

@@ -43,7 +43,7 @@ std::optional<Range> find_ordinary(const Mapping& mapping, uint64_t address) REQ
 std::optional<Range> find_locked(uint64_t address) REQUIRES(process_lock) {
   const Process& p = process();
   const Mapping* const mapping = mapping_at(address);
-  if (mapping && !mapping->of) return find_ordinary(*mapping, address);
+  if (mapping && !mapping->referent) return find_ordinary(*mapping, address);
   if (!mapping)
     if (const auto registered = find_registered(address)) return registered;
   const auto reservation = holding(p.reservations, address);
@@ -63,10 +63,10 @@ std::optional<Range> find_locked(uint64_t address) REQUIRES(process_lock) {
   range.size = mapping->size;
   range.id = mapping->id;
   range.mapped = true;
-  range.block_id = mapping->of->handle;
+  range.block_id = mapping->referent->handle;
   range.host_access = mapping->host_access;
   if (mapping->kind != Range::vmm) return range;
-  range.properties = properties_of(*mapping->of);
+  range.properties = properties_of(*mapping->referent);
   range.device = device_with(*mapping);
   return range;
 }
@@ -151,7 +151,7 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
   if (!mapping) {
     const auto& gone = process().gone;
     const auto last =
-        std::find_if(gone.rbegin(), gone.rend(), [&](const Gone& it) { return address - it.base < it.size; });
+        std::find_if(gone.rbegin(), gone.rend(), [&](const Gone& each) { return address - each.base < each.size; });
     const std::string was = last == gone.rend() ? "" : "; it was " + last->how;
     const auto there = find_locked(address);
     if (there && there->kind == Range::registered)
@@ -205,37 +205,38 @@ std::vector<std::string> leaks() {
   const auto guard = enter();
   Process& p = process();
   std::vector<std::string> found;
-  for (const auto& [handle, of] : p.handles) {
-    if (!of->references || of->made_by.empty()) continue;
-    const Record& record = record_of(*of);
+  for (const auto& [handle, referent] : p.handles) {
+    if (!referent->references || referent->made_by.empty()) continue;
+    const Record& record = record_of(*referent);
     const bool is_multicast = record.kind == Record::multicast;
     unsigned bound = 0;
     for (uint32_t b = is_multicast ? record.next : nothing; b != nothing; b = ledger().record[b].next) ++bound;
     found.push_back("handle " + hexadecimal(handle) + (is_multicast ? ", a multicast object of " : ", memory of ") +
-                    bytes(record.size) + since(of->made_by) +
+                    bytes(record.size) + since(referent->made_by) +
                     (bound ? ", with " + std::to_string(bound) + " bindings (cuMulticastUnbind, cuMemRelease)"
                            : " (cuMemRelease)"));
   }
   for (const auto& [base, mapping] : p.mappings)
-    if (mapping.of && !mapping.made_by.empty())
+    if (mapping.referent && !mapping.made_by.empty())
       found.push_back("mapping of " + bytes(mapping.size) + " at " + hexadecimal(base) + since(mapping.made_by) +
                       " (cuMemUnmap)");
   for (const auto& [base, reservation] : p.reservations)
     if (!reservation.made_by.empty())
       found.push_back("reservation of " + bytes(reservation.size) + " at " + hexadecimal(base) +
                       since(reservation.made_by) + " (cuMemAddressFree)");
-  for (const auto& [base, it] : p.allocations)
-    if (it.kind == Range::registered)
-      found.push_back("registration of " + bytes(it.size) + " of the host at " + hexadecimal(base) + since(it.made_by) +
-                      " (cudaHostUnregister)");
-    else if (!it.made_by.empty())
-      found.push_back("memory of " + bytes(it.size) + " at " + hexadecimal(base) + since(it.made_by) + " (free it)");
+  for (const auto& [base, each] : p.allocations)
+    if (each.kind == Range::registered)
+      found.push_back("registration of " + bytes(each.size) + " of the host at " + hexadecimal(base) +
+                      since(each.made_by) + " (cudaHostUnregister)");
+    else if (!each.made_by.empty())
+      found.push_back("memory of " + bytes(each.size) + " at " + hexadecimal(base) + since(each.made_by) +
+                      " (free it)");
   const int most = int(sysconf(_SC_OPEN_MAX));
   for (int fd = 0; fd < std::min(most, 65536); ++fd) {
     if (exported_record(fd) == nothing) continue;
-    const auto made = p.exported.find(fd);
+    const auto maker = p.exported.find(fd);
     found.push_back("descriptor " + std::to_string(fd) + " of exported memory" +
-                    (made == p.exported.end() ? ", received" : since(made->second)) + " (close)");
+                    (maker == p.exported.end() ? ", received" : since(maker->second)) + " (close)");
   }
   return found;
 }

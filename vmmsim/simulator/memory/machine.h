@@ -35,6 +35,7 @@ struct Options {
   uint64_t fail_number = 0;
   int fail_error = 0;   // the CUresult or cudaError_t
   int slow_after = 10;  // seconds of a kernel, after which the user is told
+  int slow_import = 0;  // seconds for which an import waits at most, until the memory's maker has ended
 };
 
 }  // namespace memory

@@ -85,10 +85,10 @@ void open_to_host(Mapping& mapping, unsigned flags) REQUIRES(process_lock) {
 // RDMA memory whose first mapping is gone is opened to its own GPU alone, and at one place, as on the H200.
 void open_to_gpu(Mapping& mapping, CUdevice device, unsigned flags) REQUIRES(process_lock) {
   const Record& record = ledger().record[mapping.record];
-  std::set<uint64_t>& anew = mapping.of->opened_anew;
+  std::set<uint64_t>& anew = mapping.referent->opened_anew;
   unsigned char& access = mapping.access[size_t(device)];
   const bool is_owner = record.gpu == visible_gpus()[size_t(device)];
-  const bool lacks_first = record.rdma && !mapping.of->imported && !mapping.of->first_mapping;
+  const bool lacks_first = record.rdma && !mapping.referent->imported && !mapping.referent->first_mapping;
   const bool adds = lacks_first && access != flags && flags;
   const bool is_second = adds && is_owner && !anew.empty() && !anew.contains(mapping.base);
   const bool fails = is_second || (adds && !is_owner);
@@ -168,7 +168,7 @@ void add_mapping(Mapping mapping) {
   mapping.made_by = current_call;
   mapping.access.resize(visible_gpus().size());
   const uint32_t record = mapping.record;
-  if (mapping.of && !mapping.of->first_mapping) mapping.of->first_mapping = mapping.base;
+  if (mapping.referent && !mapping.referent->first_mapping) mapping.referent->first_mapping = mapping.base;
   Mapping& added = p.mappings[mapping.base];
   added = std::move(mapping);
   if (record != nothing && ++p.times_mapped[record] == 2) write_entries_of(record);
@@ -189,11 +189,11 @@ void remove_mapping(uint64_t base) {
     if (left == 1) write_entries_of(gone.record);
     if (left == 0) p.times_mapped.erase(gone.record);
   }
-  if (gone.of) {
-    if (gone.of->first_mapping == base) gone.of->first_mapping = 0;
-    gone.of->opened_anew.erase(base);
-    --gone.of->mappings;
-    forget_if_unused(gone.of);
+  if (gone.referent) {
+    if (gone.referent->first_mapping == base) gone.referent->first_mapping = 0;
+    gone.referent->opened_anew.erase(base);
+    --gone.referent->mappings;
+    forget_if_unused(gone.referent);
   } else if (gone.record != nothing) {
     let_go(gone.record);
   }
@@ -204,14 +204,14 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
   auto check = [&]() REQUIRES(process_lock) {
     if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
     if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "size is 0: make it that of the allocation");
-    const auto of = named(handle);
+    const auto referent = named(handle);
     if (!address) refuse(CUDA_ERROR_INVALID_VALUE, "ptr is null: reserve addresses first (cuMemAddressReserve)");
-    if (record_of(*of).usage & CU_MEM_CREATE_USAGE_TILE_POOL)
+    if (record_of(*referent).usage & CU_MEM_CREATE_USAGE_TILE_POOL)
       refuse(CUDA_ERROR_INVALID_VALUE,
              "the memory was created as a tile pool (allocFlags.usage), for sparse arrays "
              "alone: create it without, to map it at an address");
-    const uint64_t whole = record_of(*of).size;
-    const bool is_memory = record_of(*of).kind != Record::multicast;
+    const uint64_t whole = record_of(*referent).size;
+    const bool is_memory = record_of(*referent).kind != Record::multicast;
     const uint64_t unit = is_memory ? machine().granularity : machine().multicast_granularity;
     check_part(offset, size, whole, is_memory ? 0 : unit);
     if (address % unit)
@@ -224,25 +224,25 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
     if (last != process().mappings.end() && last->first + last->second.size > address)
       refuse(CUDA_ERROR_INVALID_VALUE, "memory is mapped already from " + range(last->first, last->second.size) +
                                            ": unmap it first, or take other addresses");
-    if (!of->opened_anew.empty()) refuse(CUDA_ERROR_UNKNOWN, opened_anew);
-    return of;
+    if (!referent->opened_anew.empty()) refuse(CUDA_ERROR_UNKNOWN, opened_anew);
+    return referent;
   };
-  auto of = check();
-  const bool is_multicast = record_of(*of).kind == Record::multicast;
+  auto referent = check();
+  const bool is_multicast = record_of(*referent).kind == Record::multicast;
   if (is_multicast) {
-    wait_for_team(of->record);
-    of = check();
-  } else if (!gpu_memory(record_of(*of).gpu)) {
-    refuse(CUDA_ERROR_OUT_OF_MEMORY, "this process has no room for the memory of a GPU: is its address space limited?");
+    wait_for_team(referent->record);
+    referent = check();
+  } else {
+    gpu_memory(record_of(*referent).gpu);  // or no mapping is made
   }
   Mapping mapping = {};
   mapping.base = address;
   mapping.size = size;
-  mapping.record = of->record;
-  mapping.of = of;
+  mapping.record = referent->record;
+  mapping.referent = referent;
   mapping.kind = is_multicast ? Range::multicast_range : Range::vmm;
-  if (is_multicast) mapping.multicast_page = take_multicast_pages(of->record, size / page_size);
-  ++of->mappings;
+  if (is_multicast) mapping.multicast_page = take_multicast_pages(referent->record, size / page_size);
+  ++referent->mappings;
   add_mapping(std::move(mapping));
   change("map", {{"address", hexadecimal(address)}, {"size", size}, {"handle", hexadecimal(handle)}});
 }
@@ -318,9 +318,9 @@ unsigned long long get_access(const CUmemLocation& location, uint64_t address) {
     refuse(CUDA_ERROR_INVALID_DEVICE, "location.type is neither CU_MEM_LOCATION_TYPE_DEVICE nor one of the host");
   if (!is_host(location)) gpu_of(location.id);
   const Mapping* const mapping = mapping_at(address);
-  if (mapping && !mapping->of && allocation_with(address) != process().allocations.end())
+  if (mapping && !mapping->referent && allocation_with(address) != process().allocations.end())
     return CU_MEM_ACCESS_FLAGS_PROT_NONE;  // of ordinary memory, whoever may touch it: as on the H200
-  if (!mapping || !mapping->of)
+  if (!mapping || !mapping->referent)
     refuse(CUDA_ERROR_INVALID_VALUE, "ptr: cuMemMap has mapped nothing at " + hexadecimal(address));
   // Where the host has no right, the driver tells of CU_MEM_LOCATION_TYPE_HOST the right of GPU 0.
   if (location.type == CU_MEM_LOCATION_TYPE_HOST && !mapping->host_access && !mapping->access.empty())

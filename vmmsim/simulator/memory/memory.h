@@ -10,8 +10,8 @@
 #include <span>
 #include <string>
 #include <vector>
+#include "../../trace/text.h"
 #include "../mutex.h"
-#include "../text.h"
 #include "page_table.h"
 
 namespace memory {
@@ -28,29 +28,8 @@ struct Refused {
 
 inline std::string in_mib(uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
-// Changes to allocations, reservations, mappings and access, for --trace: one JSON object each. The functions here
-// report through this; the driver sets it. Handles and addresses are texts, "0x..."; sizes, offsets, devices (-1:
-// the host or a GPU that the process does not see), records and flags (CUmemAccess_flags) are numbers. Handles of
-// one record name the same memory or multicast object, in all processes. "order" tells in which order the changes of a
-// process came; a line has those of its call, and is written a little later.
-//   create            handle, record, size, device, multicast: false      import: likewise, multicast may be true
-//   multicast_create  handle, record, size, devices: how many of them the team has
-//   retain, release   handle: one reference more, one less. It ends with its last reference and its last mapping, and
-//                     its record with the last handle or exported descriptor in any process, or binding
-//   export            handle, and fd, a descriptor that holds the record until it is closed, or fabric: true
-//   reserve, free_reservation   address, size
-//   map               address, size, handle: the mapping is open to nobody
-//   unmap             address, size: of one whole mapping
-//   access            address, size, device, flags: of one whole mapping, as far as this device is concerned
-//   add_device        handle, device
-//   bind              handle, offset, size, device, memory: the handle of what is bound, memory_offset; of ordinary
-//                     memory its address instead of these two
-//   unbind            handle, offset, size, device
-//   allocate, free    address, and size, device, shared: it is another process's. Ordinary memory of cuMemAlloc and the
-//                     like, of pools, of the host, and of modules' variables. It is open to its device and its peers,
-//                     of a pool to those that the pool is opened to, and another process's to the device that opened it
-//   open_pool         address: of all the pool's, device, flags
-//   peer              device, peer, enabled: whether `device` may touch ordinary memory of `peer`
+// Changes to allocations, reservations, mappings and access, for --trace: objects of JSON, ../../trace/README.md tells
+// which. The functions here report through this; the driver sets it.
 extern thread_local std::vector<std::string>* changes;
 
 // The machine's GPU (0 to gpus * nodes - 1) of each CUdevice of this process. Once, before all other calls. Without it

@@ -3,6 +3,7 @@
 // there. A page of addresses that it is mapped at therefore stands for one frame on each GPU. The team and the bindings
 // are in the ledger, for they may come from several processes.
 #include <linux/futex.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -49,8 +50,8 @@ struct OfProcess {
   unsigned waiting GUARDED_BY(process_lock) = 0;              // threads that wait for a team
 };
 OfProcess& of_process() {
-  static OfProcess& it = *new OfProcess;
-  return it;
+  static OfProcess& all = *new OfProcess;
+  return all;
 }
 
 Row* row(uint64_t page) {
@@ -128,13 +129,13 @@ void check(const CUmulticastObjectProp& properties) {
   check_handle_types(static_cast<unsigned>(properties.handleTypes));
 }
 
-void check_range(const char* what, uint64_t offset, uint64_t size, uint64_t of) {
+void check_range(const char* what, uint64_t offset, uint64_t size, uint64_t whole) {
   if (offset % minimum() || size % minimum() || size == 0)
     refuse(CUDA_ERROR_INVALID_VALUE,
            "offsets and sizes are multiples of the granularity, " + in_mib(minimum()) + ", and the size is not 0");
-  if (offset > of || size > of - offset)
+  if (offset > whole || size > whole - offset)
     refuse(CUDA_ERROR_INVALID_VALUE,
-           std::string("offset and size go past the end of the ") + what + ", " + std::to_string(of) + " bytes");
+           std::string("offset and size go past the end of the ") + what + ", " + std::to_string(whole) + " bytes");
 }
 
 // Binds memory once the team is complete. What `find` returns may have gone in the meantime, so it is found again.
@@ -143,8 +144,11 @@ struct Memory {
   uint64_t offset, end;       // in the record: where to begin, and where the memory ends
   std::vector<Member> named;  // for --trace
 };
-Memory memory_of(const Referent& of, uint64_t offset) {
-  return {of.record, offset, record_of(of).size, {{"memory", hexadecimal(of.handle)}, {"memory_offset", offset}}};
+Memory memory_of(const Referent& referent, uint64_t offset) {
+  return {referent.record,
+          offset,
+          record_of(referent).size,
+          {{"memory", hexadecimal(referent.handle)}, {"memory_offset", offset}}};
 }
 template <class Find>
 void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flags, Find find) {
@@ -193,10 +197,10 @@ void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flag
     ++records[memory].bindings;
     ++ledger().bound;
   }
-  std::vector<Member> told = {
+  std::vector<Member> members = {
       {"handle", hexadecimal(handle)}, {"offset", offset}, {"size", size}, {"device", device_of(gpu)}};
-  told.insert(told.end(), found.named.begin(), found.named.end());
-  change("bind", told);
+  members.insert(members.end(), found.named.begin(), found.named.end());
+  change("bind", members);
 }
 
 }  // namespace
@@ -210,6 +214,8 @@ uint64_t take_multicast_pages(uint32_t object, uint64_t pages) {
   if (first + pages > max_pages || !row(first))
     refuse(CUDA_ERROR_OUT_OF_MEMORY,
            "a process maps " + std::to_string(max_pages * page_size) + " bytes of multicast objects at most");
+  for (int gpu = 0; gpu < int(gpus()); ++gpu)  // so that replicas() never lacks one
+    if (has(ledger().record[object], gpu)) gpu_memory(gpu);
   of_process().ranges[first] = {pages, object};
   of_process().seen = ~uint64_t(0);
   return first;
@@ -240,8 +246,8 @@ void tell_of_ordinary_access(const std::string& who) {
   static std::atomic<bool> is_told = false;
   if (is_told.exchange(true) && !options().explain) return;
   dprintf(STDERR_FILENO,
-          "vmmsim: %s goes to a multicast address without a multimem instruction, which the CUDA programming guide "
-          "calls for; all else is undefined. Here a write reaches every replica, and a read gives the GPU's own; with "
+          "vmmsim: %s goes to a multicast address without a multimem instruction, which the PTX manual calls "
+          "for; all else is undefined. Here a write reaches every replica, and a read gives the GPU's own; with "
           "--strict either is a fault\n",
           who.c_str());
 }
@@ -265,6 +271,8 @@ void wait_for_team(uint32_t object) {
               "vmmsim: %s waits for ever: the multicast object's team lacks %u of %u GPUs, and nobody is left to "
               "add one with cuMulticastAddDevice\n",
               current_call.c_str(), missing, record.devices);
+      process_lock.unlock();
+      if (alarm(0)) raise(SIGALRM);  // it would end the wait on hardware
       _exit(125);
     }
     process_lock.unlock();
@@ -336,7 +344,7 @@ void multicast_bind(Handle handle, size_t offset, Handle memory, size_t memory_o
 void multicast_bind_address(Handle handle, size_t offset, uint64_t address, size_t size, unsigned long long flags) {
   bind(handle, offset, size, flags, [&]() REQUIRES(process_lock) {
     const Mapping* const mapping = mapping_at(address);
-    if (mapping && mapping->kind == Range::vmm) return memory_of(*mapping->of, address - mapping->base);
+    if (mapping && mapping->kind == Range::vmm) return memory_of(*mapping->referent, address - mapping->base);
     const auto found = allocation_with(address);
     const bool is_own =
         mapping && mapping->kind == Range::ordinary && found != process().allocations.end() && !found->second.opened;

@@ -9,9 +9,9 @@ namespace memory {
 // This thread's value, one for each Name. It goes last of all that the thread has; that of main's thread stays.
 template <class T, class Name = T> T& of_thread() {
   static const pthread_key_t key = [] {
-    pthread_key_t made;
-    pthread_key_create(&made, [](void* value) { delete static_cast<T*>(value); });
-    return made;
+    pthread_key_t created;
+    pthread_key_create(&created, [](void* value) { delete static_cast<T*>(value); });
+    return created;
   }();
   if (void* const value = pthread_getspecific(key)) return *static_cast<T*>(value);
   T* const value = new T;

@@ -34,17 +34,12 @@ void set_rights(Mapping& mapping) REQUIRES(process_lock) {
   }
 }
 
-void need_room_for(uint32_t record) REQUIRES(process_lock) {
-  if (!gpu_memory(ledger().record[record].gpu))
-    refuse(CUDA_ERROR_OUT_OF_MEMORY, "this process has no room for the memory of a GPU: is its address space limited?");
-}
-
 // Takes memory of a GPU for map(record), and gives it back if that fails.
 template <class Map>
 void take_for(CUdevice device, uint64_t size, Map map) REQUIRES(process_lock) {
   const uint32_t record = take_memory(gpu_of(device), size);
   try {
-    need_room_for(record);
+    gpu_memory(ledger().record[record].gpu);
     map(record);
   } catch (...) {
     let_go(record);
@@ -85,7 +80,7 @@ Allocations::iterator allocation_at(uint64_t address) REQUIRES(process_lock) {
   const auto found = process().allocations.find(address);
   if (found == process().allocations.end())
     refuse(CUDA_ERROR_INVALID_VALUE,
-           hexadecimal(address) + (mapping_at(address) && mapping_at(address)->of
+           hexadecimal(address) + (mapping_at(address) && mapping_at(address)->referent
                                        ? " was mapped by cuMemMap: unmap it and release its handle"
                                        : " is not where ordinary memory begins, or it was freed"));
   return found;
@@ -134,11 +129,13 @@ void map_pool_unit(CUdevice device, uint64_t address, uint64_t size, const std::
     add_mapping(mapping);
   };
   if (of_another == nothing) return take_for(device, size, map);
-  if (!gpu_memory(ledger().record[of_another].gpu)) {
+  try {
+    gpu_memory(ledger().record[of_another].gpu);
+    map(of_another);
+  } catch (...) {
     let_go(of_another);
-    need_room_for(of_another);
+    throw;
   }
-  map(of_another);
 }
 
 Allocations::iterator allocation_with(uint64_t address) {
@@ -150,12 +147,12 @@ Allocations::iterator allocation_with(uint64_t address) {
 // The owner, as long as the allocation is not about to be freed.
 Owner owner_of(const Allocation& allocation) { return allocation.is_taken ? Owner() : allocation.owner; }
 
-void add_allocation(uint64_t address, Allocation made, CUdevice device) {
-  made.id = ++process().ids;
-  made.made_by = current_call;
-  process().allocations[address] = made;
+void add_allocation(uint64_t address, Allocation added, CUdevice device) {
+  added.id = ++process().ids;
+  added.made_by = current_call;
+  process().allocations[address] = added;
   change("allocate",
-         {{"address", hexadecimal(address)}, {"size", made.size}, {"device", device}, {"shared", made.opened > 0}});
+         {{"address", hexadecimal(address)}, {"size", added.size}, {"device", device}, {"shared", added.opened > 0}});
 }
 
 void erase_allocation(uint64_t address) {
@@ -258,7 +255,7 @@ uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle, Owner owner) {
     let_go(contents.record);  // its mapping holds it
   } else {
     try {
-      need_room_for(contents.record);
+      gpu_memory(ledger().record[contents.record].gpu);
       base = map_ordinary(contents.record, ledger().record[contents.record].size, Range::ordinary, device);
     } catch (...) {
       let_go(contents.record);
@@ -271,9 +268,9 @@ uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle, Owner owner) {
     ++found->second.opened;
     return address;
   }
-  Allocation made = {contents.size, Range::ordinary, owner};
-  made.opened = 1;
-  add_allocation(address, made, device_of(ledger().record[contents.record].gpu));
+  Allocation added = {contents.size, Range::ordinary, owner};
+  added.opened = 1;
+  add_allocation(address, added, device_of(ledger().record[contents.record].gpu));
   return address;
 }
 

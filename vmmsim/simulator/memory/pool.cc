@@ -48,7 +48,12 @@ uint32_t find_unit(uint32_t pool, uint64_t offset) REQUIRES(process_lock) {
 // Addresses for twice the GPU's memory, as on the H200: blocks need neighbouring ones, and memory only where they are.
 void Pool::take_room() {
   const uint64_t size = round_up(2 * machine().memory, unit);
-  addresses_ = take_addresses(size + unit, false);
+  try {
+    addresses_ = take_addresses(size + unit, false);
+  } catch (...) {
+    if (record_ != nothing) let_go(record_);
+    throw;
+  }
   first_ = round_up(addresses_, unit);
   access_.resize(visible_gpus().size());
   access_[size_t(device_)] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
@@ -61,8 +66,8 @@ Pool::Pool(CUdevice device, unsigned handle_types) : device_(device), record_(no
   constexpr unsigned known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC;
   if (handle_types & ~known) refuse(CUDA_ERROR_INVALID_VALUE, "handleTypes has bits of other types than fd and fabric");
   check_handle_types(handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);  // fabric needs no channel yet
-  take_room();
   if (handle_types) record_ = new_shared_pool(gpu, handle_types);
+  take_room();
 }
 
 Pool::Shared Pool::shared_by(intptr_t number) {
@@ -85,8 +90,8 @@ Pool::Shared Pool::shared_by(intptr_t number) {
 Pool::Pool(Shared shared) : is_imported_(true), record_(shared.record) {
   const auto guard = enter();
   device_ = device_of(ledger().record[record_].gpu);
-  take_room();
   hold(record_);  // the descriptor holds it, so it is still there
+  take_room();
 }
 
 Pool::~Pool() {
@@ -260,7 +265,6 @@ int Pool::export_fd(CUmemAllocationHandleType type) const {
     refuse(CUDA_ERROR_NOT_SUPPORTED, "fabric handles of memory pools are not simulated");
   }
   const int fd = export_record(record_);
-  if (fd < 0) refuse(CUDA_ERROR_OPERATING_SYSTEM, "this process has no file descriptor left");
   fcntl(fd, F_SETFD, 0);  // a program that this one executes gets it, as on the H200
   process().exported[fd] = current_call;
   return fd;

@@ -81,12 +81,9 @@ MutexLock enter() {
   return MutexLock(process_lock);
 }
 
-void change(const char* kind, const std::vector<Member>& members) {
+void change(trace::Kind kind, const std::vector<Member>& members) {
   static std::atomic<uint64_t> order = 0;
-  if (!changes) return;
-  std::string json = "{" + Member("kind", kind).json;
-  for (const Member& member : members) json += "," + member.json;
-  changes->push_back(json + "," + Member("order", ++order).json + "}");
+  if (changes) changes->push_back(trace::change(kind, members, ++order));
 }
 
 void note_gone(uint64_t base, uint64_t size, const char* how) {

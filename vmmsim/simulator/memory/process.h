@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // What this process has of the machine's memory: handles, reservations, mappings, and the page table of each GPU.
 #pragma once
-#include <concepts>
 #include <deque>
 #include <map>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 #include <vector>
+#include "../../trace/line.h"
 #include "memory.h"
 #include "page_table.h"
 #include "records.h"
@@ -34,9 +34,9 @@ struct Referent {
 struct Mapping {
   uint64_t base, size;
   Range::Kind kind;
-  uint32_t record;                    // nothing: host memory
-  std::shared_ptr<Referent> of;       // vmm and multicast_range
-  std::vector<unsigned char> access;  // of each GPU of this process: CUmemAccess_flags
+  uint32_t record;                     // nothing: host memory
+  std::shared_ptr<Referent> referent;  // vmm and multicast_range
+  std::vector<unsigned char> access;   // of each GPU of this process: CUmemAccess_flags
   unsigned char host_access = 0;
   uint64_t multicast_page = 0;  // the number of the first
   bool has_small_blocks = false;
@@ -95,14 +95,8 @@ std::span<const int> visible_gpus();  // the machine's GPU of each CUdevice
 MutexLock enter() ACQUIRE(process_lock);
 
 // Tells a change for --trace: its kind, and what it was. Addresses and handles are texts.
-struct Member {
-  std::string json;
-  Member(const char* name, const std::string& text) : json('"' + std::string(name) + "\":\"" + text + '"') {}
-  Member(const char* name, std::integral auto value)
-      : json('"' + std::string(name) +
-             "\":" + (std::same_as<decltype(value), bool> ? value ? "true" : "false" : std::to_string(value))) {}
-};
-void change(const char* kind, const std::vector<Member>&);
+using trace::Member;
+void change(trace::Kind, const std::vector<Member>&);
 void note_gone(uint64_t base, uint64_t size, const char* how) REQUIRES(process_lock);  // by the call in progress
 
 // --- Who has memory: the machine's GPUs by their numbers, and after them the host of each node

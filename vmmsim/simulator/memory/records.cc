@@ -8,11 +8,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <unordered_map>
 
 namespace memory {
 namespace {
+
+constexpr char no_descriptor[] = "this process has no file descriptor left";
+constexpr char no_lock[] = "this system has no lock of a file left, by which memory is held";
+constexpr char no_room[] = "this process has no room for the memory of a GPU: is its address space limited?";
 
 // A descriptor's file position tells the record that it holds. It is past the ledger's end, where nothing can be read.
 constexpr off_t first_position = off_t(1) << 40;
@@ -27,10 +34,10 @@ Holds& holds() REQUIRES(process_lock) {
   return all;
 }
 
-// The memory of a GPU: its file, which is mapped once it was needed. Copies look here without a lock.
+// The memory of a GPU: its file, and where that is mapped, once either was needed. Copies look here without a lock.
 struct GpuFile {
   std::atomic<char*> bytes = nullptr;
-  int number = -1;  // set before `bytes`
+  int number = -1;  // of the descriptor; set before `bytes`
 };
 GpuFile& gpu_file(int gpu) {
   static GpuFile* const all = new GpuFile[max_owners];
@@ -45,32 +52,51 @@ struct flock byte_of(uint32_t record, short type) {
   lock.l_len = 1;
   return lock;
 }
-void set_lock(int file, uint32_t record, short type) {
+// Read locks get into nobody's way. False: the system has none left.
+bool set_lock(int file, uint32_t record, short type) {
   struct flock lock = byte_of(record, type);
-  fcntl(file, F_OFD_SETLK, &lock);  // read locks get into nobody's way
+  return fcntl(file, F_OFD_SETLK, &lock) == 0;
 }
 
-void punch(int gpu, uint32_t first, uint32_t frames) REQUIRES(process_lock) {
-  gpu_memory(gpu);
-  fallocate(gpu_file(gpu).number, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first * page_size),
-            static_cast<off_t>(frames * page_size));
+// Opens a GPU's file, once. False: there is no descriptor left.
+bool has_gpu_file(int gpu) REQUIRES(process_lock) {
+  if (gpu_file(gpu).number < 0) gpu_file(gpu).number = open_of_vmmsim(ledger().memory_file[gpu], O_RDWR);
+  return gpu_file(gpu).number >= 0;
 }
 
-// The next that takes these frames finds zeros, and the machine has its memory back at once.
-void give_back_frames(Record& record) REQUIRES(process_lock, ledger().lock) {
+// Says on stderr, once, that memory is taken that nobody holds: figures of free memory are less then.
+void tell_of_kept(const char* why) {
+  static std::atomic<bool> is_told = false;
+  const char* const error = std::strerror(errno);
+  if (!is_told.exchange(true)) dprintf(STDERR_FILENO, "vmmsim: memory stays taken for now: %s: %s\n", why, error);
+}
+
+bool punch(int gpu, uint32_t first, uint32_t frames) REQUIRES(process_lock) {
+  const auto begin = static_cast<off_t>(first * page_size), size = static_cast<off_t>(frames * page_size);
+  const bool is_done =
+      has_gpu_file(gpu) &&
+      TEMP_FAILURE_RETRY(fallocate(gpu_file(gpu).number, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, size)) == 0;
+  if (!is_done) tell_of_kept("what was written to it cannot be taken out");
+  return is_done;
+}
+
+// The next that takes these frames finds zeros, and the machine has its memory back at once. False: the old bytes could
+// not be taken out. The record keeps its frames then, until the sweep of a process that can.
+bool give_back_frames(Record& record) REQUIRES(process_lock, ledger().lock) {
   Ledger::Gpu& gpu = ledger().gpu[record.gpu];
   uint32_t* const next = ledger().frames_of(record.gpu);
   uint32_t run = record.first_frame, last = run, frames = 0;
   for (uint32_t frame = run; frame != nothing; last = frame, frame = next[frame], ++frames) {
     if (frame == run || frame == last + 1) continue;
-    punch(record.gpu, run, last + 1 - run);
+    if (!punch(record.gpu, run, last + 1 - run)) return false;
     run = frame;
   }
-  punch(record.gpu, run, last + 1 - run);
+  if (!punch(record.gpu, run, last + 1 - run)) return false;
   record.kind = Record::unused;
   next[last] = gpu.first;
   gpu.first = record.first_frame;
   gpu.free += frames;
+  return true;
 }
 
 void give_back_if_unheld(uint32_t number) REQUIRES(process_lock, ledger().lock) {
@@ -79,7 +105,7 @@ void give_back_if_unheld(uint32_t number) REQUIRES(process_lock, ledger().lock) 
   if (record.bindings || is_held(number)) return;
   if (record.kind == Record::multicast)
     while (record.next != nothing) remove_binding(record.next);
-  if (record.kind == Record::physical) give_back_frames(record);
+  if (record.kind == Record::physical && !give_back_frames(record)) return;
   drop_record(number);
 }
 
@@ -157,13 +183,19 @@ bool is_held(uint32_t record, bool by_others) {
 
 void hold(uint32_t record) {
   if (holds().file < 0) holds().file = ledger_file(true);
-  if (++holds().held[record] == 1) set_lock(holds().file, record, F_RDLCK);
+  if (holds().file < 0) refuse(CUDA_ERROR_OPERATING_SYSTEM, no_descriptor);
+  const auto found = holds().held.find(record);
+  if (found == holds().held.end() && !set_lock(holds().file, record, F_RDLCK))
+    refuse(CUDA_ERROR_OPERATING_SYSTEM, no_lock);
+  ++holds().held[record];
 }
 
 void let_go(uint32_t record) {
-  if (--holds().held[record]) return;
-  holds().held.erase(record);
-  set_lock(holds().file, record, F_UNLCK);
+  const auto found = holds().held.find(record);
+  assert(found != holds().held.end());
+  if (--found->second) return;
+  holds().held.erase(found);
+  if (!set_lock(holds().file, record, F_UNLCK)) tell_of_kept("its lock cannot be given back");
   Locked locked;
   give_back_if_unheld(record);
 }
@@ -182,8 +214,11 @@ void remove_binding(uint32_t number) {
 
 int export_record(uint32_t record) {
   const int fd = ledger_file(true);
-  if (fd < 0) return -1;
-  set_lock(fd, record, F_RDLCK);
+  if (fd < 0) refuse(CUDA_ERROR_OPERATING_SYSTEM, no_descriptor);
+  if (!set_lock(fd, record, F_RDLCK)) {
+    close(fd);
+    refuse(CUDA_ERROR_OPERATING_SYSTEM, no_lock);
+  }
   lseek(fd, first_position + record, SEEK_SET);
   return fd;
 }
@@ -216,14 +251,16 @@ void leave() {
 char* gpu_memory(int gpu) {
   if (gpu_file(gpu).bytes) return gpu_file(gpu).bytes;
   const uint64_t size = machine().memory;
-  gpu_file(gpu).number = open_of_vmmsim(ledger().memory_file[gpu], O_RDWR);
+  if (!has_gpu_file(gpu)) refuse(CUDA_ERROR_OPERATING_SYSTEM, no_descriptor);
   // A page-table entry has flags below its 2 MiB, so a frame must lie on a multiple of it.
   void* const room = mmap(nullptr, size + page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (room == MAP_FAILED) return nullptr;
+  if (room == MAP_FAILED) refuse(CUDA_ERROR_OUT_OF_MEMORY, no_room);
   char* const aligned = reinterpret_cast<char*>(round_up(reinterpret_cast<uint64_t>(room), page_size));
   if (mmap(aligned, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, gpu_file(gpu).number, 0) ==
-      MAP_FAILED)
-    return nullptr;
+      MAP_FAILED) {
+    munmap(room, size + page_size);
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, no_room);
+  }
   madvise(aligned, size, MADV_DONTFORK);
   madvise(aligned, size, MADV_DONTDUMP);
   gpu_file(gpu).bytes = aligned;

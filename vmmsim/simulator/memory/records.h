@@ -16,16 +16,16 @@ void drop_record(uint32_t) REQUIRES(ledger().lock);  // a new one that is not ne
 bool take_frames(Record&, int gpu, uint64_t size) REQUIRES(process_lock, ledger().lock);
 void sweep() REQUIRES(process_lock, ledger().lock);                            // gives back what nobody holds any more
 bool is_held(uint32_t record, bool by_others = false) REQUIRES(process_lock);  // by a process or an exported descriptor
-void hold(uint32_t record) REQUIRES(process_lock);                             // by this process, once more
+void hold(uint32_t record) REQUIRES(process_lock);                             // by this process, once more; refuses
 // Once less; the last of all holders gives it back.
 void let_go(uint32_t record) REQUIRES(process_lock) EXCLUDES(ledger().lock);
 void remove_binding(uint32_t binding) REQUIRES(process_lock, ledger().lock);
-int export_record(uint32_t record);   // a descriptor that holds it; -1: there is none
+int export_record(uint32_t record);   // a descriptor that holds it; refuses
 uint32_t exported_record(int fd);     // nothing: `fd` was not exported by this machine
 void leave() REQUIRES(process_lock);  // in a child made by fork: lets go of the parent's files
 
 // Calls `work` with the bytes in this process of each frame of an allocation, in order. The allocation is held.
-char* gpu_memory(int gpu) REQUIRES(process_lock);  // where a GPU's file is mapped; null: there is no room
+char* gpu_memory(int gpu) REQUIRES(process_lock);  // where a GPU's file is mapped; refuses the first time
 template <class Work>
 void for_each_frame(const Record& record, Work work) REQUIRES(process_lock) {
   char* const bytes = gpu_memory(record.gpu);

@@ -25,8 +25,8 @@ struct PartlyRegistered {
   std::map<uint64_t, Parts> pages;
 };
 PartlyRegistered& in_parts() {
-  static auto& it = *new PartlyRegistered;
-  return it;
+  static auto& all = *new PartlyRegistered;
+  return all;
 }
 
 void write_entry(uint64_t page) REQUIRES(process_lock) {
@@ -35,12 +35,12 @@ void write_entry(uint64_t page) REQUIRES(process_lock) {
   auto each = holding(allocations, page);
   if (each == allocations.end()) each = allocations.begin();
   for (; each != allocations.end() && each->first < page + page_size; ++each) {
-    const auto& [base, it] = *each;
-    if (it.kind != Range::registered) continue;
-    const uint64_t begin = base / host_page * host_page, end = round_up(base + it.size, host_page);
+    const auto& [base, allocation] = *each;
+    if (allocation.kind != Range::registered) continue;
+    const uint64_t begin = base / host_page * host_page, end = round_up(base + allocation.size, host_page);
     for (uint64_t at = std::max(page, begin); at < std::min(page + page_size, end); at += least_host_page) {
       found.readable.set((at - page) / least_host_page);
-      if (!it.is_read_only) found.writable.set((at - page) / least_host_page);
+      if (!allocation.is_read_only) found.writable.set((at - page) / least_host_page);
     }
   }
   const bool in_part = !found.readable.all() || (found.writable.any() && !found.writable.all());
@@ -92,9 +92,9 @@ void register_host(uint64_t address, size_t size, bool is_read_only, Owner owner
     refuse(CUDA_ERROR_INVALID_VALUE,
            "the process has no memory at some of these addresses, or may not write it: for what it may only read there "
            "is CU_MEMHOSTREGISTER_READ_ONLY");
-  Allocation made = {size, Range::registered, owner, ++process().ids, current_call};
-  made.is_read_only = is_read_only;
-  allocations[address] = made;
+  Allocation added = {size, Range::registered, owner, ++process().ids, current_call};
+  added.is_read_only = is_read_only;
+  allocations[address] = added;
   write_entries(address, size);
 }
 
@@ -115,18 +115,18 @@ bool is_registered(uint64_t address, bool writing) {
 std::optional<Range> find_registered(uint64_t address) {
   const auto found = allocation_with(address);
   if (found == process().allocations.end() || found->second.kind != Range::registered) return std::nullopt;
-  const auto& [base, it] = *found;
-  const uint64_t first = base / host_page * host_page, end = round_up(base + it.size, host_page);
+  const auto& [base, allocation] = *found;
+  const uint64_t first = base / host_page * host_page, end = round_up(base + allocation.size, host_page);
   Range range = {};
   range.kind = Range::registered;
   range.base = first;
   range.size = end - first;
   range.device = -1;
-  range.id = range.block_id = it.id;
+  range.id = range.block_id = allocation.id;
   range.mapped = true;
   range.range_base = base;
-  range.range_size = it.size;
-  range.owner = owner_of(it);
+  range.range_size = allocation.size;
+  range.owner = owner_of(allocation);
   return range;
 }
 

@@ -33,19 +33,19 @@ void for_each_symbol(const Function& function, Operands& operands, const Work& w
 
 using Names = std::map<std::string, std::string>;
 
-void rename(std::string& name, const Names& renamed) {
+void substitute(std::string& name, const Names& renamed) {
   if (const auto found = renamed.find(name); found != renamed.end()) name = found->second;
 }
 
 void rename_symbols(Module& module, const Names& renamed) {
-  for (Variable& it : module.variables) {
-    for (Variable::Relocation& relocation : it.relocations) rename(relocation.symbol, renamed);
-    if (it.linkage == Linkage::internal) rename(it.name, renamed);
+  for (Variable& variable : module.variables) {
+    for (Variable::Relocation& relocation : variable.relocations) substitute(relocation.symbol, renamed);
+    if (variable.linkage == Linkage::internal) substitute(variable.name, renamed);
   }
-  for (Function& it : module.functions) {
-    for (Instruction& i : it.code)
-      for_each_symbol(it, i.operands, [&](Operand& operand) { rename(operand.name, renamed); });
-    if (it.linkage == Linkage::internal) rename(it.name, renamed);
+  for (Function& function : module.functions) {
+    for (Instruction& i : function.code)
+      for_each_symbol(function, i.operands, [&](Operand& operand) { substitute(operand.name, renamed); });
+    if (function.linkage == Linkage::internal) substitute(function.name, renamed);
   }
 }
 
@@ -55,40 +55,42 @@ void rename_symbols(Module& module, const Names& renamed) {
 void Linker::meet(const std::string& name, const Symbol& other) {
   const auto [known, is_new] = symbols_.try_emplace(name, other);
   if (is_new) return;
-  Symbol& it = known->second;
+  Symbol& earlier = known->second;
   const auto refuse = [&](const std::string& what, const char* first) {
     throw Error(what + " '" + name + "' in '" + units_[other.unit].name + "', first " + first + " in '" +
-                units_[it.unit].name + "'");
+                units_[earlier.unit].name + "'");
   };
   const auto is_strong = [](const Symbol& symbol) { return symbol.is_defined && symbol.linkage == Linkage::visible; };
-  if (it.is_function != other.is_function || it.space != other.space)
+  if (earlier.is_function != other.is_function || earlier.space != other.space)
     refuse("Memory space doesn't match for", "specified");
-  if (is_strong(it) && is_strong(other)) refuse("Multiple definition of", "defined");
-  const bool is_larger = other.size > it.size;
-  const bool are_common = it.linkage == Linkage::common || other.linkage == Linkage::common;
-  if (it.size && other.size && it.size != other.size && !are_common) refuse("Size doesn't match for", "specified");
+  if (is_strong(earlier) && is_strong(other)) refuse("Multiple definition of", "defined");
+  const bool is_larger = other.size > earlier.size;
+  const bool are_common = earlier.linkage == Linkage::common || other.linkage == Linkage::common;
+  if (earlier.size && other.size && earlier.size != other.size && !are_common)
+    refuse("Size doesn't match for", "specified");
   const bool replaces =
-      it.linkage == Linkage::common && other.linkage == Linkage::common ? is_larger : is_strong(other);
-  if (other.is_defined && (!it.is_defined || replaces)) it = other;
+      earlier.linkage == Linkage::common && other.linkage == Linkage::common ? is_larger : is_strong(other);
+  if (other.is_defined && (!earlier.is_defined || replaces)) earlier = other;
 }
 
 void Linker::add(Module module, const std::string& name) {
   const size_t unit = units_.size();
   units_.push_back({std::move(module), name});
-  for (const Variable& it : units_[unit].module.variables)
-    if (it.linkage != Linkage::internal && !is_of_launch(it))
-      meet(it.name, {unit, is_defined(it), false, it.linkage, it.space, it.size});
-  for (const Function& it : units_[unit].module.functions)
-    if (it.linkage != Linkage::internal) meet(it.name, {unit, is_defined(it), true, it.linkage, Space::generic, 0});
+  for (const Variable& variable : units_[unit].module.variables)
+    if (variable.linkage != Linkage::internal && !is_of_launch(variable))
+      meet(variable.name, {unit, is_defined(variable), false, variable.linkage, variable.space, variable.size});
+  for (const Function& function : units_[unit].module.functions)
+    if (function.linkage != Linkage::internal)
+      meet(function.name, {unit, is_defined(function), true, function.linkage, Space::generic, 0});
 }
 
 std::string Linker::undefined(const std::set<std::string>& provided) const {
   for (const Unit& unit : units_) {
     std::set<std::string> own;  // internal symbols
-    for (const Variable& it : unit.module.variables)
-      if (it.linkage == Linkage::internal || is_of_launch(it)) own.insert(it.name);
-    for (const Function& it : unit.module.functions)
-      if (it.linkage == Linkage::internal && is_defined(it)) own.insert(it.name);
+    for (const Variable& variable : unit.module.variables)
+      if (variable.linkage == Linkage::internal || is_of_launch(variable)) own.insert(variable.name);
+    for (const Function& function : unit.module.functions)
+      if (function.linkage == Linkage::internal && is_defined(function)) own.insert(function.name);
     std::string missing;
     const auto look = [&](const std::string& name) {
       const auto known = symbols_.find(name);
@@ -96,49 +98,49 @@ std::string Linker::undefined(const std::set<std::string>& provided) const {
           !known->second.is_defined)
         missing = name;
     };
-    for (const Variable& it : unit.module.variables)
-      for (const Variable::Relocation& relocation : it.relocations) look(relocation.symbol);
-    for (const Function& it : unit.module.functions)
-      for (const Instruction& i : it.code)
-        for_each_symbol(it, i.operands, [&](const Operand& operand) { look(operand.name); });
+    for (const Variable& variable : unit.module.variables)
+      for (const Variable::Relocation& relocation : variable.relocations) look(relocation.symbol);
+    for (const Function& function : unit.module.functions)
+      for (const Instruction& i : function.code)
+        for_each_symbol(function, i.operands, [&](const Operand& operand) { look(operand.name); });
     if (!missing.empty()) return "Undefined reference to '" + missing + "' in '" + unit.name + "'";
   }
   return "";
 }
 
 Module Linker::finish() {
-  Module made;
+  Module linked;
   std::set<std::string> taken;
   for (const auto& [name, symbol] : symbols_) taken.insert(name);
-  made.variables = variables_of_launch();
-  for (const Variable& it : made.variables) taken.insert(it.name);
+  linked.variables = variables_of_launch();
+  for (const Variable& variable : linked.variables) taken.insert(variable.name);
   for (size_t unit = 0; unit < units_.size(); ++unit) {
     Module& from = units_[unit].module;
     Names renamed;
-    const auto name_internal = [&](const auto& it) {
-      if (it.linkage == Linkage::internal && !taken.insert(it.name).second)
-        renamed[it.name] = it.name + "@" + std::to_string(unit);  // unique: no name has a @
+    const auto name_internal = [&](const auto& symbol) {
+      if (symbol.linkage == Linkage::internal && !taken.insert(symbol.name).second)
+        renamed[symbol.name] = symbol.name + "@" + std::to_string(unit);  // unique: no name has a @
     };
-    for (const Variable& it : from.variables) name_internal(it);
-    for (const Function& it : from.functions) name_internal(it);
+    for (const Variable& variable : from.variables) name_internal(variable);
+    for (const Function& function : from.functions) name_internal(function);
     rename_symbols(from, renamed);
-    move_kept(unit, made);
-    made.version = std::max(made.version, from.version);
-    made.target = std::max(made.target, from.target);
-    made.parts.push_back(std::move(from));
+    move_kept(unit, linked);
+    linked.version = std::max(linked.version, from.version);
+    linked.target = std::max(linked.target, from.target);
+    linked.parts.push_back(std::move(from));
   }
   units_.clear();
-  return made;
+  return linked;
 }
 
 // Those of all modules that have one name are one, with the largest alignment.
 std::vector<Variable> Linker::variables_of_launch() const {
   std::map<std::string, Variable> by_name;
   for (const Unit& unit : units_)
-    for (const Variable& it : unit.module.variables)
-      if (is_of_launch(it)) {
-        Variable& one = by_name.try_emplace(it.name, it).first->second;
-        one.alignment = std::max(one.alignment, it.alignment);
+    for (const Variable& variable : unit.module.variables)
+      if (is_of_launch(variable)) {
+        Variable& one = by_name.try_emplace(variable.name, variable).first->second;
+        one.alignment = std::max(one.alignment, variable.alignment);
       }
   std::vector<Variable> all;
   for (auto& [name, variable] : by_name) all.push_back(std::move(variable));
@@ -147,13 +149,13 @@ std::vector<Variable> Linker::variables_of_launch() const {
 
 // Of a symbol that several modules have, one is kept.
 void Linker::move_kept(size_t unit, Module& to) {
-  const auto is_kept = [&](const auto& it) {
-    return it.linkage == Linkage::internal || symbols_.at(it.name).unit == unit;
+  const auto is_kept = [&](const auto& symbol) {
+    return symbol.linkage == Linkage::internal || symbols_.at(symbol.name).unit == unit;
   };
-  for (Variable& it : units_[unit].module.variables)
-    if (!is_of_launch(it) && is_kept(it)) to.variables.push_back(std::move(it));
-  for (Function& it : units_[unit].module.functions)
-    if (is_kept(it)) to.functions.push_back(std::move(it));
+  for (Variable& variable : units_[unit].module.variables)
+    if (!is_of_launch(variable) && is_kept(variable)) to.variables.push_back(std::move(variable));
+  for (Function& function : units_[unit].module.functions)
+    if (is_kept(function)) to.functions.push_back(std::move(function));
 }
 
 }  // namespace ptx

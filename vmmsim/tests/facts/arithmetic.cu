@@ -6,6 +6,7 @@
 //   arithmetic add.s32   its inputs and results, to find out where two machines differ
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>

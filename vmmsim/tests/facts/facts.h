@@ -5,6 +5,7 @@
 #include "check.h"
 
 #include <cstddef>
+#include <cstring>
 #include <string>
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // A program of several units, compiled with -rdc=true and linked on the device: names that are found in another unit,
 // and names that mean something else in each.
-#include "../../../common/check.h"
+#include "../check.h"
 #include "units.h"
 
 static __device__ int own = 1;

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-namespace driver {
+namespace trace {
 
 // {"/home/me/program.py:12:main", ...}: file, line and function, the innermost first. Packages, and what comes with
 // Python, are left out but for the innermost. Empty if no Python of 3.10 to 3.13 runs in this thread.
 std::vector<std::string> python_frames();
 
-}  // namespace driver
+}  // namespace trace

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// A call with its arguments and what it gave, and how a line of --trace writes these. ../../recorder takes this
-// too, for what it records of a real driver.
+// A call with its arguments and what it gave, and how a line of a trace writes these.
 #pragma once
 #include <cuda.h>
 
@@ -9,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace driver {
+namespace trace {
 
 struct Argument {
   enum Kind {
@@ -90,15 +89,16 @@ struct Call {
       : name(name), names(names), arguments{argument(values)...} {}
 };
 
-std::string plain(const char* name);             // the program knows cuMemAlloc_v2 as cuMemAlloc
-std::string quoted(const std::string&);          // as JSON; bytes of UTF-8 stay
+// The name of a CUfunction or CUkernel as the compiler writes it; empty: it is neither.
+using NameOfKernel = std::string (*)(const void* function_or_kernel);
+
 std::vector<std::string> names_of(const Call&);  // of the arguments, from "ptr, size"
 // As JSON. Addresses are texts, for no reader of JSON keeps all 64 bits of a number. Outputs are read.
-std::string value_of(const Call&, size_t argument);
-std::string given(const Call&);  // {"ptr":"0x7f...","size":2097152}, before or after the call: of an output its address
+std::string value_of(const Call&, size_t argument, NameOfKernel);
+// {"ptr":"0x7f...","size":2097152}, before or after the call: of an output its address.
+std::string given(const Call&, NameOfKernel);
 std::string taken(const Call&);  // {"ptr":"0x302000000"}: the outputs, after a call that succeeded
-std::string kernel_name(const void* function_or_kernel);  // as the compiler writes it; empty: it is neither
 
 inline bool is_output(const Argument& argument) { return argument.kind >= Argument::out_number; }
 
-}  // namespace driver
+}  // namespace trace

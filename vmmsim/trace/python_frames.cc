@@ -14,7 +14,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace driver {
+namespace trace {
 namespace {
 
 constexpr int deepest = 256;  // frames that are looked at
@@ -70,13 +70,13 @@ template <class Value> Value at(const void* object, int offset) {
   return value;
 }
 
-std::string utf8(const Python& python, void* text) {
+std::string bytes_of(const Python& python, void* text) {
   std::string all;
   const ssize_t length = python.length(text);
   for (ssize_t i = 0; i < length; ++i) {
     const uint32_t letter = python.letter(text, i);
-    if (letter < 0x80) {
-      all += char(letter);
+    if (letter < 0x80 || (letter >= 0xdc80 && letter <= 0xdcff)) {  // the second: a byte of a path that is no UTF-8
+      all += char(letter & 0xff);
       continue;
     }
     const int more = letter < 0x800 ? 1 : letter < 0x10000 ? 2 : 3;
@@ -113,13 +113,13 @@ std::vector<std::string> python_frames() {
   for (int depth = 0; frame && depth < deepest && found.size() < most; ++depth) {
     void* const code = at<void*>(frame, python.layout->code);
     const bool is_code = code && at<void*>(code, sizeof(void*)) == python.type_of_code;  // behind the references
-    const std::string path = is_code ? utf8(python, at<void*>(code, python.layout->filename)) : "";
+    const std::string path = is_code ? bytes_of(python, at<void*>(code, python.layout->filename)) : "";
     if (path.starts_with('/') && (found.empty() || !is_of_a_package(path)))  // "<stdin>" and the like have no file
       found.push_back(path + ":" + std::to_string(line_of(python, frame, code)) + ":" +
-                      utf8(python, at<void*>(code, python.layout->name)));
+                      bytes_of(python, at<void*>(code, python.layout->name)));
     frame = at<void*>(frame, python.layout->previous);
   }
   return found;
 }
 
-}  // namespace driver
+}  // namespace trace

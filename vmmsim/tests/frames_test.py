@@ -1,173 +1,69 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""From recordings to frames: frames_test.py DIRECTORY, where vmmsim and the lessons are.
+"""From recordings to frames, of programs that were never run: frames_test.py
 
-Of the lessons: at the moments of the pages the frames are the pages' pictures, and each call has a frame and words
-without a contradiction. Of recordings of programs that were never run: whatever they tell, each call has a frame, of a
-bounded size and within a bounded time.
+Whatever a recording tells, each call has a frame, of a bounded size and within a bounded time.
 """
 
 import html
-import json
-import pathlib
 import random
 import re
-import sys
-import tempfile
 import time
 import unittest
-import xml.etree.ElementTree
+import unittest.mock
 
-from docs.tools import draw_pictures
-from scripts.run_lessons import lessons
 from vmmsim.tests import sample
-from vmmsim.tests.sample import BASE, MIB, Writer
+from vmmsim.tests.sample import BASE, MIB, MOST_ELEMENTS, Writer, checked_steps, read
 from vmmsim.trace.model import Machine
-from vmmsim.trace.recording import Recording
-from vmmsim.view import page as view
-from vmmsim.view.crowd import Index, alike, joined
-from vmmsim.view.frames import MOST_STEPS, Film, notes, steps
-
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-
-BIN = pathlib.Path(sys.argv.pop(1))
-MOST_ELEMENTS = 300
-
-
-def read(text):
-    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
-        file.write(text)
-        file.flush()
-        return Recording.read(file.name)
+from vmmsim.view import frames
+from vmmsim.view.contents import Region
+from vmmsim.view.frames import notes, steps
+from vmmsim.view.index import Index, alike, joined
+from vmmsim.view.layout import bar_of
+from vmmsim.view.page import fragment, page
 
 
 def texts(step):
     """What a frame says."""
-    return " ".join(html.unescape(it) for it in re.findall(r">([^<]*)</text>", "".join(step.svg)))
+    return " ".join(html.unescape(text) for text in re.findall(r">([^<]*)</text>", "".join(step.svg)))
 
 
 def marked(step, mark):
     return sum(f"vmm-{mark}" in element for element in step.svg)
 
 
-class Lessons(unittest.TestCase):
-    def test_frames_at_the_moments_of_the_pages_are_their_pictures(self):
-        for lesson in lessons():
-            with self.subTest(lesson):
-                about = draw_pictures.Lesson(lesson)
-                calls = draw_pictures.traced(lesson, about, BIN)
-                pids = draw_pictures.in_order(about, calls)
-                names = draw_pictures.names_of(about, calls, pids)
-                titles = {number: title for number, title, _ in draw_pictures.banners(lesson)}
-                recording = read("".join(json.dumps(line) + "\n" for _, line in calls))
-                film = Film(recording)
-                film.pids, film.processes = pids, about.processes
-                film.name = lambda pid, room, names=names: names[pid][room.nth]
-                moments = draw_pictures.moments(about, calls, pids)
-                begun = {}
-                for count in range(len(calls) + 1):
-                    if count:
-                        since = film.machine.since()
-                        film.machine.line(recording.lines[count - 1])
-                        film.index.update(film.machine, since)
-                        film.machine.forget_since(since)
-                    for name, (before, now, changing) in moments.items():
-                        if count == (before if name.startswith("step_") else now):
-                            begun[name] = film.machine.since()
-                        if count != now:
-                            continue
-                        scene = film.scene(begun[name], pids[0])
-                        scene.extras = []  # what the pages do not show
-                        scene.title = draw_pictures.title_of(name, about.pictures[name], titles)
-                        if name.startswith("step_"):
-                            scene.set_calls([line["call"] for line in changing])
-                        drawn = re.sub(r' data-about="[^"]*"', "", scene.svg())
-                        self.assertEqual(drawn, (ROOT / lesson / "pictures" / f"{name}.svg").read_text())
-                        self.assertTrue(film.is_simple(), f"{name} has rows and no arrows")
-
-    def test_each_call_of_each_lesson_has_a_frame_and_words(self):
-        for lesson in lessons():
-            with self.subTest(lesson):
-                about = draw_pictures.Lesson(lesson)
-                lines = [line for _, line in draw_pictures.traced(lesson, about, BIN)]
-                found = check(self, read("".join(json.dumps(line) + "\n" for line in lines)))
-                self.assertEqual(len(found), len(lines))
-                for step, line in zip(found, lines, strict=True):
-                    self.assertNotIn("contradicts", step.words)
-                    self.assertIn(line["call"] if line["call"] not in ("exit", "close") else "he process", step.words)
-                    is_refused = line["result"] not in ("CUDA_SUCCESS", "cudaSuccess", "")
-                    if is_refused and line["call"] != "cudaGetLastError":
-                        self.assertEqual((step.kind, step.explanation), ("refused", line["explanation"]))
-                        self.assertIn(line["result"], step.words)
-                    elif line["changes"]:
-                        self.assertEqual(step.kind, "changes")
-                    self.assertEqual(
-                        step.kind == "changes", bool(marked(step, "new") + marked(step, "gone")), step.words
-                    )
-
-
-def check(test, recording):
-    """The steps, each of which must be something that can be shown."""
-    found, before = steps(recording), None
-    for number, step in enumerate(found, 1):
-        test.assertEqual(step.number, number)
-        test.assertLessEqual(len(step.svg), MOST_ELEMENTS, step.words)
-        test.assertRegex(step.words, r"^\S.*\.$")
-        if before:
-            test.assertEqual(step.is_same, (step.svg, step.height) == (before.svg, before.height))
-        if step.svg is not (before and before.svg):
-            xml.etree.ElementTree.fromstring(f"<svg>{''.join(step.svg)}</svg>")
-        before = step
-    return found
-
-
-class RealGpus(unittest.TestCase):
-    def test_recordings_of_real_programs_have_no_contradiction(self):
-        recordings = sorted((ROOT / "docs" / "recordings").glob("*.jsonl*"))
-        self.assertTrue(recordings)
-        for file in recordings:
-            with self.subTest(file.name):
-                found = check(self, Recording.read(file))
-                self.assertEqual([step.words for step in found if "contradicts" in step.words], [])
-                self.assertIn("changes", {step.kind for step in found})
-
-
 class AnyProgram(unittest.TestCase):
     def test_many_calls_take_seconds(self):
         for name, writer in (
-            ("all change something", sample.churn(2500)),
-            ("a buffer that grows", sample.growing(700)),
-            ("segments", sample.segments(300, 10000)),
+            ("all change something", sample.chunks(1000, stay=False)),
+            ("a buffer that grows", sample.chunks(700, stay=True)),
+            ("segments", sample.segments(300, 4000)),
         ):
             with self.subTest(name):
-                recording = read(writer.text())
                 began = time.process_time()
-                found = steps(recording)
-                self.assertLess(time.process_time() - began, 20)
+                found = steps(writer.recording())
+                self.assertLess(time.process_time() - began, 10)
                 self.assertGreaterEqual(len(found), 2800)
                 self.assertLessEqual(max(len(step.svg) for step in found), MOST_ELEMENTS)
                 each_once = {id(element) for step in found for element in step.svg}
                 self.assertEqual(len(each_once), len({element for step in found for element in step.svg}))
-
-    def test_what_is_left_out_is_counted(self):
-        last = steps(read(sample.segments(300, 1200).text()))[-1]
-        self.assertIn("… and 288 more reservations", texts(last))
+        self.assertIn("… and 288 more reservations", texts(found[-1]))
         shown = sum(1 + i % 4 for i in range(288, 300))
-        self.assertIn(f"… and {750 - shown} more", texts(last))
+        self.assertIn(f"… and {750 - shown} more", texts(found[-1]))
 
     def test_more_calls_than_are_shown(self):
         writer = Writer()
-        for _ in range(MOST_STEPS + 1):
+        for _ in range(1001):
             writer.launch()
-        recording = read(writer.text())
-        found = steps(recording)
-        self.assertEqual(len(found), MOST_STEPS)
-        self.assertIn(f"has {MOST_STEPS + 1:,} calls", notes(recording)[0])
-        self.assertIn(notes(recording)[0], view.page(recording, found))
+        recording = writer.recording()
+        with unittest.mock.patch.object(frames, "MOST_STEPS", 1000):
+            found = steps(recording)
+            self.assertEqual(len(found), 1000)
+            self.assertIn("has 1,001 calls", notes(recording)[0])
+            self.assertIn(notes(recording)[0], page(recording, found))
 
     def test_sixteen_processes(self):
-        recording = read(sample.ranks(16).text())
-        found = check(self, recording)
+        recording = sample.ranks(16).recording()
+        found = checked_steps(self, recording)
         self.assertEqual({step.process for step in found}, set(range(16)))
         self.assertIn("Process 16: cuMemSetAccess", found[-1].words)
         self.assertIn("process 16", texts(found[-1]))
@@ -182,17 +78,17 @@ class AnyProgram(unittest.TestCase):
         taken = writer.give(handle, unknown, 1, 2)
         writer.reserve(BASE, 2 * MIB, pid=2)
         writer.map(BASE, 2 * MIB, taken, pid=2)
-        found = check(self, read(writer.text()))
+        found = checked_steps(self, writer.recording())
         self.assertIn("nobody knows which memory", found[2].words)
         self.assertIn("elsewhere", texts(found[-1]))
         self.assertNotIn("contradicts", "".join(step.words for step in found))
 
     def test_a_process_that_ends_leaves_nothing(self):
-        writer = sample.growing(3)
+        writer = sample.chunks(3, stay=True)
         writer.allocate(0x1000, 4096)
         writer.call("exit", {"status": 3}, result="")
         writer.call("cuInit", {"Flags": 0}, pid=2)
-        found = check(self, read(writer.text()))
+        found = checked_steps(self, writer.recording())
         self.assertIn("ends with status 3", found[-2].words)
         self.assertGreater(marked(found[-2], "gone"), 2)
         self.assertNotIn("2 MiB", texts(found[-1]))
@@ -218,18 +114,24 @@ class AnyProgram(unittest.TestCase):
         writer.reserve(BASE + 512 * MIB, 4 * MIB)
         handle, _ = writer.create(4 * MIB)
         writer.map(BASE + 512 * MIB, 4 * MIB, handle)
-        found = check(self, read(writer.text()))
-        told = [step.number for step in found if "contradicts itself or is not whole" in step.words]
-        self.assertEqual(told, [number for number in range(1, wrong + 1) if number != 2])
+        found = checked_steps(self, writer.recording())
+        doubted = [step.number for step in found if "contradicts itself or is not whole" in step.words]
+        self.assertEqual(doubted, [number for number in range(1, wrong + 1) if number != 2])
         self.assertIn("2 MiB", texts(found[0]))
         self.assertIn("read-write", texts(found[1]))
         self.assertIn("4 MiB", texts(found[-1]))
 
     def test_a_recording_that_is_cut(self):
-        text = sample.growing(5).text()
+        text = sample.chunks(5, stay=True).text()
         recording = read(text[: len(text) - 40])
-        self.assertEqual(len(check(self, recording)), 4 * 5)
+        self.assertEqual(len(checked_steps(self, recording)), 4 * 5)
         self.assertIn("cut off", notes(recording)[0])
+
+    def test_a_page_that_has_pictures_of_its_own(self):
+        recording = sample.short().recording()
+        text = fragment(recording, steps(recording), "lesson", has_pictures=True)
+        self.assertIn("the pictures on this page", text)
+        self.assertNotIn("<figure>", text)
 
     def test_unknown_calls_and_none_that_changes_anything(self):
         writer = Writer()
@@ -237,8 +139,8 @@ class AnyProgram(unittest.TestCase):
         writer.call("__init__", {}, {"words": 1})
         writer.call("cuWords", None, None, result="CUDA_ERROR_NOT_FOUND")
         writer.call("words", {"a": 1})
-        recording = read(writer.text())
-        found = check(self, recording)
+        recording = writer.recording()
+        found = checked_steps(self, recording)
         self.assertEqual([step.kind for step in found], ["asks", "asks", "refused", "asks"])
         self.assertEqual(found[3].words, "words (a 1) succeeds.")
         self.assertIn("cuFromTheFuture", found[0].words)
@@ -253,8 +155,8 @@ class AnyProgram(unittest.TestCase):
         handle, _ = writer.create(32 * MIB)
         for size in (2 * MIB, 32 * MIB, 32 * MIB + 1):
             writer.call("cuMemMap", {"ptr": hex(BASE), "size": size, "handle": handle}, result="CUDA_ERROR_OF_SIZE")
-        told = [step.words for step in check(self, read(writer.text()))[2:]]
-        for words, part in zip(told, ("2 MiB of ", "", "32 MiB (33,554,433 B) of "), strict=True):
+        sentences = [step.words for step in checked_steps(self, writer.recording())[2:]]
+        for words, part in zip(sentences, ("2 MiB of ", "", "32 MiB (33,554,433 B) of "), strict=True):
             self.assertIn(f"was to map {part}allocation #1 (32 MiB of GPU 0) at the start of", words)
 
     def test_what_no_driver_answers(self):
@@ -265,7 +167,7 @@ class AnyProgram(unittest.TestCase):
         writer.map(BASE, 2 * MIB, handle)
         writer.access([(BASE, 2 * MIB)], flags=5)
         writer.call("cudaMalloc", {"of": 1}, {"at": 2}, result="cudaSuccess")
-        found = check(self, read(writer.text()))
+        found = checked_steps(self, writer.recording())
         self.assertIn(" 5 ", f"{texts(found[4])} ")
         self.assertEqual(found[5].words, "cudaMalloc (of 1) succeeds.")
 
@@ -278,24 +180,24 @@ class AnyProgram(unittest.TestCase):
         writer.map(BASE, 2 * MIB, handle)
         writer.allocate(0x1000, 16, call="cudaMalloc" + evil)
         writer.call(evil, {evil: evil}, result=evil, explanation=evil)
-        found = check(self, read(writer.text()))
+        found = checked_steps(self, writer.recording())
         drawn = "".join(element for step in found for element in step.svg)
         self.assertNotIn("<script", drawn)
         self.assertIn("&lt;script", drawn)
         self.assertIn("a: 4 MiB reserved", texts(found[-1]))  # the name that the source has for it
 
     def test_what_is_said_of_a_range(self):
-        about = {"places": {"program+0x10": [["a.cu", 7, "main"]]}, "sources": {}}
-        writer = Writer(**about)
+        writer = Writer(sources={})
         writer.reserve(BASE, 64 * MIB)
         for i in range(4):
             handle, _ = writer.create(2 * MIB, 1)
             writer.map(BASE + (8 + 2 * i) * MIB, 2 * MIB, handle)
         writer.access([(BASE + 8 * MIB + 2 * MIB * i, 2 * MIB) for i in range(4)], 1)
-        last = check(self, read(writer.text()))[-1]
-        said = [html.unescape(it) for it in re.findall(r'data-about="([^"]*)"', "".join(last.svg))]
+        writer.called_at(lambda number: ("a.cu", 7, "main"))
+        last = checked_steps(self, writer.recording())[-1]
+        said = [html.unescape(text) for text in re.findall(r'data-about="([^"]*)"', "".join(last.svg))]
         self.assertEqual(
-            [it for it in said if "8 MiB of reservation" in it and "Mapped" in it],
+            [text for text in said if "8 MiB of reservation" in text and "Mapped" in text],
             [
                 f"4 × 2 MiB at offset 8 MiB of reservation R1, from {BASE + 8 * MIB:#x}, is allocations #1 to #4 of "
                 "GPU 1. GPU 0 no access, GPU 1 read-write. Mapped by cuMemMap #1 to #4, a.cu:7. "
@@ -307,6 +209,12 @@ class AnyProgram(unittest.TestCase):
             "Reserved by cuMemAddressReserve #1, a.cu:7.",
             said,
         )
+
+    def test_a_bar_is_to_scale(self):
+        region = Region("", 100 * MIB, "kept", [], None)
+        region.x, region.width = 0, 108  # a MiB is as wide as 1
+        ranges = (0, 1), (3 * MIB, 4 * MIB), (4 * MIB, 5 * MIB), (50 * MIB, 60 * MIB), (60 * MIB, 70 * MIB)
+        self.assertEqual(bar_of(region, ranges), [(4, 5), (7, 9), (54, 63), (64, 73)])
 
     def test_neighbours_are_joined_as_if_looked_at_anew(self):
         """What is kept together from call to call is what a look at all of it finds."""
@@ -331,11 +239,10 @@ class AnyProgram(unittest.TestCase):
             machine.line(line)
             index.update(machine, since)
             machine.forget_since(since)
-            room = machine.processes[1].reservations[BASE]
-            kept = [(it.at, it.end, it.count, it.first.number, it.last.number) for it in index.runs_of(room)]
-            anew = joined((it for _, it in room.mappings.in_order()), alike)
-            self.assertEqual(kept, [(it.at, it.end, it.count, it.first.number, it.last.number) for it in anew])
-            longest = max([longest, *(it.count for it in anew)])
+            reservation = machine.processes[1].reservations[BASE]
+            anew = joined((mapping for _, mapping in reservation.mappings.in_order()), alike)
+            self.assertEqual([vars(run) for run in index.runs_of(reservation)], [vars(run) for run in anew])
+            longest = max([longest, *(run.count for run in anew)])
         self.assertGreater(longest, 2)
 
 

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT-0
+"""What stopped a program, or was wrong when it ended: each as a Wrong of the run, or of the call that is to blame."""
+
+import re
+import signal
+
+from vmmsim.processes import signal_name
+from vmmsim.trace.line import number
+from vmmsim.trace.model import OF_MODULES, Machine
+
+NOT_YET = "CUDA_ERROR_NOT_READY", "cudaErrorNotReady"  # an answer, and no refusal
+LAST_ERROR = "cudaGetLastError", "cudaPeekAtLastError"  # they tell of a call that has told itself
+GIVES_BACK = {  # what, and in words
+    "cuMemRelease": ("handle", "released this handle"),
+    "cuMemUnmap": ("ptr", "unmapped this address"),
+    "cuMemAddressFree": ("ptr", "freed these addresses"),
+    "cudaFree": ("devPtr", "freed this memory"),
+}
+
+# --- Calls
+
+
+def refusal(run):
+    """The first call that was refused or tells of a fault, and should not have been."""
+    for call in run.all:
+        if call.succeeded or call.result in NOT_YET or call.name in (*run.options.get("refusals", ()), *LAST_ERROR):
+            continue
+        if run.is_injected(call):
+            continue
+        if call.fault:
+            happened = f"a kernel faulted, and {call.name} is the first to tell: {call.result}"
+            wanted = "a kernel reads and writes only memory that is mapped, and to which its GPU has the right"
+            return call.wrong(wanted, happened)
+        return call.wrong("each call succeeds", f"{call.name} was refused: {call.result}{given_back_before(call)}")
+    return None
+
+
+def given_back_before(call):
+    """Where the program has given back before what this call is to give back, if it has."""
+    argument, words = GIVES_BACK.get(call.name, ("", ""))
+    for other in reversed(call.run.all[: call.index]):
+        is_alike = (other.name, other.pid, other.succeeded) == (call.name, call.pid, True)
+        if words and is_alike and other.line and other.arguments[argument] == call.arguments[argument]:
+            return f"\nline {other.line} has {words} before"
+    return ""
+
+
+# --- The end
+
+
+def said(run):
+    return "\n".join(run.said[:20])
+
+
+def after_last_call(run):
+    last = next((call for call in reversed(run.all) if call.line), None)
+    return f"; the last call that came back is {last.name} in line {last.line}" if last else ""
+
+
+def who_waits(run):
+    """In words, for each process of several that had not ended: whether it waits, and after which call."""
+    last = {call.pid: call for call in run.all if call.line and call.pid in run.ended.waiting}
+    if len(last) < 2:
+        return ""
+    exporters = {call.pid for call in run.calls("cuMemExportToShareableHandle")}
+    words = ""
+    for pid, call in last.items():
+        who = "one process" if not exporters else "the exporter" if pid in exporters else "the importer"
+        wait = "waits" if run.ended.waiting[pid] else "goes on"
+        words += f"\n{who} {wait}, after {call.name} in line {call.line}"
+    return words + ("\neach waits for the other" if all(run.ended.waiting[pid] for pid in last) else "")
+
+
+def signal_of(run):
+    """The number of the signal that ended it, or 0. What vmmsim runs ends as in a shell."""
+    number = -run.ended.status if run.ended.status < 0 else run.ended.status - 128
+    return number if 0 < number < 65 else 0
+
+
+def wrong_status(run):
+    number, words = signal_of(run), f"it ended with status {run.ended.status}"
+    if number:
+        words = f"it was ended by {signal_name(number)}"
+        if number == signal.SIGPIPE:
+            words += ": it wrote to a socket whose other end was closed, as when a process ends"
+        words += after_last_call(run)
+    words += f", and said:\n{said(run)}" if said(run) else ""
+    if run.ended.status == 125:  # the simulator's: it says why
+        explained = [line[8:] for line in run.ended.stderr.splitlines() if line.startswith("vmmsim: ")]
+        words += "\n" + "\n".join(explained[-3:])
+    return words
+
+
+ENDS = (  # what was wrong, and in words; the first that applies is told
+    (
+        lambda run: run.is_disturbed,
+        lambda run: (
+            "it wrote into the pipe that tells of its calls: did it write to a descriptor that it had not opened?"
+        ),
+    ),
+    (
+        lambda run: run.ended.why == "time",
+        lambda run: (
+            f"it was still running after {run.program.limit} seconds and was ended"
+            + (who_waits(run) or after_last_call(run))
+        ),
+    ),
+    (
+        lambda run: run.ended.why in ("stdout", "stderr"),
+        lambda run: f"it printed without end, and was ended; it began with\n{(run.stdout or said(run))[:400]}",
+    ),
+    (
+        lambda run: run.ended.why == "trace",
+        lambda run: "it made calls without end, and was ended" + after_last_call(run),
+    ),
+    (
+        lambda run: run.ended.why == "processes",
+        lambda run: "it started processes without end, and was ended",
+    ),
+    (
+        lambda run: run.ended.why == "left",
+        lambda run: "it ended, and processes that it had started went on; they were ended",
+    ),
+    (lambda run: run.ended.status != run.status, wrong_status),
+    (
+        lambda run: not run.all,
+        lambda run: "it ended before its first call of CUDA: does something end it before main, or at its beginning?",
+    ),
+)
+
+
+def wrong_end(run):
+    happened = next((in_words(run) for applies, in_words in ENDS if applies(run)), "")
+    file = re.escape(run.program.source.name)
+    to_do = re.search(rf"^(?:.*/)?{file}:(\d+): TODO: (.*)$", said(run), re.MULTILINE)
+    if to_do and not run.ended.why and not run.is_disturbed:
+        wrong = run.line_of_file(int(to_do[1])).wrong("this part is yours to write", f"still to do: {to_do[2]}")
+    elif happened:
+        wrong = run.wrong(f"the program ends by itself, with status {run.status}", happened)
+    else:
+        return None
+    wrong.moment = len(run.all)
+    return wrong
+
+
+# --- What is left
+
+KEPT = {
+    "allocate": "it was never freed",
+    "map": "it is still mapped at the end: cuMemUnmap was not called for it",
+    "handle": "its handle is still held at the end: each cuMemCreate, import and retain needs a cuMemRelease",
+    "reserve": "the addresses are still reserved at the end: cuMemAddressFree was not called for them",
+}
+
+
+def leaks(run):
+    """What each process has not given back: (the call that made it, in words)."""
+    made, machine = {}, Machine()
+    for call, machine in run.replay():  # noqa: B007
+        for change in call.changes:
+            if change["kind"] in ("create", "import", "multicast_create", "retain"):
+                made[call.pid, "handle", number(change["handle"])] = call
+            if change["kind"] in ("map", "reserve", "allocate"):
+                made[call.pid, change["kind"], number(change["address"])] = call
+    found = []
+    for pid, process in machine.processes.items():
+        left = [("allocate", name) for name, block in process.blocks.items() if not block[2].startswith(OF_MODULES)]
+        left += [("map", name) for name in process.mappings]
+        left += [("handle", name) for name, handle in process.handles.items() if handle.references]
+        left += [("reserve", name) for name in process.reservations]
+        found += [(made[pid, kind, name], KEPT[kind]) for kind, name in left]
+    return sorted(found, key=lambda one: one[0].index)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT-0
+"""Runs a student's program, and reads from its trace what it did."""
+
+import itertools
+import json
+
+from labs.judge.check import Call, Run
+from vmmsim.trace.line import wrong_in_call
+
+OF_THE_JUDGE = "status", "refusals"  # options that are not Program.run's
+OF_CALL = "pid nth device arguments result outputs changes explanation".split()
+
+
+class Runner:
+    def __init__(self, program):
+        self.program, self.runs = program, []
+
+    def run(self, options):
+        """The run with these options; there is one."""
+        for run in self.runs:
+            if run.options == options:
+                return run
+        ended = self.program.run(**{key: value for key, value in options.items() if key not in OF_THE_JUDGE})
+        run = Run(self, options, ended)
+        lines = read_lines(ended.trace)
+        run.is_disturbed = lines is None
+        run.all = self.calls(run, lines or [])
+        self.runs.append(run)
+        return run
+
+    def calls(self, run, lines):
+        name = self.program.file.name + "+"
+        frames = [
+            [int(at.removeprefix(name), 16) - 1 for at in line["callers"] if at.startswith(name)] for line in lines
+        ]
+        places = self.program.lines(sorted(set(itertools.chain(*frames)))) if lines else {}
+        return [
+            Call(
+                run,
+                index,
+                next((places[at] for at in addresses if at in places), 0),
+                line,
+                name=line["call"],
+                fault=line.get("fault"),
+                **{key: line[key] for key in OF_CALL},
+            )
+            for index, (line, addresses) in enumerate(zip(lines, frames, strict=True))
+        ]
+
+
+def read_lines(trace):
+    """The lines of a trace; None if something else stands among them."""
+    lines = []
+    for text in trace.split(b"\n")[:-1]:  # the last may have been cut off
+        try:
+            line = json.loads(text)
+        except ValueError:
+            return None
+        if not isinstance(line, dict) or wrong_in_call(line):
+            return None
+        lines.append(line)
+    return lines

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: MIT-0
+"""A lab, and the verdict on a student's file."""
+
+import dataclasses
+import importlib.util
+import time
+
+from labs.judge.check import ENDED, GIVEN_BACK, Wrong
+from labs.judge.program import ROOT, CannotJudge, Program
+from labs.judge.runner import Runner
+
+GLOSSARY = "docs/glossary.md"
+OF_ABSENCE = LookupError, StopIteration, ValueError  # of a check that relies on calls which were not reached
+BUILT, PRINTED, REAL = "it is built", "it prints what it should", "the same on this machine's GPUs"
+
+
+class Lab:
+    def __init__(self, path):
+        self.name, self.number, self.path = path.stem, path.stem[:3], path
+        spec = importlib.util.spec_from_file_location(f"lab_{self.name}", path)
+        self.about = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.about)
+        self.title, self.minutes, self.page = self.about.TITLE, self.about.MINUTES, self.about.PAGE
+        self.hints, self.output = self.about.HINTS, self.about.OUTPUT
+        self.options = {"gpus": getattr(self.about, "GPUS", 1), "strict": getattr(self.about, "STRICT", False)}
+        self.checks = [one for one in vars(self.about).values() if hasattr(one, "title") and callable(one)]
+        self.starter = ROOT / "labs/starters" / f"{self.name}.cu"
+        self.solution = ROOT / "labs/solutions" / f"{self.name}.cu"
+
+
+def all_labs():
+    return [Lab(path) for path in sorted((ROOT / "labs/checks").glob("[0-9][0-9][a-z]_*.py"))]
+
+
+@dataclasses.dataclass
+class Verdict:
+    """What is to be said of a file: the checks with "passed", "failed" or "not reached", and words."""
+
+    lab: Lab
+    status: str  # "passed", "failed", "not begun"
+    checks: list = dataclasses.field(default_factory=list)
+    words: str = ""
+    seconds: float = 0.0
+    failed: str = ""  # the title of the check
+    page: str = ""  # where to read about it
+    stdout: str = ""  # of the first run
+    remarks: str = ""  # what the compiler warns of, and why it did not run on real GPUs
+
+
+def judge(lab, source, real=False, limit=None):
+    """The verdict on a file."""
+    began = time.monotonic()
+    options = {"architecture": getattr(lab.about, "ARCHITECTURE", 75)} | ({"limit": limit} if limit else {})
+    with Program(source, **options) as program:
+        verdict = Judge(lab, program, real).verdict()
+    verdict.seconds = time.monotonic() - began
+    return verdict
+
+
+class Judge:
+    def __init__(self, lab, program, real):
+        self.lab, self.program, self.real = lab, program, real
+        self.stdout = self.remarks = ""
+        self.held = []  # titles, until something does not hold
+
+    def verdict(self):
+        title, words = self.first_wrong()
+        titles = [BUILT, *(function.title for function in self.lab.checks), ENDED, GIVEN_BACK, PRINTED]
+        titles += [REAL] if self.real else []
+        checks = [
+            (one, "failed" if one == title else "passed" if one in self.held else "not reached") for one in titles
+        ]
+        status = "failed" if title else "passed"
+        page = next((one.page for one in self.lab.checks if one.title == title and one.page), self.lab.page)
+        return Verdict(self.lab, status, checks, words, 0.0, title, page, self.stdout, self.remarks)
+
+    def first_wrong(self):
+        """(title of the check, words) of what is to be told, or ("", "")."""
+        built, said = self.program.build()
+        if not built:
+            return BUILT, said
+        self.remarks = said
+        self.held.append(BUILT)
+        run = Runner(self.program).run(self.lab.options)
+        self.stdout = run.stdout
+        for function in self.lab.checks:
+            of_check = run
+            try:
+                of_check = run.again(**function.options)
+                function(of_check)
+                for other in run.others:
+                    other.must_end()
+                    other.must_give_back()
+            except Wrong as wrong:
+                return self.first_of(function.title, wrong, wrong.run or of_check)
+            except (OSError, CannotJudge):
+                raise
+            except Exception as error:
+                stopped = of_check.stopped() if isinstance(error, OF_ABSENCE) else None
+                if not stopped:
+                    raise CannotJudge(in_words(error, function)) from error
+                return ENDED, self.words(stopped)
+            self.held.append(function.title)
+        last = (ENDED, run.must_end), (GIVEN_BACK, run.must_give_back), (PRINTED, lambda: self.must_print(run))
+        if self.real:
+            last = *last, (REAL, lambda: self.must_be_real(run))
+        for title, holds in last:
+            try:
+                holds()
+            except Wrong as wrong:
+                return title, self.words(wrong)
+            self.held.append(title)
+        return "", ""
+
+    def first_of(self, title, wrong, run):
+        """What is to be told of a check that fails: perhaps the reason why the program has stopped before.
+
+        Where another run leaks, and no call of it is to blame for something else, the leak is told.
+        """
+        wrong.run, stopped = run, run.stopped()
+        if stopped and stopped.moment < wrong.moment:
+            return ENDED, self.words(stopped)
+        if run.options != self.lab.options and not wrong.call and not wrong.title:
+            wrong = run.leak() or wrong
+        return wrong.title or title, self.words(wrong)
+
+    def must_print(self, run):
+        if run.stdout != self.lab.output:
+            raise Wrong(f"it prints\n{self.lab.output}", f"it printed\n{run.stdout}", run=run)
+
+    def must_be_real(self, run):
+        ended = self.program.run_on_gpu()
+        if ended.status == 77 and "SKIP: " in ended.stdout:
+            self.real = False
+            self.remarks += f"This machine's GPUs cannot run it, which says nothing against it:\n{ended.stdout}"
+            return
+        if ended.status or ended.why or ended.stdout != self.lab.output:
+            happened = f"status {ended.status} {ended.why}\n{ended.stdout}{ended.stderr}"
+            raise Wrong(f"status 0\n{self.lab.output}", happened, run=run)
+
+    def words(self, wrong):
+        text, call, run = "", wrong.call, wrong.run
+        if call and call.line:
+            name = self.program.shown(str(self.program.source))
+            source = self.program.source.read_text(errors="replace").splitlines()
+            text = f"{name}:{call.line}\n    {source[call.line - 1].strip() if call.line <= len(source) else ''}\n"
+        if run.options != self.lab.options:
+            text += f"{run.where()}:\n"
+        text += in_columns("What was to happen:", wrong.wanted) + in_columns("What happened:", wrong.happened)
+        if call and call.explanation and not run.is_injected(call):
+            advice, in_full = advice_first(call)
+            text += (in_columns("In words:", advice) if advice else "") + in_columns("The call in full:", in_full)
+        return self.program.shown(text)
+
+
+def in_words(error, function):
+    """Of a check that has a mistake itself."""
+    step = error.__traceback__
+    while step.tb_next and step.tb_frame.f_code is not function.__code__:
+        step = step.tb_next
+    where = f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}".replace(f"{ROOT}/", "")
+    what = f"{type(error).__name__}: {error}"
+    return f"the check {function.title!r} has a mistake, and says nothing of your file: {what} ({where})"
+
+
+def advice_first(call):
+    """What --explain says of a call: why it was refused and what to do; and the call, with the kernel that faulted."""
+    in_full, answers, advice = call.explanation.partition(f" answers {call.result}: ")
+    in_full += answers.removesuffix(": ")
+    if call.fault:
+        return call.fault["why"], f"{in_full}: {call.fault['where']}" if call.fault["where"] else in_full
+    return advice, in_full
+
+
+def in_columns(heading, text):
+    first, *more = text.splitlines() or [""]
+    return f"{heading:20}{first}\n" + "".join(f"{'':20}{line}\n" for line in more)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT-0
+"""Views of what has really run: views_test.py DIRECTORY, where vmmsim and the lessons are.
+
+Of the lessons, and of the recordings on the pages, each call has a frame and words without a contradiction.
+"""
+
+import json
+import pathlib
+import sys
+import unittest
+
+from docs.tools import draw_pictures
+from scripts.run_lessons import lessons
+from vmmsim.tests.sample import checked_steps, read
+from vmmsim.trace.recording import Recording
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BIN = pathlib.Path(sys.argv.pop(1))
+
+
+class Views(unittest.TestCase):
+    def test_each_call_of_each_lesson_has_a_frame_and_words(self):
+        for lesson in lessons():
+            with self.subTest(lesson):
+                about = draw_pictures.Lesson(lesson)
+                lines = [line for _, line in draw_pictures.traced(lesson, about, BIN)]
+                found = checked_steps(self, read("".join(json.dumps(line) + "\n" for line in lines)))
+                self.assertEqual(len(found), len(lines))
+                self.assertTrue(any("vmm-arrow" in element for step in found for element in step.svg))
+                for step, line in zip(found, lines, strict=True):
+                    self.expect_told(step, line)
+
+    def expect_told(self, step, line):
+        self.assertNotIn("contradicts", step.words)
+        self.assertIn(line["call"] if line["call"] not in ("exit", "close") else "he process", step.words)
+        is_refused = line["result"] not in ("CUDA_SUCCESS", "cudaSuccess", "")
+        if is_refused and line["call"] != "cudaGetLastError":
+            self.assertEqual((step.kind, step.explanation), ("refused", line["explanation"]))
+            self.assertIn(line["result"], step.words)
+        elif line["changes"]:
+            self.assertEqual(step.kind, "changes")
+        is_marked = any(mark in element for element in step.svg for mark in ("vmm-new", "vmm-gone"))
+        self.assertEqual(step.kind == "changes", is_marked, step.words)
+
+    def test_recordings_of_real_programs_have_no_contradiction(self):
+        recordings = sorted((ROOT / "docs" / "recordings").glob("*.jsonl*"))
+        self.assertTrue(recordings)
+        for file in recordings:
+            with self.subTest(file.name):
+                found = checked_steps(self, Recording.read(file))
+                self.assertEqual([step.words for step in found if "contradicts" in step.words], [])
+                self.assertIn("changes", {step.kind for step in found})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""What ends processes ends all of them, and says which it could not end."""
+
+import os
+import subprocess
+import sys
+import unittest
+import unittest.mock
+
+from vmmsim import processes
+
+FORKS = "import os, time\nfor _ in range(3): os.fork()\nprint(flush=True)\ntime.sleep(1000)\n"
+
+
+class ProcessesTest(unittest.TestCase):
+    def start(self):
+        """A process that is the leader of a session, when it and those that it started are there."""
+        process = subprocess.Popen(
+            [sys.executable, "-c", FORKS], stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        for _ in range(8):
+            process.stdout.readline()
+        return process
+
+    def test_a_session(self):
+        process = self.start()
+        self.assertEqual(len(processes.in_session(process.pid)), 8)
+        self.assertEqual((processes.end_session(process.pid), processes.in_session(process.pid)), ([], []))
+
+    def test_all(self):
+        process = self.start()
+        self.assertEqual(len(processes.descendants(os.getpid())), 8)
+        self.assertTrue(processes.waits(process.pid))
+        self.assertEqual((processes.end_all(), processes.descendants(os.getpid())), ([], []))
+
+    def test_one_that_does_not_end(self):
+        process = self.start()
+        with unittest.mock.patch("os.kill"), unittest.mock.patch.object(processes, "PATIENCE", 0.1):
+            (words, *_) = processes.end_all()
+        self.assertRegex(words, r"^process \d+ \(.*python.*\) was killed 0.1 s ago and has not ended: its state is S$")
+        processes.end_session(process.pid)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: MIT-0
+"""`vmmsim view`, in directories whose names have spaces: watch_test.py VMMSIM CXX
+
+The programs are scripts that call the simulated driver through ctypes.
+"""
+
+import contextlib
+import fcntl
+import gzip
+import io
+import json
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import unittest
+
+from vmmsim.tool import Tool
+from vmmsim.view import watch
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+VMMSIM, CXX = pathlib.Path(sys.argv.pop(1)).resolve(), sys.argv.pop(1)
+sys.dont_write_bytecode = True
+BEGIN = f"""#!{sys.executable}
+import ctypes, os, signal, sys, time
+cuda = ctypes.CDLL("libcuda.so.1")
+cuda.cuInit(0)
+address = ctypes.c_uint64()
+def reserve(size):
+    return cuda.cuMemAddressReserve(ctypes.byref(address), ctypes.c_size_t(size), ctypes.c_size_t(0),
+                                    ctypes.c_uint64(0), ctypes.c_uint64(0))
+reserve(2 << 20)
+"""
+# With the parts of this build, and this instead of the recorder.
+VIEW = f"""
+import pathlib, sys
+sys.path[0] = {str(ROOT)!r}
+from vmmsim.tool import Tool
+from vmmsim.view import watch
+sys.exit(watch.main(sys.argv[1:], Tool(launcher=pathlib.Path({str(VMMSIM)!r}), recorder=pathlib.Path("/bin/sh"))))
+"""
+COMMAND = [sys.executable, "-B", "-c", VIEW]
+
+
+class Test(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="a place ")
+        self.addCleanup(scratch.cleanup)
+        self.place = pathlib.Path(scratch.name)
+        self.place.chmod(0o755)
+
+    def view(self, *words, status=0, **more):
+        """What `vmmsim view` answers."""
+        options = {"cwd": self.place, "stdin": subprocess.DEVNULL, "timeout": 60} | more
+        done = subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, **options)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+        return done
+
+    def script(self, body="", name="my program"):
+        program = self.place / name
+        program.write_text(BEGIN + body)
+        program.chmod(0o755)
+        return f"./{name}"
+
+    def html(self, name="my program.html"):
+        text = (self.place / name).read_text()
+        self.assertRegex(text, "(?s)^<!doctype html>.*</html>\\s*$")
+        return text
+
+    def files(self):
+        return sorted(path.name for path in self.place.iterdir())
+
+    def recorded(self, body=""):
+        self.view("--record", "it.jsonl", self.script(body))
+        return self.place / "it.jsonl"
+
+    def test_simulated_machines(self):
+        body = "number = ctypes.c_int(); cuda.cuDeviceGetCount(ctypes.byref(number)); print(number.value)\n"
+        program = self.script(body)
+        machine = self.place / "mine.conf"
+        machine.write_text((Tool.machines / "laptop.conf").read_text().replace("gpus = 1", "gpus = 3"))
+        for words, number, where in (
+            ([], 8, "8 simulated GPUs"),
+            (["--gpus", "5", "--memory", "64MiB"], 5, "5 simulated GPUs"),
+            (["--machine", "laptop"], 1, "1 simulated GPU (machine laptop)"),
+            (["--machine", "./mine.conf"], 3, "3 simulated GPUs (machine mine)"),
+        ):
+            with self.subTest(words):
+                self.assertEqual(self.view("--record", "it", *words, program).stdout, f"{number}\n")
+                about = json.loads((self.place / "it").read_text().splitlines()[-1])["about"]
+                self.assertEqual((about["where"], about["gpus"], about["command"]), (where, number, [program]))
+
+    def test_one_that_fails(self):
+        for body, status, words in (
+            ("sys.exit(3)\n", 3, "my program ended with status 3"),
+            ("os.kill(os.getpid(), signal.SIGSEGV)\n", 139, "my program was ended by SIGSEGV"),
+        ):
+            with self.subTest(body):
+                done = self.view(self.script(body), status=status)
+                self.assertIn(f"view: {words}\nview: 2 calls of CUDA: open my program.html", done.stderr)
+                self.html()
+                (self.place / "my program.html").unlink()
+
+    def test_one_that_calls_nothing(self):
+        done = self.view(sys.executable, "-c", "print(1)", status=1)
+        self.assertRegex(done.stderr, "^view: python.* made no call of CUDA: there is nothing to show\n$")
+        done = self.view("sh", "-c", "exit 7", status=7)
+        self.assertIn("sh ended with status 7\nview: sh made no call of CUDA", done.stderr)
+        self.assertEqual(self.files(), [])
+
+    def test_a_script_by_its_interpreter(self):
+        program = self.script(name="train.py")
+        done = self.view(sys.executable, program)
+        self.assertRegex(done.stderr, "^view: 2 calls of CUDA: open train.html in a browser")
+        self.html("train.html")
+
+    # --- Its end
+
+    def start(self, body, **more):
+        """A program under `vmmsim view` in a terminal of its own, when it has written that it is there."""
+        master, theirs = pty.openpty()
+        self.addCleanup(os.close, master)
+
+        def take_the_terminal():
+            fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
+        process = subprocess.Popen(
+            [*COMMAND, self.script(body + "time.sleep(1000)\n")],
+            cwd=self.place, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True, preexec_fn=take_the_terminal, **more,
+        )  # fmt: skip
+        os.close(theirs)
+        self.addCleanup(self.end, process)
+        return process, master, int(process.stdout.readline())
+
+    def end(self, process):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.stdout.close()
+        process.stderr.close()
+        process.wait()
+
+    def expect_gone(self, pid):
+        with self.assertRaises(ProcessLookupError):
+            for _ in range(100):
+                os.kill(pid, 0)
+                time.sleep(0.05)
+
+    def test_interrupted(self):
+        body = """
+heard, arrived = os.pipe()
+os.set_blocking(arrived, False)
+signal.set_wakeup_fd(arrived)
+is_asked = []
+signal.signal(signal.SIGINT, lambda *_: is_asked.append(True))
+print(os.getpid(), flush=True)
+while not is_asked:
+    time.sleep(0.01)
+end = time.monotonic() + 0.3
+while time.monotonic() < end:
+    time.sleep(0.01)
+reserve(2 << 20)
+sys.exit(f"{len(os.read(heard, 100))} times")
+"""
+        process, terminal, pid = self.start(body)
+        os.write(terminal, b"\x03")
+        errors = process.communicate(timeout=20)[1]
+        self.assertIn("1 times\nview: my program ended with status 1\nview: 3 calls of CUDA: open", errors)
+        self.assertEqual(process.returncode, 1)
+        self.html()
+        self.expect_gone(pid)
+
+    def test_one_that_hangs(self):
+        body = "for each in (signal.SIGINT, signal.SIGHUP):\n    signal.signal(each, signal.SIG_IGN)\n"
+        body += "print(os.getpid(), flush=True)\n"
+        process, terminal, pid = self.start(body)
+        os.write(terminal, b"\x03")
+        self.assertEqual(process.stderr.readline(), "view: the program goes on; Ctrl-C again ends it\n")
+        os.write(terminal, b"\x03")
+        errors = process.communicate(timeout=20)[1]
+        self.assertIn("view: my program was ended by SIGINT\nview: 2 calls of CUDA: open", errors)
+        self.assertEqual(process.returncode, 130)
+        self.html()
+        self.expect_gone(pid)
+
+    def test_ended_from_outside(self):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            with self.subTest(number):
+                process, _, pid = self.start(
+                    "signal.signal(signal.SIGINT, signal.SIG_DFL)\nprint(os.getpid(), flush=True)\n"
+                )
+                process.send_signal(number)
+                errors = process.communicate(timeout=20)[1]
+                self.assertIn(f"my program was ended by {number.name}\nview: 2 calls of CUDA: open", errors)
+                self.assertEqual(process.returncode, 128 + number)
+                self.html()
+                self.expect_gone(pid)
+
+    # --- Files
+
+    def test_a_view_is_made_anew_and_other_files_are_kept(self):
+        program = self.script()
+        self.view(program)
+        (self.place / "my program.html").chmod(0o640)
+        self.view(program)
+        self.html()
+        for words, file in (
+            ([], "my program.html"),
+            (["--output", "notes"], "notes"),
+            (["--record", "notes"], "notes"),
+            (["--record", "notes.tar.gz"], "notes.tar.gz"),
+        ):
+            with self.subTest(words):
+                mine = gzip.compress(b"mine\n") if file.endswith("gz") else b"mine\n"
+                (self.place / file).write_bytes(mine)
+                done = self.view(*words, program, status=1)
+                self.assertRegex(done.stderr, f"^view: {file} is there and is no (view|recording): .* with --")
+                self.assertEqual((self.place / file).read_bytes(), mine)
+        done = self.view("--output", ".", program, status=1)
+        self.assertIn("is no file: name another with --output", done.stderr)
+        done = self.view("--record", "no/file", program, status=1)
+        self.assertIn("view: there is no directory no\n", done.stderr)
+
+    def test_no_room(self):
+        limit = "ulimit -f 30; trap '' XFSZ; exec \"$@\""
+        done = subprocess.run(
+            ["sh", "-c", limit, "sh", *COMMAND, self.recorded()],
+            cwd=self.place, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("view: it.html cannot be written: File too large\n", done.stderr)
+        self.assertEqual(self.files(), ["it.jsonl", "my program"])
+
+    def test_opened(self):
+        browser = self.place / "browser"
+        browser.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$PLACE/opened"\nexit ${FAILS:-0}\n')
+        browser.chmod(0o755)
+        file, path = self.recorded(), self.place / "it.html"
+        environment = {**os.environ, "PLACE": str(self.place), "BROWSER": f"'{browser}'"}
+        self.view("--open", file, env=environment)
+        self.assertEqual((self.place / "opened").read_text(), f"{path}\n")
+        self.view("--open", file, env={**environment, "BROWSER": f"'{browser}' --new %s:other"})
+        self.assertEqual((self.place / "opened").read_text(), f"--new\n{path}\n")
+        done = self.view("--open", file, env={**environment, "FAILS": "4"})
+        self.assertRegex(done.stderr, "view: --open: .*browser could not open it \\(4\\); open the file yourself\n$")
+        done = self.view("--open", file, env={**environment, "BROWSER": "/no/such"})
+        self.assertIn("--open: /no/such could not open it (No such file or directory)", done.stderr)
+        done = self.view("--open", file, env={"PATH": str(self.place)})
+        self.assertIn("--open: there is no xdg-open, and BROWSER names no browser; open the file yourself", done.stderr)
+
+    # --- Recordings
+
+    def test_the_name_of_its_view(self):
+        text = self.recorded().read_bytes()
+        (self.place / "run.jsonl.gz").write_bytes(gzip.compress(text))
+        (self.place / "below").mkdir()
+        for words, name in (
+            (["it.jsonl"], "it.html"),
+            (["run.jsonl.gz"], "run.html"),
+            (["--output", "its name.html", "it.jsonl"], "its name.html"),
+            (["--output", "below/x.html", "it.jsonl"], "below/x.html"),
+        ):
+            self.view(*words)
+            self.html(name)
+
+    def test_a_recording_that_is_cut(self):
+        file = self.recorded()
+        lines = file.read_text().splitlines(keepends=True)
+        file.write_text(lines[0] + lines[1][:50])
+        self.assertIn("view: 1 call of CUDA; the recording was cut off: open it.html", self.view(file.name).stderr)
+        self.html("it.html")
+
+    def test_what_is_no_recording(self):
+        for text, words in (
+            ("", "view: it has no call of CUDA: there is nothing to show"),
+            ('{"about": {}}\n', "view: it has no call of CUDA: there is nothing to show"),
+            ("text\n", "view: it can neither be executed nor be drawn:\nview: it is no recording: line 1 is no JSON"),
+            ('{"pid": 1}\n', "view: it is no recording: line 1 is no call; expected the members"),
+            ('{"pid": 1, "thr', "view: it has no call of CUDA"),
+        ):
+            with self.subTest(text):
+                (self.place / "it").write_text(text)
+                self.assertIn(words, self.view("it", status=1).stderr)
+                self.assertEqual(self.files(), ["it"])
+
+    # --- Arguments
+
+    def refused(self, words):
+        """What is said of arguments, in this process: there are many."""
+        os.chdir(self.place)
+        errors = io.StringIO()
+        try:
+            with contextlib.redirect_stderr(errors), self.assertRaises(SystemExit) as ended:
+                watch.arguments([str(word) for word in words], Tool())
+        finally:
+            os.chdir("/")
+        self.assertEqual(ended.exception.code, 2)
+        return errors.getvalue()
+
+    def test_bad_arguments(self):
+        program, file = self.script(), self.recorded()
+        (self.place / "plain").write_text("text\n")
+        kept = self.files()
+        for words, said in (
+            ([], "name a program, or a recording"),
+            (["--"], "name a program, or a recording"),
+            (["--gpu", "1", program], "unrecognized arguments: --gpu"),
+            (["--gpus", "65", program], "--gpus: '65' is no number from 0 to 64"),
+            (["--gpus", "", program], "'' is no number"),
+            (["--memory", "1MB", program], "'1MB' is no size"),
+            (["--machine", "none", program], "there is no machine 'none'; there are "),
+            (["--machine", "./none", program], "there is no file ./none"),
+            (["--real", "--gpus", "1", program], "--gpus is of simulated GPUs"),
+            (["--record", "x", "--output", "y", program], "--record only records"),
+            (["--record", "x", "--open", program], "--record only records"),
+            (["--record", "", program], "--record: name a file"),
+            (["--output", "x/", program], "--output: name a file"),
+            (["no-such-program"], "there is no program no-such-program on the PATH"),
+            (["."], "there is no program ."),
+            (["./plain", "1"], "./plain cannot be executed"),
+            ([file.name, "1"], "it.jsonl is a recording, and takes no arguments"),
+            (["--gpus", "1", file.name], "it.jsonl is a recording and no program"),
+            (["--record", "x", file.name], "it.jsonl is a recording and no program"),
+        ):
+            with self.subTest(words):
+                errors = self.refused(words)
+                self.assertRegex(errors, r"^usage: vmmsim view \[options\] PROGRAM ")
+                self.assertIn(said, errors)
+        done = self.view("--gpus", "x", program, status=2)
+        self.assertIn("--gpus: 'x' is no number", done.stderr)
+        self.assertEqual((done.stdout, self.files()), ("", kept))
+
+    # --- Real GPUs
+
+    def driver(self, gpus):
+        """The environment in which a driver of our own counts so many GPUs."""
+        text = (
+            "int cuInit(unsigned f) { return 0; } int cuDeviceGetCount(int* n) { return *n = GPUS, 0; }"
+            'int cuDeviceGetName(char* to, int n, int d) { __builtin_strcpy(to, "NVIDIA H200"); return 0; }'
+        ).replace("GPUS", str(gpus))
+        command = [CXX, "-x", "c", "-", "-shared", "-fPIC", "-o", self.place / "libcuda.so.1"]
+        subprocess.run(command, input=text, text=True, check=True)
+        return {**os.environ, "LD_LIBRARY_PATH": str(self.place)}
+
+    def test_real_without_a_gpu(self):
+        done = self.view("--real", self.script(), status=1, env=self.driver(0))
+        self.assertRegex(
+            done.stderr, r"^view: no GPU here: .* Without --real the program runs on simulated GPUs; or record it on a "
+        )
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+
+    def test_real(self):
+        """With a program in the place of the recorder: what leads to it, and what comes of it."""
+        recorded = "".join(self.recorded().read_text().splitlines(keepends=True)[:2])
+        (self.place / "calls").write_text(recorded)
+        # It goes elsewhere first, as a program may.
+        script = 'cd / && test "$CUDA_INJECTION64_PATH" -ef /bin/sh && cat "$OLDPWD/calls" >> "$VMM_RECORD"; exit 5'
+        environment = self.driver(2)
+        self.view("--real", "--record", "real.jsonl", "sh", "-c", script, status=5, env=environment)
+        about = json.loads((self.place / "real.jsonl").read_text().splitlines()[-1])["about"]
+        self.assertRegex(about["where"], r"^2 NVIDIA H200(, driver [\d.]+)?$")
+        self.assertEqual((about["gpus"], about["status"]), (2, 5))
+        script = 'cat calls >> "$VMM_RECORD"; kill -SEGV $$'
+        done = self.view("--real", "sh", "-c", script, status=139, env=environment)
+        self.assertIn("view: sh was ended by SIGSEGV\nview: 2 calls of CUDA: open sh.html", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT-0
+// A line of a trace and the file that it goes to. README.md says what its members and the kinds of change are.
+#pragma once
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+#include "json.h"
+
+namespace trace {
+
+// The kinds of change. model.py has the same.
+inline constexpr std::string_view kinds[] = {
+    "create", "import", "multicast_create", "retain", "release", "export",   "reserve", "free_reservation", "map",
+    "unmap",  "access", "add_device",       "bind",   "unbind",  "allocate", "free",    "open_pool",        "peer"};
+
+struct Kind {
+  std::string_view name;
+  consteval Kind(const char* name) : name(name) {
+    for (const std::string_view known : kinds)
+      if (known == name) return;
+    throw "no kind of change";  // does not compile
+  }
+};
+
+// One of a line's changes. `order`: the how-manieth of this process.
+std::string change(Kind, const std::vector<Member>&, uint64_t order);
+
+// All are JSON, but for `call` and `result`, which are names. It owns nothing.
+struct Line {
+  uint64_t number;
+  const char* call;
+  uint64_t nth;
+  const char* callers = R"(["unknown"])";
+  int device = -1;
+  const char* arguments = "{}";
+  const char* result = "";
+  const char* outputs = "{}";
+  const char* changes = "[]";
+  const char* explanation = R"("")";
+  const char* fault = "";  // none
+};
+
+// Of the thread that asks: as much of the line and its end as fits, and a zero. Returns the size of the whole without
+// the zero. Takes neither memory nor a lock, so that the handler of a signal can ask.
+size_t write_line(const Line&, char* room, size_t size);
+std::string text_of(const Line&);
+
+// Writes all of it, or returns errno. That the other end of a pipe was closed, or a file has become too large, sends
+// no signal. Takes neither memory nor a lock.
+int write_whole(int descriptor, std::string_view text);
+
+// Several processes may write to one. It is safe in threads, and in the handler of a signal.
+class File {
+ public:
+  explicit File(int descriptor);  // opened with O_APPEND; stays open
+  // Writes whole lines at once: whatever ends the process, they are in the file, and in one piece, whoever else writes.
+  // Returns 0; or, once, errno for why the trace ends here: EBADF if the program has closed the file. Then nothing is
+  // written any more.
+  int write(std::string_view lines);
+  void end() { is_open_ = false; }
+  bool is_open() const { return is_open_; }
+
+ private:
+  const int descriptor_;
+  struct stat identity_ = {};  // the program may close the descriptor and open another with its number
+  std::atomic<bool> is_open_;
+};
+
+}  // namespace trace

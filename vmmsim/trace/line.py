@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT-0
+"""A line of a trace, as README.md tells it: its members, the kinds of change, and whether a line is one."""
+
+import re
+
+KEYS = {  # in their order
+    "pid": int,
+    "thread": int,
+    "number": int,
+    "call": str,
+    "nth": int,
+    "callers": list,
+    "device": int,
+    "arguments": dict,
+    "result": str,
+    "outputs": dict,
+    "changes": list,
+    "explanation": str,
+}
+SUCCESS = "CUDA_SUCCESS", "cudaSuccess", ""  # the last is that of `close` and `exit`, which are no calls of CUDA
+# The members of each kind of change: may be null ("?"), may be missing ("*").
+CHANGES = {
+    kind: {name.rstrip("?*"): name[-1] for name in members.split()}
+    for kind, members in {
+        "create": "handle size device? record multicast",
+        "import": "handle size? device? record? multicast?",
+        "multicast_create": "handle size devices record",
+        "retain": "handle",
+        "release": "handle",
+        "export": "handle fd* fabric*",
+        "reserve": "address size",
+        "free_reservation": "address size",
+        "map": "address size handle",
+        "unmap": "address size",
+        "access": "address size device flags",
+        "add_device": "handle device",
+        "bind": "handle offset size device? memory* memory_offset* address*",
+        "unbind": "handle offset size device",
+        "allocate": "address size? device? shared",
+        "free": "address",
+        "open_pool": "address? device flags",
+        "peer": "device peer? enabled",
+    }.items()
+}
+ADDRESS = re.compile("0x[0-9a-f]{1,16}")
+IN_WORDS = {int: "a number", str: "a text", list: "a list", dict: "an object"}
+
+
+def number(value):
+    """A number, also if it is written as an address is."""
+    return int(value, 16) if isinstance(value, str) and value.startswith("0x") else value
+
+
+def wrong_in_call(line):
+    """What was expected instead of this object, or ""."""
+    if list(line) not in (list(KEYS), [*KEYS, "fault"]):
+        missing = [key for key in KEYS if key not in line]
+        return f"the members {', '.join(KEYS)}" + (f"; missing is {', '.join(missing)}" if missing else "")
+    for key, kind in KEYS.items():
+        if not isinstance(line[key], kind) or isinstance(line[key], bool):
+            return f"{key} as {IN_WORDS[kind]}"
+    if not all(isinstance(caller, str) for caller in line["callers"]):
+        return "texts as the callers"
+    fault = line.get("fault", {"where": "", "why": ""})
+    if not isinstance(fault, dict) or [type(fault.get(key)) for key in ("where", "why")] != [str, str]:
+        return "where and why of a fault as texts"
+    for change in line["changes"]:
+        if not isinstance(change, dict) or not isinstance(change.get("kind"), str):
+            return "changes that have a kind"
+        if not isinstance(change.get("order"), int):
+            return "changes that have an order"
+        for key, value in change.items():
+            if key != "kind" and not is_number(key, value):
+                return f"{key} of a change as a number"
+    return ""
+
+
+def is_number(key, value):
+    """Of a change: one that makes sense, as a number or as --trace writes an address; or nothing."""
+    if isinstance(value, int):
+        return value >= (-1 if key in ("device", "peer") else 0)  # -1 is the host
+    return value is None or isinstance(value, str) and bool(ADDRESS.fullmatch(value))
+
+
+def members_of(change):
+    """The members of a change that is_number() holds for, by name; None if they are not those of its kind."""
+    wanted = CHANGES[change["kind"]]
+    members = {key: number(value) for key, value in change.items() if key not in ("order", "kind")}
+    has_all = all(key in members or mark == "*" for key, mark in wanted.items())
+    known = all(key in wanted and (value is not None or wanted[key] == "?") for key, value in members.items())
+    return members if has_all and known else None

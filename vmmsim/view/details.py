@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT-0
+"""What is said of a part of a picture where a reader points at it."""
+
+from vmmsim.view.contents import GONE, RIGHTS
+from vmmsim.view.sizes import exact_size, plural, size_text
+
+
+class Teller:
+    """names(pid, reservation) is what a reservation is called; processes are the names of processes, by pid."""
+
+    def __init__(self, recording, names, processes):
+        self.recording, self.names, self.processes = recording, names, processes
+        self.places = {}  # where calls were made, by the line's identity
+
+    def made(self, verb, line, other=None):
+        """By which call, and where; with the last of several."""
+        if not line or not line["call"]:
+            return " Nobody saw it made: the recording begins later, or has not all."
+        if id(line) not in self.places:
+            file, row, function = self.recording.place(line)
+            self.places[id(line)] = f", {file}:{row}" if file else f", in {function}" if function else ""
+        are_several = other and other is not line and other["call"]
+        which = f"{line['call']} #{line['nth']}" + (f" to #{other['nth']}" if are_several else "")
+        return f" {verb} by {which}{self.places[id(line)]}."
+
+    def place(self, part, region):
+        """Where a part is: its label goes before."""
+        reservation = region.reservation
+        name = self.names(reservation.pid, reservation)
+        address = reservation.base + part.offset
+        return f"at offset {exact_size(part.offset)} of reservation {name}, from {address:#x}"
+
+    def reservation(self, region):
+        reservation = region.reservation
+        begin, end = reservation.base, reservation.base + reservation.size
+        return (
+            f"Reservation {self.names(reservation.pid, reservation)}: {size_text(reservation.size)} of addresses, "
+            f"{begin:#x} to {end:#x}." + self.made("Reserved", reservation.made)
+        )
+
+    def gap(self, part, region):
+        if not part.is_whole:
+            return ""
+        place = self.place(part, region)
+        return f"{size_text(part.size)} {place}: reserved and not mapped. An access to them is a fault."
+
+    def part(self, part, region):
+        first, last = part.first, part.last
+        which = which_memory(first.memory, last.memory)
+        where = f" of GPU {first.memory.device}" if first.memory.device >= 0 else ""
+        rights = ", ".join(f"GPU {gpu} {RIGHTS.get(flags, flags)}" for gpu, (flags, _) in sorted(part.access.items()))
+        given = [line for gpu, line in first.opened.items() if first.access.get(gpu)]
+        opened = self.made("Opened", given[-1]) if given else ""
+        return (
+            f"{part.label()} {self.place(part, region)}, {'was' if part.status == GONE else 'is'} {which}{where}. "
+            f"{rights}.{self.made('Mapped', first.made, last.made)}{opened}"
+        )
+
+    def memory(self, box):
+        memory, last = box.memory, box.last or box.memory
+        which = which_memory(memory, last).capitalize()
+        where = ", of which GPU is not known" if not memory.is_multicast else ""
+        if memory.device >= 0:
+            where = f" of GPU {memory.device}"
+        references = memory.look().references
+        held = [f"{self.processes.get(pid) or 'it'} has {count}" for pid, count in references.items() if count]
+        handles = f"References of handles: {', '.join(held)}" if held else "No handle has a reference"
+        mapped = plural(len(memory.mapped), "mapping") + (" each" if last is not memory else "")
+        made = self.made("Made", memory.made, last.made) if memory.made else " Which call made it is not known."
+        return f"{which}: {box.label()}{where}. {handles}; {mapped}.{made}"
+
+
+def which_memory(first, last):
+    what = "multicast object" if first.is_multicast else "allocation"
+    return f"{what} #{first.nth}" if last is first else f"{what}s #{first.nth} to #{last.nth}"

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT-0
+"""Sizes and numbers of things, as pictures, words and pages say them."""
+
+import functools
+
+UNITS = ("GiB", 30), ("MiB", 20), ("KiB", 10)
+
+
+@functools.cache
+def size_text(size):
+    """With one decimal at most: 1.5 GiB."""
+    for unit, shift in UNITS:
+        if size >= 1 << shift:
+            return f"{size / (1 << shift):.1f}".removesuffix(".0") + f" {unit}"
+    return f"{size} B"
+
+
+def exact_size(size):
+    """In the largest unit of which it is a whole number: 1536 MiB."""
+    for unit, shift in UNITS:
+        if size and size % (1 << shift) == 0:
+            return f"{size >> shift} {unit}"
+    return f"{size} B"
+
+
+def size_and_bytes(size):
+    """With the bytes where the short form is not exact: what is missing there may be the mistake."""
+    unit = 1 << min(30, (max(size, 1).bit_length() - 1) // 10 * 10)
+    return size_text(size) if size * 10 % unit == 0 else f"{size_text(size)} ({size:,} B)"
+
+
+def file_size(size):
+    """As file managers say it: 1.2 MB."""
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(1, round(size / 1e3))} kB"
+
+
+def plural(count, noun):
+    return f"{count} {noun}" + ("" if count == 1 else "s")
