@@ -10,7 +10,9 @@ holds what stands in a listing.
 import json
 import pathlib
 import re
+import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(sys.argv.pop(1))
@@ -248,6 +250,18 @@ class Pages(unittest.TestCase):
             lines = banners(r"^// Build it alone: +(nvcc .*)$", program.read_text())
             self.assertEqual(len(lines), 1, program)
             self.assertIn(program.name, lines[0])
+
+    def test_a_listing_out_of_step_is_told(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            page = pathlib.Path(scratch, "page.md")
+            pathlib.Path(scratch, "x.cu").write_text("int new_line;\n")
+            page.write_text("<!-- listing: x.cu -->\n```cuda\nint old_line;\n```\n")
+            command = [sys.executable, "-B", "-m", "docs.tools.fill_pages", page]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+            self.assertEqual((done.returncode, f"{page}:" in done.stderr), (1, True), done)
+            subprocess.run([*command, "--write"], cwd=ROOT, check=True)
+            self.assertIn("int new_line;", page.read_text())
+            subprocess.run(command, cwd=ROOT, check=True)
 
 
 if __name__ == "__main__":

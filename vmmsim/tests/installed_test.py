@@ -92,7 +92,7 @@ class Installed(unittest.TestCase):
         self.assertIn("vmmsim view [options]", self.vmmsim("--help").stdout)
         self.assertIn("usage: vmmsim view", self.vmmsim("view", "--help").stdout)
         self.assertIn("usage: vmmsim record", self.vmmsim("record", status=2).stdout)
-        self.assertIn("there is no program", self.vmmsim("./none", status=127).stderr)
+        self.assertIn("there is no such program", self.vmmsim("./none", status=127).stderr)
 
 
 if __name__ == "__main__":
