@@ -185,6 +185,10 @@ class AnyProgram(unittest.TestCase):
         self.assertNotIn("<script", drawn)
         self.assertIn("&lt;script", drawn)
         self.assertIn("a: 4 MiB reserved", texts(found[-1]))  # the name that the source has for it
+        named = Writer(command=["<img src=x>"])
+        named.reserve(BASE, 4 * MIB)
+        recording = named.recording()
+        self.assertNotIn("<img", page(recording, steps(recording)))
 
     def test_what_is_said_of_a_range(self):
         writer = Writer(sources={})
