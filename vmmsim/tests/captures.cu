@@ -52,9 +52,9 @@ void run(cudaGraph_t graph, bool keep = false) {
   if (!keep) CHECK(cudaGraphDestroy(graph));
 }
 cudaStreamCaptureStatus status(cudaStream_t stream = origin) {
-  cudaStreamCaptureStatus it;
-  CHECK(cudaStreamIsCapturing(stream, &it));
-  return it;
+  cudaStreamCaptureStatus status;
+  CHECK(cudaStreamIsCapturing(stream, &status));
+  return status;
 }
 
 // One stream forks, another joins it again.
@@ -177,10 +177,10 @@ void test_legacy() {
   CHECK(cudaGetLastError());
   CHECK(cudaGraphDestroy(end()));
   REFUSED(cudaErrorStreamCaptureUnsupported, cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeGlobal));
-  cudaStreamCaptureStatus it;
+  cudaStreamCaptureStatus answer;
   for (int i = 0; i < 2; ++i) {
     begin(cudaStreamCaptureModeRelaxed, blocking);
-    REFUSED(cudaErrorStreamCaptureImplicit, cudaStreamIsCapturing(nullptr, &it));
+    REFUSED(cudaErrorStreamCaptureImplicit, cudaStreamIsCapturing(nullptr, &answer));
     EXPECT(status(blocking) == cudaStreamCaptureStatusActive, "to ask makes it invalid");
     if (i) {
       REFUSED(cudaErrorStreamCaptureImplicit, cudaMemset(numbers, 0, 4));

@@ -25,19 +25,19 @@ __device__ long now() {
   return long(time);
 }
 // Gives the host time for all its launches, and then waits until it is let go on.
-__global__ void hold(volatile Words* it) {
+__global__ void hold(volatile Words* words) {
   const long begin = now();
-  while (it->put_in < 1000 && now() - begin < patience) {
+  while (words->put_in < 1000 && now() - begin < patience) {
   }
   for (const long full = now(); now() - full < 200'000'000;) {
   }
-  it->when_full = it->put_in;
-  while (!it->is_open && now() - begin < patience) {
+  words->when_full = words->put_in;
+  while (!words->is_open && now() - begin < patience) {
   }
-  it->opened = it->is_open;
+  words->opened = words->is_open;
 }
-__global__ void open(volatile Words* it) { it->is_open = 1; }
-__global__ void end(Words* it) { atomicAdd(&it->ended, 1); }
+__global__ void open(volatile Words* words) { words->is_open = 1; }
+__global__ void end(Words* words) { atomicAdd(&words->ended, 1); }
 
 cudaStream_t new_stream(unsigned flags) {
   cudaStream_t stream;

@@ -39,8 +39,8 @@ std::string what_lies_at(CUdevice, uint64_t, bool) { return "something"; }
 bool is_registered(uint64_t, bool) { return false; }
 std::span<char* const> replicas(uint64_t entry) { return frames[entry >> 21]; }
 char* own_replica(uint64_t entry, CUdevice) { return frames[entry >> 21][1]; }
-static std::vector<std::string> told;
-void tell_of_ordinary_access(const std::string& who) { told.push_back(who); }
+static std::vector<std::string> warnings;
+void tell_of_ordinary_access(const std::string& who) { warnings.push_back(who); }
 static Options chosen;
 const Options& options() { return chosen; }
 constexpr uint64_t heap_address = 0x200000000000;
@@ -193,19 +193,20 @@ static void test_faults() {
   for (const char* body : {"red.global.add.u32 [%rd1], 1;", "atom.global.exch.b32 %r1, [%rd1], 1;",
                            "red.global.add.v2.f32 [%rd1], {%f1, %f1};"})
     expect_fault(body, multicast_address, CUDA_ERROR_ILLEGAL_ADDRESS, "something");
-  EXPECT(memory::told.empty());
+  EXPECT(memory::warnings.empty());
 }
 
 // Ordinary loads find this GPU's replica, the second, and stores reach all; it is told once for each kernel.
 static void test_ordinary_access() {
   put<uint64_t>(1, 2, 3);
   EXPECT(reduce("ld.global.u64 %rd3, [%rd1]; st.global.u64 [%rd2], %rd3;") == 2);
-  EXPECT(memory::told.size() == 1 && memory::told[0].find("kernel k on GPU 0, block (0, 0, 0), thread (0, 0, 0), "
-                                                          "`ld.global.u64 %rd3, [%rd1]` (line 8 of its PTX)") == 0);
+  EXPECT(memory::warnings.size() == 1 &&
+         memory::warnings[0].find("kernel k on GPU 0, block (0, 0, 0), thread (0, 0, 0), "
+                                  "`ld.global.u64 %rd3, [%rd1]` (line 8 of its PTX)") == 0);
   EXPECT(reduce("mov.b32 %r1, 7; st.global.u32 [%rd1+4], %r1; ld.volatile.global.u64 %rd3, [%rd1];"
                 "st.global.u64 [%rd2], %rd3;") == (7ull << 32 | 2));
   for (int i = 0; i < 3; ++i) EXPECT(get(i) == (7ull << 32 | (i + 1)));
-  EXPECT(memory::told.size() == 2);
+  EXPECT(memory::warnings.size() == 2);
   reduce("mov.b64 %rd3, 5; mov.b64 %rd4, 6; st.v2.u64 [%rd1], {%rd3, %rd4};");
   for (int i = 0; i < 3; ++i) EXPECT(get(i) == 5 && get(i, 8) == 6);
   put<uint64_t>(1, 2, 3);
@@ -214,7 +215,7 @@ static void test_ordinary_access() {
   EXPECT(run("mul.wide.u32 %rd3, %r8, 4; add.u64 %rd3, %rd3, %rd1; st.global.u32 [%rd3], %r8;", multicast_address + 64,
              0, 100) == "");
   for (int i = 0; i < 3; ++i) EXPECT(get(i, 4 * 98) == (99ull << 32 | 98));
-  EXPECT(memory::told.size() == 5);
+  EXPECT(memory::warnings.size() == 5);
 }
 
 // Ends its process with status 125 and says which instruction it was, and where.

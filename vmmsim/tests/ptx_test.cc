@@ -46,8 +46,8 @@ ptx::Instruction instruction(const std::string& text) {
   return function.code.empty() ? ptx::Instruction{} : function.code.back();
 }
 Operand operand(const std::string& text) {  // of an instruction
-  const ptx::Instruction made = instruction("mov.b32 " + text);
-  return made.operands.empty() ? Operand{} : made.operands.front();
+  const ptx::Instruction parsed = instruction("mov.b32 " + text);
+  return parsed.operands.empty() ? Operand{} : parsed.operands.front();
 }
 ptx::Variable variable(const std::string& text) {
   const ptx::Module module = read(".global .u32 other; " + text);
@@ -61,20 +61,20 @@ T value_at(const ptx::Variable& variable, size_t at) {
   return value;
 }
 
-void refuse(int line, const std::string& what, const std::string& text, int of) {
+void refuse(int line, const std::string& what, const std::string& text, int ptx_line) {
   std::string said = "(it was read)";
   try {
     ptx::parse(text);
   } catch (const ptx::Error& error) {
     said = error.what();
   }
-  const std::string expected = "line " + std::to_string(of) + ": ";
+  const std::string expected = "line " + std::to_string(ptx_line) + ": ";
   if (said.starts_with(expected) && said.find(what) != std::string::npos) return;
   ++failures;
   std::printf("%s:%d: '%s...%s' expected, not '%s'\n", __FILE__, line, expected.c_str(), what.c_str(), said.c_str());
 }
-#define REFUSED(of, what, text) refuse(__LINE__, what, header + (text), of)
-#define REFUSED_BODY(of, what, text) refuse(__LINE__, what, header + kernel_begin + (text) + "}", of)
+#define REFUSED(ptx_line, what, text) refuse(__LINE__, what, header + (text), ptx_line)
+#define REFUSED_BODY(ptx_line, what, text) refuse(__LINE__, what, header + kernel_begin + (text) + "}", ptx_line)
 
 void test_module() {
   const ptx::Module module = read(
@@ -96,9 +96,9 @@ void test_module() {
 
 void test_numbers() {
   const auto integer = [](const char* text) {
-    const Operand made = operand(text);
-    CHECK(made.kind == Operand::integer);
-    return made.value;
+    const Operand parsed = operand(text);
+    CHECK(parsed.kind == Operand::integer);
+    return parsed.value;
   };
   CHECK(integer("12") == 12 && integer("0") == 0 && integer("0U") == 0 && integer("7U") == 7);
   CHECK(integer("017") == 15 && integer("0x1F") == 31 && integer("0XfFU") == 255 && integer("0b101") == 5);
@@ -106,9 +106,9 @@ void test_numbers() {
   CHECK(integer("-0x8000000000000000") == uint64_t(1) << 63 && integer("WARP_SZ") == 32);
   CHECK(integer("(1+2*3)") == 7 && integer("2*3+4*5-1") == 25 && integer("-(2+3)*~0") == 5 && integer("+4") == 4);
   const auto real = [](const char* text) {
-    const Operand made = operand(text);
-    CHECK(made.kind == Operand::floating);
-    return std::bit_cast<double>(made.value);
+    const Operand parsed = operand(text);
+    CHECK(parsed.kind == Operand::floating);
+    return std::bit_cast<double>(parsed.value);
   };
   CHECK(real("0f3F800000") == 1 && real("0FBFA00000") == -1.25 && real("0d4004000000000000") == 2.5);
   CHECK(real("1.5e-3") == 1.5e-3 && real("-2.5") == -2.5 && real("3e2") == 300 && real("-0f3F800000") == -1);
@@ -126,30 +126,30 @@ void test_numbers() {
 }
 
 void test_operands() {
-  Operand made = operand("%r3");
-  CHECK(made.kind == Operand::reg && made.index == 4 + 3 && !made.address && !made.negated);
+  Operand parsed = operand("%r3");
+  CHECK(parsed.kind == Operand::reg && parsed.index == 4 + 3 && !parsed.address && !parsed.negated);
   CHECK(operand("_").kind == Operand::reg && operand("_").index == -1);
   CHECK(operand("!%p2").negated && operand("!%p2").index == 2 && operand("-%r0").negated);
   for (const char* const name : {"%tid.x", "%globaltimer", "%envreg2", "%lanemask_lt", "%clock64", "%ntid"})
     CHECK(operand(name).kind == Operand::special && operand(name).name == name);
-  made = operand("[%rd1+-16]");
-  CHECK(made.kind == Operand::reg && made.address && made.index == 13 + 1 && made.offset == -16);
+  parsed = operand("[%rd1+-16]");
+  CHECK(parsed.kind == Operand::reg && parsed.address && parsed.index == 13 + 1 && parsed.offset == -16);
   CHECK(operand("[%rd1-8]").offset == -8 && operand("[%rd1+8]").offset == 8 && operand("[%rd1]").offset == 0);
-  made = operand("[g+8]");
-  CHECK(made.kind == Operand::symbol && made.address && made.name == "g" && made.value == 8);
-  made = operand("g+4");
-  CHECK(made.kind == Operand::symbol && !made.address && made.value == 4);
-  made = operand("[16+4]");
-  CHECK(made.kind == Operand::integer && made.address && made.value == 20);
+  parsed = operand("[g+8]");
+  CHECK(parsed.kind == Operand::symbol && parsed.address && parsed.name == "g" && parsed.value == 8);
+  parsed = operand("g+4");
+  CHECK(parsed.kind == Operand::symbol && !parsed.address && parsed.value == 4);
+  parsed = operand("[16+4]");
+  CHECK(parsed.kind == Operand::integer && parsed.address && parsed.value == 20);
   CHECK(operand("[a]").name == "a" && operand("[a+4]").value == 4);
-  made = operand("{%r1, _, 5}");
-  CHECK(made.kind == Operand::list && made.elements.size() == 3 && made.elements[0].index == 5);
-  CHECK(made.elements[1].index == -1 && made.elements[2].value == 5);
-  made = operand("[%rd1, {%r1, %r2}]");  // of a tensor
-  CHECK(made.kind == Operand::list && made.address && made.elements.size() == 2);
-  CHECK(made.elements.back().elements.size() == 2);
-  made = operand("%p1|%p2");
-  CHECK(made.kind == Operand::list && made.elements.size() == 2 && made.elements[1].index == 2);
+  parsed = operand("{%r1, _, 5}");
+  CHECK(parsed.kind == Operand::list && parsed.elements.size() == 3 && parsed.elements[0].index == 5);
+  CHECK(parsed.elements[1].index == -1 && parsed.elements[2].value == 5);
+  parsed = operand("[%rd1, {%r1, %r2}]");  // of a tensor
+  CHECK(parsed.kind == Operand::list && parsed.address && parsed.elements.size() == 2);
+  CHECK(parsed.elements.back().elements.size() == 2);
+  parsed = operand("%p1|%p2");
+  CHECK(parsed.kind == Operand::list && parsed.elements.size() == 2 && parsed.elements[1].index == 2);
   CHECK(operand("_|%p0").elements[0].index == -1);
   REFUSED_BODY(4, "'%r9' is not declared", "mov.b32 %r9, 0;");
   REFUSED_BODY(4, "'%r01' is not declared", "mov.b32 %r01, 0;");
@@ -165,15 +165,16 @@ void test_operands() {
 }
 
 void test_instructions() {
-  ptx::Instruction made = instruction("ret; @!%p1 ld.global.L1::no_allocate.v2.u32\t{%r1, %r2},\n[%rd1+8] ");
-  CHECK(made.guard == 1 && made.guard_negated && made.opcode == "ld" && made.operands.size() == 2 && made.line == 4);
-  CHECK(made.modifiers == std::vector<std::string_view>({"global", "L1::no_allocate", "v2", "u32"}));
-  CHECK(made.text == "@!%p1 ld.global.L1::no_allocate.v2.u32\t{%r1, %r2},\n[%rd1+8]");
-  made = instruction(
+  ptx::Instruction parsed = instruction("ret; @!%p1 ld.global.L1::no_allocate.v2.u32\t{%r1, %r2},\n[%rd1+8] ");
+  CHECK(parsed.guard == 1 && parsed.guard_negated && parsed.opcode == "ld" && parsed.operands.size() == 2 &&
+        parsed.line == 4);
+  CHECK(parsed.modifiers == std::vector<std::string_view>({"global", "L1::no_allocate", "v2", "u32"}));
+  CHECK(parsed.text == "@!%p1 ld.global.L1::no_allocate.v2.u32\t{%r1, %r2},\n[%rd1+8]");
+  parsed = instruction(
       "@%p3 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], "
       "[%rd1, {%r1, %r2}], [%r3]");
-  CHECK(made.guard == 3 && !made.guard_negated && made.operands.size() == 3);
-  CHECK(made.modifiers[3] == "2d" && made.modifiers[6] == "mbarrier::complete_tx::bytes");
+  CHECK(parsed.guard == 3 && !parsed.guard_negated && parsed.operands.size() == 3);
+  CHECK(parsed.modifiers[3] == "2d" && parsed.modifiers[6] == "mbarrier::complete_tx::bytes");
   CHECK(instruction("ret").operands.empty() && instruction("ret").guard == -1);
   REFUSED_BODY(4, "is no predicate", "@%r1 ret;");
   REFUSED_BODY(5, "an operand expected, not '}'", "\nret");
@@ -186,33 +187,34 @@ void test_instructions() {
 
 void test_calls() {
   const std::string parameters = ".param .b64 p; .param .b32 r;";
-  ptx::Instruction made = instruction(parameters + "call.uni (r), f, (p, 3)");
-  CHECK(made.operands.size() == 3 && made.operands[0].kind == Operand::list && made.operands[1].name == "f");
-  CHECK(made.operands[0].elements[0].name == "r" && made.operands[2].elements[0].name == "p");
-  CHECK(made.operands[2].elements[1].value == 3);
+  ptx::Instruction parsed = instruction(parameters + "call.uni (r), f, (p, 3)");
+  CHECK(parsed.operands.size() == 3 && parsed.operands[0].kind == Operand::list && parsed.operands[1].name == "f");
+  CHECK(parsed.operands[0].elements[0].name == "r" && parsed.operands[2].elements[0].name == "p");
+  CHECK(parsed.operands[2].elements[1].value == 3);
   CHECK(instruction("call f").operands.size() == 1);
   CHECK(instruction(parameters + "call f, (p)").operands[1].elements.size() == 1);
   CHECK(instruction("call f, ()").operands[1].elements.empty());
-  made = instruction(parameters +
-                     "proto: .callprototype (.param .b32 _) _ (.param .align 8 .b8 _[16]) .noreturn;"
-                     "call (r), %rd1, (p), proto");
-  CHECK(made.operands.size() == 4 && made.operands[1].kind == Operand::reg && made.operands[3].name == "proto");
+  parsed = instruction(parameters +
+                       "proto: .callprototype (.param .b32 _) _ (.param .align 8 .b8 _[16]) .noreturn;"
+                       "call (r), %rd1, (p), proto");
+  CHECK(parsed.operands.size() == 4 && parsed.operands[1].kind == Operand::reg && parsed.operands[3].name == "proto");
   CHECK(instruction("table: .calltargets f; call %rd1, (), table").operands.size() == 3);
   REFUSED_BODY(4, "nothing is named 'h'", "call h;");
 }
 
 void test_labels() {
-  ptx::Function made = kernel("bra.uni end; again: @%p1 bra again; end: ret; last:");
-  CHECK(made.code.size() == 3 && made.code[0].operands[0].kind == Operand::label);
-  CHECK(made.code[0].operands[0].index == 2 && made.code[1].operands[0].index == 1);
-  made = kernel("brx.idx %r1, t1; t0: .branchtargets a; t1: .branchtargets a, b, a; a: ret; b: ret; brx.idx %r1, t0;");
-  CHECK(made.branch_targets == std::vector<std::vector<int>>({{1}, {1, 2, 1}}));
-  CHECK(made.code[0].operands[1].kind == Operand::symbol && made.code[0].operands[1].name == "t1");
-  CHECK(made.code[0].operands[1].value == 1 && made.code[3].operands[1].value == 0);
+  ptx::Function parsed = kernel("bra.uni end; again: @%p1 bra again; end: ret; last:");
+  CHECK(parsed.code.size() == 3 && parsed.code[0].operands[0].kind == Operand::label);
+  CHECK(parsed.code[0].operands[0].index == 2 && parsed.code[1].operands[0].index == 1);
+  parsed =
+      kernel("brx.idx %r1, t1; t0: .branchtargets a; t1: .branchtargets a, b, a; a: ret; b: ret; brx.idx %r1, t0;");
+  CHECK(parsed.branch_targets == std::vector<std::vector<int>>({{1}, {1, 2, 1}}));
+  CHECK(parsed.code[0].operands[1].kind == Operand::symbol && parsed.code[0].operands[1].name == "t1");
+  CHECK(parsed.code[0].operands[1].value == 1 && parsed.code[3].operands[1].value == 0);
   // A label belongs to its scope, and a scope sees those around it.
-  made = kernel("{ bra l; l: ret; } { l: bra l; bra out; } l: bra l; out: ret;");
-  CHECK(made.code[0].operands[0].index == 1 && made.code[2].operands[0].index == 2);
-  CHECK(made.code[3].operands[0].index == 5 && made.code[4].operands[0].index == 4);
+  parsed = kernel("{ bra l; l: ret; } { l: bra l; bra out; } l: bra l; out: ret;");
+  CHECK(parsed.code[0].operands[0].index == 1 && parsed.code[2].operands[0].index == 2);
+  CHECK(parsed.code[3].operands[0].index == 5 && parsed.code[4].operands[0].index == 4);
   REFUSED_BODY(4, "'l' is defined twice", "l: l: ret;");
   REFUSED_BODY(5, "nothing is named 'l'", "\nbra l; { l: ret; }");
   REFUSED_BODY(5, "no label 'l'", "\nt: .branchtargets l;");
@@ -221,21 +223,22 @@ void test_labels() {
 }
 
 void test_scopes() {
-  ptx::Function made = kernel(
+  ptx::Function parsed = kernel(
       "{ .reg .b32 t<2>, %r1; .param .b64 param0; mov.b32 t1, %r1; st.param.b64 [param0+0], %rd1; }"
       "{ .reg .f32 t; .param .b32 param0; mov.f32 t, 1.0; st.param.b32 [param0], %r1; }");
-  CHECK(made.registers.size() == 17 + 3 + 1 && made.registers.back() == Type::f32);
-  CHECK(made.registers[18] == Type::b32 && made.registers[19] == Type::b32 && made.registers[3] == Type::pred);
-  CHECK(made.code[0].operands[0].index == 18 && made.code[0].operands[1].index == 19);
-  CHECK(made.code[2].operands[0].index == 20 && made.code[3].operands[1].index == 5);
-  CHECK(made.variables.size() == 2 && made.variables[0].name != made.variables[1].name);
-  CHECK(made.code[1].operands[0].name == made.variables[0].name);
-  CHECK(made.code[3].operands[0].name == made.variables[1].name && made.variables[1].size == 4);
-  made = kernel(".shared .align 8 .b8 tile[64]; .local .f64 x, y; .reg .b32 q1<3>; mov.b32 q12, q10; ret;");
-  CHECK(made.variables.size() == 3 && made.variables[0].space == ptx::Space::shared && made.variables[0].size == 64);
-  CHECK(made.variables[0].name == "tile" && made.variables[2].name == "y");
-  CHECK(made.variables[2].space == ptx::Space::local);
-  CHECK(made.code[0].operands[0].index == 17 + 2);
+  CHECK(parsed.registers.size() == 17 + 3 + 1 && parsed.registers.back() == Type::f32);
+  CHECK(parsed.registers[18] == Type::b32 && parsed.registers[19] == Type::b32 && parsed.registers[3] == Type::pred);
+  CHECK(parsed.code[0].operands[0].index == 18 && parsed.code[0].operands[1].index == 19);
+  CHECK(parsed.code[2].operands[0].index == 20 && parsed.code[3].operands[1].index == 5);
+  CHECK(parsed.variables.size() == 2 && parsed.variables[0].name != parsed.variables[1].name);
+  CHECK(parsed.code[1].operands[0].name == parsed.variables[0].name);
+  CHECK(parsed.code[3].operands[0].name == parsed.variables[1].name && parsed.variables[1].size == 4);
+  parsed = kernel(".shared .align 8 .b8 tile[64]; .local .f64 x, y; .reg .b32 q1<3>; mov.b32 q12, q10; ret;");
+  CHECK(parsed.variables.size() == 3 && parsed.variables[0].space == ptx::Space::shared &&
+        parsed.variables[0].size == 64);
+  CHECK(parsed.variables[0].name == "tile" && parsed.variables[2].name == "y");
+  CHECK(parsed.variables[2].space == ptx::Space::local);
+  CHECK(parsed.code[0].operands[0].index == 17 + 2);
   REFUSED_BODY(4, "'%x' is not declared", "{ .reg .b32 %x; } mov.b32 %x, 1;");
   REFUSED_BODY(4, "is defined twice", ".reg .b32 x; .reg .b32 x;");
   REFUSED_BODY(4, "is defined twice", ".reg .b32 %r<3>;");
@@ -279,12 +282,12 @@ void test_functions() {
 // The source of each instruction of the first function, as "file:line < where it was inlined < ...".
 std::vector<std::string> sources(const std::string& text) {
   std::vector<std::string> all;
-  const ptx::Module made = read(text);
-  if (made.functions.empty()) return all;
-  for (const ptx::Instruction& i : made.functions[0].code) {
-    std::string& told = all.emplace_back();
+  const ptx::Module parsed = read(text);
+  if (parsed.functions.empty()) return all;
+  for (const ptx::Instruction& i : parsed.functions[0].code) {
+    std::string& chain = all.emplace_back();
     for (const ptx::Location* at = i.source; at; at = at->inlined_at)
-      told += (told.empty() ? "" : " < ") + std::string(*at->file) + ":" + std::to_string(at->line);
+      chain += (chain.empty() ? "" : " < ") + std::string(*at->file) + ":" + std::to_string(at->line);
   }
   return all;
 }
@@ -328,43 +331,44 @@ void test_locations() {
 }
 
 void test_variables() {
-  ptx::Variable made = variable(".visible .global .align 16 .b8 x[40];");
-  CHECK(made.name == "x" && made.alignment == 16 && made.size == 40 && made.initial.empty());
-  CHECK(made.space == ptx::Space::global && made.type == Type::b8 && made.linkage == ptx::Linkage::visible &&
-        !made.is_managed);
-  made = variable(".const .s32 x[2][3] = {{1, -2}, {0x3}};");
-  CHECK(made.space == ptx::Space::constant && made.size == 24 && made.alignment == 4);
-  CHECK(value_at<int>(made, 0) == 1 && value_at<int>(made, 4) == -2 && value_at<int>(made, 12) == 3);
-  made = variable(".global .f64 x[] = {1.5e-3, 0d3FF0000000000000, -7};");
-  CHECK(made.size == 24 && value_at<double>(made, 0) == 1.5e-3 && value_at<double>(made, 16) == -7);
+  ptx::Variable parsed = variable(".visible .global .align 16 .b8 x[40];");
+  CHECK(parsed.name == "x" && parsed.alignment == 16 && parsed.size == 40 && parsed.initial.empty());
+  CHECK(parsed.space == ptx::Space::global && parsed.type == Type::b8 && parsed.linkage == ptx::Linkage::visible &&
+        !parsed.is_managed);
+  parsed = variable(".const .s32 x[2][3] = {{1, -2}, {0x3}};");
+  CHECK(parsed.space == ptx::Space::constant && parsed.size == 24 && parsed.alignment == 4);
+  CHECK(value_at<int>(parsed, 0) == 1 && value_at<int>(parsed, 4) == -2 && value_at<int>(parsed, 12) == 3);
+  parsed = variable(".global .f64 x[] = {1.5e-3, 0d3FF0000000000000, -7};");
+  CHECK(parsed.size == 24 && value_at<double>(parsed, 0) == 1.5e-3 && value_at<double>(parsed, 16) == -7);
   CHECK(value_at<float>(variable(".global .f32 x = 0fBFA00000;"), 0) == -1.25f);
   CHECK(value_at<uint32_t>(variable(".global .b32 x = 0f3F800000;"), 0) == 0x3f800000);
   CHECK(value_at<float>(variable(".global .v2 .f32 x = {1.0, 2.0};"), 4) == 2);
   CHECK(variable(".global .v4 .f32 x[3];").size == 48 && variable(".global .v4 .f32 x;").alignment == 16);
   CHECK(variable(".global .attribute(.managed) .u32 x = 7;").is_managed);
   CHECK(variable(".global .attribute(.unified(19, 95), .managed) .u16 x[2][3][4];").size == 48);
-  made = variable(".extern .shared .align 16 .b8 x[];");
-  CHECK(made.linkage == ptx::Linkage::external && made.size == 0 && made.alignment == 16 &&
-        made.space == ptx::Space::shared);
+  parsed = variable(".extern .shared .align 16 .b8 x[];");
+  CHECK(parsed.linkage == ptx::Linkage::external && parsed.size == 0 && parsed.alignment == 16 &&
+        parsed.space == ptx::Space::shared);
   CHECK(variable(".extern .global .u32 x; .visible .global .u32 x = 5;").initial.size() == 4);
   const ptx::Module several = read(".global .align 8 .u16 x, y[3] = {1}, z;");
   CHECK(several.variables.size() == 3 && several.variables[1].size == 6 && several.variables[2].alignment == 8);
 
-  made = variable(".global .align 8 .u64 x[5] = {1, other, generic(other)+8, other+4, generic(other+2)};");
-  CHECK(made.relocations.size() == 4 && value_at<uint64_t>(made, 0) == 1);
-  if (made.relocations.size() == 4) {
-    CHECK(made.relocations[0].at == 8 && made.relocations[0].symbol == "other" && made.relocations[0].offset == 0);
-    CHECK(made.relocations[1].at == 16 && made.relocations[1].offset == 8);
-    CHECK(made.relocations[2].offset == 4 && made.relocations[3].offset == 2);
+  parsed = variable(".global .align 8 .u64 x[5] = {1, other, generic(other)+8, other+4, generic(other+2)};");
+  CHECK(parsed.relocations.size() == 4 && value_at<uint64_t>(parsed, 0) == 1);
+  if (parsed.relocations.size() == 4) {
+    CHECK(parsed.relocations[0].at == 8 && parsed.relocations[0].symbol == "other" &&
+          parsed.relocations[0].offset == 0);
+    CHECK(parsed.relocations[1].at == 16 && parsed.relocations[1].offset == 8);
+    CHECK(parsed.relocations[2].offset == 4 && parsed.relocations[3].offset == 2);
   }
   const std::string bytes =
       "0XFF(generic(other)+1), 0xFF00(generic(other)+1), 0xFF0000(generic(other)+1), "
       "0xFF000000(generic(other)+1), 0xFF00000000(generic(other)+1), 0xFF0000000000(generic(other)+1), "
       "0xFF000000000000(generic(other)+1)";
   const std::string last = ", 0xFF00000000000000(generic(other)+1)";
-  made = variable(".global .align 1 .u8 x[10] = {1, " + bytes + last + ", 2};");
-  CHECK(made.relocations.size() == 1 && made.relocations[0].at == 1 && made.relocations[0].offset == 1);
-  CHECK(made.size == 10 && value_at<uint8_t>(made, 9) == 2);
+  parsed = variable(".global .align 1 .u8 x[10] = {1, " + bytes + last + ", 2};");
+  CHECK(parsed.relocations.size() == 1 && parsed.relocations[0].at == 1 && parsed.relocations[0].offset == 1);
+  CHECK(parsed.size == 10 && value_at<uint8_t>(parsed, 9) == 2);
   REFUSED(4, "a part of an address is missing", ".global .u32 other; .global .u8 x[] = {" + bytes + "};");
   REFUSED(4, "out of order", ".global .u32 other; .global .u8 x[9] = {0xFF(other), 0xFF0000(other)};");
   REFUSED(4, "an address has 64 bits", ".global .u32 other; .global .u32 x = other;");
@@ -479,23 +483,23 @@ void test_linking() {
                   "ld.global.u32 %r, [x]; call own, (); ret; }"),
              "second");
   CHECK(linker.undefined({}) == "Undefined reference to 'y' in 'second'" && linker.undefined({"y"}).empty());
-  const ptx::Module made = linker.finish();
-  CHECK(made.target == 90 && made.functions.size() == 4 && made.variables.size() == 5);
-  if (made.functions.size() != 4 || made.variables.size() != 5) return;
-  const auto &a = made.functions[1], &b = made.functions[3];
+  const ptx::Module parsed = linker.finish();
+  CHECK(parsed.target == 90 && parsed.functions.size() == 4 && parsed.variables.size() == 5);
+  if (parsed.functions.size() != 4 || parsed.variables.size() != 5) return;
+  const auto &a = parsed.functions[1], &b = parsed.functions[3];
   CHECK(a.name == "a" && a.code[0].operands[1].name == "x" && a.code[1].operands[0].name == "own");
-  const std::string renamed = made.variables[2].name;
-  CHECK(renamed != "x" && made.variables[3].relocations[0].symbol == renamed);
+  const std::string renamed = parsed.variables[2].name;
+  CHECK(renamed != "x" && parsed.variables[3].relocations[0].symbol == renamed);
   CHECK(b.name == "b" && b.code[0].operands[1].name == "y" && b.code[1].operands[1].name == renamed);
-  CHECK(b.code[2].operands[0].name == made.functions[2].name && made.functions[2].name != "own");
+  CHECK(b.code[2].operands[0].name == parsed.functions[2].name && parsed.functions[2].name != "own");
   CHECK(b.code[1].text == "ld.global.u32 %r, [x]");
 }
 
 void test_choice() {
   const auto image = [](bool is_ptx, unsigned architecture) {
-    ptx::Image made;
-    made.is_ptx = is_ptx, made.architecture = architecture;
-    return made;
+    ptx::Image parsed;
+    parsed.is_ptx = is_ptx, parsed.architecture = architecture;
+    return parsed;
   };
   const std::vector<ptx::Image> all = {image(true, 75), image(true, 90), image(false, 89), image(true, 100)};
   CHECK(ptx::newest_ptx(all, 90) == &all[1] && ptx::newest_ptx(all, 89) == &all[0]);

@@ -36,8 +36,8 @@ static void tell(CUpti_CallbackDomain domain, CUpti_CallbackId id, CUpti_Callbac
 }
 
 template <class Parameters, class Work>
-auto told(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char* name, const char* kernel, Parameters parameters,
-          const Work& work) {
+auto call_data(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char* name, const char* kernel,
+               Parameters parameters, const Work& work) {
   CUpti_CallbackData data = {};
   data.functionName = name;
   data.functionParams = &parameters;
@@ -48,13 +48,13 @@ auto told(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char* name, co
   return result;
 }
 
-#define DRIVER_AS(function, name, kernel, ...)                                                                \
-  told(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_##name, #name, kernel, name##_params{__VA_ARGS__}, \
-       [&] { return function(__VA_ARGS__); })
+#define DRIVER_AS(function, name, kernel, ...)                                                                     \
+  call_data(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_##name, #name, kernel, name##_params{__VA_ARGS__}, \
+            [&] { return function(__VA_ARGS__); })
 #define DRIVER(name, ...) DRIVER_AS(name, name, nullptr, __VA_ARGS__)
-#define RUNTIME_AS(function, version, kernel, ...)                                                   \
-  told(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_##function##version, #function, kernel, \
-       function##version##_params{__VA_ARGS__}, [&] { return function(__VA_ARGS__); })
+#define RUNTIME_AS(function, version, kernel, ...)                                                        \
+  call_data(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_##function##version, #function, kernel, \
+            function##version##_params{__VA_ARGS__}, [&] { return function(__VA_ARGS__); })
 #define RUNTIME(function, version, ...) RUNTIME_AS(function, version, nullptr, __VA_ARGS__)
 
 constexpr size_t size = 2 << 20;
@@ -107,7 +107,7 @@ static void virtual_memory() {
   DRIVER(cuMemUnmap, at, 4 * size);
   DRIVER(cuMemAddressFree, at, size);  // refused
   DRIVER(cuMemAddressFree, at, 4 * size);
-  for (const auto it : {handle, again, imported}) DRIVER(cuMemRelease, it);
+  for (const auto each : {handle, again, imported}) DRIVER(cuMemRelease, each);
   DRIVER(cuMemRelease, handle);  // refused
 }
 
@@ -236,14 +236,14 @@ static void pools() {
   to.location.id = 1;
   to.flags = cudaMemAccessFlagsProtReadWrite;
   cudaMemAccessFlags answer;
-  cudaMemLocation of = to.location;
+  cudaMemLocation location = to.location;
   void* memory = nullptr;
   RUNTIME(cudaDeviceGetDefaultMemPool, _v11020, &mine, 0);
   RUNTIME(cudaDeviceGetMemPool, _v11020, &mine, 0);
   RUNTIME(cudaMemPoolCreate, _v11020, &mine, &its);
   RUNTIME(cudaDeviceSetMemPool, _v11020, 0, mine);
   RUNTIME(cudaMemPoolSetAccess, _v11020, mine, &to, 1);
-  RUNTIME(cudaMemPoolGetAccess, _v11020, &answer, mine, &of);
+  RUNTIME(cudaMemPoolGetAccess, _v11020, &answer, mine, &location);
   RUNTIME(cudaMemPoolSetAttribute, _v11020, mine, cudaMemPoolAttrReleaseThreshold, &threshold);
   RUNTIME(cudaMemPoolGetAttribute, _v11020, mine, cudaMemPoolAttrReleaseThreshold, &threshold);
   RUNTIME(cudaMallocAsync, _v11020, &memory, 1000, nullptr);
@@ -282,17 +282,17 @@ static void launches(const char* name) {
 static void nested() {
   void* memory = nullptr;
   CUdeviceptr inner = 0;
-  told(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy_v3020, "cudaMemcpy", nullptr,
-       cudaMemcpy_v3020_params{}, [&] {
-         return told(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2, "cuMemAlloc_v2", nullptr,
-                     cuMemAlloc_v2_params{&inner, 64}, [] { return CUDA_SUCCESS; });
-       });
-  told(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaMalloc_v3020, "cudaMalloc", nullptr,
-       cudaMalloc_v3020_params{&memory, 64}, [&] {
-         told(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuMemFree_v2, "cuMemFree_v2", nullptr,
-              cuMemFree_v2_params{64}, [] { return CUDA_SUCCESS; });
-         return cudaMalloc(&memory, 64);
-       });
+  call_data(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy_v3020, "cudaMemcpy", nullptr,
+            cudaMemcpy_v3020_params{}, [&] {
+              return call_data(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2, "cuMemAlloc_v2",
+                               nullptr, cuMemAlloc_v2_params{&inner, 64}, [] { return CUDA_SUCCESS; });
+            });
+  call_data(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaMalloc_v3020, "cudaMalloc", nullptr,
+            cudaMalloc_v3020_params{&memory, 64}, [&] {
+              call_data(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuMemFree_v2, "cuMemFree_v2", nullptr,
+                        cuMemFree_v2_params{64}, [] { return CUDA_SUCCESS; });
+              return cudaMalloc(&memory, 64);
+            });
   RUNTIME(cudaFree, _v3020, memory);
 }
 

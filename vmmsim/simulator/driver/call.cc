@@ -36,29 +36,29 @@ constexpr char forked[] =
     "a forked child has no driver; fork before cuInit, or start the child as a program of its own";
 
 // What calls tell of themselves, while they hold the state's lock or not.
-struct Told {
+struct Reports {
   Mutex lock;
   std::map<std::string, uint64_t> calls GUARDED_BY(lock);  // how many of each name there were
   std::atomic<bool> fault = false;
   trace::File trace{memory::trace_file()};
   std::atomic<uint64_t> lines = 0;  // of the trace
 };
-Told& told() {
-  static Told& it = *new Told;
-  return it;
+Reports& reports() {
+  static Reports& shared = *new Reports;
+  return shared;
 }
 
 // A child that is forked while another thread counts its call would wait for that thread for ever. Before all others:
 // what is registered first is locked last, and this lock is taken under the others.
-void lock_before_fork() ACQUIRE(told().lock) { told().lock.lock(); }
-void unlock_after_fork() RELEASE(told().lock) { told().lock.unlock(); }
+void lock_before_fork() ACQUIRE(reports().lock) { reports().lock.lock(); }
+void unlock_after_fork() RELEASE(reports().lock) { reports().lock.unlock(); }
 [[gnu::constructor(101)]] void hold_while_forking() {
   pthread_atfork(lock_before_fork, unlock_after_fork, unlock_after_fork);
 }
 
 uint64_t count_call(const std::string& name) {  // the how-manieth of this name
-  const MutexLock held(told().lock);
-  return ++told().calls[name];
+  const MutexLock held(reports().lock);
+  return ++reports().calls[name];
 }
 
 std::string plain(const char* name) {  // the program knows cuMemAlloc_v2 as cuMemAlloc
@@ -109,9 +109,9 @@ std::string callers() {
 
 void write_line(trace::Line line) {
   const std::string from = callers();
-  line.number = ++told().lines;
+  line.number = ++reports().lines;
   line.callers = from.c_str();
-  const int error = told().trace.write(trace::text_of(line));
+  const int error = reports().trace.write(trace::text_of(line));
   if (!error) return;
   const std::string why = error == EBADF ? "the program has closed its file" : std::strerror(error);
   say("cannot write the trace: " + why + ": it ends here, and the program goes on");
@@ -221,7 +221,7 @@ void pass(CallContext& context, const std::function<int()>& work) {
 }
 
 std::string why_fault() {
-  if (told().fault.exchange(true))
+  if (reports().fault.exchange(true))
     return "a kernel or copy went wrong before, and until the process ends kernels, copies and calls like this one "
            "fail";
   const MutexLock held(state().lock);
@@ -297,9 +297,9 @@ void tell_exit(int status) {  // perhaps in a handler of a signal: without memor
   if (!is_traced() || is_told.exchange(true)) return;
   char arguments[32], line[512];
   std::snprintf(arguments, sizeof arguments, R"({"status":%d})", status & 0xff);
-  const size_t size = trace::write_line({.number = ++told().lines, .call = "exit", .nth = 1, .arguments = arguments},
+  const size_t size = trace::write_line({.number = ++reports().lines, .call = "exit", .nth = 1, .arguments = arguments},
                                         line, sizeof line);
-  told().trace.write({line, size});  // where it fails the process ends all the same
+  reports().trace.write({line, size});  // where it fails the process ends all the same
 }
 
 void refuse_if_forked() {
