@@ -236,14 +236,14 @@ static void pools() {
   to.location.id = 1;
   to.flags = cudaMemAccessFlagsProtReadWrite;
   cudaMemAccessFlags answer;
-  cudaMemLocation location = to.location;
+  cudaMemLocation where = to.location;
   void* memory = nullptr;
   RUNTIME(cudaDeviceGetDefaultMemPool, _v11020, &mine, 0);
   RUNTIME(cudaDeviceGetMemPool, _v11020, &mine, 0);
   RUNTIME(cudaMemPoolCreate, _v11020, &mine, &its);
   RUNTIME(cudaDeviceSetMemPool, _v11020, 0, mine);
   RUNTIME(cudaMemPoolSetAccess, _v11020, mine, &to, 1);
-  RUNTIME(cudaMemPoolGetAccess, _v11020, &answer, mine, &location);
+  RUNTIME(cudaMemPoolGetAccess, _v11020, &answer, mine, &where);
   RUNTIME(cudaMemPoolSetAttribute, _v11020, mine, cudaMemPoolAttrReleaseThreshold, &threshold);
   RUNTIME(cudaMemPoolGetAttribute, _v11020, mine, cudaMemPoolAttrReleaseThreshold, &threshold);
   RUNTIME(cudaMallocAsync, _v11020, &memory, 1000, nullptr);
