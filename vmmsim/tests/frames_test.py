@@ -94,6 +94,23 @@ class AnyProgram(unittest.TestCase):
         self.assertNotIn("2 MiB", texts(found[-1]))
         self.assertIn("nothing reserved", texts(found[-1]))
 
+    def test_memory_that_was_unbound_goes_while_the_object_stays(self):
+        writer = Writer()
+        memory, _ = writer.create(2 * MIB)
+        made = {"kind": "multicast_create", "handle": "0x20", "size": 2 * MIB, "devices": 1, "record": 2}
+        writer.call("cuMulticastCreate", {}, {"mcHandle": "0x20"}, made)
+        writer.call("cuMulticastAddDevice", {}, {}, {"kind": "add_device", "handle": "0x20", "device": 0})
+        part = {"handle": "0x20", "offset": 0, "size": 2 * MIB, "device": 0}
+        writer.call("cuMulticastBindMem", {}, {}, {"kind": "bind", **part, "memory": memory, "memory_offset": 0})
+        writer.release(memory)
+        machine, living = Machine(strict=False), []
+        writer.call("cuMulticastUnbind", {}, {}, {"kind": "unbind", **part})
+        for line in writer.recording().lines:
+            machine.line(line)
+            self.assertEqual(machine.doubts, [])
+            living.append([thing.is_multicast for thing in machine.memory if thing.lives()])
+        self.assertEqual(living[-2:], [[False, True], [True]])
+
     def test_contradictions_are_told_and_the_frames_go_on(self):
         writer = Writer()
         writer.map(BASE, 2 * MIB, "0x77")  # neither was the handle made nor the addresses reserved
