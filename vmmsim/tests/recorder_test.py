@@ -102,6 +102,8 @@ def compare(what, directory):
         check(line["explanation"] == "", "no explanation")
         compared += 1
     check([line["number"] for line in lines] == list(range(1, len(lines) + 1)), "lines are numbered")
+    for times in ([line["time"] for line in these] for these in (lines, traced)):
+        check(times == sorted(times) and 0 < times[-1] - times[0] < 60e6, f"times only go forward: {times}")
     orders = [change["order"] for line in lines for change in line["changes"]]
     check(orders == sorted(orders) and len(set(orders)) == len(orders), "changes come in order")
     module = lines_of(recording)[0]

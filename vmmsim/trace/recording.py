@@ -14,6 +14,7 @@ What is read can be shown: a byte that is not UTF-8 has become \\xf6. Files are 
 import collections
 import contextlib
 import gzip
+import itertools
 import json
 import os
 import pathlib
@@ -139,6 +140,14 @@ class Recording:
             if not are_right:
                 return f'[["file", line, "function"], ...] as the places of {caller}'
         return "" if all(isinstance(word, str) for word in self.about.get("command", [])) else "words as the command"
+
+    def times(self):
+        """Of each call, microseconds since the first: never less than of the call before it. None: none has a time."""
+        if not any("time" in line for line in self.lines):
+            return None
+        known = list(itertools.accumulate((line.get("time", 0) for line in self.lines), max))
+        first = next((time for time in known if time), 0)
+        return [max(0, time - first) for time in known]
 
     def places(self, line):
         """All that is known of where a call was made, the innermost first: [(file, line, function), ...].

@@ -43,6 +43,7 @@ class Step:
     svg: list  # elements, each a text
     height: int
     is_same: bool  # the frame equals the one before
+    time: int | None  # microseconds since the first call, if the recording has times
 
 
 def steps(recording):
@@ -84,7 +85,7 @@ class Film:
         self.strings = {}  # each text once
 
     def steps(self):
-        result, frame, was_marked = [], None, False
+        result, frame, was_marked, times = [], None, False, self.recording.times()
         for count, line in enumerate(self.lines, 1):
             since = self.machine.since()
             asked = Asked(self.machine, line, self.name, self.process_of)
@@ -109,6 +110,7 @@ class Film:
                     svg=frame[0],
                     height=frame[1],
                     is_same=frame == before,
+                    time=times[count - 1] if times else None,
                 )
             )
         return result
