@@ -32,8 +32,9 @@ size_t write_line(const Line& line, char* room, size_t size) {
       R"("arguments":%s,"result":"%s","outputs":%s,"changes":%s,"explanation":%s%s%s})"
       "\n",
       getpid(), syscall(SYS_gettid), static_cast<unsigned long long>(line.number),
-      static_cast<unsigned long long>(line.time), line.call, static_cast<unsigned long long>(line.nth), line.callers, line.device, line.arguments, line.result, line.outputs,
-      line.changes, line.explanation, *line.fault ? ",\"fault\":" : "", line.fault);
+      static_cast<unsigned long long>(line.time), line.call, static_cast<unsigned long long>(line.nth), line.callers,
+      line.device, line.arguments, line.result, line.outputs, line.changes, line.explanation,
+      *line.fault ? ",\"fault\":" : "", line.fault);
   return static_cast<size_t>(whole);
 }
 

@@ -25,11 +25,11 @@ CHANGES = {
     kind: {name.rstrip("?*"): name[-1] for name in members.split()}
     for kind, members in {
         "create": "handle size device? record multicast",
-        "import": "handle size? device? record? multicast?",
+        "import": "handle size? device? record? multicast? identity*",
         "multicast_create": "handle size devices record",
         "retain": "handle",
         "release": "handle",
-        "export": "handle fd* fabric*",
+        "export": "handle fd* fabric* identity*",
         "reserve": "address size",
         "free_reservation": "address size",
         "map": "address size handle",

@@ -211,6 +211,7 @@ class Crowd(Contents):
                 and end.nth + 1 == box.memory.nth
                 and (last.size, last.handles, last.memory.held_by_fd) == (box.size, box.handles, box.memory.held_by_fd)
                 and not (last.memory.mapped or box.memory.mapped)
+                and last.memory.source_unknown == box.memory.source_unknown
             ):
                 last.count, last.last = last.count + box.count, box.last or box.memory
             else:

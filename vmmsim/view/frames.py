@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import re
 
+from vmmsim.trace import imports
 from vmmsim.trace.model import OF_MODULES, Machine
 from vmmsim.view.arrows import ArrowPicture
 from vmmsim.view.contents import GONE, KEPT, NEW, Scene
@@ -71,7 +72,7 @@ class Film:
 
     def __init__(self, recording):
         self.recording, self.lines = recording, recording.lines[:MOST_STEPS]
-        self.machine, self.index = Machine(strict=False), Index()
+        self.machine, self.index = Machine(strict=False, sources=imports.sources(self.lines)), Index()
         changing = dict.fromkeys(line["pid"] for line in self.lines if line["changes"])
         self.all_pids = list(changing | dict.fromkeys(line["pid"] for line in self.lines))
         self.pids = list(changing) or self.all_pids[:1]
