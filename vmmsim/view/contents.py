@@ -66,7 +66,11 @@ class Region:
     mapped: list = dataclasses.field(default_factory=list)  # (begin, end) of what is mapped, shown or not
     unmapped: list = dataclasses.field(default_factory=list)  # of what was
     caption: str = ""
+    others: list = dataclasses.field(default_factory=list)  # reservations that are like this one, for which it stands
     x = width = 0
+
+    def all(self):
+        return [self.reservation, *self.others]
 
     def fill(self, parts):
         """With these parts, and what lies between them."""
@@ -83,7 +87,8 @@ class Region:
             self.parts.append(Part(at, self.size - at))
 
     def label(self, short=False):
-        return (self.name and self.name + ": ") + size_text(self.size) + ("" if short else " reserved")
+        size = f"{len(self.others) + 1} × {size_text(self.size)}" if self.others else size_text(self.size)
+        return (self.name and self.name + ": ") + size + ("" if short else " reserved")
 
 
 @dataclasses.dataclass(eq=False)

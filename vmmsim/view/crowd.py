@@ -111,24 +111,35 @@ class Crowd(Contents):
 
     def section(self, name, pid, most):
         shown, reservations = self.chosen(pid, most), self.machine.processes[pid].reservations
-        hidden = len(reservations) - sum(reservations.get(one.base) is one for one in shown)
+        hidden = len(reservations) - sum(reservations.get(one.base) is one for group in shown for one in group)
         more = f"… and {hidden} more reservation{'s' if hidden > 1 else ''}" if hidden else ""
         if not shown and not hidden:
             more = "nothing reserved"
-        return Section(name, [self.filled_region(pid, reservation) for reservation in shown], more)
+        return Section(name, [self.filled_region(pid, *group) for group in shown], more)
 
     def chosen(self, pid, most):
-        """The reservations that are shown: those of which something changes, and those that changed last."""
-        shown = dict(list(self.touched[pid].items())[-most:])
-        for number in reversed(self.index.recent[pid]):
-            if len(shown) >= most:
+        """The reservations that are shown, in groups of those that are alike: those of which something changes, each by
+        itself, and those that changed last."""
+        touched = dict(list(self.touched[pid].items())[-most:])
+        groups = [[reservation] for reservation in touched.values()]
+        for members in reversed(self.index.groups[pid].values()):
+            if len(groups) >= most:
                 break
-            shown.setdefault(number, self.index.recent[pid][number])
-        return [shown[number] for number in sorted(shown)]
+            if others := [reservation for number, reservation in members.items() if number not in touched]:
+                groups.append(sorted(others, key=lambda one: one.number))
+        return sorted(groups, key=lambda group: group[0].number)
 
-    def filled_region(self, pid, reservation):
-        parts = [self.part_of(reservation, run) for run in self.runs_of(reservation)]
+    def filled_region(self, pid, reservation, *others):
         region = self.region(pid, reservation)
+        region.others = list(others)
+        last = others[-1] if others else reservation
+        lasts = self.runs_of(last)
+        parts = [
+            self.part_of(reservation, run, lasts[i].last if others else run.last, 1 + len(others))
+            for i, run in enumerate(self.runs_of(reservation))
+        ]
+        if others:
+            region.name = f"{region.name} … {self.names(pid, last)}"
         region.fill(parts)
         whole = region.parts
         for most in range(6, 0, -1):  # with less in it, if it is wider than the picture
@@ -160,14 +171,15 @@ class Crowd(Contents):
             mark = mapping.memory.number if mapping.memory.number in since.was else None
         return *alike(mapping), mark
 
-    def part_of(self, reservation, run):
+    def part_of(self, reservation, run, last, times):
+        """last: the mapping of the last of so many reservations that are alike."""
         memory = run.first.memory
         self.add_box(memory)
         box = self.boxes[memory.number]
-        if run.count > box.count:
-            box.count, box.last = run.count, run.last.memory
+        if run.count * times > box.count:
+            box.count, box.last = run.count * times, last.memory
         part = self.part(run.at - reservation.base, run.first)
-        part.size, part.count, part.last = run.end - run.at, run.count, run.last
+        part.size, part.count, part.last = run.end - run.at, run.count, last
         return part
 
     @staticmethod

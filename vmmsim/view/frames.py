@@ -15,11 +15,14 @@ import re
 
 from vmmsim.trace.model import OF_MODULES, Machine
 from vmmsim.view.arrows import ArrowPicture
+from vmmsim.view.brief import brief
 from vmmsim.view.contents import GONE, KEPT, NEW, Scene
 from vmmsim.view.crowd import Crowd
 from vmmsim.view.details import Teller
 from vmmsim.view.index import Index
 from vmmsim.view.layout import TooWide
+from vmmsim.view.lives import Lives
+from vmmsim.view.overview import Overview, is_launch
 from vmmsim.view.rows import RowPicture
 from vmmsim.view.sizes import plural, size_text
 from vmmsim.view.words import Asked, is_refused
@@ -43,6 +46,15 @@ class Step:
     svg: list  # elements, each a text
     height: int
     is_same: bool  # the frame equals the one before
+    brief: str = ""  # what changed, for the list of calls
+    is_launch: bool = False
+
+
+class Steps(list):
+    """One Step for each call, and what is to be said of all of them."""
+
+    overview = lives = None
+    processes = {}  # their names, by pid
 
 
 def steps(recording):
@@ -80,20 +92,30 @@ class Film:
         self.most_mappings = 160 if len(self.lines) <= 2000 else 24  # of a picture with arrows
         self.names, self.taken = {}, collections.defaultdict(collections.Counter)  # of reservations
         self.process_of = dict(zip(self.pids, self.processes, strict=True))
-        self.teller = Teller(recording, self.name, self.process_of)
+        rank = {pid: place for place, pid in enumerate(self.all_pids)}
+        self.overview, self.lives = Overview(self.devices), Lives(self.name, rank)
+        self.teller = Teller(recording, self.name, self.process_of, self.lives)
         self.strings = {}  # each text once
 
     def steps(self):
-        result, frame, was_marked = [], None, False
+        result, frame, was_marked = Steps(), None, False
+        result.overview, result.lives = self.overview, self.lives
+        result.processes = {pid: f"process {rank + 1}" for rank, pid in enumerate(self.all_pids)}
         for count, line in enumerate(self.lines, 1):
             since = self.machine.since()
             asked = Asked(self.machine, line, self.name, self.process_of)
+            had = self.overview.everything(self.index)
             self.machine.line(line)
             self.index.update(self.machine, since)
+            self.lives.note(count, since)
+            self.overview.note(count, line, self.index)
+            if line["call"] == "exit":
+                self.overview.leaves(count, had, self.overview.everything(self.index))
             is_changed, before = has_changed(since), frame
             if frame is None or is_changed or was_marked:
                 frame = self.frame(since, line["pid"])
             was_marked = is_changed
+            what = brief(line, since, self.name)
             self.machine.forget_since(since)
             is_change = is_changed or bool(line["changes"])
             result.append(
@@ -109,8 +131,12 @@ class Film:
                     svg=frame[0],
                     height=frame[1],
                     is_same=frame == before,
+                    brief=what,
+                    is_launch=is_launch(line),
                 )
             )
+        if result:
+            self.overview.leaves(len(result), self.overview.everything(self.index), (0, 0))
         return result
 
     def words(self, line, asked):

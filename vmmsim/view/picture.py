@@ -12,7 +12,7 @@ class Silent:
     def about_any(self, *_):
         return ""
 
-    reservation = gap = part = memory = about_any
+    reservation = gap = part = memory = pin = pin_of_box = about_any
 
 
 def marked(kind, status):
@@ -34,11 +34,15 @@ class Picture:
         self.contents, self.teller, self.extras = contents, teller or Silent(), extras
         self.canvas = Canvas()
 
-    def rect(self, x, y, width, height, kind, status=KEPT, about=""):
-        self.canvas.rect(x, y, width, height, marked(kind, status), data_about=about)
+    def rect(self, x, y, width, height, kind, status=KEPT, about="", pin=""):
+        self.canvas.rect(x, y, width, height, marked(kind, status), data_about=about, data_pin=pin)
 
     def text(self, x, y, text, kind="", about=""):
         self.canvas.text(x, y, text, kind, data_about=about)
+
+    def told(self, box):
+        """What is said of memory, and how it is pinned."""
+        return self.teller.memory(box), self.teller.pin_of_box(box)
 
     def strip(self, strip):
         top, canvas = strip.top, self.canvas
@@ -59,7 +63,7 @@ class Picture:
     def region(self, region, strip):
         top, height = strip.top, strip.region_height
         about = self.teller.reservation(region)
-        self.rect(region.x, top, region.width, height, "vmm-box", region.status, about)
+        self.rect(region.x, top, region.width, height, "vmm-box", region.status, about, self.teller.pin(region))
         if not is_to_scale(region):
             self.bar("vmm-track", top + height - 6, [(x_of(region, 0), x_of(region, region.size))])
             self.bar("vmm-true", top + height - 6, bar_of(region, region.mapped))
@@ -76,7 +80,7 @@ class Picture:
     def part(self, part, region, top, measures):
         kind = fill_of(self.contents.boxes[part.memory].device)
         about = self.teller.part(part, region)
-        self.rect(part.x + 2, top + 4, part.width - 4, measures.part, kind, part.status, about)
+        self.rect(part.x + 2, top + 4, part.width - 4, measures.part, kind, part.status, about, self.teller.pin(region, part))
         self.text(part.middle, top + measures.label, part.label(), text_kind(part.status))
         if measures.tag:
             self.text(part.middle, top + measures.tag, tag_of(part), "vmm-small")

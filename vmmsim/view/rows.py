@@ -132,7 +132,7 @@ class RowPicture(Picture):
         return self.contents.badges(box, terse=True)
 
     def box(self, box):
-        self.rect(box.x, box.y, box.width, box.height, fill_of(box.device), box.status, self.teller.memory(box))
+        self.rect(box.x, box.y, box.width, box.height, fill_of(box.device), box.status, *self.told(box))
         middle = box.x + box.width / 2
         self.text(middle, box.y + 17, box.label(), text_kind(box.status))
         self.text(middle, box.y + 33, tag(box.memory, box.last), "vmm-small")
@@ -147,7 +147,7 @@ class RowPicture(Picture):
             shown = ", ".join(bound[:8]) + (f" and {len(bound) - 8} more" if len(bound) > 8 else "")
             lines.append(f"bound: {shown}")
         height = 12 + 17 * len(lines) + BADGE * len(badges)
-        self.rect(MARGIN, y, FREE, height, "vmm-box", box.mark(), self.teller.memory(box))
+        self.rect(MARGIN, y, FREE, height, "vmm-box", box.mark(), *self.told(box))
         for index, line in enumerate(lines):
             kind = "vmm-small" if index else text_kind(box.status)
             self.text(WIDTH / 2, y + 18 + 17 * index, line, kind)
