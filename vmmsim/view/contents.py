@@ -103,6 +103,8 @@ class Box:
     has_grown: bool  # the team
     count: int = 1
     last: object = None  # memory, of several
+    members: list = dataclasses.field(default_factory=list)  # of several: their numbers
+    run: tuple = ()  # or where they are mapped: reservations, and the part of each
     x = y = width = height = 0
 
     @property
@@ -263,6 +265,7 @@ class Scene(Contents):
                 self.boxes[first.memory].last = self.boxes[part.memory].memory
             del self.boxes[part.memory]
         self.boxes[first.memory].count = len(run)
+        self.boxes[first.memory].members = [part.first.memory.nth for part in run]
         return dataclasses.replace(first, size=sum(part.size for part in run), count=len(run), last=last.last)
 
     def are_alike(self, one, other):

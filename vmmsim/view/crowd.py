@@ -16,6 +16,7 @@ from vmmsim.view.layout import GUTTER, INSET, MARGIN, WIDTH, Measures, least_wid
 from vmmsim.view.sizes import plural, size_text
 
 REGIONS, BOXES = 12, 16  # that are shown, of a process and of a GPU
+LEVELS = (12, 12), (8, 8), (6, 4), (4, 3), (2, 2)  # so many instead, if that is too high
 IN_FULL = 4  # processes
 MEASURES = Measures(part=36, name=24, label=20, gap=(20, 35), tag=35)
 WIDEST = WIDTH - GUTTER - MARGIN
@@ -44,11 +45,12 @@ class Section:
 
 
 class Crowd(Contents):
-    """index: an Index of the machine; active: the process whose turn it is."""
+    """index: an Index of the machine; active: the process whose turn it is; most: of REGIONS and of BOXES."""
 
-    def __init__(self, *contents, index, active):
+    def __init__(self, *contents, index, active, most=(REGIONS, BOXES)):
         super().__init__(*contents)
         self.index = index
+        self.most_regions, self.most_boxes = most
         self.find_marked()
         self.sections = []
         self.others = []  # processes, in words
@@ -99,7 +101,7 @@ class Crowd(Contents):
         for name, pid in zip(self.processes, self.pids, strict=True):
             count = len(self.machine.processes[pid].reservations)
             if pid in full:
-                self.sections.append(self.section(name, pid, REGIONS if len(full) == 1 else REGIONS // 2))
+                self.sections.append(self.section(name, pid, self.most_regions // min(2, len(full))))
             elif count:
                 mapped = size_text(self.index.mapped[pid])
                 self.others.append(f"{name}: {plural(count, 'reservation')}, {mapped} mapped")
@@ -135,7 +137,7 @@ class Crowd(Contents):
         last = others[-1] if others else reservation
         lasts = self.runs_of(last)
         parts = [
-            self.part_of(reservation, run, lasts[i].last if others else run.last, 1 + len(others))
+            self.part_of(reservation, run, lasts[i].last if others else run.last, others)
             for i, run in enumerate(self.runs_of(reservation))
         ]
         if others:
@@ -171,15 +173,16 @@ class Crowd(Contents):
             mark = mapping.memory.number if mapping.memory.number in since.was else None
         return *alike(mapping), mark
 
-    def part_of(self, reservation, run, last, times):
-        """last: the mapping of the last of so many reservations that are alike."""
+    def part_of(self, reservation, run, last, others):
+        """last: the mapping of the last of the reservations that are alike."""
+        alike_ones, times = [reservation, *others], 1 + len(others)
         memory = run.first.memory
         self.add_box(memory)
         box = self.boxes[memory.number]
-        if run.count * times > box.count:
-            box.count, box.last = run.count * times, last.memory
         part = self.part(run.at - reservation.base, run.first)
         part.size, part.count, part.last = run.end - run.at, run.count, last
+        if run.count * times > box.count:
+            box.count, box.last, box.run = run.count * times, last.memory, (alike_ones, part)
         return part
 
     @staticmethod
@@ -206,26 +209,24 @@ class Crowd(Contents):
         """Of a GPU, or with -1 of nobody knows which: as many as are shown, in order."""
         boxes = [box for box in self.boxes.values() if box.device == device and not box.memory.is_multicast]
         boxes.sort(key=lambda box: (box.status == KEPT, box.memory.nth))
-        boxes = self.joined(boxes[: 6 * BOXES])[:BOXES]
+        boxes = self.joined(boxes[: 6 * BOXES])[: self.most_boxes]
         return sorted(boxes, key=lambda box: box.memory.nth)
 
     @staticmethod
     def joined(boxes):
-        """Allocations that follow one another and are alike are one."""
-        result = []
+        """Allocations that are alike, and mapped nowhere, are one."""
+        result, like = [], {}
         for box in boxes:
-            last = result[-1] if result else None
-            end = last and (last.last or last.memory)
-            if (
-                last
-                and not box.exports
-                and last.status == box.status == KEPT
-                and end.nth + 1 == box.memory.nth
-                and (last.size, last.handles, last.memory.held_by_fd) == (box.size, box.handles, box.memory.held_by_fd)
-                and not (last.memory.mapped or box.memory.mapped)
-            ):
-                last.count, last.last = last.count + box.count, box.last or box.memory
+            what = box.size, box.memory.held_by_fd, *sorted(box.handles.items())
+            is_alone = box.exports or box.status != KEPT or box.memory.mapped
+            if is_alone:
+                result.append(box)
+            elif what in like:
+                first = like[what]
+                first.members = [*(first.members or [first.memory.nth]), box.memory.nth]
+                first.count, first.last = len(first.members), box.memory
             else:
+                like[what] = box
                 result.append(box)
         return result
 

@@ -37,7 +37,9 @@ class Teller:
         return self.lives.pin_of_reservations(region.all(), part)
 
     def pin_of_box(self, box):
-        return self.lives.pin_of_memory(box.memory, box.last)
+        if box.run:
+            return self.lives.pin_of_reservations(*box.run)
+        return self.lives.pin_of_memory(box.members or [box.memory.nth])
 
     def reservation(self, region):
         reservation = region.reservation

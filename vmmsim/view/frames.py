@@ -17,10 +17,10 @@ from vmmsim.trace.model import OF_MODULES, Machine
 from vmmsim.view.arrows import ArrowPicture
 from vmmsim.view.brief import brief
 from vmmsim.view.contents import GONE, KEPT, NEW, Scene
-from vmmsim.view.crowd import Crowd
+from vmmsim.view.crowd import LEVELS, Crowd
 from vmmsim.view.details import Teller
 from vmmsim.view.index import Index
-from vmmsim.view.layout import TooWide
+from vmmsim.view.layout import TALLEST, TooWide
 from vmmsim.view.lives import Lives
 from vmmsim.view.overview import Overview, is_launch
 from vmmsim.view.rows import RowPicture
@@ -96,6 +96,7 @@ class Film:
         self.overview, self.lives = Overview(self.devices), Lives(self.name, rank)
         self.teller = Teller(recording, self.name, self.process_of, self.lives)
         self.strings = {}  # each text once
+        self.level = 0  # how little is shown of much
 
     def steps(self):
         result, frame, was_marked = Steps(), None, False
@@ -168,9 +169,25 @@ class Film:
             with contextlib.suppress(TooWide):
                 drawn = ArrowPicture(Scene(*contents), **more).draw()
         if not drawn:
-            drawn = RowPicture(Crowd(*contents, index=self.index, active=pid), **more).draw()
+            drawn = self.rows(contents, pid, more)
         elements, height = drawn
         return [self.strings.setdefault(element, element) for element in elements], height
+
+    def rows(self, contents, pid, more):
+        """With less in it where the picture would be too high."""
+
+        def drawn(level):
+            crowd = Crowd(*contents, index=self.index, active=pid, most=LEVELS[level])
+            return RowPicture(crowd, **more).draw()
+
+        result = drawn(self.level)
+        while result[1] > TALLEST and self.level < len(LEVELS) - 1:
+            self.level += 1
+            result = drawn(self.level)
+        while self.level and result[1] < TALLEST * 0.7 and (fuller := drawn(self.level - 1))[1] <= TALLEST:
+            self.level -= 1
+            result = fuller
+        return result
 
     def may_have_arrows(self):
         """Whether there may be room for them."""

@@ -108,8 +108,8 @@ class Lives:
         return f"r{ranges(found)}" + (f":{part.offset}:{part.size}" if part else "")
 
     @staticmethod
-    def pin_of_memory(first, last):
-        return f"m{first.nth}" if last in (None, first) else f"m{first.nth}-{last.nth}"
+    def pin_of_memory(numbers):
+        return f"m{ranges(numbers)}"
 
     def packed(self):
         most = max(self.memory, default=0)

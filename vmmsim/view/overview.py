@@ -13,7 +13,7 @@ import dataclasses
 import html
 
 from vmmsim.trace.model import OF_MODULES
-from vmmsim.view.sizes import plural, size_text
+from vmmsim.view.sizes import size_text
 from vmmsim.view.words import ALIKE, is_refused
 
 COLUMNS = 1500  # of the strip; of a longer recording several steps share one, which shows the most there was
@@ -43,6 +43,7 @@ class Overview:
     def __init__(self, devices):
         self.lanes = {device: [(0, Held())] for device in devices}  # of GPUs: (step, Held) where it changes
         self.refused, self.launches, self.faults, self.processes = [], [], [], []
+        self.last_fault = None
         self.left, self.left_at = [0, 0], 0  # of VMM, ordinary: at the end, or where a process ended with it
 
     def note(self, step, line, index):
@@ -56,8 +57,10 @@ class Overview:
             self.refused.append(step)
         if is_launch(line):
             self.launches.append(step)
-        if line.get("fault"):
+        fault = line["pid"], str(line.get("fault"))
+        if line.get("fault") and fault != self.last_fault:  # later calls of the process answer it again
             self.faults.append(step)
+            self.last_fault = fault
 
     @staticmethod
     def everything(index):
@@ -95,9 +98,9 @@ def link(key, step, text):
     return f'<a href="#{html.escape(key)}={step}">{html.escape(text)}</a>'
 
 
-def at_step(key, numbers, noun):
-    count = plural(len(numbers), noun)
-    return link(key, numbers[0], f"{count}, at step {numbers[0]}" if len(numbers) == 1 else f"{count}, first at step {numbers[0]}")
+def at_step(key, numbers, one, many):
+    count = f"1 {one} at" if len(numbers) == 1 else f"{len(numbers):,} {many} from"
+    return link(key, numbers[0], f"{count} step {numbers[0]}")
 
 
 def mib(size):
@@ -117,13 +120,14 @@ def matters(overview, key):
             parts.append(of + "peak " + link(key, step, f"{mib(held.total)} at step {step}"))
     if len(peaks) > 4:
         parts.append(f"{len(peaks) - 4} more GPUs")
-    for numbers, noun in (overview.faults, "fault"), (overview.refused, "refusal"), (overview.launches, "launch"):
+    for numbers, *nouns in (overview.faults, "fault", "faults"), (overview.refused, "refusal", "refusals"):
         if numbers:
-            text = at_step(key, numbers, noun).replace("launchs", "launches")
-            parts.append(f'<span class="vmm-bad">{text}</span>' if noun != "launch" else text)
+            parts.append(f'<span class="vmm-bad">{at_step(key, numbers, *nouns)}</span>')
+    if overview.launches:
+        parts.append(at_step(key, overview.launches, "launch", "launches"))
     if overview.left_at:
         kinds = [f"{mib(size)}{what}" for size, what in zip(overview.left, ("", " ordinary"), strict=True) if size]
-        parts.append(link(key, overview.left_at, f"left at the end: {', '.join(kinds)}"))
+        parts.append("left at the end: " + link(key, overview.left_at, " and ".join(kinds)))
     elif any(step for _, step, _ in peaks):
         parts.append("nothing left at the end")
     return f'<p class="vmm-matters">{"; ".join(parts)}.</p>\n' if parts else ""
@@ -184,7 +188,7 @@ def strip(overview, names):
         peak = f'<i class="vmm-peak" style="left:{at:.3%}"></i>' if step else ""
         result.append(
             f'<div class="vmm-lane" data-gpu="{device}" style="--vmm-fill:var(--vmm-gpu{device % 8})">'
-            f"<span><b>GPU {device}</b> {mib(held.total)}</span><div>{chart(paths, width)}{peak}</div></div>\n"
+            f"<span><b>GPU {device}</b> {mib(held.total)}<small></small></span><div>{chart(paths, width)}{peak}</div></div>\n"
         )
     pids = list(dict.fromkeys(overview.processes))
     for pid in pids:

@@ -19,14 +19,13 @@ import re
 import zlib
 
 from vmmsim.view.frames import notes
-from vmmsim.view.layout import WIDTH
+from vmmsim.view.layout import TALLEST, WIDTH
 from vmmsim.view.overview import matters, strip
 from vmmsim.view.sizes import plural
 from vmmsim.view.style import style_of_view
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEYFRAME = 50  # each such frame is whole, so that any frame is at most so many differences away
-TALLEST = 700  # up to this height the room for the picture stays the same, so that nothing jumps
 NO_CALLS = "exit", "close"  # lines that tell of no call of CUDA's
 LAUNCHERS = re.compile(r"(.*/)?(python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice)|[A-Z_\d]+=.*|-.*|\d+")
 
@@ -168,7 +167,7 @@ def figure(steps, step):
 def packed(recording, steps):
     sources = {step.place[0] for step in steps if step.place[0]}
     content = {
-        "tallest": min(TALLEST, max((step.height for step in steps), default=0)),
+        "tallest": min(TALLEST + 150, max((step.height for step in steps), default=0)),
         "width": WIDTH,
         "keyframe": KEYFRAME,
         "processes": len({step.process for step in steps}),

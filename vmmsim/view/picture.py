@@ -74,7 +74,11 @@ class Picture:
                 self.part(part, region, top, strip.measures)
             elif region.status != GONE:
                 label_y, note_y = strip.measures.gap
-                self.text(part.middle, top + label_y, part.label(), "vmm-small", self.teller.gap(part, region))
+                about = self.teller.gap(part, region)
+                pin = self.teller.pin(region) if about else ""
+                self.canvas.text(
+                    part.middle, top + label_y, part.label(), "vmm-small", data_about=about, data_pin=pin
+                )
                 self.text(part.middle, top + note_y, part.note(), "vmm-small")
 
     def part(self, part, region, top, measures):

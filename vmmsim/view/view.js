@@ -3,13 +3,20 @@
 // the elements of the frames are those that frames.py drew, and all figures those that overview.py and lives.py have.
 document.addEventListener("DOMContentLoaded", () => {
   const html = `
+    <div class="vmm-bar">
     <div class="vmm-controls" role="group" aria-label="Steps">
       <button type="button">First</button><button type="button">Back</button>
       <span class="vmm-number"></span>
       <button type="button">Forward</button><button type="button">Last</button>
-      <span class="vmm-held"></span>
+    </div>
+    <div class="vmm-more">
+      <span class="vmm-tabs" role="group" aria-label="What is shown">
+        <button type="button" aria-pressed="true">Picture</button>
+        <button type="button" aria-pressed="false">All reservations</button>
+      </span>
       <a class="vmm-link">Link to this step</a><button type="button" class="vmm-save">Save picture</button>
       <button type="button" class="vmm-ask" aria-label="Help">?</button>
+    </div>
     </div>
     <div class="vmm-words">
       <p class="vmm-caption" aria-live="polite"></p>
@@ -29,10 +36,6 @@ document.addEventListener("DOMContentLoaded", () => {
         <div class="vmm-list" tabindex="0" role="listbox" aria-label="The calls"></div>
       </div>
       <div class="vmm-sight">
-        <div class="vmm-tabs" role="group" aria-label="What is shown">
-          <button type="button" aria-pressed="true">Picture</button>
-          <button type="button" aria-pressed="false">All reservations, to scale</button>
-        </div>
         <div class="vmm-frame">
           <div class="vmm-scroll" tabindex="0" role="group" aria-label="Address spaces and memory"></div>
           <div class="vmm-tip" aria-hidden="true" hidden></div>
@@ -89,7 +92,7 @@ document.addEventListener("DOMContentLoaded", () => {
     view.append(panel);
     view.classList.add("vmm-live");
     const part = (name) => panel.querySelector(`.vmm-${name}`);
-    const [first, back, forward, end] = panel.querySelectorAll(".vmm-controls button");
+    const [first, back, forward, end] = panel.querySelectorAll(".vmm-controls > button");
     const source = part("source"), scroll = part("scroll"), tip = part("tip"), life = part("life"), map = part("map");
     const search = part("filter").querySelector("input"), help = part("help"), tabs = [...part("tabs").children];
     const refused_words = part("refused-words");
@@ -139,7 +142,7 @@ document.addEventListener("DOMContentLoaded", () => {
 
     function picture_of(number) {
       const { elements: its, height } = frame(number);
-      return `<svg class="vmm-picture" role="group" aria-label="The picture of step ${number}" viewBox="0 0 ${
+      return `<svg class="vmm-picture" role="group" aria-label="The picture of step ${number}" preserveAspectRatio="xMidYMin meet" viewBox="0 0 ${
         data.width} ${Math.max(height, data.tallest)}">${its.map((index) => elements[index]).join("")}</svg>`;
     }
 
@@ -287,7 +290,8 @@ document.addEventListener("DOMContentLoaded", () => {
         }
         const [, mapped, idle, ordinary] = changes[low];
         const kinds = [[mapped, "mapped"], [idle, "not mapped"], [ordinary, "ordinary"]].filter(([size]) => size);
-        return `GPU ${gpu}: ${kinds.map(([size, words]) => `${size_text(size)} ${words}`).join(", ") || "nothing"}`;
+        const words = `GPU ${gpu}: ${kinds.map(([size, words]) => `${size_text(size)} ${words}`).join(", ") || "nothing"}`;
+        return { gpu, words, now: `now ${size_text(mapped + idle + ordinary)}` };
       });
     }
 
@@ -309,10 +313,13 @@ document.addEventListener("DOMContentLoaded", () => {
       refused_words.firstChild.replaceChildren(...with_code(step.cause));
       refused_words.lastChild.textContent = step.explanation;
       refused_words.classList.toggle("vmm-brief-words", step.cause == step.explanation);
-      part("held").textContent = held.slice(0, 2).join("; ") + (held.length > 2 ? " …" : "");
-      part("held").title = held.join("\n");
+      for (const { gpu, words, now } of held) {
+        const label = strip.querySelector(`[data-gpu="${gpu}"] > span`);
+        label.title = words;
+        label.lastChild.textContent = now;
+      }
       slider.value = at;
-      slider.setAttribute("aria-valuetext", `step ${at} of ${last}: ${step.call}; ${held.join("; ")}`);
+      slider.setAttribute("aria-valuetext", `step ${at} of ${last}: ${step.call}; ${held.map((its) => its.words).join("; ")}`);
       cursor.style.setProperty("--vmm-at", (at - 0.5) / last);
       show_number();
       part("link").href = `#${key}=${at}`;
