@@ -12,7 +12,7 @@ LONGEST = 60
 
 def brief(line, since, name):
     if is_refused(line):
-        return f"✖ {line['result']}"
+        return line["result"]
     if is_launch(line):
         return launched(line)
     parts = list(dict.fromkeys(changes(since, lambda thing: name(thing.pid, thing))))

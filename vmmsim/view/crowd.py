@@ -16,7 +16,7 @@ from vmmsim.view.layout import GUTTER, INSET, MARGIN, WIDTH, Measures, least_wid
 from vmmsim.view.sizes import plural, size_text
 
 REGIONS, BOXES = 12, 16  # that are shown, of a process and of a GPU
-LEVELS = (12, 12), (8, 8), (6, 4), (4, 3), (2, 2)  # so many instead, if that is too high
+LEVELS = (12, 12), (8, 8), (6, 6), (6, 4), (4, 3), (3, 2), (2, 2)  # so many instead, if that is too high
 IN_FULL = 4  # processes
 MEASURES = Measures(part=36, name=24, label=20, gap=(20, 35), tag=35)
 WIDEST = WIDTH - GUTTER - MARGIN
@@ -45,13 +45,19 @@ class Section:
 
 
 class Crowd(Contents):
-    """index: an Index of the machine; active: the process whose turn it is; most: of REGIONS and of BOXES."""
+    """index: an Index of the machine; active: the process whose turn it is; most: of REGIONS and of BOXES; fault: (process,
+    address), or None."""
 
-    def __init__(self, *contents, index, active, most=(REGIONS, BOXES)):
+    def __init__(self, *contents, index, active, most=(REGIONS, BOXES), fault=None):
         super().__init__(*contents)
         self.index = index
         self.most_regions, self.most_boxes = most
         self.find_marked()
+        if fault:
+            pid, address = fault
+            _, reservation = self.machine.processes[pid].reservations.at(address)
+            if reservation:
+                self.touched[pid][reservation.number] = reservation
         self.sections = []
         self.others = []  # processes, in words
         self.add_processes(self.in_full(active))
@@ -121,10 +127,10 @@ class Crowd(Contents):
 
     def chosen(self, pid, most):
         """The reservations that are shown, in groups of those that are alike: those of which something changes, each by
-        itself, and those that changed last."""
+        itself, and the largest groups; of equal ones those that changed last."""
         touched = dict(list(self.touched[pid].items())[-most:])
         groups = [[reservation] for reservation in touched.values()]
-        for members in reversed(self.index.groups[pid].values()):
+        for members in sorted(reversed(self.index.groups[pid].values()), key=len, reverse=True):
             if len(groups) >= most:
                 break
             if others := [reservation for number, reservation in members.items() if number not in touched]:

@@ -22,15 +22,13 @@ from vmmsim.view.details import Teller
 from vmmsim.view.index import Index
 from vmmsim.view.layout import TALLEST, TooWide
 from vmmsim.view.lives import Lives
+from vmmsim.view.naming import variable
 from vmmsim.view.overview import Overview, is_launch
 from vmmsim.view.rows import RowPicture
 from vmmsim.view.sizes import plural, size_text
 from vmmsim.view.words import Asked, is_refused
 
 MOST_STEPS = 20_000  # of one view; more would be more than a browser likes
-NAMED = re.compile(
-    r"cuMemAddressReserve\w*\s*\(\s*(?:\(\s*CUdeviceptr\s*\*\s*\)\s*)?&?\s*([A-Za-z_][\w.\[\]>-]{0,23})\s*,"
-)
 
 
 @dataclasses.dataclass
@@ -113,9 +111,10 @@ class Film:
             if line["call"] == "exit":
                 self.overview.leaves(count, had, self.overview.everything(self.index))
             is_changed, before = has_changed(since), frame
-            if frame is None or is_changed or was_marked:
-                frame = self.frame(since, line["pid"])
-            was_marked = is_changed
+            fault = fault_of(line)
+            if frame is None or is_changed or was_marked or fault:
+                frame = self.frame(since, line["pid"], fault)
+            was_marked = is_changed or bool(fault)
             what = brief(line, since, self.name)
             self.machine.forget_since(since)
             is_change = is_changed or bool(line["changes"])
@@ -148,36 +147,30 @@ class Film:
         """What a reservation is called: the variable that the source has for it, or else its number."""
         number, made = reservation.number, reservation.made
         if number not in self.names:
-            name = self.variable(made) if made and made["call"] else ""
+            name = variable(self.recording, made) if made and made["call"] else ""
             self.taken[pid][name] += 1
             often = self.taken[pid][name]
             self.names[number] = f"R{reservation.nth + 1}" if not name else f"{name} {often}" if often > 1 else name
         return self.names[number]
 
-    def variable(self, line):
-        file, row, _ = self.recording.place(line)
-        lines = self.recording.source(file).splitlines() if file and row else []
-        found = NAMED.search("\n".join(lines[row - 1 : row + 2]))
-        return found[1] if found else ""
-
-    def frame(self, since, pid):
+    def frame(self, since, pid, fault=None):
         """What there is now, and what has changed since: the elements, and how high they are together."""
         contents = self.devices, self.processes, self.machine, since, self.pids, self.name
-        more = {"teller": self.teller, "extras": self.extras(since)}
+        more = {"teller": self.teller, "extras": self.extras(since), "fault": fault}
         drawn = None
         if self.may_have_arrows():
             with contextlib.suppress(TooWide):
                 drawn = ArrowPicture(Scene(*contents), **more).draw()
         if not drawn:
-            drawn = self.rows(contents, pid, more)
+            drawn = self.rows(contents, pid, fault, more)
         elements, height = drawn
         return [self.strings.setdefault(element, element) for element in elements], height
 
-    def rows(self, contents, pid, more):
+    def rows(self, contents, pid, fault, more):
         """With less in it where the picture would be too high."""
 
         def drawn(level):
-            crowd = Crowd(*contents, index=self.index, active=pid, most=LEVELS[level])
+            crowd = Crowd(*contents, index=self.index, active=pid, most=LEVELS[level], fault=fault)
             return RowPicture(crowd, **more).draw()
 
         result = drawn(self.level)
@@ -257,6 +250,13 @@ def has_changed(since):
     return bool(since.came or since.gone or since.access or since.blocks or since.peers) or any(
         look != look.memory.look() for look in since.was.values()
     )
+
+
+def fault_of(line):
+    """(process, address) of what a kernel or copy must not touch, if the line answers that."""
+    why = line["fault"].get("why") if isinstance(line.get("fault"), dict) else ""
+    found = re.match(r"(0x[0-9a-f]{1,16})\b", why) if isinstance(why, str) else None
+    return (line["pid"], int(found[1], 16)) if found else None
 
 
 def devices_of(lines):

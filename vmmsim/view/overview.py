@@ -44,6 +44,7 @@ class Overview:
         self.lanes = {device: [(0, Held())] for device in devices}  # of GPUs: (step, Held) where it changes
         self.refused, self.launches, self.faults, self.processes = [], [], [], []
         self.last_fault = None
+        self.times = []  # of each step, in microseconds; older recordings have none
         self.left, self.left_at = [0, 0], 0  # of VMM, ordinary: at the end, or where a process ended with it
 
     def note(self, step, line, index):
@@ -53,6 +54,7 @@ class Overview:
             if now != changes[-1][1]:
                 changes.append((step, now))
         self.processes.append(line["pid"])
+        self.times.append(line.get("time"))
         if is_refused(line):
             self.refused.append(step)
         if is_launch(line):
@@ -194,12 +196,34 @@ def strip(overview, names):
     for pid in pids:
         name = names.get(pid, "") if len(pids) > 1 else "calls"
         result.append(f'<div class="vmm-events"><span>{html.escape(name)}</span><div>{events(overview, pid, width)}</div></div>\n')
+    result.append(f'<div class="vmm-axis"><span></span><div>{axis(overview)}</div></div>\n')
     size = "vmm-many" if len(lanes) + len(pids) > 6 else "vmm-few"
     legend = "".join(f'<span class="vmm-{kind}">{words}</span>' for kind, words in legend_of(overview, lanes))
     return (
-        f'<div class="vmm-strip {size}">\n{"".join(result)}</div>\n'
         f'<p class="vmm-legend" style="--vmm-fill:var(--vmm-gpu{next(iter(lanes)) % 8})">{legend}</p>\n'
+        f'<div class="vmm-strip {size}">\n{"".join(result)}</div>\n'
     )
+
+
+def seconds(microseconds):
+    """Since the first call: three digits."""
+    for unit, factor in ("µs", 1), ("ms", 1000), ("s", 1_000_000):
+        if microseconds < 1000 * factor or unit == "s":
+            return f"{microseconds / factor:.3g} {unit}"
+
+
+def axis(overview):
+    """The numbers of some steps, and when they were if the recording has that."""
+    count = overview.count
+    begin = overview.times[0] if overview.times else None
+    labels = []
+    for step in dict.fromkeys(1 + round((count - 1) * quarter / 4) for quarter in range(5)):
+        text = f"step {step:,}" if step == 1 else f"{step:,}"
+        now = overview.times[step - 1] if count else None
+        if isinstance(begin, int) and isinstance(now, int):
+            text += f" · {seconds(max(0, now - begin))}"
+        labels.append(f'<i style="left:{(step - 0.5) / max(count, 1):.3%}">{text}</i>')
+    return "".join(labels)
 
 
 def legend_of(overview, lanes):

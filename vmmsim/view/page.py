@@ -167,7 +167,7 @@ def figure(steps, step):
 def packed(recording, steps):
     sources = {step.place[0] for step in steps if step.place[0]}
     content = {
-        "tallest": min(TALLEST + 150, max((step.height for step in steps), default=0)),
+        "tallest": min(TALLEST, max((step.height for step in steps), default=0)),
         "width": WIDTH,
         "keyframe": KEYFRAME,
         "processes": len({step.process for step in steps}),

@@ -28,10 +28,11 @@ def fill_of(device):
 
 
 class Picture:
-    """extras: what stands below the memory, (text, status, about) each."""
+    """extras: what stands below the memory, (text, status, about) each; fault: (process, address) of what a kernel
+    must not touch."""
 
-    def __init__(self, contents, teller=None, extras=()):
-        self.contents, self.teller, self.extras = contents, teller or Silent(), extras
+    def __init__(self, contents, teller=None, extras=(), fault=None):
+        self.contents, self.teller, self.extras, self.fault = contents, teller or Silent(), extras, fault
         self.canvas = Canvas()
 
     def rect(self, x, y, width, height, kind, status=KEPT, about="", pin=""):
@@ -81,6 +82,21 @@ class Picture:
                 )
                 self.text(part.middle, top + note_y, part.note(), "vmm-small")
 
+        if self.fault:
+            self.mark_fault(region, top, height)
+
+    def mark_fault(self, region, top, height):
+        """What of a reservation a kernel must not touch, and where."""
+        pid, address = self.fault
+        reservation = region.reservation
+        offset = address - reservation.base
+        for part in region.parts:
+            if reservation.pid == pid and part.offset <= offset < part.end and region.status != GONE:
+                self.canvas.rect(part.x + 1, top + 2, part.width - 2, height - 4, "vmm-fault")
+                x = part.x + 6 + (part.width - 12) * (offset - part.offset) / part.size
+                self.canvas.path(f"M{x:.0f} {top + 4:.0f} l-6 -11 h12 z", "vmm-fault-at")
+                self.canvas.kinds.add("vmm-fault")
+
     def part(self, part, region, top, measures):
         kind = fill_of(self.contents.boxes[part.memory].device)
         about = self.teller.part(part, region)
@@ -117,11 +133,16 @@ class Picture:
         """What stands below the memory, and what the marks mean. Returns the elements, and how high they are."""
         if self.extras:
             y += 10
+        x = MARGIN
         for text, status, about in self.extras:
+            width = min(width_of(text, 12) + 16, FREE)
+            if x > MARGIN and x + width > MARGIN + FREE:
+                x, y = MARGIN, y + 23
             if status != KEPT:
-                self.rect(MARGIN, y, min(width_of(text, 12) + 16, FREE), 20, "vmm-pill", status)
-            self.text(MARGIN + 8, y + 14, text, "vmm-left vmm-small", about)
-            y += 23
+                self.rect(x, y, width, 20, "vmm-pill", status)
+            self.text(x + 8, y + 14, text, "vmm-left vmm-small", about)
+            x += width + 8
+        y += 23 if self.extras else 0
         y = self.legend(y + 12)
         return self.canvas.elements, round(y + MARGIN)
 
@@ -133,6 +154,10 @@ class Picture:
                 self.rect(x + 2, y + 2, 22, 14, "vmm-box", mark)
                 self.text(x + 32, y + 14, text, "vmm-left vmm-small")
                 x += 62 + width_of(text, 12)
+        if "vmm-fault" in kinds:
+            self.canvas.path(f"M{x + 13:.0f} {y + 16:.0f} l-6 -11 h12 z", "vmm-fault-at")
+            self.text(x + 32, y + 14, "the access that is a fault", "vmm-left vmm-small")
+            x += 62 + width_of("the access that is a fault", 12)
         if "vmm-track" in kinds:
             self.bar("vmm-track", y + 9, [(x + 2, x + 24)])
             self.bar("vmm-true", y + 9, [(x + 2, x + 9)])

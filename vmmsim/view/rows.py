@@ -115,7 +115,7 @@ class RowPicture(Picture):
         hidden = count - sum(box.count for box in boxes if box.status != GONE)
         height = max(44, 14 + sum(heights) + BESIDE * len(rows) + (18 if hidden > 0 else 0))
         self.rect(MARGIN, y, FREE, height, "vmm-panel")
-        self.text(MARGIN + 8, y + 20, name, "vmm-left vmm-bold" if width_of(name) < LABEL else "vmm-left vmm-small")
+        self.text(MARGIN + 8, y + 20, name, "vmm-left vmm-bold" if width_of(name) < LABEL - 8 else "vmm-left vmm-small")
         self.text(MARGIN + 8, y + 36, size, "vmm-left vmm-small")
         top = y + 10
         for row, high in zip(rows, heights, strict=True):
