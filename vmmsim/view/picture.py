@@ -14,7 +14,7 @@ class Silent:
     def about_any(self, *_):
         return ""
 
-    reservation = gap = part = memory = about_any
+    reservation = gap = part = memory = pin = pin_of_box = about_any
 
 
 def marked(kind, status):
@@ -38,14 +38,15 @@ def diagonals(x, y, width, height, step=9):
 
 
 class Picture:
-    """extras: what stands below the memory, (text, status, about) each."""
+    """extras: what stands below the memory, (text, status, about) each; fault: (process, address) of what a kernel
+    must not touch."""
 
-    def __init__(self, contents, teller=None, extras=()):
-        self.contents, self.teller, self.extras = contents, teller or Silent(), extras
+    def __init__(self, contents, teller=None, extras=(), fault=None):
+        self.contents, self.teller, self.extras, self.fault = contents, teller or Silent(), extras, fault
         self.canvas = Canvas()
 
-    def rect(self, x, y, width, height, kind, status=KEPT, about=""):
-        self.canvas.rect(x, y, width, height, marked(kind, status), data_about=about)
+    def rect(self, x, y, width, height, kind, status=KEPT, about="", pin=""):
+        self.canvas.rect(x, y, width, height, marked(kind, status), data_about=about, data_pin=pin)
 
     def hatch(self, x, y, width, height, memory):
         """Over the box of an import, if nobody knows of which export it is."""
@@ -54,6 +55,10 @@ class Picture:
 
     def text(self, x, y, text, kind="", about=""):
         self.canvas.text(x, y, text, kind, data_about=about)
+
+    def told(self, box):
+        """What is said of memory, and how it is pinned."""
+        return self.teller.memory(box), self.teller.pin_of_box(box)
 
     def strip(self, strip):
         top, canvas = strip.top, self.canvas
@@ -74,7 +79,7 @@ class Picture:
     def region(self, region, strip):
         top, height = strip.top, strip.region_height
         about = self.teller.reservation(region)
-        self.rect(region.x, top, region.width, height, "vmm-box", region.status, about)
+        self.rect(region.x, top, region.width, height, "vmm-box", region.status, about, self.teller.pin(region))
         if not is_to_scale(region):
             self.bar("vmm-track", top + height - 6, [(x_of(region, 0), x_of(region, region.size))])
             self.bar("vmm-true", top + height - 6, bar_of(region, region.mapped))
@@ -85,13 +90,33 @@ class Picture:
                 self.part(part, region, top, strip.measures)
             elif region.status != GONE:
                 label_y, note_y = strip.measures.gap
-                self.text(part.middle, top + label_y, part.label(), "vmm-small", self.teller.gap(part, region))
+                about = self.teller.gap(part, region)
+                pin = self.teller.pin(region) if about else ""
+                self.canvas.text(
+                    part.middle, top + label_y, part.label(), "vmm-small", data_about=about, data_pin=pin
+                )
                 self.text(part.middle, top + note_y, part.note(), "vmm-small")
+
+        if self.fault:
+            self.mark_fault(region, top, height)
+
+    def mark_fault(self, region, top, height):
+        """What of a reservation a kernel must not touch, and where."""
+        pid, address = self.fault
+        reservation = region.reservation
+        offset = address - reservation.base
+        for part in region.parts:
+            if reservation.pid == pid and part.offset <= offset < part.end and region.status != GONE:
+                self.canvas.rect(part.x + 1, top + 2, part.width - 2, height - 4, "vmm-fault")
+                x = part.x + 6 + (part.width - 12) * (offset - part.offset) / part.size
+                self.canvas.path(f"M{x:.0f} {top + 4:.0f} l-6 -11 h12 z", "vmm-fault-at")
+                self.canvas.kinds.add("vmm-fault")
 
     def part(self, part, region, top, measures):
         kind = fill_of(self.contents.boxes[part.memory].device)
         about = self.teller.part(part, region)
-        self.rect(part.x + 2, top + 4, part.width - 4, measures.part, kind, part.status, about)
+        pin = self.teller.pin(region, part)
+        self.rect(part.x + 2, top + 4, part.width - 4, measures.part, kind, part.status, about, pin)
         self.hatch(part.x + 2, top + 4, part.width - 4, measures.part, part.first.memory)
         self.text(part.middle, top + measures.label, part.label(), text_kind(part.status))
         if measures.tag:
@@ -125,11 +150,16 @@ class Picture:
         """What stands below the memory, and what the marks mean. Returns the elements, and how high they are."""
         if self.extras:
             y += 10
+        x = MARGIN
         for text, status, about in self.extras:
+            width = min(width_of(text, 12) + 16, FREE)
+            if x > MARGIN and x + width > MARGIN + FREE:
+                x, y = MARGIN, y + 23
             if status != KEPT:
-                self.rect(MARGIN, y, min(width_of(text, 12) + 16, FREE), 20, "vmm-pill", status)
-            self.text(MARGIN + 8, y + 14, text, "vmm-left vmm-small", about)
-            y += 23
+                self.rect(x, y, width, 20, "vmm-pill", status)
+            self.text(x + 8, y + 14, text, "vmm-left vmm-small", about)
+            x += width + 8
+        y += 23 if self.extras else 0
         y = self.legend(y + 12)
         return self.canvas.elements, round(y + MARGIN)
 
@@ -141,6 +171,10 @@ class Picture:
                 self.rect(x + 2, y + 2, 22, 14, "vmm-box", mark)
                 self.text(x + 32, y + 14, text, "vmm-left vmm-small")
                 x += 62 + width_of(text, 12)
+        if "vmm-fault" in kinds:
+            self.canvas.path(f"M{x + 13:.0f} {y + 16:.0f} l-6 -11 h12 z", "vmm-fault-at")
+            self.text(x + 32, y + 14, "the access that is a fault", "vmm-left vmm-small")
+            x += 62 + width_of("the access that is a fault", 12)
         if "vmm-hatch" in kinds:
             if x > WIDTH / 2:
                 x, y = MARGIN, y + 20

@@ -54,6 +54,8 @@ RULES = {
     ".vmm-track": "fill: none; stroke: var(--vmm-faint); stroke-width: 4",
     ".vmm-true": f"fill: none; stroke: {INK}; stroke-width: 4",
     ".vmm-true.vmm-gone": f"stroke: {BAD}; stroke-width: 4; stroke-dasharray: none",
+    ".vmm-fault": f"fill: none; stroke: {BAD}; stroke-width: 3",
+    ".vmm-fault-at": f"fill: {BAD}",
     ".vmm-border": f"fill: none; stroke: {INK}; stroke-width: 1; stroke-dasharray: 5 3",
     ".vmm-head": f"fill: {INK}",
     ".vmm-head.vmm-new": f"fill: {GOOD}; stroke: none",

@@ -1,30 +1,80 @@
 // SPDX-License-Identifier: MIT-0
 // Steps through the recordings that page.py has put into this page. What a recording says becomes text, never a tag;
-// the elements of the frames are those that frames.py drew.
+// the elements of the frames are those that frames.py drew, and all figures those that overview.py and lives.py have.
 document.addEventListener("DOMContentLoaded", () => {
   const html = `
+    <div class="vmm-bar">
     <div class="vmm-controls" role="group" aria-label="Steps">
       <button type="button">First</button><button type="button">Back</button>
       <span class="vmm-number"></span>
       <button type="button">Forward</button><button type="button">Last</button>
-      <input type="range" min="1" aria-label="Step"><a class="vmm-link">Link to this step</a>
     </div>
-    <p class="vmm-caption" aria-live="polite"></p>
-    <p class="vmm-refused-words"></p>
+    <div class="vmm-more">
+      <span class="vmm-tabs" role="group" aria-label="What is shown">
+        <button type="button" aria-pressed="true">Picture</button>
+        <button type="button" aria-pressed="false">All reservations</button>
+      </span>
+      <a class="vmm-link">Link to this step</a><button type="button" class="vmm-save">Save picture</button>
+      <button type="button" class="vmm-ask" aria-label="Help">?</button>
+    </div>
+    </div>
+    <div class="vmm-words">
+      <p class="vmm-caption" aria-live="polite"></p>
+      <details class="vmm-refused-words" hidden><summary></summary><p></p></details>
+    </div>
     <div class="vmm-columns">
-      <div class="vmm-program">
-        <p class="vmm-where"></p>
-        <div class="vmm-source" tabindex="0" role="region" aria-label="Source"></div>
+      <div class="vmm-side">
+        <div class="vmm-program">
+          <p class="vmm-where"></p>
+          <div class="vmm-source" tabindex="0" role="region" aria-label="Source"></div>
+        </div>
+        <div class="vmm-life" role="region" aria-label="What is pinned" hidden></div>
+        <div class="vmm-filter" role="group" aria-label="Which calls are listed">
+          <input type="search" aria-label="Find" placeholder="Find: call, function, file:line, 0x…, #12"
+            spellcheck="false" autocomplete="off">
+        </div>
+        <div class="vmm-list" tabindex="0" role="listbox" aria-label="The calls"></div>
       </div>
-      <div class="vmm-frame">
-        <div class="vmm-scroll" tabindex="0" role="group" aria-label="Address spaces and memory"></div>
-        <div class="vmm-tip" aria-hidden="true" hidden></div>
+      <div class="vmm-sight">
+        <div class="vmm-frame">
+          <div class="vmm-scroll" tabindex="0" role="group" aria-label="Address spaces and memory"></div>
+          <div class="vmm-tip" aria-hidden="true" hidden></div>
+        </div>
+        <div class="vmm-map" tabindex="0" role="region" aria-label="All reservations, to scale" hidden></div>
       </div>
     </div>
-    <p class="vmm-keys">Keys: left and right, Home and End step; in the picture, up and down go from range to range, and
-      Escape hides what is said of it; in the list, up and down go to the next call that is listed.</p>
-    <div class="vmm-filter" role="group" aria-label="Which calls are listed"></div>
-    <div class="vmm-list" tabindex="0" role="listbox" aria-label="The calls"></div>`;
+    <dialog class="vmm-help" aria-label="Keys">
+      <table><caption>Keys</caption><tbody></tbody></table>
+      <p>A click on a range of the picture pins it: its life is listed, and the same memory is marked everywhere.</p>
+      <p class="vmm-letters"><label><input type="checkbox" checked> Letters are keys</label></p>
+      <form method="dialog"><button>Close</button></form>
+    </dialog>`;
+  const keys = [["← →", "back and forward, among the calls that are listed"], ["Home End", "the first and the last step"],
+    ["n p", "the next and the previous call that changes something"], ["r", "the next refusal; Shift+R the previous"],
+    ["/", "find"], ["↑ ↓", "in the list: the next call; in the picture: the next range"],
+    ["Enter", "in the picture: pin the range"], ["Esc", "hide what is said, unpin, or leave the search"], ["?", "this"]];
+  const units = [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]];
+  const most = 400;  // rows, or events, that are put into the page at once
+
+  function size_text(size) {
+    for (const [unit, bytes] of units) if (size >= bytes) return `${+(size / bytes).toFixed(1)} ${unit}`;
+    return `${size} B`;
+  }
+  function exact(size) {
+    for (const [unit, bytes] of units) if (size && size % bytes == 0) return `${size / bytes} ${unit}`;
+    return `${size} B`;
+  }
+  // An element with these texts and elements in it.
+  function make(tag, attributes = {}, ...inside) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...inside);
+    return element;
+  }
+  const in_ranges = (text) => text.split(",").flatMap((range) => {
+    const [from, to = from] = range.split("-").map(Number);
+    return Array.from({ length: to - from + 1 }, (_, index) => from + index);
+  });
 
   async function unpack(letters) {
     const bytes = Uint8Array.from(atob(letters), (letter) => letter.charCodeAt(0));
@@ -34,24 +84,49 @@ document.addEventListener("DOMContentLoaded", () => {
 
   async function begin(view) {
     const data = await unpack(view.querySelector("script").textContent);
-    const { steps, elements, frames } = data;
+    const { steps, elements, frames, reservations, mappings, memory, lanes } = data;
     if (!steps.length) return;
-    const key = view.dataset.key, last = steps.length;
-    const panel = document.createElement("div");
-    panel.className = "vmm-steps";
+    const key = view.dataset.key, last = steps.length, is_alone = "alone" in view.dataset;
+    const panel = make("div", { class: "vmm-steps" });
     panel.innerHTML = html;
     view.append(panel);
     view.classList.add("vmm-live");
     const part = (name) => panel.querySelector(`.vmm-${name}`);
-    const [first, back, forward, end] = panel.querySelectorAll(".vmm-controls button");
-    const slider = panel.querySelector("input"), source = part("source"), scroll = part("scroll"), tip = part("tip");
+    const [first, back, forward, end] = panel.querySelectorAll(".vmm-controls > button");
+    const source = part("source"), scroll = part("scroll"), tip = part("tip"), life = part("life"), map = part("map");
+    const search = part("filter").querySelector("input"), help = part("help"), tabs = [...part("tabs").children];
+    const refused_words = part("refused-words");
+    const slider = make("input", { type: "range", min: 1, max: last, "aria-label": "Step" });
+    const cursor = make("div", { class: "vmm-cursor" });
+    const strip = view.querySelector(".vmm-strip");
+    strip.append(cursor, slider);
+    strip.style.setProperty("--vmm-columns", last);
     const list = part("list"), row = 1.6 * parseFloat(getComputedStyle(document.documentElement).fontSize);
     let at = 0, shown = "", timer = 0;  // the step; the file whose text is shown
+    let pinned = null, held = [];  // {words, memory: a set, reservations: a set}; the elements that are marked
     const has_address = location.href != "about:srcdoc";  // it has none inside another page, as in a notebook
     part("link").hidden = !has_address;
-    const room = document.createElement("div");  // gives the list its height
+    const room = make("div");  // gives the list its height
     list.append(room);
     let listed = steps.map((_, index) => index + 1);  // the numbers of the steps in the list
+    const chosen = { kind: "all", process: -1, words: "" };
+    const link = (number) => make("a", { href: `#${key}=${number}` }, `step ${number}`);
+
+    // --- What there is in a step
+    const is_there = ([born, died]) => born <= at && (!died || died > at);
+    const mapped_in = reservations.map(() => []);
+    mappings.forEach((mapping) => mapped_in[mapping[0]].push(mapping));
+    const now_mapped = (number) => mapped_in[number].filter((its) => is_there(its.slice(4, 6)));
+    const was_mapped = (number) => mapped_in[number].filter(([, , , , born, died]) => born <= at && (!died || died >= at));
+
+    // What a pin of a picture means: r3,5-7 are reservations, r3:0:4096 a part of one, m4 memory.
+    function meant(pin) {
+      const [numbers, offset, size] = pin.slice(1).split(":");
+      if (pin[0] == "m") return { memory: new Set(in_ranges(numbers)), reservations: new Set() };
+      const its = in_ranges(numbers), parts = its.flatMap(was_mapped)
+        .filter(([, from, length]) => offset == null || (from < +offset + +size && from + length > +offset));
+      return { memory: new Set(parts.map((mapping) => mapping[3])), reservations: new Set(its), is_part: offset != null };
+    }
 
     // The frame of a step: from the last whole one on, the differences.
     function frame(number) {
@@ -65,19 +140,25 @@ document.addEventListener("DOMContentLoaded", () => {
       return { elements, height };
     }
 
+    function picture_of(number) {
+      const { elements: its, height } = frame(number);
+      return `<svg class="vmm-picture" role="group" aria-label="The picture of step ${number}" preserveAspectRatio="xMidYMin meet" viewBox="0 0 ${
+        data.width} ${Math.max(height, data.tallest)}">${its.map((index) => elements[index]).join("")}</svg>`;
+    }
+
     function draw() {
       const ranges = [...scroll.querySelectorAll("[data-about]")], focused = ranges.indexOf(document.activeElement);
-      const { elements: its, height } = frame(at);
       hide();
-      scroll.innerHTML = `<svg class="vmm-picture" role="group" aria-label="The picture of step ${at}" viewBox="0 0 ${
-        data.width} ${Math.max(height, data.tallest)}">${its.map((index) => elements[index]).join("")}</svg>`;
+      scroll.innerHTML = picture_of(at);
       const now = scroll.querySelectorAll("[data-about]");
       for (const range of now) {
         range.tabIndex = -1;
-        range.setAttribute("role", "img");
+        range.setAttribute("role", range.dataset.pin ? "button" : "img");
         range.setAttribute("aria-label", range.dataset.about);
       }
       if (focused >= 0) (now[Math.min(focused, now.length - 1)] ?? scroll).focus({ preventScroll: true });
+      if (!map.hidden) draw_map();
+      mark_pinned();
     }
 
     // The line that has just run, and the one that this process runs next.
@@ -86,12 +167,8 @@ document.addEventListener("DOMContentLoaded", () => {
       const next = steps.slice(at, at + 2000).find((step) => step.process == process)?.place;
       const has_text = Boolean(data.sources[file]);
       if (has_text && file != shown) {
-        source.replaceChildren(...data.sources[file].split("\n").map((text, index) => {
-          const row = document.createElement("div");
-          row.dataset.line = index + 1;
-          row.textContent = text;
-          return row;
-        }));
+        source.replaceChildren(...data.sources[file].split("\n").map((text, index) =>
+          make("div", { "data-line": index + 1 }, text)));
         shown = file;
       }
       for (const row of source.querySelectorAll(".vmm-ran, .vmm-next")) row.classList.remove("vmm-ran", "vmm-next");
@@ -113,28 +190,25 @@ document.addEventListener("DOMContentLoaded", () => {
       source.hidden = !has_text;
     }
 
-    // Of the list, the rows that are seen.
+    // --- The list: of it, the rows that are seen
+    const mark_of = (step) => step.kind == "refused" ? "✖" : step.kind == "changes" ? "✚" : step.is_launch ? "▸" : "";
     function draw_list() {
       const from = Math.max(0, Math.floor(list.scrollTop / row) - 3), count = Math.ceil(list.clientHeight / row) + 6;
       const rows = listed.slice(from, from + count).map((number, index) => {
-        const entry = document.createElement("div"), { call, kind, process, place } = steps[number - 1];
-        const [file, line, name] = place;
-        entry.className = `vmm-${kind}`;
-        entry.id = `${key}-call-${number}`;
-        entry.dataset.number = number;
+        const step = steps[number - 1], { call, kind, process, brief, place: [file, line, name] } = step;
+        const entry = make("div", { class: `vmm-${kind}`, id: `${key}-call-${number}`, "data-number": number,
+          role: "option", "aria-selected": number == at, "aria-setsize": listed.length,
+          "aria-posinset": from + index + 1 });
         entry.style.top = `${(from + index) * row}px`;
-        entry.setAttribute("role", "option");
-        entry.setAttribute("aria-selected", number == at);
-        entry.setAttribute("aria-setsize", listed.length);
-        entry.setAttribute("aria-posinset", from + index + 1);
-        const of = data.processes > 1 ? `process ${process + 1}: ` : "";
-        entry.textContent = `${String(number).padStart(5)} ${of}${call}${kind == "refused" ? " was refused" : ""}` +
-          (file ? `  ${file}:${line}` : name ? `  in ${name}` : "");
+        const of = data.processes > 1 ? [make("small", { "aria-label": `process ${process + 1}` }, `P${process + 1}`), " "] : [];
+        const where = file ? `${file}:${line}` : name ? `in ${name}` : "";
+        entry.append(make("i", {}, mark_of(step)), make("b", {}, String(number)), " ", ...of,
+          make("span", {}, call + (kind == "refused" ? " was refused" : "")), " ",
+          make("span", { class: "vmm-brief" }, brief), " ", make("span", { class: "vmm-place" }, where));
         return entry;
       });
       list.replaceChildren(room, ...rows);
-      const is_there = rows.some((entry) => entry.dataset.number == at);
-      if (is_there) list.setAttribute("aria-activedescendant", `${key}-call-${at}`);
+      if (rows.some((entry) => entry.dataset.number == at)) list.setAttribute("aria-activedescendant", `${key}-call-${at}`);
       else list.removeAttribute("aria-activedescendant");
     }
 
@@ -148,26 +222,111 @@ document.addEventListener("DOMContentLoaded", () => {
       draw_list();
     }
 
+    // --- Find
+    const is_kind = { all: () => true, changes: (step) => step.kind == "changes",
+      refused: (step) => step.kind == "refused", launches: (step) => step.is_launch };
+    function steps_of_words(text) {  // a test of a step and its number
+      const words = text.trim().toLowerCase();
+      if (!words) return () => true;
+      if (/^#\d+$/.test(words)) {
+        const its = new Set((memory[words.slice(1) - 1]?.[3] ?? []).map(([number]) => number));
+        return (_, number) => its.has(number);
+      }
+      const has_words = (step) => (step.text ??= [step.call, step.brief, step.words, `${step.place[0]}:${step.place[1]}`,
+        step.place[2], ...step.led_there].join(" ").toLowerCase()).includes(words);
+      if (!/^0x[\da-f]{4,}$/.test(words)) return has_words;
+      const address = Number(words), its = new Set();  // what happened to what is reserved there
+      reservations.forEach(([, , base, size, born, died], number) => {
+        const offset = address - Number(base);
+        if (offset < 0 || offset >= size) return;
+        its.add(born).add(died);
+        for (const [, from, length, , born, died, granted] of mapped_in[number])
+          if (offset >= from && offset < from + length) [born, died, ...granted.map(([step]) => step)].forEach((step) => its.add(step));
+      });
+      return (step, number) => its.has(number) || has_words(step);
+    }
+    const fits = (kind, process, has) => (step, index) =>
+      is_kind[kind](step) && (process < 0 || step.process == process) && has(step, index + 1);
+    const chips = [];
+    function chip(words, property, value) {
+      const button = make("button", { type: "button" });
+      button.addEventListener("click", () => {
+        chosen[property] = property == "process" && chosen.process == value ? -1 : value;
+        choose();
+      });
+      chips.push({ button, words, property, value });
+      return button;
+    }
+    function choose() {
+      const has = steps_of_words(chosen.words);
+      listed = steps.flatMap((step, index) => fits(chosen.kind, chosen.process, has)(step, index) ? [index + 1] : []);
+      for (const { button, words, property, value } of chips) {
+        const its = { ...chosen, [property]: value };
+        button.textContent = `${words} (${steps.filter(fits(its.kind, its.process, has)).length})`;
+        button.setAttribute("aria-pressed", chosen[property] == value);
+      }
+      list.classList.toggle("vmm-nothing", !listed.length);
+      show_in_list();
+      show_number();
+    }
+
+    // --- Where one is
+    const next_in = (way) => way > 0 ? listed.find((its) => its > at) : listed.findLast((its) => its < at);
+    function show_number() {
+      const some = listed.length < last ? `, ${listed.length} listed` : "";
+      part("number").textContent = `step ${at} of ${last}${some}`;
+      for (const button of [first, back, forward, end]) {
+        const focused = document.activeElement == button, goes_back = button == first || button == back;
+        button.disabled = !next_in(goes_back ? -1 : 1);
+        if (button.disabled && focused) slider.focus();  // or the keys would no longer reach the view
+      }
+    }
+    function held_now() {
+      return lanes.map(([gpu, changes]) => {
+        let low = 0, high = changes.length - 1;
+        while (low < high) {
+          const middle = (low + high + 1) >> 1;
+          if (changes[middle][0] <= at) low = middle; else high = middle - 1;
+        }
+        const [, mapped, idle, ordinary] = changes[low];
+        const kinds = [[mapped, "mapped"], [idle, "not mapped"], [ordinary, "ordinary"]].filter(([size]) => size);
+        const words = `GPU ${gpu}: ${kinds.map(([size, words]) => `${size_text(size)} ${words}`).join(", ") || "nothing"}`;
+        return { gpu, words, now: `now ${size_text(mapped + idle + ordinary)}` };
+      });
+    }
+
+    // Calls, results and names of variables as code.
+    function with_code(text) {
+      const found = text.split(/((?:cu(?:da)?[A-Z]\w*|CUDA_[A-Z_]+)|(?<=reservation |gives |frees |of )[A-Za-z_][\w.>[\]-]*(?= \d+[,.;: ]|[,.;: )]))/);
+      return found.map((words, index) => index % 2 && (/^cu|^CUDA_/.test(words) || data.names.includes(words))
+        ? make("code", {}, words) : words);
+    }
+
     function go(number, { push = false, write = true } = {}) {
       number = Math.min(Math.max(number, 1), last);
       if (number == at) return;
       if (push) write_address();  // so that the browser's Back leads to where one was
       at = number;
-      const step = steps[at - 1];
-      part("number").textContent = `step ${at} of ${last}`;
-      part("caption").textContent = step.words;
-      part("refused-words").textContent = step.explanation;
-      slider.value = at;
-      slider.setAttribute("aria-valuetext", `step ${at} of ${last}: ${step.call}`);
-      for (const button of [first, back, forward, end]) {
-        const focused = document.activeElement == button, goes_back = button == first || button == back;
-        button.disabled = at == (goes_back ? 1 : last);
-        if (button.disabled && focused) slider.focus();  // or the keys would no longer reach the view
+      const step = steps[at - 1], held = held_now();
+      part("caption").replaceChildren(...with_code(step.words));
+      refused_words.hidden = !step.explanation;
+      refused_words.firstChild.replaceChildren(...with_code(step.cause));
+      refused_words.lastChild.textContent = step.explanation;
+      refused_words.classList.toggle("vmm-brief-words", step.cause == step.explanation);
+      for (const { gpu, words, now } of held) {
+        const label = strip.querySelector(`[data-gpu="${gpu}"] > span`);
+        label.title = words;
+        label.lastChild.textContent = now;
       }
+      slider.value = at;
+      slider.setAttribute("aria-valuetext", `step ${at} of ${last}: ${step.call}; ${held.map((its) => its.words).join("; ")}`);
+      cursor.style.setProperty("--vmm-at", (at - 0.5) / last);
+      show_number();
       part("link").href = `#${key}=${at}`;
       draw();
       show_source();
       show_in_list();
+      if (pinned) show_life();
       if (push && has_address) history.pushState(null, "", `#${key}=${at}`);
       else if (write) {  // later, since browsers refuse many of these in a row
         clearTimeout(timer);
@@ -180,18 +339,22 @@ document.addEventListener("DOMContentLoaded", () => {
     }
 
     // A link to a step. One to something else is not ours, and one to what is no step leads to the nearest.
-    function follow() {
-      const [name, value] = location.hash.slice(1).split("=");
-      if (name != key) return false;
+    function step_of(hash) {
+      const [name, value] = hash.slice(1).split("=");
       const number = Math.round(Number(value));
+      return name != key ? 0 : Number.isNaN(number) || !value ? 1 : Math.min(Math.max(number, 1), last);
+    }
+    function follow() {
+      const number = step_of(location.hash);
+      if (!number) return false;
       clearTimeout(timer);
-      go(Number.isNaN(number) || !value ? 1 : number, { write: false });
-      if (value != at) write_address();
-      view.scrollIntoView();
+      go(number, { write: false });
+      if (location.hash != `#${key}=${at}`) write_address();
+      if (!is_alone) view.scrollIntoView();
       return true;
     }
 
-    // What is said of a range, beside it.
+    // --- What is said of a range, beside it
     function tell(range) {
       tip.textContent = range.dataset.about;
       tip.hidden = false;
@@ -217,10 +380,163 @@ document.addEventListener("DOMContentLoaded", () => {
     scroll.addEventListener("focusin", ({ target }) => range_of(target) && tell(range_of(target)));
     scroll.addEventListener("focusout", hide);
     scroll.addEventListener("scroll", hide);
-    document.addEventListener("keydown", ({ key }) => key == "Escape" && hide());
+
+    // --- Pins
+    function pin(element) {
+      const what = element?.dataset.pin;
+      pinned = what && pinned?.what != what ? { what, words: element.dataset.about, ...meant(what) } : null;
+      life.hidden = !pinned;
+      panel.classList.toggle("vmm-has-pin", Boolean(pinned));
+      if (pinned) show_life();
+      mark_pinned();
+    }
+    function mark_pinned() {
+      for (const element of held) element.classList.remove("vmm-pinned");
+      held = [];
+      if (!pinned) return;
+      for (const element of panel.querySelectorAll(".vmm-sight [data-pin]")) {
+        const its = meant(element.dataset.pin), is_memory = element.dataset.pin[0] == "m" || its.is_part;
+        const is_its = pinned.memory.size && (is_memory || !pinned.is_part && pinned.what[0] == "r")
+          ? is_memory && [...its.memory].some((one) => pinned.memory.has(one))
+          : [...its.reservations].some((one) => pinned.reservations.has(one));
+        if (is_its) held.push(element);
+      }
+      for (const element of held) element.classList.add("vmm-pinned");
+    }
+    function event_line(number, text) {
+      const line = make("li", { class: number == at ? "vmm-here" : number > at ? "vmm-later" : "" }, link(number), ` ${text}`);
+      const { call, place: [file, row, name] } = steps[number - 1];
+      line.append(make("small", {}, ` ${call}${file ? `, ${file}:${row}` : name ? `, in ${name}` : ""}`));
+      return line;
+    }
+    function show_life() {
+      const parts = [], only = (events) => events.slice(0, most).map(([number, text]) => event_line(number, text));
+      if (pinned.what[0] == "r" && !pinned.is_part)
+        for (const number of [...pinned.reservations].slice(0, 20)) {
+          const [process, name, base, size, born, died] = reservations[number];
+          const of = data.processes > 1 ? ` of process ${process + 1}` : "";
+          parts.push(make("h3", {}, `Reservation ${name}${of}, ${size_text(size)} at ${base}`));
+          const events = mapped_in[number].flatMap(([, offset, length, nth, from, to, granted]) => [
+            [from, `mapped: ${size_text(length)} #${nth} at offset ${exact(offset)}`],
+            ...granted.map(([step, text]) => [step, `granted: ${text}`]),
+            ...(to ? [[to, `unmapped: #${nth}`]] : [])]);
+          events.push([born, "reserved"], ...(died ? [[died, "freed"]] : []));
+          parts.push(make("ol", {}, ...only(events.sort((one, other) => one[0] - other[0]))));
+        }
+      else
+        for (const nth of [...pinned.memory].slice(0, 20)) {
+          const [size, device, is_multicast, events] = memory[nth - 1] || [0, -1, false, []];
+          const of = device >= 0 ? ` of GPU ${device}` : "";
+          parts.push(make("h3", {}, `${is_multicast ? "Multicast object" : "Allocation"} #${nth}, ${
+            size ? size_text(size) : "size not known"}${of}`), make("ol", {}, ...only(events)));
+        }
+      const count = pinned.what[0] == "r" && !pinned.is_part ? pinned.reservations.size : pinned.memory.size;
+      if (count > 20) parts.push(make("p", {}, `… and ${count - 20} more. Find one by its number, as #12.`));
+      const close = make("button", { type: "button", "aria-label": "Unpin" }, "×");
+      close.addEventListener("click", () => pin(null));
+      const top = life.scrollTop;
+      life.replaceChildren(close, ...parts.length ? parts : [make("p", {}, pinned.words)]);
+      life.scrollTop = top;
+    }
+    for (const place of [scroll, map])
+      place.addEventListener("click", ({ target }) => {
+        const element = target.closest("[data-pin]");
+        if (element) pin(element);
+        else if (target.closest("[data-unfold]")) show_tab(1);
+        else if (place == scroll) pin(null);
+      });
+
+    // --- All reservations, to scale: a tape for each process, from address to address
+    const svg = "http://www.w3.org/2000/svg";
+    function shape(parent, x, y, width, kind, attributes = {}) {
+      const rect = document.createElementNS(svg, "rect");
+      for (const [name, value] of Object.entries({ class: kind, x, y, width, height: 22, ...attributes }))
+        rect.setAttribute(name, value);
+      parent.append(rect);
+    }
+    function draw_map() {
+      const width = Math.max(300, map.clientWidth - 30);
+      const processes = [...new Set(reservations.map(([process]) => process))].sort((one, other) => one - other);
+      map.replaceChildren(...processes.flatMap((process) => tape(process, width)));
+      mark_pinned();
+    }
+    function tape(process, width) {
+      const its = reservations.map((_, number) => number)
+        .filter((number) => reservations[number][0] == process && is_there(reservations[number].slice(4)))
+        .sort((one, other) => Number(reservations[one][2]) - Number(reservations[other][2]));
+      const whose = data.processes > 1 ? `process ${process + 1}: ` : "";
+      if (!its.length) return [make("h3", {}, `${whose}nothing reserved`)];
+      const all = its.reduce((sum, number) => sum + reservations[number][3], 0), rows = Math.min(6, its.length);
+      const pixel = all / (rows * width - 4 * its.length > 200 ? rows * width - 4 * its.length : width);
+      const picture = document.createElementNS(svg, "svg");
+      let x = 0, y = 2;
+      for (const number of its) {
+        const [, name, base, size] = reservations[number], wide = Math.min(width, Math.max(3, size / pixel));
+        if (x + wide > width + 1) [x, y] = [0, y + 30];
+        const inside = now_mapped(number), sum = inside.reduce((sum, its) => sum + its[2], 0);
+        const about = `Reservation ${name}: ${size_text(size)} at ${base}, ${sum ? size_text(sum) : "nothing"} mapped.`;
+        shape(picture, x, y, wide, "vmm-box", { "data-pin": `r${number}`, "data-about": about });
+        const ends = {};  // by GPU: neighbours closer than a pixel are one
+        for (const [, offset, length, nth] of inside) {
+          const device = memory[nth - 1]?.[1] ?? -1, from = x + offset / size * wide, to = from + Math.max(1, length / size * wide);
+          if (ends[device] && to - ends[device].from < 2 || ends[device]?.to >= from + 0.5) { ends[device].to = to; ends[device].rect.setAttribute("width", to - ends[device].from); continue; }
+          shape(picture, from, y, to - from, device >= 0 ? `vmm-in vmm-gpu${device % 8}` : "vmm-in vmm-elsewhere");
+          ends[device] = { from, to, rect: picture.lastChild };
+        }
+        x += wide + 2;
+      }
+      picture.setAttribute("viewBox", `0 0 ${width} ${y + 26}`);
+      picture.setAttribute("class", "vmm-picture");
+      picture.setAttribute("role", "img");
+      picture.setAttribute("aria-label", `${whose}${its.length} reservations to scale`);
+      const about = `${whose}${its.length} reservation${its.length > 1 ? "s" : ""}, ${size_text(all)} of addresses; ` +
+        `100 pixels are ${size_text(Math.round(100 * pixel))}`;
+      return [make("h3", {}, about), picture, table_of(its)];
+    }
+    // Equal ones are one row, which opens.
+    function table_of(its) {
+      const groups = new Map();
+      for (const number of its) {
+        const inside = now_mapped(number), size = reservations[number][3];
+        const gpus = [...new Set(inside.map(([, , , nth]) => memory[nth - 1]?.[1] ?? -1))].sort();
+        const rights = [...new Set(inside.flatMap(([, , , , , , granted]) =>
+          [...new Map(granted.filter(([step]) => step <= at).map(([, text]) => [text.split(" ", 2).join(" "), text])).values()]))];
+        const mapped = inside.reduce((sum, [, , length]) => sum + length, 0);
+        const words = `${size_text(size)} reserved, ${mapped ? `${size_text(mapped)} mapped${
+          gpus.filter((gpu) => gpu >= 0).length ? ` of GPU ${gpus.filter((gpu) => gpu >= 0).join(", ")}` : ""}` : "nothing mapped"}${
+          rights.length ? `; ${rights.join(", ")}` : ""}`;
+        if (!groups.has(words)) groups.set(words, []);
+        groups.get(words).push(number);
+      }
+      const button = (number) => {
+        const numbers = now_mapped(number).slice(0, 3).map(([, , , nth]) => `#${nth}`).join(" ");
+        return make("button", { type: "button", "data-pin": `r${number}`, "data-about": reservations[number][1] },
+          `${reservations[number][1]}${numbers ? ` ${numbers}` : ""}`);
+      };
+      return make("div", { class: "vmm-groups" }, ...[...groups].map(([words, numbers]) => {
+        const summary = make("summary", {}, `${numbers.length} × ${words}`);
+        const fold = make("details", {}, summary);
+        if (groups.size < 3 && numbers.length < 9) fold.open = true;
+        fold.append(...numbers.slice(0, most).map(button));
+        if (numbers.length > most) fold.append(`… and ${numbers.length - most} more`);
+        return fold;
+      }));
+    }
+    function show_tab(which) {
+      tabs.forEach((tab, index) => tab.setAttribute("aria-pressed", index == which));
+      part("frame").hidden = which == 1;
+      map.hidden = which != 1;
+      if (which) draw_map();
+    }
+    tabs.forEach((tab, index) => tab.addEventListener("click", () => show_tab(index)));
 
     function next_listed(way) {
-      const number = way > 0 ? listed.find((its) => its > at) : listed.findLast((its) => its < at);
+      const number = next_in(way);
+      if (number) go(number);
+    }
+    function next_kind(kind, way) {
+      const all = steps.map((_, index) => index + 1).filter((number) => is_kind[kind](steps[number - 1]));
+      const number = way > 0 ? all.find((its) => its > at) : all.findLast((its) => its < at);
       if (number) go(number);
     }
     function next_range(way) {
@@ -229,54 +545,118 @@ document.addEventListener("DOMContentLoaded", () => {
       ranges[now < 0 ? first : Math.min(Math.max(now + way, 0), last)]?.focus();
     }
 
-    first.addEventListener("click", () => go(1, { push: true }));
-    back.addEventListener("click", () => go(at - 1));
-    forward.addEventListener("click", () => go(at + 1));
-    end.addEventListener("click", () => go(last, { push: true }));
-    slider.max = last;
+    // --- The picture as a file, with the colours that it has here
+    function save() {
+      const picture = new DOMParser().parseFromString(picture_of(at).replace("<svg ", `<svg xmlns="${svg}" `), "image/svg+xml").documentElement;
+      const [, , width, height] = picture.getAttribute("viewBox").split(" ");
+      const computed = getComputedStyle(view), rules = [], colours = new Set();
+      for (const sheet of document.styleSheets)
+        for (const rule of sheet.cssRules)
+          if (rule.selectorText?.startsWith(".vmm-picture ") && !/data-about|pinned/.test(rule.selectorText)) rules.push(rule.cssText);
+      for (const [, name] of rules.join().matchAll(/var\((--vmm-\w+)\)/g)) colours.add(name);
+      const root = [...colours].map((name) => `${name}: ${computed.getPropertyValue(name)}`).join("; ");
+      const style = document.createElementNS(svg, "style");
+      style.textContent = `svg { ${root} }\n${rules.join("\n")}`;
+      const paper = document.createElementNS(svg, "rect");
+      for (const [name, value] of Object.entries({ class: "vmm-paper", width, height })) paper.setAttribute(name, value);
+      picture.prepend(style, paper);
+      for (const [name, value] of Object.entries({ width, height })) picture.setAttribute(name, value);
+      const address = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(picture)], { type: "image/svg+xml" }));
+      make("a", { href: address, download: `step_${at}.svg` }).click();
+      setTimeout(() => URL.revokeObjectURL(address), 1000);
+    }
+
+    first.addEventListener("click", () => go(listed[0], { push: true }));
+    back.addEventListener("click", () => next_listed(-1));
+    forward.addEventListener("click", () => next_listed(1));
+    end.addEventListener("click", () => go(listed.at(-1), { push: true }));
+    part("save").addEventListener("click", save);
+    part("ask").addEventListener("click", () => help.showModal());
+    help.querySelector("tbody").append(...keys.map(([its, does]) => make("tr", {}, make("th", { scope: "row" }, its), make("td", {}, does))));
+    const letters = help.querySelector("input");
     slider.addEventListener("input", () => go(Number(slider.value)));
+    search.addEventListener("input", () => {
+      chosen.words = search.value;
+      choose();
+    });
     list.addEventListener("click", ({ target }) => {
       const entry = target.closest("[data-number]");
       if (entry) go(Number(entry.dataset.number), { push: true });
     });
     list.addEventListener("scroll", draw_list);
-    view.addEventListener("keydown", (event) => {
-      if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
-      const upward = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-      if (upward && event.target == list) next_listed(upward);
-      else if (upward && scroll.contains(event.target)) next_range(upward);
-      else if (event.target == slider) return;  // it knows these keys
-      else if (event.key == "ArrowLeft") go(at - 1);
-      else if (event.key == "ArrowRight") go(at + 1);
-      else if (event.key == "Home") go(1);
-      else if (event.key == "End") go(last);
+    view.addEventListener("click", (event) => {  // links to steps: those of a page reach what is in it too
+      const number = event.target.closest?.("a[href^='#']") && step_of(event.target.closest("a").getAttribute("href"));
+      if (!number || event.target.closest(".vmm-link")) return;
+      event.preventDefault();
+      go(number, { push: true });
+    });
+
+    // Keys: all over the page where the view is the page, else while the view has the focus.
+    const by_letter = { n: () => next_kind("changes", 1), p: () => next_kind("changes", -1),
+      r: () => next_kind("refused", 1), R: () => next_kind("refused", -1),
+      "/": () => search.focus(), "?": () => help.showModal() };
+    (is_alone ? document : view).addEventListener("keydown", (event) => {
+      const { target, key: name } = event;
+      if (event.altKey || event.ctrlKey || event.metaKey || help.open) return;
+      if (name == "Escape") return escape(target);
+      if (target == search) {
+        if (name == "Enter" && listed.length) go(listed.find((its) => its >= at) ?? listed[0], { push: true });
+        return;
+      }
+      if (target.matches?.("textarea, select, input:not([type=range])")) return;
+      const upward = { ArrowUp: -1, ArrowDown: 1 }[name];
+      if (upward && target == list) next_listed(upward);
+      else if (upward && scroll.contains(target)) next_range(upward);
+      else if ((name == "Enter" || name == " ") && target.closest?.(".vmm-scroll [data-pin]")) pin(target);
+      else if (by_letter[name] && letters.checked) by_letter[name]();
+      else if (target == slider || event.shiftKey) return;  // it knows these keys
+      else if (name == "ArrowLeft") next_listed(-1);
+      else if (name == "ArrowRight") next_listed(1);
+      else if (name == "Home") go(1);
+      else if (name == "End") go(last);
       else return;
       event.preventDefault();
     });
-
-    const kinds = { all: "All calls", changes: "Those that change something ✚", refused: "Those refused ✖" };
-    for (const [kind, words] of Object.entries(kinds)) {
-      const numbers = listed.filter((number) => kind == "all" || steps[number - 1].kind == kind);
-      const button = document.createElement("button");
-      button.type = "button";
-      button.textContent = `${words} (${numbers.length})`;
-      button.setAttribute("aria-pressed", kind == "all");
-      button.addEventListener("click", () => {
-        listed = numbers;
-        for (const each of button.parentElement.children) each.setAttribute("aria-pressed", each == button);
-        show_in_list();
-      });
-      part("filter").append(button);
+    function escape(target) {
+      if (!tip.hidden) hide();
+      else if (target == search) {
+        if (search.value) search.value = chosen.words = "";
+        else list.focus();
+        choose();
+      } else pin(null);
     }
+    document.addEventListener("keydown", ({ key, target }) => key == "Escape" && !is_alone && !view.contains(target) && hide());
+
+    const kinds = { all: "All", changes: "✚ changes", refused: "✖ refused", launches: "▸ launches" };
+    for (const [kind, words] of Object.entries(kinds))
+      if (kind == "all" || steps.some(is_kind[kind])) part("filter").append(chip(words, "kind", kind));
+    if (data.processes > 1)
+      for (const process of [...new Set(steps.map((step) => step.process))].sort((one, other) => one - other))
+        part("filter").append(chip(`P${process + 1}`, "process", process));
     addEventListener("hashchange", follow);
+    addEventListener("resize", () => (draw_list(), map.hidden || draw_map()));
     if (!follow()) go(1, { write: false });
+    choose();
+
+    // What is printed begins with the step that is shown.
+    view.printed = () => {
+      const figure = make("figure", { class: "vmm-printed" });
+      figure.innerHTML = picture_of(at);
+      const { words, explanation } = steps[at - 1];
+      figure.append(make("figcaption", {}, `Step ${at} of ${last}. ${words} ${explanation}`));
+      return figure;
+    };
   }
 
-  // What shows without scripts: on paper too.
+  // What shows without scripts: on paper too, after the step that is shown.
   function show_still() {
     for (const still of document.querySelectorAll(".vmm-view > noscript")) still.outerHTML = still.textContent;
+    for (const view of document.querySelectorAll(".vmm-live")) {
+      view.querySelector(".vmm-printed")?.remove();
+      if (view.printed) view.querySelector(".vmm-still").prepend(view.printed());
+    }
   }
-  matchMedia("print").addEventListener("change", show_still);
+  matchMedia("print").addEventListener("change", ({ matches }) => matches && show_still());
   addEventListener("beforeprint", show_still);
 
   for (const view of document.querySelectorAll(".vmm-view"))
