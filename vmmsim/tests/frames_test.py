@@ -15,6 +15,7 @@ from vmmsim.tests import sample
 from vmmsim.tests.sample import BASE, MIB, MOST_ELEMENTS, Writer, checked_steps, read
 from vmmsim.trace.model import Machine
 from vmmsim.view import frames
+from vmmsim.view.callers import Callers
 from vmmsim.view.contents import Region
 from vmmsim.view.frames import notes, steps
 from vmmsim.view.index import Index, alike, joined
@@ -104,6 +105,26 @@ class AnyProgram(unittest.TestCase):
         self.assertTrue(told(2 * MIB, 1, {**unknown, "device": 1}))
         self.assertTrue(told(2 * MIB, 0, exported_as="0x101", imported_as="0x101"))
         self.assertFalse(told(4 * MIB, 0, exported_as="0x101", imported_as="0x102"))
+
+    def test_who_called(self):
+        """Each function that led to a call, by a short name; what only passes it on is counted."""
+        writer = Writer(places={"a.so+0x1": [["", 0, "c10::cuda::(anonymous namespace)::Pool<int>::map(void*, int)"]]})
+        for offset, name in enumerate(("at::_ops::ones::call(long)", "_PyEval_EvalFrameDefault", "own::run(int)"), 2):
+            writer.about["places"][f"a.so+{offset:#x}"] = [["", 0, name]]
+        writer.about["places"]["/home/me/own.py:7:main"] = [["own.py", 7, "main"]]
+        writer.launch()
+        writer.lines[0]["callers"] = [
+            "a.so+0x1",
+            "a.so+0x2",
+            "b.so+0x9",
+            "a.so+0x3",
+            "a.so+0x4",
+            "/home/me/own.py:7:main",
+        ]
+        callers = Callers(writer.recording())
+        stack = callers.stacks[callers.of(writer.lines[0])]
+        told = [("Pool::map", "a.so"), ("", "3 more in a.so, b.so"), ("own::run", "a.so"), ("main", "own.py:7")]
+        self.assertEqual([callers.frames[number] for number in stack], told)
 
     def test_a_process_that_ends_leaves_nothing(self):
         writer = sample.chunks(3, stay=True)

@@ -163,7 +163,7 @@ class Recording:
         """(file, line, function): the innermost whose source is here; else the innermost with a line; else ("", 0, the
         innermost function that is known)."""
         file, number, function = self.innermost(self.places(line))
-        return file, number, shortened(function)
+        return file, number, shortened(function) if file else short(function)
 
     def innermost(self, found):
         for is_known in (lambda place: self.source(place[0]), lambda place: place[1], lambda place: place[2]):
@@ -183,9 +183,9 @@ class Recording:
         return self.about.get("sources", {}).get(name, "")
 
 
-def shortened(function):
+def shortened(function, long=LONG_NAME):
     """A long name of C++ without its arguments and those of its templates."""
-    if len(function) <= LONG_NAME:
+    if len(function) <= long:
         return function
     name, depth = "", 0
     for letter in function.replace("(anonymous namespace)", "\0"):
@@ -200,6 +200,12 @@ def shortened(function):
         elif depth == 0:
             name += letter
     return name.replace("\0", "(anonymous namespace)")
+
+
+def short(function):
+    """DeviceCachingAllocator::malloc of c10::cuda::CUDACachingAllocator::DeviceCachingAllocator::malloc(size_t)."""
+    name = shortened(function, 0).replace("(...)", "").replace("<...>", "").replace("(anonymous namespace)::", "")
+    return "::".join(name.removeprefix("void ").split("::")[-2:])
 
 
 def parsed(text):

@@ -92,9 +92,7 @@ class Picture:
                 label_y, note_y = strip.measures.gap
                 about = self.teller.gap(part, region)
                 pin = self.teller.pin(region) if about else ""
-                self.canvas.text(
-                    part.middle, top + label_y, part.label(), "vmm-small", data_about=about, data_pin=pin
-                )
+                self.canvas.text(part.middle, top + label_y, part.label(), "vmm-small", data_about=about, data_pin=pin)
                 self.text(part.middle, top + note_y, part.note(), "vmm-small")
 
         if self.fault:
