@@ -10,7 +10,9 @@ import re
 
 ASKED = re.compile(r"cuMemAddressReserve\w*\s*\(")
 NAME = r"[A-Za-z_][\w.\[\]>-]*"
-ARGUMENT = re.compile(rf"(?:\(\s*CUdeviceptr\s*\*\s*\)\s*)?(?:reinterpret_cast<[^>]*>\s*\(\s*)?(&?)\s*\*?\s*({NAME})\s*\)*")
+ARGUMENT = re.compile(
+    rf"(?:\(\s*CUdeviceptr\s*\*\s*\)\s*)?(?:reinterpret_cast<[^>]*>\s*\(\s*)?(&?)\s*\*?\s*({NAME})\s*\)*"
+)
 LONGEST = 24
 LINES = 3  # of a call, from the one that is known
 

@@ -195,7 +195,9 @@ def strip(overview, names):
     pids = list(dict.fromkeys(overview.processes))
     for pid in pids:
         name = names.get(pid, "") if len(pids) > 1 else "calls"
-        result.append(f'<div class="vmm-events"><span>{html.escape(name)}</span><div>{events(overview, pid, width)}</div></div>\n')
+        result.append(
+            f'<div class="vmm-events"><span>{html.escape(name)}</span><div>{events(overview, pid, width)}</div></div>\n'
+        )
     result.append(f'<div class="vmm-axis"><span></span><div>{axis(overview)}</div></div>\n')
     size = "vmm-many" if len(lanes) + len(pids) > 6 else "vmm-few"
     legend = "".join(f'<span class="vmm-{kind}">{words}</span>' for kind, words in legend_of(overview, lanes))
@@ -254,5 +256,7 @@ def events(overview, pid, width):
     lines = "".join(f"M{column + 0.5:g} 0v10" for column in launches)
     wrong = [number for number in sorted({*overview.refused, *overview.faults}) if number in mine]
     crosses = "".join(f'<i style="left:{(number - 0.5) / count:.3%}">✖</i>' for number in wrong[:MOST_MARKS])
-    content = f'<path class="vmm-calls-made" d="{band}"/>' + (f'<path class="vmm-launch" d="{lines}"/>' if lines else "")
+    content = f'<path class="vmm-calls-made" d="{band}"/>' + (
+        f'<path class="vmm-launch" d="{lines}"/>' if lines else ""
+    )
     return chart(content, width, 10) + crosses

@@ -77,9 +77,7 @@ class Picture:
                 label_y, note_y = strip.measures.gap
                 about = self.teller.gap(part, region)
                 pin = self.teller.pin(region) if about else ""
-                self.canvas.text(
-                    part.middle, top + label_y, part.label(), "vmm-small", data_about=about, data_pin=pin
-                )
+                self.canvas.text(part.middle, top + label_y, part.label(), "vmm-small", data_about=about, data_pin=pin)
                 self.text(part.middle, top + note_y, part.note(), "vmm-small")
 
         if self.fault:
@@ -100,7 +98,9 @@ class Picture:
     def part(self, part, region, top, measures):
         kind = fill_of(self.contents.boxes[part.memory].device)
         about = self.teller.part(part, region)
-        self.rect(part.x + 2, top + 4, part.width - 4, measures.part, kind, part.status, about, self.teller.pin(region, part))
+        self.rect(
+            part.x + 2, top + 4, part.width - 4, measures.part, kind, part.status, about, self.teller.pin(region, part)
+        )
         self.text(part.middle, top + measures.label, part.label(), text_kind(part.status))
         if measures.tag:
             self.text(part.middle, top + measures.tag, tag_of(part), "vmm-small")
