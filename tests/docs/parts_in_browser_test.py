@@ -171,7 +171,7 @@ class Views(BrowserTest):
         self.expect_accessible()
         self.page.emulate_media(media="print")
         self.page.wait_for_selector(".vmm-still")
-        self.assertEqual(self.page.locator(".vmm-still").first.locator("figure:visible").count(), 4)
+        self.assertEqual(self.page.locator(".vmm-still").first.locator("figure:visible").count(), 5)
         self.assertEqual(self.page.locator(".vmm-steps:visible").count(), 0)
         # What is found and printed is the text.
         self.assertNotIn("cumemaddressreserv", (book / "searchindex.js").read_text().lower())

@@ -126,7 +126,7 @@ document.addEventListener("DOMContentLoaded", () => {
       if (pin[0] == "m") return { memory: new Set(in_ranges(numbers)), reservations: new Set() };
       const its = in_ranges(numbers), parts = its.flatMap(was_mapped)
         .filter(([, from, length]) => offset == null || (from < +offset + +size && from + length > +offset));
-      return { memory: new Set(parts.map((mapping) => mapping[3])), reservations: new Set(its), is_part: offset != null };
+      return { memory: new Set(parts.map((mapping) => mapping[3])), reservations: new Set(its), is_whole: offset == null };
     }
 
     // The frame of a step: from the last whole one on, the differences.
@@ -409,10 +409,9 @@ document.addEventListener("DOMContentLoaded", () => {
       held = [];
       if (!pinned) return;
       for (const element of panel.querySelectorAll(".vmm-sight [data-pin]")) {
-        const its = meant(element.dataset.pin), is_memory = element.dataset.pin[0] == "m" || its.is_part;
-        const is_its = pinned.memory.size && (is_memory || !pinned.is_part && pinned.what[0] == "r")
-          ? is_memory && [...its.memory].some((one) => pinned.memory.has(one))
-          : [...its.reservations].some((one) => pinned.reservations.has(one));
+        const its = meant(element.dataset.pin), can_hold = !its.is_whole || map.contains(element);
+        const is_its = pinned.is_whole ? its.is_whole && [...its.reservations].some((one) => pinned.reservations.has(one))
+          : can_hold && [...its.memory].some((one) => pinned.memory.has(one));
         if (is_its) held.push(element);
       }
       for (const element of held) element.classList.add("vmm-pinned");
@@ -425,7 +424,7 @@ document.addEventListener("DOMContentLoaded", () => {
     }
     function show_life() {
       const parts = [], only = (events) => events.slice(0, most).map(([number, text]) => event_line(number, text));
-      if (pinned.what[0] == "r" && !pinned.is_part)
+      if (pinned.is_whole)
         for (const number of [...pinned.reservations].slice(0, 20)) {
           const [process, name, base, size, born, died] = reservations[number];
           const of = data.processes > 1 ? ` of process ${process + 1}` : "";
@@ -444,7 +443,7 @@ document.addEventListener("DOMContentLoaded", () => {
           parts.push(make("h3", {}, `${is_multicast ? "Multicast object" : "Allocation"} #${nth}, ${
             size ? size_text(size) : "size not known"}${of}`), make("ol", {}, ...only(events)));
         }
-      const count = pinned.what[0] == "r" && !pinned.is_part ? pinned.reservations.size : pinned.memory.size;
+      const count = pinned.is_whole ? pinned.reservations.size : pinned.memory.size;
       if (count > 20) parts.push(make("p", {}, `… and ${count - 20} more. Find one by its number, as #12.`));
       const close = make("button", { type: "button", "aria-label": "Unpin" }, "×");
       close.addEventListener("click", () => pin(null));
