@@ -171,6 +171,23 @@ def chart(content, width, height=HEIGHT):
     return f'<svg viewBox="0 0 {width} {height}" preserveAspectRatio="none" aria-hidden="true">{content}</svg>'
 
 
+def lane(device, changes, count, top):
+    """HTML: what a GPU had in each of so many steps; at the upper end there are `top` bytes."""
+    width, (step, held) = min(count, COLUMNS), max(changes, key=lambda change: change[1].total)
+    binned = bins(changes, count, width)
+    paths = "".join(
+        f'<path class="vmm-{layer}" d="{outline(binned, width, top, value)}"/>'
+        for layer, value in LAYERS
+        if any(getattr(each, layer) for _, each in binned)
+    )
+    peak = f'<i class="vmm-peak" style="left:{(max(step, 1) - 0.5) / count:.3%}"></i>' if step else ""
+    return (
+        f'<div class="vmm-lane" data-gpu="{device}" style="--vmm-fill:var(--vmm-gpu{device % 8})">'
+        f"<span><b>GPU {device}</b> {mib(held.total)}<small></small></span>"
+        f"<div>{chart(paths, width)}{peak}</div></div>\n"
+    )
+
+
 def strip(overview, names):
     """HTML: a lane for each GPU, and one for each process with its calls, launches and refusals. names: of processes,
     by pid."""
@@ -178,20 +195,7 @@ def strip(overview, names):
     width = min(count, COLUMNS)
     top = max(overview.peak(device)[1].total for device in lanes)
     result = []
-    for device, changes in lanes.items():
-        step, held = overview.peak(device)
-        at = (max(step, 1) - 0.5) / count
-        binned = bins(changes, count, width)
-        paths = "".join(
-            f'<path class="vmm-{layer}" d="{outline(binned, width, top, value)}"/>'
-            for layer, value in LAYERS
-            if any(getattr(each, layer) for _, each in binned)
-        )
-        peak = f'<i class="vmm-peak" style="left:{at:.3%}"></i>' if step else ""
-        result.append(
-            f'<div class="vmm-lane" data-gpu="{device}" style="--vmm-fill:var(--vmm-gpu{device % 8})">'
-            f"<span><b>GPU {device}</b> {mib(held.total)}<small></small></span><div>{chart(paths, width)}{peak}</div></div>\n"
-        )
+    result += [lane(device, changes, count, top) for device, changes in lanes.items()]
     pids = list(dict.fromkeys(overview.processes))
     for pid in pids:
         name = names.get(pid, "") if len(pids) > 1 else "calls"
