@@ -8,7 +8,6 @@
 All figures are the model's. The strip is drawn here and once, so that it shows without scripts and on paper too.
 """
 
-import collections
 import dataclasses
 import html
 
@@ -188,9 +187,10 @@ def strip(overview, names):
             if any(getattr(each, layer) for _, each in binned)
         )
         peak = f'<i class="vmm-peak" style="left:{at:.3%}"></i>' if step else ""
+        label = f"<span><b>GPU {device}</b> {mib(held.total)}<small></small></span>"
         result.append(
             f'<div class="vmm-lane" data-gpu="{device}" style="--vmm-fill:var(--vmm-gpu{device % 8})">'
-            f"<span><b>GPU {device}</b> {mib(held.total)}<small></small></span><div>{chart(paths, width)}{peak}</div></div>\n"
+            f"{label}<div>{chart(paths, width)}{peak}</div></div>\n"
         )
     pids = list(dict.fromkeys(overview.processes))
     for pid in pids:
