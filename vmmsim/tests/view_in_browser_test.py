@@ -240,9 +240,9 @@ class Views(BrowserTest):
         lines = self.short.lines
         changing = [line["number"] for line in lines if line["changes"]]
         expect_listed([line["number"] for line in lines])
-        self.assertEqual(entries.nth(3).inner_text(), "✚4 cuMemMap 2 MiB #1 → R1 in a_library_function")
+        self.assertEqual(entries.nth(3).text_content(), "✚4 cuMemMap 2 MiB #1 → R1 in a_library_function")
         self.assertEqual(
-            entries.nth(8).inner_text(), "✖9 cuMemAddressFree was refused CUDA_ERROR_INVALID_VALUE program.cu:10"
+            entries.nth(8).text_content(), "✖9 cuMemAddressFree was refused CUDA_ERROR_INVALID_VALUE program.cu:10"
         )
         self.button(f"✚ changes ({len(changing)})").click()
         expect_listed(changing)

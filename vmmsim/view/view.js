@@ -260,6 +260,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const key = view.dataset.key, last = steps.length, is_alone = "alone" in view.dataset;
     const panel = make("div", { class: "vmm-steps" });
     panel.innerHTML = html;
+    panel.style.setProperty("--vmm-tallest", data.tallest);
     view.append(panel);
     view.classList.add("vmm-live");
     const part = (name) => panel.querySelector(`.vmm-${name}`);
