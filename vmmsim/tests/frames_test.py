@@ -15,6 +15,7 @@ from vmmsim.tests import sample
 from vmmsim.tests.sample import BASE, MIB, MOST_ELEMENTS, Writer, checked_steps, read
 from vmmsim.trace.model import Machine
 from vmmsim.view import frames
+from vmmsim.view.callers import Callers
 from vmmsim.view.contents import Region
 from vmmsim.view.frames import notes, steps
 from vmmsim.view.index import Index, alike, joined
@@ -74,17 +75,59 @@ class AnyProgram(unittest.TestCase):
         imported = next(step for step in found if step.call == "cuMemImportFromShareableHandle")
         self.assertIn("allocation #1 (2 MiB of GPU 0), which process 1 exported", imported.words)
 
-    def test_an_import_that_nobody_knows(self):
-        writer = Writer()
-        handle, _ = writer.create(2 * MIB)
-        unknown = {"size": None, "device": None, "record": None, "multicast": False}
-        taken = writer.give(handle, unknown, 1, 2)
-        writer.reserve(BASE, 2 * MIB, pid=2)
-        writer.map(BASE, 2 * MIB, taken, pid=2)
-        found = checked_steps(self, writer.recording())
-        self.assertIn("nobody knows which memory", found[2].words)
-        self.assertIn("elsewhere", texts(found[-1]))
-        self.assertNotIn("contradicts", "".join(step.words for step in found))
+    def test_of_which_export_an_import_is(self):
+        """It is told where nothing else can be meant. An older recorder counted the records of each process, and had an
+        import for the process's own that came with the number of a descriptor that this had exported once."""
+        unknown = {"size": None, "device": None, "record": None, "multicast": None}
+
+        def told(size, gpu, imported=unknown, exported_as=None, imported_as=None):
+            """In words, of an import: processes 1 and 2 have made and exported memory, and process 1 imports."""
+            writer = Writer()
+            for pid, its_size, its_gpu in ((1, 2 * MIB, 0), (2, size, gpu)):
+                handle, _ = writer.create(its_size, its_gpu, pid=pid)
+                writer.lines[-1]["changes"][0]["record"] = 0
+                writer.export(handle, pid, **({"identity": exported_as} if exported_as and pid == 2 else {}))
+            taken = writer.take(imported, 1, **({"identity": imported_as} if imported_as else {}))
+            writer.reserve(BASE, size)
+            writer.map(BASE, size, taken)
+            found = checked_steps(self, writer.recording())
+            self.assertNotIn("contradicts", "".join(step.words for step in found))
+            is_known = "process 2 exported" in found[4].words
+            self.assertNotEqual(is_known, "of which export, the recording does not tell" in found[4].words)
+            self.assertEqual(
+                [marked(found[-1], "hatch") > 2, "source not known" in texts(found[-1])], [not is_known] * 2
+            )
+            return is_known
+
+        own = {"size": 2 * MIB, "device": 0, "record": 0, "multicast": False}
+        self.assertFalse(told(2 * MIB, 0))
+        self.assertFalse(told(2 * MIB, 0, own))
+        self.assertTrue(told(4 * MIB, 1, own))
+        self.assertTrue(told(4 * MIB, 0))
+        self.assertFalse(told(2 * MIB, 1))
+        self.assertTrue(told(2 * MIB, 1, {**unknown, "device": 1}))
+        self.assertTrue(told(2 * MIB, 0, exported_as="0x101", imported_as="0x101"))
+        self.assertFalse(told(4 * MIB, 0, exported_as="0x101", imported_as="0x102"))
+
+    def test_who_called(self):
+        """Each function that led to a call, by a short name; what only passes it on is counted."""
+        writer = Writer(places={"a.so+0x1": [["", 0, "c10::cuda::(anonymous namespace)::Pool<int>::map(void*, int)"]]})
+        for offset, name in enumerate(("at::_ops::ones::call(long)", "_PyEval_EvalFrameDefault", "own::run(int)"), 2):
+            writer.about["places"][f"a.so+{offset:#x}"] = [["", 0, name]]
+        writer.about["places"]["/home/me/own.py:7:main"] = [["own.py", 7, "main"]]
+        writer.launch()
+        writer.lines[0]["callers"] = [
+            "a.so+0x1",
+            "a.so+0x2",
+            "b.so+0x9",
+            "a.so+0x3",
+            "a.so+0x4",
+            "/home/me/own.py:7:main",
+        ]
+        callers = Callers(writer.recording())
+        stack = callers.stacks[callers.of(writer.lines[0])]
+        told = [("Pool::map", "a.so"), ("", "3 more in a.so, b.so"), ("own::run", "a.so"), ("main", "own.py:7")]
+        self.assertEqual([callers.frames[number] for number in stack], told)
 
     def test_a_process_that_ends_leaves_nothing(self):
         writer = sample.chunks(3, stay=True)

@@ -94,15 +94,20 @@ class Writer:
         self.call("cuMemCreate", arguments, {"handle": handle}, change, **other)
         return handle, record
 
-    def give(self, handle, record, giver, taker):
+    def give(self, handle, record, giver, taker, **identity):
         """One process exports, the other imports. `record` of what is imported is None if nobody can know it."""
+        self.export(handle, giver, **identity)
+        return self.take(record, taker, **identity)
+
+    def export(self, handle, pid, **identity):
         arguments = {"shareableHandle": "0x1", "handle": handle, "handleType": 1, "flags": "0x0"}
-        self.call(
-            "cuMemExportToShareableHandle", arguments, {}, {"kind": "export", "handle": handle, "fd": 9}, pid=giver
-        )
+        change = {"kind": "export", "handle": handle, "fd": 9, **identity}
+        self.call("cuMemExportToShareableHandle", arguments, {}, change, pid=pid)
+
+    def take(self, record, taker, **identity):
         self.handles += 1
         taken = hex(self.handles)
-        change = {"kind": "import", "handle": taken, **record}
+        change = {"kind": "import", "handle": taken, **record, **identity}
         arguments = {"handle": "0x1", "osHandle": "0x9", "shHandleType": 1}
         self.call("cuMemImportFromShareableHandle", arguments, {"handle": taken}, change, pid=taker)
         return taken

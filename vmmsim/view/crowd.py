@@ -224,7 +224,7 @@ class Crowd(Contents):
         """Allocations that are alike, and mapped nowhere, are one."""
         result, like = [], {}
         for box in boxes:
-            what = box.size, box.memory.held_by_fd, *sorted(box.handles.items())
+            what = box.size, box.memory.held_by_fd, box.memory.source_unknown, *sorted(box.handles.items())
             is_alone = box.exports or box.status != KEPT or box.memory.mapped
             if is_alone:
                 result.append(box)

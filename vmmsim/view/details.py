@@ -81,7 +81,10 @@ class Teller:
         held = [f"{self.processes.get(pid) or 'it'} has {count}" for pid, count in references.items() if count]
         handles = f"References of handles: {', '.join(held)}" if held else "No handle has a reference"
         mapped = plural(len(memory.mapped), "mapping") + (" each" if last is not memory else "")
-        made = self.made("Made", memory.made, last.made) if memory.made else " Which call made it is not known."
+        verb = "Imported" if memory.source_unknown else "Made"
+        made = self.made(verb, memory.made, last.made) if memory.made else " Which call made it is not known."
+        if memory.source_unknown:
+            made += " Of which export is not known."
         return f"{which}: {box.label()}{where}. {handles}; {mapped}.{made}"
 
 

@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import re
 
+from vmmsim.trace import imports
 from vmmsim.trace.model import OF_MODULES, Machine
 from vmmsim.view.arrows import ArrowPicture
 from vmmsim.view.brief import brief
@@ -44,6 +45,7 @@ class Step:
     svg: list  # elements, each a text
     height: int
     is_same: bool  # the frame equals the one before
+    time: int | None = None  # microseconds since the first call, if the recording has times
     brief: str = ""  # what changed, for the list of calls
     is_launch: bool = False
 
@@ -80,7 +82,7 @@ class Film:
 
     def __init__(self, recording):
         self.recording, self.lines = recording, recording.lines[:MOST_STEPS]
-        self.machine, self.index = Machine(strict=False), Index()
+        self.machine, self.index = Machine(strict=False, sources=imports.sources(self.lines)), Index()
         changing = dict.fromkeys(line["pid"] for line in self.lines if line["changes"])
         self.all_pids = list(changing | dict.fromkeys(line["pid"] for line in self.lines))
         self.pids = list(changing) or self.all_pids[:1]
@@ -97,7 +99,7 @@ class Film:
         self.level = 0  # how little is shown of much
 
     def steps(self):
-        result, frame, was_marked = Steps(), None, False
+        result, frame, was_marked, times = Steps(), None, False, self.recording.times()
         result.overview, result.lives = self.overview, self.lives
         result.processes = {pid: f"process {rank + 1}" for rank, pid in enumerate(self.all_pids)}
         for count, line in enumerate(self.lines, 1):
@@ -131,6 +133,7 @@ class Film:
                     svg=frame[0],
                     height=frame[1],
                     is_same=frame == before,
+                    time=times[count - 1] if times else None,
                     brief=what,
                     is_launch=is_launch(line),
                 )

@@ -22,7 +22,13 @@ class Run:
 
 def alike(mapping):
     memory = mapping.memory
-    return mapping.size, memory.device, memory.is_multicast, tuple(sorted(mapping.access.items()))
+    return (
+        mapping.size,
+        memory.device,
+        memory.is_multicast,
+        memory.source_unknown,
+        tuple(sorted(mapping.access.items())),
+    )
 
 
 def only(mapping, key):

@@ -19,6 +19,7 @@ import pathlib
 import re
 import zlib
 
+from vmmsim.view.callers import Callers
 from vmmsim.view.frames import notes
 from vmmsim.view.layout import TALLEST, WIDTH
 from vmmsim.view.overview import matters, strip
@@ -167,6 +168,7 @@ def figure(steps, step):
 # --- What view.js reads
 def packed(recording, steps):
     sources = {step.place[0] for step in steps if step.place[0]}
+    callers = Callers(recording)
     content = {
         "tallest": min(TALLEST, max((step.height for step in steps), default=0)),
         "width": WIDTH,
@@ -186,6 +188,7 @@ def packed(recording, steps):
                 "words": step.words,
                 "place": list(step.place),
                 "led_there": recording.led_there(line)[:4],
+                "stack": callers.of(line),
                 "kind": step.kind,
                 "explanation": step.explanation,
                 "cause": cause(line),
@@ -194,6 +197,8 @@ def packed(recording, steps):
             }
             for step, line in zip(steps, recording.lines, strict=False)  # of a long recording the first lines
         ],
+        "frames_of_code": callers.frames,
+        "stacks": callers.stacks,
         **differences(steps),
     }
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))

@@ -5,6 +5,8 @@ from vmmsim.view.contents import GONE, KEPT, NEW, NO_HANDLE, RIGHTS
 from vmmsim.view.layout import BADGE, FREE, GUTTER, LANE, MARGIN, WIDTH, bar_of, is_to_scale, tag_of, width_of, x_of
 from vmmsim.view.svg import Canvas
 
+UNKNOWN = "imported, source not known"
+
 
 class Silent:
     """In the place of a words.Teller: nothing is said of any part."""
@@ -27,6 +29,14 @@ def fill_of(device):
     return f"vmm-box vmm-gpu{device % 8}" if device >= 0 else "vmm-box"
 
 
+def diagonals(x, y, width, height, step=9):
+    """The parts of diagonal lines that lie in a rectangle."""
+    for at in range(step, int(width + height), step):
+        left, low = max(0, at - height), min(at, height)
+        right, high = min(at, width), max(0, at - width)
+        yield f"M{x + left:.0f} {y + low:.0f} L{x + right:.0f} {y + high:.0f}"
+
+
 class Picture:
     """extras: what stands below the memory, (text, status, about) each; fault: (process, address) of what a kernel
     must not touch."""
@@ -37,6 +47,11 @@ class Picture:
 
     def rect(self, x, y, width, height, kind, status=KEPT, about="", pin=""):
         self.canvas.rect(x, y, width, height, marked(kind, status), data_about=about, data_pin=pin)
+
+    def hatch(self, x, y, width, height, memory):
+        """Over the box of an import, if nobody knows of which export it is."""
+        if memory.source_unknown:
+            self.canvas.path(" ".join(diagonals(x, y, width, height)), "vmm-hatch")
 
     def text(self, x, y, text, kind="", about=""):
         self.canvas.text(x, y, text, kind, data_about=about)
@@ -98,9 +113,9 @@ class Picture:
     def part(self, part, region, top, measures):
         kind = fill_of(self.contents.boxes[part.memory].device)
         about = self.teller.part(part, region)
-        self.rect(
-            part.x + 2, top + 4, part.width - 4, measures.part, kind, part.status, about, self.teller.pin(region, part)
-        )
+        pin = self.teller.pin(region, part)
+        self.rect(part.x + 2, top + 4, part.width - 4, measures.part, kind, part.status, about, pin)
+        self.hatch(part.x + 2, top + 4, part.width - 4, measures.part, part.first.memory)
         self.text(part.middle, top + measures.label, part.label(), text_kind(part.status))
         if measures.tag:
             self.text(part.middle, top + measures.tag, tag_of(part), "vmm-small")
@@ -158,6 +173,13 @@ class Picture:
             self.canvas.path(f"M{x + 13:.0f} {y + 16:.0f} l-6 -11 h12 z", "vmm-fault-at")
             self.text(x + 32, y + 14, "the access that is a fault", "vmm-left vmm-small")
             x += 62 + width_of("the access that is a fault", 12)
+        if "vmm-hatch" in kinds:
+            if x > WIDTH / 2:
+                x, y = MARGIN, y + 20
+            self.rect(x + 2, y + 2, 22, 14, "vmm-box")
+            self.canvas.path(" ".join(diagonals(x + 2, y + 2, 22, 14)), "vmm-hatch")
+            self.text(x + 32, y + 14, UNKNOWN, "vmm-left vmm-small")
+            x += 62 + width_of(UNKNOWN, 12)
         if "vmm-track" in kinds:
             self.bar("vmm-track", y + 9, [(x + 2, x + 24)])
             self.bar("vmm-true", y + 9, [(x + 2, x + 9)])

@@ -134,6 +134,7 @@ class RowPicture(Picture):
 
     def box(self, box):
         self.rect(box.x, box.y, box.width, box.height, fill_of(box.device), box.status, *self.told(box))
+        self.hatch(box.x, box.y, box.width, box.height, box.memory)
         middle = box.x + box.width / 2
         self.text(middle, box.y + 17, box.label(), text_kind(box.status))
         self.text(middle, box.y + 33, tag(box.memory, box.last), "vmm-small")

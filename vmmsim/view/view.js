@@ -26,6 +26,7 @@ document.addEventListener("DOMContentLoaded", () => {
       <div class="vmm-side">
         <div class="vmm-program">
           <p class="vmm-where"></p>
+          <ol class="vmm-callers" tabindex="0" role="list" aria-label="What called it, the innermost first"></ol>
           <div class="vmm-source" tabindex="0" role="region" aria-label="Source"></div>
         </div>
         <div class="vmm-life" role="region" aria-label="What is pinned" hidden></div>
@@ -317,6 +318,17 @@ document.addEventListener("DOMContentLoaded", () => {
       else draw_map();
     }
 
+    // Where there is no source: the functions that led to the call.
+    function list_callers(stack) {
+      const callers = part("callers");
+      callers.replaceChildren(...stack.map((number) => {
+        const [name, where] = data.frames_of_code[number], row = make("li", { class: name ? "" : "vmm-folded" });
+        row.append(make("b", {}, name), ` ${where}`);
+        return row;
+      }));
+      callers.hidden = !stack.length;
+    }
+
     // The line that has just run, and the one that this process runs next.
     function show_source() {
       const { place: [file, line, name], led_there, process } = steps[at - 1];
@@ -341,9 +353,11 @@ document.addEventListener("DOMContentLoaded", () => {
         shown = "";
         source.replaceChildren();
         part("where").textContent = file ? `${file}:${line}${of}. Its text is not in the recording.`
-          : name ? `There is no source. The function is ${name}.` : "There is no source for this call.";
+          : data.stacks[steps[at - 1].stack].length ? "There is no source. These functions led to the call:"
+          : "There is no source for this call.";
       }
       source.hidden = !has_text;
+      list_callers(has_text ? [] : data.stacks[steps[at - 1].stack]);
     }
 
     // --- The list: of it, the rows that are seen
