@@ -240,9 +240,9 @@ class Views(BrowserTest):
         lines = self.short.lines
         changing = [line["number"] for line in lines if line["changes"]]
         expect_listed([line["number"] for line in lines])
-        self.assertEqual(entries.nth(3).inner_text(), "✚4 cuMemMap 2 MiB #1 → R1 in a_library_function")
+        self.assertEqual(entries.nth(3).text_content(), "✚4 cuMemMap 2 MiB #1 → R1 in a_library_function")
         self.assertEqual(
-            entries.nth(8).inner_text(), "✖9 cuMemAddressFree was refused CUDA_ERROR_INVALID_VALUE program.cu:10"
+            entries.nth(8).text_content(), "✖9 cuMemAddressFree was refused CUDA_ERROR_INVALID_VALUE program.cu:10"
         )
         self.button(f"✚ changes ({len(changing)})").click()
         expect_listed(changing)
@@ -367,8 +367,9 @@ class Views(BrowserTest):
         for size in ((1280, 800), (1920, 1080)):
             self.page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
             self.assertGreater(picture.bounding_box()["x"], calls.bounding_box()["x"] + 300, "else side by side")
-            scrolling = """() => [document.scrollingElement, document.querySelector(".vmm-scroll")].filter((one) =>
-              one.scrollHeight > one.clientHeight + 1 || one.scrollWidth > one.clientWidth + 1).map((one) => one.className)"""
+            scrolling = """() => [document.scrollingElement, document.querySelector(".vmm-scroll")]
+              .filter((one) => one.scrollHeight > one.clientHeight + 1 || one.scrollWidth > one.clientWidth + 1)
+              .map((one) => one.className)"""
             self.assertEqual(self.page.evaluate(scrolling), [], "not all is seen at once")
             drawn, frame = (self.page.locator(name).bounding_box() for name in (".vmm-scroll svg", ".vmm-frame"))
             self.assertLessEqual(drawn["y"] + drawn["height"], size[1])

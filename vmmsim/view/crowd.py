@@ -15,8 +15,9 @@ from vmmsim.view.index import alike, joined, only, set_apart
 from vmmsim.view.layout import GUTTER, INSET, MARGIN, WIDTH, Measures, least_widths
 from vmmsim.view.sizes import plural, size_text
 
-REGIONS, BOXES = 12, 16  # that are shown, of a process and of a GPU
-LEVELS = (12, 12), (8, 8), (6, 6), (6, 4), (4, 3), (3, 2), (2, 2)  # so many instead, if that is too high
+BOXES = 16  # of a GPU, that are looked at
+# So many reservations of a process and boxes of a GPU are shown: fewer, where that would be too high.
+LEVELS = (12, 12), (8, 8), (6, 6), (6, 4), (4, 3), (3, 2), (2, 2)
 IN_FULL = 4  # processes
 MEASURES = Measures(part=36, name=24, label=20, gap=(20, 35), tag=35)
 WIDEST = WIDTH - GUTTER - MARGIN
@@ -45,10 +46,10 @@ class Section:
 
 
 class Crowd(Contents):
-    """index: an Index of the machine; active: the process whose turn it is; most: of REGIONS and of BOXES; fault: (process,
-    address), or None."""
+    """index: an Index of the machine; active: the process whose turn it is; most: reservations of a process, boxes of a
+    GPU; fault: (process, address), or None."""
 
-    def __init__(self, *contents, index, active, most=(REGIONS, BOXES), fault=None):
+    def __init__(self, *contents, index, active, most=LEVELS[0], fault=None):
         super().__init__(*contents)
         self.index = index
         self.most_regions, self.most_boxes = most

@@ -8,7 +8,6 @@
 All figures are the model's. The strip is drawn here and once, so that it shows without scripts and on paper too.
 """
 
-import collections
 import dataclasses
 import html
 

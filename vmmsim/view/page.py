@@ -6,8 +6,9 @@
 
 A frame is a list of elements of SVG, and differs little from the one before. So a view holds each element once, and of
 a frame those that are not at the begin or at the end of the frame before; all of it compressed, in letters, which
-view.js unpacks. The strip of memory by step and what matters stand above, drawn once. What comes from a recording stands there, and in text that is escaped: nothing of it becomes a tag.
-Without scripts, and on paper, some moments show and the list of the calls.
+view.js unpacks. Above stand the strip of memory by step and what matters, drawn once. What comes from a recording is
+there, and in text that is escaped: nothing of it becomes a tag. Without scripts, and on paper, some moments show, and
+the list of the calls.
 """
 
 import base64

@@ -50,10 +50,12 @@ document.addEventListener("DOMContentLoaded", () => {
       <p class="vmm-letters"><label><input type="checkbox" checked> Letters are keys</label></p>
       <form method="dialog"><button>Close</button></form>
     </dialog>`;
-  const keys = [["← →", "back and forward, among the calls that are listed"], ["Home End", "the first and the last step"],
+  const keys = [
+    ["← →", "back and forward, among the calls that are listed"], ["Home End", "the first and the last step"],
     ["n p", "the next and the previous call that changes something"], ["r", "the next refusal; Shift+R the previous"],
     ["/", "find"], ["↑ ↓", "in the list: the next call; in the picture: the next range"],
-    ["Enter", "in the picture: pin the range"], ["Esc", "hide what is said, unpin, or leave the search"], ["?", "this"]];
+    ["Enter", "in the picture: pin the range"], ["Esc", "hide what is said, unpin, or leave the search"],
+    ["?", "this"]];
   const units = [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]];
   const most = 400;  // rows, or events, that are put into the page at once
 
@@ -77,19 +79,189 @@ document.addEventListener("DOMContentLoaded", () => {
     return Array.from({ length: to - from + 1 }, (_, index) => from + index);
   });
 
-  async function unpack(letters) {
+  function unpack(letters) {
     const bytes = Uint8Array.from(atob(letters), (letter) => letter.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    return new Response(stream).json();
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+  }
+
+  const is_kind = { all: () => true, changes: (step) => step.kind == "changes",
+    refused: (step) => step.kind == "refused", launches: (step) => step.is_launch };
+  const mark_of = (step) =>
+    step.kind == "refused" ? "✖" : step.kind == "changes" ? "✚" : step.is_launch ? "▸" : "";
+
+  // What there is in a step, of the lives of all things.
+  function lives_of({ reservations, mappings, memory }) {
+    const mapped_in = reservations.map(() => []);
+    for (const mapping of mappings) mapped_in[mapping[0]].push(mapping);
+    const is_there = (at, born, died) => born <= at && (!died || died > at);
+    const now_mapped = (number, at) => mapped_in[number].filter(([, , , , born, died]) => is_there(at, born, died));
+    const was_mapped = (number, at) =>  // or is unmapped in this step
+      mapped_in[number].filter(([, , , , born, died]) => born <= at && (!died || died >= at));
+
+    // What a pin of a picture means: r3,5-7 are reservations, r3:0:4096 a part of one, m4 memory.
+    function meant(pin, at) {
+      const [numbers, offset, size] = pin.slice(1).split(":");
+      if (pin[0] == "m") return { memory: new Set(in_ranges(numbers)), reservations: new Set() };
+      const is_in = ([, from, length]) => offset == null || (from < +offset + +size && from + length > +offset);
+      const parts = in_ranges(numbers).flatMap((number) => was_mapped(number, at)).filter(is_in);
+      return { memory: new Set(parts.map((mapping) => mapping[3])), reservations: new Set(in_ranges(numbers)),
+        is_whole: offset == null };
+    }
+
+    // The steps in which something happened to what lies at an address.
+    function steps_at(address) {
+      const found = new Set();
+      reservations.forEach(([, , base, size, born, died], number) => {
+        const offset = address - Number(base);
+        if (offset < 0 || offset >= size) return;
+        found.add(born).add(died);
+        for (const [, from, length, , born, died, granted] of mapped_in[number])
+          if (offset >= from && offset < from + length)
+            for (const step of [born, died, ...granted.map(([step]) => step)]) found.add(step);
+      });
+      return found;
+    }
+
+    // A test of a step and its number, for words that are sought.
+    function fits_words(text) {
+      const words = text.trim().toLowerCase();
+      if (!words) return () => true;
+      if (/^#\d+$/.test(words)) {
+        const its = new Set((memory[words.slice(1) - 1]?.[3] ?? []).map(([number]) => number));
+        return (_, number) => its.has(number);
+      }
+      const has_words = (step) => (step.text ??= [step.call, step.brief, step.words, step.place[2], ...step.led_there,
+        `${step.place[0]}:${step.place[1]}`].join(" ").toLowerCase()).includes(words);
+      if (!/^0x[\da-f]{4,}$/.test(words)) return has_words;
+      const its = steps_at(Number(words));
+      return (step, number) => its.has(number) || has_words(step);
+    }
+    return { mapped_in, now_mapped, is_there, meant, fits_words };
+  }
+
+  // All reservations of a step, to scale: for each process a tape from address to address, and a table.
+  const svg = "http://www.w3.org/2000/svg";
+  function shape(parent, x, y, width, kind, attributes = {}) {
+    const rect = document.createElementNS(svg, "rect");
+    for (const [name, value] of Object.entries({ class: kind, x, y, width, height: 22, ...attributes }))
+      rect.setAttribute(name, value);
+    parent.append(rect);
+    return rect;
+  }
+  function map_of(data, lives, at, width) {
+    const { reservations, memory } = data;
+    const gpu_of = ([, , , nth]) => memory[nth - 1]?.[1] ?? -1;
+    const total = (mappings) => mappings.reduce((sum, [, , length]) => sum + length, 0);
+
+    // What is mapped in a reservation that is drawn there; neighbours closer than a pixel are one.
+    function fill(picture, number, x, y, wide) {
+      const size = reservations[number][3], last = {};
+      for (const mapping of lives.now_mapped(number, at)) {
+        const [, offset, length] = mapping, gpu = gpu_of(mapping), before = last[gpu];
+        const from = x + offset / size * wide, to = from + Math.max(1, length / size * wide);
+        if (before && (from <= before.to || to - before.from < 2)) {
+          before.to = Math.max(to, before.to);
+          before.rect.setAttribute("width", before.to - before.from);
+        } else {
+          const kind = gpu >= 0 ? `vmm-in vmm-gpu${gpu % 8}` : "vmm-in vmm-elsewhere";
+          last[gpu] = { from, to, rect: shape(picture, from, y, to - from, kind) };
+        }
+      }
+    }
+    function tape(its, words) {
+      const all = its.reduce((sum, number) => sum + reservations[number][3], 0);
+      const room = Math.min(6, its.length) * width - 4 * its.length, pixel = all / (room > 200 ? room : width);
+      const picture = document.createElementNS(svg, "svg");
+      let [x, y] = [0, 2];
+      for (const number of its) {
+        const [, name, base, size] = reservations[number], wide = Math.min(width, Math.max(3, size / pixel));
+        if (x + wide > width + 1) [x, y] = [0, y + 30];
+        const mapped = size_text(total(lives.now_mapped(number, at)));
+        const about = `Reservation ${name}: ${size_text(size)} at ${base}, ${mapped} mapped.`;
+        shape(picture, x, y, wide, "vmm-box", { "data-pin": `r${number}`, "data-about": about });
+        fill(picture, number, x, y, wide);
+        x += wide + 2;
+      }
+      const count = `${its.length} reservation${its.length > 1 ? "s" : ""}`;
+      const scale = `100 pixels are ${size_text(Math.round(100 * pixel))}`;
+      const title = `${words}${count}, ${size_text(all)} of addresses; ${scale}`;
+      const attributes = { viewBox: `0 0 ${width} ${y + 26}`, class: "vmm-picture", role: "img", "aria-label": title };
+      for (const [name, value] of Object.entries(attributes)) picture.setAttribute(name, value);
+      return [make("h3", {}, title), picture, table(its)];
+    }
+
+    // Equal ones are one row, which opens.
+    function words_of(number) {
+      const inside = lives.now_mapped(number, at), rights = new Set();
+      const gpus = [...new Set(inside.map(gpu_of))].filter((gpu) => gpu >= 0).sort();
+      for (const [, , , , , , granted] of inside) {
+        const now = new Map();  // by GPU
+        for (const [step, text] of granted) if (step <= at) now.set(text.split(" ", 2).join(" "), text);
+        for (const text of now.values()) rights.add(text);
+      }
+      const mapped = inside.length ? `${size_text(total(inside))} mapped` : "nothing mapped";
+      const of = gpus.length ? ` of GPU ${gpus.join(", ")}` : "";
+      return [`${size_text(reservations[number][3])} reserved, ${mapped}${of}`, ...rights].join("; ");
+    }
+    function button(number) {
+      const numbers = lives.now_mapped(number, at).slice(0, 3).map(([, , , nth]) => ` #${nth}`).join("");
+      const attributes = { type: "button", "data-pin": `r${number}`, "data-about": reservations[number][1] };
+      return make("button", attributes, reservations[number][1] + numbers);
+    }
+    function table(its) {
+      const groups = new Map();
+      for (const number of its) {
+        const words = words_of(number);
+        if (!groups.has(words)) groups.set(words, []);
+        groups.get(words).push(number);
+      }
+      const folds = [...groups].map(([words, numbers]) => {
+        const fold = make("details", {}, make("summary", {}, `${numbers.length} × ${words}`));
+        fold.open = groups.size < 3 && numbers.length < 9;
+        fold.append(...numbers.slice(0, most).map(button));
+        if (numbers.length > most) fold.append(`… and ${numbers.length - most} more`);
+        return fold;
+      });
+      return make("div", { class: "vmm-groups" }, ...folds);
+    }
+    const processes = [...new Set(reservations.map(([process]) => process))].sort((one, other) => one - other);
+    return processes.flatMap((process) => {
+      const words = data.processes > 1 ? `process ${process + 1}: ` : "";
+      const its = reservations.flatMap(([whose, , , , born, died], number) =>
+        whose == process && lives.is_there(at, born, died) ? [number] : []);
+      its.sort((one, other) => Number(reservations[one][2]) - Number(reservations[other][2]));
+      return its.length ? tape(its, words) : [make("h3", {}, `${words}nothing reserved`)];
+    });
+  }
+
+  // A picture as a file, with the colours that it has in the view.
+  function save_picture(view, text, name) {
+    const in_svg = text.replace("<svg ", `<svg xmlns="${svg}" `);
+    const picture = new DOMParser().parseFromString(in_svg, "image/svg+xml").documentElement;
+    const [, , width, height] = picture.getAttribute("viewBox").split(" ");
+    const computed = getComputedStyle(view), rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules])
+      .filter(({ selectorText: its }) => its?.startsWith(".vmm-picture ")).map((rule) => rule.cssText);
+    const colours = new Set([...rules.join().matchAll(/var\((--vmm-\w+)\)/g)].map(([, colour]) => colour));
+    const style = document.createElementNS(svg, "style");
+    const values = [...colours].map((colour) => `${colour}: ${computed.getPropertyValue(colour)}`);
+    style.textContent = [`svg { ${values.join("; ")} }`, ...rules].join("\n");
+    picture.prepend(style, shape(picture, 0, 0, width, "vmm-paper", { height }));
+    picture.setAttribute("width", width);
+    picture.setAttribute("height", height);
+    const file = new Blob([new XMLSerializer().serializeToString(picture)], { type: "image/svg+xml" });
+    const address = URL.createObjectURL(file);
+    make("a", { href: address, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 1000);
   }
 
   async function begin(view) {
     const data = await unpack(view.querySelector("script").textContent);
-    const { steps, elements, frames, reservations, mappings, memory, lanes } = data;
-    if (!steps.length) return;
+    if (!data.steps.length) return;
+    const { steps, elements, frames, reservations, memory, lanes } = data, lives = lives_of(data);
     const key = view.dataset.key, last = steps.length, is_alone = "alone" in view.dataset;
     const panel = make("div", { class: "vmm-steps" });
     panel.innerHTML = html;
+    panel.style.setProperty("--vmm-tallest", data.tallest);
     view.append(panel);
     view.classList.add("vmm-live");
     const part = (name) => panel.querySelector(`.vmm-${name}`);
@@ -108,26 +280,9 @@ document.addEventListener("DOMContentLoaded", () => {
     const has_address = location.href != "about:srcdoc";  // it has none inside another page, as in a notebook
     part("link").hidden = !has_address;
     const room = make("div");  // gives the list its height
-    list.append(room);
     let listed = steps.map((_, index) => index + 1);  // the numbers of the steps in the list
     const chosen = { kind: "all", process: -1, words: "" };
     const link = (number) => make("a", { href: `#${key}=${number}` }, `step ${number}`);
-
-    // --- What there is in a step
-    const is_there = ([born, died]) => born <= at && (!died || died > at);
-    const mapped_in = reservations.map(() => []);
-    mappings.forEach((mapping) => mapped_in[mapping[0]].push(mapping));
-    const now_mapped = (number) => mapped_in[number].filter((its) => is_there(its.slice(4, 6)));
-    const was_mapped = (number) => mapped_in[number].filter(([, , , , born, died]) => born <= at && (!died || died >= at));
-
-    // What a pin of a picture means: r3,5-7 are reservations, r3:0:4096 a part of one, m4 memory.
-    function meant(pin) {
-      const [numbers, offset, size] = pin.slice(1).split(":");
-      if (pin[0] == "m") return { memory: new Set(in_ranges(numbers)), reservations: new Set() };
-      const its = in_ranges(numbers), parts = its.flatMap(was_mapped)
-        .filter(([, from, length]) => offset == null || (from < +offset + +size && from + length > +offset));
-      return { memory: new Set(parts.map((mapping) => mapping[3])), reservations: new Set(its), is_whole: offset == null };
-    }
 
     // The frame of a step: from the last whole one on, the differences.
     function frame(number) {
@@ -143,8 +298,9 @@ document.addEventListener("DOMContentLoaded", () => {
 
     function picture_of(number) {
       const { elements: its, height } = frame(number);
-      return `<svg class="vmm-picture" role="group" aria-label="The picture of step ${number}" preserveAspectRatio="xMidYMin meet" viewBox="0 0 ${
-        data.width} ${Math.max(height, data.tallest)}">${its.map((index) => elements[index]).join("")}</svg>`;
+      return `<svg class="vmm-picture" role="group" aria-label="The picture of step ${number}"
+        preserveAspectRatio="xMidYMin meet" viewBox="0 0 ${data.width} ${Math.max(height, data.tallest)}">${
+        its.map((index) => elements[index]).join("")}</svg>`;
     }
 
     function draw() {
@@ -158,8 +314,8 @@ document.addEventListener("DOMContentLoaded", () => {
         range.setAttribute("aria-label", range.dataset.about);
       }
       if (focused >= 0) (now[Math.min(focused, now.length - 1)] ?? scroll).focus({ preventScroll: true });
-      if (!map.hidden) draw_map();
-      mark_pinned();
+      if (map.hidden) mark_pinned();
+      else draw_map();
     }
 
     // Where there is no source: the functions that led to the call.
@@ -205,7 +361,6 @@ document.addEventListener("DOMContentLoaded", () => {
     }
 
     // --- The list: of it, the rows that are seen
-    const mark_of = (step) => step.kind == "refused" ? "✖" : step.kind == "changes" ? "✚" : step.is_launch ? "▸" : "";
     function draw_list() {
       const from = Math.max(0, Math.floor(list.scrollTop / row) - 3), count = Math.ceil(list.clientHeight / row) + 6;
       const rows = listed.slice(from, from + count).map((number, index) => {
@@ -214,7 +369,7 @@ document.addEventListener("DOMContentLoaded", () => {
           role: "option", "aria-selected": number == at, "aria-setsize": listed.length,
           "aria-posinset": from + index + 1 });
         entry.style.top = `${(from + index) * row}px`;
-        const of = data.processes > 1 ? [make("small", { "aria-label": `process ${process + 1}` }, `P${process + 1}`), " "] : [];
+        const of = data.processes > 1 ? [make("small", {}, `P${process + 1}`), " "] : [];
         const where = file ? `${file}:${line}` : name ? `in ${name}` : "";
         entry.append(make("i", {}, mark_of(step)), make("b", {}, String(number)), " ", ...of,
           make("span", {}, call + (kind == "refused" ? " was refused" : "")), " ",
@@ -222,7 +377,8 @@ document.addEventListener("DOMContentLoaded", () => {
         return entry;
       });
       list.replaceChildren(room, ...rows);
-      if (rows.some((entry) => entry.dataset.number == at)) list.setAttribute("aria-activedescendant", `${key}-call-${at}`);
+      const is_there = rows.some((entry) => entry.dataset.number == at);
+      if (is_there) list.setAttribute("aria-activedescendant", `${key}-call-${at}`);
       else list.removeAttribute("aria-activedescendant");
     }
 
@@ -237,28 +393,6 @@ document.addEventListener("DOMContentLoaded", () => {
     }
 
     // --- Find
-    const is_kind = { all: () => true, changes: (step) => step.kind == "changes",
-      refused: (step) => step.kind == "refused", launches: (step) => step.is_launch };
-    function steps_of_words(text) {  // a test of a step and its number
-      const words = text.trim().toLowerCase();
-      if (!words) return () => true;
-      if (/^#\d+$/.test(words)) {
-        const its = new Set((memory[words.slice(1) - 1]?.[3] ?? []).map(([number]) => number));
-        return (_, number) => its.has(number);
-      }
-      const has_words = (step) => (step.text ??= [step.call, step.brief, step.words, `${step.place[0]}:${step.place[1]}`,
-        step.place[2], ...step.led_there].join(" ").toLowerCase()).includes(words);
-      if (!/^0x[\da-f]{4,}$/.test(words)) return has_words;
-      const address = Number(words), its = new Set();  // what happened to what is reserved there
-      reservations.forEach(([, , base, size, born, died], number) => {
-        const offset = address - Number(base);
-        if (offset < 0 || offset >= size) return;
-        its.add(born).add(died);
-        for (const [, from, length, , born, died, granted] of mapped_in[number])
-          if (offset >= from && offset < from + length) [born, died, ...granted.map(([step]) => step)].forEach((step) => its.add(step));
-      });
-      return (step, number) => its.has(number) || has_words(step);
-    }
     const fits = (kind, process, has) => (step, index) =>
       is_kind[kind](step) && (process < 0 || step.process == process) && has(step, index + 1);
     const chips = [];
@@ -272,7 +406,7 @@ document.addEventListener("DOMContentLoaded", () => {
       return button;
     }
     function choose() {
-      const has = steps_of_words(chosen.words);
+      const has = lives.fits_words(chosen.words);
       listed = steps.flatMap((step, index) => fits(chosen.kind, chosen.process, has)(step, index) ? [index + 1] : []);
       for (const { button, words, property, value } of chips) {
         const its = { ...chosen, [property]: value };
@@ -285,7 +419,8 @@ document.addEventListener("DOMContentLoaded", () => {
     }
 
     // --- Where one is
-    const next_in = (way) => way > 0 ? listed.find((its) => its > at) : listed.findLast((its) => its < at);
+    const nearest = (all, way) => way > 0 ? all.find((its) => its > at) : all.findLast((its) => its < at);
+    const next_in = (way) => nearest(listed, way);
     function show_number() {
       const some = listed.length < last ? `, ${listed.length} listed` : "";
       part("number").textContent = `step ${at} of ${last}${some}`;
@@ -304,16 +439,19 @@ document.addEventListener("DOMContentLoaded", () => {
         }
         const [, mapped, idle, ordinary] = changes[low];
         const kinds = [[mapped, "mapped"], [idle, "not mapped"], [ordinary, "ordinary"]].filter(([size]) => size);
-        const words = `GPU ${gpu}: ${kinds.map(([size, words]) => `${size_text(size)} ${words}`).join(", ") || "nothing"}`;
-        return { gpu, words, now: `now ${size_text(mapped + idle + ordinary)}` };
+        const sizes = kinds.map(([size, words]) => `${size_text(size)} ${words}`), all = mapped + idle + ordinary;
+        return { gpu, words: `GPU ${gpu}: ${sizes.join(", ") || "nothing"}`, now: `now ${size_text(all)}` };
       });
     }
 
     // Calls, results and names of variables as code.
+    const code = /^(cu(da)?[A-Z]\w*|CU(DA)?_[A-Z_]+)$/, named = new Set(data.names);
     function with_code(text) {
-      const found = text.split(/((?:cu(?:da)?[A-Z]\w*|CUDA_[A-Z_]+)|(?<=reservation |gives |frees |of )[A-Za-z_][\w.>[\]-]*(?= \d+[,.;: ]|[,.;: )]))/);
-      return found.map((words, index) => index % 2 && (/^cu|^CUDA_/.test(words) || data.names.includes(words))
-        ? make("code", {}, words) : words);
+      const parts = text.split(/([A-Za-z_](?:[\w[\]]|->|\.(?=\w))*)/);
+      return parts.map((word, index) => {
+        const is_name = named.has(word) && ["reservation", "gives", "frees", "of"].includes(parts[index - 2]);
+        return index % 2 && (code.test(word) || is_name) ? make("code", {}, word) : word;
+      });
     }
 
     function go(number, { push = false, write = true } = {}) {
@@ -333,7 +471,8 @@ document.addEventListener("DOMContentLoaded", () => {
         label.lastChild.textContent = now;
       }
       slider.value = at;
-      slider.setAttribute("aria-valuetext", `step ${at} of ${last}: ${step.call}; ${held.map((its) => its.words).join("; ")}`);
+      const words = [`step ${at} of ${last}: ${step.call}`, ...held.map((its) => its.words)];
+      slider.setAttribute("aria-valuetext", words.join("; "));
       cursor.style.setProperty("--vmm-at", (at - 0.5) / last);
       show_number();
       part("link").href = `#${key}=${at}`;
@@ -378,9 +517,7 @@ document.addEventListener("DOMContentLoaded", () => {
       tip.style.left = `${Math.max(0, left)}px`;
       tip.style.top = `${above >= 0 ? above : box.bottom - frame.top + 6}px`;
     }
-    function hide() {
-      tip.hidden = true;
-    }
+    const hide = () => (tip.hidden = true);
     const range_of = (target) => target.closest?.("[data-about]");
     scroll.addEventListener("pointerover", ({ target }) => range_of(target) && tell(range_of(target)));
     part("frame").addEventListener("pointerleave", () => {
@@ -398,7 +535,7 @@ document.addEventListener("DOMContentLoaded", () => {
     // --- Pins
     function pin(element) {
       const what = element?.dataset.pin;
-      pinned = what && pinned?.what != what ? { what, words: element.dataset.about, ...meant(what) } : null;
+      pinned = what && pinned?.what != what ? { what, words: element.dataset.about, ...lives.meant(what, at) } : null;
       life.hidden = !pinned;
       panel.classList.toggle("vmm-has-pin", Boolean(pinned));
       if (pinned) show_life();
@@ -409,15 +546,15 @@ document.addEventListener("DOMContentLoaded", () => {
       held = [];
       if (!pinned) return;
       for (const element of panel.querySelectorAll(".vmm-sight [data-pin]")) {
-        const its = meant(element.dataset.pin), can_hold = !its.is_whole || map.contains(element);
-        const is_its = pinned.is_whole ? its.is_whole && [...its.reservations].some((one) => pinned.reservations.has(one))
-          : can_hold && [...its.memory].some((one) => pinned.memory.has(one));
-        if (is_its) held.push(element);
+        const its = lives.meant(element.dataset.pin, at), can_hold = !its.is_whole || map.contains(element);
+        const [may, what] = pinned.is_whole ? [its.is_whole, "reservations"] : [can_hold, "memory"];
+        if (may && [...its[what]].some((one) => pinned[what].has(one))) held.push(element);
       }
       for (const element of held) element.classList.add("vmm-pinned");
     }
     function event_line(number, text) {
-      const line = make("li", { class: number == at ? "vmm-here" : number > at ? "vmm-later" : "" }, link(number), ` ${text}`);
+      const kind = number == at ? "vmm-here" : number > at ? "vmm-later" : "";
+      const line = make("li", { class: kind }, link(number), ` ${text}`);
       const { call, place: [file, row, name] } = steps[number - 1];
       line.append(make("small", {}, ` ${call}${file ? `, ${file}:${row}` : name ? `, in ${name}` : ""}`));
       return line;
@@ -429,7 +566,7 @@ document.addEventListener("DOMContentLoaded", () => {
           const [process, name, base, size, born, died] = reservations[number];
           const of = data.processes > 1 ? ` of process ${process + 1}` : "";
           parts.push(make("h3", {}, `Reservation ${name}${of}, ${size_text(size)} at ${base}`));
-          const events = mapped_in[number].flatMap(([, offset, length, nth, from, to, granted]) => [
+          const events = lives.mapped_in[number].flatMap(([, offset, length, nth, from, to, granted]) => [
             [from, `mapped: ${size_text(length)} #${nth} at offset ${exact(offset)}`],
             ...granted.map(([step, text]) => [step, `granted: ${text}`]),
             ...(to ? [[to, `unmapped: #${nth}`]] : [])]);
@@ -447,9 +584,7 @@ document.addEventListener("DOMContentLoaded", () => {
       if (count > 20) parts.push(make("p", {}, `… and ${count - 20} more. Find one by its number, as #12.`));
       const close = make("button", { type: "button", "aria-label": "Unpin" }, "×");
       close.addEventListener("click", () => pin(null));
-      const top = life.scrollTop;
       life.replaceChildren(close, ...parts.length ? parts : [make("p", {}, pinned.words)]);
-      life.scrollTop = top;
     }
     for (const place of [scroll, map])
       place.addEventListener("click", ({ target }) => {
@@ -459,81 +594,9 @@ document.addEventListener("DOMContentLoaded", () => {
         else if (place == scroll) pin(null);
       });
 
-    // --- All reservations, to scale: a tape for each process, from address to address
-    const svg = "http://www.w3.org/2000/svg";
-    function shape(parent, x, y, width, kind, attributes = {}) {
-      const rect = document.createElementNS(svg, "rect");
-      for (const [name, value] of Object.entries({ class: kind, x, y, width, height: 22, ...attributes }))
-        rect.setAttribute(name, value);
-      parent.append(rect);
-    }
     function draw_map() {
-      const width = Math.max(300, map.clientWidth - 30);
-      const processes = [...new Set(reservations.map(([process]) => process))].sort((one, other) => one - other);
-      map.replaceChildren(...processes.flatMap((process) => tape(process, width)));
+      map.replaceChildren(...map_of(data, lives, at, Math.max(300, map.clientWidth - 30)));
       mark_pinned();
-    }
-    function tape(process, width) {
-      const its = reservations.map((_, number) => number)
-        .filter((number) => reservations[number][0] == process && is_there(reservations[number].slice(4)))
-        .sort((one, other) => Number(reservations[one][2]) - Number(reservations[other][2]));
-      const whose = data.processes > 1 ? `process ${process + 1}: ` : "";
-      if (!its.length) return [make("h3", {}, `${whose}nothing reserved`)];
-      const all = its.reduce((sum, number) => sum + reservations[number][3], 0), rows = Math.min(6, its.length);
-      const pixel = all / (rows * width - 4 * its.length > 200 ? rows * width - 4 * its.length : width);
-      const picture = document.createElementNS(svg, "svg");
-      let x = 0, y = 2;
-      for (const number of its) {
-        const [, name, base, size] = reservations[number], wide = Math.min(width, Math.max(3, size / pixel));
-        if (x + wide > width + 1) [x, y] = [0, y + 30];
-        const inside = now_mapped(number), sum = inside.reduce((sum, its) => sum + its[2], 0);
-        const about = `Reservation ${name}: ${size_text(size)} at ${base}, ${sum ? size_text(sum) : "nothing"} mapped.`;
-        shape(picture, x, y, wide, "vmm-box", { "data-pin": `r${number}`, "data-about": about });
-        const ends = {};  // by GPU: neighbours closer than a pixel are one
-        for (const [, offset, length, nth] of inside) {
-          const device = memory[nth - 1]?.[1] ?? -1, from = x + offset / size * wide, to = from + Math.max(1, length / size * wide);
-          if (ends[device] && to - ends[device].from < 2 || ends[device]?.to >= from + 0.5) { ends[device].to = to; ends[device].rect.setAttribute("width", to - ends[device].from); continue; }
-          shape(picture, from, y, to - from, device >= 0 ? `vmm-in vmm-gpu${device % 8}` : "vmm-in vmm-elsewhere");
-          ends[device] = { from, to, rect: picture.lastChild };
-        }
-        x += wide + 2;
-      }
-      picture.setAttribute("viewBox", `0 0 ${width} ${y + 26}`);
-      picture.setAttribute("class", "vmm-picture");
-      picture.setAttribute("role", "img");
-      picture.setAttribute("aria-label", `${whose}${its.length} reservations to scale`);
-      const about = `${whose}${its.length} reservation${its.length > 1 ? "s" : ""}, ${size_text(all)} of addresses; ` +
-        `100 pixels are ${size_text(Math.round(100 * pixel))}`;
-      return [make("h3", {}, about), picture, table_of(its)];
-    }
-    // Equal ones are one row, which opens.
-    function table_of(its) {
-      const groups = new Map();
-      for (const number of its) {
-        const inside = now_mapped(number), size = reservations[number][3];
-        const gpus = [...new Set(inside.map(([, , , nth]) => memory[nth - 1]?.[1] ?? -1))].sort();
-        const rights = [...new Set(inside.flatMap(([, , , , , , granted]) =>
-          [...new Map(granted.filter(([step]) => step <= at).map(([, text]) => [text.split(" ", 2).join(" "), text])).values()]))];
-        const mapped = inside.reduce((sum, [, , length]) => sum + length, 0);
-        const words = `${size_text(size)} reserved, ${mapped ? `${size_text(mapped)} mapped${
-          gpus.filter((gpu) => gpu >= 0).length ? ` of GPU ${gpus.filter((gpu) => gpu >= 0).join(", ")}` : ""}` : "nothing mapped"}${
-          rights.length ? `; ${rights.join(", ")}` : ""}`;
-        if (!groups.has(words)) groups.set(words, []);
-        groups.get(words).push(number);
-      }
-      const button = (number) => {
-        const numbers = now_mapped(number).slice(0, 3).map(([, , , nth]) => `#${nth}`).join(" ");
-        return make("button", { type: "button", "data-pin": `r${number}`, "data-about": reservations[number][1] },
-          `${reservations[number][1]}${numbers ? ` ${numbers}` : ""}`);
-      };
-      return make("div", { class: "vmm-groups" }, ...[...groups].map(([words, numbers]) => {
-        const summary = make("summary", {}, `${numbers.length} × ${words}`);
-        const fold = make("details", {}, summary);
-        if (groups.size < 3 && numbers.length < 9) fold.open = true;
-        fold.append(...numbers.slice(0, most).map(button));
-        if (numbers.length > most) fold.append(`… and ${numbers.length - most} more`);
-        return fold;
-      }));
     }
     function show_tab(which) {
       tabs.forEach((tab, index) => tab.setAttribute("aria-pressed", index == which));
@@ -543,55 +606,25 @@ document.addEventListener("DOMContentLoaded", () => {
     }
     tabs.forEach((tab, index) => tab.addEventListener("click", () => show_tab(index)));
 
-    function next_listed(way) {
-      const number = next_in(way);
-      if (number) go(number);
-    }
-    function next_kind(kind, way) {
-      const all = steps.map((_, index) => index + 1).filter((number) => is_kind[kind](steps[number - 1]));
-      const number = way > 0 ? all.find((its) => its > at) : all.findLast((its) => its < at);
-      if (number) go(number);
-    }
+    const next_listed = (way) => go(next_in(way) ?? at);
+    const next_kind = (kind, way) =>
+      go(nearest(steps.flatMap((step, index) => is_kind[kind](step) ? [index + 1] : []), way) ?? at);
     function next_range(way) {
       const ranges = [...scroll.querySelectorAll("[data-about]")], now = ranges.indexOf(document.activeElement);
       const last = ranges.length - 1, first = way > 0 ? 0 : last;
       ranges[now < 0 ? first : Math.min(Math.max(now + way, 0), last)]?.focus();
     }
 
-    // --- The picture as a file, with the colours that it has here
-    function save() {
-      const picture = new DOMParser().parseFromString(picture_of(at).replace("<svg ", `<svg xmlns="${svg}" `), "image/svg+xml").documentElement;
-      const [, , width, height] = picture.getAttribute("viewBox").split(" ");
-      const computed = getComputedStyle(view), rules = [], colours = new Set();
-      for (const sheet of document.styleSheets)
-        for (const rule of sheet.cssRules)
-          if (rule.selectorText?.startsWith(".vmm-picture ") && !/data-about|pinned/.test(rule.selectorText)) rules.push(rule.cssText);
-      for (const [, name] of rules.join().matchAll(/var\((--vmm-\w+)\)/g)) colours.add(name);
-      const root = [...colours].map((name) => `${name}: ${computed.getPropertyValue(name)}`).join("; ");
-      const style = document.createElementNS(svg, "style");
-      style.textContent = `svg { ${root} }\n${rules.join("\n")}`;
-      const paper = document.createElementNS(svg, "rect");
-      for (const [name, value] of Object.entries({ class: "vmm-paper", width, height })) paper.setAttribute(name, value);
-      picture.prepend(style, paper);
-      for (const [name, value] of Object.entries({ width, height })) picture.setAttribute(name, value);
-      const address = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(picture)], { type: "image/svg+xml" }));
-      make("a", { href: address, download: `step_${at}.svg` }).click();
-      setTimeout(() => URL.revokeObjectURL(address), 1000);
-    }
-
-    first.addEventListener("click", () => go(listed[0], { push: true }));
-    back.addEventListener("click", () => next_listed(-1));
-    forward.addEventListener("click", () => next_listed(1));
-    end.addEventListener("click", () => go(listed.at(-1), { push: true }));
-    part("save").addEventListener("click", save);
+    const does = [() => go(listed[0], { push: true }), () => next_listed(-1),
+      () => next_listed(1), () => go(listed.at(-1), { push: true })];
+    [first, back, forward, end].forEach((button, index) => button.addEventListener("click", does[index]));
+    part("save").addEventListener("click", () => save_picture(view, picture_of(at), `step_${at}.svg`));
     part("ask").addEventListener("click", () => help.showModal());
-    help.querySelector("tbody").append(...keys.map(([its, does]) => make("tr", {}, make("th", { scope: "row" }, its), make("td", {}, does))));
+    help.querySelector("tbody").append(...keys.map(([its, does]) =>
+      make("tr", {}, make("th", { scope: "row" }, its), make("td", {}, does))));
     const letters = help.querySelector("input");
     slider.addEventListener("input", () => go(Number(slider.value)));
-    search.addEventListener("input", () => {
-      chosen.words = search.value;
-      choose();
-    });
+    search.addEventListener("input", () => choose(chosen.words = search.value));
     list.addEventListener("click", ({ target }) => {
       const entry = target.closest("[data-number]");
       if (entry) go(Number(entry.dataset.number), { push: true });
@@ -638,7 +671,7 @@ document.addEventListener("DOMContentLoaded", () => {
         choose();
       } else pin(null);
     }
-    document.addEventListener("keydown", ({ key, target }) => key == "Escape" && !is_alone && !view.contains(target) && hide());
+    document.addEventListener("keydown", ({ key, target }) => key == "Escape" && !view.contains(target) && hide());
 
     const kinds = { all: "All", changes: "✚ changes", refused: "✖ refused", launches: "▸ launches" };
     for (const [kind, words] of Object.entries(kinds))
@@ -653,9 +686,8 @@ document.addEventListener("DOMContentLoaded", () => {
 
     // What is printed begins with the step that is shown.
     view.printed = () => {
-      const figure = make("figure", { class: "vmm-printed" });
+      const figure = make("figure", { class: "vmm-printed" }), { words, explanation } = steps[at - 1];
       figure.innerHTML = picture_of(at);
-      const { words, explanation } = steps[at - 1];
       figure.append(make("figcaption", {}, `Step ${at} of ${last}. ${words} ${explanation}`));
       return figure;
     };
@@ -674,9 +706,7 @@ document.addEventListener("DOMContentLoaded", () => {
 
   for (const view of document.querySelectorAll(".vmm-view"))
     begin(view).catch((error) => {
-      const said = document.createElement("p");
-      said.textContent = `This browser cannot unpack the steps (${error}). A newer one can.`;
-      view.prepend(said);
+      view.prepend(make("p", {}, `This browser cannot unpack the steps (${error}). A newer one can.`));
       view.classList.remove("vmm-live");
       show_still();
     });
