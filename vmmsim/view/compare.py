@@ -45,8 +45,7 @@ def of_two(runs, keys):
 
 def last_time(overview):
     """Microseconds of the run, or 0."""
-    known = [time for time in overview.times if isinstance(time, int)]
-    return max(known) - known[0] if len(known) == overview.count else 0
+    return overview.times[overview.count - 1] if overview.times else 0
 
 
 def part(recording, steps, key, top, longest):
@@ -66,8 +65,7 @@ def part(recording, steps, key, top, longest):
 
 def in_time(overview, changes, longest):
     """(the same by the time at which it was, the end of the longer run)."""
-    begin = overview.times[0]
-    timed = [(1 + max(0, overview.times[max(step, 1) - 1] - begin), held) for step, held in changes]
+    timed = [(1 + overview.times[max(step, 1) - 1], held) for step, held in changes]
     end = 1 + last_time(overview)
     return [*timed, (end + 1, one.Held())] if end < longest else timed, longest + 1
 

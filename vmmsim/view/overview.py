@@ -39,11 +39,13 @@ class Held:
 
 
 class Overview:
-    def __init__(self, devices):
+    """times: of each step, microseconds since the first; None: the recording has none."""
+
+    def __init__(self, devices, times=None):
         self.lanes = {device: [(0, Held())] for device in devices}  # of GPUs: (step, Held) where it changes
         self.refused, self.launches, self.faults, self.processes = [], [], [], []
         self.last_fault = None
-        self.times = []  # of each step, in microseconds; older recordings have none
+        self.times = times
         self.left, self.left_at = [0, 0], 0  # of VMM, ordinary: at the end, or where a process ended with it
 
     def note(self, step, line, index):
@@ -53,7 +55,6 @@ class Overview:
             if now != changes[-1][1]:
                 changes.append((step, now))
         self.processes.append(line["pid"])
-        self.times.append(line.get("time"))
         if is_refused(line):
             self.refused.append(step)
         if is_launch(line):
@@ -220,13 +221,11 @@ def seconds(microseconds):
 def axis(overview):
     """The numbers of some steps, and when they were if the recording has that."""
     count = overview.count
-    begin = overview.times[0] if overview.times else None
     labels = []
     for step in dict.fromkeys(1 + round((count - 1) * quarter / 4) for quarter in range(5)):
         text = f"step {step:,}" if step == 1 else f"{step:,}"
-        now = overview.times[step - 1] if count else None
-        if isinstance(begin, int) and isinstance(now, int):
-            text += f" · {seconds(max(0, now - begin))}"
+        if overview.times:
+            text += f" · {seconds(overview.times[step - 1])}"
         labels.append(f'<i style="left:{(step - 0.5) / max(count, 1):.3%}">{text}</i>')
     return "".join(labels)
 
