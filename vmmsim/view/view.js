@@ -274,14 +274,12 @@ document.addEventListener("DOMContentLoaded", () => {
     strip.append(cursor, slider);
     strip.style.setProperty("--vmm-columns", last);
     const list = part("list"), row = 1.6 * parseFloat(getComputedStyle(document.documentElement).fontSize);
-    let at = 0, shown = "", timer = 0;  // the step; the file whose text is shown
-    let pinned = null, held = [];  // {words, memory: a set, reservations: a set}; the elements that are marked
+    let at = 0, shown = "", timer = 0, pinned = null, held = [];  // the step; the file whose text is shown; what is marked
     const has_address = location.href != "about:srcdoc";  // it has none inside another page, as in a notebook
     part("link").hidden = !has_address;
     const room = make("div");  // gives the list its height
     let listed = steps.map((_, index) => index + 1);  // the numbers of the steps in the list
     const chosen = { kind: "all", process: -1, words: "" };
-    const link = (number) => make("a", { href: `#${key}=${number}` }, `step ${number}`);
 
     // The frame of a step: from the last whole one on, the differences.
     function frame(number) {
@@ -548,7 +546,7 @@ document.addEventListener("DOMContentLoaded", () => {
     }
     function event_line(number, text) {
       const kind = number == at ? "vmm-here" : number > at ? "vmm-later" : "";
-      const line = make("li", { class: kind }, link(number), ` ${text}`);
+      const line = make("li", { class: kind }, make("a", { href: `#${key}=${number}` }, `step ${number}`), ` ${text}`);
       const { call, place: [file, row, name] } = steps[number - 1];
       line.append(make("small", {}, ` ${call}${file ? `, ${file}:${row}` : name ? `, in ${name}` : ""}`));
       return line;
@@ -593,8 +591,7 @@ document.addEventListener("DOMContentLoaded", () => {
     }
     function show_tab(which) {
       tabs.forEach((tab, index) => tab.setAttribute("aria-pressed", index == which));
-      part("frame").hidden = which == 1;
-      map.hidden = which != 1;
+      [part("frame").hidden, map.hidden] = [which == 1, which != 1];
       if (which) draw_map();
     }
     tabs.forEach((tab, index) => tab.addEventListener("click", () => show_tab(index)));
