@@ -303,7 +303,10 @@ class AnyProgram(unittest.TestCase):
             writer.reserve(at, 4 * MIB)
         for _ in range(2):  # the second answers it once more
             writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
-            writer.lines[-1]["fault"] = {"where": "kernel k", "why": f"{BASE + 5 * MIB // 4:#x} is not mapped"}
+            writer.lines[-1]["fault"] = {
+                "where": "kernel k",
+                "why": f"{BASE + 256 * MIB + 5 * MIB // 4:#x} is not mapped",
+            }
         found = checked_steps(self, writer.recording())
         self.assertEqual([marked(step, "fault-at") for step in found[-3:]], [0, 2, 2])  # there, and in the legend
         at = next(element for element in found[-1].svg if "fault-at" in element)

@@ -274,7 +274,7 @@ document.addEventListener("DOMContentLoaded", () => {
     strip.append(cursor, slider);
     strip.style.setProperty("--vmm-columns", last);
     const list = part("list"), row = 1.6 * parseFloat(getComputedStyle(document.documentElement).fontSize);
-    let at = 0, shown = "", timer = 0, pinned = null, held = [];  // the step; the file whose text is shown; what is marked
+    let at = 0, shown = "", timer = 0, pinned = null, held = [];  // the step; the file that is shown; what is marked
     const has_address = location.href != "about:srcdoc";  // it has none inside another page, as in a notebook
     part("link").hidden = !has_address;
     const room = make("div");  // gives the list its height
