@@ -137,6 +137,10 @@ Here they are.
 
 <!-- view: two.jsonl -->
 
+## Both
+
+<!-- view: one.jsonl two.jsonl -->
+
 ## One that was not made
 
 <!-- view: no_such_program -->
@@ -161,6 +165,8 @@ class Views(BrowserTest):
         self.page.locator(".vmm-list").first.press("ArrowRight")
         self.page.wait_for_url("**#one-step=2")
         self.expect_steps(2, 9)
+        self.page.locator(".vmm-both .vmm-about a").nth(1).click()
+        self.expect_steps(2, 1)
         self.assertIn("./run.sh --view build/bin/no_such_program", self.page.locator(".vmm-absent").inner_text())
         self.assertIsNone(self.page.evaluate("window.hacked ?? null"), "what was recorded has run")
         for width, theme, ink in ((1440, "light", "rgb(20, 24, 29)"), (390, "dark", "rgb(243, 245, 247)")):

@@ -7,6 +7,7 @@ import pathlib
 import tempfile
 import xml.etree.ElementTree
 
+from vmmsim.trace.line import KEYS
 from vmmsim.trace.recording import Recording
 from vmmsim.view.frames import steps
 
@@ -209,6 +210,20 @@ def chunks(count, stay):
             writer.release(handle)
         else:
             writer.unmap(at, 2 * MIB)
+    return writer
+
+
+def timed(count, apart):
+    """So many calls, that many microseconds after one another: what one makes the next one maps."""
+    writer = Writer()
+    writer.reserve(BASE, 2 * MIB * count)
+    for i in range(count // 3 + 1):
+        handle, _ = writer.create(2 * MIB)
+        writer.map(BASE + 2 * MIB * i, 2 * MIB, handle)
+    del writer.lines[count:]
+    for number, line in enumerate(writer.lines):
+        line["time"] = 1_000_000 + apart * number
+    writer.lines = [{key: line[key] for key in KEYS} for line in writer.lines]
     return writer
 
 

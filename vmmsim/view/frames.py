@@ -45,7 +45,6 @@ class Step:
     svg: list  # elements, each a text
     height: int
     is_same: bool  # the frame equals the one before
-    time: int | None = None  # microseconds since the first call, if the recording has times
     brief: str = ""  # what changed, for the list of calls
     is_launch: bool = False
 
@@ -93,13 +92,13 @@ class Film:
         self.names, self.taken = {}, collections.defaultdict(collections.Counter)  # of reservations
         self.process_of = dict(zip(self.pids, self.processes, strict=True))
         rank = {pid: place for place, pid in enumerate(self.all_pids)}
-        self.overview, self.lives = Overview(self.devices), Lives(self.name, rank)
+        self.overview, self.lives = Overview(self.devices, recording.times()), Lives(self.name, rank)
         self.teller = Teller(recording, self.name, self.process_of, self.lives)
         self.strings = {}  # each text once
         self.level = 0  # how little is shown of much
 
     def steps(self):
-        result, frame, was_marked, times = Steps(), None, False, self.recording.times()
+        result, frame, was_marked = Steps(), None, False
         result.overview, result.lives = self.overview, self.lives
         result.processes = {pid: f"process {rank + 1}" for rank, pid in enumerate(self.all_pids)}
         for count, line in enumerate(self.lines, 1):
@@ -133,7 +132,6 @@ class Film:
                     svg=frame[0],
                     height=frame[1],
                     is_same=frame == before,
-                    time=times[count - 1] if times else None,
                     brief=what,
                     is_launch=is_launch(line),
                 )

@@ -39,11 +39,13 @@ class Held:
 
 
 class Overview:
-    def __init__(self, devices):
+    """times: of each step, microseconds since the first; None: the recording has none."""
+
+    def __init__(self, devices, times=None):
         self.lanes = {device: [(0, Held())] for device in devices}  # of GPUs: (step, Held) where it changes
         self.refused, self.launches, self.faults, self.processes = [], [], [], []
         self.last_fault = None
-        self.times = []  # of each step, in microseconds; older recordings have none
+        self.times = times
         self.left, self.left_at = [0, 0], 0  # of VMM, ordinary: at the end, or where a process ended with it
 
     def note(self, step, line, index):
@@ -53,7 +55,6 @@ class Overview:
             if now != changes[-1][1]:
                 changes.append((step, now))
         self.processes.append(line["pid"])
-        self.times.append(line.get("time"))
         if is_refused(line):
             self.refused.append(step)
         if is_launch(line):
@@ -170,6 +171,23 @@ def chart(content, width, height=HEIGHT):
     return f'<svg viewBox="0 0 {width} {height}" preserveAspectRatio="none" aria-hidden="true">{content}</svg>'
 
 
+def lane(device, changes, count, top):
+    """HTML: what a GPU had in each of so many steps; at the upper end there are `top` bytes."""
+    width, (step, held) = min(count, COLUMNS), max(changes, key=lambda change: change[1].total)
+    binned = bins(changes, count, width)
+    paths = "".join(
+        f'<path class="vmm-{layer}" d="{outline(binned, width, top, value)}"/>'
+        for layer, value in LAYERS
+        if any(getattr(each, layer) for _, each in binned)
+    )
+    peak = f'<i class="vmm-peak" style="left:{(max(step, 1) - 0.5) / count:.3%}"></i>' if step else ""
+    return (
+        f'<div class="vmm-lane" data-gpu="{device}" style="--vmm-fill:var(--vmm-gpu{device % 8})">'
+        f"<span><b>GPU {device}</b> {mib(held.total)}<small></small></span>"
+        f"<div>{chart(paths, width)}{peak}</div></div>\n"
+    )
+
+
 def strip(overview, names):
     """HTML: a lane for each GPU, and one for each process with its calls, launches and refusals. names: of processes,
     by pid."""
@@ -177,21 +195,7 @@ def strip(overview, names):
     width = min(count, COLUMNS)
     top = max(overview.peak(device)[1].total for device in lanes)
     result = []
-    for device, changes in lanes.items():
-        step, held = overview.peak(device)
-        at = (max(step, 1) - 0.5) / count
-        binned = bins(changes, count, width)
-        paths = "".join(
-            f'<path class="vmm-{layer}" d="{outline(binned, width, top, value)}"/>'
-            for layer, value in LAYERS
-            if any(getattr(each, layer) for _, each in binned)
-        )
-        peak = f'<i class="vmm-peak" style="left:{at:.3%}"></i>' if step else ""
-        label = f"<span><b>GPU {device}</b> {mib(held.total)}<small></small></span>"
-        result.append(
-            f'<div class="vmm-lane" data-gpu="{device}" style="--vmm-fill:var(--vmm-gpu{device % 8})">'
-            f"{label}<div>{chart(paths, width)}{peak}</div></div>\n"
-        )
+    result += [lane(device, changes, count, top) for device, changes in lanes.items()]
     pids = list(dict.fromkeys(overview.processes))
     for pid in pids:
         name = names.get(pid, "") if len(pids) > 1 else "calls"
@@ -217,13 +221,11 @@ def seconds(microseconds):
 def axis(overview):
     """The numbers of some steps, and when they were if the recording has that."""
     count = overview.count
-    begin = overview.times[0] if overview.times else None
     labels = []
     for step in dict.fromkeys(1 + round((count - 1) * quarter / 4) for quarter in range(5)):
         text = f"step {step:,}" if step == 1 else f"{step:,}"
-        now = overview.times[step - 1] if count else None
-        if isinstance(begin, int) and isinstance(now, int):
-            text += f" · {seconds(max(0, now - begin))}"
+        if overview.times:
+            text += f" · {seconds(overview.times[step - 1])}"
         labels.append(f'<i style="left:{(step - 0.5) / max(count, 1):.3%}">{text}</i>')
     return "".join(labels)
 

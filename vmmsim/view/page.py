@@ -44,7 +44,7 @@ script-src 'sha256-{hash}'">
 {style}
 </style>
 </head>
-<body class="vmm-alone">
+<body class="{kind}">
 <main>
 <h1>{title}</h1>
 {fragment}
@@ -65,14 +65,19 @@ FRAGMENT = """<div class="vmm-view" data-key="{key}"{alone}>
 
 
 def page(recording, steps):
-    title = f"{name_of(recording)}, step by step"
+    content = view(recording, steps, "step", moments(steps), is_alone=True)
+    return filled(f"{name_of(recording)}, step by step", content, "vmm-alone")
+
+
+def filled(title, content, kind):
     script = (HERE / "view.js").read_text()
     return PAGE.format(
         title=html.escape(title),
         style=style(),
         script=script,
         hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        fragment=view(recording, steps, "step", moments(steps), is_alone=True),
+        fragment=content,
+        kind=kind,
     )
 
 
