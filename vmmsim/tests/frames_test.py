@@ -277,6 +277,53 @@ class AnyProgram(unittest.TestCase):
             said,
         )
 
+    def test_names_from_the_caller(self):
+        source = """void reserve(CUdeviceptr* dptr, size_t bytes, int device = 0) {
+          CHECK(cuMemAddressReserve(dptr, bytes, 0, 0, 0));
+        }
+        void outer(size_t n, CUdeviceptr *to) {
+          reserve(to, n);
+        }
+          reserve(&d_A, n);
+          outer(round(3, 4), &d_B);
+        """
+        functions = {2: "reserve(CUdeviceptr*, unsigned long, int)", 5: "outer(unsigned long, CUdeviceptr*)"}
+        places = {f"program+{row}": [["a.cu", row, functions.get(row, "main")]] for row in (2, 5, 7, 8)}
+        writer = Writer(sources={"a.cu": source}, places=places)
+        stacks = (2, 7), (2, 5, 8), (2,)
+        for number, rows in enumerate(stacks):
+            writer.reserve(BASE + 64 * MIB * number, 4 * MIB)
+            writer.lines[-1]["callers"] = [f"program+{row}" for row in rows]
+        found = checked_steps(self, writer.recording())
+        self.assertEqual([step.brief for step in found], ["4 MiB → d_A", "4 MiB → d_B", "4 MiB → dptr"])
+
+    def test_a_fault_is_marked_where_it_is(self):
+        writer = Writer()
+        for at in range(BASE, BASE + 640 * MIB, 64 * MIB):
+            writer.reserve(at, 4 * MIB)
+        for _ in range(2):  # the second answers it once more
+            writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
+            writer.lines[-1]["fault"] = {
+                "where": "kernel k",
+                "why": f"{BASE + 256 * MIB + 5 * MIB // 4:#x} is not mapped",
+            }
+        found = checked_steps(self, writer.recording())
+        self.assertEqual([marked(step, "fault-at") for step in found[-3:]], [0, 2, 2])  # there, and in the legend
+        at = next(element for element in found[-1].svg if "fault-at" in element)
+        gap = next(element for element in found[-1].svg if 'vmm-fault"' in element)
+        x, width = (float(re.search(rf' {name}="(\d+)"', gap)[1]) for name in ("x", "width"))
+        self.assertAlmostEqual((float(re.search(r"M(\d+)", at)[1]) - x) / width, 5 / 16, delta=0.02)
+        self.assertEqual(found.overview.faults, [11])
+
+    def test_what_a_process_leaves(self):
+        writer = sample.chunks(3, stay=True)
+        writer.allocate(0x1000, 3 * MIB)
+        writer.allocate(0x9000, MIB, call="cudaLaunchKernel")  # a module's variables: nobody gives them back
+        writer.call("exit", {"status": 0}, result="")
+        found = steps(writer.recording())
+        self.assertEqual((found.overview.left, found.overview.left_at), ([6 * MIB, 3 * MIB], len(found)))
+        self.assertIn("left at the end: <a ", page(writer.recording(), found))
+
     def test_a_bar_is_to_scale(self):
         region = Region("", 100 * MIB, "kept", [], None)
         region.x, region.width = 0, 108  # a MiB is as wide as 1

@@ -117,6 +117,9 @@ class Views(BrowserTest):
         self.page.keyboard.type("nR?")  # words, and no keys
         self.assertEqual(search.input_value(), "nR?")
         self.expect_step(9, " listed")
+        search.fill("cuMemRelease")
+        self.page.keyboard.press("Enter")
+        self.expect_step(11, " listed")
         self.page.keyboard.press("Escape")
         self.assertEqual(search.input_value(), "")
         self.page.keyboard.press("Escape")
@@ -126,7 +129,7 @@ class Views(BrowserTest):
         self.page.get_by_role("checkbox", name="Letters are keys").uncheck()
         self.button("Close").click()
         self.page.keyboard.press("p")
-        self.expect_step(9)
+        self.expect_step(11)
 
     # --- The whole
 
@@ -373,6 +376,7 @@ class Views(BrowserTest):
             self.assertEqual(self.page.evaluate(scrolling), [], "not all is seen at once")
             drawn, frame = (self.page.locator(name).bounding_box() for name in (".vmm-scroll svg", ".vmm-frame"))
             self.assertLessEqual(drawn["y"] + drawn["height"], size[1])
+            self.assertGreater(frame["y"] + frame["height"], size[1] - 40, "the page is not filled")
             self.assertGreater(drawn["height"], 0.9 * frame["height"], "the picture does not use its room")
 
     def expect_still(self, page, figures):

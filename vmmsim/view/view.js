@@ -3,8 +3,7 @@
 // the elements of the frames are those that frames.py drew, and all figures those that overview.py and lives.py have.
 document.addEventListener("DOMContentLoaded", () => {
   const html = `
-    <div class="vmm-bar">
-    <div class="vmm-controls" role="group" aria-label="Steps">
+    <div class="vmm-bar"><div class="vmm-controls" role="group" aria-label="Steps">
       <button type="button">First</button><button type="button">Back</button>
       <span class="vmm-number"></span>
       <button type="button">Forward</button><button type="button">Last</button>
@@ -16,12 +15,9 @@ document.addEventListener("DOMContentLoaded", () => {
       </span>
       <a class="vmm-link">Link to this step</a><button type="button" class="vmm-save">Save picture</button>
       <button type="button" class="vmm-ask" aria-label="Help">?</button>
-    </div>
-    </div>
-    <div class="vmm-words">
-      <p class="vmm-caption" aria-live="polite"></p>
-      <details class="vmm-refused-words" hidden><summary></summary><p></p></details>
-    </div>
+    </div></div>
+    <p class="vmm-caption" aria-live="polite"></p>
+    <details class="vmm-refused-words" hidden><summary></summary><p></p></details>
     <div class="vmm-columns">
       <div class="vmm-side">
         <div class="vmm-program">
@@ -47,8 +43,8 @@ document.addEventListener("DOMContentLoaded", () => {
     <dialog class="vmm-help" aria-label="Keys">
       <table><caption>Keys</caption><tbody></tbody></table>
       <p>A click on a range of the picture pins it: its life is listed, and the same memory is marked everywhere.</p>
-      <p class="vmm-letters"><label><input type="checkbox" checked> Letters are keys</label></p>
-      <form method="dialog"><button>Close</button></form>
+      <form method="dialog"><button>Close</button>
+        <label><input type="checkbox" checked> Letters are keys</label></form>
     </dialog>`;
   const keys = [
     ["← →", "back and forward, among the calls that are listed"], ["Home End", "the first and the last step"],
@@ -90,7 +86,7 @@ document.addEventListener("DOMContentLoaded", () => {
     step.kind == "refused" ? "✖" : step.kind == "changes" ? "✚" : step.is_launch ? "▸" : "";
 
   // What there is in a step, of the lives of all things.
-  function lives_of({ reservations, mappings, memory }) {
+  function lives_of({ reservations, mappings, memory, stacks, frames_of_code }) {
     const mapped_in = reservations.map(() => []);
     for (const mapping of mappings) mapped_in[mapping[0]].push(mapping);
     const is_there = (at, born, died) => born <= at && (!died || died > at);
@@ -130,8 +126,9 @@ document.addEventListener("DOMContentLoaded", () => {
         const its = new Set((memory[words.slice(1) - 1]?.[3] ?? []).map(([number]) => number));
         return (_, number) => its.has(number);
       }
-      const has_words = (step) => (step.text ??= [step.call, step.brief, step.words, step.place[2], ...step.led_there,
-        `${step.place[0]}:${step.place[1]}`].join(" ").toLowerCase()).includes(words);
+      const said = ({ call, brief, words, place: [file, line, name], led_there, stack }) => [call, brief, words, name,
+        `${file}:${line}`, ...led_there, ...stacks[stack].flatMap((frame) => frames_of_code[frame])].join(" ");
+      const has_words = (step) => (step.text ??= said(step).toLowerCase()).includes(words);
       if (!/^0x[\da-f]{4,}$/.test(words)) return has_words;
       const its = steps_at(Number(words));
       return (step, number) => its.has(number) || has_words(step);
@@ -145,6 +142,8 @@ document.addEventListener("DOMContentLoaded", () => {
     const rect = document.createElementNS(svg, "rect");
     for (const [name, value] of Object.entries({ class: kind, x, y, width, height: 22, ...attributes }))
       rect.setAttribute(name, value);
+    if (attributes["data-about"]) rect.append(document.createElementNS(svg, "title"));
+    if (rect.firstChild) rect.firstChild.textContent = attributes["data-about"];
     parent.append(rect);
     return rect;
   }
@@ -275,14 +274,12 @@ document.addEventListener("DOMContentLoaded", () => {
     strip.append(cursor, slider);
     strip.style.setProperty("--vmm-columns", last);
     const list = part("list"), row = 1.6 * parseFloat(getComputedStyle(document.documentElement).fontSize);
-    let at = 0, shown = "", timer = 0;  // the step; the file whose text is shown
-    let pinned = null, held = [];  // {words, memory: a set, reservations: a set}; the elements that are marked
+    let at = 0, shown = "", timer = 0, pinned = null, held = [];  // the step; the file that is shown; what is marked
     const has_address = location.href != "about:srcdoc";  // it has none inside another page, as in a notebook
     part("link").hidden = !has_address;
     const room = make("div");  // gives the list its height
     let listed = steps.map((_, index) => index + 1);  // the numbers of the steps in the list
     const chosen = { kind: "all", process: -1, words: "" };
-    const link = (number) => make("a", { href: `#${key}=${number}` }, `step ${number}`);
 
     // The frame of a step: from the last whole one on, the differences.
     function frame(number) {
@@ -320,13 +317,11 @@ document.addEventListener("DOMContentLoaded", () => {
 
     // Where there is no source: the functions that led to the call.
     function list_callers(stack) {
-      const callers = part("callers");
-      callers.replaceChildren(...stack.map((number) => {
-        const [name, where] = data.frames_of_code[number], row = make("li", { class: name ? "" : "vmm-folded" });
-        row.append(make("b", {}, name), ` ${where}`);
-        return row;
+      part("callers").replaceChildren(...stack.map((number) => {
+        const [name, where] = data.frames_of_code[number];
+        return make("li", { class: name ? "" : "vmm-folded" }, make("b", {}, name), ` ${where}`);
       }));
-      callers.hidden = !stack.length;
+      part("callers").hidden = !stack.length;
     }
 
     // The line that has just run, and the one that this process runs next.
@@ -398,10 +393,8 @@ document.addEventListener("DOMContentLoaded", () => {
     const chips = [];
     function chip(words, property, value) {
       const button = make("button", { type: "button" });
-      button.addEventListener("click", () => {
-        chosen[property] = property == "process" && chosen.process == value ? -1 : value;
-        choose();
-      });
+      button.addEventListener("click", () =>
+        choose(chosen[property] = property == "process" && chosen.process == value ? -1 : value));
       chips.push({ button, words, property, value });
       return button;
     }
@@ -537,7 +530,6 @@ document.addEventListener("DOMContentLoaded", () => {
       const what = element?.dataset.pin;
       pinned = what && pinned?.what != what ? { what, words: element.dataset.about, ...lives.meant(what, at) } : null;
       life.hidden = !pinned;
-      panel.classList.toggle("vmm-has-pin", Boolean(pinned));
       if (pinned) show_life();
       mark_pinned();
     }
@@ -554,7 +546,7 @@ document.addEventListener("DOMContentLoaded", () => {
     }
     function event_line(number, text) {
       const kind = number == at ? "vmm-here" : number > at ? "vmm-later" : "";
-      const line = make("li", { class: kind }, link(number), ` ${text}`);
+      const line = make("li", { class: kind }, make("a", { href: `#${key}=${number}` }, `step ${number}`), ` ${text}`);
       const { call, place: [file, row, name] } = steps[number - 1];
       line.append(make("small", {}, ` ${call}${file ? `, ${file}:${row}` : name ? `, in ${name}` : ""}`));
       return line;
@@ -586,13 +578,12 @@ document.addEventListener("DOMContentLoaded", () => {
       close.addEventListener("click", () => pin(null));
       life.replaceChildren(close, ...parts.length ? parts : [make("p", {}, pinned.words)]);
     }
-    for (const place of [scroll, map])
-      place.addEventListener("click", ({ target }) => {
-        const element = target.closest("[data-pin]");
-        if (element) pin(element);
-        else if (target.closest("[data-unfold]")) show_tab(1);
-        else if (place == scroll) pin(null);
-      });
+    part("sight").addEventListener("click", ({ target }) => {
+      const element = target.closest("[data-pin]");
+      if (element) pin(element);
+      else if (target.closest("[data-unfold]")) show_tab(1);
+      else if (scroll.contains(target)) pin(null);
+    });
 
     function draw_map() {
       map.replaceChildren(...map_of(data, lives, at, Math.max(300, map.clientWidth - 30)));
@@ -600,8 +591,7 @@ document.addEventListener("DOMContentLoaded", () => {
     }
     function show_tab(which) {
       tabs.forEach((tab, index) => tab.setAttribute("aria-pressed", index == which));
-      part("frame").hidden = which == 1;
-      map.hidden = which != 1;
+      [part("frame").hidden, map.hidden] = [which == 1, which != 1];
       if (which) draw_map();
     }
     tabs.forEach((tab, index) => tab.addEventListener("click", () => show_tab(index)));
@@ -611,8 +601,7 @@ document.addEventListener("DOMContentLoaded", () => {
       go(nearest(steps.flatMap((step, index) => is_kind[kind](step) ? [index + 1] : []), way) ?? at);
     function next_range(way) {
       const ranges = [...scroll.querySelectorAll("[data-about]")], now = ranges.indexOf(document.activeElement);
-      const last = ranges.length - 1, first = way > 0 ? 0 : last;
-      ranges[now < 0 ? first : Math.min(Math.max(now + way, 0), last)]?.focus();
+      ranges.at(now < 0 ? (way > 0 ? 0 : -1) : Math.min(Math.max(now + way, 0), ranges.length - 1))?.focus();
     }
 
     const does = [() => go(listed[0], { push: true }), () => next_listed(-1),
@@ -665,11 +654,9 @@ document.addEventListener("DOMContentLoaded", () => {
     });
     function escape(target) {
       if (!tip.hidden) hide();
-      else if (target == search) {
-        if (search.value) search.value = chosen.words = "";
-        else list.focus();
-        choose();
-      } else pin(null);
+      else if (target != search) pin(null);
+      else if (search.value) choose(search.value = chosen.words = "");
+      else list.focus();
     }
     document.addEventListener("keydown", ({ key, target }) => key == "Escape" && !view.contains(target) && hide());
 
