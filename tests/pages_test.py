@@ -170,7 +170,7 @@ class Pages(unittest.TestCase):
         self.assertLessEqual(len((ROOT / "README.md").read_text().splitlines()), 80, "README.md: lines")
 
     def test_the_parts_of_a_lesson_stand_in_their_order(self):
-        order = ["Run it", "Before you run it", "[1]", "Step through it", "Try it", "Break it on purpose"]
+        order = ["Step through it", "Run it", "Before you run it", "[1]", "Try it", "Break it on purpose"]
         order += ["What to remember", "Practise it", "Next"]
         for lesson in LESSONS:
             page = (lesson / "README.md").read_text()
@@ -179,12 +179,15 @@ class Pages(unittest.TestCase):
             ]
             self.assertEqual([title for title in titles if title in order], order, lesson)
             idea, picture = page.index("\n\n"), page.find("\n![")
-            self.assertIn(picture, range(idea, page.index("\n## Run it\n")), f"{lesson}: a picture of the idea")
+            self.assertIn(picture, range(idea, page.index("\n## Step through it\n")), f"{lesson}: no picture of it")
             seconds = {program.stem for program in PROGRAMS if program.parent == lesson} - {lesson.name[3:]}
             for name in seconds - {program.stem for program in BROKEN}:
                 self.assertIn(f"]({name}.md", page, f"{lesson}: the page of {name}")
+            box = page[: page.index("\n## ")]
+            self.assertIn(f"| Program | [{lesson.name[3:]}.cu]({lesson.name[3:]}.cu), ", box, lesson)
             for lab in sorted((ROOT / "labs/starters").glob(f"{lesson.name[:2]}?_*.cu")):
-                self.assertIn(f"](../labs/starters/{lab.name})", section(page, "Practise it"), lesson)
+                for where in (section(page, "Practise it"), re.search(r"^\| Labs \| .*$", box, re.M)[0]):
+                    self.assertIn(f"](../labs/starters/{lab.name})", where, lesson)
 
     def test_each_lab_is_in_the_table(self):
         for check in sorted((ROOT / "labs/checks").glob("*.py")):

@@ -7,9 +7,11 @@ A page says where by a comment, which a code forge does not show:
     <!-- view: recordings/pytorch.jsonl.gz -->  a recording, beside the page
 
 The views of lessons are made by running them on the simulator. Where that was not built a sentence says how to get one.
-Neither the search nor printable.html takes in what is in a view.
+Below the listing of a step of the lesson stands a link to this step in the view. Neither the search nor printable.html
+takes in what is in a view.
 """
 
+import json
 import pathlib
 import re
 
@@ -24,6 +26,8 @@ from vmmsim.view.page import fragment
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMENT = re.compile(r"(?:<!--)?\s*view: (\S+)\s*(?:-->)?\s*")
 PLACE = re.compile(r"<!-- the view (\S+) -->")
+LISTING = re.compile(r"(?:<!--)?\s*listing: (\w+)\.cu \[(\d+)\]\s*(?:-->)?\s*")
+LINK = re.compile(r"<!-- the step (\w+) (\d+) -->")
 
 
 class BadView(SphinxError):
@@ -41,6 +45,9 @@ class Views(SphinxTransform):
                 file = file_of(self.app, self.env.docname, found[1])
                 self.env.note_dependency(str(file))
                 node.replace_self(nodes.raw("", f"<!-- the view {found[1]} -->", format="html"))
+            elif found := LISTING.fullmatch(node.astext()):
+                below = node.parent.index(node) + 2
+                node.parent.insert(below, nodes.raw("", f"<!-- the step {found[1]} {found[2]} -->", format="html"))
 
 
 def file_of(app, page, name):
@@ -65,8 +72,18 @@ def put(app, page, template, context, doctree):
             f'64-bit x86 or Arm <code>./run.sh --view build/bin/{name}</code> makes it.</p>'
         )
 
+    def link(match):
+        """To a view that is on this page: a second program has none."""
+        name, step = match[1], match[2]
+        file = file_of(app, page, name).with_suffix(".json")
+        number = json.loads(file.read_text()).get(step) if name in views and file.exists() else None
+        if not number:
+            return ""
+        return f'<p class="vmm-to"><a href="#{name}-step={number}">See it in the view</a></p>'
+
     if "body" in context:
-        context["body"] = PLACE.sub(view, context["body"])
+        views = PLACE.findall(context["body"])
+        context["body"] = LINK.sub(link, PLACE.sub(view, context["body"]))
 
 
 def setup(app):

@@ -127,6 +127,8 @@ class Parts(BrowserTest):
         self.assertIn("https://example.org/a/very/long/address#that-goes-on", link.evaluate(after))
 
 
+FIRST_OF_VMM = 2  # of the sample: a reservation
+
 PAGE_OF_VIEWS = """# Two programs
 
 Here they are.
@@ -157,10 +159,14 @@ class Views(BrowserTest):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.page.goto((book / "docs" / "index.html").as_uri() + "#two-step=9")
         self.page.wait_for_function("document.querySelectorAll('.vmm-live').length == 2")
-        self.expect_steps(1, 9)
+        self.expect_steps(FIRST_OF_VMM, 9)
+        self.assertEqual(self.page.locator(".vmm-list:visible").count(), 0, "the lists are folded")
+        self.page.locator(".vmm-calls summary").first.click()
+        chosen = self.page.locator(".vmm-list [aria-selected=true]").first
+        self.assertEqual(chosen.inner_text().split()[0], str(FIRST_OF_VMM))
         self.page.locator(".vmm-list").first.press("ArrowRight")
-        self.page.wait_for_url("**#one-step=2")
-        self.expect_steps(2, 9)
+        self.page.wait_for_url(f"**#one-step={FIRST_OF_VMM + 1}")
+        self.expect_steps(FIRST_OF_VMM + 1, 9)
         self.assertIn("./run.sh --view build/bin/no_such_program", self.page.locator(".vmm-absent").inner_text())
         self.assertIsNone(self.page.evaluate("window.hacked ?? null"), "what was recorded has run")
         for width, theme, ink in ((1440, "light", "rgb(20, 24, 29)"), (390, "dark", "rgb(243, 245, 247)")):

@@ -15,6 +15,7 @@ import hashlib
 import html
 import json
 import pathlib
+import re
 import zlib
 
 from vmmsim.view.frames import notes
@@ -23,6 +24,7 @@ from vmmsim.view.style import style_of_view
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEYFRAME = 50  # each such frame is whole, so that any frame is at most so many differences away
+FIRST = re.compile(r"cuMemAddressReserve|cuMemCreate|cuMemImport|cuMulticastCreate")  # where a view in the book opens
 TALLEST = 640  # up to this height the room for the picture stays the same, so that nothing jumps
 
 PAGE = """<!doctype html>
@@ -49,7 +51,7 @@ script-src 'sha256-{hash}'">
 """
 
 # What stands in <noscript> costs nothing while there are scripts; for paper view.js takes it from there.
-FRAGMENT = """<div class="vmm-view" data-key="{key}">
+FRAGMENT = """<div class="vmm-view" data-key="{key}"{opens}>
 <p class="vmm-about">{about}</p>
 {notes}<noscript><div class="vmm-still">
 {still}</div></noscript>
@@ -71,12 +73,14 @@ def page(recording, steps):
 
 
 def fragment(recording, steps, id, has_pictures=False):
-    """A page may have several, so a link to a step is #ID-step=12. A lesson's page has pictures of its moments."""
+    """A page may have several, so a link to a step is #ID-step=12. It opens at the first call of VMM, with the list of
+    the calls folded. A lesson's page has pictures of its moments."""
     pictures = "<p>Without scripts, and on paper, the pictures on this page show the moments that matter.</p>\n"
-    return view(recording, steps, f"{id}-step", pictures if has_pictures else moments(steps))
+    opens_at = next((step.number for step in steps if step.kind == "changes" and FIRST.match(step.call)), 1)
+    return view(recording, steps, f"{id}-step", pictures if has_pictures else moments(steps), opens_at)
 
 
-def view(recording, steps, key, still):
+def view(recording, steps, key, still, opens_at=None):
     """still: what shows without scripts, and on paper."""
     processes = len({step.process for step in steps})
     about = recording.about
@@ -87,6 +91,7 @@ def view(recording, steps, key, still):
     items = "".join(f"<li>{html.escape(note)}</li>\n" for note in notes(recording))
     return FRAGMENT.format(
         key=html.escape(key),
+        opens=f' data-opens="{opens_at}"' if opens_at else "",
         about=f"<code>{html.escape(command_of(recording))}</code>: {html.escape(', '.join(filter(None, facts)))}.",
         notes=f'<ul class="vmm-notes">\n{items}</ul>\n' if items else "",
         still=still,

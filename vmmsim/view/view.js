@@ -23,8 +23,11 @@ document.addEventListener("DOMContentLoaded", () => {
     </div>
     <p class="vmm-keys">Keys: left and right, Home and End step; in the picture, up and down go from range to range, and
       Escape hides what is said of it; in the list, up and down go to the next call that is listed.</p>
-    <div class="vmm-filter" role="group" aria-label="Which calls are listed"></div>
-    <div class="vmm-list" tabindex="0" role="listbox" aria-label="The calls"></div>`;
+    <details class="vmm-calls" open>
+      <summary>The calls, listed</summary>
+      <div class="vmm-filter" role="group" aria-label="Which calls are listed"></div>
+      <div class="vmm-list" tabindex="0" role="listbox" aria-label="The calls"></div>
+    </details>`;
 
   async function unpack(letters) {
     const bytes = Uint8Array.from(atob(letters), (letter) => letter.charCodeAt(0));
@@ -268,8 +271,10 @@ document.addEventListener("DOMContentLoaded", () => {
       });
       part("filter").append(button);
     }
+    part("calls").addEventListener("toggle", show_in_list);
+    part("calls").open = !view.dataset.opens;  // in the book it is folded
     addEventListener("hashchange", follow);
-    if (!follow()) go(1, { write: false });
+    if (!follow()) go(Number(view.dataset.opens ?? 1), { write: false });
   }
 
   // What shows without scripts: on paper too.
