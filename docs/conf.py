@@ -13,7 +13,7 @@ copyright = "the contributors. Text CC BY 4.0, programs MIT-0"
 root_doc = "docs/index"
 include_patterns = ["docs/*.md", "[0-9][0-9]_*/*.md", "labs/*.md"]
 exclude_patterns = ["build*", ".*"]  # not entered: they can hold other copies of the pages
-own = [f"docs.extensions.{name}" for name in ("forge", "inline_svg", "printable", "results", "views")]
+own = [f"docs.extensions.{name}" for name in ("forge", "inline_svg", "printable", "results", "search", "views")]
 extensions = ["myst_parser", "sphinx_copybutton", *own]
 myst_heading_anchors = 3  # a link to a section works in the book as it does on a code forge
 nitpicky = True
@@ -37,6 +37,8 @@ html_js_files = ["book.js", "view.js"]
 templates_path = ["_templates"]
 html_copy_source = False
 html_use_index = False
-html_show_search_summary = False  # it fetches the pages, and a browser does not do so for file://
+html_show_search_summary = (
+    False  # it fetches the pages, and a browser does not do so for file://: search.py shows lines
+)
 pygments_style = "github-light-high-contrast"  # every colour by 4.5:1 or more from the paper
 pygments_dark_style = "github-dark-high-contrast"
