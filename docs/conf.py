@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT-0
 # The book is built from the root of the checkout, where each lesson's page stands beside its program:
 #   python3 -m sphinx -c docs . build/book
+import os
 import pathlib
 import re
+
+from docs.tools.notebooks import address_of_clone
 
 project = "CUDA VMM by Example"
 cmake_lists = pathlib.Path(__file__).parents[1] / "CMakeLists.txt"
@@ -35,10 +38,10 @@ html_static_path = ["_static", "../vmmsim/view/view.css", "../vmmsim/view/view.j
 html_css_files = ["book.css", "pictures.css", "view.css"]
 html_js_files = ["book.js", "view.js"]
 templates_path = ["_templates"]
+repository = os.environ.get("VMM_REPOSITORY") or address_of_clone()
+html_context = {"repository": repository if repository.startswith("http") else ""}  # no link where it is not known
 html_copy_source = False
 html_use_index = False
-html_show_search_summary = (
-    False  # it fetches the pages, and a browser does not do so for file://: search.py shows lines
-)
+html_show_search_summary = False  # it fetches the pages, which no browser does for file://: see search.py
 pygments_style = "github-light-high-contrast"  # every colour by 4.5:1 or more from the paper
 pygments_dark_style = "github-dark-high-contrast"
