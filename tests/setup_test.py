@@ -4,9 +4,9 @@
 
     setup_test.py [--list] [case ...]      all cases if none is named
 
-The cases whose names begin with fetch_ hide the toolkit, copy the checkout to a path with a space and let ./run.sh or
-./lab.sh fetch what is missing from PyPI. bare_root does so in a root directory made for it, where nothing is but git
-and python3; it needs root, debootstrap and the system's packages. The others need no network. Exit status 0, 77 if a
+fetch_compiler hides the toolkit, copies the checkout to a path with a space and lets ./run.sh fetch what is missing
+from PyPI. bare_root does so in a root directory made for it, where nothing is but git and python3; it needs root,
+debootstrap and the system's packages. The others need no network. Exit status 0, 77 if a
 case was skipped (for want of a package index; that is a failure where CI is true), 1 if one failed.
 """
 
@@ -554,33 +554,6 @@ def fetch_compiler():
         expect(gone.returncode == 1 and "which is not there: configuring it anew" in gone.stderr, "nvcc is gone", gone)
 
 
-def fetch_book():
-    """./run.sh --docs where there is no compiler of any kind, and with no network and a page that is wrong."""
-    need_index()
-    with scratch() as directory:
-        checkout = copy_checkout(directory / "check out")
-        hidden = hiding(directory, COMPILER | BUILDERS | HOST_COMPILER)
-        offline = {**hidden, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/nonexistent"}
-        none = run(checkout, "./run.sh", "--docs", environment=offline)
-        expect(none.returncode == 1 and "no Python package index can be reached" in none.stderr, "no index", none)
-        done = run(checkout, "./run.sh", "--docs", environment=hidden)
-        index = checkout / "build" / "book" / "docs" / "index.html"
-        expect(
-            done.returncode == 0 and f"Open {index} in a browser" in done.stdout and index.exists(), "the book", done
-        )
-        built = sorted(os.listdir(checkout / "build"))
-        expect(built == ["book", "notebooks"], "more than the book and the notebooks was built", done)
-        with open(checkout / "docs" / "index.md", "a") as page:
-            page.write("\n[nowhere](no_such_page.md)\n")
-        wrong = run(checkout, "./run.sh", "--docs", environment=offline)
-        expect(
-            wrong.returncode == 1 and "no_such_page" in wrong.stderr and "Open" not in wrong.stdout,
-            "a dead link",
-            wrong,
-        )
-        expect("fetching" not in wrong.stderr, "what was fetched is fetched again", wrong)
-
-
 # --- in a root of its own: git and python3, and nothing else that this machine has ------------------------------------
 
 
@@ -667,18 +640,40 @@ def need_root():
 
 # Of each kind of test that needs something of the machine, one; and what is built for these.
 TESTS_IN_ROOT = (
-    "^(check_header|standalone.01_vmm_basics|lint.01_vmm_basics/vmm_basics.cu|build.old_toolkit|docs.book"
+    "^(check_header|standalone.01_vmm_basics|lint.01_vmm_basics/vmm_basics.cu|build.old_toolkit"
     "|simulator.thrust_and_cub|docs.notebook.01_vmm_basics)$"
 )
 BUILT_IN_ROOT = "vmm_basics check_test thrust_and_cub"
 
 
+def book(root):
+    """./run.sh --docs where there is no compiler: with no network, with it, and with a page that is wrong."""
+    none = root.run("./run.sh --docs", **OFFLINE)
+    expect(none.returncode == 1 and "no Python package index can be reached" in none.stderr, "no index", none)
+    done = root.run("./run.sh --docs")
+    index = f"/root/{root.checkout.name}/build/book/docs/index.html"
+    expect(done.returncode == 0 and f"Open {index} in a browser" in done.stdout, "the book", done)
+    expect((root.path / index[1:]).exists(), "the book is not where it says", done)
+    built = sorted(os.listdir(root.checkout / "build"))
+    expect(built == ["book", "notebooks"], "more than the book and the notebooks was built", done)
+    page = root.checkout / "docs" / "index.md"
+    right = page.read_text()
+    page.write_text(right + "\n[nowhere](no_such_page.md)\n")
+    wrong = root.run("./run.sh --docs", **OFFLINE)
+    expect(wrong.returncode == 1 and "no_such_page" in wrong.stderr, "a dead link", wrong)
+    expect("Open" not in wrong.stdout and "fetching" not in wrong.stderr, "all was done again", wrong)
+    page.write_text(right)
+    shutil.rmtree(root.checkout / "build")
+    shutil.rmtree(root.checkout / ".venv")
+
+
 def bare_root():
-    """The first set-up is killed in the middle; then run.sh, again with no network, a lab, in another place; tests."""
+    """The book; a set-up that is killed in the middle; run.sh, again with no network, a lab, elsewhere; tests."""
     need_root()
     need_index()
     with scratch("vmm_root_") as directory:  # debootstrap takes no path with a space
         root = Root(directory)
+        book(root)
         few = {"CUDAARCHS": "90"}  # one architecture: less work for the compilers
         (root.path / "killed").mkdir()  # for what pip leaves there when it is killed
         first = subprocess.Popen(
@@ -743,7 +738,6 @@ CASES = [
     old_compiler,
     ready,
     fetch_compiler,
-    fetch_book,
     bare_root,
 ]
 
