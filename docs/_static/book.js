@@ -13,6 +13,9 @@ const watcher = new ResizeObserver((entries) => {
   }
 });
 
+// Where a search has led, Sphinx marks its words, and asks each element of SVG for its box: a title has none.
+SVGElement.prototype.getBBox ??= () => new DOMRect();
+
 // Escape closes the side bar that was opened over the page.
 document.addEventListener("keydown", ({ key }) => {
   if (key === "Escape") for (const bar of document.querySelectorAll(".sidebar-toggle:checked")) bar.checked = false;

@@ -23,7 +23,8 @@ except ImportError:
     print("SKIP: no beautifulsoup4 for this Python; ./test.sh gets it")
     sys.exit(77)
 
-BOOK = pathlib.Path(sys.argv.pop(1)).resolve()
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BOOK = pathlib.Path(sys.argv[1]).resolve()
 # The root's index.html leads to the first page, and is none.
 PAGES = sorted(path for path in BOOK.glob("*/**/*.html") if "_static" not in path.parts)
 PAGES += [BOOK / "search.html", BOOK / "printable.html"]
@@ -42,6 +43,12 @@ def ids(page):
         content = json.loads(zlib.decompress(base64.b64decode(view.script.string)))
         names |= {f"{view['data-key']}={number}" for number, _ in enumerate(content["steps"], 1)}
     return names
+
+
+def listings(page):
+    """The text of each listing of a page of Markdown, in order."""
+    blocks = re.findall(r"^( *)`{3,}\w*\n(.*?)^ *`{3,}$", page.read_text(), re.MULTILINE | re.DOTALL)
+    return [re.sub(f"^{indent}", "", text, flags=re.MULTILINE) for indent, text in blocks]
 
 
 def fetched(style):
@@ -102,6 +109,15 @@ class Links(unittest.TestCase):
                     last += 1
             self.assertGreaterEqual(last, len(re.findall(r"^ *// \[\d+\] ", "\n".join(lines), re.MULTILINE)) - 1, page)
 
+    def test_listings_stand_as_in_their_files(self):
+        """What the copy buttons take; of a line that begins with a prompt they would take the rest."""
+        for lesson in sorted(ROOT.glob("[0-9][0-9]_*/README.md")):
+            blocks = soup(BOOK / lesson.parent.name / "README.html").select("article .highlight pre")
+            self.assertEqual([pre.get_text() for pre in blocks], listings(lesson), lesson)
+            code = soup(BOOK / lesson.parent.name / "README.html").select("[class*=highlight-cuda] pre")
+            self.assertGreater(len(code), 5, lesson)
+            self.assertEqual([pre.get_text() for pre in code if re.search(r"(?m)^\$ ", pre.get_text())], [], lesson)
+
     def test_no_page_names_an_element_twice(self):
         for page in PAGES:
             names = [element["id"] for element in soup(page).find_all(id=True)]
@@ -145,4 +161,4 @@ class Links(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
