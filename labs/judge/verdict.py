@@ -29,6 +29,17 @@ class Lab:
         self.starter = ROOT / "labs/starters" / f"{self.name}.cu"
         self.solution = ROOT / "labs/solutions" / f"{self.name}.cu"
 
+    def titles(self):
+        """Of all that is looked at, in the order in which it is told."""
+        return [BUILT, *(function.title for function in self.checks), ENDED, GIVEN_BACK, PRINTED]
+
+    def weights(self):
+        """The points for each: one, or what POINTS in the lab's file says."""
+        own = getattr(self.about, "POINTS", {})
+        if unknown := set(own) - set(self.titles()):
+            raise CannotJudge(f"POINTS of labs/checks/{self.name}.py names what is no check: {', '.join(unknown)}")
+        return {title: own.get(title, 1) for title in (*self.titles(), REAL)}
+
 
 def all_labs():
     return [Lab(path) for path in sorted((ROOT / "labs/checks").glob("[0-9][0-9][a-z]_*.py"))]
@@ -72,8 +83,7 @@ class Judge:
 
     def verdict(self):
         title, words = self.first_wrong()
-        titles = [BUILT, *(function.title for function in self.lab.checks), ENDED, GIVEN_BACK, PRINTED]
-        titles += [REAL] if self.real else []
+        titles = self.lab.titles() + ([REAL] if self.real else [])
         checks = [
             (one, "failed" if one == title else "passed" if one in self.held else "not reached") for one in titles
         ]
