@@ -69,11 +69,12 @@ def put(text, path):
 
 def make_mine(lab):
     """Whether the student's copy was not there, and now is."""
-    tell_editors()
-    if mine(lab).exists():
-        return False
-    put(lab.starter.read_text(), mine(lab))
-    return True
+    is_new = not mine(lab).exists()
+    if is_new:
+        put(lab.starter.read_text(), mine(lab))
+    if os.access(my_files(), os.W_OK):
+        tell_editors()
+    return is_new
 
 
 def is_begun(lab, directory=None):
@@ -82,7 +83,7 @@ def is_begun(lab, directory=None):
 
 
 def tell_editors():
-    """Where CUDA's headers and the labs' are. An editor that cannot be told is no reason to stop."""
+    """Where CUDA's headers and the labs' are."""
     nvcc = cached("CMAKE_CUDA_COMPILER")
     file = my_files() / ".clangd"
     if nvcc and not file.exists():

@@ -186,7 +186,9 @@ def for_gradescope(told):
 
 def grade_class(labs, given):
     """./lab.sh --class: the directories of a class, one for each student."""
-    students = sorted(path for path in given.students.iterdir() if path.is_dir() and not path.name.startswith("."))
+    students = sorted(
+        path for path in given.students.absolute().iterdir() if path.is_dir() and not path.name.startswith(".")
+    )
     if not students:
         end(1, f"{given.students} has no directories: it needs one for each student")
     apart = APART if can_be_apart() else []
