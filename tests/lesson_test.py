@@ -4,11 +4,11 @@
 
     lesson_test.py run PROGRAM EXPECTED      on the real GPUs: it works, and prints what was recorded; or skips
     lesson_test.py sanitizer PROGRAM         the same under compute-sanitizer: no bad access, no leaked memory
-    lesson_test.py skips PROGRAM REASON      it skips here, for this reason
-    lesson_test.py arguments PROGRAM         --help and bad arguments
+    lesson_test.py skips REASON PROGRAM...   each skips here, for this reason
+    lesson_test.py arguments PROGRAM...      --help and bad arguments
     lesson_test.py standalone SOURCE NVCC EXPECTED [VMMSIM]
                                              the line at the top of the source builds it, in a copy of its directory,
-                                             and what it builds runs on the simulator as it was recorded
+                                             and what it builds runs on the simulator, a main program as recorded
     lesson_test.py lint SOURCE CUDA          clang-tidy has nothing to say
     lesson_test.py old_toolkit NVCC CMAKE... CMake, with these arguments, refuses a toolkit that is too old
     lesson_test.py book DIRECTORY VIEWS BIN  the book builds without a warning, with the views of what is built
@@ -109,19 +109,25 @@ def sanitizer(program):
         fail("compute-sanitizer gave no summary")
 
 
-def skips(program, reason):
-    done = start(program)
-    if not outcome(done):
-        fail("it did not skip")
-    line = next(line for line in done.stdout.splitlines() if line.startswith("SKIP: "))
-    if reason not in line or "; " not in line:
-        fail(f"another reason, or no remedy: {line}")
+def skips(reason, *programs):
+    for program in programs:
+        done = start(program)
+        if not outcome(done):
+            fail(f"{program} did not skip")
+        line = next(line for line in done.stdout.splitlines() if line.startswith("SKIP: "))
+        if reason not in line or "; " not in line:
+            fail(f"another reason, or no remedy: {line}")
 
 
-def arguments(program):
+def arguments(*programs):
+    for program in programs:
+        takes_arguments_as_it_says(program)
+
+
+def takes_arguments_as_it_says(program):
     done = start(program, "--help")
     if done.returncode or not done.stdout.startswith(f"usage: {os.path.basename(program)}") or done.stderr:
-        fail("--help does not print the usage")
+        fail(f"{program} --help does not print the usage")
     usage = done.stdout
     bad = [["--no-such-option"], ["surplus"], [""], ["-h"]]
     for option, argument in re.findall(r"^  (--[a-z-]+)( [A-Z]+)?", usage, re.MULTILINE):
@@ -134,7 +140,7 @@ def arguments(program):
     for words in bad:
         done = start(program, *words)
         if done.returncode != 2 or usage not in done.stderr or done.stdout:
-            fail(f"{words} does not end with status 2 and the usage")
+            fail(f"{program} {words} does not end with status 2 and the usage")
 
 
 def standalone(source, nvcc, expected, vmmsim=None):
@@ -152,6 +158,8 @@ def standalone(source, nvcc, expected, vmmsim=None):
         if done.returncode or not done.stdout.startswith("usage: "):
             fail("built alone, it does not start")
         words = "lesson", expected, vmmsim, str(copy / source.stem), "2"
+        if pathlib.Path(expected).name != "expected_output.txt":
+            words = "small", vmmsim, str(copy / source.stem)
         if vmmsim and start(sys.executable, "-B", "-m", "tests.on_simulator.sim_test", *words, cwd=ROOT).returncode:
             fail("built alone, it does not work on the simulator")
 

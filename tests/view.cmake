@@ -3,3 +3,4 @@
 example_test(viewer.checkout ${python} tests.watch_test ${PROJECT_BINARY_DIR})
 example_test(viewer.lessons ${python} tests.views_test $<TARGET_FILE_DIR:vmmsim>)
 label(viewer viewer.checkout viewer.lessons)
+label(long viewer.lessons)

@@ -6,11 +6,11 @@
                                                    hardware
     sim_test.py facts EXPECTED -- COMMAND          it prints what was recorded; on stderr it may say what it likes
     sim_test.py lesson EXPECTED VMMSIM PROGRAM GPUS
-                                                   a program of a lesson, with its arguments for simulated GPUs
+                                                   a program of a lesson, with its arguments for simulated GPUs; it
+                                                   takes no longer than somebody waits for it
     sim_test.py small VMMSIM PROGRAM               it works, with little work to do, and says nothing on stderr
     sim_test.py json VMMSIM PROGRAM...             those that measure, with --json: the lines are as a page wants them,
                                                    and a file that cannot be written ends them with status 2
-    sim_test.py seconds VMMSIM PROGRAM...          each program with no arguments: how much the processors work for it
     sim_test.py skips VMMSIM MACHINE PROGRAM...    those of the programs that must skip on this machine do so, for the
                                                    right reason; where none must, one of them works
 
@@ -96,12 +96,18 @@ def lesson(file, vmmsim, program, gpus):
         changes=its.get("changes", {}),
         on_stderr=its.get("on_stderr", ""),
     )
+    # With their children, if these were waited for. What 2 cores do: a busy machine changes little in that.
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    limit = 2 * (30 if measures(vmmsim, program) else 5)
+    if used.ru_utime + used.ru_stime > limit:
+        fail(f"it took {used.ru_utime + used.ru_stime:.1f} s of the processors' time, more than {limit}")
 
 
 def small(vmmsim, program):
-    done = start(vmmsim, "--strict", "--gpus", "2", program, *quick(name_of(program)))
-    if outcome(done) or done.stderr:
-        fail("it skipped, or says something on stderr")
+    name = name_of(program)
+    done = start(vmmsim, "--strict", "--gpus", "2", program, *quick(name))
+    if outcome(done) or not as_wanted(particulars(name).get("on_stderr", ""), done.stderr):
+        fail("it skipped, or says on stderr what it should not")
 
 
 def measures(vmmsim, program):
@@ -128,27 +134,6 @@ def json(vmmsim, *programs):
             if done.returncode != 2 or f"cannot write {scratch}/none/measured.jsonl: No such file" not in done.stderr:
                 fail(f"{program} does not say that it cannot write, status {done.returncode}")
             path.unlink()
-
-
-def seconds(vmmsim, *programs):
-    """What 2 cores do in 5 seconds, or in 30 where a program measures. A busy machine changes little in that."""
-
-    def worked():
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)  # with their children, if these were waited for
-        return used.ru_utime + used.ru_stime
-
-    too_long = []
-    for program in programs:
-        limit = 2 * (30 if measures(vmmsim, program) else 5)
-        before = worked()
-        if outcome(subprocess.run([vmmsim, program], stdin=subprocess.DEVNULL, capture_output=True, text=True)):
-            fail(f"{program} skipped")
-        took = worked() - before
-        print(f"{name_of(program)}: {took:.1f} of {limit} s", flush=True)
-        if took > limit:
-            too_long.append(name_of(program))
-    if too_long:
-        fail(f"too long with no arguments: {', '.join(too_long)}")
 
 
 def skips(vmmsim, machine, *programs):

@@ -11,8 +11,6 @@
 namespace driver {
 namespace {
 
-using driver::checked;  // and beside it one for user objects
-
 bool contains(const std::vector<CUgraphNode>& all, CUgraphNode node) {
   return std::find(all.begin(), all.end(), node) != all.end();
 }
@@ -126,7 +124,7 @@ CUgraphNode find_in_clone(CUgraphNode original, CUgraph graph) {
 
 // --- User objects ---------------------------------------------------------------------------------------------------
 
-CUuserObject checked(CUuserObject object) REQUIRES(graphs().lock) {
+CUuserObject checked_object(CUuserObject object) REQUIRES(graphs().lock) {
   require(graphs().objects.contains(object), CUDA_ERROR_INVALID_VALUE, "this is no user object, or it has ended");
   return object;
 }
@@ -147,7 +145,7 @@ void check_count(unsigned count) {
 void retain_object(CUuserObject object, unsigned count) {
   check_count(count);
   const MutexLock held(graphs().lock);
-  checked(object)->references += count;
+  checked_object(object)->references += count;
 }
 
 // The last reference ends the object: its destructor is called when nothing is locked. There are so many references.
@@ -165,7 +163,7 @@ void drop(CUuserObject object, unsigned count) {
 void release_object(CUuserObject object, unsigned count) {
   {
     const MutexLock held(graphs().lock);
-    require(count <= checked(object)->references, CUDA_ERROR_INVALID_VALUE, "there are not so many references");
+    require(count <= checked_object(object)->references, CUDA_ERROR_INVALID_VALUE, "there are not so many references");
   }
   drop(object, count);
 }
@@ -175,7 +173,7 @@ void retain_by(CUgraph graph, CUuserObject object, unsigned count, unsigned flag
   require(flags <= CU_GRAPH_USER_OBJECT_MOVE, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   const MutexLock held(graphs().lock);
   checked(graph);
-  require(!(flags & CU_GRAPH_USER_OBJECT_MOVE) || count <= checked(object)->references, CUDA_ERROR_INVALID_VALUE,
+  require(!(flags & CU_GRAPH_USER_OBJECT_MOVE) || count <= checked_object(object)->references, CUDA_ERROR_INVALID_VALUE,
           "there are not so many references");
   retain(graph->objects, object, count);
   if (flags & CU_GRAPH_USER_OBJECT_MOVE) object->references -= count;
@@ -336,7 +334,7 @@ std::set<CUgraphNode> and_all_before(std::span<const CUgraphNode> nodes) {
 }
 
 void retain(std::map<CUuserObject, unsigned>& by, CUuserObject object, unsigned count) {
-  by[checked(object)] += count;
+  by[checked_object(object)] += count;
   object->references += count;
 }
 

@@ -131,7 +131,7 @@ struct CUlinkState_st {
 
 namespace {
 
-CUlinkState checked(CUlinkState link) {
+CUlinkState checked_link(CUlinkState link) {
   const MutexLock held(state().lock);
   require(state().linkers.contains(link), CUDA_ERROR_INVALID_HANDLE, "this is no linker, or it has been destroyed");
   return link;
@@ -146,7 +146,7 @@ CUlinkState create(unsigned count, const CUjit_option* names, void** values) {
 }
 
 void destroy(CUlinkState link) {
-  checked(link);
+  checked_link(link);
   {
     const MutexLock held(state().lock);
     state().linkers.erase(link);
@@ -180,7 +180,7 @@ void add(CUlinkState link, const Part& part) {
 
 // Of what may be in `data` only PTX can be linked here.
 CUresult add(CUlinkState link, CUjitInputType type, const void* data, size_t size, const std::string& name) {
-  checked(link);
+  checked_link(link);
   need(data, "data");
   require(size > 0, CUDA_ERROR_INVALID_VALUE, "the size of the data is 0");
   require(type < CU_JIT_NUM_INPUT_TYPES, CUDA_ERROR_INVALID_VALUE, "there is no such type of input");
@@ -207,7 +207,7 @@ CUresult add(CUlinkState link, CUjitInputType type, const void* data, size_t siz
 }
 
 CUresult add_file(CUlinkState link, CUjitInputType type, const char* path) {
-  checked(link);
+  checked_link(link);
   need(path, "path");
   std::ifstream file(path, std::ios::binary);
   require(bool(file), CUDA_ERROR_FILE_NOT_FOUND, "the file cannot be opened");
@@ -216,7 +216,7 @@ CUresult add_file(CUlinkState link, CUjitInputType type, const char* path) {
 }
 
 void complete(CUlinkState link, void** image, size_t* size) {
-  checked(link);
+  checked_link(link);
   need(image, "cubinOut");
   require(!link->has_failed, CUDA_ERROR_INVALID_SOURCE, "what was added does not go together, as the call has said");
   require(!link->is_complete, CUDA_ERROR_INVALID_HANDLE, "the linker has been completed before");

@@ -13,8 +13,8 @@ namespace {
 
 constexpr uint16_t kind_ptx = 1, kind_lto = 8;
 constexpr uint64_t flag_lz4 = 0x2000, flag_zstd = 0x8000;
-constexpr uint64_t largest_file = uint64_t(1) << 32;   // bytes of a fat binary
-constexpr uint64_t largest_text = uint64_t(64) << 20;  // bytes
+constexpr uint64_t largest_file = uint64_t(1) << 32;  // bytes of a fat binary
+constexpr uint64_t largest_ptx = uint64_t(64) << 20;  // bytes
 
 template <class Integer>
 Integer read(std::span<const std::byte> bytes, size_t at) {
@@ -93,7 +93,7 @@ std::vector<Image> read_fat_binary(std::span<const std::byte> bytes) {
       image.stored = image.stored.first(packed);
       image.size = read<uint64_t>(bytes, 56);
     }
-    if (image.is_ptx && std::max(stored, uint64_t(image.size)) > largest_text)
+    if (image.is_ptx && std::max(stored, uint64_t(image.size)) > largest_ptx)
       throw Error("the PTX of the fat binary is too large");
     images.push_back(image);
     bytes = bytes.subspan(header + stored);
