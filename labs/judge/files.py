@@ -9,12 +9,15 @@ import tempfile
 
 from labs.judge.program import ROOT, cached
 
-# Clang reads CUDA's own headers, of whatever release; the labs' stand where starters and solutions look for them.
+# How clangd reads a lab: CUDA's headers, those of its C++ library, and the labs' where starters look for them.
 CLANGD = """\
 # For editors: clangd reads this file. ./lab.sh wrote it, and does so again if it is gone.
 CompileFlags:
-  Add: [-xcuda, -std=c++17, --cuda-path={cuda}, --cuda-gpu-arch=sm_75, -nocudalib, -Wno-unknown-cuda-version, -I{labs}]
+  Add:
+    [-xcuda, -std=c++17, --cuda-host-only, -nocudalib, -Wno-unknown-cuda-version, "--cuda-path={cuda}", \
+"-isystem{cuda}/include/cccl", "-I{labs}", "-idirafter{last}"]
 """
+ALWAYS_READ = "curand_mtgp32_kernel.h"  # by Clang, before any program; where the toolkit has no cuRAND, it may be empty
 
 
 def end(status, text):
@@ -85,10 +88,11 @@ def is_begun(lab, directory=None):
 def tell_editors():
     """Where CUDA's headers and the labs' are."""
     nvcc = cached("CMAKE_CUDA_COMPILER")
-    file = my_files() / ".clangd"
+    file, last = my_files() / ".clangd", my_files() / ".headers"
     if nvcc and not file.exists():
         cuda = pathlib.Path(os.path.realpath(nvcc)).parent.parent
-        put(CLANGD.format(cuda=cuda, labs=ROOT / "labs/solutions"), file)
+        put("", last / ALWAYS_READ)
+        put(CLANGD.format(cuda=cuda, labs=ROOT / "labs/solutions", last=last), file)
 
 
 def reset(lab):

@@ -172,5 +172,12 @@ def hint(lab):
 def solution(lab, given):
     if not given.yes and not (is_begun(lab) and judged(lab, given).status == "passed"):
         end(1, f"yours is not right yet; ./lab.sh solution {lab.number} --yes shows the solution all the same")
-    print(f"{shown(lab.solution)}:\n\n{lab.solution.read_text()}", end="")
+    if not given.alternatives:
+        print(f"{shown(lab.solution)}:\n\n{lab.solution.read_text()}", end="")
+        print(f"\nOther right answers: ./lab.sh solution {lab.number} --alternatives", file=sys.stderr)
+        return 0
+    print(f"Other right answers to {lab.number}, as changes of {shown(lab.solution)}:")
+    for title, its in lab.alternatives().items():
+        change = "\n".join(its["change"]).replace("\n...\n", "\n  ...\n")
+        print(f"\n{title[0].upper()}{title[1:]}. {its['why']}\n\n{change}")
     return 0

@@ -3,6 +3,7 @@
 
 import dataclasses
 import importlib.util
+import json
 import time
 
 from labs.judge import compiler
@@ -28,6 +29,10 @@ class Lab:
         self.checks = [one for one in vars(self.about).values() if hasattr(one, "title") and callable(one)]
         self.starter = ROOT / "labs/starters" / f"{self.name}.cu"
         self.solution = ROOT / "labs/solutions" / f"{self.name}.cu"
+
+    def alternatives(self):
+        """Other right answers, as changes of the solution: title -> {"why": words, "change": lines}."""
+        return json.loads((ROOT / "labs/alternatives.json").read_text())[self.number]
 
     def titles(self):
         """Of all that is looked at, in the order in which it is told."""

@@ -152,7 +152,7 @@ class Commands(unittest.TestCase):
 
         until("Watching ")
         self.write(STARTER.replace("bytes));", "bytes))"))
-        self.assertRegex(until("Watching "), r"✗ it is built\n\n.*\.cu:16\n.*\nSyntax error: +expected a \";\"\n\nNot")
+        self.assertRegex(until("Watching "), r"✗ it is built\n\n.*\.cu:\d+\n.*\nSyntax error: +expected a \";\"\n\nNot")
         new = self.mine / "of the editor"
         new.write_text(SOLUTION)
         new.replace(self.file)
