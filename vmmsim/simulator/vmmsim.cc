@@ -52,6 +52,7 @@ const char usage[] =
     "  --fail CALL:N=ERROR  let the Nth call of CALL fail: cuMemCreate:2=CUDA_ERROR_OUT_OF_MEMORY\n"
     "  --slow-import SECONDS\n"
     "                       let an import wait until the process that made the memory has ended, SECONDS at most\n"
+    "  --impatient          a sleep or a time limit of the program is over at once, and a process ends 0.3 s late\n"
     "exit status: the program's, 128 + N if signal N ended it; 2 bad arguments, 125 no simulation, 126 the\n"
     "program cannot be executed, 127 there is no such program\n";
 
@@ -145,8 +146,10 @@ Arguments read_arguments(char** words) {
       {"--gpus", &gpus},       {"--nodes", &nodes},           {"--machine", &machine},
       {"--memory", &size},     {"--trace", &all.trace_file},  {"--fail", &fail},
       {"--warn-at", &warn_at}, {"--slow-after", &slow_after}, {"--slow-import", &slow_import}};
-  const std::map<std::string_view, bool*> flags = {
-      {"--strict", &all.options.strict}, {"--explain", &all.options.explain}, {"--leaks", &all.options.leaks}};
+  const std::map<std::string_view, bool*> flags = {{"--strict", &all.options.strict},
+                                                   {"--explain", &all.options.explain},
+                                                   {"--leaks", &all.options.leaks},
+                                                   {"--impatient", &all.options.impatient}};
   for (; *words && **words == '-'; ++words) {
     const std::string_view word = *words;
     if (word == "--help") help();
