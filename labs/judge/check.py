@@ -15,6 +15,7 @@ from vmmsim.trace.model import Machine
 
 NEVER = float("inf")
 GIVES_BACK = tuple(diagnosis.GIVES_BACK)  # calls
+AFTER_FAILURE = (*GIVES_BACK, "cuMulticastUnbind", "cuGetError", "cudaGet", "exit", "close")  # calls
 ENDED = "no call is refused, no kernel faults, and it ends as it should"
 GIVEN_BACK = "all is given back"
 
@@ -175,8 +176,8 @@ class Run:
             raise wrong
 
     def leak(self):
-        """The first thing that was not given back, as a Wrong, or None."""
-        for call, words in self.leaks():
+        """The first thing that was not given back, as a Wrong, or None. Who ends with 1 has failed, and need not."""
+        for call, words in self.leaks() if self.status != 1 else ():
             wrong = call.wrong("at its end the program has given back all that it made", f"{call.name}: {words}")
             wrong.title = GIVEN_BACK
             return wrong
@@ -186,22 +187,51 @@ class Run:
         """What each process has not given back: (the call that made it, in words)."""
         return diagnosis.leaks(self)
 
+    def must_look_at_answers(self, *names):
+        """Each of these calls in the student's parts is made to fail once: the program then ends with status 1."""
+        parts = self.parts()
+        for call in {(call.name, call.line): call for call in reversed(self.calls(*names))}.values():
+            if call.line not in parts:
+                continue
+            error = "cudaErrorUnknown" if call.name.startswith("cuda") else "CUDA_ERROR_UNKNOWN"
+            self.again(fail=f"{call.name}:{call.nth}={error}", status=1).must_end_at_failure()
+
+    def must_end_at_failure(self):
+        """After the call that was made to fail it gives back at most, and ends with status 1."""
+        failed = next((call for call in self.all if self.is_injected(call)), None)
+        for call in self.all[failed.index + 1 :] if failed else ():
+            if call.line and not call.name.startswith(AFTER_FAILURE):
+                happened = f"its answer was not looked at: line {call.line} calls {call.name}"
+                raise failed.wrong(f"the program ends with status 1 if {failed.name} answers {failed.result}", happened)
+        if failed and self.ended.status != 1:
+            happened = f"it ended with status {self.ended.status}"
+            raise failed.wrong(f"the program ends with status 1 if {failed.name} answers {failed.result}", happened)
+
     # --- Places of the program that are no calls
 
     def ptx(self, kernel):
-        """The instructions of a kernel, one text for each."""
+        """The instructions of a kernel and its labels, one text for each."""
         text = self.program.file.read_bytes().decode("latin-1")
         body = re.search(rf"\.entry \w*{kernel}\w*\([^)]*\)[^{{]*\{{(.*?)\n\}}", text, re.DOTALL)
         if not body:
             raise self.wrong(f"the kernel is called {kernel}, as it was", "there is no such kernel")
-        lines = (line.partition("//")[0].strip() for line in body[1].split("\n"))
-        return [line for line in lines if line.endswith(";") and not line.startswith(".")]
+        code = re.sub(r"//.*|^\s*\{|\}\s*$", "", body[1], flags=re.MULTILINE)
+        lines = (line.strip() for line in re.findall(r"[^;\n]+;|^[^;\n]+:$", code, re.MULTILINE))
+        return [line for line in lines if not line.startswith(".")]
 
     def part(self, words):
         """The student's part whose mark has these words: a place of the file that is no call."""
         lines = self.program.source.read_text(errors="replace").splitlines()
         mark = next((at for at, line in enumerate(lines, 1) if "// >>>" in line and words in line), -1)
         return self.line_of_file(mark + 1)
+
+    def parts(self):
+        """The lines of the student's parts."""
+        lines, inside, found = self.program.source.read_text(errors="replace").splitlines(), False, set()
+        for at, line in enumerate(lines, 1):
+            inside = (inside or "// >>>" in line) and "// <<<" not in line
+            found |= {at} if inside else set()
+        return found
 
     def line_of_file(self, line):
         """A place of the student's file."""
