@@ -7,16 +7,19 @@ CONTRIBUTING.md, *How to add a lab*, has all of it.
 """
 
 import dataclasses
+import functools
 import re
 
-from labs.judge import diagnosis
+from labs.judge import diagnosis, marks
 from vmmsim.trace.line import SUCCESS, number
-from vmmsim.trace.model import Machine
+from vmmsim.trace.model import OF_MODULES, Machine
 
 NEVER = float("inf")
 GIVES_BACK = tuple(diagnosis.GIVES_BACK)  # calls
 ENDED = "no call is refused, no kernel faults, and it ends as it should"
 GIVEN_BACK = "all is given back"
+RESETS = "cudaDeviceReset", "cuDevicePrimaryCtxReset", "cuCtxDestroy"
+COPIES = "cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*", "cudaLaunch*", "cuLaunch*", "cudaGraphL*", "cuGraphL*"
 
 
 class Wrong(Exception):
@@ -66,6 +69,11 @@ class Call:
     def succeeded(self):
         return self.result in SUCCESS
 
+    @property
+    def is_students(self):
+        """Whether it stands between the marks."""
+        return any(first < self.line < last for first, last in self.run.parts)
+
     def argument(self, name):
         return number(self.arguments[name])
 
@@ -74,11 +82,28 @@ class Call:
 
 
 @dataclasses.dataclass(eq=False)
+class Kernel:
+    """A kernel that began: `vmmsim --late-kernels` lets it wait until the program waits for it."""
+
+    name: str
+    parameters: list  # numbers; of what is larger its first 8 bytes
+    launch: Call
+    begin: Call  # the place in the trace
+    waiter: Call  # the call that waited for it, or None: it began when its time was over
+
+    @property
+    def range(self):
+        """(address, bytes) of what lab::fill or lab::count was given; None of other kernels."""
+        found = re.match(r"void lab::(?:fill|count)_kernel<(char|int)>", self.name)
+        return (self.parameters[0], self.parameters[1] * {"char": 1, "int": 4}[found[1]]) if found else None
+
+
+@dataclasses.dataclass(eq=False)
 class Run:
     """One run of a student's program on simulated GPUs: what it did and printed.
 
-    gpus, machine, memory, fail and strict are vmmsim's options; status is the exit status that is right, and refusals
-    are the names of calls that may be refused.
+    gpus, machine, memory, fail, strict and late_kernels are vmmsim's options; status is the exit status that is right,
+    and refusals are the names of calls that may be refused.
     """
 
     runner: object  # makes other runs of the program
@@ -109,15 +134,67 @@ class Run:
         """The calls with these names that succeeded, in order; a name may end in *."""
         return [call for call in self.all if call.succeeded and any(is_named(call, name) for name in names)]
 
+    @functools.cached_property
+    def parts(self):
+        """(line of the mark before, line of the mark behind) of each of the student's parts."""
+        return marks.parts(self.program.source.read_text(errors="replace"))
+
+    @functools.cached_property
+    def kernels(self):
+        """Each Kernel that began, in order."""
+        by_name = {(call.pid, f"{call.name} #{call.nth}"): call for call in self.all}
+        return [
+            Kernel(
+                begin.arguments["func"],
+                [number(value) for value in begin.arguments["parameters"]],
+                by_name.get((begin.pid, begin.arguments["launch"]), begin),
+                begin,
+                by_name.get((begin.pid, begin.arguments["waiter"])),
+            )
+            for begin in self.calls("begin")
+        ]
+
+    def work(self):
+        """What main lets lab::fill and lab::count do, outside the student's parts: each (Kernel, machine, mappings).
+
+        The machine is that at its beginning. It raises Wrong unless all that the kernel was given lies in mappings.
+        """
+        begun = {kernel.begin: kernel for kernel in self.kernels if kernel.range and not kernel.launch.is_students}
+        for call, machine in self.replay():
+            if kernel := begun.get(call):
+                found = mappings_under(machine, call.pid, *kernel.range)
+                if not found:
+                    raise kernel.launch.wrong(
+                        "the kernel uses memory that cuMemCreate made and cuMemMap mapped, and no other",
+                        f"{kernel.range[1]} bytes at {kernel.range[0]:#x} were used, and not all of them are mapped",
+                    )
+                yield kernel, machine, found
+
+    def ordinary_memory(self):
+        """The calls that made memory which is not of VMM."""
+        calls = [call for call in self.calls("*") if not call.name.startswith(OF_MODULES)]
+        made = [call for call in calls if any(change["kind"] == "allocate" for change in call.changes)]
+        return made or [call for call in calls if is_named(call, "cudaHostRegister") or is_named(call, "cuMemHostReg*")]
+
+    def copies(self):
+        """The calls of the student that copy or write data, and launches of what is not lab::count."""
+        counted = {call.arguments["symbol"] for call in self.calls("cudaGetSymbolAddress")[:1]}  # lab::begin asks
+        for call in self.calls(*COPIES):
+            if call.arguments.get("symbol") in counted or "lab::count_kernel" in call.arguments.get("func", ""):
+                continue
+            if call.is_students:
+                yield call
+
     def replay(self):
         """Each call with the machine after it, which goes on to change: look at it at once."""
         machine = Machine()
         for call in self.all:
+            if call.name in RESETS and call.succeeded:
+                happened = f"{call.name} destroys all that is left on the GPU, whatever it is; leave it out"
+                raise call.wrong("each thing is given back by the call that undoes it", happened)
             try:
                 machine.line(call.traced)
             except (AssertionError, KeyError, TypeError, ValueError, StopIteration, AttributeError) as error:
-                if call.name == "cudaDeviceReset":  # what it destroys was not given back
-                    return
                 raise call.wrong("each call fits those before it", f"{call.name} cannot be followed: {error}") from None
             yield call, machine
 
@@ -144,6 +221,7 @@ class Run:
         words += f", machine {machine}" if machine else ""
         words += ", with --strict" if self.options.get("strict") else ""
         words += ", with an importer that is slow" if self.options.get("slow_importer") else ""
+        words += ", with kernels that begin late" if self.options.get("late_kernels") else ""
         return words + (f", with --fail {fail}" if fail else "")
 
     def is_injected(self, call):
@@ -216,3 +294,20 @@ def memory_under(machine, pid, address):
     """The mapping at an address of a process, or None."""
     _, mapping = machine.processes[pid].mappings.at(address)
     return mapping
+
+
+def mappings_under(machine, pid, address, size):
+    """The mappings in which a range lies, in order; none if a part of it lies in none."""
+    found, at = [], address
+    while at < address + size:
+        base, mapping = machine.processes[pid].mappings.at(at)
+        if not mapping:
+            return []
+        found.append(mapping)
+        at = base + mapping.size
+    return found
+
+
+def place_of(device):
+    """In words, where memory lies."""
+    return f"GPU {device}" if device >= 0 else "the host"
