@@ -170,6 +170,26 @@ class Run:
                     )
                 yield kernel, machine, found
 
+    def must_work(self, *gpus):
+        """main's kernels run on these GPUs in turn, in memory of GPU 0 that GPU 0 may read and write."""
+        done = []
+        for kernel, _, mappings in self.work():
+            for mapping in mappings:
+                if mapping.memory.device != 0:
+                    raise kernel.launch.wrong(
+                        "the memory is on GPU 0", f"it is memory of {place_of(mapping.memory.device)}"
+                    )
+                if mapping.access.get(0) != 3:
+                    raise kernel.launch.wrong(
+                        "before the kernel runs, cuMemSetAccess grants GPU 0 to read and write",
+                        "the memory is mapped, and GPU 0 may not read and write it: a mapping grants nobody access",
+                    )
+            done.append(kernel)
+        if tuple(kernel.begin.device for kernel in done) != gpus:
+            happened = f"{len(done)} ran" if len(done) != len(gpus) else "they ran on others"
+            raise self.wrong(f"main's {len(gpus)} kernels run, on GPUs {', '.join(map(str, gpus))}", happened)
+        return done
+
     def ordinary_memory(self):
         """The calls that made memory which is not of VMM."""
         calls = [call for call in self.calls("*") if not call.name.startswith(OF_MODULES)]
@@ -214,11 +234,20 @@ class Run:
             self.others.append(other)
         return other
 
+    def ended_with(self, **options):
+        """Another run, which has to end as it should, and may keep what it has made: it exits on an error."""
+        other = self.runner.run(self.options | options)
+        if wrong := other.stopped():
+            wrong.title = ENDED
+            raise wrong
+        return other
+
     def where(self):
         """In words, which run this is."""
         gpus, machine, fail = self.options["gpus"], self.options.get("machine"), self.options.get("fail")
         words = f"on {gpus} simulated GPU{'s' if gpus > 1 else ''}"
         words += f", machine {machine}" if machine else ""
+        words += f", with {self.options['memory']} of memory each" if "memory" in self.options else ""
         words += ", with --strict" if self.options.get("strict") else ""
         words += ", with an importer that is slow" if self.options.get("slow_importer") else ""
         words += ", with kernels that begin late" if self.options.get("late_kernels") else ""

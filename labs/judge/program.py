@@ -197,6 +197,7 @@ class Program:
 
     def __init__(self, source, architecture=75, limit=SECONDS):
         self.source, self.architecture, self.limit = source, architecture, limit
+        self.known = {}  # lines, by address
 
     def __enter__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="lab-"))
@@ -257,9 +258,7 @@ class Program:
 
     def lines(self, addresses):
         """By address in the program: (line, function) of the student's file that led there, the innermost first."""
-        found = places(self.file, addresses)
         name = self.source.name
-        return {
-            at: [(line, what) for path, line, what in found[at] if path.endswith(f"/{name}") or path == name]
-            for at in found
-        }
+        for at, found in places(self.file, [at for at in addresses if at not in self.known]).items():
+            self.known[at] = [(line, what) for path, line, what in found if pathlib.Path(path).name == name]
+        return self.known
