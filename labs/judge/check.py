@@ -304,6 +304,14 @@ class Run:
         lines = (line.partition("//")[0].strip() for line in body[1].split("\n"))
         return [line for line in lines if line.endswith(";") and not line.startswith(".")]
 
+    def sleep(self):
+        """Where a part of the student's lets the host sleep, as a place of the file; or None."""
+        lines = self.program.source.read_text(errors="replace").splitlines()
+        for at in (at for first, last in self.parts for at in range(first, last)):
+            if re.search(r"\b\w*sleep(_for|_until)?\s*\(", lines[at].partition("//")[0]):
+                return self.line_of_file(at + 1)
+        return None
+
     def part(self, words):
         """The student's part whose mark has these words: a place of the file that is no call."""
         lines = self.program.source.read_text(errors="replace").splitlines()
