@@ -96,4 +96,4 @@ def other_refusal(run):
         ("cuMemCreate", "INVALID_DEVICE"),
         ("cuMemExportToShareableHandle", "NOT_PERMITTED"),
     ):
-        run.again(fail=f"{call}:1=CUDA_ERROR_{error}", status=1).must_end_at_failure()
+        run.must_end_at_failure(f"{call}:1=CUDA_ERROR_{error}")

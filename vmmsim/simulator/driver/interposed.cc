@@ -207,7 +207,9 @@ int glob64(const char* pattern, int flags, int (*failed)(const char*, int), glob
 int __close(int);  // libc's own
 int close(int fd) {
   driver::tell_close(fd);
-  return __close(fd);
+  const int result = __close(fd);
+  if (result && errno == EBADF) driver::tell_refused_close(fd);
+  return result;
 }
 
 __attribute__((noreturn)) void _exit(int status) {
