@@ -8,9 +8,11 @@ A page says where by a comment, which a code forge does not show:
     <!-- view: recordings/a.jsonl.gz recordings/b.jsonl.gz -->  two, one above the other: the page has both views, too
 
 The views of lessons are made by running them on the simulator. Where that was not built a sentence says how to get one.
-Neither the search nor printable.html takes in what is in a view.
+Below the listing of a step of the lesson stands a link to this step in the view. Neither the search nor printable.html
+takes in what is in a view.
 """
 
+import json
 import pathlib
 import re
 
@@ -26,6 +28,8 @@ from vmmsim.view.page import fragment
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMENT = re.compile(r"(?:<!--)?\s*view: (\S+(?: \S+\.\S+)?)\s*(?:-->)?\s*")
 PLACE = re.compile(r"<!-- the view (\S+(?: \S+)?) -->")
+LISTING = re.compile(r"(?:<!--)?\s*listing: (\w+)\.cu \[(\d+)\]\s*(?:-->)?\s*")
+LINK = re.compile(r"<!-- the step (\w+) (\d+) -->")
 
 
 class BadView(SphinxError):
@@ -43,6 +47,9 @@ class Views(SphinxTransform):
                 for name in found[1].split():
                     self.env.note_dependency(str(file_of(self.app, self.env.docname, name)))
                 node.replace_self(nodes.raw("", f"<!-- the view {found[1]} -->", format="html"))
+            elif found := LISTING.fullmatch(node.astext()):
+                below = node.parent.index(node) + 2
+                node.parent.insert(below, nodes.raw("", f"<!-- the step {found[1]} {found[2]} -->", format="html"))
 
 
 def file_of(app, page, name):
@@ -78,8 +85,18 @@ def put(app, page, template, context, doctree):
             f'64-bit x86 or Arm <code>./run.sh --view build/bin/{name}</code> makes it.</p>'
         )
 
+    def link(match):
+        """To a view that is on this page: a second program has none."""
+        name, step = match[1], match[2]
+        file = file_of(app, page, name).with_suffix(".json")
+        number = json.loads(file.read_text()).get(step) if name in views and file.exists() else None
+        if not number:
+            return ""
+        return f'<p class="vmm-to"><a href="#{name}-step={number}">See it in the view</a></p>'
+
     if "body" in context:
-        context["body"] = PLACE.sub(view, context["body"])
+        views = PLACE.findall(context["body"])
+        context["body"] = LINK.sub(link, PLACE.sub(view, context["body"]))
 
 
 def setup(app):

@@ -30,6 +30,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 KEYFRAME = 50  # each such frame is whole, so that any frame is at most so many differences away
 NO_CALLS = "exit", "close"  # lines that tell of no call of CUDA's
 LAUNCHERS = re.compile(r"(.*/)?(python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice)|[A-Z_\d]+=.*|-.*|\d+")
+FIRST = re.compile(r"cuMemAddressReserve|cuMemCreate|cuMemImport|cuMulticastCreate")  # where a view in the book opens
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -55,7 +56,7 @@ script-src 'sha256-{hash}'">
 """
 
 # What stands in <noscript> costs nothing while there are scripts; for paper view.js takes it from there.
-FRAGMENT = """<div class="vmm-view" data-key="{key}"{alone}>
+FRAGMENT = """<div class="vmm-view" data-key="{key}"{alone}{opens}>
 <p class="vmm-about">{about}</p>
 {notes}{overview}<noscript><div class="vmm-still">
 {still}</div></noscript>
@@ -82,12 +83,14 @@ def filled(title, content, kind):
 
 
 def fragment(recording, steps, id, has_pictures=False):
-    """A page may have several, so a link to a step is #ID-step=12. A lesson's page has pictures of its moments."""
+    """A page may have several, so a link to a step is #ID-step=12. It opens at the first call of VMM, with the list of
+    the calls folded. A lesson's page has pictures of its moments."""
     pictures = "<p>Without scripts, and on paper, the pictures on this page show the moments that matter.</p>\n"
-    return view(recording, steps, f"{id}-step", pictures if has_pictures else moments(steps))
+    opens_at = next((step.number for step in steps if step.kind == "changes" and FIRST.match(step.call)), 1)
+    return view(recording, steps, f"{id}-step", pictures if has_pictures else moments(steps), opens_at=opens_at)
 
 
-def view(recording, steps, key, still, is_alone=False):
+def view(recording, steps, key, still, is_alone=False, opens_at=None):
     """still: what shows without scripts, and on paper. is_alone: it is the page, so that keys work all over it."""
     about = recording.about
     facts = [about.get("where", ""), counted(steps)]
@@ -98,6 +101,7 @@ def view(recording, steps, key, still, is_alone=False):
         key=html.escape(key),
         alone=" data-alone" if is_alone else "",
         overview=overview_of(steps, key),
+        opens=f' data-opens="{opens_at}"' if opens_at else "",
         about=f"<code>{html.escape(command_of(recording))}</code>: {html.escape(', '.join(filter(None, facts)))}.",
         notes=f'<ul class="vmm-notes">\n{items}</ul>\n' if items else "",
         still=still,

@@ -668,7 +668,7 @@ document.addEventListener("DOMContentLoaded", () => {
         part("filter").append(chip(`P${process + 1}`, "process", process));
     addEventListener("hashchange", follow);
     addEventListener("resize", () => (draw_list(), map.hidden || draw_map()));
-    if (!follow()) go(1, { write: false });
+    if (!follow()) go(Number(view.dataset.opens ?? 1), { write: false });
     choose();
 
     // What is printed begins with the step that is shown.
@@ -678,6 +678,12 @@ document.addEventListener("DOMContentLoaded", () => {
       figure.append(make("figcaption", {}, `Step ${at} of ${last}. ${words} ${explanation}`));
       return figure;
     };
+    if (!is_alone) {  // in the book the list is folded
+      const calls = make("details", { class: "vmm-calls" }, make("summary", {}, "The calls, listed"));
+      part("filter").before(calls);
+      calls.append(part("filter"), list);
+      calls.addEventListener("toggle", show_in_list);
+    }
   }
 
   // What shows without scripts: on paper too, after the step that is shown.
