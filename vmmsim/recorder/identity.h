@@ -2,8 +2,8 @@
 // By what an importer's recorder knows an export again: a number that both have.
 //
 // Device and inode of a driver's descriptor are those of /dev/nvidiactl, whatever was exported, and its number is
-// another one in another process. But it stays the same open file, whoever gets it. So the exporter's recorder marks the
-// file with what Linux keeps for it: its owner, and the signal that the owner gets where a program asks for signals
+// another one in another process. But whoever gets it has the same open file. So the exporter's recorder marks the file
+// with what Linux keeps for it: its owner, and the signal that the owner gets where a program asks for signals
 // (O_ASYNC), which no driver's file sends. A mark tells the process and its export, of the last 64.
 #pragma once
 #include <cstddef>
