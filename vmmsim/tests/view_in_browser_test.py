@@ -340,6 +340,8 @@ class Views(BrowserTest):
         self.assertEqual(self.page.locator(".vmm-map rect.vmm-pinned").count(), 1)
         whole, mapped = (self.page.locator(f".vmm-map rect.{kind}").bounding_box() for kind in ("vmm-box", "vmm-in"))
         self.assertAlmostEqual(mapped["width"] * 32, whole["width"], delta=whole["width"] / 20, msg="not to scale")
+        self.page.locator(".vmm-life li").first.wait_for()
+        self.expect_accessible()
 
     def test_the_picture_as_a_file(self):
         self.open(fragment="#step=5")
