@@ -181,7 +181,8 @@ class Views(BrowserTest):
         self.assertIn("handle", self.page.locator(".vmm-scroll svg").text_content())
         self.assertGreater(self.page.locator(".vmm-scroll .vmm-new").count(), 0, "what is new has no mark")
         self.button("Forward").click()
-        self.assertEqual(self.page.locator(".vmm-callers").inner_text().strip(), "a_library_function program")
+        callers = self.page.locator(".vmm-callers")
+        self.assertEqual((callers.inner_text().strip(), callers.is_visible()), ("a_library_function program", True))
         self.assertFalse(self.page.locator(".vmm-source").is_visible())
         self.button("Forward").click()
         self.assertEqual(self.page.locator(".vmm-ran").inner_text().strip(), "line_6();  //")
@@ -339,6 +340,8 @@ class Views(BrowserTest):
         self.assertEqual(self.page.locator(".vmm-map rect.vmm-pinned").count(), 1)
         whole, mapped = (self.page.locator(f".vmm-map rect.{kind}").bounding_box() for kind in ("vmm-box", "vmm-in"))
         self.assertAlmostEqual(mapped["width"] * 32, whole["width"], delta=whole["width"] / 20, msg="not to scale")
+        self.page.locator(".vmm-life li").first.wait_for()
+        self.expect_accessible()
 
     def test_the_picture_as_a_file(self):
         self.open(fragment="#step=5")

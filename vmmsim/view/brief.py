@@ -49,9 +49,16 @@ def changes(since, name):
 
 
 def looks(since):
+    others = {number for look in since.was.values() for number in look.bound.keys() ^ look.memory.look().bound.keys()}
     for look in since.was.values():
         memory, now = look.memory, look.memory.look()
         size = f"{size_text(memory.size)} " if memory.size else ""
+        bound = now.bound.keys() ^ look.bound.keys()
+        for number in bound:
+            other = {**now.bound, **look.bound}[number]
+            yield f"#{other.nth} {'→' if number in now.bound else '←'} #{memory.nth}"
+        if bound or memory.number in others:
+            continue
         if now.is_there and not look.is_there:
             yield f"{size}→ #{memory.nth}"
         elif now != look:

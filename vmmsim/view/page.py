@@ -116,8 +116,9 @@ def counted(steps):
     calls = len(steps) - len(others)
     text = (f"{calls:,} calls" if calls != 1 else "1 call") + (f" of {processes} processes" if processes > 1 else "")
     closed, ended = others.count("close"), others.count("exit")
-    more = [plural(closed, "closed descriptor")] * bool(closed) + [plural(ended, "end") + " of a process"] * bool(ended)
-    return " and ".join([text, *more])
+    ends = "the end of a process" if ended == 1 else f"the ends of {ended} processes"
+    more = [plural(closed, "closed descriptor")] * bool(closed) + [ends] * bool(ended)
+    return " and ".join([", ".join([text, *more[:-1]]), *more[-1:]])
 
 
 def overview_of(steps, key):
