@@ -5,6 +5,7 @@ A page says where by a comment, which a code forge does not show:
 
     <!-- view: growable -->                     the program of a lesson: docs/tools/lesson_views.py has made it before
     <!-- view: recordings/pytorch.jsonl.gz -->  a recording, beside the page
+    <!-- view: recordings/a.jsonl.gz recordings/b.jsonl.gz -->  two, one above the other: the page has both views, too
 
 The views of lessons are made by running them on the simulator. Where that was not built a sentence says how to get one.
 Below the listing of a step of the lesson stands a link to this step in the view. Neither the search nor printable.html
@@ -20,12 +21,13 @@ from sphinx.errors import SphinxError
 from sphinx.transforms import SphinxTransform
 
 from vmmsim.trace.recording import Broken, Recording
+from vmmsim.view.compare import of_two
 from vmmsim.view.frames import steps
 from vmmsim.view.page import fragment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COMMENT = re.compile(r"(?:<!--)?\s*view: (\S+)\s*(?:-->)?\s*")
-PLACE = re.compile(r"<!-- the view (\S+) -->")
+COMMENT = re.compile(r"(?:<!--)?\s*view: (\S+(?: \S+\.\S+)?)\s*(?:-->)?\s*")
+PLACE = re.compile(r"<!-- the view (\S+(?: \S+)?) -->")
 LISTING = re.compile(r"(?:<!--)?\s*listing: (\w+)\.cu \[(\d+)\]\s*(?:-->)?\s*")
 LINK = re.compile(r"<!-- the step (\w+) (\d+) -->")
 
@@ -42,8 +44,8 @@ class Views(SphinxTransform):
     def apply(self, **kwargs):
         for node in [*self.document.findall(nodes.comment), *self.document.findall(nodes.raw)]:
             if found := COMMENT.fullmatch(node.astext()):
-                file = file_of(self.app, self.env.docname, found[1])
-                self.env.note_dependency(str(file))
+                for name in found[1].split():
+                    self.env.note_dependency(str(file_of(self.app, self.env.docname, name)))
                 node.replace_self(nodes.raw("", f"<!-- the view {found[1]} -->", format="html"))
             elif found := LISTING.fullmatch(node.astext()):
                 below = node.parent.index(node) + 2
@@ -56,15 +58,26 @@ def file_of(app, page, name):
     return pathlib.Path(app.confdir, app.config.views).resolve() / f"{name}.html"
 
 
+def id_of(file):
+    return re.sub(r"\W+", "-", file.name.partition(".")[0])
+
+
 def put(app, page, template, context, doctree):
+    def run(file):
+        try:
+            recording = Recording.read(file)
+        except Broken as error:
+            raise BadView(f"{page}: {error}") from error
+        return recording, steps(recording)
+
     def view(match):
-        name, file = match[1], file_of(app, page, match[1])
+        name, *others = match[1].split()
+        file = file_of(app, page, name)
+        if others:
+            files = [file, *(file_of(app, page, other) for other in others)]
+            return of_two([run(each) for each in files], [f"{id_of(each)}-step" for each in files])
         if "." in name:
-            try:
-                recording = Recording.read(file)
-            except Broken as error:
-                raise BadView(f"{page}: {error}") from error
-            return fragment(recording, steps(recording), re.sub(r"\W+", "-", file.name.partition(".")[0]))
+            return fragment(*run(file), id_of(file))
         if file.exists():
             return file.read_text()
         return (

@@ -37,6 +37,10 @@ Here they are.
 
 <!-- view: two.jsonl -->
 
+## Both
+
+<!-- view: one.jsonl two.jsonl -->
+
 ## One that was not made
 
 <!-- view: no_such_program -->
@@ -179,6 +183,8 @@ class Parts(BrowserTest):
         self.page.locator(".vmm-list").first.press("ArrowRight")
         self.page.wait_for_url(f"**#one-step={FIRST_OF_VMM + 1}")
         self.expect_steps(FIRST_OF_VMM + 1, 9)
+        self.page.locator(".vmm-both .vmm-about a").nth(1).click()
+        self.expect_steps(FIRST_OF_VMM + 1, 1)
         self.assertIn("./run.sh --view build/bin/no_such_program", self.page.locator(".vmm-absent").inner_text())
         self.assertIsNone(self.page.evaluate("window.hacked ?? null"), "what was recorded has run")
         for width, theme, ink in ((1440, "light", "rgb(20, 24, 29)"), (390, "dark", "rgb(243, 245, 247)")):
@@ -189,7 +195,7 @@ class Parts(BrowserTest):
         self.expect_accessible()
         self.page.emulate_media(media="print")
         self.page.wait_for_selector(".vmm-still")
-        self.assertEqual(self.page.locator(".vmm-still").first.locator("figure:visible").count(), 4)
+        self.assertEqual(self.page.locator(".vmm-still").first.locator("figure:visible").count(), 5)
         self.assertEqual(self.page.locator(".vmm-steps:visible").count(), 0)
         # What is found and printed is the text.
         self.assertNotIn("cumemaddressreserv", (book / "searchindex.js").read_text().lower())
