@@ -53,12 +53,12 @@ MARK_NEW_LOOKS = """(seen) => {
 
 FOCUS_IS_SEEN = """() => {
   const element = document.activeElement;
-  const ring = [element, element.closest(".sidebar-search-container"),
+  const ring = [element, element.closest(".sidebar-search-container, .vmm-strip"),
     element.id == "__navigation" && document.querySelector(".nav-overlay-icon"),
     element.id == "__toc" && document.querySelector(".toc-header-icon")];
   const box = element.getBoundingClientRect();
   return box.width > 0 && box.left >= 0 && box.bottom > 0 && box.top < innerHeight &&
-    (getComputedStyle(element).opacity > 0 || element.classList.contains("sidebar-toggle")) &&
+    (getComputedStyle(element).opacity > 0 || element.matches(".sidebar-toggle, .vmm-strip input")) &&
     ring.some((each) => each && getComputedStyle(each).outlineStyle == "solid");
 }"""
 UNFOLD = "document.querySelectorAll('details').forEach((it) => { it.open = true; })"
