@@ -8,6 +8,7 @@
 #include "capture.h"
 #include "contexts.h"
 #include "driver.h"
+#include "graph_memory.h"
 #include "modules.h"
 #include "pools.h"
 #include "streams.h"
@@ -38,7 +39,7 @@ void* allocate_host(size_t size, unsigned flags, bool managed) {
 void free_now(uint64_t address, std::initializer_list<Range::Kind> kinds) {
   if (has_current()) current();  // it may not have ended
   forbid_in_capture();
-  if (!address) return;
+  if (!address || free_graph_memory(address)) return;
   const Range taken = memory::take_from_owner(address, kinds);
   if (!taken.owner.pool) {
     synchronize(taken.owner.context);  // as the driver does: nothing may be using it any more
