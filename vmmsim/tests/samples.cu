@@ -78,6 +78,30 @@ static void test_boxes() {
                "at %d, %d, %d", int(x), int(y), int(z));
       }
 
+  // The whole box to the other GPU, and a part of it back to another place.
+  CHECK(cudaSetDevice(1));
+  cudaPitchedPtr other;
+  CHECK(cudaMalloc3D(&other, all));
+  cudaMemcpy3DPeerParms peer = {};
+  peer.srcPtr = box;
+  peer.dstPtr = other;
+  peer.dstDevice = 1;
+  peer.extent = all;
+  CHECK(cudaMemcpy3DPeer(&peer));
+  std::swap(peer.srcPtr, peer.dstPtr);
+  std::swap(peer.srcDevice, peer.dstDevice);
+  peer.srcPos = make_cudaPos(0, 0, 4);
+  peer.extent = make_cudaExtent(all.width, height, 1);
+  CHECK(cudaMemcpy3DPeerAsync(&peer, nullptr));
+  peer.dstDevice = 2;
+  REFUSED(cudaErrorInvalidDevice, cudaMemcpy3DPeer(&peer));
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaFree(other.ptr));
+  CHECK(cudaSetDevice(0));
+  std::fill(back.begin(), back.end(), -1);
+  CHECK(cudaMemcpy3D(&whole));
+  for (int i = 0; i < width * height; ++i) EXPECT(back[i] == back[at(0, 0, 4) + i], "element %d is %d", i, back[i]);
+
   part.extent.height = height;  // beyond the layer's rows
   EXPECT(cudaMemcpy3D(&part) == cudaErrorInvalidValue, "another answer");
   part.extent.width = box.pitch + 1;

@@ -57,10 +57,12 @@ static All rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, 
   return all;
 }
 
-CUDA_MEMCPY3D as_driver(const cudaMemcpy3DParms& p) {
+// A copy between boxes, of one GPU or of two.
+template <class All, class Given>
+static All boxes(const Given& p, cudaMemcpyKind kind) {
   require(!p.srcArray && !p.dstArray, "arrays are not simulated", cudaErrorNotSupported);
-  auto all = rows<CUDA_MEMCPY3D>(p.dstPtr.ptr, p.dstPtr.pitch, p.srcPtr.ptr, p.srcPtr.pitch, p.extent.width,
-                                 p.extent.height, p.kind);
+  auto all =
+      rows<All>(p.dstPtr.ptr, p.dstPtr.pitch, p.srcPtr.ptr, p.srcPtr.pitch, p.extent.width, p.extent.height, kind);
   all.srcXInBytes = p.srcPos.x;
   all.srcY = p.srcPos.y;
   all.srcZ = p.srcPos.z;
@@ -70,6 +72,15 @@ CUDA_MEMCPY3D as_driver(const cudaMemcpy3DParms& p) {
   all.dstZ = p.dstPos.z;
   all.dstHeight = p.dstPtr.ysize;
   all.Depth = p.extent.depth;
+  return all;
+}
+
+CUDA_MEMCPY3D as_driver(const cudaMemcpy3DParms& p) { return boxes<CUDA_MEMCPY3D>(p, p.kind); }
+static CUDA_MEMCPY3D_PEER as_driver(const cudaMemcpy3DPeerParms* p) {
+  need(p, "p");
+  auto all = boxes<CUDA_MEMCPY3D_PEER>(*p, cudaMemcpyDeviceToDevice);
+  all.dstContext = primary_context(checked(p->dstDevice));
+  all.srcContext = primary_context(checked(p->srcDevice));
   return all;
 }
 
@@ -355,6 +366,18 @@ STREAM_CALL(cudaMemcpy3D, _ptds, (const cudaMemcpy3DParms* p), (p)) {
 }
 STREAM_CALL(cudaMemcpy3DAsync, _ptsz, (const cudaMemcpy3DParms* p, cudaStream_t stream), (p, stream)) {
   return call(ARGUMENTS(p, stream), [&] { copy_3d(p, at(stream)); });
+}
+STREAM_CALL(cudaMemcpy3DPeer, _ptds, (const cudaMemcpy3DPeerParms* p), (p)) {
+  return call(ARGUMENTS(p), [&] {
+    const CUDA_MEMCPY3D_PEER all = as_driver(p);
+    must(cuMemcpy3DPeer(&all));
+  });
+}
+STREAM_CALL(cudaMemcpy3DPeerAsync, _ptsz, (const cudaMemcpy3DPeerParms* p, cudaStream_t stream), (p, stream)) {
+  return call(ARGUMENTS(p, stream), [&] {
+    const CUDA_MEMCPY3D_PEER all = as_driver(p);
+    must(cuMemcpy3DPeerAsync(&all, at(stream)));
+  });
 }
 cudaError_t cudaMemcpyPeer(void* dst, int dstDevice, const void* src, int srcDevice, size_t count) {
   return call(ARGUMENTS(dst, dstDevice, src, srcDevice, count), [&] {
