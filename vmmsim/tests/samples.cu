@@ -110,6 +110,38 @@ static void test_boxes() {
   CHECK(cudaFree(box.ptr));
 }
 
+// --- What is said of managed memory -------------------------------------------------------------------------------
+
+static void test_advice() {
+  constexpr size_t page = 64 << 10;
+  char* memory;
+  CHECK(cudaMallocManaged(&memory, 4 * page));
+  const cudaMemLocation gpu = {cudaMemLocationTypeDevice, 1}, host = {cudaMemLocationTypeHost, 0};
+  CHECK(cudaMemAdvise(memory, 2 * page, cudaMemAdviseSetReadMostly, gpu));
+  CHECK(cudaMemAdvise(memory, 4 * page, cudaMemAdviseSetPreferredLocation, gpu));
+  CHECK(cudaMemAdvise(memory, 4 * page, cudaMemAdviseSetAccessedBy, gpu));
+  CHECK(cudaMemAdvise(memory, page, cudaMemAdviseSetAccessedBy, host));
+  CHECK(cudaMemPrefetchAsync(memory + page, page, host, 0, nullptr));
+  const auto is = [&](cudaMemRangeAttribute attribute, char* from, size_t size, int expected) {
+    int found = -9;
+    CHECK(cudaMemRangeGetAttribute(&found, sizeof found, attribute, from, size));
+    EXPECT(found == expected, "attribute %d is %d, not %d", int(attribute), found, expected);
+  };
+  is(cudaMemRangeAttributeReadMostly, memory, 2 * page, 1);
+  is(cudaMemRangeAttributeReadMostly, memory, 3 * page, 0);
+  is(cudaMemRangeAttributePreferredLocation, memory, 4 * page, 1);
+  is(cudaMemRangeAttributeLastPrefetchLocation, memory + page, page, cudaCpuDeviceId);
+  is(cudaMemRangeAttributeLastPrefetchLocation, memory, 2 * page, cudaInvalidDeviceId);
+  int users[3] = {};
+  CHECK(cudaMemRangeGetAttribute(users, sizeof users, cudaMemRangeAttributeAccessedBy, memory, page));
+  EXPECT(users[0] == cudaCpuDeviceId && users[1] == 1 && users[2] == cudaInvalidDeviceId, "%d, %d", users[0], users[1]);
+  is(cudaMemRangeAttributeAccessedBy, memory, 2 * page, 1);  // the host is told of the first page only
+  REFUSED(cudaErrorInvalidValue, cudaMemRangeGetAttribute(users, 3, cudaMemRangeAttributeAccessedBy, memory, page));
+  CHECK(cudaFree(memory));
+  REFUSED(cudaErrorInvalidValue, cudaMemRangeGetAttribute(users, 4, cudaMemRangeAttributeReadMostly, memory, page));
+  cudaGetLastError();
+}
+
 // --- Copies between GPUs ------------------------------------------------------------------------------------------
 
 __global__ void write_when_told(volatile int* told, int* to, int value) {
@@ -179,6 +211,7 @@ static void test_occupancy() {
 int main() {
   test_attributes();
   test_boxes();
+  test_advice();
   test_peers();
   test_occupancy();
   std::puts("OK");

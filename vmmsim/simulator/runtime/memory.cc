@@ -149,6 +149,14 @@ void check_managed(const void* pointer, size_t count) {
           "count is 0, or devPtr is not managed memory: only that of cudaMallocManaged can be advised or prefetched");
 }
 
+#if CUDART_VERSION >= 13000
+CUmemLocation as_driver(const cudaMemLocation& location) { return {CUmemLocationType(location.type), location.id}; }
+#else
+CUmemLocation location_of(int device) {
+  return {device < 0 ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE, std::max(device, 0)};
+}
+#endif
+
 }  // namespace
 
 // --- Allocations ----------------------------------------------------------------------------------------------------
@@ -220,20 +228,43 @@ STREAM_CALL(cudaMemPrefetchAsync, _ptsz,
   return call(ARGUMENTS(devPtr, count, location, flags, stream), [&] {
     require(!flags, "flags must be 0");
     check_managed(devPtr, count);
+    must(cuMemPrefetchAsync(address(devPtr), count, as_driver(location), flags, at(stream)));
   });
 }
 cudaError_t cudaMemAdvise(const void* devPtr, size_t count, cudaMemoryAdvise advice, cudaMemLocation location) {
-  return call(ARGUMENTS(devPtr, count, advice, location), [&] { check_managed(devPtr, count); });
+  return call(ARGUMENTS(devPtr, count, advice, location), [&] {
+    check_managed(devPtr, count);
+    must(cuMemAdvise(address(devPtr), count, CUmem_advise(advice), as_driver(location)));
+  });
 }
 #else
 STREAM_CALL(cudaMemPrefetchAsync, _ptsz, (const void* devPtr, size_t count, int dstDevice, cudaStream_t stream),
             (devPtr, count, dstDevice, stream)) {
-  return call(ARGUMENTS(devPtr, count, dstDevice, stream), [&] { check_managed(devPtr, count); });
+  return call(ARGUMENTS(devPtr, count, dstDevice, stream), [&] {
+    check_managed(devPtr, count);
+    must(cuMemPrefetchAsync_v2(address(devPtr), count, location_of(dstDevice), 0, at(stream)));
+  });
 }
 cudaError_t cudaMemAdvise(const void* devPtr, size_t count, cudaMemoryAdvise advice, int device) {
-  return call(ARGUMENTS(devPtr, count, advice, device), [&] { check_managed(devPtr, count); });
+  return call(ARGUMENTS(devPtr, count, advice, device), [&] {
+    check_managed(devPtr, count);
+    must(cuMemAdvise_v2(address(devPtr), count, CUmem_advise(advice), location_of(device)));
+  });
 }
 #endif
+cudaError_t cudaMemRangeGetAttribute(void* data, size_t dataSize, cudaMemRangeAttribute attribute, const void* devPtr,
+                                     size_t count) {
+  return call(ARGUMENTS(data, dataSize, attribute, devPtr, count), [&] {
+    return cuMemRangeGetAttribute(data, dataSize, CUmem_range_attribute(attribute), address(devPtr), count);
+  });
+}
+cudaError_t cudaMemRangeGetAttributes(void** data, size_t* dataSizes, cudaMemRangeAttribute* attributes,
+                                      size_t numAttributes, const void* devPtr, size_t count) {
+  return call(ARGUMENTS(numAttributes, devPtr, count), [&] {
+    return cuMemRangeGetAttributes(data, dataSizes, reinterpret_cast<CUmem_range_attribute*>(attributes), numAttributes,
+                                   address(devPtr), count);
+  });
+}
 
 // --- IPC of cudaMalloc's memory -------------------------------------------------------------------------------------
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* devPtr) {
