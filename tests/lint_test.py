@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 from tests.lesson_test import fail, skip
-from tests.setup_test import copy_checkout
+from tests.machines import copy_checkout
 
 
 def tool(name):

@@ -6,8 +6,8 @@
 
 fetch_compiler hides the toolkit, copies the checkout to a path with a space and lets ./run.sh fetch what is missing
 from PyPI. bare_root does so in a root directory made for it, where nothing is but git and python3; it needs root,
-debootstrap and the system's packages. The others need no network. Exit status 0, 77 if a
-case was skipped (for want of a package index; that is a failure where CI is true), 1 if one failed.
+debootstrap and the system's packages. The others need no network. Exit status 0, 77 if a case was skipped (for want of
+a package index; that is a failure where CI is true), 1 if one failed.
 """
 
 import contextlib
@@ -19,12 +19,26 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 from scripts import run_lessons
+from tests.machines import (
+    IN_ROOT,
+    OFFLINE,
+    ROOT,
+    Root,
+    Skip,
+    copy_checkout,
+    expect,
+    expect_gone,
+    hiding,
+    need_index,
+    need_root,
+    run,
+    scratch,
+    wait_for,
+)
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 
 COMPILER = {"nvcc", "cicc", "ptxas", "fatbinary", "cudafe++", "nvlink", "bin2c", "__nvcc_device_query"}
@@ -32,87 +46,6 @@ BUILDERS = {"cmake", "ctest", "cpack", "ninja", "ninja-build", "make", "gmake"}
 HOST_COMPILER = {"g++", "gcc", "c++", "cc"}
 NOBODY = 65534
 DEVCONTAINER = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
-OFFLINE = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/nonexistent"}
-
-
-class Skip(Exception):
-    pass
-
-
-def expect(condition, message, done=None):
-    if not condition:
-        told = f"\n--- stdout\n{done.stdout}\n--- stderr\n{done.stderr}" if done else ""
-        raise AssertionError(message + told)
-
-
-@contextlib.contextmanager
-def scratch(prefix="vmm setup "):
-    """A directory, by default with a space in its path, which others may enter."""
-    with tempfile.TemporaryDirectory(prefix=prefix) as name:
-        os.chmod(name, 0o755)
-        yield pathlib.Path(name)
-
-
-def copy_checkout(to):
-    """What a clone would have: the files that git tracks, and those that it would."""
-    listed = subprocess.run(
-        ["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        capture_output=True,
-        text=True,
-    )
-    if listed.returncode == 0:
-        for name in set(listed.stdout.split("\0")):
-            if (ROOT / name).is_file():
-                (to / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, to / name)
-    else:  # no clone but an archive
-        others = shutil.ignore_patterns("build*", ".venv", "__pycache__", ".git")
-        shutil.copytree(ROOT, to, dirs_exist_ok=True, ignore=others)
-    return to
-
-
-def hiding(directory, names, **more):
-    """This environment without the programs of these names, and without what leads to an installed toolkit.
-
-    A directory of the PATH that holds one of them is replaced by one of links to all else in it.
-    """
-    parts = []
-    for number, part in enumerate(os.environ["PATH"].split(":")):
-        held = set(os.listdir(part)) if os.path.isdir(part) else set()
-        if held & names:
-            replacement = directory / f"path {number}"
-            replacement.mkdir(parents=True)
-            for name in held - names:
-                (replacement / name).symlink_to(os.path.join(part, name))
-            part = str(replacement)
-        parts.append(part)
-    gone = {
-        "CUDACXX",
-        "CUDA_HOME",
-        "CUDA_PATH",
-        "CUDA_BIN_PATH",
-        "CUDAToolkit_ROOT",
-        "LIBRARY_PATH",
-        "LD_LIBRARY_PATH",
-        "CPATH",
-        "CMAKE_GENERATOR",
-        "VIRTUAL_ENV",
-        "NVCC_PREPEND_FLAGS",
-        "NVCC_APPEND_FLAGS",
-    }
-    return {**{name: value for name, value in os.environ.items() if name not in gone}, "PATH": ":".join(parts), **more}
-
-
-def run(directory, *command, environment=None, limit=900):
-    return subprocess.run(
-        [str(word) for word in command],
-        cwd=directory,
-        env=environment,
-        timeout=limit,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-    )
 
 
 # --- the arguments ---------------------------------------------------------------------------------------------------
@@ -236,32 +169,6 @@ def driver(directory, init, count):
     return {**os.environ, "LD_LIBRARY_PATH": str(directory)}
 
 
-def is_gone(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
-
-
-def wait_for(condition, what, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        expect(time.monotonic() < end, f"after {seconds} seconds: {what}")
-        time.sleep(0.02)
-
-
-def expect_gone(pids):
-    """These processes end within seconds. They would sleep far longer, so only what ended them can have done so."""
-    try:
-        for pid in pids:
-            wait_for(lambda pid=pid: is_gone(pid), "a process is left behind", 10)
-    finally:
-        for pid in pids:
-            if not is_gone(pid):
-                os.kill(pid, signal.SIGKILL)
-
-
-# A lesson sees that vmmsim runs it by what our vmmsim sets; it takes as many GPUs as the lesson is told of.
 VMMSIM = 'test "$1 $2" = "--strict --gpus" && SIMULATED=$3 && export SIMULATED && shift 3 && exec "$@"'
 NEEDS_TWO = 'test "$SIMULATED" = 8 && echo OK && exit; echo "SKIP: needs 2 GPUs, sees 1; buy one"; exit 77'
 GOOD = 'echo "one ${SIMULATED:-real}"; echo OK'
@@ -292,6 +199,9 @@ def table():
         done = run_scripts(directory, "--sim", "--all", "2")
         expect(done.returncode == 1 and "\nanother --less\n" in done.stdout, "the other did not run", done)
         expect(re.search(r"\n02_two another +8 sim.* FAIL .* exit status 1\n$", done.stdout), "a failure", done)
+    with lessons(bad="exit 1", good=GOOD) as directory:
+        done = run_scripts(directory, "--gpu", environment=driver(directory, 0, 1))
+        expect(done.returncode == 1 and "\n02_good " in done.stdout, "the status, where the last one worked", done)
 
 
 def no_gpu():
@@ -449,34 +359,6 @@ def ready():
             expect((done.returncode, done.stdout) == (0, said), f"edited meanwhile: {edited}", done)
 
 
-def need_index():
-    with scratch() as directory:
-        python = sys.executable
-        if run("/", python, "-c", "import pip").returncode:
-            run("/", sys.executable, "-m", "venv", directory / "venv")
-            python = directory / "venv" / "bin" / "python3"
-        done = run(
-            "/",
-            python,
-            "-m",
-            "pip",
-            "--retries=1",
-            "--timeout=20",
-            "download",
-            "--quiet",
-            "--no-deps",
-            "--no-cache-dir",
-            "--only-binary=:all:",
-            f"--dest={directory}",
-            "-r",
-            ROOT / "scripts" / "requirements-ninja.txt",
-        )
-    if done.returncode:
-        reason = "no Python package index can be reached; look at the network and at pip's settings"
-        expect(os.environ.get("CI") != "true", f"{reason} (CI is true, so this is a failure)", done)
-        raise Skip(reason)
-
-
 def check_run(done):
     """Every lesson worked."""
     expect(done.returncode in (0, 1), "the set-up failed", done)
@@ -552,90 +434,6 @@ def fetch_compiler():
         shutil.rmtree(checkout / ".venv")
         gone = run(checkout, "./run.sh", "--gpu", "01", environment={**hidden, **OFFLINE})
         expect(gone.returncode == 1 and "which is not there: configuring it anew" in gone.stderr, "nvcc is gone", gone)
-
-
-# --- in a root of its own: git and python3, and nothing else that this machine has ------------------------------------
-
-
-IN_ROOT = ("ca-certificates", "git", "python3")
-
-
-class Root:
-    """A root directory with the smallest system of this machine's release, and commands that run in it.
-
-    A hidden program still leaves its headers, libraries and fonts behind; here nothing is there that was not installed.
-    Mounts and processes of a command are in namespaces of its own, and go with it.
-    """
-
-    def __init__(self, directory):
-        self.path = directory / "root"
-        tell = run("/", "apt-get", "indextargets", "--format", "$(CODENAME) $(REPO_URI)", "Created-By: Packages")
-        release = run("/", "sh", "-c", '. /etc/os-release; echo "$VERSION_CODENAME"').stdout.strip()
-        mirrors = [line.split()[1] for line in tell.stdout.splitlines() if line.startswith(f"{release} ")]
-        if not mirrors:
-            raise Skip(f"apt-get knows no source of packages for '{release}'; run apt-get update")
-        done = run(
-            "/",
-            *self.namespaces(),
-            "debootstrap",
-            "--variant=minbase",
-            f"--include={','.join(IN_ROOT)}",
-            release,
-            self.path,
-            mirrors[0],
-        )
-        expect(done.returncode == 0, "debootstrap made no root", done)
-        settings = [line for line in run("/", "apt-config", "dump").stdout.splitlines() if line.startswith("Acquire")]
-        (self.path / "etc/apt/apt.conf.d/99of_this_machine").write_text("\n".join(settings) + "\n")
-        for name in ("etc/resolv.conf", "etc/hosts", "etc/pip.conf"):
-            if pathlib.Path("/", name).exists():
-                shutil.copy("/" + name, self.path / name)
-        certificates = self.path / "etc" / "ssl" / "certs"
-        shutil.rmtree(certificates)  # links into a package that this machine may not have
-        shutil.copytree("/etc/ssl/certs", certificates, ignore_dangling_symlinks=True)
-        self.checkout = copy_checkout(self.path / "root" / "check out")
-
-    @staticmethod
-    def namespaces():
-        return ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
-
-    def move(self, name):
-        self.checkout = self.checkout.rename(self.checkout.with_name(name))
-
-    def command(self, line, **more):
-        passed = re.compile("PIP_(?!FIND_LINKS)|https?_proxy$|HTTPS?_PROXY$|no_proxy$|NO_PROXY$")
-        variables = {name: value for name, value in os.environ.items() if passed.match(name)}
-        variables |= {"HOME": "/root", "LANG": "C.UTF-8", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **more}
-        mounts = "mount -t proc proc proc && mount --rbind /sys sys && mount --rbind /dev dev"
-        enter = f'cd "$1" && {mounts} && shift && exec "$@"'
-        return [
-            *self.namespaces(),
-            "sh",
-            "-c",
-            enter,
-            "sh",
-            self.path,
-            "chroot",
-            ".",
-            "env",
-            "-i",
-            *(f"{name}={value}" for name, value in variables.items()),
-            "bash",
-            "-c",
-            f"cd '/root/{self.checkout.name}' && {line}",
-        ]
-
-    def run(self, line, **more):
-        return run("/", *self.command(line, **more), limit=1500)
-
-
-def need_root():
-    if os.getuid():
-        raise Skip("a root directory can be made by root only; run this as root")
-    if not shutil.which("debootstrap"):
-        raise Skip("no debootstrap; install it (apt-get install debootstrap)")
-    if run("/", *Root.namespaces(), "true").returncode:
-        raise Skip("no namespaces can be made here, as in a container or a chroot; run this outside of it")
 
 
 # Of each kind of test that needs something of the machine, one; and what is built for these.

@@ -19,8 +19,8 @@ import sys
 import tempfile
 
 from tests.lesson_test import fail
+from tests.machines import copy_checkout
 from tests.on_simulator.sim_test import changed, on_simulator, particulars
-from tests.setup_test import copy_checkout
 from vmmsim.tests.browser import skip
 from vmmsim.trace.transcript import expectations, pair
 
