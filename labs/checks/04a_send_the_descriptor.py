@@ -58,6 +58,11 @@ def what_was_imported(run, call):
 
 @check("the importer imports the descriptor that it was sent", page=f"{LESSON}#break-it-on-purpose")
 def imported(run):
+    import_of_its_own(run)
+    import_of_its_own(run.again(no_luck=True))
+
+
+def import_of_its_own(run):
     exports = run.calls("cuMemExportToShareableHandle")
     if not exports:
         raise Wrong("the exporter exports its memory", "cuMemExportToShareableHandle was never called", run=run)
