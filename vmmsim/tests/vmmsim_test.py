@@ -310,7 +310,8 @@ class Vmmsim(unittest.TestCase):
             "os.waitpid(child, 0)\n"
             "print(time.monotonic() - began > 0.2)\n"
         )
-        self.ends(vmmsim("--no-luck", sys.executable, "-c", script), 0, "True True\nTrue\n")
+        done = vmmsim("--no-luck", "--trace", "trace.json", sys.executable, "-c", script, cwd=self.scratch)
+        self.ends(done, 0, "True True\nTrue\n")
 
     # --- starting and ending
 
