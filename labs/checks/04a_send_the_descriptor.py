@@ -31,7 +31,7 @@ HINTS = [
 
 @check("memory is created once, by the exporter")
 def created_once(run):
-    for call in run.calls("cuMemCreate", "cudaMalloc*", "cuMemAlloc*")[1:]:
+    for call in run.created()[1:]:
         raise call.wrong("the importer uses the memory of the exporter", f"{call.name} made more memory")
 
 
@@ -58,6 +58,11 @@ def what_was_imported(run, call):
 
 @check("the importer imports the descriptor that it was sent", page=f"{LESSON}#break-it-on-purpose")
 def imported(run):
+    import_of_its_own(run)
+    import_of_its_own(run.again(no_luck=True))
+
+
+def import_of_its_own(run):
     exports = run.calls("cuMemExportToShareableHandle")
     if not exports:
         raise Wrong("the exporter exports its memory", "cuMemExportToShareableHandle was never called", run=run)

@@ -22,7 +22,7 @@ HINTS = [
 
 @check("memory is created once, by the exporter")
 def created_once(run):
-    for call in run.calls("cuMemCreate", "cudaMalloc*", "cuMemAlloc*")[1:]:
+    for call in run.created()[1:]:
         raise call.wrong("the importer uses the memory of the exporter", f"{call.name} made more memory")
 
 

@@ -37,7 +37,7 @@ def never_a_descriptor(run):
 def nothing_else(run):
     """Of a machine where something is missing."""
     never_a_descriptor(run)
-    for call in run.calls("cuMemCreate", "cudaMalloc*", "cuMemAlloc*"):
+    for call in run.created():
         raise call.wrong("the program ends and says what is missing", f"{call.name} made other memory")
 
 

@@ -51,7 +51,7 @@ def copies(run):
 
 @check("the ring takes no more memory than its 2 MiB")
 def created_once(run):
-    made = run.calls("cuMemCreate", "cudaMalloc*", "cuMemAlloc*")
+    made = run.created()
     if not made:
         raise Wrong("memory is created by cuMemCreate", "cuMemCreate was not called", run=run)
     for call in made[1:]:
@@ -126,10 +126,10 @@ def in_order(run):
     loose = {}  # stream -> the copy in it for which nobody has waited
     streams = run.calls("cudaStreamCreate*", "cuStreamCreate*")
     aside = {number(its.outputs.get("pStream", its.outputs.get("phStream"))) for its in streams if flags(its)}
-    for call in run.calls("cudaMemcpy*Async*", "cuMemcpy*Async*", "cudaLaunch*", "cuLaunch*", *ORDERS):
+    for call in run.calls("cudaMemcpy*", "cuMemcpy*", "cudaLaunch*", "cuLaunch*", *ORDERS):
         stream = next((call.argument(name) or 0 for name in ("stream", "hStream") if name in call.arguments), 0)
-        if "Memcpy" in call.name and stream in aside:
-            loose[stream] = call
+        if "Memcpy" in call.name:
+            loose |= {stream: call} if "Async" in call.name and stream in aside else {}
         elif "Launch" in call.name and stream not in loose:
             for its in loose.values():
                 happened = f"line {call.line} reads it, and nothing lets that wait for {its.name} in another stream"
@@ -146,7 +146,9 @@ def flags(call):
 
 @check("each answer is looked at")
 def answers(run):
-    run.must_look_at_answers("cuMem*", "cudaMemcpy*")
+    run.must_look_at_answers(
+        "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess", "cudaMemcpy*", "cuMemcpy*"
+    )
 
 
 @check("both mappings are unmapped, all addresses freed, and the handle is released", page=TEAR_DOWN)

@@ -197,6 +197,11 @@ class Run:
         made = [call for call in calls if any(change["kind"] == "allocate" for change in call.changes)]
         return made or [call for call in calls if is_named(call, "cudaHostRegister") or is_named(call, "cuMemHostReg*")]
 
+    def created(self):
+        """The calls that created memory, of VMM or not."""
+        ordinary = [call for call in self.ordinary_memory() if "Register" not in call.name]
+        return sorted(self.calls("cuMemCreate") + ordinary, key=lambda call: call.index)
+
     def copies(self):
         """The calls of the student that copy or write data, and launches of what is not lab::count."""
         counted = {call.arguments["symbol"] for call in self.calls("cudaGetSymbolAddress")[:1]}  # lab::begin asks
@@ -250,7 +255,8 @@ class Run:
         words += f", machine {machine}" if machine else ""
         words += f", with {self.options['memory']} of memory each" if "memory" in self.options else ""
         words += ", with --strict" if self.options.get("strict") else ""
-        words += ", with an importer that is slow" if self.options.get("slow_importer") else ""
+        words += ", where an import is slow and no sleep takes time" if self.options.get("slow_importer") else ""
+        words += ", where a descriptor has other numbers in each process" if self.options.get("no_luck") else ""
         words += ", with kernels that begin late" if self.options.get("late_kernels") else ""
         return words + (f", with --fail {fail}" if fail else "")
 

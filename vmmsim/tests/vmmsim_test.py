@@ -287,6 +287,32 @@ class Vmmsim(unittest.TestCase):
             done = vmmsim("--slow-import", seconds, sys.executable, "-c", script, what)
             self.ends(done, 0, f"{told}\n")
 
+    def test_no_luck(self):
+        """No sleep and no limit takes time, an end is late, and a descriptor's number is the exporter's own."""
+        script = MEMORY + (
+            "import select, socket, time\n"
+            "properties = (ctypes.c_uint64 * 4)(1 | 1 << 32, 1)\n"
+            "memory, fd, zero = ctypes.c_uint64(), ctypes.c_int(), ctypes.c_uint64(0)\n"
+            "must(cuda.cuMemCreate(ctypes.byref(memory), ctypes.c_size_t(2 * MiB), properties, zero))\n"
+            "must(cuda.cuMemExportToShareableHandle(ctypes.byref(fd), memory, 1, zero))\n"
+            "ours, its = socket.socketpair()\n"
+            "began = time.monotonic()\n"
+            "libc = ctypes.CDLL(None)\n"
+            "libc.setsockopt(ours.fileno(), 1, 20, (ctypes.c_long * 2)(600, 0), 16)\n"
+            "waits = lambda: libc.recv(ours.fileno(), ctypes.create_string_buffer(1), 1, 0)\n"
+            "for wait in (lambda: time.sleep(600), lambda: select.select([ours], [], [], 600), waits):\n"
+            "    wait()\n"
+            "print(fd.value >= 100, time.monotonic() - began < 300)\n"
+            "child = os.fork()\n"
+            "if not child:\n"
+            "    os._exit(0)\n"
+            "began = time.monotonic()\n"
+            "os.waitpid(child, 0)\n"
+            "print(time.monotonic() - began > 0.2)\n"
+        )
+        done = vmmsim("--no-luck", "--trace", "trace.json", sys.executable, "-c", script, cwd=self.scratch)
+        self.ends(done, 0, "True True\nTrue\n")
+
     # --- starting and ending
 
     def test_a_child_that_is_forked_while_threads_call(self):

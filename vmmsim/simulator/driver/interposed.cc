@@ -2,7 +2,7 @@
 // What the library does to the process that loads it under vmmsim: it ends one that has another driver beside it, and
 // shows it the simulated machine where a program asks the system and not the driver: the class of IMEX channel files in
 // /proc/devices, the channel's file, the NUMA node of each GPU under /sys, and whether this machine may use multicast.
-// It also tells --trace of descriptors that are closed and of the end, and lets no sleep take time (--impatient). The
+// It also tells --trace of descriptors that are closed and of the end, and lets no sleep take time (--no-luck). The
 // functions at the end go before those of libc. No file is made, and no variable of the environment is changed: both
 // end where the simulator ends.
 #include <dlfcn.h>
@@ -159,9 +159,9 @@ int describe(int fd, struct stat* is) {
 }
 
 // Whether sleeps and time limits are over at once: what is only hoped to have happened by then has not.
-bool is_impatient() { return is_simulated() && memory::options().impatient; }
-int at_once(int limit) { return limit > 0 && is_impatient() ? 0 : limit; }
-template <class Time> Time* at_once(Time* limit, Time& zero) { return limit && is_impatient() ? &zero : limit; }
+bool is_without_luck() { return is_simulated() && memory::options().no_luck; }
+int at_once(int limit) { return limit > 0 && is_without_luck() ? 0 : limit; }
+template <class Time> Time* at_once(Time* limit, Time& zero) { return limit && is_without_luck() ? &zero : limit; }
 
 }  // namespace
 
@@ -219,14 +219,14 @@ __attribute__((noreturn)) void _exit(int status) {
 }
 void _Exit(int status) noexcept { _exit(status); }
 
-// For --impatient: what takes time, or waits for so long at most.
-unsigned sleep(unsigned seconds) { return is_impatient() ? 0 : next<decltype(sleep)>("sleep")(seconds); }
-int usleep(useconds_t time) { return is_impatient() ? 0 : next<decltype(usleep)>("usleep")(time); }
+// For --no-luck: what takes time, or waits for so long at most.
+unsigned sleep(unsigned seconds) { return is_without_luck() ? 0 : next<decltype(sleep)>("sleep")(seconds); }
+int usleep(useconds_t time) { return is_without_luck() ? 0 : next<decltype(usleep)>("usleep")(time); }
 int nanosleep(const timespec* time, timespec* left) {
-  return is_impatient() ? 0 : next<decltype(nanosleep)>("nanosleep")(time, left);
+  return is_without_luck() ? 0 : next<decltype(nanosleep)>("nanosleep")(time, left);
 }
 int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* left) {
-  return is_impatient() ? 0 : next<decltype(clock_nanosleep)>("clock_nanosleep")(clock, flags, time, left);
+  return is_without_luck() ? 0 : next<decltype(clock_nanosleep)>("clock_nanosleep")(clock, flags, time, left);
 }
 int poll(pollfd* files, nfds_t n, int limit) { return next<decltype(poll)>("poll")(files, n, at_once(limit)); }
 int __poll_chk(pollfd* files, nfds_t n, int limit, size_t) { return poll(files, n, limit); }
@@ -251,7 +251,7 @@ int epoll_wait(int file, epoll_event* events, int n, int limit) {
 int setsockopt(int socket, int level, int option, const void* value, socklen_t size) noexcept {
   const timeval least = {0, 1};  // 0 would be no limit
   const bool is_limit = level == SOL_SOCKET && (option == SO_RCVTIMEO || option == SO_SNDTIMEO);
-  if (is_limit && size == sizeof least && is_impatient()) value = &least;
+  if (is_limit && size == sizeof least && is_without_luck()) value = &least;
   return next<decltype(setsockopt)>("setsockopt")(socket, level, option, value, size);
 }
 
