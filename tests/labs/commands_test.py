@@ -24,12 +24,13 @@ from labs.judge.arguments import arguments
 from labs.judge.check import ENDED
 from labs.judge.grade import APART
 from labs.judge.program import BUILD, ROOT, cached
-from labs.judge.verdict import all_labs
+from labs.judge.verdict import Lab, all_labs
 from vmmsim.processes import descendants
 
 sys.dont_write_bytecode = True
 
 NAME = "01a_replace_cudamalloc"
+TITLES = Lab(ROOT / f"labs/checks/{NAME}.py").titles()
 SOLUTION = (ROOT / f"labs/solutions/{NAME}.cu").read_text()
 STARTER = (ROOT / f"labs/starters/{NAME}.cu").read_text()
 ENDS_ITS_JUDGE = r"""
@@ -173,7 +174,7 @@ class Commands(unittest.TestCase):
         new = self.mine / "of the editor"
         new.write_text(SOLUTION)
         new.replace(self.file)
-        self.assertEqual(until("Compare yours").count("✓"), 10)
+        self.assertEqual(until("Compare yours").count("✓"), len(TITLES))
         self.assertEqual(process.wait(60), 0)
         process.stdout.close()
 
@@ -240,16 +241,18 @@ class Commands(unittest.TestCase):
         file.write_text(f"{text}\nPOINTS = {{'it is built': 0.5}}\n")
         self.write(STARTER + "// begun\n")
         output = self.lab("--all", "1a", "--json", "r.json", "--gradescope", "g.json", status=1, cwd=self.mine)
-        self.assertIn("0 of 1 are right: 0.5 of 9.5 points", output)
+        self.assertIn(f"0 of 1 are right: 0.5 of {len(TITLES) - 0.5} points", output)
         told = json.loads((self.mine / "r.json").read_text())
-        self.assertEqual([told[key] for key in ("passed", "of", "points", "of_points")], [0, 1, 0.5, 9.5])
+        self.assertEqual([told[key] for key in ("passed", "of", "points", "of_points")], [0, 1, 0.5, len(TITLES) - 0.5])
         keys = "number title minutes status failed points of_points checks words seconds"
         self.assertEqual((" ".join(told["labs"][0]), told["labs"][0]["status"]), (keys, "failed"))
         its = [check["status"] for check in told["labs"][0]["checks"]]
         self.assertRegex(" ".join(its), r"^(passed )+failed( not reached)+$")
         told = json.loads((self.mine / "g.json").read_text())
         self.assertIsInstance(told["execution_time"], int)
-        self.assertEqual([(test["score"], test["max_score"]) for test in told["tests"]], [(0.5, 0.5), *9 * [(0, 1)]])
+        self.assertEqual(
+            [(test["score"], test["max_score"]) for test in told["tests"]], [(0.5, 0.5)] + [(0, 1)] * (len(TITLES) - 1)
+        )
         self.assertEqual([test["status"] for test in told["tests"][:2]], ["passed", "failed"])
         self.assertIn("cudaMalloc was called", told["tests"][1]["output"])
         self.assertIn("not reached: no memory comes", told["tests"][2]["output"])
@@ -271,10 +274,11 @@ class Commands(unittest.TestCase):
         rows = list(csv.reader((self.mine / "grades.csv").read_text().splitlines()))
         self.assertEqual(rows[0], ["student", "points", "of_points", "01a", "01a fails at"])
         self.assertEqual([row[0] for row in rows[1:]], ["ann", "ben", "cid", "dot"])
-        self.assertEqual(rows[1][1:], ["10", "10", "10", ""])
-        self.assertEqual(rows[2][1:], ["1", "10", "1", "no memory comes from cudaMalloc"])
+        most = str(len(TITLES))
+        self.assertEqual(rows[1][1:], [most, most, most, ""])
+        self.assertEqual(rows[2][1:], ["1", most, "1", "no memory comes from cudaMalloc"])
         self.assertIn(rows[3][4], (ENDED, "not begun"))
-        self.assertEqual(rows[4][1:], ["0", "10", "0", "not begun"])
+        self.assertEqual(rows[4][1:], ["0", most, "0", "not begun"])
         self.assertIn("one for each student", self.lab("--class", "ann", status=1, cwd=self.mine))
 
     def test_an_autograder(self):
