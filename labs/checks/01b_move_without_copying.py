@@ -21,41 +21,40 @@ HINTS = [
 
 @check("memory is created once")
 def created_once(run):
-    for call in run.calls("cuMemCreate", "cudaMalloc*", "cuMemAlloc*")[1:]:
+    for call in [*run.ordinary_memory(), *run.calls("cuMemCreate")[1:]]:
         raise call.wrong("the memory that is there gets another address", f"{call.name} made more memory")
 
 
 @check("not a byte is copied or written again")
 def nothing_copied(run):
-    for call in run.calls("cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*"):
-        if "Symbol" not in call.name:  # what lab::count uses
-            raise call.wrong("the data stays where it is", f"{call.name} was called")
-    for call in run.calls("cudaLaunch*", "cuLaunch*")[1:]:
-        if "lab::count_kernel" not in call.arguments.get("func", ""):
-            raise call.wrong("no kernel runs but the one that filled and the one that counts", "another kernel ran")
+    for call in run.copies():
+        raise call.wrong("the data stays where it is", f"{call.name} was called")
 
 
-def at_the_launches(run):
-    """For the kernel that fills and the last that counts: the call, and what is mapped then, by address."""
-    launches = [(call, dict(machine.processes[call.pid].mappings)) for call, machine in run.replay() if is_launch(call)]
-    if len(launches) < 2:
-        raise Wrong("the integers are counted at the new address", "that kernel did not run", run=run)
-    return launches[0], launches[-1]
-
-
-def is_launch(call):
-    return call.name == "cudaLaunchKernel" and call.succeeded
+def filled_and_counted(run):
+    """Of main's two kernels each: the Kernel, and what was mapped then, by address."""
+    found = []
+    for call, machine in run.replay():
+        found += [
+            (kernel, dict(machine.processes[call.pid].mappings)) for kernel in run.kernels if kernel.begin is call
+        ]
+    found = [(kernel, mapped) for kernel, mapped in found if kernel.range and not kernel.launch.is_students]
+    if len(found) != 2:
+        raise Wrong("main fills the memory, and counts the integers at the new address", "it did not", run=run)
+    return found
 
 
 @check("the new address leads to the same memory, and GPU 0 may read and write there")
 def same_memory(run):
-    (_, before), (counted, now) = at_the_launches(run)
-    new = [mapping for address, mapping in now.items() if address not in before]
-    if not new:
-        raise counted.wrong("the memory is mapped at `to` before its integers are counted", "it is mapped nowhere new")
-    if new[0].access.get(0) != 3:
-        may = "may only read there" if new[0].access.get(0) else "has no access there"
-        raise counted.wrong(
+    (filled, before), (counted, now) = filled_and_counted(run)
+    (old, size), (new, _) = filled.range, counted.range
+    if new not in now or new == old or now[new].size < size:
+        raise counted.launch.wrong("the memory is mapped at `to` before its integers are counted", "it is not")
+    if now[new].memory is not before[old].memory:
+        raise counted.launch.wrong("the same memory is mapped at `to`", "other memory is mapped there")
+    if now[new].access.get(0) != 3:
+        may = "may only read there" if now[new].access.get(0) else "has no access there"
+        raise counted.launch.wrong(
             "cuMemSetAccess grants GPU 0 to read and write the new mapping",
             f"the memory is mapped at `to`, and GPU 0 {may}: access belongs to a mapping, not to memory",
         )
@@ -63,8 +62,17 @@ def same_memory(run):
 
 @check("nothing is mapped at the old address any more")
 def old_is_gone(run):
-    (_, before), (counted, now) = at_the_launches(run)
-    if set(before) & set(now):
-        raise counted.wrong(
+    (filled, _), (counted, now) = filled_and_counted(run)
+    if filled.range[0] in now:
+        raise counted.launch.wrong(
             "`from` is unmapped before the integers are counted at `to`", "`from` still leads to the memory"
         )
+    if len(now) > 1:
+        raise counted.launch.wrong("the memory is mapped at `to` and nowhere else", f"it is mapped {len(now)} times")
+
+
+@check("the same where a granule has 4 MiB", machine="coarse_memory", gpus=2)
+def larger_granules(run):
+    nothing_copied(run)
+    same_memory(run)
+    old_is_gone(run)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """01c: zeros are no default, a right to read is none to write, release does not unmap, cudaFree does not fit."""
 
-from labs.judge.check import GIVES_BACK, check
+from labs.judge.check import GIVES_BACK, check, place_of
 
 TITLE = "Repair from the explanations"
 MINUTES = 15
@@ -37,13 +37,19 @@ def given_back(run):
 
 @check("all memory comes from cuMemCreate")
 def not_allocated(run):
-    for call in run.calls("cudaMalloc*", "cuMemAlloc*"):
+    for call in run.ordinary_memory():
         raise call.wrong("the calls that are there are repaired", f"{call.name} was called")
 
 
-@check("the memory is on GPU 0")
+@check("the kernels work in this memory, which is on GPU 0")
 def on_gpu_0(run):
     for call in run.calls("cuMemCreate"):
         for change in call.changes:
             if change["device"] != 0:
-                raise call.wrong("the memory is created on GPU 0", "it is memory of the host")
+                raise call.wrong("the memory is created on GPU 0", f"it was created on {place_of(change['device'])}")
+    run.must_work(0, 0)
+
+
+@check("the same where there are more GPUs, and a granule has 4 MiB", gpus=2, machine="coarse_memory")
+def elsewhere(run):
+    on_gpu_0(run)

@@ -23,17 +23,15 @@ HINTS = [
     "Do not call cuMemUnmap for 0 bytes, nor for the old chunks. Return the first error, not that of the undoing.",
 ]
 
-# The error of each, another one, so that whoever returns always the same is found.
-ERRORS = {
-    "cuMemCreate": "CUDA_ERROR_OUT_OF_MEMORY",
-    "cuMemMap": "CUDA_ERROR_ILLEGAL_STATE",
-    "cuMemSetAccess": "CUDA_ERROR_NOT_SUPPORTED",
-}
+CALLS = "cuMemCreate", "cuMemMap", "cuMemSetAccess"
+# In turn, so that whoever returns always the same, or minds one of them alone, is found.
+ERRORS = "OUT_OF_MEMORY", "ILLEGAL_STATE", "NOT_SUPPORTED", "UNKNOWN", "NOT_PERMITTED"
 NUMBERS = "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"
 
 
 def launches(run):
-    return [call for call in run.calls("cudaLaunch*")]
+    """main's."""
+    return [call for call in run.calls("cudaLaunch*") if not call.is_students]
 
 
 def held(machine, pid):
@@ -45,9 +43,8 @@ def held(machine, pid):
 
 @check("the buffer grows in place, and its data is not copied")
 def in_place(run):
-    for call in run.calls("cudaMalloc*", "cuMemAlloc*", "cudaMemcpy*", "cuMemcpy*"):
-        if "Symbol" not in call.name:  # what lab::count uses
-            raise call.wrong("new chunks are mapped after the old ones, which stay", f"{call.name} was called")
+    for call in [*run.ordinary_memory(), *run.copies()]:
+        raise call.wrong("new chunks are mapped after the old ones, which stay", f"{call.name} was called")
     for call in run.calls("cuMemAddressReserve")[1:]:
         raise call.wrong("the addresses that main has reserved are used", "more addresses were reserved")
 
@@ -56,11 +53,33 @@ def in_place(run):
 def nothing_changed(run):
     run.must_end()
     filled, counted = launches(run)[:2]
-    growth = [call for call in run.calls(*ERRORS) if filled.index < call.index < counted.index]
-    if {call.name for call in growth} != set(ERRORS):
+    growth = [call for call in run.calls(*CALLS) if filled.index < call.index < counted.index]
+    if {call.name for call in growth} != set(CALLS):
         raise Wrong("the second growth creates, maps and grants access to new chunks", "it does not", run=run)
-    for call in growth:
-        as_before(run.again(fail=f"{call.name}:{call.nth}={ERRORS[call.name]}"))
+    for call, error in zip(growth + growth[-1:], ERRORS * len(growth), strict=False):
+        as_before(run.again(fail=f"{call.name}:{call.nth}=CUDA_ERROR_{error}"))
+
+
+@check("the first growth, too, succeeds or changes nothing")
+def first_growth(run):
+    filled = launches(run)[0]
+    for name in CALLS:
+        call = [call for call in run.calls(name) if call.index < filled.index][-1]
+        refused, other = None, run.ended_with(fail=f"{name}:{call.nth}=CUDA_ERROR_UNKNOWN", status=1)
+        for call, machine in other.replay():
+            refused = call if other.is_injected(call) else refused
+            left = held(machine, call.pid)
+        if left != ({}, set()):
+            text = f"after {name} was refused (./lab.sh lets it fail), a chunk is still mapped or held"
+            raise refused.wrong("after an error nothing is mapped or held that was not before", text)
+
+
+@check("the same on a GPU with too little memory")
+def too_little(run):
+    run = run.ended_with(memory="8MiB", status=1, refusals=("cuMemCreate",))
+    first = OUTPUT.replace("CUDA_SUCCESS, size: 5", "CUDA_ERROR_OUT_OF_MEMORY, size: 2").splitlines()[0]
+    if not run.stdout.startswith(first):
+        raise run.wrong(f"main prints\n{first}", f"it printed\n{run.stdout}")
 
 
 def as_before(run):
@@ -71,11 +90,13 @@ def as_before(run):
             made[
                 "mapped" if change["kind"] == "map" else change["kind"], change.get("address", change.get("handle"))
             ] = call
-        if refused and call.name in ERRORS:
+        if refused and call.name in CALLS:
             raise call.wrong(f"grow returns {refused.name}'s error to its caller", "grow went on after the error")
-        if call.result == ERRORS.get(call.name):
+        if run.is_injected(call):
             refused = call
-        elif call.name.startswith("cudaLaunch") or refused and call.name == "cudaMemcpyToSymbol":
+        elif (
+            call.name.startswith("cudaLaunch") and not call.is_students or refused and call.name == "cudaMemcpyToSymbol"
+        ):
             now = held(machine, call.pid)
             if refused:
                 return compare(run, refused, before, now, made)

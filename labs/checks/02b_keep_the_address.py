@@ -26,9 +26,8 @@ MOST = 16 << 20
 
 @check("no memory comes from cudaMalloc, and no data is copied")
 def nothing_copied(run):
-    for call in run.calls("cudaMalloc*", "cuMemAlloc", "cuMemAllocAsync", "cudaMemcpy*", "cuMemcpy*"):
-        if "Symbol" not in call.name:  # what lab::count uses
-            raise call.wrong("the data stays in its memory, and more is mapped after it", f"{call.name} was called")
+    for call in [*run.ordinary_memory(), *run.copies()]:
+        raise call.wrong("the data stays in its memory, and more is mapped after it", f"{call.name} was called")
 
 
 @check("addresses are reserved once, for the largest size")
@@ -55,20 +54,26 @@ def no_more_memory(run):
                     f"growth {growth + 1} makes the buffer {size >> 20} MiB large, and its memory takes no more",
                     f"{lives >> 20} MiB of memory were created by then",
                 )
-        elif call.name.startswith("cudaLaunch"):
+        elif is_mains(call):
             growth, size = growth + 1, min(2 * size, MOST)
     if not create:
         raise Wrong("memory is created by cuMemCreate", "cuMemCreate was not called", run=run)
 
 
+def is_mains(call):
+    """A launch with which main uses what a growth has made."""
+    return call.name == "cudaLaunchKernel" and not call.is_students
+
+
 @check("kernels may use what is new", page="02_growable/README.md#3-grow-in-place")
 def opened(run):
     run.must_not_stop_at("kernel")
+    run.must_work(0, 0, 0, 0, 0)
 
 
 @check("what is mapped stays mapped while the buffer grows")
 def stays(run):
-    launches = [call.index for call in run.calls("cudaLaunch*")]
+    launches = [call.index for call in run.all if is_mains(call)]
     for call in run.calls("cuMemUnmap"):
         if launches and call.index < launches[-1]:
             raise call.wrong(
@@ -80,9 +85,15 @@ def stays(run):
 @check("a growth calls cuMemSetAccess once")
 def one_access_call(run):
     granted = False  # since the kernel that wrote to what was new before
-    for call in run.calls("cuMemSetAccess", "cudaLaunch*"):
+    for call in (call for call in run.calls("*") if call.name == "cuMemSetAccess" or is_mains(call)):
         if call.name == "cuMemSetAccess" and granted:
             raise call.wrong(
                 "one call of cuMemSetAccess grants access to all that a growth has mapped", "a growth calls it again"
             )
         granted = call.name == "cuMemSetAccess"
+
+
+@check("the same on another GPU, which has room for little more than the buffer", gpus=2, memory="20MiB")
+def elsewhere(run):
+    no_more_memory(run)
+    run.must_end()

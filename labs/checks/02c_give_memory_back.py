@@ -22,42 +22,34 @@ HINTS = [
 ]
 
 CHUNK = 2 << 20
-WAITS = "cudaDeviceSynchronize", "cuCtxSynchronize", "cudaMemcpy", "cudaMemcpyToSymbol", "cudaMemcpyFromSymbol"
-STREAM_WAITS = "cudaStreamSynchronize", "cuStreamSynchronize", "cudaStreamQuery", "cuStreamQuery"
-LEGACY = "0x1"  # cudaStreamLegacy, another name of the default stream, which is null
-EVENT_WAITS = "cudaEventSynchronize", "cuEventSynchronize", "cudaEventQuery", "cuEventQuery"
-
-
-def stream_of(call):
-    stream = call.arguments.get("stream", call.arguments.get("hStream"))
-    return None if stream == LEGACY else stream
-
-
-def event_of(call):
-    return call.arguments.get("event", call.arguments.get("hEvent"))
+# What may tell the host that a kernel has ended, beside a call that waits for it.
+TELLS = "cudaLaunchHostFunc", "cuLaunchHostFunc", "cudaStreamAddCallback", "cuStreamAddCallback", "cudaMemcpyAsync"
 
 
 @check("nothing is unmapped while a kernel may use it")
 def waited(run):
-    launch, events = None, set()  # a kernel that was not waited for; the events recorded behind it
-    for call in (call for call in run.all if call.succeeded):
-        if call.name == "cudaLaunchKernel":
-            launch, events = call, set()
-        elif launch and call.name in ("cudaEventRecord", "cuEventRecord") and stream_of(call) == stream_of(launch):
-            events.add(event_of(call))
-        elif launch and (
-            call.name in WAITS
-            or call.name in STREAM_WAITS
-            and stream_of(call) == stream_of(launch)
-            or call.name in EVENT_WAITS
-            and event_of(call) in events
-        ):
-            launch = None
-        elif call.name == "cuMemUnmap" and launch:
-            raise call.wrong(
+    """A kernel here begins when the program waits for it, or late: what does not wait unmaps before it has begun."""
+    begun = {kernel.launch: kernel for kernel in run.kernels}
+    for unmap in run.calls("cuMemUnmap"):
+        for launch in run.calls("cudaLaunch*"):
+            kernel = begun.get(launch)
+            if (
+                launch.index > unmap.index
+                or kernel
+                and kernel.begin.index < unmap.index
+                and is_known(run, kernel, unmap)
+            ):
+                continue
+            raise unmap.wrong(
                 "before memory is unmapped, the program waits for the kernel that uses it",
                 "the kernel was launched and not waited for: cuMemUnmap does not wait, and the kernel may fault",
             )
+
+
+def is_known(run, kernel, unmap):
+    """Whether something has told the host that the kernel has ended. That time has passed tells nothing."""
+    asked = [call for call in run.all[kernel.begin.index : unmap.index] if call.name.endswith("Query")]
+    return kernel.waiter or any(call.succeeded for call in asked) or run.calls(*TELLS)
 
 
 @check("the chunks that stay keep their memory")
@@ -73,9 +65,8 @@ def stays(run):
                     raise call.wrong(
                         "the first chunks stay mapped as they are", "other memory is mapped when this kernel runs"
                     )
-    for call in run.calls("cudaMemcpy*", "cuMemcpy*"):
-        if "Symbol" not in call.name:  # what lab::count uses
-            raise call.wrong("the data stays where it is", f"{call.name} was called")
+    for call in [*run.ordinary_memory(), *run.copies()]:
+        raise call.wrong("the data stays where it is", f"{call.name} was called")
 
 
 @check(
@@ -90,7 +81,7 @@ def given_back(run):
                 created[change["handle"]] = call
         if call.name == "cuMemUnmap":
             unmapped = call
-        if call.name != "cudaMemGetInfo" or not created:
+        if call.name != "cudaMemGetInfo" or call.is_students or not created:
             continue
         chunks = next(wanted, None)
         if chunks is None:
@@ -107,3 +98,9 @@ def given_back(run):
                 f"{lives} chunks of memory are left" + reason,
             )
     raise Wrong("main looks twice at the free memory", "it did not get there", run=run)
+
+
+@check("the same on another GPU, which has room for little more than the buffer", gpus=2, memory="20MiB")
+def elsewhere(run):
+    waited(run)
+    given_back(run)

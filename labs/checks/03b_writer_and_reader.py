@@ -8,6 +8,7 @@ MINUTES = 15
 LESSON = "03_multi_gpu/README.md"
 PAGE = f"{LESSON}#4-read-and-write-for-one-read-for-the-other"
 GPUS = 2
+LATE_KERNELS = 2000  # milliseconds for which the write does not begin, unless the program waits for it
 OUTPUT = """\
 GPU 1 read 1048576 of 1048576 integers as GPU 0 wrote them
 0 KiB are not given back
@@ -22,12 +23,9 @@ HINTS = [
 ]
 
 
-NON_BLOCKING = 1  # the flag of a stream that does not wait for the default stream, nor the other way round
-
-
 def writer_and_reader(run):
     """The kernel that writes and the one that reads."""
-    launches = run.calls("cudaLaunchKernel")
+    launches = run.calls("cudaLaunch*")
     if len(launches) != 2 or [call.device for call in launches] != [0, 1]:
         wanted = "one kernel writes on GPU 0, then one reads on GPU 1"
         places = [str(call.device) for call in launches]
@@ -40,19 +38,6 @@ def writer_and_reader(run):
 
 def event_of(call):
     return call.arguments.get("event", call.arguments.get("hEvent"))
-
-
-def is_ordered_with(run, call, kernel):
-    """Whether the stream of a call is that of a kernel, or one that it waits for and that waits for it."""
-    stream = call.arguments.get("stream", call.arguments.get("hStream"))
-    if stream == kernel.arguments.get("stream"):
-        return True
-    apart = [it for it in run.calls("cudaStreamCreate*", "cuStreamCreate*") if flags_of(it) & NON_BLOCKING]
-    return all(stream not in it.outputs.values() for it in apart)
-
-
-def flags_of(call):
-    return call.arguments.get("flags", call.arguments.get("Flags", 0))
 
 
 def from_and_to(call):
@@ -78,6 +63,8 @@ def no_peer_access(run):
 @check("GPU 0 may read and write, GPU 1 may only read")
 def rights(run):
     writer, reader = writer_and_reader(run)
+    for call in [*run.ordinary_memory(), *(it for it in run.calls("cuMemCreate") if it.is_students)]:
+        raise call.wrong("the memory of main is written and read", f"{call.name} made more")
     words = {0: "it has no access", 1: "it may only read", 3: "it may read and write"}
     for call, machine in run.replay():
         if call in (writer, reader):
@@ -91,34 +78,42 @@ def rights(run):
 
 @check("an event orders the read after the write, and the host does not wait")
 def ordered(run):
+    """The write begins when the program waits for it: lab::count does so, behind the student's part."""
     writer, reader = writer_and_reader(run)
-    between = [call for call in run.all[: reader.index] if call.succeeded]
+    begun = {kernel.launch: kernel for kernel in run.kernels}
     wanted = "the stream of GPU 1 waits for an event that is recorded behind the write on GPU 0"
-    for call in between[writer.index :]:
-        if call.name.endswith("Synchronize"):
-            raise call.wrong(f"{wanted}; the host goes on", f"{call.name} makes the host wait")
+    between = [call for call in run.all[writer.index : reader.index] if call.is_students]
+    if reader not in begun or writer not in begun or begun[reader].begin.index < begun[writer].begin.index:
+        raise reader.wrong(wanted, why_unordered(run, writer, reader))
+    for call in between:
         if call.name.endswith("Query"):
             raise call.wrong(f"{wanted}; the host goes on", f"the host asks by {call.name} until the write is done")
+    waiter = begun[writer].waiter
+    if waiter in between:
+        raise waiter.wrong(f"{wanted}; the host goes on", f"{waiter.name} makes the host wait")
+    sleeps = run.sleep()
+    if not waiter or sleeps:
+        place = sleeps or run.part("waits for the write")
+        raise place.wrong(f"{wanted}; the host goes on", "the host lets time pass until the write is done")
+
+
+def why_unordered(run, writer, reader):
     recorded = {}
-    happened = "nothing orders it after the write: that GPU 1 may read does not say when"
-    for call in between:
+    for call in run.all[: reader.index]:
         if call.name.startswith(("cudaEventRecord", "cuEventRecord")) and call.device == 0:
             recorded[event_of(call)] = call
-        if call.name in ("cudaStreamWaitEvent", "cuStreamWaitEvent"):
+        elif call.name in ("cudaStreamWaitEvent", "cuStreamWaitEvent"):
             record = recorded.get(event_of(call))
-            if record and call.device != 1:
-                happened = "a stream of GPU 0 waits for the event, and GPU 1 does not"
-            elif record and record.index < writer.index:
-                happened = "it waits for an event that was recorded before the write began"
-            elif record and not is_ordered_with(run, record, writer):
-                happened = "it waits for an event of a stream that does not wait for the write"
-            elif record and not is_ordered_with(run, call, reader):
-                happened = "another stream of GPU 1 waits for the event, and the one that reads does not"
-            elif record:
-                return
-            else:
-                happened = "it waits for an event that nobody has recorded on GPU 0: that is no wait"
-    raise reader.wrong(wanted, happened)
+            if not record:
+                return "it waits for an event that nobody has recorded on GPU 0: that is no wait"
+            if call.device != 1:
+                return "a stream of GPU 0 waits for the event, and GPU 1 does not"
+            if record.index < writer.index:
+                return "it waits for an event that was recorded before the write began"
+            return (
+                "the event is of a stream that does not wait for the write, or another stream than the reader's waits"
+            )
+    return "nothing orders it after the write: that GPU 1 may read does not say when"
 
 
 @check("the program asks whether GPU 1 reaches GPU 0", page=f"{LESSON}#1-ask-which-gpus-reach-each-other")
@@ -143,6 +138,6 @@ def asked(run):
 def skips(run):
     for call in run.all:
         if call.name == "cuMemCreate":
-            raise call.wrong("the program skips before it makes memory", "it did not ask, or did not skip")
+            raise call.wrong("the program skips before it makes memory", "it asked, got the answer 0, and went on")
     if stopped := run.stopped():
         raise stopped

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """03c: neighbouring addresses may lead to different GPUs, and one call grants access to all the mappings."""
 
-from labs.judge.check import Wrong, check
+from labs.judge.check import Wrong, check, place_of
 
 TITLE = "Stripe an array"
 MINUTES = 15
@@ -23,24 +23,24 @@ HINTS = [
 def array_at_first_kernel(run):
     """The first kernel, and the mappings then, as (address, mapping) in a row."""
     for call, machine in run.replay():
-        if call.name == "cudaLaunchKernel" and call.succeeded:
+        if call.name == "cudaLaunchKernel" and call.succeeded and not call.is_students:
             return call, sorted(machine.processes[call.pid].mappings.items())
     raise Wrong("kernels write and read the array", "none ran", run=run)
 
 
 def listed(gpus):
-    return ", ".join(map(str, gpus)) or "none"
+    return ", ".join(str(gpu) if gpu >= 0 else "none (the host)" for gpu in gpus) or "none"
 
 
 @check("the stripes are memory of all GPUs in turn, one after the other")
 def striped(run):
     call, mappings = array_at_first_kernel(run)
-    gpus = run.options["gpus"]
+    gpus, granule = run.options["gpus"], run.calls("cuMemGetAllocationGranularity")[0].outputs["granularity"]
     maps = {call.argument("ptr"): call for call in run.calls("cuMemMap")}
     for stripe, (address, mapping) in enumerate(mappings):
-        if mapping.size != 2 << 20:
-            happened = f"stripe {stripe} has {mapping.size >> 20} MiB of GPU {mapping.memory.device}"
-            raise maps[address].wrong("each stripe is memory of one granule, 2 MiB", happened)
+        if mapping.size != granule:
+            happened = f"stripe {stripe} has {mapping.size >> 20} MiB of {place_of(mapping.memory.device)}"
+            raise maps[address].wrong(f"each stripe is memory of one granule, {granule >> 20} MiB", happened)
     held = {}
     for stripe, (address, mapping) in enumerate(mappings):
         first = held.setdefault(mapping.memory.number, stripe)
@@ -51,6 +51,8 @@ def striped(run):
     if found != wanted:
         by = next((maps[at] for (at, _), one, due in zip(mappings, found, wanted, strict=False) if one != due), call)
         raise by.wrong(f"the stripes lie on GPUs {listed(wanted)}", f"they lie on GPUs {listed(found)}")
+    for call in [*run.ordinary_memory(), *run.copies()]:
+        raise call.wrong("the kernels of main work in the array itself", f"{call.name} was called")
 
 
 @check("every GPU may read and write every stripe when the kernels run")
@@ -71,12 +73,19 @@ def one_call(run):
         raise call.wrong("one cuMemSetAccess, of the whole range and for all GPUs", "it was called more than once")
 
 
-@check("the same with three GPUs", gpus=3)
-def three_gpus(run):
+@check("the same with other numbers of GPUs, and where a granule has 4 MiB")
+def elsewhere(run):
+    for options in {"gpus": 3}, {"gpus": 5, "machine": "coarse_memory"}, {"gpus": 8}:
+        must_be_right(run.again(**options))
+
+
+def must_be_right(run):
     striped(run)
     everyone_has_access(run)
     one_call(run)
+    for _ in run.work():
+        pass
     run.must_end()
     first = OUTPUT.splitlines()[0]
     if first not in run.stdout:
-        raise Wrong(f"it prints\n{first}", f"it printed\n{run.stdout}", run=run)
+        raise run.wrong(f"it prints\n{first}", f"it printed\n{run.stdout}")

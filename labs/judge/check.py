@@ -7,16 +7,20 @@ CONTRIBUTING.md, *How to add a lab*, has all of it.
 """
 
 import dataclasses
+import functools
 import re
 
-from labs.judge import diagnosis
+from labs.judge import diagnosis, marks
 from vmmsim.trace.line import SUCCESS, number
-from vmmsim.trace.model import Machine
+from vmmsim.trace.model import OF_MODULES, Machine
 
 NEVER = float("inf")
 GIVES_BACK = tuple(diagnosis.GIVES_BACK)  # calls
+AFTER_FAILURE = (*GIVES_BACK, "cuMulticastUnbind", "cuGetError", "cudaGet", "exit", "close")  # calls
 ENDED = "no call is refused, no kernel faults, and it ends as it should"
 GIVEN_BACK = "all is given back"
+RESETS = "cudaDeviceReset", "cuDevicePrimaryCtxReset", "cuCtxDestroy"
+COPIES = "cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*", "cudaLaunch*", "cuLaunch*", "cudaGraphL*", "cuGraphL*"
 
 
 class Wrong(Exception):
@@ -66,6 +70,11 @@ class Call:
     def succeeded(self):
         return self.result in SUCCESS
 
+    @property
+    def is_students(self):
+        """Whether it stands between the marks."""
+        return any(first < self.line < last for first, last in self.run.parts)
+
     def argument(self, name):
         return number(self.arguments[name])
 
@@ -74,11 +83,28 @@ class Call:
 
 
 @dataclasses.dataclass(eq=False)
+class Kernel:
+    """A kernel that began: `vmmsim --late-kernels` lets it wait until the program waits for it."""
+
+    name: str
+    parameters: list  # numbers; of what is larger its first 8 bytes
+    launch: Call
+    begin: Call  # the place in the trace
+    waiter: Call  # the call that waited for it, or None: it began when its time was over
+
+    @property
+    def range(self):
+        """(address, bytes) of what lab::fill or lab::count was given; None of other kernels."""
+        found = re.match(r"void lab::(?:fill|count)_kernel<(char|int)>", self.name)
+        return (self.parameters[0], self.parameters[1] * {"char": 1, "int": 4}[found[1]]) if found else None
+
+
+@dataclasses.dataclass(eq=False)
 class Run:
     """One run of a student's program on simulated GPUs: what it did and printed.
 
-    gpus, machine, memory, fail and strict are vmmsim's options; status is the exit status that is right, and refusals
-    are the names of calls that may be refused.
+    gpus, machine, memory, fail, strict and late_kernels are vmmsim's options; status is the exit status that is right,
+    and refusals are the names of calls that may be refused.
     """
 
     runner: object  # makes other runs of the program
@@ -109,15 +135,87 @@ class Run:
         """The calls with these names that succeeded, in order; a name may end in *."""
         return [call for call in self.all if call.succeeded and any(is_named(call, name) for name in names)]
 
+    @functools.cached_property
+    def parts(self):
+        """(line of the mark before, line of the mark behind) of each of the student's parts."""
+        return marks.parts(self.program.source.read_text(errors="replace"))
+
+    @functools.cached_property
+    def kernels(self):
+        """Each Kernel that began, in order."""
+        by_name = {(call.pid, f"{call.name} #{call.nth}"): call for call in self.all}
+        return [
+            Kernel(
+                begin.arguments["func"],
+                [number(value) for value in begin.arguments["parameters"]],
+                by_name.get((begin.pid, begin.arguments["launch"]), begin),
+                begin,
+                by_name.get((begin.pid, begin.arguments["waiter"])),
+            )
+            for begin in self.calls("begin")
+        ]
+
+    def work(self):
+        """What main lets lab::fill and lab::count do, outside the student's parts: each (Kernel, machine, mappings).
+
+        The machine is that at its beginning. It raises Wrong unless all that the kernel was given lies in mappings.
+        """
+        begun = {kernel.begin: kernel for kernel in self.kernels if kernel.range and not kernel.launch.is_students}
+        for call, machine in self.replay():
+            if kernel := begun.get(call):
+                found = mappings_under(machine, call.pid, *kernel.range)
+                if not found:
+                    raise kernel.launch.wrong(
+                        "the kernel uses memory that cuMemCreate made and cuMemMap mapped, and no other",
+                        f"{kernel.range[1]} bytes at {kernel.range[0]:#x} were used, and not all of them are mapped",
+                    )
+                yield kernel, machine, found
+
+    def must_work(self, *gpus):
+        """main's kernels run on these GPUs in turn, in memory of GPU 0 that GPU 0 may read and write."""
+        done = []
+        for kernel, _, mappings in self.work():
+            for mapping in mappings:
+                if mapping.memory.device != 0:
+                    raise kernel.launch.wrong(
+                        "the memory is on GPU 0", f"it is memory of {place_of(mapping.memory.device)}"
+                    )
+                if mapping.access.get(0) != 3:
+                    raise kernel.launch.wrong(
+                        "before the kernel runs, cuMemSetAccess grants GPU 0 to read and write",
+                        "the memory is mapped, and GPU 0 may not read and write it: a mapping grants nobody access",
+                    )
+            done.append(kernel)
+        if tuple(kernel.begin.device for kernel in done) != gpus:
+            happened = f"{len(done)} ran" if len(done) != len(gpus) else "they ran on others"
+            raise self.wrong(f"main's {len(gpus)} kernels run, on GPUs {', '.join(map(str, gpus))}", happened)
+        return done
+
+    def ordinary_memory(self):
+        """The calls that made memory which is not of VMM."""
+        calls = [call for call in self.calls("*") if not call.name.startswith(OF_MODULES)]
+        made = [call for call in calls if any(change["kind"] == "allocate" for change in call.changes)]
+        return made or [call for call in calls if is_named(call, "cudaHostRegister") or is_named(call, "cuMemHostReg*")]
+
+    def copies(self):
+        """The calls of the student that copy or write data, and launches of what is not lab::count."""
+        counted = {call.arguments["symbol"] for call in self.calls("cudaGetSymbolAddress")[:1]}  # lab::begin asks
+        for call in self.calls(*COPIES):
+            if call.arguments.get("symbol") in counted or "lab::count_kernel" in call.arguments.get("func", ""):
+                continue
+            if call.is_students:
+                yield call
+
     def replay(self):
         """Each call with the machine after it, which goes on to change: look at it at once."""
         machine = Machine()
         for call in self.all:
+            if call.name in RESETS and call.succeeded:
+                happened = f"{call.name} destroys all that is left on the GPU, whatever it is; leave it out"
+                raise call.wrong("each thing is given back by the call that undoes it", happened)
             try:
                 machine.line(call.traced)
             except (AssertionError, KeyError, TypeError, ValueError, StopIteration, AttributeError) as error:
-                if call.name == "cudaDeviceReset":  # what it destroys was not given back
-                    return
                 raise call.wrong("each call fits those before it", f"{call.name} cannot be followed: {error}") from None
             yield call, machine
 
@@ -137,13 +235,23 @@ class Run:
             self.others.append(other)
         return other
 
+    def ended_with(self, **options):
+        """Another run, which has to end as it should, and may keep what it has made: it exits on an error."""
+        other = self.runner.run(self.options | options)
+        if wrong := other.stopped():
+            wrong.title = ENDED
+            raise wrong
+        return other
+
     def where(self):
         """In words, which run this is."""
         gpus, machine, fail = self.options["gpus"], self.options.get("machine"), self.options.get("fail")
         words = f"on {gpus} simulated GPU{'s' if gpus > 1 else ''}"
         words += f", machine {machine}" if machine else ""
+        words += f", with {self.options['memory']} of memory each" if "memory" in self.options else ""
         words += ", with --strict" if self.options.get("strict") else ""
         words += ", with an importer that is slow" if self.options.get("slow_importer") else ""
+        words += ", with kernels that begin late" if self.options.get("late_kernels") else ""
         return words + (f", with --fail {fail}" if fail else "")
 
     def is_injected(self, call):
@@ -186,16 +294,47 @@ class Run:
         """What each process has not given back: (the call that made it, in words)."""
         return diagnosis.leaks(self)
 
+    def must_look_at_answers(self, *names):
+        """Each of these calls in the student's parts is made to fail once: the program then ends with status 1."""
+        for call in {(call.name, call.line): call for call in reversed(self.calls(*names))}.values():
+            if call.is_students:
+                error = "cudaErrorUnknown" if call.name.startswith("cuda") else "CUDA_ERROR_UNKNOWN"
+                self.must_end_at_failure(f"{call.name}:{call.nth}={error}")
+
+    def must_end_at_failure(self, fail):
+        """After the call that is made to fail it gives back at most, and ends with status 1."""
+        self.must_end()
+        self.must_give_back()
+        run = self.runner.run(self.options | {"fail": fail, "status": 1})
+        failed = next((call for call in run.all if run.is_injected(call)), None)
+        if not failed:
+            return
+        wanted = f"the program ends with status 1 if {failed.name} answers {failed.result}"
+        for call in run.all[failed.index + 1 :]:
+            if call.line and not call.name.startswith(AFTER_FAILURE):
+                raise failed.wrong(wanted, f"its answer was not looked at: line {call.line} calls {call.name}")
+        if run.ended.status != 1 or run.ended.why:
+            raise failed.wrong(wanted, f"it ended with status {run.ended.status} {run.ended.why}")
+
     # --- Places of the program that are no calls
 
     def ptx(self, kernel):
-        """The instructions of a kernel, one text for each."""
+        """The instructions of a kernel and its labels, one text for each."""
         text = self.program.file.read_bytes().decode("latin-1")
         body = re.search(rf"\.entry \w*{kernel}\w*\([^)]*\)[^{{]*\{{(.*?)\n\}}", text, re.DOTALL)
         if not body:
             raise self.wrong(f"the kernel is called {kernel}, as it was", "there is no such kernel")
-        lines = (line.partition("//")[0].strip() for line in body[1].split("\n"))
-        return [line for line in lines if line.endswith(";") and not line.startswith(".")]
+        code = re.sub(r"//.*|^\s*\{|\}\s*$", "", body[1], flags=re.MULTILINE)
+        lines = (line.strip() for line in re.findall(r"[^;\n]+;|^[^;\n]+:$", code, re.MULTILINE))
+        return [line for line in lines if not line.startswith(".")]
+
+    def sleep(self):
+        """Where a part of the student's lets the host sleep, as a place of the file; or None."""
+        lines = self.program.source.read_text(errors="replace").splitlines()
+        for at in (at for first, last in self.parts for at in range(first, last)):
+            if re.search(r"\b\w*sleep(_for|_until)?\s*\(", lines[at].partition("//")[0]):
+                return self.line_of_file(at + 1)
+        return None
 
     def part(self, words):
         """The student's part whose mark has these words: a place of the file that is no call."""
@@ -216,3 +355,20 @@ def memory_under(machine, pid, address):
     """The mapping at an address of a process, or None."""
     _, mapping = machine.processes[pid].mappings.at(address)
     return mapping
+
+
+def mappings_under(machine, pid, address, size):
+    """The mappings in which a range lies, in order; none if a part of it lies in none."""
+    found, at = [], address
+    while at < address + size:
+        base, mapping = machine.processes[pid].mappings.at(at)
+        if not mapping:
+            return []
+        found.append(mapping)
+        at = base + mapping.size
+    return found
+
+
+def place_of(device):
+    """In words, where memory lies."""
+    return f"GPU {device}" if device >= 0 else "the host"

@@ -15,6 +15,9 @@ GIVES_BACK = {  # what, and in words
     "cuMemUnmap": ("ptr", "unmapped this address"),
     "cuMemAddressFree": ("ptr", "freed these addresses"),
     "cudaFree": ("devPtr", "freed this memory"),
+    "cudaStreamDestroy": ("stream", "destroyed this stream"),
+    "cudaEventDestroy": ("event", "destroyed this event"),
+    "close": ("fd", "closed this descriptor"),
 }
 
 # --- Calls
@@ -149,8 +152,23 @@ KEPT = {
     "allocate": "it was never freed",
     "map": "it is still mapped at the end: cuMemUnmap was not called for it",
     "handle": "its handle is still held at the end: each cuMemCreate, import and retain needs a cuMemRelease",
+    "stream": "it was never destroyed",
+    "event": "it was never destroyed",
     "reserve": "the addresses are still reserved at the end: cuMemAddressFree was not called for them",
 }
+
+
+def undestroyed(run, kind):
+    """The calls that made a stream, or an event, that was not destroyed."""
+    makes = [f"{api}{kind.capitalize()}Create*" for api in ("cuda", "cu")]
+    ends = [f"{api}{kind.capitalize()}Destroy" for api in ("cuda", "cu")]
+    made = {}
+    for call in run.calls(*makes, *ends):
+        if call.name in ends:
+            made.pop((call.pid, *call.arguments.values()), None)
+        else:
+            made[(call.pid, *call.outputs.values())] = call
+    return made.values()
 
 
 def leaks(run):
@@ -162,7 +180,7 @@ def leaks(run):
                 made[call.pid, "handle", number(change["handle"])] = call
             if change["kind"] in ("map", "reserve", "allocate"):
                 made[call.pid, change["kind"], number(change["address"])] = call
-    found = []
+    found = [(call, KEPT[kind]) for kind in ("stream", "event") for call in undestroyed(run, kind)]
     for pid, process in machine.processes.items():
         left = [("allocate", name) for name, block in process.blocks.items() if not block[2].startswith(OF_MODULES)]
         left += [("map", name) for name in process.mappings]

@@ -21,7 +21,7 @@ import tempfile
 import time
 
 from vmmsim.processes import descendants, end_all, end_session, reap, waits
-from vmmsim.trace.places import line_of, places
+from vmmsim.trace.places import places
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -29,6 +29,7 @@ BUILD = ROOT / os.environ.get("LABS_BUILD", "build")
 VMMSIM = BUILD / "bin" / "vmmsim"
 SECONDS = 20  # for one run; a lab takes less than one
 SLOW_IMPORT = 3  # seconds for which an exporter that does not end is given time before the import
+LATE = 300  # milliseconds for which a kernel does not begin, unless the program waits for it
 COMPILER_SECONDS = 120
 MOST = {"stdout": 1 << 20, "stderr": 1 << 20, "trace": 64 << 20}  # bytes
 MOST_PROCESSES = 64
@@ -196,6 +197,7 @@ class Program:
 
     def __init__(self, source, architecture=75, limit=SECONDS):
         self.source, self.architecture, self.limit = source, architecture, limit
+        self.known = {}  # lines, by address
 
     def __enter__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="lab-"))
@@ -233,12 +235,15 @@ class Program:
             text = f"the compiler was ended: {done.why}\n{text[:4000]}"
         return not done.status and not done.why, self.shown(text)
 
-    def run(self, gpus=1, machine="h200x8", memory="1GiB", fail=None, strict=False, slow_importer=False):
+    def run(
+        self, gpus=1, machine="h200x8", memory="1GiB", fail=None, strict=False, slow_importer=False, late_kernels=LATE
+    ):
         """Runs it on simulated GPUs. What a slow importer imports, its exporter has had time to give back."""
         options = ["--gpus", gpus, "--machine", machine, "--memory", memory, "--explain", "--trace", "TRACE"]
         options += ["--fail", fail] if fail else []
         options += ["--strict"] if strict else []
-        options += ["--slow-import", min(SLOW_IMPORT, self.limit // 2)] if slow_importer else []
+        options += ["--late-kernels", late_kernels] if late_kernels else []
+        options += ["--impatient", "--slow-import", min(SLOW_IMPORT, self.limit // 2)] if slow_importer else []
         more = {"LD_LIBRARY_PATH": "", "CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}
         return self.start([VMMSIM, *options, self.file], **more)
 
@@ -252,6 +257,8 @@ class Program:
         return run(command, self.limit, self.work, environment(self.work, **more))
 
     def lines(self, addresses):
-        """By address in the program: the line of the student's file that led there, the innermost, or None."""
-        found = places(self.file, addresses)
-        return {at: line for at in found if (line := line_of(found[at], self.source.name))}
+        """By address in the program: (line, function) of the student's file that led there, the innermost first."""
+        name = self.source.name
+        for at, found in places(self.file, [at for at in addresses if at not in self.known]).items():
+            self.known[at] = [(line, what) for path, line, what in found if pathlib.Path(path).name == name]
+        return self.known

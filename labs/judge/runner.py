@@ -24,7 +24,7 @@ class Runner:
         run = Run(self, options, ended)
         lines = read_lines(ended.trace)
         run.is_disturbed = lines is None
-        run.all = self.calls(run, lines or [])
+        run.all = self.calls(run, in_order(lines or []))
         self.runs.append(run)
         return run
 
@@ -38,7 +38,7 @@ class Runner:
             Call(
                 run,
                 index,
-                next((places[at] for at in addresses if at in places), 0),
+                line_in_file(line, [place for at in addresses for place in places.get(at, ())]),
                 line,
                 name=line["call"],
                 fault=line.get("fault"),
@@ -46,6 +46,23 @@ class Runner:
             )
             for index, (line, addresses) in enumerate(zip(lines, frames, strict=True))
         ]
+
+
+def line_in_file(line, places):
+    """The innermost place of a call, but for what the compiler has made of a kernel's head."""
+    kernel = line["arguments"].get("func", "")
+    return next((at for at, function in places if function != kernel and "__device_stub_" not in function), 0)
+
+
+def in_order(lines):
+    """A line is written a little after its changes: those of several threads come in the order of the changes."""
+    lines = list(lines)
+    for pid in {line["pid"] for line in lines}:
+        changed = [at for at, line in enumerate(lines) if line["pid"] == pid and line["changes"]]
+        ordered = sorted((lines[at] for at in changed), key=lambda line: line["changes"][0]["order"])
+        for at, line in zip(changed, ordered, strict=True):
+            lines[at] = line
+    return lines
 
 
 def read_lines(trace):

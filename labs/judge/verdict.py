@@ -8,6 +8,7 @@ import time
 
 from labs.judge import compiler
 from labs.judge.check import ENDED, GIVEN_BACK, Wrong
+from labs.judge.marks import changed_outside
 from labs.judge.program import ROOT, CannotJudge, Program
 from labs.judge.runner import Runner
 from vmmsim.trace.recording import OF_LOADING
@@ -15,6 +16,7 @@ from vmmsim.trace.recording import OF_LOADING
 GLOSSARY = "docs/glossary.md"
 OF_ABSENCE = LookupError, StopIteration, ValueError  # of a check that relies on calls which were not reached
 BUILT, PRINTED, REAL = "it is built", "it prints what it should", "the same on this machine's GPUs"
+MARKS = "only what stands between the marks is changed"
 
 
 class Lab:
@@ -26,6 +28,8 @@ class Lab:
         self.title, self.minutes, self.page = self.about.TITLE, self.about.MINUTES, self.about.PAGE
         self.hints, self.output = self.about.HINTS, self.about.OUTPUT
         self.options = {"gpus": getattr(self.about, "GPUS", 1), "strict": getattr(self.about, "STRICT", False)}
+        if hasattr(self.about, "LATE_KERNELS"):
+            self.options["late_kernels"] = self.about.LATE_KERNELS
         self.checks = [one for one in vars(self.about).values() if hasattr(one, "title") and callable(one)]
         self.starter = ROOT / "labs/starters" / f"{self.name}.cu"
         self.solution = ROOT / "labs/solutions" / f"{self.name}.cu"
@@ -36,7 +40,7 @@ class Lab:
 
     def titles(self):
         """Of all that is looked at, in the order in which it is told."""
-        return [BUILT, *(function.title for function in self.checks), ENDED, GIVEN_BACK, PRINTED]
+        return [BUILT, *(function.title for function in self.checks), ENDED, GIVEN_BACK, PRINTED, MARKS]
 
     def weights(self):
         """The points for each: one, or what POINTS in the lab's file says."""
@@ -125,7 +129,12 @@ class Judge:
                     raise CannotJudge(in_words(error, function)) from error
                 return ENDED, self.words(stopped)
             self.held.append(function.title)
-        last = (ENDED, run.must_end), (GIVEN_BACK, run.must_give_back), (PRINTED, lambda: self.must_print(run))
+        last = (
+            (ENDED, run.must_end),
+            (GIVEN_BACK, run.must_give_back),
+            (PRINTED, lambda: self.must_print(run)),
+            (MARKS, lambda: self.must_keep(run)),
+        )
         if self.real:
             last = *last, (REAL, lambda: self.must_be_real(run))
         for title, holds in last:
@@ -149,8 +158,19 @@ class Judge:
         return wrong.title or title, self.words(wrong)
 
     def must_print(self, run):
-        if run.stdout != self.lab.output:
-            raise Wrong(f"it prints\n{self.lab.output}", f"it printed\n{run.stdout}", run=run)
+        wanted, more = self.lab.output.splitlines(), run.stdout.splitlines()
+        if run.stdout == self.lab.output:
+            return
+        happened = f"it printed\n{run.stdout}"
+        if all(line in more for line in wanted):
+            more = [line for line in more if line not in wanted]
+            happened = "\n".join(["it printed more; let lines of your own go to stderr:", *(more or wanted)])
+        raise Wrong(f"it prints\n{self.lab.output}", happened, run=run)
+
+    def must_keep(self, run):
+        line, words = changed_outside(self.lab.starter.read_text(), self.program.source.read_text(errors="replace"))
+        if line:
+            raise run.line_of_file(line).wrong(f"{MARKS}: // >>> and // <<<", words)
 
     def must_be_real(self, run):
         ended = self.program.run_on_gpu()

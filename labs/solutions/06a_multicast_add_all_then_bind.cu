@@ -14,7 +14,7 @@ __global__ void broadcast(int* mc, int n, int value) {
 }
 
 int main() {
-  const int gpus = lab::begin_multicast(), n = 100000;
+  const int gpus = lab::begin_multicast(), n = 1100000;
   std::vector<CUmemGenericAllocationHandle> memory(gpus);
   std::vector<CUdeviceptr> mc(gpus), replica(gpus);
   CUmemGenericAllocationHandle object = 0;

@@ -52,6 +52,10 @@ const char usage[] =
     "  --fail CALL:N=ERROR  let the Nth call of CALL fail: cuMemCreate:2=CUDA_ERROR_OUT_OF_MEMORY\n"
     "  --slow-import SECONDS\n"
     "                       let an import wait until the process that made the memory has ended, SECONDS at most\n"
+    "  --late-kernels MILLISECONDS\n"
+    "                       let a kernel begin only when the program waits for it, or after so many MILLISECONDS;\n"
+    "                       the trace tells of each that begins\n"
+    "  --impatient          a sleep or a time limit of the program is over at once, and a process ends 0.3 s late\n"
     "exit status: the program's, 128 + N if signal N ended it; 2 bad arguments, 125 no simulation, 126 the\n"
     "program cannot be executed, 127 there is no such program\n";
 
@@ -140,13 +144,21 @@ struct Arguments {
 
 Arguments read_arguments(char** words) {
   Arguments all;
-  std::string machine = "h200x8", gpus, nodes, size, warn_at, slow_after, slow_import, fail;
-  const std::map<std::string_view, std::string*> options = {
-      {"--gpus", &gpus},       {"--nodes", &nodes},           {"--machine", &machine},
-      {"--memory", &size},     {"--trace", &all.trace_file},  {"--fail", &fail},
-      {"--warn-at", &warn_at}, {"--slow-after", &slow_after}, {"--slow-import", &slow_import}};
-  const std::map<std::string_view, bool*> flags = {
-      {"--strict", &all.options.strict}, {"--explain", &all.options.explain}, {"--leaks", &all.options.leaks}};
+  std::string machine = "h200x8", gpus, nodes, size, warn_at, slow_after, slow_import, late_kernels, fail;
+  const std::map<std::string_view, std::string*> options = {{"--gpus", &gpus},
+                                                            {"--nodes", &nodes},
+                                                            {"--machine", &machine},
+                                                            {"--memory", &size},
+                                                            {"--trace", &all.trace_file},
+                                                            {"--fail", &fail},
+                                                            {"--warn-at", &warn_at},
+                                                            {"--slow-after", &slow_after},
+                                                            {"--slow-import", &slow_import},
+                                                            {"--late-kernels", &late_kernels}};
+  const std::map<std::string_view, bool*> flags = {{"--strict", &all.options.strict},
+                                                   {"--explain", &all.options.explain},
+                                                   {"--leaks", &all.options.leaks},
+                                                   {"--impatient", &all.options.impatient}};
   for (; *words && **words == '-'; ++words) {
     const std::string_view word = *words;
     if (word == "--help") help();
@@ -163,6 +175,7 @@ Arguments read_arguments(char** words) {
   all.machine = read_machine(machine);
   if (!slow_after.empty()) all.options.slow_after = static_cast<int>(number(slow_after, 0, 1'000'000));
   if (!slow_import.empty()) all.options.slow_import = static_cast<int>(number(slow_import, 0, 3600));
+  if (!late_kernels.empty()) all.options.late_kernels = static_cast<int>(number(late_kernels, 0, 3'600'000));
   if (!gpus.empty()) all.machine.gpus = number(gpus, 0, 64);
   if (!nodes.empty()) all.machine.nodes = number(nodes, 1, 16);
   try {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <unwind.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -292,9 +293,37 @@ void tell_close(int fd) {
   write_line({.number = 0, .call = "close", .nth = count_call("close"), .arguments = arguments.c_str()});
 }
 
+void tell_refused_close(int fd) {
+  if (fd < 0 || !is_traced() || thread().call) return;
+  const int error = errno;
+  const std::string arguments = trace::object({{"fd", fd}});
+  write_line(
+      {.number = 0, .call = "close", .nth = count_call("close"), .arguments = arguments.c_str(), .result = "EBADF"});
+  errno = error;
+}
+
+void tell_begin(const gpu::Kernel& kernel, const std::vector<std::byte>& parameters, int device,
+                const std::string& launch, const std::string& waiter) {
+  if (!is_traced()) return;
+  std::vector<std::string> values;
+  for (const auto& parameter : kernel.parameters) {
+    uint64_t value = 0;  // of what is larger, the first 8 bytes
+    std::memcpy(&value, parameters.data() + parameter.offset, std::min(parameter.size, sizeof value));
+    values.push_back(hexadecimal(value));
+  }
+  const std::string arguments = trace::object({{"func", demangled(kernel.name)},
+                                               {"parameters", trace::Json{trace::list_of_texts(values)}},
+                                               {"launch", launch},
+                                               {"waiter", waiter}});
+  write_line(
+      {.number = 0, .call = "begin", .nth = count_call("begin"), .device = device, .arguments = arguments.c_str()});
+}
+
 void tell_exit(int status) {  // perhaps in a handler of a signal: without memory, without a lock
   static std::atomic<bool> is_told = false;
   if (!is_traced() || is_told.exchange(true)) return;
+  const timespec late = {0, 300'000'000};
+  if (memory::options().impatient) syscall(SYS_nanosleep, &late, nullptr);
   char arguments[32], line[512];
   std::snprintf(arguments, sizeof arguments, R"({"status":%d})", status & 0xff);
   const size_t size = trace::write_line({.number = ++reports().lines, .call = "exit", .nth = 1, .arguments = arguments},

@@ -8,14 +8,20 @@
 //
 // The function that is given does the work. It may return a result, and throw Refused (of the runtime: Failed).
 #pragma once
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <type_traits>
+#include <vector>
 #include "../../trace/arguments.h"
 
 // The function that this stands in as a call, with its arguments, which have the names of the header.
 #define ARGUMENTS(...) driver::Call(__func__, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define EXPORT extern "C" __attribute__((visibility("default")))  // of what the toolkit's header does not declare
+
+namespace gpu {
+struct Kernel;
+}
 
 namespace driver {
 
@@ -65,6 +71,10 @@ __attribute__((visibility("default"))) KernelNames kernels_of(CUgraphExec);
 
 // What a process does beside its calls, for --trace: before a descriptor is closed, and before the process ends.
 void tell_close(int fd);
+void tell_refused_close(int fd);  // of what is no descriptor, or no more
+// And when a late kernel begins: the calls that launch it and that wait for it, "cudaFree #1", or none.
+void tell_begin(const gpu::Kernel&, const std::vector<std::byte>& parameters, int device, const std::string& launch,
+                const std::string& waiter);
 void tell_exit(int status);
 
 // Says why the call in progress is going to be refused, for --explain.

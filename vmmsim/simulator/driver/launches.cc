@@ -2,6 +2,7 @@
 // Launches of kernels, and how many of their blocks fit on a GPU.
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <iterator>
 
@@ -132,7 +133,16 @@ void start_kernel(const Work& work, const Operation& op) {
     if (fault) set_fault(*fault);
     ended(op);
   };
-  gpu::launch(std::move(now));
+  if (memory::options().late_kernels == 0) return gpu::launch(std::move(now));
+  using Clock = std::chrono::steady_clock;
+  const auto latest = Clock::now() + std::chrono::milliseconds(memory::options().late_kernels);
+  gpu::poll([op, now, latest, launch = work.asked_by] {  // a launch may come from any thread: the call is kept
+    const std::string waiter = waiter_of(op);
+    if (waiter.empty() && Clock::now() < latest && !fault()) return false;
+    tell_begin(*now.kernel, now.parameters, now.module->device(), launch, waiter);
+    gpu::launch(now);
+    return true;
+  });
 }
 
 void check(const Attributes& attributes) {
@@ -184,6 +194,7 @@ SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& at
   if (is_cooperative) check_fits_at_once(p, function);
   refuse_launches_in(kernel);
   work->function = function;
+  work->asked_by = memory::current_call;
   work->attributes = attributes;
   work->given.type = CU_GRAPH_NODE_TYPE_KERNEL;
   work->given.kernel = p;

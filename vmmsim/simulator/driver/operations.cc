@@ -5,9 +5,11 @@
 #include "operations.h"
 
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "../gpu/gpu.h"
+#include "../memory/memory.h"
 #include "driver.h"
 
 namespace driver {
@@ -47,10 +49,25 @@ void start_ready(std::vector<Operation> ready) {
 
 void await_end(const Operation& op) {
   op->is_awaited = true;
+  op->awaited_by = memory::current_call;
   while (!op->has_ended && !fault()) state().an_end.wait(state().lock);
 }
 
 void ended(const Operation& op) { start_ready({op}); }
+
+std::string waiter_of(const Operation& op) {
+  const MutexLock held(state().lock);
+  std::set<Operation> seen = {op};
+  std::vector<Operation> left = {op};
+  while (!left.empty()) {
+    const Operation here = left.back();
+    left.pop_back();
+    if (!here->awaited_by.empty()) return here->awaited_by;
+    for (const Operation& next : here->next)
+      if (seen.insert(next).second) left.push_back(next);
+  }
+  return "";
+}
 
 bool has_ended(const Operation& op) {
   const MutexLock held(state().lock);

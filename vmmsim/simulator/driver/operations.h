@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "driver.h"
@@ -26,6 +27,7 @@ struct OperationNode {
   std::vector<Operation> next GUARDED_BY(state().lock);  // those that wait for it
   bool has_ended GUARDED_BY(state().lock) = false;
   bool is_awaited GUARDED_BY(state().lock) = false;  // by a thread
+  std::string awaited_by GUARDED_BY(state().lock);   // the call that it makes
   uint64_t number = 0;                               // in the order in which all were put in
   std::chrono::steady_clock::time_point end;
 };
@@ -37,6 +39,8 @@ void start_ready(std::vector<Operation>) EXCLUDES(state().lock);
 void await_end(const Operation&) REQUIRES(state().lock);  // or a fault; it lets go of the lock while it waits
 
 void ended(const Operation&) EXCLUDES(state().lock);
+// The call that waits for this or for what comes after it; "": none does.
+std::string waiter_of(const Operation&) EXCLUDES(state().lock);
 bool has_ended(const Operation&) EXCLUDES(state().lock);  // true for none
 CUresult query(const Operation&) EXCLUDES(state().lock);  // CUDA_ERROR_NOT_READY: it has not
 void settle() EXCLUDES(state().lock);  // lets all that was put in go on until nothing of it ends any more

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "../gpu/gpu.h"
@@ -27,6 +28,7 @@ struct Work {
   std::vector<void*> pointers;                               // those of given.kernel
   size_t parameter_bytes = 0;                                // what one of these points to
   CUfunction function = nullptr;                             // of a kernel
+  std::string asked_by = {};                                 // the call that launches it
   Attributes attributes;                                     // likewise
   std::shared_ptr<CUevent_st> event;                         // of a node that records or awaits one
 };

@@ -31,11 +31,13 @@ uint64_t read_size(const std::string& text);
 struct Options {
   bool explain = false, leaks = false, trace = false;
   bool strict = false;      // an ordinary access to a multicast address is a fault
+  bool impatient = false;   // sleeps and time limits of the program are over at once, and processes end late
   char fail_call[64] = "";  // --fail CALL:N=ERROR; empty: none
   uint64_t fail_number = 0;
-  int fail_error = 0;   // the CUresult or cudaError_t
-  int slow_after = 10;  // seconds of a kernel, after which the user is told
-  int slow_import = 0;  // seconds for which an import waits at most, until the memory's maker has ended
+  int fail_error = 0;    // the CUresult or cudaError_t
+  int slow_after = 10;   // seconds of a kernel, after which the user is told
+  int slow_import = 0;   // seconds for which an import waits at most, until the memory's maker has ended
+  int late_kernels = 0;  // milliseconds for which a kernel does not begin, unless the program waits for it
 };
 
 }  // namespace memory
