@@ -19,7 +19,8 @@ GIVES_BACK = tuple(diagnosis.GIVES_BACK)  # calls
 ENDED = "no call is refused, no kernel faults, and it ends as it should"
 GIVEN_BACK = "all is given back"
 RESETS = "cudaDeviceReset", "cuDevicePrimaryCtxReset", "cuCtxDestroy"
-COPIES = "cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*", "cudaLaunch*", "cuLaunch*", "cudaGraphL*", "cuGraphL*"
+COPIES = "cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*", "cudaGraphL*", "cuGraphL*"
+LAUNCHES = "cudaLaunchK*", "cudaLaunchC*", "cuLaunchK*", "cuLaunchC*"
 
 
 class Wrong(Exception):
@@ -196,10 +197,10 @@ class Run:
         made = [call for call in calls if any(change["kind"] == "allocate" for change in call.changes)]
         return made or [call for call in calls if is_named(call, "cudaHostRegister") or is_named(call, "cuMemHostReg*")]
 
-    def copies(self):
-        """The calls of the student that copy or write data, and launches of what is not lab::count."""
+    def copies(self, launches=False):
+        """The calls of the student that copy or write data; and launches, if one asks, of what is not lab::count."""
         counted = {call.arguments["symbol"] for call in self.calls("cudaGetSymbolAddress")[:1]}  # lab::begin asks
-        for call in self.calls(*COPIES):
+        for call in self.calls(*COPIES, *(LAUNCHES if launches else ())):
             if call.arguments.get("symbol") in counted or "lab::count_kernel" in call.arguments.get("func", ""):
                 continue
             if call.is_students:
@@ -207,11 +208,13 @@ class Run:
 
     def replay(self):
         """Each call with the machine after it, which goes on to change: look at it at once."""
-        machine = Machine()
+        machine = Followed()
         for call in self.all:
             if call.name in RESETS and call.succeeded:
                 happened = f"{call.name} destroys all that is left on the GPU, whatever it is; leave it out"
-                raise call.wrong("each thing is given back by the call that undoes it", happened)
+                wrong = call.wrong("each thing is given back by the call that undoes it", happened)
+                wrong.title = GIVEN_BACK
+                raise wrong
             try:
                 machine.line(call.traced)
             except (AssertionError, KeyError, TypeError, ValueError, StopIteration, AttributeError) as error:
@@ -321,6 +324,13 @@ class Run:
     def line_of_file(self, line):
         """A place of the student's file."""
         return Call(self, len(self.all), line, {})
+
+
+class Followed(Machine):
+    """The machine of a program that may call what the model's table has not: the simulator knows what that changes."""
+
+    def demand(self, right, what):
+        pass
 
 
 def is_named(call, name):
