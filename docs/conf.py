@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT-0
 # The book is built from the root of the checkout, where each lesson's page stands beside its program:
 #   python3 -m sphinx -c docs . build/book
+import os
 import pathlib
 import re
+
+from docs.tools.notebooks import address_of_clone
 
 project = "CUDA VMM by Example"
 cmake_lists = pathlib.Path(__file__).parents[1] / "CMakeLists.txt"
@@ -13,7 +16,7 @@ copyright = "the contributors. Text CC BY 4.0, programs MIT-0"
 root_doc = "docs/index"
 include_patterns = ["docs/*.md", "[0-9][0-9]_*/*.md", "labs/*.md"]
 exclude_patterns = ["build*", ".*"]  # not entered: they can hold other copies of the pages
-own = [f"docs.extensions.{name}" for name in ("forge", "inline_svg", "printable", "results", "views")]
+own = [f"docs.extensions.{name}" for name in ("forge", "inline_svg", "printable", "results", "search", "views")]
 extensions = ["myst_parser", "sphinx_copybutton", *own]
 myst_heading_anchors = 3  # a link to a section works in the book as it does on a code forge
 nitpicky = True
@@ -35,8 +38,10 @@ html_static_path = ["_static", "../vmmsim/view/view.css", "../vmmsim/view/view.j
 html_css_files = ["book.css", "pictures.css", "view.css"]
 html_js_files = ["book.js", "view.js"]
 templates_path = ["_templates"]
+repository = os.environ.get("VMM_REPOSITORY") or address_of_clone()
+html_context = {"repository": repository if repository.startswith("http") else ""}  # no link where it is not known
 html_copy_source = False
 html_use_index = False
-html_show_search_summary = False  # it fetches the pages, and a browser does not do so for file://
+html_show_search_summary = False  # it fetches the pages, which no browser does for file://: see search.py
 pygments_style = "github-light-high-contrast"  # every colour by 4.5:1 or more from the paper
 pygments_dark_style = "github-dark-high-contrast"

@@ -65,6 +65,7 @@ book() {
   env -u PYTHONPATH .venv/bin/python3 -s -B -m sphinx -q -W --keep-going -c docs . build/book ||
     die "the book was not built; Sphinx's message is above"
   python3 -B -m docs.tools.notebooks
+  .venv/bin/python3 -s -B -m docs.tools.class_material
   echo "The book is built. Open $PWD/build/book/docs/index.html in a browser;"
   echo "$PWD/build/book/printable.html has all pages in one, to print or to hand out."
 }

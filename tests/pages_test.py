@@ -124,11 +124,6 @@ class Pages(unittest.TestCase):
             self.assertEqual(numbers, [str(i) for i in range(1, len(numbers) + 1)], program)
             self.assertTrue(numbers, program)
 
-    def test_the_program_prints_its_banners(self):
-        for program in PROGRAMS:
-            text = program.read_text()
-            self.assertEqual(banners(r"^ *// (\[\d+\] .*)$", text), banners(r'"(\[\d+\] [^"\\]*)\\n', text), program)
-
     def test_the_expected_output_has_the_banners(self):
         for program in PROGRAMS:
             expected = expected_output(program)
@@ -170,7 +165,7 @@ class Pages(unittest.TestCase):
         self.assertLessEqual(len((ROOT / "README.md").read_text().splitlines()), 80, "README.md: lines")
 
     def test_the_parts_of_a_lesson_stand_in_their_order(self):
-        order = ["Run it", "Before you run it", "[1]", "Step through it", "Try it", "Break it on purpose"]
+        order = ["Step through it", "Run it", "Before you run it", "[1]", "Try it", "Break it on purpose"]
         order += ["What to remember", "Practise it", "Next"]
         for lesson in LESSONS:
             page = (lesson / "README.md").read_text()
@@ -179,12 +174,15 @@ class Pages(unittest.TestCase):
             ]
             self.assertEqual([title for title in titles if title in order], order, lesson)
             idea, picture = page.index("\n\n"), page.find("\n![")
-            self.assertIn(picture, range(idea, page.index("\n## Run it\n")), f"{lesson}: a picture of the idea")
+            self.assertIn(picture, range(idea, page.index("\n## Step through it\n")), f"{lesson}: no picture of it")
             seconds = {program.stem for program in PROGRAMS if program.parent == lesson} - {lesson.name[3:]}
             for name in seconds - {program.stem for program in BROKEN}:
                 self.assertIn(f"]({name}.md", page, f"{lesson}: the page of {name}")
+            box = page[: page.index("\n## ")]
+            self.assertIn(f"| Program | [{lesson.name[3:]}.cu]({lesson.name[3:]}.cu), ", box, lesson)
             for lab in sorted((ROOT / "labs/starters").glob(f"{lesson.name[:2]}?_*.cu")):
-                self.assertIn(f"](../labs/starters/{lab.name})", section(page, "Practise it"), lesson)
+                for where in (section(page, "Practise it"), re.search(r"^\| Labs \| .*$", box, re.M)[0]):
+                    self.assertIn(f"](../labs/starters/{lab.name})", where, lesson)
 
     def test_each_lab_is_in_the_table(self):
         for check in sorted((ROOT / "labs/checks").glob("*.py")):
@@ -193,12 +191,6 @@ class Pages(unittest.TestCase):
             )
             row = rf"^\| \[{check.stem[:3]} {re.escape(title)}\]\(starters/{check.stem}.cu\) \| .+ \| {minutes} \|$"
             self.assertRegex((ROOT / "labs/README.md").read_text(), re.compile(row, re.M))
-
-    def test_each_lesson_can_be_stepped_through(self):
-        for lesson in LESSONS:
-            text = section((lesson / "README.md").read_text(), "Step through it")
-            for what in (f"`./run.sh --view build/bin/{lesson.name[3:]}`", f"\n<!-- view: {lesson.name[3:]} -->\n"):
-                self.assertIn(what, text, f"{lesson.name}/README.md, section *Step through it*")
 
     def test_each_lesson_is_broken_on_purpose(self):
         mains = [p for p in PROGRAMS if is_main(p)]
@@ -218,15 +210,6 @@ class Pages(unittest.TestCase):
                 for file in (program, expected_output(program)):
                     self.assertIn((file.name, title.split()[0]), listings(text), f"{program}: {title}")
 
-    def test_a_main_program_includes_the_checking_header_alone(self):
-        for program in PROGRAMS:
-            allowed = (
-                {"check.h"} if is_main(program) else {"check.h", "in_a_process.h" if program in BROKEN else "measure.h"}
-            )
-            included = banners(r'^ *# *include "(.*)"$', program.read_text())
-            self.assertTrue(included, program)
-            self.assertLessEqual(set(included), {f"../common/{header}" for header in allowed}, program)
-
     def test_the_page_asks_before_it_answers(self):
         for lesson in LESSONS:
             blocks = folds(section((lesson / "README.md").read_text(), "Before you run it"))
@@ -244,12 +227,6 @@ class Pages(unittest.TestCase):
             shown = [part for _, text in entries for file, part in listings(text) if file == "lesson.json"]
             self.assertEqual(shown, [f'try "{title}"' for title in tried], lesson)
             self.assertIn(len(tried), (2, 3, 4), lesson)
-
-    def test_the_program_carries_the_line_that_builds_it(self):
-        for program in PROGRAMS:
-            lines = banners(r"^// Build it alone: +(nvcc .*)$", program.read_text())
-            self.assertEqual(len(lines), 1, program)
-            self.assertIn(program.name, lines[0])
 
     def test_a_listing_out_of_step_is_told(self):
         with tempfile.TemporaryDirectory() as scratch:

@@ -23,6 +23,7 @@ from vmmsim.view.style import LIGHT
 # A line of a plot differs from the others by marker and dash as well as by colour. The colours are stand-ins, each for
 # a variable of the style sheet, so that a plot follows the page from light to dark and onto paper.
 INK, PAPER, FAINT = "#010203", "#040506", "#070809"
+FORMS, LINE = ("wide", "narrow"), 22  # the pixels of a line of text
 LINES = [
     (f"#0a0b{i:02x}", marker, dash)
     for i, (marker, dash) in enumerate(
@@ -60,17 +61,18 @@ class Plots(SphinxTransform):
             for name in block.names:  # the page is built again when a file changes
                 self.env.note_dependency(str(DIRECTORY / f"{name}.jsonl"))
             os.environ.setdefault("MPLCONFIGDIR", str(self.env.doctreedir / "matplotlib"))  # its cache, not in a home
-            prefix = identity("plot", self.env.docname, self.env.new_serialno("results"))
-            svg = plot(block.columns(block.names), block.x, block.y, "linear" in block.options, prefix)
-            svg = for_a_page(svg, prefix, block.options["alt"])
+            columns, linear, frames = block.columns(block.names), "linear" in block.options, []
+            for form in FORMS:
+                prefix = identity("plot", self.env.docname, self.env.new_serialno("results"))
+                svg = for_a_page(plot(columns, block.x, block.y, linear, prefix, form), prefix, block.options["alt"])
+                frames.append(f'<div class="picture results-plot results-{form}">{svg}</div>')
         except BadResults as error:
             raise BadPage(f"{self.env.docname}: {error}") from error
-        frame = '<div class="picture results-plot" tabindex="0" role="group" aria-label="plot">'
-        node.replace_self(nodes.raw("", f"{frame}{svg}</div>", format="html"))
+        node.replace_self(nodes.raw("", "".join(frames), format="html"))
 
 
-def plot(columns, x, y, linear, salt):
-    """An SVG of the columns over x."""
+def plot(columns, x, y, linear, salt, form):
+    """An SVG of the columns over x. Where it is narrow, the names of the lines stand below it."""
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     import matplotlib  # takes a while, and a page without plots has no need of it
     from matplotlib.figure import Figure
@@ -83,8 +85,13 @@ def plot(columns, x, y, linear, salt):
         **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
     }
     with matplotlib.rc_context(settings):
-        figure = Figure(figsize=(10, 5), dpi=72)  # in SVG a point is a pixel
-        axes = figure.add_axes((0.09, 0.17, 0.55, 0.75))
+        if form == "wide":
+            figure = Figure(figsize=(10, 5), dpi=72)  # in SVG a point is a pixel
+            axes = figure.add_axes((0.09, 0.17, 0.55, 0.75))
+        else:
+            height, names = 360, LINE * len(columns)
+            figure = Figure(figsize=(5, (height + names) / 72), dpi=72)
+            axes = figure.add_axes((0.14, (70 + names) / (height + names), 0.83, (height - 100) / (height + names)))
         ends = []
         for (label, points), (colour, marker, dash) in zip(columns.items(), LINES, strict=False):
             look = {"color": colour, "marker": marker, "markersize": 8, "markeredgecolor": INK, "markeredgewidth": 0.8}
@@ -95,7 +102,7 @@ def plot(columns, x, y, linear, salt):
         axes.set_title(LABELS.get(y, y), loc="left", fontsize=14)
         axes.grid(color=FAINT, linewidth=1)
         axes.spines[["top", "right"]].set_visible(False)
-        name_lines(figure, axes, ends)
+        (name_lines if form == "wide" else name_lines_below)(figure, axes, ends)
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return text.getvalue()
@@ -138,6 +145,15 @@ def name_lines(figure, axes, ends):
         height = (bottom - excess) / figure.bbox.height
         figure.text(0.695, height, label, va="center", color=INK)
         figure.add_artist(Line2D([0.675], [height], linestyle="none", **look))
+
+
+def name_lines_below(figure, axes, ends):
+    from matplotlib.lines import Line2D
+
+    for nth, (label, look, *_) in enumerate(sorted(ends, key=lambda end: end[3])):  # as the lines lie at their ends
+        height = (nth + 0.6) * LINE / figure.bbox.height
+        figure.text(0.12, height, label, va="center", color=INK)
+        figure.add_artist(Line2D([0.07], [height], linestyle="none", **look))
 
 
 def for_a_page(svg, prefix, alt):

@@ -5,11 +5,14 @@ A page says where by a comment, which a code forge does not show:
 
     <!-- view: growable -->                     the program of a lesson: docs/tools/lesson_views.py has made it before
     <!-- view: recordings/pytorch.jsonl.gz -->  a recording, beside the page
+    <!-- view: recordings/a.jsonl.gz recordings/b.jsonl.gz -->  two, one above the other: the page has both views, too
 
 The views of lessons are made by running them on the simulator. Where that was not built a sentence says how to get one.
-Neither the search nor printable.html takes in what is in a view.
+Below the listing of a step of the lesson stands a link to this step in the view. Neither the search nor printable.html
+takes in what is in a view.
 """
 
+import json
 import pathlib
 import re
 
@@ -18,12 +21,15 @@ from sphinx.errors import SphinxError
 from sphinx.transforms import SphinxTransform
 
 from vmmsim.trace.recording import Broken, Recording
+from vmmsim.view.compare import of_two
 from vmmsim.view.frames import steps
 from vmmsim.view.page import fragment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COMMENT = re.compile(r"(?:<!--)?\s*view: (\S+)\s*(?:-->)?\s*")
-PLACE = re.compile(r"<!-- the view (\S+) -->")
+COMMENT = re.compile(r"(?:<!--)?\s*view: (\S+(?: \S+\.\S+)?)\s*(?:-->)?\s*")
+PLACE = re.compile(r"<!-- the view (\S+(?: \S+)?) -->")
+LISTING = re.compile(r"(?:<!--)?\s*listing: (\w+)\.cu \[(\d+)\]\s*(?:-->)?\s*")
+LINK = re.compile(r"<!-- the step (\w+) (\d+) -->")
 
 
 class BadView(SphinxError):
@@ -38,9 +44,12 @@ class Views(SphinxTransform):
     def apply(self, **kwargs):
         for node in [*self.document.findall(nodes.comment), *self.document.findall(nodes.raw)]:
             if found := COMMENT.fullmatch(node.astext()):
-                file = file_of(self.app, self.env.docname, found[1])
-                self.env.note_dependency(str(file))
+                for name in found[1].split():
+                    self.env.note_dependency(str(file_of(self.app, self.env.docname, name)))
                 node.replace_self(nodes.raw("", f"<!-- the view {found[1]} -->", format="html"))
+            elif found := LISTING.fullmatch(node.astext()):
+                below = node.parent.index(node) + 2
+                node.parent.insert(below, nodes.raw("", f"<!-- the step {found[1]} {found[2]} -->", format="html"))
 
 
 def file_of(app, page, name):
@@ -49,15 +58,26 @@ def file_of(app, page, name):
     return pathlib.Path(app.confdir, app.config.views).resolve() / f"{name}.html"
 
 
+def id_of(file):
+    return re.sub(r"\W+", "-", file.name.partition(".")[0])
+
+
 def put(app, page, template, context, doctree):
+    def run(file):
+        try:
+            recording = Recording.read(file)
+        except Broken as error:
+            raise BadView(f"{page}: {error}") from error
+        return recording, steps(recording)
+
     def view(match):
-        name, file = match[1], file_of(app, page, match[1])
+        name, *others = match[1].split()
+        file = file_of(app, page, name)
+        if others:
+            files = [file, *(file_of(app, page, other) for other in others)]
+            return of_two([run(each) for each in files], [f"{id_of(each)}-step" for each in files])
         if "." in name:
-            try:
-                recording = Recording.read(file)
-            except Broken as error:
-                raise BadView(f"{page}: {error}") from error
-            return fragment(recording, steps(recording), re.sub(r"\W+", "-", file.name.partition(".")[0]))
+            return fragment(*run(file), id_of(file))
         if file.exists():
             return file.read_text()
         return (
@@ -65,8 +85,18 @@ def put(app, page, template, context, doctree):
             f'64-bit x86 or Arm <code>./run.sh --view build/bin/{name}</code> makes it.</p>'
         )
 
+    def link(match):
+        """To a view that is on this page: a second program has none."""
+        name, step = match[1], match[2]
+        file = file_of(app, page, name).with_suffix(".json")
+        number = json.loads(file.read_text()).get(step) if name in views and file.exists() else None
+        if not number:
+            return ""
+        return f'<p class="vmm-to"><a href="#{name}-step={number}">See it in the view</a></p>'
+
     if "body" in context:
-        context["body"] = PLACE.sub(view, context["body"])
+        views = PLACE.findall(context["body"])
+        context["body"] = LINK.sub(link, PLACE.sub(view, context["body"]))
 
 
 def setup(app):

@@ -13,7 +13,8 @@ comment that no reader sees stands above it and says which part of which file it
     <!-- listing: expected_output.txt -->               all of it
     <!-- listing: lesson.json try "1 TiB" -->           a change to the program: the lines of this name in `try_it`
 
-What was measured has comments of its own, which docs/extensions/result_files.py describes.
+What was measured has comments of its own, which docs/extensions/result_files.py describes. The page of the calls names,
+behind "Lessons:", those that make the call.
 
 The file is relative to the page. Code and single lines are moved to the left margin. Of a recorded output the
 page shows the values that were recorded, without the braces that say how they may vary.
@@ -31,6 +32,7 @@ from vmmsim.trace.transcript import VALUE
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMENT = re.compile(r"^( *)<!-- listing: (\S+)(?: (.*?))? -->$")  # in a list it is indented, and so is the block
+CALL = re.compile(r"^(### (cu\w+)\n(?:(?!^#).*\n)*?.*Lessons: ).*?(?=\. \[Reference)", re.MULTILINE)
 FENCE = re.compile(r"^ *(`{3,})(\w*)$")
 LANGUAGES = {".cu": "cuda", ".cpp": "cpp", ".h": "cpp", ".conf": "ini", ".txt": "console", ".json": "diff"}
 BANNER = re.compile(r"\s*(?:// )?\[(\d+)\] ")
@@ -126,6 +128,13 @@ def listing(file, wanted):
     return text.strip("\n").splitlines()
 
 
+def lessons_that_call(name):
+    """Links for the page of the calls. Where a call fails on purpose does not count."""
+    programs = [program for program in ROOT.glob("[0-9][0-9]_*/*.cu") if not program.stem.endswith("_broken")]
+    lessons = {program.parent.name for program in programs if re.search(rf"\b{name}\b", program.read_text())}
+    return ", ".join(f"[{lesson[:2]}](../{lesson}/README.md)" for lesson in sorted(lessons)) or "none"
+
+
 def filled(page):
     """The page with each block as it should be."""
     result = []
@@ -157,8 +166,9 @@ def filled(page):
                 raise Wrong(f"line {i + 1}: this block has no end") from None
         ticks = "```" if not any(line.startswith("```") for line in block) else "````"
         result += [(indent + line).rstrip() for line in (ticks + language, *block, ticks)]
+    text = CALL.sub(lambda found: found[1] + lessons_that_call(found[2]), "\n".join(result) + "\n")
     try:
-        return with_results("\n".join(result) + "\n", page)
+        return with_results(text, page)
     except BadResults as error:
         raise Wrong(error) from None
 

@@ -3,7 +3,8 @@
 """Makes the views of the lessons that the book shows: lesson_views.py BIN OUT [LESSON...]
 
 Each lesson in the directory BIN runs on BIN/vmmsim, on the GPUs of the pictures of its page, and its calls become
-OUT/PROGRAM.html, a part of a page; docs/extensions/views.py puts it there. Exit status 0, 1 if a view cannot be made.
+OUT/PROGRAM.html, a part of a page; OUT/PROGRAM.json says at which call of the view each step of the lesson begins.
+docs/extensions/views.py puts both there. Exit status 0, 1 if a view cannot be made.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 
+from docs.tools.draw_pictures import banners
 from scripts.run_lessons import lessons, quick
 from vmmsim.trace.recording import Broken, Recording, finish
 from vmmsim.view.frames import steps
@@ -41,6 +43,21 @@ def recorded(lesson, directory, file):
         raise Failed("\n".join(wrong))
 
 
+def begins(lesson, recording, frames):
+    """{step of the lesson: the first call in it that changes something, or that is refused, or the first}.
+
+    A call belongs to the step in which the outermost of its places stands.
+    """
+    own, parts, found = f"{lesson[3:]}.cu", banners(lesson), {}
+    for line, frame in zip(recording.lines, frames, strict=True):
+        at = [number for file, number, _ in recording.places(line) if file == own]
+        for step, _, lines in parts:
+            if at and at[-1] in lines:
+                rank = ("changes", "refused", "asks").index(frame.kind)
+                found[step] = min(found.get(step, (rank, frame.number)), (rank, frame.number))
+    return {step: number for step, (_, number) in sorted(found.items())}
+
+
 def main():
     parser = argparse.ArgumentParser(description="Makes the views of the lessons that the book shows.")
     parser.add_argument("directory", type=pathlib.Path, metavar="BIN", help="where vmmsim and the lessons are")
@@ -66,6 +83,7 @@ def main():
             frames = steps(recording)
             text = fragment(recording, frames, lesson[3:], has_pictures=True)
             (arguments.out / f"{lesson[3:]}.html").write_text(text)
+            (arguments.out / f"{lesson[3:]}.json").write_text(json.dumps(begins(lesson, recording, frames)))
         except (Failed, Broken, AssertionError, OSError, subprocess.SubprocessError) as error:
             sys.exit(f"FAIL: {lesson}: {error}")
         seconds = time.monotonic() - began

@@ -169,6 +169,8 @@ class Notebook:
         self.text(text[at:])
         if text.startswith("## Before you run it\n"):
             self.program()
+            self.text(VIEW)
+            self.view()
 
     def json(self):
         beginning, *sections = re.split(r"^(?=###? )", read(self.directory / "README.md"), flags=re.MULTILINE)
@@ -178,10 +180,7 @@ class Notebook:
         for section in [beginning, *sections]:
             if section.startswith("## Practise it\n"):
                 self.labs()
-            elif section.startswith("## Step through it\n"):
-                self.text(VIEW)
-                self.view()
-            else:
+            elif not section.startswith("## Step through it\n"):  # it needs the program, which is not there yet
                 self.section(section)
         kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
         about = {"kernelspec": kernel, "language_info": {"name": "python"}}

@@ -36,19 +36,23 @@ def exporter_ends_first(run):
     if not reads:
         raise Wrong("a kernel of the importer reads the memory", "it ran none", run=run)
     its = [call for call in run.all if call.pid == pid]
+    status = its[-1].argument("status") if its[-1].name == "exit" else 0
     wanted = "the exporter gives back what it has and exits, and then the importer reads"
     later = [call for call in its if call.index > reads[-1].index and call.name != "exit"]
     if later:
         raise reads[-1].wrong(wanted, f"the exporter was still there, and later called {later[-1].name}")
     if its[-1].name != "exit":
         raise reads[-1].wrong(wanted, "the exporter never came to its exit: a signal ended it")
+    if status:
+        raise reads[-1].wrong(wanted, f"the exporter failed: it ended with status {status}")
     if its[-1].index > reads[-1].index or "the exporter has ended\n" not in run.stdout:
         happened = "its end was not waited for: that process can still be there"
         raise reads[-1].wrong("the importer waits for the end of the exporter, and then reads", happened)
 
 
-@check("it works as well with an importer that is slow", slow_importer=True)
+@check("it works as well where the import is slow, the exporter ends late and no sleep takes time", slow_importer=True)
 def slow_importer(run):
     if wrong := run.stopped():
         wrong.title = slow_importer.title
         raise wrong
+    exporter_ends_first(run)

@@ -27,19 +27,21 @@ GRANULARITY = "06_multicast/README.md#3-ask-for-the-granularity"
 BINDING = "06_multicast/README.md#5-create-each-gpus-memory-and-bind-it"
 
 
+DATA = 1100000 * 4  # bytes, no multiple of a granularity
+
+
 def complete_before_bound(run):
-    gpus, added = run.options["gpus"], run.calls("cuMulticastAddDevice")
-    bound = next((call for call in run.all if call.name.startswith("cuMulticastBind")), None)
-    in_time = [call for call in added if not bound or call.index < bound.index]
-    if len(in_time) == gpus:
-        return
-    wanted = f"all {gpus} GPUs are added before the first bind"
-    if not added:
-        raise Wrong(wanted, "no GPU was added", run=run)
-    blamed = in_time[-1] if in_time else bound
-    raise blamed.wrong(
-        wanted, f"{len(in_time)} of {gpus} were added, and a bind or a map waits for the others, for ever"
-    )
+    """No memory is bound before the team has every GPU."""
+    gpus, added, last = run.options["gpus"], 0, None
+    for call, machine in run.replay():
+        added = max((len(memory.team) for memory in machine.memory), default=0)
+        if call.name.startswith("cuMulticastBind") and added < gpus:
+            break
+        last = call if call.name == "cuMulticastAddDevice" else last
+    if added < gpus:
+        wanted = f"all {gpus} GPUs are added before the first bind"
+        happened = f"{added} of {gpus} were added, and a bind or a map waits for the others, for ever"
+        raise last.wrong(wanted, happened) if last else Wrong(wanted, "no GPU was added", run=run)
 
 
 def every_replica_bound(run):
@@ -56,6 +58,30 @@ def every_replica_bound(run):
     raise Wrong("a kernel stores to all replicas", "none ran", run=run)
 
 
+def whole_granules(run, of_memory, of_object):
+    """The sizes of the object and of the memory are the least that fit."""
+    right = -(-DATA // max(of_memory, of_object)) * max(of_memory, of_object)
+    for call in run.all:
+        if call.name not in ("cuMulticastCreate", "cuMemCreate"):
+            continue
+        size = call.arguments["prop"]["size"] if call.name == "cuMulticastCreate" else call.argument("size")
+        if size != right:
+            raise call.wrong(
+                f"{right} bytes, {DATA} rounded up to the larger of the two minimum granularities:\n"
+                f"that of memory is {of_memory}, that of the multicast object {of_object}",
+                f"{call.name} is asked for {size} bytes",
+            )
+
+
+def the_same(run, of_memory=2 << 20, of_object=2 << 20):
+    whole_granules(run, of_memory, of_object)
+    complete_before_bound(run)
+    every_replica_bound(run)
+    run.must_end()
+    if run.stdout != OUTPUT:
+        raise Wrong(f"it prints\n{OUTPUT}", f"it printed\n{run.stdout}", run=run)
+
+
 @check("every GPU is added before memory is bound")
 def all_added_first(run):
     complete_before_bound(run)
@@ -66,63 +92,33 @@ def all_bound(run):
     every_replica_bound(run)
 
 
-@check("the multicast granularity is asked for before the object is created", page=GRANULARITY)
-def granularity_is_asked(run):
-    created = run.calls("cuMulticastCreate")[0]
-    asked = run.calls("cuMulticastGetGranularity")
-    wanted = "cuMulticastGetGranularity is called before cuMulticastCreate, which takes a size of whole granules"
-    if not asked:
-        raise created.wrong(wanted, "it was not called: the granularity of memory may be another one")
-    if asked[0].index > created.index:
-        raise asked[0].wrong(wanted, "it was called after the object had been created")
-
-
-def whole_granules(run, of_memory, of_object):
-    """The sizes of the object and of the memory are the least that fit: the data is smaller than any granule."""
-    right = max(of_memory, of_object)
-    for call in run.all:
-        if call.name == "cuMulticastCreate":
-            size = call.arguments["prop"]["size"]
-        elif call.name == "cuMemCreate":
-            size = call.argument("size")
-        else:
-            continue
-        if size != right:
-            raise call.wrong(
-                f"{right} bytes, the data rounded up to the larger of the two minimum granularities:\n"
-                f"that of memory is {of_memory}, that of the multicast object {of_object}",
-                f"{call.name} is asked for {size} bytes",
-            )
-
-
 @check("the size is rounded up to the minimum granularity, and no further", page=GRANULARITY)
 def no_more_than_needed(run):
     whole_granules(run, 2 << 20, 2 << 20)
 
 
-@check("the size fits where the multicast granularity is the larger", page=GRANULARITY, machine="coarse_multicast")
+@check(
+    "the size fits three GPUs whose multicast granularity is the larger",
+    page=GRANULARITY,
+    gpus=3,
+    machine="coarse_multicast",
+)
 def coarse_multicast(run):
-    whole_granules(run, 2 << 20, 4 << 20)
+    the_same(run, of_object=4 << 20)
 
 
-@check("the size fits where the granularity of memory is the larger", page=GRANULARITY, machine="coarse_memory")
+@check(
+    "the size fits five GPUs whose memory has the larger granularity", page=GRANULARITY, gpus=5, machine="coarse_memory"
+)
 def coarse_memory(run):
-    whole_granules(run, 4 << 20, 2 << 20)
-
-
-def the_same(run):
-    complete_before_bound(run)
-    every_replica_bound(run)
-    run.must_end()
-    if run.stdout != OUTPUT:
-        raise Wrong(f"it prints\n{OUTPUT}", f"it printed\n{run.stdout}", run=run)
-
-
-@check("the same with four GPUs", gpus=4)
-def four_gpus(run):
-    the_same(run)
+    the_same(run, of_memory=4 << 20)
 
 
 @check("the same with eight GPUs", gpus=8)
 def eight_gpus(run):
     the_same(run)
+
+
+@check("each answer is looked at")
+def answers(run):
+    run.must_look_at_answers("cuMulticast*", "cuMemCreate")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT-0
 """06b: a multicast address is no ordinary pointer, and each GPU reads its replica at a unicast address."""
 
+import json
 import re
 
-from labs.judge.check import Wrong, check
+from labs.judge.check import Wrong, check, memory_under
 
 TITLE = "Store by multimem, read at home"
 MINUTES = 15
@@ -63,18 +64,13 @@ def at_home(run):
 
 
 def bound_until_unbound(run):
-    bound = {}
-    for call in run.calls("cuMulticastBind*", "cuMulticastUnbind", "cuMemRelease"):
-        for change in call.changes:
-            if change["kind"] == "bind":
-                bound[change["device"]] = change["memory"]
-            elif change["kind"] == "unbind":
-                bound.pop(change["device"])
-            elif change["handle"] in bound.values():
-                gpu = next(gpu for gpu, memory in bound.items() if memory == change["handle"])
-                raise call.wrong(
-                    f"memory of GPU {gpu} is unbound before it is released", "it is bound still: the object holds it"
-                )
+    for call, machine in run.replay():
+        if call.name != "cuMemRelease" or not call.succeeded:
+            continue
+        for memory in machine.memory:
+            if memory.in_objects and not any(handle.references for handle in memory.handles):
+                wanted = f"memory of GPU {memory.device} is unbound before it is released"
+                raise call.wrong(wanted, "it is bound still: the object holds it")
 
 
 @check("each replica has a unicast mapping, to which its GPU alone has access")
@@ -85,9 +81,14 @@ def mapped_at_home(run):
 @check("only multimem instructions use a multicast address", page=STORE)
 def multimem_only(run):
     wanted = "kernels use a multicast address by multimem instructions only, and copies and memsets do not use it"
-    for call in run.all:
-        if not call.succeeded and "multicast" in call.explanation:
-            raise call.wrong(wanted, f"something else used it, and {call.name} is the first to tell")
+    for call, machine in run.replay():
+        if call.succeeded:
+            continue
+        told = json.dumps([call.arguments, call.fault])  # the addresses in it, of a copy or a fault
+        for address in re.findall(r"0x[0-9a-f]+", told):
+            mapping = memory_under(machine, call.pid, int(address, 16))
+            if mapping and mapping.memory.is_multicast:
+                raise call.wrong(wanted, f"something else used it, and {call.name} is the first to tell")
 
 
 @check("GPU 0 stores by multimem.st", page=STORE)
@@ -136,11 +137,25 @@ def torn_down(run):
         raise call.wrong("at the end nothing is left of what was made for a GPU", f"{call.name}: {words}")
 
 
-@check("the same with four GPUs", gpus=4)
-def four_gpus(run):
+@check("the same with three GPUs whose memory has a larger granularity", gpus=3, machine="coarse_memory")
+def three_gpus(run):
+    the_same(run)
+
+
+@check("the same with eight GPUs", gpus=8)
+def eight_gpus(run):
+    the_same(run)
+
+
+def the_same(run):
     at_home(run)
     nothing_else_writes(run)
     bound_until_unbound(run)
     run.must_end()
     if run.stdout != OUTPUT:
         raise Wrong(f"it prints\n{OUTPUT}", f"it printed\n{run.stdout}", run=run)
+
+
+@check("each answer is looked at", page=TEAR_DOWN)
+def answers(run):
+    run.must_look_at_answers("cuMulticastUnbind", "cuMemRelease", "cuMem*")

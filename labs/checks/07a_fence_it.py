@@ -2,6 +2,7 @@
 """07a: a barrier lets threads wait for one another; it does not order accesses through two aliases."""
 
 import dataclasses
+import operator
 import re
 
 from labs.judge.check import Wrong, check
@@ -24,7 +25,8 @@ HINTS = [
 ]
 
 KERNEL = "read_write_read"
-A, B, SECOND = {"0"}, {"1"}, {"3"}  # among its parameters
+A, B, SECOND = 0, 1, 3  # among its parameters
+THREADS = 1024
 NOT_YET = "read B, write A, fence.proxy.alias, read B: in this order, in every thread"
 
 
@@ -72,63 +74,146 @@ def mapped_twice(run):
             raise call.wrong("A and B are two mappings of one allocation", "they are not, when the kernel runs")
 
 
-@dataclasses.dataclass
-class Step:
-    """A global access of the kernel, or the fence. `to` has the parameters that its address is made of."""
-
-    what: str  # "ld", "st", "fence", "branch", "other"
-    to: set
-    loads: set  # the numbers of the loads that the value comes from
-
-
-def steps_of(instructions):
-    """What the kernel does, in order: which parameter leads to each address is followed through the registers."""
-    steps, parameters, loads = [], {}, {}  # of each register
-    for text in instructions:
-        opcode, *operands = re.split(r"[\s,;]+", text.strip(" ;"))
-        registers = [re.findall(r"%\w+", operand) for operand in operands]
-        used = {register for its in registers[1:] for register in its}
-        if "fence.proxy.alias" in text and not opcode.startswith("@"):
-            steps.append(Step("fence", set(), set()))
-        elif opcode.startswith("@") or opcode.startswith("bra"):
-            steps.append(Step("branch", set(), set()))
-        elif opcode.startswith("ld.param"):
-            parameters[registers[0][0]] = set(re.findall(r"_param_(\d+)", text))
-        elif opcode.startswith("st."):
-            to = set().union(*(parameters.get(it, set()) for it in registers[0]))
-            steps.append(Step("st", to, set().union(*(loads.get(it, set()) for it in used))))
-        elif registers and registers[0]:
-            its = set().union(*(parameters.get(it, set()) for it in used))
-            if opcode.startswith("ld."):
-                loads[registers[0][0]] = {len(steps)}
-                steps.append(Step("ld", its, set()))
-            else:
-                parameters[registers[0][0]] = its
-                if opcode.startswith(("mov", "cvt")):
-                    loads[registers[0][0]] = set().union(*(loads.get(it, set()) for it in used))
-                if opcode.startswith(("atom", "red")):
-                    steps.append(Step("other", its, set()))
-    return steps
-
-
 @check("the alias fence stands between the write through A and the read through B")
 def fenced(run):
-    steps, place = steps_of(run.ptx(KERNEL)), run.part("order the write through A")
-    fences = [at for at, step in enumerate(steps) if step.what == "fence"]
-    if not fences:
+    code, place = run.ptx(KERNEL), run.part("order the write through A")
+    if not any("fence.proxy.alias" in text for text in code):
         raise place.wrong(
             NOT_YET, "the kernel has no fence.proxy.alias; that the result is right on this GPU is luck, and no promise"
         )
-    if any(step.what == "branch" for step in steps):
-        raise place.wrong(NOT_YET, "the kernel has a condition: not every thread goes the same way to its second read")
-    written = next((at for at, step in enumerate(steps) if step.what == "st" and step.to == A), len(steps))
-    if any(step.what != "ld" and step.to & B for step in steps):
-        raise place.wrong(NOT_YET, "the kernel writes through B, too: then it reads what it has written there")
-    told = [step.loads for step in steps if step.what == "st" and step.to == SECOND]
-    if not all(told) or not told:
-        raise place.wrong(NOT_YET, "second[i] gets something else than what was read")
-    read = set().union(*told)
-    if any(steps[at].to != B for at in read):
-        raise place.wrong(NOT_YET, "the second read goes through A: one address alone is used after the write")
-    if not any(written < fence < min(read) for fence in fences):
-        raise place.wrong(NOT_YET, "the fence does not stand between the write through A and the second read through B")
+    for thread in range(THREADS):
+        try:
+            steps = Thread(code, thread).steps
+        except (CannotFollow, KeyError, IndexError, TypeError, ValueError) as error:
+            raise place.wrong(NOT_YET, f"the kernel does more than can be followed: {error}") from None
+        if happened := not_in_order(steps, 4 * thread):
+            raise place.wrong(NOT_YET, f"thread {thread}: {happened}")
+        if len(steps) > 100 and thread >= 64:  # loops: a few of the threads are enough
+            break
+
+
+def not_in_order(steps, own):
+    """What a thread, whose element lies at the offset `own`, does wrong, or ""."""
+    for step in steps:
+        if step.what == "st" and step.to == B:
+            return "it writes through B, too: then it reads what it has written there"
+        if step.what == "st" and step.to == A and step.offset != own:
+            return "it writes an element that another thread reads"
+    told = [step for step in steps if (step.what, step.to, step.offset) == ("st", SECOND, own)]
+    if not told or not told[-1].loads:
+        return "second[i] gets something else than what was read"
+    for at in told[-1].loads:
+        if (steps[at].to, steps[at].offset) != (B, own):
+            return "the second read goes through A: one address alone is used after the write"
+        written = [which for which, step in enumerate(steps[:at]) if (step.what, step.to) == ("st", A)]
+        if not written or not any(step.what == "fence" for step in steps[written[-1] : at]):
+            return "no fence stands between its last write through A and the second read through B"
+    return ""
+
+
+class CannotFollow(Exception):
+    pass
+
+
+@dataclasses.dataclass
+class Step:
+    """What a thread does to global memory, or the fence. `to` is the parameter that its address began with."""
+
+    what: str  # "ld", "st", "fence"
+    to: int = -1
+    offset: int = 0
+    loads: frozenset = frozenset()  # of a store: the numbers of the loads that its value comes from
+
+
+SPECIAL = {"%ntid.x": THREADS, "%ntid.y": 1, "%ntid.z": 1, "%nctaid.x": 1, "%nctaid.y": 1, "%nctaid.z": 1}
+COMPARED = {name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
+COMPUTED = {
+    **{name: lambda a, *_: a for name in ("mov", "cvt", "cvta")},
+    **{"add": operator.add, "sub": operator.sub, "mul": operator.mul, "mad": lambda a, b, c: a * b + c},
+    **{"and": operator.and_, "or": operator.or_, "xor": operator.xor, "shl": operator.lshift, "shr": operator.rshift},
+    **{"min": min, "max": max, "not": operator.inv, "neg": operator.neg, "rem": operator.mod, "div": operator.floordiv},
+    "selp": lambda a, b, wanted: a if wanted else b,
+}
+PASSED = "bar", "barrier", "membar", "fence", "nanosleep", "prefetch", "pragma"  # change no register and no memory
+
+
+class Thread:
+    """Follows one thread of the one block through the instructions: conditions and loops are taken as it takes them."""
+
+    def __init__(self, code, thread):
+        self.thread, self.steps, self.registers, self.seen = thread, [], {}, {}
+        labels = {text[:-1]: at for at, text in enumerate(code) if text.endswith(":")}
+        at = taken = 0
+        while at < len(code):
+            predicate, opcode, operands = re.fullmatch(
+                r"(?:@(!?%\w+)\s+)?(\S+?)(?:\s+(.*?))?\s*[;:]", code[at]
+            ).groups()
+            at, taken = at + 1, taken + 1
+            if taken > 100_000:
+                raise CannotFollow("a loop without an end")
+            if predicate and self.value(predicate.lstrip("!"))[0] == predicate.startswith("!"):
+                continue
+            if opcode in ("ret", "exit"):
+                return
+            if opcode.startswith("bra"):
+                at = labels[operands]
+            elif not code[at - 1].endswith(":"):
+                self.do(opcode, re.split(r",\s*(?![^\[{]*[\]}])", operands or ""))
+
+    def value(self, text):
+        """(the number, the loads that it comes from) of a register or a constant."""
+        if text in self.registers:
+            return self.registers[text]
+        if text.startswith("%"):
+            return {"%tid.x": self.thread, "%laneid": self.thread % 32, **SPECIAL}.get(text, 0), frozenset()
+        return int(text, 0), frozenset()
+
+    def place(self, text):
+        """(parameter, offset) of an address in brackets."""
+        register, _, more = text.strip("[]").partition("+")
+        return divmod(self.value(register)[0] + int(more or 0), 1 << 40)
+
+    def do(self, opcode, operands):
+        name, *kinds = opcode.split(".")
+        if opcode == "fence.proxy.alias":
+            self.steps.append(Step("fence"))
+        elif opcode.startswith("ld.param"):
+            self.registers[operands[0]] = int(re.search(r"_param_(\d+)", operands[1])[1]) << 40, frozenset()
+        elif name in ("ld", "ldu"):
+            to, offset = self.place(operands[1])
+            seen = self.seen.get(offset, 7) if to in (A, B) else 0
+            self.registers[operands[0]] = seen, frozenset([len(self.steps)])
+            self.steps.append(Step("ld", to, offset))
+        elif name in ("st", "red", "atom"):
+            to, offset = self.place(operands[name == "atom"])
+            value, loads = self.value(operands[1]) if name == "st" else (0, frozenset())
+            self.steps.append(Step("st", to, offset, loads))
+            if to == A:
+                self.seen[offset] = value
+        elif name == "setp":
+            left, right, *also = (self.value(each) for each in operands[1:])
+            signed = [number_of(each[0], kinds[-1]) for each in (left, right)]
+            self.registers[operands[0]] = holds(kinds, *signed, *(each[0] for each in also)), frozenset()
+        elif name in COMPUTED:
+            values = [self.value(each) for each in operands[1:]]
+            signed = [int(number_of(value, kinds[-1])) for value, _ in values]
+            bits = 64 if "wide" in kinds or kinds[-2 if name == "cvt" else -1].endswith("64") else 32
+            result = int(COMPUTED[name](*signed)) & (1 << bits) - 1
+            self.registers[operands[0]] = result, frozenset().union(*(loads for _, loads in values))
+        elif name not in PASSED:
+            raise CannotFollow(opcode)
+
+
+def number_of(value, kind):
+    """The number that a register's bits are of a kind such as s32."""
+    bits = int(kind[1:]) if kind[1:].isdigit() else 64
+    value = int(value) & (1 << bits) - 1
+    return value - (1 << bits) if kind.startswith("s") and value >> (bits - 1) else value
+
+
+def holds(kinds, left, right, also=None):
+    compare, *combined = kinds[:-1]
+    if compare not in COMPARED or combined not in ([], ["and"], ["or"]):
+        raise CannotFollow(f"setp.{'.'.join(kinds)}")
+    result = COMPARED[compare](left, right)
+    return (result and also if combined == ["and"] else result or also) if combined else result

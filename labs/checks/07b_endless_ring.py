@@ -2,6 +2,7 @@
 """07b: one mapping cannot go over its end; two mappings of one allocation in a row make a ring without an end."""
 
 from labs.judge.check import Wrong, check, memory_under
+from vmmsim.trace.line import number
 
 TITLE = "Endless ring"
 MINUTES = 15
@@ -24,13 +25,25 @@ HINTS = [
 SIZE, LENGTH, RECORDS = 2 << 20, 3 << 19, 8
 
 
-USES = "cudaMemcpy", "cuMemcpy", "cudaMemset", "cuMemset", "cudaLaunch", "cuLaunch"
 TEAR_DOWN = "07_aliasing/README.md#8-tear-down"
+WAITS = "cudaStreamSync*", "cudaDeviceSync*", "cudaEventSync*", "cuStreamSync*", "cuCtxSync*", "cuEventSync*"
+ORDERS = *WAITS, "cudaStreamWaitEvent", "cuStreamWaitEvent", "cudaStreamQuery", "cuStreamQuery"
+NON_BLOCKING = 1  # cudaStreamNonBlocking, CU_STREAM_NON_BLOCKING
+
+
+def base_of(run):
+    """The ring's address."""
+    for call in run.calls("cuMemAddressReserve"):
+        return number(call.outputs["ptr"])
+    raise Wrong("addresses are reserved", "cuMemAddressReserve was not called", run=run)
 
 
 def copies(run):
     """What puts records into the ring, in order."""
-    found = [call for call in run.calls("cudaMemcpy*", "cuMemcpy*") if "Symbol" not in call.name]
+    base, found = base_of(run), []
+    for call in run.calls("cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*"):
+        to = next((call.argument(name) for name in ("dst", "dstDevice", "devPtr") if name in call.arguments), base)
+        found += [call] if "Symbol" not in call.name and base <= to < base + 2 * SIZE else []
     if not found:
         raise Wrong("each record is copied into the ring", "nothing was copied", run=run)
     return found
@@ -49,9 +62,8 @@ def created_once(run):
 
 @check("twice the addresses are reserved, in one call")
 def twice_the_addresses(run):
+    base_of(run)
     reserved = run.calls("cuMemAddressReserve")
-    if not reserved:
-        raise Wrong("addresses are reserved", "cuMemAddressReserve was not called", run=run)
     for call in reserved[1:]:
         raise call.wrong("one reservation holds both mappings, one behind the other", "more addresses were reserved")
     size = reserved[0].argument("size")
@@ -69,19 +81,14 @@ def twice_the_addresses(run):
 
 @check("the same memory is mapped twice in a row, and GPU 0 may read and write both")
 def mapped_twice(run):
-    first = next(call for call in run.all if call.name == "cuMemAddressReserve")
-    base = first.outputs["ptr"]
-    base = int(base, 16) if isinstance(base, str) else base
-    used = next((call for call in run.all if call.name.startswith(USES) and "Symbol" not in call.name), None)
-    if not used:
-        raise Wrong("each record is copied into the ring", "nothing was copied", run=run)
+    base, uses = base_of(run), copies(run)
     for call, machine in run.replay():
-        if call.index != used.index:
+        if call not in uses:
             continue
         mappings = machine.processes[call.pid].mappings
         if sorted(mappings) != [base, base + SIZE]:
             raise call.wrong(
-                "before the first record two mappings are there, one at the ring's address and one right behind it",
+                "for each record two mappings are there, one at the ring's address and one right behind it",
                 f"there are {len(mappings)}" if len(mappings) != 2 else "they are not one behind the other",
             )
         if mappings[base].memory is not mappings[base + SIZE].memory:
@@ -96,22 +103,50 @@ def mapped_twice(run):
 
 @check("each record is put into the ring by one copy")
 def one_copy(run):
-    for number, call in enumerate(copies(run)):
+    for at, call in enumerate(copies(run)):
         size = call.arguments.get("count", call.arguments.get("ByteCount"))
-        if size is None:
+        if size is None or "Memset" in call.name or "memset" in call.name:
             raise call.wrong("one cudaMemcpy puts a record into the ring, in one piece", f"{call.name} was called")
-        if number >= RECORDS or size != LENGTH:
+        if at >= RECORDS or size != LENGTH:
             raise call.wrong(
                 f"one copy puts all {LENGTH} bytes of a record into the ring",
                 f"this one copies {size} bytes"
                 if size != LENGTH
-                else f"it is copy number {number + 1}, and there are {RECORDS} records",
+                else f"it is copy number {at + 1}, and there are {RECORDS} records",
             )
     if len(copies(run)) < RECORDS:
         raise Wrong(f"{RECORDS} records are copied", f"there were {len(copies(run))} copies", run=run)
     for call in run.calls("cudaLaunch*", "cuLaunch*"):
         if "lab::count_kernel" not in call.arguments.get("func", ""):
             raise call.wrong("a copy alone puts a record into the ring", "a kernel ran")
+
+
+@check("each copy is done before its record is read")
+def in_order(run):
+    loose = {}  # stream -> the copy in it for which nobody has waited
+    streams = run.calls("cudaStreamCreate*", "cuStreamCreate*")
+    aside = {number(its.outputs.get("pStream", its.outputs.get("phStream"))) for its in streams if flags(its)}
+    for call in run.calls("cudaMemcpy*Async*", "cuMemcpy*Async*", "cudaLaunch*", "cuLaunch*", *ORDERS):
+        stream = next((call.argument(name) or 0 for name in ("stream", "hStream") if name in call.arguments), 0)
+        if "Memcpy" in call.name and stream in aside:
+            loose[stream] = call
+        elif "Launch" in call.name and stream not in loose:
+            for its in loose.values():
+                happened = f"line {call.line} reads it, and nothing lets that wait for {its.name} in another stream"
+                raise its.wrong("the record is in the ring before it is read", happened)
+        elif "Stream" in call.name and "WaitEvent" not in call.name:
+            loose.pop(stream, None)
+        elif "Launch" not in call.name:
+            loose = {}
+
+
+def flags(call):
+    return call.arguments.get("flags", call.arguments.get("Flags", 0)) == NON_BLOCKING
+
+
+@check("each answer is looked at")
+def answers(run):
+    run.must_look_at_answers("cuMem*", "cudaMemcpy*")
 
 
 @check("both mappings are unmapped, all addresses freed, and the handle is released", page=TEAR_DOWN)

@@ -16,6 +16,7 @@ from vmmsim.trace.model import OF_MODULES, Machine
 
 NEVER = float("inf")
 GIVES_BACK = tuple(diagnosis.GIVES_BACK)  # calls
+AFTER_FAILURE = (*GIVES_BACK, "cuMulticastUnbind", "cuGetError", "cudaGet", "exit", "close")  # calls
 ENDED = "no call is refused, no kernel faults, and it ends as it should"
 GIVEN_BACK = "all is given back"
 RESETS = "cudaDeviceReset", "cuDevicePrimaryCtxReset", "cuCtxDestroy"
@@ -296,16 +297,39 @@ class Run:
         """What each process has not given back: (the call that made it, in words)."""
         return diagnosis.leaks(self)
 
+    def must_look_at_answers(self, *names):
+        """Each of these calls in the student's parts is made to fail once: the program then ends with status 1."""
+        for call in {(call.name, call.line): call for call in reversed(self.calls(*names))}.values():
+            if call.is_students:
+                error = "cudaErrorUnknown" if call.name.startswith("cuda") else "CUDA_ERROR_UNKNOWN"
+                self.must_end_at_failure(f"{call.name}:{call.nth}={error}")
+
+    def must_end_at_failure(self, fail):
+        """After the call that is made to fail it gives back at most, and ends with status 1."""
+        self.must_end()
+        self.must_give_back()
+        run = self.runner.run(self.options | {"fail": fail, "status": 1})
+        failed = next((call for call in run.all if run.is_injected(call)), None)
+        if not failed:
+            return
+        wanted = f"the program ends with status 1 if {failed.name} answers {failed.result}"
+        for call in run.all[failed.index + 1 :]:
+            if call.line and not call.name.startswith(AFTER_FAILURE):
+                raise failed.wrong(wanted, f"its answer was not looked at: line {call.line} calls {call.name}")
+        if run.ended.status != 1 or run.ended.why:
+            raise failed.wrong(wanted, f"it ended with status {run.ended.status} {run.ended.why}")
+
     # --- Places of the program that are no calls
 
     def ptx(self, kernel):
-        """The instructions of a kernel, one text for each."""
+        """The instructions of a kernel and its labels, one text for each."""
         text = self.program.file.read_bytes().decode("latin-1")
         body = re.search(rf"\.entry \w*{kernel}\w*\([^)]*\)[^{{]*\{{(.*?)\n\}}", text, re.DOTALL)
         if not body:
             raise self.wrong(f"the kernel is called {kernel}, as it was", "there is no such kernel")
-        lines = (line.partition("//")[0].strip() for line in body[1].split("\n"))
-        return [line for line in lines if line.endswith(";") and not line.startswith(".")]
+        code = re.sub(r"//.*|^\s*\{|\}\s*$", "", body[1], flags=re.MULTILINE)
+        lines = (line.strip() for line in re.findall(r"[^;\n]+;|^[^;\n]+:$", code, re.MULTILINE))
+        return [line for line in lines if not line.startswith(".")]
 
     def sleep(self):
         """Where a part of the student's lets the host sleep, as a place of the file; or None."""

@@ -243,7 +243,7 @@ class Program:
         options += ["--fail", fail] if fail else []
         options += ["--strict"] if strict else []
         options += ["--late-kernels", late_kernels] if late_kernels else []
-        options += ["--slow-import", min(SLOW_IMPORT, self.limit // 2)] if slow_importer else []
+        options += ["--impatient", "--slow-import", min(SLOW_IMPORT, self.limit // 2)] if slow_importer else []
         more = {"LD_LIBRARY_PATH": "", "CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}
         return self.start([VMMSIM, *options, self.file], **more)
 

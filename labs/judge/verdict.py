@@ -3,12 +3,15 @@
 
 import dataclasses
 import importlib.util
+import json
 import time
 
+from labs.judge import compiler
 from labs.judge.check import ENDED, GIVEN_BACK, Wrong
 from labs.judge.marks import changed_outside
 from labs.judge.program import ROOT, CannotJudge, Program
 from labs.judge.runner import Runner
+from vmmsim.trace.recording import OF_LOADING
 
 GLOSSARY = "docs/glossary.md"
 OF_ABSENCE = LookupError, StopIteration, ValueError  # of a check that relies on calls which were not reached
@@ -31,6 +34,21 @@ class Lab:
         self.starter = ROOT / "labs/starters" / f"{self.name}.cu"
         self.solution = ROOT / "labs/solutions" / f"{self.name}.cu"
 
+    def alternatives(self):
+        """Other right answers, as changes of the solution: title -> {"why": words, "change": lines}."""
+        return json.loads((ROOT / "labs/alternatives.json").read_text())[self.number]
+
+    def titles(self):
+        """Of all that is looked at, in the order in which it is told."""
+        return [BUILT, *(function.title for function in self.checks), ENDED, GIVEN_BACK, PRINTED, MARKS]
+
+    def weights(self):
+        """The points for each: one, or what POINTS in the lab's file says."""
+        own = getattr(self.about, "POINTS", {})
+        if unknown := set(own) - set(self.titles()):
+            raise CannotJudge(f"POINTS of labs/checks/{self.name}.py names what is no check: {', '.join(unknown)}")
+        return {title: own.get(title, 1) for title in (*self.titles(), REAL)}
+
 
 def all_labs():
     return [Lab(path) for path in sorted((ROOT / "labs/checks").glob("[0-9][0-9][a-z]_*.py"))]
@@ -49,14 +67,18 @@ class Verdict:
     page: str = ""  # where to read about it
     stdout: str = ""  # of the first run
     remarks: str = ""  # what the compiler warns of, and why it did not run on real GPUs
+    run: object = None  # that is told of; none if it was not built
+    step: int = 0  # the call that is told of, as a view of this run numbers it; 0: none
 
 
-def judge(lab, source, real=False, limit=None):
-    """The verdict on a file."""
+def judge(lab, source, real=False, limit=None, keep=None):
+    """The verdict on a file. What `keep` does with it, it does while the program is there."""
     began = time.monotonic()
     options = {"architecture": getattr(lab.about, "ARCHITECTURE", 75)} | ({"limit": limit} if limit else {})
     with Program(source, **options) as program:
         verdict = Judge(lab, program, real).verdict()
+        if keep:
+            keep(verdict)
     verdict.seconds = time.monotonic() - began
     return verdict
 
@@ -65,27 +87,29 @@ class Judge:
     def __init__(self, lab, program, real):
         self.lab, self.program, self.real = lab, program, real
         self.stdout = self.remarks = ""
+        self.run, self.step = None, 0  # that are told of
         self.held = []  # titles, until something does not hold
 
     def verdict(self):
         title, words = self.first_wrong()
-        titles = [BUILT, *(function.title for function in self.lab.checks), ENDED, GIVEN_BACK, PRINTED, MARKS]
-        titles += [REAL] if self.real else []
+        titles = self.lab.titles() + ([REAL] if self.real else [])
         checks = [
             (one, "failed" if one == title else "passed" if one in self.held else "not reached") for one in titles
         ]
         status = "failed" if title else "passed"
         page = next((one.page for one in self.lab.checks if one.title == title and one.page), self.lab.page)
-        return Verdict(self.lab, status, checks, words, 0.0, title, page, self.stdout, self.remarks)
+        return Verdict(
+            self.lab, status, checks, words, 0.0, title, page, self.stdout, self.remarks, self.run, self.step
+        )
 
     def first_wrong(self):
         """(title of the check, words) of what is to be told, or ("", "")."""
         built, said = self.program.build()
         if not built:
-            return BUILT, said
-        self.remarks = said
+            return BUILT, self.of_compiler(said, "error")
+        self.remarks = self.of_compiler(said, "warning")
         self.held.append(BUILT)
-        run = Runner(self.program).run(self.lab.options)
+        self.run = run = Runner(self.program).run(self.lab.options)
         self.stdout = run.stdout
         for function in self.lab.checks:
             if wrong := self.wrong_of(function, run, function.options):
@@ -169,11 +193,17 @@ class Judge:
             happened = f"status {ended.status} {ended.why}\n{ended.stdout}{ended.stderr}"
             raise Wrong(f"status 0\n{self.lab.output}", happened, run=run)
 
+    def of_compiler(self, said, kind):
+        return compiler.in_words(said, self.program.shown(str(self.program.source)), self.source(), kind)
+
+    def source(self):
+        return self.program.source.read_text(errors="replace").splitlines()
+
     def words(self, wrong):
         text, call, run = "", wrong.call, wrong.run
+        self.run, self.step = run, step_of(call)
         if call and call.line:
-            name = self.program.shown(str(self.program.source))
-            source = self.program.source.read_text(errors="replace").splitlines()
+            name, source = self.program.shown(str(self.program.source)), self.source()
             text = f"{name}:{call.line}\n    {source[call.line - 1].strip() if call.line <= len(source) else ''}\n"
         if run.options != self.lab.options:
             text += f"{run.where()}:\n"
@@ -182,6 +212,13 @@ class Judge:
             advice, in_full = advice_first(call)
             text += (in_columns("In words:", advice) if advice else "") + in_columns("The call in full:", in_full)
         return self.program.shown(text)
+
+
+def step_of(call):
+    """The number of a call in a view, which leaves out what libraries ask for before they begin."""
+    if not call or not call.traced:
+        return 0
+    return sum(other.name != OF_LOADING for other in call.run.all[: call.index + 1])
 
 
 def in_words(error, function):

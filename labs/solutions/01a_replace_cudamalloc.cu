@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 01a: Replace cudaMalloc
 //
-// This program keeps 5 MiB and 1 byte in memory of cudaMalloc. Let it keep them in memory of VMM: ask for the
-// granularity, create memory of enough whole granules, reserve addresses, map, and grant GPU 0 access. Then give all of
-// it back. Only what stands between the marks is to be changed.
+// This program keeps its 5 MiB and 1 byte in memory of cudaMalloc, which cannot grow or move. Make it memory of VMM:
+// - ask for the granularity, and create memory in whole granules, as few as hold 5 MiB and 1 byte
+// - reserve addresses, map the memory there, and grant GPU 0 access, so that the kernels may use it
+// - give each thing back by the call that undoes it
 // Read 01_vmm_basics/README.md#2-ask-for-the-granularity to #6-grant-access.
 #include "../lab.h"
 

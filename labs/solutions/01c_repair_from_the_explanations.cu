@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 01c: Repair from the explanations
 //
-// This program has three mistakes: one before the memory is there, one with which a kernel faults, and one when it
-// gives back. ./lab.sh 01c shows the first in the words of the simulator's --explain. Mend it, run ./lab.sh 01c again,
-// and so on. Only what stands between the marks is to be changed.
+// This program has three mistakes. ./lab.sh 01c shows the first in the simulator's words; repair it, and run it again:
+// - cuMemCreate gets all that it needs
+// - the kernels have the rights that they need
+// - each thing is given back by the call that undoes it
 // Read 01_vmm_basics/README.md#break-it-on-purpose.
 #include "../lab.h"
 

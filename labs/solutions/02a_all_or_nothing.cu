@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 02a: All or nothing
 //
-// `grow` maps one chunk after another, and returns at its first error. Then some new chunks stay mapped, and
-// `buffer.size` does not count them. Let it grow to `wanted` bytes or change nothing: after an error nothing is mapped
-// or held that was not before, `buffer.size` and the old data are as before, and that error is returned. Every
-// cuMemCreate, cuMemMap and cuMemSetAccess of `grow` may be the one that fails: ./lab.sh lets each fail in turn.
-// Change `grow` alone. Read 02_growable/README.md#5-fail-to-grow. Step 3 of that page lists such a `grow`: write yours
-// before you look.
+// `grow` returns at its first error, and leaves new chunks mapped that `buffer.size` does not count. Make it undo them:
+// - it grows to `wanted` bytes in place, without copying
+// - each create, map and access call of it may fail: ./lab.sh makes each fail in turn
+// - it then returns that error, and nothing is mapped or held that was not before
+// Read 02_growable/README.md#5-fail-to-grow. Step 3 there lists such a `grow`: write yours before you look.
 #include "../lab.h"
 
 const size_t chunk = 2 << 20;  // one granule

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 02b: Keep the address
 //
-// This buffer grows as most programs grow one: it allocates a larger block, copies, and frees the old block. So its
-// address changes, and for a moment both blocks take memory. Let it grow in place, up to 16 MiB: reserve addresses
-// once, and with each growth create and map only what is new, then grant access with one call. Copy nothing, and let
-// what is mapped stay mapped.
-// Read 02_growable/README.md#2-reserve-far-more-than-the-data. Its listing and that of step 3 are such a buffer: write
-// yours before you look.
+// This buffer grows by a larger block and a copy: its address changes, and both take memory. Make it grow in place:
+// - reserve addresses once, for the largest size, 16 MiB
+// - with each growth create and map only what is new, and grant access with one call
+// - copy nothing, and keep mapped what is mapped
+// Read 02_growable/README.md#2-reserve-far-more-than-the-data. Steps 2 and 3 list such a buffer: write yours first.
 #include "../lab.h"
 
 const size_t granule = 2 << 20, most = 16 << 20;  // bytes

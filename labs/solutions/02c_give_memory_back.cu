@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 02c: Give memory back
 //
-// This buffer shrinks twice, and takes as much memory as before: its handles hold the memory. Besides it unmaps memory
-// that a kernel may still use. Let `shrink` wait for the kernel, and give the memory of the unmapped chunks back at
-// once. The chunks that stay keep their data and their address. Change `grow`, `shrink`, or both.
+// This buffer shrinks and takes as much memory as before, and it unmaps what a kernel may still use. Change both:
+// - nothing is unmapped while a kernel may use it
+// - with each shrink, memory is given back at once; the handles hold it, too
+// - the chunks that stay keep their memory and their address
 // Read 02_growable/README.md#4-shrink.
 #include "../lab.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 04b: Outlive the exporter
 //
-// The exporter waits until the importer has ended, as if memory died with the process that made it; meanwhile its
-// context takes memory of the GPU. Let the exporter wait for one byte from the importer, and for nothing more; then it
-// gives back what it has and exits. Let the importer write that byte when it has its mapping, and before it reads let
-// it wait with waitpid for the end of the process whose id is in `exporter`. Change only what is between the marks.
+// The exporter stays until the importer has ended, as if memory died with the process that made it. Make it go first:
+// - it waits for one byte from the importer, and for nothing more, then gives back what it has and exits
+// - the importer writes that byte when it has its mapping, however slow it is
+// - before it reads, it waits with waitpid for the end of the process whose id is in `exporter`
 // Read 04_ipc_fd/README.md#7-outlive-the-exporter.
 #include <signal.h>
 #include <sys/wait.h>

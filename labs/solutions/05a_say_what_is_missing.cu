@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 05a: Say what is missing
 //
-// This program shares memory by a fabric handle. It believes the attribute: where that says 1, nothing can be refused,
-// and where it says 0, it takes a file descriptor instead, which no other machine can import. Let it end with status 77
-// and one line that says what is missing: "no fabric handles" where the attribute is 0, "no channel" where cuMemCreate
-// answers CUDA_ERROR_NOT_PERMITTED. REQUIRE(condition, "words") does that. Any other refusal of cuMemCreate stays a
-// failure, as CHECK tells it. Change only what is between the marks.
+// This program believes an attribute, and takes a file descriptor where that is 0. Make it skip, with status 77:
+// - where the attribute is 0, with "no fabric handles" in the line that it prints
+// - where cuMemCreate answers CUDA_ERROR_NOT_PERMITTED, with "no channel"; REQUIRE(condition, "words") does that
+// - any other refusal of cuMemCreate stays a failure, as CHECK tells it
 // Read 05_fabric/README.md#break-it-on-purpose.
 #include <unistd.h>
 #include "../lab.h"

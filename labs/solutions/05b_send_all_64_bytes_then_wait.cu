@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 05b: Send all 64 bytes, then wait
 //
-// The exporter has fabric memory full of 7s, and the importer, another process, is to read it. This program sends only
-// 8 of the 64 bytes of the fabric handle, and the exporter releases the memory at once. Send all 64 bytes, and let the
-// exporter keep the memory until the importer writes it one byte, which says that the import is done. Change only what
-// is between the marks, in two places. With a channel, this lab has run on simulated GPUs only.
+// This program sends 8 of the 64 bytes of a fabric handle, and releases the memory at once. Change both, in two places:
+// - the importer imports all 64 bytes of the handle
+// - the exporter gives the memory back after the import: the importer writes it one byte then
+// With a channel, this lab has run on simulated GPUs only.
 // Read 05_fabric/README.md#break-it-on-purpose.
 #include <sys/socket.h>
 #include <sys/wait.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 01b: Move without copying
 //
-// 4 MiB of integers are to go from `from` to another address. This program creates memory once more and copies them.
-// Let it move them without copying a byte and without creating memory: the data is in the memory, not at the address.
-// Afterwards nothing is mapped at `from`, and `to` is the new address. Only what stands between the marks is to be
-// changed.
+// This program moves 4 MiB of integers to another address by a copy into new memory. Move them without a copy:
+// - memory is created once, and not a byte is copied or written again
+// - the new address `to` leads to the same memory, and GPU 0 may read and write there
+// - nothing is mapped at the old address `from` any more
 // Read 01_vmm_basics/README.md#8-move-it.
 #include "../lab.h"
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 03a: Open one buffer
 //
-// GPU 0 holds two buffers. GPU 0 is to read and write both. GPU 1 is to read `open`, and not to write it; `secret` is
-// not for GPU 1, and no other GPU is to reach either. With cudaMalloc, cudaDeviceEnablePeerAccess would grant GPU 1
-// all that GPU 0 has, and GPU 0 would need nothing. Grant access by descriptors instead: peer access stays off.
+// GPU 0 holds two buffers, `open` and `secret`, and no GPU may use either. Grant access by descriptors:
+// - GPU 0, which holds the buffers, may read and write both
+// - GPU 1 may read `open`, and not write it, and not reach `secret`
+// - a third GPU reaches neither, and peer access stays off
 // Read 03_multi_gpu/README.md#3-grant-gpu-1-access-and-nobody-else and #4-read-and-write-for-one-read-for-the-other.
 #include "../lab.h"
 

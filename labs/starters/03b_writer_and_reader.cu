@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 03b: Writer and reader
 //
-// GPU 0 writes its memory, and GPU 1 reads it. Here both may write, and nothing orders the read after the write: a
-// right is no order. Let GPU 1 have the right to read only. Let its stream wait for an event that is recorded after
-// the write; the host is not to wait. Before memory is made, REQUIRE that GPU 1 can access GPU 0 as a peer: where it
-// cannot, the program skips, with status 77. To ask is enough: peer access stays off. Only what stands between the
-// marks is to be changed.
+// GPU 0 writes and GPU 1 reads, but both may write, and nothing orders the read after the write. Make it right:
+// - GPU 0 may read and write, GPU 1 may only read
+// - GPU 1's stream waits for an event that is recorded after the write, and the host does not wait
+// - before memory is made, REQUIRE that GPU 1 reaches GPU 0; where it does not, the program skips, with status 77
+// - peer access stays off: to ask is enough
 // Read 03_multi_gpu/README.md#4-read-and-write-for-one-read-for-the-other and #1-ask-which-gpus-reach-each-other.
 #include "../lab.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 03c: Stripe an array
 //
-// One array lies on GPU 0 alone. Let it lie on all GPUs, in stripes of one granule: the first on GPU 0, the second on
-// GPU 1, and so on, then on GPU 0 again, two stripes on each GPU. They are neighbours in one reservation, so that a
-// kernel sees one pointer. One call grants every GPU access to the whole array. It must be right for any number of
-// GPUs. Only what stands between the marks is to be changed.
+// One array lies on GPU 0 alone. Make it lie on all GPUs, in one reservation, so that a kernel sees one pointer:
+// - stripes of one granule: the first on GPU 0, the second on GPU 1 and so on, then GPU 0 again, two on each GPU
+// - one call grants every GPU access to the whole array
+// - it is right for any number of GPUs
 // Read 03_multi_gpu/README.md#6-make-one-array-of-the-memory-of-all-gpus.
 #include "../lab.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 04a: Send the descriptor
 //
-// The exporter has memory full of 7s and exports it as a file descriptor; the importer is to read it. This program
-// sends the number of the descriptor, which means nothing in another process. Let it send the descriptor itself, beside
-// a message, as SCM_RIGHTS. Then let the importer grant GPU 0 access to its mapping, and let each process close its
-// descriptor: the exporter when it is sent, the importer when it is imported. Change only what is between the marks.
+// The exporter sends the number of its descriptor, which means nothing in another process. Send the descriptor itself:
+// - it travels beside a message, as SCM_RIGHTS, and the importer imports it
+// - the importer grants GPU 0 access to its own mapping
+// - no descriptor is left open: the exporter closes it when it is sent, the importer when it is imported
 // Read 04_ipc_fd/README.md#how-a-descriptor-travels.
 #include <sys/socket.h>
 #include <sys/wait.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 06a: Add all, then bind
 //
-// In one loop this program adds a GPU and binds its memory, so its first bind waits for ever: a bind waits until the
-// team is complete. Add every GPU first, then bind memory of each. The program also rounds up to the granularity of
-// memory alone. Call cuMulticastGetGranularity before cuMulticastCreate, and round up to the larger of the two minimum
-// granularities, and no further. It must be right for any number of GPUs, and whichever granularity is the larger.
-// Only what stands between the marks is to be changed. This lab has never run on hardware.
-// Read 06_multicast/README.md#4-create-the-multicast-object-and-add-every-gpu.
+// This program adds one GPU and binds its memory at once, so its first bind waits for ever. Change that and the size:
+// - every GPU is added before memory is bound, and then memory of every GPU is bound
+// - cuMulticastGetGranularity is asked before cuMulticastCreate
+// - the size is rounded up to the larger of the two minimum granularities, and no further
+// - it is right for any number of GPUs, and whichever granularity is the larger
+// Read 06_multicast/README.md#4-create-the-multicast-object-and-add-every-gpu. This lab has never run on hardware.
 #include "../multicast.h"
 
 __global__ void broadcast(int* mc, int n, int value) {
@@ -14,7 +14,7 @@ __global__ void broadcast(int* mc, int n, int value) {
 }
 
 int main() {
-  const int gpus = lab::begin_multicast(), n = 100000;
+  const int gpus = lab::begin_multicast(), n = 1100000;
   std::vector<CUmemGenericAllocationHandle> memory(gpus);
   std::vector<CUdeviceptr> mc(gpus), replica(gpus);
   CUmemGenericAllocationHandle object = 0;

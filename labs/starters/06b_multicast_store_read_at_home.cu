@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 06b: Store by multimem, read at home
 //
-// A kernel of GPU 0 stores to a multicast address as to an ordinary one, every GPU reads there too, and the memory is
-// released while it is bound. Let the kernel store by `multimem.st`, which lab::store_all does. Map the memory of each
-// GPU, its replica, at a unicast address to which this GPU alone has access, and let it read there. At the end, for
-// each GPU: unbind, unmap both mappings, then release. Only what stands between the marks is to be changed. This lab
-// has never run on hardware. Read 06_multicast/README.md#6-map-the-object-once-for-each-gpu-and-its-replica.
+// This program uses a multicast address as an ordinary one, and releases memory that is bound. Change both:
+// - GPU 0 stores by multimem.st, which lab::store_all does
+// - the memory of each GPU, its replica, has a unicast mapping to which this GPU alone has access, and it reads there
+// - at the end, for each GPU: unbind, unmap both mappings, then release
+// Read 06_multicast/README.md#6-map-the-object-once-for-each-gpu-and-its-replica. It has never run on hardware.
 #include "../multicast.h"
 
 __global__ void broadcast(int* mc, int n, int value) {

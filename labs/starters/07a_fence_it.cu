@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 07a: Fence it
 //
-// The same memory is mapped at A and at B. Each of 1024 threads reads its element through B, writes it through A, and
-// reads it through B again, all in one launch. The program relies on a barrier, and the second read returns the old
-// value. Let every thread read the value that it wrote: put what orders accesses through two aliases between the write
-// and the read. Keep the one launch, and go on using both addresses. Only what stands between the marks is to be
-// changed.
+// Each thread writes memory through A, and in spite of a barrier reads the old value through B, its other address. Make
+// it read the new one:
+// - no thread reads the old value after it has written
+// - the alias fence stands between the write through A and the read through B
+// - one launch reads, writes and reads again, at both addresses
 // Read 07_aliasing/README.md#6-put-a-fence-between.
 #include <cuda/ptx>
 #include "../lab.h"

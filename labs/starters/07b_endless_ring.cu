@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 07b: Endless ring
 //
-// Records of 1.5 MiB go into a ring buffer of 2 MiB, one after the other. A record that goes over the end of the ring
-// is copied in two pieces. Let every record be copied in one piece: reserve twice the addresses, and map the same
-// memory twice in a row, so that after the ring's last byte comes its first. Create no second memory.
-// Only what stands between the marks is to be changed.
+// This ring copies a record that goes over its end in two pieces. Make its first byte follow its last one:
+// - twice the addresses are reserved, in one call
+// - the same memory is mapped twice in a row; the ring takes no more than its 2 MiB
+// - each record is put into the ring by one copy
+// - both mappings are unmapped, all addresses freed, and the handle is released
 // Read 07_aliasing/README.md#7-map-a-ring-buffer-twice-in-a-row.
 #include <algorithm>
 #include "../lab.h"

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""The page of the calls against the header, the lessons and other pages.
+"""The page of the calls against the header and other pages: calls_test.py ROOT INCLUDE_DIRECTORY.
 
-calls_test.py ROOT INCLUDE_DIRECTORY    the test
-calls_test.py write ROOT                renews the lessons that call each function
+docs.listings holds the lessons that call each function.
 """
 
 import pathlib
@@ -11,23 +10,6 @@ import re
 import sys
 import unittest
 
-
-def lessons_that_call(name, root):
-    programs = [program for program in root.glob("[0-9][0-9]_*/*.cu") if not program.stem.endswith("_broken")]
-    lessons = {program.parent.name for program in programs if re.search(rf"\b{name}\b", program.read_text())}
-    return ", ".join(f"[{lesson[:2]}](../{lesson}/README.md)" for lesson in sorted(lessons)) or "none"
-
-
-if sys.argv[1] == "write":
-    page = pathlib.Path(sys.argv[2], "docs/calls.md")
-    page.write_text(
-        re.sub(
-            r"(?m)(^### (cu\w+)\n(?:(?!^#).*\n)*?.*Lessons: ).*?(?=\. \[Reference)",
-            lambda found: found[1] + lessons_that_call(found[2], page.parents[1]),
-            page.read_text(),
-        )
-    )
-    sys.exit()
 ROOT, INCLUDE = (pathlib.Path(word) for word in sys.argv[1:3])
 del sys.argv[1:]
 PAGE = (ROOT / "docs/calls.md").read_text()
@@ -79,14 +61,6 @@ class Calls(unittest.TestCase):
             for anchors, heading in pitfalls:
                 if f"`{name}`" in heading:
                     self.assertTrue(linked & set(re.findall(r"pit-[\w-]+", anchors)), f"{name}: {anchors}")
-
-    def test_the_lessons_are_those_that_call_it(self):
-        for name, entry in ENTRIES.items():
-            self.assertEqual(
-                re.search(r"Lessons: (.*?)\. \[Reference", entry)[1],
-                lessons_that_call(name, ROOT),
-                f"{name}: calls_test.py write renews them",
-            )
 
     def test_it_names_only_what_the_header_has(self):
         for name in set(re.findall(r"`((?:CU|cu)\w+)", PAGE)):

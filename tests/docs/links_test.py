@@ -2,16 +2,21 @@
 # SPDX-License-Identifier: MIT-0
 """The built book, read without a browser: links_test.py BOOK_DIRECTORY.
 
-Every internal link leads to a file of the book, and to an id in it; no file of the book loads anything from elsewhere;
+Every internal link leads to a file of the book, and to an id in it or a step of a view; no file of the book loads
+anything from elsewhere;
 printable.html needs no other file.
 """
 
+import base64
 import functools
+import json
 import pathlib
 import re
 import sys
+import tempfile
 import unittest
 import urllib.parse
+import zlib
 
 try:
     from bs4 import BeautifulSoup
@@ -19,6 +24,9 @@ except ImportError:
     print("SKIP: no beautifulsoup4 for this Python; ./test.sh gets it")
     sys.exit(77)
 
+from docs.tools import class_material
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 BOOK = pathlib.Path(sys.argv.pop(1)).resolve()
 # The root's index.html leads to the first page, and is none.
 PAGES = sorted(path for path in BOOK.glob("*/**/*.html") if "_static" not in path.parts)
@@ -32,7 +40,18 @@ def soup(page):
 
 @functools.cache
 def ids(page):
-    return {element["id"] for element in soup(page).find_all(id=True)}
+    """What a link to a part of the page may name: an element, or a step of a view."""
+    names = {element["id"] for element in soup(page).find_all(id=True)}
+    for view in soup(page).select(".vmm-view"):
+        content = json.loads(zlib.decompress(base64.b64decode(view.script.string)))
+        names |= {f"{view['data-key']}={number}" for number, _ in enumerate(content["steps"], 1)}
+    return names
+
+
+def listings(page):
+    """The text of each listing of a page of Markdown, in order."""
+    blocks = re.findall(r"^( *)`{3,}\w*\n(.*?)^ *`{3,}$", page.read_text(), re.MULTILINE | re.DOTALL)
+    return [re.sub(f"^{indent}", "", text, flags=re.MULTILINE) for indent, text in blocks]
 
 
 def fetched(style):
@@ -76,6 +95,32 @@ class Links(unittest.TestCase):
         self.assertEqual(dead, [])
         self.assertGreater(seen, 100)
 
+    def test_each_step_of_a_lesson_leads_to_its_place_in_the_view(self):
+        """At a call of the lines that the page shows; a step that makes no call has no link."""
+        views = [page for page in PAGES if re.match(r"\d\d_", page.parent.name) and soup(page).select(".vmm-view")]
+        for page in views:
+            name = page.parent.name[3:]
+            content = json.loads(zlib.decompress(base64.b64decode(soup(page).select_one(".vmm-view").script.string)))
+            lines, last = content["sources"][f"{name}.cu"].splitlines(), 0
+            for heading in soup(page).find_all("h2"):
+                for link in heading.parent.select(".vmm-to a"):
+                    step = content["steps"][int(link["href"].partition("=")[2]) - 1]
+                    places = [step["place"][:2], *(place.split(":") for place in step["led_there"])]
+                    at = [int(line) for file, line in places if file == f"{name}.cu"][-1]
+                    banner = [line.strip() for line in lines[:at] if re.match(r" *// \[\d+\] ", line)][-1]
+                    self.assertEqual(banner.split()[1], heading.find(string=True).split()[0], page)
+                    last += 1
+            self.assertGreaterEqual(last, len(re.findall(r"^ *// \[\d+\] ", "\n".join(lines), re.MULTILINE)) - 1, page)
+
+    def test_listings_stand_as_in_their_files(self):
+        """What the copy buttons take; of a line that begins with a prompt they would take the rest."""
+        for lesson in sorted(ROOT.glob("[0-9][0-9]_*/README.md")):
+            blocks = soup(BOOK / lesson.parent.name / "README.html").select("article .highlight pre")
+            self.assertEqual([pre.get_text() for pre in blocks], listings(lesson), lesson)
+            code = soup(BOOK / lesson.parent.name / "README.html").select("[class*=highlight-cuda] pre")
+            self.assertGreater(len(code), 5, lesson)
+            self.assertEqual([pre.get_text() for pre in code if re.search(r"(?m)^\$ ", pre.get_text())], [], lesson)
+
     def test_no_page_names_an_element_twice(self):
         for page in PAGES:
             names = [element["id"] for element in soup(page).find_all(id=True)]
@@ -101,6 +146,23 @@ class Links(unittest.TestCase):
             self.assertEqual([address for address in fetched(style.text) if not address.startswith(("#", "data:"))], [])
         for link in soup(page).find_all("a", href=True):
             self.assertRegex(link["href"], r"^(#|https?://)", "a link out of the page that is handed out alone")
+
+    def test_what_is_for_a_class(self):
+        """Ten slides with a picture each; every question of the lessons and no answer; no file needs another."""
+        with tempfile.TemporaryDirectory() as scratch:
+            files = {file.stem: file for file in class_material.write_all(pathlib.Path(scratch))}
+            for file in files.values():
+                self.assertEqual([address for _, address in loaded(file) if not address.startswith("data:")], [])
+            slides = soup(files["slides"]).find_all("section")
+            self.assertEqual([len(slide.find_all("img")) for slide in slides], 10 * [1])
+            asked = " ".join(soup(files["predictions"]).text.split())
+        folds = [fold for page in PAGES for fold in soup(page).find_all("details") if fold.find_parent("section")]
+        before = [fold for fold in folds if fold.find_parent("section").get("id") == "before-you-run-it"]
+        self.assertGreaterEqual(len(before), 14)
+        for fold in before:
+            question = fold.summary
+            self.assertIn(" ".join(question.text.split()), asked)
+            self.assertNotIn(" ".join(fold.find("p").text.split()), asked)
 
     def test_the_printable_page_has_every_page(self):
         text = soup(BOOK / "printable.html").text

@@ -6,6 +6,7 @@ Pictures take the colours of the theme that the page shows, each its own, and ar
 session the commands are copied. Tabs are changed by keyboard, and paper shows them all.
 """
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -18,7 +19,32 @@ from vmmsim.tests.browser import BrowserTest
 
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
 SAMPLE = pathlib.Path(__file__).resolve().parent / "sample"
+ADDRESS = "https://example.org/vmm"
 FIRST, OTHER, AGAIN = "A range, half of it mapped to GPU 0", "Another, mapped to GPU 1", "The first once more"
+
+FIRST_OF_VMM = 2  # of the sample: a reservation
+
+PAGE_OF_VIEWS = """---
+orphan: true
+---
+# Two programs
+
+Here they are.
+
+<!-- view: one.jsonl -->
+
+## The other
+
+<!-- view: two.jsonl -->
+
+## Both
+
+<!-- view: one.jsonl two.jsonl -->
+
+## One that was not made
+
+<!-- view: no_such_program -->
+"""
 
 
 def build(source, to):
@@ -26,6 +52,7 @@ def build(source, to):
         [sys.executable, "-B", "-m", "sphinx", "-q", "-W", "--keep-going", "-c", SOURCE / "docs", source, to],
         capture_output=True,
         text=True,
+        env={**os.environ, "VMM_REPOSITORY": ADDRESS},
     )
 
 
@@ -36,7 +63,11 @@ class Parts(BrowserTest):
         scratch = tempfile.TemporaryDirectory(prefix="sample ")
         cls.addClassCleanup(scratch.cleanup)
         cls.scratch = pathlib.Path(scratch.name)
-        done = build(SAMPLE, cls.scratch / "book")
+        source = shutil.copytree(SAMPLE, cls.scratch / "source")
+        for name in ("one", "two"):
+            sample.short().write(source / "docs" / f"{name}.jsonl")
+        (source / "docs" / "views.md").write_text(PAGE_OF_VIEWS)
+        done = build(source, cls.scratch / "book")
         assert done.returncode == 0 and not done.stderr, done.stderr
 
     def setUp(self):
@@ -66,6 +97,17 @@ class Parts(BrowserTest):
         self.page.emulate_media(media="print")
         self.assertEqual(self.fills(".memory"), light)
         self.page.evaluate("localStorage.clear()")
+
+    def test_a_table_of_two_columns_is_a_list_on_a_phone(self):
+        cells = [self.page.locator("table").last.locator("td").nth(number) for number in (0, 1)]
+        for width, is_below in ((1440, False), (390, True)):
+            self.look(width, "light")
+            first, second = (cell.bounding_box() for cell in cells)
+            self.assertEqual(second["y"] >= first["y"] + first["height"], is_below, width)
+
+    def test_the_repository_is_linked_where_it_is_known(self):
+        link = self.page.locator(".sidebar-tree a", has_text="The repository")
+        self.assertEqual(link.get_attribute("href"), ADDRESS)
 
     def test_the_printable_page_has_the_pictures_as_they_are(self):
         self.open(self.scratch / "book" / "printable.html")
@@ -98,12 +140,15 @@ class Parts(BrowserTest):
         self.assertEqual([name.rpartition("-")[2] for name in names], ["glow", "glow"])
         self.assertEqual(len(set(names)), 2, names)
 
-    def test_a_wide_picture_scrolls_inside_itself_on_a_phone(self):
+    def test_pictures_fit_a_phone_and_are_no_larger_than_they_were_drawn(self):
+        widths = "all => all.map((each) => Math.round(each.getBoundingClientRect().width))"
+        drawn = self.page.eval_on_selector_all(".picture svg", widths)
         self.look(390, "light")
         self.expect_no_overflow()
-        wide, small = (self.page.locator(".picture").nth(number) for number in (0, 1))
-        self.assertTrue(wide.evaluate("(each) => each.scrollWidth > each.clientWidth && each.tabIndex == 0"))
-        self.assertTrue(small.evaluate("(each) => each.scrollWidth == each.clientWidth && each.tabIndex == -1"))
+        room = self.page.locator("article p").first.evaluate("(it) => it.clientWidth")
+        fitting = self.page.eval_on_selector_all(".picture svg", widths)
+        self.assertEqual(fitting, [min(width, room) for width in drawn])
+        self.assertGreater(len(set(fitting)), 1)
         self.expect_accessible()
         self.look(390, "dark")
         self.expect_accessible()
@@ -126,41 +171,20 @@ class Parts(BrowserTest):
         self.page.emulate_media(media="print")
         self.assertIn("https://example.org/a/very/long/address#that-goes-on", link.evaluate(after))
 
-
-PAGE_OF_VIEWS = """# Two programs
-
-Here they are.
-
-<!-- view: one.jsonl -->
-
-## The other
-
-<!-- view: two.jsonl -->
-
-## One that was not made
-
-<!-- view: no_such_program -->
-"""
-
-
-class Views(BrowserTest):
     def test_two_views_on_a_page(self):
-        scratch = tempfile.TemporaryDirectory(prefix="views ")
-        self.addCleanup(scratch.cleanup)
-        source, book = (pathlib.Path(scratch.name, name) for name in ("source", "book"))
-        (source / "docs").mkdir(parents=True)
-        recorded = sample.short()
-        for name in ("one", "two"):
-            recorded.write(source / "docs" / f"{name}.jsonl")
-        (source / "docs" / "index.md").write_text(PAGE_OF_VIEWS)
-        done = build(source, book)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.page.goto((book / "docs" / "index.html").as_uri() + "#two-step=9")
+        book = self.scratch / "book"
+        self.page.goto((book / "docs" / "views.html").as_uri() + "#two-step=9")
         self.page.wait_for_function("document.querySelectorAll('.vmm-live').length == 2")
-        self.expect_steps(1, 9)
+        self.expect_steps(FIRST_OF_VMM, 9)
+        self.assertEqual(self.page.locator(".vmm-list:visible").count(), 0, "the lists are folded")
+        self.page.locator(".vmm-calls summary").first.click()
+        chosen = self.page.locator(".vmm-list [aria-selected=true]").first
+        self.assertEqual(chosen.get_attribute("data-number"), str(FIRST_OF_VMM))
         self.page.locator(".vmm-list").first.press("ArrowRight")
-        self.page.wait_for_url("**#one-step=2")
-        self.expect_steps(2, 9)
+        self.page.wait_for_url(f"**#one-step={FIRST_OF_VMM + 1}")
+        self.expect_steps(FIRST_OF_VMM + 1, 9)
+        self.page.locator(".vmm-both .vmm-about a").nth(1).click()
+        self.expect_steps(FIRST_OF_VMM + 1, 1)
         self.assertIn("./run.sh --view build/bin/no_such_program", self.page.locator(".vmm-absent").inner_text())
         self.assertIsNone(self.page.evaluate("window.hacked ?? null"), "what was recorded has run")
         for width, theme, ink in ((1440, "light", "rgb(20, 24, 29)"), (390, "dark", "rgb(243, 245, 247)")):
@@ -171,13 +195,10 @@ class Views(BrowserTest):
         self.expect_accessible()
         self.page.emulate_media(media="print")
         self.page.wait_for_selector(".vmm-still")
-        self.assertEqual(self.page.locator(".vmm-still").first.locator("figure:visible").count(), 4)
+        self.assertEqual(self.page.locator(".vmm-still").first.locator("figure:visible").count(), 5)
         self.assertEqual(self.page.locator(".vmm-steps:visible").count(), 0)
         # What is found and printed is the text.
         self.assertNotIn("cumemaddressreserv", (book / "searchindex.js").read_text().lower())
-        printed = (book / "printable.html").read_text()
-        self.assertNotRegex(printed, r'<div class="vmm-view|class="vmm-absent|<script')
-        self.assertIn("Here they are", printed)
 
     def expect_steps(self, *numbers):
         shown = self.page.locator(".vmm-number").all_inner_texts()

@@ -2,22 +2,20 @@
 # SPDX-License-Identifier: MIT-0
 """The result files, and the pages that show figures of them: results_test.py SOURCE_DIRECTORY.
 
-docs.listings holds each figure against its comment, by the code that puts it there. Here they are computed once more.
+docs.listings holds each figure against its comment, by the code that puts it there; here is what this code must do.
 """
 
 import importlib.util
-import json
 import math
 import pathlib
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import unittest
 
-from docs.extensions.result_files import BadResults, load, with_results
+from docs.extensions.result_files import BLOCK, BadResults, Block, figure, load, points, wanted, with_results
 
 ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
 
@@ -25,17 +23,24 @@ if importlib.util.find_spec("sphinx") is None or importlib.util.find_spec("matpl
     print("SKIP: Sphinx or matplotlib is not installed for this Python; ./test.sh gets both")
     sys.exit(77)
 
-PAGES = [page for folder in ("[0-9][0-9]_*", "docs") for page in sorted(ROOT.glob(f"{folder}/*.md"))]
 PAGE = ROOT / "docs" / "performance.md"
-BLOCKS = re.findall(
-    r"^<!-- results: (.*)\n([\s\S]*?)^-->\n([\s\S]*?)^<!-- /results -->$", PAGE.read_text(), re.MULTILINE
-)
+BLOCKS = [Block(match) for match in BLOCK.finditer(PAGE.read_text())]
 RUN = (
     '{"program": "p", "arguments": "--n 1", "device": "NVIDIA H200", "gpus": 1, "driver": "1.2", "cuda": "13.0", '
     '"date": "d"}'
 )
 TIMES = '{"what": "w", "repeats": 3, "median_us": 2.0, "us": [3.0, 1.0, 2.0]}'
 END = '{"what": "complete"}'
+
+IPC, PEERS = "one_h200/ipc_cost_1_gpu_sizes way=file_descriptor", "four_h200s/peer_cost_4_gpus_sizes runs=8"
+FIGURES = {  # counted by hand
+    f"{IPC} part=export bytes=2MiB median_us": "600",
+    f"{IPC} part=export bytes=2MiB median_us - part=send": "570",
+    f"{IPC} part=export bytes=2MiB median_us / part=send": "20",
+    f"{IPC} part=send bytes=2MiB slowest_ms": "0.20",
+    f"{PEERS} what=cuMemSetAccess more_is_shared=false open_to=2 median_us": "892",  # the median of eight medians
+    "one_h200/compressible_1_gpu_sizes kernel=read data=random_words memory=plain bytes=256MiB gb_per_s": "3988",
+}
 
 MACHINES = {"1": "one_h200", "2": "two_h200s", "4": "four_h200s"}
 CLAIM = r"([124 ]+) \| (\w+) \| (.*) \| (.*) ([<>]) (?:(.*) \* )?(.*)\n"
@@ -58,42 +63,6 @@ CLAIMS = f"""
 2 4 | peer_cost_2_gpus_sizes | active_gpus=1 bytes=64MiB gb_per_s | {STORES} < way=copy_engine
 1 4 | compressible_1_gpu_sizes | {READ} bytes=256MiB gb_per_s | memory=plain > .99 * memory=cudaMalloc
 """
-
-
-def measured(name, condition, x, y):
-    """{x: y} of the measurements of a file that meet "key=value key=value"."""
-    words = dict(word.split("=") for word in condition.split())
-    runs, found = int(words.pop("runs", 1)), {}
-    for line in (ROOT / "docs" / "results" / f"{name}.jsonl").read_text().splitlines():
-        entry = json.loads(line)
-        if "repeats" in entry and all(text_in_page(entry.get(key)) == size(value) for key, value in words.items()):
-            gpus = entry.get("open_to", entry.get("peers_enabled", -1) + 1)
-            found.setdefault(entry.get(x, gpus), []).append(derived(entry, y))
-    if not found or any(len(values) != runs for values in found.values()):
-        raise AssertionError(f"{name} {condition}: {found}")
-    return {place: statistics.median(values) for place, values in found.items()}
-
-
-def text_in_page(value):
-    return str(value).lower().replace(" ", "_")
-
-
-def size(text):
-    found = re.fullmatch(r"(\d+)([KMG])iB", text)
-    return str(int(found[1]) << 10 * (" KMG".index(found[2]))) if found else text.lower()
-
-
-def derived(entry, key):
-    us = entry["median_us"] if "us" in entry else 1000 * entry["median_ms"]
-    times = entry.get("ms") or [time / 1000 for time in entry["us"]]
-    return {
-        "median_us": us,
-        "median_ms": us / 1000,
-        "fastest_ms": min(times),
-        "slowest_ms": max(times),
-        "gb_per_s": entry.get("bytes", 0) / us / 1000,
-        "peak_ratio": entry.get("peak_bytes", 0) / entry.get("final_bytes", 1),
-    }[key]
 
 
 class Files(unittest.TestCase):
@@ -135,55 +104,8 @@ class Files(unittest.TestCase):
 
 
 class Text(unittest.TestCase):
-    def near(self, shown, value, where):
-        """The figure as it stands in a page is the value, rounded to its last digit."""
-        digits = len(shown.partition(".")[2])
-        self.assertLessEqual(abs(float(shown) - value), 0.5001 * 10**-digits, f"{where}: {shown} is {value}")
-        self.assertGreaterEqual(len(shown.replace(".", "").lstrip("0")), 2, f"{where}: {shown} is too rough")
-
-    def test_figures_in_sentences(self):
-        count = 0
-        for page in PAGES:
-            self.assertNotRegex(page.read_text(), r"\{results?\}", page)
-            for asked, shown in re.findall(r"<!-- result: (.*?) -->([\d.]*\d)?", page.read_text()):
-                first, sign, second = re.fullmatch(r"(.*?)(?: ([/-]) (.*))?", asked).groups()
-                name, _, first = first.partition(" ")
-                value = self.only(name, first)
-                if second:  # like with like: the same key of the same file
-                    other = self.only(name, f"{first} {second}")
-                    value = value / other if sign == "/" else value - other
-                self.near(shown, value, f"{page}: {asked}")
-                count += 1
-        self.assertGreater(count, 50)
-
-    @staticmethod
-    def only(name, text):
-        """The one value of "condition... key condition...": what comes later wins."""
-        conditions = dict(word.split("=") for word in text.split() if "=" in word)
-        (key,) = {word for word in text.split() if "=" not in word}
-        (value,) = measured(name, " ".join("=".join(each) for each in conditions.items()), "", key).values()
-        return value
-
-    def test_tables(self):
-        self.assertGreater(len(BLOCKS), 5)
-        for names, asked, filled in BLOCKS:
-            options = dict(re.findall(r"^(\w+): (.*)$", asked.partition("\n\n")[0], re.MULTILINE))
-            columns = [line.rpartition(": ") for line in asked.partition("\n\n")[2].splitlines()]
-            tables = re.findall(r"(?:^\|.*\n)+", filled, re.MULTILINE)
-            machines = [names.partition("/")[0], *options.get("also", "").split()]
-            self.assertEqual(len(tables), len(machines), names)
-            for machine, table in zip(machines, tables, strict=True):
-                header, _, *rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()]
-                self.assertEqual(header[1:], [label for label, *_ in columns])
-                for at, (_, _, condition) in enumerate(columns, 1):
-                    values = {}
-                    for name in names.split():
-                        values |= measured(f"{machine}/{name.partition('/')[2]}", condition, options["x"], options["y"])
-                    self.assertEqual(len(values), sum(bool(row[at]) for row in rows), (names, condition))
-                    for row in rows:
-                        place = int(size(row[0].replace("&nbsp;", "")))
-                        if row[at]:
-                            self.near(row[at], values[place], f"{machine} {names}: {condition}: {row}")
+    def test_figures(self):
+        self.assertEqual({asked: figure(asked) for asked in FIGURES}, FIGURES)
 
     def test_what_is_wrong_is_refused(self):
         good = "A <!-- result: one_h200/ipc_cost_1_gpu_sizes way=cudaIpc part=export bytes=1GiB median_us -->8.12 µs.\n"
@@ -211,8 +133,10 @@ class Text(unittest.TestCase):
         self.assertEqual(len(claims), CLAIMS.strip().count("\n") + 1)
         for machines, file, condition, first, sign, factor, second in claims:
             for machine in machines.split():
+                *words, key = condition.split()
                 one, other = (
-                    self.only(f"{MACHINES[machine]}/{file}", f"{condition} {part}") for part in (first, second)
+                    points([f"{MACHINES[machine]}/{file}"], wanted([*words, *part.split()]), "", key)[None]
+                    for part in (first, second)
                 )
                 other *= float(factor or 1)
                 self.assertTrue(one < other if sign == "<" else one > other, f"{machine} {file} {condition} {first}")
@@ -240,32 +164,31 @@ class Book(unittest.TestCase):
         self.assertEqual(self.page.count("<table"), len(re.findall(r"^\| ---", PAGE.read_text(), re.MULTILINE)))
 
     def test_plots(self):
-        """As many as tables; they can stand on one page, and their lines go through what was measured."""
-        plots = re.findall(r'<div class="picture results-plot".*?</svg>', self.page, re.DOTALL)
-        self.assertEqual(len(plots), len(BLOCKS))
+        """Two for each table; they can stand on one page, and their lines go through what was measured."""
+        plots = re.findall(r'<div class="picture results-plot results-(wide|narrow)">(.*?</svg>)', self.page, re.DOTALL)
+        forms = [(block, form) for block in BLOCKS for form in ("wide", "narrow")]
+        self.assertEqual([form for form, _ in plots], [form for _, form in forms])
         ids = re.findall(r'\bid="([^"]+)"', self.page)
         self.assertEqual(len(ids), len(set(ids)))
-        for plot, (names, asked, _) in zip(plots, BLOCKS, strict=True):
+        for (_, plot), (block, _) in zip(plots, forms, strict=True):
+            for label in block.conditions:
+                self.assertIn(f">{label}</text>", plot)
             self.assertRegex(plot, r'<svg[^>]* role="img"[^>]*>\s*<title>\w.*\.</title>')
             self.assertRegex(plot, "(lower|higher) is better")
             self.assertNotRegex(plot, r"<style|<script|<metadata|DejaVu")
             bare = re.sub(r"var\(--vmm-(ink|paper|faint|gpu\d), #\w{6}\)", "", plot)
             self.assertNotRegex(bare, r"#[0-9a-f]{6}\b")  # every colour follows the style sheet
-            options = dict(re.findall(r"^(\w+): (.*)$", asked.partition("\n\n")[0], re.MULTILINE))
             drawn = re.findall(
                 r'<path d="(M [^"]*)" clip-path="[^"]*" style="fill: none;[^"]* stroke: var\(--vmm-gpu', plot
             )
             places = [float(y) for line in drawn for y in re.findall(r"[ML] \S+ (\S+)", line)]
             values = []
-            for line in asked.partition("\n\n")[2].splitlines():
-                found = {}
-                for name in names.split():
-                    found |= measured(name, line.rpartition(": ")[2], options["x"], options["y"])
-                values += [found[place] if "linear" in options else math.log(found[place]) for place in sorted(found)]
+            for found in block.columns(block.names).values():
+                values += [found[place] if "linear" in block.options else math.log(found[place]) for place in found]
             low, high = values.index(min(values)), values.index(max(values))
             scale = (places[high] - places[low]) / (values[high] - values[low])
             for place, value in zip(places, values, strict=True):
-                self.assertAlmostEqual(place, places[low] + scale * (value - values[low]), delta=0.1, msg=asked)
+                self.assertAlmostEqual(place, places[low] + scale * (value - values[low]), delta=0.1, msg=block.names)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ sys.dont_write_bytecode = True
 NAME = sys.argv.pop(1)
 LAB = Lab(ROOT / f"labs/checks/{NAME}.py")
 ABOUT = json.loads((HERE / f"{NAME}.json").read_text())
+RIGHT = {title: its["change"] for title, its in LAB.alternatives().items()} | ABOUT.get("right", {})
 WRONG = ABOUT["wrong"]
 LIMIT = 60  # seconds, for machines that have other work; a program that hangs on purpose has "limit"
 
@@ -126,7 +127,7 @@ class AnswersTest(Base):
 
     @classmethod
     def setUpClass(cls):
-        answers = {**ABOUT.get("right", {}), **{title: its["change"] for title, its in WRONG.items()}}
+        answers = {**RIGHT, **{title: its["change"] for title, its in WRONG.items()}}
         cls.texts = {title: changed(lines) for title, lines in answers.items()}
         prints = f"std::fputs({json.dumps(LAB.output)}, stdout)"
         cls.texts["only prints"] = f'#include "../lab.h"\nint main() {{ return {prints} < 0; }}\n'
@@ -160,7 +161,8 @@ class AnswersTest(Base):
             return self.judged(self.texts[title], limit)
 
     def test_other_right_answers(self):
-        for title in ABOUT.get("right", {}):
+        self.assertEqual([bool(its["why"]) for its in LAB.alternatives().values()], [True, True])
+        for title in RIGHT:
             with self.subTest(title):
                 self.assertEqual(self.judged_of(title, LIMIT).words, "")
 

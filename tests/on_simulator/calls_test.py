@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 COMPARED = "device", "arguments", "result", "outputs", "changes", "times"
 HANDLES = "handle", "mcHandle", "memHandle", "memory"
-# The simulator gives a record's number anew, and of an imported handle an H200 does not tell whose memory it is.
+# The simulator gives records and identities anew, and of an imported handle an H200 does not tell whose memory it is.
 LEFT_OUT = {"create": ("record",), "multicast_create": ("record",), "import": ("size", "device", "record", "multicast")}
 
 
@@ -77,7 +77,7 @@ class Process:
         return f"{value - before:+d} bytes"
 
     def change(self, change):
-        left_out = "order", *LEFT_OUT.get(change["kind"], ())
+        left_out = "order", "identity", *LEFT_OUT.get(change["kind"], ())
         told = {key: self.value(key, value) for key, value in change.items() if key not in left_out}
         if change["kind"] in ("map", "unmap", "access"):
             self.end = int(change["address"], 16) + change["size"]

@@ -3,8 +3,18 @@
 
 #include <string>
 #include "../trace/text.h"
+#include "identity.h"
 
 namespace recorder {
+namespace {
+
+Known identity_of_handle(const void* shareable, CUmemAllocationHandleType type) {
+  if (type == CU_MEM_HANDLE_TYPE_FABRIC) return int64_t(identity_of(shareable, sizeof(CUmemFabricHandle)));
+  const auto identity = identity_of(int(reinterpret_cast<intptr_t>(shareable)));
+  return identity ? Known(int64_t(*identity)) : Known();
+}
+
+}  // namespace
 
 void Model::change(trace::Kind kind, const std::vector<trace::Member>& members) {
   changes.push_back(trace::change(kind, members, ++order_));
@@ -33,45 +43,46 @@ void Model::release(uint64_t handle) { change("release", {{"handle", hexadecimal
 
 void Model::retain(uint64_t handle) { change("retain", {{"handle", hexadecimal(handle)}}); }
 
-void Model::export_handle(const void* shareable, uint64_t handle, CUmemAllocationHandleType type) {
+void Model::tell_export(uint64_t handle, trace::Member how, Known identity) {
+  std::vector<trace::Member> members = {{"handle", hexadecimal(handle)}, std::move(how)};
   const auto memory = handles_.find(handle);
+  if (identity) {
+    members.emplace_back("identity", hexadecimal(uint64_t(*identity)));
+    const std::optional<Memory> own = memory != handles_.end() ? std::optional(memory->second) : std::nullopt;
+    const auto [known, is_new] = exported_.try_emplace(*identity, own);
+    if (!is_new && known->second && (!own || own->record != known->second->record)) known->second = {};
+  }
+  change("export", members);
+}
+
+void Model::export_handle(const void* shareable, uint64_t handle, CUmemAllocationHandleType type) {
   if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
-    if (memory != handles_.end())
-      fabric_[std::string(static_cast<const char*>(shareable), sizeof(CUmemFabricHandle))] = memory->second;
-    change("export", {{"handle", hexadecimal(handle)}, {"fabric", true}});
+    tell_export(handle, {"fabric", true}, identity_of_handle(shareable, type));
     return;
   }
   const int fd = *static_cast<const int*>(shareable);
-  descriptors_.erase(fd);
-  if (memory != handles_.end()) descriptors_[fd] = memory->second;
-  change("export", {{"handle", hexadecimal(handle)}, {"fd", fd}});
+  mark(fd, exports_++);
+  tell_export(handle, {"fd", fd}, identity_of_handle(reinterpret_cast<const void*>(intptr_t(fd)), type));
 }
 
 // Another process's memory says nothing of itself.
 void Model::import_handle(uint64_t handle, const void* shareable, CUmemAllocationHandleType type) {
   handles_.erase(handle);
-  if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
-    const auto own = fabric_.find(std::string(static_cast<const char*>(shareable), sizeof(CUmemFabricHandle)));
-    if (own != fabric_.end()) handles_[handle] = own->second;
+  const Known identity = identity_of_handle(shareable, type);
+  const auto own = identity ? exported_.find(*identity) : exported_.end();
+  std::vector<trace::Member> members = {{"handle", hexadecimal(handle)}};
+  if (own != exported_.end() && own->second) {
+    const Memory& memory = handles_[handle] = *own->second;
+    members.insert(members.end(), {{"size", memory.size},
+                                   {"device", memory.is_multicast ? Known(-1) : memory.device},
+                                   {"record", memory.record},
+                                   {"multicast", memory.is_multicast}});
   } else {
-    const auto own = descriptors_.find(reinterpret_cast<intptr_t>(shareable));
-    if (own != descriptors_.end()) handles_[handle] = own->second;
+    members.insert(members.end(),
+                   {{"size", nullptr}, {"device", nullptr}, {"record", nullptr}, {"multicast", nullptr}});
   }
-  const auto memory = handles_.find(handle);
-  if (memory == handles_.end()) {
-    change("import", {{"handle", hexadecimal(handle)},
-                      {"size", nullptr},
-                      {"device", nullptr},
-                      {"record", nullptr},
-                      {"multicast", nullptr}});
-    return;
-  }
-  const Memory& own = memory->second;
-  change("import", {{"handle", hexadecimal(handle)},
-                    {"size", own.size},
-                    {"device", own.is_multicast ? Known(-1) : own.device},
-                    {"record", own.record},
-                    {"multicast", own.is_multicast}});
+  if (identity) members.emplace_back("identity", hexadecimal(uint64_t(*identity)));
+  change("import", members);
 }
 
 Known Model::device_of(uint64_t handle) const {

@@ -3,6 +3,7 @@
 // has. What nobody can know who sees only this process's calls is null.
 #pragma once
 #include <cuda.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <map>
@@ -65,15 +66,16 @@ class Model {
     bool is_multicast;
   };
   void change(trace::Kind, const std::vector<trace::Member>&);
+  void tell_export(uint64_t handle, trace::Member how, Known identity);
   Known device_of(uint64_t handle) const;
 
-  int64_t records_ = 0;
+  int64_t records_ = int64_t(getpid()) << 24;  // so that no two processes have the same
   uint64_t order_ = 0;
-  std::map<uint64_t, Memory> handles_;           // that were made here; of a value that was given twice, the last
-  std::map<uint64_t, uint64_t> mappings_;        // address -> size
-  std::map<intptr_t, Memory> descriptors_;       // what this process exported, by the number
-  std::map<std::string, Memory> fabric_;         // and by the bytes
-  std::map<const void*, int> pools_, contexts_;  // -> device
+  std::map<uint64_t, Memory> handles_;                 // that were made here; of a value that was given twice, the last
+  std::map<uint64_t, uint64_t> mappings_;              // address -> size
+  std::map<int64_t, std::optional<Memory>> exported_;  // by identity: none where that is of several
+  uint64_t exports_ = 0;                               // as descriptors
+  std::map<const void*, int> pools_, contexts_;        // -> device
   std::vector<std::pair<uint64_t, uint64_t>> unmapped_;
 };
 

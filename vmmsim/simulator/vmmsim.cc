@@ -55,6 +55,7 @@ const char usage[] =
     "  --late-kernels MILLISECONDS\n"
     "                       let a kernel begin only when the program waits for it, or after so many MILLISECONDS;\n"
     "                       the trace tells of each that begins\n"
+    "  --impatient          a sleep or a time limit of the program is over at once, and a process ends 0.3 s late\n"
     "exit status: the program's, 128 + N if signal N ended it; 2 bad arguments, 125 no simulation, 126 the\n"
     "program cannot be executed, 127 there is no such program\n";
 
@@ -154,8 +155,10 @@ Arguments read_arguments(char** words) {
                                                             {"--slow-after", &slow_after},
                                                             {"--slow-import", &slow_import},
                                                             {"--late-kernels", &late_kernels}};
-  const std::map<std::string_view, bool*> flags = {
-      {"--strict", &all.options.strict}, {"--explain", &all.options.explain}, {"--leaks", &all.options.leaks}};
+  const std::map<std::string_view, bool*> flags = {{"--strict", &all.options.strict},
+                                                   {"--explain", &all.options.explain},
+                                                   {"--leaks", &all.options.leaks},
+                                                   {"--impatient", &all.options.impatient}};
   for (; *words && **words == '-'; ++words) {
     const std::string_view word = *words;
     if (word == "--help") help();

@@ -15,6 +15,7 @@ from vmmsim.tests import sample
 from vmmsim.tests.sample import BASE, MIB, MOST_ELEMENTS, Writer, checked_steps, read
 from vmmsim.trace.model import Machine
 from vmmsim.view import frames
+from vmmsim.view.callers import Callers
 from vmmsim.view.contents import Region
 from vmmsim.view.frames import notes, steps
 from vmmsim.view.index import Index, alike, joined
@@ -46,9 +47,12 @@ class AnyProgram(unittest.TestCase):
                 self.assertLessEqual(max(len(step.svg) for step in found), MOST_ELEMENTS)
                 each_once = {id(element) for step in found for element in step.svg}
                 self.assertEqual(len(each_once), len({element for step in found for element in step.svg}))
-        self.assertIn("… and 288 more reservations", texts(found[-1]))
-        shown = sum(1 + i % 4 for i in range(288, 300))
-        self.assertIn(f"… and {750 - shown} more", texts(found[-1]))
+        last = texts(found[-1])  # equal ones are joined across reservations, and the largest groups are shown
+        joined = [int(count) for count in re.findall(r"(\d+) × 128 GiB reserved", last)]
+        self.assertEqual(sorted(joined), [25, 25, 50, 50, 50, 50])
+        self.assertIn("… and 50 more reservations", last)
+        memory = sum(int(count) for count in re.findall(r"(\d+) × 20? MiB #", last.partition("GPU 0 5.9 GiB")[2]))
+        self.assertIn(f"… and {750 - memory} more", last)
 
     def test_more_calls_than_are_shown(self):
         writer = Writer()
@@ -71,17 +75,59 @@ class AnyProgram(unittest.TestCase):
         imported = next(step for step in found if step.call == "cuMemImportFromShareableHandle")
         self.assertIn("allocation #1 (2 MiB of GPU 0), which process 1 exported", imported.words)
 
-    def test_an_import_that_nobody_knows(self):
-        writer = Writer()
-        handle, _ = writer.create(2 * MIB)
-        unknown = {"size": None, "device": None, "record": None, "multicast": False}
-        taken = writer.give(handle, unknown, 1, 2)
-        writer.reserve(BASE, 2 * MIB, pid=2)
-        writer.map(BASE, 2 * MIB, taken, pid=2)
-        found = checked_steps(self, writer.recording())
-        self.assertIn("nobody knows which memory", found[2].words)
-        self.assertIn("elsewhere", texts(found[-1]))
-        self.assertNotIn("contradicts", "".join(step.words for step in found))
+    def test_of_which_export_an_import_is(self):
+        """It is told where nothing else can be meant. An older recorder counted the records of each process, and had an
+        import for the process's own that came with the number of a descriptor that this had exported once."""
+        unknown = {"size": None, "device": None, "record": None, "multicast": None}
+
+        def told(size, gpu, imported=unknown, exported_as=None, imported_as=None):
+            """In words, of an import: processes 1 and 2 have made and exported memory, and process 1 imports."""
+            writer = Writer()
+            for pid, its_size, its_gpu in ((1, 2 * MIB, 0), (2, size, gpu)):
+                handle, _ = writer.create(its_size, its_gpu, pid=pid)
+                writer.lines[-1]["changes"][0]["record"] = 0
+                writer.export(handle, pid, **({"identity": exported_as} if exported_as and pid == 2 else {}))
+            taken = writer.take(imported, 1, **({"identity": imported_as} if imported_as else {}))
+            writer.reserve(BASE, size)
+            writer.map(BASE, size, taken)
+            found = checked_steps(self, writer.recording())
+            self.assertNotIn("contradicts", "".join(step.words for step in found))
+            is_known = "process 2 exported" in found[4].words
+            self.assertNotEqual(is_known, "of which export, the recording does not tell" in found[4].words)
+            self.assertEqual(
+                [marked(found[-1], "hatch") > 2, "source not known" in texts(found[-1])], [not is_known] * 2
+            )
+            return is_known
+
+        own = {"size": 2 * MIB, "device": 0, "record": 0, "multicast": False}
+        self.assertFalse(told(2 * MIB, 0))
+        self.assertFalse(told(2 * MIB, 0, own))
+        self.assertTrue(told(4 * MIB, 1, own))
+        self.assertTrue(told(4 * MIB, 0))
+        self.assertFalse(told(2 * MIB, 1))
+        self.assertTrue(told(2 * MIB, 1, {**unknown, "device": 1}))
+        self.assertTrue(told(2 * MIB, 0, exported_as="0x101", imported_as="0x101"))
+        self.assertFalse(told(4 * MIB, 0, exported_as="0x101", imported_as="0x102"))
+
+    def test_who_called(self):
+        """Each function that led to a call, by a short name; what only passes it on is counted."""
+        writer = Writer(places={"a.so+0x1": [["", 0, "c10::cuda::(anonymous namespace)::Pool<int>::map(void*, int)"]]})
+        for offset, name in enumerate(("at::_ops::ones::call(long)", "_PyEval_EvalFrameDefault", "own::run(int)"), 2):
+            writer.about["places"][f"a.so+{offset:#x}"] = [["", 0, name]]
+        writer.about["places"]["/home/me/own.py:7:main"] = [["own.py", 7, "main"]]
+        writer.launch()
+        writer.lines[0]["callers"] = [
+            "a.so+0x1",
+            "a.so+0x2",
+            "b.so+0x9",
+            "a.so+0x3",
+            "a.so+0x4",
+            "/home/me/own.py:7:main",
+        ]
+        callers = Callers(writer.recording())
+        stack = callers.stacks[callers.of(writer.lines[0])]
+        told = [("Pool::map", "a.so"), ("", "3 more in a.so, b.so"), ("own::run", "a.so"), ("main", "own.py:7")]
+        self.assertEqual([callers.frames[number] for number in stack], told)
 
     def test_a_process_that_ends_leaves_nothing(self):
         writer = sample.chunks(3, stay=True)
@@ -221,15 +267,62 @@ class AnyProgram(unittest.TestCase):
             [text for text in said if "8 MiB of reservation" in text and "Mapped" in text],
             [
                 f"4 × 2 MiB at offset 8 MiB of reservation R1, from {BASE + 8 * MIB:#x}, is allocations #1 to #4 of "
-                "GPU 1. GPU 0 no access, GPU 1 read-write. Mapped by cuMemMap #1 to #4, a.cu:7. "
-                "Opened by cuMemSetAccess #1, a.cu:7."
+                "GPU 1. GPU 0 no access, GPU 1 read-write. Mapped in step 3 to 9 by cuMemMap, a.cu:7. "
+                "Opened in step 10 by cuMemSetAccess, a.cu:7."
             ],
         )
         self.assertIn(
             f"Reservation R1: 64 MiB of addresses, {BASE:#x} to {BASE + 64 * MIB:#x}. "
-            "Reserved by cuMemAddressReserve #1, a.cu:7.",
+            "Reserved in step 1 by cuMemAddressReserve, a.cu:7.",
             said,
         )
+
+    def test_names_from_the_caller(self):
+        source = """void reserve(CUdeviceptr* dptr, size_t bytes, int device = 0) {
+          CHECK(cuMemAddressReserve(dptr, bytes, 0, 0, 0));
+        }
+        void outer(size_t n, CUdeviceptr *to) {
+          reserve(to, n);
+        }
+          reserve(&d_A, n);
+          outer(round(3, 4), &d_B);
+        """
+        functions = {2: "reserve(CUdeviceptr*, unsigned long, int)", 5: "outer(unsigned long, CUdeviceptr*)"}
+        places = {f"program+{row}": [["a.cu", row, functions.get(row, "main")]] for row in (2, 5, 7, 8)}
+        writer = Writer(sources={"a.cu": source}, places=places)
+        stacks = (2, 7), (2, 5, 8), (2,)
+        for number, rows in enumerate(stacks):
+            writer.reserve(BASE + 64 * MIB * number, 4 * MIB)
+            writer.lines[-1]["callers"] = [f"program+{row}" for row in rows]
+        found = checked_steps(self, writer.recording())
+        self.assertEqual([step.brief for step in found], ["4 MiB → d_A", "4 MiB → d_B", "4 MiB → dptr"])
+
+    def test_a_fault_is_marked_where_it_is(self):
+        writer = Writer()
+        for at in range(BASE, BASE + 640 * MIB, 64 * MIB):
+            writer.reserve(at, 4 * MIB)
+        for _ in range(2):  # the second answers it once more
+            writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
+            writer.lines[-1]["fault"] = {
+                "where": "kernel k",
+                "why": f"{BASE + 256 * MIB + 5 * MIB // 4:#x} is not mapped",
+            }
+        found = checked_steps(self, writer.recording())
+        self.assertEqual([marked(step, "fault-at") for step in found[-3:]], [0, 2, 2])  # there, and in the legend
+        at = next(element for element in found[-1].svg if "fault-at" in element)
+        gap = next(element for element in found[-1].svg if 'vmm-fault"' in element)
+        x, width = (float(re.search(rf' {name}="(\d+)"', gap)[1]) for name in ("x", "width"))
+        self.assertAlmostEqual((float(re.search(r"M(\d+)", at)[1]) - x) / width, 5 / 16, delta=0.02)
+        self.assertEqual(found.overview.faults, [11])
+
+    def test_what_a_process_leaves(self):
+        writer = sample.chunks(3, stay=True)
+        writer.allocate(0x1000, 3 * MIB)
+        writer.allocate(0x9000, MIB, call="cudaLaunchKernel")  # a module's variables: nobody gives them back
+        writer.call("exit", {"status": 0}, result="")
+        found = steps(writer.recording())
+        self.assertEqual((found.overview.left, found.overview.left_at), ([6 * MIB, 3 * MIB], len(found)))
+        self.assertIn("left at the end: <a ", page(writer.recording(), found))
 
     def test_a_bar_is_to_scale(self):
         region = Region("", 100 * MIB, "kept", [], None)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT-0
 // Makes calls on simulated GPUs, and tells the recorder of each in the structures in which CUPTI would.
-//   recorder_calls calls | multicast | threads | long | closed FILE | exec FILE | full | few
+//   recorder_calls calls | multicast | shared | threads | long | closed FILE | exec FILE | full | few
 // VMM_RECORD names the file, as for libvmm_recorder.so.
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -324,6 +325,34 @@ static void multicast() {
   DRIVER(cuMemRelease, object);
 }
 
+// Two processes that give each other memory, each by a descriptor of the same number.
+static void share(int channel) {
+  const CUmemAllocationProp properties = on_gpu(0);
+  CUmemGenericAllocationHandle own = 0, other = 0;
+  CUdeviceptr at = 0;
+  int fd = -1;
+  DRIVER(cuMemCreate, &own, size, &properties, 0);
+  DRIVER(cuMemExportToShareableHandle, &fd, own, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  char byte = 0, control[CMSG_SPACE(sizeof fd)] = {};
+  iovec data = {&byte, 1};
+  msghdr message = {nullptr, 0, &data, 1, control, sizeof control, 0};
+  cmsghdr* const part = CMSG_FIRSTHDR(&message);
+  *part = {CMSG_LEN(sizeof fd), SOL_SOCKET, SCM_RIGHTS};
+  std::memcpy(CMSG_DATA(part), &fd, sizeof fd);
+  if (sendmsg(channel, &message, 0) != 1) std::abort();
+  const int its = fd;
+  close(its);
+  if (recvmsg(channel, &message, 0) != 1) std::abort();
+  std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
+  if (fd != its) std::printf("the number of the descriptor is another one\n");
+  DRIVER(cuMemImportFromShareableHandle, &other, reinterpret_cast<void*>(intptr_t(fd)),
+         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  DRIVER(cuMemAddressReserve, &at, size, 0, 0, 0);
+  DRIVER(cuMemMap, at, size, 0, other, 0);
+  shutdown(channel, SHUT_WR);
+  if (read(channel, &byte, 1)) std::abort();  // until the other has imported too
+}
+
 static void allocate_often(int times) {
   for (int i = 0; i < times; ++i) {
     void* memory = nullptr;
@@ -350,6 +379,10 @@ int main(int, char** arguments) {
   if (pipe(there) || pipe(back)) return 1;
   const int mine[] = {there[0], back[1]}, theirs[] = {back[0], there[1]};
   if (what == "calls" && !fork()) another_process(theirs);
+  int channel[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, channel)) return 1;
+  const bool is_second = what == "shared" && !fork();
+  close(channel[!is_second]);
   cuInit(0);
   if (!recorder::open(std::getenv("VMM_RECORD"))) return 1;
   const CUcontext other = begin(1);
@@ -364,6 +397,10 @@ int main(int, char** arguments) {
     wait(nullptr);
   } else if (what == "multicast") {
     multicast();
+  } else if (what == "shared") {
+    share(channel[is_second]);
+    if (is_second) _exit(0);
+    wait(nullptr);
   } else if (what == "long") {
     launches((std::string(100000, 'k') + "\"\\\n").c_str());
   } else if (what == "closed") {

@@ -12,6 +12,7 @@ import collections
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,8 @@ import threading
 
 from vmmsim.tests.recorded_names import recorded_names
 from vmmsim.trace.line import KEYS
+from vmmsim.trace.recording import Recording
+from vmmsim.view.frames import steps
 
 VMMSIM, PROGRAM = sys.argv[1:3]
 SAME = "pid", "thread", "call", "nth", "device", "arguments", "result", "outputs", "changes"
@@ -59,7 +62,7 @@ def known(line):
     """What both know: not whose memory another process's is, where a pool is, when it gives memory back."""
     changes = []
     for change in line["changes"]:
-        its = {key: value for key, value in change.items() if key not in ("order", "record")}
+        its = {key: value for key, value in change.items() if key not in ("order", "record", "identity")}
         if change["kind"] == "open_pool":
             del its["address"]
         if "cuIpcOpenMemHandle" in line["call"] or "cudaIpcOpenMemHandle" in line["call"]:
@@ -102,8 +105,12 @@ def compare(what, directory):
         check(line["explanation"] == "", "no explanation")
         compared += 1
     check([line["number"] for line in lines] == list(range(1, len(lines) + 1)), "lines are numbered")
+    for times in ([line["time"] for line in these] for these in (lines, traced)):
+        check(times == sorted(times) and 0 < times[-1] - times[0] < 60e6, f"times only go forward: {times}")
     orders = [change["order"] for line in lines for change in line["changes"]]
     check(orders == sorted(orders) and len(set(orders)) == len(orders), "changes come in order")
+    compare_imports(lines)
+    compare_imports(traced)
     module = lines_of(recording)[0]
     check(os.path.basename(PROGRAM) == module.get("module") and os.path.samefile(module["path"], PROGRAM), "the module")
     wanted = {name for name in names if name.startswith("cuMulticast") == (what == "multicast")}
@@ -111,6 +118,22 @@ def compare(what, directory):
         wanted = {name for name in names if name.startswith("cuMulticast")}
     check(not wanted - told - NEVER_COMPARED, f"never called: {wanted - told - NEVER_COMPARED}")
     print(f"{what}: {compared} lines compared, {len(told)} calls")
+
+
+def compare_imports(lines):
+    """Each has the identity of an export of the same record, and no other record has it."""
+    made, exported, imports = {}, {}, 0
+    for change in (change for line in lines for change in line["changes"]):
+        if change["kind"] in ("create", "multicast_create"):
+            made[change["handle"]] = change["record"]
+        elif change["kind"] == "export":
+            exported.setdefault(change["identity"], set()).add(made[change["handle"]])
+        elif change["kind"] == "import":
+            imports += 1
+            check(
+                exported.get(change["identity"]) == {change["record"]}, f"of which export it is: {change}, {exported}"
+            )
+    check(imports or not exported, "what is exported is imported")
 
 
 def full_disk():
@@ -178,6 +201,19 @@ def threads_and_forks(directory):
     check(len(children) == 20 and all(its[:1] == refused for its in children.values()), "forked children")
 
 
+def shared_memory(directory):
+    """Two processes that give each other memory: of each import the other one's is told, and nothing is in doubt."""
+    recording = directory / "shared"
+    said = run("shared", recording)
+    check(not said, f"shared: {said}")
+    found = steps(Recording.read(recording))
+    told = [step.words for step in found if step.call == "cuMemImportFromShareableHandle"]
+    for process, other in ((1, 2), (2, 1)):
+        wanted = f"Process {process}: .* which process {other} exported"
+        check(len(told) == 2 and any(re.match(wanted, words) for words in told), f"whose memory is imported: {told}")
+    check(not any("contradicts" in step.words for step in found), "nothing is contradicted")
+
+
 def long_names(directory):
     recording = directory / "long"
     run("long", recording)
@@ -208,6 +244,7 @@ def main():
             another_program(directory)
             closed_pipe(directory)
             threads_and_forks(directory)
+            shared_memory(directory)
             long_names(directory)
             odd_paths(directory)
             said = run_unwritable(directory)

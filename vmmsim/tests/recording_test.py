@@ -101,6 +101,13 @@ class Test(unittest.TestCase):
         its = self.read('{"module": "libx.so", "path": "/x/libx.so"}\n' + changed(call="cuNew"))
         self.assertEqual((its.modules, len(its.lines)), ({"libx.so": "/x/libx.so"}, 1))
 
+    def test_times(self):
+        """They only go forward, also where a line without one, as of an older recorder, is among the others."""
+        timed = [json.dumps({key: (CALL | {"time": time})[key] for key in lines.KEYS}) for time in (2000, 2500, 2400)]
+        text = "\n".join([*timed, changed() + timed[0].replace("2000", "3000")]) + "\n"
+        self.assertEqual(self.read(text).times(), [0, 500, 500, 500, 1000])
+        self.assertIsNone(self.read(changed()).times())
+
     def test_half_a_letter(self):
         """As in an argument of a program that is no UTF-8: it could be written nowhere."""
         text = "a\udcf6b\ud800c\U0001f600\\"

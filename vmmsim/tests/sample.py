@@ -7,6 +7,7 @@ import pathlib
 import tempfile
 import xml.etree.ElementTree
 
+from vmmsim.trace.line import KEYS
 from vmmsim.trace.recording import Recording
 from vmmsim.view.frames import steps
 
@@ -94,15 +95,20 @@ class Writer:
         self.call("cuMemCreate", arguments, {"handle": handle}, change, **other)
         return handle, record
 
-    def give(self, handle, record, giver, taker):
+    def give(self, handle, record, giver, taker, **identity):
         """One process exports, the other imports. `record` of what is imported is None if nobody can know it."""
+        self.export(handle, giver, **identity)
+        return self.take(record, taker, **identity)
+
+    def export(self, handle, pid, **identity):
         arguments = {"shareableHandle": "0x1", "handle": handle, "handleType": 1, "flags": "0x0"}
-        self.call(
-            "cuMemExportToShareableHandle", arguments, {}, {"kind": "export", "handle": handle, "fd": 9}, pid=giver
-        )
+        change = {"kind": "export", "handle": handle, "fd": 9, **identity}
+        self.call("cuMemExportToShareableHandle", arguments, {}, change, pid=pid)
+
+    def take(self, record, taker, **identity):
         self.handles += 1
         taken = hex(self.handles)
-        change = {"kind": "import", "handle": taken, **record}
+        change = {"kind": "import", "handle": taken, **record, **identity}
         arguments = {"handle": "0x1", "osHandle": "0x9", "shHandleType": 1}
         self.call("cuMemImportFromShareableHandle", arguments, {"handle": taken}, change, pid=taker)
         return taken
@@ -204,6 +210,20 @@ def chunks(count, stay):
             writer.release(handle)
         else:
             writer.unmap(at, 2 * MIB)
+    return writer
+
+
+def timed(count, apart):
+    """So many calls, that many microseconds after one another: what one makes the next one maps."""
+    writer = Writer()
+    writer.reserve(BASE, 2 * MIB * count)
+    for i in range(count // 3 + 1):
+        handle, _ = writer.create(2 * MIB)
+        writer.map(BASE + 2 * MIB * i, 2 * MIB, handle)
+    del writer.lines[count:]
+    for number, line in enumerate(writer.lines):
+        line["time"] = 1_000_000 + apart * number
+    writer.lines = [{key: line[key] for key in KEYS} for line in writer.lines]
     return writer
 
 

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: MIT-0
 """Views in a real browser: view_in_browser_test.py
 
-Every control, the keys, links to steps, the list of calls, what is said of a range; two widths, light and dark, without
-scripts and on paper; a recording that tries to become tags; and one of 10,000 calls.
+The strip against the model, every control and key, links to steps, the list of calls and what finds in it, what is said
+of a range and what pins it; two widths, light and dark, without scripts and on paper; a recording that tries to become
+tags; and how fast 4,160 calls are.
 """
 
 import html
 import pathlib
 import re
 import tempfile
+import time
 import unittest
+import xml.etree.ElementTree
 
 from vmmsim.tests import sample
 from vmmsim.tests.browser import BrowserTest
-from vmmsim.tests.sample import EVIL
+from vmmsim.tests.sample import BASE, EVIL, MIB
+from vmmsim.trace.model import Machine
 from vmmsim.view import page as view
 from vmmsim.view.frames import steps
 
@@ -45,8 +49,8 @@ class Views(BrowserTest):
     def step(self):
         return self.page.locator(".vmm-number").first.inner_text()
 
-    def expect_step(self, number):
-        self.assertEqual(self.step(), f"step {number} of {self.last}")
+    def expect_step(self, number, more=""):
+        self.assertRegex(self.step(), rf"^step {number} of {self.last}(, \d+{more})?$")
 
     def button(self, name):
         return self.page.get_by_role("button", name=name, exact=True)
@@ -90,19 +94,81 @@ class Views(BrowserTest):
         self.expect_step(5)
         slider.press("ArrowRight")
         self.expect_step(6)
-        self.assertEqual(slider.get_attribute("aria-valuetext"), f"step 6 of {self.last}: cuMemCreate")
+        self.assertEqual(
+            slider.get_attribute("aria-valuetext"),
+            f"step 6 of {self.last}: cuMemCreate; GPU 0: 2 MiB mapped, 2 MiB not mapped",
+        )
+        box = self.page.locator(".vmm-strip input").bounding_box()
+        self.page.mouse.click(box["x"] + box["width"] * 8.5 / self.last, box["y"] + 20)
+        self.expect_step(9)
+        cursor = self.page.locator(".vmm-cursor").bounding_box()
+        self.assertAlmostEqual(cursor["x"], box["x"] + box["width"] * 8.5 / self.last, delta=2)
 
-    def test_keys_only_while_the_view_has_the_focus(self):
+    def test_each_key(self):
         self.open()
-        for key in ("ArrowRight", "End"):
-            self.page.keyboard.press(key)
-        self.expect_step(1)
-        self.page.get_by_role("region", name="Source").focus()
-        for key, wanted in (("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2), ("End", self.last), ("Home", 1)):
+        for key, wanted in (
+            *(("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2), ("End", self.last), ("Home", 1)),
+            *(("n", 2), ("n", 3), ("p", 2), ("r", 9), ("n", 10), ("R", 9), ("Shift+ArrowRight", 9), ("Control+n", 9)),
+        ):
             self.page.keyboard.press(key)
             self.expect_step(wanted)
-        self.page.keyboard.press("Shift+ArrowRight")
-        self.expect_step(1)
+        search = self.page.get_by_role("searchbox", name="Find")
+        self.page.keyboard.press("/")
+        self.page.keyboard.type("nR?")  # words, and no keys
+        self.assertEqual(search.input_value(), "nR?")
+        self.expect_step(9, " listed")
+        search.fill("cuMemRelease")
+        self.page.keyboard.press("Enter")
+        self.expect_step(11, " listed")
+        self.page.keyboard.press("Escape")
+        self.assertEqual(search.input_value(), "")
+        self.page.keyboard.press("Escape")
+        self.assertTrue(self.focused("(one) => one.matches('.vmm-list')"), "Escape does not leave the search")
+        self.page.keyboard.press("?")
+        self.assertTrue(self.page.get_by_role("dialog").is_visible())
+        self.page.get_by_role("checkbox", name="Letters are keys").uncheck()
+        self.button("Close").click()
+        self.page.keyboard.press("p")
+        self.expect_step(11)
+
+    # --- The whole
+
+    def test_the_strip_has_the_figures_of_the_model(self):
+        """Of each step, what the model holds; here added up anew."""
+        writer = sample.chunks(8, stay=False)
+        for i in range(3):
+            writer.allocate(0x10000 * i, (3 + i) * MIB)
+            writer.launch()
+        writer.deallocate(0)
+        file, found = self.page_of(writer, "strip")
+        machine, wanted = Machine(strict=False), []
+        for line in writer.lines:
+            machine.line(line)
+            memory = [one for one in machine.memory if one.lives()]
+            mapped = sum(one.size for one in memory if one.mapped)
+            blocks = sum(size for size, _, _ in machine.processes[1].blocks.values())
+            wanted.append((sum(one.size for one in memory) + blocks, sum(one.size for one in memory), mapped))
+        self.open(file)
+        top, count = max(wanted)[0], len(wanted)
+        for column, kind in enumerate(("ordinary", "idle", "mapped")):
+            path = self.page.locator(f".vmm-lane path.vmm-{kind}").get_attribute("d")
+            drawn, at = [], 1000
+            for right, height in re.findall(r"H(\d+)V(\d+)", path):
+                drawn += [at] * (int(right) - len(drawn))
+                at = int(height)
+            self.assertEqual(drawn, [1000 - round(1000 * each[column] / top) for each in wanted], kind)
+        peak, left = next(i for i, each in enumerate(wanted, 1) if each[0] == top), wanted[-1]
+        self.assertEqual(
+            self.page.locator(".vmm-matters").inner_text(),
+            f"peak {top / MIB:,.0f} MiB at step {peak}; {sum(one.is_launch for one in found)} launches from step "
+            f"{next(one.number for one in found if one.is_launch)}; left at the end: {left[1] / MIB:,.0f} MiB and "
+            f"{(left[0] - left[1]) / MIB:,.0f} MiB ordinary.",
+        )
+        self.last = count
+        for words, step in ("MiB at step", peak), ("ordinary", count):
+            self.page.locator(".vmm-matters a", has_text=words).click()
+            self.expect_step(step)
+        self.assertIn("now ", self.page.locator(".vmm-lane small").inner_text())
 
     def test_what_a_step_shows(self):
         self.open(fragment="#step=3")
@@ -115,7 +181,8 @@ class Views(BrowserTest):
         self.assertIn("handle", self.page.locator(".vmm-scroll svg").text_content())
         self.assertGreater(self.page.locator(".vmm-scroll .vmm-new").count(), 0, "what is new has no mark")
         self.button("Forward").click()
-        self.assertIn("a_library_function", self.page.locator(".vmm-where").inner_text())
+        callers = self.page.locator(".vmm-callers")
+        self.assertEqual((callers.inner_text().strip(), callers.is_visible()), ("a_library_function program", True))
         self.assertFalse(self.page.locator(".vmm-source").is_visible())
         self.button("Forward").click()
         self.assertEqual(self.page.locator(".vmm-ran").inner_text().strip(), "line_6();  //")
@@ -125,6 +192,7 @@ class Views(BrowserTest):
         self.page.locator(".vmm-list .vmm-refused").click()
         self.expect_step(9)
         self.assertIn("Something is mapped there", self.page.locator(".vmm-refused-words").inner_text())
+        self.assertEqual(self.page.locator(".vmm-caption code").first.inner_text(), "cuMemAddressFree")
 
     def test_links_to_steps(self):
         for fragment, wanted in (
@@ -176,24 +244,43 @@ class Views(BrowserTest):
         lines = self.short.lines
         changing = [line["number"] for line in lines if line["changes"]]
         expect_listed([line["number"] for line in lines])
-        self.assertEqual(entries.nth(3).inner_text(), "    4 cuMemMap  in a_library_function")
-        self.assertEqual(entries.nth(8).inner_text(), "    9 cuMemAddressFree was refused  program.cu:10")
-        self.button(f"Those that change something ✚ ({len(changing)})").click()
+        self.assertEqual(entries.nth(3).text_content(), "✚4 cuMemMap 2 MiB #1 → R1 in a_library_function")
+        self.assertEqual(
+            entries.nth(8).text_content(), "✖9 cuMemAddressFree was refused CUDA_ERROR_INVALID_VALUE program.cu:10"
+        )
+        self.button(f"✚ changes ({len(changing)})").click()
         expect_listed(changing)
         listed.focus()
         for number in changing[:8]:
             self.page.keyboard.press("ArrowDown")
-            self.expect_step(number)
+            self.expect_step(number, " listed")
         self.page.keyboard.press("ArrowUp")
-        self.expect_step(changing[6])
+        self.expect_step(changing[6], " listed")
         selected = self.page.locator(".vmm-list [aria-selected=true]")
         self.assertEqual(selected.get_attribute("id"), listed.get_attribute("aria-activedescendant"))
         self.assertEqual(selected.get_attribute("data-number"), str(changing[6]))
-        self.button("Those refused ✖ (1)").click()
+        self.button("Back").click()  # obeys what is listed, as Forward does
+        self.expect_step(changing[5], " listed")
+        self.button("✖ refused (1)").click()
         expect_listed([9])
-        self.button(f"All calls ({self.last})").click()
+        self.button("Forward").click()
+        self.expect_step(9, " listed")
+        self.button(f"All ({self.last})").click()
+        search = self.page.get_by_role("searchbox", name="Find")
+        for words, wanted in (
+            ("cumemrelease", [11, 13]),
+            ("a_library_f", [4]),
+            ("program.cu:10", [9]),
+            ("#2", [6, 7, 8, 12, 13]),
+            (hex(BASE + 2 * MIB + 4096), [2, 7, 8, 12]),
+            ("no such", []),
+        ):
+            search.fill(words)
+            expect_listed(wanted)
+            self.assertTrue(self.button(f"All ({len(wanted)})").is_visible(), "the chips do not count what is found")
+        search.fill("")
         expect_listed([line["number"] for line in lines])
-        self.assertEqual(self.button(f"All calls ({self.last})").get_attribute("aria-pressed"), "true")
+        self.assertEqual(self.button(f"All ({self.last})").get_attribute("aria-pressed"), "true")
 
     def test_what_is_said_of_a_range(self):
         self.open(fragment="#step=5")
@@ -222,6 +309,50 @@ class Views(BrowserTest):
         self.expect_step(6)
         self.assertTrue(self.focused("(one) => Boolean(one.closest('.vmm-scroll'))"), "a step takes the focus away")
 
+    def test_a_range_that_is_pinned(self):
+        self.open(fragment="#step=7")
+        life = self.page.locator(".vmm-life")
+        self.assertFalse(life.is_visible())
+        part = self.page.locator('.vmm-scroll [data-pin="r0:0:2097152"]')
+        part.click(position={"x": 4, "y": 4})
+        self.assertEqual(life.locator("h3").all_inner_texts(), ["Allocation #1, 2 MiB of GPU 0"])
+        self.assertEqual(
+            [line.partition(" cu")[0] for line in life.locator("li").all_inner_texts()],
+            [
+                *("step 3 created", "step 4 mapped in R1", "step 5 GPU 0 read-write in R1"),
+                *("step 10 unmapped from R1", "step 11 handle released", "step 11 gone: nothing holds it any more"),
+            ],
+        )
+        pinned = self.page.locator(".vmm-scroll .vmm-pinned")
+        self.assertEqual(
+            pinned.evaluate_all("(all) => all.map((one) => one.dataset.pin).sort()"), ["m1", "r0:0:2097152"]
+        )
+        life.get_by_role("link", name="step 10").click()
+        self.expect_step(10)
+        self.assertEqual(pinned.count(), 2, "the pin is lost by a step")
+        self.page.keyboard.press("Escape")
+        self.assertEqual((pinned.count(), life.is_visible()), (0, False))
+        self.page.locator('.vmm-scroll [data-pin="r0"]').first.focus()
+        self.page.keyboard.press("Enter")
+        self.assertIn("Reservation R1, 64 MiB at 0x7", life.locator("h3").inner_text())
+        self.assertIn("granted: GPU 0 read-write", life.inner_text())
+        self.button("All reservations").click()
+        self.assertEqual(self.page.locator(".vmm-map rect.vmm-pinned").count(), 1)
+        whole, mapped = (self.page.locator(f".vmm-map rect.{kind}").bounding_box() for kind in ("vmm-box", "vmm-in"))
+        self.assertAlmostEqual(mapped["width"] * 32, whole["width"], delta=whole["width"] / 20, msg="not to scale")
+        self.page.locator(".vmm-life li").first.wait_for()
+        self.expect_accessible()
+
+    def test_the_picture_as_a_file(self):
+        self.open(fragment="#step=5")
+        with self.page.expect_download() as saving:
+            self.button("Save picture").click()
+        self.assertEqual(saving.value.suggested_filename, "step_5.svg")
+        picture = xml.etree.ElementTree.parse(saving.value.path()).getroot()
+        texts = ["".join(text.itertext()) for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+        self.assertIn("read-write", texts)
+        self.assertIn("--vmm-ink: #14181d", picture.find("{http://www.w3.org/2000/svg}style").text)
+
     # --- How it looks
 
     def test_every_look(self):
@@ -235,12 +366,21 @@ class Views(BrowserTest):
                     overflow = "document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth"
                     self.assertEqual(self.page.evaluate(overflow), 0, "the page scrolls sideways")
                     self.expect_accessible()
-        source, picture = (self.page.locator(name) for name in (".vmm-program", ".vmm-frame"))
+        calls, picture = (self.page.locator(name) for name in (".vmm-list", ".vmm-frame"))
         self.assertGreater(
-            picture.bounding_box()["y"], source.bounding_box()["y"] + 100, "on a phone one below the other"
+            calls.bounding_box()["y"], picture.bounding_box()["y"] + 100, "on a phone one below the other"
         )
-        self.page.set_viewport_size({"width": 1440, "height": 900})
-        self.assertGreater(picture.bounding_box()["x"], source.bounding_box()["x"] + 300, "else side by side")
+        for size in ((1280, 800), (1920, 1080)):
+            self.page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+            self.assertGreater(picture.bounding_box()["x"], calls.bounding_box()["x"] + 300, "else side by side")
+            scrolling = """() => [document.scrollingElement, document.querySelector(".vmm-scroll")]
+              .filter((one) => one.scrollHeight > one.clientHeight + 1 || one.scrollWidth > one.clientWidth + 1)
+              .map((one) => one.className)"""
+            self.assertEqual(self.page.evaluate(scrolling), [], "not all is seen at once")
+            drawn, frame = (self.page.locator(name).bounding_box() for name in (".vmm-scroll svg", ".vmm-frame"))
+            self.assertLessEqual(drawn["y"] + drawn["height"], size[1])
+            self.assertGreater(frame["y"] + frame["height"], size[1] - 40, "the page is not filled")
+            self.assertGreater(drawn["height"], 0.9 * frame["height"], "the picture does not use its room")
 
     def expect_still(self, page, figures):
         """Moments and all calls, and nothing to press."""
@@ -253,10 +393,12 @@ class Views(BrowserTest):
 
     def test_on_paper(self):
         self.open(fragment="#step=5")
-        self.button("Those refused ✖ (1)").click()
+        self.button("✖ refused (1)").click()
         self.page.emulate_media(media="print", color_scheme="dark")
         self.page.wait_for_selector(".vmm-still")
-        self.expect_still(self.page, 4)
+        self.expect_still(self.page, 5)
+        first = self.page.locator(".vmm-still figcaption").first.inner_text()
+        self.assertTrue(first.startswith("Step 5 of "), "what is printed does not begin with the step that is shown")
         self.assertEqual(
             self.page.locator(".vmm-still .vmm-paper, .vmm-still .vmm-box").first.evaluate(
                 "(element) => getComputedStyle(element).fill"
@@ -302,23 +444,45 @@ class Views(BrowserTest):
         self.assertEqual(self.page.locator(".vmm-notes").inner_text(), "The recording has no calls.")
         self.assertEqual(self.page.locator("button").count(), 0)
 
-    def test_ten_thousand_calls(self):
-        file, found = self.page_of(sample.segments(300, 10_000), "long")
-        self.assertLess(file.stat().st_size, 10e6)
-        self.open(file)
-        self.last = 10_000
-        self.page.evaluate("location.hash = '#step=7777'")
-        self.page.locator(".vmm-list [data-number='7777']").wait_for()
+    def test_many_calls(self):
+        """4,160, as a run of two H200s with NCCL has."""
+        file, found = self.page_of(sample.segments(300, 4160), "long")
+        self.assertLess(file.stat().st_size, 1e6)
+        seconds = []
+        for _ in range(3):
+            began = time.monotonic()
+            self.open(file, width=1280)
+            self.page.wait_for_function("document.querySelector('.vmm-caption').textContent")
+            seconds.append(time.monotonic() - began)
+        self.assertLess(min(seconds), 1, "it takes long to open")
+        self.page.locator(".vmm-scroll [data-pin]").first.focus()
+        self.page.keyboard.press("Enter")
+        times = self.page.evaluate("""() => Array.from({ length: 60 }, (_, index) => {
+          const slider = document.querySelector(".vmm-strip input"), began = performance.now();
+          slider.value = 60 + 67 * index;
+          slider.dispatchEvent(new Event("input"));
+          document.body.getBoundingClientRect();  // with its layout
+          return performance.now() - began;
+        })""")
+        self.assertLess(sorted(times)[30], 30, "milliseconds of a step")
+        self.last = 4160
+        self.page.evaluate("location.hash = '#step=3777'")
+        self.page.locator(".vmm-list [data-number='3777']").wait_for()
         self.assertLess(self.page.locator(".vmm-list > *").count(), 60, "the whole list is drawn")
         above, height = self.page.evaluate("""() => {
-          const list = document.querySelector(".vmm-list"), row = document.querySelector("[data-number='7777']");
+          const list = document.querySelector(".vmm-list"), row = document.querySelector("[data-number='3777']");
           return [row.getBoundingClientRect().top - list.getBoundingClientRect().top, list.clientHeight];
         }""")
         self.assertTrue(0 <= above < height, "the step is not seen in the list")
         changing = [step for step in found if step.kind == "changes"]
-        for step in [*changing[-8:], *changing[700:720:3], found[50], found[49]]:
+        for step in [*changing[-4:], *changing[700:720:6], found[50], found[49]]:
             self.page.get_by_role("slider").fill(str(step.number))
             self.expect_drawn(step)
+        self.button("Last").click()
+        self.page.locator("[data-unfold]").click()  # what the picture leaves out
+        shown = self.page.locator(".vmm-map rect.vmm-box").count()
+        self.assertEqual(shown, int(re.search(r"(\d+) reservations", self.page.locator(".vmm-map h3").inner_text())[1]))
+        self.assertEqual(self.page.locator(".vmm-groups details").count(), 8, "equal ones are not joined")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import termios
 import time
 import unittest
 
+from vmmsim.tests import sample
 from vmmsim.tool import Tool
 from vmmsim.view import watch
 
@@ -40,6 +42,7 @@ reserve(2 << 20)
 VIEW = f"""
 import pathlib, sys
 sys.path[0] = {str(ROOT)!r}
+from vmmsim.tests import sample
 from vmmsim.tool import Tool
 from vmmsim.view import watch
 sys.exit(watch.main(sys.argv[1:], Tool(launcher=pathlib.Path({str(VMMSIM)!r}), recorder=pathlib.Path("/bin/sh"))))
@@ -275,6 +278,19 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         file.write_text(lines[0] + lines[1][:50])
         self.assertIn("view: 1 call of CUDA; the recording was cut off: open it.html", self.view(file.name).stderr)
         self.html("it.html")
+
+    def test_two_runs(self):
+        """Their strips above, their views below; of runs with times the shorter one ends before the other."""
+        one, two = self.place / "one.jsonl", self.place / "two.jsonl"
+        sample.timed(3, 1000).write(one)
+        sample.timed(6, 1000).write(two)
+        done = self.view(one.name, two.name)
+        self.assertIn("view: 3 calls of CUDA and 6 calls of CUDA: open one_and_two.html", done.stderr)
+        text = (self.place / "one_and_two.html").read_text()
+        self.assertEqual(re.findall(r'class="vmm-view" data-key="(\S+)"', text), ["first-step", "second-step"])
+        lanes = re.findall(r'class="vmm-mapped" d="([^"]+)"', text.partition('class="vmm-view"')[0])
+        self.assertEqual(lanes, ["M0 1000H600V667H601V1000H1500V1000z", "M0 1000H600V667H1200V333H1500V1000z"])
+        self.assertIn("from left to right by time since the first call", text)
 
     def test_what_is_no_recording(self):
         for text, words in (

@@ -19,15 +19,22 @@ std::string change(Kind kind, const std::vector<Member>& members, uint64_t order
   return object(all);
 }
 
+uint64_t microseconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return uint64_t(now.tv_sec) * 1000000 + uint64_t(now.tv_nsec) / 1000;
+}
+
 size_t write_line(const Line& line, char* room, size_t size) {
   const int whole = std::snprintf(
       room, size,
-      R"({"pid":%d,"thread":%ld,"number":%llu,"call":"%s","nth":%llu,"callers":%s,"device":%d,"arguments":%s,)"
-      R"("result":"%s","outputs":%s,"changes":%s,"explanation":%s%s%s})"
+      R"({"pid":%d,"thread":%ld,"number":%llu,"time":%llu,"call":"%s","nth":%llu,"callers":%s,"device":%d,)"
+      R"("arguments":%s,"result":"%s","outputs":%s,"changes":%s,"explanation":%s%s%s})"
       "\n",
-      getpid(), syscall(SYS_gettid), static_cast<unsigned long long>(line.number), line.call,
-      static_cast<unsigned long long>(line.nth), line.callers, line.device, line.arguments, line.result, line.outputs,
-      line.changes, line.explanation, *line.fault ? ",\"fault\":" : "", line.fault);
+      getpid(), syscall(SYS_gettid), static_cast<unsigned long long>(line.number),
+      static_cast<unsigned long long>(line.time), line.call, static_cast<unsigned long long>(line.nth), line.callers,
+      line.device, line.arguments, line.result, line.outputs, line.changes, line.explanation,
+      *line.fault ? ",\"fault\":" : "", line.fault);
   return static_cast<size_t>(whole);
 }
 

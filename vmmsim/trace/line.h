@@ -29,9 +29,12 @@ struct Kind {
 // One of a line's changes. `order`: the how-manieth of this process.
 std::string change(Kind, const std::vector<Member>&, uint64_t order);
 
+uint64_t microseconds();  // of the clock that all processes of a host share, and that only goes forward
+
 // All are JSON, but for `call` and `result`, which are names. It owns nothing.
 struct Line {
   uint64_t number;
+  uint64_t time = microseconds();
   const char* call;
   uint64_t nth;
   const char* callers = R"(["unknown"])";

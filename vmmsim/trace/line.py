@@ -7,6 +7,7 @@ KEYS = {  # in their order
     "pid": int,
     "thread": int,
     "number": int,
+    "time": int,
     "call": str,
     "nth": int,
     "callers": list,
@@ -17,17 +18,18 @@ KEYS = {  # in their order
     "changes": list,
     "explanation": str,
 }
+MAY_LACK = {"time"}  # as older recordings do
 SUCCESS = "CUDA_SUCCESS", "cudaSuccess", ""  # the last is that of `close` and `exit`, which are no calls of CUDA
 # The members of each kind of change: may be null ("?"), may be missing ("*").
 CHANGES = {
     kind: {name.rstrip("?*"): name[-1] for name in members.split()}
     for kind, members in {
         "create": "handle size device? record multicast",
-        "import": "handle size? device? record? multicast?",
+        "import": "handle size? device? record? multicast? identity*",
         "multicast_create": "handle size devices record",
         "retain": "handle",
         "release": "handle",
-        "export": "handle fd* fabric*",
+        "export": "handle fd* fabric* identity*",
         "reserve": "address size",
         "free_reservation": "address size",
         "map": "address size handle",
@@ -53,11 +55,12 @@ def number(value):
 
 def wrong_in_call(line):
     """What was expected instead of this object, or ""."""
-    if list(line) not in (list(KEYS), [*KEYS, "fault"]):
-        missing = [key for key in KEYS if key not in line]
+    missing = [key for key in KEYS if key not in line and key not in MAY_LACK]
+    if missing or list(line) != [key for key in (*KEYS, "fault") if key in line]:
         return f"the members {', '.join(KEYS)}" + (f"; missing is {', '.join(missing)}" if missing else "")
     for key, kind in KEYS.items():
-        if not isinstance(line[key], kind) or isinstance(line[key], bool):
+        value = line.get(key, kind())
+        if not isinstance(value, kind) or isinstance(value, bool):
             return f"{key} as {IN_WORDS[kind]}"
     if not all(isinstance(caller, str) for caller in line["callers"]):
         return "texts as the callers"

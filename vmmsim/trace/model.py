@@ -62,6 +62,8 @@ class Memory(Thing):  # or a multicast object
         self.team, self.bound = set(), {}  # of an object: devices; (device, offset) -> (memory, size)
         self.in_objects = []
         self.exports = []  # (process, "fd" or "fabric"), in order
+        self.identities = set()  # of these
+        self.source_unknown = False  # it was imported, and of which export is not known
         self.is_exported = False  # a descriptor may hold it, and nobody is told when that is closed
         self.held_by_fd = False  # nothing else does, and cuMemGetInfo has shown that it is still there
         self.last_look = None  # until it changes
@@ -194,9 +196,13 @@ class Since:
 
 
 class Machine:
-    """All processes. If it is not strict it takes a line that makes no sense as well as it can, and notes a doubt."""
+    """All processes. If it is not strict it takes a line that makes no sense as well as it can, and notes a doubt.
 
-    def __init__(self, strict=True):
+    sources are those of imports.sources(), for a recording whose records do not tell of which memory an import is.
+    """
+
+    def __init__(self, strict=True, sources=None):
+        self.sources, self.made_at, self.at = sources or {}, {}, None  # memory by (process, order); that of a change
         self.processes, self.records, self.memory = collections.defaultdict(Process), {}, []
         self.seen = {}  # device -> bytes that VMM may have, beside this ordinary memory
         self.held = {}  # memory by number that only a descriptor holds
@@ -245,7 +251,7 @@ class Machine:
     def change(self, process, line, change):
         apply = HANDLERS.get(change["kind"])
         if self.expect(apply, f"{change['kind']} is a change that is known"):
-            members = members_of(change)
+            members, self.at = members_of(change), (line["pid"], change["order"])
             if self.expect(members is not None, "what it changed is known"):
                 apply(self, process, line, **members)
 
@@ -312,15 +318,22 @@ class Machine:
         memory = self.new_memory(line, size, device, multicast)
         if record is not None:
             self.records[record] = memory
+        self.made_at[self.at] = memory
         self.new_handle(process, line, handle, memory)
 
     def multicast_create(self, process, line, handle, size, devices, record):
         self.create(process, line, handle, size, -1, record, True)
 
-    def import_handle(self, process, line, handle, size, device, record, multicast):
-        memory = self.records.get(record)
+    def source(self, record, size):
+        """(what is imported, its size), each as far as it is known."""
+        source = self.sources.get(self.at)
+        return (self.made_at.get(source.made), source.size) if source else (self.records.get(record), size)
+
+    def import_handle(self, process, line, handle, size, device, record, multicast, identity=None):
+        memory, size = self.source(record, size)
         self.demand(memory, "an import is of a record that is known")
-        if memory:
+        if memory and self.at not in self.sources:
+            self.expect(identity is None or identity in memory.identities, "an import has the identity of its export")
             is_that = size is None or (memory.size, memory.is_multicast) == (size, multicast)
             if not self.expect(is_that, "an import is what was exported"):
                 memory = None
@@ -328,12 +341,16 @@ class Machine:
                 self.expect(memory.is_exported, "what is imported was exported")
         self.demand(handle not in process.handles, "a new handle is new")
         if handle in process.handles:
-            if process.handles[handle].memory is memory:  # the driver may give the same name again
-                self.look_at(memory)
+            known = process.handles[handle].memory
+            if memory is known or not memory and known.source_unknown:  # the driver may give the same name again
+                self.look_at(known)
                 process.handles[handle].references += 1
                 return
             self.drop_handle(process, handle)
-        memory = memory or self.new_memory(None, size, device, bool(multicast))
+        if not memory:
+            memory = self.new_memory(line, size, None if self.at in self.sources else device, bool(multicast))
+            memory.source_unknown = True
+        self.made_at[self.at] = memory
         self.new_handle(process, line, handle, memory)
 
     def retain(self, process, line, handle):
@@ -348,12 +365,13 @@ class Machine:
         known.references -= 1
         self.forget(process, handle)
 
-    def export(self, process, line, handle, fd=None, fabric=False):
+    def export(self, process, line, handle, fd=None, fabric=False, identity=None):
         self.expect(fd is not None or fabric, "an export is a descriptor or a fabric handle")
         memory = self.handle(process, line, handle).memory
         self.look_at(memory)
         memory.is_exported = True
         memory.exports.append((line["pid"], "fabric" if fabric else "fd"))
+        memory.identities.add(identity)
 
     def forget(self, process, name):
         handle = process.handles[name]

@@ -14,6 +14,7 @@ What is read can be shown: a byte that is not UTF-8 has become \\xf6. Files are 
 import collections
 import contextlib
 import gzip
+import itertools
 import json
 import os
 import pathlib
@@ -140,6 +141,14 @@ class Recording:
                 return f'[["file", line, "function"], ...] as the places of {caller}'
         return "" if all(isinstance(word, str) for word in self.about.get("command", [])) else "words as the command"
 
+    def times(self):
+        """Of each call, microseconds since the first: never less than of the call before it. None: none has a time."""
+        if not any("time" in line for line in self.lines):
+            return None
+        known = list(itertools.accumulate((line.get("time", 0) for line in self.lines), max))
+        first = next((time for time in known if time), 0)
+        return [max(0, time - first) for time in known]
+
     def places(self, line):
         """All that is known of where a call was made, the innermost first: [(file, line, function), ...].
 
@@ -154,7 +163,7 @@ class Recording:
         """(file, line, function): the innermost whose source is here; else the innermost with a line; else ("", 0, the
         innermost function that is known)."""
         file, number, function = self.innermost(self.places(line))
-        return file, number, shortened(function)
+        return file, number, shortened(function) if file else short(function)
 
     def innermost(self, found):
         for is_known in (lambda place: self.source(place[0]), lambda place: place[1], lambda place: place[2]):
@@ -174,9 +183,9 @@ class Recording:
         return self.about.get("sources", {}).get(name, "")
 
 
-def shortened(function):
+def shortened(function, long=LONG_NAME):
     """A long name of C++ without its arguments and those of its templates."""
-    if len(function) <= LONG_NAME:
+    if len(function) <= long:
         return function
     name, depth = "", 0
     for letter in function.replace("(anonymous namespace)", "\0"):
@@ -191,6 +200,12 @@ def shortened(function):
         elif depth == 0:
             name += letter
     return name.replace("\0", "(anonymous namespace)")
+
+
+def short(function):
+    """DeviceCachingAllocator::malloc of c10::cuda::CUDACachingAllocator::DeviceCachingAllocator::malloc(size_t)."""
+    name = shortened(function, 0).replace("(...)", "").replace("<...>", "").replace("(anonymous namespace)::", "")
+    return "::".join(name.removeprefix("void ").split("::")[-2:])
 
 
 def parsed(text):

@@ -196,7 +196,7 @@ class ArrowPicture(Picture):
 
     def box(self, box, badges):
         """An allocation with its handles: those of the first process at the top, of the second at the bottom."""
-        self.rect(box.x, box.y, box.width, box.height, fill_of(box.device), box.status, self.teller.memory(box))
+        self.rect(box.x, box.y, box.width, box.height, fill_of(box.device), box.status, *self.told(box))
         upper = [badge for badge in badges if badge.rank == 0 and len(self.contents.processes) > 1]
         lower = [badge for badge in badges if badge not in upper]
         middle, y = box.x + box.width / 2, box.y + 6 + BADGE * len(upper)
@@ -206,7 +206,7 @@ class ArrowPicture(Picture):
         self.badges(middle, y + 22, lower, box)
 
     def object(self, box, layout):
-        self.rect(box.x, box.y, box.width, box.height, "vmm-box", box.mark(), self.teller.memory(box))
+        self.rect(box.x, box.y, box.width, box.height, "vmm-box", box.mark(), *self.told(box))
         self.text(WIDTH / 2, box.y + 19, object_text(box), text_kind(box.status))
         self.badges(WIDTH / 2, box.y + 27, layout.badges(box), box)
         for number, status in box.bound:

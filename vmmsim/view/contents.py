@@ -66,7 +66,11 @@ class Region:
     mapped: list = dataclasses.field(default_factory=list)  # (begin, end) of what is mapped, shown or not
     unmapped: list = dataclasses.field(default_factory=list)  # of what was
     caption: str = ""
+    others: list = dataclasses.field(default_factory=list)  # reservations that are like this one, for which it stands
     x = width = 0
+
+    def all(self):
+        return [self.reservation, *self.others]
 
     def fill(self, parts):
         """With these parts, and what lies between them."""
@@ -83,7 +87,8 @@ class Region:
             self.parts.append(Part(at, self.size - at))
 
     def label(self, short=False):
-        return (self.name and self.name + ": ") + size_text(self.size) + ("" if short else " reserved")
+        size = f"{len(self.others) + 1} × {size_text(self.size)}" if self.others else size_text(self.size)
+        return (self.name and self.name + ": ") + size + ("" if short else " reserved")
 
 
 @dataclasses.dataclass(eq=False)
@@ -98,6 +103,8 @@ class Box:
     has_grown: bool  # the team
     count: int = 1
     last: object = None  # memory, of several
+    members: list = dataclasses.field(default_factory=list)  # of several: their numbers
+    run: tuple = ()  # or where they are mapped: reservations, and the part of each
     x = y = width = height = 0
 
     @property
@@ -258,6 +265,7 @@ class Scene(Contents):
                 self.boxes[first.memory].last = self.boxes[part.memory].memory
             del self.boxes[part.memory]
         self.boxes[first.memory].count = len(run)
+        self.boxes[first.memory].members = [part.first.memory.nth for part in run]
         return dataclasses.replace(first, size=sum(part.size for part in run), count=len(run), last=last.last)
 
     def are_alike(self, one, other):

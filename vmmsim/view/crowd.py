@@ -15,7 +15,9 @@ from vmmsim.view.index import alike, joined, only, set_apart
 from vmmsim.view.layout import GUTTER, INSET, MARGIN, WIDTH, Measures, least_widths
 from vmmsim.view.sizes import plural, size_text
 
-REGIONS, BOXES = 12, 16  # that are shown, of a process and of a GPU
+BOXES = 16  # of a GPU, that are looked at
+# So many reservations of a process and boxes of a GPU are shown: fewer, where that would be too high.
+LEVELS = (12, 12), (8, 8), (6, 6), (6, 4), (4, 3), (3, 2), (2, 2)
 IN_FULL = 4  # processes
 MEASURES = Measures(part=36, name=24, label=20, gap=(20, 35), tag=35)
 WIDEST = WIDTH - GUTTER - MARGIN
@@ -44,12 +46,19 @@ class Section:
 
 
 class Crowd(Contents):
-    """index: an Index of the machine; active: the process whose turn it is."""
+    """index: an Index of the machine; active: the process whose turn it is; most: reservations of a process, boxes of a
+    GPU; fault: (process, address), or None."""
 
-    def __init__(self, *contents, index, active):
+    def __init__(self, *contents, index, active, most=LEVELS[0], fault=None):
         super().__init__(*contents)
         self.index = index
+        self.most_regions, self.most_boxes = most
         self.find_marked()
+        if fault:
+            pid, address = fault
+            _, reservation = self.machine.processes[pid].reservations.at(address)
+            if reservation:
+                self.touched[pid][reservation.number] = reservation
         self.sections = []
         self.others = []  # processes, in words
         self.add_processes(self.in_full(active))
@@ -99,7 +108,7 @@ class Crowd(Contents):
         for name, pid in zip(self.processes, self.pids, strict=True):
             count = len(self.machine.processes[pid].reservations)
             if pid in full:
-                self.sections.append(self.section(name, pid, REGIONS if len(full) == 1 else REGIONS // 2))
+                self.sections.append(self.section(name, pid, self.most_regions // min(2, len(full))))
             elif count:
                 mapped = size_text(self.index.mapped[pid])
                 self.others.append(f"{name}: {plural(count, 'reservation')}, {mapped} mapped")
@@ -111,24 +120,35 @@ class Crowd(Contents):
 
     def section(self, name, pid, most):
         shown, reservations = self.chosen(pid, most), self.machine.processes[pid].reservations
-        hidden = len(reservations) - sum(reservations.get(one.base) is one for one in shown)
+        hidden = len(reservations) - sum(reservations.get(one.base) is one for group in shown for one in group)
         more = f"… and {hidden} more reservation{'s' if hidden > 1 else ''}" if hidden else ""
         if not shown and not hidden:
             more = "nothing reserved"
-        return Section(name, [self.filled_region(pid, reservation) for reservation in shown], more)
+        return Section(name, [self.filled_region(pid, *group) for group in shown], more)
 
     def chosen(self, pid, most):
-        """The reservations that are shown: those of which something changes, and those that changed last."""
-        shown = dict(list(self.touched[pid].items())[-most:])
-        for number in reversed(self.index.recent[pid]):
-            if len(shown) >= most:
+        """The reservations that are shown, in groups of those that are alike: those of which something changes, each by
+        itself, and the largest groups; of equal ones those that changed last."""
+        touched = dict(list(self.touched[pid].items())[-most:])
+        groups = [[reservation] for reservation in touched.values()]
+        for members in sorted(reversed(self.index.groups[pid].values()), key=len, reverse=True):
+            if len(groups) >= most:
                 break
-            shown.setdefault(number, self.index.recent[pid][number])
-        return [shown[number] for number in sorted(shown)]
+            if others := [reservation for number, reservation in members.items() if number not in touched]:
+                groups.append(sorted(others, key=lambda one: one.number))
+        return sorted(groups, key=lambda group: group[0].number)
 
-    def filled_region(self, pid, reservation):
-        parts = [self.part_of(reservation, run) for run in self.runs_of(reservation)]
+    def filled_region(self, pid, reservation, *others):
         region = self.region(pid, reservation)
+        region.others = list(others)
+        last = others[-1] if others else reservation
+        lasts = self.runs_of(last)
+        parts = [
+            self.part_of(reservation, run, lasts[i].last if others else run.last, others)
+            for i, run in enumerate(self.runs_of(reservation))
+        ]
+        if others:
+            region.name = f"{region.name} … {self.names(pid, last)}"
         region.fill(parts)
         whole = region.parts
         for most in range(6, 0, -1):  # with less in it, if it is wider than the picture
@@ -160,14 +180,16 @@ class Crowd(Contents):
             mark = mapping.memory.number if mapping.memory.number in since.was else None
         return *alike(mapping), mark
 
-    def part_of(self, reservation, run):
+    def part_of(self, reservation, run, last, others):
+        """last: the mapping of the last of the reservations that are alike."""
+        alike_ones, times = [reservation, *others], 1 + len(others)
         memory = run.first.memory
         self.add_box(memory)
         box = self.boxes[memory.number]
-        if run.count > box.count:
-            box.count, box.last = run.count, run.last.memory
         part = self.part(run.at - reservation.base, run.first)
-        part.size, part.count, part.last = run.end - run.at, run.count, run.last
+        part.size, part.count, part.last = run.end - run.at, run.count, last
+        if run.count * times > box.count:
+            box.count, box.last, box.run = run.count * times, last.memory, (alike_ones, part)
         return part
 
     @staticmethod
@@ -194,26 +216,24 @@ class Crowd(Contents):
         """Of a GPU, or with -1 of nobody knows which: as many as are shown, in order."""
         boxes = [box for box in self.boxes.values() if box.device == device and not box.memory.is_multicast]
         boxes.sort(key=lambda box: (box.status == KEPT, box.memory.nth))
-        boxes = self.joined(boxes[: 6 * BOXES])[:BOXES]
+        boxes = self.joined(boxes[: 6 * BOXES])[: self.most_boxes]
         return sorted(boxes, key=lambda box: box.memory.nth)
 
     @staticmethod
     def joined(boxes):
-        """Allocations that follow one another and are alike are one."""
-        result = []
+        """Allocations that are alike, and mapped nowhere, are one."""
+        result, like = [], {}
         for box in boxes:
-            last = result[-1] if result else None
-            end = last and (last.last or last.memory)
-            if (
-                last
-                and not box.exports
-                and last.status == box.status == KEPT
-                and end.nth + 1 == box.memory.nth
-                and (last.size, last.handles, last.memory.held_by_fd) == (box.size, box.handles, box.memory.held_by_fd)
-                and not (last.memory.mapped or box.memory.mapped)
-            ):
-                last.count, last.last = last.count + box.count, box.last or box.memory
+            what = box.size, box.memory.held_by_fd, box.memory.source_unknown, *sorted(box.handles.items())
+            is_alone = box.exports or box.status != KEPT or box.memory.mapped
+            if is_alone:
+                result.append(box)
+            elif what in like:
+                first = like[what]
+                first.members = [*(first.members or [first.memory.nth]), box.memory.nth]
+                first.count, first.last = len(first.members), box.memory
             else:
+                like[what] = box
                 result.append(box)
         return result
 

@@ -6,10 +6,12 @@ from vmmsim.view.sizes import exact_size, plural, size_text
 
 
 class Teller:
-    """names(pid, reservation) is what a reservation is called; processes are the names of processes, by pid."""
+    """names(pid, reservation) is what a reservation is called; processes are the names of processes, by pid; lives, a
+    lives.Lives, has what can be pinned."""
 
-    def __init__(self, recording, names, processes):
-        self.recording, self.names, self.processes = recording, names, processes
+    def __init__(self, recording, names, processes, lives):
+        self.recording, self.names, self.processes, self.lives = recording, names, processes, lives
+        self.steps = {id(line): step for step, line in enumerate(recording.lines, 1)}
         self.places = {}  # where calls were made, by the line's identity
 
     def made(self, verb, line, other=None):
@@ -19,19 +21,32 @@ class Teller:
         if id(line) not in self.places:
             file, row, function = self.recording.place(line)
             self.places[id(line)] = f", {file}:{row}" if file else f", in {function}" if function else ""
-        are_several = other and other is not line and other["call"]
-        which = f"{line['call']} #{line['nth']}" + (f" to #{other['nth']}" if are_several else "")
-        return f" {verb} by {which}{self.places[id(line)]}."
+        first, last = (self.steps.get(id(each)) for each in (line, other or line))
+        when = f" in step {first}" + (f" to {last}" if last != first else "") if first and last else ""
+        return f" {verb}{when} by {line['call']}{self.places[id(line)]}."
 
     def place(self, part, region):
         """Where a part is: its label goes before."""
         reservation = region.reservation
-        name = self.names(reservation.pid, reservation)
+        name = self.names(reservation.pid, reservation) + (", and alike in the others" if region.others else "")
         address = reservation.base + part.offset
         return f"at offset {exact_size(part.offset)} of reservation {name}, from {address:#x}"
 
+    def pin(self, region, part=None):
+        """By what view.js knows it."""
+        return self.lives.pin_of_reservations(region.all(), part)
+
+    def pin_of_box(self, box):
+        if box.run:
+            return self.lives.pin_of_reservations(*box.run)
+        return self.lives.pin_of_memory(box.members or [box.memory.nth])
+
     def reservation(self, region):
         reservation = region.reservation
+        if region.others:
+            names = [self.names(each.pid, each) for each in region.all()]
+            shown = names if len(names) < 9 else [*names[:8], f"{len(names) - 8} more"]
+            return f"{len(names)} reservations that are alike, {size_text(reservation.size)} each: {', '.join(shown)}."
         begin, end = reservation.base, reservation.base + reservation.size
         return (
             f"Reservation {self.names(reservation.pid, reservation)}: {size_text(reservation.size)} of addresses, "
@@ -66,7 +81,10 @@ class Teller:
         held = [f"{self.processes.get(pid) or 'it'} has {count}" for pid, count in references.items() if count]
         handles = f"References of handles: {', '.join(held)}" if held else "No handle has a reference"
         mapped = plural(len(memory.mapped), "mapping") + (" each" if last is not memory else "")
-        made = self.made("Made", memory.made, last.made) if memory.made else " Which call made it is not known."
+        verb = "Imported" if memory.source_unknown else "Made"
+        made = self.made(verb, memory.made, last.made) if memory.made else " Which call made it is not known."
+        if memory.source_unknown:
+            made += " Of which export is not known."
         return f"{which}: {box.label()}{where}. {handles}; {mapped}.{made}"
 
 

@@ -13,21 +13,23 @@ import contextlib
 import dataclasses
 import re
 
+from vmmsim.trace import imports
 from vmmsim.trace.model import OF_MODULES, Machine
 from vmmsim.view.arrows import ArrowPicture
+from vmmsim.view.brief import brief
 from vmmsim.view.contents import GONE, KEPT, NEW, Scene
-from vmmsim.view.crowd import Crowd
+from vmmsim.view.crowd import LEVELS, Crowd
 from vmmsim.view.details import Teller
 from vmmsim.view.index import Index
-from vmmsim.view.layout import TooWide
+from vmmsim.view.layout import TALLEST, TooWide
+from vmmsim.view.lives import Lives
+from vmmsim.view.naming import variable
+from vmmsim.view.overview import Overview, is_launch
 from vmmsim.view.rows import RowPicture
 from vmmsim.view.sizes import plural, size_text
 from vmmsim.view.words import Asked, is_refused
 
 MOST_STEPS = 20_000  # of one view; more would be more than a browser likes
-NAMED = re.compile(
-    r"cuMemAddressReserve\w*\s*\(\s*(?:\(\s*CUdeviceptr\s*\*\s*\)\s*)?&?\s*([A-Za-z_][\w.\[\]>-]{0,23})\s*,"
-)
 
 
 @dataclasses.dataclass
@@ -43,6 +45,15 @@ class Step:
     svg: list  # elements, each a text
     height: int
     is_same: bool  # the frame equals the one before
+    brief: str = ""  # what changed, for the list of calls
+    is_launch: bool = False
+
+
+class Steps(list):
+    """One Step for each call, and what is to be said of all of them."""
+
+    overview = lives = None
+    processes = {}  # their names, by pid
 
 
 def steps(recording):
@@ -70,7 +81,7 @@ class Film:
 
     def __init__(self, recording):
         self.recording, self.lines = recording, recording.lines[:MOST_STEPS]
-        self.machine, self.index = Machine(strict=False), Index()
+        self.machine, self.index = Machine(strict=False, sources=imports.sources(self.lines)), Index()
         changing = dict.fromkeys(line["pid"] for line in self.lines if line["changes"])
         self.all_pids = list(changing | dict.fromkeys(line["pid"] for line in self.lines))
         self.pids = list(changing) or self.all_pids[:1]
@@ -80,20 +91,32 @@ class Film:
         self.most_mappings = 160 if len(self.lines) <= 2000 else 24  # of a picture with arrows
         self.names, self.taken = {}, collections.defaultdict(collections.Counter)  # of reservations
         self.process_of = dict(zip(self.pids, self.processes, strict=True))
-        self.teller = Teller(recording, self.name, self.process_of)
+        rank = {pid: place for place, pid in enumerate(self.all_pids)}
+        self.overview, self.lives = Overview(self.devices, recording.times()), Lives(self.name, rank)
+        self.teller = Teller(recording, self.name, self.process_of, self.lives)
         self.strings = {}  # each text once
+        self.level = 0  # how little is shown of much
 
     def steps(self):
-        result, frame, was_marked = [], None, False
+        result, frame, was_marked = Steps(), None, False
+        result.overview, result.lives = self.overview, self.lives
+        result.processes = {pid: f"process {rank + 1}" for rank, pid in enumerate(self.all_pids)}
         for count, line in enumerate(self.lines, 1):
             since = self.machine.since()
             asked = Asked(self.machine, line, self.name, self.process_of)
+            had = self.overview.everything(self.index)
             self.machine.line(line)
             self.index.update(self.machine, since)
+            self.lives.note(count, since)
+            self.overview.note(count, line, self.index)
+            if line["call"] == "exit":
+                self.overview.leaves(count, had, self.overview.everything(self.index))
             is_changed, before = has_changed(since), frame
-            if frame is None or is_changed or was_marked:
-                frame = self.frame(since, line["pid"])
-            was_marked = is_changed
+            fault = fault_of(line)
+            if frame is None or is_changed or was_marked or fault:
+                frame = self.frame(since, line["pid"], fault)
+            was_marked = is_changed or bool(fault)
+            what = brief(line, since, self.name)
             self.machine.forget_since(since)
             is_change = is_changed or bool(line["changes"])
             result.append(
@@ -109,8 +132,12 @@ class Film:
                     svg=frame[0],
                     height=frame[1],
                     is_same=frame == before,
+                    brief=what,
+                    is_launch=is_launch(line),
                 )
             )
+        if result:
+            self.overview.leaves(len(result), self.overview.everything(self.index), (0, 0))
         return result
 
     def words(self, line, asked):
@@ -121,30 +148,40 @@ class Film:
         """What a reservation is called: the variable that the source has for it, or else its number."""
         number, made = reservation.number, reservation.made
         if number not in self.names:
-            name = self.variable(made) if made and made["call"] else ""
+            name = variable(self.recording, made) if made and made["call"] else ""
             self.taken[pid][name] += 1
             often = self.taken[pid][name]
             self.names[number] = f"R{reservation.nth + 1}" if not name else f"{name} {often}" if often > 1 else name
         return self.names[number]
 
-    def variable(self, line):
-        file, row, _ = self.recording.place(line)
-        lines = self.recording.source(file).splitlines() if file and row else []
-        found = NAMED.search("\n".join(lines[row - 1 : row + 2]))
-        return found[1] if found else ""
-
-    def frame(self, since, pid):
+    def frame(self, since, pid, fault=None):
         """What there is now, and what has changed since: the elements, and how high they are together."""
         contents = self.devices, self.processes, self.machine, since, self.pids, self.name
-        more = {"teller": self.teller, "extras": self.extras(since)}
+        more = {"teller": self.teller, "extras": self.extras(since), "fault": fault}
         drawn = None
         if self.may_have_arrows():
             with contextlib.suppress(TooWide):
                 drawn = ArrowPicture(Scene(*contents), **more).draw()
         if not drawn:
-            drawn = RowPicture(Crowd(*contents, index=self.index, active=pid), **more).draw()
+            drawn = self.rows(contents, pid, fault, more)
         elements, height = drawn
         return [self.strings.setdefault(element, element) for element in elements], height
+
+    def rows(self, contents, pid, fault, more):
+        """With less in it where the picture would be too high."""
+
+        def drawn(level):
+            crowd = Crowd(*contents, index=self.index, active=pid, most=LEVELS[level], fault=fault)
+            return RowPicture(crowd, **more).draw()
+
+        result = drawn(self.level)
+        while result[1] > TALLEST and self.level < len(LEVELS) - 1:
+            self.level += 1
+            result = drawn(self.level)
+        while self.level and result[1] < TALLEST * 0.7 and (fuller := drawn(self.level - 1))[1] <= TALLEST:
+            self.level -= 1
+            result = fuller
+        return result
 
     def may_have_arrows(self):
         """Whether there may be room for them."""
@@ -214,6 +251,13 @@ def has_changed(since):
     return bool(since.came or since.gone or since.access or since.blocks or since.peers) or any(
         look != look.memory.look() for look in since.was.values()
     )
+
+
+def fault_of(line):
+    """(process, address) of what a kernel or copy must not touch, if the line answers that."""
+    why = line["fault"].get("why") if isinstance(line.get("fault"), dict) else ""
+    found = re.match(r"(0x[0-9a-f]{1,16})\b", why) if isinstance(why, str) else None
+    return (line["pid"], int(found[1], 16)) if found else None
 
 
 def devices_of(lines):

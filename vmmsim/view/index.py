@@ -22,7 +22,13 @@ class Run:
 
 def alike(mapping):
     memory = mapping.memory
-    return mapping.size, memory.device, memory.is_multicast, tuple(sorted(mapping.access.items()))
+    return (
+        mapping.size,
+        memory.device,
+        memory.is_multicast,
+        memory.source_unknown,
+        tuple(sorted(mapping.access.items())),
+    )
 
 
 def only(mapping, key):
@@ -78,6 +84,9 @@ class Index:
         self.recent = collections.defaultdict(dict)  # by process: its reservations, those last that changed last
         self.mapped = collections.Counter()  # bytes, by process
         self.idle = collections.defaultdict(dict)  # by GPU: memory that is there and not mapped
+        self.idle_bytes = collections.Counter()  # by GPU
+        self.groups = collections.defaultdict(dict)  # by process: of reservations that are alike, by number
+        self.group_of = {}  # what such have in common, by number
         self.there = {}  # memory by number: (its GPU, its size)
         self.totals = collections.defaultdict(lambda: [0, 0])  # by GPU: how many, bytes
         self.objects = {}  # by number
@@ -105,9 +114,26 @@ class Index:
                 recent[number] = reservation
             else:
                 self.runs.pop(number, None)
+            self.update_group(reservation, number in recent)
         for look in since.was.values():
             self.update_memory(look.memory)
         self.update_blocks(machine, since)
+
+    def update_group(self, reservation, is_there):
+        number, groups = reservation.number, self.groups[reservation.pid]
+        if (likeness := self.group_of.pop(number, None)) is not None:
+            del groups[likeness][number]
+            if not groups[likeness]:
+                del groups[likeness]
+        if is_there:
+            runs = self.runs_of(reservation)
+            inside = [(run.at - reservation.base, run.end - reservation.base, run.count, run.key) for run in runs]
+            likeness = (reservation.size, *inside) if len(inside) < 4 else number
+            self.group_of[number] = likeness
+            groups[likeness] = {**groups.pop(likeness, {}), number: reservation}  # the last that changed
+
+    def ordinary_bytes(self, device):
+        return sum(size for (its, _), (_, size) in self.ordinary.items() if its == device)
 
     def update_blocks(self, machine, since):
         for pid, address in since.blocks:
@@ -145,7 +171,8 @@ class Index:
         if device is not None:
             self.totals[device][0] -= 1
             self.totals[device][1] -= size
-            self.idle[device].pop(memory.number, None)
+            if self.idle[device].pop(memory.number, None):
+                self.idle_bytes[device] -= size
         is_there = memory.look().is_there
         if memory.is_multicast:
             self.objects.pop(memory.number, None)
@@ -157,3 +184,4 @@ class Index:
             self.totals[memory.device][1] += memory.size
             if not memory.mapped:
                 self.idle[memory.device][memory.number] = memory
+                self.idle_bytes[memory.device] += memory.size

@@ -14,6 +14,7 @@ GAP, INSET = 12, 4  # between two reservations; between the edge of one and what
 LABEL = 70  # at the left of a GPU's memory: its name
 LANE, BADGE = 25, 19  # heights
 FREE = WIDTH - 2 * MARGIN
+TALLEST = 600  # a picture in rows, so that it is seen whole beside the list; a view keeps that room, and nothing jumps
 
 
 class TooWide(Exception):

@@ -6,8 +6,9 @@
 
 A frame is a list of elements of SVG, and differs little from the one before. So a view holds each element once, and of
 a frame those that are not at the begin or at the end of the frame before; all of it compressed, in letters, which
-view.js unpacks. What comes from a recording stands there, and in text that is escaped: nothing of it becomes a tag.
-Without scripts, and on paper, some moments show and the list of the calls.
+view.js unpacks. Above stand the strip of memory by step and what matters, drawn once. What comes from a recording is
+there, and in text that is escaped: nothing of it becomes a tag. Without scripts, and on paper, some moments show, and
+the list of the calls.
 """
 
 import base64
@@ -15,15 +16,21 @@ import hashlib
 import html
 import json
 import pathlib
+import re
 import zlib
 
+from vmmsim.view.callers import Callers
 from vmmsim.view.frames import notes
-from vmmsim.view.layout import WIDTH
+from vmmsim.view.layout import TALLEST, WIDTH
+from vmmsim.view.overview import matters, strip
+from vmmsim.view.sizes import plural
 from vmmsim.view.style import style_of_view
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEYFRAME = 50  # each such frame is whole, so that any frame is at most so many differences away
-TALLEST = 640  # up to this height the room for the picture stays the same, so that nothing jumps
+NO_CALLS = "exit", "close"  # lines that tell of no call of CUDA's
+LAUNCHERS = re.compile(r"(.*/)?(python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice)|[A-Z_\d]+=.*|-.*|\d+")
+FIRST = re.compile(r"cuMemAddressReserve|cuMemCreate|cuMemImport|cuMulticastCreate")  # where a view in the book opens
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -38,7 +45,7 @@ script-src 'sha256-{hash}'">
 {style}
 </style>
 </head>
-<body>
+<body class="{kind}">
 <main>
 <h1>{title}</h1>
 {fragment}
@@ -49,9 +56,9 @@ script-src 'sha256-{hash}'">
 """
 
 # What stands in <noscript> costs nothing while there are scripts; for paper view.js takes it from there.
-FRAGMENT = """<div class="vmm-view" data-key="{key}">
+FRAGMENT = """<div class="vmm-view" data-key="{key}"{alone}{opens}>
 <p class="vmm-about">{about}</p>
-{notes}<noscript><div class="vmm-still">
+{notes}{overview}<noscript><div class="vmm-still">
 {still}</div></noscript>
 <script type="application/octet-stream">{data}</script>
 </div>
@@ -59,34 +66,42 @@ FRAGMENT = """<div class="vmm-view" data-key="{key}">
 
 
 def page(recording, steps):
-    title = f"{name_of(recording)}, step by step"
+    content = view(recording, steps, "step", moments(steps), is_alone=True)
+    return filled(f"{name_of(recording)}, step by step", content, "vmm-alone")
+
+
+def filled(title, content, kind):
     script = (HERE / "view.js").read_text()
     return PAGE.format(
         title=html.escape(title),
         style=style(),
         script=script,
         hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        fragment=view(recording, steps, "step", moments(steps)),
+        fragment=content,
+        kind=kind,
     )
 
 
 def fragment(recording, steps, id, has_pictures=False):
-    """A page may have several, so a link to a step is #ID-step=12. A lesson's page has pictures of its moments."""
+    """A page may have several, so a link to a step is #ID-step=12. It opens at the first call of VMM, with the list of
+    the calls folded. A lesson's page has pictures of its moments."""
     pictures = "<p>Without scripts, and on paper, the pictures on this page show the moments that matter.</p>\n"
-    return view(recording, steps, f"{id}-step", pictures if has_pictures else moments(steps))
+    opens_at = next((step.number for step in steps if step.kind == "changes" and FIRST.match(step.call)), 1)
+    return view(recording, steps, f"{id}-step", pictures if has_pictures else moments(steps), opens_at=opens_at)
 
 
-def view(recording, steps, key, still):
-    """still: what shows without scripts, and on paper."""
-    processes = len({step.process for step in steps})
+def view(recording, steps, key, still, is_alone=False, opens_at=None):
+    """still: what shows without scripts, and on paper. is_alone: it is the page, so that keys work all over it."""
     about = recording.about
-    calls = f"{len(steps):,} calls" if len(steps) != 1 else "1 call"
-    facts = [about.get("where", ""), f"{calls} of {processes} processes" if processes > 1 else calls]
+    facts = [about.get("where", ""), counted(steps)]
     if about.get("status"):
         facts.append(f"ended with status {about['status']}")
     items = "".join(f"<li>{html.escape(note)}</li>\n" for note in notes(recording))
     return FRAGMENT.format(
         key=html.escape(key),
+        alone=" data-alone" if is_alone else "",
+        overview=overview_of(steps, key),
+        opens=f' data-opens="{opens_at}"' if opens_at else "",
         about=f"<code>{html.escape(command_of(recording))}</code>: {html.escape(', '.join(filter(None, facts)))}.",
         notes=f'<ul class="vmm-notes">\n{items}</ul>\n' if items else "",
         still=still,
@@ -94,13 +109,33 @@ def view(recording, steps, key, still):
     )
 
 
+def counted(steps):
+    """The calls of CUDA, as the terminal counts them, and what else is a step."""
+    processes = len({step.process for step in steps})
+    others = [step.call for step in steps if step.call in NO_CALLS]
+    calls = len(steps) - len(others)
+    text = (f"{calls:,} calls" if calls != 1 else "1 call") + (f" of {processes} processes" if processes > 1 else "")
+    closed, ended = others.count("close"), others.count("exit")
+    ends = "the end of a process" if ended == 1 else f"the ends of {ended} processes"
+    more = [plural(closed, "closed descriptor")] * bool(closed) + [ends] * bool(ended)
+    return " and ".join([", ".join([text, *more[:-1]]), *more[-1:]])
+
+
+def overview_of(steps, key):
+    if not steps:
+        return ""
+    both = matters(steps.overview, key) + strip(steps.overview, steps.processes)
+    return f'<div class="vmm-overview">\n{both}</div>\n'
+
+
 def command_of(recording):
     return " ".join(map(str, recording.about.get("command", []))) or "a recording"
 
 
 def name_of(recording):
-    command = recording.about.get("command", [])
-    return pathlib.PurePath(str(command[0])).name if command else "A recording"
+    command = [str(word) for word in recording.about.get("command", [])]
+    words = [word for word in command if not LAUNCHERS.fullmatch(word)] or command
+    return pathlib.PurePath(words[0]).name if command else "A recording"
 
 
 # --- What shows without scripts, and on paper
@@ -143,11 +178,18 @@ def figure(steps, step):
 # --- What view.js reads
 def packed(recording, steps):
     sources = {step.place[0] for step in steps if step.place[0]}
+    callers = Callers(recording)
     content = {
         "tallest": min(TALLEST, max((step.height for step in steps), default=0)),
         "width": WIDTH,
         "keyframe": KEYFRAME,
         "processes": len({step.process for step in steps}),
+        "lanes": [
+            [device, [[step, held.mapped, held.idle, held.ordinary] for step, held in changes]]
+            for device, changes in steps.overview.shown().items()
+        ],
+        "names": variables(steps.lives),
+        **steps.lives.packed(),
         "sources": {name: recording.source(name) for name in sorted(sources)},
         "steps": [
             {
@@ -156,15 +198,37 @@ def packed(recording, steps):
                 "words": step.words,
                 "place": list(step.place),
                 "led_there": recording.led_there(line)[:4],
+                "stack": callers.of(line),
                 "kind": step.kind,
                 "explanation": step.explanation,
+                "cause": cause(line),
+                "brief": step.brief,
+                "is_launch": step.is_launch,
             }
             for step, line in zip(steps, recording.lines, strict=False)  # of a long recording the first lines
         ],
+        "frames_of_code": callers.frames,
+        "stacks": callers.stacks,
         **differences(steps),
     }
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def cause(line):
+    """Of a long explanation what went wrong, without the call and its arguments."""
+    whole, fault = line["explanation"], line.get("fault")
+    why = fault.get("why") if isinstance(fault, dict) else ""
+    if isinstance(why, str) and why and whole.endswith(why):
+        return why
+    found = re.search(r" answers [A-Za-z_]+: ", whole)
+    return whole[found.end() :] if found else whole
+
+
+def variables(lives):
+    """Names of reservations that the source has for them."""
+    names = {re.sub(r" \d+$", "", name) for _, name, *_ in lives.reservations}
+    return sorted(name for name in names if not re.fullmatch(r"R\d+", name))
 
 
 def differences(steps):

@@ -5,6 +5,8 @@ from vmmsim.view.contents import GONE, KEPT, NEW, NO_HANDLE, RIGHTS
 from vmmsim.view.layout import BADGE, FREE, GUTTER, LANE, MARGIN, WIDTH, bar_of, is_to_scale, tag_of, width_of, x_of
 from vmmsim.view.svg import Canvas
 
+UNKNOWN = "imported, source not known"
+
 
 class Silent:
     """In the place of a words.Teller: nothing is said of any part."""
@@ -12,7 +14,7 @@ class Silent:
     def about_any(self, *_):
         return ""
 
-    reservation = gap = part = memory = about_any
+    reservation = gap = part = memory = pin = pin_of_box = about_any
 
 
 def marked(kind, status):
@@ -27,18 +29,36 @@ def fill_of(device):
     return f"vmm-box vmm-gpu{device % 8}" if device >= 0 else "vmm-box"
 
 
-class Picture:
-    """extras: what stands below the memory, (text, status, about) each."""
+def diagonals(x, y, width, height, step=9):
+    """The parts of diagonal lines that lie in a rectangle."""
+    for at in range(step, int(width + height), step):
+        left, low = max(0, at - height), min(at, height)
+        right, high = min(at, width), max(0, at - width)
+        yield f"M{x + left:.0f} {y + low:.0f} L{x + right:.0f} {y + high:.0f}"
 
-    def __init__(self, contents, teller=None, extras=()):
-        self.contents, self.teller, self.extras = contents, teller or Silent(), extras
+
+class Picture:
+    """extras: what stands below the memory, (text, status, about) each; fault: (process, address) of what a kernel
+    must not touch."""
+
+    def __init__(self, contents, teller=None, extras=(), fault=None):
+        self.contents, self.teller, self.extras, self.fault = contents, teller or Silent(), extras, fault
         self.canvas = Canvas()
 
-    def rect(self, x, y, width, height, kind, status=KEPT, about=""):
-        self.canvas.rect(x, y, width, height, marked(kind, status), data_about=about)
+    def rect(self, x, y, width, height, kind, status=KEPT, about="", pin=""):
+        self.canvas.rect(x, y, width, height, marked(kind, status), data_about=about, data_pin=pin)
+
+    def hatch(self, x, y, width, height, memory):
+        """Over the box of an import, if nobody knows of which export it is."""
+        if memory.source_unknown:
+            self.canvas.path(" ".join(diagonals(x, y, width, height)), "vmm-hatch")
 
     def text(self, x, y, text, kind="", about=""):
         self.canvas.text(x, y, text, kind, data_about=about)
+
+    def told(self, box):
+        """What is said of memory, and how it is pinned."""
+        return self.teller.memory(box), self.teller.pin_of_box(box)
 
     def strip(self, strip):
         top, canvas = strip.top, self.canvas
@@ -59,7 +79,7 @@ class Picture:
     def region(self, region, strip):
         top, height = strip.top, strip.region_height
         about = self.teller.reservation(region)
-        self.rect(region.x, top, region.width, height, "vmm-box", region.status, about)
+        self.rect(region.x, top, region.width, height, "vmm-box", region.status, about, self.teller.pin(region))
         if not is_to_scale(region):
             self.bar("vmm-track", top + height - 6, [(x_of(region, 0), x_of(region, region.size))])
             self.bar("vmm-true", top + height - 6, bar_of(region, region.mapped))
@@ -70,13 +90,32 @@ class Picture:
                 self.part(part, region, top, strip.measures)
             elif region.status != GONE:
                 label_y, note_y = strip.measures.gap
-                self.text(part.middle, top + label_y, part.label(), "vmm-small", self.teller.gap(part, region))
+                about = self.teller.gap(part, region)
+                pin = self.teller.pin(region) if about else ""
+                self.canvas.text(part.middle, top + label_y, part.label(), "vmm-small", data_about=about, data_pin=pin)
                 self.text(part.middle, top + note_y, part.note(), "vmm-small")
+
+        if self.fault:
+            self.mark_fault(region, top, height)
+
+    def mark_fault(self, region, top, height):
+        """What of a reservation a kernel must not touch, and where."""
+        pid, address = self.fault
+        reservation = region.reservation
+        offset = address - reservation.base
+        for part in region.parts:
+            if reservation.pid == pid and part.offset <= offset < part.end and region.status != GONE:
+                self.canvas.rect(part.x + 1, top + 2, part.width - 2, height - 4, "vmm-fault")
+                x = part.x + 6 + (part.width - 12) * (offset - part.offset) / part.size
+                self.canvas.path(f"M{x:.0f} {top + 4:.0f} l-6 -11 h12 z", "vmm-fault-at")
+                self.canvas.kinds.add("vmm-fault")
 
     def part(self, part, region, top, measures):
         kind = fill_of(self.contents.boxes[part.memory].device)
         about = self.teller.part(part, region)
-        self.rect(part.x + 2, top + 4, part.width - 4, measures.part, kind, part.status, about)
+        pin = self.teller.pin(region, part)
+        self.rect(part.x + 2, top + 4, part.width - 4, measures.part, kind, part.status, about, pin)
+        self.hatch(part.x + 2, top + 4, part.width - 4, measures.part, part.first.memory)
         self.text(part.middle, top + measures.label, part.label(), text_kind(part.status))
         if measures.tag:
             self.text(part.middle, top + measures.tag, tag_of(part), "vmm-small")
@@ -109,11 +148,16 @@ class Picture:
         """What stands below the memory, and what the marks mean. Returns the elements, and how high they are."""
         if self.extras:
             y += 10
+        x = MARGIN
         for text, status, about in self.extras:
+            width = min(width_of(text, 12) + 16, FREE)
+            if x > MARGIN and x + width > MARGIN + FREE:
+                x, y = MARGIN, y + 23
             if status != KEPT:
-                self.rect(MARGIN, y, min(width_of(text, 12) + 16, FREE), 20, "vmm-pill", status)
-            self.text(MARGIN + 8, y + 14, text, "vmm-left vmm-small", about)
-            y += 23
+                self.rect(x, y, width, 20, "vmm-pill", status)
+            self.text(x + 8, y + 14, text, "vmm-left vmm-small", about)
+            x += width + 8
+        y += 23 if self.extras else 0
         y = self.legend(y + 12)
         return self.canvas.elements, round(y + MARGIN)
 
@@ -125,6 +169,17 @@ class Picture:
                 self.rect(x + 2, y + 2, 22, 14, "vmm-box", mark)
                 self.text(x + 32, y + 14, text, "vmm-left vmm-small")
                 x += 62 + width_of(text, 12)
+        if "vmm-fault" in kinds:
+            self.canvas.path(f"M{x + 13:.0f} {y + 16:.0f} l-6 -11 h12 z", "vmm-fault-at")
+            self.text(x + 32, y + 14, "the access that is a fault", "vmm-left vmm-small")
+            x += 62 + width_of("the access that is a fault", 12)
+        if "vmm-hatch" in kinds:
+            if x > WIDTH / 2:
+                x, y = MARGIN, y + 20
+            self.rect(x + 2, y + 2, 22, 14, "vmm-box")
+            self.canvas.path(" ".join(diagonals(x + 2, y + 2, 22, 14)), "vmm-hatch")
+            self.text(x + 32, y + 14, UNKNOWN, "vmm-left vmm-small")
+            x += 62 + width_of(UNKNOWN, 12)
         if "vmm-track" in kinds:
             self.bar("vmm-track", y + 9, [(x + 2, x + 24)])
             self.bar("vmm-true", y + 9, [(x + 2, x + 9)])

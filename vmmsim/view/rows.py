@@ -60,7 +60,8 @@ class RowPicture(Picture):
                 self.strip(strip)
                 y = strip.end + 8
             if section.more:
-                self.text(GUTTER, y + 13, section.more, "vmm-left vmm-small")
+                unfold = "all" if section.more.startswith("…") else ""  # view.js shows all of them
+                self.canvas.text(GUTTER, y + 13, section.more, "vmm-left vmm-small", data_unfold=unfold)
                 y += 20
         y = self.small_lines(self.contents.others, y)
         return self.end(self.memory(y + 6))
@@ -114,7 +115,7 @@ class RowPicture(Picture):
         hidden = count - sum(box.count for box in boxes if box.status != GONE)
         height = max(44, 14 + sum(heights) + BESIDE * len(rows) + (18 if hidden > 0 else 0))
         self.rect(MARGIN, y, FREE, height, "vmm-panel")
-        self.text(MARGIN + 8, y + 20, name, "vmm-left vmm-bold")
+        self.text(MARGIN + 8, y + 20, name, "vmm-left vmm-bold" if width_of(name) < LABEL - 8 else "vmm-left vmm-small")
         self.text(MARGIN + 8, y + 36, size, "vmm-left vmm-small")
         top = y + 10
         for row, high in zip(rows, heights, strict=True):
@@ -132,7 +133,8 @@ class RowPicture(Picture):
         return self.contents.badges(box, terse=True)
 
     def box(self, box):
-        self.rect(box.x, box.y, box.width, box.height, fill_of(box.device), box.status, self.teller.memory(box))
+        self.rect(box.x, box.y, box.width, box.height, fill_of(box.device), box.status, *self.told(box))
+        self.hatch(box.x, box.y, box.width, box.height, box.memory)
         middle = box.x + box.width / 2
         self.text(middle, box.y + 17, box.label(), text_kind(box.status))
         self.text(middle, box.y + 33, tag(box.memory, box.last), "vmm-small")
@@ -147,7 +149,7 @@ class RowPicture(Picture):
             shown = ", ".join(bound[:8]) + (f" and {len(bound) - 8} more" if len(bound) > 8 else "")
             lines.append(f"bound: {shown}")
         height = 12 + 17 * len(lines) + BADGE * len(badges)
-        self.rect(MARGIN, y, FREE, height, "vmm-box", box.mark(), self.teller.memory(box))
+        self.rect(MARGIN, y, FREE, height, "vmm-box", box.mark(), *self.told(box))
         for index, line in enumerate(lines):
             kind = "vmm-small" if index else text_kind(box.status)
             self.text(WIDTH / 2, y + 18 + 17 * index, line, kind)

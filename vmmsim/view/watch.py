@@ -20,6 +20,7 @@ from vmmsim.hardware import count_gpus
 from vmmsim.processes import end_all, signal_name
 from vmmsim.tool import Failed
 from vmmsim.trace.recording import Broken, Recording, finish, opened
+from vmmsim.view.compare import page_of_two
 from vmmsim.view.frames import steps
 from vmmsim.view.page import page
 from vmmsim.view.sizes import file_size, plural
@@ -45,7 +46,7 @@ def parser_of(the_tool, machines):
         prog=name,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
-        usage=f"{name} [options] PROGRAM [its arguments]\n       {name} [options] RECORDING",
+        usage=f"{name} [options] PROGRAM [its arguments]\n       {name} [options] RECORDING [RECORDING]",
         description="Runs a program, and writes one HTML file in which one steps through its calls of CUDA: the\n"
         "address spaces and the memory of each GPU, before and after each call. The file needs no network.",
         epilog="machines: " + ", ".join(machines) + "\n\n"
@@ -53,7 +54,8 @@ def parser_of(the_tool, machines):
         f"  {name} --gpus 4 ./my_program 100         yours, with lines if built with -g1,-gdwarf-4\n"
         f"  {name} --real python3 train.py           any program, on this machine's GPUs\n"
         f"  {name} --real --record run.jsonl ./my_program    on one machine,\n"
-        f"  {name} run.jsonl                                 and on another\n\n"
+        f"  {name} run.jsonl                                 and on another\n"
+        f"  {name} before.jsonl after.jsonl                  two runs, one above the other\n\n"
         "Options stand before the program; what follows it is the program's. What the program prints comes through.\n"
         "A program that fails or is interrupted is shown up to there. docs/watch.md tells more.\n\n"
         "exit status: the program's, 128 + N if signal N ended it; 1 if there is no view, 2 bad arguments",
@@ -93,8 +95,8 @@ def arguments(words, the_tool):
         if getattr(given, name) is not None and not os.path.basename(getattr(given, name)):
             parser.error(f"--{name}: name a file")
     check_machine(given, machines)
-    given.recording = recording_of(given)
-    if given.recording and (of_machine or given.real or given.record is not None):
+    given.recordings = recordings_of(given)
+    if given.recordings and (of_machine or given.real or given.record is not None):
         parser.error(f"{given.command[0]} is a recording and no program: only --output and --open go with it")
     return given
 
@@ -111,23 +113,25 @@ def check_machine(given, machines):
             given.error(f"--machine: there is no file {given.machine}")
 
 
-def recording_of(given):
-    """The recording that is named instead of a program, or None. Ends with 2 if it is neither."""
+def recordings_of(given):
+    """The recordings that are named instead of a program: one, two or none. Ends with 2 if it is neither."""
     word, *more = given.command
     if given.tool.will_build(word):
-        return None
+        return []
     path = pathlib.Path(word)
     looks = looks_like_a_recording(path)
     if not looks and shutil.which(word):
-        return None
+        return []
     if not path.is_file():
         where = f"in {os.getcwd()}" if "/" in word else "on the PATH"
         others = given.tool.programs_like(word)
         given.error(f"there is no program {word} {where}" + (f"; there is {others[0]}" if others else ""))
+    if looks and len(more) == 1 and looks_like_a_recording(more[0]):
+        return [path, pathlib.Path(more[0])]
     if more or not looks and (given.real or given.record is not None):
-        what = "is a recording, and takes no arguments" if looks else "cannot be executed"
+        what = "is a recording, and takes no arguments but a second recording" if looks else "cannot be executed"
         given.error(f"{word} {what}")
-    return path
+    return [path]
 
 
 def looks_like_a_recording(path):
@@ -246,8 +250,8 @@ def name_of_view(given):
     """The HTML file: as the user names it, or as the program does."""
     if given.output is not None:
         return pathlib.Path(given.output)
-    if given.recording:
-        name = re.sub(r"(\.jsonl?)?(\.gz)?$", "", given.recording.name)
+    if given.recordings:
+        name = "_and_".join(re.sub(r"(\.jsonl?)?(\.gz)?$", "", path.name) for path in given.recordings)
     else:
         words = list(given.command)
         if re.fullmatch(LAUNCHERS, os.path.basename(words[0])):
@@ -278,9 +282,10 @@ def is_view(path):
         return False
 
 
-def draw(recording, path):
-    """Writes the view of a recording, whole or not at all. Returns its size."""
-    text = page(recording, steps(recording))
+def draw(recordings, path):
+    """Writes the view of a recording, or of two, whole or not at all. Returns its size."""
+    runs = [(recording, steps(recording)) for recording in recordings]
+    text = page(*runs[0]) if len(runs) == 1 else page_of_two(runs)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         if os.access(path.parent, os.W_OK):
@@ -343,16 +348,8 @@ def watch(given):
         check_writable(html, is_view, "view", "--output")
     else:
         check_writable(pathlib.Path(given.record), looks_like_a_recording, "recording", "--record")
-    if given.recording:
-        try:
-            recording = Recording.read(given.recording)
-        except Broken as error:
-            if not looks_like_a_recording(given.recording):
-                say(f"{given.command[0]} can neither be executed nor be drawn:")
-            raise error from None
-        if not has_calls(recording):
-            raise Failed(f"{given.command[0]} has no call of CUDA: there is nothing to show")
-        return finished(given, recording, html, 0)
+    if given.recordings:
+        return finished(given, [read(path) for path in given.recordings], html, 0)
 
     if given.real:
         given.gpus_here = gpus_here()
@@ -365,19 +362,32 @@ def watch(given):
         say(f"{os.path.basename(given.command[0])} made no call of CUDA: there is nothing to show")
         return status or 1
     if html:
-        return finished(given, recording, html, status)
+        return finished(given, [recording], html, status)
     say(f"{in_words(recording)}, in {file}; {given.tool.name} {shlex.quote(str(file))} draws them")
     return status
 
 
-def finished(given, recording, html, status):
+def read(path):
     try:
-        size = draw(recording, html)
+        recording = Recording.read(path)
+    except Broken as error:
+        if not looks_like_a_recording(path):
+            say(f"{path} can neither be executed nor be drawn:")
+        raise error from None
+    if not has_calls(recording):
+        raise Failed(f"{path} has no call of CUDA: there is nothing to show")
+    return recording
+
+
+def finished(given, recordings, html, status):
+    try:
+        size = draw(recordings, html)
     except (Failed, OSError) as error:
         say(in_words_of(error))
         return status or 1
-    cut = "; the recording was cut off" if recording.is_cut else ""
-    say(f"{in_words(recording)}{cut}: open {html} in a browser ({file_size(size)})")
+    cut = "; the recording was cut off" if any(recording.is_cut for recording in recordings) else ""
+    calls = " and ".join(map(in_words, recordings))
+    say(f"{calls}{cut}: open {html} in a browser ({file_size(size)})")
     if given.open:
         show(os.path.abspath(html))
     return status

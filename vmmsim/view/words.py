@@ -305,8 +305,8 @@ class Asked:
         memory = self.answered_memory("handle")
         others = dict.fromkeys(pid for pid, _ in memory.exports if pid != self.line["pid"])
         source = ""
-        if not memory.exports:
-            source = ": nobody knows which memory of which process that is"
+        if memory.source_unknown:
+            source = ": of which export, the recording does not tell"
         elif others:
             source = f", which {' and '.join(self.processes.get(pid, 'another process') for pid in others)} exported"
         return f"gives a handle of {memory_text(memory)}{source}"

@@ -2,15 +2,20 @@
 // What the library does to the process that loads it under vmmsim: it ends one that has another driver beside it, and
 // shows it the simulated machine where a program asks the system and not the driver: the class of IMEX channel files in
 // /proc/devices, the channel's file, the NUMA node of each GPU under /sys, and whether this machine may use multicast.
-// It also tells --trace of descriptors that are closed and of the end. The functions at the end go before those of
-// libc. No file is made, and no variable of the environment is changed: both end where the simulator ends.
+// It also tells --trace of descriptors that are closed and of the end, and lets no sleep take time (--impatient). The
+// functions at the end go before those of libc. No file is made, and no variable of the environment is changed: both
+// end where the simulator ends.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <glob.h>
 #include <link.h>
+#include <poll.h>
 #include <sys/auxv.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/select.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -20,6 +25,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <string>
 #include "../memory/this_machine.h"
 #include "call.h"
@@ -152,6 +158,11 @@ int describe(int fd, struct stat* is) {
   return result;
 }
 
+// Whether sleeps and time limits are over at once: what is only hoped to have happened by then has not.
+bool is_impatient() { return is_simulated() && memory::options().impatient; }
+int at_once(int limit) { return limit > 0 && is_impatient() ? 0 : limit; }
+template <class Time> Time* at_once(Time* limit, Time& zero) { return limit && is_impatient() ? &zero : limit; }
+
 }  // namespace
 
 #pragma GCC visibility push(default)
@@ -207,6 +218,42 @@ __attribute__((noreturn)) void _exit(int status) {
   for (;;) syscall(SYS_exit_group, status);
 }
 void _Exit(int status) noexcept { _exit(status); }
+
+// For --impatient: what takes time, or waits for so long at most.
+unsigned sleep(unsigned seconds) { return is_impatient() ? 0 : next<decltype(sleep)>("sleep")(seconds); }
+int usleep(useconds_t time) { return is_impatient() ? 0 : next<decltype(usleep)>("usleep")(time); }
+int nanosleep(const timespec* time, timespec* left) {
+  return is_impatient() ? 0 : next<decltype(nanosleep)>("nanosleep")(time, left);
+}
+int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* left) {
+  return is_impatient() ? 0 : next<decltype(clock_nanosleep)>("clock_nanosleep")(clock, flags, time, left);
+}
+int poll(pollfd* files, nfds_t n, int limit) { return next<decltype(poll)>("poll")(files, n, at_once(limit)); }
+int __poll_chk(pollfd* files, nfds_t n, int limit, size_t) { return poll(files, n, limit); }
+int ppoll(pollfd* files, nfds_t n, const timespec* limit, const sigset_t* mask) {
+  const timespec zero = {};
+  return next<decltype(ppoll)>("ppoll")(files, n, at_once(limit, zero), mask);
+}
+int __ppoll_chk(pollfd* files, nfds_t n, const timespec* limit, const sigset_t* mask, size_t) {
+  return ppoll(files, n, limit, mask);
+}
+int select(int n, fd_set* to_read, fd_set* to_write, fd_set* failed, timeval* limit) {
+  timeval zero = {};
+  return next<decltype(select)>("select")(n, to_read, to_write, failed, at_once(limit, zero));
+}
+int pselect(int n, fd_set* to_read, fd_set* to_write, fd_set* failed, const timespec* limit, const sigset_t* mask) {
+  const timespec zero = {};
+  return next<decltype(pselect)>("pselect")(n, to_read, to_write, failed, at_once(limit, zero), mask);
+}
+int epoll_wait(int file, epoll_event* events, int n, int limit) {
+  return next<decltype(epoll_wait)>("epoll_wait")(file, events, n, at_once(limit));
+}
+int setsockopt(int socket, int level, int option, const void* value, socklen_t size) noexcept {
+  const timeval least = {0, 1};  // 0 would be no limit
+  const bool is_limit = level == SOL_SOCKET && (option == SO_RCVTIMEO || option == SO_SNDTIMEO);
+  if (is_limit && size == sizeof least && is_impatient()) value = &least;
+  return next<decltype(setsockopt)>("setsockopt")(socket, level, option, value, size);
+}
 
 int fstat(int fd, struct stat* is) noexcept { return describe(fd, is); }
 int fstat64(int fd, struct stat64* is) noexcept { return describe(fd, reinterpret_cast<struct stat*>(is)); }

@@ -34,17 +34,20 @@ void wait_for_maker(uint32_t record) {
   const int file = static_cast<int>(syscall(SYS_pidfd_open, maker, 0));  // to be read once the process has ended
   if (file < 0 && errno == ESRCH) return;
   pollfd end = {file, POLLIN, 0};  // where the system has no such files, the time alone counts
-  TEMP_FAILURE_RETRY(poll(&end, 1, seconds * 1000));
+  timespec left = {seconds, 0};  // poll itself may be over at once (--impatient)
+  TEMP_FAILURE_RETRY(syscall(SYS_ppoll, &end, 1, &left, nullptr, 0));
   if (file >= 0) close(file);
 }
 
 void tell(trace::Kind kind, const Referent& referent) {
   const Record& record = record_of(referent);
-  change(kind, {{"handle", hexadecimal(referent.handle)},
-                {"size", record.size},
-                {"device", device_of(record.gpu)},
-                {"record", referent.record},
-                {"multicast", record.kind == Record::multicast}});
+  std::vector<trace::Member> members = {{"handle", hexadecimal(referent.handle)},
+                                        {"size", record.size},
+                                        {"device", device_of(record.gpu)},
+                                        {"record", referent.record},
+                                        {"multicast", record.kind == Record::multicast}};
+  if (referent.imported) members.emplace_back("identity", hexadecimal(record.key));
+  change(kind, members);
 }
 
 // Whose memory the properties ask for: a GPU of the machine, or the host of this node. Checks the rest of them too.
@@ -258,7 +261,7 @@ int export_fd(Handle handle, unsigned long long flags) {
       exportable(handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR", flags);
   const int fd = export_record(referent->record);
   process().exported[fd] = current_call;
-  change("export", {{"handle", hexadecimal(handle)}, {"fd", fd}});
+  change("export", {{"handle", hexadecimal(handle)}, {"fd", fd}, {"identity", hexadecimal(record_of(*referent).key)}});
   return fd;
 }
 
@@ -269,7 +272,7 @@ CUmemFabricHandle export_fabric(Handle handle, unsigned long long flags) {
   const FabricHandle contents = {fabric_magic, ledger().token, record_of(*referent).key, referent->record};
   CUmemFabricHandle exported = {};
   std::memcpy(&exported, &contents, sizeof contents);
-  change("export", {{"handle", hexadecimal(handle)}, {"fabric", true}});
+  change("export", {{"handle", hexadecimal(handle)}, {"fabric", true}, {"identity", hexadecimal(contents.key)}});
   return exported;
 }
 

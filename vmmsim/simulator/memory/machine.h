@@ -31,6 +31,7 @@ uint64_t read_size(const std::string& text);
 struct Options {
   bool explain = false, leaks = false, trace = false;
   bool strict = false;      // an ordinary access to a multicast address is a fault
+  bool impatient = false;   // sleeps and time limits of the program are over at once, and processes end late
   char fail_call[64] = "";  // --fail CALL:N=ERROR; empty: none
   uint64_t fail_number = 0;
   int fail_error = 0;    // the CUresult or cudaError_t

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT-0
+"""What a teacher shows and hands out, in build/class: slides, a page, a sheet to predict on, a rubric.
+
+Each is one HTML file that needs no other, and a PDF where there is a Chromium. The sources are in labs/class; the
+questions of the sheet are those of the lessons' pages, without the answers.
+"""
+
+import base64
+import html
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from markdown_it import MarkdownIt
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PICTURE = re.compile(r'src="([^":]+\.svg)"')
+SECONDS = 60  # for one PDF
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<meta name="color-scheme" content="light">
+<title>{title}</title>
+<style>
+{style}
+</style>
+</head>
+<body class="{name}">
+{body}
+</body>
+</html>
+"""
+
+
+def markdown(text):
+    """HTML, with the pictures in it: their paths are from the top of the checkout."""
+    rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
+    return PICTURE.sub(lambda found: f'src="{data_of(ROOT / found[1])}"', rendered)
+
+
+def data_of(picture):
+    return "data:image/svg+xml;base64," + base64.b64encode(picture.read_bytes()).decode()
+
+
+def slides(text):
+    parts = re.split(r"^---$", text, flags=re.MULTILINE)
+    return "\n".join(f"<section>\n{markdown(part)}</section>" for part in parts)
+
+
+def predictions():
+    """What the pages ask under *Before you run it*, with room for an answer."""
+    text = ["# Predict, then run", "Name: ............................................................"]
+    for page in sorted(ROOT.glob("[0-9][0-9]_*/README.md")):
+        title, asked = re.search(r"^# (.*)$", page.read_text(), re.MULTILINE)[1], questions(page)
+        text += [f"## {title}", *(f"{question}\n\n<p class=answer></p>\n" for question in asked)]
+    return "\n\n".join(text)
+
+
+def questions(page):
+    """Those of a lesson: ["1. ...?", ...]."""
+    section = re.search(r"^## Before you run it\n([\s\S]*?)^## ", page.read_text(), re.MULTILINE)
+    found = re.findall(r"<summary>(\d+\. .*?)</summary>", section[1], re.DOTALL) if section else []
+    if not found:
+        sys.exit(f"class_material: {page.relative_to(ROOT)} asks no questions under *Before you run it*")
+    return [re.sub(r"^(\d+)\. ", r"**\1.** ", html.unescape(question)) for question in found]
+
+
+def write_all(out):
+    source, style = ROOT / "labs/class", (ROOT / "labs/class/class.css").read_text()
+    texts = {name: (source / f"{name}.md").read_text() for name in ("slides", "handout", "rubric")}
+    bodies = {"slides": slides(texts["slides"]), "predictions": markdown(predictions())}
+    bodies |= {name: markdown(texts[name]) for name in ("handout", "rubric")}
+    out.mkdir(parents=True, exist_ok=True)
+    for name, body in bodies.items():
+        title = html.escape(f"CUDA VMM by Example: {name}")
+        (out / f"{name}.html").write_text(PAGE.format(title=title, style=style, body=body, name=name))
+    return [out / f"{name}.html" for name in bodies]
+
+
+def print_all(files):
+    """PDFs beside them. A browser that is not there or does not work is no failure: a reader prints from their own."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if not browser:
+        print("There is no Chromium here to make PDFs: print them from a browser.")
+        return
+    with tempfile.TemporaryDirectory(prefix="class-") as profile:
+        words = [browser, "--headless", "--disable-gpu", f"--user-data-dir={profile}", "--no-pdf-header-footer"]
+        words += ["--no-sandbox"] if os.geteuid() == 0 else []
+        for file in files:
+            pdf = file.with_suffix(".pdf")
+            pdf.unlink(missing_ok=True)
+            try:
+                command = [*words, f"--print-to-pdf={pdf}", file.as_uri()]
+                done = subprocess.run(
+                    command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS
+                )
+                said = done.stderr.strip()[-400:]
+            except subprocess.TimeoutExpired:
+                said = f"it was not through after {SECONDS} seconds"
+            if not pdf.is_file():
+                print(f"{browser} made no {pdf.name}: {said}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    written = write_all(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/class"))
+    print_all(written)
+    print(f"For a class: {', '.join(file.stem for file in written)}, in {written[0].parent}.")

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT-0
+"""The arguments of ./lab.sh."""
+
+import argparse
+import os
+import pathlib
+import re
+
+from labs.judge import program as lab_program
+from labs.judge.files import end, my_files, shown
+from labs.judge.program import ROOT
+
+OF_ONE = "watch", "view", "hint", "reset", "solution"  # commands that take one lab
+
+USAGE = """./lab.sh                        the labs, and which of yours are right
+       ./lab.sh NN                     builds, runs and judges your file; NN is 01a for instance
+       ./lab.sh next                   the first that is not right yet
+       ./lab.sh watch NN               judged anew whenever you save it
+       ./lab.sh view NN                its last run, to step through
+       ./lab.sh hint|reset NN          one more hint; the starter again, yours is kept
+       ./lab.sh solution NN [--yes] [--alternatives]    after it is right, or with --yes
+       ./lab.sh --all [NN,NN] [--json FILE] [--gradescope FILE]    all, or these, and their points
+       ./lab.sh --class DIRECTORY [NN,NN] [--csv FILE]    the same for each directory in it
+       ./lab.sh gradescope NN,NN FILE.zip    an autograder for Gradescope"""
+
+
+def arguments(labs):
+    parser = parser_of(labs)
+    parser.error = lambda text: end(2, f"{text}\n./lab.sh --help tells what there is")
+    given = parser.parse_args()
+    if not os.path.isdir(given.directory):
+        parser.error(f"there is no directory {given.directory}")
+    os.chdir(given.directory)
+    words = given.words
+    given.command = words.pop(0) if words and words[0] in (*OF_ONE, "next", "gradescope") else ""
+    takes_several = given.all or given.students or given.command == "gradescope"
+    given.zip = pathlib.Path(words.pop()).absolute() if given.command == "gradescope" and len(words) > 1 else None
+    check_together(parser, given, takes_several)
+    try:
+        if takes_several:
+            parts = [part for word in words for part in word.split(",") if part]
+            chosen = [named(part, labs) for part in parts]
+            given.labs = [lab for lab in labs if lab in chosen or not chosen]
+        elif len(words) > 1:
+            parser.error(f"one lab at a time, not {' '.join(words)}; --all takes several, as 01a,01c")
+        given.lab = named(words[0], labs) if words and not takes_several else None
+    except ValueError as error:
+        parser.error(str(error))
+    return given
+
+
+def parser_of(labs):
+    parser = argparse.ArgumentParser(
+        prog="lab.sh",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        usage=USAGE,
+        description="Labs on CUDA's virtual memory management, on simulated GPUs. Your files are in labs/mine, or\n"
+        "where LABS_MINE says.",
+        epilog="labs:\n  " + "\n  ".join(f"{lab.number}  {lab.title}" for lab in labs) + "\n\n"
+        "exit status: 0 right, 1 not yet, 2 bad arguments, 3 the judge could not tell, which says nothing of your file",
+    )
+    parser.add_argument("words", nargs="*", metavar="NN", help="a lab: its number, its name or your file")
+    parser.add_argument("--all", action="store_true", help="judge all of your files, or these")
+    parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="with --all: write the results to FILE")
+    parser.add_argument("--gradescope", metavar="FILE", type=pathlib.Path, help="the same as Gradescope reads them")
+    parser.add_argument(
+        "--class", metavar="DIRECTORY", type=pathlib.Path, dest="students", help="judge those of a class"
+    )
+    parser.add_argument("--csv", metavar="FILE", type=pathlib.Path, help="with --class: a line for each student")
+    parser.add_argument("--real", action="store_true", help="run it on this machine's GPUs as well")
+    parser.add_argument("--yes", action="store_true", help="with solution: show it, right or not")
+    parser.add_argument("--alternatives", action="store_true", help="with solution: other answers that are right")
+    parser.add_argument("--limit", metavar="SECONDS", type=int, default=lab_program.SECONDS, help="for one run (20)")
+    of_lab_sh = {"help": argparse.SUPPRESS}
+    parser.add_argument("-C", metavar="DIRECTORY", dest="directory", default=".", **of_lab_sh)  # paths are from there
+    parser.add_argument("--reports-to", type=int, **of_lab_sh)  # for grade.reports
+    parser.add_argument("--parse", action="store_true", **of_lab_sh)  # only look at the arguments
+    return parser
+
+
+def check_together(parser, given, takes_several):
+    """What does not go together ends with status 2."""
+    command, words = given.command, given.words
+    if given.all + bool(given.students) + bool(command) > 1:
+        parser.error("one of these at a time: --all, --class, or a command")
+    if command in OF_ONE and not words:
+        parser.error(f"{command} needs the number of a lab")
+    if command == "next" and words:
+        parser.error("next takes no lab: it finds one")
+    if command == "gradescope" and not (given.zip and given.zip.suffix == ".zip"):
+        parser.error("gradescope needs labs and a file: ./lab.sh gradescope 01a,01c FILE.zip")
+    if given.students and not given.students.is_dir():
+        parser.error(f"--class: there is no directory {given.students}")
+    for option, its, with_what in (
+        ("--json and --gradescope", given.json or given.gradescope, given.all),
+        ("--csv", given.csv, given.students),
+        ("--yes and --alternatives", given.yes or given.alternatives, command == "solution"),
+    ):
+        if its and not with_what:
+            whose = {"--csv": "--class", "--yes and --alternatives": "solution"}.get(option, "--all")
+            parser.error(f"{option} go{'es' * (option == '--csv')} with {whose}")
+    if given.real and (command not in ("", "watch", "next") or given.students):
+        parser.error(f"--real does not go with {command or '--class'}")
+    if not 1 <= given.limit <= 3600:
+        parser.error(f"--limit takes 1 to 3600 seconds, not {given.limit}")
+
+
+def named(word, labs):
+    """The lab of this name: 01a, 1A, 01a_replace_cudamalloc.cu, labs/mine/01a_replace_cudamalloc.cu:16, "ring"."""
+    text = re.sub(r"(:\d+)+$", "", word)
+    path = pathlib.Path(text)
+    name = re.sub(r"\.(cu|py|json|html)$", "", path.name).lower()
+    if re.fullmatch(r"\d[a-z]?", name):
+        name = f"0{name}"
+    found = [lab for lab in labs if name in (lab.number, lab.name)]
+    found = found or [lab for lab in labs if name and lab.name.startswith(name)]
+    found = found or [lab for lab in labs if len(name) > 2 and re.sub(r"\W", "_", name) in lab.name]
+    if len(found) > 1:
+        raise ValueError(f"{word!r} fits several labs: " + ", ".join(f"{lab.number} {lab.title}" for lab in found))
+    if not found:
+        raise ValueError(f"there is no lab {word!r}; there are {', '.join(lab.number for lab in labs)}")
+    ours = my_files(), ROOT / "labs/starters", ROOT / "labs/solutions", ROOT / "labs/checks"
+    if "/" in text and path.exists() and path.resolve().parent not in [one.resolve() for one in ours]:
+        where = shown(my_files())
+        raise ValueError(f"{text} is not judged, but your file in {where}: LABS_MINE={path.parent} names another place")
+    return found[0]

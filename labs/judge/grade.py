@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: MIT-0
+"""Several labs of one student, or of a class: what is right, the points, and the files that tell of it."""
+
+import concurrent.futures
+import contextlib
+import csv
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+from labs.judge.files import end, is_begun, mine, my_files, put, shown
+from labs.judge.program import COMPILER_SECONDS, PR_SET_PDEATHSIG, ROOT, CannotJudge, prctl
+from labs.judge.verdict import judge
+from vmmsim.processes import descendants
+
+CANNOT_JUDGE = 3  # exit status
+NOT_JUDGED = "it is judged to the end"  # stands for a check
+# Processes of its own, and no others to be seen or ended: where the machine lets users have that.
+APART = ["unshare", "--map-root-user", "--pid", "--fork", "--kill-child=TERM", "--mount-proc"]
+
+
+def judged(lab, given, keep=None):
+    if not mine(lab).is_file():
+        end(1, f"{shown(mine(lab))} is no file")
+    return judge(lab, mine(lab), given.real, given.limit, keep)
+
+
+# --- Each by a process of its own, so that what it starts is its own
+
+
+def judged_all(labs, given):
+    """(lab, status, all that is told) for each of the student's, in order."""
+    with contextlib.closing(reports([(lab, my_files()) for lab in labs], given)) as told:
+        for lab, about in zip(labs, told, strict=True):
+            yield lab, about["status"], about
+
+
+def reports(tasks, given, apart=()):
+    """What is told of each (lab, directory), in order."""
+    parent = "0" if apart else str(os.getpid())  # as the process sees it
+    words = ["--limit", str(given.limit), "--reports-to", parent] + (["--real"] if given.real else [])
+    running = []
+
+    def work(task):
+        lab, directory = task
+        if not is_begun(lab, directory):
+            return report_of(lab, "not begun")
+        command = [*apart, sys.executable, "-B", "-m", "labs.judge", "-C", os.getcwd(), lab.number, *words]
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "text": True}
+        environment = {**os.environ, "LABS_MINE": str(mine(lab, directory).parent)}
+        with subprocess.Popen(command, cwd=ROOT, env=environment, **pipes) as process:
+            running.append(process)
+            return told_by(process, lab, most_seconds(lab, given))
+
+    with concurrent.futures.ThreadPoolExecutor(1 if given.real else os.cpu_count()) as pool:
+        try:
+            yield from pool.map(work, tasks)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in running:
+                if process.returncode is None:
+                    process.terminate()
+
+
+def most_seconds(lab, given):
+    """For a whole lab: a program that stops its judge must not stop the class."""
+    return COMPILER_SECONDS + given.limit * (2 + 3 * len(lab.checks))
+
+
+def told_by(process, lab, seconds):
+    try:
+        output, _ = process.communicate(timeout=seconds)
+        about = json.loads(output)
+        return about if about["number"] == lab.number else None
+    except subprocess.TimeoutExpired:
+        why = f"it was not through after {seconds} seconds"
+        for pid in [process.pid, *descendants(process.pid)]:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        process.communicate()
+    except (ValueError, TypeError, KeyError):
+        why = "what judged it was ended meanwhile"
+    return report_of(lab, "failed", failed=NOT_JUDGED, words=why)
+
+
+def judge_for_parent(lab, given):
+    """What `reports` asks of another process: the verdict as JSON."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != given.reports_to:
+        return 1
+    try:
+        verdict = judged(lab, given)
+    except CannotJudge as error:
+        print(json.dumps(report_of(lab, "not judged", words=str(error))))
+        return CANNOT_JUDGE
+    print(json.dumps(report_of(lab, verdict.status, verdict.checks, verdict.words, verdict.seconds, verdict.failed)))
+    return 0
+
+
+# --- Points
+
+
+def report_of(lab, status, checks=(), words="", seconds=0.0, failed=""):
+    weights = lab.weights()
+    checks = checks or [(title, "not reached") for title in lab.titles()]
+    told = [
+        {"title": title, "status": its, "points": weights[title] * (its == "passed"), "of_points": weights[title]}
+        for title, its in checks
+    ]
+    return {
+        "number": lab.number,
+        "title": lab.title,
+        "minutes": lab.minutes,
+        "status": status,
+        "failed": failed,
+        "points": sum(check["points"] for check in told),
+        "of_points": sum(check["of_points"] for check in told),
+        "checks": told,
+        "words": words,
+        "seconds": round(seconds, 2),
+    }
+
+
+def sums(told):
+    return {key: sum(about[key] for about in told) for key in ("points", "of_points")}
+
+
+def in_words(points):
+    return f"{points['points']:g} of {points['of_points']:g} points"
+
+
+# --- One student
+
+
+def grade(labs, given):
+    """./lab.sh --all"""
+    results = list(judged_all(labs, given))
+    for lab, status, about in results:
+        line = f"{lab.number}  {lab.title:36}  {status:9}  {about['points']:3g} of {about['of_points']:g}"
+        print(f"{line}  {about['seconds']:5.1f} s  {about['failed']}".rstrip())
+        if status == "not judged":
+            print(about["words"])
+    told = [about for _, _, about in results]
+    passed = sum(about["status"] == "passed" for about in told)
+    print(f"{passed} of {len(labs)} are right: {in_words(sums(told))}")
+    if given.json:
+        its = {"passed": passed, "of": len(labs), **sums(told), "labs": told}
+        put(json.dumps(its, indent=1) + "\n", given.json)
+    if given.gradescope:
+        put(json.dumps(for_gradescope(told), indent=1) + "\n", given.gradescope)
+    return status_of(told)
+
+
+def status_of(told):
+    found = {about["status"] for about in told}
+    return CANNOT_JUDGE if "not judged" in found else 0 if found <= {"passed"} else 1
+
+
+def for_gradescope(told):
+    """A test for each check. What was not reached says why."""
+    tests = []
+    for about in told:
+        for number, check in enumerate(about["checks"], 1):
+            is_told = check["title"] == about["failed"] or (number == 1 and about["status"] != "passed")
+            words = about["words"] or "no file of this lab was handed in, or it is still the starter"
+            output = words if is_told and check["status"] != "passed" else ""
+            if check["status"] == "not reached" and not output:
+                output = f"not reached: {about['failed'] or about['status']}"
+            test = {"name": f"{about['number']}: {check['title']}", "number": f"{about['number']}.{number}"}
+            test |= {
+                "score": check["points"],
+                "max_score": check["of_points"],
+                "output": output,
+                "visibility": "visible",
+            }
+            tests.append(test | {"status": "passed" if check["status"] == "passed" else "failed"})
+    return {"execution_time": round(sum(about["seconds"] for about in told)), "tests": tests}
+
+
+# --- A class
+
+
+def grade_class(labs, given):
+    """./lab.sh --class: the directories of a class, one for each student."""
+    students = sorted(
+        path for path in given.students.absolute().iterdir() if path.is_dir() and not path.name.startswith(".")
+    )
+    if not students:
+        end(1, f"{given.students} has no directories: it needs one for each student")
+    apart = APART if can_be_apart() else []
+    if not apart:
+        print(
+            "lab: this machine gives no processes of their own (unshare): a submission can end yours", file=sys.stderr
+        )
+    all_told, rows = [], []
+    with contextlib.closing(reports([(lab, who) for who in students for lab in labs], given, apart)) as reported:
+        for who in students:
+            told = [next(reported) for _ in labs]
+            all_told += told
+            print(f"{who.name:30}  {in_words(sums(told))}", flush=True)
+            rows.append(row_of(who.name, told))
+            if given.csv:  # what is known so far is there, whatever the next one does
+                put(as_csv(rows), given.csv)
+    return CANNOT_JUDGE if any(about["status"] == "not judged" for about in all_told) else 0
+
+
+def can_be_apart():
+    if not shutil.which(APART[0]):
+        return False
+    return not subprocess.run([*APART, "true"], stdin=subprocess.DEVNULL, capture_output=True).returncode
+
+
+def row_of(name, told):
+    row = {"student": name, **sums(told)}
+    for about in told:
+        row[about["number"]] = about["points"]
+        row[f"{about['number']} fails at"] = about["failed"] or ("" if about["status"] == "passed" else about["status"])
+    return row
+
+
+def as_csv(rows):
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0])
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: MIT-0
+"""What the student asks for: a lab judged once or with each save, the list, a hint, the solution, a view."""
+
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+
+from labs.judge.files import (
+    end,
+    hints_shown,
+    is_begun,
+    last_run,
+    make_mine,
+    mine,
+    my_files,
+    put,
+    shown,
+)
+from labs.judge.grade import judged, judged_all
+from labs.judge.verdict import GLOSSARY
+from vmmsim.trace.recording import Recording, finish
+
+MOST_KEPT = 8 << 20  # bytes of a recording
+LOOKS = 0.2  # seconds between two looks at a file: it works on every file system
+
+
+def mark(status):
+    """✓ or ✗, in colour where somebody sees it."""
+    sign, colour = ("✓", 32) if status == "passed" else ("✗", 31)
+    is_seen = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return f"\033[{colour}m{sign}\033[0m" if is_seen else sign
+
+
+# --- One lab
+
+
+def show_one(lab, labs, given):
+    """./lab.sh 02a"""
+    if make_mine(lab):
+        print(f"Your file is {shown(mine(lab))}: a copy of the starter, made just now. Edit it, and run this again.\n")
+    verdict = judged(lab, given, lambda verdict: keep(lab, verdict))
+    if verdict.remarks:
+        print(f"{verdict.remarks.rstrip()}\n")
+    is_right = verdict.status == "passed"
+    print(f"{lab.number} {lab.title}: {'right' if is_right else 'not yet'}")
+    for title, status in verdict.checks:
+        if status != "not reached":
+            print(f"  {mark(status)} {title}")
+    if is_right:
+        after = labs[labs.index(lab) + 1 :]
+        print(f"\nCompare yours with ./lab.sh solution {lab.number}")
+        print(f"Next: ./lab.sh {after[0].number}, {after[0].title}" if after else "This was the last lab.")
+        return 0
+    print(f"\n{verdict.words}")
+    rest = sum(status == "not reached" for _, status in verdict.checks)
+    print(f"Not reached: {rest} of {len(verdict.checks)} checks.")
+    if verdict.step:
+        print(f"See it: ./lab.sh view {lab.number} shows this run; the call is its step {verdict.step}")
+    print(f"Look at {verdict.page}; a term: {GLOSSARY}; a hint: ./lab.sh hint {lab.number}")
+    return 1
+
+
+def watch(lab, labs, given):
+    """./lab.sh watch 02a: judged anew whenever the file has been saved, until it is right."""
+    make_mine(lab)
+    while True:
+        before = saved(lab)
+        status = show_one(lab, labs, given)
+        if not status:
+            return 0
+        print(f"\nWatching {shown(mine(lab))}: save it, and it is judged again. Ctrl-C ends this.", flush=True)
+        while saved(lab) in (before, None):
+            time.sleep(LOOKS)
+        print(f"\n{40 * '-'} {time.strftime('%H:%M:%S')}\n", flush=True)
+
+
+def saved(lab):
+    """What the file has; None while there is none, as an editor may do it, or while it is being written."""
+    try:
+        text = mine(lab).read_bytes()
+        time.sleep(LOOKS / 4)
+        return text if text == mine(lab).read_bytes() else None
+    except OSError:
+        return None
+
+
+def next_one(labs, given):
+    """./lab.sh next: the first that is not right yet."""
+    verdicts = judged_all(labs, given)
+    lab = next((lab for lab, status, _ in verdicts if status != "passed"), None)
+    verdicts.close()
+    if not lab:
+        print("All are right.")
+        return 0
+    return show_one(lab, labs, given)
+
+
+def show_all(labs, given):
+    """./lab.sh: what there is, and how far one has come."""
+    print("lab  minutes  title")
+    passed, first = 0, None
+    for lab, status, _ in judged_all(labs, given):
+        words = {"passed": f"{mark('passed')} right", "failed": f"{mark('failed')} not yet", "not begun": ""}
+        print(f"{lab.number}  {lab.minutes:7}  {lab.title:36}  {words.get(status, status)}".rstrip(), flush=True)
+        passed += status == "passed"
+        first = first or (lab if status != "passed" else None)
+    print(f"\n{passed} of {len(labs)} are right.")
+    print(f"Go on with ./lab.sh {first.number}: {first.title}" if first else "All are right.")
+    return 0
+
+
+# --- The last run, to step through
+
+
+def keep(lab, verdict):
+    """Keeps the run that is told of. A judge that cannot write has told what it has to tell."""
+    run = verdict.run
+    if not run or not run.all or not os.access(my_files(), os.W_OK):
+        return
+    with tempfile.TemporaryDirectory(prefix="lab-") as scratch:
+        file = pathlib.Path(scratch, "run.jsonl")
+        file.write_bytes(run.ended.trace[:MOST_KEPT])
+        finish(file, [run.program.file], run.where().removeprefix("on "), run.options["gpus"], run.ended.status)
+        *lines, about = file.read_text(errors="surrogateescape").splitlines()
+    about = json.loads(about)
+    about["about"] |= {"command": [lab.name], "step": verdict.step}
+    put("\n".join([*lines, json.dumps(about), ""]), last_run(lab))
+
+
+def view(lab):
+    """./lab.sh view 02a"""
+    from vmmsim.view import watch as viewer  # only this command needs it
+
+    if not last_run(lab).is_file():
+        end(1, f"there is no run of {lab.number} to show yet: ./lab.sh {lab.number} makes one, if your file is built")
+    recording = Recording.read(last_run(lab))
+    html = my_files() / f"{lab.name}.html"
+    viewer.check_writable(html, viewer.is_view, "view", "LABS_MINE")
+    viewer.draw(recording, html)
+    step = recording.about.get("step")
+    print(
+        f"{shown(html)}: open it in a browser" + (f"; step {step} is the call that the judge told of" if step else "")
+    )
+    if os.environ.get("BROWSER") or sys.stdout.isatty() and shutil.which("xdg-open"):
+        viewer.show(html.as_uri() + (f"#step={step}" if step else ""))
+    return 0
+
+
+# --- Help
+
+
+def hint(lab):
+    """One more each time."""
+    path = hints_shown(lab)
+    try:
+        count = int(path.read_text())
+    except (OSError, ValueError):
+        count = 0
+    count = min(count + 1, len(lab.hints))
+    for number, text in enumerate(lab.hints[:count], 1):
+        print(f"{number}. {text}")
+    left = len(lab.hints) - count
+    print(f"\n{left} more: ./lab.sh hint {lab.number}" if left else f"\nThat was the last hint. The page: {lab.page}")
+    put(f"{count}\n", path)
+    return 0
+
+
+def solution(lab, given):
+    if not given.yes and not (is_begun(lab) and judged(lab, given).status == "passed"):
+        end(1, f"yours is not right yet; ./lab.sh solution {lab.number} --yes shows the solution all the same")
+    if not given.alternatives:
+        print(f"{shown(lab.solution)}:\n\n{lab.solution.read_text()}", end="")
+        print(f"\nOther right answers: ./lab.sh solution {lab.number} --alternatives", file=sys.stderr)
+        return 0
+    print(f"Other right answers to {lab.number}, as changes of {shown(lab.solution)}:")
+    for title, its in lab.alternatives().items():
+        change = "\n".join(its["change"]).replace("\n...\n", "\n  ...\n")
+        print(f"\n{title[0].upper()}{title[1:]}. {its['why']}\n\n{change}")
+    return 0

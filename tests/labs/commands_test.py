@@ -1,0 +1,384 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""./lab.sh itself, in a copy of the checkout that has lab 01a alone."""
+
+import contextlib
+import csv
+import io
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import unittest
+import unittest.mock
+import zipfile
+
+from labs.judge.arguments import arguments
+from labs.judge.check import ENDED
+from labs.judge.grade import APART
+from labs.judge.program import BUILD, ROOT, cached
+from labs.judge.verdict import all_labs
+from vmmsim.processes import descendants
+
+sys.dont_write_bytecode = True
+
+NAME = "01a_replace_cudamalloc"
+SOLUTION = (ROOT / f"labs/solutions/{NAME}.cu").read_text()
+STARTER = (ROOT / f"labs/starters/{NAME}.cu").read_text()
+ENDS_ITS_JUDGE = r"""
+#include <signal.h>
+#include <unistd.h>
+#include <string>
+#include "../lab.h"
+pid_t parent_of(pid_t pid) {
+  pid_t parent = 0;
+  std::FILE* stat = std::fopen(("/proc/" + std::to_string(pid) + "/stat").c_str(), "r");
+  if (!stat || std::fscanf(stat, "%*d (%*[^)]) %*c %d", &parent) != 1) return 0;
+  return parent;
+}
+int main() {
+  const pid_t launcher = getppid(), judge = parent_of(launcher), of_the_class = judge ? parent_of(judge) : 0;
+  for (pid_t pid : {of_the_class, judge, launcher})
+    if (pid > 0) kill(pid, SIGKILL);
+}
+"""
+NOBODY = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+def make_checkout():
+    global CHECKOUT, SCRATCH
+    SCRATCH = pathlib.Path(tempfile.mkdtemp(prefix="labs test "))  # a path with spaces, for all that follows
+    SCRATCH.chmod(0o755)
+    CHECKOUT = SCRATCH / "check out"
+    parts = "lab.sh scripts common CMakeLists.txt vmmsim/trace vmmsim/view labs/lab.h labs/judge labs/class"
+    for part in parts.split():
+        copy(ROOT / part, CHECKOUT / part)
+    for part in ("starters", "solutions", "checks"):
+        for file in (ROOT / "labs" / part).glob(f"{NAME}.*"):
+            copy(file, CHECKOUT / "labs" / part / file.name)
+    copy(BUILD / "bin/vmmsim", CHECKOUT / "build/bin/vmmsim")
+    for file in (BUILD / "simulator").glob("lib*"):
+        copy(file, CHECKOUT / "build/simulator" / file.name)
+    copy(BUILD / "simulator/machines", CHECKOUT / "build/simulator/machines")
+    for file in [*(ROOT / "vmmsim").glob("*.py"), ROOT / "labs/__init__.py"]:
+        copy(file, CHECKOUT / file.relative_to(ROOT))
+    (CHECKOUT / "build/CMakeCache.txt").write_text(
+        f"CMAKE_HOME_DIRECTORY:INTERNAL={CHECKOUT}\nCMAKE_CUDA_COMPILER:FILEPATH={cached('CMAKE_CUDA_COMPILER')}\n"
+    )
+    (CHECKOUT / "build/simulator_is_ready").touch()
+
+
+def copy(old, new):
+    new.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(old, new) if old.is_dir() else shutil.copy2(old, new)
+
+
+def remove_checkout():
+    subprocess.run(["chmod", "-R", "u+w", SCRATCH], check=True)
+    shutil.rmtree(SCRATCH)
+
+
+class Commands(unittest.TestCase):
+    """Each test has a directory for its student's files, and one for temporary files that must be empty afterwards."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.addClassCleanup(remove_checkout)
+        make_checkout()
+
+    def setUp(self):
+        directory = pathlib.Path(tempfile.mkdtemp(prefix="a test ", dir=SCRATCH))
+        self.mine, self.temporary = directory / "my files", directory / "temporary"
+        self.temporary.mkdir()
+        self.file = self.mine / f"{NAME}.cu"
+        for path in (directory, self.temporary):
+            path.chmod(0o777)
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("LABS_")}
+        self.environment |= {"LABS_MINE": str(self.mine), "TMPDIR": str(self.temporary)}
+
+    def tearDown(self):
+        self.assertEqual(os.listdir(self.temporary), [], "files are left")
+
+    def start(self, *words, **options):
+        return subprocess.Popen(
+            [CHECKOUT / "lab.sh", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self.environment,
+            **options,
+        )
+
+    def lab(self, *words, status, **options):
+        """What ./lab.sh prints, which ends with this status."""
+        process = self.start(*words, **options)
+        output, _ = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, status, output)
+        self.assertNotIn("Traceback", output)
+        return output
+
+    def write(self, text):
+        self.mine.mkdir(exist_ok=True)
+        self.file.write_text(text)
+
+    def test_the_way_of_a_student(self):
+        self.assertRegex(
+            self.lab(status=0), r"01a +15  Replace cudaMalloc\n\n0 of 1 are right.\nGo on with ./lab.sh 01a"
+        )
+        self.assertFalse(self.mine.exists(), "a list makes no files")
+        self.assertRegex(self.lab("view", "01a", status=1), "no run of 01a to show yet: ./lab.sh 01a makes one")
+        output = self.lab("next", status=1)
+        self.assertIn("made just now", output)
+        self.assertIn("  ✓ it is built\n  ✗ no memory comes from cudaMalloc\n\n", output)
+        said = r"01a_replace_cudamalloc.cu:\d+\n +CHECK\(cudaMalloc[\s\S]*Not reached: \d of \d+[\s\S]* step (\d+)\n"
+        self.assertRegex(output, said)
+        self.assertEqual(self.file.read_text(), STARTER)
+        self.assertIn(f"-I{CHECKOUT}/labs/solutions", (self.mine / ".clangd").read_text())
+        self.lab("view", "01a", status=0)
+        view, step = self.file.with_suffix(".html").read_text(), re.search(said, output)[1]
+        self.assertRegex(view, rf"(?m)^ +{step} cudaMalloc  01a_replace_cudamalloc.cu:\d+$")
+        self.assertRegex(self.lab("solution", "01a", status=1), "yours is not right yet")
+        self.assertIn(SOLUTION, self.lab("solution", "01a", "--yes", status=0))
+        self.saved_while_watched()
+        self.assertIn(SOLUTION, self.lab("solution", "01a", status=0))
+        for number, text in ((1, SOLUTION), (2, "another")):
+            self.write(text)
+            self.lab("reset", "01a", status=0)
+            old = self.file.with_name(f"{self.file.name}.old.{number}")
+            self.assertEqual((self.file.read_text(), old.read_text()), (STARTER, text))
+
+    def saved_while_watched(self):
+        """Each save is judged, whether the editor writes into the file or puts another in its place."""
+        process = self.start("watch", "01a")
+        self.addCleanup(process.kill)
+
+        def until(words):
+            lines = []
+            for line in process.stdout:
+                lines.append(line)
+                if words in line:
+                    return "".join(lines)
+            raise AssertionError("".join(lines))
+
+        until("Watching ")
+        self.write(STARTER.replace("bytes));", "bytes))"))
+        self.assertRegex(until("Watching "), r"✗ it is built\n\n.*\.cu:\d+\n.*\nSyntax error: +expected a \";\"\n\nNot")
+        new = self.mine / "of the editor"
+        new.write_text(SOLUTION)
+        new.replace(self.file)
+        self.assertEqual(until("Compare yours").count("✓"), 10)
+        self.assertEqual(process.wait(60), 0)
+        process.stdout.close()
+
+    def test_one_more_hint_each_time(self):
+        told = [self.lab("hint", "01a", status=0) for _ in range(6)]
+        self.assertEqual([len(re.findall(r"^\d+\. ", text, re.M)) for text in told], [1, 2, 3, 4, 5, 5])
+        self.assertIn("last hint", told[-1])
+        self.lab("reset", "01a", status=0)
+        self.assertIn("4 more", self.lab("hint", "01a", status=0))
+
+    def parsed(self, *words):
+        """What the arguments are, of the checkout with all labs; or what is said of them."""
+        said = io.StringIO()
+        with unittest.mock.patch.object(sys, "argv", ["lab.sh", *words]), contextlib.redirect_stderr(said):
+            try:
+                return arguments(all_labs())
+            except SystemExit as ended:
+                self.assertEqual(ended.code, 2)
+                return said.getvalue()
+
+    def test_names_of_labs(self):
+        for word in ("01a", "1a", "1A", f"{NAME}.cu", "01a_rep", "cudaMalloc", f"{ROOT}/labs/starters/{NAME}.cu:16"):
+            self.assertEqual(self.parsed(word).lab.number, "01a", word)
+        several = "'1' fits several labs: 01a Replace cudaMalloc, 01b Move without copying, 01c Repair"
+        self.assertIn(several, self.parsed("1"))
+        self.assertEqual([lab.number for lab in self.parsed("--all", "2b,1c", "06a").labs], ["01c", "02b", "06a"])
+        self.write(STARTER)
+        self.assertIn(f"is not judged, but your file in labs/mine: LABS_MINE={self.mine}", self.parsed(str(self.file)))
+
+    def test_bad_arguments(self):
+        for words, said in {
+            ("09z",): "there is no lab '09z'; there are 01a, 01b",
+            ("",): "there is no lab ''",
+            ("01a", "01a"): "one lab at a time",
+            ("next", "01a"): "next takes no lab",
+            ("hint",): "hint needs the number of a lab",
+            ("watch",): "watch needs the number",
+            ("solution", "12"): "there is no lab '12'",
+            ("--all", "hint", "01a"): "one of these at a time",
+            ("--json", "x"): "go with --all",
+            ("--csv", "x"): "--csv goes with --class",
+            ("--class", "/nonexistent"): "there is no directory /nonexistent",
+            ("gradescope", "01a"): "gradescope needs labs and a file",
+            ("--all", "--gradescope"): "expected one argument",
+            ("01a", "--yes"): "--yes and --alternatives go with solution",
+            ("hint", "01a", "--real"): "--real does not go with hint",
+            ("01a", "--limit", "0"): "--limit takes 1 to 3600",
+            ("--nonsense",): "unrecognized arguments",
+        }.items():
+            with self.subTest(words):
+                self.assertIn(said, self.parsed(*words))
+        self.assertEqual(self.lab("09z", status=2).count("\n"), 2)
+        self.assertIn("usage: ./lab.sh  ", self.lab("--help", status=0))
+        self.assertFalse(self.mine.exists())
+
+    def test_results(self):
+        """As JSON, and as Gradescope documents them: tests, each with a name, score, max_score, status and output."""
+        file = CHECKOUT / f"labs/checks/{NAME}.py"
+        text = file.read_text()
+        self.addCleanup(file.write_text, text)
+        file.write_text(f"{text}\nPOINTS = {{'it flies': 2}}\n")
+        self.assertIn("names what is no check: it flies", self.lab("--all", status=3))
+        file.write_text(f"{text}\nPOINTS = {{'it is built': 0.5}}\n")
+        self.write(STARTER + "// begun\n")
+        output = self.lab("--all", "1a", "--json", "r.json", "--gradescope", "g.json", status=1, cwd=self.mine)
+        self.assertIn("0 of 1 are right: 0.5 of 9.5 points", output)
+        told = json.loads((self.mine / "r.json").read_text())
+        self.assertEqual([told[key] for key in ("passed", "of", "points", "of_points")], [0, 1, 0.5, 9.5])
+        keys = "number title minutes status failed points of_points checks words seconds"
+        self.assertEqual((" ".join(told["labs"][0]), told["labs"][0]["status"]), (keys, "failed"))
+        its = [check["status"] for check in told["labs"][0]["checks"]]
+        self.assertRegex(" ".join(its), r"^(passed )+failed( not reached)+$")
+        told = json.loads((self.mine / "g.json").read_text())
+        self.assertIsInstance(told["execution_time"], int)
+        self.assertEqual([(test["score"], test["max_score"]) for test in told["tests"]], [(0.5, 0.5), *9 * [(0, 1)]])
+        self.assertEqual([test["status"] for test in told["tests"][:2]], ["passed", "failed"])
+        self.assertIn("cudaMalloc was called", told["tests"][1]["output"])
+        self.assertIn("not reached: no memory comes", told["tests"][2]["output"])
+
+    def test_a_class(self):
+        """A line for each student, whatever one of them hands in: it ends nothing, and writes no results."""
+        forges = r'std::system("rm -rf \"$PWD\" \"$TMPDIR\"; echo {} > \"$LABS_MINE/../../../grades.csv\"")'
+        for who, text in {
+            "ann": SOLUTION,
+            "ben/labs/mine": STARTER.replace("  lab::begin();", f"  if ({forges}) return 3;\n  lab::begin();"),
+            "cid": ENDS_ITS_JUDGE,
+            "dot": STARTER,
+        }.items():
+            (self.mine / who).mkdir(parents=True)
+            (self.mine / who / self.file.name).write_text(text)
+        if subprocess.run([*APART, "true"], capture_output=True).returncode:
+            (self.mine / "cid" / self.file.name).write_text(STARTER)  # nothing here holds it
+        self.lab("--class", ".", "--csv", "grades.csv", "--limit", "5", status=0, cwd=self.mine)
+        rows = list(csv.reader((self.mine / "grades.csv").read_text().splitlines()))
+        self.assertEqual(rows[0], ["student", "points", "of_points", "01a", "01a fails at"])
+        self.assertEqual([row[0] for row in rows[1:]], ["ann", "ben", "cid", "dot"])
+        self.assertEqual(rows[1][1:], ["10", "10", "10", ""])
+        self.assertEqual(rows[2][1:], ["1", "10", "1", "no memory comes from cudaMalloc"])
+        self.assertIn(rows[3][4], (ENDED, "not begun"))
+        self.assertEqual(rows[4][1:], ["0", "10", "0", "not begun"])
+        self.assertIn("one for each student", self.lab("--class", "ann", status=1, cwd=self.mine))
+
+    def test_an_autograder(self):
+        self.mine.mkdir()
+        words = "gradescope", "1a", str(self.mine / "it.zip")
+        self.assertRegex(self.lab(*words, status=1), "has to be a clone")
+        self.assertEqual(os.listdir(self.mine), [])
+        self.addCleanup(shutil.rmtree, CHECKOUT / ".git")
+        commit = ["-c", "user.name=a", "-c", "user.email=a", "commit", "-qma"]
+        for git in (["init", "-q"], ["add", "lab.sh", "labs"], commit):
+            subprocess.run(["git", "-C", CHECKOUT, *git], check=True)
+        self.lab(*words, status=0)
+        with zipfile.ZipFile(self.mine / "it.zip") as packed:
+            self.assertEqual(packed.namelist(), ["setup.sh", "run_autograder", "labs", "checkout.tar"])
+            self.assertEqual(packed.read("labs"), b"01a\n")
+            with tarfile.open(fileobj=io.BytesIO(packed.read("checkout.tar"))) as checkout:
+                self.assertIn(f"labs/checks/{NAME}.py", checkout.getnames())
+
+    def test_results_that_cannot_be_written(self):
+        self.assertRegex(self.lab("--all", "--json", "/proc/r.json", status=1), "/proc/r.json cannot be written")
+
+    def test_a_check_with_a_mistake(self):
+        """It has an exit status of its own."""
+        file = CHECKOUT / f"labs/checks/{NAME}.py"
+        text = file.read_text()
+        self.addCleanup(file.write_text, text)
+        file.write_text(text.replace("def not_allocated(run):\n", "def not_allocated(run):\n    run.nonsense()\n"))
+        self.write(SOLUTION)
+        self.assertRegex(self.lab("01a", status=3), "has a mistake, and says nothing of your file: AttributeError")
+
+    def test_a_file_that_is_missing(self):
+        starter = CHECKOUT / f"labs/starters/{NAME}.cu"
+        aside = starter.rename(starter.with_suffix(".aside"))
+        self.addCleanup(aside.rename, starter)
+        says = rf"^lab: labs/starters/{NAME}.cu is missing; get it again: git checkout -- labs/starters/{NAME}.cu\n$"
+        self.assertRegex(self.lab("01a", status=1), says)
+
+    def test_a_file_that_is_none(self):
+        self.file.mkdir(parents=True)
+        self.assertRegex(self.lab("01a", status=1), "is no file")
+        self.assertIn("not begun", self.lab("--all", status=1))
+
+    def test_no_gpu_for_real(self):
+        hidden = {"CUDA_VISIBLE_DEVICES": ""}  # where there are some
+        self.environment |= hidden
+        self.assertRegex(self.lab("01a", "--real", status=1), "--real needs a GPU: ")
+
+    @unittest.skipUnless(os.stat("/").st_mode & 0o001, "no other user may enter / here")
+    def test_a_checkout_that_is_read_only(self):
+        subprocess.run(["chmod", "-R", "a-w,a+rX", CHECKOUT], check=True)
+        self.addCleanup(subprocess.run, ["chmod", "-R", "u+w", CHECKOUT], check=True)
+        del self.environment["LABS_MINE"]
+        self.assertRegex(
+            self.lab("01a", status=1, **NOBODY),
+            "labs/mine/01a_replace_cudamalloc.cu cannot be written: Permission denied\nLABS_MINE names",
+        )
+        self.environment["LABS_MINE"] = str(self.mine)
+        self.assertRegex(self.lab("01a", status=1, **NOBODY), "cudaMalloc was called")
+        self.assertIn("0 of 1", self.lab(status=0, **NOBODY))
+
+    @unittest.skipUnless(os.stat("/").st_mode & 0o001, "no other user may enter / here")
+    def test_through_a_link(self):
+        """It is the same checkout, and what is set up is set up for the path that it really has."""
+        link = SCRATCH / "a link"
+        link.symlink_to(CHECKOUT)
+        self.addCleanup(link.unlink)
+        del self.environment["LABS_MINE"]
+        self.addCleanup(shutil.rmtree, CHECKOUT / "labs/mine")
+        command, options = [link / "lab.sh", "01a"], {"cwd": link, "env": self.environment | {"PWD": str(link)}}
+        done = subprocess.run(command, capture_output=True, text=True, **options)
+        self.assertRegex(done.stdout, r"\nlabs/mine/01a_replace_cudamalloc.cu:\d+\n +CHECK", done)
+        self.assertNotIn(str(link), done.stdout + done.stderr)
+        ready = CHECKOUT / "build/simulator_is_ready"
+        ready.unlink()
+        self.addCleanup(ready.touch)
+        subprocess.run(["chmod", "-R", "a-w,a+rX", CHECKOUT], check=True)
+        self.addCleanup(subprocess.run, ["chmod", "-R", "u+w", CHECKOUT], check=True)
+        done = subprocess.run([link / "lab.sh", "01a"], capture_output=True, text=True, env=self.environment, **NOBODY)
+        self.assertIn(f"no permission to write into {CHECKOUT}: ", done.stderr)
+
+    def test_interrupted_and_run_again(self):
+        """In the middle of a run the judge is ended, and nothing is left; the next one works."""
+        began = self.temporary.parent / "began"
+        hang = f'  lab::begin();\n  std::fclose(std::fopen("{began}", "w"));\n  for (;;) pause();\n'
+        for words, number, status in ((("01a",), signal.SIGINT, 130), (("--all",), signal.SIGTERM, 143)):
+            with self.subTest(words=words, signal=number):
+                self.write(f'#include "../lab.h"\n#include <unistd.h>\nint main() {{\n{hang}}}\n')
+                process = self.start(*words)
+                while not began.exists():
+                    self.assertIsNone(process.poll())
+                    time.sleep(0.02)
+                began.unlink()
+                started = descendants(process.pid)
+                self.assertGreaterEqual(len(started), 2)
+                process.send_signal(number)
+                output, _ = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, status, output)
+                self.assertNotIn("Traceback", output)
+                deadline = time.monotonic() + 20
+                while any(pathlib.Path(f"/proc/{pid}").exists() for pid in started):
+                    self.assertLess(time.monotonic(), deadline, "processes are left")
+                    time.sleep(0.02)
+                self.assertEqual(os.listdir(self.temporary), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
