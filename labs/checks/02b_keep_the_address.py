@@ -6,6 +6,7 @@ from labs.judge.check import Wrong, check
 TITLE = "Keep the address"
 MINUTES = 15
 PAGE = "02_growable/README.md#2-reserve-far-more-than-the-data"
+ELSEWHERE = ({"gpus": 2, "memory": "20MiB"},)  # room for little more than the buffer
 OUTPUT = """\
 4194304 of 4194304 integers are 7 after 0 moves
 0 KiB are not given back
@@ -91,9 +92,3 @@ def one_access_call(run):
                 "one call of cuMemSetAccess grants access to all that a growth has mapped", "a growth calls it again"
             )
         granted = call.name == "cuMemSetAccess"
-
-
-@check("the same on another GPU, which has room for little more than the buffer", gpus=2, memory="20MiB")
-def elsewhere(run):
-    no_more_memory(run)
-    run.must_end()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """03b: each GPU has a right of its own, and a right is no order."""
 
-from labs.judge.check import Wrong, check
+from labs.judge.check import LAUNCHES, Wrong, check
 
 TITLE = "Writer and reader"
 MINUTES = 15
@@ -25,7 +25,7 @@ HINTS = [
 
 def writer_and_reader(run):
     """The kernel that writes and the one that reads."""
-    launches = run.calls("cudaLaunch*")
+    launches = run.calls(*LAUNCHES)
     if len(launches) != 2 or [call.device for call in launches] != [0, 1]:
         wanted = "one kernel writes on GPU 0, then one reads on GPU 1"
         places = [str(call.device) for call in launches]

@@ -20,7 +20,8 @@ AFTER_FAILURE = (*GIVES_BACK, "cuMulticastUnbind", "cuGetError", "cudaGet", "exi
 ENDED = "no call is refused, no kernel faults, and it ends as it should"
 GIVEN_BACK = "all is given back"
 RESETS = "cudaDeviceReset", "cuDevicePrimaryCtxReset", "cuCtxDestroy"
-COPIES = "cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*", "cudaLaunch*", "cuLaunch*", "cudaGraphL*", "cuGraphL*"
+COPIES = "cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*", "cudaGraphL*", "cuGraphL*"
+LAUNCHES = "cudaLaunchK*", "cudaLaunchC*", "cuLaunchK*", "cuLaunchC*"
 
 
 class Wrong(Exception):
@@ -202,10 +203,10 @@ class Run:
         ordinary = [call for call in self.ordinary_memory() if "Register" not in call.name]
         return sorted(self.calls("cuMemCreate") + ordinary, key=lambda call: call.index)
 
-    def copies(self):
-        """The calls of the student that copy or write data, and launches of what is not lab::count."""
+    def copies(self, launches=False):
+        """The calls of the student that copy or write data; and launches, if one asks, of what is not lab::count."""
         counted = {call.arguments["symbol"] for call in self.calls("cudaGetSymbolAddress")[:1]}  # lab::begin asks
-        for call in self.calls(*COPIES):
+        for call in self.calls(*COPIES, *(LAUNCHES if launches else ())):
             if call.arguments.get("symbol") in counted or "lab::count_kernel" in call.arguments.get("func", ""):
                 continue
             if call.is_students:
@@ -213,11 +214,13 @@ class Run:
 
     def replay(self):
         """Each call with the machine after it, which goes on to change: look at it at once."""
-        machine = Machine()
+        machine = Followed()
         for call in self.all:
             if call.name in RESETS and call.succeeded:
                 happened = f"{call.name} destroys all that is left on the GPU, whatever it is; leave it out"
-                raise call.wrong("each thing is given back by the call that undoes it", happened)
+                wrong = call.wrong("each thing is given back by the call that undoes it", happened)
+                wrong.title = GIVEN_BACK
+                raise wrong
             try:
                 machine.line(call.traced)
             except (AssertionError, KeyError, TypeError, ValueError, StopIteration, AttributeError) as error:
@@ -351,6 +354,13 @@ class Run:
     def line_of_file(self, line):
         """A place of the student's file."""
         return Call(self, len(self.all), line, {})
+
+
+class Followed(Machine):
+    """The machine of a program that may call what the model's table has not: the simulator knows what that changes."""
+
+    def demand(self, right, what):
+        pass
 
 
 def is_named(call, name):

@@ -112,23 +112,14 @@ class Judge:
         self.run = run = Runner(self.program).run(self.lab.options)
         self.stdout = run.stdout
         for function in self.lab.checks:
-            of_check = run
-            try:
-                of_check = run.again(**function.options)
-                function(of_check)
-                for other in run.others:
-                    other.must_end()
-                    other.must_give_back()
-            except Wrong as wrong:
-                return self.first_of(function.title, wrong, wrong.run or of_check)
-            except (OSError, CannotJudge):
-                raise
-            except Exception as error:
-                stopped = of_check.stopped() if isinstance(error, OF_ABSENCE) else None
-                if not stopped:
-                    raise CannotJudge(in_words(error, function)) from error
-                return ENDED, self.words(stopped)
+            if wrong := self.wrong_of(function, run, function.options):
+                return wrong
             self.held.append(function.title)
+        for options in getattr(self.lab.about, "ELSEWHERE", ()):
+            for function in self.lab.checks:
+                if not function.options and (wrong := self.wrong_of(function, run, options)):
+                    self.held.remove(function.title)
+                    return wrong
         last = (
             (ENDED, run.must_end),
             (GIVEN_BACK, run.must_give_back),
@@ -144,6 +135,26 @@ class Judge:
                 return title, self.words(wrong)
             self.held.append(title)
         return "", ""
+
+    def wrong_of(self, function, run, options):
+        """(title, words) of what a check has found in the run with these options; or None."""
+        of_check = run
+        try:
+            of_check = run.again(**options)
+            function(of_check)
+            for other in run.others:
+                other.must_end()
+                other.must_give_back()
+        except Wrong as wrong:
+            return self.first_of(function.title, wrong, wrong.run or of_check)
+        except (OSError, CannotJudge):
+            raise
+        except Exception as error:
+            stopped = of_check.stopped() if isinstance(error, OF_ABSENCE) else None
+            if not stopped:
+                raise CannotJudge(in_words(error, function)) from error
+            return ENDED, self.words(stopped)
+        return None
 
     def first_of(self, title, wrong, run):
         """What is to be told of a check that fails: perhaps the reason why the program has stopped before.

@@ -16,8 +16,9 @@ import unittest
 import unittest.mock
 
 from labs.judge.check import ENDED, GIVEN_BACK, Wrong, check
+from labs.judge.marks import changed_outside
 from labs.judge.program import ROOT, CannotJudge, Ended, Program
-from labs.judge.verdict import BUILT, PRINTED, REAL, Judge, Lab
+from labs.judge.verdict import BUILT, MARKS, PRINTED, REAL, Judge, Lab
 from vmmsim.processes import descendants
 
 sys.dont_write_bytecode = True
@@ -28,8 +29,8 @@ SOLUTION = (ROOT / f"labs/solutions/{NAME}.cu").read_text()
 STARTER = (ROOT / f"labs/starters/{NAME}.cu").read_text()
 NOBODY = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
 
-BEFORE = '#include <poll.h>\n#include <unistd.h>\n#include "../lab.h"\nint main() {\nlab::begin();\n'
-FIRST = 6  # the line that is the first of a body
+BEFORE = '#include <poll.h>\n#include <unistd.h>\n#include <thread>\n#include "../lab.h"\nint main() {\nlab::begin();\n'
+FIRST = 7  # the line that is the first of a body
 OUTPUT = "0 KiB are not given back\nOK\n"
 # Memory of the four steps, on as many GPUs as there are; it gives all back, also if a call fails, and then returns 1.
 RIGHT = """
@@ -64,11 +65,12 @@ class Checks(unittest.TestCase):
         program.build = lambda: (True, "")
         return program
 
-    def verdict(self, body, *checks, real=None):
+    def verdict(self, body, *checks, real=None, **about):
         lab = Lab.__new__(Lab)
-        lab.checks, lab.output, lab.options, lab.about = checks, OUTPUT, {"gpus": 1}, types.SimpleNamespace()
+        lab.checks, lab.output, lab.options, lab.about = checks, OUTPUT, {"gpus": 1}, types.SimpleNamespace(**about)
         lab.page = "lab.md"
         program = self.program(body)
+        lab.starter = program.source
         program.run_on_gpu = lambda: real
         return Judge(lab, program, bool(real)).verdict()
 
@@ -97,7 +99,7 @@ class Checks(unittest.TestCase):
         verdict = self.verdict(RIGHT, on_two, with_a_failure)
         self.assertEqual((verdict.failed, verdict.words), ("", ""))
         self.assertEqual(seen, [(2, "on 2 simulated GPUs", True), (0, True), (1, True)])
-        self.assertEqual([status for _, status in verdict.checks], ["passed"] * 6)
+        self.assertEqual([status for _, status in verdict.checks], ["passed"] * 7)
 
     def test_another_run_must_end_as_told(self):
         @check("with a failure")
@@ -173,11 +175,11 @@ class Checks(unittest.TestCase):
         def on_two(run):
             raise Wrong("it is right on two", "it is not")
 
-        titles = [BUILT, "one", "of what is missing", "two", ENDED, GIVEN_BACK, PRINTED]
+        titles = [BUILT, "one", "of what is missing", "two", ENDED, GIVEN_BACK, PRINTED, MARKS]
         right, refused = RIGHT, RIGHT.replace("return lab::end()", "CHECK(cuMemRelease(handle));\nreturn lab::end()")
         for body, failed, status in (
-            (right, "of what is missing", "passed passed failed" + 4 * ", not reached"),
-            (refused, ENDED, "passed passed, not reached, not reached failed, not reached, not reached"),
+            (right, "of what is missing", "passed passed failed" + 5 * ", not reached"),
+            (refused, ENDED, "passed passed, not reached, not reached failed" + 3 * ", not reached"),
         ):
             verdict = self.verdict(body, its[0], missing, its[1])
             self.assertEqual([title for title, _ in verdict.checks], titles)
@@ -186,7 +188,7 @@ class Checks(unittest.TestCase):
         leaking = RIGHT.replace("CHECK(cuMemRelease(handle));\n", "")
         verdict = self.verdict(leaking, its[0], on_two)
         self.assertEqual(verdict.checks[1:3], [("one", "passed"), ("on two", "not reached")])
-        self.assertEqual((verdict.failed, verdict.checks[-2]), (GIVEN_BACK, (GIVEN_BACK, "failed")))
+        self.assertEqual((verdict.failed, verdict.checks[-3]), (GIVEN_BACK, (GIVEN_BACK, "failed")))
         self.assertNotIn("on 2 simulated GPUs", verdict.words)
 
     def test_a_leak_of_another_run(self):
@@ -252,9 +254,97 @@ class Checks(unittest.TestCase):
         )
         failed, words = self.failed('std::puts("more");\nreturn lab::end();')
         self.assertEqual(failed, PRINTED)
-        self.assertEqual(
-            words.split(), f"What was to happen: it prints {OUTPUT} What happened: it printed more {OUTPUT}".split()
-        )
+        happened = "it printed more; let lines of your own go to stderr: more"
+        self.assertEqual(words.split(), f"What was to happen: it prints {OUTPUT} What happened: {happened}".split())
+
+    def test_elsewhere(self):
+        """What holds on the first machine is looked at on others."""
+        seen = []
+
+        @check("on each")
+        def on_each(run):
+            seen.append(run.options.get("machine"))
+            if run.options["gpus"] == 3:
+                raise Wrong("it is right on three", "it is not")
+
+        elsewhere = {"gpus": 2, "machine": "no_fabric"}, {"gpus": 3}
+        verdict = self.verdict(RIGHT, on_each, ELSEWHERE=elsewhere)
+        self.assertEqual(seen, [None, "no_fabric", None])
+        self.assertEqual((verdict.failed, verdict.checks[1]), ("on each", ("on each", "failed")))
+        self.assertIn("on 3 simulated GPUs", verdict.words)
+
+    def test_what_is_left_of_streams_and_events(self):
+        body = "cudaEvent_t event;\nCHECK(cudaEventCreate(&event));\nCHECK(cudaEventDestroy(event));\n"
+        failed, words = self.failed(f"{body}cudaStream_t it;\nCHECK(cudaStreamCreate(&it));\nreturn lab::end();")
+        self.assertEqual(failed, GIVEN_BACK)
+        self.assertIn("cudaStreamCreate: it was never destroyed", words)
+
+    def test_a_reset_gives_nothing_back(self):
+        failed, words = self.failed("CHECK(cudaDeviceReset());\nreturn 0;")
+        self.assertEqual(failed, GIVEN_BACK)
+        self.assertRegex(words, rf"program_\d+.cu:{FIRST}\n.*\n.*\n.*cudaDeviceReset destroys all")
+
+    def test_a_descriptor_is_closed_twice(self):
+        failed, words = self.failed("const int fd = dup(0);\nclose(fd);\nclose(fd);\nreturn lab::end();")
+        self.assertEqual(failed, ENDED)
+        self.assertRegex(words, rf"program_\d+.cu:{FIRST + 2}\n.*\n.*\n.*close was refused: EBADF")
+
+    def test_kernels_that_begin_late(self):
+        """A kernel begins when the program waits for it, or after its time; what it was given is known."""
+        body = """
+            void* memory = nullptr;
+            CHECK(cudaMalloc(&memory, 4096));
+            lab::fill_kernel<int><<<1, 32>>>(static_cast<int*>(memory), 1024, 7);
+            CHECK(cudaDeviceSynchronize());
+            lab::fill_kernel<int><<<1, 32>>>(static_cast<int*>(memory), 1024, 7);
+            while (cudaStreamQuery(nullptr) != cudaSuccess) continue;
+            CHECK(cudaFree(memory));
+            auto work = [] {  // lines of threads are put in the order of their changes
+              CUdeviceptr address;
+              CHECK(cudaSetDevice(0));
+              for (int i = 0; i < 200; ++i) {
+                CHECK(cuMemAddressReserve(&address, 2 << 20, 0, 0, 0));
+                CHECK(cuMemAddressFree(address, 2 << 20));
+              }
+            };
+            std::thread first(work), second(work);
+            first.join();
+            second.join();
+            return lab::end();
+        """
+        seen = []
+
+        @check("late")
+        def late(run):
+            address = int(run.calls("cudaMalloc")[0].outputs["devPtr"], 16)
+            seen.extend(
+                (kernel.range == (address, 4096), kernel.waiter and kernel.waiter.name) for kernel in run.kernels
+            )
+
+        self.assertEqual(self.failed(body, late), ("", ""))
+        self.assertEqual(seen, [(True, "cudaDeviceSynchronize"), (True, None)])
+
+    def test_what_is_changed_outside_the_marks(self):
+        for change, line, words in (
+            ((" bytes = ", "\n  bytes  =  // mine\n   "), 0, ""),
+            (('#include "../lab.h"', '#include <atomic>\n#include "../lab.h"'), 0, ""),
+            (("  // >>> your part: make the memory", "  // >>> mine\n  const int more = 1;"), 0, ""),
+            (("bytes, 42)", "bytes, 43)"), 0, "it was: "),
+            (("  return lab::end();", ""), 0, "gone|it was: "),
+            (("// <<<", ""), 1, "the marks are not those"),
+            (
+                ("// >>> your part: make the memory", "// >>> mine\n#define CHECK(x) (x)"),
+                16,
+                "CHECK gets another meaning",
+            ),
+            (("// >>> your part: make the memory", "// >>> mine\n#define MINE 5"), 0, ""),
+        ):
+            with self.subTest(change):
+                self.assertIn(change[0], SOLUTION)
+                where, happened = changed_outside(STARTER, SOLUTION.replace(*change, 1))
+                self.assertEqual(bool(where), bool(words))
+                self.assertRegex(happened, words or "^$")
+                self.assertEqual(where if line else 0, line)
 
     def test_real(self):
         right = Ended(0, "", OUTPUT, "", b"")
@@ -263,7 +353,7 @@ class Checks(unittest.TestCase):
         for wrong in (Ended(1, "", OUTPUT, "", b""), Ended(0, "", "OK\n", "", b""), Ended(0, "time", OUTPUT, "", b"")):
             self.assertEqual(self.failed(RIGHT, real=wrong)[0], REAL)
         verdict = self.verdict(RIGHT, real=Ended(77, "", "SKIP: no GPU; get one\n", "", b""))
-        self.assertEqual((verdict.status, verdict.checks[-1]), ("passed", (PRINTED, "passed")))
+        self.assertEqual((verdict.status, verdict.checks[-1]), ("passed", (MARKS, "passed")))
         self.assertIn("SKIP: no GPU", verdict.remarks)
 
 
@@ -274,7 +364,10 @@ class Ends(unittest.TestCase):
         "hang": ("for (;;) pause();", r"running after 3 seconds.*last call that came back is cuda\w+ in line \d+"),
         "kernel": ("spin<<<1, 1>>>();\n  CHECK(cudaDeviceSynchronize());", "running after 3 seconds"),
         "crash": ("*(volatile int*)8 = 1;", "ended by SIGSEGV; the last call"),
-        "unknown": ("strange<<<1, 1>>>();", r"status 125\n +not simulated: line .* kernel .*: pmevent 1"),
+        "unknown": (
+            "strange<<<1, 1>>>();\n  CHECK(cudaDeviceSynchronize());",
+            r"status 125\n +not simulated: line .* kernel .*: pmevent 1",
+        ),
         "output": ('for (;;) std::puts("again");', r"printed without end.*\n +again\n"),
         "errors": ('for (;;) std::fputs("again ", stderr);', "printed without end"),
         "forks": ("for (;;)\n    if (fork() == 0) for (;;) pause();", "started processes without end"),

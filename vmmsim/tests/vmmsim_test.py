@@ -170,7 +170,7 @@ class Vmmsim(unittest.TestCase):
             ["--warn-at", "much"],
             ["--slow-after", "late"],
             ["--slow-import", "-1"],
-            ["--slow-import", "-1"],
+            ["--late-kernels", "-1"],
             ["--machine", "no_such"],
             ["--machine", "/no/such"],
             ["--machine", __file__],
