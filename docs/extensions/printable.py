@@ -54,7 +54,8 @@ def write(app, exception):
     for name in names:
         page = app.builder.get_outfilename(name)
         article = BeautifulSoup(pathlib.Path(page).read_text(), "html.parser").find("article")
-        for element in article.select(".headerlink, .vmm-view, .vmm-to, .vmm-absent"):  # to step through needs scripts
+        without = ".headerlink, .vmm-view, .vmm-both, .vmm-to, .vmm-absent"  # to step through needs scripts
+        for element in article.select(without):
             element.decompose()
         for element in article.select(".table-wrapper, .picture"):  # it may scroll: for the keyboard
             element["tabindex"] = "0"

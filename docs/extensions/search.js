@@ -13,7 +13,8 @@ function line_of(text) {
   const places = (line) => words.map((word) => line.toLowerCase().indexOf(word)).filter((at) => at >= 0);
   const count = (line) => places(line).length;
   const best = text.split("\n").reduce((best, line) => (count(line) > count(best) ? line : best));
-  const from = Math.max(0, Math.min(...places(best), places(best).length && best.length) - 60), shown = document.createElement("p");
+  const from = Math.max(0, Math.min(...places(best), count(best) && best.length) - 60);
+  const shown = document.createElement("p");
   shown.textContent = best.slice(from, from + 200).replace(from ? /^\S*\s/ : "", from ? "… " : "")
     .replace(from + 200 < best.length ? /\s\S*$/ : "", from + 200 < best.length ? " …" : "");
   shown.className = "context";

@@ -27,7 +27,7 @@ except ImportError:
 from docs.tools import class_material
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BOOK = pathlib.Path(sys.argv.pop(1)).resolve()
+BOOK = pathlib.Path(sys.argv[1]).resolve()
 # The root's index.html leads to the first page, and is none.
 PAGES = sorted(path for path in BOOK.glob("*/**/*.html") if "_static" not in path.parts)
 PAGES += [BOOK / "search.html", BOOK / "printable.html"]
@@ -181,4 +181,4 @@ class Links(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])

@@ -53,12 +53,12 @@ MARK_NEW_LOOKS = """(seen) => {
 
 FOCUS_IS_SEEN = """() => {
   const element = document.activeElement;
-  const ring = [element, element.closest(".sidebar-search-container"),
+  const ring = [element, element.closest(".sidebar-search-container, .vmm-strip"),
     element.id == "__navigation" && document.querySelector(".nav-overlay-icon"),
     element.id == "__toc" && document.querySelector(".toc-header-icon")];
   const box = element.getBoundingClientRect();
   return box.width > 0 && box.left >= 0 && box.bottom > 0 && box.top < innerHeight &&
-    (getComputedStyle(element).opacity > 0 || element.classList.contains("sidebar-toggle")) &&
+    (getComputedStyle(element).opacity > 0 || element.matches(".sidebar-toggle, .vmm-strip input")) &&
     ring.some((each) => each && getComputedStyle(each).outlineStyle == "solid");
 }"""
 UNFOLD = "document.querySelectorAll('details').forEach((it) => { it.open = true; })"
@@ -149,16 +149,16 @@ class Book(BrowserTest):
 
     def found(self, words):
         """What the search finds: (where it leads, its line) of each."""
-        self.open(INDEX)
         self.page.locator(".sidebar-search").fill(words)
         self.page.keyboard.press("Enter")
-        self.page.wait_for_url("**/search.html?*")
+        self.page.wait_for_url(f"**/search.html?q={words.replace(' ', '+')}*")
         self.page.wait_for_function("document.querySelector('.search-summary')?.textContent.match(/found|did not/)")
         told = "all => all.map((it) => [it.querySelector('a').href, it.querySelector('.context')?.textContent ?? ''])"
         return [(where.removeprefix(f"{BOOK.as_uri()}/"), line) for where, line in
                 self.page.eval_on_selector_all("ul.search li", told)]  # fmt: skip
 
     def test_the_search_finds(self):
+        self.open(INDEX)
         for words, where in FOUND.items():
             found = self.found(words)
             self.assertEqual([place for place, _ in found[:1]], [where], words)

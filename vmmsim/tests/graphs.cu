@@ -349,6 +349,78 @@ void test_launches() {
   CHECK(cudaGraphDestroy(nothing));
 }
 
+uint64_t used_by_graphs() {
+  uint64_t used = 0;
+  CHECK(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &used));
+  return used;
+}
+
+// A graph that allocates memory, works there and frees it.
+void test_memory_within() {
+  const cudaGraph_t graph = make();
+  cudaMemAllocNodeParams memory = {};
+  memory.poolProps.allocType = cudaMemAllocationTypePinned;
+  memory.poolProps.location = {cudaMemLocationTypeDevice, 0};
+  memory.bytesize = 3 << 20;
+  cudaGraphNode_t allocate, copy, free;
+  CHECK(cudaGraphAddMemAllocNode(&allocate, graph, nullptr, 0, &memory));
+  const auto last = static_cast<int*>(memory.dptr) + (3 << 18) - 1;
+  const cudaGraphNode_t stored = storing(graph, last, 7, {allocate});
+  CHECK(cudaGraphAddMemcpyNode1D(&copy, graph, &stored, 1, numbers, last, sizeof(int), cudaMemcpyDefault));
+  REFUSED(cudaErrorInvalidValue, cudaGraphAddMemFreeNode(&free, graph, &copy, 1, numbers));
+  CHECK(cudaGraphAddMemFreeNode(&free, graph, &copy, 1, memory.dptr));
+  REFUSED(cudaErrorInvalidValue, cudaGraphAddMemFreeNode(&free, graph, &copy, 1, memory.dptr));
+  cudaGraph_t clone;
+  REFUSED(cudaErrorNotSupported, cudaGraphClone(&clone, graph));
+  const cudaGraphExec_t exec = instantiate(graph);
+  for (int i = 0; i < 2; ++i) {
+    clear();
+    CHECK(cudaGraphLaunch(exec, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    EXPECT(numbers[0] == 7, "%d", numbers[0]);
+  }
+  EXPECT(used_by_graphs() == 0, "the graph has freed all, and %llu bytes are used",
+         static_cast<unsigned long long>(used_by_graphs()));
+  REFUSED(cudaErrorInvalidValue, cudaFreeAsync(memory.dptr, stream));
+  CHECK(cudaGraphExecDestroy(exec));
+  CHECK(cudaGraphDestroy(graph));
+  REFUSED(cudaErrorInvalidValue, cudaFree(memory.dptr));
+}
+
+// A captured graph that leaves its memory to the program: it is launched again once that is free.
+void test_memory_left() {
+  cudaGraph_t graph, freeing;
+  int* memory;
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  CHECK(cudaMallocAsync(&memory, 1000, stream));
+  store<<<1, 1, 0, stream>>>(memory, 9);
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  CHECK(cudaFreeAsync(memory, stream));
+  CHECK(cudaStreamEndCapture(stream, &freeing));
+  const cudaGraphExec_t exec = instantiate(graph), freeing_exec = instantiate(freeing);
+  REFUSED(cudaErrorInvalidValue, cudaGraphLaunch(freeing_exec, stream));
+  CHECK(cudaGraphLaunch(exec, stream));
+  REFUSED(cudaErrorInvalidValue, cudaGraphLaunch(exec, stream));
+  EXPECT(used_by_graphs() >= 1000, "the memory that the graph left does not count");
+  CHECK(cudaGraphLaunch(freeing_exec, stream));
+  CHECK(cudaGraphLaunch(exec, stream));
+  CHECK(cudaFreeAsync(memory, stream));
+  cudaGraphExec_t again;
+  CHECK(cudaGraphInstantiate(&again, graph, cudaGraphInstantiateFlagAutoFreeOnLaunch));
+  for (int i = 0; i < 2; ++i) CHECK(cudaGraphLaunch(again, stream));
+  for (const cudaGraphExec_t each : {exec, freeing_exec, again}) CHECK(cudaGraphExecDestroy(each));
+  for (const cudaGraph_t each : {graph, freeing}) CHECK(cudaGraphDestroy(each));
+  CHECK(cudaMemcpy(numbers, memory, sizeof(int), cudaMemcpyDefault));  // it outlives the graph
+  EXPECT(numbers[0] == 9, "%d", numbers[0]);
+  CHECK(cudaFree(memory));
+  REFUSED(cudaErrorInvalidValue, cudaFree(memory));
+  CHECK(cudaDeviceGraphMemTrim(0));
+  uint64_t reserved = 1;
+  CHECK(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrReservedMemCurrent, &reserved));
+  EXPECT(reserved == 0, "nothing is allocated, and %llu bytes are reserved", static_cast<unsigned long long>(reserved));
+}
+
 void test_user_objects() {
   static std::atomic<int> ended;
   ended = 0;
@@ -385,6 +457,8 @@ int main() {
   test_update();
   test_events();
   test_launches();
+  test_memory_within();
+  test_memory_left();
   test_user_objects();
   std::puts("OK");
 }

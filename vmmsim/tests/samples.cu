@@ -78,12 +78,68 @@ static void test_boxes() {
                "at %d, %d, %d", int(x), int(y), int(z));
       }
 
+  // The whole box to the other GPU, and a part of it back to another place.
+  CHECK(cudaSetDevice(1));
+  cudaPitchedPtr other;
+  CHECK(cudaMalloc3D(&other, all));
+  cudaMemcpy3DPeerParms peer = {};
+  peer.srcPtr = box;
+  peer.dstPtr = other;
+  peer.dstDevice = 1;
+  peer.extent = all;
+  CHECK(cudaMemcpy3DPeer(&peer));
+  std::swap(peer.srcPtr, peer.dstPtr);
+  std::swap(peer.srcDevice, peer.dstDevice);
+  peer.srcPos = make_cudaPos(0, 0, 4);
+  peer.extent = make_cudaExtent(all.width, height, 1);
+  CHECK(cudaMemcpy3DPeerAsync(&peer, nullptr));
+  peer.dstDevice = 2;
+  REFUSED(cudaErrorInvalidDevice, cudaMemcpy3DPeer(&peer));
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaFree(other.ptr));
+  CHECK(cudaSetDevice(0));
+  std::fill(back.begin(), back.end(), -1);
+  CHECK(cudaMemcpy3D(&whole));
+  for (int i = 0; i < width * height; ++i) EXPECT(back[i] == back[at(0, 0, 4) + i], "element %d is %d", i, back[i]);
+
   part.extent.height = height;  // beyond the layer's rows
   EXPECT(cudaMemcpy3D(&part) == cudaErrorInvalidValue, "another answer");
   part.extent.width = box.pitch + 1;
   EXPECT(cudaMemcpy3D(&part) == cudaErrorInvalidPitchValue, "another answer");
   cudaGetLastError();
   CHECK(cudaFree(box.ptr));
+}
+
+// --- What is said of managed memory -------------------------------------------------------------------------------
+
+static void test_advice() {
+  constexpr size_t page = 64 << 10;
+  char* memory;
+  CHECK(cudaMallocManaged(&memory, 4 * page));
+  const cudaMemLocation gpu = {cudaMemLocationTypeDevice, 1}, host = {cudaMemLocationTypeHost, 0};
+  CHECK(cudaMemAdvise(memory, 2 * page, cudaMemAdviseSetReadMostly, gpu));
+  CHECK(cudaMemAdvise(memory, 4 * page, cudaMemAdviseSetPreferredLocation, gpu));
+  CHECK(cudaMemAdvise(memory, 4 * page, cudaMemAdviseSetAccessedBy, gpu));
+  CHECK(cudaMemAdvise(memory, page, cudaMemAdviseSetAccessedBy, host));
+  CHECK(cudaMemPrefetchAsync(memory + page, page, host, 0, nullptr));
+  const auto is = [&](cudaMemRangeAttribute attribute, char* from, size_t size, int expected) {
+    int found = -9;
+    CHECK(cudaMemRangeGetAttribute(&found, sizeof found, attribute, from, size));
+    EXPECT(found == expected, "attribute %d is %d, not %d", int(attribute), found, expected);
+  };
+  is(cudaMemRangeAttributeReadMostly, memory, 2 * page, 1);
+  is(cudaMemRangeAttributeReadMostly, memory, 3 * page, 0);
+  is(cudaMemRangeAttributePreferredLocation, memory, 4 * page, 1);
+  is(cudaMemRangeAttributeLastPrefetchLocation, memory + page, page, cudaCpuDeviceId);
+  is(cudaMemRangeAttributeLastPrefetchLocation, memory, 2 * page, cudaInvalidDeviceId);
+  int users[3] = {};
+  CHECK(cudaMemRangeGetAttribute(users, sizeof users, cudaMemRangeAttributeAccessedBy, memory, page));
+  EXPECT(users[0] == cudaCpuDeviceId && users[1] == 1 && users[2] == cudaInvalidDeviceId, "%d, %d", users[0], users[1]);
+  is(cudaMemRangeAttributeAccessedBy, memory, 2 * page, 1);  // the host is told of the first page only
+  REFUSED(cudaErrorInvalidValue, cudaMemRangeGetAttribute(users, 3, cudaMemRangeAttributeAccessedBy, memory, page));
+  CHECK(cudaFree(memory));
+  REFUSED(cudaErrorInvalidValue, cudaMemRangeGetAttribute(users, 4, cudaMemRangeAttributeReadMostly, memory, page));
+  cudaGetLastError();
 }
 
 // --- Copies between GPUs ------------------------------------------------------------------------------------------
@@ -155,6 +211,7 @@ static void test_occupancy() {
 int main() {
   test_attributes();
   test_boxes();
+  test_advice();
   test_peers();
   test_occupancy();
   std::puts("OK");

@@ -10,7 +10,6 @@ import html
 import pathlib
 import re
 import tempfile
-import time
 import unittest
 import xml.etree.ElementTree
 
@@ -448,23 +447,30 @@ class Views(BrowserTest):
         """4,160, as a run of two H200s with NCCL has."""
         file, found = self.page_of(sample.segments(300, 4160), "long")
         self.assertLess(file.stat().st_size, 1e6)
-        seconds = []
-        for _ in range(3):
-            began = time.monotonic()
-            self.open(file, width=1280)
-            self.page.wait_for_function("document.querySelector('.vmm-caption').textContent")
-            seconds.append(time.monotonic() - began)
-        self.assertLess(min(seconds), 1, "it takes long to open")
+        self.open(file, width=1280)
+        session = self.page.context.new_cdp_session(self.page)
+        session.send("Performance.enable", {"timeDomain": "threadTicks"})  # whatever else this machine does
+
+        def worked():
+            """Seconds for which the page's thread has computed."""
+            metrics = session.send("Performance.getMetrics")["metrics"]
+            return next(each["value"] for each in metrics if each["name"] == "TaskDuration")
+
+        before = worked()
+        self.open(file, width=1280)
+        self.page.wait_for_function("document.querySelector('.vmm-caption').textContent")
+        self.assertLess(worked() - before, 1, "it takes long to open")
         self.page.locator(".vmm-scroll [data-pin]").first.focus()
         self.page.keyboard.press("Enter")
-        times = self.page.evaluate("""() => Array.from({ length: 60 }, (_, index) => {
-          const slider = document.querySelector(".vmm-strip input"), began = performance.now();
-          slider.value = 60 + 67 * index;
-          slider.dispatchEvent(new Event("input"));
-          document.body.getBoundingClientRect();  // with its layout
-          return performance.now() - began;
-        })""")
-        self.assertLess(sorted(times)[30], 30, "milliseconds of a step")
+        before = worked()
+        self.page.evaluate("""() => {
+          const slider = document.querySelector(".vmm-strip input");
+          for (slider.value = 60; slider.value < 4080; slider.value = Number(slider.value) + 67) {
+            slider.dispatchEvent(new Event("input"));
+            document.body.getBoundingClientRect();  // with its layout
+          }
+        }""")
+        self.assertLess((worked() - before) / 60, 0.030, "seconds of a step")
         self.last = 4160
         self.page.evaluate("location.hash = '#step=3777'")
         self.page.locator(".vmm-list [data-number='3777']").wait_for()

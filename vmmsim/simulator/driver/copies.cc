@@ -203,7 +203,7 @@ Area layers(Area first, size_t rows, size_t y, size_t z, size_t depth) {
 struct Areas {
   Area to, from;
 };
-Areas areas_of(const CUDA_MEMCPY3D& c) {
+template <class All> Areas areas_of(const All& c) {
   const Area to = side(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstXInBytes, c.dstY, c);
   const Area from = side(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcXInBytes, c.srcY, c);
   return {layers(to, c.dstHeight, c.dstY, c.dstZ, c.Depth), layers(from, c.srcHeight, c.srcY, c.srcZ, c.Depth)};
@@ -224,13 +224,13 @@ void tell_of_host_memory(CUdeviceptr to, CUdeviceptr from) {
 }
 
 // Between two GPUs: in order with what stream 0 of each has, before and after it.
-void copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t size) {
+void copy_peer(const Areas& areas, int sides, CUcontext to_context, CUcontext from_context) {
   CUstream_st& mine = stream(nullptr);
-  tell_of_host_memory(to, from);
+  tell_of_host_memory(areas.to.address, areas.from.address);
   const std::array others = {to_context, from_context};
   for (const CUcontext other : others)
     if (other && checked(other) != mine.context) enqueue(mine, nullptr, enqueue(other->legacy, nullptr));
-  copy(plain(to, size), plain(from, size), nullptr, to_device | from_device, true, to_context, from_context);
+  copy(areas.to, areas.from, nullptr, sides, true, to_context, from_context);
   for (const CUcontext other : others)
     if (other && other != mine.context) enqueue(other->legacy, nullptr, enqueue(mine, nullptr));
 }
@@ -306,8 +306,10 @@ COPIES(cuMemcpyDtoH, void*, dstHost, CUdeviceptr, srcDevice, from_device)
 COPIES(cuMemcpyDtoD, CUdeviceptr, dstDevice, CUdeviceptr, srcDevice, to_device | from_device)
 CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
                       size_t ByteCount) {
-  return call(ARGUMENTS(dstDevice, dstContext, srcDevice, srcContext, ByteCount),
-              [&] { copy_peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount); });
+  return call(ARGUMENTS(dstDevice, dstContext, srcDevice, srcContext, ByteCount), [&] {
+    copy_peer({plain(dstDevice, ByteCount), plain(srcDevice, ByteCount)}, to_device | from_device, dstContext,
+              srcContext);
+  });
 }
 CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
                            size_t ByteCount, CUstream hStream) {
@@ -331,6 +333,21 @@ CUresult cuMemcpy3D(const CUDA_MEMCPY3D* pCopy) {
 }
 CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
   return call(ARGUMENTS(pCopy, hStream), [&] { copy_3d(pCopy, hStream, false); });
+}
+CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* pCopy) {
+  return call(ARGUMENTS(pCopy), [&] {
+    need(pCopy, "pCopy");
+    if (!pCopy->WidthInBytes || !pCopy->Height || !pCopy->Depth) return;
+    copy_peer(areas_of(*pCopy), sides_of(*pCopy), pCopy->dstContext, pCopy->srcContext);
+  });
+}
+CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* pCopy, CUstream hStream) {
+  return call(ARGUMENTS(pCopy, hStream), [&] {
+    need(pCopy, "pCopy");
+    if (!pCopy->WidthInBytes || !pCopy->Height || !pCopy->Depth) return;
+    const Areas areas = areas_of(*pCopy);
+    copy(areas.to, areas.from, hStream, sides_of(*pCopy), false, pCopy->dstContext, pCopy->srcContext);
+  });
 }
 
 #define MEMSETS(bits, Element)                                                                                     \

@@ -8,6 +8,7 @@
 #include "contexts.h"
 #include "driver.h"
 #include "graph_launches.h"
+#include "graph_memory.h"
 #include "graphs.h"
 #include "streams.h"
 
@@ -220,6 +221,8 @@ std::string why_not(const Work& old, const Work& now, bool by_update) {
     const bool is_elsewhere =
         before && place && before->first >= 0 && place->first >= 0 && place->first != before->first;
     if (old.context != now.context || is_elsewhere) return "the memory is of another GPU than before";
+  } else if (old.memory != now.memory) {
+    return "it allocates or frees other memory than before";
   }
   return "";
 }
@@ -339,6 +342,9 @@ void launch(CUgraphExec exec, CUstream where) {
   {
     const MutexLock held(graphs().lock);
     flatten(executable->plan, {}, steps);
+    std::vector<SharedWork> nodes;
+    for (const Step& step : steps) nodes.push_back(step.work);
+    allocate_and_free(nodes, executable->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
   }
   executable->last = enqueue_all(stream, steps, executable->last, [executable](const Operation& op) { ended(op); });
 }

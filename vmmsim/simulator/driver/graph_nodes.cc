@@ -2,14 +2,15 @@
 // Nodes of graphs: what a program gives them to do, reads back, and changes, in a graph and in an executable one.
 #include "driver.h"
 #include "graph_launches.h"
+#include "graph_memory.h"
 #include "graphs.h"
 #include "work.h"
 
 namespace driver {
 namespace {
 
-// A program's parameters as work. Nothing is locked.
-SharedWork work_of(const CUgraphNodeParams& given, const Attributes& attributes = {}) {
+// A program's parameters as work; those of a node that allocates memory get the address. Nothing is locked.
+SharedWork work_of(CUgraphNodeParams& given, const Attributes& attributes = {}) {
   const auto not_empty = [](SharedWork work) {
     require(work != nullptr, CUDA_ERROR_INVALID_VALUE, "a node does something: its size is not 0");
     return work;
@@ -28,6 +29,8 @@ SharedWork work_of(const CUgraphNodeParams& given, const Attributes& attributes 
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
       need(given.eventWait.event, "event");
       return event_work(given.type, given.eventWait.event);
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC: return allocation_work(given.alloc);
+    case CU_GRAPH_NODE_TYPE_MEM_FREE: return free_work(given.free);
     case CU_GRAPH_NODE_TYPE_EMPTY: {
       const auto work = std::make_shared<Work>();
       work->given.type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -38,7 +41,7 @@ SharedWork work_of(const CUgraphNodeParams& given, const Attributes& attributes 
   require(given.type > 0 && given.type <= CU_GRAPH_NODE_TYPE_CONDITIONAL, CUDA_ERROR_INVALID_VALUE,
           "there is no such type of node");
   const std::string what = "a node of a graph of type " + std::to_string(given.type) +
-                           " (conditional, or for memory, semaphores or words in memory)";
+                           " (conditional, or for semaphores or words in memory)";
   refuse(CUresult(not_simulated(what.c_str())), "it is not simulated");
 }
 
@@ -110,7 +113,7 @@ void add_graph(const Place& at, CUgraph child, CUgraphChildGraphNodeOwnership ow
   *at.to = add_child(at.graph, clone(*child), dependencies);
 }
 
-void add(const Place& at, const CUgraphNodeParams& given) {
+void add(const Place& at, CUgraphNodeParams& given) {
   need(at.to, "phGraphNode");
   need(at.graph, "hGraph");
   if (given.type == CU_GRAPH_NODE_TYPE_GRAPH) return add_graph(at, given.graph.graph, given.graph.ownership);
@@ -118,8 +121,13 @@ void add(const Place& at, const CUgraphNodeParams& given) {
   const MutexLock held(graphs().lock);
   const auto dependencies = list(at.dependencies, at.count);
   check_dependencies(checked(at.graph), dependencies);
+  if (given.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+    for (const auto& node : at.graph->nodes)
+      require(node->work->given.type != given.type || node->work->memory != work->memory, CUDA_ERROR_INVALID_VALUE,
+              "another node of the graph frees this memory");
   *at.to = add_node(at.graph, std::move(work), dependencies);
 }
+void add(const Place& at, CUgraphNodeParams&& given) { add(at, given); }
 
 SharedWork work_at(CUgraphNode node, CUgraphNodeType type) {
   const MutexLock held(graphs().lock);
@@ -130,6 +138,7 @@ SharedWork work_at(CUgraphNode node, CUgraphNodeType type) {
 // What a node shall do from now on, as a program wants it. A copy or memset stays with its context if none is given.
 SharedWork changed(const SharedWork& old, CUgraphNodeParams given) {
   require(given.type == old->given.type, CUDA_ERROR_INVALID_VALUE, "the node is of another type");
+  require(!old->memory, CUDA_ERROR_INVALID_VALUE, "a node that allocates or frees memory is not changed");
   if (given.type == CU_GRAPH_NODE_TYPE_MEMCPY && !given.memcpy.copyCtx) given.memcpy.copyCtx = old->context;
   if (given.type == CU_GRAPH_NODE_TYPE_MEMSET && !given.memset.ctx) given.memset.ctx = old->context;
   return work_of(given, old->attributes);
@@ -324,6 +333,38 @@ CUresult cuGraphAddChildGraphNode(CUgraphNode* phGraphNode, CUgraph hGraph, cons
 }
 CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) {
   return call(ARGUMENTS(hGraphExec, hNode, childGraph), [&] { set_child(hGraphExec, hNode, childGraph); });
+}
+
+// --- Memory ----------------------------------------------------------------------------------------------------------
+CUresult cuGraphAddMemAllocNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS* nodeParams) {
+  return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies, nodeParams), [&] {
+    need(nodeParams, "nodeParams");
+    CUgraphNodeParams all = type_alone(CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+    all.alloc = {nodeParams->poolProps, nodeParams->accessDescs, nodeParams->accessDescCount, nodeParams->bytesize, 0};
+    add({phGraphNode, hGraph, dependencies, numDependencies}, all);
+    nodeParams->dptr = all.alloc.dptr;
+  });
+}
+CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS* params_out) {
+  return call(ARGUMENTS(hNode, params_out), [&] {
+    need(params_out, "params_out");
+    const CUDA_MEM_ALLOC_NODE_PARAMS_v2 p = work_at(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC)->given.alloc;
+    *params_out = {p.poolProps, p.accessDescs, p.accessDescCount, p.bytesize, p.dptr};
+  });
+}
+CUresult cuGraphAddMemFreeNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                               size_t numDependencies, CUdeviceptr dptr) {
+  return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies, dptr), [&] {
+    CUgraphNodeParams all = type_alone(CU_GRAPH_NODE_TYPE_MEM_FREE);
+    all.free.dptr = dptr;
+    add({phGraphNode, hGraph, dependencies, numDependencies}, all);
+  });
+}
+CUresult cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr* dptr_out) {
+  return call(ARGUMENTS(hNode, dptr_out), result_to(dptr_out, "dptr_out", [&] {
+                return work_at(hNode, CU_GRAPH_NODE_TYPE_MEM_FREE)->given.free.dptr;
+              }));
 }
 
 #define EVENT_NODES(Name, type, member)                                                                           \

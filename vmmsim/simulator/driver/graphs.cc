@@ -94,6 +94,7 @@ void destroy_node(CUgraphNode node) {
   CUgraph_st& graph = *checked(node)->graph;
   require(!graph.captures, CUDA_ERROR_INVALID_VALUE,
           "a stream captures into the graph: nothing can be removed meanwhile");
+  require(!node->work->memory, CUDA_ERROR_NOT_SUPPORTED, "a node that allocates or frees memory is not removed");
   for (const CUgraphNode before : node->before) std::erase(before->after, node);
   for (const CUgraphNode after : node->after) std::erase(after->before, node);
   if (node->child) forget(node->child.get());
@@ -194,8 +195,8 @@ void release_by(CUgraph graph, CUuserObject object, unsigned count) {
 // --- For people ------------------------------------------------------------------------------------------------------
 
 std::string label_of(const CUgraphNode_st& node) {
-  constexpr const char* names[] = {"KERNEL", "MEMCPY", "MEMSET",     "HOST",
-                                   "GRAPH",  "EMPTY",  "WAIT_EVENT", "EVENT_RECORD"};
+  constexpr const char* names[] = {"KERNEL",     "MEMCPY",       "MEMSET", "HOST", "GRAPH",     "EMPTY",
+                                   "WAIT_EVENT", "EVENT_RECORD", "",       "",     "MEM_ALLOC", "MEM_FREE"};
   const unsigned type = unsigned(node.work->given.type);
   const std::string name = type < std::size(names) ? names[type] : "BATCH_MEM_OP";
   return node.work->function ? name + "\\n" + demangled(node.work->launch.kernel->name) : name;
@@ -301,6 +302,8 @@ std::unique_ptr<CUgraph_st> clone(const CUgraph_st& graph) {
   copy->original = graph.id;
   std::map<CUgraphNode, CUgraphNode> clones;
   for (const auto& node : graph.nodes) {
+    require(!node->work->memory, CUDA_ERROR_NOT_SUPPORTED,
+            "a graph that allocates or frees memory has no clone, and is no node of another");
     const CUgraphNode added =
         node->child ? add_child(copy.get(), clone(*node->child), {}) : add_node(copy.get(), node->work, {});
     added->original = node->id;

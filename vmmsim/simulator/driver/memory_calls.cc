@@ -5,9 +5,11 @@
 #include <cstring>
 
 #include "../memory/this_machine.h"
+#include "advice.h"
 #include "capture.h"
 #include "contexts.h"
 #include "driver.h"
+#include "graph_memory.h"
 #include "modules.h"
 #include "pools.h"
 #include "streams.h"
@@ -38,7 +40,7 @@ void* allocate_host(size_t size, unsigned flags, bool managed) {
 void free_now(uint64_t address, std::initializer_list<Range::Kind> kinds) {
   if (has_current()) current();  // it may not have ended
   forbid_in_capture();
-  if (!address) return;
+  if (!address || free_graph_memory(address)) return;
   const Range taken = memory::take_from_owner(address, kinds);
   if (!taken.owner.pool) {
     synchronize(taken.owner.context);  // as the driver does: nothing may be using it any more
@@ -200,13 +202,6 @@ void address_range(CUdeviceptr* base, size_t* size, uint64_t address) {
   if (size) *size = is_block ? range->range_size : range->size;
 }
 
-// Managed memory lies still here: advice and prefetching are looked at and change nothing.
-void check_managed(uint64_t address, size_t size) {
-  const auto range = memory::find(address);
-  require(size && range && range->kind == Range::managed && size <= range->base + range->size - address,
-          CUDA_ERROR_INVALID_VALUE, "the range is not managed memory");
-}
-
 // Whose managed memory it is says when the host may touch it, which is always here: looked at, and nothing changes.
 void check_attachment(CUstream handle, uint64_t address, size_t length, unsigned flags) {
   must_not_capture(stream(handle));
@@ -283,16 +278,20 @@ CUresult cuMemHostGetFlags(unsigned int* pFlags, void* p) {
               }));
 }
 CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flags) {
-  return call(ARGUMENTS(dptr, bytesize, flags),
-              result_to(dptr, "dptr", [&] { return bits(allocate_host(bytesize, flags, true)); }));
+  return call(ARGUMENTS(dptr, bytesize, flags), result_to(dptr, "dptr", [&] {
+                const uint64_t address = bits(allocate_host(bytesize, flags, true));
+                forget_advice(address, bytesize);
+                return address;
+              }));
 }
-CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation) {
-  return call(ARGUMENTS(devPtr, count, advice), [&] { check_managed(devPtr, count); });
+CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location) {
+  return call(ARGUMENTS(devPtr, count, advice), [&] { advise(devPtr, count, advice, location); });
 }
-CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation, unsigned int flags, CUstream hStream) {
+CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
+                            CUstream hStream) {
   return call(ARGUMENTS(devPtr, count, flags, hStream), [&] {
     must_not_capture(stream(hStream));
-    check_managed(devPtr, count);
+    note_prefetch(devPtr, count, location);
   });
 }
 

@@ -6,6 +6,7 @@
 #include "capture.h"
 #include "contexts.h"
 #include "driver.h"
+#include "graph_memory.h"
 #include "pools.h"
 #include "streams.h"
 
@@ -107,15 +108,12 @@ CUmemAccess_flags pool_access(CUmemoryPool pool, const CUmemLocation& location) 
   return pool->memory.access(location.id);
 }
 
-void refuse_nodes_for_memory(const CUstream_st& stream) {
-  if (is_capturing(stream))
-    refuse(CUresult(not_simulated("memory of a pool in a stream that captures (a node of a graph)")),
-           "it is not simulated");
-}
-
 uint64_t allocate_from(CUmemoryPool pool, size_t size, CUstream where) {
-  const CUstream_st& stream = driver::stream(where);
-  refuse_nodes_for_memory(stream);
+  CUstream_st& stream = driver::stream(where);
+  if (size && is_capturing(stream)) {
+    const SharedWork work = allocation_work(stream.context->device, size);
+    if (capture(stream, work)) return work->memory->address;
+  }
   forbid_in_capture();
   if (!size) return 0;
   if (!pool) pool = pool_in_use(stream.context->device);
@@ -130,9 +128,9 @@ uint64_t allocate_from(CUmemoryPool pool, size_t size, CUstream where) {
 
 void free_later(uint64_t address, CUstream where) {
   CUstream_st& stream = driver::stream(where);
-  refuse_nodes_for_memory(stream);
+  if (address && is_capturing(stream) && capture(stream, free_work({address}))) return;
   forbid_in_capture();
-  if (!address) return;
+  if (!address || free_graph_memory(address)) return;
   const Range taken = memory::take_from_owner(address, {Range::ordinary, Range::pool});
   const CUmemoryPool pool = taken.owner.pool;
   const auto reached = pool ? std::make_shared<std::atomic<bool>>() : nullptr;

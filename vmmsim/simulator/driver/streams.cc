@@ -80,7 +80,7 @@ Operation put_in(CUstream_st& stream, Start start, const Operation& also, bool i
 }
 
 Start start_of(const SharedWork& work) {
-  if (!work || work->given.type == CU_GRAPH_NODE_TYPE_EMPTY) return nullptr;
+  if (!work || work->given.type == CU_GRAPH_NODE_TYPE_EMPTY || work->memory) return nullptr;
   if (work->given.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) return start_to_record(*work->event);
   if (work->given.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) return start_to_wait(*work->event);
   return [work](const Operation& op) { work->start(*work, op); };

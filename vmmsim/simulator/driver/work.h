@@ -17,6 +17,7 @@
 
 namespace driver {
 
+struct GraphMemory;  // graph_memory.h
 using Attributes = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
 
 struct Work {
@@ -31,6 +32,7 @@ struct Work {
   std::string asked_by = {};                                 // the call that launches it
   Attributes attributes;                                     // likewise
   std::shared_ptr<CUevent_st> event;                         // of a node that records or awaits one
+  std::shared_ptr<GraphMemory> memory;                       // of a node that allocates or frees it
 };
 using SharedWork = std::shared_ptr<const Work>;
 

@@ -120,12 +120,12 @@ struct OnePlace {
 };
 
 // In memory that all threads of the block have in common.
-inline OnePlace in_block(const Warp& w, const MicroOp& op, Lanes lanes, unsigned size,
+inline OnePlace in_block(const Warp& w, const AddressOperand& where, Lanes lanes, unsigned size,
                          std::span<const std::byte> bytes) {
-  const uint64_t* const at = w.rows[op.a].lane;
+  const uint64_t* const at = w.rows[where.row].lane;
   uint64_t highest = 0;
   for (const unsigned lane : each(lanes)) {
-    const uint64_t address = at[lane] + static_cast<uint64_t>(op.offset);
+    const uint64_t address = at[lane] + static_cast<uint64_t>(where.offset);
     highest = std::max<uint64_t>(highest, static_cast<uint32_t>(address));
   }
   if (highest >= bytes.size() || size > bytes.size() - highest) return {};
@@ -138,9 +138,9 @@ inline OnePlace in_page(const Warp& w, uint64_t address, Entry right) {
   return {memory::frame(entry), memory::page_size - 1};
 }
 
-inline OnePlace one_place(const Warp& w, const MicroOp& op, Lanes lanes, unsigned size, Entry right) {
-  const uint64_t* const at = w.rows[op.a].lane;
-  const auto offset = static_cast<uint64_t>(op.offset);
+inline OnePlace one_place(const Warp& w, const AddressOperand& where, Lanes lanes, unsigned size, Entry right) {
+  const uint64_t* const at = w.rows[where.row].lane;
+  const auto offset = static_cast<uint64_t>(where.offset);
   const uint64_t first = at[first_of(lanes)] + offset;
   uint64_t differ = 0;  // the bits in which the addresses differ
   if (lanes == all_lanes) {
@@ -149,9 +149,9 @@ inline OnePlace one_place(const Warp& w, const MicroOp& op, Lanes lanes, unsigne
     for (const unsigned lane : each(lanes)) differ |= (at[lane] + offset) ^ first;
   }
   if ((first | differ) & (size - 1)) return {};
-  if (op.space == Space::shared || op.space == Space::param)
-    return in_block(w, op, lanes, size, bytes_of(op.space, w, 0, right & memory::writable));
-  if (differ >= memory::page_size || op.space == Space::local) return {};
+  if (where.space == Space::shared || where.space == Space::param)
+    return in_block(w, where, lanes, size, bytes_of(where.space, w, 0, right & memory::writable));
+  if (differ >= memory::page_size || where.space == Space::local) return {};
   return in_page(w, first, right);
 }
 
@@ -161,7 +161,7 @@ template <class Work>
 inline void for_each_access(Warp& w, const MicroOp& op, Lanes lanes, unsigned size, Entry right, Work work) {
   const uint64_t* const at = w.rows[op.a].lane;
   const auto offset = static_cast<uint64_t>(op.offset);
-  if (const OnePlace one = one_place(w, op, lanes, size, right); one.bytes) {
+  if (const OnePlace one = one_place(w, {op.space, op.a, op.offset}, lanes, size, right); one.bytes) {
     for_each_lane(lanes, [&](unsigned lane) { work(lane, 0, one.bytes + ((at[lane] + offset) & one.mask), false); });
     return;
   }
@@ -191,101 +191,114 @@ bool is_of_block(const Warp& w, Space space) {
   return is_narrow(space) && (space != Space::local || w.block->stacks.empty());
 }
 
-// Where the lanes of a warp access it. Those that take no part go where the first one goes.
+// Where the lanes of a warp access it.
 struct InBlock {
-  char* bytes = nullptr;  // null: an access is misaligned or past the end
-  uint32_t at[32];        // of each lane, from there
-  bool at_one_place = false, in_a_row = false;
+  char* bytes = nullptr;                        // null: an access is misaligned or past the end
+  uint32_t first;                               // of the first lane that takes part, from there
+  bool at_one_place = false, in_a_row = false;  // of all lanes; or else
+  uint32_t at[32];                              // of each: those that take no part go where the first one goes
 };
 
-template <class T>
-inline InBlock in_block(const Warp& w, const MicroOp& op, Lanes lanes, bool writes) {
+inline InBlock in_block(const Warp& w, const MicroOp& op, Lanes lanes, uint32_t size, bool writes) {
   const uint64_t* const address = w.rows[op.a].lane;
   const auto offset = static_cast<uint32_t>(op.offset);
   const unsigned first_lane = first_of(lanes);
-  const uint32_t first = static_cast<uint32_t>(address[first_lane]) + offset;
-  InBlock where;
-  const auto place = [&](auto at) { for_each_lane(all_lanes, [&](unsigned lane) { where.at[lane] = at(lane); }); };
-  if (lanes == all_lanes) place([&](unsigned lane) { return static_cast<uint32_t>(address[lane]) + offset; });
-  else place([&](unsigned l) { return lanes >> l & 1 ? static_cast<uint32_t>(address[l]) + offset : first; });
-  uint32_t differ = 0, gaps = 0;
-  for (unsigned lane = 0; lane < 32; ++lane) {
-    differ |= where.at[lane] ^ first;
-    gaps |= where.at[lane] ^ (first + lane * uint32_t(sizeof(T)));
-  }
-  uint32_t highest = gaps ? first : std::max<uint32_t>(first, first + 31 * sizeof(T)), bits = first;
-  for (unsigned lane = 0; differ && gaps && lane < 32; ++lane) {
-    highest = std::max(highest, where.at[lane]);
-    bits |= where.at[lane];
-  }
   const std::span<const std::byte> bytes = bytes_of(op.space, w, 0, writes);
-  if (bits & (sizeof(T) - 1) || highest >= bytes.size() || sizeof(T) > bytes.size() - highest) return where;
-  where.bytes = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
-  if (op.space == Space::local) {  // each lane has its own, one behind the other
-    const auto size = static_cast<uint32_t>(bytes.size());
-    place([&](unsigned lane) { return where.at[lane] + (lanes >> lane & 1 ? lane : first_lane) * size; });
-  } else {
+  InBlock where;
+  const uint32_t first = where.first = static_cast<uint32_t>(address[first_lane]) + offset;
+  uint32_t highest = first, bits = first;
+  if (lanes == all_lanes && op.space != Space::local) {
+    uint32_t differ = 0, gaps = 0;
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      const uint32_t from_first = static_cast<uint32_t>(address[lane]) + offset - first;
+      differ |= from_first;
+      gaps |= from_first ^ lane * size;
+    }
     where.at_one_place = !differ;
     where.in_a_row = !gaps;
+    if (where.in_a_row) highest = std::max(first, first + 31 * size);
   }
+  if (!where.at_one_place && !where.in_a_row) {
+    const auto place = [&](auto at) { for_each_lane(all_lanes, [&](unsigned lane) { where.at[lane] = at(lane); }); };
+    if (lanes == all_lanes) place([&](unsigned lane) { return static_cast<uint32_t>(address[lane]) + offset; });
+    else place([&](unsigned l) { return lanes >> l & 1 ? static_cast<uint32_t>(address[l]) + offset : first; });
+    for (const uint32_t at : where.at) {
+      highest = std::max(highest, at);
+      bits |= at;
+    }
+    if (op.space == Space::local) {  // each lane has its own, one behind the other
+      const auto each = static_cast<uint32_t>(bytes.size());
+      place([&](unsigned lane) { return where.at[lane] + (lanes >> lane & 1 ? lane : first_lane) * each; });
+    }
+  }
+  if (bits & (size - 1) || highest >= bytes.size() || size > bytes.size() - highest) return where;
+  where.bytes = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
   return where;
 }
 
-// No other thread is there, so values need not be whole, and what lies in a row is loaded in vectors.
-template <class T> bool load_from_block(Warp& w, const MicroOp& op, Lanes active) {
-  const InBlock where = in_block<T>(w, op, active, false);
+// No other thread is there, so values need not be whole, and what lies in a row is loaded and stored in vectors.
+template <class T, bool many> bool load_from_block(Warp& w, const MicroOp& op, Lanes active) {
+  const size_t count = many ? op.count : 1, size = count * sizeof(T);
+  const InBlock where = in_block(w, op, active, uint32_t(size), false);
   if (!where.bytes) return false;
-  uint64_t* const to = w.rows[op.to].lane;
-  const auto value = [&](size_t at) {
-    T value;
-    return std::memcpy(&value, where.bytes + at, sizeof value), extended(value);
-  };
-  if (where.at_one_place) {
-    const uint64_t all = value(where.at[0]);
-    set_lanes(to, active, [&](unsigned) { return all; });
-  } else if (where.in_a_row) {
-    set_lanes(to, active, [&, first = where.at[0]](unsigned lane) { return value(first + lane * sizeof(T)); });
-  } else {
-    set_lanes(to, active, [&](unsigned lane) { return value(where.at[lane]); });
+  const size_t first = where.first;
+  for (size_t k = 0; k < count; ++k) {
+    uint64_t* const to = w.rows[many ? op.rows[k] : op.to].lane;
+    const auto value = [from = where.bytes + k * sizeof(T)](size_t at) {
+      T value;
+      return std::memcpy(&value, from + at, sizeof value), extended(value);
+    };
+    if (where.at_one_place) set_lanes(to, active, [all = value(first)](unsigned) { return all; });
+    else if (where.in_a_row) set_lanes(to, active, [&](unsigned lane) { return value(first + lane * size); });
+    else set_lanes(to, active, [&](unsigned lane) { return value(where.at[lane]); });
   }
   return true;
 }
 
-template <class T> bool store_in_block(Warp& w, const MicroOp& op, Lanes active) {
-  const InBlock where = in_block<T>(w, op, active, true);
+template <class T, bool many> bool store_in_block(Warp& w, const MicroOp& op, Lanes active) {
+  const size_t count = many ? op.count : 1, size = count * sizeof(T);
+  const InBlock where = in_block(w, op, active, uint32_t(size), true);
   if (!where.bytes) return false;
-  for (const unsigned lane : each(active)) {
-    const auto value = static_cast<T>(w.rows[op.b].lane[lane]);
-    std::memcpy(where.bytes + where.at[lane], &value, sizeof value);
+  const size_t first = where.first;
+  for (size_t k = 0; k < count; ++k) {
+    const uint64_t* const values = w.rows[many ? op.rows[k] : op.b].lane;
+    const auto put = [&, to = where.bytes + k * sizeof(T)](unsigned lane, size_t at) {
+      const auto value = static_cast<T>(values[lane]);
+      std::memcpy(to + at, &value, sizeof value);
+    };
+    if (where.in_a_row) for_each_lane(active, [&](unsigned lane) { put(lane, first + lane * size); });
+    else
+      for (const unsigned lane : each(active)) put(lane, where.at_one_place ? first : where.at[lane]);
   }
   return true;
 }
 
 template <class T, bool many> void load_values(Warp& w, const MicroOp& op, Lanes active) {
-  if constexpr (!many)
-    if (is_of_block(w, op.space) && load_from_block<T>(w, op, active)) return;
+  if (is_of_block(w, op.space) && load_from_block<T, many>(w, op, active)) return;
   uint64_t used[32];
-  const auto load_lane = [&](unsigned lane, uint64_t address, const char* bytes, bool aliased) {
-    if (op.cache_use == CacheUse::last_use) used[lane] = address;
-    for_each_element<T, many>(op, op.to, address, bytes, [&](uint64_t at, const char* from, int row) {
+  Row* const rows = w.rows;
+  const CacheUse cache_use = op.cache_use;
+  const auto load_lane = [&, to = op.to](unsigned lane, uint64_t address, const char* bytes, bool aliased) {
+    if (cache_use == CacheUse::last_use) used[lane] = address;
+    for_each_element<T, many>(op, to, address, bytes, [&](uint64_t at, const char* from, int row) {
       T value;
-      if (aliased && op.cache_use != CacheUse::around) w.block->cache.load(at, from, &value, sizeof(T));
+      if (aliased && cache_use != CacheUse::around) w.block->cache.load(at, from, &value, sizeof(T));
       else value = static_cast<T>(load(from, sizeof(T)));
-      if (aliased && op.cache_use == CacheUse::around) w.block->cache.drop(at);
-      w.rows[row].lane[lane] = extended(value);
+      if (aliased && cache_use == CacheUse::around) w.block->cache.drop(at);
+      rows[row].lane[lane] = extended(value);
     });
   };
   for_each_access(w, op, active, sizeof(T) * (many ? op.count : 1), memory::readable, load_lane);
-  if (op.cache_use != CacheUse::last_use) return;
+  if (cache_use != CacheUse::last_use) return;
   for (const unsigned lane : each(active)) w.block->cache.drop(used[lane]);
 }
 
 template <class T, bool many> void store_values(Warp& w, const MicroOp& op, Lanes active) {
-  if constexpr (!many)
-    if (is_of_block(w, op.space) && store_in_block<T>(w, op, active)) return;
-  const auto store_lane = [&](unsigned lane, uint64_t address, char* bytes, bool aliased) {
-    for_each_element<T, many>(op, op.b, address, bytes, [&](uint64_t at, char* to, int row) {
-      const T value = static_cast<T>(w.rows[row].lane[lane]);
+  if (is_of_block(w, op.space) && store_in_block<T, many>(w, op, active)) return;
+  const Row* const rows = w.rows;
+  const auto store_lane = [&, of = op.b](unsigned lane, uint64_t address, char* bytes, bool aliased) {
+    for_each_element<T, many>(op, of, address, bytes, [&](uint64_t at, char* to, int row) {
+      const T value = static_cast<T>(rows[row].lane[lane]);
       store(to, sizeof(T), value);
       if (aliased) w.block->cache.stored(at, &value, sizeof(T));
     });
@@ -317,19 +330,23 @@ void map_rank(Warp& w, const MicroOp& op, Lanes active) {
 // cp.async, done at once: `count` bytes of global memory at b to shared memory at a + offset; of these only as many as
 // c says are read, the rest are zeros.
 void copy_async(Warp& w, const MicroOp& op, Lanes active) {
+  const AddressOperand source = {Space::global, op.b, 0}, target = {op.space, op.a, op.offset};
+  const auto place_of = [&](const AddressOperand& at, const OnePlace& one, unsigned lane, Entry right) {
+    const uint64_t address = w.rows[at.row].lane[lane] + static_cast<uint64_t>(at.offset);
+    if (one.bytes) return one.bytes + (address & one.mask);
+    return locate(w, op, lane, at.space, address, op.count, right).bytes;
+  };
+  const OnePlace sources = one_place(w, source, active, op.count, memory::readable);
+  const OnePlace targets = one_place(w, target, active, op.count, memory::writable);
   for (const unsigned lane : each(active)) {
     const unsigned wanted = op.c < 0 ? op.count : static_cast<uint32_t>(w.rows[op.c].lane[lane]);
     char bytes[16] = {};
-    if (wanted > 0) {
-      const Backing from = locate(w, op, lane, Space::global, w.rows[op.b].lane[lane], op.count, memory::readable);
-      for (unsigned i = 0; i < op.count; i += 4) {
-        const auto word = static_cast<uint32_t>(load(from.bytes + i, 4));
-        std::memcpy(bytes + i, &word, std::min(4u, wanted > i ? wanted - i : 0));
-      }
+    const char* const from = wanted > 0 ? place_of(source, sources, lane, memory::readable) : nullptr;
+    for (unsigned i = 0; i < std::min<unsigned>(wanted, op.count); i += 4) {
+      const auto word = static_cast<uint32_t>(load(from + i, 4));
+      std::memcpy(bytes + i, &word, std::min(4u, wanted - i));
     }
-    const uint64_t target = w.rows[op.a].lane[lane] + static_cast<uint64_t>(op.offset);
-    const Backing to = locate(w, op, lane, op.space, target, op.count, memory::writable);
-    std::memcpy(to.bytes, bytes, op.count);
+    std::memcpy(place_of(target, targets, lane, memory::writable), bytes, op.count);
   }
 }
 

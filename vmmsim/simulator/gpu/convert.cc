@@ -98,10 +98,34 @@ void convert(Warp& w, const MicroOp& op, Lanes active) {
   }
 }
 
-// A smaller integer as one of 64 bits; only these have to be fast.
+using AllIntegers = List<uint8_t, uint16_t, uint32_t, uint64_t, int8_t, int16_t, int32_t, int64_t>;
+
+// A smaller integer as one of 64 bits.
 Handler extension(Type type) {
-  using Smaller = List<uint8_t, uint16_t, uint32_t, uint64_t, int8_t, int16_t, int32_t, int64_t>;
-  return from<uint64_t>(type, Smaller(), [](auto a) { return static_cast<uint64_t>(a); });
+  return from<uint64_t>(type, AllIntegers(), [](auto a) { return static_cast<uint64_t>(a); });
+}
+
+template <class To>
+Handler truncation() {
+  return exactly<To, float>([](float a) {
+    using Limits = std::numeric_limits<To>;
+    return std::isnan(a) ? To(0) : static_cast<To>(std::clamp<double>(a, Limits::min(), Limits::max()));
+  });
+}
+
+// The conversions that programs do most, done fast; null: it is none of them.
+Handler common_conversion(Type to, Type type, FloatMode mode) {
+  if (mode == FloatMode{FloatMode::to_zero, false, false, false, true} && type == Type::f32) {
+    if (to == Type::s32) return truncation<int32_t>();
+    if (to == Type::u32) return truncation<uint32_t>();
+  }
+  if (mode != FloatMode()) return nullptr;
+  const auto changed = [](auto a) { return a; };
+  if (to == Type::f64 && type == Type::f32) return exactly<double, float>(changed);
+  if (to == Type::f64) return from<double>(type, AllIntegers(), changed);
+  if (to != Type::f32) return nullptr;
+  if (type != Type::f64) return from<float>(type, AllIntegers(), changed);
+  return exactly<uint32_t, double>([](double a) { return std::bit_cast<uint32_t>(static_cast<float>(a)); });
 }
 
 FloatMode take_conversion_mode(Modifiers& m) {
@@ -130,10 +154,11 @@ void lower_conversion(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const bool is_pair = to == Type::f16x2 || to == Type::bf16x2;
   if (!known(from) || !known(element_of(to)) || i.operands.size() != (is_pair ? 3u : 2u)) l.not_simulated(i);
   const auto emit_conversion = [&](int target, int source) {
-    MicroOp& op = l.emit(convert, i, target, source);
+    const Handler common = common_conversion(to, from, mode);
+    MicroOp& op = l.emit(common ? common : convert, i, target, source);
     op.type = element_of(to);
     op.from_type = from;
-    op.mode = mode;
+    if (!common) op.mode = mode;
   };
   const int d = l.row(i.operands[0]);
   const int a = l.row(i.operands[1], from);

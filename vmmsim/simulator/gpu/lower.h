@@ -175,7 +175,7 @@ struct LoweredKernel {
     uint64_t value;
   };
   std::vector<Constant> constants;
-  using SpecialValue = uint64_t (*)(const Warp&, unsigned lane);
+  using SpecialValue = void (*)(const Warp&, Row&);  // fills the row in
   struct Special {
     int row;
     SpecialValue value;

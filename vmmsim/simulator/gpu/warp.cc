@@ -317,19 +317,40 @@ unsigned linear_index(const ThreadBlock& b) {
 
 using Specials = std::unordered_map<std::string, LoweredKernel::SpecialValue>;
 
+// What fills a row in with value(lane), or with a value of the whole warp.
+template <class Value>
+LoweredKernel::SpecialValue of_lanes(Value) {
+  return [](const Warp&, Row& row) {
+    for (unsigned lane = 0; lane < 32; ++lane) row.lane[lane] = Value()(lane);
+  };
+}
+template <class Value>
+LoweredKernel::SpecialValue of_warp(Value) {
+  return [](const Warp& w, Row& row) { std::ranges::fill(row.lane, static_cast<uint64_t>(Value()(w))); };
+}
+
+template <unsigned Dimensions::* d> void fill_in_thread_index(const Warp& w, Row& row) {
+  const Dimensions& size = w.block->launch->block;
+  Dimensions at = thread_index(w, 0);
+  for (uint64_t& value : row.lane) {
+    value = at.*d;
+    if (++at.x < size.x) continue;
+    at.x = 0;
+    if (++at.y < size.y) continue;
+    at.y = 0;
+    ++at.z;
+  }
+}
+
 // Those of one dimension. A block without a cluster is a cluster of its own.
 template <unsigned Dimensions::* d>
 void add_dimension(Specials& all, const std::string& d_name) {
-  const LoweredKernel::SpecialValue none = [](const Warp&, unsigned) -> uint64_t { return 0; },
-                                    one = [](const Warp&, unsigned) -> uint64_t { return 1; },
-                                    size = [](const Warp& w, unsigned) -> uint64_t {
-                                      return w.block->launch->block.*d;
-                                    },
-                                    index = [](const Warp& w, unsigned) -> uint64_t { return w.block->index.*d; },
-                                    grid_size = [](const Warp& w, unsigned) -> uint64_t {
-                                      return w.block->launch->grid.*d;
-                                    };
-  all["%tid." + d_name] = [](const Warp& w, unsigned lane) -> uint64_t { return thread_index(w, lane).*d; };
+  const LoweredKernel::SpecialValue none = of_warp([](const Warp&) { return 0; }),
+                                    one = of_warp([](const Warp&) { return 1; }),
+                                    size = of_warp([](const Warp& w) { return w.block->launch->block.*d; }),
+                                    index = of_warp([](const Warp& w) { return w.block->index.*d; }),
+                                    grid_size = of_warp([](const Warp& w) { return w.block->launch->grid.*d; });
+  all["%tid." + d_name] = fill_in_thread_index<d>;
   all["%ntid." + d_name] = size;
   all["%ctaid." + d_name] = all["%clusterid." + d_name] = index;
   all["%nctaid." + d_name] = all["%nclusterid." + d_name] = grid_size;
@@ -339,38 +360,34 @@ void add_dimension(Specials& all, const std::string& d_name) {
 
 const Specials specials = [] {
   Specials all = {
-      {"%cluster_ctarank", [](const Warp&, unsigned) -> uint64_t { return 0; }},
-      {"%cluster_nctarank", [](const Warp&, unsigned) -> uint64_t { return 1; }},
-      {"%is_explicit_cluster", [](const Warp&, unsigned) -> uint64_t { return 0; }},
-      {"%laneid", [](const Warp&, unsigned lane) -> uint64_t { return lane; }},
-      {"%warpid", [](const Warp& w, unsigned) -> uint64_t { return w.first / 32; }},
-      {"%nwarpid", [](const Warp&, unsigned) -> uint64_t { return 64; }},
-      {"%smid",
-       [](const Warp& w, unsigned) -> uint64_t {
+      {"%cluster_ctarank", of_warp([](const Warp&) { return 0; })},
+      {"%cluster_nctarank", of_warp([](const Warp&) { return 1; })},
+      {"%is_explicit_cluster", of_warp([](const Warp&) { return 0; })},
+      {"%laneid", of_lanes([](unsigned lane) { return lane; })},
+      {"%warpid", of_warp([](const Warp& w) { return w.first / 32; })},
+      {"%nwarpid", of_warp([](const Warp&) { return 64; })},
+      {"%smid", of_warp([](const Warp& w) {
          return linear_index(*w.block) % static_cast<unsigned>(memory::machine().multiprocessors);
-       }},
-      {"%nsmid",
-       [](const Warp&, unsigned) -> uint64_t { return static_cast<unsigned>(memory::machine().multiprocessors); }},
-      {"%gridid", [](const Warp& w, unsigned) -> uint64_t { return w.block->launch->order; }},
-      {"%lanemask_eq", [](const Warp&, unsigned lane) -> uint64_t { return bit(lane); }},
-      {"%lanemask_lt", [](const Warp&, unsigned lane) -> uint64_t { return bit(lane) - 1; }},
-      {"%lanemask_le", [](const Warp&, unsigned lane) -> uint64_t { return (bit(lane) - 1) | bit(lane); }},
-      {"%lanemask_gt", [](const Warp&, unsigned lane) -> uint64_t { return ~((bit(lane) - 1) | bit(lane)); }},
-      {"%lanemask_ge", [](const Warp&, unsigned lane) -> uint64_t { return ~(bit(lane) - 1); }},
-      {"%dynamic_smem_size", [](const Warp& w, unsigned) -> uint64_t { return w.block->launch->dynamic_shared; }},
-      {"%total_smem_size",
-       [](const Warp& w, unsigned) -> uint64_t {
+       })},
+      {"%nsmid", of_warp([](const Warp&) { return static_cast<unsigned>(memory::machine().multiprocessors); })},
+      {"%gridid", of_warp([](const Warp& w) { return w.block->launch->order; })},
+      {"%lanemask_eq", of_lanes([](unsigned lane) { return bit(lane); })},
+      {"%lanemask_lt", of_lanes([](unsigned lane) { return bit(lane) - 1; })},
+      {"%lanemask_le", of_lanes([](unsigned lane) { return (bit(lane) - 1) | bit(lane); })},
+      {"%lanemask_gt", of_lanes([](unsigned lane) { return ~((bit(lane) - 1) | bit(lane)); })},
+      {"%lanemask_ge", of_lanes([](unsigned lane) { return ~(bit(lane) - 1); })},
+      {"%dynamic_smem_size", of_warp([](const Warp& w) { return w.block->launch->dynamic_shared; })},
+      {"%total_smem_size", of_warp([](const Warp& w) {
          return memory::round_up(w.block->lowered->static_shared + w.block->launch->dynamic_shared, 128);
-       }},
-      {"%aggr_smem_size",
-       [](const Warp& w, unsigned) -> uint64_t {
+       })},
+      {"%aggr_smem_size", of_warp([](const Warp& w) {
          return reserved_shared - w.block->lowered->reserved_shared + w.block->shared.size();
-       }},
-      {"%reserved_smem_offset_begin", [](const Warp&, unsigned) -> uint64_t { return 0; }},
-      {"%reserved_smem_offset_end", [](const Warp&, unsigned) -> uint64_t { return 288; }},
-      {"%reserved_smem_offset_cap", [](const Warp&, unsigned) -> uint64_t { return reserved_shared; }},
-      {"%reserved_smem_offset_0", [](const Warp&, unsigned) -> uint64_t { return 0; }},
-      {"%reserved_smem_offset_1", [](const Warp&, unsigned) -> uint64_t { return 0; }},
+       })},
+      {"%reserved_smem_offset_begin", of_warp([](const Warp&) { return 0; })},
+      {"%reserved_smem_offset_end", of_warp([](const Warp&) { return 288; })},
+      {"%reserved_smem_offset_cap", of_warp([](const Warp&) { return reserved_shared; })},
+      {"%reserved_smem_offset_0", of_warp([](const Warp&) { return 0; })},
+      {"%reserved_smem_offset_1", of_warp([](const Warp&) { return 0; })},
   };
   add_dimension<&Dimensions::x>(all, "x");
   add_dimension<&Dimensions::y>(all, "y");
@@ -523,10 +540,10 @@ void lower_redux(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
 LoweredKernel::SpecialValue special_value(const std::string& name) {
   if (name == "%envreg1" || name == "%envreg2") {
     static constexpr auto address = [](const Warp& w) { return w.block->launch->is_cooperative ? grid_window : 0; };
-    if (name == "%envreg1") return [](const Warp& w, unsigned) -> uint64_t { return address(w) >> 32; };
-    return [](const Warp& w, unsigned) -> uint64_t { return address(w) & 0xffff'ffff; };
+    if (name == "%envreg1") return of_warp([](const Warp& w) { return address(w) >> 32; });
+    return of_warp([](const Warp& w) { return address(w) & 0xffff'ffff; });
   }
-  if (name.starts_with("%envreg")) return [](const Warp&, unsigned) -> uint64_t { return 0; };
+  if (name.starts_with("%envreg")) return of_warp([](const Warp&) { return 0; });
   const auto found = specials.find(name);
   return found == specials.end() ? nullptr : found->second;
 }
@@ -591,8 +608,7 @@ ThreadBlock::ThreadBlock(const Launch& l, int gpu, Dimensions where)
     w.alive = alive - w.first >= 32 ? all_lanes : bit(alive - w.first) - 1;
     w.group_budget = group_slice;
     for (const auto& [row, value] : lowered->constants) std::fill_n(w.rows[row].lane, 32, value);
-    for (const auto& [row, value] : lowered->specials)
-      for (unsigned lane = 0; lane < 32; ++lane) w.rows[row].lane[lane] = value(w, lane);
+    for (const auto& [row, fill_in] : lowered->specials) fill_in(w, w.rows[row]);
   }
 }
 

@@ -336,6 +336,38 @@ cudaError_t cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t hGraphExec, cud
   return call(ARGUMENTS(hGraphExec, node, childGraph),
               [&] { return cuGraphExecChildGraphNodeSetParams(hGraphExec, node, childGraph); });
 }
+// --- Memory: the same members ----------------------------------------------------------------------------------------
+static CUDA_MEM_ALLOC_NODE_PARAMS* as_driver(cudaMemAllocNodeParams* p) {
+  static_assert(sizeof *p == sizeof(CUDA_MEM_ALLOC_NODE_PARAMS));
+  return reinterpret_cast<CUDA_MEM_ALLOC_NODE_PARAMS*>(p);
+}
+cudaError_t cudaGraphAddMemAllocNode(AT_ARGUMENTS, cudaMemAllocNodeParams* nodeParams) {
+  return call(ARGUMENTS(pGraphNode, graph, pDependencies, numDependencies, nodeParams),
+              [&] { return cuGraphAddMemAllocNode(AT, as_driver(nodeParams)); });
+}
+cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node, cudaMemAllocNodeParams* params_out) {
+  return call(ARGUMENTS(node, params_out), [&] { return cuGraphMemAllocNodeGetParams(node, as_driver(params_out)); });
+}
+cudaError_t cudaGraphAddMemFreeNode(AT_ARGUMENTS, void* dptr) {
+  return call(ARGUMENTS(pGraphNode, graph, pDependencies, numDependencies, dptr),
+              [&] { return cuGraphAddMemFreeNode(AT, address(dptr)); });
+}
+cudaError_t cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void* dptr_out) {
+  return call(ARGUMENTS(node, dptr_out),
+              [&] { return cuGraphMemFreeNodeGetParams(node, static_cast<CUdeviceptr*>(dptr_out)); });
+}
+cudaError_t cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttributeType attr, void* value) {
+  return call(ARGUMENTS(device, attr, value),
+              [&] { return cuDeviceGetGraphMemAttribute(checked(device), CUgraphMem_attribute(attr), value); });
+}
+cudaError_t cudaDeviceSetGraphMemAttribute(int device, cudaGraphMemAttributeType attr, void* value) {
+  return call(ARGUMENTS(device, attr, value),
+              [&] { return cuDeviceSetGraphMemAttribute(checked(device), CUgraphMem_attribute(attr), value); });
+}
+cudaError_t cudaDeviceGraphMemTrim(int device) {
+  return call(ARGUMENTS(device), [&] { return cuDeviceGraphMemTrim(checked(device)); });
+}
+
 #define EVENT_NODES(Name)                                                                                       \
   cudaError_t cudaGraphAddEvent##Name##Node(AT_ARGUMENTS, cudaEvent_t event) {                                  \
     return call(ARGUMENTS(pGraphNode, graph, pDependencies, numDependencies, event),                            \
@@ -368,6 +400,7 @@ EXPORT cudaError_t WITH_EDGES(cudaGraphAddNode)(cudaGraphNode_t* pGraphNode, cud
   return call(ARGUMENTS(pGraphNode, graph, pDependencies, numDependencies, nodeParams), [&] {
     CUgraphNodeParams all = as_driver(nodeParams);
     must(cuGraphAddNode_v2(pGraphNode, graph, pDependencies, as_driver(dependencyData), numDependencies, &all));
+    if (nodeParams->type == cudaGraphNodeTypeMemAlloc) nodeParams->alloc.dptr = reinterpret_cast<void*>(all.alloc.dptr);
   });
 }
 EXPORT cudaError_t WITH_EDGES(cudaGraphGetEdges)(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to,

@@ -57,10 +57,12 @@ static All rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, 
   return all;
 }
 
-CUDA_MEMCPY3D as_driver(const cudaMemcpy3DParms& p) {
+// A copy between boxes, of one GPU or of two.
+template <class All, class Given>
+static All boxes(const Given& p, cudaMemcpyKind kind) {
   require(!p.srcArray && !p.dstArray, "arrays are not simulated", cudaErrorNotSupported);
-  auto all = rows<CUDA_MEMCPY3D>(p.dstPtr.ptr, p.dstPtr.pitch, p.srcPtr.ptr, p.srcPtr.pitch, p.extent.width,
-                                 p.extent.height, p.kind);
+  auto all =
+      rows<All>(p.dstPtr.ptr, p.dstPtr.pitch, p.srcPtr.ptr, p.srcPtr.pitch, p.extent.width, p.extent.height, kind);
   all.srcXInBytes = p.srcPos.x;
   all.srcY = p.srcPos.y;
   all.srcZ = p.srcPos.z;
@@ -70,6 +72,15 @@ CUDA_MEMCPY3D as_driver(const cudaMemcpy3DParms& p) {
   all.dstZ = p.dstPos.z;
   all.dstHeight = p.dstPtr.ysize;
   all.Depth = p.extent.depth;
+  return all;
+}
+
+CUDA_MEMCPY3D as_driver(const cudaMemcpy3DParms& p) { return boxes<CUDA_MEMCPY3D>(p, p.kind); }
+static CUDA_MEMCPY3D_PEER as_driver(const cudaMemcpy3DPeerParms* p) {
+  need(p, "p");
+  auto all = boxes<CUDA_MEMCPY3D_PEER>(*p, cudaMemcpyDeviceToDevice);
+  all.dstContext = primary_context(checked(p->dstDevice));
+  all.srcContext = primary_context(checked(p->srcDevice));
   return all;
 }
 
@@ -137,6 +148,14 @@ void check_managed(const void* pointer, size_t count) {
   require(count && pointer_attribute<unsigned>(CU_POINTER_ATTRIBUTE_IS_MANAGED, pointer, 0) & 1,
           "count is 0, or devPtr is not managed memory: only that of cudaMallocManaged can be advised or prefetched");
 }
+
+#if CUDART_VERSION >= 13000
+CUmemLocation as_driver(const cudaMemLocation& location) { return {CUmemLocationType(location.type), location.id}; }
+#else
+CUmemLocation location_of(int device) {
+  return {device < 0 ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE, std::max(device, 0)};
+}
+#endif
 
 }  // namespace
 
@@ -209,20 +228,43 @@ STREAM_CALL(cudaMemPrefetchAsync, _ptsz,
   return call(ARGUMENTS(devPtr, count, location, flags, stream), [&] {
     require(!flags, "flags must be 0");
     check_managed(devPtr, count);
+    must(cuMemPrefetchAsync(address(devPtr), count, as_driver(location), flags, at(stream)));
   });
 }
 cudaError_t cudaMemAdvise(const void* devPtr, size_t count, cudaMemoryAdvise advice, cudaMemLocation location) {
-  return call(ARGUMENTS(devPtr, count, advice, location), [&] { check_managed(devPtr, count); });
+  return call(ARGUMENTS(devPtr, count, advice, location), [&] {
+    check_managed(devPtr, count);
+    must(cuMemAdvise(address(devPtr), count, CUmem_advise(advice), as_driver(location)));
+  });
 }
 #else
 STREAM_CALL(cudaMemPrefetchAsync, _ptsz, (const void* devPtr, size_t count, int dstDevice, cudaStream_t stream),
             (devPtr, count, dstDevice, stream)) {
-  return call(ARGUMENTS(devPtr, count, dstDevice, stream), [&] { check_managed(devPtr, count); });
+  return call(ARGUMENTS(devPtr, count, dstDevice, stream), [&] {
+    check_managed(devPtr, count);
+    must(cuMemPrefetchAsync_v2(address(devPtr), count, location_of(dstDevice), 0, at(stream)));
+  });
 }
 cudaError_t cudaMemAdvise(const void* devPtr, size_t count, cudaMemoryAdvise advice, int device) {
-  return call(ARGUMENTS(devPtr, count, advice, device), [&] { check_managed(devPtr, count); });
+  return call(ARGUMENTS(devPtr, count, advice, device), [&] {
+    check_managed(devPtr, count);
+    must(cuMemAdvise_v2(address(devPtr), count, CUmem_advise(advice), location_of(device)));
+  });
 }
 #endif
+cudaError_t cudaMemRangeGetAttribute(void* data, size_t dataSize, cudaMemRangeAttribute attribute, const void* devPtr,
+                                     size_t count) {
+  return call(ARGUMENTS(data, dataSize, attribute, devPtr, count), [&] {
+    return cuMemRangeGetAttribute(data, dataSize, CUmem_range_attribute(attribute), address(devPtr), count);
+  });
+}
+cudaError_t cudaMemRangeGetAttributes(void** data, size_t* dataSizes, cudaMemRangeAttribute* attributes,
+                                      size_t numAttributes, const void* devPtr, size_t count) {
+  return call(ARGUMENTS(numAttributes, devPtr, count), [&] {
+    return cuMemRangeGetAttributes(data, dataSizes, reinterpret_cast<CUmem_range_attribute*>(attributes), numAttributes,
+                                   address(devPtr), count);
+  });
+}
 
 // --- IPC of cudaMalloc's memory -------------------------------------------------------------------------------------
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* devPtr) {
@@ -355,6 +397,18 @@ STREAM_CALL(cudaMemcpy3D, _ptds, (const cudaMemcpy3DParms* p), (p)) {
 }
 STREAM_CALL(cudaMemcpy3DAsync, _ptsz, (const cudaMemcpy3DParms* p, cudaStream_t stream), (p, stream)) {
   return call(ARGUMENTS(p, stream), [&] { copy_3d(p, at(stream)); });
+}
+STREAM_CALL(cudaMemcpy3DPeer, _ptds, (const cudaMemcpy3DPeerParms* p), (p)) {
+  return call(ARGUMENTS(p), [&] {
+    const CUDA_MEMCPY3D_PEER all = as_driver(p);
+    must(cuMemcpy3DPeer(&all));
+  });
+}
+STREAM_CALL(cudaMemcpy3DPeerAsync, _ptsz, (const cudaMemcpy3DPeerParms* p, cudaStream_t stream), (p, stream)) {
+  return call(ARGUMENTS(p, stream), [&] {
+    const CUDA_MEMCPY3D_PEER all = as_driver(p);
+    must(cuMemcpy3DPeerAsync(&all, at(stream)));
+  });
 }
 cudaError_t cudaMemcpyPeer(void* dst, int dstDevice, const void* src, int srcDevice, size_t count) {
   return call(ARGUMENTS(dst, dstDevice, src, srcDevice, count), [&] {

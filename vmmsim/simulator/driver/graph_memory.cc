@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT-0
+#include "graph_memory.h"
+
+#include <algorithm>
+#include <map>
+
+#include "../memory/this_machine.h"
+#include "contexts.h"
+#include "driver.h"
+#include "pools.h"
+#include "work.h"
+
+namespace driver {
+namespace {
+
+struct All {
+  std::map<CUdevice, CUmemoryPool> pools GUARDED_BY(state().lock);
+  Mutex lock;                                                              // taken after that of the graphs
+  std::map<uint64_t, std::weak_ptr<GraphMemory>> memory GUARDED_BY(lock);  // by its address
+};
+All& all() {
+  static All& all = *new All;
+  return all;
+}
+
+CUmemoryPool pool_of(CUdevice device) REQUIRES(state().lock) {
+  CUmemoryPool& pool = all().pools[device];
+  if (pool) return pool;
+  const auto made = std::make_shared<CUmemPoolHandle_st>(device);
+  pool = made.get();
+  pool->threshold = UINT64_MAX;  // it keeps its memory until cuDeviceGraphMemTrim
+  state().pools[pool] = made;
+  return pool;
+}
+
+std::shared_ptr<GraphMemory> find_memory(uint64_t address) {
+  const MutexLock held(all().lock);
+  const auto found = all().memory.find(address);
+  return found == all().memory.end() ? nullptr : found->second.lock();
+}
+
+void set_allocated(GraphMemory& memory, bool is_allocated) REQUIRES(graphs().lock) {
+  if (is_allocated == (memory.itself != nullptr)) return;
+  {
+    const MutexLock held(state().lock);
+    CUmemPoolHandle_st& pool = *memory.pool;
+    if (is_allocated) pool.used += memory.size;
+    else pool.used -= memory.size;
+    pool.most_used = std::max(pool.most_used, pool.used);
+  }
+  memory.itself = is_allocated ? memory.shared_from_this() : nullptr;
+}
+
+cuuint64_t* number(void* value) { return static_cast<cuuint64_t*>(value); }
+
+void attribute(CUdevice device, CUgraphMem_attribute what, void* value, bool sets) {
+  checked(device);
+  need(value, "value");
+  const MutexLock held(state().lock);
+  CUmemPoolHandle_st& pool = *pool_of(device);
+  const bool is_highest = what == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || what == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+  require(!sets || is_highest, CUDA_ERROR_INVALID_VALUE, "this attribute can only be read");
+  require(!sets || !*number(value), CUDA_ERROR_INVALID_VALUE, "a watermark can only be set to 0");
+  uint64_t reserved = pool.memory.reserved();
+  switch (what) {
+    case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT: *number(value) = pool.used; return;
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT: *number(value) = reserved; return;
+    case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:
+      if (sets) pool.most_used = pool.used;
+      else *number(value) = pool.most_used;
+      return;
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH:
+      if (sets) pool.most_reserved = reserved;
+      else *number(value) = std::max(pool.most_reserved, reserved);
+      return;
+    default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
+  }
+}
+
+}  // namespace
+
+GraphMemory::GraphMemory(CUdevice device, size_t bytes, CUcontext context) : size(bytes) {
+  {
+    const MutexLock held(state().lock);
+    pool = pool_of(device);
+    address = pool->memory.allocate(size, nullptr, {context, 0, pool});
+    pool->most_reserved = std::max(pool->most_reserved, pool->memory.reserved());
+  }
+}
+
+GraphMemory::~GraphMemory() {
+  const MutexLock all_held(all().lock);
+  all().memory.erase(address);
+  const MutexLock held(state().lock);
+  const auto range = memory::find(address);  // its context may have ended
+  if (range && range->owner.pool == pool && range->range_base == address) pool->memory.free(address, nullptr, nullptr);
+}
+
+SharedWork allocation_work(CUdevice device, size_t size) {
+  const auto work = std::make_shared<Work>();
+  work->given.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+  CUDA_MEM_ALLOC_NODE_PARAMS_v2& alloc = work->given.alloc;
+  alloc.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  alloc.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+  alloc.bytesize = size;
+  work->memory = std::make_shared<GraphMemory>(device, size, current());
+  alloc.dptr = work->memory->address;
+  const MutexLock held(all().lock);
+  all().memory[alloc.dptr] = work->memory;
+  return work;
+}
+
+SharedWork allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS_v2& given) {
+  const CUmemPoolProps& properties = given.poolProps;
+  require(properties.allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
+              properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE && !properties.handleTypes,
+          CUDA_ERROR_INVALID_VALUE, "a node allocates pinned memory on a GPU, which other processes cannot import");
+  checked(properties.location.id);
+  require(given.bytesize, CUDA_ERROR_INVALID_VALUE, "bytesize is 0");
+  if (given.accessDescCount) need(given.accessDescs, "accessDescs");
+  SharedWork work = allocation_work(properties.location.id, given.bytesize);
+  {
+    const MutexLock held(state().lock);
+    for (size_t i = 0; i < given.accessDescCount; ++i) {
+      const auto& [location, flags] = given.accessDescs[i];
+      require(location.type == CU_MEM_LOCATION_TYPE_DEVICE && memory::machine().peer_access, CUDA_ERROR_INVALID_VALUE,
+              "only GPUs that reach this one get access to its memory");
+      work->memory->pool->memory.open(checked(location.id), flags);
+    }
+  }
+  given.dptr = work->memory->address;
+  return work;
+}
+
+SharedWork free_work(const CUDA_MEM_FREE_NODE_PARAMS& given) {
+  const auto work = std::make_shared<Work>();
+  work->given.type = CU_GRAPH_NODE_TYPE_MEM_FREE;
+  work->given.free = given;
+  work->memory = find_memory(given.dptr);
+  require(work->memory != nullptr, CUDA_ERROR_INVALID_VALUE,
+          "a graph frees only what a node of a graph has allocated, and dptr is no such address");
+  return work;
+}
+
+bool is_for_memory(const Work& work) { return work.memory != nullptr; }
+
+bool free_graph_memory(uint64_t address) {
+  const auto found = find_memory(address);
+  if (!found) return false;
+  const MutexLock held(graphs().lock);
+  require(found->itself != nullptr, CUDA_ERROR_INVALID_VALUE,
+          "a node of a graph allocates this memory, and no launch has, or it was freed since");
+  set_allocated(*found, false);
+  return true;
+}
+
+void allocate_and_free(const std::vector<SharedWork>& nodes, bool frees_first) {
+  std::map<std::shared_ptr<GraphMemory>, bool> is_allocated;
+  for (const SharedWork& work : nodes) {
+    if (!work || !work->memory) continue;
+    const auto [found, is_new] = is_allocated.try_emplace(work->memory, work->memory->itself != nullptr);
+    const bool allocates = work->given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+    const bool may_be = !allocates || (frees_first && is_new);
+    require(found->second != allocates || may_be, CUDA_ERROR_INVALID_VALUE,
+            "memory that the graph allocates is still allocated since an earlier launch: free it before, or "
+            "instantiate with CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH");
+    require(found->second || allocates, CUDA_ERROR_INVALID_VALUE,
+            "the graph frees memory that is not allocated: launch the graph that allocates it first");
+    found->second = allocates;
+  }
+  for (const auto& [memory, now] : is_allocated) set_allocated(*memory, now);
+}
+
+}  // namespace driver
+
+using namespace driver;
+
+CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void* value) {
+  return call(ARGUMENTS(device, attr, value), [&] { attribute(device, attr, value, false); });
+}
+CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void* value) {
+  return call(ARGUMENTS(device, attr, value), [&] { attribute(device, attr, value, true); });
+}
+CUresult cuDeviceGraphMemTrim(CUdevice device) {
+  return call(ARGUMENTS(device), [&] {
+    checked(device);
+    const MutexLock held(state().lock);
+    pool_of(device)->memory.trim(0);
+  });
+}
