@@ -147,9 +147,11 @@ class BrowserTest(unittest.TestCase):
         return buttons.evaluate_all("""async (buttons) => {
           const copied = [], nothing = "nothing was copied";
           for (const button of buttons) {
+            // Under load what is written here may arrive later than promised, and than what the button copies.
             await navigator.clipboard.writeText(nothing);
+            while ((await navigator.clipboard.readText()) != nothing) await new Promise(requestAnimationFrame);
             button.click();
-            let text = nothing;  // a browser under load copies a few frames later
+            let text = nothing;
             for (let frame = 0; frame < 100 && text == nothing; frame++) {
               text = await navigator.clipboard.readText();
               if (text == nothing) await new Promise(requestAnimationFrame);
