@@ -82,7 +82,9 @@ class BrowserTest(unittest.TestCase):
         cls.page, cls.axe, cls.problems = context.new_page(), Axe(), []
         cls.page.on("console", lambda message: cls.note(message.type in ("error", "warning"), message.text))
         cls.page.on("pageerror", lambda error: cls.note(True, error))
-        cls.page.on("requestfailed", lambda request: cls.note(True, f"{request.url} failed"))
+        cls.page.on(  # what the next page cuts off is no failure; a file that is missing is one
+            "requestfailed", lambda it: cls.note(it.failure != "net::ERR_ABORTED", f"{it.url} failed: {it.failure}")
+        )
         cls.page.on(
             "request",
             lambda request: cls.note(not request.url.startswith(("file:", "data:")), f"{request.url} is loaded"),
