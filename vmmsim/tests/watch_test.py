@@ -280,7 +280,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         self.html("it.html")
 
     def test_two_runs(self):
-        """Their strips above, their views below; of runs with times the shorter one ends before the other."""
+        """Their strips above, of one scale and width, their views below."""
         one, two = self.place / "one.jsonl", self.place / "two.jsonl"
         sample.timed(3, 1000).write(one)
         sample.timed(6, 1000).write(two)
@@ -289,8 +289,8 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         text = (self.place / "one_and_two.html").read_text()
         self.assertEqual(re.findall(r'class="vmm-view" data-key="(\S+)"', text), ["first-step", "second-step"])
         lanes = re.findall(r'class="vmm-mapped" d="([^"]+)"', text.partition('class="vmm-view"')[0])
-        self.assertEqual(lanes, ["M0 1000H600V667H601V1000H1500V1000z", "M0 1000H600V667H1200V333H1500V1000z"])
-        self.assertIn("from left to right by time since the first call", text)
+        self.assertEqual(lanes, ["M0 1000H2V667H3V1000z", "M0 1000H2V667H4V333H6V1000z"])
+        self.assertIn("from left to right by share of the calls", text)
 
     def test_what_is_no_recording(self):
         for text, words in (
