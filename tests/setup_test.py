@@ -453,7 +453,7 @@ def book(root):
     expect(done.returncode == 0 and f"Open {index} in a browser" in done.stdout, "the book", done)
     expect((root.path / index[1:]).exists(), "the book is not where it says", done)
     built = sorted(os.listdir(root.checkout / "build"))
-    expect(built == ["book", "notebooks"], "more than the book and the notebooks was built", done)
+    expect(built == ["book", "class", "notebooks"], "more than the book was built", done)
     page = root.checkout / "docs" / "index.md"
     right = page.read_text()
     page.write_text(right + "\n[nowhere](no_such_page.md)\n")
