@@ -245,7 +245,7 @@ def run(build, lesson):
             if "--explain" in source and "vmmsim: " not in told:
                 fail(f"{program}: nothing is explained\n{told}")
         for number in re.findall(r"/lab\.sh (\w+) \|\|", "".join(cell[0] for cell in cells)):
-            if not re.search(rf"^{number} .*: not yet\.", the_cell(cells, f"/lab.sh {number} ||")[1], re.MULTILINE):
+            if not re.search(rf"^{number} .*: not yet$", the_cell(cells, f"/lab.sh {number} ||")[1], re.MULTILINE):
                 fail(f"lab {number} is not judged")
         page = (directory / "README.md").read_text()
         if f"<!-- view: {name} -->" in page:
