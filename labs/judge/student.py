@@ -140,7 +140,7 @@ def view(lab):
     recording = Recording.read(last_run(lab))
     html = my_files() / f"{lab.name}.html"
     viewer.check_writable(html, viewer.is_view, "view", "LABS_MINE")
-    viewer.draw(recording, html)
+    viewer.draw([recording], html)
     step = recording.about.get("step")
     print(
         f"{shown(html)}: open it in a browser" + (f"; step {step} is the call that the judge told of" if step else "")

@@ -334,7 +334,7 @@ class Checks(unittest.TestCase):
             (("// <<<", ""), 1, "the marks are not those"),
             (
                 ("// >>> your part: make the memory", "// >>> mine\n#define CHECK(x) (x)"),
-                16,
+                SOLUTION[: SOLUTION.index("// >>>")].count("\n") + 2,
                 "CHECK gets another meaning",
             ),
             (("// >>> your part: make the memory", "// >>> mine\n#define MINE 5"), 0, ""),

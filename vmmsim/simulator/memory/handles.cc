@@ -34,7 +34,7 @@ void wait_for_maker(uint32_t record) {
   const int file = static_cast<int>(syscall(SYS_pidfd_open, maker, 0));  // to be read once the process has ended
   if (file < 0 && errno == ESRCH) return;
   pollfd end = {file, POLLIN, 0};  // where the system has no such files, the time alone counts
-  timespec left = {seconds, 0};  // poll itself may be over at once (--no-luck)
+  timespec left = {seconds, 0};    // poll itself may be over at once (--no-luck)
   TEMP_FAILURE_RETRY(syscall(SYS_ppoll, &end, 1, &left, nullptr, 0));
   if (file >= 0) close(file);
 }
