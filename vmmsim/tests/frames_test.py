@@ -267,7 +267,7 @@ class AnyProgram(unittest.TestCase):
             [text for text in said if "8 MiB of reservation" in text and "Mapped" in text],
             [
                 f"4 × 2 MiB at offset 8 MiB of reservation R1, from {BASE + 8 * MIB:#x}, is allocations #1 to #4 of "
-                "GPU 1. GPU 0 no access, GPU 1 read-write. Mapped in step 3 to 9 by cuMemMap, a.cu:7. "
+                "GPU 1. GPU 0 no access, GPU 1 read-write. Mapped in steps 3 to 9 by cuMemMap. "
                 "Opened in step 10 by cuMemSetAccess, a.cu:7."
             ],
         )

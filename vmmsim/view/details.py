@@ -15,15 +15,16 @@ class Teller:
         self.places = {}  # where calls were made, by the line's identity
 
     def made(self, verb, line, other=None):
-        """By which call, and where; with the last of several."""
+        """By which call, and where; of several in which steps: they may come from several places."""
         if not line or not line["call"]:
             return " Nobody saw it made: the recording begins later, or has not all."
         if id(line) not in self.places:
             file, row, function = self.recording.place(line)
             self.places[id(line)] = f", {file}:{row}" if file else f", in {function}" if function else ""
         first, last = (self.steps.get(id(each)) for each in (line, other or line))
-        when = f" in step {first}" + (f" to {last}" if last != first else "") if first and last else ""
-        return f" {verb}{when} by {line['call']}{self.places[id(line)]}."
+        if first and last and first != last:
+            return f" {verb} in steps {first} to {last} by {line['call']}."
+        return f" {verb}{f' in step {first}' if first else ''} by {line['call']}{self.places[id(line)]}."
 
     def place(self, part, region):
         """Where a part is: its label goes before."""
