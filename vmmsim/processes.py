@@ -63,6 +63,16 @@ def end_all():
     return end(lambda: descendants(os.getpid()), reap)
 
 
+def end_tree(root):
+    """Ends a process that this one has started, and all below it. What does not end, in words."""
+
+    def tree():
+        states = living()
+        return [pid for pid in (root, *descendants(root)) if pid in states]
+
+    return end(tree, tree)
+
+
 def end_session(leader):
     """Ends all processes of a session, those of its leader's group at once. What does not end, in words."""
     with contextlib.suppress(ProcessLookupError, PermissionError):

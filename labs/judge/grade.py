@@ -15,7 +15,7 @@ import sys
 from labs.judge.files import end, is_begun, mine, my_files, put, shown
 from labs.judge.program import COMPILER_SECONDS, PR_SET_PDEATHSIG, ROOT, CannotJudge, prctl
 from labs.judge.verdict import judge
-from vmmsim.processes import descendants
+from vmmsim.processes import end_tree
 
 CANNOT_JUDGE = 3  # exit status
 NOT_JUDGED = "it is judged to the end"  # stands for a check
@@ -78,9 +78,7 @@ def told_by(process, lab, seconds):
         return about if about["number"] == lab.number else None
     except subprocess.TimeoutExpired:
         why = f"it was not through after {seconds} seconds"
-        for pid in [process.pid, *descendants(process.pid)]:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+        end_tree(process.pid)
         process.communicate()
     except (ValueError, TypeError, KeyError):
         why = "what judged it was ended meanwhile"

@@ -32,6 +32,11 @@ class ProcessesTest(unittest.TestCase):
         self.assertEqual(len(processes.in_session(process.pid)), 8)
         self.assertEqual((processes.end_session(process.pid), processes.in_session(process.pid)), ([], []))
 
+    def test_one_and_all_below(self):
+        process, other = self.start(), self.start()
+        self.assertEqual((processes.end_tree(process.pid), processes.in_session(process.pid)), ([], []))
+        self.assertEqual(len(processes.in_session(other.pid)), 8)
+
     def test_all(self):
         process = self.start()
         self.assertEqual(len(processes.descendants(os.getpid())), 8)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """The whole of a recording at a glance: a strip of memory by step, and a line of what matters.
 
-    overview = Overview()
+    overview = Overview(devices, times)
     overview.note(step, line, index)    after each line, with the index.Index of the machine
     matters(overview, key), strip(overview, processes)    what stands above the steps
 
