@@ -233,6 +233,7 @@ def check_trace(vmmsim, program):
         return f"{refused}"
     explained = f"{told[0]['where']}: {told[0]['why']}"
     well = told[0]["where"].startswith(KERNEL) and refused[0]["explanation"].endswith(f"Address: {explained}")
+    well = well and told[0]["why"].startswith(f"{told[0]['address']} is a null pointer")
     return "" if well else f"{refused[0]}"
 
 

@@ -175,6 +175,7 @@ class Test(unittest.TestCase):
             changed(changes=[1]): "expected changes that have a kind",
             changed(changes=[{"kind": "map"}]): "expected changes that have an order",
             changed(changes=[{"kind": "map", "order": 1, "size": -1}]): "expected size of a change as a number",
+            changed(fault={"where": "", "address": "5", "why": ""}): "expected an address of a fault, or null",
             changed(changes=[{"kind": "map", "order": 1, "handle": "0xg"}]): "expected handle of a change as a number",
             changed(changes=[{"kind": "map", "order": 1, "address": []}]): "expected address of a change as a number",
             '{"module": "libx.so"}\n': "line 1 tells of a module; expected",

@@ -67,6 +67,8 @@ def wrong_in_call(line):
     fault = line.get("fault", {"where": "", "why": ""})
     if not isinstance(fault, dict) or [type(fault.get(key)) for key in ("where", "why")] != [str, str]:
         return "where and why of a fault as texts"
+    if not is_address(fault.get("address")):
+        return "an address of a fault, or null"
     for change in line["changes"]:
         if not isinstance(change, dict) or not isinstance(change.get("kind"), str):
             return "changes that have a kind"
@@ -82,6 +84,11 @@ def is_number(key, value):
     """Of a change: one that makes sense, as a number or as --trace writes an address; or nothing."""
     if isinstance(value, int):
         return value >= (-1 if key in ("device", "peer") else 0)  # -1 is the host
+    return is_address(value)
+
+
+def is_address(value):
+    """Or nothing."""
     return value is None or isinstance(value, str) and bool(ADDRESS.fullmatch(value))
 
 

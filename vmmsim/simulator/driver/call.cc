@@ -123,7 +123,10 @@ std::string fault_as_json() {
   const MutexLock held(state().lock);
   const std::string &where = state().fault_where, &why = state().fault_why;
   const size_t begin = where.empty() ? 0 : where.size() + 2;  // of what follows ": "
-  return trace::object({{"where", where}, {"why", why.substr(begin)}});
+  const auto& address = state().fault_address;
+  const trace::Member at =
+      address ? trace::Member("address", hexadecimal(*address)) : trace::Member("address", nullptr);
+  return trace::object({{"where", where}, at, {"why", why.substr(begin)}});
 }
 
 void write_call(const CallContext& context, const char* result, const std::string& explanation) {

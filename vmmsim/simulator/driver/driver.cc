@@ -72,6 +72,7 @@ void set_fault(const gpu::Fault& fault) {
   if (state().fault) return;
   state().fault_why = fault.why;
   state().fault_where = fault.where;
+  state().fault_address = fault.address;
   state().fault = CUresult(fault.error);
 }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -77,6 +78,7 @@ struct State {
   Mutex lock;  // of what follows; not held while one waits
   std::string fault_why GUARDED_BY(lock);
   std::string fault_where GUARDED_BY(lock);
+  std::optional<uint64_t> fault_address GUARDED_BY(lock);
   std::vector<std::shared_ptr<CUctx_st>> contexts
       GUARDED_BY(lock);  // also those that have ended: so that they can be refused
   std::set<std::pair<CUcontext, CUcontext>> peers

@@ -114,7 +114,7 @@ template <class Word> struct Watch {
         }
       });
     } catch (const memory::Refused& refused) {
-      set_fault({CUDA_ERROR_ILLEGAL_ADDRESS, "cuStreamWaitValue: " + refused.why});
+      set_fault({CUDA_ERROR_ILLEGAL_ADDRESS, "cuStreamWaitValue: " + refused.why, "", refused.address});
       reached = true;
     }
     if (reached) ended(op);

@@ -93,7 +93,7 @@ void start_task(const Work& work, const Operation& op) {
     try {
       task();
     } catch (const memory::Refused& refused) {  // it was allowed when it was put in
-      set_fault({too_late, "a copy or memset came too late: " + refused.why});
+      set_fault({too_late, "a copy or memset came too late: " + refused.why, "", refused.address});
     }
     ended(op);
   });

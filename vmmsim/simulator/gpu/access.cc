@@ -50,10 +50,10 @@ Backing locate_replicas(const Warp& w, const MicroOp& op, unsigned lane, uint64_
   const bool writes = right & memory::writable;
   const bool is_atomic = writes && right & memory::readable;
   if (memory::options().strict || is_atomic)
-    fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, memory::what_lies_at(block.device, address, writes));
+    fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, memory::what_lies_at(block.device, address, writes), address);
   const std::span<char* const> frames = memory::replicas(entry);
   const std::string unbound = memory::what_is_unbound(address, frames);
-  if (!unbound.empty()) fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, unbound);
+  if (!unbound.empty()) fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, unbound, address);
   if (!std::atomic_ref(block.launch->told_of_multicast).exchange(true, std::memory_order_relaxed))
     memory::tell_of_ordinary_access(where(w, op, lane));
   char* const own = memory::own_replica(entry, block.device) + address % memory::page_size;
@@ -68,7 +68,7 @@ Backing locate_global(const Warp& w, const MicroOp& op, unsigned lane, uint64_t 
     return {reinterpret_cast<char*>(&workspace) + (address - grid_window), false, true};
   const Entry entry = memory::page_table(block.device).lookup(address);
   if ((entry & right) != right || (entry & memory::partly && !memory::is_registered(address, writes)))
-    fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, memory::what_lies_at(block.device, address, writes));
+    fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, memory::what_lies_at(block.device, address, writes), address);
   if (entry & memory::multicast) return locate_replicas(w, op, lane, address, entry, right);
   return {memory::frame(entry) + address % memory::page_size, (entry & memory::aliased) != 0, true};
 }
@@ -94,7 +94,8 @@ std::span<const std::byte> bytes_of(Space space, const Warp& w, unsigned lane, b
   if (is_narrow(space)) address = static_cast<uint32_t>(address);
   if (address & (size - 1))
     fault(w, op, lane, CUDA_ERROR_MISALIGNED_ADDRESS,
-          hexadecimal(address) + " is not a multiple of the access's " + std::to_string(size) + " bytes");
+          hexadecimal(address) + " is not a multiple of the access's " + std::to_string(size) + " bytes",
+          is_narrow(space) ? std::nullopt : std::optional(address));
   if (space == Space::generic) {
     space = space_of(address);
     address -= window_of(space);

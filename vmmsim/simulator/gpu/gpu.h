@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -69,6 +70,7 @@ struct Fault {
   CUresult error;          // CUDA_ERROR_ILLEGAL_ADDRESS, _MISALIGNED_ADDRESS, _LAUNCH_FAILED (trap), _ASSERT, ...
   std::string why;         // where, address, what lies there, what mends it
   std::string where = "";  // if a kernel did it: kernel, block and thread, instruction with its line
+  std::optional<uint64_t> address = {};  // if that is what is wrong: of memory, not of what a block or thread has
 };
 
 struct Launch {

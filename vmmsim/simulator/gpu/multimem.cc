@@ -23,7 +23,7 @@ Replicas find_replicas(const Warp& w, const MicroOp& op, unsigned lane, unsigned
   const uint64_t address = w.rows[op.a].lane[lane] + static_cast<uint64_t>(op.offset);
   if (address % size != 0)
     fault(w, op, lane, CUDA_ERROR_MISALIGNED_ADDRESS,
-          hexadecimal(address) + " is not a multiple of the access's " + std::to_string(size) + " bytes");
+          hexadecimal(address) + " is not a multiple of the access's " + std::to_string(size) + " bytes", address);
   const memory::Entry entry = memory::page_table(w.block->device).lookup(address);
   if (!(entry & memory::multicast) || !(entry & right)) {
     const bool is_ordinary = (entry & right) && !(entry & memory::multicast);
@@ -31,11 +31,12 @@ Replicas find_replicas(const Warp& w, const MicroOp& op, unsigned lane, unsigned
           is_ordinary ? hexadecimal(address) +
                             " is an ordinary address, and a multimem instruction needs a multicast one: map the "
                             "handle of a multicast object (cuMulticastCreate, cuMemMap) and give that address"
-                      : memory::what_lies_at(w.block->device, address, right == memory::writable));
+                      : memory::what_lies_at(w.block->device, address, right == memory::writable),
+          address);
   }
   const std::span<char* const> frames = memory::replicas(entry);
   const std::string unbound = memory::what_is_unbound(address, frames);
-  if (!unbound.empty()) fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, unbound);
+  if (!unbound.empty()) fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, unbound, address);
   return {frames, address % memory::page_size};
 }
 

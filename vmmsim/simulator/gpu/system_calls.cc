@@ -273,7 +273,8 @@ char* byte_at(int device, uint64_t address, memory::Entry right) {
   const memory::Entry entry = memory::page_table(device).lookup(address);
   if ((entry & right) != right)
     throw Fault{CUDA_ERROR_ILLEGAL_ADDRESS,
-                "a copy that a kernel began: " + memory::what_lies_at(device, address, right & memory::writable)};
+                "a copy that a kernel began: " + memory::what_lies_at(device, address, right & memory::writable), "",
+                address};
   return memory::frame(entry) + address % memory::page_size;
 }
 

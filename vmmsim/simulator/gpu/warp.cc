@@ -686,9 +686,10 @@ std::string where(const Warp& w, const MicroOp& op, unsigned lane) {
          (source.empty() ? "" : source + ", ") + "line " + std::to_string(op.from->line) + " of its PTX)";
 }
 
-void fault(const Warp& w, const MicroOp& op, unsigned lane, CUresult error, const std::string& what) {
+void fault(const Warp& w, const MicroOp& op, unsigned lane, CUresult error, const std::string& what,
+           std::optional<uint64_t> address) {
   const std::string place = where(w, op, lane);
-  throw Fault{error, place + ": " + what, place};
+  throw Fault{error, place + ": " + what, place, address};
 }
 
 }  // namespace gpu

@@ -127,6 +127,7 @@ Dimensions thread_index(const Warp&, unsigned lane);  // %tid
 // The kernel, block and thread, and the instruction with its line.
 std::string where(const Warp&, const MicroOp&, unsigned lane);
 // Ends the kernel: throws Fault with where() put before `what`.
-[[noreturn]] void fault(const Warp&, const MicroOp&, unsigned lane, CUresult, const std::string& what);
+[[noreturn]] void fault(const Warp&, const MicroOp&, unsigned lane, CUresult, const std::string& what,
+                        std::optional<uint64_t> address = {});
 
 }  // namespace gpu

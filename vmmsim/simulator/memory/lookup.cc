@@ -74,18 +74,19 @@ std::optional<Range> find_locked(uint64_t address) REQUIRES(process_lock) {
 // Throws unless a GPU may touch this page of a range so. False: it is the host's.
 bool check_page(CUdevice device, uint64_t address, uint64_t size, Entry entry, bool writing) {
   if (entry & multicast && options().strict)
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "a multicast object is mapped at " + hexadecimal(address) + ": only multimem instructions go there");
+    throw Refused{CUDA_ERROR_INVALID_VALUE,
+                  "a multicast object is mapped at " + hexadecimal(address) + ": only multimem instructions go there",
+                  address};
   if (entry & (writing ? writable : readable)) {
     const std::string unbound = entry & multicast ? what_is_unbound(address, replicas(entry)) : "";
-    if (!unbound.empty()) refuse(CUDA_ERROR_INVALID_VALUE, unbound);
+    if (!unbound.empty()) throw Refused{CUDA_ERROR_INVALID_VALUE, unbound, address};
     return true;
   }
   {
     const auto guard = enter();
     if (!entry && address + size >= address && is_of_host(address, size)) return false;
   }
-  refuse(CUDA_ERROR_INVALID_VALUE, what_lies_at(device, address, writing));
+  throw Refused{CUDA_ERROR_INVALID_VALUE, what_lies_at(device, address, writing), address};
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ extern Mutex process_lock;
 struct Refused {
   CUresult error;
   std::string why;
+  std::optional<uint64_t> address = {};  // that a GPU may not touch so, if this is the reason
 };
 [[noreturn]] inline void refuse(CUresult error, const std::string& why) { throw Refused{error, why}; }
 
