@@ -34,7 +34,7 @@ myst_html_meta = {
     "description": "CUDA's virtual memory management by example: grow, share and alias GPU memory without copying it. "
     "Seven lessons to read, run and paste from, with or without a GPU."
 }
-html_static_path = ["_static", "../vmmsim/view/view.css", "../vmmsim/view/view.js"]
+html_static_path = ["_static", "../vmmsim/view/view.css"]
 html_css_files = ["book.css", "pictures.css", "view.css"]
 html_js_files = ["book.js", "view.js"]
 templates_path = ["_templates"]

@@ -23,7 +23,7 @@ from sphinx.transforms import SphinxTransform
 from vmmsim.trace.recording import Broken, Recording
 from vmmsim.view.compare import of_two
 from vmmsim.view.frames import steps
-from vmmsim.view.page import fragment
+from vmmsim.view.page import fragment, script
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMENT = re.compile(r"(?:<!--)?\s*view: (\S+(?: \S+\.\S+)?)\s*(?:-->)?\s*")
@@ -99,8 +99,15 @@ def put(app, page, template, context, doctree):
         context["body"] = LINK.sub(link, PLACE.sub(view, context["body"]))
 
 
+def write_script(app):
+    static = pathlib.Path(app.outdir, "_static")
+    static.mkdir(parents=True, exist_ok=True)
+    (static / "view.js").write_text(script())
+
+
 def setup(app):
     app.add_config_value("views", "../build/views", "env")  # where they are, from docs
     app.add_transform(Views)
+    app.connect("builder-inited", write_script)
     app.connect("html-page-context", put)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

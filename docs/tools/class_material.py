@@ -17,25 +17,12 @@ import tempfile
 
 from markdown_it import MarkdownIt
 
+from vmmsim.view.page import PAGE
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PICTURE = re.compile(r'src="([^":]+\.svg)"')
 SECONDS = 60  # for one PDF
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width,initial-scale=1">
-<meta name="color-scheme" content="light">
-<title>{title}</title>
-<style>
-{style}
-</style>
-</head>
-<body class="{name}">
-{body}
-</body>
-</html>
-"""
+LIGHT = '<meta name="color-scheme" content="light">'
 
 
 def markdown(text):
@@ -79,7 +66,7 @@ def write_all(out):
     out.mkdir(parents=True, exist_ok=True)
     for name, body in bodies.items():
         title = html.escape(f"CUDA VMM by Example: {name}")
-        (out / f"{name}.html").write_text(PAGE.format(title=title, style=style, body=body, name=name))
+        (out / f"{name}.html").write_text(PAGE.format(meta=LIGHT, title=title, style=style, kind=name, body=body))
     return [out / f"{name}.html" for name in bodies]
 
 

@@ -51,7 +51,7 @@ class AnyProgram(unittest.TestCase):
         joined = [int(count) for count in re.findall(r"(\d+) × 128 GiB reserved", last)]
         self.assertEqual(sorted(joined), [25, 25, 50, 50, 50, 50])
         self.assertIn("… and 50 more reservations", last)
-        memory = sum(int(count) for count in re.findall(r"(\d+) × 20? MiB #", last.partition("GPU 0 5.9 GiB")[2]))
+        memory = sum(int(count) for count in re.findall(r"(\d+) × 20? MiB #", last.partition("GPU 0 5.86 GiB")[2]))
         self.assertIn(f"… and {750 - memory} more", last)
 
     def test_more_calls_than_are_shown(self):
@@ -305,7 +305,8 @@ class AnyProgram(unittest.TestCase):
             writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
             writer.lines[-1]["fault"] = {
                 "where": "kernel k",
-                "why": f"{BASE + 256 * MIB + 5 * MIB // 4:#x} is not mapped",
+                "address": f"{BASE + 256 * MIB + 5 * MIB // 4:#x}",
+                "why": "nothing is mapped there",
             }
         found = checked_steps(self, writer.recording())
         self.assertEqual([marked(step, "fault-at") for step in found[-3:]], [0, 2, 2])  # there, and in the legend
@@ -321,8 +322,11 @@ class AnyProgram(unittest.TestCase):
         writer.allocate(0x9000, MIB, call="cudaLaunchKernel")  # a module's variables: nobody gives them back
         writer.call("exit", {"status": 0}, result="")
         found = steps(writer.recording())
-        self.assertEqual((found.overview.left, found.overview.left_at), ([6 * MIB, 3 * MIB], len(found)))
-        self.assertIn("left at the end: <a ", page(writer.recording(), found))
+        self.assertEqual(found.overview.left, ({("", 0): 6 * MIB, ("ordinary", 0): 3 * MIB}, {"reservation": 1}))
+        self.assertIn(
+            f'left at the end: <a href="#step={len(found)},held">6 MiB and 3 MiB ordinary<',
+            page(writer.recording(), found),
+        )
 
     def test_a_bar_is_to_scale(self):
         region = Region("", 100 * MIB, "kept", [], None)

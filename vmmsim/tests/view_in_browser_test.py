@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT-0
 """Views in a real browser: view_in_browser_test.py
 
-The strip against the model, every control and key, links to steps, the list of calls and what finds in it, what is said
-of a range and what pins it; two widths, light and dark, without scripts and on paper; a recording that tries to become
-tags; and how fast 4,160 calls are.
+The strip and who holds what against the model, every control and key, links to steps, the list of calls and what finds
+in it, what is said of a range and what pins it; two widths, light and dark, without scripts and on paper; a recording
+that tries to become tags; and how fast 4,160 calls are.
 """
 
+import collections
 import html
 import pathlib
 import re
@@ -19,6 +20,7 @@ from vmmsim.tests.sample import BASE, EVIL, MIB
 from vmmsim.trace.model import Machine
 from vmmsim.view import page as view
 from vmmsim.view.frames import steps
+from vmmsim.view.sizes import size_text
 
 
 class Views(BrowserTest):
@@ -169,6 +171,75 @@ class Views(BrowserTest):
             self.expect_step(step)
         self.assertIn("now ", self.page.locator(".vmm-lane small").inner_text())
 
+    def held_in_page(self):
+        """{title: {(kind, line): size}} of what is listed."""
+        rows = self.page.eval_on_selector_all(
+            ".vmm-held tr",
+            """(all) => all.map((row) => {
+              let title = row.closest("details");
+              while (title.tagName != "H3") title = title.previousElementSibling;
+              const kind = row.closest("details").firstChild.textContent.split(":")[0];
+              return [title.textContent, kind, row.querySelector("a").textContent, row.firstChild.textContent];
+            })""",
+        )
+        titles = self.page.locator(".vmm-held h3").all_inner_texts()
+        memory = [row for row in rows if row[1] in ("VMM memory", "Ordinary memory")]
+        return {title: {(kind, line): size for of, kind, line, size in memory if of == title} for title in titles}
+
+    def test_who_holds_what(self):
+        """By line of the program, at the peak and at the end; here added up anew."""
+        writer = sample.chunks(6, stay=False)
+        writer.allocate(0x10000, 3 * MIB)
+        writer.create(4 * MIB, 1, pid=2, device=1)
+        writer.allocate(0x10000, 7 * MIB, 1, pid=2, device=1)
+        writer.call("exit", {"status": 0}, result="", pid=2)
+        ended = len(writer.lines)
+        writer.create(2 * MIB)
+        writer.lines[-1] |= {"thread": 9, "callers": ["libpool.so+0x5"]}
+        writer.deallocate(0x10000)
+        writer.called_at(lambda number: ("grow.cu", 10 + number % 4, "main"))
+        writer.about["places"]["libpool.so+0x5"] = [["", 0, "pool::grow()"]]
+        numbers = {id(line): number for number, line in enumerate(writer.lines, 1)}
+
+        def whose(line):
+            at = f"grow.cu:{10 + numbers[id(line)] % 4} in main"
+            if line["thread"] == 9:
+                at = f"pool::grow in another thread, main thread last at grow.cu:{10 + (ended - 3) % 4} in main"
+            return f"process {line['pid']}: {at}"
+
+        machine, made, wanted = Machine(strict=False), {}, [{}]
+        for line in writer.lines:
+            machine.line(line)
+            made |= {(line["pid"], int(each["address"], 16)): line for each in line["changes"] if "shared" in each}
+            rows = collections.Counter()
+            for one in machine.memory:
+                rows["VMM memory", whose(one.made)] += one.size * one.lives()
+            for pid, process in machine.processes.items():
+                for at, (size, _, _) in process.blocks.items():
+                    rows["Ordinary memory", whose(made[pid, at])] += size
+            wanted.append({row: size_text(size) for row, size in rows.items() if size})
+        file, _ = self.page_of(writer, "held")
+        self.open(file)
+        self.last, peak = len(writer.lines), ended + 1
+        of_the_second = {row: size for row, size in wanted[ended - 1].items() if row[1].startswith("process 2")}
+        ends = {f"Left by process 2, which ended in step {ended}": of_the_second}
+        self.page.locator(".vmm-matters a", has_text="MiB at step").first.click()
+        self.expect_step(peak)
+        self.assertEqual(self.held_in_page(), {f"Held in step {peak}": wanted[peak], **ends})
+        self.expect_accessible()
+        end = self.page.locator(".vmm-matters a").last
+        self.assertEqual(end.inner_text(), "14 MiB of GPU 0, 4 MiB and 7 MiB ordinary of GPU 1")
+        end.click()
+        left = {f"Left at the end, step {self.last}": wanted[self.last], **ends}
+        self.assertEqual(self.held_in_page(), left)
+        self.page.wait_for_url(f"**#step={self.last},held")
+        self.page.locator(".vmm-held a").first.click()
+        self.expect_step(2)
+        self.assertFalse(self.page.locator(".vmm-held").is_visible(), "a link to a step does not show its picture")
+        self.page.go_back()
+        self.expect_step(self.last)
+        self.assertEqual(self.held_in_page(), left)
+
     def test_what_a_step_shows(self):
         self.open(fragment="#step=3")
         caption = self.page.locator(".vmm-caption")
@@ -179,10 +250,15 @@ class Views(BrowserTest):
         self.assertEqual(self.page.locator(".vmm-next").count(), 0, "the next call has no line")
         self.assertIn("handle", self.page.locator(".vmm-scroll svg").text_content())
         self.assertGreater(self.page.locator(".vmm-scroll .vmm-new").count(), 0, "what is new has no mark")
+        search = self.page.get_by_role("searchbox", name="Find")
+        where = search.bounding_box()
         self.button("Forward").click()
         callers = self.page.locator(".vmm-callers")
         self.assertEqual((callers.inner_text().strip(), callers.is_visible()), ("a_library_function program", True))
         self.assertFalse(self.page.locator(".vmm-source").is_visible())
+        self.page.locator(".vmm-scroll [data-pin]").first.click(position={"x": 4, "y": 4})
+        self.assertEqual(search.bounding_box(), where, "the search moves")
+        self.page.keyboard.press("Escape")
         self.button("Forward").click()
         self.assertEqual(self.page.locator(".vmm-ran").inner_text().strip(), "line_6();  //")
         self.assertEqual(self.page.locator(".vmm-next").get_attribute("data-line"), "7")
@@ -243,7 +319,7 @@ class Views(BrowserTest):
         lines = self.short.lines
         changing = [line["number"] for line in lines if line["changes"]]
         expect_listed([line["number"] for line in lines])
-        self.assertEqual(entries.nth(3).text_content(), "✚4 cuMemMap 2 MiB #1 → R1 in a_library_function")
+        self.assertEqual(entries.nth(3).text_content(), "✚4 cuMemMap 2 MiB #1 → R1 a_library_function in program")
         self.assertEqual(
             entries.nth(8).text_content(), "✖9 cuMemAddressFree was refused CUDA_ERROR_INVALID_VALUE program.cu:10"
         )

@@ -190,7 +190,8 @@ class ArrowPicture(Picture):
         self.text(x + 10, y + height / 2 + 7, f"GPU {panel.device}", "vmm-left vmm-bold")
         self.text(x + 10, y + height / 2 + 23, "memory", "vmm-left")
         if not panel.boxes:
-            self.text(x + LABEL + (width - LABEL) / 2, y + height / 2 + 15, "nothing allocated")
+            what = "ordinary memory only" if panel.device in self.ordinary else "nothing allocated"
+            self.text(x + LABEL + (width - LABEL) / 2, y + height / 2 + 15, what)
         for box in panel.boxes:
             self.box(box, layout.badges(box))
 

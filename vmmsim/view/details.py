@@ -34,7 +34,7 @@ class Teller:
         return f"at offset {exact_size(part.offset)} of reservation {name}, from {address:#x}"
 
     def pin(self, region, part=None):
-        """By what view.js knows it."""
+        """By what the script knows it."""
         return self.lives.pin_of_reservations(region.all(), part)
 
     def pin_of_box(self, box):

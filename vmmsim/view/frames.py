@@ -11,7 +11,6 @@ anybody's: where it contradicts itself or begins late, the words of the step say
 import collections
 import contextlib
 import dataclasses
-import re
 
 from vmmsim.trace import imports
 from vmmsim.trace.model import OF_MODULES, Machine
@@ -25,6 +24,7 @@ from vmmsim.view.layout import TALLEST, TooWide
 from vmmsim.view.lives import Lives
 from vmmsim.view.naming import variable
 from vmmsim.view.overview import Overview, is_launch
+from vmmsim.view.owners import Owners
 from vmmsim.view.rows import RowPicture
 from vmmsim.view.sizes import plural, size_text
 from vmmsim.view.words import Asked, is_refused
@@ -45,6 +45,7 @@ class Step:
     svg: list  # elements, each a text
     height: int
     is_same: bool  # the frame equals the one before
+    owner: str = ""  # the program's own line
     brief: str = ""  # what changed, for the list of calls
     is_launch: bool = False
 
@@ -94,6 +95,7 @@ class Film:
         rank = {pid: place for place, pid in enumerate(self.all_pids)}
         self.overview, self.lives = Overview(self.devices, recording.times()), Lives(self.name, rank)
         self.teller = Teller(recording, self.name, self.process_of, self.lives)
+        self.owners = Owners(recording)
         self.strings = {}  # each text once
         self.level = 0  # how little is shown of much
 
@@ -104,13 +106,10 @@ class Film:
         for count, line in enumerate(self.lines, 1):
             since = self.machine.since()
             asked = Asked(self.machine, line, self.name, self.process_of)
-            had = self.overview.everything(self.index)
             self.machine.line(line)
             self.index.update(self.machine, since)
-            self.lives.note(count, since)
+            self.lives.note(count, line, since, self.machine)
             self.overview.note(count, line, self.index)
-            if line["call"] == "exit":
-                self.overview.leaves(count, had, self.overview.everything(self.index))
             is_changed, before = has_changed(since), frame
             fault = fault_of(line)
             if frame is None or is_changed or was_marked or fault:
@@ -127,6 +126,7 @@ class Film:
                     call=line["call"],
                     words=self.words(line, asked),
                     place=tuple(self.recording.place(line)),
+                    owner=self.owners.of(line),
                     kind="refused" if is_refused(line) else "changes" if is_change else "asks",
                     explanation=line["explanation"],
                     svg=frame[0],
@@ -136,8 +136,7 @@ class Film:
                     is_launch=is_launch(line),
                 )
             )
-        if result:
-            self.overview.leaves(len(result), self.overview.everything(self.index), (0, 0))
+        self.overview.left = self.lives.left()
         return result
 
     def words(self, line, asked):
@@ -157,7 +156,8 @@ class Film:
     def frame(self, since, pid, fault=None):
         """What there is now, and what has changed since: the elements, and how high they are together."""
         contents = self.devices, self.processes, self.machine, since, self.pids, self.name
-        more = {"teller": self.teller, "extras": self.extras(since), "fault": fault}
+        ordinary = {device for (device, _), (count, _) in self.index.ordinary.items() if count}
+        more = {"teller": self.teller, "extras": self.extras(since), "ordinary": ordinary, "fault": fault}
         drawn = None
         if self.may_have_arrows():
             with contextlib.suppress(TooWide):
@@ -255,9 +255,8 @@ def has_changed(since):
 
 def fault_of(line):
     """(process, address) of what a kernel or copy must not touch, if the line answers that."""
-    why = line["fault"].get("why") if isinstance(line.get("fault"), dict) else ""
-    found = re.match(r"(0x[0-9a-f]{1,16})\b", why) if isinstance(why, str) else None
-    return (line["pid"], int(found[1], 16)) if found else None
+    address = line.get("fault", {}).get("address")
+    return (line["pid"], int(address, 16)) if address else None
 
 
 def devices_of(lines):

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: MIT-0
-"""What was there when: the life of each reservation, mapping and memory of a recording, by steps.
+"""What was there when: the life of each reservation, mapping, handle and memory of a recording, by steps.
 
     lives = Lives(name, rank)    name(pid, reservation) is what it is called; rank[pid] a process's place
-    lives.note(step, line, since)
-    lives.packed()               for view.js, which shows what a reader points at, and all reservations of a step
+    lives.note(step, line, since, machine)
+    lives.left()                 what nobody gave back
+    lives.packed()               for the script, which shows what a reader points at, all reservations of a step, and
+                                 who holds what
 
 A picture says by which numbers it means something: `pin` of a reservation, a part of one, memory.
 """
 
-from vmmsim.trace.model import Mapping, Reservation
+import collections
+
+from vmmsim.trace.model import OF_MODULES, Mapping, Reservation
 from vmmsim.view.contents import RIGHTS
 
 LONGEST = 5000  # events of one thing; more nobody reads
+VMM, ORDINARY = "", "ordinary"  # kinds of memory that is left
 
 
 def ranges(numbers):
@@ -29,9 +34,14 @@ class Lives:
     def __init__(self, name, rank):
         self.name, self.rank = name, rank
         self.reservations, self.mappings, self.memory = [], [], {}  # as they are packed; memory by what it is called
+        self.handles, self.blocks = [], []  # as they are packed, too
         self.of_reservation, self.of_mapping = {}, {}  # places in these, by number
+        self.of_handle, self.of_block = {}, {}  # by (process, memory), by (process, address)
+        self.ends = set()  # steps in which a process ends, and the system takes back what it left
 
-    def note(self, step, since):
+    def note(self, step, line, since, machine):
+        if line["call"] == "exit":
+            self.ends.add(step)
         for thing in since.came.values():
             if isinstance(thing, Reservation):
                 self.reserved(step, thing)
@@ -45,9 +55,16 @@ class Lives:
             self.went(step, thing)
         for look in since.was.values():
             self.looked(step, look, look.memory.look())
+        for pid, address in since.blocks:
+            if (nth := self.of_block.pop((pid, address), None)) is not None:
+                self.blocks[nth][4] = step
+            if block := machine.processes[pid].blocks.get(address):
+                self.of_block[pid, address] = len(self.blocks)
+                size, device, call = block
+                self.blocks.append([self.rank[pid], size, device, step, 0, int(call.startswith(OF_MODULES))])
 
     def event(self, memory, step, text):
-        events = self.memory.setdefault(memory.nth, [0, -1, False, []])
+        events = self.memory.setdefault(memory.nth, [0, -1, False, [], []])
         events[:3] = memory.size, memory.device, memory.is_multicast
         if len(events[3]) < LONGEST and [step, text] not in events[3][-4:]:
             events[3].append([step, text])
@@ -86,6 +103,11 @@ class Lives:
             self.event(memory, step, "created" if made else "first seen")
         for pid in {**before.references, **now.references}:
             had, has = before.references.get(pid, 0), now.references.get(pid, 0)
+            if has and not had:
+                self.of_handle[pid, memory.number] = len(self.handles)
+                self.handles.append([self.rank[pid], memory.nth, step, 0])
+            elif had and not has:
+                self.handles[self.of_handle.pop((pid, memory.number))][3] = step
             if has < had:
                 self.event(memory, step, f"handle{whose.get(pid, '')} released" + (f", {has} left" if has else ""))
             elif has > had and before.is_there:
@@ -99,6 +121,28 @@ class Lives:
                 self.event(one, step, f"bound to {words}" if is_new else f"unbound from {words}")
         if before.is_there and not now.is_there:
             self.event(memory, step, "gone: nothing holds it any more")
+        if before.is_there != now.is_there:  # the steps in which it comes and goes, in turn
+            self.memory[memory.nth][4].append(step)
+
+    # --- What nobody gave back
+    def is_left(self, died):
+        return not died or died in self.ends
+
+    def left(self):
+        """{(VMM or ORDINARY, GPU): bytes}, and {what else: how many}. GPU -1 is the host, or not known."""
+        sizes, others = collections.Counter(), collections.Counter()
+        for size, device, is_multicast, _, came_and_went in self.memory.values():
+            if self.is_left(0 if len(came_and_went) % 2 else came_and_went[-1] if came_and_went else -1):
+                if is_multicast:
+                    others["multicast object"] += 1
+                else:
+                    sizes[VMM, device] += size
+        for _, size, device, _, died, is_of_module in self.blocks:
+            if self.is_left(died) and not is_of_module:
+                sizes[ORDINARY, device] += size
+        others["handle"] = sum(self.is_left(died) for *_, died in self.handles)
+        others["reservation"] = sum(self.is_left(each[5]) for each in self.reservations)
+        return +sizes, +others
 
     # --- What a picture means
     def pin_of_reservations(self, reservations, part=None):
@@ -114,4 +158,10 @@ class Lives:
     def packed(self):
         most = max(self.memory, default=0)
         memory = [self.memory.get(nth, 0) for nth in range(1, most + 1)]
-        return {"reservations": self.reservations, "mappings": self.mappings, "memory": memory}
+        return {
+            "reservations": self.reservations,
+            "mappings": self.mappings,
+            "memory": memory,
+            "handles": self.handles,
+            "blocks": self.blocks,
+        }

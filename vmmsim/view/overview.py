@@ -11,8 +11,8 @@ All figures are the model's. The strip is drawn here and once, so that it shows 
 import dataclasses
 import html
 
-from vmmsim.trace.model import OF_MODULES
-from vmmsim.view.sizes import size_text
+from vmmsim.view.lives import ORDINARY, VMM
+from vmmsim.view.sizes import plural, size_text
 from vmmsim.view.words import ALIKE, is_refused
 
 COLUMNS = 1500  # of the strip; of a longer recording several steps share one, which shows the most there was
@@ -46,7 +46,7 @@ class Overview:
         self.refused, self.launches, self.faults, self.processes = [], [], [], []
         self.last_fault = None
         self.times = times
-        self.left, self.left_at = [0, 0], 0  # of VMM, ordinary: at the end, or where a process ended with it
+        self.left = {}, {}  # as lives.left() has it
 
     def note(self, step, line, index):
         for device, changes in self.lanes.items():
@@ -64,23 +64,6 @@ class Overview:
             self.faults.append(step)
             self.last_fault = fault
 
-    @staticmethod
-    def everything(index):
-        """Bytes of all GPUs that a program should give back: of VMM, and ordinary."""
-        ordinary = (
-            size
-            for (device, call), (_, size) in index.ordinary.items()
-            if device >= 0 and not call.startswith(OF_MODULES)
-        )
-        return sum(size for device, (_, size) in index.totals.items() if device >= 0), sum(ordinary)
-
-    def leaves(self, step, before, after):
-        """A process ends, or the recording does, and this much was left."""
-        left = [max(0, one - other) for one, other in zip(before, after, strict=True)]
-        if any(left):
-            self.left = [one + other for one, other in zip(self.left, left, strict=True)]
-            self.left_at = step
-
     @property
     def count(self):
         return len(self.processes)
@@ -96,8 +79,11 @@ class Overview:
 
 
 # --- The line of what matters
-def link(key, step, text):
-    return f'<a href="#{html.escape(key)}={step}">{html.escape(text)}</a>'
+HELD = ",held"  # behind the number of a step: what is held there is listed, and by whom
+
+
+def link(key, step, text, more=""):
+    return f'<a href="#{html.escape(key)}={step}{more}">{html.escape(text)}</a>'
 
 
 def at_step(key, numbers, one, many):
@@ -105,21 +91,32 @@ def at_step(key, numbers, one, many):
     return link(key, numbers[0], f"{count} step {numbers[0]}")
 
 
-def mib(size):
-    """Of a strip whose figures are compared: in one unit, 3,198 MiB."""
-    if size < 1 << 20 or size >= 1 << 44:
-        return size_text(size)
-    return f"{size / (1 << 20):,.1f}".removesuffix(".0") + " MiB"
+def left_text(sizes, others, gpus_shown):
+    """18 MiB and 2 MiB ordinary of GPU 0, 4 MiB of the host. Other things only if no memory is left."""
+    devices = sorted({device for _, device in sizes}, key=lambda device: (device < 0, device))
+    gpus = [device for device in devices if device >= 0]
+
+    def worded(some):
+        by_kind = ((sum(sizes[kind, device] for device in some), kind) for kind in (VMM, ORDINARY))
+        return " and ".join(f"{size_text(size)} {kind}".rstrip() for size, kind in by_kind if size)
+
+    parts = [worded([device]) + (f" of GPU {device}" if gpus_shown > 1 else "") for device in gpus]
+    if len(gpus) > 4:
+        parts = [f"{worded(gpus)} of {len(gpus)} GPUs"]
+    if -1 in devices:
+        parts.append(f"{worded([-1])} of the host")
+    return ", ".join(parts or [plural(count, noun) for noun, count in others.items()])
 
 
 def matters(overview, key):
-    """HTML: the peak of each GPU, refusals, faults, launches, and what is left; each leads to its step."""
+    """HTML: the peak of each GPU, refusals, faults, launches, and what is left; each leads to its step, the peaks and
+    what is left to who holds it there."""
     parts = []
     peaks = [(device, *overview.peak(device)) for device in overview.shown()]
     for device, step, held in peaks[:4]:
         of = f"GPU {device}: " if len(peaks) > 1 else ""
         if step:
-            parts.append(of + "peak " + link(key, step, f"{mib(held.total)} at step {step}"))
+            parts.append(of + "peak " + link(key, step, f"{size_text(held.total)} at step {step}", HELD))
     if len(peaks) > 4:
         parts.append(f"{len(peaks) - 4} more GPUs")
     for numbers, *nouns in (overview.faults, "fault", "faults"), (overview.refused, "refusal", "refusals"):
@@ -127,9 +124,8 @@ def matters(overview, key):
             parts.append(f'<span class="vmm-bad">{at_step(key, numbers, *nouns)}</span>')
     if overview.launches:
         parts.append(at_step(key, overview.launches, "launch", "launches"))
-    if overview.left_at:
-        kinds = [f"{mib(size)}{what}" for size, what in zip(overview.left, ("", " ordinary"), strict=True) if size]
-        parts.append("left at the end: " + link(key, overview.left_at, " and ".join(kinds)))
+    if left := left_text(*overview.left, len(peaks)):
+        parts.append("left at the end: " + link(key, overview.count, left, HELD))
     elif any(step for _, step, _ in peaks):
         parts.append("nothing left at the end")
     return f'<p class="vmm-matters">{"; ".join(parts)}.</p>\n' if parts else ""
@@ -183,7 +179,7 @@ def lane(device, changes, count, top):
     peak = f'<i class="vmm-peak" style="left:{(max(step, 1) - 0.5) / count:.3%}"></i>' if step else ""
     return (
         f'<div class="vmm-lane" data-gpu="{device}" style="--vmm-fill:var(--vmm-gpu{device % 8})">'
-        f"<span><b>GPU {device}</b> {mib(held.total)}<small></small></span>"
+        f"<span><b>GPU {device}</b> {size_text(held.total)}<small></small></span>"
         f"<div>{chart(paths, width)}{peak}</div></div>\n"
     )
 

@@ -2,11 +2,12 @@
 """A recording as something to step through, call by call: one HTML file that needs no other, or a part of the book.
 
     page(recording, steps)          the text of the file
-    fragment(recording, steps, id)  what stands in a page of the book, which has view.js, view.css and their colours
+    fragment(recording, steps, id)  what stands in a page of the book, which has the script, view.css and their colours
+    script()                        the text of what shows it: the files in js, as one
 
 A frame is a list of elements of SVG, and differs little from the one before. So a view holds each element once, and of
 a frame those that are not at the begin or at the end of the frame before; all of it compressed, in letters, which
-view.js unpacks. Above stand the strip of memory by step and what matters, drawn once. What comes from a recording is
+the script unpacks. Above stand the strip of memory by step and what matters, drawn once. What comes from a recording is
 there, and in text that is escaped: nothing of it becomes a tag. Without scripts, and on paper, some moments show, and
 the list of the calls.
 """
@@ -27,6 +28,7 @@ from vmmsim.view.sizes import plural
 from vmmsim.view.style import style_of_view
 
 HERE = pathlib.Path(__file__).resolve().parent
+SCRIPTS = "parts", "lives", "map", "held", "picture", "source", "list", "view"  # those first that others use
 KEYFRAME = 50  # each such frame is whole, so that any frame is at most so many differences away
 NO_CALLS = "exit", "close"  # lines that tell of no call of CUDA's
 LAUNCHERS = re.compile(r"(.*/)?(python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice)|[A-Z_\d]+=.*|-.*|\d+")
@@ -36,27 +38,24 @@ PAGE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta name="generator" content="CUDA VMM by Example">
 <meta name="viewport" content="width=device-width,initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; \
-script-src 'sha256-{hash}'">
+{meta}
 <title>{title}</title>
 <style>
 {style}
 </style>
 </head>
 <body class="{kind}">
-<main>
-<h1>{title}</h1>
-{fragment}
-</main>
-<script>{script}</script>
+{body}
 </body>
 </html>
 """
+META = """<meta name="generator" content="CUDA VMM by Example">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; \
+script-src 'sha256-{hash}'">"""
 
-# What stands in <noscript> costs nothing while there are scripts; for paper view.js takes it from there.
-FRAGMENT = """<div class="vmm-view" data-key="{key}"{alone}{opens}>
+# What stands in <noscript> costs nothing while there are scripts; for paper the script takes it from there.
+FRAGMENT = """<div class="vmm-view" data-key="{key}"{marks}>
 <p class="vmm-about">{about}</p>
 {notes}{overview}<noscript><div class="vmm-still">
 {still}</div></noscript>
@@ -66,20 +65,21 @@ FRAGMENT = """<div class="vmm-view" data-key="{key}"{alone}{opens}>
 
 
 def page(recording, steps):
-    content = view(recording, steps, "step", moments(steps), is_alone=True)
+    content = view(recording, steps, "step", moments(steps), " data-alone")
     return filled(f"{name_of(recording)}, step by step", content, "vmm-alone")
 
 
 def filled(title, content, kind):
-    script = (HERE / "view.js").read_text()
-    return PAGE.format(
-        title=html.escape(title),
-        style=style(),
-        script=script,
-        hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        fragment=content,
-        kind=kind,
-    )
+    code, title = script(), html.escape(title)
+    meta = META.format(hash=base64.b64encode(hashlib.sha256(code.encode()).digest()).decode())
+    body = f"<main>\n<h1>{title}</h1>\n{content}\n</main>\n<script>{code}</script>"
+    return PAGE.format(meta=meta, title=title, style=style(), kind=kind, body=body)
+
+
+def script():
+    """Nothing of it is seen by other scripts of the page."""
+    files = ((HERE / "js" / f"{name}.js").read_text() for name in SCRIPTS)
+    return "".join(['(() => {\n"use strict";\n', *files, "})();\n"])
 
 
 def fragment(recording, steps, id, has_pictures=False):
@@ -87,11 +87,13 @@ def fragment(recording, steps, id, has_pictures=False):
     the calls folded. A lesson's page has pictures of its moments."""
     pictures = "<p>Without scripts, and on paper, the pictures on this page show the moments that matter.</p>\n"
     opens_at = next((step.number for step in steps if step.kind == "changes" and FIRST.match(step.call)), 1)
-    return view(recording, steps, f"{id}-step", pictures if has_pictures else moments(steps), opens_at=opens_at)
+    still = pictures if has_pictures else moments(steps)
+    return view(recording, steps, f"{id}-step", still, f' data-folded data-opens="{opens_at}"')
 
 
-def view(recording, steps, key, still, is_alone=False, opens_at=None):
-    """still: what shows without scripts, and on paper. is_alone: it is the page, so that keys work all over it."""
+def view(recording, steps, key, still, marks=""):
+    """still: what shows without scripts, and on paper. marks: data-alone, so that keys work all over the page;
+    data-folded, the list of the calls; data-opens, at a step."""
     about = recording.about
     facts = [about.get("where", ""), counted(steps)]
     if about.get("status"):
@@ -99,9 +101,8 @@ def view(recording, steps, key, still, is_alone=False, opens_at=None):
     items = "".join(f"<li>{html.escape(note)}</li>\n" for note in notes(recording))
     return FRAGMENT.format(
         key=html.escape(key),
-        alone=" data-alone" if is_alone else "",
+        marks=marks,
         overview=overview_of(steps, key),
-        opens=f' data-opens="{opens_at}"' if opens_at else "",
         about=f"<code>{html.escape(command_of(recording))}</code>: {html.escape(', '.join(filter(None, facts)))}.",
         notes=f'<ul class="vmm-notes">\n{items}</ul>\n' if items else "",
         still=still,
@@ -175,10 +176,11 @@ def figure(steps, step):
     )
 
 
-# --- What view.js reads
+# --- What the script reads
 def packed(recording, steps):
     sources = {step.place[0] for step in steps if step.place[0]}
     callers = Callers(recording)
+    owners = {owner: nth for nth, owner in enumerate(dict.fromkeys(step.owner for step in steps))}
     content = {
         "tallest": min(TALLEST, max((step.height for step in steps), default=0)),
         "width": WIDTH,
@@ -199,6 +201,7 @@ def packed(recording, steps):
                 "place": list(step.place),
                 "led_there": recording.led_there(line)[:4],
                 "stack": callers.of(line),
+                "owner": owners[step.owner],
                 "kind": step.kind,
                 "explanation": step.explanation,
                 "cause": cause(line),
@@ -209,6 +212,7 @@ def packed(recording, steps):
         ],
         "frames_of_code": callers.frames,
         "stacks": callers.stacks,
+        "owners": list(owners),
         **differences(steps),
     }
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))

@@ -38,11 +38,12 @@ def diagonals(x, y, width, height, step=9):
 
 
 class Picture:
-    """extras: what stands below the memory, (text, status, about) each; fault: (process, address) of what a kernel
-    must not touch."""
+    """extras: what stands below the memory, (text, status, about) each; ordinary: the GPUs that hold such memory;
+    fault: (process, address) of what a kernel must not touch."""
 
-    def __init__(self, contents, teller=None, extras=(), fault=None):
+    def __init__(self, contents, teller=None, extras=(), ordinary=(), fault=None):
         self.contents, self.teller, self.extras, self.fault = contents, teller or Silent(), extras, fault
+        self.ordinary = ordinary
         self.canvas = Canvas()
 
     def rect(self, x, y, width, height, kind, status=KEPT, about="", pin=""):

@@ -60,7 +60,7 @@ class RowPicture(Picture):
                 self.strip(strip)
                 y = strip.end + 8
             if section.more:
-                unfold = "all" if section.more.startswith("…") else ""  # view.js shows all of them
+                unfold = "all" if section.more.startswith("…") else ""  # the script shows all of them
                 self.canvas.text(GUTTER, y + 13, section.more, "vmm-left vmm-small", data_unfold=unfold)
                 y += 20
         y = self.small_lines(self.contents.others, y)
@@ -94,8 +94,9 @@ class RowPicture(Picture):
                 without.append(f"{name} holds {size_text(size)} in {plural(count, 'allocation')}")
             elif device >= 0:
                 empty.append(device)
-        if empty:
-            without.append(f"{gpus_text(empty, True)} {'holds' if len(empty) == 1 else 'hold'} no allocations")
+        for has_ordinary, what in (True, "ordinary memory only"), (False, "no allocations"):
+            if its := [device for device in empty if (device in self.ordinary) == has_ordinary]:
+                without.append(f"{gpus_text(its, True)} {'holds' if len(its) == 1 else 'hold'} {what}")
         y = self.small_lines(without, y)
         for box in crowd.boxes.values():
             if box.memory.is_multicast:

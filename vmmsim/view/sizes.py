@@ -8,10 +8,11 @@ UNITS = ("GiB", 30), ("MiB", 20), ("KiB", 10)
 
 @functools.cache
 def size_text(size):
-    """With one decimal at most: 1.5 GiB."""
+    """1.5 MiB; of few GiB the second decimal, too, which is some MiB: 3.97 GiB."""
     for unit, shift in UNITS:
         if size >= 1 << shift:
-            return f"{size / (1 << shift):.1f}".removesuffix(".0") + f" {unit}"
+            digits = 2 if 1 << 30 <= size < 100 << 30 else 1
+            return f"{size / (1 << shift):.{digits}f}".rstrip("0").removesuffix(".") + f" {unit}"
     return f"{size} B"
 
 
@@ -26,7 +27,8 @@ def exact_size(size):
 def size_and_bytes(size):
     """With the bytes where the short form is not exact: what is missing there may be the mistake."""
     unit = 1 << min(30, (max(size, 1).bit_length() - 1) // 10 * 10)
-    return size_text(size) if size * 10 % unit == 0 else f"{size_text(size)} ({size:,} B)"
+    digits = 100 if unit == 1 << 30 else 10
+    return size_text(size) if size * digits % unit == 0 else f"{size_text(size)} ({size:,} B)"
 
 
 def file_size(size):

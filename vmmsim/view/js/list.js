@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT-0
+// The list of the calls, of which only the rows that are seen are there, and what finds in it.
+class List {
+  constructor(view) {
+    const list = view.part("list"), filter = view.part("filter");
+    Object.assign(this, { view, data: view.data, steps: view.steps, list, filter, chips: [] });
+    this.search = filter.querySelector("input");
+    this.row = 1.6 * parseFloat(getComputedStyle(document.documentElement).fontSize);
+    this.room = make("div");  // gives the list its height
+    this.listed = this.steps.map((_, index) => index + 1);  // the numbers of the steps in it
+    this.chosen = { kind: "all", process: -1, words: "" };
+    this.search.addEventListener("input", () => this.choose(this.chosen.words = this.search.value));
+    list.addEventListener("click", ({ target }) => {
+      const entry = target.closest("[data-number]");
+      if (entry) view.go(Number(entry.dataset.number), { push: true });
+    });
+    list.addEventListener("scroll", () => this.draw());
+    this.add_chips();
+    if ("folded" in view.element.dataset) this.fold();
+  }
+  add_chips() {
+    const kinds = { all: "All", changes: "✚ changes", refused: "✖ refused", launches: "▸ launches" };
+    for (const [kind, words] of Object.entries(kinds))
+      if (kind == "all" || this.steps.some(is_kind[kind])) this.chip(words, "kind", kind);
+    if (this.data.processes > 1)
+      for (const process of [...new Set(this.steps.map((step) => step.process))].sort((one, other) => one - other))
+        this.chip(`P${process + 1}`, "process", process);
+  }
+  chip(words, property, value) {
+    const button = make("button", { type: "button" }), { chosen } = this;
+    button.addEventListener("click", () =>
+      this.choose(chosen[property] = property == "process" && chosen.process == value ? -1 : value));
+    this.chips.push({ button, words, property, value });
+    this.filter.append(button);
+  }
+  fold() {
+    const calls = make("details", { class: "vmm-calls" }, make("summary", {}, "The calls, listed"));
+    this.filter.before(calls);
+    calls.append(this.filter, this.list);
+    calls.addEventListener("toggle", () => this.show());
+  }
+
+  fits(kind, process, has) {
+    return (step, index) => is_kind[kind](step) && (process < 0 || step.process == process) && has(step, index + 1);
+  }
+  choose() {
+    const { chosen, steps } = this, has = this.view.lives.fits_words(chosen.words);
+    const fits = this.fits(chosen.kind, chosen.process, has);
+    this.listed = steps.flatMap((step, index) => fits(step, index) ? [index + 1] : []);
+    for (const { button, words, property, value } of this.chips) {
+      const its = { ...chosen, [property]: value };
+      button.textContent = `${words} (${steps.filter(this.fits(its.kind, its.process, has)).length})`;
+      button.setAttribute("aria-pressed", chosen[property] == value);
+    }
+    this.list.classList.toggle("vmm-nothing", !this.listed.length);
+    this.show();
+    this.view.show_number();
+  }
+  leave() {
+    if (this.search.value) this.choose(this.search.value = this.chosen.words = "");
+    else this.list.focus();
+  }
+
+  draw() {
+    const { list, row, listed } = this, { at, key } = this.view;
+    const from = Math.max(0, Math.floor(list.scrollTop / row) - 3), count = Math.ceil(list.clientHeight / row) + 6;
+    const rows = listed.slice(from, from + count).map((number, index) => this.entry(number, from + index));
+    list.replaceChildren(this.room, ...rows);
+    const is_there = rows.some((entry) => entry.dataset.number == at);
+    if (is_there) list.setAttribute("aria-activedescendant", `${key}-call-${at}`);
+    else list.removeAttribute("aria-activedescendant");
+  }
+  entry(number, index) {
+    const step = this.steps[number - 1], { call, kind, process, brief, owner, place: [file, line] } = step;
+    const entry = make("div", { class: `vmm-${kind}`, id: `${this.view.key}-call-${number}`, "data-number": number,
+      role: "option", "aria-selected": number == this.view.at, "aria-setsize": this.listed.length,
+      "aria-posinset": index + 1 });
+    entry.style.top = `${index * this.row}px`;
+    const of = this.data.processes > 1 ? [make("small", {}, `P${process + 1}`), " "] : [];
+    entry.append(make("i", {}, mark_of(step)), make("b", {}, String(number)), " ", ...of,
+      make("span", {}, call + (kind == "refused" ? " was refused" : "")), " ",
+      make("span", { class: "vmm-brief" }, brief), " ",
+      make("span", { class: "vmm-place" }, file ? `${file}:${line}` : this.data.owners[owner]));
+    return entry;
+  }
+
+  // Scrolls the list, not the page, to the step or to where it would be.
+  show() {
+    const { list, row, listed } = this;
+    this.room.style.height = `${listed.length * row}px`;
+    const index = listed.findIndex((number) => number >= this.view.at);
+    const top = (index < 0 ? listed.length : index) * row;
+    if (top < list.scrollTop || top + row > list.scrollTop + list.clientHeight)
+      list.scrollTop = top - list.clientHeight / 2;
+    this.draw();
+  }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT-0
+// What there is in a step, of the lives of all things, as lives.py has packed them.
+class Lives {
+  constructor(data) {
+    Object.assign(this, data);
+    this.mapped_in = this.reservations.map(() => []);
+    for (const mapping of this.mappings) this.mapped_in[mapping[0]].push(mapping);
+  }
+  is_there(at, born, died) {
+    return born <= at && (!died || died > at);
+  }
+  now_mapped(number, at) {
+    return this.mapped_in[number].filter(([, , , , born, died]) => this.is_there(at, born, died));
+  }
+  was_mapped(number, at) {  // or is unmapped in this step
+    return this.mapped_in[number].filter(([, , , , born, died]) => born <= at && (!died || died >= at));
+  }
+
+  // What a pin of a picture means: r3,5-7 are reservations, r3:0:4096 a part of one, m4 memory.
+  meant(pin, at) {
+    const [numbers, offset, size] = pin.slice(1).split(":");
+    if (pin[0] == "m") return { memory: new Set(in_ranges(numbers)), reservations: new Set() };
+    const is_in = ([, from, length]) => offset == null || (from < +offset + +size && from + length > +offset);
+    const parts = in_ranges(numbers).flatMap((number) => this.was_mapped(number, at)).filter(is_in);
+    return { memory: new Set(parts.map((mapping) => mapping[3])), reservations: new Set(in_ranges(numbers)),
+      is_whole: offset == null };
+  }
+
+  // The steps in which something happened to what lies at an address.
+  steps_at(address) {
+    const found = new Set();
+    this.reservations.forEach(([, , base, size, born, died], number) => {
+      const offset = address - Number(base);
+      if (offset < 0 || offset >= size) return;
+      found.add(born).add(died);
+      for (const [, from, length, , born, died, granted] of this.mapped_in[number])
+        if (offset >= from && offset < from + length)
+          for (const step of [born, died, ...granted.map(([step]) => step)]) found.add(step);
+    });
+    return found;
+  }
+
+  // A test of a step and its number, for words that are sought.
+  fits_words(text) {
+    const words = text.trim().toLowerCase();
+    if (!words) return () => true;
+    if (/^#\d+$/.test(words)) {
+      const its = new Set((this.memory[words.slice(1) - 1]?.[3] ?? []).map(([number]) => number));
+      return (_, number) => its.has(number);
+    }
+    const said = ({ call, brief, words, place: [file, line, name], led_there, stack }) => [call, brief, words, name,
+      `${file}:${line}`, ...led_there, ...this.stacks[stack].flatMap((frame) => this.frames_of_code[frame])].join(" ");
+    const has_words = (step) => (step.text ??= said(step).toLowerCase()).includes(words);
+    if (!/^0x[\da-f]{4,}$/.test(words)) return has_words;
+    const its = this.steps_at(Number(words));
+    return (step, number) => its.has(number) || has_words(step);
+  }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT-0
+// What the other files use: sizes, elements, what is packed.
+const units = [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]];
+const most = 400;  // rows, or events, that are put into the page at once
+const svg = "http://www.w3.org/2000/svg";
+
+function size_text(size) {  // as sizes.py has it
+  for (const [unit, bytes] of units)
+    if (size >= bytes) return `${+(size / bytes).toFixed(unit == "GiB" && size < 100 * bytes ? 2 : 1)} ${unit}`;
+  return `${size} B`;
+}
+function exact(size) {
+  for (const [unit, bytes] of units) if (size && size % bytes == 0) return `${size / bytes} ${unit}`;
+  return `${size} B`;
+}
+const sum = (numbers) => numbers.reduce((all, number) => all + number, 0);
+
+// An element with these texts and elements in it.
+function make(tag, attributes = {}, ...inside) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...inside);
+  return element;
+}
+function shape(parent, x, y, width, kind, attributes = {}) {
+  const rect = document.createElementNS(svg, "rect");
+  for (const [name, value] of Object.entries({ class: kind, x, y, width, height: 22, ...attributes }))
+    rect.setAttribute(name, value);
+  if (attributes["data-about"]) rect.append(document.createElementNS(svg, "title"));
+  if (rect.firstChild) rect.firstChild.textContent = attributes["data-about"];
+  parent.append(rect);
+  return rect;
+}
+
+function grouped(things, key_of) {
+  const groups = new Map();
+  for (const thing of things) {
+    const key = key_of(thing);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(thing);
+  }
+  return [...groups];
+}
+const in_ranges = (text) => text.split(",").flatMap((range) => {
+  const [from, to = from] = range.split("-").map(Number);
+  return Array.from({ length: to - from + 1 }, (_, index) => from + index);
+});
+
+function unpack(letters) {
+  const bytes = Uint8Array.from(atob(letters), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+}
+
+const is_kind = { all: () => true, changes: (step) => step.kind == "changes",
+  refused: (step) => step.kind == "refused", launches: (step) => step.is_launch };
+const mark_of = (step) =>
+  step.kind == "refused" ? "✖" : step.kind == "changes" ? "✚" : step.is_launch ? "▸" : "";

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT-0
+// The picture of a step: what is said of its ranges, and what is pinned.
+class Picture {
+  constructor(view) {
+    const part = view.part;
+    Object.assign(this, { view, data: view.data, lives: view.lives, scroll: part("scroll"), tip: part("tip"),
+      life: part("life"), map: part("map"), pinned: null, marked: [] });
+    const range_of = (target) => target.closest?.("[data-about]"), { scroll, tip } = this;
+    const tell = ({ target }) => range_of(target) && this.tell(range_of(target));
+    scroll.addEventListener("pointerover", tell);
+    part("frame").addEventListener("pointerleave", () => {
+      const focused = scroll.contains(document.activeElement) && range_of(document.activeElement);
+      if (focused) this.tell(focused);
+      else this.hide();
+    });
+    scroll.addEventListener("pointerout", ({ target, relatedTarget }) => {
+      if (range_of(target) && relatedTarget != tip && !range_of(relatedTarget ?? tip)) this.hide();
+    });
+    scroll.addEventListener("focusin", tell);
+    for (const event of ["focusout", "scroll"]) scroll.addEventListener(event, () => this.hide());
+    part("sight").addEventListener("click", ({ target }) => {
+      const element = target.closest("[data-pin]");
+      if (element) this.pin(element);
+      else if (target.closest("[data-unfold]")) view.show_tab(1);
+      else if (scroll.contains(target)) this.pin(null);
+    });
+  }
+
+  // The frame of a step: from the last whole one on, the differences.
+  frame(number) {
+    const { frames, keyframe } = this.data;
+    let elements = [], height = 0;
+    for (let i = number - 1 - ((number - 1) % keyframe); i < number; i++) {
+      if (!frames[i]) continue;
+      const [its_height, head, tail, ...middle] = frames[i];
+      elements = [...elements.slice(0, head), ...middle, ...elements.slice(elements.length - tail)];
+      height = its_height;
+    }
+    return { elements, height };
+  }
+  of(number) {
+    const { elements: its, height } = this.frame(number), { elements, width, tallest } = this.data;
+    return `<svg class="vmm-picture" role="group" aria-label="The picture of step ${number}"
+      preserveAspectRatio="xMidYMin meet" viewBox="0 0 ${width} ${Math.max(height, tallest)}">${
+      its.map((index) => elements[index]).join("")}</svg>`;
+  }
+  ranges() {
+    return [...this.scroll.querySelectorAll("[data-about]")];
+  }
+  draw() {
+    const focused = this.ranges().indexOf(document.activeElement);
+    this.hide();
+    this.scroll.innerHTML = this.of(this.view.at);
+    const now = this.ranges();
+    for (const range of now) {
+      range.tabIndex = -1;
+      range.setAttribute("role", range.dataset.pin ? "button" : "img");
+      range.setAttribute("aria-label", range.dataset.about);
+    }
+    if (focused >= 0) (now[Math.min(focused, now.length - 1)] ?? this.scroll).focus({ preventScroll: true });
+    if (this.pinned) this.show_life();
+    this.mark();
+  }
+  draw_map() {
+    const map = new ReservationMap(this.data, this.lives, this.view.at, Math.max(300, this.map.clientWidth - 30));
+    this.map.replaceChildren(...map.parts());
+    this.mark();
+  }
+  focus_next(way) {
+    const ranges = this.ranges(), now = ranges.indexOf(document.activeElement);
+    ranges.at(now < 0 ? (way > 0 ? 0 : -1) : Math.min(Math.max(now + way, 0), ranges.length - 1))?.focus();
+  }
+
+  // --- What is said of a range, beside it
+  tell(range) {
+    const { tip } = this;
+    tip.textContent = range.dataset.about;
+    tip.hidden = false;
+    const box = range.getBoundingClientRect(), frame = tip.parentElement.getBoundingClientRect();
+    const left = Math.min(box.left - frame.left, frame.width - tip.offsetWidth);
+    const above = box.top - frame.top - tip.offsetHeight - 6;
+    tip.style.left = `${Math.max(0, left)}px`;
+    tip.style.top = `${above >= 0 ? above : box.bottom - frame.top + 6}px`;
+  }
+  hide() {
+    this.tip.hidden = true;
+  }
+
+  // --- Pins
+  pin(element) {
+    const what = element?.dataset.pin, is_new = what && this.pinned?.what != what;
+    this.pinned = is_new ? { what, words: element.dataset.about, ...this.lives.meant(what, this.view.at) } : null;
+    this.life.hidden = !this.pinned;
+    if (this.pinned) this.show_life();
+    this.mark();
+  }
+  mark() {
+    for (const element of this.marked) element.classList.remove("vmm-pinned");
+    this.marked = [];
+    const { pinned, view } = this;
+    if (!pinned) return;
+    for (const element of view.panel.querySelectorAll(".vmm-sight [data-pin]")) {
+      const its = this.lives.meant(element.dataset.pin, view.at);
+      const can_hold = !its.is_whole || this.map.contains(element);
+      const [may, what] = pinned.is_whole ? [its.is_whole, "reservations"] : [can_hold, "memory"];
+      if (may && [...its[what]].some((one) => pinned[what].has(one))) this.marked.push(element);
+    }
+    for (const element of this.marked) element.classList.add("vmm-pinned");
+  }
+  show_life() {
+    const { pinned } = this, its = [...pinned.is_whole ? pinned.reservations : pinned.memory];
+    const parts = its.slice(0, 20).flatMap((number) =>
+      pinned.is_whole ? this.life_of_reservation(number) : this.life_of_memory(number));
+    if (its.length > 20) parts.push(make("p", {}, `… and ${its.length - 20} more. Find one by its number, as #12.`));
+    const close = make("button", { type: "button", "aria-label": "Unpin" }, "×");
+    close.addEventListener("click", () => this.pin(null));
+    this.life.replaceChildren(close, ...parts.length ? parts : [make("p", {}, pinned.words)]);
+  }
+  life_of_reservation(number) {
+    const [process, name, base, size, born, died] = this.data.reservations[number];
+    const of = this.data.processes > 1 ? ` of process ${process + 1}` : "";
+    const events = this.lives.mapped_in[number].flatMap(([, offset, length, nth, from, to, granted]) => [
+      [from, `mapped: ${size_text(length)} #${nth} at offset ${exact(offset)}`],
+      ...granted.map(([step, text]) => [step, `granted: ${text}`]),
+      ...(to ? [[to, `unmapped: #${nth}`]] : [])]);
+    events.push([born, "reserved"], ...(died ? [[died, "freed"]] : []));
+    events.sort((one, other) => one[0] - other[0]);
+    return [make("h3", {}, `Reservation ${name}${of}, ${size_text(size)} at ${base}`), this.events(events)];
+  }
+  life_of_memory(nth) {
+    const [size, device, is_multicast, events] = this.data.memory[nth - 1] || [0, -1, false, []];
+    const what = is_multicast ? "Multicast object" : "Allocation", of = device >= 0 ? ` of GPU ${device}` : "";
+    return [make("h3", {}, `${what} #${nth}, ${size ? size_text(size) : "size not known"}${of}`), this.events(events)];
+  }
+  events(all) {
+    const { at, key } = this.view;
+    return make("ol", {}, ...all.slice(0, most).map(([number, text]) => {
+      const kind = number == at ? "vmm-here" : number > at ? "vmm-later" : "";
+      const line = make("li", { class: kind }, make("a", { href: `#${key}=${number}` }, `step ${number}`), ` ${text}`);
+      const { call, place: [file, row, name] } = this.data.steps[number - 1];
+      line.append(make("small", {}, ` ${call}${file ? `, ${file}:${row}` : name ? `, in ${name}` : ""}`));
+      return line;
+    }));
+  }
+
+  // As a file, with the colours that it has in the view.
+  save() {
+    const { at, element } = this.view, in_svg = this.of(at).replace("<svg ", `<svg xmlns="${svg}" `);
+    const picture = new DOMParser().parseFromString(in_svg, "image/svg+xml").documentElement;
+    const [, , width, height] = picture.getAttribute("viewBox").split(" ");
+    const computed = getComputedStyle(element), rules = [...document.styleSheets]
+      .flatMap((sheet) => [...sheet.cssRules])
+      .filter(({ selectorText: its }) => its?.startsWith(".vmm-picture ")).map((rule) => rule.cssText);
+    const colours = new Set([...rules.join().matchAll(/var\((--vmm-\w+)\)/g)].map(([, colour]) => colour));
+    const style = document.createElementNS(svg, "style");
+    const values = [...colours].map((colour) => `${colour}: ${computed.getPropertyValue(colour)}`);
+    style.textContent = [`svg { ${values.join("; ")} }`, ...rules].join("\n");
+    picture.prepend(style, shape(picture, 0, 0, width, "vmm-paper", { height }));
+    picture.setAttribute("width", width);
+    picture.setAttribute("height", height);
+    const file = new Blob([new XMLSerializer().serializeToString(picture)], { type: "image/svg+xml" });
+    const address = URL.createObjectURL(file);
+    make("a", { href: address, download: `step_${at}.svg` }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 1000);
+  }
+}
