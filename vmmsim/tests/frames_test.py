@@ -20,6 +20,7 @@ from vmmsim.view.contents import Region
 from vmmsim.view.frames import notes, steps
 from vmmsim.view.index import Index, alike, joined
 from vmmsim.view.layout import bar_of
+from vmmsim.view.owners import Owners
 from vmmsim.view.page import fragment, page
 
 
@@ -128,6 +129,16 @@ class AnyProgram(unittest.TestCase):
         stack = callers.stacks[callers.of(writer.lines[0])]
         told = [("Pool::map", "a.so"), ("", "3 more in a.so, b.so"), ("own::run", "a.so"), ("main", "own.py:7")]
         self.assertEqual([callers.frames[number] for number in stack], told)
+        package = "/opt/lib/python3.12/site-packages/nn.py:3:forward"
+        writer.about["places"] |= {package: [["nn.py", 3, "forward"]], "app+0x5": [["", 0, "own::run(int)"]]}
+        owners = Owners(writer.recording())
+        for thread, callers, owner in (  # the program's own line
+            (1, ["a.so+0x1", package, "/home/me/own.py:7:main"], "own.py:7 in main"),
+            (2, ["a.so+0x1"], "Pool::map in another thread, main thread last at own.py:7 in main"),
+            (1, ["b.so+0x9", "app+0x5"], "own::run in app"),
+            (1, ["b.so+0x9"], "b.so"),
+        ):
+            self.assertEqual(owners.of({**writer.lines[0], "thread": thread, "callers": callers}), owner)
 
     def test_a_process_that_ends_leaves_nothing(self):
         writer = sample.chunks(3, stay=True)
