@@ -65,7 +65,7 @@ class Call:
     outputs: dict = dataclasses.field(default_factory=dict)
     changes: list = dataclasses.field(default_factory=list)
     explanation: str = ""  # of a call that was refused
-    fault: dict = None  # "where" and "why", of a call that answers what a kernel or copy did wrong
+    fault: dict = None  # "where", "address" and "why", of a call that answers what a kernel or copy did wrong
 
     @property
     def succeeded(self):
