@@ -266,6 +266,7 @@ class Views(BrowserTest):
         self.page.locator(".vmm-source").press("End")
         self.page.locator(".vmm-list .vmm-refused").click()
         self.expect_step(9)
+        self.assertEqual(search.bounding_box(), where, "the search moves")
         self.assertIn("Something is mapped there", self.page.locator(".vmm-refused-words").inner_text())
         self.assertEqual(self.page.locator(".vmm-caption code").first.inner_text(), "cuMemAddressFree")
 

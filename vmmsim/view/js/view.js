@@ -15,8 +15,6 @@ const panel_html = `
     <a class="vmm-link">Link to this step</a><button type="button" class="vmm-save">Save picture</button>
     <button type="button" class="vmm-ask" aria-label="Help">?</button>
   </div></div>
-  <p class="vmm-caption" aria-live="polite"></p>
-  <details class="vmm-refused-words" hidden><summary></summary><p></p></details>
   <div class="vmm-columns">
     <div class="vmm-side">
       <div class="vmm-program">
@@ -32,6 +30,8 @@ const panel_html = `
       <div class="vmm-life" role="region" aria-label="What is pinned" hidden></div>
     </div>
     <div class="vmm-sight">
+      <p class="vmm-caption" aria-live="polite"></p>
+      <details class="vmm-refused-words" hidden><summary></summary><p></p></details>
       <div class="vmm-frame">
         <div class="vmm-scroll" tabindex="0" role="group" aria-label="Address spaces and memory"></div>
         <div class="vmm-tip" aria-hidden="true" hidden></div>
