@@ -40,11 +40,12 @@ def soup(page):
 
 @functools.cache
 def ids(page):
-    """What a link to a part of the page may name: an element, or a step of a view."""
+    """What a link to a part of the page may name: an element, a step of a view, or what is held there."""
     names = {element["id"] for element in soup(page).find_all(id=True)}
     for view in soup(page).select(".vmm-view"):
         content = json.loads(zlib.decompress(base64.b64decode(view.script.string)))
-        names |= {f"{view['data-key']}={number}" for number, _ in enumerate(content["steps"], 1)}
+        steps = [f"{view['data-key']}={number}" for number, _ in enumerate(content["steps"], 1)]
+        names |= {*steps, *(f"{step},held" for step in steps)}
     return names
 
 
