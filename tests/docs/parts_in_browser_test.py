@@ -178,6 +178,8 @@ class Parts(BrowserTest):
         self.expect_steps(FIRST_OF_VMM, 9)
         self.assertEqual(self.page.locator(".vmm-list:visible").count(), 0, "the lists are folded")
         self.page.locator(".vmm-calls summary").first.click()
+        beside, calls = (self.page.locator(name).first.bounding_box() for name in (".vmm-columns", ".vmm-list"))
+        self.assertLessEqual(calls["y"] + calls["height"], beside["y"] + beside["height"], "the list hides the page")
         chosen = self.page.locator(".vmm-list [aria-selected=true]").first
         self.assertEqual(chosen.get_attribute("data-number"), str(FIRST_OF_VMM))
         self.page.locator(".vmm-list").first.press("ArrowRight")

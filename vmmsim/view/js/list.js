@@ -37,7 +37,10 @@ class List {
     const calls = make("details", { class: "vmm-calls" }, make("summary", {}, "The calls, listed"));
     this.filter.before(calls);
     calls.append(this.filter, this.list);
-    calls.addEventListener("toggle", () => this.show());
+    calls.addEventListener("toggle", () => {
+      this.show();
+      this.view.source.show(this.view.at);  // it has another height
+    });
   }
 
   fits(kind, process, has) {
