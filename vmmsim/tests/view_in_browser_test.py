@@ -258,6 +258,7 @@ class Views(BrowserTest):
         self.assertFalse(self.page.locator(".vmm-source").is_visible())
         self.page.locator(".vmm-scroll [data-pin]").first.click(position={"x": 4, "y": 4})
         self.assertEqual(search.bounding_box(), where, "the search moves")
+        self.assertTrue(self.page.locator(".vmm-life").is_visible())
         self.page.keyboard.press("Escape")
         self.button("Forward").click()
         self.assertEqual(self.page.locator(".vmm-ran").inner_text().strip(), "line_6();  //")
