@@ -19,8 +19,10 @@ function(cuda_program name source)
   target_link_libraries(${name} PRIVATE program_flags)
 endfunction()
 
-# What runs on the stub of a driver or on the simulator alone is compiled once.
+# What runs on the stub of a driver or on the simulator alone is compiled once, and its host code is not worth the time
+# of -O3.
 function(test_program name source)
   cuda_program(${name} ${source})
+  target_compile_options(${name} PRIVATE -Xcompiler=-O1)
   set_property(TARGET ${name} PROPERTY CUDA_ARCHITECTURES 90)
 endfunction()

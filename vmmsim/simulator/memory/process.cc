@@ -38,7 +38,7 @@ struct Gpus {
     for (size_t i = 0; i < visible.size(); ++i) tables.push_back(std::make_unique<PageTable>());
   }
 };
-Gpus& gpus() {
+Gpus& seen_gpus() {
   static Gpus& once = []() -> Gpus& {
     std::vector<int> of_node;
     for (int i = 0; i < machine().gpus; ++i) of_node.push_back(node() * machine().gpus + i);
@@ -69,11 +69,11 @@ Process& process() {  // never destroyed: workers may run until the very end
 }
 
 void set_visible(std::vector<int> numbers) {
-  if (numbers != gpus().visible) gpus().set(std::move(numbers));
+  if (numbers != seen_gpus().visible) seen_gpus().set(std::move(numbers));
 }
 
-std::span<const int> visible_gpus() { return gpus().visible; }
-PageTable& page_table(CUdevice device) { return *gpus().tables[static_cast<size_t>(device)]; }
+std::span<const int> visible_gpus() { return seen_gpus().visible; }
+PageTable& page_table(CUdevice device) { return *seen_gpus().tables[static_cast<size_t>(device)]; }
 
 MutexLock enter() {
   if (is_forked)
