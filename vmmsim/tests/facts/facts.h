@@ -88,6 +88,27 @@ inline std::string run_again(const std::string& first, const std::string& second
                              : "exit " + std::to_string(WEXITSTATUS(status));
 }
 
+// The sections of a program, each a process of its own: [its name], its lines, and how it ended.
+struct Section {
+  const char* name;
+  void (*run)();
+};
+template <size_t n> int run_sections(const Section (&sections)[n], int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IONBF, 0);  // what was said before a crash is not lost
+  if (argc > 1) {
+    for (const Section& each : sections)
+      if (argv[1] == std::string(each.name)) each.run();
+    return 0;
+  }
+  check::require_gpus(1);
+  for (const Section& each : sections) {
+    section(each.name);
+    say("end", run_again(each.name));
+  }
+  std::puts("OK");
+  return 0;
+}
+
 // Starts this program again with a role. The two have a socket between them: descriptor 3 there, *peer here.
 inline pid_t start_in_role(const char* role, int* peer) {
   int ends[2];
