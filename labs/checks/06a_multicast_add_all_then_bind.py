@@ -121,4 +121,4 @@ def eight_gpus(run):
 
 @check("each answer is looked at")
 def answers(run):
-    run.must_look_at_answers("cuMulticast*", "cuMemCreate")
+    run.must_look_at_answers("cuM*")

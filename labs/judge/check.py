@@ -19,6 +19,7 @@ GIVES_BACK = tuple(diagnosis.GIVES_BACK)  # calls
 AFTER_FAILURE = (*GIVES_BACK, "cuMulticastUnbind", "cuGetError", "cudaGet", "exit", "close")  # calls
 ENDED = "no call is refused, no kernel faults, and it ends as it should"
 GIVEN_BACK = "all is given back"
+NOT_LOOKED_AT = "Query", "LastError", "ErrorString", "ErrorName"  # ends of names: their answers are no failures
 RESETS = "cudaDeviceReset", "cuDevicePrimaryCtxReset", "cuCtxDestroy"
 COPIES = "cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*", "cudaGraphL*", "cuGraphL*"
 LAUNCHES = "cudaLaunchK*", "cudaLaunchC*", "cuLaunchK*", "cuLaunchC*"
@@ -73,8 +74,8 @@ class Call:
 
     @property
     def is_students(self):
-        """Whether it stands between the marks."""
-        return any(first < self.line < last for first, last in self.run.parts)
+        """Whether it stands between the marks, or in no line of the file: there a thread does nothing but this call."""
+        return not self.line or any(first < self.line < last for first, last in self.run.parts)
 
     def argument(self, name):
         return number(self.arguments[name])
@@ -159,7 +160,8 @@ class Run:
     def work(self):
         """What main lets lab::fill and lab::count do, outside the student's parts: each (Kernel, machine, mappings).
 
-        The machine is that at its beginning. It raises Wrong unless all that the kernel was given lies in mappings.
+        The machine is that at its beginning. It raises Wrong unless all that the kernel was given lies in mappings, each
+        of memory of its own.
         """
         begun = {kernel.begin: kernel for kernel in self.kernels if kernel.range and not kernel.launch.is_students}
         for call, machine in self.replay():
@@ -169,6 +171,11 @@ class Run:
                     raise kernel.launch.wrong(
                         "the kernel uses memory that cuMemCreate made and cuMemMap mapped, and no other",
                         f"{kernel.range[1]} bytes at {kernel.range[0]:#x} were used, and not all of them are mapped",
+                    )
+                if sum(memory.size for memory in {mapping.memory for mapping in found}) < kernel.range[1]:
+                    raise kernel.launch.wrong(
+                        "each part of what the kernel uses is memory of its own",
+                        "the same memory is mapped at several addresses of it: what is written at one changes the others",
                     )
                 yield kernel, machine, found
 
@@ -304,9 +311,11 @@ class Run:
         return diagnosis.leaks(self)
 
     def must_look_at_answers(self, *names):
-        """Each of these calls in the student's parts is made to fail once: the program then ends with status 1."""
-        for call in {(call.name, call.line): call for call in reversed(self.calls(*names))}.values():
-            if call.is_students:
+        """The first and the last of these calls in each line of the student's are made to fail: the program then ends
+        with status 1."""
+        calls = [call for call in self.calls(*names) if call.is_students and not call.name.endswith(NOT_LOOKED_AT)]
+        for each in (reversed(calls), calls):  # of a line the first call, then the last
+            for call in {(call.name, call.line): call for call in each}.values():
                 error = "cudaErrorUnknown" if call.name.startswith("cuda") else "CUDA_ERROR_UNKNOWN"
                 self.must_end_at_failure(f"{call.name}:{call.nth}={error}")
 

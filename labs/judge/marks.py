@@ -7,6 +7,7 @@ from labs.judge.program import ROOT
 
 BEGIN, END = "// >>>", "// <<<"
 SHARED = "labs/lab.h", "common/check.h"  # a name of these means in the student's parts what it means there
+HEADERS = {f"../{file.name}" for file in (ROOT / "labs").glob("*.h")}
 
 
 def parts(text):
@@ -47,8 +48,34 @@ def changed_outside(starter, text):
     outside = [line for at, line in enumerate(lines, 1) if not any(first < at < last for first, last in parts(text))]
     known = set(re.findall(r"\w+", "\n".join([*outside, *((ROOT / file).read_text() for file in SHARED)])))
     for first, last in parts(text):
-        for at in range(first, last):
-            found = re.match(r"\s*#\s*(?:define|undef)\s+(\w+)", lines[at])
-            if found and found[1] in known:
-                return at + 1, f"{found[1]} gets another meaning, also outside"
+        for at, directive in directives(lines, first, last):
+            if words := forbidden(directive, known):
+                return at, words
     return 0, ""
+
+
+def directives(lines, first, last):
+    """(line, its words) of each directive between two marks, as the compiler reads them."""
+    at = first
+    while at < last - 1:
+        here, whole = at + 1, lines[at].rstrip()
+        while whole.endswith("\\") and (at := at + 1) < last - 1:
+            whole = whole[:-1] + lines[at].rstrip()
+        at += 1
+        whole = re.sub(r"/\*.*?\*/|^.*?\*/", " ", whole)
+        if found := re.match(r"\s*(?:#|%:)\s*(.*)", whole):
+            yield here, found[1]
+
+
+def forbidden(directive, known):
+    """In words, why a directive may not stand between the marks, or ""."""
+    words = re.findall(r"\w+", directive) + ["", ""]
+    if words[0] in ("define", "undef") and words[1] in known:
+        return f"{words[1]} gets another meaning, also outside"
+    if words[0] == "line" or words[0].isdigit():
+        return "a line keeps its number, by which ./lab.sh tells yours from the others: no #line"
+    if words[0] == "include":
+        file = directive.removeprefix("include").strip()
+        if not file.startswith("<") and file.partition("//")[0].strip().strip('"') not in HEADERS:
+            return "what a file of your own says is not looked at: write it here"
+    return ""
