@@ -49,6 +49,13 @@ def in_place(run):
         raise call.wrong("the addresses that main has reserved are used", "more addresses were reserved")
 
 
+@check("each chunk is memory of GPU 0, and of its own")
+def memory_of_its_own(run):
+    run.must_work(*[0] * len(launches(run)))
+    run = run.again(gpus=2)
+    run.must_work(*[0] * len(launches(run)))
+
+
 @check("each create, map and access call may fail, and the state is then the one before")
 def nothing_changed(run):
     run.must_end()

@@ -6,6 +6,8 @@ from labs.judge.check import LAUNCHES, Wrong, check
 TITLE = "Give memory back"
 MINUTES = 10
 PAGE = "02_growable/README.md#4-shrink"
+LATE_KERNELS = 2000  # milliseconds for which a kernel does not begin, unless the program waits for it
+NO_LUCK = True  # a sleep takes no time
 ELSEWHERE = ({"gpus": 2, "memory": "20MiB"},)  # room for little more than the buffer
 OUTPUT = """\
 5 chunks: 10240 KiB of memory are taken
@@ -23,7 +25,7 @@ HINTS = [
 ]
 
 CHUNK = 2 << 20
-HOST_TO_HOST = 0  # a kind of copy
+HOST_TO_HOST, DEVICE_TO_DEVICE = 0, 3  # kinds of copies: none of these makes the host wait for a GPU
 # What may tell the host that a kernel has ended, beside a call that waits for it.
 TELLS = "cudaLaunchHostFunc", "cuLaunchHostFunc", "cudaStreamAddCallback", "cuStreamAddCallback", "cudaMemcpyAsync"
 
@@ -50,10 +52,15 @@ def waited(run):
 
 def is_known(run, kernel, unmap):
     """Whether something has told the host that the kernel has ended. That time has passed tells nothing."""
-    asked = [call for call in run.all[kernel.begin.index : unmap.index] if call.name.endswith("Query")]
-    if kernel.waiter and kernel.waiter.arguments.get("kind") != HOST_TO_HOST:  # what no GPU does waits for none
+    waiter = kernel.waiter
+    if waiter and "DtoD" not in waiter.name and waiter.arguments.get("kind") not in (HOST_TO_HOST, DEVICE_TO_DEVICE):
         return True
-    return any(call.succeeded for call in asked) or run.calls(*TELLS)
+    between = run.all[kernel.launch.index : unmap.index]
+    asked = [call for call in between if call.name.endswith("Query")]
+    not_yet = [(call.name, call.arguments) for call in asked if not call.succeeded]  # who asks until it is so
+    return any(call.succeeded and (call.name, call.arguments) in not_yet for call in asked) or any(
+        call.name in TELLS for call in between
+    )
 
 
 @check("the chunks that stay keep their memory")

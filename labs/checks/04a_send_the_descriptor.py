@@ -91,18 +91,15 @@ def access_in_the_importer(run):
 
 @check("no descriptor is left open in either process", page=f"{LESSON}#8-close-the-last-reference")
 def no_descriptor_left(run):
-    done = {call.pid for call in run.calls("exit") if call.argument("status") == 0}  # they came to their end
     imported = [(call, call.argument("osHandle")) for call in run.calls("cuMemImportFromShareableHandle")]
-    for who, when, calls in (
-        ("exporter", "it is sent", exported(run)),
-        ("importer", "it is imported", imported),
-    ):
-        for call, fd in calls:
-            if call.pid in done and not closes(run, call.pid, fd):
-                raise call.wrong(
-                    f"the {who} closes the descriptor when {when}",
-                    f"descriptor {fd} was never closed, and an open descriptor holds the memory",
-                )
+    for end in run.calls("exit"):
+        for who, when, calls in (("exporter", "it is sent", exported(run)), ("importer", "it is imported", imported)):
+            its = [(call, ctypes.c_int(fd).value) for call, fd in calls if call.pid == end.pid]
+            for fd in end.arguments["descriptors"] if its and end.argument("status") == 0 else ():
+                call, words = its[-1][0], f"descriptor {fd} is still open when it ends, and holds the memory"
+                if fd not in [number for _, number in its]:
+                    words += ": it is a second one for the same memory, as dup makes"
+                raise call.wrong(f"the {who} closes the descriptor when {when}", words)
 
 
 @check("the same where a descriptor has other numbers in each process", no_luck=True)

@@ -90,10 +90,6 @@ def no_channel(run):
 
 @check("any other refusal is a failure, and no channel that is missing")
 def other_refusal(run):
-    for call, error in (
-        ("cuMemCreate", "OUT_OF_MEMORY"),
-        ("cuMemCreate", "NOT_SUPPORTED"),
-        ("cuMemCreate", "INVALID_DEVICE"),
-        ("cuMemExportToShareableHandle", "NOT_PERMITTED"),
-    ):
-        run.must_end_at_failure(f"{call}:1=CUDA_ERROR_{error}")
+    for error in ("OUT_OF_MEMORY", "NOT_SUPPORTED", "INVALID_DEVICE", "INVALID_VALUE", "SYSTEM_NOT_READY", "UNKNOWN"):
+        run.must_end_at_failure(f"cuMemCreate:1=CUDA_ERROR_{error}", says=f"CUDA_ERROR_{error}")
+    run.must_end_at_failure("cuMemExportToShareableHandle:1=CUDA_ERROR_NOT_PERMITTED")

@@ -319,8 +319,8 @@ class Run:
                 error = "cudaErrorUnknown" if call.name.startswith("cuda") else "CUDA_ERROR_UNKNOWN"
                 self.must_end_at_failure(f"{call.name}:{call.nth}={error}")
 
-    def must_end_at_failure(self, fail):
-        """After the call that is made to fail it gives back at most, and ends with status 1."""
+    def must_end_at_failure(self, fail, says=""):
+        """After the call that is made to fail it gives back at most, and ends with status 1; its stderr says so."""
         self.must_end()
         self.must_give_back()
         run = self.runner.run(self.options | {"fail": fail, "status": 1})
@@ -333,6 +333,9 @@ class Run:
                 raise failed.wrong(wanted, f"its answer was not looked at: line {call.line} calls {call.name}")
         if run.ended.status != 1 or run.ended.why:
             raise failed.wrong(wanted, f"it ended with status {run.ended.status} {run.ended.why}")
+        if says not in "\n".join(run.said):
+            happened = f"its stderr does not name it: {diagnosis.said(run) or 'there is nothing'}"
+            raise failed.wrong(f"{wanted}, and tells of it, as CHECK does", happened)
 
     # --- Places of the program that are no calls
 

@@ -28,8 +28,9 @@ class Lab:
         self.title, self.minutes, self.page = self.about.TITLE, self.about.MINUTES, self.about.PAGE
         self.hints, self.output = self.about.HINTS, self.about.OUTPUT
         self.options = {"gpus": getattr(self.about, "GPUS", 1), "strict": getattr(self.about, "STRICT", False)}
-        if hasattr(self.about, "LATE_KERNELS"):
-            self.options["late_kernels"] = self.about.LATE_KERNELS
+        for name in ("LATE_KERNELS", "NO_LUCK"):
+            if hasattr(self.about, name):
+                self.options[name.lower()] = getattr(self.about, name)
         self.checks = [one for one in vars(self.about).values() if hasattr(one, "title") and callable(one)]
         self.starter = ROOT / "labs/starters" / f"{self.name}.cu"
         self.solution = ROOT / "labs/solutions" / f"{self.name}.cu"

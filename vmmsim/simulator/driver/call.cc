@@ -322,13 +322,19 @@ void tell_begin(const gpu::Kernel& kernel, const std::vector<std::byte>& paramet
       {.number = 0, .call = "begin", .nth = count_call("begin"), .device = device, .arguments = arguments.c_str()});
 }
 
+constexpr int most_descriptors = 4096;  // that are looked at when a process ends
+
 void tell_exit(int status) {  // perhaps in a handler of a signal: without memory, without a lock
   static std::atomic<bool> is_told = false;
   if (!is_traced() || is_told.exchange(true)) return;
   const timespec late = {0, 300'000'000};
   if (memory::options().no_luck) syscall(SYS_nanosleep, &late, nullptr);
-  char arguments[32], line[512];
-  std::snprintf(arguments, sizeof arguments, R"({"status":%d})", status & 0xff);
+  char arguments[256], line[768];
+  int length = std::snprintf(arguments, sizeof arguments, R"({"status":%d,"descriptors":[)", status & 0xff);
+  for (int fd = 0, found = 0; fd < most_descriptors && found < 16; ++fd)
+    if (memory::exported_record(fd) != memory::nothing)
+      length += std::snprintf(arguments + length, sizeof arguments - length, "%s%d", found++ ? "," : "", fd);
+  std::snprintf(arguments + length, sizeof arguments - length, "]}");
   const size_t size = trace::write_line({.number = ++reports().lines, .call = "exit", .nth = 1, .arguments = arguments},
                                         line, sizeof line);
   reports().trace.write({line, size});  // where it fails the process ends all the same
