@@ -67,6 +67,8 @@ def rights(run):
         raise call.wrong("the memory of main is written and read", f"{call.name} made more")
     words = {0: "it has no access", 1: "it may only read", 3: "it may read and write"}
     for call, machine in run.replay():
+        if any(mapping.access.get(1, 0) == 3 for mapping in machine.processes[call.pid].mappings.values()):
+            raise call.wrong("GPU 1 may only read, at any time", "for a while it may write")
         if call in (writer, reader):
             for mapping in machine.processes[call.pid].mappings.values():
                 for gpu, wanted in ((0, 3), (1, 1)):

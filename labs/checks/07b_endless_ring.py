@@ -27,7 +27,8 @@ SIZE, LENGTH, RECORDS = 2 << 20, 3 << 19, 8
 
 TEAR_DOWN = "07_aliasing/README.md#8-tear-down"
 WAITS = "cudaStreamSync*", "cudaDeviceSync*", "cudaEventSync*", "cuStreamSync*", "cuCtxSync*", "cuEventSync*"
-ORDERS = *WAITS, "cudaStreamWaitEvent", "cuStreamWaitEvent", "cudaStreamQuery", "cuStreamQuery"
+ASKS = "cudaStreamQuery", "cuStreamQuery", "cudaEventQuery", "cuEventQuery"
+ORDERS = *WAITS, *ASKS, "cudaStreamWaitEvent", "cuStreamWaitEvent", "cudaEventRecord*", "cuEventRecord*"
 NON_BLOCKING = 1  # cudaStreamNonBlocking, CU_STREAM_NON_BLOCKING
 
 
@@ -49,13 +50,17 @@ def copies(run):
 
 @check("the ring takes no more memory than its 2 MiB")
 def created_once(run):
-    made = run.created()
+    made = [call for call in run.created() if not is_on_host(call)]
     if not made:
         raise Wrong("memory is created by cuMemCreate", "cuMemCreate was not called", run=run)
     for call in made[1:]:
         raise call.wrong("both halves of the addresses lead to the same memory", f"{call.name} made more memory")
     if made[0].name != "cuMemCreate" or made[0].argument("size") != SIZE:
         raise made[0].wrong(f"cuMemCreate creates {SIZE} bytes, the size of the ring", "other memory was made")
+
+
+def is_on_host(call):
+    return any(change["kind"] == "allocate" and change["device"] < 0 for change in call.changes)
 
 
 @check("twice the addresses are reserved, in one call")
@@ -123,25 +128,43 @@ def one_copy(run):
 
 @check("each copy is done before its record is read")
 def in_order(run):
-    loose = {}  # stream -> the copy in it for which nobody has waited
+    """A copy in a stream that no other waits for is loose, until what main's kernels wait for comes after it."""
+    loose, behind, recorded = {}, {}, {}  # copy -> stream; stream, or event -> the copies that come before
     streams = run.calls("cudaStreamCreate*", "cuStreamCreate*")
-    aside = {number(its.outputs.get("pStream", its.outputs.get("phStream"))) for its in streams if flags(its)}
+    aside = {number(one.outputs.get("pStream", one.outputs.get("phStream"))) for one in streams if flags(one)}
     for call in run.calls("cudaMemcpy*", "cuMemcpy*", "cudaLaunch*", "cuLaunch*", *ORDERS):
-        stream = next((call.argument(name) or 0 for name in ("stream", "hStream") if name in call.arguments), 0)
+        stream, event = its(call, "stream", "hStream"), its(call, "event", "hEvent")
+        before = {copy for copy in loose if loose[copy] == stream} | behind.get(stream, set())
         if "Memcpy" in call.name:
-            loose |= {stream: call} if "Async" in call.name and stream in aside else {}
-        elif "Launch" in call.name and stream not in loose:
-            for its in loose.values():
-                happened = f"line {call.line} reads it, and nothing lets that wait for {its.name} in another stream"
-                raise its.wrong("the record is in the ring before it is read", happened)
-        elif "Stream" in call.name and "WaitEvent" not in call.name:
-            loose.pop(stream, None)
-        elif "Launch" not in call.name:
-            loose = {}
+            loose |= {call: stream} if "Async" in call.name and stream in aside else {}
+        elif "Launch" in call.name:
+            joined = set().union(*(copies for at, copies in behind.items() if at not in aside or at == stream))
+            for copy in set(loose) - joined - before:
+                happened = f"line {call.line} reads it, and nothing lets that wait for {copy.name} in another stream"
+                raise copy.wrong("the record is in the ring before it is read", happened)
+        elif "EventRecord" in call.name:
+            recorded[event] = before
+        elif "WaitEvent" in call.name:
+            behind[stream] = behind.get(stream, set()) | recorded.get(event, set())
+        elif "Query" not in call.name or asks_again(run, call):
+            done = recorded.get(event, set()) if "Event" in call.name else before if "Stream" in call.name else loose
+            loose = {copy: at for copy, at in loose.items() if copy not in done}
+
+
+def its(call, *names):
+    return next((call.argument(name) or 0 for name in names if name in call.arguments), 0)
 
 
 def flags(call):
     return call.arguments.get("flags", call.arguments.get("Flags", 0)) == NON_BLOCKING
+
+
+def asks_again(run, query):
+    """Whether it is asked until the answer is yes: once the answer is made another."""
+    error = "cudaErrorNotReady" if query.name.startswith("cuda") else "CUDA_ERROR_NOT_READY"
+    run = run.runner.run(run.options | {"fail": f"{query.name}:{query.nth}={error}"})
+    after = [call for call in run.all if call.index > query.index and (call.name == query.name or "Launch" in call.name)]
+    return bool(after) and after[0].name == query.name
 
 
 @check("both mappings are unmapped, all addresses freed, and the handle is released", page=TEAR_DOWN)
