@@ -261,7 +261,7 @@ class Vmmsim(unittest.TestCase):
         self.assertTrue(all(line["callers"] for line in told))
 
     def test_slow_import(self):
-        """An import waits until the process that made the memory has ended, or for as long as it is to wait at most."""
+        """An import waits until the process that made the memory has ended or waits itself, or for so long at most."""
         script = MEMORY.removesuffix("start()\n") + (
             "import socket, time\n"
             "ours, its = socket.socketpair()\n"
@@ -273,7 +273,9 @@ class Vmmsim(unittest.TestCase):
             "    must(cuda.cuMemCreate(ctypes.byref(memory), ctypes.c_size_t(2 * MiB), properties, zero))\n"
             "    must(cuda.cuMemExportToShareableHandle(ctypes.byref(fd), memory, 1, zero))\n"
             "    socket.send_fds(its, [b'x'], [fd.value])\n"
-            "    its.recv(1) if sys.argv[1] == 'stays' else time.sleep(0.5)\n"
+            "    end = time.monotonic() + (60 if sys.argv[1] == 'goes on' else 1.5)\n"
+            "    while sys.argv[1] != 'waits' and time.monotonic() < end and os.getppid() != 1: pass\n"
+            "    its.recv(1) if sys.argv[1] == 'waits' else None\n"
             "    os._exit(0)\n"
             "_, (fd,), _, _ = socket.recv_fds(ours, 1, 1)\n"
             "began = time.monotonic()\n"
@@ -281,8 +283,14 @@ class Vmmsim(unittest.TestCase):
             "has_ended = os.waitid(os.P_PID, maker, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None\n"
             "print(has_ended, time.monotonic() - began > 1)\n"
             "ours.send(b'x')\n"
+            "os.kill(maker, 9)\n"
         )
-        cases = ("0", "stays", "False False"), ("1", "stays", "False True"), ("40", "ends", "True False")
+        cases = (
+            ("0", "goes on", "False False"),
+            ("2", "goes on", "False True"),
+            ("40", "ends", "True True"),
+            ("40", "waits", "False False"),
+        )
         for seconds, what, told in cases:
             done = vmmsim("--slow-import", seconds, sys.executable, "-c", script, what)
             self.ends(done, 0, f"{told}\n")

@@ -20,6 +20,7 @@
 #include "../../trace/line.h"
 #include "../../trace/python_frames.h"
 #include "../gpu/gpu.h"
+#include "../memory/process.h"
 #include "../memory/records.h"
 #include "../memory/this_machine.h"
 #include "contexts.h"
@@ -322,13 +323,27 @@ void tell_begin(const gpu::Kernel& kernel, const std::vector<std::byte>& paramet
       {.number = 0, .call = "begin", .nth = count_call("begin"), .device = device, .arguments = arguments.c_str()});
 }
 
+// For --no-luck: after 0.3 s; and with --slow-import, once the process that has forked this one waits, too.
+static void end_late() {
+  const timespec late = {0, 300'000'000};
+  syscall(SYS_nanosleep, &late, nullptr);
+  char ours[256] = "", its[256] = "", path[32];
+  std::snprintf(path, sizeof path, "/proc/%d/exe", getppid());
+  const bool is_forked = readlink("/proc/self/exe", ours, sizeof ours - 1) > 0 &&
+                         readlink(path, its, sizeof its - 1) > 0 && !std::strcmp(ours, its);
+  const int rounds = is_forked ? memory::options().slow_import * 20 : 0;  // of 50 ms
+  for (int i = 0; i < rounds && memory::waits_for_others(getppid()) == memory::Waits::no; ++i) {
+    const timespec a_while = {0, 30'000'000};
+    syscall(SYS_nanosleep, &a_while, nullptr);
+  }
+}
+
 constexpr int most_descriptors = 4096;  // that are looked at when a process ends
 
 void tell_exit(int status) {  // perhaps in a handler of a signal: without memory, without a lock
   static std::atomic<bool> is_told = false;
   if (!is_traced() || is_told.exchange(true)) return;
-  const timespec late = {0, 300'000'000};
-  if (memory::options().no_luck) syscall(SYS_nanosleep, &late, nullptr);
+  if (memory::options().no_luck) end_late();
   char arguments[256], line[768];
   int length = std::snprintf(arguments, sizeof arguments, R"({"status":%d,"descriptors":[)", status & 0xff);
   for (int fd = 0, found = 0; fd < most_descriptors && found < 16; ++fd)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT-0
 // Allocation handles: made, counted, exported and imported.
-#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include "process.h"
 
@@ -31,12 +32,15 @@ void wait_for_maker(uint32_t record) {
   const int seconds = options().slow_import;
   const int32_t maker = !seconds || record == nothing ? getpid() : ledger().record[record].process;
   if (maker == getpid()) return;
-  const int file = static_cast<int>(syscall(SYS_pidfd_open, maker, 0));  // to be read once the process has ended
-  if (file < 0 && errno == ESRCH) return;
-  pollfd end = {file, POLLIN, 0};  // where the system has no such files, the time alone counts
-  timespec left = {seconds, 0};    // poll itself may be over at once (--no-luck)
-  TEMP_FAILURE_RETRY(syscall(SYS_ppoll, &end, 1, &left, nullptr, 0));
-  if (file >= 0) close(file);
+  using Clock = std::chrono::steady_clock;
+  const auto began = Clock::now();
+  while (!has_ended(maker)) {
+    const Waits waits = waits_for_others(maker);
+    const int most = waits == Waits::unknown ? std::min(seconds, 3) : seconds;
+    if (waits == Waits::yes || Clock::now() - began > std::chrono::seconds(most)) return;
+    const timespec a_while = {0, 10'000'000};  // nanosleep itself may be over at once (--no-luck)
+    syscall(SYS_nanosleep, &a_while, nullptr);
+  }
 }
 
 void tell(trace::Kind kind, const Referent& referent) {
