@@ -14,6 +14,16 @@ if ! command -v aarch64-linux-gnu-g++ > /dev/null || [[ ! -e /proc/sys/fs/binfmt
     "    mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc" \
     "    cat /usr/lib/binfmt.d/qemu-aarch64.conf > /proc/sys/fs/binfmt_misc/register"
 fi
+# The simulator loads it to unpack what nvcc compressed, so the way to know is to load it as the tests will.
+probe=$(mktemp -d)
+aarch64-linux-gnu-g++ -x c++ -o "$probe/loads" - -ldl <<< '#include <dlfcn.h>
+  int main() { return dlopen("libzstd.so.1", RTLD_NOW) == nullptr; }' ||
+  { rm -r "$probe"; die "the compiler for Arm does not work; its message is above"; }
+QEMU_LD_PREFIX=/usr/aarch64-linux-gnu "$probe/loads" ||
+  say "libzstd.so.1 for Arm cannot be loaded: tests with compressed PTX will fail. On Debian, as root:
+    dpkg --add-architecture arm64 && apt-get update && apt-get install libzstd1:arm64"
+rm -r "$probe"
+
 setup scripts/requirements-ninja.txt
 
 # A toolkit: the compiler that is here, and the headers and libraries for Arm that belong to the one from PyPI.
