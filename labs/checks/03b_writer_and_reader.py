@@ -67,10 +67,11 @@ def rights(run):
         raise call.wrong("the memory of main is written and read", f"{call.name} made more")
     words = {0: "it has no access", 1: "it may only read", 3: "it may read and write"}
     for call, machine in run.replay():
-        if any(mapping.access.get(1, 0) == 3 for mapping in machine.processes[call.pid].mappings.values()):
-            raise call.wrong("GPU 1 may only read, at any time", "for a while it may write")
+        mappings = machine.processes[call.pid].mappings.values()
+        if writer.index < call.index and any(mapping.access.get(1, 0) == 3 for mapping in mappings):
+            raise call.wrong("GPU 1 may only read, also between the two kernels", "for a while it may write")
         if call in (writer, reader):
-            for mapping in machine.processes[call.pid].mappings.values():
+            for mapping in mappings:
                 for gpu, wanted in ((0, 3), (1, 1)):
                     if mapping.access.get(gpu, 0) != wanted:
                         may = words[wanted].removeprefix("it ")

@@ -163,8 +163,8 @@ def asks_again(run, query):
     """Whether it is asked until the answer is yes: once the answer is made another."""
     error = "cudaErrorNotReady" if query.name.startswith("cuda") else "CUDA_ERROR_NOT_READY"
     run = run.runner.run(run.options | {"fail": f"{query.name}:{query.nth}={error}"})
-    after = [call for call in run.all if call.index > query.index and (call.name == query.name or "Launch" in call.name)]
-    return bool(after) and after[0].name == query.name
+    after = (call.name for call in run.all[query.index + 1 :] if call.name == query.name or "Launch" in call.name)
+    return next(after, "") == query.name
 
 
 @check("both mappings are unmapped, all addresses freed, and the handle is released", page=TEAR_DOWN)

@@ -160,8 +160,8 @@ class Run:
     def work(self):
         """What main lets lab::fill and lab::count do, outside the student's parts: each (Kernel, machine, mappings).
 
-        The machine is that at its beginning. It raises Wrong unless all that the kernel was given lies in mappings, each
-        of memory of its own.
+        The machine is that at its beginning. It raises Wrong unless all that the kernel was given lies in mappings,
+        each of memory of its own.
         """
         begun = {kernel.begin: kernel for kernel in self.kernels if kernel.range and not kernel.launch.is_students}
         for call, machine in self.replay():
@@ -175,7 +175,7 @@ class Run:
                 if sum(memory.size for memory in {mapping.memory for mapping in found}) < kernel.range[1]:
                     raise kernel.launch.wrong(
                         "each part of what the kernel uses is memory of its own",
-                        "the same memory is mapped at several addresses of it: what is written at one changes the others",
+                        "the same memory is mapped at several addresses of it: a write at one changes the others",
                     )
                 yield kernel, machine, found
 
@@ -191,7 +191,9 @@ class Run:
                 if mapping.access.get(0) != 3:
                     raise kernel.launch.wrong(
                         "before the kernel runs, cuMemSetAccess grants GPU 0 to read and write",
-                        "the memory is mapped, and GPU 0 may not read and write it: a mapping grants nobody access",
+                        "GPU 0 may only read it"
+                        if mapping.access.get(0)
+                        else "the memory is mapped, and GPU 0 may not read and write it: a mapping grants nobody access",
                     )
             done.append(kernel)
         if tuple(kernel.begin.device for kernel in done) != gpus:

@@ -56,7 +56,7 @@ def in_place(one, name, source, kind):
 
 
 def heading(words, kind):
-    return f"{'Syntax error:' if SYNTAX.match(words) else 'Compiler:' if kind == 'error' else 'Warning:':20}"
+    return f"{'Warning:' if kind != 'error' else 'Syntax error:' if SYNTAX.match(words) else 'Compiler:':20}"
 
 
 def is_first(shown):

@@ -2,7 +2,7 @@
 // Lab 06a: Add all, then bind
 //
 // This program adds one GPU and binds its memory at once, so its first bind waits for ever. Change that and the size:
-// - every GPU is added before memory is bound, then memory of every GPU is bound; CHECK looks at each answer
+// - every GPU is added before memory is bound, then memory of every GPU is bound; look at each answer with CHECK
 // - cuMulticastGetGranularity is asked before cuMulticastCreate
 // - the size is rounded up to the larger of the two minimum granularities, and no further
 // - it is right for any number of GPUs, and whichever granularity is the larger

@@ -338,6 +338,10 @@ class Checks(unittest.TestCase):
                 "CHECK gets another meaning",
             ),
             (("// >>> your part: make the memory", "// >>> mine\n#define MINE 5"), 0, ""),
+            (("// >>> your part: make the memory", "// >>> mine\n#include <chrono>  // mine"), 0, ""),
+            (("// >>> your part: make the memory", '// >>> mine\n#include "mine.h"'), 0, "is not looked at"),
+            (("// >>> your part: make the memory", "// >>> mine\n#line 5000"), 0, "a line keeps its number"),
+            (("// >>> your part: make the memory", "// >>> mine\n /* */ %: \\\nundef CHECK"), 0, "CHECK gets another"),
         ):
             with self.subTest(change):
                 self.assertIn(change[0], SOLUTION)
