@@ -3,6 +3,9 @@
 #pragma once
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include "../common/check.h"
 
 namespace lab {

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT-0
-"""04a: a descriptor's number means nothing elsewhere, access is each mapping's own, an open descriptor holds memory."""
+"""04a: a descriptor's number means nothing elsewhere, access is each mapping's own, an open descriptor holds memory.
+
+One machine is enough: main takes one granule of GPU 0; what can differ is a number of a descriptor, and it does.
+"""
 
 import ctypes
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT-0
-"""04b: memory lives as long as anybody holds it, in whatever process, and not as long as its maker."""
+"""04b: memory lives as long as anybody holds it, in whatever process, and not as long as its maker.
+
+One machine is enough: main takes one granule of GPU 0; what can differ is who is slow, and it does.
+"""
 
 from labs.judge.check import Wrong, check
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT-0
-"""05b: all 64 bytes of a fabric handle count, and they hold no memory: its release comes after the import."""
+"""05b: all 64 bytes of a fabric handle count, and they hold no memory: its release comes after the import.
+
+One machine is enough: main takes one granule of GPU 0; what can differ is who is slow, and it does.
+"""
 
 import re
 

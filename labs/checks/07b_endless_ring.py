@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT-0
-"""07b: one mapping cannot go over its end; two mappings of one allocation in a row make a ring without an end."""
+"""07b: one mapping cannot go over its end; two mappings of one allocation in a row make a ring without an end.
+
+One machine is enough: main says the size, one granule, and the GPU; what can differ is which answer is a refusal.
+"""
 
 from labs.judge.check import Wrong, check, memory_under
 from vmmsim.trace.line import number

@@ -22,11 +22,11 @@ import zipfile
 
 from labs.judge.arguments import arguments
 from labs.judge.check import ENDED
-from labs.judge.grade import APART
+from labs.judge.grade import APART, NOT_JUDGED, told_by
 from labs.judge.program import BUILD, ROOT, cached
 from labs.judge.student import mark
 from labs.judge.verdict import Lab, all_labs
-from vmmsim.processes import descendants
+from vmmsim.processes import descendants, living
 
 sys.dont_write_bytecode = True
 
@@ -298,6 +298,19 @@ class Commands(unittest.TestCase):
         self.assertIn(rows[3][4], (ENDED, "not begun"))
         self.assertEqual(rows[4][1:], ["0", most, "0", "not begun"])
         self.assertIn("one for each student", self.lab("--class", "ann", status=1, cwd=self.mine))
+
+    def test_a_submission_that_never_ends(self):
+        """It has stopped its judge: the class goes on, and what it started is ended."""
+        lab = Lab(ROOT / f"labs/checks/{NAME}.py")
+        stopped = ["sh", "-c", "sleep 1000 & echo {}; kill -STOP $$"]
+        with subprocess.Popen(stopped, stdout=subprocess.PIPE, text=True) as process:
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+            started = descendants(process.pid)
+            told = told_by(process, lab, 0.1)
+        self.assertEqual((told["status"], told["points"], told["failed"]), ("failed", 0, NOT_JUDGED))
+        self.assertIn("not through after 0.1 seconds", told["words"])
+        self.assertEqual(set(started) & set(living()), set())
+        self.assertTrue(started)
 
     def test_an_autograder(self):
         self.mine.mkdir()
