@@ -193,7 +193,7 @@ class Run:
                         "before the kernel runs, cuMemSetAccess grants GPU 0 to read and write",
                         "GPU 0 may only read it"
                         if mapping.access.get(0)
-                        else "the memory is mapped, and GPU 0 may not read and write it: a mapping grants nobody access",
+                        else "it is mapped, and GPU 0 may not read and write it: a mapping grants nobody access",
                     )
             done.append(kernel)
         if tuple(kernel.begin.device for kernel in done) != gpus:

@@ -116,6 +116,12 @@ bool open_simulated(const char* path, int flags, int* fd) {
 template <class Function> Function* next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
+// The same, looked up once.
+#define NEXT(name)                                          \
+  ([] {                                                     \
+    static auto* const found = next<decltype(name)>(#name); \
+    return found;                                           \
+  }())
 
 FILE* open_stream(const char* function, const char* path, const char* mode) {
   int fd = -1;
@@ -220,39 +226,37 @@ __attribute__((noreturn)) void _exit(int status) {
 void _Exit(int status) noexcept { _exit(status); }
 
 // For --no-luck: what takes time, or waits for so long at most.
-unsigned sleep(unsigned seconds) { return is_without_luck() ? 0 : next<decltype(sleep)>("sleep")(seconds); }
-int usleep(useconds_t time) { return is_without_luck() ? 0 : next<decltype(usleep)>("usleep")(time); }
-int nanosleep(const timespec* time, timespec* left) {
-  return is_without_luck() ? 0 : next<decltype(nanosleep)>("nanosleep")(time, left);
-}
+unsigned sleep(unsigned seconds) { return is_without_luck() ? 0 : NEXT(sleep)(seconds); }
+int usleep(useconds_t time) { return is_without_luck() ? 0 : NEXT(usleep)(time); }
+int nanosleep(const timespec* time, timespec* left) { return is_without_luck() ? 0 : NEXT(nanosleep)(time, left); }
 int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* left) {
-  return is_without_luck() ? 0 : next<decltype(clock_nanosleep)>("clock_nanosleep")(clock, flags, time, left);
+  return is_without_luck() ? 0 : NEXT(clock_nanosleep)(clock, flags, time, left);
 }
-int poll(pollfd* files, nfds_t n, int limit) { return next<decltype(poll)>("poll")(files, n, at_once(limit)); }
+int poll(pollfd* files, nfds_t n, int limit) { return NEXT(poll)(files, n, at_once(limit)); }
 int __poll_chk(pollfd* files, nfds_t n, int limit, size_t) { return poll(files, n, limit); }
 int ppoll(pollfd* files, nfds_t n, const timespec* limit, const sigset_t* mask) {
   const timespec zero = {};
-  return next<decltype(ppoll)>("ppoll")(files, n, at_once(limit, zero), mask);
+  return NEXT(ppoll)(files, n, at_once(limit, zero), mask);
 }
 int __ppoll_chk(pollfd* files, nfds_t n, const timespec* limit, const sigset_t* mask, size_t) {
   return ppoll(files, n, limit, mask);
 }
 int select(int n, fd_set* to_read, fd_set* to_write, fd_set* failed, timeval* limit) {
   timeval zero = {};
-  return next<decltype(select)>("select")(n, to_read, to_write, failed, at_once(limit, zero));
+  return NEXT(select)(n, to_read, to_write, failed, at_once(limit, zero));
 }
 int pselect(int n, fd_set* to_read, fd_set* to_write, fd_set* failed, const timespec* limit, const sigset_t* mask) {
   const timespec zero = {};
-  return next<decltype(pselect)>("pselect")(n, to_read, to_write, failed, at_once(limit, zero), mask);
+  return NEXT(pselect)(n, to_read, to_write, failed, at_once(limit, zero), mask);
 }
 int epoll_wait(int file, epoll_event* events, int n, int limit) {
-  return next<decltype(epoll_wait)>("epoll_wait")(file, events, n, at_once(limit));
+  return NEXT(epoll_wait)(file, events, n, at_once(limit));
 }
 int setsockopt(int socket, int level, int option, const void* value, socklen_t size) noexcept {
   const timeval least = {0, 1};  // 0 would be no limit
   const bool is_limit = level == SOL_SOCKET && (option == SO_RCVTIMEO || option == SO_SNDTIMEO);
   if (is_limit && size == sizeof least && is_without_luck()) value = &least;
-  return next<decltype(setsockopt)>("setsockopt")(socket, level, option, value, size);
+  return NEXT(setsockopt)(socket, level, option, value, size);
 }
 
 int fstat(int fd, struct stat* is) noexcept { return describe(fd, is); }

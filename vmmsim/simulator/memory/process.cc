@@ -102,31 +102,23 @@ Waits waits_for_others(pid_t process) {
   switch (call) {
     case SYS_read:
     case SYS_recvfrom:
-    case SYS_recvmsg:
-      return is_of_another(process, at[0]) ? Waits::yes : Waits::no;
+    case SYS_recvmsg: return is_of_another(process, at[0]) ? Waits::yes : Waits::no;
 #ifdef SYS_poll
-    case SYS_poll:
-      return static_cast<int>(at[2]) < 0 ? Waits::yes : Waits::no;
-    case SYS_select:
-      return at[4] ? Waits::no : Waits::yes;
+    case SYS_poll: return static_cast<int>(at[2]) < 0 ? Waits::yes : Waits::no;
+    case SYS_select: return at[4] ? Waits::no : Waits::yes;
 #endif
-    case SYS_ppoll:
-      return at[2] ? Waits::no : Waits::yes;
-    case SYS_pselect6:
-      return at[4] ? Waits::no : Waits::yes;
+    case SYS_ppoll: return at[2] ? Waits::no : Waits::yes;
+    case SYS_pselect6: return at[4] ? Waits::no : Waits::yes;
     case SYS_epoll_pwait:
 #ifdef SYS_epoll_wait
     case SYS_epoll_wait:
 #endif
       return static_cast<int>(at[3]) < 0 ? Waits::yes : Waits::no;
-    case SYS_futex:
-      return at[3] ? Waits::no : Waits::yes;
+    case SYS_futex: return at[3] ? Waits::no : Waits::yes;
     case SYS_wait4:
     case SYS_waitid:
-    case SYS_rt_sigsuspend:
-      return Waits::yes;
-    default:
-      return Waits::no;
+    case SYS_rt_sigsuspend: return Waits::yes;
+    default: return Waits::no;
   }
 }
 
