@@ -332,7 +332,7 @@ class Run:
         wanted = f"the program ends with status 1 if {failed.name} answers {failed.result}"
         for call in run.all[failed.index + 1 :]:
             if call.line and not call.name.startswith(AFTER_FAILURE):
-                raise failed.wrong(wanted, f"its answer was not looked at: line {call.line} calls {call.name}")
+                raise failed.wrong(wanted, f"its answer was not looked at before line {call.line} calls {call.name}")
         if run.ended.status != 1 or run.ended.why:
             raise failed.wrong(wanted, f"it ended with status {run.ended.status} {run.ended.why}")
         if says not in "\n".join(run.said):
