@@ -6,7 +6,6 @@ from labs.judge.check import LAUNCHES, Wrong, check
 TITLE = "Give memory back"
 MINUTES = 10
 PAGE = "02_growable/README.md#4-shrink"
-LATE_KERNELS = 2000  # milliseconds for which a kernel does not begin, unless the program waits for it
 NO_LUCK = True  # a sleep takes no time
 ELSEWHERE = ({"gpus": 2, "memory": "20MiB"},)  # room for little more than the buffer
 OUTPUT = """\
@@ -25,7 +24,7 @@ HINTS = [
 ]
 
 CHUNK = 2 << 20
-HOST_TO_HOST, DEVICE_TO_DEVICE = 0, 3  # kinds of copies: none of these makes the host wait for a GPU
+HOST_TO_HOST = 0  # a kind of copy
 # What may tell the host that a kernel has ended, beside a call that waits for it.
 TELLS = "cudaLaunchHostFunc", "cuLaunchHostFunc", "cudaStreamAddCallback", "cuStreamAddCallback", "cudaMemcpyAsync"
 
@@ -52,8 +51,7 @@ def waited(run):
 
 def is_known(run, kernel, unmap):
     """Whether something has told the host that the kernel has ended. That time has passed tells nothing."""
-    waiter = kernel.waiter
-    if waiter and "DtoD" not in waiter.name and waiter.arguments.get("kind") not in (HOST_TO_HOST, DEVICE_TO_DEVICE):
+    if kernel.waiter and kernel.waiter.arguments.get("kind") != HOST_TO_HOST:  # what no GPU does waits for none
         return True
     between = run.all[kernel.launch.index : unmap.index]
     asked = [call for call in between if call.name.endswith("Query")]

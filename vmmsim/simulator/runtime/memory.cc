@@ -22,10 +22,23 @@ void copy_async(void* to, const void* from, size_t size, cudaMemcpyKind kind, cu
   }
 }
 
+static bool is_of_a_gpu(const void* pointer) {
+  unsigned type = 0, is_managed = 0;
+  return !cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address(pointer)) &&
+         type == CU_MEMORYTYPE_DEVICE &&
+         !cuPointerGetAttribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address(pointer)) && !is_managed;
+}
+
+// Whether the host waits for a copy: not if both sides are memory of GPUs.
+static bool waits(void* to, const void* from, cudaMemcpyKind kind) {
+  if (kind == cudaMemcpyDefault) return !is_of_a_gpu(to) || !is_of_a_gpu(from);
+  return kind != cudaMemcpyDeviceToDevice;
+}
+
 // A capture does not prohibit it, other than to wait for the stream.
 void copy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
   copy_async(to, from, size, kind, nullptr);
-  if (!size) return;
+  if (!size || !waits(to, from, kind)) return;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   must(cuThreadExchangeStreamCaptureMode(&mode));
   const CUresult answer = cuStreamSynchronize(this_thread.stream_0);
@@ -377,7 +390,7 @@ STREAM_CALL(cudaMemcpy2D, _ptds,
   return call(ARGUMENTS(dst, dpitch, src, spitch, width, height, kind), [&] {
     const auto all = rows<CUDA_MEMCPY2D>(dst, dpitch, src, spitch, width, height, kind);
     must(cuMemcpy2DAsync(&all, this_thread.stream_0));
-    must(cuStreamSynchronize(this_thread.stream_0));
+    if (waits(dst, src, kind)) must(cuStreamSynchronize(this_thread.stream_0));
   });
 }
 STREAM_CALL(cudaMemcpy2DAsync, _ptsz,

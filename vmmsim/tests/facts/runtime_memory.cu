@@ -2,7 +2,14 @@
 // The unusual in the runtime's memory: zero sizes, wrong pointers, kinds of copies, pointers of all kinds, pools.
 #include "facts.h"
 
+#include <chrono>
+#include <thread>
+
 __global__ void add(int* to, int value) { *to += value; }
+__global__ void wait_for(volatile int* flag) {
+  while (!*flag) {
+  }
+}
 
 static std::string yes(bool it) { return it ? "yes" : "no"; }
 static void number(const std::string& what, long long it) { say(what, std::to_string(it)); }
@@ -123,6 +130,39 @@ static void copies() {
   say("freed memory to the host", cudaMemcpy(&back, b, 4, cudaMemcpyDeviceToHost));
   say("cudaMemset of freed memory", cudaMemset(b, 0, 4));
   say("cudaDeviceSynchronize", cudaDeviceSynchronize());
+}
+
+// Which copies and memsets let the host wait for the kernel before them, in the same stream.
+static void behind_a_kernel() {
+  int *host, *a, *b;
+  CHECK(cudaMallocHost(&host, 64));
+  CHECK(cudaMalloc(&a, 4 * MiB));
+  CHECK(cudaMalloc(&b, 4 * MiB));
+  const CUdeviceptr mapped = reserve(page);
+  map_new(mapped, page);
+  int* const vmm = reinterpret_cast<int*>(mapped);
+  const auto ask = [host](const char* what, auto call) {
+    *host = 0;
+    wait_for<<<1, 1>>>(host);
+    std::thread timer([host] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));  // far longer than any call takes by itself
+      *static_cast<volatile int*>(host) = 1;
+    });
+    const cudaError_t answer = call();
+    const bool waited = *static_cast<volatile int*>(host);
+    timer.join();
+    CHECK(cudaDeviceSynchronize());
+    say(what, check::name(answer) + std::string(waited ? ", waits" : ", at once"));
+  };
+  ask("cudaMemcpy, device to device", [=] { return cudaMemcpy(a, b, 4, cudaMemcpyDeviceToDevice); });
+  ask("cudaMemcpy of 4 MiB, device to device", [=] { return cudaMemcpy(a, b, 4 * MiB, cudaMemcpyDeviceToDevice); });
+  ask("cudaMemcpy, default, two of a GPU", [=] { return cudaMemcpy(a, b, 4, cudaMemcpyDefault); });
+  ask("cudaMemcpy, device to device, VMM", [=] { return cudaMemcpy(vmm, vmm + 1, 4, cudaMemcpyDeviceToDevice); });
+  ask("cudaMemcpy2D, device to device", [=] { return cudaMemcpy2D(a, 64, b, 64, 64, 4, cudaMemcpyDeviceToDevice); });
+  ask("cudaMemcpy, host to device", [=] { return cudaMemcpy(a, host + 1, 4, cudaMemcpyHostToDevice); });
+  ask("cudaMemcpy, device to host", [=] { return cudaMemcpy(host + 1, a, 4, cudaMemcpyDeviceToHost); });
+  ask("cudaMemcpy, default, to host memory", [=] { return cudaMemcpy(host + 1, a, 4, cudaMemcpyDefault); });
+  ask("cudaMemset", [=] { return cudaMemset(a, 0, 4); });
 }
 
 static void copies_past_the_end() {
@@ -307,6 +347,7 @@ static void pools() {
 
 static const Section sections[] = {{"allocations", allocations},
                                    {"copies", copies},
+                                   {"behind a kernel", behind_a_kernel},
                                    {"copy past the end", copies_past_the_end},
                                    {"memset past the end", memset_past_the_end},
                                    {"kinds", kinds},
