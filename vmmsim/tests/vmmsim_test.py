@@ -237,7 +237,8 @@ class Vmmsim(unittest.TestCase):
         }.items():
             vmmsim("--trace", "trace.json", sys.executable, "-c", f"import os, sys\n{COUNT}{end}", cwd=self.scratch)
             told = [(line["nth"], line["arguments"]) for line in self.trace() if line["call"] == "exit"]
-            self.assertEqual(told, [] if status is None else [(1, {"status": status})], end)
+            left = [] if status is None else [(1, {"status": status, "descriptors": []})]
+            self.assertEqual(told, left, end)
 
     def test_trace_of_descriptors(self):
         """A close is told of descriptors that hold memory, and of no others."""
