@@ -565,10 +565,14 @@ class Views(BrowserTest):
             self.page.get_by_role("slider").fill(str(step.number))
             self.expect_drawn(step)
         self.button("Last").click()
-        self.page.locator("[data-unfold]").click()  # what the picture leaves out
+        self.page.locator("[data-unfold='all']").click()  # what the picture leaves out
         shown = self.page.locator(".vmm-map rect.vmm-box").count()
         self.assertEqual(shown, int(re.search(r"(\d+) reservations", self.page.locator(".vmm-map h3").inner_text())[1]))
         self.assertEqual(self.page.locator(".vmm-groups details").count(), 8, "equal ones are not joined")
+        self.page.get_by_role("slider").fill("3777")
+        self.button("Picture").click()
+        self.page.locator("[data-unfold='held']").first.click()  # of a GPU's memory
+        self.assertTrue(self.page.get_by_text("VMM memory:").first.is_visible(), "what is held is not listed")
 
 
 if __name__ == "__main__":

@@ -127,7 +127,8 @@ class RowPicture(Picture):
                 x += box.width + BESIDE
             top += high + BESIDE
         if hidden > 0:
-            self.text(MARGIN + LABEL, top + 10, f"… and {hidden} more", "vmm-left vmm-small")
+            more = f"… and {hidden} more"
+            self.canvas.text(MARGIN + LABEL, top + 10, more, "vmm-left vmm-small", data_unfold="held")
         return y + height
 
     def badges_of(self, box):

@@ -19,9 +19,9 @@ class Picture {
     scroll.addEventListener("focusin", tell);
     for (const event of ["focusout", "scroll"]) scroll.addEventListener(event, () => this.hide());
     part("sight").addEventListener("click", ({ target }) => {
-      const element = target.closest("[data-pin]");
+      const element = target.closest("[data-pin]"), elided = target.closest("[data-unfold]");
       if (element) this.pin(element);
-      else if (target.closest("[data-unfold]")) view.show_tab(1);
+      else if (elided) view.show_tab(elided.dataset.unfold == "held" ? 2 : 1);
       else if (scroll.contains(target)) this.pin(null);
     });
   }
