@@ -116,7 +116,7 @@ def compare(run, refused, before, now, made):
     nth = NUMBERS[refused.nth - 1] if refused.nth <= len(NUMBERS) else f"{refused.nth}th"
     said = f"after the {nth} {refused.name} was refused (in a run in which ./lab.sh lets it fail)"
     for address in set(now[0]) - set(before[0]):
-        text = f"{said}, this chunk is still mapped when grow returns, and the size does not count it"
+        text = f"{said}, this chunk is still mapped when grow returns"
         raise made["mapped", hex(address)].wrong("after an error no new chunk is mapped", text)
     for name in now[1] - before[1]:
         text = f"{said}, its handle still holds the memory when grow returns"

@@ -142,5 +142,7 @@ def skips(run):
     for call in run.all:
         if call.name == "cuMemCreate":
             raise call.wrong("the program skips before it makes memory", "it asked, got the answer 0, and went on")
+    if run.ended.status == 77 and "SKIP: " not in run.stdout:
+        raise run.wrong("it says what is missing, as REQUIRE does", f"it printed\n{run.stdout or 'nothing'}")
     if stopped := run.stopped():
         raise stopped

@@ -2,9 +2,9 @@
 // Lab 04b: Outlive the exporter
 //
 // The exporter stays until the importer has ended, as if memory died with the process that made it. Make it go first:
-// - it waits for one byte from the importer, and for nothing more, then gives back what it has and exits
-// - the importer writes that byte when it has its mapping, however slow it is
-// - before it reads, it waits with waitpid for the end of the process whose id is in `exporter`
+// - it stays until the importer lets it go, by a byte through `socket`, then gives back what it has and exits
+// - the importer lets it go once it has its mapping, however slow it is
+// - before it reads, it waits for the end of the process whose id is in `exporter`
 // Read 04_ipc_fd/README.md#7-outlive-the-exporter.
 #include <signal.h>
 #include <sys/wait.h>

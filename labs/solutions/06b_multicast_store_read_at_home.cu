@@ -4,7 +4,7 @@
 // This program uses a multicast address as an ordinary one, and releases memory that is bound. Change both:
 // - GPU 0 stores by multimem.st, which lab::store_all does
 // - the memory of each GPU, its replica, has a unicast mapping to which this GPU alone has access, and it reads there
-// - at the end, for each GPU: unbind, unmap both mappings, then release; look at each answer with CHECK
+// - at the end, for each GPU: unbind before you release, and unmap both mappings; look at each answer with CHECK
 // Read 06_multicast/README.md#6-map-the-object-once-for-each-gpu-and-its-replica. It has never run on hardware.
 #include "../multicast.h"
 
