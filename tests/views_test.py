@@ -12,6 +12,7 @@ import unittest
 from docs.tools import draw_pictures
 from scripts.run_lessons import lessons
 from vmmsim.tests.sample import checked_steps, read
+from vmmsim.trace.line import NO_CALLS
 from vmmsim.trace.recording import Recording
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -32,7 +33,7 @@ class Views(unittest.TestCase):
 
     def expect_told(self, step, line):
         self.assertNotIn("contradicts", step.words)
-        self.assertIn(line["call"] if line["call"] not in ("exit", "close") else "he process", step.words)
+        self.assertIn(line["call"] if line["call"] not in NO_CALLS else "he process", step.words)
         is_refused = line["result"] not in ("CUDA_SUCCESS", "cudaSuccess", "")
         if is_refused and line["call"] != "cudaGetLastError":
             self.assertEqual((step.kind, step.explanation), ("refused", line["explanation"]))

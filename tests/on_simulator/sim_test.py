@@ -107,7 +107,7 @@ def lesson(file, vmmsim, program, gpus):
 
 def small(vmmsim, program):
     name = name_of(program)
-    done = start(vmmsim, "--strict", "--gpus", "2", program, *quick(name))
+    done = start(vmmsim, "--strict", "--slow-after", "600", "--gpus", "2", program, *quick(name))
     if outcome(done) or not as_wanted(particulars(name).get("on_stderr", ""), done.stderr):
         fail("it skipped, or says on stderr what it should not")
 

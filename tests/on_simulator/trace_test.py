@@ -86,7 +86,7 @@ def wrong_ends(lines):
             return f"{line['call']} after the exit"
         if line["call"] == "exit":
             ended.add(pid)
-            if line["arguments"] != {"status": 0, "descriptors": []}:
+            if line["arguments"] | {"sockets": []} != {"status": 0, "descriptors": [], "sockets": []}:
                 return f"an exit with {line['arguments']}"
         for change in line["changes"]:
             open_ones[pid, change.get("fd")] += change["kind"] == "export" and "fd" in change

@@ -56,9 +56,8 @@ const char usage[] =
     "  --late-kernels MILLISECONDS\n"
     "                       let a kernel begin only when the program waits for it, or after so many MILLISECONDS;\n"
     "                       the trace tells of each that begins\n"
-    "  --no-luck            what a program only hopes for is not so: a sleep or a time limit is over at once, a "
-    "process\n"
-    "                       ends 0.3 s late, and an exported descriptor has a number of its own\n"
+    "  --no-luck            what a program only hopes for is not so: a sleep, a limit or an alarm is over at once,\n"
+    "                       a process ends 0.3 s late, and an exported descriptor has a number of its own\n"
     "exit status: the program's, 128 + N if signal N ended it; 2 bad arguments, 125 no simulation, 126 the\n"
     "program cannot be executed, 127 there is no such program\n";
 

@@ -237,7 +237,7 @@ class Vmmsim(unittest.TestCase):
         }.items():
             vmmsim("--trace", "trace.json", sys.executable, "-c", f"import os, sys\n{COUNT}{end}", cwd=self.scratch)
             told = [(line["nth"], line["arguments"]) for line in self.trace() if line["call"] == "exit"]
-            left = [] if status is None else [(1, {"status": status, "descriptors": []})]
+            left = [] if status is None else [(1, {"status": status, "descriptors": [], "sockets": []})]
             self.assertEqual(told, left, end)
 
     def test_trace_of_descriptors(self):
@@ -264,7 +264,7 @@ class Vmmsim(unittest.TestCase):
     def test_slow_import(self):
         """An import waits until the process that made the memory has ended or waits itself, or for so long at most."""
         script = MEMORY.removesuffix("start()\n") + (
-            "import socket, time\n"
+            "import socket, threading, time\n"
             "ours, its = socket.socketpair()\n"
             "maker = os.fork()\n"
             "start()\n"
@@ -274,9 +274,13 @@ class Vmmsim(unittest.TestCase):
             "    must(cuda.cuMemCreate(ctypes.byref(memory), ctypes.c_size_t(2 * MiB), properties, zero))\n"
             "    must(cuda.cuMemExportToShareableHandle(ctypes.byref(fd), memory, 1, zero))\n"
             "    socket.send_fds(its, [b'x'], [fd.value])\n"
-            "    end = time.monotonic() + (60 if sys.argv[1] == 'goes on' else 1.5)\n"
-            "    while sys.argv[1] != 'waits' and time.monotonic() < end and os.getppid() != 1: pass\n"
-            "    its.recv(1) if sys.argv[1] == 'waits' else None\n"
+            "    end = time.monotonic() + (1.5 if sys.argv[1] == 'ends' else 60)\n"
+            "    def go_on():\n"
+            "        while time.monotonic() < end and os.getppid() != 1: pass\n"
+            "    thread = threading.Thread(target=go_on)\n"
+            "    if sys.argv[1] == 'waits': its.recv(1)\n"
+            "    elif sys.argv[1] == 'joins': thread.start(), thread.join()\n"
+            "    else: go_on()\n"
             "    os._exit(0)\n"
             "_, (fd,), _, _ = socket.recv_fds(ours, 1, 1)\n"
             "began = time.monotonic()\n"
@@ -289,6 +293,7 @@ class Vmmsim(unittest.TestCase):
         cases = (
             ("0", "goes on", "False False"),
             ("2", "goes on", "False True"),
+            ("2", "joins", "False True"),
             ("40", "ends", "True True"),
             ("40", "waits", "False False"),
         )
@@ -297,9 +302,9 @@ class Vmmsim(unittest.TestCase):
             self.ends(done, 0, f"{told}\n")
 
     def test_no_luck(self):
-        """No sleep and no limit takes time, an end is late, and a descriptor's number is the exporter's own."""
+        """No sleep, limit or alarm takes time, an end is late, and a descriptor's number is the exporter's own."""
         script = MEMORY.removesuffix("start()\n") + (
-            "import select, socket, time\n"
+            "import select, signal, socket, time\n"
             "ours, its = socket.socketpair()\n"
             "child = os.fork()\n"
             "start()\n"
@@ -320,10 +325,20 @@ class Vmmsim(unittest.TestCase):
             "waits = lambda: libc.recv(ours.fileno(), ctypes.create_string_buffer(1), 1, 0)\n"
             "for wait in (lambda: time.sleep(600), lambda: select.select([ours], [], [], 600), waits):\n"
             "    wait()\n"
+            "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])\n"
+            "signal.alarm(600)\n"  # that is to end the process
+            "print(signal.sigtimedwait([signal.SIGALRM], 0), signal.alarm(0) > 500)\n"
+            "signal.signal(signal.SIGALRM, lambda *_: None)\n"
+            "for start_alarm in (signal.alarm, lambda s: signal.setitimer(signal.ITIMER_REAL, s)):\n"
+            "    start_alarm(600)\n"
+            "    signal.sigwait([signal.SIGALRM])\n"
+            "os.dup(ours.fileno())\n"  # Python closes the others
             "print(fd.value >= 100, time.monotonic() - began < 300)\n"
         )
         done = vmmsim("--no-luck", "--trace", "trace.json", sys.executable, "-c", script, cwd=self.scratch)
-        self.ends(done, 0, "True\nTrue True\n")
+        self.ends(done, 0, "True\nNone True\nTrue True\n")
+        calls = [line["call"] for line in self.trace()]
+        self.assertEqual((calls.count("sleep"), len(self.trace()[-1]["arguments"]["sockets"])), (2, 1))
 
     # --- starting and ending
 

@@ -19,7 +19,8 @@ KEYS = {  # in their order
     "explanation": str,
 }
 MAY_LACK = {"time"}  # as older recordings do
-SUCCESS = "CUDA_SUCCESS", "cudaSuccess", ""  # the last is that of `close` and `exit`, which are no calls of CUDA
+NO_CALLS = "begin", "close", "exit", "sleep"  # lines that tell of no call of CUDA's
+SUCCESS = "CUDA_SUCCESS", "cudaSuccess", ""  # the last is that of NO_CALLS
 # The members of each kind of change: may be null ("?"), may be missing ("*").
 CHANGES = {
     kind: {name.rstrip("?*"): name[-1] for name in members.split()}

@@ -20,6 +20,7 @@ import pathlib
 import re
 import zlib
 
+from vmmsim.trace.line import NO_CALLS
 from vmmsim.view.callers import Callers
 from vmmsim.view.frames import notes
 from vmmsim.view.layout import TALLEST, WIDTH
@@ -30,7 +31,6 @@ from vmmsim.view.style import style_of_view
 HERE = pathlib.Path(__file__).resolve().parent
 SCRIPTS = "parts", "lives", "map", "held", "picture", "source", "list", "view"  # those first that others use
 KEYFRAME = 50  # each such frame is whole, so that any frame is at most so many differences away
-NO_CALLS = "exit", "close"  # lines that tell of no call of CUDA's
 LAUNCHERS = re.compile(r"(.*/)?(python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice)|[A-Z_\d]+=.*|-.*|\d+")
 FIRST = re.compile(r"cuMemAddressReserve|cuMemCreate|cuMemImport|cuMulticastCreate")  # where a view in the book opens
 

@@ -19,6 +19,7 @@ from vmmsim import tool
 from vmmsim.hardware import count_gpus
 from vmmsim.processes import end_all, signal_name
 from vmmsim.tool import Failed
+from vmmsim.trace.line import NO_CALLS
 from vmmsim.trace.recording import Broken, Recording, finish, opened
 from vmmsim.view.compare import page_of_two
 from vmmsim.view.frames import steps
@@ -29,7 +30,6 @@ from vmmsim.view.words import is_refused
 GENERATOR = b'<meta name="generator" content="CUDA VMM by Example">'  # near the begin of a view
 LAUNCHERS = r"python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice"
 OF_MACHINE = "gpus", "memory", "machine"  # options of vmmsim's
-OF_THE_END = "exit", "close"  # lines that tell of no call of CUDA's
 
 
 def say(text):
@@ -302,13 +302,13 @@ def draw(recordings, path):
 
 
 def in_words(recording):
-    calls = [line for line in recording.lines if line["call"] not in OF_THE_END]
+    calls = [line for line in recording.lines if line["call"] not in NO_CALLS]
     refused = sum(map(is_refused, calls))
     return f"{plural(len(calls), 'call')} of CUDA" + (f", {refused} of them refused" if refused else "")
 
 
 def has_calls(recording):
-    return any(line["call"] not in OF_THE_END for line in recording.lines)
+    return any(line["call"] not in NO_CALLS for line in recording.lines)
 
 
 def show(path):

@@ -10,7 +10,7 @@ line has, this says something of it.
 
 import functools
 
-from vmmsim.trace.line import SUCCESS, number
+from vmmsim.trace.line import NO_CALLS, SUCCESS, number
 from vmmsim.view.contents import RIGHTS
 from vmmsim.view.sizes import exact_size, plural, size_and_bytes, size_text
 
@@ -43,6 +43,8 @@ ANSWERED = {  # what it answers if it succeeds
     "cudaLaunchKernel": "succeeds",
     "cudaStreamEndCapture": "gives the graph",
     "cudaGetLastError": "answers that there is none",
+    "begin": "A kernel begins that was launched before.",
+    "sleep": "The process sleeps, and here no sleep takes time.",
     "close": "The process closes a descriptor that held memory.",
     "cuMemCreate": lambda call: f"gives a handle of allocation #{call.answered_memory('handle').nth}",
     "cuMemGetAccess": lambda call: f"answers {right(call.answered_number('flags'))}",
@@ -134,7 +136,7 @@ class Asked:
     def words(self):
         line = self.line
         call, answer = line["call"], self.answer()
-        if call in ("exit", "close"):
+        if call in NO_CALLS:
             return answer
         if not self.verb:
             return f"{call}{self.values()} {answer}."
@@ -153,7 +155,7 @@ class Asked:
 
     def answer(self):
         call, result = self.line["call"], self.line["result"]
-        if result not in SUCCESS and call not in ("exit", "close"):
+        if result not in SUCCESS and call not in NO_CALLS:
             return f"answers {result}"
         try:
             words = self.said(ANSWERED)

@@ -338,18 +338,36 @@ static void end_late() {
   }
 }
 
+void tell_sleep() {
+  const uint64_t nth = is_traced() && !thread().call ? count_call("sleep") : 0;
+  if (nth > 0 && nth <= 64) write_line({.number = 0, .call = "sleep", .nth = nth});  // a loop may sleep without end
+}
+
 constexpr int most_descriptors = 4096;  // that are looked at when a process ends
+
+static bool is_socket_or_pipe(int fd) {
+  struct stat that, ours;
+  return fd > STDERR_FILENO && !fstat(fd, &that) && (S_ISSOCK(that.st_mode) || S_ISFIFO(that.st_mode)) &&
+         (fstat(memory::trace_file(), &ours) || that.st_ino != ours.st_ino);
+}
+
+// The numbers of a process's descriptors that `is_one`, as a list in JSON; of more than 16 the first.
+static void write_descriptors(char* text, size_t size, bool (*is_one)(int fd)) {
+  int length = std::snprintf(text, size, "[");
+  for (int fd = 0, found = 0; fd < most_descriptors && found < 16; ++fd)
+    if (is_one(fd)) length += std::snprintf(text + length, size - length, "%s%d", found++ ? "," : "", fd);
+  std::snprintf(text + length, size - length, "]");
+}
 
 void tell_exit(int status) {  // perhaps in a handler of a signal: without memory, without a lock
   static std::atomic<bool> is_told = false;
   if (!is_traced() || is_told.exchange(true)) return;
   if (memory::options().no_luck) end_late();
-  char arguments[256], line[768];
-  int length = std::snprintf(arguments, sizeof arguments, R"({"status":%d,"descriptors":[)", status & 0xff);
-  for (int fd = 0, found = 0; fd < most_descriptors && found < 16; ++fd)
-    if (memory::exported_record(fd) != memory::nothing)
-      length += std::snprintf(arguments + length, sizeof arguments - length, "%s%d", found++ ? "," : "", fd);
-  std::snprintf(arguments + length, sizeof arguments - length, "]}");
+  char held[128], open[128], arguments[320], line[768];
+  write_descriptors(held, sizeof held, [](int fd) { return memory::exported_record(fd) != memory::nothing; });
+  write_descriptors(open, sizeof open, is_socket_or_pipe);
+  std::snprintf(arguments, sizeof arguments, R"({"status":%d,"descriptors":%s,"sockets":%s})", status & 0xff, held,
+                open);
   const size_t size = trace::write_line({.number = ++reports().lines, .call = "exit", .nth = 1, .arguments = arguments},
                                         line, sizeof line);
   reports().trace.write({line, size});  // where it fails the process ends all the same

@@ -2,7 +2,8 @@
 // What the library does to the process that loads it under vmmsim: it ends one that has another driver beside it, and
 // shows it the simulated machine where a program asks the system and not the driver: the class of IMEX channel files in
 // /proc/devices, the channel's file, the NUMA node of each GPU under /sys, and whether this machine may use multicast.
-// It also tells --trace of descriptors that are closed and of the end, and lets no sleep take time (--no-luck). The
+// It also tells --trace of descriptors that are closed and of the end, and lets no sleep take time and no alarm wait
+// (--no-luck). The
 // functions at the end go before those of libc. No file is made, and no variable of the environment is changed: both
 // end where the simulator ends.
 #include <dlfcn.h>
@@ -19,9 +20,11 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -166,8 +169,19 @@ int describe(int fd, struct stat* is) {
 
 // Whether sleeps and time limits are over at once: what is only hoped to have happened by then has not.
 bool is_without_luck() { return is_simulated() && memory::options().no_luck; }
-int at_once(int limit) { return limit > 0 && is_without_luck() ? 0 : limit; }
-template <class Time> Time* at_once(Time* limit, Time& zero) { return limit && is_without_luck() ? &zero : limit; }
+bool is_over_at_once() {
+  const bool is_over = is_without_luck();
+  if (is_over) driver::tell_sleep();
+  return is_over;
+}
+int at_once(int limit) { return limit > 0 && is_over_at_once() ? 0 : limit; }
+template <class Time> Time* at_once(Time* limit, Time& zero) { return limit && is_over_at_once() ? &zero : limit; }
+
+// An alarm that interrupts what waits goes off soon; one that ends the process does in its time.
+bool is_interruption() {
+  struct sigaction action;
+  return is_without_luck() && !sigaction(SIGALRM, nullptr, &action) && action.sa_handler != SIG_DFL;
+}
 
 }  // namespace
 
@@ -226,11 +240,11 @@ __attribute__((noreturn)) void _exit(int status) {
 void _Exit(int status) noexcept { _exit(status); }
 
 // For --no-luck: what takes time, or waits for so long at most.
-unsigned sleep(unsigned seconds) { return is_without_luck() ? 0 : NEXT(sleep)(seconds); }
-int usleep(useconds_t time) { return is_without_luck() ? 0 : NEXT(usleep)(time); }
-int nanosleep(const timespec* time, timespec* left) { return is_without_luck() ? 0 : NEXT(nanosleep)(time, left); }
+unsigned sleep(unsigned seconds) { return is_over_at_once() ? 0 : NEXT(sleep)(seconds); }
+int usleep(useconds_t time) { return is_over_at_once() ? 0 : NEXT(usleep)(time); }
+int nanosleep(const timespec* time, timespec* left) { return is_over_at_once() ? 0 : NEXT(nanosleep)(time, left); }
 int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* left) {
-  return is_without_luck() ? 0 : NEXT(clock_nanosleep)(clock, flags, time, left);
+  return is_over_at_once() ? 0 : NEXT(clock_nanosleep)(clock, flags, time, left);
 }
 int poll(pollfd* files, nfds_t n, int limit) { return NEXT(poll)(files, n, at_once(limit)); }
 int __poll_chk(pollfd* files, nfds_t n, int limit, size_t) { return poll(files, n, limit); }
@@ -257,6 +271,16 @@ int setsockopt(int socket, int level, int option, const void* value, socklen_t s
   const bool is_limit = level == SOL_SOCKET && (option == SO_RCVTIMEO || option == SO_SNDTIMEO);
   if (is_limit && size == sizeof least && is_without_luck()) value = &least;
   return NEXT(setsockopt)(socket, level, option, value, size);
+}
+
+unsigned alarm(unsigned seconds) noexcept {
+  const itimerval in_a_while = {{}, {long(seconds), 0}};
+  return is_interruption() ? unsigned(setitimer(ITIMER_REAL, &in_a_while, nullptr)) : NEXT(alarm)(seconds);
+}
+int setitimer(__itimer_which_t which, const itimerval* time, itimerval* before) noexcept {
+  const itimerval soon = {{}, {0, 1'000}};  // it waits by then, and the other process has hardly begun
+  const bool is_set = time && (time->it_value.tv_sec || time->it_value.tv_usec);
+  return NEXT(setitimer)(which, which == ITIMER_REAL && is_set && is_interruption() ? &soon : time, before);
 }
 
 int fstat(int fd, struct stat* is) noexcept { return describe(fd, is); }

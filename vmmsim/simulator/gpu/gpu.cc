@@ -258,7 +258,10 @@ class Workers {
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);  // signals are for the program's own threads
     const unsigned cores = std::max(2u, std::thread::hardware_concurrency());
-    for (unsigned i = 0; i < cores; ++i) threads_.emplace_back([this] { work(); });
+    for (unsigned i = 0; i < cores; ++i) {
+      threads_.emplace_back([this] { work(); });
+      pthread_setname_np(threads_.back().native_handle(), memory::worker_name);
+    }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 #include "process.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -11,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include "of_thread.h"
 
@@ -68,10 +70,10 @@ bool has_ended(pid_t process) {
 
 namespace {
 
-// What /proc says of a process, in this file; "" if nothing.
-void read_of(pid_t process, const char* what, char* text, size_t size) {
+// What /proc says of a thread of a process, in this file; "" if nothing.
+void read_of(pid_t process, pid_t thread, const char* what, char* text, size_t size) {
   char path[64];
-  std::snprintf(path, sizeof path, "/proc/%d/%s", process, what);
+  std::snprintf(path, sizeof path, "/proc/%d/task/%d/%s", process, thread, what);
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   const ssize_t length = file < 0 ? 0 : read(file, text, size - 1);
   text[length > 0 ? length : 0] = '\0';
@@ -85,11 +87,9 @@ bool is_of_another(pid_t process, unsigned long fd) {  // a socket's or a pipe's
          (!std::strncmp(name, "socket:", 7) || !std::strncmp(name, "pipe:", 5));
 }
 
-}  // namespace
-
-Waits waits_for_others(pid_t process) {
+Waits thread_waits(pid_t process, pid_t thread) {
   char first[256], second[256];
-  read_of(process, "syscall", first, sizeof first);
+  read_of(process, thread, "syscall", first, sizeof first);
   long call = -1;
   unsigned long at[5] = {};  // its arguments
   if (!*first) return Waits::unknown;
@@ -97,7 +97,7 @@ Waits waits_for_others(pid_t process) {
     return Waits::no;  // "running"
   const timespec a_while = {0, 20'000'000};
   syscall(SYS_nanosleep, &a_while, nullptr);
-  read_of(process, "syscall", second, sizeof second);
+  read_of(process, thread, "syscall", second, sizeof second);
   if (std::strcmp(first, second) != 0) return Waits::no;
   switch (call) {
     case SYS_read:
@@ -120,6 +120,26 @@ Waits waits_for_others(pid_t process) {
     case SYS_rt_sigsuspend: return Waits::yes;
     default: return Waits::no;
   }
+}
+
+}  // namespace
+
+Waits waits_for_others(pid_t process) {  // perhaps in a handler of a signal: without memory
+  char path[64], name[32];
+  alignas(dirent64) char entries[4096];
+  std::snprintf(path, sizeof path, "/proc/%d/task", process);
+  const int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const long size = directory < 0 ? 0 : syscall(SYS_getdents64, directory, entries, sizeof entries);
+  if (directory >= 0) close(directory);
+  Waits all = size > 0 ? Waits::yes : Waits::unknown;
+  for (long at = 0; at < size && all == Waits::yes;) {
+    const auto& entry = *reinterpret_cast<const dirent64*>(entries + at);
+    const pid_t thread = std::atoi(entry.d_name);
+    at += entry.d_reclen;
+    read_of(process, thread, "comm", name, sizeof name);
+    if (thread && std::strcmp(name, worker_name) != 0) all = thread_waits(process, thread);
+  }
+  return all;
 }
 
 Mutex process_lock;

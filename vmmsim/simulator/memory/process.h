@@ -104,8 +104,8 @@ int host_of_node();
 std::string owner_name(int owner);
 int device_of(int gpu);         // -1: this process does not see it
 bool has_ended(pid_t process);  // even if nobody has waited for it
-// Whether its first thread is in a call of the system that ends by no time, but by what another process does; unknown
-// where the system does not tell. It may be asked in a handler of a signal.
+// Whether all its own threads are in calls of the system that end by no time, but by what others do; unknown where the
+// system does not tell. It may be asked in a handler of a signal.
 enum class Waits { no, yes, unknown };
 Waits waits_for_others(pid_t process);
 

@@ -20,7 +20,8 @@ const Machine& machine();
 const Options& options();
 // The node of this process: VMMSIM_NODE, or mpirun's PMI_RANK, OMPI_COMM_WORLD_RANK or PMIX_RANK, modulo the nodes.
 int node();
-int trace_file();  // a descriptor, or -1
+int trace_file();                                // a descriptor, or -1
+constexpr char worker_name[] = "vmmsim worker";  // of each thread that runs kernels
 // The environment is read and files are opened past libc, whose functions the driver replaces (driver/interposed.cc).
 const char* environment(const char* name);  // null: there is no such variable
 // Counts the calls named --fail's CALL, over all processes: true for the one that must fail.
