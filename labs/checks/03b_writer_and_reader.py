@@ -8,7 +8,10 @@ MINUTES = 15
 LESSON = "03_multi_gpu/README.md"
 PAGE = f"{LESSON}#4-read-and-write-for-one-read-for-the-other"
 GPUS = 2
+ELSEWHERE = ({"gpus": 3},)
+NO_LUCK = True  # a sleep takes no time, and is told
 LATE_KERNELS = 2000  # milliseconds for which the write does not begin, unless the program waits for it
+ACCESS = 2  # cudaDevP2PAttrAccessSupported, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED
 OUTPUT = """\
 GPU 1 read 1048576 of 1048576 integers as GPU 0 wrote them
 0 KiB are not given back
@@ -72,11 +75,11 @@ def rights(run):
             raise call.wrong("GPU 1 may only read, also between the two kernels", "for a while it may write")
         if call in (writer, reader):
             for mapping in mappings:
-                for gpu, wanted in ((0, 3), (1, 1)):
-                    if mapping.access.get(gpu, 0) != wanted:
-                        may = words[wanted].removeprefix("it ")
-                        happened = words[mapping.access.get(gpu, 0)]
-                        raise call.wrong(f"GPU {gpu} {may} when this kernel runs", happened)
+                for gpu in range(run.options["gpus"]):
+                    wanted, given = words[{0: 3, 1: 1}.get(gpu, 0)], words[mapping.access.get(gpu, 0)]
+                    if given != wanted:
+                        may = wanted.removeprefix("it ")
+                        raise call.wrong(f"GPU {gpu} {may} when this kernel runs", given)
 
 
 @check("an event orders the read after the write, and the host does not wait")
@@ -94,9 +97,9 @@ def ordered(run):
     waiter = begun[writer].waiter
     if waiter in between:
         raise waiter.wrong(f"{wanted}; the host goes on", f"{waiter.name} makes the host wait")
-    sleeps = run.sleep()
+    sleeps = [call for call in run.calls("sleep") if call.is_students and call.index > writer.index]
     if not waiter or sleeps:
-        place = sleeps or run.part("waits for the write")
+        place = sleeps[0] if sleeps else run.part("waits for the write")
         raise place.wrong(f"{wanted}; the host goes on", "the host lets time pass until the write is done")
 
 
@@ -121,9 +124,9 @@ def why_unordered(run, writer, reader):
 
 @check("the program asks whether GPU 1 reaches GPU 0", page=f"{LESSON}#1-ask-which-gpus-reach-each-other")
 def asked(run):
-    questions = run.calls(
-        "cudaDeviceCanAccessPeer", "cuDeviceCanAccessPeer", "cudaDeviceGetP2PAttribute", "cuDeviceGetP2PAttribute"
-    )
+    questions = run.calls("cudaDeviceCanAccessPeer", "cuDeviceCanAccessPeer")
+    for call in run.calls("cudaDeviceGetP2PAttribute", "cuDeviceGetP2PAttribute"):
+        questions += [call] if ACCESS in (call.arguments.get("attr"), call.arguments.get("attrib")) else []
     wanted = "before it makes memory the program asks whether GPU 1 can access GPU 0: cudaDeviceCanAccessPeer(…, 1, 0)"
     if any(from_and_to(call) == (1, 0) for call in questions):
         return

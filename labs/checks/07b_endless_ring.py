@@ -113,6 +113,8 @@ def one_copy(run):
         raise Wrong("each record is copied into the ring", "nothing was copied", run=run)
     for at, call in enumerate(copies(run)):
         size = call.arguments.get("count", call.arguments.get("ByteCount"))
+        if "width" in call.arguments:
+            size = call.argument("width") * call.argument("height")
         if size is None or "Memset" in call.name or "memset" in call.name:
             raise call.wrong("one cudaMemcpy puts a record into the ring, in one piece", f"{call.name} was called")
         if at >= RECORDS or size != LENGTH:

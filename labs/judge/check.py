@@ -11,12 +11,12 @@ import functools
 import re
 
 from labs.judge import diagnosis, marks
-from vmmsim.trace.line import SUCCESS, number
+from vmmsim.trace.line import NO_CALLS, SUCCESS, number
 from vmmsim.trace.model import OF_MODULES, Machine
 
 NEVER = float("inf")
 GIVES_BACK = tuple(diagnosis.GIVES_BACK)  # calls
-AFTER_FAILURE = (*GIVES_BACK, "cuMulticastUnbind", "cuGetError", "cudaGet", "exit", "close")  # calls
+AFTER_FAILURE = (*GIVES_BACK, "cuMulticastUnbind", "cuGetError", "cudaGet", *NO_CALLS)  # calls
 ENDED = "no call is refused, no kernel faults, and it ends as it should"
 GIVEN_BACK = "all is given back"
 NOT_LOOKED_AT = "Query", "LastError", "ErrorString", "ErrorName"  # ends of names: their answers are no failures
@@ -344,20 +344,16 @@ class Run:
     def ptx(self, kernel):
         """The instructions of a kernel and its labels, one text for each."""
         text = self.program.file.read_bytes().decode("latin-1")
-        body = re.search(rf"\.entry \w*{kernel}\w*\([^)]*\)[^{{]*\{{(.*?)\n\}}", text, re.DOTALL)
+        body = re.search(rf"\.entry \w*{kernel}\w*\([^)]*\)[^{{]*\{{(.*?)\n\}}(?! )", text, re.DOTALL)
         if not body:
             raise self.wrong(f"the kernel is called {kernel}, as it was", "there is no such kernel")
         code = re.sub(r"//.*|^\s*\{|\}\s*$", "", body[1], flags=re.MULTILINE)
+        functions = re.findall(r"^\.func\s+(\w+)\(\)\s*\{([^%}]*)\bret;\s*\}", text, re.MULTILINE)
+        for name, inside in functions:  # without parameters and registers
+            inside = re.sub("//.*", "", inside)
+            code = re.sub(rf"call(\.uni)?\s+{name},\s*\(\s*\);", lambda _, inside=inside: inside, code)
         lines = (line.strip() for line in re.findall(r"[^;\n]+;|^[^;\n]+:$", code, re.MULTILINE))
         return [line for line in lines if not line.startswith(".")]
-
-    def sleep(self):
-        """Where a part of the student's lets the host sleep, as a place of the file; or None."""
-        lines = self.program.source.read_text(errors="replace").splitlines()
-        for at in (at for first, last in self.parts for at in range(first, last)):
-            if re.search(r"\b\w*sleep(_for|_until)?\s*\(", lines[at].partition("//")[0]):
-                return self.line_of_file(at + 1)
-        return None
 
     def part(self, words):
         """The student's part whose mark has these words: a place of the file that is no call."""

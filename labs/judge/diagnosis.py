@@ -4,6 +4,7 @@
 import re
 import signal
 
+from labs.judge.program import STILL
 from vmmsim.processes import signal_name
 from vmmsim.trace.line import number
 from vmmsim.trace.model import OF_MODULES, Machine
@@ -109,6 +110,12 @@ ENDS = (  # what was wrong, and in words; the first that applies is told
         ),
     ),
     (
+        lambda run: run.ended.why == "still",
+        lambda run: (
+            f"nothing happened in it for {STILL} seconds, and it was ended" + (who_waits(run) or after_last_call(run))
+        ),
+    ),
+    (
         lambda run: run.ended.why in ("stdout", "stderr"),
         lambda run: f"it printed without end, and was ended; it began with\n{(run.stdout or said(run))[:400]}",
     ),
@@ -187,4 +194,7 @@ def leaks(run):
         left += [("handle", name) for name, handle in process.handles.items() if handle.references]
         left += [("reserve", name) for name in process.reservations]
         found += [(made[pid, kind, name], KEPT[kind]) for kind, name in left]
+    for end in run.calls("exit"):
+        for fd in end.arguments["sockets"][1:]:  # the first is main's, with which the two processes speak
+            found.append((end, f"descriptor {fd}, of a socket or a pipe, is still open in a process when it ends"))
     return sorted(found, key=lambda one: one[0].index)

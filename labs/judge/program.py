@@ -20,7 +20,7 @@ import subprocess
 import tempfile
 import time
 
-from vmmsim.processes import descendants, end_all, end_session, reap, waits
+from vmmsim.processes import descendants, end_all, end_session, reap, turns_of, waits
 from vmmsim.trace.places import places
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -29,10 +29,12 @@ BUILD = ROOT / os.environ.get("LABS_BUILD", "build")
 VMMSIM = BUILD / "bin" / "vmmsim"
 SECONDS = 20  # for one run; a lab takes less than one
 SLOW_IMPORT = 10  # seconds for which an exporter that neither ends nor waits is given time before the import
+STILL = 5  # seconds in which nothing at all happens: all wait for one another
 LATE = 300  # milliseconds for which a kernel does not begin, unless the program waits for it
 COMPILER_SECONDS = 120
 MOST = {"stdout": 1 << 20, "stderr": 1 << 20, "trace": 64 << 20}  # bytes
 MOST_PROCESSES = 64
+MOST_DESCRIPTORS = 4096  # what has a larger number the simulator does not see when a process ends
 MORE_THREADS = 400  # of this user, than there are; root has no such bound
 MOST_MEMORY = 4 << 30  # bytes of its own for each process; those of the simulated GPUs are not among them
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -48,11 +50,11 @@ class Ended:
     """How a command ended: its exit status, negative for a signal, or why it was ended; and all that it wrote."""
 
     status: int
-    why: str  # "", "time", "stdout", "stderr", "trace", "processes"; "left": it ended, and processes of it did not
+    why: str  # "", "time", "still", "stdout", "stderr", "trace", "processes"; "left": processes of it did not end
     stdout: str
     stderr: str
     trace: bytes
-    waiting: dict = dataclasses.field(default_factory=dict)  # of one ended for its time: process -> whether it waits
+    waiting: dict = dataclasses.field(default_factory=dict)  # of one ended so: process -> whether it waits
 
 
 def cached(name):
@@ -79,6 +81,8 @@ def be_bounded(limit, threads):
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (4 * limit, 4 * limit + 1))
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
+    files = min(MOST_DESCRIPTORS, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     _, most = resource.getrlimit(resource.RLIMIT_NPROC)
     if most == resource.RLIM_INFINITY or threads < most:
         resource.setrlimit(resource.RLIMIT_NPROC, (threads, most))
@@ -148,7 +152,7 @@ def run(command, limit, cwd, environment):
             pipes.close()
     try:
         why = watch(process, pipes, limit)
-        waiting = {pid: waits(pid) for pid in descendants(process.pid)} if why == "time" else {}
+        waiting = {pid: waits(pid) for pid in descendants(process.pid)} if why in ("time", "still") else {}
     finally:
         end_with_all(process)
         pipes.close()
@@ -157,8 +161,8 @@ def run(command, limit, cwd, environment):
 
 def watch(process, pipes, limit):
     """Reads what it writes until all has ended, or is to be ended: why, or ""."""
-    began = looked = time.monotonic()
-    end = None  # of the process itself
+    began = looked = stirred = time.monotonic()
+    end, turns = None, {}  # of the process itself; of all threads
     while True:
         if too_much := pipes.read():
             return too_much
@@ -172,9 +176,15 @@ def watch(process, pipes, limit):
         elif now - began > limit:
             return "time"
         elif now - looked > 0.1:
-            looked = now
-            if len(descendants(process.pid)) > MOST_PROCESSES:
+            looked, before = now, turns
+            pids = descendants(process.pid)
+            if len(pids) >= MOST_PROCESSES:
                 return "processes"
+            turns = turns_of(pids)  # vmmsim itself looks now and then whether all have ended
+            if not turns or turns != before:
+                stirred = now
+            elif now - stirred > STILL:
+                return "still"
 
 
 def end_with_all(process):

@@ -2,7 +2,7 @@
 // Lab 04a: Send the descriptor
 //
 // The exporter sends the number of its descriptor, which means nothing in another process. Send the descriptor itself:
-// - it travels beside a message, as SCM_RIGHTS, and the importer imports it
+// - the importer gets a descriptor of its own, sent as SCM_RIGHTS beside a message, and imports it
 // - the importer grants GPU 0 access to its own mapping
 // - no descriptor is left open: the exporter closes it when it is sent, the importer when it is imported
 // Read 04_ipc_fd/README.md#how-a-descriptor-travels.

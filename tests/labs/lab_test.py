@@ -24,12 +24,30 @@ from tests.changes import places
 HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 
+
+def read(path):
+    """What the lab's file has: of each of its paragraphs the words, "name: words", and under "change" the change."""
+    found = [{"change": []}]
+    for line in path.read_text().splitlines():
+        name, colon, words = line.partition(": ")
+        if not line:
+            found.append({"change": []})
+        elif line[0] in "-+ .":
+            found[-1]["change"].append(f"{line:2}")
+        elif colon:
+            found[-1][name] = words
+        else:
+            raise AssertionError(f"{path}: {line}")
+    return found
+
+
 NAME = sys.argv.pop(1)
 LAB = Lab(ROOT / f"labs/checks/{NAME}.py")
-ABOUT = json.loads((HERE / f"{NAME}.json").read_text())
-RIGHT = {title: its["change"] for title, its in LAB.alternatives().items()} | ABOUT.get("right", {})
-WRONG = ABOUT["wrong"]
-LIMIT = 60  # seconds, for machines that have other work; a program that hangs on purpose has "limit"
+ABOUT, *ANSWERS = read(HERE / f"{NAME}.txt")
+RIGHT = {title: its["change"] for title, its in LAB.alternatives().items()}
+RIGHT |= {its["right"]: its["change"] for its in ANSWERS if "right" in its}
+WRONG = {its["wrong"]: its for its in ANSWERS if "wrong" in its}
+LIMIT = 60  # seconds, for machines that have other work; a program that runs without end has "limit"
 
 
 def outside_marks(text):
@@ -70,7 +88,7 @@ class LabTest(Base):
         self.assertEqual(outside_marks(text), outside_marks(LAB.solution.read_text()))
 
     def test_the_starter_is_built_without_a_warning_and_is_not_right(self):
-        verdict = judge(LAB, LAB.starter, limit=ABOUT.get("limit", LIMIT))
+        verdict = judge(LAB, LAB.starter, limit=LIMIT)
         self.assertEqual((verdict.status, verdict.remarks), ("failed", ""))
         self.assertNotEqual(verdict.failed, BUILT, verdict.words)
         self.assertRegex(verdict.words, ABOUT["starter"])
@@ -131,7 +149,7 @@ class AnswersTest(Base):
         cls.texts = {title: changed(lines) for title, lines in answers.items()}
         prints = f"std::fputs({json.dumps(LAB.output)}, stdout)"
         cls.texts["only prints"] = f'#include "../lab.h"\nint main() {{ return {prints} < 0; }}\n'
-        if ABOUT.get("alone"):
+        if "alone" in ABOUT:
             return
         scratch = tempfile.TemporaryDirectory()
         cls.addClassCleanup(scratch.cleanup)
@@ -146,7 +164,7 @@ class AnswersTest(Base):
         cls.built = program.file
 
     def judged_of(self, title, limit):
-        if ABOUT.get("alone"):
+        if "alone" in ABOUT:
             return self.judged(self.texts[title], limit)
 
         def build(program):
@@ -176,7 +194,7 @@ class AnswersTest(Base):
         prints_right = []
         for mistake, about in WRONG.items():
             with self.subTest(mistake):
-                verdict = self.judged_of(mistake, about.get("limit", LIMIT))
+                verdict = self.judged_of(mistake, int(about.get("limit", LIMIT)))
                 self.assertEqual((verdict.status, verdict.failed), ("failed", about["fails"]), verdict.words)
                 self.assertRegex(verdict.words, about["says"])
                 self.assertNotRegex(verdict.words, r"Traceback|/lab-|\.py\b")
