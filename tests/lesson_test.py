@@ -172,24 +172,9 @@ def lint(source, cuda):
     with tempfile.TemporaryDirectory() as last:
         # Clang reads this header of cuRAND before any program. Where the toolkit has no cuRAND, it may be empty.
         (pathlib.Path(last) / "curand_mtgp32_kernel.h").touch()
-        done = start(
-            str(tool),
-            "--quiet",
-            f"--config-file={ROOT}/.clang-tidy",
-            source,
-            "--",
-            "-x",
-            "cuda",
-            "-std=c++17",
-            "--cuda-host-only",
-            f"--cuda-path={cuda}",
-            "-nocudalib",
-            "-isystem",
-            f"{cuda}/include/cccl",
-            "-idirafter",
-            last,
-            *bound,
-        )
+        how = f"-x cuda -std=c++17 --cuda-host-only -nocudalib -idirafter {last}".split()
+        how += [f"--cuda-path={cuda}", "-isystem", f"{cuda}/include/cccl", *bound]
+        done = start(str(tool), "--quiet", f"--config-file={ROOT}/.clang-tidy", source, "--", *how)
     if done.returncode or "warning:" in done.stdout or "error:" in done.stdout:
         fail("clang-tidy has something to say")
 
@@ -197,12 +182,9 @@ def lint(source, cuda):
 def old_toolkit(nvcc, cmake, *options):
     with tempfile.TemporaryDirectory() as scratch:  # this compiler, which says that it is of CUDA 12.8
         older = pathlib.Path(scratch)
-        (older / "older.h").write_text(
-            "".join(
-                f"#undef __CUDACC_VER_{part}__\n#define __CUDACC_VER_{part}__ {number}\n"
-                for part, number in (("MAJOR", 12), ("MINOR", 8))
-            )
-        )
+        for part, number in (("MAJOR", 12), ("MINOR", 8)):
+            with open(older / "older.h", "a") as header:
+                header.write(f"#undef __CUDACC_VER_{part}__\n#define __CUDACC_VER_{part}__ {number}\n")
         (older / "nvcc").write_text(f"#!/bin/sh\nexec '{nvcc}' -include '{older}/older.h' \"$@\"\n")
         (older / "nvcc").chmod(0o755)
         done = start(cmake, "-S", str(ROOT), "-B", f"{older}/build", f"-DCMAKE_CUDA_COMPILER={older}/nvcc", *options)

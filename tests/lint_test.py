@@ -6,7 +6,6 @@
     ruff           Python looks as ruff.toml says, and ruff finds nothing wrong with it
     shellcheck     it finds nothing wrong with the shell scripts
     editorconfig   every file obeys .editorconfig: ends of lines and of the file, tabs, columns, UTF-8
-    plants         each of these finds what is planted
 
 They run in a copy that has what a clone would have. clang-tidy is lesson_test.py's.
 """
@@ -90,36 +89,8 @@ def against(sections, name, data):
             yield f"{name}:{number}: {len(line)} columns, more than {width}\n"
 
 
-# For each check: a file, what is put at its end, and what is then to be found.
-PLANTS = [
-    (clang_format, "common/check.h", "int  a;\n", "common/check.h"),
-    (clang_format, "new.cu", "int *a;\n", "new.cu"),
-    (ruff, "tests/lint_test.py", "a = ( 1 )\n", "-a = ( 1 )"),
-    (ruff, "tests/lint_test.py", "import json\n", "F401"),
-    (ruff, "new.py", 'print("{}".format(1))\n', "UP032"),
-    (shellcheck, "scripts/setup.sh", "ls $1\n", "SC2086"),
-    (shellcheck, ".ci/run", 'echo "$undefined"\n', "SC2154"),
-    (editorconfig, "README.md", "a \n", "white space at the end"),
-    (editorconfig, "docs/new.svg", "<svg/>", "no newline"),
-    (editorconfig, "common/check.h", f"// {'x' * 118}\n", "121 columns"),
-    (editorconfig, "test.sh", "\techo\n", "a tab"),
-    (editorconfig, "new.txt", "a\r\n", "a carriage return"),
-]
-
-
-def plants(root):
-    missed = ""
-    for check, name, text, finding in PLANTS:
-        before = (root / name).read_bytes() if (root / name).exists() else b""
-        (root / name).write_bytes(before + text.encode())
-        if finding not in check(root):
-            missed += f"{check.__name__} says nothing of {finding}, planted in {name}\n"
-        (root / name).write_bytes(before)
-    return missed
-
-
 def main(name):
-    checks = {check.__name__: check for check in (clang_format, ruff, shellcheck, editorconfig, plants)}
+    checks = {check.__name__: check for check in (clang_format, ruff, shellcheck, editorconfig)}
     with tempfile.TemporaryDirectory() as scratch:
         found = checks[name](copy_checkout(pathlib.Path(scratch)))
     print(found, end="")

@@ -67,20 +67,8 @@ def hiding(directory, names, **more):
                 (replacement / name).symlink_to(os.path.join(part, name))
             part = str(replacement)
         parts.append(part)
-    gone = {
-        "CUDACXX",
-        "CUDA_HOME",
-        "CUDA_PATH",
-        "CUDA_BIN_PATH",
-        "CUDAToolkit_ROOT",
-        "LIBRARY_PATH",
-        "LD_LIBRARY_PATH",
-        "CPATH",
-        "CMAKE_GENERATOR",
-        "VIRTUAL_ENV",
-        "NVCC_PREPEND_FLAGS",
-        "NVCC_APPEND_FLAGS",
-    }
+    gone = "CUDACXX CUDA_HOME CUDA_PATH CUDA_BIN_PATH CUDAToolkit_ROOT LIBRARY_PATH LD_LIBRARY_PATH CPATH VIRTUAL_ENV"
+    gone = {*gone.split(), "CMAKE_GENERATOR", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"}
     return {**{name: value for name, value in os.environ.items() if name not in gone}, "PATH": ":".join(parts), **more}
 
 

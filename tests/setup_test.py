@@ -4,16 +4,14 @@
 
     setup_test.py [--list] [case ...]      all cases if none is named
 
-fetch_compiler hides the toolkit, copies the checkout to a path with a space and lets ./run.sh fetch what is missing
-from PyPI. bare_root does so in a root directory made for it, where nothing is but git and python3; it needs root,
-debootstrap and the system's packages. The others need no network. Exit status 0, 77 if a case was skipped (for want of
-a package index; that is a failure where CI is true), 1 if one failed.
+bare_root lets ./run.sh fetch what is missing in a root directory made for it, where nothing is but git and python3; it
+needs root, debootstrap, the system's packages and PyPI. The others need no network. Exit status 0, 77 if a case was
+skipped (for want of a package index; that is a failure where CI is true), 1 if one failed.
 """
 
 import contextlib
 import json
 import os
-import pathlib
 import re
 import shutil
 import signal
@@ -377,63 +375,14 @@ def check_run(done):
     expect(done.returncode == 0, "the status", done)
 
 
-def check_runtime(checkout):
+def check_fetched(checkout):
+    """The runtime is inside lesson 01, from the fetched toolkit, whose stub of a driver has what programs call."""
     linked = run("/", "ldd", checkout / "build" / "bin" / "vmm_basics").stdout
     expect("libcudart" not in linked, f"the runtime is not inside: {linked}")
-    found = re.search(r"^CUDA_cudart_static_LIBRARY:\w+=(.+)$", (checkout / "build/CMakeCache.txt").read_text(), re.M)
-    expect(
-        found and pathlib.Path(found.group(1)).is_relative_to(checkout / ".venv"), f"not the fetched runtime: {found}"
-    )
-
-
-def check_one(checkout, done, vmmsim):
-    """Lesson 01 was built for this machine's GPUs, which may be none: it works on the simulator that is there."""
-    expect(
-        re.search(r"\n01_vmm_basics +\w+ GPUs? +(OK|SKIP) ", done.stdout) and done.returncode == 0, "lesson 01", done
-    )
-    check_runtime(checkout)
-    if vmmsim.exists():
-        simulated = run(checkout, vmmsim, "build/bin/vmm_basics")
-        expect(simulated.returncode == 0 and not simulated.stderr, "lesson 01 on the simulator", simulated)
-
-
-def run_twice(checkout, hidden, *words):
-    done = run(checkout, "./run.sh", *words, environment=hidden)
-    expect("fetching the CUDA 13.0 compiler (105 MB) from PyPI into .venv" in done.stderr, "what was fetched", done)
-    began = time.monotonic()
-    again = run(checkout, "./run.sh", *words, environment={**hidden, **OFFLINE})
-    expect("fetching" not in again.stderr and "Building" not in again.stdout, "the work was done again", again)
-    print(f"the second run took {time.monotonic() - began:.1f} s")
-    return done, again
-
-
-def fetch_compiler():
-    """nvcc is missing; CMake is used if it is there. Then .venv goes, and the build tree stays. One lesson is built."""
-    need_index()
-    with scratch() as directory:
-        checkout = copy_checkout(directory / "check out")
-        hidden = hiding(directory, COMPILER)
-        done, again = run_twice(checkout, hidden, "--gpu", "01")
-        for each in done, again:
-            check_one(checkout, each, ROOT / "build" / "bin" / "vmmsim")
-        built = sorted(os.listdir(checkout / "build" / "bin"))
-        expect(built == ["vmm_basics", "vmm_basics_broken"], "more was built than lesson 01", done)
-        if shutil.which("cmake"):
-            expect("fetching CMake" not in done.stderr, "CMake is there and was fetched", done)
-        cuda = next((checkout / ".venv" / "lib").glob("python3.*/site-packages/nvidia/cu13"))
-        symbols = run("/", "nm", "-D", "--defined-only", cuda / "lib" / "stubs" / "libcuda.so").stdout.split()
-        for name in (
-            "cuMemCreate",
-            "cuMulticastBindMem",
-            "cuMemGetInfo_v2",
-            "cuMemcpyDtoH_v2",
-            "cuLaunchKernel_ptsz",
-            "cuLinkCreate_v2",
-        ):
-            expect(name in symbols, f"the stub of libcuda has no {name}")
-        shutil.rmtree(checkout / ".venv")
-        gone = run(checkout, "./run.sh", "--gpu", "01", environment={**hidden, **OFFLINE})
-        expect(gone.returncode == 1 and "which is not there: configuring it anew" in gone.stderr, "nvcc is gone", gone)
+    (cuda,) = (checkout / ".venv" / "lib").glob("python3.*/site-packages/nvidia/cu13")
+    symbols = run("/", "nm", "-D", "--defined-only", cuda / "lib" / "stubs" / "libcuda.so").stdout.split()
+    for name in "cuMemCreate cuMulticastBindMem cuMemGetInfo_v2 cuMemcpyDtoH_v2 cuLaunchKernel_ptsz".split():
+        expect(name in symbols, f"the stub of libcuda has no {name}")
 
 
 # Of each kind of test that needs something of the machine, one; and what is built for these.
@@ -503,8 +452,7 @@ def bare_root():
         again = root.run("./run.sh --sim 01", **few, **OFFLINE)
         expect("fetching" not in again.stderr and "Building" not in again.stdout, "the work was done again", again)
         expect("\n01_vmm_basics  8 simulated GPUs  OK" in again.stdout, "lesson 01, again", again)
-        linked = root.run("ldd build/bin/vmm_basics").stdout
-        expect("libcudart" not in linked, f"the runtime is not inside: {linked}")
+        check_fetched(root.checkout)
         lab = root.run("./lab.sh 01a", **few, **OFFLINE)
         expect(lab.returncode == 1 and "cudaMalloc was called" in lab.stdout, "the starter of a lab", lab)
         expect("Building" not in lab.stdout and "fetching" not in lab.stderr, "the work was done again for a lab", lab)
@@ -512,6 +460,11 @@ def bare_root():
         moved = root.run("./run.sh --gpu 01", **few, **OFFLINE)  # not the simulator, which takes long
         expect("configuring it anew" in moved.stderr and moved.returncode == 0, "a moved checkout", moved)
         root.move("check out")  # what was built here is right again
+        venv = (root.checkout / ".venv").rename(root.checkout / "venv")
+        gone = root.run("./run.sh --gpu 01", **few, **OFFLINE)
+        expect(gone.returncode == 1 and "which is not there: configuring it anew" in gone.stderr, "nvcc is gone", gone)
+        shutil.rmtree(root.checkout / ".venv")
+        venv.rename(root.checkout / ".venv")
 
         line = (
             "check_machine && setup docs/requirements.txt scripts/requirements-notebooks.txt tests/requirements.txt && "
@@ -535,7 +488,6 @@ CASES = [
     no_compiler,
     old_compiler,
     ready,
-    fetch_compiler,
     bare_root,
 ]
 

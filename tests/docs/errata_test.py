@@ -41,14 +41,8 @@ def command(file, printed, program):
 
 def done(words):
     environment = {**os.environ, "LC_ALL": "C"}  # the compiler's messages in English, with plain quotes
-    return subprocess.run(
-        [str(word) for word in words],
-        text=True,
-        capture_output=True,
-        timeout=120,
-        stdin=subprocess.DEVNULL,
-        env=environment,
-    )
+    options = {"text": True, "capture_output": True, "timeout": 120, "stdin": subprocess.DEVNULL}
+    return subprocess.run([str(word) for word in words], env=environment, **options)
 
 
 def fault(file, printed, directory):
