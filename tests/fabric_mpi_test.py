@@ -36,12 +36,12 @@ def misbehave(how, library):
     mpi.MPI_Init(None, None)
     if how == "silent":
         time.sleep(30)
-    if how in ("short", "nonsense"):
+    if how == "nonsense":
         if hasattr(mpi, "ompi_mpi_comm_world"):  # Open MPI's constants are addresses, MPICH's are numbers
             byte, world = (ctypes.byref(ctypes.c_char.in_dll(mpi, "ompi_mpi_" + n)) for n in ("byte", "comm_world"))
         else:
             byte, world = ctypes.c_int(0x4C00010D), ctypes.c_int(0x44000000)
-        size = int(os.environ["FABRIC_TEST_SIZE"]) if how == "nonsense" else 5
+        size = 208  # of the lesson's message
         mpi.MPI_Send(b"?" * size, size, byte, 1 - int(os.environ["FABRIC_TEST_RANK"]), 0, world)
         mpi.MPI_Barrier(world)  # and waits inside MPI, which may have to send in the meantime
     os.kill(os.getpid(), signal.SIGKILL)
@@ -70,9 +70,7 @@ class Mpi(unittest.TestCase):
         """With this rank misbehaving, the job ends soon, with an error that says one of these."""
         good, bad = [PROGRAM, "--timeout", "2"], [sys.executable, str(HERE), "--misbehave", how, LIBRARY]
         first, second = (good, bad) if rank == 1 else (bad, good)
-        done = self.run_job(
-            *options, "-n", "1", *first, ":", "-n", "1", *second, FABRIC_TEST_RANK=str(rank), FABRIC_TEST_SIZE=SIZE
-        )
+        done = self.run_job(*options, "-n", "1", *first, ":", "-n", "1", *second, FABRIC_TEST_RANK=str(rank))
         self.assertNotIn(done.returncode, (0, 77), done)
         # On a machine with other work mpiexec may end the job only when the rank that does nothing ends, in 30 s.
         self.assertLess(self.seconds, 45)
@@ -119,11 +117,6 @@ class Mpi(unittest.TestCase):
             self.assertEqual(done.stderr.count("fabric: needs two ranks, not " + ranks), 1, done)
             self.assertEqual(done.stderr.count("usage: fabric "), 1, done)
 
-    def test_bad_arguments(self):
-        done = self.run_job("-n", "2", PROGRAM, "--timeout", "0")
-        self.assertEqual(done.returncode, 2, done)
-        self.assertIn("usage: fabric ", done.stderr)
-
     def test_a_rank_that_dies(self):
         named = ("BAD TERMINATION", "rank 1")  # mpiexec says who died, in its own words, and ends the other rank
         self.fails(1, "dies", *named)
@@ -135,9 +128,6 @@ class Mpi(unittest.TestCase):
     def test_a_rank_that_never_comes(self):
         self.fails(1, "absent", "the other rank did not come to MPI_Init within 2 s")
         self.fails(0, "absent", "the other rank did not come to MPI_Init within 2 s")
-
-    def test_a_short_message(self):
-        self.fails(1, "short", "rank 1 (importer) gave nonsense for [1]")
 
     def test_nonsense(self):
         version = subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True).stdout
@@ -173,5 +163,4 @@ if sys.argv[1:2] == ["--misbehave"]:
 PROGRAM, MPIEXEC, VMMSIM = (sys.argv + [""])[1:4]
 linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=True).stdout
 LIBRARY = re.search(r"libmpi\S* => (\S+)", linked).group(1)
-SIZE = "208"  # of the lesson's message
 unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -110,43 +110,6 @@ static void in_the_ring(const Rubbish& rubbish) {
   }
 }
 
-// A real worker of the program, at its first barrier, with this test as its parent.
-static void real_worker(const std::function<void(int)>& parent, const std::string& text) {
-  int control[2], ring[2];
-  socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control);
-  socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ring);
-  const timeval limit = {1, 0};
-  setsockopt(control[1], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  const std::string c = std::to_string(control[1]), f = std::to_string(ring[0]), t = std::to_string(ring[1]);
-  real_process(
-      {program, "--rank", "1", "--workers", "2", "--granules", "1", "--parent", c, "--from", f, "--to", t},
-      {control[1], ring[0], ring[1]}, [&] { parent(control[0]); },
-      "the parent " + text + "; had to " + duties[SUPPORTED]);
-  close(control[0]);
-}
-
-static void add_worker_cases(Cases& cases) {
-  cases.push_back(
-      {"worker.parent_gone", [] { real_worker([](int s) { shutdown(s, SHUT_RDWR); }, "closed its socket"); }});
-  cases.push_back({"worker.parent_dies", [] {
-                     real_worker(
-                         [](int s) {
-                           Message m;
-                           VERIFY(!receive_message(s, SUPPORTED, &m), "no report");
-                           shutdown(s, SHUT_RDWR);
-                         },
-                         "closed its socket");
-                   }});
-  static const Message go = {SUPPORTED};
-  static const Message ahead = {READY};
-  cases.push_back({"worker.parent_silent", [] { real_worker([](int) {}, "stayed silent"); }});
-  cases.push_back(
-      {"worker.parent_half", [] { real_worker([](int s) { send_raw(s, &go, sizeof go / 2, {}); }, "sent nonsense"); }});
-  cases.push_back({"worker.parent_ahead", [] { real_worker([](int s) { send_message(s, ahead); }, "sent nonsense"); }});
-  cases.push_back({"worker.parent_fd",
-                   [] { real_worker([](int s) { send_raw(s, &go, sizeof go, {new_memory()}); }, file_descriptors); }});
-}
-
 static void one_run(
     const std::string& plan, int status, const std::string& text, std::vector<std::string> arguments = {},
     std::function<void()> before = [] {}) {
@@ -215,7 +178,6 @@ int main(int argc, char** argv) {
   if (worker) return lesson_main(argc, argv);
   Cases cases;
   add_unit_cases(cases);
-  add_worker_cases(cases);
   add_run_cases(cases);
   return run_cases(argc, argv, cases);
 }

@@ -331,30 +331,7 @@ def old_compiler():
         expect((checkout / ".venv" / "mine").exists(), "the user's .venv was removed")
 
 
-# --- with the toolkit hidden -----------------------------------------------------------------------------------------
-
-
-def ready():
-    """The simulator is ready when it is built, unless a source was edited meanwhile."""
-    with scratch() as directory:
-        for part in ("bin", "scripts", "vmmsim"):
-            (directory / part).mkdir()
-        shutil.copy(ROOT / "scripts" / "setup.sh", directory / "scripts")
-        (directory / "CMakeLists.txt").touch()
-        (directory / "vmmsim" / "a.cc").touch()
-        cmake = directory / "bin" / "cmake"
-        cmake.write_text(
-            "#!/bin/sh\nmkdir -p build/bin; cp /bin/sh build/bin/vmmsim\n"
-            "printf 'CMAKE_HOME_DIRECTORY:X=%s\\nCMAKE_CUDA_COMPILER:X=sh\\n' \"$PWD\" > build/CMakeCache.txt\n"
-            'test "$1 $EDITED" = "--build yes" || exit 0\n'
-            "until test vmmsim/a.cc -nt build/.began; do touch vmmsim/a.cc; done\n"
-        )
-        cmake.chmod(0o755)
-        script = "source scripts/setup.sh; ninja=; build simulator; if simulator_is_ready; then echo ready; fi"
-        path = f"{directory / 'bin'}:{os.environ['PATH']}"
-        for edited, said in (("no", "ready\n"), ("yes", "")):
-            done = run(directory, "bash", "-euc", script, environment={**os.environ, "PATH": path, "EDITED": edited})
-            expect((done.returncode, done.stdout) == (0, said), f"edited meanwhile: {edited}", done)
+# --- in a bare root --------------------------------------------------------------------------------------------------
 
 
 def check_run(done):
@@ -487,7 +464,6 @@ CASES = [
     interrupt,
     no_compiler,
     old_compiler,
-    ready,
     bare_root,
 ]
 

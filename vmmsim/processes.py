@@ -42,14 +42,15 @@ def waits(pid):
 
 
 def turns_of(pids):
-    """How often each thread of these processes has stopped to run, by its path; {} if one does not wait."""
+    """How often each thread of these processes has stopped to run, by its id; {} if one does not wait."""
     found = {}
-    for task in (task for pid in pids for task in pathlib.Path(f"/proc/{pid}/task").glob("*")):
-        with contextlib.suppress(OSError):
-            status = (task / "status").read_text(errors="replace")
-            if "State:\tS" not in status:
-                return {}
-            found[task] = status[status.index("voluntary_ctxt") :]
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it has gone
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                status = pathlib.Path(f"/proc/{pid}/task/{thread}/status").read_text(errors="replace")
+                if "State:\tS" not in status:
+                    return {}
+                found[thread] = status[status.index("voluntary_ctxt") :]
     return found
 
 

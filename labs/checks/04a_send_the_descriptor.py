@@ -109,3 +109,14 @@ def no_descriptor_left(run):
 def other_numbers(run):
     imported(run)
     no_descriptor_left(run)
+
+
+@check("one message carries the descriptor, and no other", no_luck=True)
+def sent(run):
+    exports, wanted = exported(run), "a message carries the descriptor of the memory as SCM_RIGHTS, and no other"
+    if exports and not run.calls("send"):
+        raise exports[0][0].wrong(wanted, "no message of the exporter carries one")
+    for call in run.calls("send"):
+        if len(call.arguments["fds"]) != 1:
+            numbers = ", ".join(map(str, call.arguments["fds"]))
+            raise call.wrong(wanted, f"this one carries {numbers}; cmsg_len says how many: CMSG_LEN(sizeof fd) for one")

@@ -344,10 +344,14 @@ class Run:
     def ptx(self, kernel):
         """The instructions of a kernel and its labels, one text for each."""
         text = self.program.file.read_bytes().decode("latin-1")
-        body = re.search(rf"\.entry \w*{kernel}\w*\([^)]*\)[^{{]*\{{(.*?)\n\}}(?! )", text, re.DOTALL)
-        if not body:
+        begin = re.search(rf"\.entry \w*{kernel}\w*\([^)]*\)[^{{]*\{{", text)
+        if not begin:
             raise self.wrong(f"the kernel is called {kernel}, as it was", "there is no such kernel")
-        code = re.sub(r"//.*|^\s*\{|\}\s*$", "", body[1], flags=re.MULTILINE)
+        depth, end = 1, begin.end()
+        while depth:
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            end += 1
+        code = re.sub(r"//.*|^\s*\{|\}\s*$", "", text[begin.end() : end - 1], flags=re.MULTILINE)
         functions = re.findall(r"^\.func\s+(\w+)\(\)\s*\{([^%}]*)\bret;\s*\}", text, re.MULTILINE)
         for name, inside in functions:  # without parameters and registers
             inside = re.sub("//.*", "", inside)

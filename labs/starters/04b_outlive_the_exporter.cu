@@ -2,7 +2,7 @@
 // Lab 04b: Outlive the exporter
 //
 // The exporter stays until the importer has ended, as if memory died with the process that made it. Make it go first:
-// - it stays until the importer lets it go, by a byte through `socket`, then gives back what it has and exits
+// - it stays until the importer lets it go, through `socket`, then gives back what it has and exits
 // - the importer lets it go once it has its mapping, however slow it is
 // - before it reads, it waits for the end of the process whose id is in `exporter`
 // Read 04_ipc_fd/README.md#7-outlive-the-exporter.

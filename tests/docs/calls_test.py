@@ -38,20 +38,6 @@ class Calls(unittest.TestCase):
             first = min(int(v) for v in re.findall(rf"\bPFN_{name}_v(\d+)\b", versions))
             self.assertEqual(first, int(major) * 1000 + int(minor) * 10, name)
 
-    def test_the_page_on_hardware_has_the_same_versions(self):
-        table = re.search(r"^\| Group .*\n.*\n((?:\|.*\n)*)", (ROOT / "docs/hardware.md").read_text(), re.MULTILINE)[1]
-        groups, counterparts = {}, None
-        for group, version in re.findall(r"^\| (.*?) \| ([\d.]+) \|$", table, re.MULTILINE):
-            groups.update((name, version) for name in re.findall(r"`(cu\w+\*?)`", group))
-            counterparts = version if "counterparts" in group else counterparts
-        used = set()
-        for name, entry in ENTRIES.items():
-            found = [key for key in groups if name == key or key[-1] == "*" and name.startswith(key[:-1])]
-            used.update(found)
-            version = groups[found[0]] if found else counterparts
-            self.assertEqual(version, re.search(r"^CUDA ([\d.]+) or later", entry, re.MULTILINE)[1], name)
-        self.assertEqual(used, set(groups))
-
     def test_a_pitfall_that_has_the_function_in_its_heading_is_linked(self):
         text = (ROOT / "docs/pitfalls.md").read_text()
         pitfalls = re.findall(r'((?:^<a id="pit-[\w-]+"></a>\n)+)### (.*)', text, re.MULTILINE)

@@ -75,11 +75,6 @@ def loaded(page):
 
 
 class Links(unittest.TestCase):
-    def test_there_are_pages(self):
-        self.assertGreater(len(PAGES), 8)
-        for name in ("docs/index.html", "search.html", "printable.html"):
-            self.assertIn(BOOK / name, PAGES)
-
     def test_every_internal_link_leads_somewhere(self):
         dead, seen = [], 0
         for page in PAGES:

@@ -109,11 +109,6 @@ class Parts(BrowserTest):
         link = self.page.locator(".sidebar-tree a", has_text="The repository")
         self.assertEqual(link.get_attribute("href"), ADDRESS)
 
-    def test_the_printable_page_has_the_pictures_as_they_are(self):
-        self.open(self.scratch / "book" / "printable.html")
-        self.assertEqual(self.fills(".memory"), ["rgb(63, 149, 210)", "rgb(218, 120, 35)", "rgb(63, 149, 210)"])
-        self.expect_own_patterns()
-
     def expect_own_patterns(self):
         """What fills a part of a picture is in the same picture."""
         for name in (FIRST, AGAIN):
@@ -131,14 +126,6 @@ class Parts(BrowserTest):
         self.assertEqual(len(found), len(set(found)))
         self.expect_own_patterns()
         self.assertNotIn("not this title", self.page.content())
-
-    def test_a_picture_moves_by_animations_of_its_own(self):
-        moving = "document.getAnimations().map((each) => each.animationName)"
-        self.assertEqual(self.page.evaluate(moving), [])  # of whoever asks for less motion
-        self.page.emulate_media(reduced_motion="no-preference")
-        names = self.page.evaluate(moving)
-        self.assertEqual([name.rpartition("-")[2] for name in names], ["glow", "glow"])
-        self.assertEqual(len(set(names)), 2, names)
 
     def test_pictures_fit_a_phone_and_are_no_larger_than_they_were_drawn(self):
         widths = "all => all.map((each) => Math.round(each.getBoundingClientRect().width))"
@@ -163,13 +150,6 @@ class Parts(BrowserTest):
 
     def test_of_a_console_session_the_commands_are_copied(self):
         self.assertEqual(self.copy(self.page.locator(".copybtn").first), "./run.sh 01 \\\n    --sim\nls")
-
-    def test_paper_says_where_a_link_leads(self):
-        after = "(link) => getComputedStyle(link, '::after').content"
-        link = self.page.locator("article a.external")
-        self.assertNotIn("example.org", link.evaluate(after))
-        self.page.emulate_media(media="print")
-        self.assertIn("https://example.org/a/very/long/address#that-goes-on", link.evaluate(after))
 
     def test_two_views_on_a_page(self):
         book = self.scratch / "book"

@@ -24,7 +24,6 @@ from labs.judge.arguments import arguments
 from labs.judge.check import ENDED
 from labs.judge.grade import APART, NOT_JUDGED, told_by
 from labs.judge.program import BUILD, ROOT, cached
-from labs.judge.student import mark
 from labs.judge.verdict import Lab, all_labs
 from vmmsim.processes import descendants, living
 
@@ -186,23 +185,6 @@ class Commands(unittest.TestCase):
         self.assertIn("last hint", self.lab("hint", "01a", status=0))
         self.lab("reset", "01a", status=0)
         self.assertIn("4 more", self.lab("hint", "01a", status=0))
-
-    def test_colour(self):
-        """On a terminal, and where nobody forbids it."""
-        end, terminal = os.openpty()
-        self.addCleanup(os.close, end)
-        with open(terminal, "w") as of_terminal, tempfile.TemporaryFile("w") as file:
-            for stdout, more, colour in (
-                (of_terminal, {}, "\033[32m✓\033[0m"),
-                (of_terminal, {"NO_COLOR": "1"}, "✓"),
-                (of_terminal, {"TERM": "dumb"}, "✓"),
-                (file, {}, "✓"),
-            ):
-                with (
-                    contextlib.redirect_stdout(stdout),
-                    unittest.mock.patch.dict(os.environ, {"TERM": "xterm", "NO_COLOR": "", **more}),
-                ):
-                    self.assertEqual(mark("passed"), colour)
 
     def parsed(self, *words):
         """What the arguments are, of the checkout with all labs; or what is said of them."""

@@ -110,15 +110,6 @@ class Checks(unittest.TestCase):
         self.assertEqual(failed, ENDED)
         self.assertRegex(words, "with --fail cuMemCreate:1=CUDA_ERROR_OUT_OF_MEMORY:\n.*\n.*ended with status 1")
 
-    def test_another_run_must_give_back(self):
-        @check("with a failure")
-        def with_a_failure(run):
-            run.again(fail="cuMemAddressReserve:1=CUDA_ERROR_OUT_OF_MEMORY", status=1)
-
-        failed, words = self.failed(RIGHT.replace("return cuMemRelease(handle) + ", "return "), with_a_failure)
-        self.assertEqual(failed, GIVEN_BACK)
-        self.assertRegex(words, "program_.*\n.*cuMemCreate.*\non 1 simulated.*\n.*\n.*its handle is still held")
-
     def test_a_skip_and_calls_that_may_be_refused(self):
         body = "if (cuMemCreate(nullptr, 0, nullptr, 0) == CUDA_ERROR_INVALID_VALUE) return 77;\nreturn 1;"
 
@@ -235,15 +226,6 @@ class Checks(unittest.TestCase):
         self.assertEqual(self.failed(stops, mistaken)[0], ENDED)
         with self.assertRaisesRegex(CannotJudge, "AttributeError"):
             self.failed(stops, check("something")(lambda run: run.nonsense()))
-
-    def test_the_page_is_that_of_the_check(self):
-        def fails(run):
-            raise Wrong("it holds", "it does not")
-
-        self.assertEqual(
-            self.verdict(RIGHT, check("something", page="its_own.md#section")(fails)).page, "its_own.md#section"
-        )
-        self.assertEqual(self.verdict(RIGHT, check("something")(fails)).page, "lab.md")
 
     def test_to_do_and_printed(self):
         failed, words = self.failed('TODO("reserve 1 GiB");')

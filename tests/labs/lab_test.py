@@ -73,18 +73,14 @@ class Base(unittest.TestCase):
 class LabTest(Base):
     def test_what_the_student_reads(self):
         text = LAB.starter.read_text()
-        self.assertLessEqual(len(text.splitlines()), 80, "lines of the starter")
         head = re.match(r"// SPDX-License-Identifier: MIT-0\n((?://.*\n)+)", text)[1].splitlines()
         self.assertEqual(head[0], f"// Lab {LAB.number}: {LAB.title}")
         task = [line for line in head[1:] if line != "//"]
-        self.assertLessEqual(len(task), 8, "lines of the task")
         self.assertIn(LAB.page, "\n".join(task), "the task leads to the lesson's section")
         for page in (LAB.page, *(it.page for it in LAB.checks if it.page)):
             file, _, anchor = page.partition("#")
             headings = re.findall(r"^#+ (.*)$", (ROOT / file).read_text(), re.MULTILINE)
             self.assertIn(anchor, [re.sub(r"[^\w\- ]", "", it.lower()).replace(" ", "-") for it in headings])
-        self.assertGreaterEqual(len(LAB.hints), 2)
-        self.assertLessEqual(LAB.minutes, 20)
         self.assertEqual(outside_marks(text), outside_marks(LAB.solution.read_text()))
 
     def test_the_starter_is_built_without_a_warning_and_is_not_right(self):

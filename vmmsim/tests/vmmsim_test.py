@@ -333,12 +333,14 @@ class Vmmsim(unittest.TestCase):
             "    start_alarm(600)\n"
             "    signal.sigwait([signal.SIGALRM])\n"
             "os.dup(ours.fileno())\n"  # Python closes the others
+            "socket.send_fds(its, [b'x'], [0, 1])\n"
             "print(fd.value >= 100, time.monotonic() - began < 300)\n"
         )
         done = vmmsim("--no-luck", "--trace", "trace.json", sys.executable, "-c", script, cwd=self.scratch)
         self.ends(done, 0, "True\nNone True\nTrue True\n")
-        calls = [line["call"] for line in self.trace()]
-        self.assertEqual((calls.count("sleep"), len(self.trace()[-1]["arguments"]["sockets"])), (2, 1))
+        told = {line["call"]: line["arguments"] for line in self.trace()}
+        self.assertEqual((told["send"], len(told["exit"]["sockets"])), ({"fds": [0, 1]}, 1))
+        self.assertEqual([line["call"] for line in self.trace()].count("sleep"), 2)
 
     # --- starting and ending
 

@@ -44,6 +44,7 @@ ANSWERED = {  # what it answers if it succeeds
     "cudaStreamEndCapture": "gives the graph",
     "cudaGetLastError": "answers that there is none",
     "begin": "A kernel begins that was launched before.",
+    "send": "The process sends descriptors to another.",
     "sleep": "The process sleeps, and here no sleep takes time.",
     "close": "The process closes a descriptor that held memory.",
     "cuMemCreate": lambda call: f"gives a handle of allocation #{call.answered_memory('handle').nth}",

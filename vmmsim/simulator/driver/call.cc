@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <unwind.h>
@@ -323,7 +324,8 @@ void tell_begin(const gpu::Kernel& kernel, const std::vector<std::byte>& paramet
       {.number = 0, .call = "begin", .nth = count_call("begin"), .device = device, .arguments = arguments.c_str()});
 }
 
-// For --no-luck: after 0.3 s; and with --slow-import, once the process that has forked this one waits, too.
+// For --no-luck: after 0.3 s; and with --slow-import, once the process that has forked this one waits, too, if only for
+// this end in an import.
 static void end_late() {
   const timespec late = {0, 300'000'000};
   syscall(SYS_nanosleep, &late, nullptr);
@@ -332,7 +334,8 @@ static void end_late() {
   const bool is_forked = readlink("/proc/self/exe", ours, sizeof ours - 1) > 0 &&
                          readlink(path, its, sizeof its - 1) > 0 && !std::strcmp(ours, its);
   const int rounds = is_forked ? memory::options().slow_import * 20 : 0;  // of 50 ms
-  for (int i = 0; i < rounds && memory::waits_for_others(getppid()) == memory::Waits::no; ++i) {
+  for (int i = 0; i < rounds && !memory::is_awaited() && memory::waits_for_others(getppid()) == memory::Waits::no;
+       ++i) {
     const timespec a_while = {0, 30'000'000};
     syscall(SYS_nanosleep, &a_while, nullptr);
   }
@@ -341,6 +344,14 @@ static void end_late() {
 void tell_sleep() {
   const uint64_t nth = is_traced() && !thread().call ? count_call("sleep") : 0;
   if (nth > 0 && nth <= 64) write_line({.number = 0, .call = "sleep", .nth = nth});  // a loop may sleep without end
+}
+
+void tell_send(const std::vector<int>& fds) {
+  if (fds.empty() || !is_traced() || thread().call) return;
+  std::string numbers;
+  for (const int fd : fds) numbers += (numbers.empty() ? "" : ",") + std::to_string(fd);
+  const std::string arguments = trace::object({{"fds", trace::Json{"[" + numbers + "]"}}});
+  write_line({.number = 0, .call = "send", .nth = count_call("send"), .arguments = arguments.c_str()});
 }
 
 constexpr int most_descriptors = 4096;  // that are looked at when a process ends

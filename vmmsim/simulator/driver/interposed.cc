@@ -30,6 +30,7 @@
 #include <cstring>
 #include <ctime>
 #include <string>
+#include <vector>
 #include "../memory/this_machine.h"
 #include "call.h"
 
@@ -183,6 +184,18 @@ bool is_interruption() {
   return is_without_luck() && !sigaction(SIGALRM, nullptr, &action) && action.sa_handler != SIG_DFL;
 }
 
+// The descriptors that a message carries.
+std::vector<int> carried_by(msghdr message) {
+  std::vector<int> fds;
+  for (cmsghdr* at = CMSG_FIRSTHDR(&message); at; at = CMSG_NXTHDR(&message, at)) {
+    const bool has_fds = at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_RIGHTS;
+    const size_t count = has_fds && at->cmsg_len > CMSG_LEN(0) ? (at->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+    fds.resize(fds.size() + count);
+    std::memcpy(fds.data() + fds.size() - count, CMSG_DATA(at), count * sizeof(int));
+  }
+  return fds;
+}
+
 }  // namespace
 
 #pragma GCC visibility push(default)
@@ -273,6 +286,14 @@ int setsockopt(int socket, int level, int option, const void* value, socklen_t s
   return NEXT(setsockopt)(socket, level, option, value, size);
 }
 
+ssize_t sendmsg(int socket, const msghdr* message, int flags) {
+  if (is_without_luck() && message) driver::tell_send(carried_by(*message));
+  return NEXT(sendmsg)(socket, message, flags);
+}
+int sendmmsg(int socket, mmsghdr* messages, unsigned n, int flags) {
+  for (unsigned i = 0; i < n && is_without_luck(); ++i) driver::tell_send(carried_by(messages[i].msg_hdr));
+  return NEXT(sendmmsg)(socket, messages, n, flags);
+}
 unsigned alarm(unsigned seconds) noexcept {
   const itimerval in_a_while = {{}, {long(seconds), 0}};
   return is_interruption() ? unsigned(setitimer(ITIMER_REAL, &in_a_while, nullptr)) : NEXT(alarm)(seconds);

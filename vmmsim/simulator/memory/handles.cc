@@ -32,15 +32,17 @@ void wait_for_maker(uint32_t record) {
   const int seconds = options().slow_import;
   const int32_t maker = !seconds || record == nothing ? getpid() : ledger().record[record].process;
   if (maker == getpid()) return;
+  ledger().awaited = maker;
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   while (!has_ended(maker)) {
     const Waits waits = waits_for_others(maker);
     const int most = waits == Waits::unknown ? std::min(seconds, 3) : seconds;
-    if (waits == Waits::yes || Clock::now() - began > std::chrono::seconds(most)) return;
+    if (waits == Waits::yes || Clock::now() - began > std::chrono::seconds(most)) break;
     const timespec a_while = {0, 10'000'000};  // nanosleep itself may be over at once (--no-luck)
     syscall(SYS_nanosleep, &a_while, nullptr);
   }
+  ledger().awaited = 0;
 }
 
 void tell(trace::Kind kind, const Referent& referent) {

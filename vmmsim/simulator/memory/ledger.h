@@ -64,6 +64,7 @@ struct Ledger {
   std::atomic<uint32_t> joined;                 // counts the devices that join multicast teams; who waits, waits here
   std::atomic<uint32_t> reached;                // counts the events that are reached; who waits, waits here
   std::atomic<uint64_t> bound;                  // counts changes of bindings
+  std::atomic<int32_t> awaited;                 // the process for whose end an import waits (--slow-import)
   uint64_t serial GUARDED_BY(lock);             // of keys
   uint32_t unused GUARDED_BY(lock);             // the first unused record
   uint32_t records GUARDED_BY(lock);            // those from here on were never used

@@ -142,6 +142,8 @@ Waits waits_for_others(pid_t process) {  // perhaps in a handler of a signal: wi
   return all;
 }
 
+bool is_awaited() { return ledger().awaited == getpid(); }
+
 Mutex process_lock;
 
 Process& process() {  // never destroyed: workers may run until the very end

@@ -108,6 +108,7 @@ bool has_ended(pid_t process);  // even if nobody has waited for it
 // system does not tell. It may be asked in a handler of a signal.
 enum class Waits { no, yes, unknown };
 Waits waits_for_others(pid_t process);
+bool is_awaited();  // whether an import waits for the end of this process
 
 // --- Handles
 std::shared_ptr<Referent> named(Handle) REQUIRES(process_lock);  // refuses with CUDA_ERROR_INVALID_VALUE
