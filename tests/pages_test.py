@@ -146,12 +146,6 @@ class Pages(unittest.TestCase):
             )
             self.assertEqual(typed, [], f"{page}: docs/tools/fill_pages.py says how to show these")
 
-    def test_each_page_is_one_story(self):
-        for page in ROOT.glob("[0-9][0-9]_*/*.md"):
-            most = 300 if page.name != "README.md" else 700 if page.parent.name.startswith("06_") else 600
-            self.assertLessEqual(len(page.read_text().splitlines()), most, f"{page}: lines")
-        self.assertLessEqual(len((ROOT / "README.md").read_text().splitlines()), 80, "README.md: lines")
-
     def test_the_parts_of_a_lesson_stand_in_their_order(self):
         order = ["Step through it", "Run it", "Before you run it", "[1]", "Try it", "Break it on purpose"]
         order += ["What to remember", "Practise it", "Next"]

@@ -102,10 +102,6 @@ class Transcript(unittest.TestCase):
             self.assertIn(old, OUTPUT)
             self.assertIsNotNone(difference(OUTPUT.replace(old, new)), (old, new))
 
-    def test_what_follows_from_no_name_is_told(self):
-        wrong = pair(expectations("{2*granule=4} KiB\n"), "4 KiB\n")[1]
-        self.assertIn("2*granule has no value: name 'granule' is not defined", wrong)
-
     def test_an_address_is_its_own_name(self):
         for old, new in [("at 0x7f00", "at 0x7f01"), ("0x8000", "0x7f00"), ("0x7f00", "0x0")]:
             self.assertIn(old, OUTPUT)

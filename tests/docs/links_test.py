@@ -167,14 +167,6 @@ class Links(unittest.TestCase):
             if page.name not in ("search.html", "printable.html"):
                 self.assertIn(title.find(string=True), text, page)
 
-    def test_the_pages_lead_to_the_printable_one(self):
-        for page in PAGES:
-            if page.name != "printable.html":
-                links = [link["href"] for link in soup(page).find_all("a", href=True)]
-                self.assertTrue(
-                    [link for link in links if (page.parent / link).resolve() == BOOK / "printable.html"], page
-                )
-
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1] + sys.argv[2:])
