@@ -405,7 +405,7 @@ STREAM_CALL(cudaMemcpy2DAsync, _ptsz,
 STREAM_CALL(cudaMemcpy3D, _ptds, (const cudaMemcpy3DParms* p), (p)) {
   return call(ARGUMENTS(p), [&] {
     copy_3d(p, this_thread.stream_0);
-    must(cuStreamSynchronize(this_thread.stream_0));
+    if (waits(p->dstPtr.ptr, p->srcPtr.ptr, p->kind)) must(cuStreamSynchronize(this_thread.stream_0));
   });
 }
 STREAM_CALL(cudaMemcpy3DAsync, _ptsz, (const cudaMemcpy3DParms* p, cudaStream_t stream), (p, stream)) {

@@ -135,7 +135,7 @@ static void copies() {
 // Which copies and memsets let the host wait for the kernel before them, in the same stream.
 static void behind_a_kernel() {
   int *host, *a, *b;
-  CHECK(cudaMallocHost(&host, 64));
+  CHECK(cudaMallocHost(&host, 512));
   CHECK(cudaMalloc(&a, 4 * MiB));
   CHECK(cudaMalloc(&b, 4 * MiB));
   const CUdeviceptr mapped = reserve(page);
@@ -159,10 +159,22 @@ static void behind_a_kernel() {
   ask("cudaMemcpy, default, two of a GPU", [=] { return cudaMemcpy(a, b, 4, cudaMemcpyDefault); });
   ask("cudaMemcpy, device to device, VMM", [=] { return cudaMemcpy(vmm, vmm + 1, 4, cudaMemcpyDeviceToDevice); });
   ask("cudaMemcpy2D, device to device", [=] { return cudaMemcpy2D(a, 64, b, 64, 64, 4, cudaMemcpyDeviceToDevice); });
+  const auto copy_3d = [a](int* from, cudaMemcpyKind kind) {
+    cudaMemcpy3DParms all = {};
+    all.dstPtr = make_cudaPitchedPtr(a, 64, 64, 4);
+    all.srcPtr = make_cudaPitchedPtr(from, 64, 64, 4);
+    all.extent = make_cudaExtent(64, 4, 2);
+    all.kind = kind;
+    return cudaMemcpy3D(&all);
+  };
+  ask("cudaMemcpy3D, device to device", [=] { return copy_3d(b, cudaMemcpyDeviceToDevice); });
+  ask("cudaMemcpy3D, default, two of a GPU", [=] { return copy_3d(b, cudaMemcpyDefault); });
+  ask("cudaMemcpy3D, host to device", [=] { return copy_3d(host, cudaMemcpyHostToDevice); });
   ask("cudaMemcpy, host to device", [=] { return cudaMemcpy(a, host + 1, 4, cudaMemcpyHostToDevice); });
   ask("cudaMemcpy, device to host", [=] { return cudaMemcpy(host + 1, a, 4, cudaMemcpyDeviceToHost); });
   ask("cudaMemcpy, default, to host memory", [=] { return cudaMemcpy(host + 1, a, 4, cudaMemcpyDefault); });
   ask("cudaMemset", [=] { return cudaMemset(a, 0, 4); });
+  ask("cudaMemset2D", [=] { return cudaMemset2D(a, 64, 0, 64, 4); });
 }
 
 static void copies_past_the_end() {
