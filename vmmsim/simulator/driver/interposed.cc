@@ -3,9 +3,8 @@
 // shows it the simulated machine where a program asks the system and not the driver: the class of IMEX channel files in
 // /proc/devices, the channel's file, the NUMA node of each GPU under /sys, and whether this machine may use multicast.
 // It also tells --trace of descriptors that are closed and of the end, and lets no sleep take time and no alarm wait
-// (--no-luck). The
-// functions at the end go before those of libc. No file is made, and no variable of the environment is changed: both
-// end where the simulator ends.
+// (--no-luck). The functions at the end go before those of libc. No file is made, and no variable of the environment is
+// changed: both end where the simulator ends.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fnmatch.h>
