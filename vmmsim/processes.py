@@ -95,18 +95,20 @@ def end_session(leader):
 
 def end(find, is_any_left):
     """Ends what find() finds until none is left. First each is stopped, so that none starts another meanwhile."""
-    deadline, found = time.monotonic() + PATIENCE, []
-    while is_any_left() and time.monotonic() < deadline:
+    deadline, killed = time.monotonic() + PATIENCE, set()
+    # Who has lost its parent may be nobody's here, and still be on its way out.
+    while time.monotonic() < deadline and (is_any_left() or killed & living().keys()):
         found = find()
         for sign in (signal.SIGSTOP, signal.SIGKILL):
             for pid in found:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, sign)
+        killed.update(found)
         time.sleep(0.001)  # what was killed needs a moment
     states = living()
     return [
         f"process {pid} ({states[pid][0]}) was killed {PATIENCE} s ago and has not ended: its state is {states[pid][1]}"
-        for pid in found
+        for pid in sorted(killed)
         if pid in states
     ]
 
