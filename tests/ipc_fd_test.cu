@@ -95,33 +95,6 @@ static void exporter_at(Stage stage, const std::string& deed, const std::string&
       at_exit ? verdict : "ipc_fd: " + verdict + "; it had to " + duties[stage] + "\n", [] {}, text == silent ? 3 : 20);
 }
 
-// `command` is what that process is told, `ours` and `theirs` the two ends of its socket.
-static void real_process(std::vector<std::string> command, std::vector<int> theirs, const std::function<void()>& parent,
-                         const std::string& text) {
-  const int err = new_memory(0);
-  const double began = now();
-  std::fflush(nullptr);
-  const pid_t pid = fork();
-  if (pid == 0) {
-    setenv("TEST_PLAN", "none", 1);
-    dup2(err, STDERR_FILENO);
-    for (int fd : theirs) fcntl(fd, F_SETFD, 0);
-    std::vector<char*> words;
-    for (std::string& word : command) words.push_back(&word[0]);
-    words.push_back(nullptr);
-    execv("/proc/self/exe", words.data());
-    _exit(127);
-  }
-  for (int fd : theirs) close(fd);
-  parent();
-  const int status = wait_for(pid);
-  const std::string said = read_all(err);
-  VERIFY(status == 1 << 8, "status 0x%x: %s", status, said.c_str());
-  VERIFY(text.empty() ? said.empty() : contains(said, text), "\"%s\" is missing: %s", text.c_str(), said.c_str());
-  VERIFY(now() - began < 8, "%f s", now() - began);
-  close(err);
-}
-
 // A real exporter, with this test as its importer.
 static void real_exporter(Stage stage, const std::function<void(int, Message)>& importer, const std::string& text) {
   Sockets s;

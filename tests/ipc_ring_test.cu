@@ -110,6 +110,21 @@ static void in_the_ring(const Rubbish& rubbish) {
   }
 }
 
+// A real worker of the program, at its first barrier, with this test as its parent.
+static void real_worker(const std::function<void(int)>& parent, const std::string& text) {
+  int control[2], ring[2];
+  socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control);
+  socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ring);
+  const timeval limit = {1, 0};
+  setsockopt(control[1], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  const std::string c = std::to_string(control[1]), f = std::to_string(ring[0]), t = std::to_string(ring[1]);
+  real_process(
+      {program, "--rank", "1", "--workers", "2", "--granules", "1", "--parent", c, "--from", f, "--to", t},
+      {control[1], ring[0], ring[1]}, [&] { parent(control[0]); },
+      "the parent " + text + "; had to " + duties[SUPPORTED]);
+  close(control[0]);
+}
+
 static void one_run(
     const std::string& plan, int status, const std::string& text, std::vector<std::string> arguments = {},
     std::function<void()> before = [] {}) {
@@ -128,6 +143,9 @@ static void add_run_cases(Cases& cases) {
                        one_run("well", 0, count + " processes", {"--workers", count});
                      }});
   cases.push_back({"run.interrupted", [] { one_run("well", 0, "", {}, [] { interrupt_every(500); }); }});
+  cases.push_back(
+      {"worker.parent_gone", [] { real_worker([](int s) { shutdown(s, SHUT_RDWR); }, "closed its socket"); }});
+  cases.push_back({"worker.parent_silent", [] { real_worker([](int) {}, "stayed silent"); }});
   cases.push_back({"run.no_gpu", [] {  // real workers: no driver's GPU may be seen, so support is missing
                      one_run("none", 77, "SKIP: ", {}, [] { setenv("CUDA_VISIBLE_DEVICES", "-1", 1); });
                    }});

@@ -284,6 +284,35 @@ static void interrupt_every(int microseconds) {  // system calls end with EINTR
   setitimer(ITIMER_REAL, &often, nullptr);
 }
 
+// ---- A process that the program starts, by itself, with this test in the place of the one that starts it.
+
+// `command` is what that process is told, `ours` and `theirs` the two ends of its socket.
+static void real_process(std::vector<std::string> command, std::vector<int> theirs, const std::function<void()>& parent,
+                         const std::string& text) {
+  const int err = new_memory(0);
+  const double began = now();
+  std::fflush(nullptr);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    setenv("TEST_PLAN", "none", 1);
+    dup2(err, STDERR_FILENO);
+    for (int fd : theirs) fcntl(fd, F_SETFD, 0);
+    std::vector<char*> words;
+    for (std::string& word : command) words.push_back(&word[0]);
+    words.push_back(nullptr);
+    execv("/proc/self/exe", words.data());
+    _exit(127);
+  }
+  for (int fd : theirs) close(fd);
+  parent();
+  const int status = wait_for(pid);
+  const std::string said = read_all(err);
+  VERIFY(status == 1 << 8, "status 0x%x: %s", status, said.c_str());
+  VERIFY(text.empty() ? said.empty() : contains(said, text), "\"%s\" is missing: %s", text.c_str(), said.c_str());
+  VERIFY(now() - began < 8, "%f s", now() - began);
+  close(err);
+}
+
 // ---- The cases.
 
 using Cases = std::vector<std::pair<std::string, std::function<void()>>>;

@@ -6,7 +6,6 @@ Pictures take the colours of the theme that the page shows, each its own, and ar
 session the commands are copied. Tabs are changed by keyboard, and paper shows them all.
 """
 
-import os
 import pathlib
 import shutil
 import subprocess
@@ -19,7 +18,6 @@ from vmmsim.tests.browser import BrowserTest
 
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
 SAMPLE = pathlib.Path(__file__).resolve().parent / "sample"
-ADDRESS = "https://example.org/vmm"
 FIRST, OTHER, AGAIN = "A range, half of it mapped to GPU 0", "Another, mapped to GPU 1", "The first once more"
 
 FIRST_OF_VMM = 2  # of the sample: a reservation
@@ -52,7 +50,6 @@ def build(source, to):
         [sys.executable, "-B", "-m", "sphinx", "-q", "-W", "--keep-going", "-c", SOURCE / "docs", source, to],
         capture_output=True,
         text=True,
-        env={**os.environ, "VMM_REPOSITORY": ADDRESS},
     )
 
 
@@ -104,10 +101,6 @@ class Parts(BrowserTest):
             self.look(width, "light")
             first, second = (cell.bounding_box() for cell in cells)
             self.assertEqual(second["y"] >= first["y"] + first["height"], is_below, width)
-
-    def test_the_repository_is_linked_where_it_is_known(self):
-        link = self.page.locator(".sidebar-tree a", has_text="The repository")
-        self.assertEqual(link.get_attribute("href"), ADDRESS)
 
     def expect_own_patterns(self):
         """What fills a part of a picture is in the same picture."""

@@ -101,15 +101,6 @@ class Checks(unittest.TestCase):
         self.assertEqual(seen, [(2, "on 2 simulated GPUs", True), (0, True), (1, True)])
         self.assertEqual([status for _, status in verdict.checks], ["passed"] * 7)
 
-    def test_another_run_must_end_as_told(self):
-        @check("with a failure")
-        def with_a_failure(run):
-            run.again(fail="cuMemCreate:1=CUDA_ERROR_OUT_OF_MEMORY")
-
-        failed, words = self.failed(RIGHT, with_a_failure)
-        self.assertEqual(failed, ENDED)
-        self.assertRegex(words, "with --fail cuMemCreate:1=CUDA_ERROR_OUT_OF_MEMORY:\n.*\n.*ended with status 1")
-
     def test_a_skip_and_calls_that_may_be_refused(self):
         body = "if (cuMemCreate(nullptr, 0, nullptr, 0) == CUDA_ERROR_INVALID_VALUE) return 77;\nreturn 1;"
 
