@@ -72,12 +72,12 @@ inline void expect_filled(CUdeviceptr data, size_t bytes, Word seed, cudaStream_
 
 inline std::string quoted(const std::string& text) {
   std::string json = "\"";
-  for (const char c : text) {
+  for (const unsigned char c : text) {
     char code[8];
     std::snprintf(code, sizeof code, "\\u%04x", unsigned(c));
     if (c == '"' || c == '\\') json += '\\';
-    if (c >= 0 && c < ' ') json += code;
-    else json += c;
+    if (c < ' ') json += code;
+    else json += char(c);
   }
   return json + '"';
 }
