@@ -41,6 +41,8 @@ TWO_SUFFICE = "no_multicast", "no_fabric", "no_channel", "no_fd_handles", "no_co
 # The smallest machines, on which those that need no more have to work.
 ALL_RUN = "one_gpu", "laptop"
 
+QUIET = "--strict", "--slow-after", "600"  # on a busy machine a kernel may be slow
+
 
 def name_of(program):
     return os.path.basename(program).removesuffix("_small")
@@ -84,18 +86,8 @@ def facts(file, *words):
 def lesson(file, vmmsim, program, gpus):
     name = name_of(program)
     its = particulars(name)
-    run(
-        file,
-        "--",
-        vmmsim,
-        "--strict",
-        "--gpus",
-        gpus,
-        program,
-        *on_simulator(name),
-        changes=its.get("changes", {}),
-        on_stderr=its.get("on_stderr", ""),
-    )
+    wanted = {"changes": its.get("changes", {}), "on_stderr": its.get("on_stderr", "")}
+    run(file, "--", vmmsim, *QUIET, "--gpus", gpus, program, *on_simulator(name), **wanted)
     if "QEMU_LD_PREFIX" in os.environ:  # an emulator's time is no measure
         return
     # With their children, if these were waited for. What 2 cores do: a busy machine changes little in that.
@@ -107,7 +99,7 @@ def lesson(file, vmmsim, program, gpus):
 
 def small(vmmsim, program):
     name = name_of(program)
-    done = start(vmmsim, "--strict", "--slow-after", "600", "--gpus", "2", program, *quick(name))
+    done = start(vmmsim, *QUIET, "--gpus", "2", program, *quick(name))
     if outcome(done) or not as_wanted(particulars(name).get("on_stderr", ""), done.stderr):
         fail("it skipped, or says on stderr what it should not")
 
@@ -146,7 +138,7 @@ def skips(vmmsim, machine, *programs):
         name = name_of(program)
         its = particulars(name)
         fewer = ["--gpus", "2"] if machine in TWO_SUFFICE else []
-        command = [vmmsim, "--strict", "--machine", machine, *fewer, program, *quick(name)]
+        command = [vmmsim, *QUIET, "--machine", machine, *fewer, program, *quick(name)]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         reason = reason_of(program)
         result, told = classify(done.returncode, done.stdout, done.stderr)
