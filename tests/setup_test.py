@@ -358,7 +358,8 @@ def check_fetched(checkout):
     expect("libcudart" not in linked, f"the runtime is not inside: {linked}")
     (cuda,) = (checkout / ".venv" / "lib").glob("python3.*/site-packages/nvidia/cu13")
     symbols = run("/", "nm", "-D", "--defined-only", cuda / "lib" / "stubs" / "libcuda.so").stdout.split()
-    for name in "cuMemCreate cuMulticastBindMem cuMemGetInfo_v2 cuMemcpyDtoH_v2 cuLaunchKernel_ptsz".split():
+    names = "cuMemCreate cuMulticastBindMem cuMemGetInfo_v2 cuMemcpyDtoH_v2 cuLaunchKernel_ptsz cuLinkCreate_v2"
+    for name in names.split():
         expect(name in symbols, f"the stub of libcuda has no {name}")
 
 

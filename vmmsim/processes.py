@@ -33,14 +33,6 @@ def living():
     return {pid: about for pid, about in found.items() if about and about[1] not in "ZX"}
 
 
-def waits(pid):
-    """Whether all threads of a process wait for something."""
-    with contextlib.suppress(OSError):
-        threads = [look_at(f"/proc/{pid}/task/{thread}/stat") for thread in os.listdir(f"/proc/{pid}/task")]
-        return all(about[1] == "S" for about in threads if about)
-    return False
-
-
 def turns_of(pids):
     """How often each thread of these processes has stopped to run, by its id; {} if one does not wait."""
     found = {}
@@ -52,6 +44,11 @@ def turns_of(pids):
                     return {}
                 found[thread] = status[status.index("voluntary_ctxt") :]
     return found
+
+
+def waits(pid):
+    """Whether all threads of a process wait for something."""
+    return bool(turns_of([pid]))
 
 
 def descendants(root):

@@ -47,7 +47,7 @@ ABOUT, *ANSWERS = read(HERE / f"{NAME}.txt")
 RIGHT = {title: its["change"] for title, its in LAB.alternatives().items()}
 RIGHT |= {its["right"]: its["change"] for its in ANSWERS if "right" in its}
 WRONG = {its["wrong"]: its for its in ANSWERS if "wrong" in its}
-LIMIT = 60  # seconds, for machines that have other work; a program that runs without end has "limit"
+LIMIT = 60  # seconds, for machines that have other work
 
 
 def outside_marks(text):
@@ -190,7 +190,7 @@ class AnswersTest(Base):
         prints_right = []
         for mistake, about in WRONG.items():
             with self.subTest(mistake):
-                verdict = self.judged_of(mistake, int(about.get("limit", LIMIT)))
+                verdict = self.judged_of(mistake, LIMIT)
                 self.assertEqual((verdict.status, verdict.failed), ("failed", about["fails"]), verdict.words)
                 self.assertRegex(verdict.words, about["says"])
                 self.assertNotRegex(verdict.words, r"Traceback|/lab-|\.py\b")

@@ -298,7 +298,7 @@ unsigned alarm(unsigned seconds) noexcept {
   return is_interruption() ? unsigned(setitimer(ITIMER_REAL, &in_a_while, nullptr)) : NEXT(alarm)(seconds);
 }
 int setitimer(__itimer_which_t which, const itimerval* time, itimerval* before) noexcept {
-  const itimerval soon = {{}, {0, 1'000}};  // it waits by then, and the other process has hardly begun
+  const itimerval soon = {{0, 1'000}, {0, 1'000}};  // and again: what comes before the wait interrupts none
   const bool is_set = time && (time->it_value.tv_sec || time->it_value.tv_usec);
   return NEXT(setitimer)(which, which == ITIMER_REAL && is_set && is_interruption() ? &soon : time, before);
 }
