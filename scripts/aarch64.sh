@@ -14,14 +14,17 @@ if ! command -v aarch64-linux-gnu-g++ > /dev/null || [[ ! -e /proc/sys/fs/binfmt
     "    mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc" \
     "    cat /usr/lib/binfmt.d/qemu-aarch64.conf > /proc/sys/fs/binfmt_misc/register"
 fi
-# The simulator loads it to unpack what nvcc compressed, so the way to know is to load it as the tests will.
+# Debian's libraries for Arm where they are, else the cross-compiler's. Never some of each: with the loader of one and
+# the C library of the other, a program that forks does not end.
+[[ -e /lib/ld-linux-aarch64.so.1 ]] || export QEMU_LD_PREFIX=/usr/aarch64-linux-gnu
+# The simulator loads libzstd to unpack what nvcc compressed, so the way to know is to load it as the tests will.
 probe=$(mktemp -d)
 aarch64-linux-gnu-g++ -x c++ -o "$probe/loads" - -ldl <<< '#include <dlfcn.h>
-  int main() { return dlopen("libzstd.so.1", RTLD_NOW) == nullptr; }' ||
+  int main() { delete new int; return dlopen("libzstd.so.1", RTLD_NOW) == nullptr; }' ||
   { rm -r "$probe"; die "the compiler for Arm does not work; its message is above"; }
-QEMU_LD_PREFIX=/usr/aarch64-linux-gnu "$probe/loads" ||
-  say "libzstd.so.1 for Arm cannot be loaded: tests with compressed PTX will fail. On Debian, as root:
-    dpkg --add-architecture arm64 && apt-get update && apt-get install libzstd1:arm64"
+"$probe/loads" ||
+  say "a C++ program for Arm cannot load libzstd.so.1: tests with compressed PTX will fail, or all. On Debian, as root:
+    dpkg --add-architecture arm64 && apt-get update && apt-get install libstdc++6:arm64 libzstd1:arm64"
 rm -r "$probe"
 
 setup scripts/requirements-ninja.txt

@@ -20,6 +20,7 @@ import sys
 import tempfile
 
 from scripts.run_lessons import quick
+from tests.on_simulator.sim_test import QUIET
 from vmmsim.tests.recorded_names import recorded_names
 from vmmsim.trace.model import OF_MODULES
 
@@ -164,7 +165,7 @@ def differences(recorded, simulated):
 def simulated(vmmsim, directory, lesson, about):
     program = lesson.name[3:]
     with tempfile.NamedTemporaryFile() as trace:
-        command = [vmmsim, "--gpus", str(about["gpus"]), "--trace", trace.name, f"{directory}/{program}"]
+        command = [vmmsim, *QUIET, "--gpus", str(about["gpus"]), "--trace", trace.name, f"{directory}/{program}"]
         done = subprocess.run(
             [*command, *quick(program)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
         )

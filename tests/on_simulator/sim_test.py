@@ -88,7 +88,7 @@ def lesson(file, vmmsim, program, gpus):
     its = particulars(name)
     wanted = {"changes": its.get("changes", {}), "on_stderr": its.get("on_stderr", "")}
     run(file, "--", vmmsim, *QUIET, "--gpus", gpus, program, *on_simulator(name), **wanted)
-    if "QEMU_LD_PREFIX" in os.environ:  # an emulator's time is no measure
+    if "TESTS_ARE_EMULATED" in os.environ:  # an emulator's time is no measure
         return
     # With their children, if these were waited for. What 2 cores do: a busy machine changes little in that.
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
