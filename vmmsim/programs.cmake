@@ -12,7 +12,8 @@ endfunction()
 # Of a program of this project besides: PTX stays readable in it, and so do the lines of the host's code, by which a
 # trace tells the step of a call.
 add_library(program_flags INTERFACE)
-target_compile_options(program_flags INTERFACE --no-compress -Xcompiler=-Wall,-Wextra,-g1)
+target_compile_options(program_flags INTERFACE
+  "$<IF:$<COMPILE_LANGUAGE:CUDA>,--no-compress;-Xcompiler=-Wall$<COMMA>-Wextra$<COMMA>-g1,-Wall;-Wextra;-g1>")
 target_link_libraries(program_flags INTERFACE CUDA::cuda_driver)
 function(cuda_program name source)
   cuda_executable(${name} ${source})
@@ -20,9 +21,12 @@ function(cuda_program name source)
 endfunction()
 
 # What runs on the stub of a driver or on the simulator alone is compiled once, and its host code is not worth the time
-# of -O3.
+# of -O3. What has no kernels is a .cc, which takes a quarter of a .cu's time.
 function(test_program name source)
   cuda_program(${name} ${source})
-  target_compile_options(${name} PRIVATE -Xcompiler=-O1)
+  target_compile_options(${name} PRIVATE $<IF:$<COMPILE_LANGUAGE:CUDA>,-Xcompiler=-O1,-O1>)
   set_property(TARGET ${name} PROPERTY CUDA_ARCHITECTURES 90)
+  if(source MATCHES "[.]cc$")
+    target_link_libraries(${name} PRIVATE CUDA::cudart_static)
+  endif()
 endfunction()
