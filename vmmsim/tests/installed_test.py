@@ -77,6 +77,11 @@ class Installed(unittest.TestCase):
     def test_a_program_runs(self):
         self.assertEqual(self.vmmsim("--gpus", "2", "./mine").stdout, "no error, 0 wrong\n")
 
+    def test_nvml_is_there(self):
+        ask = "import ctypes; n = ctypes.c_uint(); ml = ctypes.CDLL('libnvidia-ml.so.1')"
+        ask += "; print(ml.nvmlInit_v2(), ml.nvmlDeviceGetCount_v2(ctypes.byref(n)), n.value)"
+        self.assertEqual(self.vmmsim("--gpus", "2", self.place / "empty/bin/python3", "-c", ask).stdout, "0 0 2\n")
+
     def test_it_is_shown(self):
         self.assertIn("calls of CUDA: open mine.html in a browser", self.vmmsim("view", "./mine").stderr)
         page = (self.place / "mine.html").read_text()

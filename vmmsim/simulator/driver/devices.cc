@@ -10,6 +10,7 @@
 
 #include "../memory/this_machine.h"
 #include "contexts.h"
+#include "devices.h"
 #include "driver.h"
 
 namespace driver {
@@ -29,15 +30,6 @@ CUuuid uuid_of(int gpu) {  // "vmmsim", then the number of the GPU: the same in 
   return uuid;
 }
 
-std::string text_of(const CUuuid& uuid) {  // "GPU-766d6d73-696d-4000-8000-000000000003"
-  std::string text = "GPU-";
-  for (int i = 0; i < 16; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    for (int half : {uuid.bytes[i] >> 4 & 15, uuid.bytes[i] & 15}) text += "0123456789abcdef"[half];
-  }
-  return text;
-}
-
 // The machine's GPU of each CUdevice: those of this node, as CUDA_VISIBLE_DEVICES picks and orders them.
 // The list is read up to its first entry that names no GPU. A GPU that is named twice makes it worthless.
 std::vector<int> visible() {
@@ -50,9 +42,8 @@ std::vector<int> visible() {
     entry.erase(0, entry.find_first_not_of(' '));
     char* end = nullptr;
     const long number = std::strtol(entry.c_str(), &end, 10);
-    auto found = std::find_if(all.begin(), all.end(), [&](int gpu) {
-      return entry.starts_with("GPU-") && text_of(uuid_of(gpu)).starts_with(entry);
-    });
+    auto found = std::find_if(all.begin(), all.end(),
+                              [&](int gpu) { return entry.starts_with("GPU-") && uuid_text(gpu).starts_with(entry); });
     if (end != entry.c_str() && number >= 0 && number < long(all.size())) found = all.begin() + number;
     if (found == all.end()) break;
     if (std::find(chosen.begin(), chosen.end(), *found) != chosen.end()) return {};
@@ -85,7 +76,7 @@ int attribute(CUdevice_attribute what, CUdevice device) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return machine.capability / 10;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return machine.capability % 10;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return machine.multiprocessors;
-    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return memory::gpu_of(device) % machine.gpus + 1;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return bus_of(memory::gpu_of(device));
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: return machine.vmm;
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED: return machine.vmm && machine.fd_handles;
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED: return machine.vmm && machine.fabric_handles;
@@ -169,14 +160,37 @@ void copy_text(char* to, int size, const std::string& text) {
   std::snprintf(to, size_t(size), "%s", text.c_str());
 }
 
-std::string bus_of(CUdevice device) {
-  char text[16];
-  std::snprintf(text, sizeof text, "0000:%02X:00.0", attribute(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device));
+CUdevice device_with_bus(const char* text) {
+  need(text, "pciBusId");
+  const int bus = bus_in(text);
+  require(bus >= 0, CUDA_ERROR_INVALID_VALUE,
+          "pciBusId is none of domain:bus:device.function, domain:bus:device and bus:device.function, in hexadecimal");
+  for (CUdevice device = 0; device < memory::device_count(); ++device)
+    if (bus == bus_of(memory::gpu_of(device))) return device;
+  refuse(CUDA_ERROR_INVALID_DEVICE, "no GPU has this PCI bus id");
+}
+
+}  // namespace
+
+std::string uuid_text(int gpu) {
+  const CUuuid uuid = uuid_of(gpu);
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    for (int half : {uuid.bytes[i] >> 4 & 15, uuid.bytes[i] & 15}) text += "0123456789abcdef"[half];
+  }
   return text;
 }
 
-CUdevice device_with_bus(const char* text) {
-  need(text, "pciBusId");
+int bus_of(int gpu) { return gpu % memory::machine().gpus + 1; }
+
+std::string bus_text(int gpu) {
+  char text[16];
+  std::snprintf(text, sizeof text, "0000:%02X:00.0", unsigned(bus_of(gpu)));
+  return text;
+}
+
+int bus_in(const char* text) {
   unsigned domain = 0, bus = 0, slot = 0, function = 0;
   int end = 0;
   std::sscanf(text, "%x:%x:%x.%x%n", &domain, &bus, &slot, &function, &end);
@@ -185,15 +199,9 @@ CUdevice device_with_bus(const char* text) {
     domain = 0;
     std::sscanf(text, "%x:%x.%x%n", &bus, &slot, &function, &end);
   }
-  require(end && !text[end], CUDA_ERROR_INVALID_VALUE,
-          "pciBusId is none of domain:bus:device.function, domain:bus:device and bus:device.function, in hexadecimal");
-  for (CUdevice device = 0; device < memory::device_count(); ++device)
-    if (!domain && !slot && !function && bus == unsigned(attribute(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device)))
-      return device;
-  refuse(CUDA_ERROR_INVALID_DEVICE, "no GPU has this PCI bus id");
+  if (!end || text[end]) return -1;
+  return domain || slot || function ? 0 : int(bus);
 }
-
-}  // namespace
 
 }  // namespace driver
 
@@ -234,7 +242,7 @@ CUresult cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
   return call(ARGUMENTS(len, dev), after_fault, [&] {
     checked(dev);
     require(len >= 13, CUDA_ERROR_INVALID_VALUE, "the text needs room for 13 characters");
-    copy_text(pciBusId, len, bus_of(dev));
+    copy_text(pciBusId, len, bus_text(memory::gpu_of(dev)));
   });
 }
 CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {

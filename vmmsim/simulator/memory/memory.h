@@ -116,6 +116,7 @@ struct Free {
   size_t free, total;
 };
 Free memory_info(CUdevice);
+Free memory_of(int gpu);  // of the machine, whether the process sees it or not
 
 // --- Events that processes share -----------------------------------------------------------------------------------
 uint32_t make_event();  // held by this process until close_event()

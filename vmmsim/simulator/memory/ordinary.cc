@@ -285,9 +285,10 @@ void close_ipc(uint64_t address) {
 void enable_peer(CUdevice device, CUdevice peer) { set_peer(device, peer, true); }
 void disable_peer(CUdevice device, CUdevice peer) { set_peer(device, peer, false); }
 
-Free memory_info(CUdevice device) {
+Free memory_info(CUdevice device) { return memory_of(gpu_of(device)); }
+
+Free memory_of(int gpu) {
   const auto guard = enter();
-  const int gpu = gpu_of(device);
   const Locked locked;
   sweep();
   return {ledger().gpu[gpu].free * page_size, machine().memory};

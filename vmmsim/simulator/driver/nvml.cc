@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT-0
+// NVML: the few calls with which programs that place memory and threads find their GPUs. What NVML has beside these, a
+// program does not find; NVML sees the GPUs that CUDA_VISIBLE_DEVICES hides, too. Its header comes with no package of
+// the toolkit: what it declares stands here, and programs reach it
+// through libnvidia-ml.so.1, which is empty but for its name.
+
+#include <cstdio>
+#include <cstring>
+
+#include "../memory/this_machine.h"
+#include "devices.h"
+#include "driver.h"
+
+#define NVML extern "C" __attribute__((visibility("default"))) int
+
+namespace driver {
+namespace {
+
+enum Answer {  // nvmlReturn_t
+  success,
+  uninitialized,
+  invalid_argument,
+  not_supported,
+  not_found = 6,
+  insufficient_size,
+  function_not_found = 13,
+  version_mismatch = 25
+};
+
+using Device = struct nvmlDevice_st*;  // the GPU's number on its node, plus 1
+struct Pci {                           // nvmlPciInfo_t
+  char legacy[16];
+  unsigned domain, bus, device, id, subsystem;
+  char text[32];
+};
+struct Memory {  // nvmlMemory_t
+  unsigned long long total, free, used;
+};
+struct VersionedMemory {  // nvmlMemory_v2_t
+  unsigned version;
+  unsigned long long total, reserved, free, used;
+};
+struct Fabric {  // nvmlGpuFabricInfo_t
+  unsigned char cluster[16];
+  int status;
+  unsigned clique;
+  unsigned char state;
+};
+struct VersionedFabric {  // nvmlGpuFabricInfo_v2_t; v3 has one byte more
+  unsigned version;
+  unsigned char cluster[16];
+  int status;
+  unsigned clique;
+  unsigned char state;
+  unsigned health;
+};
+struct VersionedFabric3 : VersionedFabric {
+  unsigned char summary;
+};
+
+std::atomic<int> initialized = 0;  // how many times more than ended
+
+constexpr unsigned version(size_t size, unsigned number) { return unsigned(size) | number << 24; }
+
+bool is(Device device) {
+  const uint64_t number = bits(device);
+  return number >= 1 && number <= uint64_t(memory::machine().gpus);
+}
+int gpu_of(Device device) { return memory::node() * memory::machine().gpus + int(bits(device)) - 1; }
+
+// What a call answers, once NVML is initialized and the device is one.
+template <class Work> int ask(Work work) { return initialized ? work() : uninitialized; }
+template <class Work> int ask(Device device, Work work) {
+  return ask([&] { return is(device) ? work(gpu_of(device)) : invalid_argument; });
+}
+template <class T> int give(T* to, const T& value) {
+  if (!to) return invalid_argument;
+  *to = value;
+  return success;
+}
+int give(char* to, unsigned room, const std::string& text) {
+  if (!to) return invalid_argument;
+  if (room <= text.size()) return insufficient_size;
+  std::strcpy(to, text.c_str());
+  return success;
+}
+
+// The first of the node's GPUs for which `holds`.
+template <class Condition> int give_first(Device* to, Condition holds) {
+  if (!to) return invalid_argument;
+  for (uint64_t number = 1; number <= uint64_t(memory::machine().gpus); ++number) {
+    const auto device = reinterpret_cast<Device>(number);
+    if (holds(gpu_of(device))) return give(to, device);
+  }
+  return not_found;
+}
+
+Pci pci_of(int gpu) {
+  Pci pci = {{}, 0, unsigned(bus_of(gpu)), 0, 0x233510de, 0, {}};  // an H200 of NVIDIA
+  std::snprintf(pci.legacy, sizeof pci.legacy, "%s", bus_text(gpu).c_str());
+  std::snprintf(pci.text, sizeof pci.text, "0000%s", bus_text(gpu).c_str());
+  return pci;
+}
+
+// The state is 0, not supported, or 3, completed. That of GPUs on a fabric was never seen.
+Fabric fabric() {
+  const bool is_there = memory::machine().fabric_handles && memory::machine().fabric_channel;
+  if (!is_there) return {};
+  return {{'v', 'm', 'm', 's', 'i', 'm'}, success, 1, 3};
+}
+
+}  // namespace
+}  // namespace driver
+
+using namespace driver;
+
+// --- Its life, and the machine ---------------------------------------------------------------------------------------
+
+NVML nvmlInit_v2() { return ++initialized, success; }
+NVML nvmlInit() { return nvmlInit_v2(); }
+NVML nvmlInitWithFlags(unsigned) { return nvmlInit_v2(); }
+NVML nvmlShutdown() {
+  return ask([] { return --initialized, success; });
+}
+extern "C" __attribute__((visibility("default"))) const char* nvmlErrorString(int error) {
+  static constexpr const char* words[] = {"Success",
+                                          "Uninitialized",
+                                          "Invalid Argument",
+                                          "Not Supported",
+                                          "Insufficient Permissions",
+                                          "Already Initialized",
+                                          "Not Found",
+                                          "Insufficient Size",
+                                          "Insufficient External Power",
+                                          "Driver Not Loaded",
+                                          "Timeout",
+                                          "Interrupt Request Issue",
+                                          "NVML Shared Library Not Found",
+                                          "Function Not Found",
+                                          "Corrupted infoROM",
+                                          "GPU is lost",
+                                          "GPU requires reset",
+                                          "GPU access blocked by the operating system",
+                                          "Driver/library version mismatch",
+                                          "In use by another client",
+                                          "Insufficient Memory",
+                                          "No data",
+                                          "vGPU ECC not supported",
+                                          "Insufficient Resources",
+                                          "Invalid Frequency",
+                                          "Argument version mismatch",
+                                          "Requested functionality has been deprecated",
+                                          "System is not in ready state",
+                                          "No supported GPUs were found",
+                                          "Resource not in correct state to perform requested operation",
+                                          "Reset type is not supported for given device"};
+  return error >= 0 && size_t(error) < std::size(words) ? words[error] : "Unknown Error";
+}
+NVML nvmlSystemGetDriverVersion(char* to, unsigned room) {  // of the driver whose answers were recorded
+  return ask([&] { return give(to, room, "580.159.04"); });
+}
+NVML nvmlSystemGetNVMLVersion(char* to, unsigned room) {
+  return ask([&] { return give(to, room, "13.580.159.04"); });
+}
+NVML nvmlSystemGetCudaDriverVersion(int* to) { return give(to, memory::machine().driver); }
+NVML nvmlSystemGetCudaDriverVersion_v2(int* to) { return nvmlSystemGetCudaDriverVersion(to); }
+
+// --- GPUs ------------------------------------------------------------------------------------------------------------
+
+NVML nvmlDeviceGetCount_v2(unsigned* to) {
+  return ask([&] { return give(to, unsigned(memory::machine().gpus)); });
+}
+NVML nvmlDeviceGetCount(unsigned* to) { return nvmlDeviceGetCount_v2(to); }
+NVML nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* to) {
+  const auto device = reinterpret_cast<Device>(uint64_t(index) + 1);
+  return ask(device, [&](int) { return give(to, device); });
+}
+NVML nvmlDeviceGetHandleByIndex(unsigned index, Device* to) { return nvmlDeviceGetHandleByIndex_v2(index, to); }
+NVML nvmlDeviceGetHandleByUUID(const char* uuid, Device* to) {
+  if (!uuid) return invalid_argument;
+  return ask([&] { return give_first(to, [&](int gpu) { return uuid_text(gpu) == uuid; }); });
+}
+NVML nvmlDeviceGetHandleByPciBusId_v2(const char* text, Device* to) {
+  const int bus = text ? bus_in(text) : -1;
+  if (bus < 0) return invalid_argument;
+  return ask([&] { return give_first(to, [&](int gpu) { return bus_of(gpu) == bus; }); });
+}
+NVML nvmlDeviceGetHandleByPciBusId(const char* text, Device* to) { return nvmlDeviceGetHandleByPciBusId_v2(text, to); }
+
+NVML nvmlDeviceGetIndex(Device device, unsigned* to) {
+  return ask(device, [&](int) { return give(to, unsigned(bits(device)) - 1); });
+}
+NVML nvmlDeviceGetName(Device device, char* to, unsigned room) {
+  return ask(device, [&](int) { return give(to, room, memory::machine().name); });
+}
+NVML nvmlDeviceGetUUID(Device device, char* to, unsigned room) {
+  return ask(device, [&](int gpu) { return give(to, room, uuid_text(gpu)); });
+}
+NVML nvmlDeviceGetPciInfo_v3(Device device, Pci* to) {
+  return ask(device, [&](int gpu) { return give(to, pci_of(gpu)); });
+}
+NVML nvmlDeviceGetCudaComputeCapability(Device device, int* major, int* minor) {
+  return ask(device, [&](int) {
+    if (!major || !minor) return invalid_argument;
+    *major = memory::machine().capability / 10;
+    *minor = memory::machine().capability % 10;
+    return success;
+  });
+}
+NVML nvmlDeviceGetMemoryInfo(Device device, Memory* to) {
+  return ask(device, [&](int gpu) {
+    const memory::Free now = memory::memory_of(gpu);
+    return give(to, {now.total, now.free, now.total - now.free});
+  });
+}
+NVML nvmlDeviceGetMemoryInfo_v2(Device device, VersionedMemory* to) {
+  if (to && to->version != version(sizeof *to, 2)) return function_not_found;
+  return ask(device, [&](int gpu) {
+    const memory::Free now = memory::memory_of(gpu);
+    return give(to, {version(sizeof *to, 2), now.total, 0, now.free, now.total - now.free});
+  });
+}
+// No processor is nearer to a GPU than another.
+NVML nvmlDeviceSetCpuAffinity(Device device) {
+  return ask(device, [](int) { return not_supported; });
+}
+NVML nvmlDeviceClearCpuAffinity(Device device) { return nvmlDeviceSetCpuAffinity(device); }
+
+NVML nvmlDeviceGetGpuFabricInfo(Device device, Fabric* to) {
+  return ask(device, [&](int) { return give(to, fabric()); });
+}
+NVML nvmlDeviceGetGpuFabricInfoV(Device device, VersionedFabric* to) {
+  return ask(device, [&](int) {
+    if (!to) return invalid_argument;
+    const bool is_third = to->version == version(sizeof(VersionedFabric3), 3);
+    if (!is_third && to->version != version(sizeof *to, 2)) return version_mismatch;
+    const Fabric its = fabric();
+    std::memcpy(to->cluster, its.cluster, sizeof its.cluster);
+    to->status = its.status, to->clique = its.clique, to->state = its.state, to->health = 0;
+    if (is_third) static_cast<VersionedFabric3*>(to)->summary = 0;
+    return success;
+  });
+}
