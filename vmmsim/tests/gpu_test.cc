@@ -53,8 +53,8 @@ uint64_t allocate_heap(CUdevice, size_t size) {
 void free_heap(uint64_t address) { heaps -= address == heap_address; }
 }  // namespace memory
 
-// Runs a kernel of `body` on one thread of each block; its parameters are `a` and `b`. Returns its fault, or "".
-static std::string run(const std::string& body, uint64_t a, uint64_t b = 0, unsigned blocks = 1) {
+// Runs a kernel of `body`, mostly on one thread of each block; its parameters are `a` and `b`. Returns its fault, or "".
+static std::string run(const std::string& body, uint64_t a, uint64_t b = 0, unsigned blocks = 1, unsigned threads = 1) {
   auto text = std::make_shared<const ptx::Module>(ptx::parse(
       ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u64 b)\n{\n"
       ".reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .b16 %h<9>; .reg .f32 %f<9>; .reg .f64 %d<9>; .reg .pred %p<9>;\n"
@@ -62,7 +62,7 @@ static std::string run(const std::string& body, uint64_t a, uint64_t b = 0, unsi
       body + "\nret;\n}\n"));
   auto module = std::make_shared<gpu::Module>(text, 0, [](const ptx::Variable&) { return 0; });
   std::promise<std::string> fault;
-  gpu::Launch launch{module->kernel("k"), module, {blocks, 1, 1}, {1, 1, 1}, 0, std::vector<std::byte>(16), {}};
+  gpu::Launch launch{module->kernel("k"), module, {blocks, 1, 1}, {threads, 1, 1}, 0, std::vector<std::byte>(16), {}};
   std::memcpy(launch.parameters.data(), &a, 8);
   std::memcpy(launch.parameters.data() + 8, &b, 8);
   launch.done = [&](const gpu::Fault* f) { fault.set_value(f ? std::to_string(f->error) + " " + f->why : ""); };
@@ -249,6 +249,32 @@ static void test_turns() {
   EXPECT(result[0] == 100);
 }
 
+// What a whole warp does at once: rows of elements, across a page as well, and operations that some lanes leave out.
+static void test_rows(uint64_t address, uint32_t* before, uint32_t* after) {  // of two pages side by side: their frames
+  const auto run_warp = [&](const std::string& body, uint64_t a) {
+    const std::string at =
+        "mov.u32 %r1, %tid.x; mul.wide.u32 %rd3, %r1, 8; add.s64 %rd3, %rd1, %rd3;"
+        "mul.wide.u32 %rd4, %r1, 4; add.s64 %rd4, %rd1, %rd4; add.u32 %r2, %r1, 100;";
+    return run(at + body, a, 0, 1, 32);
+  };
+  uint32_t* const end = before + memory::page_size / 4;
+  EXPECT(run_warp("st.global.u32 [%rd4], %r2;", address + memory::page_size - 64) == "");
+  for (unsigned i = 0; i < 16; ++i) EXPECT(end[int(i) - 16] == 100 + i && after[i] == 116 + i);
+  EXPECT(run_warp("ld.global.u32 %r3, [%rd4]; bar.sync 0; st.global.u32 [%rd4+64], %r3;",
+                  address + memory::page_size - 64) == "");
+  for (unsigned i = 0; i < 32; ++i) EXPECT(after[i] == 100 + i);
+  EXPECT(run_warp("st.global.v2.u32 [%rd3], {%r1, %r2};", address) == "");
+  for (unsigned i = 0; i < 32; ++i) EXPECT(before[2 * i] == i && before[2 * i + 1] == 100 + i);
+  EXPECT(run_warp("ld.global.v2.u32 {%r3, %r4}, [%rd3]; sub.u32 %r4, %r4, %r3; st.global.u32 [%rd4], %r4;", address) ==
+         "");
+  for (unsigned i = 0; i < 32; ++i) EXPECT(before[i] == 100);
+  EXPECT(run_warp("setp.lt.u32 %p1, %r1, 16; @%p1 mov.u32 %r2, 7; st.global.u32 [%rd4], %r2;", address) == "");
+  for (unsigned i = 0; i < 32; ++i) EXPECT(before[i] == (i < 16 ? 7 : 100 + i));
+  const std::string fault = run_warp(
+      ".shared .align 4 .b8 few[128]; mov.u32 %r3, few; mad.lo.u32 %r3, %r1, 4, %r3; st.shared.u32 [%r3+4], %r1;", 0);
+  EXPECT(fault.find("write of 4 bytes at 0x80 of __shared__ memory, which has 128 bytes") != fault.npos);
+}
+
 // Who waits for an mbarrier that nobody is left to complete is told so; not who gives up now and then, or is stopped.
 static void test_barriers() {
   const std::string init =
@@ -332,6 +358,11 @@ int main() {
   test_faults();
   test_ordinary_access();
   test_turns();
+  const auto page = [&](int number) { return pages + number * memory::page_size; };
+  const auto address = reinterpret_cast<uint64_t>(page(4));
+  for (const auto& [at, frame] : {std::pair(4, 6), std::pair(5, 4)})
+    table.set(reinterpret_cast<uint64_t>(page(at)), reinterpret_cast<uint64_t>(page(frame)) | rights);
+  test_rows(address, reinterpret_cast<uint32_t*>(page(6)), reinterpret_cast<uint32_t*>(page(4)));
   test_barriers();
   test_heap();
   gpu::stop();

@@ -415,6 +415,7 @@ void test_memory_left() {
   EXPECT(numbers[0] == 9, "%d", numbers[0]);
   CHECK(cudaFree(memory));
   REFUSED(cudaErrorInvalidValue, cudaFree(memory));
+  CHECK(cudaStreamSynchronize(stream));  // the last launch has ended
   CHECK(cudaDeviceGraphMemTrim(0));
   uint64_t reserved = 1;
   CHECK(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrReservedMemCurrent, &reserved));

@@ -194,10 +194,8 @@ bool is_of_block(const Warp& w, Space space) {
 
 // Where the lanes of a warp access it.
 struct InBlock {
-  char* bytes = nullptr;                        // null: an access is misaligned or past the end
-  uint32_t first;                               // of the first lane that takes part, from there
-  bool at_one_place = false, in_a_row = false;  // of all lanes; or else
-  uint32_t at[32];                              // of each: those that take no part go where the first one goes
+  char* bytes = nullptr;  // null: an access is misaligned or past the end
+  uint32_t at[32];        // of each lane, from there: those that take no part go where the first one goes
 };
 
 inline InBlock in_block(const Warp& w, const MicroOp& op, Lanes lanes, uint32_t size, bool writes) {
@@ -206,75 +204,53 @@ inline InBlock in_block(const Warp& w, const MicroOp& op, Lanes lanes, uint32_t 
   const unsigned first_lane = first_of(lanes);
   const std::span<const std::byte> bytes = bytes_of(op.space, w, 0, writes);
   InBlock where;
-  const uint32_t first = where.first = static_cast<uint32_t>(address[first_lane]) + offset;
+  const uint32_t first = static_cast<uint32_t>(address[first_lane]) + offset;
   uint32_t highest = first, bits = first;
-  if (lanes == all_lanes && op.space != Space::local) {
-    uint32_t differ = 0, gaps = 0;
-    for (unsigned lane = 0; lane < 32; ++lane) {
-      const uint32_t from_first = static_cast<uint32_t>(address[lane]) + offset - first;
-      differ |= from_first;
-      gaps |= from_first ^ lane * size;
-    }
-    where.at_one_place = !differ;
-    where.in_a_row = !gaps;
-    if (where.in_a_row) highest = std::max(first, first + 31 * size);
+  const auto place = [&](auto at) { for_each_lane(all_lanes, [&](unsigned lane) { where.at[lane] = at(lane); }); };
+  if (lanes == all_lanes) place([&](unsigned lane) { return static_cast<uint32_t>(address[lane]) + offset; });
+  else place([&](unsigned l) { return lanes >> l & 1 ? static_cast<uint32_t>(address[l]) + offset : first; });
+  for (const uint32_t at : where.at) {
+    highest = std::max(highest, at);
+    bits |= at;
   }
-  if (!where.at_one_place && !where.in_a_row) {
-    const auto place = [&](auto at) { for_each_lane(all_lanes, [&](unsigned lane) { where.at[lane] = at(lane); }); };
-    if (lanes == all_lanes) place([&](unsigned lane) { return static_cast<uint32_t>(address[lane]) + offset; });
-    else place([&](unsigned l) { return lanes >> l & 1 ? static_cast<uint32_t>(address[l]) + offset : first; });
-    for (const uint32_t at : where.at) {
-      highest = std::max(highest, at);
-      bits |= at;
-    }
-    if (op.space == Space::local) {  // each lane has its own, one behind the other
-      const auto each = static_cast<uint32_t>(bytes.size());
-      place([&](unsigned lane) { return where.at[lane] + (lanes >> lane & 1 ? lane : first_lane) * each; });
-    }
+  if (op.space == Space::local) {  // each lane has its own, one behind the other
+    const auto each = static_cast<uint32_t>(bytes.size());
+    place([&](unsigned lane) { return where.at[lane] + (lanes >> lane & 1 ? lane : first_lane) * each; });
   }
   if (bits & (size - 1) || highest >= bytes.size() || size > bytes.size() - highest) return where;
   where.bytes = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
   return where;
 }
 
-// No other thread is there, so values need not be whole, and what lies in a row is loaded and stored in vectors.
 template <class T, bool many> bool load_from_block(Warp& w, const MicroOp& op, Lanes active) {
-  const size_t count = many ? op.count : 1, size = count * sizeof(T);
-  const InBlock where = in_block(w, op, active, uint32_t(size), false);
+  const size_t count = many ? op.count : 1;
+  const InBlock where = in_block(w, op, active, uint32_t(count * sizeof(T)), false);
   if (!where.bytes) return false;
-  const size_t first = where.first;
   for (size_t k = 0; k < count; ++k) {
-    uint64_t* const to = w.rows[many ? op.rows[k] : op.to].lane;
-    const auto value = [from = where.bytes + k * sizeof(T)](size_t at) {
+    const char* const from = where.bytes + k * sizeof(T);
+    set_lanes(w.rows[many ? op.rows[k] : op.to].lane, active, [&](unsigned lane) {
       T value;
-      return std::memcpy(&value, from + at, sizeof value), extended(value);
-    };
-    if (where.at_one_place) set_lanes(to, active, [all = value(first)](unsigned) { return all; });
-    else if (where.in_a_row) set_lanes(to, active, [&](unsigned lane) { return value(first + lane * size); });
-    else set_lanes(to, active, [&](unsigned lane) { return value(where.at[lane]); });
+      return std::memcpy(&value, from + where.at[lane], sizeof value), extended(value);
+    });
   }
   return true;
 }
 
 template <class T, bool many> bool store_in_block(Warp& w, const MicroOp& op, Lanes active) {
-  const size_t count = many ? op.count : 1, size = count * sizeof(T);
-  const InBlock where = in_block(w, op, active, uint32_t(size), true);
+  const size_t count = many ? op.count : 1;
+  const InBlock where = in_block(w, op, active, uint32_t(count * sizeof(T)), true);
   if (!where.bytes) return false;
-  const size_t first = where.first;
   for (size_t k = 0; k < count; ++k) {
     const uint64_t* const values = w.rows[many ? op.rows[k] : op.b].lane;
-    const auto put = [&, to = where.bytes + k * sizeof(T)](unsigned lane, size_t at) {
+    for (const unsigned lane : each(active)) {
       const auto value = static_cast<T>(values[lane]);
-      std::memcpy(to + at, &value, sizeof value);
-    };
-    if (where.in_a_row) for_each_lane(active, [&](unsigned lane) { put(lane, first + lane * size); });
-    else
-      for (const unsigned lane : each(active)) put(lane, where.at_one_place ? first : where.at[lane]);
+      std::memcpy(where.bytes + k * sizeof(T) + where.at[lane], &value, sizeof value);
+    }
   }
   return true;
 }
 
-template <class T, bool many> void load_values(Warp& w, const MicroOp& op, Lanes active) {
+template <class T, bool many> void load_anywhere(Warp& w, const MicroOp& op, Lanes active) {
   if (is_of_block(w, op.space) && load_from_block<T, many>(w, op, active)) return;
   uint64_t used[32];
   Row* const rows = w.rows;
@@ -294,7 +270,7 @@ template <class T, bool many> void load_values(Warp& w, const MicroOp& op, Lanes
   for (const unsigned lane : each(active)) w.block->cache.drop(used[lane]);
 }
 
-template <class T, bool many> void store_values(Warp& w, const MicroOp& op, Lanes active) {
+template <class T, bool many> void store_anywhere(Warp& w, const MicroOp& op, Lanes active) {
   if (is_of_block(w, op.space) && store_in_block<T, many>(w, op, active)) return;
   const Row* const rows = w.rows;
   const auto store_lane = [&, of = op.b](unsigned lane, uint64_t address, char* bytes, bool aliased) {
@@ -305,6 +281,77 @@ template <class T, bool many> void store_values(Warp& w, const MicroOp& op, Lane
     });
   };
   for_each_access(w, op, active, sizeof(T) * (many ? op.count : 1), memory::writable, store_lane);
+}
+
+// Whole warps mostly load and store one element behind another, or load the same one for all lanes.
+struct InOrder {
+  char* first = nullptr;  // what lane 0 accesses; null: the lanes go elsewhere, or it needs a closer look
+  bool in_a_row = false;  // or all of them access that
+};
+
+inline InOrder in_order(const Warp& w, const MicroOp& op, uint64_t size, Entry right) {
+  const uint64_t* const at = w.rows[op.a].lane;
+  const uint64_t known = is_narrow(op.space) ? UINT32_MAX : ~uint64_t(0);
+  const uint64_t step = (at[1] - at[0]) & known;
+  if (step && step != size) return {};
+  uint64_t gaps = 0;
+  if (step) {
+    for (unsigned lane = 0; lane < 32; ++lane) gaps |= at[lane] - at[0] - lane * size;
+  } else {
+    for (unsigned lane = 0; lane < 32; ++lane) gaps |= at[lane] - at[0];
+  }
+  const uint64_t first = (at[0] + static_cast<uint64_t>(op.offset)) & known, last = first + 31 * step;
+  if (gaps & known || first & (size - 1) || op.space == Space::local) return {};
+  if (is_narrow(op.space)) {
+    const std::span<const std::byte> bytes = bytes_of(op.space, w, 0, right & memory::writable);
+    if (last + size > bytes.size()) return {};
+    return {const_cast<char*>(reinterpret_cast<const char*>(bytes.data())) + first, step != 0};
+  }
+  if ((first ^ last) >= memory::page_size) return {};
+  const OnePlace page = in_page(w, first, right);
+  if (!page.bytes) return {};
+  return {page.bytes + (first & page.mask), step != 0};
+}
+
+template <auto handler> const Handler fastest_handler = fastest<handler>();
+
+// In vectors, in which each element is whole as well: none lies across two lines of a processor's cache.
+template <class T, bool many> void load_values(Warp& w, const MicroOp& op, Lanes active) {
+  const size_t count = many ? op.count : 1, size = count * sizeof(T);
+  const InOrder all = active == all_lanes ? in_order(w, op, size, memory::readable) : InOrder();
+  if (!all.first) return fastest_handler<load_anywhere<T, many>>(w, op, active);
+  if (!is_narrow(op.space))  // the next warp's
+    for (const size_t line : {0, 64}) __builtin_prefetch(all.first + 32 * size + line);
+  for (size_t k = 0; k < count; ++k) {
+    uint64_t* const to = w.rows[many ? op.rows[k] : op.to].lane;
+    const char* const from = all.first + k * sizeof(T);
+    if (all.in_a_row) {
+      for_each_lane(all_lanes, [&](unsigned lane) {
+        T value;
+        std::memcpy(&value, from + lane * size, sizeof value);
+        to[lane] = extended(value);
+      });
+    } else {
+      const uint64_t value = extended(static_cast<T>(load(from, sizeof(T))));
+      for_each_lane(all_lanes, [&](unsigned lane) { to[lane] = value; });
+    }
+  }
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+}
+
+template <class T, bool many> void store_values(Warp& w, const MicroOp& op, Lanes active) {
+  const size_t count = many ? op.count : 1, size = count * sizeof(T);
+  const InOrder all = active == all_lanes ? in_order(w, op, size, memory::writable) : InOrder();
+  if (!all.in_a_row) return fastest_handler<store_anywhere<T, many>>(w, op, active);
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+  for (size_t k = 0; k < count; ++k) {
+    const uint64_t* const values = w.rows[many ? op.rows[k] : op.b].lane;
+    char* const to = all.first + k * sizeof(T);
+    for_each_lane(all_lanes, [&](unsigned lane) {
+      const auto value = static_cast<T>(values[lane]);
+      std::memcpy(to + lane * size, &value, sizeof value);
+    });
+  }
 }
 
 // fence, membar, and what comes with an acquire. Beyond the block it makes this block forget what it has read before.

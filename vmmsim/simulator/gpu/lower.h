@@ -132,8 +132,9 @@ enum class BarrierKind : uint8_t { sync, arrive, popc, all, any };
 
 struct MicroOp {
   Handler run = nullptr;
-  int guard = -1;  // row, or -1
-  int cost = 1;    // of its time slice; more for what one spins on
+  int guard = -1;        // row, or -1
+  int16_t cost = 1;      // of its time slice; more for what one spins on
+  int16_t straight = 0;  // operations from this one on, 256 at most, that the running lanes all do in turn
   bool guard_negated = false;
   bool ends_run = false;  // may change who is where: sets Warp::next, or the lanes diverge
   Again again = Again::differs;
@@ -152,6 +153,8 @@ struct MicroOp {
   Combine combine = nullptr;
   const ptx::Instruction* from = nullptr;  // for messages
 };
+
+static_assert(sizeof(MicroOp) <= 128);  // two lines of a cache
 
 inline bool may_be_spun_on(const MicroOp& op) { return op.again == Again::looks && op.cost > 1; }
 

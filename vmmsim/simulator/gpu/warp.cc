@@ -18,8 +18,9 @@
 namespace gpu {
 namespace {
 
-constexpr int group_slice = 512;   // operations until another one of the groups that a warp has split into is favoured
-constexpr long warp_slice = 4096;  // operations until another warp of the block has its turn
+constexpr int group_slice = 512;  // operations until another one of the groups that a warp has split into is favoured
+constexpr long warp_slice = 256;  // operations until another warp has its turn: it works on what lies beside
+constexpr int spin_slice = 16;    // turns until one looks whether a warp spins
 
 inline Lanes true_lanes_of(const Row& predicate) {
   Lanes lanes = 0;
@@ -96,6 +97,14 @@ long run_warp(Warp& w, long budget) {
     w.diverged = false;
     while (budget > 0 && !w.rests) {
       const MicroOp& op = ops[w.current];
+      if (op.straight) {
+        const int count = std::min<int>(op.straight, reconvergence - w.current);
+        for (const MicroOp* next = &op; next != &op + count; ++next) next->run(w, *next, w.running);
+        budget -= count;
+        w.current += count;
+        if (w.current == reconvergence) break;
+        continue;
+      }
       const Lanes active = active_lanes(w, op);
       budget -= op.cost;
       w.next = w.current + 1;
@@ -628,7 +637,7 @@ Progress run(ThreadBlock& block, long budget) {
   bool spins = false;  // one of them
   while (block.alive && budget > 0) {
     Warp& w = block.warps[block.next_warp];
-    block.next_warp = (block.next_warp + 1) % block.warps.size();
+    if (++block.next_warp == block.warps.size()) block.next_warp = 0;
     const bool is_ready = w.alive & ~w.waiting;
     if (is_ready && !spins_in_vain(w)) {
       idle = 0;
@@ -637,7 +646,7 @@ Progress run(ThreadBlock& block, long budget) {
       const long left = run_warp(w, given);
       budget -= given - left;
       if (w.rests) budget -= 16;  // who sleeps gives other blocks a turn as well
-      if (w.rests || left <= 0) look_for_spin(w);
+      if (w.rests || (left <= 0 && ++w.turns % spin_slice == 0)) look_for_spin(w);
     } else {
       ++idle;
       spins |= is_ready;

@@ -66,6 +66,7 @@ struct Warp {
   int favoured = -1;      // the lane whose turn it is although others are behind it; -1: none
   int group_budget = 0;   // operations until another lane is favoured
   int last_favoured = -1;
+  unsigned turns = 0;            // that it has used up
   Lanes spinning = 0;            // lanes that need not run while the words watched do not change
   std::vector<Watched> watched;  // by these lanes
   std::chrono::steady_clock::time_point spins_since;
