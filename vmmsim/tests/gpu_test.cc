@@ -53,7 +53,7 @@ uint64_t allocate_heap(CUdevice, size_t size) {
 void free_heap(uint64_t address) { heaps -= address == heap_address; }
 }  // namespace memory
 
-// Runs a kernel of `body`, mostly on one thread of each block; its parameters are `a` and `b`. Returns its fault, or "".
+// Runs a kernel of `body`, on so many threads of each block; its parameters are `a` and `b`. Returns its fault, or "".
 static std::string run(const std::string& body, uint64_t a, uint64_t b = 0, unsigned blocks = 1, unsigned threads = 1) {
   auto text = std::make_shared<const ptx::Module>(ptx::parse(
       ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u64 b)\n{\n"
