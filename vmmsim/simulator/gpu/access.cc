@@ -320,8 +320,9 @@ template <class T, bool many> void load_values(Warp& w, const MicroOp& op, Lanes
   const size_t count = many ? op.count : 1, size = count * sizeof(T);
   const InOrder all = active == all_lanes ? in_order(w, op, size, memory::readable) : InOrder();
   if (!all.first) return fastest_handler<load_anywhere<T, many>>(w, op, active);
-  if (!is_narrow(op.space))  // the next warp's
-    for (const size_t line : {0, 64}) __builtin_prefetch(all.first + 32 * size + line);
+  const bool others_see_it = !is_narrow(op.space);
+  for (const size_t line : {0, 64})
+    if (others_see_it) __builtin_prefetch(all.first + 32 * size + line);  // the next warp's
   for (size_t k = 0; k < count; ++k) {
     uint64_t* const to = w.rows[many ? op.rows[k] : op.to].lane;
     const char* const from = all.first + k * sizeof(T);
@@ -336,14 +337,14 @@ template <class T, bool many> void load_values(Warp& w, const MicroOp& op, Lanes
       for_each_lane(all_lanes, [&](unsigned lane) { to[lane] = value; });
     }
   }
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  if (others_see_it) __atomic_thread_fence(__ATOMIC_ACQUIRE);
 }
 
 template <class T, bool many> void store_values(Warp& w, const MicroOp& op, Lanes active) {
   const size_t count = many ? op.count : 1, size = count * sizeof(T);
   const InOrder all = active == all_lanes ? in_order(w, op, size, memory::writable) : InOrder();
   if (!all.in_a_row) return fastest_handler<store_anywhere<T, many>>(w, op, active);
-  __atomic_thread_fence(__ATOMIC_RELEASE);
+  if (!is_narrow(op.space)) __atomic_thread_fence(__ATOMIC_RELEASE);
   for (size_t k = 0; k < count; ++k) {
     const uint64_t* const values = w.rows[many ? op.rows[k] : op.b].lane;
     char* const to = all.first + k * sizeof(T);
