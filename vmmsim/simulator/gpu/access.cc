@@ -315,7 +315,8 @@ inline InOrder in_order(const Warp& w, const MicroOp& op, uint64_t size, Entry r
 
 template <auto handler> const Handler fastest_handler = fastest<handler>();
 
-// In vectors, in which each element is whole as well: none lies across two lines of a processor's cache.
+// In vectors. Each element is whole there as well, for none lies across two lines of a processor's cache: seen so
+// on x86, whose manuals promise it for 16 bytes.
 template <class T, bool many> void load_values(Warp& w, const MicroOp& op, Lanes active) {
   const size_t count = many ? op.count : 1, size = count * sizeof(T);
   const InOrder all = active == all_lanes ? in_order(w, op, size, memory::readable) : InOrder();
