@@ -174,8 +174,7 @@ std::optional<Answer> after_the_end(const CallContext& context) {
 
 std::optional<Answer> within_host_function(const CallContext& context) {
   if (!thread().runs_host_function || context.flags & in_host_function) return std::nullopt;
-  return Answer{CUDA_ERROR_NOT_PERMITTED,
-                "host functions and callbacks of streams must not call CUDA: they would wait for themselves"};
+  return Answer{CUDA_ERROR_NOT_PERMITTED, within_host_functions};
 }
 
 std::optional<Answer> after_a_fault(const CallContext& context) {

@@ -34,7 +34,7 @@ enum CallFlags {
   none = 0,
   before_init = 1,
   after_fault = 2,       // answers even after a fault
-  in_host_function = 4,  // and in a host function or callback of a stream, like cuGetErrorName
+  in_host_function = 4,  // and in a host function or callback of a stream, unless it asks for the current context
   after_exit = 8         // and when the driver has shut down because the process exits: of the runtime
 };
 

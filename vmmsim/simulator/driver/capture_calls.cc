@@ -145,7 +145,7 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) {
   });
 }
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus* captureStatus) {
-  return call(ARGUMENTS(hStream, captureStatus), [&] {
+  return call(ARGUMENTS(hStream, captureStatus), in_host_function, [&] {
     need(captureStatus, "captureStatus");
     const CUstream_st& asked = stream(hStream);
     const MutexLock held(graphs().lock);
@@ -174,7 +174,7 @@ EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNo
               [&] { update(hStream, dependencies, dependencyData, numDependencies, flags); });
 }
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  return call(ARGUMENTS(mode), [&] {
+  return call(ARGUMENTS(mode), in_host_function, [&] {
     if (!mode) {
       tell_of_crash("mode is null");
       refuse(CUDA_ERROR_INVALID_VALUE, "mode is null");

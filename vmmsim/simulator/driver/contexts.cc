@@ -66,6 +66,7 @@ bool has_current() { return !thread().contexts.empty(); }
 int current_device() { return thread().contexts.empty() ? -1 : thread().contexts.back()->device; }
 
 CUcontext current() {
+  require(!thread().runs_host_function, CUDA_ERROR_NOT_PERMITTED, within_host_functions);
   require(!thread().contexts.empty(), CUDA_ERROR_INVALID_CONTEXT,
           "no context is current in this thread; call cuDevicePrimaryCtxRetain and cuCtxSetCurrent, or cudaSetDevice");
   return checked(thread().contexts.back());

@@ -356,7 +356,7 @@ CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* pCopy, CUstream hStream) 
                 [&] { set({dstDevice, 0, value, sizeof value, N, 1, nullptr}, nullptr); });                        \
   }                                                                                                                \
   CUresult cuMemsetD##bits##Async(CUdeviceptr dstDevice, Element value, size_t N, CUstream hStream) {              \
-    return call(ARGUMENTS(dstDevice, value, N, hStream),                                                           \
+    return call(ARGUMENTS(dstDevice, value, N, hStream), in_host_function,                                         \
                 [&] { set({dstDevice, 0, value, sizeof value, N, 1, nullptr}, hStream); });                        \
   }                                                                                                                \
   CUresult cuMemsetD2D##bits(CUdeviceptr dstDevice, size_t dstPitch, Element value, size_t Width, size_t Height) { \
@@ -365,7 +365,7 @@ CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* pCopy, CUstream hStream) 
   }                                                                                                                \
   CUresult cuMemsetD2D##bits##Async(CUdeviceptr dstDevice, size_t dstPitch, Element value, size_t Width,           \
                                     size_t Height, CUstream hStream) {                                             \
-    return call(ARGUMENTS(dstDevice, dstPitch, value, Width, Height, hStream),                                     \
+    return call(ARGUMENTS(dstDevice, dstPitch, value, Width, Height, hStream), in_host_function,                   \
                 [&] { set({dstDevice, dstPitch, value, sizeof value, Width, Height, nullptr}, hStream); });        \
   }
 MEMSETS(8, unsigned char)

@@ -122,10 +122,15 @@ struct CallContext {
   std::string why = {};  // it is refused
 };
 
+// Why calls are refused in a host function, and in a callback of a stream. The driver answers those that need no
+// current context there: of streams and events, which have a context of their own.
+inline constexpr char within_host_functions[] =
+    "host functions and callbacks of streams must not call CUDA: they would wait for themselves";
+
 // What is a thread's own.
 struct Thread {
   CallContext* call = nullptr;      // that it makes: what is called within is the program's no more
-  bool runs_host_function = false;  // or a callback of a stream, in which nearly all calls are refused
+  bool runs_host_function = false;  // or a callback of a stream
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::vector<CUcontext> contexts;  // the last is current
 };

@@ -140,25 +140,25 @@ SharedWork event_work(CUgraphNodeType type, CUevent handle) {
 using namespace driver;
 
 CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
-  return call(ARGUMENTS(hStream, hEvent, Flags), [&] { let_stream_wait(hStream, hEvent, Flags); });
+  return call(ARGUMENTS(hStream, hEvent, Flags), in_host_function, [&] { let_stream_wait(hStream, hEvent, Flags); });
 }
 CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
   return call(ARGUMENTS(phEvent, Flags), result_to(phEvent, "phEvent", [&] { return create_event(Flags); }));
 }
 CUresult cuEventDestroy(CUevent hEvent) {
-  return call(ARGUMENTS(hEvent), [&] { destroy_event(hEvent); });
+  return call(ARGUMENTS(hEvent), in_host_function, [&] { destroy_event(hEvent); });
 }
 CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
-  return call(ARGUMENTS(hEvent, hStream), [&] { record(hEvent, hStream); });
+  return call(ARGUMENTS(hEvent, hStream), in_host_function, [&] { record(hEvent, hStream); });
 }
 CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
-  return call(ARGUMENTS(hEvent, hStream, flags), [&] { record(hEvent, hStream, flags); });
+  return call(ARGUMENTS(hEvent, hStream, flags), in_host_function, [&] { record(hEvent, hStream, flags); });
 }
 CUresult cuEventQuery(CUevent hEvent) {
-  return call(ARGUMENTS(hEvent), [&] { return query_event(hEvent); });
+  return call(ARGUMENTS(hEvent), in_host_function, [&] { return query_event(hEvent); });
 }
 CUresult cuEventSynchronize(CUevent hEvent) {
-  return call(ARGUMENTS(hEvent), [&] { synchronize_event(hEvent); });
+  return call(ARGUMENTS(hEvent), in_host_function, [&] { synchronize_event(hEvent); });
 }
 CUresult cuIpcGetEventHandle(CUipcEventHandle* pHandle, CUevent event) {
   return call(ARGUMENTS(pHandle, event), result_to(pHandle, "pHandle", [&] { return export_event(event); }));
@@ -167,7 +167,7 @@ CUresult cuIpcOpenEventHandle(CUevent* phEvent, CUipcEventHandle handle) {
   return call(ARGUMENTS(phEvent), result_to(phEvent, "phEvent", [&] { return open_event(handle); }));
 }
 CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
-  return call(ARGUMENTS(pMilliseconds, hStart, hEnd), [&] {
+  return call(ARGUMENTS(pMilliseconds, hStart, hEnd), in_host_function, [&] {
     require(pMilliseconds, CUDA_ERROR_INVALID_HANDLE, "pMilliseconds is null");
     *pMilliseconds = elapsed(hStart, hEnd);
   });

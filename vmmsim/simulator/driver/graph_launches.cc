@@ -447,7 +447,7 @@ CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
 // The kernels are for --trace, whose readers see no launch of their own of them.
 CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
   const KernelNames kernels = kernels_of(hGraphExec);
-  return call(ARGUMENTS(hGraphExec, hStream, kernels), [&] { launch(hGraphExec, hStream); });
+  return call(ARGUMENTS(hGraphExec, hStream, kernels), in_host_function, [&] { launch(hGraphExec, hStream); });
 }
 
 // As programs of earlier versions call them.

@@ -173,16 +173,18 @@ CUresult cuStreamDestroy(CUstream hStream) {
   return call(ARGUMENTS(hStream), [&] { destroy(hStream); });
 }
 CUresult cuStreamSynchronize(CUstream hStream) {
-  return call(ARGUMENTS(hStream), [&] { wait_for(tail(stream(hStream))); });
+  return call(ARGUMENTS(hStream), in_host_function, [&] { wait_for(tail(stream(hStream))); });
 }
 CUresult cuStreamQuery(CUstream hStream) {
-  return call(ARGUMENTS(hStream), [&] { return query(tail(stream(hStream))); });
+  return call(ARGUMENTS(hStream), in_host_function, [&] { return query(tail(stream(hStream))); });
 }
 CUresult cuStreamGetPriority(CUstream hStream, int* priority) {
-  return call(ARGUMENTS(hStream, priority), result_to(priority, "priority", [&] { return stream(hStream).priority; }));
+  return call(ARGUMENTS(hStream, priority), in_host_function,
+              result_to(priority, "priority", [&] { return stream(hStream).priority; }));
 }
 CUresult cuStreamGetFlags(CUstream hStream, unsigned int* flags) {
-  return call(ARGUMENTS(hStream, flags), result_to(flags, "flags", [&] { return stream(hStream).flags; }));
+  return call(ARGUMENTS(hStream, flags), in_host_function,
+              result_to(flags, "flags", [&] { return stream(hStream).flags; }));
 }
 CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue* value_out) {
   return call(ARGUMENTS(hStream, attr, value_out), [&] {
@@ -200,14 +202,15 @@ CUresult cuStreamCopyAttributes(CUstream dst, CUstream src) {
   return call(ARGUMENTS(dst, src), [&] { copy_attributes(stream(dst), stream(src)); });
 }
 CUresult cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
-  return call(ARGUMENTS(hStream, streamId), [&] {
+  return call(ARGUMENTS(hStream, streamId), in_host_function, [&] {
     need(streamId, "streamId");
     const CUstream_st& called = stream(hStream);
     *streamId = called.is_legacy ? 1 : called.id;
   });
 }
 CUresult cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
-  return call(ARGUMENTS(hStream, pctx), result_to(pctx, "pctx", [&] { return stream(hStream).context; }));
+  return call(ARGUMENTS(hStream, pctx), in_host_function,
+              result_to(pctx, "pctx", [&] { return stream(hStream).context; }));
 }
 CUresult cuStreamGetDevice(CUstream hStream, CUdevice* device) {
   return call(ARGUMENTS(hStream, device), result_to(device, "device", [&] { return stream(hStream).context->device; }));
@@ -219,13 +222,15 @@ CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value
   return call(ARGUMENTS(stream, addr, value, flags), [&] { wait_value<uint64_t>(stream, addr, value, flags); });
 }
 CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
-  return call(ARGUMENTS(stream, addr, value, flags), [&] { write_value<uint32_t>(stream, addr, value, flags); });
+  return call(ARGUMENTS(stream, addr, value, flags), in_host_function,
+              [&] { write_value<uint32_t>(stream, addr, value, flags); });
 }
 CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
-  return call(ARGUMENTS(stream, addr, value, flags), [&] { write_value<uint64_t>(stream, addr, value, flags); });
+  return call(ARGUMENTS(stream, addr, value, flags), in_host_function,
+              [&] { write_value<uint64_t>(stream, addr, value, flags); });
 }
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
-  return call(ARGUMENTS(hStream, fn, userData), [&] {
+  return call(ARGUMENTS(hStream, fn, userData), in_host_function, [&] {
     const SharedWork work = host_work({fn, userData});
     put(stream(hStream), work);
   });

@@ -135,8 +135,8 @@ int checked(int device) {
 }
 
 cudaError_t run(const driver::Call& call, Needs needs, const std::function<int()>& work) {
-  const int flags = driver::before_init | driver::after_exit | (needs == context ? 0 : driver::after_fault) |
-                    (needs == nothing ? driver::in_host_function : 0);
+  const int flags = driver::before_init | driver::after_exit | (needs >= of_event ? 0 : driver::after_fault) |
+                    (needs == nothing || needs == of_event ? driver::in_host_function : 0);
   const int error = driver::run(call, flags, shown_name_of, [&]() -> int {
     try {
       if (needs != nothing) start_driver();
@@ -169,7 +169,7 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 static cudaError_t give_last_error(const char* name, bool and_forget) {
-  const int flags = driver::before_init | driver::after_exit | driver::after_fault;
+  const int flags = driver::before_init | driver::after_exit | driver::after_fault | driver::in_host_function;
   const int error = driver::run(driver::Call(name, ""), flags, shown_name_of, [] {
     driver::explain(std::string(this_thread.last_call) + " answered so before in this thread");
     return this_thread.last_error;

@@ -43,7 +43,7 @@ inline void need(const void* pointer, const char* name) {
 const char* name_of(int error);        // "cudaErrorInvalidValue"; null: there is none
 const char* shown_name_of(int error);  // "unrecognized error code" if there is none
 
-enum Needs { nothing, driver_only, context };
+enum Needs { nothing, driver_only, of_event, context };  // the context of the event; one that is current
 cudaError_t run(const driver::Call&, Needs, const std::function<int()>& work);
 
 // Runs `work` as a call of the program, see ../driver/call.h. An error becomes the thread's last one. What needs no

@@ -107,10 +107,10 @@ STREAM_CALL(cudaEventRecordWithFlags, _ptsz, (cudaEvent_t event, cudaStream_t st
   return call(ARGUMENTS(event, stream, flags), [&] { return cuEventRecordWithFlags(event, at(stream), flags); });
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return call(ARGUMENTS(event), [&] { return cuEventQuery(event); });
+  return call(ARGUMENTS(event), of_event, [&] { return cuEventQuery(event); });
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return call(ARGUMENTS(event), [&] { return cuEventSynchronize(event); });
+  return call(ARGUMENTS(event), of_event, [&] { return cuEventSynchronize(event); });
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return call(ARGUMENTS(event), [&] { return cuEventDestroy(event); });
@@ -124,7 +124,7 @@ cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t hand
               [&] { return cuIpcOpenEventHandle(event, reinterpret_cast<CUipcEventHandle&>(handle)); });
 }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
-  return call(ARGUMENTS(ms, start, end), [&] {
+  return call(ARGUMENTS(ms, start, end), of_event, [&] {
     need(ms, "ms");
     must(cuEventElapsedTime(ms, start, end));
   });
