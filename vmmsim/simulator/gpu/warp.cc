@@ -12,6 +12,10 @@
 #include "../../trace/text.h"
 #include "access.h"
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 namespace gpu {
 namespace {
 
@@ -24,7 +28,19 @@ inline Lanes true_lanes_of(const Row& predicate) {
   for (unsigned lane = 0; lane < 32; ++lane) lanes |= static_cast<Lanes>(predicate.lane[lane] & 1) << lane;
   return lanes;
 }
+#ifdef __x86_64__  // what no compiler makes of the loop
+[[gnu::target("avx512f")]] Lanes true_lanes_avx512(const Row& predicate) {
+  const __m512i one = _mm512_set1_epi64(1);
+  Lanes lanes = 0;
+  for (unsigned k = 0; k < 4; ++k)
+    lanes |= Lanes(_mm512_test_epi64_mask(_mm512_loadu_si512(predicate.lane + 8 * k), one)) << 8 * k;
+  return lanes;
+}
+Lanes (*const true_lanes)(const Row&) = __builtin_cpu_supports("avx512f") ? true_lanes_avx512
+                                                                          : fastest<true_lanes_of>();
+#else
 Lanes (*const true_lanes)(const Row&) = fastest<true_lanes_of>();
+#endif
 
 }  // namespace
 
@@ -35,31 +51,42 @@ Lanes active_lanes(const Warp& w, const MicroOp& op) {
 
 namespace {
 
-// Lets the lanes that are ready and stand at the lowest operation run, or those that stand with the favoured one.
-// Returns the next higher operation at which other lanes stand: there they may reconverge.
-int choose_lanes(Warp& w, Lanes ready) {
-  int lowest = INT_MAX, reconvergence = INT_MAX;
-  if (w.favoured >= 0 && ready & bit(static_cast<unsigned>(w.favoured))) {
-    lowest = w.pc[w.favoured];
-  } else {
-    for (const unsigned lane : each(ready)) lowest = std::min(lowest, w.pc[lane]);
-  }
-  w.current = lowest;
-  w.running = 0;
-  for (const unsigned lane : each(ready)) {
-    const int pc = w.pc[lane];
-    if (pc == lowest) w.running |= bit(lane);
-    else if (pc > lowest) reconvergence = std::min(reconvergence, pc);
-  }
-  return reconvergence;
+// Lanes that stand at one operation.
+struct Group {
+  int at;
+  int next;  // the next operation ahead at which other lanes stand: there they may reconverge
+  Lanes lanes;
+};
+
+// Of the lanes that are ready those furthest behind, or those that stand with the favoured one.
+inline Group group_of(const int (&pc)[32], Lanes ready, int favoured) {
+  int at[32];  // no branches: the loops become vectors
+  for (unsigned lane = 0; lane < 32; ++lane) at[lane] = ready >> lane & 1 ? pc[lane] : INT_MAX;
+  int lowest = INT_MAX, next = INT_MAX;
+  for (const int each : at) lowest = each < lowest ? each : lowest;
+  if (favoured >= 0) lowest = pc[favoured];
+  Lanes lanes = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) lanes |= static_cast<Lanes>(at[lane] == lowest) << lane;
+  for (int& each : at) each = each > lowest ? each : INT_MAX;
+  for (const int each : at) next = each < next ? each : next;
+  return {lowest, next, lanes};
 }
+Group (*const find_group)(const int (&)[32], Lanes, int) = fastest<group_of>();
+
+inline void write_pc(int (&pc)[32], Lanes lanes, int value) {
+  for (unsigned lane = 0; lane < 32; ++lane) pc[lane] = lanes >> lane & 1 ? value : pc[lane];
+}
+void (*const set_pcs)(int (&)[32], Lanes, int) = fastest<write_pc>();
+
+inline void add_to_pc(int (&pc)[32], Lanes lanes) {
+  for (unsigned lane = 0; lane < 32; ++lane) pc[lane] += static_cast<int>(lanes >> lane & 1);
+}
+void (*const advance_pc)(int (&)[32], Lanes) = fastest<add_to_pc>();
 
 // Where a lane stands that does not run now.
 const MicroOp& op_at(const Warp& w, unsigned lane) { return w.block->lowered->ops[static_cast<size_t>(w.pc[lane])]; }
 
-void set_pc(Warp& w, Lanes lanes, int pc) {
-  for (const unsigned lane : each(lanes)) w.pc[lane] = pc;
-}
+void set_pc(Warp& w, Lanes lanes, int pc) { set_pcs(w.pc, lanes, pc); }
 
 // The running lanes diverge: `some` go to (or stay at) one operation, the others to another.
 void diverge(Warp& w, Lanes some, int pc, int others) {
@@ -88,7 +115,11 @@ long run_warp(Warp& w, long budget) {
   while (budget > 0 && !w.rests) {
     const Lanes ready = w.alive & ~w.waiting;
     if (!ready) break;
-    const int reconvergence = choose_lanes(w, ready);
+    const bool favours = w.favoured >= 0 && ready & bit(static_cast<unsigned>(w.favoured));
+    const Group group = find_group(w.pc, ready, favours ? w.favoured : -1);
+    const int reconvergence = group.next;
+    w.current = group.at;
+    w.running = group.lanes;
     const bool whole = w.running == ready;
     const long before = budget;
     w.diverged = false;
@@ -108,7 +139,9 @@ long run_warp(Warp& w, long budget) {
       if (active) op.run(w, op, active);
       if (w.diverged) break;
       w.current = w.next;
-      if (!whole && (op.ends_run || w.current == reconvergence)) break;
+      if (whole) continue;
+      // While those furthest behind stay so, the others need no look.
+      if (op.ends_run ? favours || w.current >= reconvergence : w.current == reconvergence) break;
     }
     if (!w.diverged) set_pc(w, w.running, w.current);
     if (whole) continue;
@@ -157,11 +190,11 @@ void try_barrier(ThreadBlock& block, ThreadBlock::Barrier& barrier) {
   for (size_t k = 0; k < block.warps.size(); ++k) {
     Warp& w = block.warps[k];
     const Lanes lanes = std::exchange(barrier.waiting[k], 0);
-    for (const unsigned lane : each(lanes)) {
+    for (const unsigned lane : each(barrier.reduces ? lanes : 0)) {
       const MicroOp& op = op_at(w, lane);
-      ++w.pc[lane];
       if (op.to >= 0) w.rows[op.to].lane[lane] = reduced(barrier, op.barrier);
     }
+    advance_pc(w.pc, lanes);
     assert((w.waiting & w.at_barrier & lanes) == lanes);
     w.waiting &= ~lanes;
     w.at_barrier &= ~lanes;
@@ -170,6 +203,7 @@ void try_barrier(ThreadBlock& block, ThreadBlock::Barrier& barrier) {
   barrier.expected = 0;
   barrier.ones = 0;
   barrier.threads = 0;
+  barrier.reduces = false;
   ++block.events;
 }
 
@@ -187,6 +221,7 @@ void barrier(Warp& w, const MicroOp& op, Lanes active) {
   barrier.threads += number_of(active);
   if (expected && active == w.alive) barrier.arrived += 32 - number_of(active);  // a warp counts whole
   if (op.c >= 0) barrier.ones += number_of(active & true_lanes(w.rows[op.c]));
+  barrier.reduces |= op.to >= 0;
   assert(!(active & w.waiting));
   if (op.barrier != BarrierKind::arrive) {
     diverge(w, active, w.current, w.next);
@@ -230,7 +265,7 @@ void converge(Warp& w, const MicroOp& op, Lanes active, bool anywhere, Work work
   if (go == active && come == active) return;
   diverge(w, active, w.current, w.next);
   w.waiting = (w.waiting | come) & ~go;
-  for (const unsigned lane : each(go)) ++w.pc[lane];
+  advance_pc(w.pc, go);
 }
 
 void sync_warp(Warp& w, const MicroOp& op, Lanes active) {

@@ -86,6 +86,7 @@ struct ThreadBlock {
   struct Barrier {
     unsigned arrived = 0, expected = 0;  // threads; expected 0: all that have not exited
     unsigned threads = 0, ones = 0;      // for barrier.red: that have come, and whose predicate was true
+    bool reduces = false;                // some wait for what barrier.red gives them
     Lanes waiting[32] = {};              // of each warp
   };
   Barrier barriers[16];
