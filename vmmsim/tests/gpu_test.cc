@@ -275,6 +275,10 @@ static void test_rows(uint64_t address, uint32_t* before, uint32_t* after) {  //
                   "meet: @!%p2 activemask.b32 %r3; st.global.u32 [%rd4], %r3;",
                   address) == "");
   for (unsigned i = 0; i < 32; ++i) EXPECT(before[i] == ~0u);
+  EXPECT(run_warp("setp.lt.u32 %p1, %r1, 16; selp.b32 %r3, 0xffff, 0xffff0000, %p1;"
+                  "redux.sync.add.u32 %r3, %r1, %r3; st.global.u32 [%rd4], %r3;",
+                  address) == "");
+  for (unsigned i = 0; i < 32; ++i) EXPECT(before[i] == (i < 16 ? 120 : 376));
   const std::string fault = run_warp(
       ".shared .align 4 .b8 few[128]; mov.u32 %r3, few; mad.lo.u32 %r3, %r1, 4, %r3; st.shared.u32 [%r3+4], %r1;", 0);
   EXPECT(fault.find("write of 4 bytes at 0x80 of __shared__ memory, which has 128 bytes") != fault.npos);

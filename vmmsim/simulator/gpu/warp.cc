@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "../../trace/text.h"
+#include "../memory/of_thread.h"
 #include "access.h"
 
 #ifdef __x86_64__
@@ -305,9 +306,17 @@ template <Shuffle kind> void shuffle(Warp& w, const MicroOp& op, Lanes active) {
   });
 }
 
+template <class Work>  // work(set of lanes): the value for all of them
+void share(Warp& w, const MicroOp& op, Lanes active, Work work) {
+  converge(w, op, active, false, [&](Lanes set) {
+    const uint64_t value = work(set);
+    for_each_lane(set, [&](unsigned lane) { w.rows[op.to].lane[lane] = value; });
+  });
+}
+
 enum class Vote : uint8_t { all, any, uni, ballot };
 template <Vote kind> void vote(Warp& w, const MicroOp& op, Lanes active) {
-  exchange(w, op, active, [&](Lanes set, unsigned) -> uint64_t {
+  share(w, op, active, [&](Lanes set) -> uint64_t {
     const Lanes yes = true_lanes(w.rows[op.a]) & set;
     switch (kind) {
       case Vote::all: return yes == set;
@@ -332,7 +341,7 @@ template <bool all> void match(Warp& w, const MicroOp& op, Lanes active) {
 }
 
 void reduce(Warp& w, const MicroOp& op, Lanes active) {
-  exchange(w, op, active, [&](Lanes set, unsigned) {
+  share(w, op, active, [&](Lanes set) {
     const uint64_t* const value = w.rows[op.a].lane;
     uint64_t result = value[first_of(set)];
     for (const unsigned lane : each(set & (set - 1))) result = op.combine(result, value[lane], 0);
@@ -505,11 +514,31 @@ const Opcodes warp_opcodes = {
      }},
 };
 
+// Rows for the next block that this thread begins, of one that has ended: the C library would give the memory back to
+// the system each time, and touching it anew takes longer than many a block.
+struct SpareRows {
+  std::unique_ptr<Row[]> rows;
+  size_t count = 0;
+};
+static SpareRows& spare_rows() { return memory::of_thread<SpareRows>(); }
+
+static void take_rows(ThreadBlock& block, size_t count) {
+  SpareRows& spare = spare_rows();
+  const bool is_enough = spare.count >= count;
+  block.row_count = is_enough ? std::exchange(spare.count, 0) : count;
+  block.rows = is_enough ? std::move(spare.rows) : std::make_unique_for_overwrite<Row[]>(count);
+}
+
+ThreadBlock::~ThreadBlock() {
+  SpareRows& spare = spare_rows();
+  if (row_count > spare.count) spare = {std::move(rows), row_count};
+}
+
 ThreadBlock::ThreadBlock(const Launch& l, int gpu, Dimensions where)
     : launch(&l), lowered(l.kernel->lowered.get()), device(gpu), index(where) {
   alive = l.block.x * l.block.y * l.block.z;
   const size_t warp_count = (alive + 31) / 32, row_count = static_cast<size_t>(lowered->rows);
-  rows = std::make_unique_for_overwrite<Row[]>(warp_count * row_count);
+  take_rows(*this, warp_count * row_count);
   shared.resize(lowered->dynamic_shared_at + l.dynamic_shared);
   if (lowered->call_sites.empty()) {
     local.resize(lowered->local_bytes * alive);

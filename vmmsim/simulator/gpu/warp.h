@@ -78,6 +78,7 @@ struct ThreadBlock {
   int device;                     // the GPU
   Dimensions index;               // %ctaid
   std::unique_ptr<Row[]> rows;    // of all warps; what no operation has written yet means nothing
+  size_t row_count;               // at least as many as are used
   std::vector<std::byte> shared;  // static, then dynamic
   std::vector<std::byte> local;   // LoweredKernel::local_bytes for each thread, one thread after another
   std::vector<CallStack> stacks;  // in place of `local`, of each thread, if the kernel calls functions
@@ -105,6 +106,7 @@ struct ThreadBlock {
   unsigned alive = 0;  // threads that have not exited
 
   ThreadBlock(const Launch&, int device, Dimensions index);  // moves nowhere: its warps point to it
+  ~ThreadBlock();
   ThreadBlock(const ThreadBlock&) = delete;
   ThreadBlock& operator=(const ThreadBlock&) = delete;
 };
