@@ -181,6 +181,7 @@ template <> uint64_t extended(uint64_t value) { return value; }
 template <class T, bool many, class Char, class Work>
 inline void for_each_element(const MicroOp& op, int row, uint64_t address, Char* bytes, Work work) {
   if constexpr (many) {
+    if (op.count > Whole::most / sizeof(T)) __builtin_unreachable();
     for (unsigned k = 0; k < op.count; ++k) work(address + k * sizeof(T), bytes + k * sizeof(T), op.rows[k]);
   } else {
     work(address, bytes, row);
@@ -255,17 +256,25 @@ template <class T, bool many> void load_anywhere(Warp& w, const MicroOp& op, Lan
   uint64_t used[32];
   Row* const rows = w.rows;
   const CacheUse cache_use = op.cache_use;
+  const unsigned size = sizeof(T) * (many ? op.count : 1);
   const auto load_lane = [&, to = op.to](unsigned lane, uint64_t address, const char* bytes, bool aliased) {
     if (cache_use == CacheUse::last_use) used[lane] = address;
+    const bool cached = aliased && cache_use != CacheUse::around;
+    Whole all;
+    if (many && !cached) {
+      all = load_whole(bytes, size);
+      bytes = all.bytes;
+    }
     for_each_element<T, many>(op, to, address, bytes, [&](uint64_t at, const char* from, int row) {
       T value;
-      if (aliased && cache_use != CacheUse::around) w.block->cache.load(at, from, &value, sizeof(T));
+      if (cached) w.block->cache.load(at, from, &value, sizeof(T));
+      else if (many) std::memcpy(&value, from, sizeof value);
       else value = static_cast<T>(load(from, sizeof(T)));
       if (aliased && cache_use == CacheUse::around) w.block->cache.drop(at);
       rows[row].lane[lane] = extended(value);
     });
   };
-  for_each_access(w, op, active, sizeof(T) * (many ? op.count : 1), memory::readable, load_lane);
+  for_each_access(w, op, active, size, memory::readable, load_lane);
   if (cache_use != CacheUse::last_use) return;
   for (const unsigned lane : each(active)) w.block->cache.drop(used[lane]);
 }
@@ -273,14 +282,18 @@ template <class T, bool many> void load_anywhere(Warp& w, const MicroOp& op, Lan
 template <class T, bool many> void store_anywhere(Warp& w, const MicroOp& op, Lanes active) {
   if (is_of_block(w, op.space) && store_in_block<T, many>(w, op, active)) return;
   const Row* const rows = w.rows;
+  const unsigned size = sizeof(T) * (many ? op.count : 1);
   const auto store_lane = [&, of = op.b](unsigned lane, uint64_t address, char* bytes, bool aliased) {
-    for_each_element<T, many>(op, of, address, bytes, [&](uint64_t at, char* to, int row) {
+    Whole all = {};
+    for_each_element<T, many>(op, of, address, many ? all.bytes : bytes, [&](uint64_t at, char* to, int row) {
       const T value = static_cast<T>(rows[row].lane[lane]);
-      store(to, sizeof(T), value);
+      if (many) std::memcpy(to, &value, sizeof value);
+      else store(to, sizeof(T), value);
       if (aliased) w.block->cache.stored(at, &value, sizeof(T));
     });
+    if (many) store_whole(bytes, all, size);
   };
-  for_each_access(w, op, active, sizeof(T) * (many ? op.count : 1), memory::writable, store_lane);
+  for_each_access(w, op, active, size, memory::writable, store_lane);
 }
 
 // Whole warps mostly load and store one element behind another, or load the same one for all lanes.
@@ -315,8 +328,15 @@ inline InOrder in_order(const Warp& w, const MicroOp& op, uint64_t size, Entry r
 
 template <auto handler> const Handler fastest_handler = fastest<handler>();
 
-// In vectors. Each element is whole there as well, for none lies across two lines of a processor's cache: seen so
-// on x86, whose manuals promise it for 16 bytes.
+// In vectors. What a lane loads or stores is whole there as well, for none of it lies across two lines of a processor's
+// cache: seen so on x86, whose manuals promise it for 16 bytes. Vectors of a kernel are taken apart aside.
+struct Aside {
+  alignas(64) char bytes[32 * Whole::most];
+};
+inline void copy_lanes(char* to, const char* from, size_t size) {
+  for (size_t i = 0; i < 32 * size; i += 64) std::memcpy(to + i, from + i, 64);
+}
+
 template <class T, bool many> void load_values(Warp& w, const MicroOp& op, Lanes active) {
   const size_t count = many ? op.count : 1, size = count * sizeof(T);
   const InOrder all = active == all_lanes ? in_order(w, op, size, memory::readable) : InOrder();
@@ -324,9 +344,16 @@ template <class T, bool many> void load_values(Warp& w, const MicroOp& op, Lanes
   const bool others_see_it = !is_narrow(op.space);
   for (const size_t line : {0, 64})
     if (others_see_it) __builtin_prefetch(all.first + 32 * size + line);  // the next warp's
+  Aside aside;
+  const char* first = all.first;
+  if (many && others_see_it) {
+    if (all.in_a_row) copy_lanes(aside.bytes, first, size);
+    else reinterpret_cast<Whole&>(aside) = load_whole(first, size);
+    first = aside.bytes;
+  }
   for (size_t k = 0; k < count; ++k) {
     uint64_t* const to = w.rows[many ? op.rows[k] : op.to].lane;
-    const char* const from = all.first + k * sizeof(T);
+    const char* const from = first + k * sizeof(T);
     if (all.in_a_row) {
       for_each_lane(all_lanes, [&](unsigned lane) {
         T value;
@@ -345,15 +372,19 @@ template <class T, bool many> void store_values(Warp& w, const MicroOp& op, Lane
   const size_t count = many ? op.count : 1, size = count * sizeof(T);
   const InOrder all = active == all_lanes ? in_order(w, op, size, memory::writable) : InOrder();
   if (!all.in_a_row) return fastest_handler<store_anywhere<T, many>>(w, op, active);
-  if (!is_narrow(op.space)) __atomic_thread_fence(__ATOMIC_RELEASE);
+  const bool others_see_it = !is_narrow(op.space);
+  if (others_see_it) __atomic_thread_fence(__ATOMIC_RELEASE);
+  Aside aside;
+  char* const first = many && others_see_it ? aside.bytes : all.first;
   for (size_t k = 0; k < count; ++k) {
     const uint64_t* const values = w.rows[many ? op.rows[k] : op.b].lane;
-    char* const to = all.first + k * sizeof(T);
+    char* const to = first + k * sizeof(T);
     for_each_lane(all_lanes, [&](unsigned lane) {
       const auto value = static_cast<T>(values[lane]);
       std::memcpy(to + lane * size, &value, sizeof value);
     });
   }
+  if (first != all.first) copy_lanes(all.first, first, size);
 }
 
 // fence, membar, and what comes with an acquire. Beyond the block it makes this block forget what it has read before.

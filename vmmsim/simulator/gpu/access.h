@@ -2,6 +2,7 @@
 // What the instructions that touch memory have in common: where an address lies, and what atom, red and multimem
 // combine values with.
 #pragma once
+#include <cstring>
 #include <string_view>
 #include "../memory/memory.h"
 #include "../memory/page_table.h"
@@ -71,6 +72,36 @@ inline void store(char* bytes, unsigned size, uint64_t value) {
     case 4: return __atomic_store_n(reinterpret_cast<uint32_t*>(bytes), static_cast<uint32_t>(value), __ATOMIC_RELEASE);
     default: return __atomic_store_n(reinterpret_cast<uint64_t*>(bytes), value, __ATOMIC_RELEASE);
   }
+}
+
+// What a lane loads or stores at once. A GPU does so whole up to 16 bytes, vectors too, of which PTX promises the
+// elements only (tests/facts/whole_vectors.cu): libraries send data beside its flag so.
+struct Whole {
+  using Piece __attribute__((vector_size(16), may_alias)) = char;
+  static constexpr size_t most = 32;
+  alignas(16) char bytes[most];
+};
+inline Whole load_whole(const char* from, size_t size) {
+  Whole all = {};
+  if (size <= 8) {
+    const uint64_t value = load(from, static_cast<unsigned>(size));
+    std::memcpy(all.bytes, &value, sizeof value);
+    return all;
+  }
+  for (size_t i = 0; i < size; i += 16)
+    *reinterpret_cast<Whole::Piece*>(all.bytes + i) = *reinterpret_cast<const volatile Whole::Piece*>(from + i);
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  return all;
+}
+inline void store_whole(char* to, const Whole& all, size_t size) {
+  if (size <= 8) {
+    uint64_t value;
+    std::memcpy(&value, all.bytes, sizeof value);
+    return store(to, static_cast<unsigned>(size), value);
+  }
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+  for (size_t i = 0; i < size; i += 16)
+    *reinterpret_cast<volatile Whole::Piece*>(to + i) = *reinterpret_cast<const Whole::Piece*>(all.bytes + i);
 }
 
 // An operation that orders this thread's accesses, and what follows an acquire: beyond the block, the block forgets
