@@ -350,6 +350,8 @@ int main() {
   test_unknown(many + ";", many);
   const std::string eights = "multimem.ld_reduce.add.v4.e4m3 {%r1, %r2, %r3, %r4}, [%rd1]";
   test_unknown(eights + ";", eights);
+  const std::string too_wide = "ld.global.v8.u64 {%rd1, %rd2, %rd3, %rd4, %rd5, %rd6, %rd7, %rd8}, [%rd1]";
+  test_unknown(too_wide + ";", too_wide);
   const size_t size = 8 * memory::page_size;
   void* const room = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   EXPECT(room != MAP_FAILED);

@@ -557,6 +557,7 @@ void lower_load_or_store(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   take_hints(m);
   const Handler handler = loader_or_storer(loads, type, count > 1);
   if (!m.empty() || !handler || ptx::bits(type) < 8 || i.operands.size() < 2) l.not_simulated(i);
+  if (count * ptx::bytes(type) > Whole::most) l.not_simulated(i);
   const AddressOperand at = address_of(l, i.operands[loads ? 1 : 0], space);
   const std::array<int, 8> rows = rows_of(l, i, i.operands[loads ? 0 : 1], count, type);
   MicroOp& op = l.emit(handler, i, loads ? rows[0] : -1, at.row, loads ? -1 : rows[0]);
