@@ -82,8 +82,9 @@ struct MicroOp;
 using Handler = void (*)(Warp&, const MicroOp&,
                          Lanes active);  // `active`: lanes that are here and that the guard lets by
 
-// A handler, or another function, compiled with all that it calls for several kinds of processors: the one for this.
-#ifdef __x86_64__
+// A handler, or another function, compiled with all that it calls for several kinds of processors: the one for this. A
+// build that is to be made soon, or to find mistakes, has one for all.
+#if defined __x86_64__ && defined __OPTIMIZE__ && !defined __SANITIZE_ADDRESS__
 template <auto function, class Result, class... Arguments>
 [[gnu::target("arch=x86-64-v3"), gnu::flatten]] Result with_avx2(Arguments... arguments) {
   return function(arguments...);
