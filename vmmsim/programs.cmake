@@ -20,11 +20,11 @@ function(cuda_program name source)
   target_link_libraries(${name} PRIVATE program_flags)
 endfunction()
 
-# What runs on the stub of a driver or on the simulator alone is compiled once, and its host code is not worth the time
-# of -O3. What has no kernels is a .cc, which takes a quarter of a .cu's time.
+# What runs on the stub of a driver or on the simulator alone is compiled for one kind of GPU. What has no kernels is a
+# .cc, which takes a quarter of a .cu's time.
 function(test_program name source)
   cuda_program(${name} ${source})
-  target_compile_options(${name} PRIVATE $<IF:$<COMPILE_LANGUAGE:CUDA>,-Xcompiler=-O1,-O1>)
+  target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
   set_property(TARGET ${name} PROPERTY CUDA_ARCHITECTURES 90)
   if(source MATCHES "[.]cc$")
     target_link_libraries(${name} PRIVATE CUDA::cudart_static)
