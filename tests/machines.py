@@ -27,9 +27,9 @@ def expect(condition, message, done=None):
 
 
 @contextlib.contextmanager
-def scratch(prefix="vmm setup "):
-    """A directory, by default with a space in its path, which others may enter."""
-    with tempfile.TemporaryDirectory(prefix=prefix) as name:
+def scratch():
+    """A directory, with a space in its path, which others may enter."""
+    with tempfile.TemporaryDirectory(prefix="vmm setup ") as name:
         os.chmod(name, 0o755)
         yield pathlib.Path(name)
 
@@ -157,19 +157,19 @@ class Root:
         mirrors = [line.split()[1] for line in tell.stdout.splitlines() if line.startswith(f"{release} ")]
         if not mirrors:
             raise Skip(f"apt-get knows no source of packages for '{release}'; run apt-get update")
+        settings = [line for line in run("/", "apt-config", "dump").stdout.splitlines() if line.startswith("Acquire")]
         done = run(
             "/",
             *self.namespaces(),
-            "debootstrap",
+            "mmdebstrap",
             "--variant=minbase",
             f"--include={','.join(IN_ROOT)}",
+            *(f"--aptopt={line}" for line in settings),
             release,
             self.path,
             mirrors[0],
         )
-        expect(done.returncode == 0, "debootstrap made no root", done)
-        settings = [line for line in run("/", "apt-config", "dump").stdout.splitlines() if line.startswith("Acquire")]
-        (self.path / "etc/apt/apt.conf.d/99of_this_machine").write_text("\n".join(settings) + "\n")
+        expect(done.returncode == 0, "mmdebstrap made no root", done)
         for name in ("etc/resolv.conf", "etc/hosts", "etc/pip.conf"):
             if pathlib.Path("/", name).exists():
                 shutil.copy("/" + name, self.path / name)
@@ -215,7 +215,7 @@ class Root:
 def need_root():
     if os.getuid():
         raise Skip("a root directory can be made by root only; run this as root")
-    if not shutil.which("debootstrap"):
-        raise Skip("no debootstrap; install it (apt-get install debootstrap)")
+    if not shutil.which("mmdebstrap"):
+        raise Skip("no mmdebstrap; install it (apt-get install mmdebstrap)")
     if run("/", *Root.namespaces(), "true").returncode:
         raise Skip("no namespaces can be made here, as in a container or a chroot; run this outside of it")
