@@ -656,10 +656,8 @@ free(address)
             ignore=lambda _, names: [name for name in names if not name.startswith(("lib", "machines"))],
         )
         (self.scratch / "bin").mkdir()
-        shutil.copy(VMMSIM, self.scratch / "bin")
-        done = subprocess.run(
-            [self.scratch / "bin" / "vmmsim", sys.executable, "-c", COUNT], capture_output=True, text=True
-        )
+        copy = shutil.copy(VMMSIM, self.scratch / "bin")
+        done = subprocess.run([copy, sys.executable, "-c", COUNT], capture_output=True, text=True)
         self.ends(done, 0, "0 0 8\n")
 
     # --- what the process sees of its machine
