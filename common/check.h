@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// The checking header: how every lesson skips, checks, shows a refusal and fails; and, from arguments.h, what it reads.
+// The checking header: how every lesson tells its story, skips, checks, shows a refusal and fails. gate.h asks what the
+// machine has, arguments.h reads the arguments of the programs that take some.
 // A lesson's exit status: 0 it worked, 1 it did not, 2 bad arguments, 77 this machine cannot.
 #pragma once
 #include <cuda.h>
@@ -22,6 +23,17 @@
 // The lesson's own claim must hold; otherwise says where, which, and the message, exits 1.
 #define EXPECT(condition, format, ...) \
   ((condition) ? void() : check::end(1, "%s:%d: expected %s\n  " format, __FILE__, __LINE__, #condition, ##__VA_ARGS__))
+
+// The story: the heading of a step, "[1] Reserve addresses", and a line of what was seen there.
+inline void step(const char* heading) { std::puts(heading); }
+[[gnu::format(printf, 1, 2)]] inline void say(const char* format, ...) {
+  va_list values;
+  va_start(values, format);
+  std::fputs("    ", stdout);
+  std::vprintf(format, values);
+  std::fputs("\n", stdout);
+  va_end(values);
+}
 
 namespace check {
 // Ends the program: prints the message and a line's end, to stderr when something is wrong.
@@ -55,19 +67,6 @@ template <class Result> void refused(Result result, Result error, const char* ca
   if (result == error) return;
   end(1, "%s:%d: wrong answer from %s\n  %s, expected %s", file, line, call, name(result), name(error));
 }
-
-// The gate of every lesson: a driver, not older than the toolkit, and this many GPUs. Returns how many there are.
-inline int require_gpus(int wanted) {
-  int driver = 0, gpus = 0;
-  CUresult result = cuInit(0);
-  REQUIRE(result != CUDA_ERROR_STUB_LIBRARY, "only the toolkit's stub of a driver; install the NVIDIA driver");
-  REQUIRE(result != CUDA_ERROR_NO_DEVICE, "the driver sees no GPU; look at nvidia-smi and CUDA_VISIBLE_DEVICES");
-  CHECK(cuDriverGetVersion(&driver));
-  REQUIRE(driver >= CUDA_VERSION, "the driver is for CUDA %d.%d, this program for %d.%d; update the driver",
-          driver / 1000, driver % 1000 / 10, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
-  succeeded(result, "cuInit(0)", __FILE__, __LINE__);
-  CHECK(cuDeviceGetCount(&gpus));
-  REQUIRE(gpus >= wanted, "needs %d GPUs, sees %d; use a larger machine, or widen CUDA_VISIBLE_DEVICES", wanted, gpus);
-  return gpus;
-}
 }  // namespace check
+
+#include "gate.h"
