@@ -35,7 +35,7 @@ static void expect_to_store(CUdeviceptr address, const char* what) {
   CHECK(cudaDeviceSynchronize());
   CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(address), sizeof found, cudaMemcpyDeviceToHost));
   EXPECT(found == 42, "the kernel left %d", found);
-  std::printf("    right: %s; the kernel stored %d\n", what, found);
+  say("right: %s; the kernel stored %d", what, found);
 }
 
 int main(int argc, char** argv) {
@@ -43,9 +43,8 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);      // no child inherits a line that is not written yet
   in_a_process(start_on_gpu_0, [](Granule) {});  // a machine that cannot do this says so first
 
-  // [1] Forget the access descriptor
+  step("[1] Forget the access descriptor");
   // The memory is mapped, and no GPU has access to it, not even the one that holds it.
-  std::printf("[1] Forget the access descriptor\n");
   in_a_process(start_on_gpu_0, [](Granule granule) {
     const CUdeviceptr address = reserve_and_map(granule);
     launch_store(address);
@@ -59,9 +58,8 @@ int main(int argc, char** argv) {
     expect_to_store(address, "cuMemSetAccess before the kernel");
   });
 
-  // [2] Leave the location out
+  step("[2] Leave the location out");
   // Zeros are no default: a location type of 0 names no place.
-  std::printf("[2] Leave the location out\n");
   in_a_process(start_on_gpu_0, [](Granule granule) {
     const size_t size = granule.size;
     CUmemAllocationProp incomplete = {};
@@ -70,12 +68,11 @@ int main(int argc, char** argv) {
     incomplete.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     incomplete.location.id = 0;
     CHECK(cuMemCreate(&handle, size, &incomplete, 0));
-    std::printf("    right: with location.type and location.id the memory is created\n");
+    say("right: with location.type and location.id the memory is created");
   });
 
-  // [3] Map where nothing is reserved
+  step("[3] Map where nothing is reserved");
   // The wrong model: "address 0 lets the driver choose". The driver maps into reservations only.
-  std::printf("[3] Map where nothing is reserved\n");
   in_a_process(start_on_gpu_0, [](Granule granule) {
     const auto [properties, descriptor, size] = granule;
     CUdeviceptr address = 0;
@@ -87,21 +84,19 @@ int main(int argc, char** argv) {
     expect_to_store(address, "reserved first");
   });
 
-  // [4] Free it with cudaFree
+  step("[4] Free it with cudaFree");
   // cudaFree undoes cudaMalloc only. Four steps made this memory, and each has a call that undoes it.
-  std::printf("[4] Free it with cudaFree\n");
   in_a_process(start_on_gpu_0, [](Granule granule) {
     const CUdeviceptr address = reserve_and_map(granule);
     REFUSED(cudaErrorInvalidValue, cudaFree(reinterpret_cast<void*>(address)));
     CHECK(cuMemUnmap(address, granule.size));
     CHECK(cuMemRelease(handle));
     CHECK(cuMemAddressFree(address, granule.size));
-    std::printf("    right: unmapped, released, and the addresses freed\n");
+    say("right: unmapped, released, and the addresses freed");
   });
 
-  // [5] Use it after cuMemUnmap
+  step("[5] Use it after cuMemUnmap");
   // The handle and the memory still exist. No address leads to the memory any more.
-  std::printf("[5] Use it after cuMemUnmap\n");
   in_a_process(start_on_gpu_0, [](Granule granule) {
     const CUdeviceptr address = reserve_and_map(granule);
     CHECK(cuMemSetAccess(address, granule.size, &granule.descriptor, 1));
@@ -111,6 +106,6 @@ int main(int argc, char** argv) {
     REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
   });
 
-  std::printf("OK\n");
+  std::puts("OK");
   return 0;
 }

@@ -55,9 +55,8 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);      // no child inherits a line that is not written yet
   in_a_process(start_on_gpu_0, [](Granule) {});  // a machine that cannot do this says so first
 
-  // [1] Map a large allocation piece by piece
+  step("[1] Map a large allocation piece by piece");
   // The driver maps whole allocations only.
-  std::printf("[1] Map a large allocation piece by piece\n");
   in_a_process(start_on_gpu_0, [](Granule granule) {
     const size_t size = granule.size;
     const CUdeviceptr base = reserve(4 * size);
@@ -65,12 +64,11 @@ int main(int argc, char** argv) {
     REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(base, size, 0, large, 0));
     REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(base + size, size, size, large, 0));
     for (int chunk = 0; chunk < 4; ++chunk) map_chunk(granule, base + chunk * size, size);
-    std::printf("    right: an allocation for each chunk, 4 chunks mapped\n");
+    say("right: an allocation for each chunk, 4 chunks mapped");
   });
 
-  // [2] Keep the size that was asked for
+  step("[2] Keep the size that was asked for");
   // The chunk has been rounded up. The calls that come later want the rounded size as well.
-  std::printf("[2] Keep the size that was asked for\n");
   in_a_process(start_on_gpu_0, [](Granule granule) {
     const CUmemAccessDesc descriptor = granule.descriptor;
     const size_t wanted = granule.size + 1000, rounded = 2 * granule.size;
@@ -81,12 +79,11 @@ int main(int argc, char** argv) {
     CHECK(cuMemSetAccess(base, rounded, &descriptor, 1));
     CHECK(cuMemUnmap(base, rounded));
     CHECK(cuMemAddressFree(base, rounded));
-    std::printf("    right: access, unmapping and freeing with the rounded size\n");
+    say("right: access, unmapping and freeing with the rounded size");
   });
 
-  // [3] Grow, and grant no access to the new part
+  step("[3] Grow, and grant no access to the new part");
   // Access belongs to a mapping. Access to the old part does not extend to the new one.
-  std::printf("[3] Grow, and grant no access to the new part\n");
   for (const bool granted : {false, true})
     in_a_process(start_on_gpu_0, [granted](Granule granule) {
       const CUdeviceptr base = map_chunk(granule, reserve(2 * granule.size), granule.size);
@@ -98,15 +95,14 @@ int main(int argc, char** argv) {
       launch_store(grown, 42);
       if (granted) {
         expect_stored(grown, 42);
-        std::printf("    right: access to the new part too; the kernel stored 42 there\n");
+        say("right: access to the new part too; the kernel stored 42 there");
       } else {
         REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
       }
     });
 
-  // [4] Keep the handle of a chunk that is unmapped
+  step("[4] Keep the handle of a chunk that is unmapped");
   // No call fails. The handle holds the memory, and the GPU fills up with each shrinking.
-  std::printf("[4] Keep the handle of a chunk that is unmapped\n");
   in_a_process(start_on_gpu_0, [](Granule granule) {
     const CUdeviceptr base = reserve(granule.size);
     const size_t before = free_memory();
@@ -114,12 +110,12 @@ int main(int argc, char** argv) {
     CHECK(cuMemMap(base, granule.size, 0, handle, 0));
     CHECK(cuMemUnmap(base, granule.size));
     EXPECT(before - free_memory() == granule.size, "%zu bytes are taken", before - free_memory());
-    std::printf("    unmapped, and %zu KiB are still taken\n", (before - free_memory()) >> 10);
+    say("unmapped, and %zu KiB are still taken", (before - free_memory()) >> 10);
     CHECK(cuMemRelease(handle));  // right after cuMemMap is the best place for it
     EXPECT(before == free_memory(), "%zu bytes are taken", before - free_memory());
-    std::printf("    right: the handle released, 0 KiB are taken\n");
+    say("right: the handle released, 0 KiB are taken");
   });
 
-  std::printf("OK\n");
+  std::puts("OK");
   return 0;
 }

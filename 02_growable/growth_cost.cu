@@ -197,9 +197,8 @@ int main(int argc, char** argv) {
   const int gpus = check::require_gpus(1);
   CHECK(cudaSetDevice(0));
 
-  // [1] Ask the device for support
+  step("[1] Ask the device for support");
   // Two attributes: virtual memory management, and the memory pools behind cudaMallocAsync.
-  std::printf("[1] Ask the device for support\n");
   int supported = 0, pools = 0;
   size_t granule;
   CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
@@ -211,11 +210,11 @@ int main(int argc, char** argv) {
   access.location = memory.location;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   CHECK(cuMemGetAllocationGranularity(&granule, &memory, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
-  const size_t step = size_t(step_mib) << 20, chunk = round_up(chunk_mib ? size_t(chunk_mib) << 20 : step, granule);
+  const size_t by = size_t(step_mib) << 20, chunk = round_up(chunk_mib ? size_t(chunk_mib) << 20 : by, granule);
   const size_t last = round_up(size_t(final_mib) << 20, chunk), room = size_t(512) << 20;
   REQUIRE(free_memory() >= 3 * last + room, "less than %zu MiB of GPU memory are free; choose a smaller --final-mib",
           (3 * last + room) >> 20);
-  std::printf("    supported; a granule is %zu KiB\n", granule >> 10);
+  say("supported; a granule is %zu KiB", granule >> 10);
   measure::Report report(json, "growth_cost", gpus,
                          {{"--final-mib", last >> 20},
                           {"--step-mib", step_mib},
@@ -225,34 +224,30 @@ int main(int argc, char** argv) {
   for (Method method : {FRESH, MALLOC, MALLOC_ASYNC}) grow_all({method, true, granule, granule}, 4 * granule, nullptr);
   const size_t free_at_start = free_memory();
 
-  // [2] Grow by steps and by doubling
+  step("[2] Grow by steps and by doubling");
   // Doubling needs fewer copies than equal steps, and takes memory that may never be needed. Peak is in final sizes.
-  std::printf("[2] Grow by steps and by doubling\n");
-  std::printf("    to %zu MiB, by steps of %ld MiB or by doubling from it; median of %ld\n", last >> 20, step_mib,
-              repeats);
+  say("to %zu MiB, by steps of %ld MiB or by doubling from it; median of %ld", last >> 20, step_mib, repeats);
   Handles kept;
   wait(quiet_ms);
   grow_and_unmap(last, chunk, &kept, true);
-  std::vector<Case> cases = {{FRESH, false, step, chunk},    {KEPT, false, step, chunk}, {MALLOC, false, step, 0},
-                             {MALLOC_ASYNC, false, step, 0}, {FRESH, true, step, chunk}, {MALLOC, true, step, 0},
-                             {MALLOC_ASYNC, true, step, 0}};
+  std::vector<Case> cases = {{FRESH, false, by, chunk},    {KEPT, false, by, chunk}, {MALLOC, false, by, 0},
+                             {MALLOC_ASYNC, false, by, 0}, {FRESH, true, by, chunk}, {MALLOC, true, by, 0},
+                             {MALLOC_ASYNC, true, by, 0}};
   const std::vector<double> ways = run_in_turn(report, 2, cases, last, &kept);
-  std::printf("    against fresh chunks by steps, kept ones take %.2f of the time, cudaMalloc by doubling %.2f\n",
-              ways[1] / ways[0], ways[5] / ways[0]);
+  say("against fresh chunks by steps, kept ones take %.2f of the time, cudaMalloc by doubling %.2f", ways[1] / ways[0],
+      ways[5] / ways[0]);
 
-  // [3] Choose the chunk
+  step("[3] Choose the chunk");
   // Each chunk costs a create and a map, however small it is. With chunks larger than the step, most steps need none.
-  std::printf("[3] Choose the chunk\n");
-  std::printf("    to %zu MiB, by steps of one granule or by doubling from it\n", last >> 20);
+  say("to %zu MiB, by steps of one granule or by doubling from it", last >> 20);
   cases.clear();
   for (const size_t granules : {1, 8, 32}) cases.push_back({FRESH, false, granule, granules * granule});
   cases.push_back({MALLOC, true, granule, 0});
   run_in_turn(report, 3, cases, last, nullptr);
 
-  // [4] Take it apart, in quiet and after a release
+  step("[4] Take it apart, in quiet and after a release");
   // Create, map and grant access ("open"), chunk by chunk, then map and grant access to the same chunks again. Also
   // cudaMalloc of the same size, and a kernel that reads other memory, as long after the release.
-  std::printf("[4] Take it apart, in quiet and after a release\n");
   CUdeviceptr other;
   Parts parts;
   const measure::Word seed = std::random_device()();
@@ -302,14 +297,13 @@ int main(int argc, char** argv) {
   CHECK(cuMemUnmap(other, last));
   CHECK(cuMemAddressFree(other, last));
 
-  // [5] Tear down
+  step("[5] Tear down");
   // Release the kept chunks. Nothing else is left.
-  std::printf("[5] Tear down\n");
   release(&kept);
   EXPECT(free_memory() == free_at_start, "%zu bytes are free, %zu were at the start (does another program use it?)",
          free_memory(), free_at_start);
-  std::printf("    free memory is what it was at the start\n");
+  say("free memory is what it was at the start");
   report.complete();
-  std::printf("OK\n");
+  std::puts("OK");
   return 0;
 }

@@ -63,7 +63,7 @@ static void expect_to_store(const Granule& granule, int gpu, const char* what) {
   CHECK(cudaDeviceSynchronize());
   CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(address), sizeof found, cudaMemcpyDeviceToHost));
   EXPECT(found == 42, "the kernel left %d", found);
-  std::printf("    right: %s; GPU %d stored %d\n", what, gpu, found);
+  say("right: %s; GPU %d stored %d", what, gpu, found);
 }
 
 int main(int argc, char** argv) {
@@ -71,9 +71,8 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
   in_a_process(start, [](Granule) {});       // a machine that cannot do this says so first
 
-  // [1] Rely on cudaDeviceEnablePeerAccess
+  step("[1] Rely on cudaDeviceEnablePeerAccess");
   // It is for memory of cudaMalloc. Access to memory of cuMemCreate is granted by cuMemSetAccess alone.
-  std::printf("[1] Rely on cudaDeviceEnablePeerAccess\n");
   in_a_process(start, [](Granule granule) {
     const CUdeviceptr address = mapped(granule);
     const CUmemAccessDesc owner = access_of(0, read_write);
@@ -87,9 +86,8 @@ int main(int argc, char** argv) {
     expect_to_store(granule, 1, "a descriptor for GPU 1, and no peer access enabled");
   });
 
-  // [2] Leave the owner out
+  step("[2] Leave the owner out");
   // The descriptors say who has access. That the memory is on GPU 0 gives GPU 0 none.
-  std::printf("[2] Leave the owner out\n");
   in_a_process(start, [](Granule granule) {
     const CUdeviceptr address = mapped(granule);
     const CUmemAccessDesc other = access_of(1, read_write);
@@ -99,9 +97,8 @@ int main(int argc, char** argv) {
   });
   in_a_process(start, [](Granule granule) { expect_to_store(granule, 0, "a descriptor for GPU 0 as well"); });
 
-  // [3] Write where only reading is allowed
+  step("[3] Write where only reading is allowed");
   // A load works, so the mapping looks fine. The first store ends it.
-  std::printf("[3] Write where only reading is allowed\n");
   in_a_process(start, [](Granule granule) {
     const CUdeviceptr address = mapped(granule);
     const CUmemAccessDesc rights[] = {access_of(0, read_write), access_of(1, read_only)};
@@ -112,16 +109,15 @@ int main(int argc, char** argv) {
     copy<<<1, 1>>>(reinterpret_cast<int*>(address), to);
     CHECK(cudaGetLastError());
     CHECK(cudaDeviceSynchronize());
-    std::printf("    GPU 1 may read: its load works\n");
+    say("GPU 1 may read: its load works");
     store_on(1, address);
     REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
   });
   in_a_process(start, [](Granule granule) { expect_to_store(granule, 1, "read and write for GPU 1"); });
 
-  // [4] Name a GPU that this process does not see
+  step("[4] Name a GPU that this process does not see");
   // A device number counts what CUDA_VISIBLE_DEVICES leaves, from 0 on. It is no rank and no number of nvidia-smi. One
   // bad descriptor spoils the call: the good one beside it has no effect either.
-  std::printf("[4] Name a GPU that this process does not see\n");
   in_a_process(start, [](Granule granule) {
     const size_t size = granule.size;
     const CUdeviceptr address = mapped(granule);
@@ -132,14 +128,13 @@ int main(int argc, char** argv) {
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemSetAccess(address, size, rights, 2));
     CHECK(cuMemGetAccess(&flags, &granule.properties.location, address));
     EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_NONE, "the access of GPU 0 is %llu", flags);
-    std::printf("    the access of GPU 0 is still none\n");
+    say("the access of GPU 0 is still none");
     expect_to_store(granule, 1, "numbers below that of cuDeviceGetCount");
   });
 
-  // [5] Ask one address for the whole array
+  step("[5] Ask one address for the whole array");
   // No call fails. cuMemGetAddressRange returns one mapping, not the array that you made of several: whoever registers
   // or copies "the whole buffer" by it gets one stripe.
-  std::printf("[5] Ask one address for the whole array\n");
   in_a_process(start, [](Granule granule) {
     auto [properties, descriptor, size] = granule;
     CUdeviceptr array, base;
@@ -155,12 +150,12 @@ int main(int argc, char** argv) {
     const CUmemAccessDesc both[] = {access_of(0, read_write), access_of(1, read_write)};
     CHECK(cuMemSetAccess(array, 2 * size, both, 2));
     CHECK(cuMemGetAddressRange(&base, &found, array));
-    std::printf("    an array of %zu KiB; cuMemGetAddressRange returns %zu KiB\n", 2 * size >> 10, found >> 10);
+    say("an array of %zu KiB; cuMemGetAddressRange returns %zu KiB", 2 * size >> 10, found >> 10);
     for (; all < 2 * size; all += found) CHECK(cuMemGetAddressRange(&base, &found, array + all));
     EXPECT(all == 2 * size, "%zu bytes in all", all);
-    std::printf("    right: asked again past each mapping, %zu KiB in all\n", all >> 10);
+    say("right: asked again past each mapping, %zu KiB in all", all >> 10);
   });
 
-  std::printf("OK\n");
+  std::puts("OK");
   return 0;
 }

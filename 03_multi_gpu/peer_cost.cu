@@ -139,9 +139,9 @@ static void show_bandwidth(measure::Report& report, int active, size_t bytes) {
   double speed[4] = {};
   for (const Way way : {STORES, LOADS, COPIES}) {
     speed[way] = bandwidth(report, active, way, bytes, way == COPIES ? 0 : blocks);
-    std::printf("    %s: %.1f GB/s\n", names[way], speed[way]);
+    say("%s: %.1f GB/s", names[way], speed[way]);
   }
-  std::printf("    stores against copy engine: %.2f\n", speed[STORES] / speed[COPIES]);
+  say("stores against copy engine: %.2f", speed[STORES] / speed[COPIES]);
 }
 
 // Memory of this GPU to which all GPUs get access, as in multi_gpu.cu.
@@ -197,9 +197,8 @@ int main(int argc, char** argv) {
     gpus[g].free_at_start = free_memory();
   }
 
-  // [1] Ask whether the GPUs reach each other
+  step("[1] Ask whether the GPUs reach each other");
   // As in multi_gpu.cu, for each ordered pair.
-  std::printf("[1] Ask whether the GPUs reach each other\n");
   for (int from = 0; from < count; ++from) {
     CHECK(cuDeviceGetAttribute(&answer, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, from));
     REQUIRE(answer, "GPU %d has no virtual memory management; use bare metal, or a virtual GPU with it", from);
@@ -211,12 +210,11 @@ int main(int argc, char** argv) {
   }
   measure::Report report(json, "peer_cost", count,
                          {{"--kib", kib}, {"--repeats", repeats}, {"--blocks", blocks}, {"--threads", threads}});
-  std::printf("    they do\n");
+  say("they do");
 
-  // [2] Share one allocation
+  step("[2] Share one allocation");
   // The time of cuMemSetAccess that grants access to one GPU, to two, up to all: while the GPUs share nothing else, and
   // while all share a granule of each. The last GPU writes and checks the front of the memory: it must have access.
-  std::printf("[2] Share one allocation\n");
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   size_t granularity = 0, suits;
   for (int g = 0; g < count; ++g) {
@@ -234,8 +232,8 @@ int main(int argc, char** argv) {
   std::vector<CUdeviceptr> standing;
   for (const bool more : {false, true}) {
     for (int g = 0; more && g < count; ++g) standing.push_back(create_for_all(g, granularity));
-    std::printf("    cuMemSetAccess of %zu MiB on GPU 0, %s, median of %ld\n", shared >> 20,
-                more ? "while more is shared" : "while nothing else is shared", repeats);
+    say("cuMemSetAccess of %zu MiB on GPU 0, %s, median of %ld", shared >> 20,
+        more ? "while more is shared" : "while nothing else is shared", repeats);
     for (int last = 0; last < count; ++last) {
       std::vector<double> took;
       for (long repeat = -1; repeat < repeats; ++repeat) {  // a new mapping each time: no GPU has access to it
@@ -248,17 +246,16 @@ int main(int argc, char** argv) {
       }
       const double median =
           report.add("cuMemSetAccess", {{"bytes", shared}, {"open_to", last + 1}, {"more_is_shared", more}}, took);
-      std::printf("    open to %d, up to GPU %d: %.1f us\n", last + 1, last, median);
+      say("open to %d, up to GPU %d: %.1f us", last + 1, last, median);
     }
   }
   for (const CUdeviceptr granule : standing) give_back(granule, granularity);
   CHECK(cuMemAddressFree(address, shared));
   CHECK(cuMemRelease(handle));
 
-  // [3] Allocate with peers enabled
+  step("[3] Allocate with peers enabled");
   // The time of every cudaMalloc, whether a peer uses the memory or not. Peer access is enabled both ways.
-  std::printf("[3] Allocate with peers enabled\n");
-  std::printf("    cudaMalloc of %zu MiB on GPU 0, median of %ld\n", shared >> 20, repeats);
+  say("cudaMalloc of %zu MiB on GPU 0, median of %ld", shared >> 20, repeats);
   for (int last = 0; last < count; ++last) {
     if (last > 0) {
       CHECK(cudaSetDevice(last));
@@ -276,7 +273,7 @@ int main(int argc, char** argv) {
       CHECK(cudaFree(reinterpret_cast<void*>(address)));
     }
     const double median = report.add("cudaMalloc", {{"bytes", shared}, {"peers_enabled", last}}, took);
-    std::printf("    peers enabled: %d, up to GPU %d: %.1f us\n", last, last, median);
+    say("peers enabled: %d, up to GPU %d: %.1f us", last, last, median);
   }
   for (int last = count; --last > 0;) {
     CHECK(cudaSetDevice(0));
@@ -285,35 +282,31 @@ int main(int argc, char** argv) {
     CHECK(cudaDeviceDisablePeerAccess(0));
   }
 
-  // [4] Move data between two GPUs
+  step("[4] Move data between two GPUs");
   // One allocation on each GPU, to which all have access: a GPU sends from its front and receives in its back. GPU 0
   // moves data to GPU 1, or with loads from GPU 1. The other GPUs move nothing.
-  std::printf("[4] Move data between two GPUs\n");
   const size_t bytes = size_t(kib) << 10, both = measure::round_up(2 * bytes, granularity);
   for (int g = 0; g < count; ++g) {
     gpus[g].source = create_for_all(g, both);
     gpus[g].sink = gpus[g].source + bytes;
   }
-  std::printf("    %ld KiB, median of %ld; kernels of %ld blocks of %ld threads\n", kib, repeats, blocks, threads);
+  say("%ld KiB, median of %ld; kernels of %ld blocks of %ld threads", kib, repeats, blocks, threads);
   show_bandwidth(report, 1, bytes);
 
-  // [5] Choose the number of blocks
+  step("[5] Choose the number of blocks");
   // Blocks occupy multiprocessors. How few blocks fill the link, with stores and with bulk copies?
-  std::printf("[5] Choose the number of blocks\n");
   for (const long few : {4, 8, 16, 32, 64}) {
     std::printf("    %2ld blocks: stores %.1f GB/s", few, bandwidth(report, 1, STORES, bytes, few));
     if (bulk) std::printf(", bulk copies %.1f GB/s", bandwidth(report, 1, BULK, bytes, few));
     std::printf("\n");
   }
 
-  // [6] Move data round the ring
+  step("[6] Move data round the ring");
   // All GPUs move data at the same time, each with the next one. The figures are those of the slowest GPU.
-  std::printf("[6] Move data round the ring\n");
   show_bandwidth(report, count, bytes);
 
-  // [7] Tear down
+  step("[7] Tear down");
   // In reverse order. What was made before free memory was counted is destroyed after it is counted again.
-  std::printf("[7] Tear down\n");
   for (int g = count; g-- > 0;) give_back(gpus[g].source, both);
   for (int g = count; g-- > 0;) {
     CHECK(cudaSetDevice(g));
@@ -323,8 +316,8 @@ int main(int argc, char** argv) {
     CHECK(cudaEventDestroy(gpus[g].ready));
     CHECK(cudaStreamDestroy(gpus[g].stream));
   }
-  std::printf("    free memory on every GPU is what it was at the start\n");
+  say("free memory on every GPU is what it was at the start");
   report.complete();
-  std::printf("OK\n");
+  std::puts("OK");
   return 0;
 }

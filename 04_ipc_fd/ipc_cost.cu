@@ -200,7 +200,7 @@ static void measure_way(measure::Report& report, int socket, Way way, size_t siz
   for (int part = 0; part < PARTS; ++part) {
     const double median =
         report.add("handover", {{"way", names[way]}, {"part", keys[part]}, {"bytes", size}}, took[part]);
-    std::printf("    %s: %.1f us\n", parts[part], median);
+    say("%s: %.1f us", parts[part], median);
   }
 }
 
@@ -210,9 +210,8 @@ int main(int argc, char** argv) {
   check::arguments(argc, argv, usage,
                    {{"--mib", &mib, 1, 4096}, {"--repeats", &repeats, 1, 1000}, {"--json", nullptr, 0, 1, &json}});
 
-  // [1] Start the receiver
+  step("[1] Start the receiver");
   // Before any call of CUDA, for what CUDA sets up does not work in a child. They share a socket and some host memory.
-  std::printf("[1] Start the receiver\n");
   std::fflush(stdout);
   size_t size = size_t(mib) << 20, granularity, free_at_start, free_now, total;
   int sockets[2];
@@ -240,9 +239,8 @@ int main(int argc, char** argv) {
     return 0;
   }
 
-  // [2] Check support
+  step("[2] Check support");
   // The receiver touches CUDA only after that. Each way is gone once before free memory is counted.
-  std::printf("[2] Check support\n");
   const int gpus = check::require_gpus(1);
   int vmm, descriptors;
   CHECK(cuDeviceGetAttribute(&vmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
@@ -258,36 +256,32 @@ int main(int argc, char** argv) {
   EXPECT(send_message(socket, ready) && receive_message(socket, &ready), "the receiver has ended");
   for (Way way : {DESCRIPTOR, CUDA_IPC, COPY}) hand_over(socket, way, size, host);
   CHECK(cuMemGetInfo(&free_at_start, &total));
-  std::printf("    %zu KiB are handed over each time, median of %ld\n", size >> 10, repeats);
+  say("%zu KiB are handed over each time, median of %ld", size >> 10, repeats);
 
-  // [3] Hand over a file descriptor
+  step("[3] Hand over a file descriptor");
   // The receiver imports it and maps it: reserving addresses, mapping and granting access are timed together.
-  std::printf("[3] Hand over a file descriptor\n");
   measure_way(report, socket, DESCRIPTOR, size, repeats, host);
 
-  // [4] Hand over memory of cudaMalloc
+  step("[4] Hand over memory of cudaMalloc");
   // The older interprocess call, for memory of the other kind. A handle of 64 bytes names the allocation.
-  std::printf("[4] Hand over memory of cudaMalloc\n");
   measure_way(report, socket, CUDA_IPC, size, repeats, host);
 
-  // [5] Copy through host memory
+  step("[5] Copy through host memory");
   // Nothing is shared between the processes but pageable host memory, so the data crosses to the host and back.
-  std::printf("[5] Copy through host memory\n");
   measure_way(report, socket, COPY, size, repeats, host);
 
-  // [6] Tear down
+  step("[6] Tear down");
   // The receiver ends when the socket is shut, and its end of the socket closes with it.
-  std::printf("[6] Tear down\n");
   CHECK(cuMemGetInfo(&free_now, &total));
   EXPECT(free_now == free_at_start, "%zu bytes are free, %zu were at the start (does another program use this GPU?)",
          free_now, free_at_start);
-  std::printf("    free memory is what it was at the start\n");
+  say("free memory is what it was at the start");
   shutdown(socket, SHUT_WR);
   EXPECT(!receive_message(socket, &ready), "the receiver sent something that nobody asked for");
   int status = 0;
   const pid_t ended = TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
   EXPECT(ended == child && status == 0, "the receiver ended with status 0x%x", status);
   report.complete();
-  std::printf("OK\n");
+  std::puts("OK");
   return 0;
 }

@@ -139,20 +139,18 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
   in_a_process(start, [](Granule) {});       // a machine that cannot do this says so first
 
-  // [1] Pass the address of the descriptor
+  step("[1] Pass the address of the descriptor");
   // For a fabric handle the address is right. A file descriptor goes by value, in the guise of a pointer.
-  std::printf("[1] Pass the address of the descriptor\n");
   in_a_process(start, [](Granule granule) {
     CUmemGenericAllocationHandle imported;
     int fd = exported(granule);
     REFUSED(CUDA_ERROR_UNKNOWN, cuMemImportFromShareableHandle(&imported, &fd, type));
     CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), type));
-    std::printf("    right: the descriptor itself, cast to a pointer\n");
+    say("right: the descriptor itself, cast to a pointer");
   });
 
-  // [2] Send the number of the descriptor
+  step("[2] Send the number of the descriptor");
   // A descriptor is an entry in the table of one process. Its number is nothing in another, or something else.
-  std::printf("[2] Send the number of the descriptor\n");
   in_two_processes([](const Granule& granule, int socket) { send_number(socket, exported_as_500(granule, 42)); },
                    [](const Granule& granule, int socket) {
                      CUmemGenericAllocationHandle imported;
@@ -161,16 +159,15 @@ int main(int argc, char** argv) {
                      exported_as_500(granule, 7);  // now the number is that of an export, and no call fails
                      const int found = value_in(map_with_access(granule, number));
                      EXPECT(found == 7, "the number led to %d", found);
-                     std::printf("    in silence: its own memory, which holds %d, not the exporter's 42\n", found);
+                     say("in silence: its own memory, which holds %d, not the exporter's 42", found);
                    });
   in_an_importer([](const Granule& granule, int fd) {
     map_import(granule, fd);
-    std::printf("    right: SCM_RIGHTS makes a descriptor in the other process\n");
+    say("right: SCM_RIGHTS makes a descriptor in the other process");
   });
 
-  // [3] Take the exporter's access for granted
+  step("[3] Take the exporter's access for granted");
   // What travels is memory. The mapping in this process is its own, and starts with no access.
-  std::printf("[3] Take the exporter's access for granted\n");
   in_an_importer([](const Granule& granule, int fd) {
     store<<<1, 1>>>(map_import(granule, fd), 42);
     CHECK(cudaGetLastError());
@@ -181,12 +178,11 @@ int main(int argc, char** argv) {
     store<<<1, 1>>>(data, 42);
     CHECK(cudaGetLastError());
     EXPECT(value_in(data) == 42, "the kernel left %d", value_in(data));
-    std::printf("    right: the importer grants access too; its kernel stored 42\n");
+    say("right: the importer grants access too; its kernel stored 42");
   });
 
-  // [4] Export what cannot be exported
+  step("[4] Export what cannot be exported");
   // Only memory that was created for it, only by the process that created it, and only by the calls of this lesson.
-  std::printf("[4] Export what cannot be exported\n");
   in_a_process(start, [](Granule granule) {
     CUmemGenericAllocationHandle plain, imported;
     cudaIpcMemHandle_t older;
@@ -198,9 +194,9 @@ int main(int argc, char** argv) {
     granule.properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
     CHECK(cuMemCreate(&plain, granule.size, &granule.properties, 0));
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fd, plain, type, 0));
-    std::printf("    right: request the type at creation, and export where the memory was created\n");
+    say("right: request the type at creation, and export where the memory was created");
   });
 
-  std::printf("OK\n");
+  std::puts("OK");
   return 0;
 }

@@ -210,7 +210,7 @@ static int supervise(char* program, int count, long granules, long timeout) {
     if (workers[rank] != 0) reap(workers[rank], 10);
     close(control[rank][0]);
   }
-  if (status == 0) std::printf("OK\n");
+  if (status == 0) std::puts("OK");
   return status;
 }
 
@@ -234,8 +234,8 @@ static int work(int rank, int workers, long granules, int control, int previous,
       if (user != gpu) CHECK(cuDeviceCanAccessPeer(&reached, user, gpu));
       REQUIRE(reached, "GPU %d cannot reach GPU %d; set CUDA_VISIBLE_DEVICES to one GPU, for all workers", user, gpu);
     }
-    std::printf("    virtual memory management and file descriptor handles: supported\n");
-    std::printf("    visible GPUs: %d; worker R takes GPU R modulo that number\n", gpus);
+    say("virtual memory management and file descriptor handles: supported");
+    say("visible GPUs: %d; worker R takes GPU R modulo that number", gpus);
   }
   barrier(control, SUPPORTED);
   CHECK(cuInit(0));
@@ -251,8 +251,7 @@ static int work(int rank, int workers, long granules, int control, int previous,
   CHECK(cuMemGetInfo(&free_at_start, &total));
   barrier(control, COUNTED);
 
-  // [3] Pass memory on to the next worker
-  std::printf("[3] Pass memory on to the next worker\n");
+  step("[3] Pass memory on to the next worker");
   const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -273,10 +272,9 @@ static int work(int rank, int workers, long granules, int control, int previous,
   send_message(next, offer, fd);
   close(fd);
   barrier(control, SENT);
-  std::printf("    %zu KiB each, poisoned, sent as a file descriptor\n", size >> 10);
+  say("%zu KiB each, poisoned, sent as a file descriptor", size >> 10);
 
-  // [4] Import the memory of the previous worker
-  std::printf("[4] Import the memory of the previous worker\n");
+  step("[4] Import the memory of the previous worker");
   const char* wrong = receive_message(previous, SENT, &offer, &fd, granularity);
   EXPECT(!wrong, "worker %d %s", (rank + workers - 1) % workers, wrong);
   int home = -1;  // the GPU of that memory, by its number in this process
@@ -289,20 +287,18 @@ static int work(int rank, int workers, long granules, int control, int previous,
   CHECK(cuMemImportFromShareableHandle(&imported, reinterpret_cast<void*>(intptr_t(fd)), type));
   close(fd);
   const CUdeviceptr address = map(imported, offer.size, properties.location);
-  std::printf("    %zu KiB of GPU %d, mapped for GPU %d; the fd is closed\n", size_t(offer.size) >> 10, home, gpu);
+  say("%zu KiB of GPU %d, mapped for GPU %d; the fd is closed", size_t(offer.size) >> 10, home, gpu);
 
-  // [5] Write it, and check one's own
+  step("[5] Write it, and check one's own");
   // All have written before any checks. No stream orders the work of two processes, so they meet at a barrier.
-  std::printf("[5] Write it, and check one's own\n");
   fill_and_wait(address, offer.size, rank);
   barrier(control, WRITTEN);
   check_all(own_address, size, (rank + 1) % workers);
   barrier(control, CHECKED);
-  std::printf("    every element of every worker's memory is what its neighbour wrote\n");
+  say("every element of every worker's memory is what its neighbour wrote");
 
-  // [6] Tear down the ring
+  step("[6] Tear down the ring");
   // Memory returns when the last process has let go of it, so all let go before any counts.
-  std::printf("[6] Tear down the ring\n");
   unmap_and_release(address, offer.size, imported);
   unmap_and_release(own_address, size, own);
   barrier(control, UNMAPPED);
@@ -310,7 +306,7 @@ static int work(int rank, int workers, long granules, int control, int previous,
   EXPECT(free_now == free_at_start, "%zu bytes are free, %zu were at the start (does another program use this GPU?)",
          free_now, free_at_start);
   barrier(control, RECOUNTED);
-  std::printf("    free memory is what it was at the start, on every worker's GPU\n");
+  say("free memory is what it was at the start, on every worker's GPU");
   return 0;
 }
 

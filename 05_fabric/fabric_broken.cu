@@ -39,9 +39,8 @@ int main(int argc, char** argv) {
   CUmemGenericAllocationHandle memory, imported;
   CUmemFabricHandle handle = {};
 
-  // [1] Decide on the handle type later
+  step("[1] Decide on the handle type later");
   // The type is a property of the allocation. What was made for file descriptors never becomes 64 bytes.
-  std::printf("[1] Decide on the handle type later\n");
   properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   CHECK(cuMemCreate(&memory, size, &properties, 0));
   REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&handle, memory, fabric, 0));
@@ -49,27 +48,24 @@ int main(int argc, char** argv) {
   CHECK(cuMemExportToShareableHandle(&fd, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
   close(fd);
   CHECK(cuMemRelease(memory));
-  std::printf("    right: exported as what it was made for\n");
+  say("right: exported as what it was made for");
 
-  // [2] Take the attribute for a promise
+  step("[2] Take the attribute for a promise");
   // The attribute describes the GPU and the driver. The channel file depends on machine, user and container.
-  std::printf("[2] Take the attribute for a promise\n");
   properties.requestedHandleTypes = fabric;
   const CUresult answer = cuMemCreate(&memory, size, &properties, 0);
-  std::printf("    the attribute says 1; cuMemCreate(&memory, size, &properties, 0)\n      -> %s\n",
-              check::name(answer));
+  say("the attribute says 1; cuMemCreate(&memory, size, &properties, 0)\n      -> %s", check::name(answer));
   EXPECT(answer == CUDA_SUCCESS || answer == CUDA_ERROR_NOT_PERMITTED || answer == CUDA_ERROR_NOT_SUPPORTED,
          "cuMemCreate answers %s", check::name(answer));
   REQUIRE(answer == CUDA_SUCCESS,
           "fabric memory is refused, and the steps from here on need it; fabric_doctor says what is missing");
   CHECK(cuMemExportToShareableHandle(&handle, memory, fabric, 0));
   CHECK(cuMemImportFromShareableHandle(&imported, &handle, fabric));
-  std::printf("    right: created, exported and imported, and only then believed\n");
+  say("right: created, exported and imported, and only then believed");
   CHECK(cuMemRelease(imported));
 
-  // [3] Send a part of the handle
+  step("[3] Send a part of the handle");
   // All 64 bytes count. A handle is no text that ends at a zero, and the size of a pointer to it is not its size.
-  std::printf("[3] Send a part of the handle\n");
   CUmemFabricHandle arrived = {};
   const unsigned char* const from = handle.data;
   const size_t part = sizeof from;  // 8: of the pointer
@@ -77,21 +73,20 @@ int main(int argc, char** argv) {
   REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemImportFromShareableHandle(&imported, &arrived, fabric));
   std::memcpy(arrived.data, from, sizeof arrived.data);
   CHECK(cuMemImportFromShareableHandle(&imported, &arrived, fabric));
-  std::printf("    right: all %zu bytes\n", sizeof arrived.data);
+  say("right: all %zu bytes", sizeof arrived.data);
   CHECK(cuMemRelease(imported));
 
-  // [4] Let the memory go before it is imported
+  step("[4] Let the memory go before it is imported");
   // An open file descriptor is a reference to memory. These 64 bytes are none: the exporter waits for the import.
-  std::printf("[4] Let the memory go before it is imported\n");
   CHECK(cuMemRelease(memory));
   REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemImportFromShareableHandle(&imported, &handle, fabric));
   CHECK(cuMemCreate(&memory, size, &properties, 0));
   CHECK(cuMemExportToShareableHandle(&handle, memory, fabric, 0));
   CHECK(cuMemImportFromShareableHandle(&imported, &handle, fabric));
   CHECK(cuMemRelease(memory));
-  std::printf("    right: imported, and only then released by the exporter\n");
+  say("right: imported, and only then released by the exporter");
   CHECK(cuMemRelease(imported));
 
-  std::printf("OK\n");
+  std::puts("OK");
   return 0;
 }

@@ -217,10 +217,10 @@ int main(int argc, char** argv) {
       if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\') *c = '?';  // a file may have any name
     if (json) std::printf(R"(%s{"stage": "%s", "state": "%s", "found": "%s"})", i ? ", " : "", stages[i], state, text);
     else if (banners.count(i)) std::fputs(banners.at(i), stdout);
-    if (!json) std::printf("    %-14s  %s%s%s\n", stages[i], state, *text ? ": " : "", text);
+    if (!json) say("%-14s  %s%s%s", stages[i], state, *text ? ": " : "", text);
   }
   if (json) std::printf("]}\n");
-  else if (works) std::printf("OK\n");
+  else if (works) std::puts("OK");
   if (!works && !*report->remedy) std::fprintf(stderr, "fabric_doctor: %s: %s\n", failure, found);
   return works ? 0 : *report->remedy ? 77 : 1;
 }

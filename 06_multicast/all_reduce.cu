@@ -186,9 +186,8 @@ int main(int argc, char** argv) {
   measure::Report report(json, "all_reduce", count,
                          {{"--mib", mib}, {"--repeats", repeats}, {"--unicast", unicast > 0}});
 
-  // [1] Map every replica for every GPU
+  step("[1] Map every replica for every GPU");
   // Two arrays on each GPU. All replicas are mapped side by side, and every GPU gets access: enough without multicast.
-  std::printf("[1] Map every replica for every GPU\n");
   std::vector<CUmemAccessDesc> everyone;
   for (const Gpu& gpu : gpus)
     everyone.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, gpu.device}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
@@ -214,11 +213,10 @@ int main(int argc, char** argv) {
   replicas = reinterpret_cast<float4*>(address);
   stride = size / sizeof(float4);
   out = stride / 2;
-  std::printf("    %zu KiB on each of %d GPUs\n", size >> 10, count);
+  say("%zu KiB on each of %d GPUs", size >> 10, count);
 
-  // [2] Bind the replicas to a multicast object
+  step("[2] Bind the replicas to a multicast object");
   // As in multicast.cu: first every GPU is added, then memory is bound, and each GPU gets a mapping of its own.
-  std::printf("[2] Bind the replicas to a multicast object\n");
   CUmemGenericAllocationHandle object = 0;
   of_object.size = size;
   if (!unicast) CHECK(cuMulticastCreate(&object, &of_object));
@@ -231,11 +229,10 @@ int main(int argc, char** argv) {
     CHECK(cuMemSetAccess(mc, size, &everyone[g], 1));
     gpus[g].mc = reinterpret_cast<float4*>(mc);
   }
-  std::printf("    %s\n", unicast ? "left out (--unicast)" : "never run on hardware; on simulated GPUs it works");
+  say("%s", unicast ? "left out (--unicast)" : "never run on hardware; on simulated GPUs it works");
 
-  // [3] All-reduce, with and without multicast
+  step("[3] All-reduce, with and without multicast");
   // New random numbers for each size. The two ways take turns, and the sums of the last turn of each are checked.
-  std::printf("[3] All-reduce, with and without multicast\n");
   const std::vector<bool> ways = unicast ? std::vector<bool>{false} : std::vector<bool>{true, false};
   for (size_t n = size_t(mib) << 10; n <= size_t(mib) << 16; n *= 4) {  // elements, of 16 bytes
     const std::vector<double> sums = fill(n);
@@ -247,20 +244,18 @@ int main(int argc, char** argv) {
         if (repeat == repeats) expect_sums(sums);
       }
     }
-    std::printf("    %zu KiB on each GPU: the sums are right %s\n", n / 64,
-                unicast ? "without multicast" : "both ways");
+    say("%zu KiB on each GPU: the sums are right %s", n / 64, unicast ? "without multicast" : "both ways");
     for (const bool multicast : ways) {
       if (repeats == 0) continue;
       const char* const way = multicast ? "with multicast" : "without multicast";
       const double us = report.add("all_reduce", {{"way", way}, {"bytes", 16 * n}}, times[multicast]);
-      std::printf("      %s: %.1f us\n", way, us);
+      say("  %s: %.1f us", way, us);
     }
   }
-  if (repeats > 0) std::printf("    (the slowest GPU counts; median of %ld repeats)\n", repeats);
+  if (repeats > 0) say("(the slowest GPU counts; median of %ld repeats)", repeats);
   report.complete();
 
-  // [4] Tear down
-  std::printf("[4] Tear down\n");
+  step("[4] Tear down");
   for (const Gpu& gpu : gpus) {
     if (!unicast) {
       CHECK(cuMulticastUnbind(object, gpu.device, 0, size));
@@ -278,7 +273,7 @@ int main(int argc, char** argv) {
     CHECK(cudaEventDestroy(gpu.stop));
     CHECK(cudaEventDestroy(gpu.start));
   }
-  std::printf("    free memory of every GPU is what it was at the start\n");
-  std::printf("OK\n");
+  say("free memory of every GPU is what it was at the start");
+  std::puts("OK");
   return 0;
 }

@@ -101,9 +101,8 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
   in_a_process(start, [](Pair) {});          // a machine that cannot do this says so first
 
-  // [1] Make a team of one
+  step("[1] Make a team of one");
   // For instance where each process counts only the GPU that it was given.
-  std::printf("[1] Make a team of one\n");
   in_a_process(start, [](Pair pair) {
     auto& [properties, team, everyone, size] = pair;
     CUmemGenericAllocationHandle object;
@@ -111,12 +110,11 @@ int main(int argc, char** argv) {
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMulticastCreate(&object, &team));
     team.numDevices = 2;
     CHECK(cuMulticastCreate(&object, &team));
-    std::printf("    right: the GPUs of all processes together, 2 here\n");
+    say("right: the GPUs of all processes together, 2 here");
   });
 
-  // [2] Create it in the size of the data
+  step("[2] Create it in the size of the data");
   // An object comes in whole granules. Its granularity is asked of cuMulticastGetGranularity.
-  std::printf("[2] Create it in the size of the data\n");
   in_a_process(start, [](Pair pair) {
     auto& [properties, team, everyone, size] = pair;
     CUmemGenericAllocationHandle object;
@@ -124,12 +122,11 @@ int main(int argc, char** argv) {
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMulticastCreate(&object, &team));
     team.size = (team.size + size - 1) / size * size;
     CHECK(cuMulticastCreate(&object, &team));
-    std::printf("    right: rounded up to the granularity\n");
+    say("right: rounded up to the granularity");
   });
 
-  // [3] Map a part of it
+  step("[3] Map a part of it");
   // An object is mapped whole, from offset 0 on, as memory is.
-  std::printf("[3] Map a part of it\n");
   in_a_process(start, [](Pair pair) {
     auto& [properties, team, everyone, size] = pair;
     CUdeviceptr mc;
@@ -138,12 +135,11 @@ int main(int argc, char** argv) {
     CHECK(cuMemAddressReserve(&mc, 2 * size, 0, 0, 0));
     REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(mc, size, size, object, 0));
     CHECK(cuMemMap(mc, 2 * size, 0, object, 0));
-    std::printf("    right: all of it; to use a part, add to the address\n");
+    say("right: all of it; to use a part, add to the address");
   });
 
-  // [4] Bind before the team is complete
+  step("[4] Bind before the team is complete");
   // The call is not refused. It waits for the missing GPU, and here nobody adds it.
-  std::printf("[4] Bind before the team is complete\n");
   const pid_t waiting = begin_process(start, [](Pair pair) {
     CUmemGenericAllocationHandle memory;
     const CUmemGenericAllocationHandle object = create_and_add(pair, 1);  // of two
@@ -153,20 +149,19 @@ int main(int argc, char** argv) {
   });
   const int status = status_of(waiting);  // vmmsim sees at once that the wait has no end, and ends it with status 125
   EXPECT(status == 128 + SIGALRM || status == 125, "the process that binds ended with status %d", status);
-  std::printf("    cuMulticastBindMem(object, 0, memory, 0, size, 0)\n      -> did not come back\n");
+  say("cuMulticastBindMem(object, 0, memory, 0, size, 0)\n      -> did not come back");
   in_a_process(start, [](Pair pair) {
     bind_and_map(pair, create_and_add(pair, 2), 0);
-    std::printf("    right: every GPU added first\n");
+    say("right: every GPU added first");
   });
 
-  // [5] Store with an ordinary instruction
+  step("[5] Store with an ordinary instruction");
   // Undefined: a GPU may do anything with it, and need not tell. So here is printed what this one did.
-  std::printf("[5] Store with an ordinary instruction\n");
   in_a_process(start, [](Pair pair) {
     CUdeviceptr replica[2];
     store<<<1, 1>>>(map_object(pair, replica), 42);
     CHECK(cudaGetLastError());
-    std::printf("    cudaDeviceSynchronize()\n      -> %s\n", check::name(cudaDeviceSynchronize()));
+    say("cudaDeviceSynchronize()\n      -> %s", check::name(cudaDeviceSynchronize()));
   });
   in_a_process(start, [](Pair pair) {
     CUdeviceptr replica[2];
@@ -177,9 +172,9 @@ int main(int argc, char** argv) {
       CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(address), sizeof found, cudaMemcpyDeviceToHost));
       EXPECT(found == 42, "there is %d in a replica", found);
     }
-    std::printf("    right: multimem.st; both replicas hold the value\n");
+    say("right: multimem.st; both replicas hold the value");
   });
 
-  std::printf("OK\n");
+  std::puts("OK");
   return 0;
 }

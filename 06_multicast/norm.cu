@@ -192,9 +192,8 @@ int main(int argc, char** argv) {
   size_t size;
   const CUmemGenericAllocationHandle object = map_replicas(gpus, &size);
 
-  // [1] Spread a vector over the GPUs
+  step("[1] Spread a vector over the GPUs");
   // Random numbers below 1, of 24 bits. The counter of every replica starts at 0.
-  std::printf("[1] Spread a vector over the GPUs\n");
   std::mt19937 random(std::random_device{}());
   double squares = 0;
   for (const Gpu& gpu : gpus) {
@@ -207,12 +206,11 @@ int main(int argc, char** argv) {
     CHECK(cudaMemcpy(gpu.own->part, part.data(), sizeof gpu.own->part, cudaMemcpyHostToDevice));
     CHECK(cudaMemset(&gpu.own->control, 0, sizeof(Control)));
   }
-  std::printf("    %zu elements on each of %u GPUs\n", n, count);
+  say("%zu elements on each of %u GPUs", n, count);
 
-  // [2] Compute its norm in one kernel, twice
+  step("[2] Compute its norm in one kernel, twice");
   // The counter is not set back between the rounds, for a GPU may still look at it: the target grows. Between rounds
   // the host waits for all GPUs, or one could overwrite its partial sum while another still reads it.
-  std::printf("[2] Compute its norm in one kernel, twice\n");
   // A rounding is off by 2^-24 of the value at most. Each square has one, and then one for each addition on its way: in
   // a thread, in the block, over the GPUs. The root halves what that adds up to: slack for how a switch may round.
   const double expected = std::sqrt(squares);
@@ -225,23 +223,20 @@ int main(int argc, char** argv) {
       EXPECT(std::fabs(after[i].norm - expected) <= allowed, "GPU %d: the norm is %.9g, not %.9g (allowed: %.2g off)",
              gpus[i].device, after[i].norm, expected, allowed);
     }
-    std::printf("    round %u: %u arrivals, and each of %u GPUs has the norm %.3f\n", round, round * count, count,
-                expected);
+    say("round %u: %u arrivals, and each of %u GPUs has the norm %.3f", round, round * count, count, expected);
   }
 
-  // [3] Let a GPU stay away
+  step("[3] Let a GPU stay away");
   // The last GPU gets no kernel. The others wait, give up after 0.2 s by their own clocks, and compute nothing.
-  std::printf("[3] Let a GPU stay away\n");
   const std::vector<Control> after = run(gpus, count - 1, 3 * count, 200000000);
   for (uint32_t i = 0; i < count; ++i) {
     EXPECT(after[i].arrived == 3 * count - 1, "GPU %d: %u arrivals", gpus[i].device, after[i].arrived);
     EXPECT(std::isnan(after[i].norm), "GPU %d: there is a norm, %.9g", gpus[i].device, after[i].norm);
   }
-  std::printf("    the last of %u GPUs stays away: %u of %u arrivals, and the others have given up\n", count,
-              after[0].arrived, 3 * count);
+  say("the last of %u GPUs stays away: %u of %u arrivals, and the others have given up", count, after[0].arrived,
+      3 * count);
 
-  // [4] Tear down
-  std::printf("[4] Tear down\n");
+  step("[4] Tear down");
   for (const Gpu& gpu : gpus) {
     CHECK(cuMulticastUnbind(object, gpu.device, 0, size));
     for (const CUdeviceptr address : {CUdeviceptr(gpu.mc), CUdeviceptr(gpu.own)}) {
@@ -254,7 +249,7 @@ int main(int argc, char** argv) {
   for (const Gpu& gpu : gpus)
     EXPECT(free_memory(gpu) == gpu.free_at_start, "GPU %d: %zu bytes are free, not %zu (does another program use it?)",
            gpu.device, free_memory(gpu), gpu.free_at_start);
-  std::printf("    free memory of every GPU is what it was at the start\n");
-  std::printf("OK\n");
+  say("free memory of every GPU is what it was at the start");
+  std::puts("OK");
   return 0;
 }

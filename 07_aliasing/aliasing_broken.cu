@@ -51,10 +51,9 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);      // no child inherits a line that is not written yet
   in_a_process(start_on_gpu_0, [](Granule) {});  // a machine that cannot do this says so first
 
-  // [1] Take a barrier for a fence
+  step("[1] Take a barrier for a fence");
   // __syncthreads orders the accesses of a block, each at its address. It does not know that two addresses lead to the
   // same memory. No call fails, and no kernel.
-  std::printf("[1] Take a barrier for a fence\n");
   for (const bool fence : {false, true})
     in_a_process(start_on_gpu_0, [fence](Granule granule) {
       map_twice(granule);
@@ -65,13 +64,12 @@ int main(int argc, char** argv) {
       int found = -1;
       CHECK(cudaMemcpyFromSymbol(&found, stale, sizeof found));
       EXPECT(!fence || found == 0, "%d of %d threads read an old value after the fence", found, threads);
-      std::printf("    %s: %d of %d threads read the old value\n", fence ? "right: fence.proxy.alias" : "__syncthreads",
-                  found, threads);
+      say("%s: %d of %d threads read the old value", fence ? "right: fence.proxy.alias" : "__syncthreads", found,
+          threads);
     });
 
-  // [2] Grant access at one address, and use the other
+  step("[2] Grant access at one address, and use the other");
   // Access belongs to the mapping, not to the memory: a second mapping starts without access.
-  std::printf("[2] Grant access at one address, and use the other\n");
   for (const bool both : {false, true})
     in_a_process(start_on_gpu_0, [both](Granule granule) {
       map_twice(granule);
@@ -86,12 +84,11 @@ int main(int argc, char** argv) {
       int found = -1;
       CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(a), sizeof found, cudaMemcpyDeviceToHost));
       EXPECT(found == 42, "at the first address there is %d", found);
-      std::printf("    right: access at both; stored at the second address, read at the first: %d\n", found);
+      say("right: access at both; stored at the second address, read at the first: %d", found);
     });
 
-  // [3] Map a ring in one call
+  step("[3] Map a ring in one call");
   // No call maps an allocation twice, or a part of it: each half of the ring is a mapping of the whole allocation.
-  std::printf("[3] Map a ring in one call\n");
   in_a_process(start_on_gpu_0, [](Granule granule) {
     const auto [properties, descriptor, size] = granule;
     CUdeviceptr ring;
@@ -101,24 +98,23 @@ int main(int argc, char** argv) {
     REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(ring, size / 2, size / 2, handle, 0));
     for (const CUdeviceptr half : {ring, ring + size}) CHECK(cuMemMap(half, size, 0, handle, 0));
     CHECK(cuMemSetAccess(ring, 2 * size, &descriptor, 1));
-    std::printf("    right: the whole allocation twice in a row, access granted in one call\n");
+    say("right: the whole allocation twice in a row, access granted in one call");
   });
 
-  // [4] Unmap one address, and expect the memory back
+  step("[4] Unmap one address, and expect the memory back");
   // No call fails. Each mapping and the handle is a reference; the memory is freed with the last of them.
-  std::printf("[4] Unmap one address, and expect the memory back\n");
   in_a_process(start_on_gpu_0, [](Granule granule) {
     const size_t before = free_memory();
     map_twice(granule);
     CHECK(cuMemRelease(handle));
     CHECK(cuMemUnmap(a, granule.size));
     EXPECT(before - free_memory() == granule.size, "%zu bytes are taken", before - free_memory());
-    std::printf("    the first address unmapped, and %zu KiB are still taken\n", (before - free_memory()) >> 10);
+    say("the first address unmapped, and %zu KiB are still taken", (before - free_memory()) >> 10);
     CHECK(cuMemUnmap(b, granule.size));
     EXPECT(before == free_memory(), "%zu bytes are taken", before - free_memory());
-    std::printf("    right: the second unmapped as well, 0 KiB are taken\n");
+    say("right: the second unmapped as well, 0 KiB are taken");
   });
 
-  std::printf("OK\n");
+  std::puts("OK");
   return 0;
 }

@@ -83,8 +83,8 @@ static void write_medians(measure::Report& report, const char* kernel, int shift
                                {"bytes", bytes}},
                               times[kind]);
   }
-  std::printf("      %s: plain %.1f us, compression requested %.1f us: %.2f times as fast; cudaMalloc %.1f us\n",
-              kernel, median[0], median[1], median[0] / median[1], median[2]);
+  say("  %s: plain %.1f us, compression requested %.1f us: %.2f times as fast; cudaMalloc %.1f us", kernel, median[0],
+      median[1], median[0] / median[1], median[2]);
 }
 
 // Reserves addresses, maps the whole allocation there, and grants access to the device that holds it, as in lesson 01.
@@ -109,9 +109,8 @@ int main(int argc, char** argv) {
                     {"--json", nullptr, 0, 1, &json}});
   const int gpus = check::require_gpus(1);
 
-  // [1] Ask the device for support
+  step("[1] Ask the device for support");
   // Each kind of special memory has an attribute of its own.
-  std::printf("[1] Ask the device for support\n");
   CUdevice device;
   CHECK(cuDeviceGet(&device, 0));
   char name[256];
@@ -123,8 +122,8 @@ int main(int argc, char** argv) {
   CHECK(cuDeviceGetAttribute(&l2, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, device));
   REQUIRE(vmm, "%s has no virtual memory management; use bare metal, or a virtual GPU that passes it on", name);
   REQUIRE(compression, "%s has no compressible memory; use a GPU with compute data compression", name);
-  std::printf("    %s: compressible memory is supported, GPUDirect RDMA with VMM is %s\n", name,
-              rdma ? "supported" : "not supported");
+  say("%s: compressible memory is supported, GPUDirect RDMA with VMM is %s", name,
+      rdma ? "supported" : "not supported");
   measure::Report report(json, "compressible", gpus, {{"--mib", mib}, {"--repeats", repeats}, {"--copy", by_copy > 0}});
   CHECK(cudaSetDevice(device));
 
@@ -141,10 +140,9 @@ int main(int argc, char** argv) {
   size_t free_at_start, free_before, free_now, total_memory;
   CHECK(cuMemGetInfo(&free_at_start, &total_memory));
 
-  // [2] Request compression
+  step("[2] Request compression");
   // The wrong model: "cuMemCreate succeeded, so the memory is compressible". It may as well have made plain memory, so
   // the properties are read back. Nor is compressible memory smaller: see how much each buffer takes.
-  std::printf("[2] Request compression\n");
   CUmemAllocationProp properties = {}, granted;
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -162,21 +160,20 @@ int main(int argc, char** argv) {
     CHECK(cuMemGetInfo(&free_now, &total_memory));
     CHECK(cuMemGetAllocationPropertiesFromHandle(&granted, handle[kind]));
     compressible = granted.allocFlags.compressionType == CU_MEM_ALLOCATION_COMP_GENERIC;
-    std::printf("    %s: %s memory; %zu MiB taken\n", kind ? "compression requested" : "nothing requested",
-                compressible ? "compressible" : "plain", (free_before - free_now) >> 20);
+    say("%s: %s memory; %zu MiB taken", kind ? "compression requested" : "nothing requested",
+        compressible ? "compressible" : "plain", (free_before - free_now) >> 20);
     address[kind] = map(handle[kind], size[kind], properties);
   }
 
-  // [3] Time two kernels
+  step("[3] Time two kernels");
   // The buffers take turns: all see the same clocks, and each finds another's data in the L2 cache. The third is from
   // cudaMalloc: is memory slower when the program has mapped it itself? The data is new and random each time, and never
   // zero: zeros would flatter every figure.
-  std::printf("[3] Time two kernels\n");
   const size_t n = (size_t(mib) << 20) / sizeof(uint4), words = 4 * n;
   uint4* data[] = {reinterpret_cast<uint4*>(address[0]), reinterpret_cast<uint4*>(address[1]), nullptr};
   CHECK(cudaMalloc(&data[2], n * sizeof(uint4)));
-  std::printf("    %ld MiB (L2 cache: %d MiB) written by a %s; 16 bytes an access; median of %ld runs\n", mib, l2 >> 20,
-              by_copy ? "copy" : "kernel", repeats);
+  say("%ld MiB (L2 cache: %d MiB) written by a %s; 16 bytes an access; median of %ld runs", mib, l2 >> 20,
+      by_copy ? "copy" : "kernel", repeats);
   for (int shift : {10, 0}) {
     const unsigned seed = std::random_device{}();
     for (int kind : {0, 2}) fill<<<blocks, threads>>>(data[kind], n, seed, shift);
@@ -213,14 +210,13 @@ int main(int argc, char** argv) {
         for (size_t i = 0; i < host.size(); ++i)
           EXPECT(host[i] == word(seed, at + i, shift) * factor + plus, "word %zu is %u", at + i, host[i]);
       }
-    std::printf("    %s\n", shift ? "one random word in each 4 KiB" : "random words");
+    say("%s", shift ? "one random word in each 4 KiB" : "random words");
     write_medians(report, "read", shift, words * sizeof(unsigned), compressible, reads);
     write_medians(report, "update", shift, words * sizeof(unsigned), compressible, updates);
   }
 
-  // [4] Request GPUDirect RDMA
+  step("[4] Request GPUDirect RDMA");
   // The same way: ask the device, request, read back. The pointer tells, too, for those who did not make the memory.
-  std::printf("[4] Request GPUDirect RDMA\n");
   properties.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_NONE;
   properties.allocFlags.gpuDirectRDMACapable = rdma != 0;
   CHECK(cuMemGetAllocationGranularity(&size[2], &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
@@ -230,11 +226,10 @@ int main(int argc, char** argv) {
   int of_plain = 0, of_requested = 0;
   CHECK(cuPointerGetAttribute(&of_plain, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, address[0]));
   CHECK(cuPointerGetAttribute(&of_requested, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, address[2]));
-  std::printf("    requested: %d; its properties say %d, its pointer %d; the pointer to plain memory says %d\n", rdma,
-              granted.allocFlags.gpuDirectRDMACapable, of_requested, of_plain);
+  say("requested: %d; its properties say %d, its pointer %d; the pointer to plain memory says %d", rdma,
+      granted.allocFlags.gpuDirectRDMACapable, of_requested, of_plain);
 
-  // [5] Tear down
-  std::printf("[5] Tear down\n");
+  step("[5] Tear down");
   CHECK(cudaFree(data[2]));
   for (int kind : {2, 1, 0}) {
     CHECK(cuMemUnmap(address[kind], size[kind]));
@@ -244,10 +239,10 @@ int main(int argc, char** argv) {
   CHECK(cuMemGetInfo(&free_now, &total_memory));
   EXPECT(free_now == free_at_start, "%zu bytes are free, %zu were at the start (does another program use this GPU?)",
          free_now, free_at_start);
-  std::printf("    free memory is what it was at the start\n");
+  say("free memory is what it was at the start");
   for (cudaEvent_t event : {stop, start}) CHECK(cudaEventDestroy(event));
   CHECK(cudaFree(sums));
   report.complete();
-  std::printf("OK\n");
+  std::puts("OK");
   return 0;
 }
