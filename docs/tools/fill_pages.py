@@ -8,8 +8,10 @@ comment that no reader sees stands above it and says which part of which file it
     <!-- listing: vmm_basics.cu [3] -->                 what stands under the banner [3], up to the next one
     <!-- listing: vmm_basics.cu fill, sum -->           functions or structures by name, with the comments above them
     <!-- listing: grow.cu from "#include" -->           from the first line with this text to the end
-    <!-- listing: page.h from "const" before "// A" --> up to the line before the first one with that text
-    <!-- listing: expected_output.txt line "OK" -->     the lines with this text
+    <!-- listing: page.h from "const" before "// A" --> up to the line before the first one after it with that text
+    <!-- listing: page.h from "const" to "return" -->   up to and with the first one from there on with that text
+    <!-- listing: grow.cu line "cuMemMap" "cuMemSet" --> each line with one of these texts, in the order of the file
+    <!-- listing: grow.cu [3] line "cuMemMap" -->       the same within a part: [3], a name, names
     <!-- listing: expected_output.txt -->               all of it
     <!-- listing: lesson.json try "1 TiB" -->           a change to the program: the lines of this name in `try_it`
 
@@ -35,8 +37,9 @@ COMMENT = re.compile(r"^( *)<!-- listing: (\S+)(?: (.*?))? -->$")  # in a list i
 CALL = re.compile(r"^(### (cu\w+)\n(?:(?!^#).*\n)*?.*Lessons: ).*?(?=\. \[Reference)", re.MULTILINE)
 FENCE = re.compile(r"^ *(`{3,})(\w*)$")
 LANGUAGES = {".cu": "cuda", ".cpp": "cpp", ".h": "cpp", ".conf": "ini", ".txt": "console", ".json": "diff"}
-BANNER = re.compile(r"\s*(?:// )?\[(\d+)\] ")
-LAST = re.compile(r"  return 0;|OK|return 0;")  # what ends the last step of a program, and of an output
+STEP = r"(?:// |(?:if \(.*\) )?step\(\")"  # what stands before a banner in a program
+BANNER = re.compile(rf"\s*{STEP}?\[(\d+)\] ")
+LAST = re.compile(r'  return 0;|  std::(?:puts|printf)\("OK.*|OK|return 0;')  # what ends the last step
 
 
 class Wrong(Exception):
@@ -45,6 +48,13 @@ class Wrong(Exception):
 
 def pages():
     return [ROOT / "README.md", *sorted([*ROOT.glob("[0-9][0-9]_*/*.md"), *ROOT.glob("docs/*.md")])]
+
+
+def banners(program):
+    """(line, number, title) of each step of a program, in the order of the file."""
+    lines = enumerate(program.read_text().splitlines(), 1)
+    found = ((at, re.match(rf' *{STEP}\[(\d+)\] (.*?)(?:"\);)?$', line)) for at, line in lines)
+    return [(at, int(match[1]), match[2]) for at, match in found if match]
 
 
 def step(lines, number):
@@ -89,21 +99,32 @@ def recorded(line):
     return VALUE.sub(lambda match: match[2].partition("|")[0], line).replace("{{", "{").replace("}}", "}")
 
 
+TEXT = r'"((?:[^"\\]|\\.)*)"'  # a quote in it is written \\"
+
+
 def part(lines, wanted):
-    if not wanted:
-        return lines
-    if match := re.fullmatch(r"\[(\d+)\]", wanted):
-        return step(lines, int(match[1]))
-    if match := re.fullmatch(r'line "(.*)"', wanted):
-        index(lines, match[1])
-        return [line for line in lines if match[1] in line]
-    if match := re.fullmatch(r'from "(.*?)"(?: before "(.*)")?', wanted):
-        begin = index(lines, match[1])
-        return lines[begin : index(lines, match[2], begin + 1) if match[2] else len(lines)]
-    if re.fullmatch(r"\w+(, \w+)*", wanted):
-        parts = [definition(lines, name) for name in wanted.split(", ")]
-        return [line for each in parts for line in [*each, ""]]
-    raise Wrong(f"{wanted!r} names no part of a file")
+    """The lines of [3], of names, or all; of these from a text on, or those with one of some texts."""
+    match = re.fullmatch(r'(?:\[(\d+)\]|(\w+(?:, \w+)*?))?\s*(?:(from|line) (".*"(?: (?:before|to) ".*")?))?', wanted)
+    if not match:
+        raise Wrong(f"{wanted!r} names no part of a file")
+    number, names, how, texts = match.groups()
+    if number:
+        lines = step(lines, int(number))
+    elif names:
+        lines = [line for name in names.split(", ") for line in [*definition(lines, name), ""]]
+    if how == "line":
+        texts = [text.replace('\\"', '"') for text in re.findall(TEXT, texts)]
+        for text in texts:
+            index(lines, text)
+        return [line for line in lines if any(text in line for text in texts)]
+    if how == "from":
+        first, kind, last = re.fullmatch(rf"{TEXT}(?: (before|to) {TEXT})?", texts).groups()
+        begin = index(lines, first.replace('\\"', '"'))
+        if not kind:
+            return lines[begin:]
+        end = index(lines, last.replace('\\"', '"'), begin + (kind == "before"))
+        return lines[begin : end + (kind == "to")]
+    return lines
 
 
 def change(file, wanted):
@@ -122,8 +143,8 @@ def listing(file, wanted):
     lines = file.read_text().splitlines()
     if file.name.endswith("_output.txt"):
         lines = [recorded(line) for line in lines]
-    text = "\n".join(part(lines, wanted))
-    if file.suffix != ".txt" or (wanted or "").startswith("line "):
+    text = "\n".join(part(lines, wanted or ""))
+    if file.suffix != ".txt" or "line " in (wanted or ""):
         text = textwrap.dedent(text)
     return text.strip("\n").splitlines()
 
