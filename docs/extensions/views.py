@@ -8,8 +8,8 @@ A page says where by a comment, which a code forge does not show:
     <!-- view: recordings/a.jsonl.gz recordings/b.jsonl.gz -->  two, one above the other: the page has both views, too
 
 The views of lessons are made by running them on the simulator. Where that was not built a sentence says how to get one.
-Below the listing of a step of the lesson stands a link to this step in the view. Neither the search nor printable.html
-takes in what is in a view.
+Below the first listing of a section about a step of the lesson stands a link to this step in the view. Neither the
+search nor printable.html takes in what is in a view.
 """
 
 import json
@@ -28,7 +28,8 @@ from vmmsim.view.page import fragment, script
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMENT = re.compile(r"(?:<!--)?\s*view: (\S+(?: \S+\.\S+)?)\s*(?:-->)?\s*")
 PLACE = re.compile(r"<!-- the view (\S+(?: \S+)?) -->")
-LISTING = re.compile(r"(?:<!--)?\s*listing: (\w+)\.cu \[(\d+)\]\s*(?:-->)?\s*")
+LISTING = re.compile(r"(?:<!--)?\s*listing: (\w+)\.cu\b.*?(?:-->)?\s*")
+STEP = re.compile(r"\[(\d+)\] ")
 LINK = re.compile(r"<!-- the step (\w+) (\d+) -->")
 
 
@@ -42,14 +43,25 @@ class Views(SphinxTransform):
     default_priority = 200
 
     def apply(self, **kwargs):
+        linked = set()
         for node in [*self.document.findall(nodes.comment), *self.document.findall(nodes.raw)]:
             if found := COMMENT.fullmatch(node.astext()):
                 for name in found[1].split():
                     self.env.note_dependency(str(file_of(self.app, self.env.docname, name)))
                 node.replace_self(nodes.raw("", f"<!-- the view {found[1]} -->", format="html"))
             elif found := LISTING.fullmatch(node.astext()):
-                below = node.parent.index(node) + 2
-                node.parent.insert(below, nodes.raw("", f"<!-- the step {found[1]} {found[2]} -->", format="html"))
+                step = STEP.match(title_above(node))
+                if step and step[1] not in linked:
+                    linked.add(step[1])
+                    below = node.parent.index(node) + 2
+                    node.parent.insert(below, nodes.raw("", f"<!-- the step {found[1]} {step[1]} -->", format="html"))
+
+
+def title_above(node):
+    """That of the section in which it stands."""
+    while node.parent and not isinstance(node.parent, nodes.section):
+        node = node.parent
+    return node.parent[0].astext() if node.parent else ""
 
 
 def file_of(app, page, name):

@@ -41,7 +41,7 @@ def slides(text):
 
 
 def predictions():
-    """What the pages ask under *Before you run it*, with room for an answer."""
+    """What the pages ask under *Guess*, with room for an answer."""
     text = ["# Predict, then run", "Name: ............................................................"]
     for page in sorted(ROOT.glob("[0-9][0-9]_*/README.md")):
         title, asked = re.search(r"^# (.*)$", page.read_text(), re.MULTILINE)[1], questions(page)
@@ -51,11 +51,11 @@ def predictions():
 
 def questions(page):
     """Those of a lesson: ["1. ...?", ...]."""
-    section = re.search(r"^## Before you run it\n([\s\S]*?)^## ", page.read_text(), re.MULTILINE)
-    found = re.findall(r"<summary>(\d+\. .*?)</summary>", section[1], re.DOTALL) if section else []
+    section = re.search(r"^## Guess\n([\s\S]*?)^## ", page.read_text(), re.MULTILINE)
+    found = re.findall(r"^(\d+)\. ([\s\S]*?\?)$(?=\s*(?:^\d+\. |\Z|\n))", section[1], re.MULTILINE) if section else []
     if not found:
-        sys.exit(f"class_material: {page.relative_to(ROOT)} asks no questions under *Before you run it*")
-    return [re.sub(r"^(\d+)\. ", r"**\1.** ", html.unescape(question)) for question in found]
+        sys.exit(f"class_material: {page.relative_to(ROOT)} asks no questions under *Guess*")
+    return [f"**{number}.** {' '.join(question.split())}" for number, question in found]
 
 
 def write_all(out):

@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 
+from docs.tools import fill_pages
 from docs.tools.growth import Moving, NotThisStory, Scale, Story
 from scripts.run_lessons import lessons, quick
 from vmmsim.trace.model import Machine
@@ -60,8 +61,7 @@ class Moment:
 class Lesson:
     """What lesson.json says of the pictures of a lesson.
 
-    Two GPUs where a lesson wants more than one: more are harder to read, and show nothing else. Every step that leaves
-    the address spaces, the memory or a handle other than it found them must have a picture.
+    Two GPUs where a lesson wants more than one: more are harder to read, and show nothing else.
     """
 
     def __init__(self, lesson):
@@ -85,14 +85,11 @@ def source_of(lesson):
 
 def banners(lesson):
     """The steps of a program: number, title, and which lines: to the next banner or the end of the function."""
-    found, open_step = [], None
-    for number, line in enumerate(source_of(lesson).read_text().splitlines(), 1):
-        banner = re.match(r" *// \[(\d+)\] (.*)", line)
-        if banner or line.startswith("}"):
-            if open_step:
-                found.append((*open_step, range(open_step[2], number)))
-            open_step = (int(banner[1]), banner[2], number) if banner else None
-    return [(number, title, lines) for number, title, _, lines in found]
+    source = source_of(lesson)
+    found = fill_pages.banners(source)
+    ends = [number for number, line in enumerate(source.read_text().splitlines(), 1) if line.startswith("}")]
+    stops = sorted([*ends, *(at for at, _, _ in found)])
+    return [(number, title, range(at, next(stop for stop in stops if stop > at))) for at, number, title in found]
 
 
 def traced(lesson, about, directory):
@@ -120,7 +117,7 @@ def traced(lesson, about, directory):
     if not any(lines_of.values()):
         raise Failed(f"{program} does not tell the lines of its source: build it with -Xcompiler=-g1, as CMake does")
 
-    # A call belongs to the step in which the outermost of its frames stands. What stands in none, to the step before.
+    # A call belongs to the step in which the innermost of its frames stands. What stands in none, to the step before.
     ranges, now, calls = banners(lesson), {}, []
     for line, addresses in zip(lines, frames, strict=True):
         of_frames = [
@@ -130,7 +127,7 @@ def traced(lesson, about, directory):
             for number, _, part in ranges
             if at in part
         ]
-        step = now[line["pid"]] = max(now.get(line["pid"], 0), of_frames[-1] if of_frames else 0)
+        step = now[line["pid"]] = max(now.get(line["pid"], 0), of_frames[0] if of_frames else 0)
         calls.append((step, line))
     # Processes run side by side, and each step is a barrier: what they do in one step comes before all of the next.
     return sorted(calls, key=lambda call: call[0])
@@ -179,35 +176,6 @@ def moments(about, calls, pids):
     return result
 
 
-def check_steps(about, calls):
-    """Every step that changes what can be seen has a picture, and at the end all is given back."""
-    machine, before = Machine(), shape(Machine())
-    for index, (step, line) in enumerate(calls):
-        machine.line(line)
-        if index + 1 < len(calls) and calls[index + 1][0] == step:
-            continue
-        has_picture = any(moment.step == step for name, moment in about.pictures.items() if name.startswith("step_"))
-        if step and shape(machine) != before and not has_picture:
-            raise Failed(f"step {step} changes something and has no picture: add it to lesson.json and to the page")
-        before = shape(machine)
-    machine.end()
-
-
-def shape(machine):
-    """What of a machine can be seen in a picture."""
-    memory = {
-        (one.number, one.lives(), one.held_by_fd, tuple(sorted(one.team)), len(one.bound), len(one.exports))
-        for one in machine.memory
-        if one.lives() or one.held_by_fd
-    }
-    reservations, mappings, handles = set(), set(), set()
-    for pid, process in machine.processes.items():
-        reservations |= {reservation.number for reservation in process.reservations.values()}
-        mappings |= {(mapping.number, *sorted(mapping.access.items())) for mapping in process.mappings.values()}
-        handles |= {(pid, name, handle.references) for name, handle in process.handles.items()}
-    return memory, reservations, mappings, handles
-
-
 def names_of(about, calls, pids):
     """For each process what the program calls its reservations, in the order of their making."""
     names, left = {pid: [] for pid in pids}, {}
@@ -224,7 +192,6 @@ def names_of(about, calls, pids):
 def drawn(lesson, about, directory):
     """Each picture of a lesson by its file's name: the file, and its words."""
     calls = traced(lesson, about, directory)
-    check_steps(about, calls)
     pids = in_order(about, calls)
     names, result = names_of(about, calls, pids), {}
     wanted, machine, begun = moments(about, calls, pids), Machine(), {}

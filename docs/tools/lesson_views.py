@@ -46,15 +46,15 @@ def recorded(lesson, directory, file):
 def begins(lesson, recording, frames):
     """{step of the lesson: the first call in it that changes something, or that is refused, or the first}.
 
-    A call belongs to the step in which the outermost of its places stands.
+    A call belongs to the step in which the innermost of its places stands.
     """
     own, parts, found = f"{lesson[3:]}.cu", banners(lesson), {}
     for line, frame in zip(recording.lines, frames, strict=True):
         at = [number for file, number, _ in recording.places(line) if file == own]
-        for step, _, lines in parts:
-            if at and at[-1] in lines:
-                rank = ("changes", "refused", "asks").index(frame.kind)
-                found[step] = min(found.get(step, (rank, frame.number)), (rank, frame.number))
+        of_places = [step for place in at for step, _, lines in parts if place in lines]
+        for step in of_places[:1]:
+            rank = ("changes", "refused", "asks").index(frame.kind)
+            found[step] = min(found.get(step, (rank, frame.number)), (rank, frame.number))
     return {step: number for step, (_, number) in sorted(found.items())}
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT-0
 """Writes the lessons as notebooks into build/notebooks, from their pages and programs: notebooks.py [--help]
 
-A section of a page becomes a text cell, its pictures inside. After the questions stand the cell that writes the program
+A section of a page becomes a text cell, its pictures inside. After the guesses stand the cell that writes the program
 and those that compile and run it. What a page shows as a command on the simulator or for a view becomes a cell too.
 """
 
@@ -27,7 +27,7 @@ WORDS = {  # that fit a page alone, and a notebook's in their place
     r"<!--[\s\S]*?-->\n?": "",
     r"On this page\b": "In this notebook",
     r"this page\b": "this notebook",
-    r"```sh\n\./run\.sh \d\d\n```": "Cells of this notebook build the program and run it.",
+    r"```sh\n\./run\.sh \d\d.*\n```": "Cells of this notebook build the program and run it.",
     r"run `\./run\.sh(?: --sim)? \d\d` again": "run its cell and the two after it again",
     r"`build/bin/(\w+_broken)`": r"`\1`",
 }
@@ -111,8 +111,8 @@ class Notebook:
         return f"[Lines {first} to {last} of the program]({self.name}.cu#L{first}-L{last}):"
 
     def text(self, text):
-        step_of_program = rf"<!-- listing: {self.name}\.cu \[(\d+)\] -->"
-        text = re.sub(step_of_program, lambda found: f"{self.part(int(found[1]))}\n", text)
+        step_of_program = rf"<!-- listing: {self.name}\.cu \[(\d+)\].*? -->"
+        text = re.sub(step_of_program, lambda found: f"{self.part(int(found[1]))}\n", text, count=1)
         for page, notebook in WORDS.items():
             text = re.sub(page, notebook, text)
         code = [found[0] for found in CODE.finditer(text)]
@@ -167,10 +167,8 @@ class Notebook:
             self.commands(found[1])
             at = found.end()
         self.text(text[at:])
-        if text.startswith("## Before you run it\n"):
+        if text.startswith("## Guess\n"):
             self.program()
-            self.text(VIEW)
-            self.view()
 
     def json(self):
         beginning, *sections = re.split(r"^(?=###? )", read(self.directory / "README.md"), flags=re.MULTILINE)
@@ -180,7 +178,10 @@ class Notebook:
         for section in [beginning, *sections]:
             if section.startswith("## Practise it\n"):
                 self.labs()
-            elif not section.startswith("## Step through it\n"):  # it needs the program, which is not there yet
+            elif section.startswith("## Step through it\n"):
+                self.text(VIEW)
+                self.view()
+            else:
                 self.section(section)
         kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
         about = {"kernelspec": kernel, "language_info": {"name": "python"}}

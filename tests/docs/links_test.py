@@ -24,7 +24,7 @@ except ImportError:
     print("SKIP: no beautifulsoup4 for this Python; ./test.sh gets it")
     sys.exit(77)
 
-from docs.tools import class_material
+from docs.tools import class_material, draw_pictures
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BOOK = pathlib.Path(sys.argv[1]).resolve()
@@ -95,18 +95,22 @@ class Links(unittest.TestCase):
         """At a call of the lines that the page shows; a step that makes no call has no link."""
         views = [page for page in PAGES if re.match(r"\d\d_", page.parent.name) and soup(page).select(".vmm-view")]
         for page in views:
-            name = page.parent.name[3:]
+            name, parts = page.parent.name[3:], draw_pictures.banners(page.parent.name)
             content = json.loads(zlib.decompress(base64.b64decode(soup(page).select_one(".vmm-view").script.string)))
-            lines, last = content["sources"][f"{name}.cu"].splitlines(), 0
+
+            def step_of(step, name=name, parts=parts):
+                places = [step["place"][:2], *(place.split(":") for place in step["led_there"])]
+                at = [int(line) for file, line in places if file == f"{name}.cu"]
+                return next((number for line in at for number, _, lines in parts if line in lines), None)
+
+            linked = {}
             for heading in soup(page).find_all("h2"):
                 for link in heading.parent.select(".vmm-to a"):
-                    step = content["steps"][int(link["href"].partition("=")[2]) - 1]
-                    places = [step["place"][:2], *(place.split(":") for place in step["led_there"])]
-                    at = [int(line) for file, line in places if file == f"{name}.cu"][-1]
-                    banner = [line.strip() for line in lines[:at] if re.match(r" *// \[\d+\] ", line)][-1]
-                    self.assertEqual(banner.split()[1], heading.find(string=True).split()[0], page)
-                    last += 1
-            self.assertGreaterEqual(last, len(re.findall(r"^ *// \[\d+\] ", "\n".join(lines), re.MULTILINE)) - 1, page)
+                    title = heading.find(string=True)
+                    self.assertNotIn(title, linked, page)
+                    linked[title] = step_of(content["steps"][int(link["href"].partition("=")[2]) - 1])
+                    self.assertEqual(f"[{linked[title]}]", title.split()[0], page)
+            self.assertEqual(set(linked.values()), {step_of(step) for step in content["steps"]} - {None}, page)
 
     def test_listings_stand_as_in_their_files(self):
         """What the copy buttons take; of a line that begins with a prompt they would take the rest."""
@@ -152,13 +156,15 @@ class Links(unittest.TestCase):
             slides = soup(files["slides"]).find_all("section")
             self.assertEqual([len(slide.find_all("img")) for slide in slides], 10 * [1])
             asked = " ".join(soup(files["predictions"]).text.split())
-        folds = [fold for page in PAGES for fold in soup(page).find_all("details") if fold.find_parent("section")]
-        before = [fold for fold in folds if fold.find_parent("section").get("id") == "before-you-run-it"]
-        self.assertGreaterEqual(len(before), 14)
-        for fold in before:
-            question = fold.summary
-            self.assertIn(" ".join(question.text.split()), asked)
-            self.assertNotIn(" ".join(fold.find("p").text.split()), asked)
+        guesses = [page.select_one("section#guess") for page in map(soup, PAGES) if page.select_one("section#guess")]
+        self.assertEqual(len(guesses), 7)
+        for guess in guesses:
+            questions = guess.select("ol > li")
+            (fold,) = [each for each in guess.parent.find_all("details") if each.summary.text == "Your guesses"]
+            self.assertEqual(len(questions), len(fold.select("ol > li")))
+            for question, answer in zip(questions, fold.select("ol > li"), strict=True):
+                self.assertIn(" ".join(question.text.split()), asked)
+                self.assertNotIn(" ".join(answer.text.split()), asked)
 
 
 if __name__ == "__main__":

@@ -108,17 +108,19 @@ def check_texts(lesson, page, text, base):
                 check_part(lesson, target.read_text().splitlines(), int(lines[1]), int(lines[2]))
         elif not path.startswith("https://") or path.startswith("https://example.org"):
             fail(f"{lesson}: {link} leads nowhere from a notebook")
-    steps = len(re.findall(rf"^<!-- listing: {lesson[3:]}\.cu \[\d+\] -->$", page, re.MULTILINE))
+    sections = re.split(r"^##+ ", page, flags=re.MULTILINE)
+    steps = sum(re.search(rf"^<!-- listing: {lesson[3:]}\.cu \[\d+\]", text, re.M) is not None for text in sections)
     if not steps or len(soup.find_all("a", href=re.compile("#L"))) != steps:
         fail(f"{lesson}: not every step has a link to its part of the program")
 
 
 def check_part(lesson, lines, first, last):
     """From the banner of a step to the last line before the next one, or before the end."""
-    if not re.match(r" *// \[\d+\] ", lines[first - 1]):
+    banner = re.compile(r" *step\(\"\[\d+\] ")
+    if not banner.match(lines[first - 1]):
         fail(f"{lesson}: line {first} is no banner")
     part, after = lines[first:last], "\n".join(lines[last:]).lstrip()
-    if any(re.match(r" *// \[\d+\] ", line) for line in part) or not re.match(r"// \[\d+\] |return 0;", after):
+    if any(map(banner.match, part)) or not (banner.match(after) or re.match(r'std::puts\("OK|}', after)):
         fail(f"{lesson}: lines {first} to {last} are not the part of one step")
 
 

@@ -11,6 +11,8 @@ import re
 import sys
 import unittest
 
+from docs.tools import fill_pages
+
 CUDA = pathlib.Path(sys.argv.pop(2))
 ROOT = pathlib.Path(sys.argv.pop(1))
 PAGE = (ROOT / "docs/pitfalls.md").read_text()
@@ -83,7 +85,7 @@ class Pitfalls(unittest.TestCase):
             for place in re.findall(PLACE, places):
                 found += 1
                 program = lesson + "_broken" if place.startswith("mistake") else lesson if name == "README" else name
-                banners = re.findall(r"^ *// \[(\d+)\]", (ROOT / directory / f"{program}.cu").read_text(), re.MULTILINE)
+                banners = [str(number) for _, number, _ in fill_pages.banners(ROOT / directory / f"{program}.cu")]
                 self.assertLessEqual(set(re.findall(r"\d+", place)), set(banners), f"{program}: {place}")
         self.assertEqual(found, len(re.findall(PLACE, ENTRIES)), "one is not behind the link to a page")
         self.assertFalse(re.findall(r"\bsections?\s+\d+", ENTRIES), "a lesson has steps and mistakes")

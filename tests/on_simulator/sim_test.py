@@ -29,7 +29,7 @@ import sys
 import tempfile
 
 from docs.extensions.result_files import load
-from scripts.run_lessons import on_simulator, particulars, quick
+from scripts.run_lessons import on_simulator, particulars, quick, source_of
 from tests.lesson_test import classify, fail, outcome, start
 from vmmsim.trace.transcript import expectations, pair
 
@@ -92,7 +92,7 @@ def lesson(file, vmmsim, program, gpus):
         return
     # With their children, if these were waited for. What 2 cores do: a busy machine changes little in that.
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    limit = 2 * (30 if measures(vmmsim, program) else 5)
+    limit = 2 * (30 if measures(program) else 5)
     if used.ru_utime + used.ru_stime > limit:
         fail(f"it took {used.ru_utime + used.ru_stime:.1f} s of the processors' time, more than {limit}")
 
@@ -104,13 +104,13 @@ def small(vmmsim, program):
         fail("it skipped, or says on stderr what it should not")
 
 
-def measures(vmmsim, program):
-    """Whether its --help tells of a file for what it measures."""
-    return "--json FILE" in start(vmmsim, program, "--help").stdout
+def measures(program):
+    """Whether its usage tells of a file for what it measures."""
+    return "--json FILE" in source_of(name_of(program)).read_text()
 
 
 def json(vmmsim, *programs):
-    programs = [program for program in programs if measures(vmmsim, program)]
+    programs = [program for program in programs if measures(program)]
     if not programs:
         fail("no program measures")
     with tempfile.TemporaryDirectory() as scratch:
