@@ -9,7 +9,7 @@ from vmmsim.trace.line import number
 
 TITLE = "Endless ring"
 MINUTES = 15
-PAGE = "07_aliasing/README.md#7-map-a-ring-buffer-twice-in-a-row"
+PAGE = "07_aliasing/README.md#1-map-a-ring-buffer-twice-in-a-row"
 OUTPUT = """\
 12582912 of 12582912 bytes are in their place
 0 KiB are not given back
@@ -28,7 +28,7 @@ HINTS = [
 SIZE, LENGTH, RECORDS = 2 << 20, 3 << 19, 8
 
 
-TEAR_DOWN = "07_aliasing/README.md#8-tear-down"
+TEAR_DOWN = "07_aliasing/README.md#6-write-past-the-end"
 WAITS = "cudaStreamSync*", "cudaDeviceSync*", "cudaEventSync*", "cuStreamSync*", "cuCtxSync*", "cuEventSync*"
 ASKS = "cudaStreamQuery", "cuStreamQuery", "cudaEventQuery", "cuEventQuery"
 ORDERS = *WAITS, *ASKS, "cudaStreamWaitEvent", "cuStreamWaitEvent", "cudaEventRecord*", "cuEventRecord*"
