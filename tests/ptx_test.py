@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT-0
 """The PTX inside lessons 06 and 07 holds the instructions that these lessons are about, in the right order.
 
-    ptx_test.py multicast PROGRAM      build/bin/multicast, norm or all_reduce
+    ptx_test.py multicast PROGRAM      build/bin/multicast, norm, all_reduce or one_process_a_gpu
     ptx_test.py aliasing PROGRAM       build/bin/aliasing
 
 Needs no GPU and no tool: the programs are built with --no-compress, so their PTX lies in them as text. Every PTX in the
@@ -43,9 +43,13 @@ def expect(kernel, got, wanted):
 
 
 MULTIMEM = {  # of each kernel of lesson 06: all that orders or is shared
-    "broadcast": [r"multimem\.st\.relaxed\.sys\.global\.b32"],
-    "add": [r"multimem\.red\.relaxed\.sys\.global\.add\.u32"],
-    "reduce": [r"multimem\.ld_reduce\.relaxed\.sys\.global\.add\.u32"],
+    "fill": [],
+    "broadcast": [r"multimem\.st\.relaxed\.sys\.global\.b32"],  # of multicast, and of one_process_a_gpu
+    "all_reduce": [
+        r"multimem\.ld_reduce\.relaxed\.sys\.global\.add\.u32",
+        r"multimem\.st\.relaxed\.sys\.global\.b32",
+    ],
+    "arrive": [r"multimem\.red\.relaxed\.sys\.global\.add\.u32"],
     "norm_of_all": [
         r"fence\.proxy\.alias",  # the partial sum: from its own address to the multicast address
         r"multimem\.red\.release\.sys\.global\.add\.u32",
