@@ -5,7 +5,7 @@ from labs.judge.check import Wrong, check, place_of
 
 TITLE = "Stripe an array"
 MINUTES = 15
-PAGE = "03_multi_gpu/README.md#6-make-one-array-of-the-memory-of-all-gpus"
+PAGE = "03_multi_gpu/README.md#5-lay-one-table-across-all-gpus"
 GPUS = 2
 OUTPUT = """\
 one kernel read the array from end to end: all are 7
