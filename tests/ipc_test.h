@@ -205,7 +205,7 @@ static void start(Run& run) {
 static void verify_that_none_is_left(Run& run, const char* what) {
   pollfd all_gone = {run.alive, POLLIN, 0};
   char byte;
-  VERIFY(poll(&all_gone, 1, 5000) == 1 && read(run.alive, &byte, 1) == 0, "a process lives on; %s", what);
+  VERIFY(poll(&all_gone, 1, 20000) == 1 && read(run.alive, &byte, 1) == 0, "a process lives on; %s", what);
   close(run.alive);
   close(run.out);
   close(run.err);
@@ -219,7 +219,7 @@ static void finish(Run& run, int status, const std::string& text) {
   const std::string all = "plan \"" + run.plan + "\"\n--- stdout\n" + out + "--- stderr\n" + err + "---";
   const char* a = all.c_str();
   VERIFY(WIFEXITED(ended) && WEXITSTATUS(ended) == status, "0x%x, not exit %d (96: fds left); %s", ended, status, a);
-  VERIFY(seconds < 2.0 * run.timeout + 3, "%f s; %s", seconds, a);
+  VERIFY(seconds < 2.0 * run.timeout + 10, "%f s; %s", seconds, a);  // a machine may have other work
   VERIFY(text.empty() || occurrences(status == 1 ? err : out, text) == 1, "\"%s\" is missing; %s", text.c_str(), a);
   const size_t verdicts = occurrences(err, std::string(program) + ": ") + occurrences(err, "the exporter ended with");
   VERIFY(verdicts == (status == 1 ? 1 : 0), "one verdict for a failure, else none; %s", a);
@@ -309,7 +309,7 @@ static void real_process(std::vector<std::string> command, std::vector<int> thei
   const std::string said = read_all(err);
   VERIFY(status == 1 << 8, "status 0x%x: %s", status, said.c_str());
   VERIFY(text.empty() ? said.empty() : contains(said, text), "\"%s\" is missing: %s", text.c_str(), said.c_str());
-  VERIFY(now() - began < 8, "%f s", now() - began);
+  VERIFY(now() - began < 20, "%f s", now() - began);
   close(err);
 }
 
@@ -352,6 +352,8 @@ static void no_fd_free() {
 
 static void interrupted() {
   Sockets s;
+  const timeval limit = {20, 0};  // for a sender that is late on a busy machine
+  setsockopt(s.end[1], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   const pid_t sender = fork();
   if (sender == 0) {
     usleep(100000);

@@ -82,7 +82,7 @@ class Program:
                 out, err = process.communicate()
                 err += f"it hung for {LIMIT} s"
             wrong = self.judge(process.returncode, out, err)
-            deadline = time.monotonic() + 2  # a killed child may still be on its way out
+            deadline = time.monotonic() + 20  # a killed child may still be on its way out
             while (left := processes_of(place)) and time.monotonic() < deadline:
                 time.sleep(0.02)
             for pid in left:

@@ -3,10 +3,9 @@
 #pragma once
 #include "facts.h"
 
-#include <atomic>
-#include <chrono>
 #include <cstring>
-#include <thread>
+
+#include "waiting.h"
 
 // Kernels as PTX text: one that does nothing, one with parameters, one of limited block size, one with shared memory.
 inline constexpr char ptx[] = R"(.version 7.0
@@ -124,18 +123,11 @@ inline std::string both(CUresult a, CUresult b) { return plain(a) + ", then " + 
 // What a call answers while a kernel waits for the host in `stream`, and whether it comes back before the kernel goes
 // on.
 inline std::string while_a_kernel_waits(CUresult (*call)()) {
-  static std::atomic<bool> let_go(false);
   CUdeviceptr flag = CUdeviceptr(host);
   void* arguments[] = {&flag};
   CHECK(cuLaunchKernel(waiting, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr));
-  std::thread timer([] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // far longer than any call takes by itself
-    let_go = true;
-    *reinterpret_cast<volatile unsigned*>(host) = 1;
-  });
-  const CUresult result = call();
-  const bool waited = let_go;
-  timer.join();
+  CUresult result;
+  const bool waited = waits_for(reinterpret_cast<volatile unsigned*>(host), [&] { result = call(); });
   return plain(result) + (waited ? ", waits for it" : ", at once") + ", then " + plain(cuCtxSynchronize());
 }
 

@@ -2,6 +2,8 @@
 // Which calls a host function may make, and a callback of a stream: the rest would wait for themselves.
 #include "driver_questions.h"
 
+#include <atomic>
+
 #include <cuda_runtime_api.h>
 
 static CUevent behind, unused;  // recorded in the same stream after what asks; never

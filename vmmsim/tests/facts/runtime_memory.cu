@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // The unusual in the runtime's memory: zero sizes, wrong pointers, kinds of copies, pointers of all kinds, pools.
 #include "facts.h"
-
-#include <chrono>
-#include <thread>
+#include "waiting.h"
 
 __global__ void add(int* to, int value) { *to += value; }
 __global__ void wait_for(volatile int* flag) {
@@ -144,13 +142,8 @@ static void behind_a_kernel() {
   const auto ask = [host](const char* what, auto call) {
     *host = 0;
     wait_for<<<1, 1>>>(host);
-    std::thread timer([host] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(500));  // far longer than any call takes by itself
-      *static_cast<volatile int*>(host) = 1;
-    });
-    const cudaError_t answer = call();
-    const bool waited = *static_cast<volatile int*>(host);
-    timer.join();
+    cudaError_t answer;
+    const bool waited = waits_for(static_cast<volatile int*>(host), [&] { answer = call(); });
     CHECK(cudaDeviceSynchronize());
     say(what, check::name(answer) + std::string(waited ? ", waits" : ", at once"));
   };

@@ -9,7 +9,8 @@
 #include <vector>
 
 using Stream = cudaStream_t;
-static const long patience = 2000000000;  // nanoseconds a kernel waits
+static const long patience = 20000000000;  // nanoseconds a kernel waits for what comes; and for what may not come
+static const long short_patience = 500000000;
 
 __device__ long now() {
   unsigned long long time;
@@ -60,7 +61,7 @@ static Stream new_stream(unsigned flags = cudaStreamDefault) {
 // Can work in `second`, put in later, go on while a kernel in `first` waits for it?
 static void overtakes(const char* what, Stream first, Stream second) {
   volatile int* const words = shared_words(2);
-  wait_for<<<1, 1, 0, first>>>(words, words + 1, patience / 8);
+  wait_for<<<1, 1, 0, first>>>(words, words + 1, short_patience);
   set<<<1, 1, 0, second>>>(words);
   CHECK(cudaDeviceSynchronize());
   say(what, yes(words[1]));
