@@ -99,10 +99,14 @@ def run(command, limit=TIME_LIMIT):
     began = time.monotonic()
     stdout, theirs = open_stdout()
     words, streams = [str(word) for word in command], {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    # Who is asked to end meanwhile waits with that until it knows whom it has started, and so has to end.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    streams["preexec_fn"] = lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
         process = subprocess.Popen(words, stdout=theirs, start_new_session=True, **streams)
     except OSError as error:
         os.close(stdout)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return "FAIL", f"it did not start: {error}", 0.0
     finally:
         os.close(theirs)
@@ -110,6 +114,7 @@ def run(command, limit=TIME_LIMIT):
     output = Output(stdout, process.stderr.fileno())
     in_time = True
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         while process.poll() is None and in_time:
             if output.open:
                 output.show(0.1)

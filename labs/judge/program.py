@@ -132,6 +132,13 @@ def run(command, limit, cwd, environment):
     prctl(PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes ours, and is found
     threads, process, pipes = threads_of_user() + MORE_THREADS, None, Pipes()
     trace = pipes.ends["trace"][1]
+    # Who is asked to end meanwhile waits with that until it knows whom it has started, and so has to end.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+
+    def begin():  # no thread is here
+        be_bounded(limit, threads)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
     try:
         process = subprocess.Popen(
             [f"/proc/self/fd/{trace}" if word == "TRACE" else str(word) for word in command],
@@ -142,15 +149,17 @@ def run(command, limit, cwd, environment):
             stderr=pipes.ends["stderr"][1],
             pass_fds=[trace],
             start_new_session=True,
-            preexec_fn=lambda: be_bounded(limit, threads),  # no thread is here
+            preexec_fn=begin,
         )
     except OSError as error:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return Ended(127, "", "", f"{command[0]} cannot be started: {error.strerror}", b"")
     finally:
         pipes.close_writers()
         if not process:
             pipes.close()
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         why = watch(process, pipes, limit)
         waiting = {pid: waits(pid) for pid in descendants(process.pid)} if why in ("time", "still") else {}
     finally:
