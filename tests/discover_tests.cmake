@@ -16,7 +16,7 @@ if(launcher)
 endif()
 foreach(case ${cases})
   string(APPEND text "add_test([[${PREFIX}.${case}]] ${launcher}[[${PROGRAM}]] [[${case}]])\n"
-    "set_tests_properties([[${PREFIX}.${case}]] PROPERTIES TIMEOUT 60 LABELS lessons "
+    "set_tests_properties([[${PREFIX}.${case}]] PROPERTIES TIMEOUT 180 LABELS lessons "
     "ENVIRONMENT [[LD_LIBRARY_PATH=${LIBRARIES}]])\n")
 endforeach()
 file(WRITE ${FILE} "${text}")

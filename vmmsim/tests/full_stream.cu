@@ -83,7 +83,7 @@ void fill(const char* what, cudaStream_t held, cudaStream_t filled) {
 
 // A vector grows while others launch without end. To free waits for what they have put in, which is not much.
 void grow() {
-  constexpr int times = 20, most_meanwhile = 300;  // growths; kernels for each, where two streams hold 2000
+  constexpr int times = 20, most_meanwhile = 800;  // growths; kernels for each, where two streams hold 2000
   std::atomic<bool> goes_on = true;
   std::atomic<int> at_work = 0;
   const auto launch = [&](cudaStream_t stream) {
