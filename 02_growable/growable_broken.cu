@@ -3,8 +3,8 @@
 // 02 Growable, broken: what goes wrong when a buffer grows, and who notices?
 //
 // Each step makes one mistake, shows what the call returns, and then does it right. A kernel that faults ends all CUDA
-// work of its process, so every try has a process of its own. Needs one GPU that supports VMM, and that nobody else
-// uses meanwhile: the last step looks at its free memory.
+// work of its process, so every try has a process of its own. Nobody else should use the GPU: step 4 looks at its free
+// memory.
 //
 // Build it alone:  nvcc -std=c++17 -lineinfo growable_broken.cu -o growable_broken -lcuda
 #include "../common/in_a_process.h"
@@ -12,6 +12,13 @@
 static const char usage[] = "usage: growable_broken\n";
 
 __global__ void store(int* to, int value) { *to = value; }
+
+// The same, when the host says so, or after some seconds.
+__global__ void store_late(int* to, int value, const volatile int* go) {
+  for (int i = 0; i < 10000000 && !*go; ++i) {
+  }
+  *to = value;
+}
 
 static void launch_store(CUdeviceptr to, int value) {
   store<<<1, 1>>>(reinterpret_cast<int*>(to), value);
@@ -56,19 +63,17 @@ int main(int argc, char** argv) {
   in_a_process(start_on_gpu_0, [](Granule) {});  // a machine that cannot do this says so first
 
   step("[1] Map a large allocation piece by piece");
-  // The driver maps whole allocations only.
   in_a_process(start_on_gpu_0, [](Granule granule) {
-    const size_t size = granule.size;
-    const CUdeviceptr base = reserve(4 * size);
-    const CUmemGenericAllocationHandle large = create(granule, 4 * size);
-    REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(base, size, 0, large, 0));
-    REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(base + size, size, size, large, 0));
-    for (int chunk = 0; chunk < 4; ++chunk) map_chunk(granule, base + chunk * size, size);
+    const size_t chunk = granule.size;
+    const CUdeviceptr base = reserve(4 * chunk);
+    const CUmemGenericAllocationHandle large = create(granule, 4 * chunk);
+    REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(base, chunk, 0, large, 0));
+    REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(base + chunk, chunk, chunk, large, 0));
+    for (int i = 0; i < 4; ++i) map_chunk(granule, base + i * chunk, chunk);
     say("right: an allocation for each chunk, 4 chunks mapped");
   });
 
   step("[2] Keep the size that was asked for");
-  // The chunk has been rounded up. The calls that come later want the rounded size as well.
   in_a_process(start_on_gpu_0, [](Granule granule) {
     const CUmemAccessDesc descriptor = granule.descriptor;
     const size_t wanted = granule.size + 1000, rounded = 2 * granule.size;
@@ -83,7 +88,6 @@ int main(int argc, char** argv) {
   });
 
   step("[3] Grow, and grant no access to the new part");
-  // Access belongs to a mapping. Access to the old part does not extend to the new one.
   for (const bool granted : {false, true})
     in_a_process(start_on_gpu_0, [granted](Granule granule) {
       const CUdeviceptr base = map_chunk(granule, reserve(2 * granule.size), granule.size);
@@ -101,8 +105,7 @@ int main(int argc, char** argv) {
       }
     });
 
-  step("[4] Keep the handle of a chunk that is unmapped");
-  // No call fails. The handle holds the memory, and the GPU fills up with each shrinking.
+  step("[4] Lose a handle");
   in_a_process(start_on_gpu_0, [](Granule granule) {
     const CUdeviceptr base = reserve(granule.size);
     const size_t before = free_memory();
@@ -111,11 +114,36 @@ int main(int argc, char** argv) {
     CHECK(cuMemUnmap(base, granule.size));
     EXPECT(before - free_memory() == granule.size, "%zu bytes are taken", before - free_memory());
     say("unmapped, and %zu KiB are still taken", (before - free_memory()) >> 10);
-    CHECK(cuMemRelease(handle));  // right after cuMemMap is the best place for it
+    CHECK(cuMemRelease(handle));
     EXPECT(before == free_memory(), "%zu bytes are taken", before - free_memory());
     say("right: the handle released, 0 KiB are taken");
   });
 
+  step("[5] Shrink under a running kernel");
+  for (const bool waits : {false, true})
+    in_a_process(start_on_gpu_0, [waits](Granule granule) {
+      const CUdeviceptr end = map_chunk(granule, reserve(granule.size), granule.size);
+      CHECK(cuMemSetAccess(end, granule.size, &granule.descriptor, 1));
+      int* go;
+      CHECK(cudaHostAlloc(&go, sizeof *go, cudaHostAllocDefault));
+      *go = waits;
+      store_late<<<1, 1>>>(reinterpret_cast<int*>(end), 42, go);
+      CHECK(cudaGetLastError());
+      if (waits) CHECK(cudaDeviceSynchronize());
+      CHECK(cuMemUnmap(end, granule.size));
+      map_chunk(granule, end, granule.size);  // other memory, of somebody else
+      CHECK(cuMemSetAccess(end, granule.size, &granule.descriptor, 1));
+      if (waits) CHECK(cuMemsetD32(end, 7, 1));
+      *static_cast<volatile int*>(go) = 1;
+      if (waits) {
+        expect_stored(end, 7);
+        say("right: waited for the kernel first; the other memory holds its 7");
+      } else {
+        CHECK(cudaDeviceSynchronize());
+        expect_stored(end, 42);
+        say("no error, and the kernel stored its 42 in the other memory");
+      }
+    });
+
   std::puts("OK");
-  return 0;
 }

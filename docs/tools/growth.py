@@ -245,79 +245,63 @@ class Moving(Drawing):
 
 # --- To scale
 class Scale(Drawing):
-    """The second growth of the story, and the same by a new block. One MiB is as wide everywhere."""
+    """The second growth of the story, once by a new block and once by VMM, and two pointers saved before it. One MiB is
+    as wide in both."""
 
-    left, unit = 112, 10  # where the rows begin; how wide one MiB is
+    left, unit = 12, 8  # where the blocks begin; how wide one MiB is
 
     def __init__(self, story):
         few, many, both = (story.size(count) for count in (story.few, story.many, story.few + story.many))
-        super().__init__(600, 356, f"Growing from {few} to {many}, widths to scale")
+        super().__init__(400, 324, "Two saved pointers when a buffer grows")
         self.story = story
         self.words = (
-            f"{self.title}. VMM: in one reservation of {size_text(story.reserved)}, "
-            f"{self.chunks(story.many - story.few)} are mapped after the {self.chunks(story.few)} that are there. The "
-            f"address p stays, nothing is copied, and {many} of memory are taken. Allocate, copy, free: the old block "
-            f"of {few} and the new one of {many}, at another address, both exist during the copy. {both} are taken, "
-            f"and p changes."
+            f"{self.title}, from {few} to {many}. Allocate, copy, free: the new block is at another address, and the two pointers in the "
+            f"table still lead to where the old one was. While it copies, {both} are taken. VMM: in one reservation of "
+            f"{size_text(story.reserved)}, {story.many - story.few} chunks of {size_text(story.chunk)} are mapped "
+            f"behind the {story.few} that are there. Both pointers lead to their data as before, and {many} are taken."
         )
-
-    def chunks(self, count):
-        return f"{count} × {size_text(self.story.chunk)}"
 
     def wide(self, chunks):
         return chunks * self.story.chunk / (1 << 20) * self.unit
 
-    def block(self, x, y, chunks, text, kind="vmm-box vmm-gpu0"):
-        self.rect(x, y, self.wide(chunks), 30, kind)
-        self.text(x + self.wide(chunks) / 2, y + 20, text, "vmm-bold")
+    def block(self, x, y, chunks, text, kind):
+        self.rect(x, y, self.wide(chunks), 32, f"vmm-box {kind}")
+        self.text(x + self.wide(chunks) / 2, y + 21, text, "vmm-bold")
 
-    def pointer(self, x, y, name):
-        self.text(x + 8, y - 9, name, "vmm-calls")
-        self.line(f"M{x:g} {y - 20} v12")
-        self.line(f"M{x:g} {y - 1} l-5 -10 h10 z", "vmm-head")
+    def table(self, y, below, kind=""):
+        """Two pointers in a table, and where they lead: into the old part."""
+        for chunk in 0, 2:
+            x = self.left + self.wide(chunk + 0.5)
+            self.rect(x - 12, y, 24, 18, "vmm-box")
+            self.line(f"M{x:g} {y + 9} V{below - 3}", f"vmm-arrow {kind}".strip())
+            self.line(f"M{x:g} {below + 5} l-5 -10 h10 z", f"vmm-head {kind}".strip())
 
     def svg(self):
         story, left = self.story, self.left
-        few, more, many = story.few, story.many - story.few, story.many
+        few, many = story.few, story.many
+        end, new = left + self.wide(few), 392 - self.wide(many)
         self.text(8, 24, self.title, "vmm-title")
 
-        self.text(8, 54, "VMM: map more after what is there", "vmm-left vmm-bold")
-        y = 88
-        self.text(8, y + 20, "addresses", "vmm-left")
-        self.line(f"M592 {y - 4} H{left - 4} v38 H592")
-        self.pointer(left, y - 3, "p, before and after")
-        self.block(left, y, few, self.chunks(few))
-        self.block(left + self.wide(few), y, more, self.chunks(more), "vmm-box vmm-gpu0 vmm-new")
-        self.text(
-            (left + self.wide(many) + 592) / 2, y + 20, f"reserved, on to {size_text(story.reserved)}", "vmm-small"
-        )
-        y = 134
-        self.text(8, y + 20, "memory taken", "vmm-left")
-        self.block(left, y, few, story.size(few))
-        self.block(left + self.wide(few), y, more, story.size(more))
-        self.text(left + self.wide(many) + 8, y + 20, story.size(many), "vmm-left vmm-bold")
+        self.text(8, 54, "Allocate, copy, free: both pointers dangle", "vmm-left vmm-bold")
+        y = 112
+        self.block(left, y, few, "freed", "vmm-gone")
+        self.block(new, y, many, f"{story.size(many)}, at another address", "vmm-gpu0 vmm-new")
+        self.text((end + new) / 2, y + 12, "copy", "vmm-small")
+        self.line(f"M{end + 3:g} {y + 19} H{new - 11:g}")
+        self.line(f"M{new - 2:g} {y + 19} l-10 -5 v10 z", "vmm-head")
+        self.table(66, y, "vmm-gone")
+        self.text(end + 12, 80, "pointers in a table, saved before the growth", "vmm-left vmm-small")
+        self.text(8, y + 54, f"{story.size(few + many)} taken while it copies", "vmm-left vmm-small")
 
-        self.text(8, 200, "Allocate, copy, free: both blocks exist during the copy", "vmm-left vmm-bold")
-        y, new = 234, 592 - self.wide(many)
-        self.text(8, y + 20, "addresses", "vmm-left")
-        self.pointer(left, y, "p, before")
-        self.pointer(new, y, "p, after")
-        self.block(left, y, few, story.size(few))
-        self.block(new, y, many, f"{story.size(many)}, at another address", "vmm-box vmm-gpu0 vmm-new")
-        end = left + self.wide(few)
-        self.text((end + new) / 2, y + 10, "copy", "vmm-small")
-        self.line(f"M{end + 4:g} {y + 17} H{new - 14:g}")
-        self.line(f"M{new - 4:g} {y + 17} l-10 -5 v10 z", "vmm-head")
-        y = 280
-        self.text(8, y + 20, "memory taken", "vmm-left")
-        self.block(left, y, few, story.size(few))
-        self.block(left + self.wide(few), y, many, story.size(many))
-        self.text(left + self.wide(few + many) + 8, y + 20, story.size(few + many), "vmm-left vmm-bold")
-
-        y = 322  # the scale
-        for count in range(0, few + many + 1, few):
-            x = left + self.wide(count)
-            self.line(f"M{x:g} {y} v6")
-            self.text(x, y + 20, story.size(count), "vmm-small")
-        self.line(f"M{left} {y} H{left + self.wide(few + many):g}")
-        return self.file(self.words)
+        self.text(8, 204, "VMM: more memory behind it, and both stay right", "vmm-left vmm-bold")
+        y = 262
+        self.line(f"M392 {y - 4} H{left - 4} v40 H392")
+        for index in range(many):
+            kind = "vmm-box vmm-gpu0" + (" vmm-new" if index >= few else "")
+            self.rect(left + self.wide(index) + 1, y, self.wide(1) - 2, 32, kind)
+        self.text((left + self.wide(many) + 392) / 2, y + 13, "addresses", "vmm-small")
+        self.text((left + self.wide(many) + 392) / 2, y + 27, f"for {size_text(story.reserved)}", "vmm-small")
+        self.table(216, y)
+        self.text(end + 12, 230, "the same pointers", "vmm-left vmm-small")
+        self.text(8, y + 54, f"{story.size(many)} taken, and nothing is copied", "vmm-left vmm-small")
+        return self.file(self.words, scale=1.4, root_style="min-width: 0")

@@ -30,6 +30,7 @@ inline CUresult release(CUmemGenericAllocationHandle handle) {
 #include <chrono>
 #include <csignal>
 #include <thread>
+#include <type_traits>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -86,15 +87,10 @@ static void expect_nothing_left() {
   const size_t before = free_memory();
   CUdeviceptr address, alias;
   size_t size = 1;
-  GrowableBuffer buffer;
-  CHECK(buffer.reserve(0, 4 << 20, 1));
   release_fails = true;
   REFUSED(CUDA_ERROR_UNKNOWN, allocate(&address, &size, 0));
   EXPECT(free_memory() == before, "allocate left %zu bytes", before - free_memory());
-  REFUSED(CUDA_ERROR_UNKNOWN, buffer.grow(4 << 20));
-  EXPECT(free_memory() == before, "grow left %zu bytes", before - free_memory());
   release_fails = false;
-  CHECK(buffer.destroy());
   CHECK(allocate(&address, &size, 0));
   release_fails = true;
   REFUSED(CUDA_ERROR_UNKNOWN, map_again(&alias, address, size, 0));
@@ -113,7 +109,9 @@ static void expect_noticed_launch() {
 static void expect_growth() {
   const size_t chunk = 4 << 20;
   GrowableBuffer buffer;
-  REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.reserve(0, 3 * chunk, 0));  // chunks of nothing
+  CHECK(buffer.reserve(0, 1, 0));
+  EXPECT(buffer.chunk > 0 && buffer.reserved == buffer.chunk, "a chunk of %zu bytes", buffer.chunk);  // one granule
+  CHECK(buffer.destroy());
   CHECK(buffer.reserve(0, 3 * chunk, chunk));
   REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.reserve(0, 3 * chunk, chunk));  // it would lose the first reservation
   CHECK(buffer.grow(1));
@@ -123,10 +121,23 @@ static void expect_growth() {
   EXPECT(load(buffer.base) == 7 && load(buffer.base + chunk) == 8, "%d and %d", load(buffer.base),
          load(buffer.base + chunk));
   REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.grow(3 * chunk + 1));  // beyond the reservation
+  CHECK(buffer.grow(chunk));                                      // it is larger
+  CHECK(buffer.shrink(size_t(-1)));                               // and smaller
+  EXPECT(buffer.size == 2 * chunk, "%zu bytes", buffer.size);
   CHECK(buffer.shrink(1));
   EXPECT(buffer.size == chunk && load(buffer.base) == 7, "%zu bytes, the first word %d", buffer.size,
          load(buffer.base));
   CHECK(buffer.destroy());
+  CHECK(buffer.destroy());  // of nothing
+
+  // Memory runs out half-way: one such chunk fits, and two do not.
+  const size_t before = free_memory();
+  CHECK(buffer.reserve(0, 2 * before, before / 5 * 3));
+  REFUSED(CUDA_ERROR_OUT_OF_MEMORY, buffer.grow(2 * buffer.chunk));
+  EXPECT(buffer.size == 0 && free_memory() == before, "%zu bytes are left", before - free_memory());
+  CHECK(buffer.grow(buffer.chunk));
+  CHECK(buffer.destroy());
+  static_assert(!std::is_copy_constructible_v<GrowableBuffer> && !std::is_copy_assignable_v<GrowableBuffer>, "");
 }
 
 static void expect_peer_access() {
