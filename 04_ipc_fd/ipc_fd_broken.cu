@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT-0
+// 04 IPC by file descriptor, broken: four mistakes, the answer that each gets, and the right way.
 //
-// 04 IPC by file descriptor, broken: what does a process get that imports the wrong thing?
-//
-// Each step makes one mistake, shows what it leads to, and then does it right. Every try has processes of its own: a
-// kernel that faults ends all CUDA work of its process. Needs Linux, and one GPU that supports VMM and file descriptor
-// handles.
+// A kernel that faults ends all CUDA work of its process, so every try has processes of its own.
 //
 // Build it alone:  nvcc -std=c++17 -lineinfo ipc_fd_broken.cu -o ipc_fd_broken -lcuda
 #include "../common/in_a_process.h"
@@ -16,32 +13,32 @@
 
 static const char usage[] = "usage: ipc_fd_broken\n";
 
-static const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+static const CUmemAllocationHandleType posix_fd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
 static Granule start() {
-  int descriptors = 0;
+  check::require_gpus(1, {check::vmm,
+                          {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+                           "GPU 0 exports no memory as a file descriptor; use Linux on bare metal"}});
   Granule granule = start_on_gpu_0();
-  CHECK(cuDeviceGetAttribute(&descriptors, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0));
-  REQUIRE(descriptors, "GPU 0 exports no memory as a file descriptor; use Linux on bare metal");
-  granule.properties.requestedHandleTypes = type;
+  granule.properties.requestedHandleTypes = posix_fd;
   return granule;
 }
 
 // An exporter and an importer, with a socket between them. The exporter stays until the importer is done.
 template <class Exporter, class Importer> static void in_two_processes(Exporter exporter, Importer importer) {
-  int ends[2];
-  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "%s", strerror(errno));
+  int sockets[2];
+  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0, "%s", strerror(errno));
   const pid_t first = begin_process(start, [&](Granule granule) {
     char nothing;
-    close(ends[1]);
-    exporter(granule, ends[0]);
-    EXPECT(TEMP_FAILURE_RETRY(recv(ends[0], &nothing, 1, 0)) == 0, "the importer talks");
+    close(sockets[1]);
+    exporter(granule, sockets[0]);
+    EXPECT(TEMP_FAILURE_RETRY(recv(sockets[0], &nothing, 1, 0)) == 0, "the importer talks");
   });
   const pid_t second = begin_process(start, [&](Granule granule) {
-    close(ends[0]);
-    importer(granule, ends[1]);
+    close(sockets[0]);
+    importer(granule, sockets[1]);
   });
-  for (const int socket : ends) close(socket);
+  for (const int socket : sockets) close(socket);
   end_process(second);
   end_process(first);
 }
@@ -50,7 +47,7 @@ static int exported(const Granule& granule) {
   CUmemGenericAllocationHandle handle;
   int fd;
   CHECK(cuMemCreate(&handle, granule.size, &granule.properties, 0));
-  CHECK(cuMemExportToShareableHandle(&fd, handle, type, 0));
+  CHECK(cuMemExportToShareableHandle(&fd, handle, posix_fd, 0));
   return fd;
 }
 
@@ -60,7 +57,7 @@ static void* by_value(int fd) { return reinterpret_cast<void*>(intptr_t(fd)); }
 static int* map_import(const Granule& granule, int fd) {
   CUmemGenericAllocationHandle imported;
   CUdeviceptr address;
-  CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), type));
+  CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), posix_fd));
   CHECK(cuMemAddressReserve(&address, granule.size, 0, 0, 0));
   CHECK(cuMemMap(address, granule.size, 0, imported, 0));
   return reinterpret_cast<int*>(address);
@@ -98,40 +95,45 @@ static int receive_number(int socket) {
   return fd;
 }
 
-// One byte of data, and with it a file descriptor; the lesson's own form checks more.
+// One byte of data, and beside it a file descriptor, as in ipc_fd.cu.
 static void pass(int socket, int* fd, bool receive) {
   char byte = 0;
   iovec data = {&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof *fd)] = {};
-  msghdr header = {};
-  header.msg_iov = &data;
-  header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
-  cmsghdr* const rights = CMSG_FIRSTHDR(&header);
-  rights->cmsg_level = SOL_SOCKET;
-  rights->cmsg_type = SCM_RIGHTS;
-  rights->cmsg_len = CMSG_LEN(sizeof *fd);
-  std::memcpy(CMSG_DATA(rights), fd, sizeof *fd);
-  const ssize_t bytes = TEMP_FAILURE_RETRY(receive ? recvmsg(socket, &header, 0) : sendmsg(socket, &header, 0));
+  msghdr message = {};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* const beside = CMSG_FIRSTHDR(&message);
+  beside->cmsg_level = SOL_SOCKET;
+  beside->cmsg_type = SCM_RIGHTS;
+  beside->cmsg_len = CMSG_LEN(sizeof *fd);
+  std::memcpy(CMSG_DATA(beside), fd, sizeof *fd);
+  const ssize_t bytes = TEMP_FAILURE_RETRY(receive ? recvmsg(socket, &message, 0) : sendmsg(socket, &message, 0));
   EXPECT(bytes == 1, "%s", strerror(errno));
-  EXPECT(CMSG_FIRSTHDR(&header) == rights && rights->cmsg_type == SCM_RIGHTS, "there came no descriptor");
-  std::memcpy(fd, CMSG_DATA(rights), sizeof *fd);
+  EXPECT(CMSG_FIRSTHDR(&message) == beside && beside->cmsg_level == SOL_SOCKET && beside->cmsg_type == SCM_RIGHTS,
+         "no file descriptor came");
+  std::memcpy(fd, CMSG_DATA(beside), sizeof *fd);
 }
 
-// The exporter maps its memory, grants GPU 0 access to this mapping, and sends a descriptor. The importer is given it.
+static void send_fd(int socket, int fd) { pass(socket, &fd, false); }
+
+static int receive_fd(int socket) {
+  int fd = -1;
+  pass(socket, &fd, true);
+  return fd;
+}
+
+// The exporter maps its memory, lets GPU 0 into this mapping, and sends a file descriptor. The importer is given it.
 template <class Importer> static void in_an_importer(Importer importer) {
   in_two_processes(
       [](const Granule& granule, int socket) {
-        int fd = exported(granule);
+        const int fd = exported(granule);
         map_with_access(granule, fd);
-        pass(socket, &fd, false);
+        send_fd(socket, fd);
       },
-      [&](const Granule& granule, int socket) {
-        int fd = -1;
-        pass(socket, &fd, true);
-        importer(granule, fd);
-      });
+      [&](const Granule& granule, int socket) { importer(granule, receive_fd(socket)); });
 }
 
 int main(int argc, char** argv) {
@@ -139,62 +141,80 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
   in_a_process(start, [](Granule) {});       // a machine that cannot do this says so first
 
-  step("[1] Pass the address of the descriptor");
+  step("[1] Pass the address of the file descriptor");
   // For a fabric handle the address is right. A file descriptor goes by value, in the guise of a pointer.
   in_a_process(start, [](Granule granule) {
-    CUmemGenericAllocationHandle imported;
+    CUmemGenericAllocationHandle memory;
     int fd = exported(granule);
-    REFUSED(CUDA_ERROR_UNKNOWN, cuMemImportFromShareableHandle(&imported, &fd, type));
-    CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), type));
-    say("right: the descriptor itself, cast to a pointer");
+    REFUSED(CUDA_ERROR_UNKNOWN, cuMemImportFromShareableHandle(&memory, &fd, posix_fd));
+    CHECK(cuMemImportFromShareableHandle(&memory, reinterpret_cast<void*>(intptr_t(fd)), posix_fd));
+    say("right: the file descriptor itself, cast to a pointer");
   });
 
-  step("[2] Send the number of the descriptor");
-  // A descriptor is an entry in the table of one process. Its number is nothing in another, or something else.
-  in_two_processes([](const Granule& granule, int socket) { send_number(socket, exported_as_500(granule, 42)); },
-                   [](const Granule& granule, int socket) {
-                     CUmemGenericAllocationHandle imported;
-                     const int number = receive_number(socket);
-                     REFUSED(CUDA_ERROR_UNKNOWN, cuMemImportFromShareableHandle(&imported, by_value(number), type));
-                     exported_as_500(granule, 7);  // now the number is that of an export, and no call fails
-                     const int found = value_in(map_with_access(granule, number));
-                     EXPECT(found == 7, "the number led to %d", found);
-                     say("in silence: its own memory, which holds %d, not the exporter's 42", found);
-                   });
-  in_an_importer([](const Granule& granule, int fd) {
-    map_import(granule, fd);
-    say("right: SCM_RIGHTS makes a descriptor in the other process");
-  });
+  step("[2] Send the number of the file descriptor");
+  // It is the number of an entry in the table of one process. In another it is nothing, or something else.
+  in_two_processes(
+      [](const Granule& granule, int socket) {
+        const int fd = exported_as_500(granule, 42);
+        send_number(socket, fd);
+      },
+      [](const Granule& granule, int socket) {
+        CUmemGenericAllocationHandle memory;
+        const int number = receive_number(socket);
+        REFUSED(CUDA_ERROR_UNKNOWN, cuMemImportFromShareableHandle(&memory, by_value(number), posix_fd));
+        exported_as_500(granule, 7);  // now the number is that of an export, and no call fails
+        const int found = value_in(map_with_access(granule, number));
+        EXPECT(found == 7, "the number led to %d", found);
+        say("no error: its own memory, which holds %d, not the exporter's 42", found);
+      });
+  in_two_processes(
+      [](const Granule& granule, int socket) {
+        const int fd = exported_as_500(granule, 42);
+        send_fd(socket, fd);
+      },
+      [](const Granule& granule, int socket) {
+        const int fd = receive_fd(socket);
+        const int found = value_in(map_with_access(granule, fd));
+        EXPECT(found == 42, "the file descriptor led to %d", found);
+        say("right: send_fd, by SCM_RIGHTS, leads to the %d", found);
+      });
 
   step("[3] Take the exporter's access for granted");
   // What travels is memory. The mapping in this process is its own, and starts with no access.
   in_an_importer([](const Granule& granule, int fd) {
-    store<<<1, 1>>>(map_import(granule, fd), 42);
+    int* const data = map_import(granule, fd);
+    store<<<1, 1>>>(data, 42);
     CHECK(cudaGetLastError());
     REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
   });
   in_an_importer([](const Granule& granule, int fd) {
-    int* const data = map_with_access(granule, fd);
+    int* const data = map_import(granule, fd);
+    CHECK(cuMemSetAccess(reinterpret_cast<CUdeviceptr>(data), granule.size, &granule.descriptor, 1));
     store<<<1, 1>>>(data, 42);
     CHECK(cudaGetLastError());
     EXPECT(value_in(data) == 42, "the kernel left %d", value_in(data));
-    say("right: the importer grants access too; its kernel stored 42");
+    say("right: the importer lets GPU 0 in, too; its kernel stored 42");
   });
 
   step("[4] Export what cannot be exported");
   // Only memory that was created for it, only by the process that created it, and only by the calls of this lesson.
   in_a_process(start, [](Granule granule) {
-    CUmemGenericAllocationHandle plain, imported;
+    CUmemGenericAllocationHandle plain, imported, again;
     cudaIpcMemHandle_t older;
-    const auto mapped = [&](int number) { return map_import(granule, number); };
-    int fd = exported(granule);
-    CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), type));
-    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fd, imported, type, 0));
-    REFUSED(cudaErrorInvalidValue, cudaIpcGetMemHandle(&older, mapped(fd)));
+    int fd = exported(granule), second;
+    CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), posix_fd));
+    int* const data = map_import(granule, fd);
+    REFUSED(cudaErrorInvalidValue, cudaIpcGetMemHandle(&older, data));
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&second, imported, posix_fd, 0));
+    CHECK(cuMemImportFromShareableHandle(&again, by_value(fd), posix_fd));
+    say("right: hand on the file descriptor, which can be imported again");
     granule.properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
     CHECK(cuMemCreate(&plain, granule.size, &granule.properties, 0));
-    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fd, plain, type, 0));
-    say("right: request the type at creation, and export where the memory was created");
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fd, plain, posix_fd, 0));
+    granule.properties.requestedHandleTypes = posix_fd;
+    CHECK(cuMemCreate(&plain, granule.size, &granule.properties, 0));
+    CHECK(cuMemExportToShareableHandle(&fd, plain, posix_fd, 0));
+    say("right: request the handle type at creation");
   });
 
   std::puts("OK");
