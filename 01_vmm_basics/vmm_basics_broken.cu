@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT-0
+// 01 VMM basics, broken: six mistakes, the answer that each gets, and the right way.
 //
-// 01 VMM basics, broken: which error does the driver return when one of the four steps is left out or done wrong?
-//
-// Each step makes one mistake, shows the error, and does it right too. A kernel that faults ends all CUDA work of its
-// process, so every try has a process of its own. Needs one GPU that supports VMM.
+// A kernel that faults ends all CUDA work of its process, so every try has a process of its own.
 //
 // Build it alone:  nvcc -std=c++17 -lineinfo vmm_basics_broken.cu -o vmm_basics_broken -lcuda
 #include "../common/in_a_process.h"
@@ -22,8 +20,8 @@ static CUmemGenericAllocationHandle handle;  // each try has a process of its ow
 // Creates one granule of memory, and maps it. No GPU has access yet.
 static CUdeviceptr reserve_and_map(const Granule& granule) {
   CUdeviceptr address;
-  CHECK(cuMemCreate(&handle, granule.size, &granule.properties, 0));
   CHECK(cuMemAddressReserve(&address, granule.size, 0, 0, 0));
+  CHECK(cuMemCreate(&handle, granule.size, &granule.properties, 0));
   CHECK(cuMemMap(address, granule.size, 0, handle, 0));
   return address;
 }
@@ -72,7 +70,7 @@ int main(int argc, char** argv) {
   });
 
   step("[3] Map where nothing is reserved");
-  // The wrong model: "address 0 lets the driver choose". The driver maps into reservations only.
+  // For mmap, address 0 means "anywhere". The driver maps into reservations only.
   in_a_process(start_on_gpu_0, [](Granule granule) {
     const auto [properties, descriptor, size] = granule;
     CUdeviceptr address = 0;
@@ -82,16 +80,19 @@ int main(int argc, char** argv) {
     CHECK(cuMemMap(address, size, 0, handle, 0));
     CHECK(cuMemSetAccess(address, size, &descriptor, 1));
     expect_to_store(address, "reserved first");
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemMap(address, size, 0, handle, 0));  // something is mapped there already
   });
 
   step("[4] Free it with cudaFree");
-  // cudaFree undoes cudaMalloc only. Four steps made this memory, and each has a call that undoes it.
+  // cudaFree undoes cudaMalloc only. Four calls made this memory, and addresses are freed when nothing is mapped there.
   in_a_process(start_on_gpu_0, [](Granule granule) {
     const CUdeviceptr address = reserve_and_map(granule);
+    const size_t size = granule.size;
     REFUSED(cudaErrorInvalidValue, cudaFree(reinterpret_cast<void*>(address)));
-    CHECK(cuMemUnmap(address, granule.size));
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemAddressFree(address, size));
+    CHECK(cuMemUnmap(address, size));
     CHECK(cuMemRelease(handle));
-    CHECK(cuMemAddressFree(address, granule.size));
+    CHECK(cuMemAddressFree(address, size));
     say("right: unmapped, released, and the addresses freed");
   });
 
@@ -105,7 +106,36 @@ int main(int argc, char** argv) {
     launch_store(address);
     REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
   });
+  // Worse: by then, other memory is mapped there.
+  in_a_process(start_on_gpu_0, [](Granule granule) {
+    const CUdeviceptr address = reserve_and_map(granule);
+    CHECK(cuMemUnmap(address, granule.size));
+    CUmemGenericAllocationHandle other;
+    CHECK(cuMemCreate(&other, granule.size, &granule.properties, 0));
+    CHECK(cuMemMap(address, granule.size, 0, other, 0));
+    CHECK(cuMemSetAccess(address, granule.size, &granule.descriptor, 1));
+    launch_store(address);
+    CHECK(cudaDeviceSynchronize());
+    int found = -1;
+    CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(address), sizeof found, cudaMemcpyDeviceToHost));
+    EXPECT(found == 42, "the other memory has %d", found);
+    say("no error: what is mapped there now has the %d", found);
+  });
+
+  step("[6] Forget to round up");
+  // cudaMalloc takes any size. These calls take whole granules, and they don't round.
+  in_a_process(start_on_gpu_0, [](Granule granule) {
+    const auto [properties, descriptor, granule_size] = granule;
+    EXPECT(granule_size > 0, "a granule has no bytes");
+    CUdeviceptr address;
+    size_t size = (5 << 20) + 1;
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemCreate(&handle, size, &properties, 0));
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemAddressReserve(&address, size, 0, 0, 0));
+    size = (size + granule_size - 1) / granule_size * granule_size;
+    CHECK(cuMemCreate(&handle, size, &properties, 0));
+    CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
+    say("right: rounded up to %zu KiB", size >> 10);
+  });
 
   std::puts("OK");
-  return 0;
 }

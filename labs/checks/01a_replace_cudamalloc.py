@@ -5,7 +5,7 @@ from labs.judge.check import GIVES_BACK, Wrong, check
 
 TITLE = "Replace cudaMalloc"
 MINUTES = 15
-PAGE = "01_vmm_basics/README.md#2-ask-for-the-granularity"
+PAGE = "01_vmm_basics/README.md#1-ask-the-gpu"
 OUTPUT = """\
 5242881 of 5242881 bytes are 42
 0 KiB are not given back
@@ -59,13 +59,13 @@ def whole_granules(run):
 
 @check(
     "the kernels use memory that is mapped, and GPU 0 may read and write it",
-    page="01_vmm_basics/README.md#6-grant-access",
+    page="01_vmm_basics/README.md#5-let-the-gpu-in",
 )
 def used(run):
     run.must_work(0, 0)
 
 
-@check("each thing is given back by the call that undoes it", page="01_vmm_basics/README.md#break-it-on-purpose")
+@check("each thing is given back by the call that undoes it", page="01_vmm_basics/README.md#9-give-it-back")
 def given_back(run):
     run.must_not_stop_at(*GIVES_BACK)
 

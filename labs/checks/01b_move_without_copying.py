@@ -5,7 +5,7 @@ from labs.judge.check import Wrong, check
 
 TITLE = "Move without copying"
 MINUTES = 10
-PAGE = "01_vmm_basics/README.md#8-move-it"
+PAGE = "01_vmm_basics/README.md#7-move-it-without-copying"
 ELSEWHERE = ({"gpus": 2, "machine": "coarse_memory"},)
 OUTPUT = """\
 1048576 of 1048576 integers are 7 at the new address

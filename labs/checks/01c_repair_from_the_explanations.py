@@ -26,12 +26,12 @@ def created(run):
     run.must_not_stop_at("cuMemCreate")
 
 
-@check("the kernels have the rights that they need", page="01_vmm_basics/README.md#6-grant-access")
+@check("the kernels have the rights that they need", page="01_vmm_basics/README.md#5-let-the-gpu-in")
 def granted(run):
     run.must_not_stop_at("cuMemSetAccess", "kernel")
 
 
-@check("each thing is given back by the call that undoes it", page="01_vmm_basics/README.md#break-it-on-purpose")
+@check("each thing is given back by the call that undoes it", page="01_vmm_basics/README.md#9-give-it-back")
 def given_back(run):
     run.must_not_stop_at(*GIVES_BACK)
 
