@@ -95,11 +95,13 @@ RAMP = 0.25  # seconds in which something comes or goes
 STAYS = {"reserve": 2, "grow": 1.8, "shrink": 2.2, "free": 1.5}  # seconds, when all that an act changes has changed
 EACH = 0.17  # seconds from chunk to chunk
 PAUSE = 0.3  # before it begins again
+FIRST = 1.2  # the moving picture starts so long before the second growth
 LEFT, PITCH = 12, 19  # where the chunks begin; from one to the next
 
 
 class Moving(Drawing):
-    """The calls, and below them addresses and memory. What comes and goes has times at which it is there."""
+    """The calls, and below them addresses and memory. What comes and goes has times at which it is there. It plays from
+    the end of the first growth on, goes round, and never begins with an empty page."""
 
     def __init__(self, story):
         super().__init__(400, 296, "A buffer that grows without moving")
@@ -116,6 +118,7 @@ class Moving(Drawing):
             now += STAYS[act.kind] + EACH * max(0, act.after - act.before)
         self.begin.append(now)
         self.seconds = round(now + RAMP, 2)
+        self.first = self.begin[2] - FIRST  # what is seen first is a buffer with something in it
 
     def when(self, name, *times, still=True):
         """The attributes of what is there at these times; and in the picture that stands still, or not."""
@@ -222,7 +225,7 @@ class Moving(Drawing):
         names = ", ".join(f"#{name}" for name in self.animated)
         rules = [
             "@media screen and (prefers-reduced-motion: no-preference) {",
-            f"{names} {{ animation: {self.seconds}s linear infinite }}",
+            f"{names} {{ animation: {self.seconds}s linear -{self.first:.2f}s infinite }}",
             *(f"#{name} {{ animation-name: {name} }}" for name in self.animated),
             "}",
             *(f"@keyframes {name} {{ {self.frames(name, times)} }}" for name, times in self.animated.items()),
@@ -255,9 +258,9 @@ class Scale(Drawing):
         super().__init__(400, 324, "Two saved pointers when a buffer grows")
         self.story = story
         self.words = (
-            f"{self.title}, from {few} to {many}. Allocate, copy, free: the new block is at another address, and the two pointers in the "
-            f"table still lead to where the old one was. While it copies, {both} are taken. VMM: in one reservation of "
-            f"{size_text(story.reserved)}, {story.many - story.few} chunks of {size_text(story.chunk)} are mapped "
+            f"{self.title}, from {few} to {many}. Allocate, copy, free: the new block is at another address, "
+            f"and the two pointers in the table still lead to where the old one was. While it copies, {both} are taken. "
+            f"VMM: in one reservation of {size_text(story.reserved)}, {story.many - story.few} chunks of {size_text(story.chunk)} are mapped "
             f"behind the {story.few} that are there. Both pointers lead to their data as before, and {many} are taken."
         )
 
