@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT-0
+// 02 Growable, measured: how large must a chunk be, for growing in place to be faster than copying?
 //
-// 02 Growable, measured: what does growth cost, against copying, and where does the time go?
-//
-// Times the calls of the buffer in growable.cu, with fresh chunks and with kept chunks, against copying. Then times
-// cuMemCreate, cuMemMap and cuMemSetAccess ("open") each by itself, long after a release of memory and shortly after.
-// Needs one GPU that supports VMM and memory pools, and that no other program uses.
+// Times what the buffer in growable.cu does, with fresh chunks and with chunks kept from before, against copying. Then
+// times cuMemCreate, cuMemMap and cuMemSetAccess ("open") each by itself, long after a release of memory and soon after.
+// No other program should use the GPU.
 //
 // Build it alone:  nvcc -std=c++17 growth_cost.cu -o growth_cost -lcuda
 #include "../common/check.h"
@@ -183,8 +182,6 @@ static std::vector<double> run_in_turn(measure::Report& report, int section, con
 }
 
 int main(int argc, char** argv) {
-  // Set-up: arguments, the gate, a context. Kernels and the pool of cudaMallocAsync take memory when they are first
-  // used, so step 1 uses all of them once before it counts free memory.
   long final_mib = 32, step_mib = 4, chunk_mib = 0;
   const char* json = "/dev/null";
   check::arguments(argc, argv, usage,
@@ -194,17 +191,15 @@ int main(int argc, char** argv) {
                     {"--repeats", &repeats, 1, 1000},
                     {"--quiet-ms", &quiet_ms, 1, 60000},
                     {"--json", nullptr, 0, 1, &json}});
-  const int gpus = check::require_gpus(1);
+  const int gpus = check::require_gpus(
+      1, {check::vmm,
+          {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
+           "no memory pools for cudaMallocAsync; use bare metal, or a virtual GPU that passes them on"}});
   CHECK(cudaSetDevice(0));
 
-  step("[1] Ask the device for support");
-  // Two attributes: virtual memory management, and the memory pools behind cudaMallocAsync.
-  int supported = 0, pools = 0;
+  step("[1] Use everything once");
+  // Kernels and the pool of cudaMallocAsync take memory when they are first used: before free memory is counted.
   size_t granule;
-  CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
-  CHECK(cuDeviceGetAttribute(&pools, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 0));
-  REQUIRE(supported, "no virtual memory management; use bare metal, or a virtual GPU that passes it on");
-  REQUIRE(pools, "no memory pools for cudaMallocAsync; use bare metal, or a virtual GPU that passes them on");
   memory.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   memory.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   access.location = memory.location;
@@ -214,7 +209,7 @@ int main(int argc, char** argv) {
   const size_t last = round_up(size_t(final_mib) << 20, chunk), room = size_t(512) << 20;
   REQUIRE(free_memory() >= 3 * last + room, "less than %zu MiB of GPU memory are free; choose a smaller --final-mib",
           (3 * last + room) >> 20);
-  say("supported; a granule is %zu KiB", granule >> 10);
+  say("a granule is %zu KiB", granule >> 10);
   measure::Report report(json, "growth_cost", gpus,
                          {{"--final-mib", last >> 20},
                           {"--step-mib", step_mib},
@@ -255,55 +250,49 @@ int main(int argc, char** argv) {
   grow(other, 0, last, chunk, &kept, &parts);
   fill(other, 0, last, seed);
   static const char* const names[] = {"create", "map", "open", "open again", "cudaMalloc", "read"};
-  for (const bool touched : {false, true})
-    for (const long waited : {0L, quiet_ms / 20, quiet_ms / 4, quiet_ms}) {
-      std::vector<double> times[6];
-      for (long r = 0; r < 2 * repeats; ++r) {
-        Handles handles;
-        wait(quiet_ms);
-        grow_and_unmap(last, chunk, &handles, touched);
-        release(&handles);
-        wait(waited);
-        if (r % 2) {
-          double clock = milliseconds();
-          const CUdeviceptr block = allocate(false, last);
-          times[4].push_back(lap(&clock));
-          deallocate(false, block);
-          continue;
-        }
-        CHECK(cudaDeviceSynchronize());
+  for (const long waited : {0L, quiet_ms / 20, quiet_ms / 4, quiet_ms}) {
+    std::vector<double> times[6];
+    for (long r = 0; r < 2 * repeats; ++r) {
+      Handles handles;
+      wait(quiet_ms);
+      grow_and_unmap(last, chunk, &handles, true);
+      release(&handles);
+      wait(waited);
+      if (r % 2) {
         double clock = milliseconds();
-        expect_filled(other, last / 8, seed);
-        times[5].push_back(lap(&clock));
-        const Parts first = grow_and_unmap(last, chunk, &handles, false);
-        times[0].push_back(first.create);
-        times[1].push_back(first.map);
-        times[2].push_back(first.open);
-        times[3].push_back(grow_and_unmap(last, chunk, &handles, false).open);
-        release(&handles);
+        const CUdeviceptr block = allocate(false, last);
+        times[4].push_back(lap(&clock));
+        deallocate(false, block);
+        continue;
       }
-      std::printf("    %s memory released %ld ms before:", touched ? "filled" : "untouched", waited);
-      for (int k = 0; k < 6; ++k) {
-        const double median = report.add("after release",
-                                         {{"released", touched ? "filled" : "untouched"},
-                                          {"waited_ms", waited},
-                                          {"part", names[k]},
-                                          {"bytes", k == 5 ? last / 8 : last},
-                                          {"chunk_bytes", chunk}},
-                                         times[k], "ms");
-        std::printf(" %s %.3f%s", names[k], median, k == 5 ? " ms\n" : ",");
-      }
+      CHECK(cudaDeviceSynchronize());
+      double clock = milliseconds();
+      expect_filled(other, last / 8, seed);
+      times[5].push_back(lap(&clock));
+      const Parts first = grow_and_unmap(last, chunk, &handles, false);
+      times[0].push_back(first.create);
+      times[1].push_back(first.map);
+      times[2].push_back(first.open);
+      times[3].push_back(grow_and_unmap(last, chunk, &handles, false).open);
+      release(&handles);
     }
+    std::printf("    filled memory released %ld ms before:", waited);
+    for (int k = 0; k < 6; ++k) {
+      const double median = report.add("after release",
+                                       {{"released", "filled"},
+                                        {"waited_ms", waited},
+                                        {"part", names[k]},
+                                        {"bytes", k == 5 ? last / 8 : last},
+                                        {"chunk_bytes", chunk}},
+                                       times[k], "ms");
+      std::printf(" %s %.3f%s", names[k], median, k == 5 ? " ms\n" : ",");
+    }
+  }
   CHECK(cuMemUnmap(other, last));
   CHECK(cuMemAddressFree(other, last));
-
-  step("[5] Tear down");
-  // Release the kept chunks. Nothing else is left.
   release(&kept);
   EXPECT(free_memory() == free_at_start, "%zu bytes are free, %zu were at the start (does another program use it?)",
          free_memory(), free_at_start);
-  say("free memory is what it was at the start");
   report.complete();
   std::puts("OK");
-  return 0;
 }
