@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT-0
-//
 // 05 Fabric, doctor: what stops fabric memory on this machine, and what does an administrator do about it?
 //
-// Tries all that fabric memory needs, in processes of its own, so that a driver that hangs or crashes is shown as well.
-// It makes no device file and changes nothing. Needs the driver's library to start, and nothing else.
+// Tries everything that fabric memory needs, in processes of its own, so that it can report a driver that hangs or
+// crashes, too. It makes no device file and changes nothing.
 //
 // Build it alone:  nvcc -std=c++17 fabric_doctor.cu -o fabric_doctor -lcuda
 #include "../common/check.h"
@@ -19,7 +18,6 @@
 #include <unistd.h>
 #include <cerrno>
 #include <fstream>
-#include <map>
 #include <string>
 
 static const char usage[] =
@@ -27,15 +25,11 @@ static const char usage[] =
     "  --timeout S   seconds for all stages together, 1 to 600 (default 30)\n"
     "  --json        an object instead of the table: works (true or false); failed, the name of a stage, and remedy,\n"
     "                both empty if there is none; stages, a list of objects with stage, state and found\n"
-    "exit status: 0 fabric memory works, 77 the first line (or remedy) says what is missing and how to get it,\n"
-    "1 a stage failed for another reason, 2 bad arguments\n";
+    "exit status: 0 another process of this machine wrote memory of GPU 0 (by GPU 1, if there is one), 77 the first\n"
+    "line (or remedy) says what is missing and how to get it, 1 a stage failed for another reason, 2 bad arguments\n";
 
 static const char* const stages[] = {"driver", "GPU",    "fabric handles", "channel", "create",
                                      "export", "import", "map and write",  "release"};
-static const std::map<int, const char*> banners = {{0, "[1] Ask the driver\n"},
-                                                   {3, "[2] Look for a channel\n"},
-                                                   {4, "[3] Make memory and export it\n"},
-                                                   {6, "[4] Import it in another process\n"}};
 static const int count = sizeof stages / sizeof *stages;
 
 struct Report {                         // in memory that all processes share
@@ -62,7 +56,8 @@ static void need(CUresult answer, const char* call, CUresult reported = CUDA_ERR
   const char* remedy = "";
   if (answer == CUDA_ERROR_NOT_PERMITTED || answer == CUDA_ERROR_NOT_SUPPORTED || answer == reported)
     remedy = "look at Fabric Manager and IMEX (nvidia-smi -q, nvidia-imex-ctl -N), and make the channel's file anew";
-  if (answer == CUDA_ERROR_SYSTEM_NOT_READY) remedy = "look at Fabric Manager: systemctl status nvidia-fabricmanager";
+  if (answer == CUDA_ERROR_SYSTEM_NOT_READY || int(answer) == 919)  // 919, from CUDA 13.4 on: FABRIC_NOT_READY
+    remedy = "look at Fabric Manager: systemctl status nvidia-fabricmanager";
   if (answer == CUDA_ERROR_INVALID_DEVICE) remedy = "let each process see the GPUs of both";
   if (answer != CUDA_SUCCESS) failed(std::string(call) + " answers " + check::name(answer), remedy);
 }
@@ -86,17 +81,17 @@ static int find_channel(const std::string& directory, int driver_major, std::str
     struct stat is = {};
     const std::string path = files.gl_pathv[i];
     const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &is) != 0 || close(fd) != 0) *wrong = path + ": " + std::strerror(errno);
+    if (fd < 0 || fstat(fd, &is) != 0) *wrong = path + ": " + std::strerror(errno);
     else if (S_ISCHR(is.st_mode) && int(major(is.st_rdev)) == driver_major) channel = int(minor(is.st_rdev));
     else *wrong = path + " is no character device with the major number " + std::to_string(driver_major);
+    if (fd >= 0) close(fd);
   }
   globfree(&files);
   return channel;
 }
 
 static void export_memory(int go, pid_t importer) {
-  // [1] Ask the driver
-  // The attribute describes the GPU and the driver. Only trying shows what this process may do.
+  // The driver, the GPU and its attribute. These say what is possible; only trying shows what this process may do.
   int cuda = 0, supported = 0;
   char name[64], versions[64];
   const CUdevice device = 0;
@@ -106,7 +101,7 @@ static void export_memory(int go, pid_t importer) {
   need(cuDriverGetVersion(&cuda), "cuDriverGetVersion");
   std::snprintf(versions, sizeof versions, "the driver is for CUDA %d.%d, this program for %d.%d", cuda / 1000,
                 cuda % 1000 / 10, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
-  if (cuda < CUDA_VERSION) failed(versions, "update the driver");
+  if (cuda / 1000 < CUDA_VERSION / 1000) failed(versions, "update the driver");
   need(started, "cuInit");
   done(versions);
   need(cuDeviceGetCount(&report->gpus), "cuDeviceGetCount");
@@ -114,14 +109,17 @@ static void export_memory(int go, pid_t importer) {
   done(std::string(name) + ", the first of " + std::to_string(report->gpus));
   const CUdevice_attribute attribute = CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED;
   need(cuDeviceGetAttribute(&supported, attribute, device), "cuDeviceGetAttribute");
-  if (!supported) failed(std::string(name) + " has no fabric handles", "use GPUs on an NVSwitch");
+  const char* const no_handles = "use a Hopper GPU or a later one, on an NVSwitch";
+  if (!supported) failed(std::string(name) + " has no fabric handles", no_handles);
   done("supported, says the driver");
 
-  // [2] Look for a channel
-  // Files explain, the driver decides: a container may hide a file, or show one that this process may not use. So the
-  // driver is asked for memory first, and a file that is missing is a failure only if the driver refuses too.
-  const CUmemAllocationProp properties = {
-      CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_HANDLE_TYPE_FABRIC, {CU_MEM_LOCATION_TYPE_DEVICE, device}, nullptr, {}};
+  // The channel. Files explain, but the driver decides: a container may hide a file, or show one that this process may
+  // not use. So ask the driver for memory first; a missing file is a failure only if the driver refuses, too.
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device;
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
   CUmemGenericAllocationHandle memory;
   const CUmemAllocationGranularity_flags minimum = CU_MEM_ALLOC_GRANULARITY_MINIMUM;
   need(cuMemGetAllocationGranularity(&report->size, &properties, minimum), "cuMemGetAllocationGranularity");
@@ -138,8 +136,7 @@ static void export_memory(int go, pid_t importer) {
   if (channel < 0) done(wrong + ", yet the driver creates fabric memory");
   else done("channel " + std::to_string(channel) + " opens");
 
-  // [3] Make memory and export it
-  // What was created need not be exportable: only the export shows it.
+  // What was created need not be exportable.
   need(created, "cuMemCreate");
   done(std::to_string(report->size >> 10) + " KiB");
   const CUresult exported = cuMemExportToShareableHandle(&report->handle, memory, CU_MEM_HANDLE_TYPE_FABRIC, 0);
@@ -152,8 +149,7 @@ static void export_memory(int go, pid_t importer) {
 }
 
 static int import_memory() {
-  // [4] Import it in another process
-  // For the next GPU, if there is one. The exporter waits meanwhile: the handle does not hold the memory.
+  // For GPU 1, if there is one. The exporter keeps the memory until this process has ended.
   const CUdevice device = 1 % report->gpus;
   CUmemGenericAllocationHandle memory;
   need(cuInit(0), "cuInit");
@@ -161,10 +157,13 @@ static int import_memory() {
   need(imported, "cuMemImportFromShareableHandle");
   done("by another process, for GPU " + std::to_string(device));
   CUdeviceptr address = 0;
-  const CUmemAccessDesc descriptor = {{CU_MEM_LOCATION_TYPE_DEVICE, device}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUmemAccessDesc access = {};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = device;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   need(cuMemAddressReserve(&address, report->size, 0, 0, 0), "cuMemAddressReserve");
   need(cuMemMap(address, report->size, 0, memory, 0), "cuMemMap");
-  need(cuMemSetAccess(address, report->size, &descriptor, 1), "cuMemSetAccess");
+  need(cuMemSetAccess(address, report->size, &access, 1), "cuMemSetAccess");
   unsigned value = 0;
   need(CUresult(cudaSetDevice(device)), "cudaSetDevice");
   need(cuMemsetD32(address, 5, report->size / sizeof value), "cuMemsetD32");
@@ -216,8 +215,12 @@ int main(int argc, char** argv) {
     for (char* c = text; *c; ++c)
       if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\') *c = '?';  // a file may have any name
     if (json) std::printf(R"(%s{"stage": "%s", "state": "%s", "found": "%s"})", i ? ", " : "", stages[i], state, text);
-    else if (banners.count(i)) std::fputs(banners.at(i), stdout);
-    if (!json) say("%-14s  %s%s%s", stages[i], state, *text ? ": " : "", text);
+    if (json) continue;
+    if (i == 0) step("[1] Ask the driver");
+    if (i == 3) step("[2] Look for a channel");
+    if (i == 4) step("[3] Make memory and export it");
+    if (i == 6) step("[4] Import it in another process");
+    say("%-14s  %s%s%s", stages[i], state, *text ? ": " : "", text);
   }
   if (json) std::printf("]}\n");
   else if (works) std::puts("OK");

@@ -1,9 +1,21 @@
 // SPDX-License-Identifier: MIT-0
 //
 // How lesson 05's doctor reads files, which no simulated machine shows: fabric_doctor_test, on any machine.
+#include <sys/stat.h>
+#include <cerrno>
+#include <map>
+
+static bool fstat_fails = false;
+static int maybe_fstat(int fd, struct stat* is) {
+  if (!fstat_fails) return fstat(fd, is);
+  errno = EIO;
+  return -1;
+}
+#define fstat maybe_fstat
 #define main doctor_main
 #include "../05_fabric/fabric_doctor.cu"
 #undef main
+#undef fstat
 
 #define SHOULD(...) EXPECT(__VA_ARGS__, "line %d", __LINE__)
 
@@ -56,6 +68,9 @@ static void channel_files() {
   SHOULD(has(wrong, "/channel3 is no character device with the major number 2"));
   SHOULD(find({{"channel0", file("plain")}}, 0) == -1 && has(wrong, "/channel0 is no character device"));
   SHOULD(find({{"channel0", "/nowhere"}}, 1) == -1 && has(wrong, "/channel0: No such file or directory"));
+  fstat_fails = true;
+  SHOULD(find({{"channel3", "/dev/null"}}, 1) == -1 && has(wrong, "/channel3: Input/output error"));
+  fstat_fails = false;
   const std::string closed = channels({{"channel0", file("closed")}});
   chmod(file("closed").c_str(), 0);
   chmod(temporary.c_str(), 0755);

@@ -17,7 +17,6 @@ import time
 import unittest
 
 STUB = "SKIP: only the toolkit's stub of a driver; install the NVIDIA driver\n"
-STORY = "[1] Start two ranks\n    rank 0: exports\n    rank 1: imports\n[2] Ask the driver\n"
 HERE = pathlib.Path(__file__)
 OPEN_MPI = {  # lets Open MPI run in a container, where all is root, and on fewer cores than ranks
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -29,21 +28,11 @@ OPEN_MPI = {  # lets Open MPI run in a container, where all is root, and on fewe
 
 def misbehave(how, library):
     """What a rank of the job does instead of the lesson."""
-    signal.alarm(20)  # whatever happens, it does not stay
-    if how == "absent":  # never comes to MPI_Init
-        time.sleep(10)
+    signal.alarm(50)  # whatever happens, it does not stay
     mpi = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
     mpi.MPI_Init(None, None)
     if how == "silent":
-        time.sleep(10)
-    if how == "nonsense":
-        if hasattr(mpi, "ompi_mpi_comm_world"):  # Open MPI's constants are addresses, MPICH's are numbers
-            byte, world = (ctypes.byref(ctypes.c_char.in_dll(mpi, "ompi_mpi_" + n)) for n in ("byte", "comm_world"))
-        else:
-            byte, world = ctypes.c_int(0x4C00010D), ctypes.c_int(0x44000000)
-        size = 208  # of the lesson's message
-        mpi.MPI_Send(b"?" * size, size, byte, 1 - int(os.environ["FABRIC_TEST_RANK"]), 0, world)
-        mpi.MPI_Barrier(world)  # and waits inside MPI, which may have to send in the meantime
+        time.sleep(45)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -66,28 +55,26 @@ class Mpi(unittest.TestCase):
                 path.unlink()
         return done
 
-    def fails(self, rank, how, *messages, options=()):
-        """With this rank misbehaving, the job ends soon, with an error that says one of these."""
-        good, bad = [PROGRAM, "--timeout", "2"], [sys.executable, str(HERE), "--misbehave", how, LIBRARY]
+    def with_a_bad_rank(self, rank, how):
+        good, bad = [PROGRAM], [sys.executable, str(HERE), "--misbehave", how, LIBRARY]
         first, second = (good, bad) if rank == 1 else (bad, good)
-        done = self.run_job(*options, "-n", "1", *first, ":", "-n", "1", *second, FABRIC_TEST_RANK=str(rank))
+        done = self.run_job("-n", "1", *first, ":", "-n", "1", *second, by=[VMMSIM, "--gpus", "2"])
         self.assertNotIn(done.returncode, (0, 77), done)
-        # On a machine with other work mpiexec may end the job only when the rank that does nothing ends, in 10 s.
-        self.assertLess(self.seconds, 25)
-        self.assertTrue(any(message in done.stdout + done.stderr for message in messages), done)
-        self.assertNotIn("SKIP", done.stdout)
+        self.assertNotRegex(done.stdout, "SKIP|OK")
+        return done
 
-    def test_both_ranks_skip_with_one_reason(self):
+    def test_without_a_driver_one_reason_is_told(self):
         done = self.run_job("-n", "2", PROGRAM)
-        self.assertEqual((done.returncode, done.stdout), (77, STORY + STUB), done)
+        self.assertEqual((done.returncode, done.stdout), (77, STUB), done)
         self.assertLess(self.seconds, 15)
 
     @unittest.skipUnless(sys.argv[3:], "no simulator was given")
-    def test_all_goes_well(self):
-        done = self.run_job("-n", "2", PROGRAM, "--granules", "3", by=[VMMSIM, "--gpus", "2"])
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
-        self.assertIn("    rank 0: 1572864 integers are what rank 1 wrote\n", done.stdout)
-        self.assertTrue(done.stdout.endswith("\nOK\n"), done.stdout)
+    def test_all_goes_well_and_in_order(self):
+        for where in ["--gpus", "2"], ["--nodes", "2"]:
+            done = self.run_job("-n", "2", PROGRAM, by=[VMMSIM, *where])
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+            self.assertEqual(re.findall(r"^\[(\d)\]", done.stdout, re.MULTILINE), list("123456"))
+            self.assertTrue(done.stdout.endswith("    all 524288 ints are 42\nOK\n"), done.stdout)
 
     def with_no_driver_for(self, rank, error):
         """The one rank meets this error when it starts the driver. Each has a simulated machine of its own."""
@@ -99,14 +86,14 @@ class Mpi(unittest.TestCase):
         for rank in 0, 1:
             done = self.with_no_driver_for(rank, "CUDA_ERROR_NO_DEVICE")
             self.assertEqual((done.returncode, done.stdout.count("SKIP")), (77, 1), done)
-            self.assertIn(STORY + "SKIP: the driver sees no GPU; ", done.stdout)
+            self.assertIn("SKIP: the driver sees no GPU; ", done.stdout)
             self.assertLess(self.seconds, 15)
 
     @unittest.skipUnless(sys.argv[3:], "no simulator was given")
     def test_a_rank_that_fails_ends_the_other(self):
         for rank in 0, 1:
             done = self.with_no_driver_for(rank, "CUDA_ERROR_UNKNOWN")
-            self.assertEqual(done.returncode, 1, done)
+            self.assertNotIn(done.returncode, (0, 77), done)  # MPICH adds that of the rank that it ends
             self.assertIn("failed cuInit(0)\n  CUDA_ERROR_UNKNOWN", done.stderr)
             self.assertLess(self.seconds, 15)
 
@@ -114,27 +101,18 @@ class Mpi(unittest.TestCase):
         for ranks in "1", "3":
             done = self.run_job("-n", ranks, PROGRAM)
             self.assertEqual(done.returncode, 2, done)
-            self.assertEqual(done.stderr.count("fabric: needs two ranks, not " + ranks), 1, done)
-            self.assertEqual(done.stderr.count("usage: fabric "), 1, done)
+            self.assertIn("fabric_mpi: needs two ranks, not " + ranks, done.stderr)
 
-    def test_a_rank_that_dies(self):
-        named = ("BAD TERMINATION", "rank 1")  # mpiexec says who died, in its own words, and ends the other rank
-        self.fails(1, "dies", *named)
+    @unittest.skipUnless(sys.argv[3:], "no simulator was given")
+    def test_a_rank_that_dies_ends_the_other(self):
+        for rank in 0, 1:
+            self.with_a_bad_rank(rank, "dies")
+            self.assertLess(self.seconds, 15)
 
-    def test_a_silent_rank(self):
-        self.fails(1, "silent", "rank 1 (importer) did not answer [1] within 2 s")
-        self.fails(0, "silent", "rank 0 (exporter) did not answer [1] within 2 s")
-
-    def test_a_rank_that_never_comes(self):
-        self.fails(1, "absent", "the other rank did not come to MPI_Init within 2 s")
-        self.fails(0, "absent", "the other rank did not come to MPI_Init within 2 s")
-
-    def test_nonsense(self):
-        version = subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True).stdout
-        # MPICH's can be told not to end the other rank by itself, so that this is the failing rank's part.
-        options = ["-disable-auto-cleanup"] if "HYDRA" in version else []
-        for rank, name in (0, "rank 0 (exporter)"), (1, "rank 1 (importer)"):
-            self.fails(rank, "nonsense", name + " gave nonsense for [1]", options=options)
+    @unittest.skipUnless(sys.argv[3:], "no simulator was given")
+    def test_a_silent_rank_is_not_waited_for_for_ever(self):
+        self.with_a_bad_rank(1, "silent")
+        self.assertLess(self.seconds, 42)  # 30 s, and mpiexec's own time
 
 
 def files_of_mpich():
