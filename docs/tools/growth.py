@@ -258,9 +258,9 @@ class Scale(Drawing):
         super().__init__(400, 324, "Two saved pointers when a buffer grows")
         self.story = story
         self.words = (
-            f"{self.title}, from {few} to {many}. Allocate, copy, free: the new block is at another address, and the two "
-            f"pointers in the table still lead to where the old one was. While it copies, {both} are taken. VMM: in one "
-            f"reservation of {size_text(story.reserved)}, {story.many - story.few} chunks of "
+            f"{self.title}, from {few} to {many}. Allocate, copy, free: the new block is at another address, and the "
+            f"two pointers in the table still lead to where the old one was. While it copies, {both} are taken. VMM: "
+            f"in one reservation of {size_text(story.reserved)}, {story.many - story.few} chunks of "
             f"{size_text(story.chunk)} are mapped behind the {story.few} that are there. Both pointers lead to their "
             f"data as before, and {many} are taken."
         )
