@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT-0
-//
 // 04 IPC by file descriptor, measured: what does it cost to hand memory to another process?
 //
 // A maker hands the same data to a receiver in three ways: VMM memory by file descriptor, as in ipc_fd.cu; memory of
-// cudaMalloc by cudaIpcGetMemHandle; and a copy through host memory. Needs Linux and one GPU that supports VMM and file
-// descriptor handles; both processes use that one.
+// cudaMalloc by cudaIpcGetMemHandle; and a copy through host memory. Both processes use GPU 0.
 //
 // Build it alone:  nvcc -std=c++17 ipc_cost.cu -o ipc_cost -lcuda
 #include "../common/check.h"
@@ -43,7 +41,7 @@ struct Message {
   cudaIpcMemHandle_t handle;  // for CUDA_IPC; a DESCRIPTOR travels beside the message
 };
 
-// As in ipc_fd.cu, which says why. Returns false if it cannot be sent: then the other process has ended.
+// As in ipc_fd.cu. Returns false if it cannot be sent: then the other process has ended.
 static bool send_message(int socket, Message message, int fd = -1) {
   iovec data = {&message, sizeof message};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
@@ -73,9 +71,11 @@ static bool receive_message(int socket, Message* message, int* fd = nullptr) {
   header.msg_controllen = CMSG_LEN(sizeof(int));
   const ssize_t bytes = TEMP_FAILURE_RETRY(recvmsg(socket, &header, MSG_CMSG_CLOEXEC));
   EXPECT(bytes >= 0 || errno == ECONNRESET, "the other process stayed silent: %s", strerror(errno));
+  if (bytes != sizeof *message) return false;
   const cmsghdr* rights = CMSG_FIRSTHDR(&header);
-  if (fd && rights) std::memcpy(fd, CMSG_DATA(rights), sizeof *fd);
-  return bytes == sizeof *message;
+  if (fd && rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS)
+    std::memcpy(fd, CMSG_DATA(rights), sizeof *fd);
+  return true;
 }
 
 __global__ void fill(unsigned* data, size_t n, unsigned seed) {
@@ -210,9 +210,7 @@ int main(int argc, char** argv) {
   check::arguments(argc, argv, usage,
                    {{"--mib", &mib, 1, 4096}, {"--repeats", &repeats, 1, 1000}, {"--json", nullptr, 0, 1, &json}});
 
-  step("[1] Start the receiver");
-  // Before any call of CUDA, for what CUDA sets up does not work in a child. They share a socket and some host memory.
-  std::fflush(stdout);
+  // Set-up: the receiver starts before any call of CUDA. The two share a socket, and host memory for the copy.
   size_t size = size_t(mib) << 20, granularity, free_at_start, free_now, total;
   int sockets[2];
   EXPECT(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), "%s", strerror(errno));
@@ -239,14 +237,11 @@ int main(int argc, char** argv) {
     return 0;
   }
 
-  step("[2] Check support");
-  // The receiver touches CUDA only after that. Each way is gone once before free memory is counted.
-  const int gpus = check::require_gpus(1);
-  int vmm, descriptors;
-  CHECK(cuDeviceGetAttribute(&vmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
-  CHECK(cuDeviceGetAttribute(&descriptors, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0));
-  REQUIRE(vmm, "GPU 0 has no virtual memory management; use bare metal, or a virtual GPU that passes it on");
-  REQUIRE(descriptors, "GPU 0 exports no memory as a file descriptor; use Linux on bare metal");
+  // The maker asks what the machine has, and only then does the receiver touch CUDA. Each way is gone once as a warm-up,
+  // and then free memory is counted.
+  const int gpus = check::require_gpus(1, {check::vmm,
+                                           {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+                                            "GPU 0 exports no memory as a file descriptor; use Linux on bare metal"}});
   measure::Report report(json, "ipc_cost", gpus, {{"--mib", mib}, {"--repeats", repeats}});
   CHECK(cudaSetDevice(0));
   CUmemAllocationProp properties = exportable();
@@ -256,26 +251,24 @@ int main(int argc, char** argv) {
   EXPECT(send_message(socket, ready) && receive_message(socket, &ready), "the receiver has ended");
   for (Way way : {DESCRIPTOR, CUDA_IPC, COPY}) hand_over(socket, way, size, host);
   CHECK(cuMemGetInfo(&free_at_start, &total));
-  say("%zu KiB are handed over each time, median of %ld", size >> 10, repeats);
+  std::printf("%zu KiB are handed over each time, median of %ld\n", size >> 10, repeats);
 
-  step("[3] Hand over a file descriptor");
+  step("[1] Hand over a file descriptor");
   // The receiver imports it and maps it: reserving addresses, mapping and granting access are timed together.
   measure_way(report, socket, DESCRIPTOR, size, repeats, host);
 
-  step("[4] Hand over memory of cudaMalloc");
+  step("[2] Hand over memory of cudaMalloc");
   // The older interprocess call, for memory of the other kind. A handle of 64 bytes names the allocation.
   measure_way(report, socket, CUDA_IPC, size, repeats, host);
 
-  step("[5] Copy through host memory");
+  step("[3] Copy through host memory");
   // Nothing is shared between the processes but pageable host memory, so the data crosses to the host and back.
   measure_way(report, socket, COPY, size, repeats, host);
 
-  step("[6] Tear down");
-  // The receiver ends when the socket is shut, and its end of the socket closes with it.
+  // Everything is given back. The receiver ends when the socket is shut.
   CHECK(cuMemGetInfo(&free_now, &total));
   EXPECT(free_now == free_at_start, "%zu bytes are free, %zu were at the start (does another program use this GPU?)",
          free_now, free_at_start);
-  say("free memory is what it was at the start");
   shutdown(socket, SHUT_WR);
   EXPECT(!receive_message(socket, &ready), "the receiver sent something that nobody asked for");
   int status = 0;

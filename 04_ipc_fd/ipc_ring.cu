@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT-0
-//
-// 04 IPC by file descriptor, with several processes: how do N workers on N GPUs write each other's memory?
+// 04 IPC by file descriptor, with several processes: who notices which of them hangs?
 //
 // A parent starts workers and joins them in a ring. Each sends its memory to the next worker, as in ipc_fd.cu, and
 // writes the memory of the previous one. The parent is their barrier, and names a worker that dies, stays silent or
-// does something else. Needs Linux and one GPU; worker R takes GPU R, and with fewer GPUs than workers they share.
+// does something else. Worker R takes GPU R; with fewer GPUs than workers they share.
 //
 // Build it alone:  nvcc -std=c++17 ipc_ring.cu -o ipc_ring -lcuda
 #include "../common/check.h"
@@ -64,7 +63,8 @@ static void send_message(int socket, Message message, int fd = -1) {
   EXPECT(bytes > 0 || errno == EPIPE || errno == ECONNRESET, "to another process: %s", strerror(errno));
 }
 
-// As in ipc_fd.cu, which says why. Nobody waits for an offer of memory: it is sent before a barrier, received after it.
+// Returns nullptr, or what the sender did wrong; in that case no file descriptor stays open. One has to come if `fd` is
+// given, and else none. Nobody waits for an offer of memory: it is sent before a barrier, and received after it.
 static const char* receive_message(int socket, int stage, Message* message, int* fd = nullptr, size_t unit = 1) {
   iovec data = {message, sizeof *message};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
@@ -72,13 +72,14 @@ static const char* receive_message(int socket, int stage, Message* message, int*
   header.msg_iov = &data;
   header.msg_iovlen = 1;
   header.msg_control = control;
-  header.msg_controllen = CMSG_LEN(sizeof(int));
+  header.msg_controllen = CMSG_LEN(sizeof(int));  // CMSG_SPACE is rounded up, and has room for a second one
   const int flags = MSG_CMSG_CLOEXEC | MSG_TRUNC | (fd ? MSG_DONTWAIT : 0);
   const ssize_t bytes = TEMP_FAILURE_RETRY(recvmsg(socket, &header, flags));
   if (bytes < 0) return errno == EAGAIN ? silent : errno == ECONNRESET ? closed : strerror(errno);
   const cmsghdr* rights = CMSG_FIRSTHDR(&header);
   int received = -1;
-  if (rights && rights->cmsg_type == SCM_RIGHTS) std::memcpy(&received, CMSG_DATA(rights), sizeof received);
+  if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS)
+    std::memcpy(&received, CMSG_DATA(rights), sizeof received);
   const char* wrong = nullptr;
   if (bytes == 0 && received < 0) wrong = closed;
   else if (bytes != sizeof *message || message->stage != uint64_t(stage)) wrong = nonsense;
@@ -117,11 +118,13 @@ static void check_all(CUdeviceptr data, size_t size, unsigned seed) {
 }
 
 static CUdeviceptr map(CUmemGenericAllocationHandle memory, size_t size, CUmemLocation user) {
-  const CUmemAccessDesc descriptor = {user, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUmemAccessDesc access = {};
+  access.location = user;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   CUdeviceptr address;
   CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
   CHECK(cuMemMap(address, size, 0, memory, 0));
-  CHECK(cuMemSetAccess(address, size, &descriptor, 1));
+  CHECK(cuMemSetAccess(address, size, &access, 1));
   return address;
 }
 
@@ -163,9 +166,9 @@ static int await(pid_t& pid, int socket, int rank, int stage, long timeout) {
 }
 
 static int supervise(char* program, int count, long granules, long timeout) {
-  // [1] Start the workers
-  // By fork and exec, as in ipc_fd.cu. A worker inherits three sockets: to the parent and to both neighbours.
-  std::printf("[1] Start the workers\n    %d processes, each by fork and exec\n", count);
+  step("[1] Start the workers");
+  // A worker becomes a fresh program, by exec of this very file, with three sockets: to the parent and both neighbours.
+  say("%d processes, each by fork and exec", count);
   std::signal(SIGCHLD, SIG_DFL);  // if it is inherited as ignored, nobody can be waited for
   std::vector<std::array<int, 2>> control(count), ring(count);  // parent [0] to worker [1]; worker [0] to the next [1]
   for (auto* pairs : {&control, &ring})
@@ -218,11 +221,10 @@ static int work(int rank, int workers, long granules, int control, int previous,
   // Worker 0 tells the story, and the barriers keep it true for all: what it says after one, each worker has done.
   EXPECT(rank == 0 || std::freopen("/dev/null", "w", stdout), "%s", strerror(errno));
 
-  // [2] Check support for all
+  step("[2] Check support for all");
   // Worker 0 asks for every worker's GPU before the others touch CUDA: a machine that cannot do this says so once.
   int gpus;
   if (rank == 0) {
-    std::printf("[2] Check support for all\n");
     gpus = check::require_gpus(1);
     for (int i = 0; i < workers; ++i) {
       const CUdevice gpu = i % gpus, user = (i + 1) % workers % gpus;
