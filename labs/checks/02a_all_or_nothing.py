@@ -5,7 +5,7 @@ from labs.judge.check import Wrong, check
 
 TITLE = "All or nothing"
 MINUTES = 20
-PAGE = "02_growable/README.md#5-fail-to-grow"
+PAGE = "02_growable/README.md#3-fail-half-way"
 OUTPUT = """\
 grow: CUDA_SUCCESS, size: 5 chunks, 1048576 of 1048576 old integers are 7
 2621440 of 2621440 integers are 7

@@ -5,7 +5,7 @@ from labs.judge.check import Wrong, check
 
 TITLE = "Keep the address"
 MINUTES = 15
-PAGE = "02_growable/README.md#2-reserve-far-more-than-the-data"
+PAGE = "02_growable/README.md#1-reserve-far-more-than-you-need"
 ELSEWHERE = ({"gpus": 2, "memory": "20MiB"},)  # room for little more than the buffer
 OUTPUT = """\
 4194304 of 4194304 integers are 7 after 0 moves
@@ -66,7 +66,7 @@ def is_mains(call):
     return call.name == "cudaLaunchKernel" and not call.is_students
 
 
-@check("kernels may use what is new", page="02_growable/README.md#3-grow-in-place")
+@check("kernels may use what is new", page="02_growable/README.md#2-grow")
 def opened(run):
     run.must_not_stop_at("kernel")
     run.must_work(0, 0, 0, 0, 0)
