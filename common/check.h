@@ -58,8 +58,11 @@ inline const char* text(CUresult error) {
   return cuGetErrorString(error, &found) == CUDA_SUCCESS ? found : "no text";
 }
 
+[[noreturn]] inline void end_without_code();  // skips: see gate.h
 template <class Result> void succeeded(Result result, const char* call, const char* file, int line) {
   if (result == Result(0)) return;
+  if (int(result) == cudaErrorUnsupportedPtxVersion || int(result) == cudaErrorNoKernelImageForDevice)
+    end_without_code();
   end(1, "%s:%d: failed %s\n  %s (%d): %s", file, line, call, name(result), int(result), text(result));
 }
 template <class Result> void refused(Result result, Result error, const char* call, const char* file, int line) {

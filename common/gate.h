@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// What a lesson asks of the machine before it begins; check.h includes it.
+// What a lesson asks of the machine before it begins, and what it says of one that does not take its code; check.h
+// includes it.
 #pragma once
 #include <initializer_list>
 
@@ -34,5 +35,27 @@ inline int require_gpus(int wanted, std::initializer_list<Needed> needed = {vmm}
       REQUIRE(has, "%s", each.missing);
     }
   return gpus;
+}
+
+// The driver takes no code of this program for the current GPU. Machine code (sm_90) is for one generation of GPUs, and
+// runs on every driver of the toolkit's major; PTX (compute_75) is for all later ones, and needs a driver as new as the
+// toolkit. Asks nothing that would make a context.
+inline void end_without_code() {
+#ifdef __CUDA_ARCH_LIST__
+  const int architectures[] = {__CUDA_ARCH_LIST__};
+#else
+  const int architectures[] = {0};
+#endif
+  int gpu = 0, major = 0, minor = 0;
+  char built[512] = "";
+  for (const int each : architectures)
+    std::snprintf(built + std::strlen(built), sizeof built - std::strlen(built), " %d.%d", each / 100, each / 10 % 10);
+  cudaGetDevice(&gpu);
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu);
+  cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu);
+  end(77,
+      "SKIP: this program has no code that the driver takes for GPU %d (compute capability %d.%d), only for%s; build "
+      "it with nvcc -arch=sm_%d%d (CMake: -DCMAKE_CUDA_ARCHITECTURES=%d%d), or update the driver",
+      gpu, major, minor, built, major, minor, major, minor);
 }
 }  // namespace check

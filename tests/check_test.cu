@@ -7,6 +7,8 @@
 
 #include <string>
 
+__global__ void nothing() {}
+
 int main(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "";
   std::printf("the story so far\n");
@@ -30,6 +32,18 @@ int main(int argc, char** argv) {
     EXPECT(argc % 2 == 1, "%d%% of it is wrong", 50);
   } else if (name == "gate") {
     check::require_gpus(1);
+  } else if (name == "launch") {
+    CHECK(cudaSetDevice(1));
+    nothing<<<1, 1>>>();
+    CHECK(cudaGetLastError());
+  } else if (name == "no_code") {  // which is told without a context
+    CHECK(cuInit(0));
+    std::atexit([] {
+      unsigned flags;
+      int is_there = -1;
+      if (cuDevicePrimaryCtxGetState(0, &flags, &is_there) == CUDA_SUCCESS) std::printf("contexts: %d\n", is_there);
+    });
+    CHECK(CUDA_ERROR_NO_BINARY_FOR_GPU);
   } else if (name == "arguments") {
     long size = 4, full = 0;
     check::arguments(argc - 1, argv + 1, "usage: arguments\n", {{"--size", &size, 1, 9}, {"--full", &full, 0, 0}});

@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""The checking header prints what it promises and exits as it promises: check_test.py PROGRAM."""
+"""The checking header prints what it promises and exits as it promises: check_test.py PROGRAM ARCHITECTURES [VMMSIM].
+
+ARCHITECTURES are those for which the program was built, 75-virtual;90 or all-major for instance.
+"""
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import unittest
 
-PROGRAM = sys.argv.pop(1)
+PROGRAM, ARCHITECTURES, *VMMSIM = sys.argv[1:]
+del sys.argv[1:]
 SOURCE = pathlib.Path(__file__).with_name("check_test.cu").read_text().splitlines()
 
 
@@ -22,8 +27,8 @@ class Check(unittest.TestCase):
         header = pathlib.Path(__file__).parents[1] / "common" / "check.h"
         self.assertLessEqual(len(header.read_text().splitlines()), 80)
 
-    def run_case(self, *arguments):
-        done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=60)
+    def run_case(self, *arguments, by=()):
+        done = subprocess.run([*by, PROGRAM, *arguments], capture_output=True, text=True, timeout=60)
         self.assertTrue(done.stdout.startswith("the story so far\n"), done)
         return done
 
@@ -96,6 +101,28 @@ class Check(unittest.TestCase):
 
     def test_the_gate_refuses_the_stub_of_a_driver(self):
         self.fails("gate", 77, "SKIP: only the toolkit's stub of a driver; install the NVIDIA driver\n")
+
+    @unittest.skipUnless(VMMSIM, "no simulator was given")
+    def test_no_code_for_this_gpu(self):
+        """Newer PTX than the driver's, or machine code for other GPUs alone: what is there, and what to build."""
+        built = " ".join(f"{it[:-1]}.{it[-1]}" for it in re.findall(r"\d+", ARCHITECTURES)) or "[0-9. ]+"
+
+        def skip(gpu):
+            return (
+                rf"SKIP: this program has no code that the driver takes for GPU {gpu} \(compute capability 9.0\), only for "
+                rf"{built}; build it with nvcc -arch=sm_90 \(CMake: -DCMAKE_CUDA_ARCHITECTURES=90\), or update the driver\n"
+            )
+
+        for error in "UNSUPPORTED_PTX_VERSION", "NO_BINARY_FOR_GPU":
+            fails = *VMMSIM, "--gpus", "2", "--fail", f"cudaLaunchKernel:1=CUDA_ERROR_{error}"
+            done = self.run_case("launch", by=fails)
+            self.assertEqual((done.returncode, done.stderr), (77, ""), done)
+            self.assertRegex(done.stdout, rf"\Athe story so far\n{skip(gpu=1)}\Z")
+        done = self.run_case("launch", by=[*VMMSIM, "--gpus", "2"])
+        self.assertEqual((done.returncode, done.stdout), (0, "the story so far\nwent on\n"), done)
+        done = self.run_case("no_code", by=VMMSIM)
+        self.assertEqual((done.returncode, done.stderr), (77, ""), done)
+        self.assertRegex(done.stdout, rf"\Athe story so far\n{skip(gpu=0)}contexts: 0\n\Z")
 
     def test_arguments(self):
         for given, read in [("", "size 4 full 0"), ("--size 9", "size 9 full 0"), ("--full --size 1", "size 1 full 1")]:

@@ -64,6 +64,7 @@ WANT_OF_A_GPU = [  # the reasons of such skips
     "the NVIDIA driver is too old",
     "only the toolkit's stub of a driver",
     "the driver is for CUDA",
+    "this program has no code that the driver takes",
     "the driver sees no GPU",
     r"needs \d+ GPUs, sees \d+",
 ]

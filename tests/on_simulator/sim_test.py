@@ -13,6 +13,7 @@
                                                    and a file that cannot be written ends them with status 2
     sim_test.py skips VMMSIM MACHINE PROGRAM...    those of the programs that must skip on this machine do so, for the
                                                    right reason; where none must, one of them works
+    sim_test.py no_code VMMSIM PROGRAM...          each says what to build, where the driver takes none of its code
 
 What differs from program to program stands in the lesson's lesson.json.
 
@@ -128,6 +129,22 @@ def json(vmmsim, *programs):
             if done.returncode != 2 or f"cannot write {scratch}/none/measured.jsonl: No such file" not in done.stderr:
                 fail(f"{program} does not say that it cannot write, status {done.returncode}")
             path.unlink()
+
+
+def no_code(vmmsim, *programs):
+    launching = 0
+    for program in programs:
+        fail_first = "--fail", "cudaLaunchKernel:1=CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
+        done = start(vmmsim, *QUIET, "--gpus", "2", *fail_first, program, *quick(name_of(program)))
+        if done.returncode == 0:  # it launches nothing
+            continue
+        launching += 1
+        told = re.findall(r"^SKIP: this program has no code .* build it with nvcc -arch=sm_90 .*$", done.stdout, re.M)
+        # Status 1: another process of the program misses the one that ended, and says so.
+        if len(told) != 1 or done.returncode not in (77, 1):
+            fail(f"{program} does not say what to build: status {done.returncode}")
+    if not launching:
+        fail("no program launches a kernel")
 
 
 def skips(vmmsim, machine, *programs):
