@@ -108,10 +108,9 @@ class Check(unittest.TestCase):
         built = " ".join(f"{it[:-1]}.{it[-1]}" for it in re.findall(r"\d+", ARCHITECTURES)) or "[0-9. ]+"
 
         def skip(gpu):
-            return (
-                rf"SKIP: this program has no code that the driver takes for GPU {gpu} \(compute capability 9.0\), only for "
-                rf"{built}; build it with nvcc -arch=sm_90 \(CMake: -DCMAKE_CUDA_ARCHITECTURES=90\), or update the driver\n"
-            )
+            here = rf"for GPU {gpu} \(compute capability 9.0\), only for {built}"
+            how = r"build it with nvcc -arch=sm_90 \(CMake: -DCMAKE_CUDA_ARCHITECTURES=90\), or update the driver"
+            return rf"SKIP: this program has no code that the driver takes {here}; {how}\n"
 
         for error in "UNSUPPORTED_PTX_VERSION", "NO_BINARY_FOR_GPU":
             fails = *VMMSIM, "--gpus", "2", "--fail", f"cudaLaunchKernel:1=CUDA_ERROR_{error}"
