@@ -21,7 +21,7 @@ OK
 """
 HINTS = [
     "A descriptor's number is its place in the table of one process. Linux enters it into the table of another if it "
-    "travels in a control message: sendmsg with SCM_RIGHTS. The page has send_message and receive_message.",
+    "travels in a control message: sendmsg with SCM_RIGHTS. The page has send_memory and receive_memory.",
     "The message needs a byte of data (msg_iov), and in msg_control a cmsghdr: level SOL_SOCKET, type SCM_RIGHTS, "
     "length CMSG_LEN(sizeof fd), and the number behind it, at CMSG_DATA.",
     "recvmsg wants room for it: msg_control, and in msg_controllen the length of that room. With a length of 0 the "
@@ -92,7 +92,7 @@ def access_in_the_importer(run):
         raise Wrong("a kernel of the importer reads the memory", "it ran none", run=run)
 
 
-@check("no descriptor is left open in either process", page=f"{LESSON}#8-close-the-last-reference")
+@check("no descriptor is left open in either process", page=f"{LESSON}#8-let-go")
 def no_descriptor_left(run):
     imported = [(call, call.argument("osHandle")) for call in run.calls("cuMemImportFromShareableHandle")]
     for end in run.calls("exit"):
