@@ -58,7 +58,7 @@ static void take_part(int rank, CUmemGenericAllocationHandle object, size_t size
   CHECK(cuMemCreate(&memory, size, &memory_on_gpu, 0));
   CHECK(cuMulticastBindMem(object, 0, memory, 0, size, 0));
   const CUdeviceptr mc = map(object, size, gpu), own = map(memory, size, gpu);
-  meet(socket, "bound its memory");  // a store that came earlier could miss a replica
+  meet(socket, "bound its memory");  // before that, a store has nowhere to go on the other GPU
 
   if (rank == 1) step("[5] Store in one process, read in the other");
   if (rank == 0) {

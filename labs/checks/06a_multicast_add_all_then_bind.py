@@ -5,7 +5,7 @@ from labs.judge.check import Wrong, check
 
 TITLE = "Add all, then bind"
 MINUTES = 15
-PAGE = "06_multicast/README.md#4-create-the-multicast-object-and-add-every-gpu"
+PAGE = "06_multicast/README.md#2-create-the-object-and-add-every-gpu"
 GPUS = 2
 ARCHITECTURE = 90
 OUTPUT = """\
@@ -23,8 +23,8 @@ HINTS = [
     "Round team.size up after that, to std::max(granularity, of_object).",
 ]
 
-GRANULARITY = "06_multicast/README.md#3-ask-for-the-granularity"
-BINDING = "06_multicast/README.md#5-create-each-gpus-memory-and-bind-it"
+GRANULARITY = "06_multicast/README.md#1-ask-for-the-granularity"
+BINDING = "06_multicast/README.md#3-bind-memory-of-every-gpu"
 
 
 DATA = 1100000 * 4  # bytes, no multiple of a granularity

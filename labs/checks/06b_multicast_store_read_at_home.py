@@ -8,7 +8,7 @@ from labs.judge.check import Wrong, check, memory_under
 
 TITLE = "Store by multimem, read at home"
 MINUTES = 15
-PAGE = "06_multicast/README.md#6-map-the-object-once-for-each-gpu-and-its-replica"
+PAGE = "06_multicast/README.md#4-map-both-for-every-gpu"
 GPUS = 2
 ARCHITECTURE = 90
 STRICT = True
@@ -26,7 +26,8 @@ HINTS = [
     "memory. There are two mappings to unmap now.",
 ]
 
-STORE, TEAR_DOWN = "06_multicast/README.md#7-broadcast-with-multimemst", "06_multicast/README.md#10-tear-down"
+STORE = "06_multicast/README.md#5-store-once-to-every-replica"
+TEAR_DOWN = "06_multicast/README.md#3-bind-memory-of-every-gpu"
 KERNEL = "broadcast"
 
 
