@@ -58,7 +58,7 @@ inline CUresult GrowableBuffer::grow(size_t wanted) {
   const size_t old_size = size;
   CUresult result = CUDA_SUCCESS;
   while (result == CUDA_SUCCESS && size < wanted) result = add_chunk();
-  if (result == CUDA_SUCCESS && size > old_size)
+  if (result == CUDA_SUCCESS && size > old_size)  // let the GPU in, to all that is new
     result = cuMemSetAccess(base + old_size, size - old_size, &access, 1);
   if (result != CUDA_SUCCESS) shrink(old_size);
   return result;
