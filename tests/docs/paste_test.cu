@@ -16,6 +16,7 @@ inline CUresult release(CUmemGenericAllocationHandle handle) {
 #include "../../docs/paste/alias.cu"
 #include "../../docs/paste/fabric.cu"
 #include "../../docs/paste/grant_to_peer.cu"
+#include "../../docs/paste/meet.cu"
 #include "../../docs/paste/multicast.cu"
 #include "../../docs/paste/multimem.cu"
 #include "../../docs/paste/send_fd.cu"
@@ -27,14 +28,15 @@ inline CUresult release(CUmemGenericAllocationHandle handle) {
 #include "growable_buffer.cc"  // cut from lesson 02 when the build is configured
 #undef cuMemRelease
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
+#include <string>
 #include <thread>
 #include <type_traits>
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/time.h>
 
 __global__ void add(int* to, int value) { *to += value; }
 __global__ void through_alias(int* here, const int* there, int* read) {
@@ -175,7 +177,7 @@ static void expect_no_lost_fd() {
   memcpy(CMSG_DATA(header), both, sizeof both);
   EXPECT(sendmsg(sockets[0], &message, 0) == sizeof size, "not sent");
   close(ends[1]);
-  EXPECT(receive_fd(sockets[1], &size) == -1, "one of two was taken");
+  EXPECT(receive_fd(sockets[1], &size, 1000) == -1, "one of two was taken");
   pollfd end = {ends[0], POLLIN, 0};  // it hangs up when nobody has the other end any more
   EXPECT(poll(&end, 1, 0) == 1 && end.revents & POLLHUP, "a descriptor stayed open");
   close(ends[0]);
@@ -183,7 +185,7 @@ static void expect_no_lost_fd() {
   close(sockets[1]);
 }
 
-// A packet that is longer than the eight bytes of a size is something else: refused, and its descriptor closed.
+// A packet that is longer than the message is something else: refused, and its descriptor closed.
 static void expect_no_long_packet() {
   int sockets[2], ends[2];
   EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) == 0 && pipe(ends) == 0, "no socket pair or no pipe");
@@ -198,19 +200,32 @@ static void expect_no_long_packet() {
   memcpy(CMSG_DATA(header), &ends[1], sizeof(int));
   EXPECT(sendmsg(sockets[0], &message, 0) == sizeof sizes, "not sent");
   close(ends[1]);
-  EXPECT(receive_fd(sockets[1], &size) == -1 && errno == EPROTO, "32 bytes were taken for 8");
+  EXPECT(receive_fd(sockets[1], &size, 1000) == -1 && errno == EPROTO, "32 bytes were taken for 16");
   pollfd end = {ends[0], POLLIN, 0};
   EXPECT(poll(&end, 1, 0) == 1 && end.revents & POLLHUP, "a descriptor stayed open");
   for (int each : {ends[0], sockets[0], sockets[1]}) close(each);
 }
 
-// A signal does not end the wait, the time of SO_RCVTIMEO does, and so does a peer that goes.
+// Stray bytes before the message are not taken for a size, and the descriptor is closed.
+static void expect_no_stray_bytes() {
+  int sockets[2], ends[2];
+  uint64_t size = 33;
+  EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0 && pipe(ends) == 0, "no socket pair or no pipe");
+  EXPECT(write(sockets[0], "tray", 4) == 4 && send_fd(sockets[0], ends[1], 2 << 20), "not sent");
+  close(ends[1]);
+  for (int tries = 0; tries < 2; ++tries)
+    EXPECT(receive_fd(sockets[1], &size, 1000) == -1 && errno == EPROTO && size == 33, "taken, with size %llu",
+           (unsigned long long)size);
+  pollfd end = {ends[0], POLLIN, 0};
+  EXPECT(poll(&end, 1, 0) == 1 && end.revents & POLLHUP, "a descriptor stayed open");
+  for (int each : {ends[0], sockets[0], sockets[1]}) close(each);
+}
+
+// Signals do not end the wait, and do not make it longer; a peer that goes ends it.
 static void expect_bounded_wait() {
   int sockets[2];
   uint64_t size = 0;
   EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "no socket pair");
-  timeval limit = {10, 0};
-  setsockopt(sockets[1], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   struct sigaction nothing = {};
   nothing.sa_handler = [](int) {};
   sigaction(SIGUSR1, &nothing, nullptr);
@@ -221,17 +236,65 @@ static void expect_bounded_wait() {
     std::this_thread::sleep_for(moment);
     send_fd(sockets[0], 1, 33);
   });
-  const int fd = receive_fd(sockets[1], &size);
+  const int fd = receive_fd(sockets[1], &size, 10000);
   sender.join();
   EXPECT(fd >= 0 && size == 33, "a signal ended the wait");
   close(fd);
-  limit = {0, 1000};
-  setsockopt(sockets[1], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  EXPECT(receive_fd(sockets[1], &size) == -1 && errno == EAGAIN, "the time did not end the wait");
+  std::atomic<bool> over = false;
+  std::thread disturber([&, receiver = pthread_self()] {
+    for (int i = 0; i < 1000 && !over; ++i) {
+      pthread_kill(receiver, SIGUSR1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  });
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT(receive_fd(sockets[1], &size, 100) == -1 && errno == ETIMEDOUT, "the time did not end the wait");
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
+  over = true;
+  disturber.join();
+  EXPECT(waited.count() > 0.09 && waited.count() < 5, "%f s in place of 0.1", waited.count());
   close(sockets[0]);
   errno = 0;
-  EXPECT(receive_fd(sockets[1], &size) == -1 && errno == ECONNRESET, "the peer has gone, and errno is %d", errno);
+  EXPECT(receive_fd(sockets[1], &size, 1000) == -1 && errno == ECONNRESET, "the peer has gone, errno is %d", errno);
   close(sockets[1]);
+}
+
+// A stream that takes a part of the message only: that is said, and it is no stale errno.
+static void expect_no_part_of_a_message() {
+  int sockets[2];
+  EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets) == 0, "no socket pair");
+  static char rest[1 << 20];
+  while (write(sockets[0], rest, sizeof rest) > 0) {
+  }
+  errno = 0;
+  const bool sent = send_fd(sockets[0], 1, 33);
+  EXPECT(!sent && (errno == EAGAIN || errno == EPROTO), "sent, or errno is %d", errno);
+  for (int each : sockets) close(each);
+}
+
+// Two that meet at a name: messages pass, a name that is taken or too long is refused, and so is one that is not there.
+static void expect_to_meet() {
+  char directory[] = "/tmp/meetXXXXXX";
+  EXPECT(mkdtemp(directory), "no directory");
+  const std::string path = std::string(directory) + "/memory", too_long(200, 'x');
+  EXPECT(connect_to(path.c_str()) == -1 && errno == ENOENT, "somebody is there, or errno is %d", errno);
+  const int listener = listen_at(path.c_str());
+  EXPECT(listener >= 0, "errno is %d", errno);
+  struct stat about;
+  EXPECT(stat(path.c_str(), &about) == 0 && (about.st_mode & 0777) == 0600, "mode %o", about.st_mode);
+  EXPECT(listen_at(path.c_str()) == -1 && errno == EADDRINUSE, "twice, or errno is %d", errno);
+  EXPECT(listen_at(too_long.c_str()) == -1 && errno == ENAMETOOLONG, "errno is %d", errno);
+  EXPECT(connect_to(too_long.c_str()) == -1 && errno == ENAMETOOLONG, "errno is %d", errno);
+  const int importer = connect_to(path.c_str()), exporter = accept_own(listener);
+  EXPECT(importer >= 0 && exporter >= 0, "errno is %d", errno);
+  uint64_t size = 0;
+  EXPECT(send_fd(exporter, 1, 33), "not sent");
+  const int fd = receive_fd(importer, &size, 1000);
+  EXPECT(fd >= 0 && size == 33, "not received");
+  for (int each : {fd, importer, exporter, listener}) close(each);
+  EXPECT(connect_to(path.c_str()) == -1 && errno == ECONNREFUSED, "nobody listens, and errno is %d", errno);
+  unlink(path.c_str());
+  rmdir(directory);
 }
 
 // Where a program begins without standard input, a descriptor can be number 0.
@@ -262,11 +325,11 @@ static void expect_shared_memory() {
   EXPECT(send_fd(sockets[0], fd, 2 << 20), "not sent");
   close(fd);
   uint64_t size = 0;
-  fd = receive_fd(sockets[1], &size);
+  fd = receive_fd(sockets[1], &size, 1000);
   EXPECT(fd >= 0 && size == 2 << 20, "not received, or with a size of %llu", (unsigned long long)size);
   CHECK(import_and_close(&imported, fd));
   close(sockets[0]);
-  EXPECT(receive_fd(sockets[1], &size) == -1, "an fd from a peer that is gone");
+  EXPECT(receive_fd(sockets[1], &size, 1000) == -1, "an fd from a peer that is gone");
   close(sockets[1]);
 
   CUdeviceptr at[2];
@@ -351,7 +414,10 @@ int main(int argc, char**) {
   expect_peer_access();
   expect_no_lost_fd();
   expect_no_long_packet();
+  expect_no_stray_bytes();
+  expect_no_part_of_a_message();
   expect_bounded_wait();
+  expect_to_meet();
   expect_import_of_0();
   expect_shared_memory();
   expect_alias();
