@@ -237,7 +237,7 @@ int main(int argc, char** argv) {
     return 0;
   }
 
-  // The maker asks what the machine has, and only then does the receiver touch CUDA. Each way is gone once as a warm-up,
+  // The maker asks what the machine has, and only then does the receiver touch CUDA. Each way is gone once to warm up,
   // and then free memory is counted.
   const int gpus = check::require_gpus(1, {check::vmm,
                                            {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
