@@ -269,6 +269,11 @@ def run_all(given):
     others = [f"{lesson[:2]} {' '.join(programs(lesson)[1:])}" for lesson in given.lessons if programs(lesson)[1:]]
     if others and not given.all and given.programs == PROGRAMS:
         print(f"\nThere are other programs, which --all runs too: {'; '.join(others)}.")
+    worked = [lesson for lesson in given.lessons if any(row[0] == lesson and row[2] == "OK" for row in rows)]
+    if worked and given.programs == PROGRAMS:
+        print(f"\nNext, read how it works:         {worked[0]}/README.md")
+        if (PROGRAMS / "vmmsim").exists():
+            print(f"Or see what each call has done:  ./run.sh --view build/bin/{worked[0][3:]}")
     return 1 if any(row[2] == "FAIL" for row in rows) else 0
 
 

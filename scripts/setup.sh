@@ -77,7 +77,8 @@ notebooks() {
   python3 -B -m docs.tools.notebooks
 }
 
-# build [TARGET...] [-D...]: configures with these options of CMake's, and builds the targets.
+# build [TARGET...] [-D...]: configures with these options of CMake's, and builds the targets. What these say is in
+# build/configure.log and build/build.log, and is shown if they fail.
 build() {
   local targets=() options=() word
   for word in "$@"; do
@@ -87,14 +88,48 @@ build() {
   if [[ ! -f build/CMakeCache.txt && -z ${CMAKE_GENERATOR:-} && $ninja ]]; then
     options+=(-G Ninja "-DCMAKE_MAKE_PROGRAM=$ninja")
   fi
-  cmake --preset default "${options[@]}" || die "CMake could not configure the build; its message is above" \
-    "If a tool was changed since the last time, remove build/ and run this again."
+  local log=build/configure.log what="what is missing"
+  mkdir -p build
+  if ! cmake --preset default "${options[@]}" > $log 2>&1; then
+    cat $log >&2
+    die "CMake could not configure the build; its message is above" \
+      "If a tool was changed since the last time, remove build/ and run this again."
+  fi
+  sed -n '/^CMake Warning/,/^$/p' $log >&2
   export CMAKE_BUILD_PARALLEL_LEVEL="${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}"
   touch build/.began
-  cmake --build --preset default --target "${targets[@]}" || die "the build failed; the compiler's message is above"
+  log=build/build.log
+  [[ ${targets[*]} != all ]] || what="the programs and their tests"
+  [[ " ${targets[*]} " != *" simulator "* || -x build/bin/vmmsim ]] || what="the simulator, once"
+  if ! (set -o pipefail && cmake --build --preset default --target "${targets[@]}" 2>&1 |
+    show_progress $log "building $what"); then
+    # Of ninja's output from the first failure on; make's ends with it.
+    if grep -q '^FAILED' $log; then sed -n '/^FAILED/,$p' $log >&2; else tail -n 40 $log >&2; fi
+    die "the build failed; the compiler's message is above, and all that was said in $log"
+  fi
+  ! grep -qE 'warning( #|:)' $log || say "the compiler has warned; see $log"
   # As old as the beginning: a source that was edited meanwhile is newer.
   [[ " ${targets[*]} " != *" simulator "* ]] || mv build/.began build/simulator_is_ready
   exec 9<&-  # the next set-up may begin
+}
+
+# show_progress LOG TEXT: of a build's output all goes into LOG. If it has anything to do, TEXT is said once; a terminal
+# shows how far it is.
+show_progress() {
+  local line has_begun=""
+  : > "$1"
+  while IFS= read -r line; do
+    printf '%s\n' "$line" >> "$1"
+    # Ninja looks for new files each time, and make names all that is there.
+    [[ $line != "[0/"* && $line != *"Built target "* && $line =~ ^\[\ *([0-9]+(%|/[0-9]+))\]\ [A-Z] ]] || continue
+    if [[ -t 2 ]]; then
+      printf '\r\033[Ksetup: %s [%s]' "$2" "${BASH_REMATCH[1]}" >&2
+    elif [[ ! $has_begun ]]; then
+      say "$2"
+    fi
+    has_begun=yes
+  done
+  [[ ! -t 2 || ! $has_begun ]] || printf '\n' >&2
 }
 
 # prepare TARGET...: sets up what these need, and builds them. The simulator alone is built only if it is not ready.
@@ -314,10 +349,8 @@ fetch() {
   if [[ ! -x .venv/bin/python3 ]]; then
     python3 -I -m venv .venv || die "python3 could not make .venv; its message is above (is the disk full?)"
   fi
-  local quiet=(--quiet --progress-bar=off)
-  [[ ! -t 2 ]] || quiet=()
-  PIP_USER=no venv_python -m pip --log .venv/.installed/pip.log --disable-pip-version-check install "${quiet[@]}" \
-    --only-binary=:all: --no-warn-script-location -r "$file" >&2 || explain_pip "$what"
+  PIP_USER=no venv_python -m pip --log .venv/.installed/pip.log --disable-pip-version-check install --quiet \
+    --progress-bar=off --only-binary=:all: --no-warn-script-location -r "$file" >&2 || explain_pip "$what"
   site=$(venv_python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   [[ $file != *cuda* ]] || close_gaps "$site/nvidia/cu13"
   cp "$file" "$copy"

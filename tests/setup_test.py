@@ -40,7 +40,6 @@ from tests.machines import (
 sys.dont_write_bytecode = True
 
 COMPILER = {"nvcc", "cicc", "ptxas", "fatbinary", "cudafe++", "nvlink", "bin2c", "__nvcc_device_query"}
-BUILDERS = {"cmake", "ctest", "cpack", "ninja", "ninja-build", "make", "gmake"}
 HOST_COMPILER = {"g++", "gcc", "c++", "cc"}
 NOBODY = 65534
 DEVCONTAINER = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
@@ -186,7 +185,8 @@ def table():
         expect(done.returncode == 0, "the status", done)
         wanted = (
             r"\n01_good +1 GPU +OK .*\n02_two +1 GPU +SKIP .* needs 2 GPUs, sees 1\n +to lift it: buy one\n"
-            r"02_two +8 simulated GPUs +OK .*\n\nThere are other programs, which --all runs too: 02 another\.\n$"
+            r"02_two +8 simulated GPUs +OK .*\n\nThere are other programs, which --all runs too: 02 another\.\n"
+            r"\nNext, .*: +01_good/README\.md\n.*: +\./run\.sh --view build/bin/good\n$"
         )
         expect(re.search(wanted, done.stdout), "the table", done)
         done = run_scripts(directory, "--gpu", environment=one_gpu)
@@ -194,12 +194,17 @@ def table():
         done = run_scripts(directory, "--sim", "02_two", "01", "1", environment=one_gpu)
         expect(re.findall("== (.*), .* ==", done.stdout) == ["01_good", "02_two"], "the order", done)
         expect("1 GPU" not in done.stdout, "--sim", done)
+        done = run_scripts(directory, "--sim", "2", environment=one_gpu)
+        expect(done.stdout.endswith(" ./run.sh --view build/bin/two\n"), "the next step of lesson 02", done)
         done = run_scripts(directory, "--sim", "--all", "2")
         expect(done.returncode == 1 and "\nanother --less\n" in done.stdout, "the other did not run", done)
-        expect(re.search(r"\n02_two another +8 sim.* FAIL .* exit status 1\n$", done.stdout), "a failure", done)
+        expect(re.search(r"\n02_two another +8 sim.* FAIL .* exit status 1\n\nNext", done.stdout), "a failure", done)
     with lessons(bad="exit 1", good=GOOD) as directory:
         done = run_scripts(directory, "--gpu", environment=driver(directory, 0, 1))
         expect(done.returncode == 1 and "\n02_good " in done.stdout, "the status, where the last one worked", done)
+        expect(done.stdout.endswith(" 02_good/README.md\n"), "the next step, without a simulator", done)
+        done = run_scripts(directory, "--gpu", "1", environment=driver(directory, 0, 1))
+        expect(done.stdout.endswith(" exit status 1\n"), "a next step, and none has worked", done)
 
 
 def no_gpu():
@@ -219,7 +224,7 @@ def no_gpu():
             done = run_scripts(directory, environment=environment)
             first = rf"No GPU here: {why}\. The lessons run on 8 simulated GPUs \(--gpu leaves the simulator out\)\.\n"
             expect(re.match(first, done.stdout) and done.returncode == 0, f"no word of the simulator: {first}", done)
-            wanted = r"\n01_good  8 simulated GPUs  OK .*\n02_two   8 simulated GPUs  OK .*\n$"
+            wanted = r"\n01_good  8 simulated GPUs  OK .*\n02_two   8 simulated GPUs  OK .*\n\nNext"
             expect(re.search(wanted, done.stdout), "the table", done)
         done = run_scripts(directory, "--gpu", "1", environment=environment)
         expect(re.search(r"\n01_good  no GPU  OK", done.stdout) and "imulat" not in done.stdout, "--gpu", done)
@@ -320,6 +325,96 @@ def no_compiler():
         hidden["PATH"] = f"{broken}:{hidden['PATH']}"
         refused()
         expect(not (checkout / ".venv").exists() and not (checkout / "build").exists(), "something was made")
+
+
+# Stand-ins for the tools, which build nothing: "fail" beside them says that a file does not compile, or no build can be
+# configured.
+TOOLS = {
+    "nvcc": "echo 'Cuda compilation tools, release 13.0, V13.0.88'",
+    "ninja": "",
+    "cmake": """here=$(dirname "$0")
+case $* in
+  --version) echo 'cmake version 3.30.0' ;;
+  *--build*)
+    echo '[0/2] Re-checking globbed directories...'
+    test -e build/bin/vmmsim && echo 'ninja: no work to do.' && exit
+    echo '[1/3] Building CXX object a.cc.o'
+    if grep -qs compile "$here/fail"; then
+      printf 'FAILED: b.cu.o\\nnvcc b.cu\\nb.cu:7: error: this is wrong\\n'
+      echo '[2/3] Building CUDA object c.cu.o'
+      exit 1
+    fi
+    echo '[2/3] Building CUDA object b.cu.o'
+    echo 'b.cu(3): warning #177-D: nobody needs this'
+    echo '[3/3] Linking CUDA executable bin/vmm_basics'
+    mkdir -p build/bin && cp "$here/vmmsim" "$here/vmm_basics" build/bin ;;
+  *)
+    echo '-- Configuring done (1.1s)'
+    grep -qs configure "$here/fail" && echo 'CMake Error: what is this?' >&2 && exit 1
+    exit 0 ;;
+esac""",
+}
+
+
+def run_on_a_terminal(directory, *command, environment):
+    """What it writes to stderr, which is a terminal."""
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        written = b""
+        with contextlib.suppress(OSError):  # so a terminal says that its other side is closed
+            while data := os.read(ours, 1 << 16):
+                written += data
+    os.close(ours)
+    expect(process.returncode == 0, f"status {process.returncode}: {written}")
+    return written.decode().replace("\r\n", "\n")
+
+
+def quiet():
+    """A build is one line that counts, and what it says is in a file and shown where it fails; a rerun says nothing."""
+    if not shutil.which("g++"):
+        raise Skip("no g++ on the PATH; install it, or run ./run.sh")
+    with scratch() as directory:
+        checkout = copy_checkout(directory / "check out")
+        tools = directory / "tools"
+        tools.mkdir()
+        for name, script in {**TOOLS, "vmmsim": VMMSIM, "vmm_basics": GOOD}.items():
+            (tools / name).write_text(f"#!/bin/sh\n{script}\n")
+            (tools / name).chmod(0o755)
+        environment = hiding(directory, set(), PATH=f"{tools}:{os.environ['PATH']}")
+        command = "./run.sh", "--sim", "01"
+
+        (tools / "fail").write_text("configure")
+        done = run(checkout, *command, environment=environment)
+        expect(done.returncode == 1 and not done.stdout, "what cannot be configured", done)
+        expect(
+            done.stderr.startswith("-- Configuring done (1.1s)\nCMake Error: what is this?\nsetup: CMake "), "why", done
+        )
+        (tools / "fail").write_text("compile")
+        done = run(checkout, *command, environment=environment)
+        expect(done.returncode == 1 and not done.stdout, "what does not compile", done)
+        error = "FAILED: b.cu.o\nnvcc b.cu\nb.cu:7: error: this is wrong\n[2/3] Building CUDA object c.cu.o\n"
+        failed = "setup: the build failed; the compiler's message is above, and all that was said in build/build.log\n"
+        expect(done.stderr == f"setup: building the simulator, once\n{error}{failed}", "what is wrong", done)
+        (tools / "fail").unlink()
+
+        done = run(checkout, *command, environment=environment)
+        warned = "setup: the compiler has warned; see build/build.log\n"
+        expect(done.stderr == f"setup: building the simulator, once\n{warned}", "not two lines", done)
+        expect(done.stdout.startswith("\n== 01_vmm_basics, 8 simulated GPUs ==\none 8\nOK\n"), "not the lesson", done)
+        expect("[3/3] Linking" in (checkout / "build" / "build.log").read_text(), "the log", done)
+        again = run(checkout, *command, environment=environment)
+        expect(again.returncode == 0 and not again.stderr, "a rerun is not quiet", again)
+        expect(again.stdout.split("\nlesson ")[0] == done.stdout.split("\nlesson ")[0], "a rerun", again)
+
+        (checkout / "build" / "bin" / "vmmsim").unlink()
+        seen = run_on_a_terminal(checkout, *command, environment=environment)
+        steps = "".join(f"\r\033[Ksetup: building the simulator, once [{step}/3]" for step in (1, 2, 3))
+        expect(seen == f"{steps}\n{warned}", f"a terminal shows {seen!r}")
+        seen = run_on_a_terminal(checkout, *command, environment=environment)
+        expect(seen == "", f"on a rerun a terminal shows {seen!r}")
 
 
 def old_compiler():
@@ -481,6 +576,7 @@ CASES = [
     time_limit,
     interrupt,
     no_compiler,
+    quiet,
     old_compiler,
     bare_root,
 ]
