@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 // 05 Fabric, broken: what refuses fabric memory, and what makes 64 bytes worthless?
 //
-// Without an IMEX channel it shows mistakes 1 and 2, and skips the rest. One process does it all: none of these mistakes
-// shows better in two.
+// Without an IMEX channel it shows mistakes 1 and 2, and skips the rest. One process does it all: none of these
+// mistakes shows better in two.
 //
 // Build it alone:  nvcc -std=c++17 -lineinfo fabric_broken.cu -o fabric_broken -lcuda
 #include "../common/check.h"

@@ -5,7 +5,7 @@ from labs.judge.check import Wrong, check
 
 TITLE = "Say what is missing"
 MINUTES = 10
-PAGE = "05_fabric/README.md#break-it-on-purpose"
+PAGE = "05_fabric/README.md#1-create-memory-that-may-leave-the-machine"
 OUTPUT = """\
 the memory can go to another machine
 0 KiB are not given back

@@ -10,7 +10,7 @@ from labs.judge.check import Wrong, check
 
 TITLE = "Send all 64 bytes, then wait"
 MINUTES = 15
-PAGE = "05_fabric/README.md#break-it-on-purpose"
+PAGE = "05_fabric/README.md#3-send-the-bytes"
 OUTPUT = """\
 64 bytes came
 524288 of 524288 integers are 7 in the importer

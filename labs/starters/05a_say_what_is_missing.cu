@@ -5,7 +5,7 @@
 // - where the attribute is 0, with "no fabric handles" in the line that it prints
 // - where cuMemCreate answers CUDA_ERROR_NOT_PERMITTED, with "no channel"; REQUIRE(condition, "words") does that
 // - any other refusal of cuMemCreate stays a failure, as CHECK tells it
-// Read 05_fabric/README.md#break-it-on-purpose.
+// Read 05_fabric/README.md#1-create-memory-that-may-leave-the-machine.
 #include <unistd.h>
 #include "../lab.h"
 
