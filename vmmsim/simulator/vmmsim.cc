@@ -29,6 +29,7 @@
 #include "host_memory.h"
 #include "memory/this_machine.h"
 #include "ptx/ptx.h"
+#include "terminal.h"
 
 namespace {
 
@@ -61,7 +62,7 @@ const char usage[] =
     "exit status: the program's, 128 + N if signal N ended it; 2 bad arguments, 125 no simulation, 126 the\n"
     "program cannot be executed, 127 there is no such program\n";
 
-void say(const std::string& text) { std::fprintf(stderr, "vmmsim: %s\n", text.c_str()); }
+void say(const std::string& text) { std::fputs(for_stderr("vmmsim: " + text + "\n").c_str(), stderr); }
 
 [[noreturn]] void end(int status, const std::string& why) {
   say(why);

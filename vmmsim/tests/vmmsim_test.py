@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: MIT-0
 """vmmsim starts what it promises, refuses what would not be simulated, and leaves nothing: vmmsim_test.py VMMSIM CC."""
 
+import contextlib
+import fcntl
+import itertools
 import json
 import os
 import pathlib
@@ -9,9 +12,11 @@ import pty
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 import unittest
@@ -300,6 +305,34 @@ class Vmmsim(unittest.TestCase):
         for seconds, what, told in cases:
             done = vmmsim("--slow-import", seconds, sys.executable, "-c", script, what)
             self.ends(done, 0, f"{told}\n")
+
+    def test_sentences_fit_the_terminal(self):
+        """As many lines as it takes, of whole words, on a terminal; one line anywhere else."""
+        script = MEMORY + "for address in (0, 1 << 20): cuda.cuMemUnmap(ctypes.c_uint64(address), ctypes.c_size_t(5))\n"
+        command = "--explain", sys.executable, "-c", script
+        plain = vmmsim(*command).stderr
+        self.assertRegex(plain, r"\A(vmmsim: cuMemUnmap\(.*\n){2}\Z")
+        for columns in 20, 44, 80, 10000:
+            ours, theirs = pty.openpty()
+            fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+            with subprocess.Popen([VMMSIM, *command], stdin=subprocess.DEVNULL, stderr=theirs) as process:
+                os.close(theirs)
+                told = b""
+                with contextlib.suppress(OSError):  # so a terminal says that its other side is closed
+                    while data := os.read(ours, 1 << 16):
+                        told += data
+            os.close(ours)
+            self.assertEqual(process.returncode, 0)
+            lines = told.decode().replace("\r\n", "\n").splitlines()
+            if columns in (20, 10000):  # a terminal of no use, and one for all
+                self.assertEqual(lines, plain.splitlines())
+                continue
+            self.assertGreater(len(lines), 4)
+            self.assertLessEqual(max(map(len, lines)), columns)
+            self.assertEqual("\n".join(lines).replace("\n    ", " ") + "\n", plain)
+            for line, following in itertools.pairwise(lines):  # none is shorter than it has to be
+                if following.startswith("    "):
+                    self.assertGreater(len(line) + 1 + len(following.split()[0]), columns)
 
     def test_no_luck(self):
         """No sleep, limit or alarm takes time, an end is late, and a descriptor's number is the exporter's own."""

@@ -9,6 +9,7 @@
 #include "../gpu/gpu.h"
 #include "../memory/of_thread.h"
 #include "../memory/this_machine.h"
+#include "../terminal.h"
 
 namespace driver {
 namespace {
@@ -39,7 +40,7 @@ State& state() {
 Thread& thread() { return memory::of_thread<Thread>(); }
 
 void say(const std::string& text) {  // in one piece, whatever other processes say
-  const std::string line = "vmmsim: " + text + "\n";
+  const std::string line = for_stderr("vmmsim: " + text + "\n");
   if (TEMP_FAILURE_RETRY(write(STDERR_FILENO, line.data(), line.size())) < 0) return;  // nobody listens
 }
 

@@ -16,6 +16,7 @@
 #include <thread>
 #include "../memory/page_table.h"
 #include "../memory/this_machine.h"
+#include "../terminal.h"
 #include "access.h"
 #include "children.h"
 #include "pace.h"
@@ -374,7 +375,7 @@ class Workers {
     const std::string line = kernel.pace->ended(blocks_done, kernel.blocks);
     if (!line.empty()) {
       workers_lock.unlock();
-      std::fputs(line.c_str(), stderr);
+      std::fputs(for_stderr(line).c_str(), stderr);
       workers_lock.lock();
     }
     if (progress == Progress::ended) end_block(std::move(turn), std::move(fault));

@@ -13,6 +13,7 @@
 #include <ctime>
 #include <filesystem>
 #include <utility>
+#include "../terminal.h"
 #include "process.h"
 
 namespace memory {
@@ -245,11 +246,11 @@ char* own_replica(uint64_t entry, CUdevice device) {
 void tell_of_ordinary_access(const std::string& who) {
   static std::atomic<bool> is_told = false;
   if (is_told.exchange(true) && !options().explain) return;
-  dprintf(STDERR_FILENO,
-          "vmmsim: %s goes to a multicast address without a multimem instruction, which the PTX manual calls "
-          "for; all else is undefined. Here a write reaches every replica, and a read gives the GPU's own; with "
-          "--strict either is a fault\n",
-          who.c_str());
+  const std::string line = "vmmsim: " + who +
+                           " goes to a multicast address without a multimem instruction, which the PTX manual calls "
+                           "for; all else is undefined. Here a write reaches every replica, and a read gives the GPU's "
+                           "own; with --strict either is a fault\n";
+  dprintf(STDERR_FILENO, "%s", for_stderr(line).c_str());
 }
 
 void this_thread_makes_no_calls() { ++of_process().helpers; }
