@@ -8,21 +8,23 @@
 #include "../common/check.h"
 #include "../common/measure.h"
 
+#include <cmath>
 #include <numeric>
 #include <random>
 #include <vector>
 
 static const char usage[] =
-    "usage: compressible [--mib N] [--repeats N] [--copy] [--json FILE]\n"
+    "usage: compressible [--mib N] [--repeats N] [--equal N] [--copy] [--json FILE]\n"
     "  --mib N       MiB in each of the three buffers, 2 to 8192 (default 4)\n"
     "  --repeats N   timed runs of each kernel, of which the median counts, 1 to 1000 (default 2)\n"
+    "  --equal N     words in a row that are equal in data that compresses: 2, 4, 8 ... 1024 (default 1024)\n"
     "  --copy        write the compressible buffer by a copy, not by a kernel\n"
     "  --json FILE   write the measurements to this file too, one JSON object a line\n"
     "The defaults suit a simulator. On a GPU: --mib 512 --repeats 20\n";
 
 const unsigned blocks = 1024, threads = 256;  // of every launch; 1 MiB is a multiple of what a block does at a time
 
-// The i-th word of the data: random with shift 0; with shift 10 the 1024 words of each 4 KiB are one random word.
+// The i-th word of the data: random with shift 0; with shift 10 each 1024 words in a row are one random word.
 __host__ __device__ unsigned word(unsigned seed, size_t i, int shift) {
   unsigned x = (seed + unsigned(i >> shift)) * 0x9e3779b1u;
   x = (x ^ x >> 15) * 0x85ebca6bu;
@@ -46,7 +48,7 @@ __global__ void read_all(const uint4* data, size_t n, unsigned long long* sums) 
   sums[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 
-// Reads and writes everything, in the same way. What was equal stays equal, what was random stays random.
+// Reads and writes everything, four vectors a thread at a time as well. Equal words stay equal, random ones random.
 __global__ void update_all(uint4* data, size_t n) {
   for (size_t tile = blockIdx.x; tile < n / (4 * blockDim.x); tile += gridDim.x) {
     uint4 v[4], *here = data + 4 * tile * blockDim.x + threadIdx.x;
@@ -113,33 +115,32 @@ static void time_updates(const Buffers& data, size_t n, long repeats, unsigned s
     }
 }
 
-static void tell(measure::Report& report, const char* kernel, int shift, size_t bytes, bool granted, Times& times) {
+static void tell(measure::Report& report, const char* kernel, const char* what, size_t bytes, bool granted,
+                 Times& times) {
   const char* const memory[] = {"plain", granted ? "compressible" : "plain", "cudaMalloc"};
   double median[3] = {};
   for (int kind : {0, 1, 2}) {
-    median[kind] = report.add("kernel",
-                              {{"kernel", kernel},
-                               {"data", shift ? "one random word in each 4 KiB" : "random words"},
-                               {"memory", memory[kind]},
-                               {"bytes", bytes}},
-                              times[kind]);
+    median[kind] = report.add(
+        "kernel", {{"kernel", kernel}, {"data", what}, {"memory", memory[kind]}, {"bytes", bytes}}, times[kind]);
   }
   say("  %s: plain %.1f us, compression requested %.1f us: %.2f times as fast; cudaMalloc %.1f us", kernel, median[0],
       median[1], median[0] / median[1], median[2]);
 }
 
 int main(int argc, char** argv) {
-  long mib = 4, repeats = 2, by_copy = 0;
+  long mib = 4, repeats = 2, equal = 1024, by_copy = 0;
   const char* json = "/dev/null";
   check::arguments(argc, argv, usage,
                    {{"--mib", &mib, 2, 8192},
                     {"--repeats", &repeats, 1, 1000},
+                    {"--equal", &equal, 2, 1024},
                     {"--copy", &by_copy, 0, 0},
                     {"--json", nullptr, 0, 1, &json}});
   const int gpus = check::require_gpus(1, {check::vmm,
                                            {CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED,
                                             "no compressible memory; use a GPU with compute data compression"}});
-  measure::Report report(json, "compressible", gpus, {{"--mib", mib}, {"--repeats", repeats}, {"--copy", by_copy > 0}});
+  measure::Report report(json, "compressible", gpus,
+                         {{"--mib", mib}, {"--repeats", repeats}, {"--equal", equal}, {"--copy", by_copy > 0}});
   CHECK(cudaSetDevice(0));
 
   step("[1] Request compression");
@@ -180,7 +181,11 @@ int main(int argc, char** argv) {
   CHECK(cuDeviceGetAttribute(&l2, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 0));
   say("%ld MiB (L2 cache: %d MiB) written by a %s; 16 bytes an access; median of %ld runs", mib, l2 >> 20,
       by_copy ? "copy" : "kernel", repeats);
-  for (int shift : {10, 0}) {
+  for (int shift : {int(std::log2(equal)), 0}) {
+    char dull[40];
+    std::snprintf(dull, sizeof dull, shift == 10 ? "one random word in each 4 KiB" : "one random word in each %d bytes",
+                  4 << shift);
+    const char* const what = shift ? dull : "random words";
     const unsigned seed = std::random_device{}();
     for (int kind : {0, 2}) fill<<<blocks, threads>>>(data[kind], n, seed, shift);
     if (by_copy) CHECK(cudaMemcpy(data[1], data[0], bytes, cudaMemcpyDeviceToDevice));
@@ -191,9 +196,9 @@ int main(int argc, char** argv) {
     Times reads, updates;
     time_reads(data, n, repeats, sum, reads);
     time_updates(data, n, repeats, seed, shift, updates);
-    say("%s", shift ? "one random word in each 4 KiB" : "random words");
-    tell(report, "read", shift, bytes, compressible, reads);
-    tell(report, "update", shift, bytes, compressible, updates);
+    say("%s", what);
+    tell(report, "read", what, bytes, compressible, reads);
+    tell(report, "update", what, bytes, compressible, updates);
   }
 
   CHECK(cudaFree(data[2]));
