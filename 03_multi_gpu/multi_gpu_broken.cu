@@ -146,9 +146,9 @@ int main() {
     expect_42(address, 1, "numbers below that of cuDeviceGetCount");
   });
 
-  step("[5] Ask one address for the whole table");
-  // No call fails. cuMemGetAddressRange returns one mapping, not the table that you made of several: whoever registers
-  // or copies "the whole buffer" by it gets one stripe.
+  step("[5] Take one stripe for the whole table");
+  // No call fails. cuMemGetAddressRange knows mappings, and not the table that you made of them: whoever copies or
+  // registers "the whole buffer" by its answer gets one stripe.
   in_a_process(start, [](Granule granule) {
     const size_t stripe = granule.size;
     CUdeviceptr table, base;
@@ -171,7 +171,7 @@ int main() {
       all += found;
     }
     EXPECT(all == 2 * stripe, "%zu bytes in all", all);
-    say("right: asked again past each mapping, %zu KiB in all", all >> 10);
+    say("right: asked again at the end of each mapping, %zu KiB in all", all >> 10);
   });
 
   std::puts("OK");

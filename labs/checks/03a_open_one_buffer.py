@@ -5,7 +5,7 @@ from labs.judge.check import Wrong, check
 
 TITLE = "Open one buffer"
 MINUTES = 10
-PAGE = "03_multi_gpu/README.md#2-let-gpu-1-in-and-nobody-else"
+PAGE = "03_multi_gpu/README.md#2-let-the-loader-in"
 GPUS = 2
 OUTPUT = """\
 GPU 0: 524288 of 524288 integers are 8
@@ -84,7 +84,7 @@ def owner(run):
 
 @check(
     "GPU 1 may read one buffer, and not reach the other",
-    page="03_multi_gpu/README.md#3-one-writes-the-other-reads",
+    page="03_multi_gpu/README.md#3-let-the-readers-in",
 )
 def reader(run):
     must_have(run, [1])

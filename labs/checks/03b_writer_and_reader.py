@@ -6,7 +6,7 @@ from labs.judge.check import LAUNCHES, Wrong, check
 TITLE = "Writer and reader"
 MINUTES = 15
 LESSON = "03_multi_gpu/README.md"
-PAGE = f"{LESSON}#3-one-writes-the-other-reads"
+PAGE = f"{LESSON}#4-make-the-readers-wait"
 GPUS = 2
 ELSEWHERE = ({"gpus": 3},)
 NO_LUCK = True  # a sleep takes no time, and is told
@@ -48,7 +48,7 @@ def from_and_to(call):
     return tuple(gpu for name, gpu in call.arguments.items() if "dev" in name.lower())
 
 
-@check("one kernel writes on GPU 0, then one reads on GPU 1", page=f"{LESSON}#2-let-gpu-1-in-and-nobody-else")
+@check("one kernel writes on GPU 0, then one reads on GPU 1")
 def in_their_places(run):
     writer_and_reader(run)
 
@@ -63,7 +63,7 @@ def no_peer_access(run):
             )
 
 
-@check("GPU 0 may read and write, GPU 1 may only read")
+@check("GPU 0 may read and write, GPU 1 may only read", page=f"{LESSON}#3-let-the-readers-in")
 def rights(run):
     writer, reader = writer_and_reader(run)
     for call in [*run.ordinary_memory(), *(it for it in run.calls("cuMemCreate") if it.is_students)]:
@@ -122,7 +122,7 @@ def why_unordered(run, writer, reader):
     return "nothing orders it after the write: that GPU 1 may read does not say when"
 
 
-@check("the program asks whether GPU 1 reaches GPU 0", page=f"{LESSON}#2-let-gpu-1-in-and-nobody-else")
+@check("the program asks whether GPU 1 reaches GPU 0", page=f"{LESSON}#2-let-the-loader-in")
 def asked(run):
     questions = run.calls("cudaDeviceCanAccessPeer", "cuDeviceCanAccessPeer")
     for call in run.calls("cudaDeviceGetP2PAttribute", "cuDeviceGetP2PAttribute"):
@@ -137,7 +137,7 @@ def asked(run):
 
 @check(
     "without peer access it skips, with status 77",
-    page=f"{LESSON}#2-let-gpu-1-in-and-nobody-else",
+    page=f"{LESSON}#2-let-the-loader-in",
     machine="h200x2_no_peer",
     status=77,
 )

@@ -5,7 +5,7 @@ from labs.judge.check import Wrong, check, place_of
 
 TITLE = "Stripe an array"
 MINUTES = 15
-PAGE = "03_multi_gpu/README.md#5-lay-one-table-across-all-gpus"
+PAGE = "03_multi_gpu/README.md#1-lay-the-table-across-the-gpus"
 GPUS = 2
 OUTPUT = """\
 one kernel read the array from end to end: all are 7
@@ -55,7 +55,9 @@ def striped(run):
         raise call.wrong("the kernels of main work in the array itself", f"{call.name} was called")
 
 
-@check("every GPU may read and write every stripe when the kernels run")
+@check(
+    "every GPU may read and write every stripe when the kernels run", page="03_multi_gpu/README.md#3-let-the-readers-in"
+)
 def everyone_has_access(run):
     call, mappings = array_at_first_kernel(run)
     for stripe, (_, mapping) in enumerate(mappings):
@@ -67,7 +69,7 @@ def everyone_has_access(run):
                 )
 
 
-@check("one call grants access to the whole array")
+@check("one call grants access to the whole array", page="03_multi_gpu/README.md#3-let-the-readers-in")
 def one_call(run):
     for call in run.calls("cuMemSetAccess")[1:]:
         raise call.wrong("one cuMemSetAccess, of the whole range and for all GPUs", "it was called more than once")
