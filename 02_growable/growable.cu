@@ -4,7 +4,7 @@
 #include "../common/check.h"
 
 // The buffer. It needs <cuda.h>, and nothing else of this file: paste it, down to "The buffer ends".
-// Not thread-safe. No destructor: unmapping doesn't wait for kernels, so you say when, by destroy().
+// Not thread-safe. No destructor: somebody has to wait for the kernels first, and only you know for which.
 struct GrowableBuffer {
   CUdeviceptr base = 0;             // its first address, which never changes
   size_t reserved = 0;              // bytes of addresses from there on
@@ -14,19 +14,17 @@ struct GrowableBuffer {
   CUmemAccessDesc access = {};      // who may use it: this GPU, to read and write
 
   // All return the driver's error. A growth that fails changes nothing.
-  CUresult reserve(CUdevice gpu, size_t max_bytes, size_t min_chunk);  // once; min_chunk 0: one granule
-  CUresult grow(size_t wanted);                                        // to at least so many bytes
-  CUresult shrink(size_t wanted);                                      // to so many, in whole chunks
-  CUresult destroy();                                                  // gives everything back
+  CUresult reserve(CUdevice gpu, size_t max_bytes, size_t chunk_bytes);  // once; both are rounded up
+  CUresult grow(size_t wanted);                                          // to at least `wanted` bytes
+  CUresult shrink(size_t wanted);                                        // to as few chunks as hold `wanted` bytes
+  CUresult destroy();                                                    // gives everything back
+  CUresult add_chunk();                                                  // what grow is made of
 
-  CUresult add_chunk();  // what grow is made of
   static size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
-  GrowableBuffer() = default;
-  GrowableBuffer(const GrowableBuffer&) = delete;  // a copy would map and free the same addresses
-  GrowableBuffer& operator=(const GrowableBuffer&) = delete;
+  GrowableBuffer& operator=(GrowableBuffer&&) = delete;  // no copies: two would free the same addresses
 };
 
-inline CUresult GrowableBuffer::reserve(CUdevice gpu, size_t max_bytes, size_t min_chunk) {
+inline CUresult GrowableBuffer::reserve(CUdevice gpu, size_t max_bytes, size_t chunk_bytes) {
   if (reserved > 0) return CUDA_ERROR_INVALID_VALUE;  // it has its addresses already
   memory.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   memory.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -34,9 +32,9 @@ inline CUresult GrowableBuffer::reserve(CUdevice gpu, size_t max_bytes, size_t m
   access.location = memory.location;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   size_t granule = 0;
-  CUresult result = cuMemGetAllocationGranularity(&granule, &memory, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+  CUresult result = cuMemGetAllocationGranularity(&granule, &memory, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
   if (result != CUDA_SUCCESS) return result;
-  chunk = round_up(min_chunk > 0 ? min_chunk : 1, granule);
+  chunk = round_up(chunk_bytes > 0 ? chunk_bytes : 1, granule);
   const size_t bytes = round_up(max_bytes, chunk);
   result = cuMemAddressReserve(&base, bytes, 0, 0, 0);
   if (result == CUDA_SUCCESS) reserved = bytes;
@@ -48,7 +46,7 @@ inline CUresult GrowableBuffer::add_chunk() {
   CUresult result = cuMemCreate(&handle, chunk, &memory, 0);  // memory, without an address
   if (result != CUDA_SUCCESS) return result;
   result = cuMemMap(base + size, chunk, 0, handle, 0);  // its address: right behind what is there
-  cuMemRelease(handle);
+  cuMemRelease(handle);                                 // the mapping holds the memory; if there is none, this frees it
   if (result == CUDA_SUCCESS) size += chunk;
   return result;
 }
@@ -60,7 +58,7 @@ inline CUresult GrowableBuffer::grow(size_t wanted) {
   while (result == CUDA_SUCCESS && size < wanted) result = add_chunk();
   if (result == CUDA_SUCCESS && size > old_size)  // let the GPU in, to all that is new
     result = cuMemSetAccess(base + old_size, size - old_size, &access, 1);
-  if (result != CUDA_SUCCESS) shrink(old_size);
+  if (result != CUDA_SUCCESS) shrink(old_size);  // as if nothing had happened
   return result;
 }
 
@@ -84,7 +82,8 @@ struct Slot {
   int request;       // whose slot it is
   char state[8188];  // what you keep for a request
 };
-__device__ Slot* slot_of[1 << 16];  // the table: for each request a pointer to its slot
+const int few = 1024, many = 4096;  // requests
+__device__ Slot* slot_of[many];     // the table: for each request a pointer to its slot
 
 // Gives each request from `first` on the next slot, and saves a pointer to it in the table.
 __global__ void admit(Slot* slots, int first, int last) {
@@ -112,38 +111,37 @@ int main() {
   CHECK(cudaSetDevice(0));
   step("[1] Reserve far more than you need");
   GrowableBuffer buffer;
-  CHECK(buffer.reserve(0, size_t(1) << 30, 0));
+  CHECK(buffer.reserve(0, size_t(1) << 30, size_t(2) << 20));
   say("%zu MiB of addresses, and no memory yet; a chunk is %zu MiB", buffer.reserved >> 20, buffer.chunk >> 20);
 
   step("[2] Grow");
-  CHECK(buffer.grow(4 * buffer.chunk));
+  CHECK(buffer.grow(few * sizeof(Slot)));
   Slot* const slots = reinterpret_cast<Slot*>(buffer.base);
-  const int few = buffer.size / sizeof(Slot);
-  admit<<<(few + 255) / 256, 256>>>(slots, 0, few);
+  admit<<<few / 256, 256>>>(slots, 0, few);
   CHECK(cudaGetLastError());
-  say("%zu MiB: %d requests, and no slot left", buffer.size >> 20, few);
-  CHECK(buffer.grow(16 * buffer.chunk));
-  const int many = buffer.size / sizeof(Slot);
-  admit<<<(many - few + 255) / 256, 256>>>(slots, few, many);
+  say("%d requests: %zu MiB", few, buffer.size >> 20);
+  CHECK(buffer.grow(many * sizeof(Slot)));
+  admit<<<(many - few) / 256, 256>>>(slots, few, many);
   CHECK(cudaGetLastError());
-  say("%zu MiB: %d requests", buffer.size >> 20, many);
+  say("%d requests: %zu MiB", many, buffer.size >> 20);
   expect_found(many);
 
   step("[3] Fail half-way");
+  const CUdeviceptr fifth = buffer.base + buffer.size + 4 * buffer.chunk;
   CUmemGenericAllocationHandle obstacle;
   CHECK(cuMemCreate(&obstacle, buffer.chunk, &buffer.memory, 0));
-  CHECK(cuMemMap(buffer.base + 20 * buffer.chunk, buffer.chunk, 0, obstacle, 0));  // in the way
-  REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.grow(24 * buffer.chunk));
-  say("still %zu chunks", buffer.size / buffer.chunk);
-  CHECK(cuMemUnmap(buffer.base + 20 * buffer.chunk, buffer.chunk));
+  CHECK(cuMemMap(fifth, buffer.chunk, 0, obstacle, 0));  // in the way of the fifth new chunk
+  REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.grow(buffer.size + 8 * buffer.chunk));
+  say("still %zu MiB", buffer.size >> 20);
+  CHECK(cuMemUnmap(fifth, buffer.chunk));
   CHECK(cuMemRelease(obstacle));
 
   step("[4] Shrink");
   size_t before, after, total;
   CHECK(cuMemGetInfo(&before, &total));
-  CHECK(buffer.shrink(4 * buffer.chunk));  // expect_found has waited: no kernel is running
+  CHECK(buffer.shrink(few * sizeof(Slot)));  // expect_found has waited: no kernel is running
   CHECK(cuMemGetInfo(&after, &total));
-  say("%zu MiB, and %zu MiB given back", buffer.size >> 20, (after - before) >> 20);
+  say("%d requests: %zu MiB, and %zu MiB given back", few, buffer.size >> 20, (after - before) >> 20);
   expect_found(few);
   CHECK(buffer.destroy());
   std::puts("OK");
