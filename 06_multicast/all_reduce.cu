@@ -31,7 +31,7 @@ __device__ void store_all(float4* mc, float4 v) {
                "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
                : "memory");
 }
-#else  // earlier GPUs have none of them, and the program's gate keeps such GPUs out
+#else  // earlier GPUs have none of them, and do not come past the gate
 __device__ float4 sum_all(const float4*) { return {}; }
 __device__ void store_all(float4*, float4) { __trap(); }
 #endif
@@ -72,20 +72,16 @@ static size_t stride, out;  // so many elements apart; there the second array of
 
 // All GPUs, with kernels and events. They reach each other, and support multicast unless that is left alone.
 static void find_team(bool unicast) {
-  const check::Needed multicast = {CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
-                                   "a GPU without multicast; choose others with CUDA_VISIBLE_DEVICES"};
-  count = check::require_gpus(2);
-  check::require_gpus(count, {unicast ? check::vmm : multicast});
+  count = unicast ? check::require_gpus(check::require_gpus(2)) : check::require_multicast(all_reduce_multicast);
   gpus.resize(count);
   for (int g = 0; g < count; ++g) {
     int reaches = 1;
     for (int k = 0; k < g && reaches; ++k) CHECK(cuDeviceCanAccessPeer(&reaches, g, k));
     REQUIRE(reaches, "GPU %d does not reach another; choose others with CUDA_VISIBLE_DEVICES", g);
     CHECK(cudaSetDevice(g));
-    cudaFuncAttributes built = {};
+    cudaFuncAttributes loaded;
     for (const void* kernel : {(void*)all_reduce_unicast, (void*)hold, (void*)all_reduce_multicast})
-      CHECK(cudaFuncGetAttributes(&built, kernel));  // loads it, too
-    EXPECT(unicast || built.ptxVersion >= 90, "no multimem in this build; use nvcc -std=c++17 -arch=sm_90");
+      CHECK(cudaFuncGetAttributes(&loaded, kernel));  // loads it: that may have to wait for a kernel that runs
     CHECK(cudaEventCreate(&gpus[g].start));
     CHECK(cudaEventCreate(&gpus[g].stop));
   }
@@ -156,9 +152,6 @@ int main(int argc, char** argv) {
                     {"--unicast", &unicast, 0, 0},
                     {"--json", nullptr, 0, 1, &json}});
 
-  const char* nvls = std::getenv("NCCL_NVLS_ENABLE");
-  REQUIRE(unicast || !nvls || std::strtol(nvls, nullptr, 0),
-          "NCCL_NVLS_ENABLE=0 refuses multicast; ask whoever runs the machine (or take --unicast)");
   find_team(unicast);
   measure::Report report(json, "all_reduce", count,
                          {{"--mib", mib}, {"--repeats", repeats}, {"--unicast", unicast > 0}});

@@ -10,20 +10,20 @@
 
 namespace ptx = cuda::ptx;
 
-// The multimem instructions. `mc` is a multicast address: no ordinary access may use it.
+// The multimem instructions. `mc` is a multicast address.
 #if __CUDA_ARCH__ >= 900
-__device__ void store_all(uint32_t* mc, uint32_t value) {
-  ptx::multimem_st(ptx::sem_relaxed, ptx::scope_sys, mc, value);
-}
 __device__ uint32_t sum_all(const uint32_t* mc) {
   return ptx::multimem_ld_reduce(ptx::sem_relaxed, ptx::scope_sys, ptx::op_add, mc);
+}
+__device__ void store_all(uint32_t* mc, uint32_t value) {
+  ptx::multimem_st(ptx::sem_relaxed, ptx::scope_sys, mc, value);
 }
 __device__ void add_all(uint32_t* mc, uint32_t value) {
   ptx::multimem_red(ptx::sem_relaxed, ptx::scope_sys, ptx::op_add, mc, value);
 }
-#else  // earlier GPUs have none of them, and main() says so if the program was built for those only
-__device__ void store_all(uint32_t*, uint32_t) { __trap(); }
+#else  // earlier GPUs have none, and do not come past the gate
 __device__ uint32_t sum_all(const uint32_t*) { return 0; }
+__device__ void store_all(uint32_t*, uint32_t) { __trap(); }
 __device__ void add_all(uint32_t*, uint32_t) { __trap(); }
 #endif
 
@@ -34,10 +34,9 @@ struct Replica {
   uint32_t in[n], out[n], arrived;
 };
 
-__global__ void fill(Replica* own, uint32_t first) {
+__global__ void fill(Replica* own, uint32_t factor) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  own->in[i] = first * (i + 1);
-  if (i == 0) own->arrived = 0;
+  own->in[i] = factor * (i + 1);
 }
 
 __global__ void broadcast(const Replica* own, Replica* mc) {
@@ -72,30 +71,22 @@ static void wait_for_all(int gpus) {
   }
 }
 
-// On every GPU, `out` must hold first, 2 * first, 3 * first and so on.
-static void expect_everywhere(const std::vector<Replica*>& own, uint32_t first) {
+// On every GPU, `out` must hold factor, 2 * factor, 3 * factor and so on.
+static void expect_everywhere(const std::vector<Replica*>& own, uint32_t factor) {
   std::vector<uint32_t> out(n);
   for (size_t gpu = 0; gpu < own.size(); ++gpu) {
     CHECK(cudaSetDevice(int(gpu)));
     CHECK(cudaMemcpy(out.data(), own[gpu]->out, sizeof own[gpu]->out, cudaMemcpyDeviceToHost));
-    for (int i = 0; i < n; ++i) EXPECT(out[i] == first * (i + 1), "GPU %zu: element %d is %u", gpu, i, out[i]);
+    for (int i = 0; i < n; ++i) EXPECT(out[i] == factor * (i + 1), "GPU %zu: element %d is %u", gpu, i, out[i]);
   }
 }
 
 int main() {
-  const char* nvls = std::getenv("NCCL_NVLS_ENABLE");
-  REQUIRE(!nvls || std::strtol(nvls, nullptr, 0), "NCCL_NVLS_ENABLE=0 refuses multicast; ask whoever runs the machine");
-  const int gpus = check::require_gpus(2);
-  check::require_gpus(gpus, {{CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
-                              "a GPU without multicast; choose others with CUDA_VISIBLE_DEVICES"}});
-  cudaFuncAttributes built;
-  CHECK(cudaFuncGetAttributes(&built, broadcast));
-  EXPECT(built.ptxVersion >= 90, "no multimem in this build; use nvcc -std=c++17 -arch=sm_90");
+  const int gpus = check::require_multicast(broadcast);
 
   step("[1] Ask for the granularity");
   CUmulticastObjectProp team = {};
   team.numDevices = gpus;
-  team.size = sizeof(Replica);  // of one GPU's part, however many there are
   CUmemAllocationProp memory_on_gpu = {};
   memory_on_gpu.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   memory_on_gpu.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -103,11 +94,12 @@ int main() {
   CHECK(cuMulticastGetGranularity(&of_object, &team, CU_MULTICAST_GRANULARITY_MINIMUM));
   CHECK(cuMemGetAllocationGranularity(&of_memory, &memory_on_gpu, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   const size_t granularity = std::max(of_object, of_memory);  // both are powers of two
-  const size_t size = team.size = (sizeof(Replica) + granularity - 1) / granularity * granularity;
+  const size_t size = (sizeof(Replica) + granularity - 1) / granularity * granularity;
   say("%zu bytes for each GPU: %zu KiB in whole granules", sizeof(Replica), size >> 10);
 
   step("[2] Create the object, and add every GPU");
   CUmemGenericAllocationHandle object;
+  team.size = size;  // of one replica
   CHECK(cuMulticastCreate(&object, &team));
   for (int gpu = 0; gpu < gpus; ++gpu) CHECK(cuMulticastAddDevice(object, gpu));
   say("a team of %d GPUs, and no memory yet", gpus);
@@ -117,8 +109,8 @@ int main() {
   for (int gpu = 0; gpu < gpus; ++gpu) {
     memory_on_gpu.location.id = gpu;
     CHECK(cuMemCreate(&memory[gpu], size, &memory_on_gpu, 0));
-    CHECK(cuMulticastBindMem(object, 0, memory[gpu], 0, size, 0));
   }
+  for (int gpu = 0; gpu < gpus; ++gpu) CHECK(cuMulticastBindMem(object, 0, memory[gpu], 0, size, 0));
 
   step("[4] Map both for every GPU");
   std::vector<Replica*> mc(gpus), own(gpus);
@@ -128,12 +120,17 @@ int main() {
   }
   say("GPU 0: all replicas at %p, its own at %p", (void*)mc[0], (void*)own[0]);
 
-  step("[5] Store once, to every replica");
+  step("[5] Fill each GPU's own replica");
   for (int gpu = 0; gpu < gpus; ++gpu) {
     CHECK(cudaSetDevice(gpu));
-    fill<<<blocks, threads>>>(own[gpu], gpu + 1);  // GPU 0: 1, 2, 3, ...; GPU 1: 2, 4, 6, ...
+    CHECK(cudaMemset(own[gpu], 0, size));
+    fill<<<blocks, threads>>>(own[gpu], gpu + 1);
     CHECK(cudaGetLastError());
   }
+  wait_for_all(gpus);
+  say("1, 2, 3, ... on GPU 0, and %d times that on GPU %d", gpus, gpus - 1);
+
+  step("[6] Store once, to every replica");
   CHECK(cudaSetDevice(0));
   broadcast<<<blocks, threads>>>(own[0], mc[0]);
   CHECK(cudaGetLastError());
@@ -141,10 +138,11 @@ int main() {
   expect_everywhere(own, 1);
   say("GPU 0 stored %d integers, and all %d GPUs have them", n, gpus);
 
-  step("[6] Load once, and get the sum");
+  step("[7] Load once, and get the sum");
   for (int gpu = 0; gpu < gpus; ++gpu) {
+    const int begin = n * gpu / gpus, end = n * (gpu + 1) / gpus;
     CHECK(cudaSetDevice(gpu));
-    all_reduce<<<blocks, threads>>>(mc[gpu], n * gpu / gpus, n * (gpu + 1) / gpus);
+    all_reduce<<<(end - begin + threads - 1) / threads, threads>>>(mc[gpu], begin, end);
     CHECK(cudaGetLastError());
   }
   wait_for_all(gpus);
@@ -152,7 +150,7 @@ int main() {
   expect_everywhere(own, sum);
   say("the first element was 1 to %d, and is %d on all GPUs", gpus, sum);
 
-  step("[7] Add once, to every replica");
+  step("[8] Add once, to every replica");
   for (int gpu = 0; gpu < gpus; ++gpu) {
     CHECK(cudaSetDevice(gpu));
     arrive<<<1, threads>>>(mc[gpu]);
@@ -168,11 +166,11 @@ int main() {
   say("%d threads on each of %d GPUs arrived, and every GPU counts %d", threads, gpus, gpus * threads);
 
   for (int gpu = 0; gpu < gpus; ++gpu) {
-    CHECK(cuMulticastUnbind(object, gpu, 0, size));
     for (Replica* replica : {mc[gpu], own[gpu]}) {
       CHECK(cuMemUnmap(CUdeviceptr(replica), size));
       CHECK(cuMemAddressFree(CUdeviceptr(replica), size));
     }
+    CHECK(cuMulticastUnbind(object, gpu, 0, size));
     CHECK(cuMemRelease(memory[gpu]));
   }
   CHECK(cuMemRelease(object));

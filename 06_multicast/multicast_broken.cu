@@ -19,44 +19,33 @@ __global__ void store_all(int* mc, int value) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("multimem.st.relaxed.sys.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(mc)), "r"(value)
                : "memory");
-#else  // start() says so if the program was built for earlier GPUs only
+#else  // earlier GPUs have none, and do not come past the gate
   *mc = value;
 #endif
 }
 
 static Pair start() {
-  check::require_gpus(2);
+  check::require_multicast(store_all);
   Pair pair;
   pair.properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   pair.properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   for (const CUdevice gpu : {0, 1}) {
-    int supported = 0, reaches = 0;
-    CHECK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, gpu));
-    CHECK(cuDeviceCanAccessPeer(&reaches, gpu, 1 - gpu));
-    REQUIRE(supported && reaches,
-            "multicast takes two GPUs that support it and reach each other; use GPUs of compute "
-            "capability 9.0 or later on one NVSwitch");
     pair.everyone[gpu].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     pair.everyone[gpu].location.id = gpu;
     pair.everyone[gpu].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   }
   pair.team.numDevices = 2;
-  pair.team.size = 1;
   size_t granularity;
   CHECK(cuMulticastGetGranularity(&granularity, &pair.team, CU_MULTICAST_GRANULARITY_MINIMUM));
   pair.size = pair.team.size = granularity;
   CHECK(cudaSetDevice(0));
-  cudaFuncAttributes built;
-  CHECK(cudaFuncGetAttributes(&built, store_all));
-  EXPECT(built.ptxVersion >= 90, "no multimem in this build; use nvcc -std=c++17 -arch=sm_90");
   return pair;
 }
 
-// A multicast object for two GPUs, of which some have been added.
-static CUmemGenericAllocationHandle create_and_add(const Pair& pair, int gpus) {
+static CUmemGenericAllocationHandle create_and_add(const CUmulticastObjectProp& team) {
   CUmemGenericAllocationHandle object;
-  CHECK(cuMulticastCreate(&object, &pair.team));
-  for (CUdevice gpu = 0; gpu < gpus; ++gpu) CHECK(cuMulticastAddDevice(object, gpu));
+  CHECK(cuMulticastCreate(&object, &team));
+  for (const CUdevice gpu : {0, 1}) CHECK(cuMulticastAddDevice(object, gpu));
   return object;
 }
 
@@ -77,7 +66,7 @@ static CUdeviceptr bind_and_map(const Pair& pair, CUmemGenericAllocationHandle o
 // An object for both GPUs, mapped for GPU 0. Sets where each replica is mapped.
 static int* map_object(const Pair& pair, CUdeviceptr (&replica)[2]) {
   const auto& [properties, team, everyone, size] = pair;
-  const CUmemGenericAllocationHandle object = create_and_add(pair, 2);
+  const CUmemGenericAllocationHandle object = create_and_add(team);
   CUdeviceptr mc;
   for (const CUdevice gpu : {0, 1}) replica[gpu] = bind_and_map(pair, object, gpu);
   CHECK(cuMemAddressReserve(&mc, size, 0, 0, 0));
@@ -87,8 +76,6 @@ static int* map_object(const Pair& pair, CUdeviceptr (&replica)[2]) {
 }
 
 int main() {
-  const char* nvls = std::getenv("NCCL_NVLS_ENABLE");
-  REQUIRE(!nvls || std::strtol(nvls, nullptr, 0), "NCCL_NVLS_ENABLE=0 refuses multicast; ask whoever runs the machine");
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
   in_a_process(start, [](Pair) {});          // a machine that cannot do this says so first
 
@@ -122,7 +109,7 @@ int main() {
     auto& [properties, team, everyone, size] = pair;
     CUdeviceptr mc;
     team.size = 2 * size;
-    const CUmemGenericAllocationHandle object = create_and_add(pair, 2);
+    const CUmemGenericAllocationHandle object = create_and_add(team);
     CHECK(cuMemAddressReserve(&mc, 2 * size, 0, 0, 0));
     REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(mc, size, size, object, 0));
     CHECK(cuMemMap(mc, 2 * size, 0, object, 0));
@@ -132,17 +119,24 @@ int main() {
   step("[4] Bind before the team is complete");
   // The call is not refused. It waits for the missing GPU, and here nobody adds it.
   const pid_t waiting = begin_process(start, [](Pair pair) {
-    CUmemGenericAllocationHandle memory;
-    const CUmemGenericAllocationHandle object = create_and_add(pair, 1);  // of two
-    CHECK(cuMemCreate(&memory, pair.size, &pair.properties, 0));
+    auto& [properties, team, everyone, size] = pair;
+    CUmemGenericAllocationHandle object, memory;
+    CHECK(cuMulticastCreate(&object, &team));  // for two GPUs
+    CHECK(cuMemCreate(&memory, size, &properties, 0));
     alarm(10);  // the seconds that the bind gets
-    CHECK(cuMulticastBindMem(object, 0, memory, 0, pair.size, 0));
+    CHECK(cuMulticastAddDevice(object, 0));
+    CHECK(cuMulticastBindMem(object, 0, memory, 0, size, 0));
   });
   const int status = status_of(waiting);  // vmmsim sees at once that the wait has no end, and ends it with status 125
   EXPECT(status == 128 + SIGALRM || status == 125, "the process that binds ended with status %d", status);
   say("cuMulticastBindMem(object, 0, memory, 0, size, 0)\n      -> did not come back");
   in_a_process(start, [](Pair pair) {
-    bind_and_map(pair, create_and_add(pair, 2), 0);
+    auto& [properties, team, everyone, size] = pair;
+    CUmemGenericAllocationHandle object, memory;
+    CHECK(cuMulticastCreate(&object, &team));
+    CHECK(cuMemCreate(&memory, size, &properties, 0));
+    for (const CUdevice gpu : {0, 1}) CHECK(cuMulticastAddDevice(object, gpu));
+    CHECK(cuMulticastBindMem(object, 0, memory, 0, size, 0));
     say("right: every GPU added first");
   });
 
@@ -150,13 +144,15 @@ int main() {
   // Undefined: a GPU may do anything with it, and need not tell. So here is printed what this one did.
   in_a_process(start, [](Pair pair) {
     CUdeviceptr replica[2];
-    store<<<1, 1>>>(map_object(pair, replica), 42);
+    int* const mc = map_object(pair, replica);
+    store<<<1, 1>>>(mc, 42);  // *mc = 42
     CHECK(cudaGetLastError());
     say("cudaDeviceSynchronize()\n      -> %s", check::name(cudaDeviceSynchronize()));
   });
   in_a_process(start, [](Pair pair) {
     CUdeviceptr replica[2];
-    store_all<<<1, 1>>>(map_object(pair, replica), 42);
+    int* const mc = map_object(pair, replica);
+    store_all<<<1, 1>>>(mc, 42);  // multimem.st
     CHECK(cudaGetLastError());
     for (const CUdeviceptr address : replica) {
       int found = -1;

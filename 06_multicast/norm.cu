@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <cuda/atomic>
 #include <cuda/ptx>
 #include <vector>
@@ -14,14 +13,14 @@
 namespace ptx = cuda::ptx;
 
 constexpr int threads = 1024, n = 100 * threads;  // one block, and n elements, on each GPU
+constexpr int rounds = 2;
 
 // What the memory of each GPU holds.
 struct Replica {
-  uint32_t arrived;  // how often a GPU has arrived, since the start: it only grows
-  float partial;     // the sum of this GPU's squares
-  uint32_t seen;     // how many arrivals this GPU has seen
-  float norm;        // the result
-  float part[n];     // this GPU's part of the vector
+  uint32_t arrived;    // how often a GPU has arrived: it only grows
+  float partial[2];    // the sum of this GPU's squares: in even rounds, in odd ones
+  float norm[rounds];  // what this GPU has found
+  float part[n];       // this GPU's part of the vector
 };
 
 #if __CUDA_ARCH__ >= 900
@@ -34,7 +33,7 @@ __device__ float sum_all(const float* mc) {  // as PTX: cuda::ptx has ld_reduce 
                : "memory");
   return sum;
 }
-#else  // earlier GPUs have no such instructions, and main() says so if the program was built for those only
+#else  // earlier GPUs have none of these instructions, and do not come past the gate
 __device__ void arrive(uint32_t*) { __trap(); }
 __device__ float sum_all(const float*) { return 0; }
 #endif
@@ -52,24 +51,37 @@ __device__ float sum_of_squares(const float* part) {
   return sums[threadIdx.x];
 }
 
-// One block on each GPU, all at the same time.
-__global__ void norm_of_all(Replica* own, Replica* mc, uint32_t target, uint64_t limit_ns) {
-  const float partial = sum_of_squares(own->part);
-  if (threadIdx.x != 0) return;
-
-  own->partial = partial;    // written at the unicast address
-  ptx::fence_proxy_alias();  // and to be read at the multicast address
-  arrive(&mc->arrived);      // release: who sees this arrival sees what is above
-  ptx::fence_proxy_alias();  // counted at the multicast address, and to be read at the unicast address
+// By one thread of each GPU: what all of them have together. Not a number if somebody does not come in time.
+__device__ float norm_of_all(Replica* own, Replica* mc, float sum, int round, uint32_t expected, uint64_t limit_ns) {
+  own->partial[round % 2] = sum;  // at the unicast address
+  ptx::fence_proxy_alias();
+  arrive(&mc->arrived);  // at the multicast address: a release
+  ptx::fence_proxy_alias();
 
   cuda::atomic_ref<uint32_t, cuda::thread_scope_system> arrived(own->arrived);
   const uint64_t start = ptx::get_sreg_globaltimer();
-  do own->seen = arrived.load(cuda::memory_order_acquire);  // acquire: the other half of the release
-  while (own->seen < target && ptx::get_sreg_globaltimer() - start < limit_ns);
-  if (own->seen < target) return;  // somebody did not arrive: the host will say so
+  while (arrived.load(cuda::memory_order_acquire) < expected)  // at the unicast address: acquires
+    if (ptx::get_sreg_globaltimer() - start > limit_ns) return NAN;
 
-  ptx::fence_proxy_alias();  // the arrivals were seen at the unicast address, the sums are at the multicast address
-  own->norm = sqrtf(sum_all(&mc->partial));
+  ptx::fence_proxy_alias();
+  return sqrtf(sum_all(&mc->partial[round % 2]));  // at the multicast address
+}
+
+// Divides the vector by its norm, and takes the norm again. One block on each GPU, all at the same time.
+__global__ void normalise(Replica* own, Replica* mc, uint32_t gpus, uint64_t limit_ns) {
+  __shared__ float norm;
+#pragma unroll 1
+  for (int round = 0; round < rounds; ++round) {
+    const float sum = sum_of_squares(own->part);
+    if (threadIdx.x == 0) {
+      norm = norm_of_all(own, mc, sum, round, (round + 1) * gpus, limit_ns);
+      own->norm[round] = norm;
+    }
+    __syncthreads();
+    if (isnan(norm)) return;
+    for (int i = threadIdx.x; i < n; i += threads) own->part[i] /= norm;
+    __syncthreads();
+  }
 }
 
 struct Gpu {
@@ -94,7 +106,6 @@ static CUmemGenericAllocationHandle map_replicas(std::vector<Gpu>& gpus, size_t*
   CUmemGenericAllocationHandle object;
   CUmulticastObjectProp team = {};
   team.numDevices = unsigned(gpus.size());
-  team.size = sizeof(Replica);
   CUmemAllocationProp memory_on_gpu = {};
   memory_on_gpu.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   memory_on_gpu.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -115,17 +126,27 @@ static CUmemGenericAllocationHandle map_replicas(std::vector<Gpu>& gpus, size_t*
   return object;
 }
 
-// Launches the kernel on the first `present` GPUs, and only then waits for any of them. Returns each GPU's replica.
-static std::vector<Replica> run(const std::vector<Gpu>& gpus, size_t present, uint32_t target, uint64_t limit_ns) {
+// Ones on GPU 0, twos on GPU 1 and so on, and nobody has arrived: while no kernel runs, the host may say so.
+static void start_over(const std::vector<Gpu>& gpus) {
   for (size_t gpu = 0; gpu < gpus.size(); ++gpu) {
+    const std::vector<float> part(n, float(gpu + 1));
     CHECK(cudaSetDevice(int(gpu)));
-    CHECK(cudaMemset(&gpus[gpu].own->norm, 0xff, sizeof(float)));  // not a number
+    CHECK(cudaMemset(gpus[gpu].own, 0, sizeof(Replica)));
+    CHECK(cudaMemcpy(gpus[gpu].own->part, part.data(), sizeof gpus[gpu].own->part, cudaMemcpyHostToDevice));
     CHECK(cudaDeviceSynchronize());
   }
+}
+
+enum class Wait { not_at_all, for_all };
+
+// Runs the kernel on the first `present` GPUs. Returns the replica of every GPU.
+static std::vector<Replica> run(const std::vector<Gpu>& gpus, size_t present, Wait wait, uint64_t limit_ns) {
+  start_over(gpus);
   for (size_t gpu = 0; gpu < present; ++gpu) {
     CHECK(cudaSetDevice(int(gpu)));
-    norm_of_all<<<1, threads>>>(gpus[gpu].own, gpus[gpu].mc, target, limit_ns);
+    normalise<<<1, threads>>>(gpus[gpu].own, gpus[gpu].mc, wait == Wait::for_all ? gpus.size() : 0, limit_ns);
     CHECK(cudaGetLastError());
+    if (wait == Wait::not_at_all) CHECK(cudaDeviceSynchronize());  // and none begins before the one before it has ended
   }
   std::vector<Replica> after(gpus.size());
   for (size_t gpu = 0; gpu < gpus.size(); ++gpu) {
@@ -136,59 +157,52 @@ static std::vector<Replica> run(const std::vector<Gpu>& gpus, size_t present, ui
 }
 
 int main() {
-  const char* nvls = std::getenv("NCCL_NVLS_ENABLE");
-  REQUIRE(!nvls || std::strtol(nvls, nullptr, 0), "NCCL_NVLS_ENABLE=0 refuses multicast; ask whoever runs the machine");
-  const int count = check::require_gpus(2);
-  check::require_gpus(count, {{CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
-                               "a GPU without multicast; choose others with CUDA_VISIBLE_DEVICES"}});
+  const int count = check::require_multicast(normalise);
   for (int gpu = 0; gpu < count; ++gpu) {  // this loads the kernel: once one of them waits, it could be too late
-    cudaFuncAttributes built;
+    cudaFuncAttributes loaded;
     CHECK(cudaSetDevice(gpu));
-    CHECK(cudaFuncGetAttributes(&built, norm_of_all));
-    EXPECT(built.ptxVersion >= 90, "no multimem in this build; use nvcc -std=c++17 -arch=sm_90");
+    CHECK(cudaFuncGetAttributes(&loaded, normalise));
   }
   std::vector<Gpu> gpus(count);
   size_t size;
   const CUmemGenericAllocationHandle object = map_replicas(gpus, &size);
+  float squares = 0;  // exact, as on the GPUs: all these sums are small integers times a power of two
+  for (int gpu = 0; gpu < count; ++gpu) squares += float(n) * float((gpu + 1) * (gpu + 1));
+  const float expected = std::sqrt(squares);
 
-  step("[1] Spread a vector over the GPUs");
-  double squares = 0;
+  step("[1] Add up without waiting");
+  const uint64_t seconds = 1000000000;
+  std::vector<Replica> after = run(gpus, count, Wait::not_at_all, 0);
+  for (const int gpu : {0, count - 1}) say("GPU %d finds the norm %.3f", gpu, after[gpu].norm[0]);
+  EXPECT(after[0].norm[0] == std::sqrt(float(n)), "it is %.9g", after[0].norm[0]);
+  EXPECT(after[count - 1].norm[0] != after[0].norm[0], "both are %.9g", after[0].norm[0]);
+
+  step("[2] Wait for all, and add up");
+  after = run(gpus, count, Wait::for_all, 5 * seconds);
   for (int gpu = 0; gpu < count; ++gpu) {
-    const std::vector<float> part(n, float(gpu + 1));
-    squares += double(n) * (gpu + 1) * (gpu + 1);
-    CHECK(cudaSetDevice(gpu));
-    CHECK(cudaMemset(&gpus[gpu].own->arrived, 0, sizeof(uint32_t)));
-    CHECK(cudaMemcpy(gpus[gpu].own->part, part.data(), sizeof gpus[gpu].own->part, cudaMemcpyHostToDevice));
+    const float* const norm = after[gpu].norm;
+    EXPECT(norm[0] == expected, "GPU %d: the norm is %.9g, not %.9g", gpu, norm[0], expected);
+    EXPECT(std::fabs(norm[1] - 1) < 1e-4, "GPU %d: after the division the norm is %.9g", gpu, norm[1]);
+    EXPECT(after[gpu].arrived == uint32_t(rounds * count), "GPU %d: %u arrivals", gpu, after[gpu].arrived);
   }
-  say("%d elements on each of %d GPUs: ones on GPU 0, twos on GPU 1, and so on", n, count);
-
-  step("[2] Compute its norm in one kernel, twice");
-  const float expected = std::sqrt(float(squares));  // exact until the root: every sum is 100 times a small integer
-  for (int round = 1; round <= 2; ++round) {
-    const std::vector<Replica> after = run(gpus, count, round * count, 5000000000);
-    for (int gpu = 0; gpu < count; ++gpu) {
-      EXPECT(after[gpu].seen == uint32_t(round * count), "GPU %d saw %u of %d arrivals", gpu, after[gpu].seen,
-             round * count);
-      EXPECT(after[gpu].norm == expected, "GPU %d: the norm is %.9g, not %.9g", gpu, after[gpu].norm, expected);
-    }
-    say("round %d: %d arrivals, and each of %d GPUs has the norm %.3f", round, round * count, count, expected);
-  }
+  say("each of %d GPUs finds the norm %.3f, and divides by it", count, expected);
+  say("in the same kernel, each then finds the norm %.3f", after[0].norm[1]);
 
   step("[3] Let a GPU stay away");
-  const std::vector<Replica> after = run(gpus, count - 1, 3 * count, 200000000);  // they wait for 0.2 s
+  after = run(gpus, count - 1, Wait::for_all, seconds / 5);
   for (int gpu = 0; gpu < count; ++gpu) {
-    EXPECT(after[gpu].arrived == uint32_t(3 * count - 1), "GPU %d: %u arrivals", gpu, after[gpu].arrived);
-    EXPECT(std::isnan(after[gpu].norm), "GPU %d: there is a norm, %.9g", gpu, after[gpu].norm);
+    EXPECT(after[gpu].arrived == uint32_t(count - 1), "GPU %d: %u arrivals", gpu, after[gpu].arrived);
+    EXPECT(gpu == count - 1 || std::isnan(after[gpu].norm[0]), "GPU %d: there is a norm", gpu);
   }
-  say("%u of %d arrivals, and the others have given up", after[0].arrived, 3 * count);
+  say("%u of %d have arrived, and give up", after[0].arrived, count);
 
-  for (int gpu = 0; gpu < count; ++gpu) {
-    CHECK(cuMulticastUnbind(object, gpu, 0, size));
-    for (Replica* replica : {gpus[gpu].mc, gpus[gpu].own}) {
+  for (const Gpu& gpu : gpus) {
+    for (Replica* replica : {gpu.mc, gpu.own}) {
       CHECK(cuMemUnmap(CUdeviceptr(replica), size));
       CHECK(cuMemAddressFree(CUdeviceptr(replica), size));
     }
-    CHECK(cuMemRelease(gpus[gpu].memory));
+    CHECK(cuMulticastUnbind(object, int(&gpu - gpus.data()), 0, size));
+    CHECK(cuMemRelease(gpu.memory));
   }
   CHECK(cuMemRelease(object));
   std::puts("OK");

@@ -37,6 +37,21 @@ inline int require_gpus(int wanted, std::initializer_list<Needed> needed = {vmm}
   return gpus;
 }
 
+// The gate of lesson 06: two GPUs at least, and every one has multicast. Returns how many. NCCL_NVLS_ENABLE=0 asks NCCL to
+// leave multicast alone; it is taken as a no here too, before any call of the driver. The kernel is one that needs code
+// for compute capability 9.0, which a plain nvcc does not make.
+template <class Kernel> int require_multicast(Kernel* kernel) {
+  const char* nvls = std::getenv("NCCL_NVLS_ENABLE");
+  REQUIRE(!nvls || std::strtol(nvls, nullptr, 0), "NCCL_NVLS_ENABLE=0 refuses multicast; ask whoever runs the machine");
+  const Needed multicast = {CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
+                            "a GPU without multicast; choose others with CUDA_VISIBLE_DEVICES"};
+  const int gpus = require_gpus(require_gpus(2), {multicast});
+  cudaFuncAttributes built;
+  CHECK(cudaFuncGetAttributes(&built, kernel));
+  EXPECT(built.ptxVersion >= 90, "no multimem in this build; use nvcc -std=c++17 -arch=sm_90");
+  return gpus;
+}
+
 // The driver takes no code of this program for the current GPU. Machine code (sm_90) is for one generation of GPUs, and
 // runs on every driver of the toolkit's major; PTX (compute_75) is for all later ones, and needs a driver as new as the
 // toolkit. Asks nothing that would make a context.

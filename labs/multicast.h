@@ -15,7 +15,7 @@ inline bool site_refuses() {
 
 // Begins with all GPUs, two at least, and returns their number. The site's refusal comes before any call of the driver.
 inline int begin_multicast() {
-  REQUIRE(!site_refuses(), "NCCL_NVLS_ENABLE=0 refuses multicast here; only whoever runs the machine can lift that");
+  REQUIRE(!site_refuses(), "NCCL_NVLS_ENABLE=0 refuses multicast; ask whoever runs the machine");
   const int gpus = check::require_gpus(2);
   for (int gpu = 0; gpu < gpus; ++gpu) {
     int supported = 0, reaches = 1;

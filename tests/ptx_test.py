@@ -50,12 +50,12 @@ MULTIMEM = {  # of each kernel of lesson 06: all that orders or is shared
         r"multimem\.st\.relaxed\.sys\.global\.b32",
     ],
     "arrive": [r"multimem\.red\.relaxed\.sys\.global\.add\.u32"],
-    "norm_of_all": [
-        r"fence\.proxy\.alias",  # the partial sum: from its own address to the multicast address
+    "normalise": [
+        r"fence\.proxy\.alias",  # the sum, by who wrote it: from its own address to the multicast address
         r"multimem\.red\.release\.sys\.global\.add\.u32",
-        r"fence\.proxy\.alias",  # the counter: from the multicast address to its own
+        r"fence\.proxy\.alias",  # the counter, after one's own arrival: from the multicast address to its own
         r"ld\.acquire\.sys\.(global\.)?[bu]32",
-        r"fence\.proxy\.alias",  # and back to the partial sums of all
+        r"fence\.proxy\.alias",  # the sum, by who reads it
         r"multimem\.ld_reduce\.relaxed\.sys\.global\.add\.f32",
     ],
     "all_reduce_multicast": [
@@ -81,10 +81,10 @@ def multicast(texts):
                 expect(kernel, got, MULTIMEM[kernel])
             elif MULTIMEM[kernel] and "trap" not in instructions(text, kernel):
                 fail(f"on sm_{architecture}, {kernel} does not trap")
-        if architecture >= 90 and "norm_of_all" in kernels:
-            norm = instructions(text, "norm_of_all")
+        if architecture >= 90 and "normalise" in kernels:
+            norm = instructions(text, "normalise")
             if "st.global.f32" not in norm[: norm.index("fence.proxy.alias")]:
-                fail("norm_of_all does not store its partial sum before the first fence")
+                fail("normalise does not store its partial sum before the first fence")
     return min(texts, default=90) < 90 <= max(texts, default=0)
 
 

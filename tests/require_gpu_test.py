@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 VMM_BASICS = sys.argv.pop()
-OTHER = "SKIP: NCCL_NVLS_ENABLE=0 refuses multicast here; only whoever runs the machine can lift that"
+OTHER = "SKIP: NCCL_NVLS_ENABLE=0 refuses multicast; ask whoever runs the machine"
 
 
 class RequireGpu(unittest.TestCase):
