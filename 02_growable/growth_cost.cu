@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// 02 Growable, measured: how large must a chunk be, for growing in place to be faster than copying?
+// 02 Growable, measured: where does the time of a growth go, and how large must a chunk be to beat copying?
 //
 // Times what the buffer in growable.cu does, with fresh chunks and with chunks kept from before, against copying. Then
 // times cuMemCreate, cuMemMap and cuMemSetAccess ("open") each by itself, long after a release of memory and soon after.
@@ -22,7 +22,7 @@ static const char usage[] =
     "  --repeats N     repeats of a measurement, 1 to 1000 (default 3)\n"
     "  --quiet-ms N    the pause before a measurement, and the longest after a release, 1 to 60000 (default 40)\n"
     "  --json FILE     write the measurements to this file too, one JSON object a line\n"
-    "The defaults suit a simulator. On a GPU: --final-mib 32768 --step-mib 1024 --repeats 9 --quiet-ms 1000\n";
+    "The defaults suit a simulator. On a GPU: --final-mib 32768 --step-mib 1024 --repeats 5 --quiet-ms 100\n";
 static long repeats = 3, quiet_ms = 40;
 
 using Handles = std::vector<CUmemGenericAllocationHandle>;
@@ -51,8 +51,8 @@ struct Parts {
   double create = 0, map = 0, open = 0;  // milliseconds
 };
 
-// Maps chunks from `from` to `to`, and grants access to all of them with one call. If `handles` has the handle of a
-// chunk, that chunk is mapped again; if not, the chunk is created and its handle added.
+// Maps the chunks from `from` to `to`, and grants access to all of them with one call. A chunk that has a handle in the
+// list, from an earlier growth, is mapped again. For any other, memory is created, and its handle joins the list.
 static void grow(CUdeviceptr base, size_t from, size_t to, size_t chunk, Handles* handles, Parts* parts) {
   double clock = milliseconds();
   for (size_t at = from; at < to; at += chunk) {

@@ -132,6 +132,8 @@ def with_derived(entry):
     entry["fastest_ms"], entry["slowest_ms"] = (time * (1 if unit == "ms" else 1e-3) for time in (times[0], times[-1]))
     if "bytes" in entry:
         entry["gb_per_s"] = entry["bytes"] / us / 1e3
+    if "part" in entry and "chunk_bytes" in entry:
+        entry["us_a_chunk"] = us * entry["chunk_bytes"] / entry["bytes"]
     if "peak_bytes" in entry:
         entry["peak_ratio"] = entry["peak_bytes"] / entry["final_bytes"]
     if "peers_enabled" in entry:

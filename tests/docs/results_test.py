@@ -40,6 +40,7 @@ FIGURES = {  # counted by hand
     f"{IPC} part=send bytes=2MiB slowest_ms": "0.20",
     f"{PEERS} what=cuMemSetAccess more_is_shared=false open_to=2 median_us": "892",  # the median of eight medians
     "one_h200/compressible_1_gpu_sizes kernel=read data=random_words memory=plain bytes=256MiB gb_per_s": "3988",
+    "one_h200/growth_cost_1_gpu_steps released=filled waited_ms=40 part=open chunk_bytes=2MiB us_a_chunk": "22.2",
 }
 
 MACHINES = {"1": "one_h200", "2": "two_h200s", "4": "four_h200s"}
@@ -47,11 +48,15 @@ CLAIM = r"([124 ]+) \| (\w+) \| (.*) \| (.*) ([<>]) (?:(.*) \* )?(.*)\n"
 KEPT, NEW = "method=kept_chunks by=steps", "method=fresh_chunks by=steps"
 GROWTH, DOUBLING, FD = "growth_cost_1_gpu", "method=cudaMalloc by=doubling", "way=file_descriptor"
 STORES, READ = "way=kernel_stores blocks=132", "kernel=read data=random_words"
+QUIET = "released=filled waited_ms=40"
 CLAIMS = f"""
 1 4 | {GROWTH}_steps | section=2 step_bytes=8MiB median_ms | {KEPT} > {DOUBLING}
 1 4 | {GROWTH}_steps | section=2 step_bytes=32MiB median_ms | {KEPT} < {DOUBLING}
 1 4 | {GROWTH}_steps | section=2 step_bytes=32MiB median_ms | {NEW} > {DOUBLING}
 1 4 | {GROWTH}_steps | section=2 step_bytes=128MiB median_ms | {NEW} < {DOUBLING}
+1 4 | {GROWTH}_steps | section=2 step_bytes=2MiB method=fresh_chunks median_ms | by=doubling > .9 * by=steps
+1 4 | {GROWTH}_steps | {QUIET} chunk_bytes=2MiB us_a_chunk | part=open > 2 * part=create
+1 4 | {GROWTH}_steps | {QUIET} chunk_bytes=1GiB us_a_chunk | part=create > 2 * part=open
 1 4 | {GROWTH}_final_sizes | section=2 final_bytes=512MiB median_ms | {NEW} > {DOUBLING}
 1 4 | {GROWTH}_final_sizes | section=2 final_bytes=2GiB median_ms | {NEW} < {DOUBLING}
 1 | {GROWTH}_32_gib | released=filled part=open median_ms | waited_ms=0 < waited_ms=100
