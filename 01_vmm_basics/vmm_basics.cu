@@ -11,62 +11,61 @@ __global__ void fill(int* data, size_t n, int first) {
   if (i < n) data[i] = first + int(i);
 }
 
-static void fill_on_gpu(CUdeviceptr data, size_t n, int first) {
-  fill<<<(n + 255) / 256, 256>>>(reinterpret_cast<int*>(data), n, first);
-  CHECK(cudaGetLastError());
-}
-
-// How many of the n integers there are 0, 1, 2 and so on.
-static size_t count_right(CUdeviceptr data, size_t n) {
-  std::vector<int> host(n, -1);
+// Whether the n integers there are 0, 1, 2 and so on. The copy waits for the kernels before it.
+static bool all_right(CUdeviceptr data, size_t n) {
+  std::vector<int> host(n);
   CHECK(cudaMemcpy(host.data(), reinterpret_cast<void*>(data), n * sizeof(int), cudaMemcpyDeviceToHost));
-  size_t right = 0;
-  for (size_t i = 0; i < n; ++i) right += host[i] == int(i);
-  return right;
+  for (size_t i = 0; i < n; ++i)
+    if (host[i] != int(i)) return false;
+  return true;
 }
 
 int main() {
-  check::require_gpus(1, {});  // one GPU; step 1 asks what it can do
+  check::require_gpus(1, {/* any GPU: step 1 asks what it can do */});
   CHECK(cudaSetDevice(0));
 
   step("[1] Ask the GPU");
   int has_vmm;
   CHECK(cuDeviceGetAttribute(&has_vmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
   REQUIRE(has_vmm, "no virtual memory management; use bare metal, or a virtual GPU that passes it on");
-  CUmemAllocationProp on_gpu_0 = {};
-  on_gpu_0.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  on_gpu_0.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  on_gpu_0.location.id = 0;
-  size_t size;
-  CHECK(cuMemGetAllocationGranularity(&size, &on_gpu_0, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  say("it has VMM, and a granule of its memory is %zu KiB", size >> 10);
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = 0;
+  size_t granule;
+  CHECK(cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  const size_t wanted = 3'000'000, size = (wanted + granule - 1) / granule * granule;
+  say("%zu bytes, in whole granules of %zu: %zu bytes", wanted, granule, size);
 
   step("[2] Reserve addresses");
   CUdeviceptr address;
   CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
-  say("%zu KiB of addresses from 0x%llx on, with nothing behind them", size >> 10, address);
+  say("%zu KiB of addresses from 0x%llx on, and no memory", size >> 10, address);
 
   step("[3] Create memory");
   CUmemGenericAllocationHandle memory;
-  CHECK(cuMemCreate(&memory, size, &on_gpu_0, 0));
-  say("%zu KiB of memory on GPU 0, without an address", size >> 10);
+  CHECK(cuMemCreate(&memory, size, &properties, 0));
+  say("%zu KiB of memory on GPU 0, and no address", size >> 10);
 
   step("[4] Map the memory");
   CHECK(cuMemMap(address, size, 0, memory, 0));
-  unsigned long long access;
-  CHECK(cuMemGetAccess(&access, &on_gpu_0.location, address));
-  say("0x%llx leads to the memory; GPU 0 may %s", address, access ? "use it" : "not use it yet");
+  unsigned long long may;
+  CHECK(cuMemGetAccess(&may, &properties.location, address));
+  say("0x%llx leads to the memory; GPU 0 may %s", address, may ? "use it" : "not use it yet");
 
   step("[5] Let the GPU in");
-  CUmemAccessDesc gpu_0 = {};
-  gpu_0.location = on_gpu_0.location;
-  gpu_0.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  CHECK(cuMemSetAccess(address, size, &gpu_0, 1));
+  CUmemAccessDesc access = {};
+  access.location = properties.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CHECK(cuMemSetAccess(address, size, &access, 1));
+  CHECK(cuMemGetAccess(&may, &properties.location, address));
+  say("GPU 0 may %s", may ? "use it now" : "still not use it");
 
   step("[6] Use it like any pointer");
   const size_t n = size / sizeof(int);
-  fill_on_gpu(address, n, 0);
-  EXPECT(count_right(address, n) == n, "a kernel wrote %zu integers, and they are not all there", n);
+  fill<<<(n + 255) / 256, 256>>>(reinterpret_cast<int*>(address), n, 0);
+  CHECK(cudaGetLastError());
+  EXPECT(all_right(address, n), "a kernel wrote %zu integers, and they are not all there", n);
   say("a kernel wrote %zu integers: 0, 1, 2 ...", n);
 
   step("[7] Move it without copying");
@@ -74,23 +73,24 @@ int main() {
   CHECK(cuMemAddressReserve(&elsewhere, 2 * size, 0, 0, 0));
   CHECK(cuMemUnmap(address, size));
   CHECK(cuMemMap(elsewhere, size, 0, memory, 0));
-  CHECK(cuMemSetAccess(elsewhere, size, &gpu_0, 1));
-  EXPECT(count_right(elsewhere, n) == n, "the integers didn't move along");
+  CHECK(cuMemSetAccess(elsewhere, size, &access, 1));
+  EXPECT(all_right(elsewhere, n), "the integers didn't move along");
   say("all %zu are at 0x%llx now", n, elsewhere);
 
-  step("[8] Put more behind it");
+  step("[8] Append more memory");
   CUmemGenericAllocationHandle more;
-  CHECK(cuMemCreate(&more, size, &on_gpu_0, 0));
+  CHECK(cuMemCreate(&more, size, &properties, 0));
   CHECK(cuMemMap(elsewhere + size, size, 0, more, 0));
-  CHECK(cuMemSetAccess(elsewhere + size, size, &gpu_0, 1));
-  fill_on_gpu(elsewhere + size, n, int(n));
-  EXPECT(count_right(elsewhere, 2 * n) == 2 * n, "the two pieces are not one array");
+  CHECK(cuMemSetAccess(elsewhere + size, size, &access, 1));
+  fill<<<(n + 255) / 256, 256>>>(reinterpret_cast<int*>(elsewhere + size), n, int(n));
+  CHECK(cudaGetLastError());
+  EXPECT(all_right(elsewhere, 2 * n), "the two pieces are not one array");
   say("%zu integers from one pointer on, in two pieces of memory", 2 * n);
 
   step("[9] Give it back");
   CHECK(cuMemRelease(memory));
   CHECK(cuMemRelease(more));
-  EXPECT(count_right(elsewhere, 2 * n) == 2 * n, "the integers went with the handles");
+  EXPECT(all_right(elsewhere, 2 * n), "the integers went with the handles");
   say("both handles are released, and all %zu integers are still there", 2 * n);
   CHECK(cuMemUnmap(elsewhere, 2 * size));  // that was the memory's last use: now it is free
   CHECK(cuMemAddressFree(elsewhere, 2 * size));
