@@ -94,11 +94,11 @@ int main() {
   step("[2] Create it in the size of the data");
   // An object comes in whole granules. Its granularity is asked of cuMulticastGetGranularity.
   in_a_process(start, [](Pair pair) {
-    auto& [properties, team, everyone, size] = pair;
+    auto& [properties, team, everyone, granularity] = pair;
     CUmemGenericAllocationHandle object;
     team.size = 100000 * sizeof(float);
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMulticastCreate(&object, &team));
-    team.size = (team.size + size - 1) / size * size;
+    team.size = (team.size + granularity - 1) / granularity * granularity;
     CHECK(cuMulticastCreate(&object, &team));
     say("right: rounded up to the granularity");
   });
@@ -145,14 +145,14 @@ int main() {
   in_a_process(start, [](Pair pair) {
     CUdeviceptr replica[2];
     int* const mc = map_object(pair, replica);
-    store<<<1, 1>>>(mc, 42);  // *mc = 42
+    store<<<1, 1>>>(mc, 42);
     CHECK(cudaGetLastError());
     say("cudaDeviceSynchronize()\n      -> %s", check::name(cudaDeviceSynchronize()));
   });
   in_a_process(start, [](Pair pair) {
     CUdeviceptr replica[2];
     int* const mc = map_object(pair, replica);
-    store_all<<<1, 1>>>(mc, 42);  // multimem.st
+    store_all<<<1, 1>>>(mc, 42);
     CHECK(cudaGetLastError());
     for (const CUdeviceptr address : replica) {
       int found = -1;

@@ -14,6 +14,7 @@ namespace ptx = cuda::ptx;
 
 constexpr int threads = 1024, n = 100 * threads;  // one block, and n elements, on each GPU
 constexpr int rounds = 2;
+constexpr uint64_t second = 1000000000;  // in nanoseconds
 
 // What the memory of each GPU holds.
 struct Replica {
@@ -54,23 +55,22 @@ __device__ float sum_of_squares(const float* part) {
 // By one thread of each GPU: what all of them have together. Not a number if somebody does not come in time.
 __device__ float norm_of_all(Replica* own, Replica* mc, float sum, int round, uint32_t expected, uint64_t limit_ns) {
   own->partial[round % 2] = sum;  // at the unicast address
-  ptx::fence_proxy_alias();
-  arrive(&mc->arrived);  // at the multicast address: a release
-  ptx::fence_proxy_alias();
+  ptx::fence_proxy_alias();       // fence 1
+  arrive(&mc->arrived);           // at the multicast address, a release
+  ptx::fence_proxy_alias();       // fence 2
 
   cuda::atomic_ref<uint32_t, cuda::thread_scope_system> arrived(own->arrived);
   const uint64_t start = ptx::get_sreg_globaltimer();
-  while (arrived.load(cuda::memory_order_acquire) < expected)  // at the unicast address: acquires
+  while (arrived.load(cuda::memory_order_acquire) < expected)  // at the unicast address
     if (ptx::get_sreg_globaltimer() - start > limit_ns) return NAN;
 
-  ptx::fence_proxy_alias();
+  ptx::fence_proxy_alias();                        // fence 3
   return sqrtf(sum_all(&mc->partial[round % 2]));  // at the multicast address
 }
 
 // Divides the vector by its norm, and takes the norm again. One block on each GPU, all at the same time.
 __global__ void normalise(Replica* own, Replica* mc, uint32_t gpus, uint64_t limit_ns) {
   __shared__ float norm;
-#pragma unroll 1
   for (int round = 0; round < rounds; ++round) {
     const float sum = sum_of_squares(own->part);
     if (threadIdx.x == 0) {
@@ -80,7 +80,6 @@ __global__ void normalise(Replica* own, Replica* mc, uint32_t gpus, uint64_t lim
     __syncthreads();
     if (isnan(norm)) return;
     for (int i = threadIdx.x; i < n; i += threads) own->part[i] /= norm;
-    __syncthreads();
   }
 }
 
@@ -171,14 +170,13 @@ int main() {
   const float expected = std::sqrt(squares);
 
   step("[1] Add up without waiting");
-  const uint64_t seconds = 1000000000;
   std::vector<Replica> after = run(gpus, count, Wait::not_at_all, 0);
   for (const int gpu : {0, count - 1}) say("GPU %d finds the norm %.3f", gpu, after[gpu].norm[0]);
   EXPECT(after[0].norm[0] == std::sqrt(float(n)), "it is %.9g", after[0].norm[0]);
   EXPECT(after[count - 1].norm[0] != after[0].norm[0], "both are %.9g", after[0].norm[0]);
 
   step("[2] Wait for all, and add up");
-  after = run(gpus, count, Wait::for_all, 5 * seconds);
+  after = run(gpus, count, Wait::for_all, 5 * second);
   for (int gpu = 0; gpu < count; ++gpu) {
     const float* const norm = after[gpu].norm;
     EXPECT(norm[0] == expected, "GPU %d: the norm is %.9g, not %.9g", gpu, norm[0], expected);
@@ -189,7 +187,7 @@ int main() {
   say("in the same kernel, each then finds the norm %.3f", after[0].norm[1]);
 
   step("[3] Let a GPU stay away");
-  after = run(gpus, count - 1, Wait::for_all, seconds / 5);
+  after = run(gpus, count - 1, Wait::for_all, second / 5);
   for (int gpu = 0; gpu < count; ++gpu) {
     EXPECT(after[gpu].arrived == uint32_t(count - 1), "GPU %d: %u arrivals", gpu, after[gpu].arrived);
     EXPECT(gpu == count - 1 || std::isnan(after[gpu].norm[0]), "GPU %d: there is a norm", gpu);

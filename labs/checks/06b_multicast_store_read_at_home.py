@@ -26,7 +26,7 @@ HINTS = [
     "memory. There are two mappings to unmap now.",
 ]
 
-STORE = "06_multicast/README.md#5-store-once-to-every-replica"
+STORE = "06_multicast/README.md#6-store-once-to-every-replica"
 TEAR_DOWN = "06_multicast/README.md#3-bind-memory-of-every-gpu"
 KERNEL = "broadcast"
 

@@ -87,6 +87,8 @@ class Tables(unittest.TestCase):
             attributes = re.findall(r"CU_DEVICE_ATTRIBUTE_(\w+_SUPPORTED)", text)
             if re.search(r"require_gpus\([^,()]*\)|check::vmm|start_on_gpu_0", text):  # the gate asks
                 attributes.append("VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED")
+            if "require_multicast(" in text:
+                attributes.append("MULTICAST_SUPPORTED")
             asked.setdefault(program, set()).update(attributes)
         self.assertEqual(named, asked, "docs/hardware.md, What a lesson needs")
 
