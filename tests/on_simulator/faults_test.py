@@ -23,7 +23,7 @@ from tests.on_simulator.sim_test import as_wanted, name_of, particulars, quick
 from vmmsim.processes import end_session, in_session
 
 LIMIT = 30  # seconds, and three times as long as the program takes when nothing fails
-ERRORS = "CUDA_ERROR_UNKNOWN", "CUDA_ERROR_OUT_OF_MEMORY"  # in turn
+ERRORS = "CUDA_ERROR_UNKNOWN", "CUDA_ERROR_OUT_OF_MEMORY"  # in turn, but none that a program expects of this call
 NAMES = {"CUDA_ERROR_UNKNOWN": "cudaErrorUnknown", "CUDA_ERROR_OUT_OF_MEMORY": "cudaErrorMemoryAllocation"}
 
 
@@ -57,19 +57,22 @@ def start(vmmsim, options, program, directory, limit):
 
 
 def places(vmmsim, program):
-    """The first call of each place: (call, how many of its name came before and it, place). And how long to wait."""
+    """The first call of each place: (call, how many of its name came before and it, place). What each call answers when
+    nothing fails, and how long to wait.
+    """
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch, tempfile.NamedTemporaryFile() as trace:
         status, output, errors, left = start(vmmsim, ["--trace", trace.name], program, pathlib.Path(scratch), 60)
         if status != 0 or not as_wanted(particulars(name_of(program)).get("on_stderr", ""), errors) or left:
             sys.exit(f"FAIL: without a fault: status {status}, left behind {left}\n{output}{errors}")
         lines = [json.loads(line) for line in trace.read().decode().splitlines()]
-    counts, first = collections.Counter(), {}
+    counts, first, answers = collections.Counter(), {}, collections.defaultdict(set)
     for line in filter(lambda line: line["result"], lines):  # calls of CUDA: close and exit have no result
         counts[line["call"]] += 1
+        answers[line["call"]].add(line["result"])
         first.setdefault((line["call"], line["callers"][0]), counts[line["call"]])
     limit = LIMIT + 3 * (time.monotonic() - began)
-    return [(call, number, place) for (call, place), number in first.items()], limit
+    return [(call, number, place) for (call, place), number in first.items()], answers, limit
 
 
 def wrong_with(vmmsim, program, call, number, error, limit):
@@ -96,13 +99,14 @@ def wrong_with(vmmsim, program, call, number, error, limit):
 
 
 def main(vmmsim, program):
-    all_places, limit = places(vmmsim, program)
+    all_places, answers, limit = places(vmmsim, program)
     if len(all_places) < 10:
         sys.exit(f"FAIL: the trace shows {len(all_places)} places only")
 
     def check(numbered):
         i, (call, number, place) = numbered
-        error = ERRORS[i % len(ERRORS)]
+        possible = [error for error in ERRORS if not answers[call] & {error, NAMES[error]}]
+        error = possible[i % len(possible)]
         wrong = wrong_with(vmmsim, program, call, number, error, limit)
         return call, wrong, f"{call} #{number}, at {place}, answers {error}"
 
