@@ -14,22 +14,20 @@
 
 // How a file descriptor travels: at the end of this file.
 static void send_memory(int socket, int fd, size_t size);
-static bool receive_memory(int socket, int* fd, size_t* size);
+static void receive_memory(int socket, int* fd, size_t* size);
 static const CUmemAllocationHandleType posix_fd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
 __device__ int index() { return blockIdx.x * blockDim.x + threadIdx.x; }
 __global__ void count_up(int* data) { data[index()] = index(); }
 __global__ void add_one(int* data) { data[index()] += 1; }
 
-// Every number must be its index and this much more.
-static void expect_index_plus(int more, CUdeviceptr data, size_t size) {
+static void expect_index_plus(int more, CUdeviceptr data, size_t size) {  // number i must be i + more
   std::vector<int> host(size / sizeof(int));
   CHECK(cuMemcpyDtoH(host.data(), data, size));
   for (size_t i = 0; i < host.size(); ++i) EXPECT(host[i] == int(i) + more, "number %zu is %d", i, host[i]);
 }
 
-// Lesson 01: reserve, map, let GPU 0 in.
-static CUdeviceptr map(CUmemGenericAllocationHandle memory, size_t size) {
+static CUdeviceptr map(CUmemGenericAllocationHandle memory, size_t size) {  // lesson 01: reserve, map, give access
   CUdeviceptr address;
   CUmemAccessDesc gpu_0 = {};
   gpu_0.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -48,9 +46,9 @@ static void unmap_and_release(CUdeviceptr address, size_t size, CUmemGenericAllo
 }
 
 static int exporter(int socket) {
-  check::require_gpus(1, {check::vmm,
-                          {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
-                           "GPU 0 exports no memory as a file descriptor; use Linux on bare metal"}});
+  const check::Needed fd_handles = {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+                                    "GPU 0 exports no memory as a file descriptor; try Linux on the machine itself"};
+  check::require_gpus(1, {check::vmm, fd_handles});
   CHECK(cudaSetDevice(0));
 
   step("[2] Create memory that may leave");
@@ -75,7 +73,6 @@ static int exporter(int socket) {
   say("here it is file descriptor %d", fd);
   send_memory(socket, fd, size);
   close(fd);
-
   char turn;
   EXPECT(recv(socket, &turn, 1, 0) == 1, "the importer has ended");
   step("[6] Look, and exit");
@@ -85,18 +82,24 @@ static int exporter(int socket) {
   return 0;
 }
 
-// Waits until a process has ended, and returns its exit status.
-static int end_of(pid_t process) {
+// Returns when the exporter has ended well. If it has not, this process ends as well, with the same status.
+static void wait_for_exporter() {
   int status;
-  EXPECT(waitpid(process, &status, 0) == process, "%s", std::strerror(errno));
+  EXPECT(wait(&status) > 0, "%s", std::strerror(errno));
   EXPECT(WIFEXITED(status), "the exporter was killed by signal %d", WTERMSIG(status));
-  return WEXITSTATUS(status);
+  if (WEXITSTATUS(status) != 0) std::exit(WEXITSTATUS(status));  // it has said why
 }
 
-static int importer(int socket, pid_t exporter) {
+static size_t free_memory() {
+  size_t free, total;
+  CHECK(cuMemGetInfo(&free, &total));
+  return free;
+}
+
+static int importer(int socket) {
   int fd;
   size_t size;
-  if (!receive_memory(socket, &fd, &size)) return end_of(exporter);
+  receive_memory(socket, &fd, &size);
   CHECK(cudaSetDevice(0));
 
   step("[4] Import it");
@@ -111,22 +114,20 @@ static int importer(int socket, pid_t exporter) {
   CHECK(cudaDeviceSynchronize());
   say("a kernel of the importer adds 1 to every number");
   EXPECT(send(socket, "", 1, MSG_NOSIGNAL) == 1, "the exporter has ended");  // one byte: your turn
-
-  EXPECT(end_of(exporter) == 0, "the exporter has failed");
+  wait_for_exporter();
   step("[7] Outlive the exporter");
   expect_index_plus(1, address, size);
   say("its process has ended, and the numbers are still there");
 
   step("[8] Let go");
-  size_t at_first, released, closed, total;  // free memory
-  CHECK(cuMemGetInfo(&at_first, &total));
+  const size_t before = free_memory();
   unmap_and_release(address, size, memory);
-  CHECK(cuMemGetInfo(&released, &total));
-  close(fd);
-  CHECK(cuMemGetInfo(&closed, &total));
-  say("unmapped and released: %zu KiB returned", (released - at_first) >> 10);
+  const size_t released = free_memory();
+  say("unmapped and released: %zu KiB returned", (released - before) >> 10);
+  close(fd);  // much too late, on purpose: close yours after the import
+  const size_t closed = free_memory();
   say("file descriptor closed: %zu KiB returned", (closed - released) >> 10);
-  EXPECT(released == at_first && closed == released + size, "does another program use this GPU?");
+  EXPECT(released == before && closed == before + size, "does another program use this GPU?");
   std::puts("OK");
   return 0;
 }
@@ -139,9 +140,9 @@ int main() {
   EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) == 0, "%s", std::strerror(errno));
   const pid_t child = fork();
   EXPECT(child >= 0, "%s", std::strerror(errno));
-  alarm(60);                      // in both: nobody waits longer
-  close(sockets[child ? 1 : 0]);  // each keeps one of them
-  return child ? importer(sockets[0], child) : exporter(sockets[1]);
+  alarm(60);                                                   // in both: nobody waits longer
+  close(sockets[child ? 1 : 0]);                               // each keeps one of them
+  return child ? importer(sockets[0]) : exporter(sockets[1]);  // the shell waits for the parent, which ends last
 }
 
 // The message is the size of the memory. The file descriptor travels beside it, in a control message.
@@ -161,8 +162,7 @@ static void send_memory(int socket, int fd, size_t size) {
   EXPECT(sendmsg(socket, &message, MSG_NOSIGNAL) == sizeof size, "%s", std::strerror(errno));
 }
 
-// False: the other process has ended.
-static bool receive_memory(int socket, int* fd, size_t* size) {
+static void receive_memory(int socket, int* fd, size_t* size) {
   iovec data = {size, sizeof *size};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof *fd)];
   msghdr message = {};
@@ -171,10 +171,10 @@ static bool receive_memory(int socket, int* fd, size_t* size) {
   message.msg_control = control;
   message.msg_controllen = sizeof control;
   const ssize_t bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  if (bytes == 0) return false;
+  EXPECT(bytes >= 0, "%s", std::strerror(errno));
+  if (bytes == 0) wait_for_exporter();  // its socket is closed
   const cmsghdr* beside = CMSG_FIRSTHDR(&message);
   EXPECT(bytes == sizeof *size && beside && beside->cmsg_level == SOL_SOCKET && beside->cmsg_type == SCM_RIGHTS,
          "no memory came");
   std::memcpy(fd, CMSG_DATA(beside), sizeof *fd);
-  return true;
 }

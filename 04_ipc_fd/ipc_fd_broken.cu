@@ -18,7 +18,7 @@ static const CUmemAllocationHandleType posix_fd = CU_MEM_HANDLE_TYPE_POSIX_FILE_
 static Granule start() {
   check::require_gpus(1, {check::vmm,
                           {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
-                           "GPU 0 exports no memory as a file descriptor; use Linux on bare metal"}});
+                           "GPU 0 exports no memory as a file descriptor; try Linux on the machine itself"}});
   Granule granule = start_on_gpu_0();
   granule.properties.requestedHandleTypes = posix_fd;
   return granule;
