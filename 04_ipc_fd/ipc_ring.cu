@@ -23,12 +23,14 @@
 #include <unistd.h>
 
 static const char usage[] =
-    "usage: ipc_ring [--workers N] [--granules N] [--timeout S]\n"
+    "usage: ipc_ring [--workers N] [--granules N] [--timeout S] [--hang R]\n"
     "  --workers N    processes in the ring, 2 to 16 (default 2)\n"
     "  --granules N   memory of each worker, in units of the granularity, 1 to 512 (default 1)\n"
-    "  --timeout S    seconds that the parent waits for a worker at each barrier, 1 to 3600 (default 10)\n";
+    "  --timeout S    seconds that the parent waits for a worker at each barrier, 1 to 3600 (default 10)\n"
+    "  --hang R       stop worker R before it writes, and see who is blamed (default: none)\n";
 
 // The barriers: what a worker has to do before it reports to the parent and waits for all. At END it exits instead.
+// Between two barriers no worker waits for another: what it needs of a neighbour was there before the first of the two.
 enum Stage { SUPPORTED, READY, COUNTED, SENT, WRITTEN, CHECKED, UNMAPPED, RECOUNTED, END };
 static const char* const duties[] = {"check support",   "take its GPU",           "count free memory",
                                      "send its memory", "write to its neighbour", "check its memory",
@@ -64,7 +66,7 @@ static void send_message(int socket, Message message, int fd = -1) {
 }
 
 // Returns nullptr, or what the sender did wrong; in that case no file descriptor stays open. One has to come if `fd` is
-// given, and else none. Nobody waits for an offer of memory: it is sent before a barrier, and received after it.
+// given, and else none. Nobody waits for an offer of memory: it was sent before the last barrier.
 static const char* receive_message(int socket, int stage, Message* message, int* fd = nullptr, size_t unit = 1) {
   iovec data = {message, sizeof *message};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
@@ -165,7 +167,7 @@ static int await(pid_t& pid, int socket, int rank, int stage, long timeout) {
   return 1;
 }
 
-static int supervise(char* program, int count, long granules, long timeout) {
+static int supervise(char* program, int count, long granules, long timeout, long hang) {
   step("[1] Start the workers");
   // A worker becomes a fresh program, by exec of this very file, with three sockets: to the parent and both neighbours.
   say("%d processes, each by fork and exec", count);
@@ -195,15 +197,13 @@ static int supervise(char* program, int count, long granules, long timeout) {
       _exit(127);
     }
   }
-  for (int rank = 0; rank < count; ++rank) {
-    close(control[rank][1]);
-    close(ring[rank][0]);
-    close(ring[rank][1]);
-  }
+  for (int rank = 0; rank < count; ++rank)
+    for (int fd : {control[rank][1], ring[rank][0], ring[rank][1]}) close(fd);
   int status = 0;
   for (int stage = SUPPORTED; stage <= END && status == 0; ++stage) {
     for (int rank = 0; rank < count && status == 0; ++rank)
       status = await(workers[rank], control[rank][0], rank, stage, timeout);
+    if (stage == SENT && status == 0 && hang >= 0) kill(workers[hang], SIGSTOP);
     for (int rank = 0; rank < count && status == 0 && stage < END; ++rank)
       send_message(control[rank][0], {uint64_t(stage)});
   }
@@ -232,7 +232,7 @@ static int work(int rank, int workers, long granules, int control, int previous,
       CHECK(cuDeviceGetAttribute(&vmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, gpu));
       CHECK(cuDeviceGetAttribute(&descriptors, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, gpu));
       REQUIRE(vmm, "GPU %d has no virtual memory management; use bare metal, or a virtual GPU that passes it on", gpu);
-      REQUIRE(descriptors, "GPU %d exports no memory as a file descriptor; use Linux on bare metal", gpu);
+      REQUIRE(descriptors, "GPU %d exports no memory as a file descriptor; try Linux on the machine itself", gpu);
       if (user != gpu) CHECK(cuDeviceCanAccessPeer(&reached, user, gpu));
       REQUIRE(reached, "GPU %d cannot reach GPU %d; set CUDA_VISIBLE_DEVICES to one GPU, for all workers", user, gpu);
     }
@@ -314,15 +314,17 @@ static int work(int rank, int workers, long granules, int control, int previous,
 
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // the parent's lines come before those of worker 0
-  long workers = 2, granules = 1, timeout = 10, rank = -1, control = -1, previous = -1, next = -1;
+  long workers = 2, granules = 1, timeout = 10, hang = -1, rank = -1, control = -1, previous = -1, next = -1;
   check::arguments(argc, argv, usage,
                    {{"--workers", &workers, 2, 16},
                     {"--granules", &granules, 1, 512},
                     {"--timeout", &timeout, 1, 3600},
+                    {"--hang", &hang, 0, 15},
                     {"--rank", &rank, 0, 15},
                     {"--parent", &control, 0, 1 << 20},
                     {"--from", &previous, 0, 1 << 20},
                     {"--to", &next, 0, 1 << 20}});  // the last four: parent to worker
-  return rank < 0 ? supervise(argv[0], workers, granules, timeout)
+  EXPECT(hang < workers, "there is no worker %ld to hang", hang);
+  return rank < 0 ? supervise(argv[0], workers, granules, timeout, hang)
                   : work(rank, workers, granules, control, previous, next);
 }

@@ -514,6 +514,10 @@ static void add_run_cases(Cases& cases) {
                      one_run("1 " + std::to_string(SENT) + " exited", 1, "ipc_ring: worker 1 exited with status 3", {},
                              [] { std::signal(SIGCHLD, SIG_IGN); });
                    }});
+  cases.push_back({"run.hang", [] {  // as the page shows it
+                     one_run("well", 1, "ipc_ring: worker 3 stayed silent; it had to write to its neighbour\n",
+                             {"--workers", "8", "--hang", "3", "--timeout", "5"});
+                   }});
   cases.push_back({"run.no_fds", too_few_fds});
   cases.push_back({"run.parent_killed", [] {
                      for (int stage : {SUPPORTED, SENT, WRITTEN, RECOUNTED})
