@@ -239,9 +239,10 @@ int main(int argc, char** argv) {
 
   // The maker asks what the machine has, and only then does the receiver touch CUDA. Each way is gone once to warm up,
   // and then free memory is counted.
-  const int gpus = check::require_gpus(1, {check::vmm,
-                                           {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
-                                            "GPU 0 exports no memory as a file descriptor; use Linux on bare metal"}});
+  const int gpus =
+      check::require_gpus(1, {check::vmm,
+                              {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+                               "GPU 0 exports no memory as a file descriptor; try Linux on the machine itself"}});
   measure::Report report(json, "ipc_cost", gpus, {{"--mib", mib}, {"--repeats", repeats}});
   CHECK(cudaSetDevice(0));
   CUmemAllocationProp properties = exportable();
