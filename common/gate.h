@@ -37,9 +37,9 @@ inline int require_gpus(int wanted, std::initializer_list<Needed> needed = {vmm}
   return gpus;
 }
 
-// The gate of lesson 06: two GPUs at least, and every one has multicast. Returns how many. NCCL_NVLS_ENABLE=0 asks NCCL to
-// leave multicast alone; it is taken as a no here too, before any call of the driver. The kernel is one that needs code
-// for compute capability 9.0, which a plain nvcc does not make.
+// The gate of lesson 06: two GPUs at least, and every one has multicast. Returns how many. NCCL_NVLS_ENABLE=0 asks NCCL
+// to leave multicast alone; it is taken as a no here too, before any call of the driver. The kernel is one that needs
+// code for compute capability 9.0, which a plain nvcc does not make.
 template <class Kernel> int require_multicast(Kernel* kernel) {
   const char* nvls = std::getenv("NCCL_NVLS_ENABLE");
   REQUIRE(!nvls || std::strtol(nvls, nullptr, 0), "NCCL_NVLS_ENABLE=0 refuses multicast; ask whoever runs the machine");
