@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT-0
-// 02 Growable: a buffer on the GPU that grows, and every pointer into it stays right.
+// 02 Growable: a buffer on the GPU that grows, and every pointer into it stays valid.
 // Build it alone:  nvcc -std=c++17 growable.cu -o growable -lcuda
 #include "../common/check.h"
 
 // The buffer. It needs <cuda.h>, and nothing else of this file: paste it, down to "The buffer ends".
-// Not thread-safe. No destructor: somebody has to wait for the kernels first, and only you know for which.
+// Not thread-safe. No destructor: it would have to stop the whole GPU first, and could not report an error.
 struct GrowableBuffer {
   CUdeviceptr base = 0;             // its first address, which never changes
   size_t reserved = 0;              // bytes of addresses from there on
-  size_t size = 0;                  // bytes of memory behind them so far
+  size_t size = 0;                  // so many of them have memory
   size_t chunk = 0;                 // bytes of one allocation
   CUmemAllocationProp memory = {};  // where the memory is: on this GPU
   CUmemAccessDesc access = {};      // who may use it: this GPU, to read and write
 
-  // All return the driver's error. A growth that fails changes nothing.
+  // All return CUDA_SUCCESS or an error. A growth that fails changes nothing.
   CUresult reserve(CUdevice gpu, size_t max_bytes, size_t chunk_bytes);  // once; both are rounded up
   CUresult grow(size_t wanted);                                          // to at least `wanted` bytes
   CUresult shrink(size_t wanted);                                        // to as few chunks as hold `wanted` bytes
@@ -21,7 +21,7 @@ struct GrowableBuffer {
   CUresult add_chunk();                                                  // what grow is made of
 
   static size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
-  GrowableBuffer& operator=(GrowableBuffer&&) = delete;  // no copies: two would free the same addresses
+  GrowableBuffer& operator=(GrowableBuffer&&) = delete;  // nor a copy: two would free the same addresses
 };
 
 inline CUresult GrowableBuffer::reserve(CUdevice gpu, size_t max_bytes, size_t chunk_bytes) {
@@ -45,14 +45,14 @@ inline CUresult GrowableBuffer::add_chunk() {
   CUmemGenericAllocationHandle handle;
   CUresult result = cuMemCreate(&handle, chunk, &memory, 0);  // memory, without an address
   if (result != CUDA_SUCCESS) return result;
-  result = cuMemMap(base + size, chunk, 0, handle, 0);  // its address: right behind what is there
-  cuMemRelease(handle);                                 // the mapping holds the memory; if there is none, this frees it
+  result = cuMemMap(base + size, chunk, 0, handle, 0);  // its address: after what is there
+  cuMemRelease(handle);  // the mapping keeps the memory; if that failed, it is freed here
   if (result == CUDA_SUCCESS) size += chunk;
   return result;
 }
 
 inline CUresult GrowableBuffer::grow(size_t wanted) {
-  if (wanted > reserved) return CUDA_ERROR_INVALID_VALUE;
+  if (wanted > reserved) return CUDA_ERROR_OUT_OF_MEMORY;  // of addresses
   const size_t old_size = size;
   CUresult result = CUDA_SUCCESS;
   while (result == CUDA_SUCCESS && size < wanted) result = add_chunk();
@@ -79,31 +79,31 @@ inline CUresult GrowableBuffer::destroy() {
 // The buffer ends.
 
 struct Slot {
-  int request;       // whose slot it is
-  char state[8188];  // what you keep for a request
+  int request;                     // whose slot it is
+  char state[8192 - sizeof(int)];  // what you keep for a request
 };
 const int few = 1024, many = 4096;  // requests
 __device__ Slot* slot_of[many];     // the table: for each request a pointer to its slot
+__device__ int requests;            // how many there are
 
 // Gives each request from `first` on the next slot, and saves a pointer to it in the table.
-__global__ void admit(Slot* slots, int first, int last) {
+__global__ void admit(Slot* slots, int first) {
   const int i = first + blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= last) return;
   slot_of[i] = &slots[i];
   slots[i].request = i;
 }
 
-// Each request must find itself where its pointer leads; if one doesn't, the kernel ends with an error.
-__global__ void look_up(int requests) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < requests && slot_of[i]->request != i) __trap();
+// Each request must find itself, by the table and by `slots`; if one doesn't, the kernel ends with an error.
+__global__ void look_up(const Slot* slots) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < requests; i += gridDim.x * blockDim.x)
+    if (slot_of[i]->request != i || slots[i].request != i) __trap();
 }
 
-static void expect_found(int requests) {
-  look_up<<<(requests + 255) / 256, 256>>>(requests);
-  CHECK(cudaGetLastError());
+static void expect_found(cudaGraphExec_t graph, int count) {
+  CHECK(cudaMemcpyToSymbol(requests, &count, sizeof count));
+  CHECK(cudaGraphLaunch(graph, 0));
   CHECK(cudaDeviceSynchronize());
-  say("all %d pointers in the table lead to the right slot", requests);
+  say("the graph finds all %d requests", count);
 }
 
 int main() {
@@ -113,19 +113,23 @@ int main() {
   GrowableBuffer buffer;
   CHECK(buffer.reserve(0, size_t(1) << 30, size_t(2) << 20));
   say("%zu MiB of addresses, and no memory yet; a chunk is %zu MiB", buffer.reserved >> 20, buffer.chunk >> 20);
-
   step("[2] Grow");
   CHECK(buffer.grow(few * sizeof(Slot)));
   Slot* const slots = reinterpret_cast<Slot*>(buffer.base);
-  admit<<<few / 256, 256>>>(slots, 0, few);
+  admit<<<few / 256, 256>>>(slots, 0);
   CHECK(cudaGetLastError());
   say("%d requests: %zu MiB", few, buffer.size >> 20);
+  cudaGraph_t captured;
+  cudaGraphExec_t graph;
+  CHECK(cudaStreamBeginCapture(cudaStreamPerThread, cudaStreamCaptureModeGlobal));
+  look_up<<<few / 256, 256, 0, cudaStreamPerThread>>>(slots);
+  CHECK(cudaStreamEndCapture(cudaStreamPerThread, &captured));
+  CHECK(cudaGraphInstantiate(&graph, captured, 0));
   CHECK(buffer.grow(many * sizeof(Slot)));
-  admit<<<(many - few) / 256, 256>>>(slots, few, many);
+  admit<<<(many - few) / 256, 256>>>(slots, few);
   CHECK(cudaGetLastError());
   say("%d requests: %zu MiB", many, buffer.size >> 20);
-  expect_found(many);
-
+  expect_found(graph, many);
   step("[3] Fail half-way");
   const CUdeviceptr fifth = buffer.base + buffer.size + 4 * buffer.chunk;
   CUmemGenericAllocationHandle obstacle;
@@ -135,14 +139,12 @@ int main() {
   say("still %zu MiB", buffer.size >> 20);
   CHECK(cuMemUnmap(fifth, buffer.chunk));
   CHECK(cuMemRelease(obstacle));
-
+  CHECK(buffer.grow(buffer.size + 8 * buffer.chunk));  // the same once more
+  say("without the obstacle: %zu MiB", buffer.size >> 20);
   step("[4] Shrink");
-  size_t before, after, total;
-  CHECK(cuMemGetInfo(&before, &total));
   CHECK(buffer.shrink(few * sizeof(Slot)));  // expect_found has waited: no kernel is running
-  CHECK(cuMemGetInfo(&after, &total));
-  say("%d requests: %zu MiB, and %zu MiB given back", few, buffer.size >> 20, (after - before) >> 20);
-  expect_found(few);
+  say("%d requests: %zu MiB", few, buffer.size >> 20);
+  expect_found(graph, few);
   CHECK(buffer.destroy());
   std::puts("OK");
 }

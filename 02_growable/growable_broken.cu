@@ -87,11 +87,21 @@ int main(int argc, char** argv) {
     CHECK(cudaGetLastError());
     REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
   });
-  in_a_process(start, [](CUdeviceptr base) {
-    add_chunk(base);
-    add_chunk(base + chunk);
-    CHECK(cuMemSetAccess(base, 2 * chunk, &gpu_0, 1));
-    const CUdeviceptr grown = base + chunk;
+  in_a_process(start, [](CUdeviceptr) {
+    CUdeviceptr base;
+    CHECK(cuMemAddressReserve(&base, 512 * chunk, 0, 0, 0));  // addresses for all that you could ever need
+    size_t size = 0;
+    for (const size_t wanted : {4 * chunk, 16 * chunk}) {  // whenever the buffer is full:
+      const size_t old_size = size;
+      for (; size < wanted; size += chunk) {
+        CUmemGenericAllocationHandle handle;
+        CHECK(cuMemCreate(&handle, chunk, &memory, 0));     // memory, without an address
+        CHECK(cuMemMap(base + size, chunk, 0, handle, 0));  // its address: after what is there
+        CHECK(cuMemRelease(handle));                        // the mapping keeps the memory
+      }
+      CHECK(cuMemSetAccess(base + old_size, size - old_size, &gpu_0, 1));  // GPU 0 may use all that is new
+    }
+    const CUdeviceptr grown = base + size - chunk;
     store<<<1, 1>>>(grown, 42);
     CHECK(cudaGetLastError());
     expect_stored(grown, 42);

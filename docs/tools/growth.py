@@ -69,8 +69,8 @@ class Story:
             if (int(change["address"], 16), change["size"]) != (self.base + last.after * self.chunk, self.chunk):
                 raise NotThisStory("a chunk is not mapped after the one before it, or is not as large")
             last.after += 1
-        if change["kind"] == "unmap":
-            last.after -= 1
+        if change["kind"] == "unmap":  # of a chunk that a step without a picture has added, too
+            last.after = min(last.after, (int(change["address"], 16) - self.base) // self.chunk)
 
     def size(self, chunks):
         return size_text(chunks * self.chunk) if chunks else "0 MiB"
@@ -261,7 +261,7 @@ class Scale(Drawing):
             f"{self.title}, from {few} to {many}. Allocate, copy, free: the new block is at another address, and the "
             f"two pointers in the table still lead to where the old one was. While it copies, {both} are taken. VMM: "
             f"in one reservation of {size_text(story.reserved)}, {story.many - story.few} chunks of "
-            f"{size_text(story.chunk)} are mapped behind the {story.few} that are there. Both pointers lead to their "
+            f"{size_text(story.chunk)} are mapped after the {story.few} that are there. Both pointers lead to their "
             f"data as before, and {many} are taken."
         )
 

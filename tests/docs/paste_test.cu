@@ -122,7 +122,7 @@ static void expect_growth() {
   store(buffer.base + chunk, 8);
   EXPECT(load(buffer.base) == 7 && load(buffer.base + chunk) == 8, "%d and %d", load(buffer.base),
          load(buffer.base + chunk));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.grow(3 * chunk + 1));  // beyond the reservation
+  REFUSED(CUDA_ERROR_OUT_OF_MEMORY, buffer.grow(3 * chunk + 1));  // beyond the reservation
   CHECK(buffer.grow(chunk));                                      // it is larger
   CHECK(buffer.shrink(size_t(-1)));                               // and smaller
   EXPECT(buffer.size == 2 * chunk, "%zu bytes", buffer.size);
