@@ -9,34 +9,39 @@
 
 // Samples are numbers that count up: first, first + 1, and so on.
 __global__ void write_samples(unsigned* samples, size_t n, unsigned first) {
-  const size_t i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) samples[i] = first + i;
+  const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < n) samples[i] = first + unsigned(i);
 }
 
 // Stands for what you do with the samples: here it copies them to where the host looks.
 __global__ void read_samples(const unsigned* samples, size_t n, unsigned* seen) {
-  const size_t i = blockIdx.x * blockDim.x + threadIdx.x;
+  const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) seen[i] = samples[i];
 }
 
-// Each thread has a sample of its own, and uses both of its addresses.
-__global__ void without_fence(unsigned* a, const unsigned* b, unsigned* seen) {
-  const unsigned i = threadIdx.x;
-  const unsigned old = b[i];
-  a[i] = old + 1;
-  seen[i] = b[i];  // the compiler does read again: for all it knows, a and b are one address
+// Corrects the newest record. The record is where it was written, newest is where the window has it.
+__global__ void correct(unsigned* record, const unsigned* newest, size_t length, unsigned* seen) {
+  const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= length) return;
+  const unsigned old = newest[i];
+  record[i] = old + 1;
+  seen[i] = newest[i];  // the compiler does read again: for all it knows, record and newest are one address
 }
 
-__global__ void with_fence(unsigned* a, const unsigned* b, unsigned* seen) {
-  const unsigned i = threadIdx.x;
-  const unsigned old = b[i];
-  a[i] = old + 1;
+__global__ void correct_with_fence(unsigned* record, const unsigned* newest, size_t length, unsigned* seen) {
+  const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= length) return;
+  const unsigned old = newest[i];
+  record[i] = old + 1;
   cuda::ptx::fence_proxy_alias();
-  seen[i] = b[i];
+  seen[i] = newest[i];
 }
+
+// So many blocks of 256 threads give each sample a thread.
+static unsigned blocks(size_t samples) { return unsigned((samples + 255) / 256); }
 
 // How many of the n numbers are right: first, first + 1, and so on.
-static size_t count_right(const unsigned* seen, size_t n, unsigned first) {
+static size_t count_right(const unsigned* seen, size_t n, size_t first) {
   CHECK(cudaGetLastError());
   std::vector<unsigned> on_host(n);
   CHECK(cudaMemcpy(on_host.data(), seen, n * sizeof(unsigned), cudaMemcpyDeviceToHost));
@@ -66,47 +71,55 @@ int main() {
   CHECK(cuMemMap(ring, size, 0, memory, 0));
   CHECK(cuMemMap(ring + size, size, 0, memory, 0));  // the same memory again
   CHECK(cuMemSetAccess(ring, 2 * size, &gpu_0, 1));
-  const size_t n = size / sizeof(unsigned);
+  const size_t n = size / sizeof(unsigned);  // a whole number: a sample's size must divide the ring's
   unsigned* const a = reinterpret_cast<unsigned*>(ring);
   unsigned* const b = a + n;  // a[i] and b[i] are the same sample
   say("%zu KiB of memory: A is 0x%llx, B is 0x%llx", size >> 10, ring, ring + size);
 
   step("[2] Write past the end");
-  const size_t length = n / 8 * 3 + 1;  // of a record: it will cross the end at another place each time
-  const unsigned blocks = n / 256;
+  const size_t length = 200'000;  // samples in a record: a multiple of 4, so that each record begins on 16 bytes
   unsigned* seen;
   CHECK(cudaMalloc(&seen, size));
-  write_samples<<<blocks, 256>>>(a, n, 0);  // the ring is full
+  write_samples<<<blocks(n), 256>>>(a, n, 0);  // the ring is full
   size_t total = n;
   unsigned* oldest = a;
   int past_the_end = 0;
-  for (int record = 0; record < 16; ++record) {
+  for (int i = 0; i < 16; ++i) {
     if (oldest + length > b) ++past_the_end;
-    write_samples<<<blocks, 256>>>(oldest, length, total);  // over the oldest samples
+    write_samples<<<blocks(length), 256>>>(oldest, length, unsigned(total));  // over the oldest samples
     total += length;
     oldest = a + total % n;
-    read_samples<<<blocks, 256>>>(oldest, n, seen);  // the last n samples, in order
-    EXPECT(count_right(seen, n, total - n) == n, "after record %d the last %zu samples are not one array", record, n);
+    read_samples<<<blocks(n), 256>>>(oldest, n, seen);  // the last n samples, in order
+    EXPECT(count_right(seen, n, total - n) == n, "after record %d the last %zu samples are not one array", i, n);
   }
   say("16 records, each written in one piece: %d go past the end", past_the_end);
   say("after each of them, the last %zu samples are one array", n);
 
-  step("[3] Write through A, read through B");
-  const unsigned threads = 1024;
-  write_samples<<<blocks, 256>>>(a, n, 0);
-  without_fence<<<1, threads>>>(a, b, seen);
-  say("%zu of %u threads see what they have written", count_right(seen, threads, 1), threads);  // undefined: no EXPECT
+  step("[3] Correct a record");
+  unsigned* const record = oldest;
+  write_samples<<<blocks(length), 256>>>(record, length, unsigned(total));
+  const size_t first = total;  // what the record's first sample is, until it's corrected
+  total += length;
+  oldest = a + total % n;
+  unsigned* const newest = oldest + n - length;  // the window ends with the record
+  correct<<<blocks(length), 256>>>(record, newest, length, seen);
+  const size_t right = count_right(seen, length, first + 1);
+  say("%zu of %zu threads see what they have written", right, length);  // undefined: no EXPECT
 
   step("[4] Ask the next kernel");
-  CHECK(cudaMemset(seen, 0, size));
-  read_samples<<<1, threads>>>(b, threads, seen);
-  EXPECT(count_right(seen, threads, 1) == threads, "the next kernel does not see what was written");
-  say("it sees what all %u threads have written", threads);
+  read_samples<<<blocks(length), 256>>>(newest, length, seen);
+  EXPECT(count_right(seen, length, first + 1) == length, "the next kernel does not see what was written");
+  say("it sees what all %zu threads have written", length);
 
-  step("[5] Put a fence between");
-  with_fence<<<1, threads>>>(a, b, seen);
-  EXPECT(count_right(seen, threads, 2) == threads, "not all threads see what they have written");
-  say("all %u threads see what they have written", threads);
+  step("[5] Use one address");
+  correct<<<blocks(length), 256>>>(newest, newest, length, seen);
+  EXPECT(count_right(seen, length, first + 2) == length, "not all threads see what they have written, at one address");
+  say("all %zu threads see what they have written", length);
+
+  step("[6] Put a fence between");
+  correct_with_fence<<<blocks(length), 256>>>(record, newest, length, seen);
+  EXPECT(count_right(seen, length, first + 3) == length, "not all threads see what they have written");
+  say("all %zu threads see what they have written", length);
 
   CHECK(cudaFree(seen));
   CHECK(cuMemUnmap(ring, 2 * size));  // both mappings

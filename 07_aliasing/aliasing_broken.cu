@@ -15,19 +15,20 @@ static const char usage[] = "usage: aliasing_broken\n";
 
 constexpr int threads = 1024;
 
-// Each thread has a value of its own: it reads it through b, writes it through a, and reads it through b again.
+// Each thread has a value of its own: it reads it through b, and writes it through a. Then another one reads it through b.
 __global__ void with_barrier(int* a, const int* b, int* seen) {
-  const int i = threadIdx.x, old = b[i];
+  const int i = threadIdx.x, other = threads - 1 - i, old = b[i];
   a[i] = old + 1;
   __syncthreads();
-  seen[i] = b[i];
+  seen[other] = b[other];
 }
 
 __global__ void with_fence(int* a, const int* b, int* seen) {
-  const int i = threadIdx.x, old = b[i];
+  const int i = threadIdx.x, other = threads - 1 - i, old = b[i];
   a[i] = old + 1;
   cuda::ptx::fence_proxy_alias();
-  seen[i] = b[i];
+  __syncthreads();
+  seen[other] = b[other];
 }
 
 // Samples are numbers that count up: 0, 1, 2 ...
@@ -75,7 +76,7 @@ int main(int argc, char** argv) {
   in_a_process(start_on_gpu_0, [](Granule) {});  // a machine that cannot do this says so first
 
   step("[1] Take a barrier for a fence");
-  // The threads wait for each other. What they read is another matter: no call fails, and no kernel.
+  // Each thread reads what another one wrote, and waits for it. No call fails, and no kernel.
   for (auto* kernel : {with_barrier, with_fence})
     in_a_process(start_on_gpu_0, [kernel](Granule granule) {
       const auto [memory, a, b] = map_ring(granule);
@@ -86,8 +87,8 @@ int main(int argc, char** argv) {
       kernel<<<1, threads>>>(reinterpret_cast<int*>(a), reinterpret_cast<int*>(b), seen);
       const int fresh = count_right(seen, threads, 1);
       EXPECT(kernel == with_barrier || fresh == threads, "%d of %d threads see it", fresh, threads);
-      say("%s: %d of %d threads see what they have written",
-          kernel == with_barrier ? "__syncthreads()" : "right: fence_proxy_alias()", fresh, threads);
+      say("%s__syncthreads(): %d of %d threads see what the other has written",
+          kernel == with_barrier ? "" : "right: fence_proxy_alias(), ", fresh, threads);
     });
 
   step("[2] Write a record that is longer than the ring");

@@ -92,8 +92,8 @@ def aliasing(texts):
     load, store = r"ld\.global\.[bu]32", r"st\.global\.[bu]32"  # not ld.global.nc, which may be stale for good
     for text in texts.values():
         for kernel, wanted in {
-            "without_fence": [load, store, load, store],
-            "with_fence": [load, store, r"fence\.proxy\.alias", load, store],
+            "correct": [load, store, load, store],
+            "correct_with_fence": [load, store, r"fence\.proxy\.alias", load, store],
         }.items():
             memory = r"(ld|st)\.(?!param)|fence|membar|atom|red\."
             expect(kernel, [name for name in instructions(text, kernel) if re.match(memory, name)], wanted)

@@ -12,7 +12,7 @@ from labs.judge.check import Wrong, check
 
 TITLE = "Fence it"
 MINUTES = 10
-PAGE = "07_aliasing/README.md#5-put-a-fence-between"
+PAGE = "07_aliasing/README.md#6-put-a-fence-between"
 OUTPUT = """\
 first read: 1024 of 1024 old
 second read: 1024 of 1024 new
