@@ -48,7 +48,7 @@ __global__ void read_all(const uint4* data, size_t n, unsigned long long* sums) 
   sums[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 
-// Reads and writes everything, four vectors a thread at a time as well. Equal words stay equal, random ones random.
+// Reads and writes everything, four vectors a thread at a time. Equal words stay equal, random ones random.
 __global__ void update_all(uint4* data, size_t n) {
   for (size_t tile = blockIdx.x; tile < n / (4 * blockDim.x); tile += gridDim.x) {
     uint4 v[4], *here = data + 4 * tile * blockDim.x + threadIdx.x;
