@@ -15,7 +15,7 @@ static const char usage[] = "usage: aliasing_broken\n";
 
 constexpr int threads = 1024;
 
-// Each thread has a value of its own: it reads it through b, and writes it through a. Then another one reads it through b.
+// Each thread reads a value through b, and writes it through a. Then another thread reads it through b.
 __global__ void with_barrier(int* a, const int* b, int* seen) {
   const int i = threadIdx.x, other = threads - 1 - i, old = b[i];
   a[i] = old + 1;
