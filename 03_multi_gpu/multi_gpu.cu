@@ -6,7 +6,7 @@
 
 #include <vector>
 
-static const int gpus = 2;  // more will do, if each reaches the memory of each
+static const int gpus = 2;  // or more, as long as each can reach the memory of all others
 
 static const CUmemAccess_flags read_only = CU_MEM_ACCESS_FLAGS_PROT_READ;
 static const CUmemAccess_flags read_write = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
@@ -73,7 +73,7 @@ int main() {
   memory_on_gpu.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   memory_on_gpu.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   memory_on_gpu.location.id = 0;
-  size_t granule;  // of GPU 0, and of all GPUs of its model; of several models take the largest
+  size_t granule;  // GPU 0's; it's the same for all GPUs of one model
   CHECK(cuMemGetAllocationGranularity(&granule, &memory_on_gpu, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   const int stripes = 2 * gpus;
   const size_t size = stripes * granule;
@@ -122,7 +122,7 @@ int main() {
   CHECK(cudaEventRecord(loaded));
   for (int gpu = 1; gpu < gpus; ++gpu) {
     CHECK(cudaSetDevice(gpu));
-    CHECK(cudaStreamWaitEvent(0, loaded));  // this GPU waits, the CPU doesn't
+    CHECK(cudaStreamWaitEvent(0, loaded));  // this GPU waits; the call returns at once
     read_all(numbers, n, 200);
   }
 
