@@ -2,7 +2,7 @@
 // 02 Growable, measured: where does the time of a growth go, and how large must a chunk be to beat copying?
 //
 // Times what the buffer in growable.cu does, with fresh chunks and with chunks kept from before, against copying. Then
-// times cuMemCreate, cuMemMap and cuMemSetAccess ("open") each by itself, long after a release of memory and soon after.
+// times cuMemCreate, cuMemMap and cuMemSetAccess ("open") each by itself, long after a release and soon after it.
 // No other program should use the GPU.
 //
 // Build it alone:  nvcc -std=c++17 growth_cost.cu -o growth_cost -lcuda
