@@ -11,13 +11,10 @@
 #include <cerrno>
 #include <cstring>
 #include <vector>
-#ifdef FABRIC_WITH_MPI
-#include <mpi.h>
-#endif
 
 // How bytes reach the other process: at the end of this file. Whatever carries bytes will do.
 static void send_bytes(const void* bytes, size_t size);
-static bool receive_bytes(void* bytes, size_t size);  // false: the other process has ended, or doesn't answer
+static bool receive_bytes(void* bytes, size_t size);  // false: the other process has ended, or was silent for 30 s
 
 // What the importer has to be told.
 struct Shared {
@@ -94,8 +91,8 @@ static void exporter() {
 
 static void importer() {
   Shared shared;
-  if (!receive_bytes(&shared, sizeof shared)) std::exit(1);  // the exporter has said why
-  const int gpu = check::require_gpus(1) > 1 ? 1 : 0;        // if there is one, another than the exporter's
+  if (!receive_bytes(&shared, sizeof shared)) std::exit(1);  // nothing came: the exporter has ended
+  const int gpu = check::require_gpus(1) > 1 ? 1 : 0;        // any GPU will do; rather not the exporter's
   CHECK(cudaSetDevice(gpu));
 
   step("[4] Import them");
@@ -113,13 +110,16 @@ static void importer() {
   send_bytes("", 1);  // done
 }
 
-#ifndef FABRIC_WITH_MPI  // two processes of one machine, and a socket between them
-static int other;        // this process's end of the socket
+#ifdef FABRIC_WITH_MPI  // two ranks of MPI, on one machine or two
+#include "fabric_mpi.h"
+#else  // two processes of one machine, and a socket between them
+static int other;  // this process's end of the socket
 
 static void send_bytes(const void* bytes, size_t size) {
   EXPECT(send(other, bytes, size, MSG_NOSIGNAL) == ssize_t(size), "%s", std::strerror(errno));
 }
 
+// A SEQPACKET socket keeps together what was sent together. From a TCP socket you would read until all bytes are there.
 static bool receive_bytes(void* bytes, size_t size) { return recv(other, bytes, size, 0) == ssize_t(size); }
 
 int main() {
@@ -137,42 +137,9 @@ int main() {
     return 0;
   }
   exporter();
-  waitpid(child, nullptr, 0);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT(status == 0, "the importer failed");
   std::puts("OK");
-}
-
-#else  // two ranks of MPI: add -DFABRIC_WITH_MPI and what `mpicxx -show` prints to the line at the top
-static int rank;
-
-static void print_now() {  // mpirun forwards what each rank prints: give it the time to keep the order
-  std::fflush(stdout);
-  usleep(200000);
-}
-
-static void send_bytes(const void* bytes, size_t size) {
-  print_now();
-  MPI_Send(bytes, int(size), MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD);
-}
-
-static bool receive_bytes(void* bytes, size_t size) {
-  return MPI_Recv(bytes, int(size), MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-}
-
-static void end_both(int status, void*) {  // who skips or fails ends the other rank, too
-  print_now();
-  if (status != 0) MPI_Abort(MPI_COMM_WORLD, status);
-}
-
-int main() {
-  int ranks;
-  MPI_Init(nullptr, nullptr);
-  on_exit(end_both, nullptr);
-  alarm(30);  // no rank waits for ever
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  if (ranks != 2) check::end(2, "fabric_mpi: needs two ranks, not %d", ranks);
-  rank == 0 ? exporter() : importer();
-  if (rank == 0) std::puts("OK");
-  MPI_Finalize();
 }
 #endif

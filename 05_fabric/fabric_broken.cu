@@ -77,9 +77,9 @@ int main() {
   CHECK(cuMemCreate(&memory, size, &memory_on_gpu, 0));
   CHECK(cuMemExportToShareableHandle(&handle, memory, fabric, 0));
   CHECK(cuMemImportFromShareableHandle(&imported, &handle, fabric));
-  CHECK(cuMemRelease(memory));  // now the import holds it
-  say("right: imported, and only then released by the exporter");
-  CHECK(cuMemRelease(imported));
+  CHECK(cuMemRelease(imported));  // the importer is done, and says so
+  CHECK(cuMemRelease(memory));    // only now the exporter lets go
+  say("right: released by the exporter when the importer was done");
 
   std::puts("OK");
 }

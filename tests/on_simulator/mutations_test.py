@@ -41,7 +41,7 @@ def build(texts, directory, source, nvcc):
     """One program of all these texts. The environment's MISTAKE, 0 for the first, says which of them is to run."""
     copy = directory / "lesson" / source.name  # beside common, as in the checkout
     copy.parent.mkdir()
-    include = re.compile(r"^(?:#include .*|#ifdef .*\n(?:#include .*\n)+#endif)\n", re.MULTILINE)
+    include = re.compile(r"^(?:#include (?:<|.\.\./).*|#ifdef .*\n(?:#include .*\n)+#endif)\n", re.MULTILINE)
     with open(copy, "w") as file:
         file.writelines(include.findall(texts[0]))
         for number, text in enumerate(texts):
