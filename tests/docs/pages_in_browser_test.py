@@ -26,7 +26,7 @@ FOUND = {  # what readers may type, and where the first of what is found leads
     "segfault": "docs/pitfalls.html#a-kernel-faults-on-memory-that-was-just-mapped",
     "leak": "docs/pitfalls.html#memory-stays-taken-after-cumemunmap",
     "resize": "02_growable/README.html",
-    "realloc": "02_growable/README.html",
+    "realloc": "01_vmm_basics/README.html",
     "cumemmap": "docs/calls.html#cumemmap",
 }
 
@@ -132,7 +132,7 @@ class Book(BrowserTest):
         self.page.emulate_media(media="print", color_scheme="dark")
         self.look(680, "dark")
         self.expect_no_overflow()
-        answer = self.page.locator("details .highlight").first
+        answer = self.page.locator("details ol").first
         self.assertTrue(answer.evaluate("(it) => it.checkVisibility()"), "an answer is not printed")
         for selector in (".sidebar-drawer", ".toc-drawer", ".copybtn", ".mobile-header", ".skip-to-content", ".vmm-to"):
             self.assertFalse(self.page.locator(selector).first.is_visible(), selector)
@@ -204,7 +204,7 @@ class Book(BrowserTest):
 
     def test_all_can_be_reached_by_keyboard(self):
         self.open(FIRST)
-        answer = self.page.locator("article details").filter(has=self.page.locator(".highlight")).first
+        answer = self.page.locator("article details").filter(has=self.page.locator("ol")).first
         answer.locator("summary").focus()
         self.page.keyboard.press("Enter")
         self.assertTrue(answer.evaluate("(it) => it.open"), "Enter opens no answer")
