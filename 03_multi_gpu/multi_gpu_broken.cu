@@ -133,14 +133,14 @@ int main() {
     const CUdeviceptr address = mapped(granule);
     int gpus;
     CHECK(cuDeviceGetCount(&gpus));
-    const int rank = gpus + 1;  // as on the second of several machines
+    const int rank = gpus + 1, local_rank = 1;  // as on the second machine; the launcher tells both
     CUmemAccessDesc both[] = {access_for(0, read_write), access_for(rank, read_write)};
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemSetAccess(address, granule.size, both, 2));
     unsigned long long right = ~0ull;
     CHECK(cuMemGetAccess(&right, &granule.properties.location, address));
     EXPECT(right == CU_MEM_ACCESS_FLAGS_PROT_NONE, "the right of GPU 0 is %llu", right);
     say("the access of GPU 0 is still none");
-    both[1] = access_for(rank % gpus, read_write);
+    both[1] = access_for(local_rank, read_write);
     CHECK(cuMemSetAccess(address, granule.size, both, 2));
     store_on(1, address);
     expect_42(address, 1, "numbers below that of cuDeviceGetCount");
