@@ -3,7 +3,7 @@
 // Build it alone:  nvcc -std=c++17 aliasing.cu -o aliasing -lcuda
 #include "../common/check.h"
 
-#include <cuda/ptx>
+#include <cuda/ptx>  // fence_proxy_alias; with CUDA 12 add -arch=native
 
 #include <vector>
 
@@ -13,13 +13,13 @@ __global__ void write_samples(unsigned* samples, size_t n, unsigned first) {
   if (i < n) samples[i] = first + unsigned(i);
 }
 
-// Stands for what you do with the samples: here it copies them to where the host looks.
+// Copies samples to where the host looks for them.
 __global__ void read_samples(const unsigned* samples, size_t n, unsigned* seen) {
   const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) seen[i] = samples[i];
 }
 
-// Corrects the newest record. The record is where it was written, newest is where the window has it.
+// Corrects a record that has two addresses: where it was written, and where it lies in the window of the newest samples.
 __global__ void correct(unsigned* record, const unsigned* newest, size_t length, unsigned* seen) {
   const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= length) return;
@@ -40,11 +40,11 @@ __global__ void correct_with_fence(unsigned* record, const unsigned* newest, siz
 // So many blocks of 256 threads give each sample a thread.
 static unsigned blocks(size_t samples) { return unsigned((samples + 255) / 256); }
 
-// How many of the n numbers are right: first, first + 1, and so on.
-static size_t count_right(const unsigned* seen, size_t n, size_t first) {
-  CHECK(cudaGetLastError());
+// Copies n samples to the host. How many of them are right: first, first + 1, and so on?
+static size_t count_right(const unsigned* samples, size_t n, size_t first) {
+  CHECK(cudaGetLastError());  // of the kernel before
   std::vector<unsigned> on_host(n);
-  CHECK(cudaMemcpy(on_host.data(), seen, n * sizeof(unsigned), cudaMemcpyDeviceToHost));
+  CHECK(cudaMemcpy(on_host.data(), samples, n * sizeof(unsigned), cudaMemcpyDeviceToHost));
   size_t right = 0;
   for (size_t i = 0; i < n; ++i) right += on_host[i] == unsigned(first + i);
   return right;
@@ -77,9 +77,7 @@ int main() {
   say("%zu KiB of memory: A is 0x%llx, B is 0x%llx", size >> 10, ring, ring + size);
 
   step("[2] Write past the end");
-  const size_t length = 200'000;  // samples in a record: a multiple of 4, so that each record begins on 16 bytes
-  unsigned* seen;
-  CHECK(cudaMalloc(&seen, size));
+  const size_t length = 200'000;               // samples in a record
   write_samples<<<blocks(n), 256>>>(a, n, 0);  // the ring is full
   size_t total = n;
   unsigned* oldest = a;
@@ -89,19 +87,21 @@ int main() {
     write_samples<<<blocks(length), 256>>>(oldest, length, unsigned(total));  // over the oldest samples
     total += length;
     oldest = a + total % n;
-    read_samples<<<blocks(n), 256>>>(oldest, n, seen);  // the last n samples, in order
-    EXPECT(count_right(seen, n, total - n) == n, "after record %d the last %zu samples are not one array", i, n);
+    const size_t right = count_right(oldest, n, total - n);  // one cudaMemcpy takes the whole window
+    EXPECT(right == n, "after record %d the last %zu samples are not one array", i, n);
   }
   say("16 records, each written in one piece: %d go past the end", past_the_end);
   say("after each of them, the last %zu samples are one array", n);
 
   step("[3] Correct a record");
-  unsigned* const record = oldest;
+  unsigned* const record = oldest;  // the next record is written here, in A, and doesn't cross the end
   write_samples<<<blocks(length), 256>>>(record, length, unsigned(total));
   const size_t first = total;  // what the record's first sample is, until it's corrected
   total += length;
   oldest = a + total % n;
-  unsigned* const newest = oldest + n - length;  // the window ends with the record
+  unsigned* const newest = oldest + n - length;  // the window ends with the record, in B
+  unsigned* seen;
+  CHECK(cudaMalloc(&seen, length * sizeof(unsigned)));
   correct<<<blocks(length), 256>>>(record, newest, length, seen);
   const size_t right = count_right(seen, length, first + 1);
   say("%zu of %zu threads see what they have written", right, length);  // undefined: no EXPECT
