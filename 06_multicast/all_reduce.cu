@@ -228,9 +228,9 @@ int main(int argc, char** argv) {
   for (int g = 0; g < count; ++g) {
     const Gpu& gpu = gpus[g];
     if (!unicast) {
-      CHECK(cuMulticastUnbind(object, g, 0, size));
       CHECK(cuMemUnmap(CUdeviceptr(gpu.mc), size));
       CHECK(cuMemAddressFree(CUdeviceptr(gpu.mc), size));
+      CHECK(cuMulticastUnbind(object, g, 0, size));
     }
     CHECK(cuMemRelease(gpu.memory));
     CHECK(cudaEventDestroy(gpu.stop));

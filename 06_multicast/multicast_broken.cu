@@ -91,7 +91,7 @@ int main() {
     say("right: the GPUs of all processes together, 2 here");
   });
 
-  step("[2] Create it in the size of the data");
+  step("[2] Create it with the size of the data");
   // An object comes in whole granules. Its granularity is asked of cuMulticastGetGranularity.
   in_a_process(start, [](Pair pair) {
     auto& [properties, team, everyone, granularity] = pair;

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-constexpr int ranks = 2, n = 256;
+constexpr int ranks = 2, n = 256;  // more ranks need another socket, and another meet()
 constexpr CUmemAllocationHandleType file_descriptor = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
 #if __CUDA_ARCH__ >= 900
@@ -74,11 +74,11 @@ static void take_part(int rank, CUmemGenericAllocationHandle object, size_t size
     say("rank 0 stored %d integers once, and rank 1 finds them in its own memory", n);
   }
 
-  CHECK(cuMulticastUnbind(object, gpu, 0, size));
   for (const CUdeviceptr address : {mc, own}) {
     CHECK(cuMemUnmap(address, size));
     CHECK(cuMemAddressFree(address, size));
   }
+  CHECK(cuMulticastUnbind(object, gpu, 0, size));
   CHECK(cuMemRelease(memory));
   CHECK(cuMemRelease(object));
 }
