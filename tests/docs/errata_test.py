@@ -72,11 +72,11 @@ def fault(file, printed, directory):
 
 
 def page_faults():
-    """The page shows every file, in order, with its message; and the header says of Windows what the page says."""
-    page = (ROOT / "docs/errata.md").read_text()
-    shown = re.findall(r"^<!-- listing: errata/(\S+)", page, re.MULTILINE)
-    if shown != [file.name for file in FILES]:
-        yield f"docs/errata.md shows {shown}"
+    """The page leads to every file, by its number; and the header says of Windows what the page says."""
+    page = (ROOT / "docs/guide.md").read_text()
+    linked = {f"[{int(name[:2])}](errata/{name})" for name in (file.name for file in FILES)}
+    if found := linked ^ set(re.findall(r"\[\d+\]\(errata/\S+\)", page)):
+        yield f"docs/guide.md and docs/errata differ in {sorted(found)}"
     member = re.search(
         r"/\*\*((?:(?!\*/).)*)\*/\s*void \*win32HandleMetaData;", (INCLUDE / "cuda.h").read_text(), re.DOTALL
     )
