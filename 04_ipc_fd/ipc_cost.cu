@@ -28,17 +28,19 @@ static const char usage[] =
 
 enum Way { DESCRIPTOR, CUDA_IPC, COPY };
 static const char* const names[] = {"file descriptor", "cudaIpc", "copy through host memory"};
-enum Part { MAKE, EXPORT, SEND, IMPORT, HANDOVER, PARTS };  // the last is the three before it together
-static const char* const parts[] = {"make", "export", "send", "import and map", "export to mapped"};
-static const char* const keys[] = {"make", "export", "send", "open", "export to open"};  // the same in the result files
+enum Part { MAKE, EXPORT, SEND, OPEN, IMPORT, HANDOVER, PARTS };  // HANDOVER is EXPORT, SEND and OPEN together
+static const char* const parts[] = {"make", "export", "send", "import and map", "of that, import", "export to mapped"};
+// The same parts in the result files.
+static const char* const keys[] = {"make", "export", "send", "open", "import", "export to open"};
 
-// What goes between the two: forth with the memory, back when it was mapped, checked and let go of.
+// What goes between the two: the maker sends it with the memory. The receiver sends it back when it has mapped and
+// checked the memory, and let go of it.
 struct Message {
   Way way;
   unsigned seed;
   size_t size;
-  double received, mapped;    // microseconds of the clock that all processes of the machine share
-  cudaIpcMemHandle_t handle;  // for CUDA_IPC; a DESCRIPTOR travels beside the message
+  double received, imported, mapped;  // microseconds of the clock that all processes of the machine share
+  cudaIpcMemHandle_t handle;          // for CUDA_IPC; a DESCRIPTOR travels beside the message
 };
 
 // As in ipc_fd.cu. Returns false if it cannot be sent: then the other process has ended.
@@ -121,6 +123,7 @@ static void receive(int socket, void* host) {
       CUmemGenericAllocationHandle imported;
       CHECK(cuMemImportFromShareableHandle(&imported, reinterpret_cast<void*>(intptr_t(fd)),
                                            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+      message.imported = measure::microseconds();
       close(fd);
       pointer = map(imported, message.size);
       CHECK(cuMemRelease(imported));  // the mapping holds the memory
@@ -156,7 +159,7 @@ static CUmemAllocationProp exportable() {
 
 // Hands new random data over once, and returns how long each part took. It ends when the receiver has let go.
 static std::vector<double> hand_over(int socket, Way way, size_t size, void* host) {
-  Message message = {way, std::random_device()(), size, 0, 0, {}}, answer = {};
+  Message message = {way, std::random_device()(), size, 0, 0, 0, {}}, answer = {};
   CUmemGenericAllocationHandle handle = 0;
   void* pointer = nullptr;
   int fd = -1;
@@ -186,22 +189,30 @@ static std::vector<double> hand_over(int socket, Way way, size_t size, void* hos
   } else {
     CHECK(cudaFree(pointer));
   }
-  return {created - making, sending - exporting, answer.received - sending, answer.mapped - answer.received,
+  return {created - making,
+          sending - exporting,
+          answer.received - sending,
+          answer.mapped - answer.received,
+          answer.imported - answer.received,
           answer.mapped - exporting};
 }
 
-// Measures one way, prints the median of each part, and writes all.
-static void measure_way(measure::Report& report, int socket, Way way, size_t size, long repeats, void* host) {
+// Measures one way, prints the median of each part, and writes all. The first time has been measured before.
+static void measure_way(measure::Report& report, int socket, Way way, size_t size, long repeats, void* host,
+                        double first) {
   std::vector<double> took[PARTS];
   for (long round = -1; round < repeats; ++round) {  // the first is not counted
     const std::vector<double> once = hand_over(socket, way, size, host);
     for (int part = 0; round >= 0 && part < PARTS; ++part) took[part].push_back(once[part]);
   }
   for (int part = 0; part < PARTS; ++part) {
+    if (part == IMPORT && way != DESCRIPTOR) continue;  // the others open the memory with one call, or make a copy
     const double median =
         report.add("handover", {{"way", names[way]}, {"part", keys[part]}, {"bytes", size}}, took[part]);
     say("%s: %.1f us", parts[part], median);
   }
+  report.add("handover", {{"way", names[way]}, {"part", "first export to open"}, {"bytes", size}}, {first});
+  say("the first time: %.1f us", first);
 }
 
 int main(int argc, char** argv) {
@@ -237,8 +248,8 @@ int main(int argc, char** argv) {
     return 0;
   }
 
-  // The maker asks what the machine has, and only then does the receiver touch CUDA. Each way is gone once to warm up,
-  // and then free memory is counted.
+  // The maker asks what the machine has, and only then does the receiver touch CUDA. The first time that each way is
+  // used has a line of its own. Then free memory is counted.
   const int gpus =
       check::require_gpus(1, {check::vmm,
                               {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
@@ -250,21 +261,22 @@ int main(int argc, char** argv) {
   size = (size + granularity - 1) / granularity * granularity;
   Message ready = {};
   EXPECT(send_message(socket, ready) && receive_message(socket, &ready), "the receiver has ended");
-  for (Way way : {DESCRIPTOR, CUDA_IPC, COPY}) hand_over(socket, way, size, host);
+  double first[3];
+  for (Way way : {DESCRIPTOR, CUDA_IPC, COPY}) first[way] = hand_over(socket, way, size, host)[HANDOVER];
   CHECK(cuMemGetInfo(&free_at_start, &total));
   std::printf("%zu KiB are handed over each time, median of %ld\n", size >> 10, repeats);
 
   step("[1] Hand over a file descriptor");
-  // The receiver imports it and maps it: reserving addresses, mapping and granting access are timed together.
-  measure_way(report, socket, DESCRIPTOR, size, repeats, host);
+  // The receiver imports it, reserves addresses, maps it and grants access. The import is timed alone, too.
+  measure_way(report, socket, DESCRIPTOR, size, repeats, host, first[DESCRIPTOR]);
 
   step("[2] Hand over memory of cudaMalloc");
   // The older interprocess call, for memory of the other kind. A handle of 64 bytes names the allocation.
-  measure_way(report, socket, CUDA_IPC, size, repeats, host);
+  measure_way(report, socket, CUDA_IPC, size, repeats, host, first[CUDA_IPC]);
 
   step("[3] Copy through host memory");
   // Nothing is shared between the processes but pageable host memory, so the data crosses to the host and back.
-  measure_way(report, socket, COPY, size, repeats, host);
+  measure_way(report, socket, COPY, size, repeats, host, first[COPY]);
 
   // Everything is given back. The receiver ends when the socket is shut.
   CHECK(cuMemGetInfo(&free_now, &total));

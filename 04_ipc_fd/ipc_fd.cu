@@ -8,12 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <vector>
 
-// How a file descriptor travels: at the end of this file.
-static void send_memory(int socket, int fd, size_t size);
+static void send_memory(int socket, int fd, size_t size);  // how one travels: at the end of this file
 static void receive_memory(int socket, int* fd, size_t* size);
 static const CUmemAllocationHandleType posix_fd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
@@ -75,6 +73,7 @@ static int exporter(int socket) {
   close(fd);
   char turn;
   EXPECT(recv(socket, &turn, 1, 0) == 1, "the importer has ended");
+
   step("[6] Look, and exit");
   expect_index_plus(1, address, size);
   say("the exporter sees 1, 2, 3, ...");
@@ -140,9 +139,11 @@ int main() {
   EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) == 0, "%s", std::strerror(errno));
   const pid_t child = fork();
   EXPECT(child >= 0, "%s", std::strerror(errno));
-  alarm(60);                                                   // in both: nobody waits longer
-  close(sockets[child ? 1 : 0]);                               // each keeps one of them
-  return child ? importer(sockets[0]) : exporter(sockets[1]);  // the shell waits for the parent, which ends last
+  alarm(60);  // in both: nobody waits longer
+  if (child == 0) close(sockets[0]);
+  if (child == 0) return exporter(sockets[1]);
+  close(sockets[1]);
+  return importer(sockets[0]);
 }
 
 // The message is the size of the memory. The file descriptor travels beside it, in a control message.
@@ -174,7 +175,6 @@ static void receive_memory(int socket, int* fd, size_t* size) {
   EXPECT(bytes >= 0, "%s", std::strerror(errno));
   if (bytes == 0) wait_for_exporter();  // its socket is closed
   const cmsghdr* beside = CMSG_FIRSTHDR(&message);
-  EXPECT(bytes == sizeof *size && beside && beside->cmsg_level == SOL_SOCKET && beside->cmsg_type == SCM_RIGHTS,
-         "no memory came");
+  EXPECT(bytes == sizeof *size && beside && beside->cmsg_type == SCM_RIGHTS, "no memory came");
   std::memcpy(fd, CMSG_DATA(beside), sizeof *fd);
 }
