@@ -21,7 +21,7 @@ static bool all_right(CUdeviceptr data, size_t n) {
 }
 
 int main() {
-  check::require_gpus(1, {/* any GPU: step 1 asks what it can do */});
+  check::require_gpus(1, {});  // a driver and a GPU; what it can do, step 1 asks
   CHECK(cudaSetDevice(0));
 
   step("[1] Ask the GPU");
@@ -34,7 +34,8 @@ int main() {
   properties.location.id = 0;
   size_t granule;
   CHECK(cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  const size_t wanted = 3'000'000, size = (wanted + granule - 1) / granule * granule;
+  const size_t wanted = 3'000'000;
+  const size_t size = (wanted + granule - 1) / granule * granule;
   say("%zu bytes, in whole granules of %zu: %zu bytes", wanted, granule, size);
 
   step("[2] Reserve addresses");
@@ -58,11 +59,10 @@ int main() {
   access.location = properties.location;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   CHECK(cuMemSetAccess(address, size, &access, 1));
-  CHECK(cuMemGetAccess(&may, &properties.location, address));
-  say("GPU 0 may %s", may ? "use it now" : "still not use it");
+  say("GPU 0 may use it now");
 
   step("[6] Use it like any pointer");
-  const size_t n = size / sizeof(int);
+  const size_t n = size / sizeof(int);  // all of it, not only what we wanted
   fill<<<(n + 255) / 256, 256>>>(reinterpret_cast<int*>(address), n, 0);
   CHECK(cudaGetLastError());
   EXPECT(all_right(address, n), "a kernel wrote %zu integers, and they are not all there", n);
@@ -92,7 +92,7 @@ int main() {
   CHECK(cuMemRelease(more));
   EXPECT(all_right(elsewhere, 2 * n), "the integers went with the handles");
   say("both handles are released, and all %zu integers are still there", 2 * n);
-  CHECK(cuMemUnmap(elsewhere, 2 * size));  // that was the memory's last use: now it is free
+  CHECK(cuMemUnmap(elsewhere, 2 * size));  // its last reference: now the memory is free
   CHECK(cuMemAddressFree(elsewhere, 2 * size));
   CHECK(cuMemAddressFree(address, size));
   std::puts("OK");
