@@ -27,8 +27,10 @@ __device__ float4 sum_all(const float4* mc) {
   return v;
 }
 __device__ void store_all(float4* mc, float4 v) {
-  asm volatile("multimem.st.relaxed.sys.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(mc)),
-               "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
+  const size_t to = __cvta_generic_to_global(mc);
+  asm volatile("multimem.st.relaxed.sys.global.v4.f32 [%0], {%1, %2, %3, %4};"
+               :
+               : "l"(to), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
                : "memory");
 }
 #else  // earlier GPUs have none of them, and do not come past the gate
