@@ -8,20 +8,20 @@
 struct GrowableBuffer {
   CUdeviceptr base = 0;             // its first address, which never changes
   size_t reserved = 0;              // bytes of addresses from there on
-  size_t size = 0;                  // so many of them have memory
+  size_t size = 0;                  // bytes that have memory; the next chunk comes after them
   size_t chunk = 0;                 // bytes of one allocation
   CUmemAllocationProp memory = {};  // where the memory is: on this GPU
   CUmemAccessDesc access = {};      // who may use it: this GPU, to read and write
 
   // All return CUDA_SUCCESS or an error. A growth that fails changes nothing.
-  CUresult reserve(CUdevice gpu, size_t max_bytes, size_t chunk_bytes);  // once; both are rounded up
-  CUresult grow(size_t wanted);                                          // to at least `wanted` bytes
-  CUresult shrink(size_t wanted);                                        // to as few chunks as hold `wanted` bytes
-  CUresult destroy();                                                    // gives everything back
-  CUresult add_chunk();                                                  // what grow is made of
+  CUresult reserve(CUdevice gpu, size_t max_bytes, size_t chunk_bytes);
+  CUresult grow(size_t wanted);    // to at least `wanted` bytes
+  CUresult shrink(size_t wanted);  // to as few chunks as hold `wanted` bytes
+  CUresult destroy();              // gives everything back
+  CUresult add_chunk();            // what grow is made of
 
   static size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
-  GrowableBuffer& operator=(GrowableBuffer&&) = delete;  // nor a copy: two would free the same addresses
+  GrowableBuffer& operator=(GrowableBuffer&&) = delete;  // no copies: two would free the same memory
 };
 
 inline CUresult GrowableBuffer::reserve(CUdevice gpu, size_t max_bytes, size_t chunk_bytes) {
@@ -46,17 +46,17 @@ inline CUresult GrowableBuffer::add_chunk() {
   CUresult result = cuMemCreate(&handle, chunk, &memory, 0);  // memory, without an address
   if (result != CUDA_SUCCESS) return result;
   result = cuMemMap(base + size, chunk, 0, handle, 0);  // its address: after what is there
-  cuMemRelease(handle);  // the mapping keeps the memory; if that failed, it is freed here
+  cuMemRelease(handle);  // the mapping keeps the memory; if cuMemMap failed, this frees it
   if (result == CUDA_SUCCESS) size += chunk;
   return result;
 }
 
 inline CUresult GrowableBuffer::grow(size_t wanted) {
-  if (wanted > reserved) return CUDA_ERROR_OUT_OF_MEMORY;  // of addresses
+  if (wanted > reserved) return CUDA_ERROR_OUT_OF_MEMORY;  // more than you reserved
   const size_t old_size = size;
   CUresult result = CUDA_SUCCESS;
   while (result == CUDA_SUCCESS && size < wanted) result = add_chunk();
-  if (result == CUDA_SUCCESS && size > old_size)  // let the GPU in, to all that is new
+  if (result == CUDA_SUCCESS && size > old_size)  // the GPU may use all that is new
     result = cuMemSetAccess(base + old_size, size - old_size, &access, 1);
   if (result != CUDA_SUCCESS) shrink(old_size);  // as if nothing had happened
   return result;
@@ -99,7 +99,7 @@ __global__ void look_up(const Slot* slots) {
     if (slot_of[i]->request != i || slots[i].request != i) __trap();
 }
 
-static void expect_found(cudaGraphExec_t graph, int count) {
+static void look_up_all(cudaGraphExec_t graph, int count) {  // count: how many requests there are now
   CHECK(cudaMemcpyToSymbol(requests, &count, sizeof count));
   CHECK(cudaGraphLaunch(graph, 0));
   CHECK(cudaDeviceSynchronize());
@@ -111,7 +111,7 @@ int main() {
   CHECK(cudaSetDevice(0));
   step("[1] Reserve far more than you need");
   GrowableBuffer buffer;
-  CHECK(buffer.reserve(0, size_t(1) << 30, size_t(2) << 20));
+  CHECK(buffer.reserve(0, size_t(1) << 30, size_t(2) << 20));  // on GPU 0; 1 GiB; in chunks of 2 MiB
   say("%zu MiB of addresses, and no memory yet; a chunk is %zu MiB", buffer.reserved >> 20, buffer.chunk >> 20);
   step("[2] Grow");
   CHECK(buffer.grow(few * sizeof(Slot)));
@@ -129,7 +129,7 @@ int main() {
   admit<<<(many - few) / 256, 256>>>(slots, few);
   CHECK(cudaGetLastError());
   say("%d requests: %zu MiB", many, buffer.size >> 20);
-  expect_found(graph, many);
+  look_up_all(graph, many);
   step("[3] Fail half-way");
   const CUdeviceptr fifth = buffer.base + buffer.size + 4 * buffer.chunk;
   CUmemGenericAllocationHandle obstacle;
@@ -142,9 +142,9 @@ int main() {
   CHECK(buffer.grow(buffer.size + 8 * buffer.chunk));  // the same once more
   say("without the obstacle: %zu MiB", buffer.size >> 20);
   step("[4] Shrink");
-  CHECK(buffer.shrink(few * sizeof(Slot)));  // expect_found has waited: no kernel is running
+  CHECK(buffer.shrink(few * sizeof(Slot)));  // look_up_all has waited: no kernel is running
   say("%d requests: %zu MiB", few, buffer.size >> 20);
-  expect_found(graph, few);
+  look_up_all(graph, few);
   CHECK(buffer.destroy());
   std::puts("OK");
 }

@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
     CUdeviceptr base;
     CHECK(cuMemAddressReserve(&base, 512 * chunk, 0, 0, 0));  // addresses for all that you could ever need
     size_t size = 0;
-    for (const size_t wanted : {4 * chunk, 16 * chunk}) {  // whenever the buffer is full:
+    for (const size_t wanted : {4 * chunk, 16 * chunk}) {  // two growths: to 4 chunks, and to 16
       const size_t old_size = size;
       for (; size < wanted; size += chunk) {
         CUmemGenericAllocationHandle handle;

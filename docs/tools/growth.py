@@ -297,7 +297,7 @@ class Scale(Drawing):
         self.text(end + 12, 80, "pointers in a table, saved before the growth", "vmm-left vmm-small")
         self.text(8, y + 54, f"{story.size(few + many)} taken while it copies", "vmm-left vmm-small")
 
-        self.text(8, 204, "VMM: more memory behind it, and both stay right", "vmm-left vmm-bold")
+        self.text(8, 204, "VMM: more memory behind it, and both stay valid", "vmm-left vmm-bold")
         y = 262
         self.line(f"M392 {y - 4} H{left - 4} v40 H392")
         for index in range(many):
