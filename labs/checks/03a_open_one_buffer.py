@@ -84,7 +84,7 @@ def owner(run):
 
 @check(
     "GPU 1 may read one buffer, and not reach the other",
-    page="03_multi_gpu/README.md#3-let-the-readers-in",
+    page="03_multi_gpu/README.md#3-let-the-reader-in",
 )
 def reader(run):
     must_have(run, [1])

@@ -6,7 +6,7 @@ from labs.judge.check import LAUNCHES, Wrong, check
 TITLE = "Writer and reader"
 MINUTES = 15
 LESSON = "03_multi_gpu/README.md"
-PAGE = f"{LESSON}#4-make-the-readers-wait"
+PAGE = f"{LESSON}#4-make-the-reader-wait"
 GPUS = 2
 ELSEWHERE = ({"gpus": 3},)
 NO_LUCK = True  # a sleep takes no time, and is told
@@ -63,7 +63,7 @@ def no_peer_access(run):
             )
 
 
-@check("GPU 0 may read and write, GPU 1 may only read", page=f"{LESSON}#3-let-the-readers-in")
+@check("GPU 0 may read and write, GPU 1 may only read", page=f"{LESSON}#3-let-the-reader-in")
 def rights(run):
     writer, reader = writer_and_reader(run)
     for call in [*run.ordinary_memory(), *(it for it in run.calls("cuMemCreate") if it.is_students)]:

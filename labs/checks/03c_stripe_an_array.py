@@ -56,7 +56,7 @@ def striped(run):
 
 
 @check(
-    "every GPU may read and write every stripe when the kernels run", page="03_multi_gpu/README.md#3-let-the-readers-in"
+    "every GPU may read and write every stripe when the kernels run", page="03_multi_gpu/README.md#3-let-the-reader-in"
 )
 def everyone_has_access(run):
     call, mappings = array_at_first_kernel(run)
@@ -69,7 +69,7 @@ def everyone_has_access(run):
                 )
 
 
-@check("one call grants access to the whole array", page="03_multi_gpu/README.md#3-let-the-readers-in")
+@check("one call grants access to the whole array", page="03_multi_gpu/README.md#3-let-the-reader-in")
 def one_call(run):
     for call in run.calls("cuMemSetAccess")[1:]:
         raise call.wrong("one cuMemSetAccess, of the whole range and for all GPUs", "it was called more than once")

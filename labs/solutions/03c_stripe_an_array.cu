@@ -5,7 +5,7 @@
 // - stripes of one granule: the first on GPU 0, the second on GPU 1 and so on, then GPU 0 again, two on each GPU
 // - one call grants every GPU access to the whole array
 // - it is right for any number of GPUs
-// Read 03_multi_gpu/README.md#1-lay-the-table-across-the-gpus and #3-let-the-readers-in.
+// Read 03_multi_gpu/README.md#1-lay-the-table-across-the-gpus and #3-let-the-reader-in.
 #include "../lab.h"
 
 int main() {

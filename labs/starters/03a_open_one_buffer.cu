@@ -5,7 +5,7 @@
 // - GPU 0, which holds the buffers, may read and write both
 // - GPU 1 may read `open`, and not write it, and not reach `secret`
 // - a third GPU reaches neither, and peer access stays off
-// Read 03_multi_gpu/README.md#2-let-the-loader-in and #3-let-the-readers-in.
+// Read 03_multi_gpu/README.md#2-let-the-loader-in and #3-let-the-reader-in.
 #include "../lab.h"
 
 const size_t size = 2 << 20, n = size / sizeof(int);  // one granule
