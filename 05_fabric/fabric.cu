@@ -91,8 +91,8 @@ static void exporter() {
 
 static void importer() {
   Shared shared;
-  if (!receive_bytes(&shared, sizeof shared)) std::exit(1);  // nothing came: the exporter has ended
-  const int gpu = check::require_gpus(1) > 1 ? 1 : 0;        // any GPU will do; rather not the exporter's
+  if (!receive_bytes(&shared, sizeof shared)) std::exit(1);  // the exporter has ended, and has said why
+  const int gpu = check::require_gpus(1) > 1 ? 1 : 0;        // GPU 1 of this machine, if it has one
   CHECK(cudaSetDevice(gpu));
 
   step("[4] Import them");
@@ -104,7 +104,7 @@ static void importer() {
   const CUdeviceptr address = map(memory, shared.size, gpu);
   add<<<256, 256>>>(reinterpret_cast<int*>(address), shared.size / sizeof(int), 22);
   CHECK(cudaGetLastError());
-  CHECK(cudaDeviceSynchronize());  // no stream reaches into another process
+  CHECK(cudaDeviceSynchronize());  // "done" is not ordered after the kernel, so wait for it
   say("GPU %d added 22 to every int", gpu);
   let_go(memory, address, shared.size);
   send_bytes("", 1);  // done
@@ -113,19 +113,18 @@ static void importer() {
 #ifdef FABRIC_WITH_MPI  // two ranks of MPI, on one machine or two
 #include "fabric_mpi.h"
 #else  // two processes of one machine, and a socket between them
-static int other;  // this process's end of the socket
+static int other;  // this process's end of the socket; TCP would need no other calls to send and to receive
 
 static void send_bytes(const void* bytes, size_t size) {
   EXPECT(send(other, bytes, size, MSG_NOSIGNAL) == ssize_t(size), "%s", std::strerror(errno));
 }
 
-// A SEQPACKET socket keeps together what was sent together. From a TCP socket you would read until all bytes are there.
-static bool receive_bytes(void* bytes, size_t size) { return recv(other, bytes, size, 0) == ssize_t(size); }
+static bool receive_bytes(void* bytes, size_t size) { return recv(other, bytes, size, MSG_WAITALL) == ssize_t(size); }
 
 int main() {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // two processes, one terminal: print each line at once
   int ends[2];
-  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0, "%s", std::strerror(errno));
+  EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "%s", std::strerror(errno));
   const pid_t child = fork();  // before any CUDA call
   EXPECT(child >= 0, "%s", std::strerror(errno));
   other = ends[child ? 0 : 1];

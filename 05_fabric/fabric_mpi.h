@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // 05 Fabric over MPI: how bytes get from rank to rank, and main. fabric.cu ends with this file when it is built with
-// -DFABRIC_WITH_MPI and what `mpicxx -show` prints.
-#pragma once
-
+// -DFABRIC_WITH_MPI. Build it alone, with the options that `mpicxx -show` prints in place of the dots:
+//   nvcc -std=c++17 -DFABRIC_WITH_MPI fabric.cu -o fabric_mpi -lcuda ...
 #include <mpi.h>
 #include <unistd.h>
 
