@@ -4,6 +4,7 @@
 
     lesson_test.py run PROGRAM EXPECTED      on the real GPUs: it works, and prints what was recorded; or skips
     lesson_test.py sanitizer PROGRAM         the same under compute-sanitizer: no bad access, no leaked memory
+    lesson_test.py on_gpus PROGRAM           on the real GPUs: a test's own program, which prints what it likes
     lesson_test.py skips REASON PROGRAM...   each skips here, for this reason
     lesson_test.py arguments PROGRAM...      --help and bad arguments, of those that take some
     lesson_test.py standalone SOURCE NVCC EXPECTED [VMMSIM]
@@ -91,6 +92,11 @@ def run(program, expected):
     if difference:
         fail(f"{expected}: {difference}")
     sys.exit(77 if skipped else 0)
+
+
+def on_gpus(program):
+    """A test's own program, which says by itself what is wrong."""
+    sys.exit(77 if outcome_on_gpus(start(program)) else 0)
 
 
 def sanitizer(program):

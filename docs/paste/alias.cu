@@ -2,8 +2,10 @@
 #include <cuda.h>
 #include <cuda/ptx>
 
-// A second address for the memory of a mapping, which begins at `address`, has `size` bytes, and may be used by a GPU.
-// `device` gets access. Undo with cuMemUnmap and cuMemAddressFree.
+// A second address for the memory of one mapping, for `device` to read and write. address, size: where the mapping
+// begins, and all of its bytes; some GPU has access there. The memory stays until both addresses are unmapped.
+// Error: INVALID_VALUE if no mapping begins there, else the driver's; nothing stays, and *alias is as before.
+// Threads: yes. Needs a current context, of any GPU. Waits for nothing.
 inline CUresult map_again(CUdeviceptr* alias, CUdeviceptr address, size_t size, int device) {
   CUdeviceptr start;
   size_t whole;
@@ -12,19 +14,32 @@ inline CUresult map_again(CUdeviceptr* alias, CUdeviceptr address, size_t size, 
   if (result != CUDA_SUCCESS) return result;
   if (start != address) return CUDA_ERROR_INVALID_VALUE;  // the alias would lead to the start, and not to `address`
   if ((result = cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(address))) != CUDA_SUCCESS) return result;
-  if ((result = cuMemAddressReserve(alias, size, 0, 0, 0)) != CUDA_SUCCESS) {
+  CUdeviceptr mapped;
+  if ((result = cuMemAddressReserve(&mapped, size, 0, 0, 0)) != CUDA_SUCCESS) {
     cuMemRelease(handle);
     return result;
   }
-  result = cuMemMap(*alias, size, 0, handle, 0);
+  result = cuMemMap(mapped, size, 0, handle, 0);
   const CUresult released = cuMemRelease(handle);  // retaining added a reference
   if (result == CUDA_SUCCESS) {
-    const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, device}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    result = released != CUDA_SUCCESS ? released : cuMemSetAccess(*alias, size, &access, 1);
-    if (result != CUDA_SUCCESS) cuMemUnmap(*alias, size);
+    CUmemAccessDesc access = {};
+    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access.location.id = device;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    result = released != CUDA_SUCCESS ? released : cuMemSetAccess(mapped, size, &access, 1);
+    if (result != CUDA_SUCCESS) cuMemUnmap(mapped, size);
   }
-  if (result != CUDA_SUCCESS) cuMemAddressFree(*alias, size);
+  if (result != CUDA_SUCCESS) cuMemAddressFree(mapped, size);
+  else *alias = mapped;
   return result;
+}
+
+// Undoes map_again. If the memory was created for RDMA, undo before you unmap its first address: that one goes last.
+// Waits for nothing: no kernel and no copy may be using the alias. Error: the driver's; call it again, and it goes on
+// where it stopped. Threads: yes, each with addresses of its own.
+inline CUresult unmap_again(CUdeviceptr alias, size_t size) {
+  const CUresult result = cuMemUnmap(alias, size);  // succeeds where nothing is mapped any more
+  return result != CUDA_SUCCESS ? result : cuMemAddressFree(alias, size);
 }
 
 // In one kernel, a thread that has written through one address reads its own value through the other.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 #include <cuda.h>
+#include <cstddef>
 
-// Memory on a GPU, mapped, with access for that GPU. Rounds *size up to whole granules. If a call fails, nothing stays
-// mapped or reserved.
+// Allocates memory on a GPU, mapped, for that GPU to read and write. *size: bytes wanted, and on success the bytes that
+// there are, which are whole granules. Keep that number: it is the one to undo with.
+// Error: the driver's; nothing stays, and *address and *size are as before. Threads: yes. Needs cuInit, and no context.
 inline CUresult allocate(CUdeviceptr* address, size_t* size, int device) {
   CUmemAllocationProp prop = {};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -11,27 +13,37 @@ inline CUresult allocate(CUdeviceptr* address, size_t* size, int device) {
   size_t granularity;
   CUresult result = cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
   if (result != CUDA_SUCCESS) return result;
-  *size = (*size + granularity - 1) / granularity * granularity;
+  const size_t bytes = (*size + granularity - 1) / granularity * granularity;
 
   CUmemGenericAllocationHandle handle;
-  if ((result = cuMemCreate(&handle, *size, &prop, 0)) != CUDA_SUCCESS) return result;
-  if ((result = cuMemAddressReserve(address, *size, 0, 0, 0)) != CUDA_SUCCESS) {
+  if ((result = cuMemCreate(&handle, bytes, &prop, 0)) != CUDA_SUCCESS) return result;
+  CUdeviceptr mapped;
+  if ((result = cuMemAddressReserve(&mapped, bytes, 0, 0, 0)) != CUDA_SUCCESS) {
     cuMemRelease(handle);
     return result;
   }
-  result = cuMemMap(*address, *size, 0, handle, 0);
+  result = cuMemMap(mapped, bytes, 0, handle, 0);
   const CUresult released = cuMemRelease(handle);  // from here on the mapping alone holds the memory
   if (result == CUDA_SUCCESS) {
-    const CUmemAccessDesc access = {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    result = released != CUDA_SUCCESS ? released : cuMemSetAccess(*address, *size, &access, 1);
-    if (result != CUDA_SUCCESS) cuMemUnmap(*address, *size);
+    CUmemAccessDesc access = {};
+    access.location = prop.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    result = released != CUDA_SUCCESS ? released : cuMemSetAccess(mapped, bytes, &access, 1);
+    if (result != CUDA_SUCCESS) cuMemUnmap(mapped, bytes);
   }
-  if (result != CUDA_SUCCESS) cuMemAddressFree(*address, *size);
-  return result;
+  if (result != CUDA_SUCCESS) {
+    cuMemAddressFree(mapped, bytes);
+    return result;
+  }
+  *address = mapped;
+  *size = bytes;
+  return CUDA_SUCCESS;
 }
 
-// Frees the memory and the addresses. No kernel and no copy may be using them.
+// Gives the memory and its addresses back. size: what allocate left in *size; the size that you wanted is refused, and
+// nothing changes. Waits for nothing: no kernel and no copy may be using the memory. Error: the driver's; call it again
+// with the right size, and it goes on where it stopped. Threads: yes, each with memory of its own.
 inline CUresult deallocate(CUdeviceptr address, size_t size) {
-  const CUresult result = cuMemUnmap(address, size);
+  const CUresult result = cuMemUnmap(address, size);  // succeeds where nothing is mapped any more
   return result != CUDA_SUCCESS ? result : cuMemAddressFree(address, size);
 }

@@ -4,9 +4,10 @@
 #include <cuda_runtime.h>
 #include <cstdio>
 
-// Build it alone:  nvcc -std=c++17 example.cu -o example -lcuda
+// Build it:  cp docs/paste/{example,allocate}.cu . && nvcc -std=c++17 example.cu -o example -lcuda
 __global__ void fill(float* data, size_t n, float value) {
-  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) data[i] = value;
+  const size_t threads = size_t(gridDim.x) * blockDim.x;
+  for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += threads) data[i] = value;
 }
 
 int main() {

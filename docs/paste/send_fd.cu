@@ -7,15 +7,17 @@
 #include <cstdint>
 #include <cstring>
 
-// What a file descriptor travels beside: a mark, by which the receiver knows the message, and the size of the memory,
-// which the descriptor does not tell.
+// What a descriptor travels with: a mark, by which the receiver knows the message, and the size of the memory, which
+// the descriptor does not tell.
 struct FdMessage {
   uint64_t mark = 0x6d656d6f72792066;
   uint64_t size = 0;
 };
 
-// Sends one file descriptor over a Unix socket. Leaves the descriptor open here: close it afterwards. False: see errno.
-// It is EPROTO if a stream socket took a part of the message; then close the socket.
+// Sends one file descriptor over a connected Unix socket, best a SOCK_SEQPACKET. size: bytes of the memory. The fd
+// stays open here, and yours: close it afterwards. Waits until the socket has room, unless the socket does not block.
+// False: see errno. It is EPROTO if a stream took a part of the message; then close the socket. Threads: yes, each with
+// a socket of its own.
 inline bool send_fd(int socket, int fd, uint64_t size) {
   FdMessage content;
   content.size = size;
@@ -38,9 +40,10 @@ inline bool send_fd(int socket, int fd, uint64_t size) {
   return bytes == sizeof content;
 }
 
-// Receives one, or returns -1. errno is then ETIMEDOUT if none has come in this time, whatever signals came; ECONNRESET
-// if the peer has gone; EPROTO if something else came: close the socket. On a stream socket the message arrives in one
-// piece, as it was sent.
+// Receives one, which is yours to close, or returns -1. Waits for so many milliseconds at most, whatever signals come.
+// After -1 *size is as before, no descriptor is left open, and errno is ETIMEDOUT; ECONNRESET if the peer has gone;
+// EPROTO if something else came than one whole message with one descriptor: then close the socket. Threads: yes, each
+// with a socket of its own.
 inline int receive_fd(int socket, uint64_t* size, int milliseconds) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(milliseconds);

@@ -1,14 +1,71 @@
 // SPDX-License-Identifier: MIT-0
-// The snippets of docs/paste at work, on two GPUs: paste_test [no_channel]
-// With no_channel, on a machine without a channel file, fabric memory must be refused.
+// The snippets of docs/paste at work, each of their calls failing in turn, and several threads at once. With one GPU,
+// what needs two is not run. Where there is no IMEX channel, fabric memory must be refused. Makes no multicast object,
+// but for: paste_test multicast
 #include <cuda.h>
+#include <atomic>
 
-static bool release_fails;  // then the snippets' calls of cuMemRelease answer an error; the memory goes all the same
-inline CUresult release(CUmemGenericAllocationHandle handle) {
-  const CUresult result = cuMemRelease(handle);
-  return release_fails ? CUDA_ERROR_UNKNOWN : result;
+// The snippets' calls of the driver, which come by here. The one whose turn it is fails, without being made. But for
+// cuMemRelease: a caller cannot try that again, so it is made, and answers an error.
+static thread_local int calls, failing;       // since when; the number of the one that fails, 0 for none
+static thread_local const char* failed_call;  // its name
+static thread_local bool unmaps_fail, no_path;
+static thread_local CUdevice_attribute unknown;  // to this driver
+static std::atomic<int> handles, reservations;   // which the snippets have, and have not given back
+static bool fails(const char* name) {
+  if (++calls == failing) failed_call = name;
+  return calls == failing;
 }
+template <class... P, class... A> CUresult by_way(const char* name, CUresult (*call)(P...), A... arguments) {
+  return fails(name) ? CUDA_ERROR_UNKNOWN : call(arguments...);
+}
+template <class... A> CUresult counted(std::atomic<int>* count, int change, A... arguments) {
+  const CUresult result = by_way(arguments...);
+  if (result == CUDA_SUCCESS) *count += change;
+  return result;
+}
+inline CUresult release(CUmemGenericAllocationHandle handle) {
+  const bool failed = fails("cuMemRelease");
+  const CUresult result = cuMemRelease(handle);
+  if (result == CUDA_SUCCESS) --handles;
+  return failed ? CUDA_ERROR_UNKNOWN : result;
+}
+inline CUresult unmap(CUdeviceptr address, size_t size) {
+  return fails("cuMemUnmap") || unmaps_fail ? CUDA_ERROR_UNKNOWN : cuMemUnmap(address, size);
+}
+inline CUresult can_access(int* reaches, CUdevice peer, CUdevice owner) {
+  const CUresult result = by_way("cuDeviceCanAccessPeer", cuDeviceCanAccessPeer, reaches, peer, owner);
+  if (no_path) *reaches = 0;
+  return result;
+}
+inline CUresult attribute(int* value, CUdevice_attribute which, CUdevice device) {
+  if (unknown && which == unknown) return CUDA_ERROR_INVALID_VALUE;
+  return by_way("cuDeviceGetAttribute", cuDeviceGetAttribute, value, which, device);
+}
+inline CUresult address_range(CUdeviceptr* start, size_t* size, CUdeviceptr address) {
+  return by_way("cuMemGetAddressRange", cuMemGetAddressRange, start, size, address);
+}
+#define BY_WAY(call, ...) by_way(#call, call, __VA_ARGS__)
+#undef cuMemGetAddressRange
 #define cuMemRelease release
+#define cuMemUnmap unmap
+#define cuDeviceCanAccessPeer can_access
+#define cuDeviceGetAttribute attribute
+#define cuMemGetAddressRange address_range
+#define cuMemCreate(...) counted(&handles, 1, "cuMemCreate", cuMemCreate, __VA_ARGS__)
+#define cuMemImportFromShareableHandle(...) counted(&handles, 1, "import", cuMemImportFromShareableHandle, __VA_ARGS__)
+#define cuMemRetainAllocationHandle(...) counted(&handles, 1, "retain", cuMemRetainAllocationHandle, __VA_ARGS__)
+#define cuMulticastCreate(...) counted(&handles, 1, "cuMulticastCreate", cuMulticastCreate, __VA_ARGS__)
+#define cuMemAddressReserve(...) counted(&reservations, 1, "cuMemAddressReserve", cuMemAddressReserve, __VA_ARGS__)
+#define cuMemAddressFree(...) counted(&reservations, -1, "cuMemAddressFree", cuMemAddressFree, __VA_ARGS__)
+#define cuMemMap(...) BY_WAY(cuMemMap, __VA_ARGS__)
+#define cuMemSetAccess(...) BY_WAY(cuMemSetAccess, __VA_ARGS__)
+#define cuMemGetAllocationGranularity(...) BY_WAY(cuMemGetAllocationGranularity, __VA_ARGS__)
+#define cuMemExportToShareableHandle(...) BY_WAY(cuMemExportToShareableHandle, __VA_ARGS__)
+#define cuMulticastGetGranularity(...) BY_WAY(cuMulticastGetGranularity, __VA_ARGS__)
+#define cuMulticastAddDevice(...) BY_WAY(cuMulticastAddDevice, __VA_ARGS__)
+#define cuMulticastBindMem(...) BY_WAY(cuMulticastBindMem, __VA_ARGS__)
+#define cuMulticastUnbind(...) BY_WAY(cuMulticastUnbind, __VA_ARGS__)
 #define main example_main
 #include "../../docs/paste/example.cu"  // with allocate.cu
 #undef main
@@ -16,6 +73,7 @@ inline CUresult release(CUmemGenericAllocationHandle handle) {
 #include "../../docs/paste/alias.cu"
 #include "../../docs/paste/fabric.cu"
 #include "../../docs/paste/grant_to_peer.cu"
+#include "../../docs/paste/map_handle.cu"
 #include "../../docs/paste/meet.cu"
 #include "../../docs/paste/multicast.cu"
 #include "../../docs/paste/multimem.cu"
@@ -27,10 +85,28 @@ inline CUresult release(CUmemGenericAllocationHandle handle) {
 
 #include "growable_buffer.cc"  // cut from lesson 02 when the build is configured
 #undef cuMemRelease
+#undef cuMemUnmap
+#undef cuDeviceCanAccessPeer
+#undef cuDeviceGetAttribute
+#undef cuMemGetAddressRange
+#undef cuMemCreate
+#undef cuMemImportFromShareableHandle
+#undef cuMemRetainAllocationHandle
+#undef cuMulticastCreate
+#undef cuMemAddressReserve
+#undef cuMemAddressFree
+#undef cuMemMap
+#undef cuMemSetAccess
+#undef cuMemGetAllocationGranularity
+#undef cuMemExportToShareableHandle
+#undef cuMulticastGetGranularity
+#undef cuMulticastAddDevice
+#undef cuMulticastBindMem
+#undef cuMulticastUnbind
 
-#include <atomic>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -43,17 +119,11 @@ __global__ void through_alias(int* here, const int* there, int* read) {
   read[0] = *there;  // may stay in a cache, so that the next read would find it again
   read[1] = write_here_read_there(here, there, read[0] + 1);
 }
-__global__ void to_all(int* mc) {
-#if __CUDA_ARCH__ >= 900
-  broadcast(mc, 100);
-  add_to_all(mc + 1, 10);
-#endif
+template <class T> __global__ void to_all(T* mc) {
+  broadcast(mc, T(100));
+  add_to_all(mc + 1, T(10));
 }
-__global__ void from_all(const int* mc, int* sum) {
-#if __CUDA_ARCH__ >= 900
-  *sum = sum_of_all(mc);
-#endif
-}
+template <class T> __global__ void from_all(const T* mc, T* sum) { *sum = sum_of_all(mc); }
 
 static int* pointer(CUdeviceptr address) { return reinterpret_cast<int*>(address); }
 static int load(CUdeviceptr address) {
@@ -72,6 +142,168 @@ static size_t free_memory() {
   return available;
 }
 
+static CUresult let_go(CUmemGenericAllocationHandle handle) {  // no call of a snippet
+  --handles;
+  return cuMemRelease(handle);
+}
+
+static int descriptors() {
+  int count = 0;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) count += !each.path().empty();
+  return count;
+}
+
+// Makes something and undoes it, with each call of both failing in turn. What fails leaves nothing behind; an undo that
+// failed is called once more.
+template <class Make, class Undo> void each_call_fails(const char* what, Make make, Undo undo) {
+  failing = calls = 0;
+  CHECK(make());  // the driver keeps some things from the first time
+  CHECK(undo());
+  const int before = handles, reserved = reservations, open = descriptors();
+  auto expect_nothing_left = [&] {
+    EXPECT(handles == before && reservations == reserved && descriptors() == open,
+           "%s, call %d fails: %d handles, %d reservations, %d descriptors are left", what, failing, handles - before,
+           reservations - reserved, descriptors() - open);
+  };
+  for (failing = 1;; ++failing) {
+    calls = 0;
+    const CUresult result = make();
+    if (calls < failing) {
+      CHECK(result);
+      break;
+    }
+    EXPECT(result == CUDA_ERROR_UNKNOWN, "%s: %s failed, and it returns %s", what, failed_call, check::name(result));
+    expect_nothing_left();
+  }
+  const int made = failing - 1;
+  for (failing = 1;; ++failing) {
+    calls = 0;
+    const CUresult result = undo();
+    if (calls < failing) {
+      CHECK(result);
+      break;
+    }
+    EXPECT(result == CUDA_ERROR_UNKNOWN, "%s: %s failed, and its undo returns %s", what, failed_call,
+           check::name(result));
+  }
+  expect_nothing_left();
+  std::printf("%s: each of %d calls failed, and of %d to undo it\n", what, made, failing - 1);
+  failing = 0;
+}
+
+static void expect_undone_failures() {
+  const size_t size = 2 << 20;
+  CUdeviceptr address = 0, alias = 0;
+  size_t taken = 0;
+  each_call_fails(
+      "allocate", [&] { return taken = 3 << 20, allocate(&address, &taken, 0); },
+      [&] { return deallocate(address, taken); });
+
+  CUmemGenericAllocationHandle handle = 0, imported = 0;
+  int fd = -1;
+  each_call_fails(
+      "create_and_export", [&] { return create_and_export(&handle, &fd, size, 0); },
+      [&] { return close(fd), let_go(handle); });
+  CHECK(create_and_export(&handle, &fd, size, 0));
+  each_call_fails(
+      "import_and_close", [&] { return import_and_close(&imported, dup(fd)); }, [&] { return let_go(imported); });
+  close(fd);
+  each_call_fails(
+      "map_handle", [&] { return map_handle(&address, handle, size, 0); }, [&] { return unmap_handle(address, size); });
+  CHECK(map_handle(&address, handle, size, 0));
+  CHECK(let_go(handle));
+  each_call_fails(
+      "map_again", [&] { return map_again(&alias, address, size, 0); }, [&] { return unmap_again(alias, size); });
+  CHECK(unmap_handle(address, size));
+  EXPECT(handles == 0 && reservations == 0, "%d, %d", int(handles), int(reservations));
+}
+
+// What failed left the caller's variables alone.
+static void expect_untouched_results() {
+  CUdeviceptr address = 5, alias = 5;
+  size_t size = 3 << 20;
+  CUmemGenericAllocationHandle handle = 5;
+  for (failing = 1; failing < 6; ++failing) {
+    calls = 0;
+    REFUSED(CUDA_ERROR_UNKNOWN, allocate(&address, &size, 0));
+    EXPECT(address == 5 && size == 3 << 20, "%llx, %zu", address, size);
+  }
+  failing = calls = 0;
+  int fd;
+  failing = 2;
+  REFUSED(CUDA_ERROR_UNKNOWN, create_and_export(&handle, &fd, 2 << 20, 0));
+  EXPECT(handle == 5, "%llx", handle);
+  failing = 0;
+  CHECK(create_and_export(&handle, &fd, 2 << 20, 0));
+  close(fd);
+  REFUSED(CUDA_ERROR_NOT_SUPPORTED, map_handle(&address, handle, 4 << 20, 0));  // not its size
+  EXPECT(address == 5, "%llx", address);
+  CHECK(map_handle(&address, handle, 2 << 20, 0, CU_MEM_ACCESS_FLAGS_PROT_READ, 64 << 20));
+  EXPECT(address % (64 << 20) == 0, "%llx", address);
+  unsigned long long flags;
+  const CUmemLocation gpu = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  CHECK(cuMemGetAccess(&flags, &gpu, address));
+  EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_READ, "%llu", flags);
+  for (failing = 1; failing < 6; ++failing) {
+    calls = 0;
+    REFUSED(CUDA_ERROR_UNKNOWN, map_again(&alias, address, 2 << 20, 0));
+    EXPECT(alias == 5, "%llx", alias);
+  }
+  failing = 0;
+  CHECK(unmap_handle(address, 2 << 20));
+  CHECK(let_go(handle));
+}
+
+static void expect_known_attributes() {
+  Supported has, old;
+  CHECK(supported(0, &has));
+  EXPECT(has.vmm && has.fd, "no VMM, or no descriptors");
+  unknown = CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED;
+  CHECK(supported(0, &old));
+  unknown = {};
+  EXPECT(old.vmm && old.fd && !old.fabric && old.multicast == has.multicast && old.compression == has.compression,
+         "one unknown attribute spoils others");
+  for (failing = 1; failing <= 6; ++failing) {
+    calls = 0;
+    REFUSED(CUDA_ERROR_UNKNOWN, supported(0, &old));
+    EXPECT(!old.vmm && !old.fd && !old.fabric && !old.multicast && !old.compression && !old.rdma, "not all 0");
+  }
+  failing = 0;
+  REFUSED(CUDA_ERROR_INVALID_DEVICE, supported(-1, &old));
+}
+
+// Several threads at once, each with memory of its own.
+static void expect_threads() {
+  std::thread threads[4];
+  for (auto& thread : threads)
+    thread = std::thread([] {
+      CHECK(cudaSetDevice(0));  // map_again needs a context
+      for (int i = 0; i < 20; ++i) {
+        CUdeviceptr address, alias, mapped;
+        CUmemGenericAllocationHandle handle, imported;
+        int fd;
+        size_t size = 1;
+        Supported has;
+        CHECK(supported(0, &has));
+        CHECK(allocate(&address, &size, 0));
+        CHECK(grant_to_peer(address, size, 0, 0));
+        CHECK(map_again(&alias, address, size, 0));
+        store(address, i);
+        EXPECT(load(alias) == i, "%d", load(alias));
+        CHECK(unmap_again(alias, size));
+        CHECK(deallocate(address, size));
+        CHECK(create_and_export(&handle, &fd, 2 << 20, 0));
+        CHECK(import_and_close(&imported, fd));
+        CHECK(map_handle(&mapped, imported, 2 << 20, 0));
+        CHECK(let_go(imported));
+        CHECK(let_go(handle));
+        CHECK(unmap_handle(mapped, 2 << 20));
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT(handles == 0 && reservations == 0, "%d handles, %d reservations", int(handles), int(reservations));
+}
+
 static void expect_memory_that_works() {
   CUdeviceptr address;
   size_t size = 3 << 20;
@@ -81,24 +313,9 @@ static void expect_memory_that_works() {
   add<<<1, 1>>>(pointer(address + size - 4), 2);
   finish();
   EXPECT(load(address + size - 4) == 42, "the last word is %d", load(address + size - 4));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, deallocate(address, 3 << 20));  // the size that was wanted
+  EXPECT(load(address + size - 4) == 42, "the last word is %d", load(address + size - 4));
   CHECK(deallocate(address, size));
-}
-
-// A call that fails at the very end leaves nothing mapped.
-static void expect_nothing_left() {
-  const size_t before = free_memory();
-  CUdeviceptr address, alias;
-  size_t size = 1;
-  release_fails = true;
-  REFUSED(CUDA_ERROR_UNKNOWN, allocate(&address, &size, 0));
-  EXPECT(free_memory() == before, "allocate left %zu bytes", before - free_memory());
-  release_fails = false;
-  CHECK(allocate(&address, &size, 0));
-  release_fails = true;
-  REFUSED(CUDA_ERROR_UNKNOWN, map_again(&alias, address, size, 0));
-  release_fails = false;
-  CHECK(deallocate(address, size));
-  EXPECT(free_memory() == before, "an alias left %zu bytes", before - free_memory());
 }
 
 // A launch that fails is noticed: the error of the one before it is the example's here.
@@ -139,6 +356,34 @@ static void expect_growth() {
   EXPECT(buffer.size == 0 && free_memory() == before, "%zu bytes are left", before - free_memory());
   CHECK(buffer.grow(buffer.chunk));
   CHECK(buffer.destroy());
+
+  // Each call of a growth by two chunks fails. It does not tell of cuMemRelease.
+  CHECK(buffer.reserve(0, 3 * chunk, chunk));
+  CHECK(buffer.grow(1));
+  store(buffer.base, 7);
+  bool done = false;
+  for (failing = 1; !done; ++failing) {
+    calls = 0;
+    const CUresult result = buffer.grow(3 * chunk);
+    done = calls < failing;
+    const bool expected = done || strcmp(failed_call, "cuMemRelease") == 0;
+    EXPECT(expected == (result == CUDA_SUCCESS), "%s failed, and it returns %s", failed_call, check::name(result));
+    EXPECT(buffer.size == (expected ? 3 * chunk : chunk) && handles == 0, "%zu bytes, %d handles", buffer.size,
+           int(handles));
+    calls = failing;  // and no other
+    CHECK(buffer.shrink(chunk));
+    EXPECT(load(buffer.base) == 7, "%d", load(buffer.base));
+  }
+  EXPECT(failing - 2 == 7, "%d calls failed", failing - 2);
+  // Its undo fails too: size tells what is mapped, so that destroy can give it back.
+  calls = 0, failing = 7, unmaps_fail = true;  // cuMemSetAccess
+  REFUSED(CUDA_ERROR_UNKNOWN, buffer.grow(3 * chunk));
+  EXPECT(buffer.size == 3 * chunk, "%zu bytes", buffer.size);
+  failing = 0;
+  REFUSED(CUDA_ERROR_UNKNOWN, buffer.destroy());
+  unmaps_fail = false;
+  CHECK(buffer.destroy());
+  EXPECT(reservations == 0 && free_memory() == before, "%zu bytes are left", before - free_memory());
   static_assert(!std::is_copy_constructible_v<GrowableBuffer> && !std::is_copy_assignable_v<GrowableBuffer>, "");
 }
 
@@ -158,6 +403,29 @@ static void expect_peer_access() {
   const CUmemLocation peer = {CU_MEM_LOCATION_TYPE_DEVICE, 1};
   CHECK(cuMemGetAccess(&flags, &peer, address));
   EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_NONE, "the peer still has %llu", flags);
+  no_path = true;
+  REFUSED(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, grant_to_peer(address, size, 0, 1));
+  CHECK(grant_to_peer(address, size, 0, 1, CU_MEM_ACCESS_FLAGS_PROT_NONE));  // which needs no path
+  no_path = false;
+  each_call_fails(
+      "grant_to_peer", [&] { return grant_to_peer(address, size, 0, 1); },
+      [&] { return grant_to_peer(address, size, 0, 1, CU_MEM_ACCESS_FLAGS_PROT_NONE); });
+  CHECK(deallocate(address, size));
+}
+
+// A GPU reaches its own memory, and can lose that right too.
+static void expect_own_access() {
+  CUdeviceptr address;
+  size_t size = 1;
+  unsigned long long flags;
+  CHECK(allocate(&address, &size, 0));
+  CHECK(grant_to_peer(address, size, 0, 0, CU_MEM_ACCESS_FLAGS_PROT_NONE));
+  const CUmemLocation owner = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  CHECK(cuMemGetAccess(&flags, &owner, address));
+  EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_NONE, "the owner still has %llu", flags);
+  CHECK(grant_to_peer(address, size, 0, 0));
+  store(address, 3);
+  EXPECT(load(address) == 3, "%d", load(address));
   CHECK(deallocate(address, size));
 }
 
@@ -309,8 +577,8 @@ static void expect_import_of_0() {
   }
   CHECK(import_and_close(&imported, 0));
   EXPECT(fcntl(0, F_GETFD) == -1, "the descriptor is still open");
-  CHECK(cuMemRelease(imported));
-  CHECK(cuMemRelease(exported));
+  CHECK(let_go(imported));
+  CHECK(let_go(exported));
   if (input > 0) {
     dup2(input, 0);
     close(input);
@@ -333,17 +601,13 @@ static void expect_shared_memory() {
   close(sockets[1]);
 
   CUdeviceptr at[2];
-  const CUmemGenericAllocationHandle handles[2] = {exported, imported};
-  const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  for (int i = 0; i < 2; ++i) {
-    CHECK(cuMemAddressReserve(&at[i], 2 << 20, 0, 0, 0));
-    CHECK(cuMemMap(at[i], 2 << 20, 0, handles[i], 0));
-    CHECK(cuMemSetAccess(at[i], 2 << 20, &access, 1));
-    CHECK(cuMemRelease(handles[i]));
-  }
+  CHECK(map_handle(&at[0], exported, 2 << 20, 0));
+  CHECK(map_handle(&at[1], imported, 2 << 20, 0));
+  CHECK(let_go(exported));  // the mappings keep the memory
+  CHECK(let_go(imported));
   store(at[0], 77);
   EXPECT(load(at[1]) == 77, "the import reads %d", load(at[1]));
-  for (CUdeviceptr address : at) CHECK(deallocate(address, 2 << 20));
+  for (CUdeviceptr address : at) CHECK(unmap_handle(address, 2 << 20));
 }
 
 static void expect_alias() {
@@ -357,61 +621,128 @@ static void expect_alias() {
   through_alias<<<1, 1>>>(pointer(address), pointer(alias), pointer(results));
   finish();
   EXPECT(load(results) == 5 && load(results + 4) == 6, "read %d and %d", load(results), load(results + 4));
-  CHECK(deallocate(alias, size));
+  CHECK(unmap_again(alias, size));
   CHECK(deallocate(results, results_size));
   CHECK(deallocate(address, size));
 }
 
-static void expect_multicast() {
-  CUmemGenericAllocationHandle object, memory[2];
-  CUdeviceptr mc[2], replica[2];
-  size_t size = 1;
-  CHECK(make_multicast(nullptr, nullptr, &size, 2));
-  for (int gpu = 0; gpu < 2; ++gpu) {
-    CHECK(allocate(&replica[gpu], &size, gpu));
-    CHECK(cuMemRetainAllocationHandle(&memory[gpu], pointer(replica[gpu])));
-    CHECK(cudaSetDevice(gpu));
-    store(replica[gpu] + 4, gpu + 1);
-  }
-  CHECK(make_multicast(&object, memory, &size, 2));
-  for (int gpu = 0; gpu < 2; ++gpu) CHECK(map_multicast(&mc[gpu], object, size, gpu));
-  CHECK(cudaSetDevice(0));
-  to_all<<<1, 1>>>(pointer(mc[0]));
-  finish();
-  CHECK(cudaSetDevice(1));
-  from_all<<<1, 1>>>(pointer(mc[1] + 4), pointer(replica[1] + 8));
-  finish();
-  for (int gpu = 0; gpu < 2; ++gpu) {
-    CHECK(cudaSetDevice(gpu));
-    EXPECT(load(replica[gpu]) == 100 && load(replica[gpu] + 4) == gpu + 11, "GPU %d has %d and %d", gpu,
-           load(replica[gpu]), load(replica[gpu] + 4));
-  }
-  EXPECT(load(replica[1] + 8) == 11 + 12, "the sum is %d", load(replica[1] + 8));
-  for (int gpu = 0; gpu < 2; ++gpu) {
-    CHECK(cuMulticastUnbind(object, gpu, 0, size));
-    CHECK(deallocate(mc[gpu], size));
-    CHECK(cuMemRelease(memory[gpu]));
-    CHECK(deallocate(replica[gpu], size));
-  }
-  CHECK(cuMemRelease(object));
+static void expect_fabric() {
+  const size_t size = 2 << 20;
+  CUmemGenericAllocationHandle exported, imported;
+  CUmemFabricHandle bytes;
+  CUdeviceptr at[2];
+  CHECK(create_and_export_fabric(&exported, &bytes, size, 0));
+  CHECK(map_handle(&at[0], exported, size, 0));
+  CHECK(import_fabric(&imported, bytes));
+  CHECK(map_handle(&at[1], imported, size, 0));
+  CHECK(let_go(exported));
+  CHECK(let_go(imported));
+  store(at[0], 78);
+  EXPECT(load(at[1]) == 78, "the import reads %d", load(at[1]));
+  for (CUdeviceptr address : at) CHECK(unmap_handle(address, size));
+  each_call_fails(
+      "create_and_export_fabric", [&] { return create_and_export_fabric(&exported, &bytes, size, 0); },
+      [&] { return let_go(exported); });
+  each_call_fails("try_fabric", [] { return try_fabric(0); }, [] { return CUDA_SUCCESS; });
+  CHECK(create_and_export_fabric(&exported, &bytes, size, 0));
+  each_call_fails("import_fabric", [&] { return import_fabric(&imported, bytes); }, [&] { return let_go(imported); });
+  CHECK(let_go(exported));
 }
 
-int main(int argc, char**) {
-  Supported has;
-  CHECK(cudaSetDevice(0));
-  CHECK(supported(0, &has));
-  EXPECT(has.vmm && has.fd && has.fabric && has.multicast && has.compression, "an H200 has all of it");
-  for (int gpu = 0; gpu < 2; ++gpu) {  // what the kernels take is taken before
+// Whether this process can open an IMEX channel. A simulated machine has one without a file.
+static bool has_channel() {
+  std::error_code none;
+  for (const auto& file : std::filesystem::directory_iterator("/dev/nvidia-caps-imex-channels", none)) {
+    const int fd = open(file.path().c_str(), O_RDWR | O_CLOEXEC);
+    if (fd >= 0) return close(fd), true;
+  }
+  return false;
+}
+
+template <class T> void expect_sums(const CUdeviceptr mc[2], const CUdeviceptr replica[2]) {
+  for (int gpu = 0; gpu < 2; ++gpu) {
     CHECK(cudaSetDevice(gpu));
+    const T values[] = {T(0), T(gpu + 1)};
+    CHECK(cuMemcpyHtoD(replica[gpu], values, sizeof values));
     CHECK(cudaDeviceSynchronize());
   }
   CHECK(cudaSetDevice(0));
-  const size_t before = free_memory();
+  to_all<<<1, 1>>>(reinterpret_cast<T*>(mc[0]));
+  finish();
+  CHECK(cudaSetDevice(1));
+  from_all<<<1, 1>>>(reinterpret_cast<T*>(mc[1]) + 1, reinterpret_cast<T*>(replica[1]) + 2);
+  finish();
+  T values[2][3];
+  for (int gpu = 0; gpu < 2; ++gpu) {
+    CHECK(cudaSetDevice(gpu));
+    CHECK(cuMemcpyDtoH(values[gpu], replica[gpu], sizeof values[gpu]));
+    EXPECT(values[gpu][0] == T(100) && values[gpu][1] == T(gpu + 11), "GPU %d has %g and %g", gpu,
+           double(values[gpu][0]), double(values[gpu][1]));
+  }
+  EXPECT(values[1][2] == T(11 + 12), "the sum is %g", double(values[1][2]));
+}
+
+static void expect_multicast() {
+  const int gpus[] = {0, 1};
+  CUmemGenericAllocationHandle object, memory[2];
+  CUdeviceptr mc[2], replica[2];
+  size_t size = 0, coarse = 0;
+  CHECK(multicast_size(&size, 1, 2));
+  CHECK(multicast_size(&coarse, 1, 2, CU_MULTICAST_GRANULARITY_RECOMMENDED));
+  EXPECT(size > 0 && size <= coarse && coarse % size == 0, "%zu, and %zu recommended", size, coarse);
+  each_call_fails("multicast_size", [&] { return multicast_size(&size, 1, 2); }, [] { return CUDA_SUCCESS; });
+  for (int gpu = 0; gpu < 2; ++gpu) {
+    size_t taken = size;
+    CHECK(allocate(&replica[gpu], &taken, gpu));
+    EXPECT(taken == size, "%zu became %zu", size, taken);
+    CHECK(cuMemRetainAllocationHandle(&memory[gpu], pointer(replica[gpu])));
+  }
+  // Each call that makes one fails. Of the undo, each error is told, and what can go has gone.
+  const int before = handles;
+  bool done = false;
+  for (failing = 1; !done; ++failing) {
+    calls = 0;
+    const CUresult result = make_multicast(&object, gpus, memory, 2, size);
+    done = calls < failing;
+    EXPECT(result == (done ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN), "%s", check::name(result));
+    EXPECT(handles == before + done, "call %d fails: %d handles more", failing, handles - before);
+  }
+  std::printf("make_multicast: each of %d calls failed\n", failing - 2);
+  failing = 0;
+  for (int gpu = 0; gpu < 2; ++gpu) CHECK(map_multicast(&mc[gpu], object, size, gpu));
+  CUdeviceptr third = 5;
+  each_call_fails(
+      "map_multicast", [&] { return map_multicast(&third, object, size, 0); },
+      [&] { return unmap_multicast(third, size); });
+  expect_sums<int>(mc, replica);
+  expect_sums<unsigned>(mc, replica);
+  expect_sums<uint64_t>(mc, replica);
+  expect_sums<float>(mc, replica);
+  for (int gpu = 0; gpu < 2; ++gpu) CHECK(unmap_multicast(mc[gpu], size));
+  CHECK(unmake_multicast(object, gpus, 2, size));
+  CHECK(make_multicast(&object, gpus, memory, 2, size));
+  failing = 1, calls = 0;
+  REFUSED(CUDA_ERROR_UNKNOWN, unmake_multicast(object, gpus, 2, size));  // the first GPU is not unbound
+  EXPECT(calls == 3 && handles == before, "%d calls, %d handles more", calls, handles - before);
+  failing = 0;
+  CHECK(make_multicast(&object, gpus, memory, 2, size));
+  failing = 3, calls = 0;
+  REFUSED(CUDA_ERROR_UNKNOWN, unmake_multicast(object, gpus, 2, size));  // cuMemRelease
+  failing = 0;
+  for (int gpu = 0; gpu < 2; ++gpu) {
+    CHECK(cuMemRelease(memory[gpu]));
+    CHECK(deallocate(replica[gpu], size));
+  }
+}
+
+static void expect_all_else(int used) {
   expect_memory_that_works();
-  expect_nothing_left();
+  expect_untouched_results();
+  expect_undone_failures();
+  expect_known_attributes();
   expect_noticed_launch();
   expect_growth();
-  expect_peer_access();
+  expect_own_access();
   expect_no_lost_fd();
   expect_no_long_packet();
   expect_no_stray_bytes();
@@ -421,12 +752,32 @@ int main(int argc, char**) {
   expect_import_of_0();
   expect_shared_memory();
   expect_alias();
-  if (argc > 1) REFUSED(CUDA_ERROR_NOT_PERMITTED, try_fabric(0));
-  else CHECK(try_fabric(0));
+  expect_threads();
+  if (used < 2) puts("not run: access for a second GPU");
+  else expect_peer_access();
+  const CUresult fabric = try_fabric(0);
+  if (fabric == CUDA_ERROR_NOT_PERMITTED && !has_channel()) {
+    puts("not run: fabric memory, which is refused for want of a channel");
+  } else {
+    CHECK(fabric);
+    expect_fabric();
+  }
+}
+
+int main(int argc, char** argv) {
+  const bool multicast = argc > 1 && strcmp(argv[1], "multicast") == 0;
   const char* site = getenv("NCCL_NVLS_ENABLE");
-  if (site && strcmp(site, "0") == 0) puts("not run: multicast, which NCCL_NVLS_ENABLE=0 refuses here");
-  else expect_multicast();
+  REQUIRE(!multicast || !site || strcmp(site, "0") != 0, "NCCL_NVLS_ENABLE=0 refuses multicast; unset it");
+  const int used = check::require_gpus(multicast ? 2 : 1) > 1 ? 2 : 1;
+  for (int gpu = used - 1; gpu >= 0; --gpu) {  // what the kernels take is taken before
+    CHECK(cudaSetDevice(gpu));
+    CHECK(cudaDeviceSynchronize());
+  }
+  const size_t before = free_memory();
+  if (multicast) expect_multicast();
+  else expect_all_else(used);
   CHECK(cudaSetDevice(0));
   EXPECT(free_memory() == before, "%zu bytes are still taken", before - free_memory());
+  EXPECT(handles == 0 && reservations == 0, "%d handles, %d reservations", int(handles), int(reservations));
   puts("OK");
 }
