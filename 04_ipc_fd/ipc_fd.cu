@@ -11,7 +11,7 @@
 #include <cstring>
 #include <vector>
 
-static void send_memory(int socket, int fd, size_t size);  // how one travels: at the end of this file
+static void send_memory(int socket, int fd, size_t size);
 static void receive_memory(int socket, int* fd, size_t* size);
 static const CUmemAllocationHandleType posix_fd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
