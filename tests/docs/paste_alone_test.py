@@ -22,6 +22,19 @@ NVCC = sys.argv[3] if len(sys.argv) > 3 else None
 STRICT = ["-Wall", "-Wextra", "-Werror"]
 PAGE = (ROOT / "docs/paste.md").read_text()
 
+USES = {  # of what is compiled only where it is used
+    "multimem.cu": """
+template <class T> __global__ void use(T* mc) {
+  broadcast(mc, T(1)), add_to_all(mc, T(1));
+  mc[0] = sum_of_all(mc);
+}
+template __global__ void use(int*);
+template __global__ void use(unsigned*);
+template __global__ void use(uint64_t*);
+template __global__ void use(float*);
+""",
+}
+
 
 def command(pattern):
     """The one line of this form within the page's blocks of shell commands."""
@@ -41,6 +54,8 @@ def compiled(name, copy, compiler):
         for each in "docs", "02_growable":
             os.symlink(ROOT / each, pathlib.Path(scratch, each))
         subprocess.run(["bash", "-ec", copy], cwd=scratch, check=True)
+        with pathlib.Path(scratch, name).open("a") as file:
+            file.write(USES.get(name, ""))
         if NVCC:
             options = ["-Werror", "all-warnings", "-Xcompiler", ",".join(STRICT), "-ccbin", compiler]
             options += [f"-gencode=arch=compute_{each},code=sm_{each}" for each in (75, 90)]

@@ -10,8 +10,8 @@
 static thread_local int calls, failing;       // since when; the number of the one that fails, 0 for none
 static thread_local const char* failed_call;  // its name
 static thread_local bool unmaps_fail, no_path;
-static thread_local CUdevice_attribute unknown;  // to this driver
-static std::atomic<int> handles, reservations;   // which the snippets have, and have not given back
+static thread_local CUdevice_attribute unknown;           // to this driver
+static std::atomic<int> handles, reservations, bindings;  // which the snippets have, and have not given back
 static bool fails(const char* name) {
   if (++calls == failing) failed_call = name;
   return calls == failing;
@@ -64,8 +64,8 @@ inline CUresult address_range(CUdeviceptr* start, size_t* size, CUdeviceptr addr
 #define cuMemExportToShareableHandle(...) BY_WAY(cuMemExportToShareableHandle, __VA_ARGS__)
 #define cuMulticastGetGranularity(...) BY_WAY(cuMulticastGetGranularity, __VA_ARGS__)
 #define cuMulticastAddDevice(...) BY_WAY(cuMulticastAddDevice, __VA_ARGS__)
-#define cuMulticastBindMem(...) BY_WAY(cuMulticastBindMem, __VA_ARGS__)
-#define cuMulticastUnbind(...) BY_WAY(cuMulticastUnbind, __VA_ARGS__)
+#define cuMulticastBindMem(...) counted(&bindings, 1, "cuMulticastBindMem", cuMulticastBindMem, __VA_ARGS__)
+#define cuMulticastUnbind(...) counted(&bindings, -1, "cuMulticastUnbind", cuMulticastUnbind, __VA_ARGS__)
 #define main example_main
 #include "../../docs/paste/example.cu"  // with allocate.cu
 #undef main
@@ -705,11 +705,18 @@ static void expect_multicast() {
     const CUresult result = make_multicast(&object, gpus, memory, 2, size);
     done = calls < failing;
     EXPECT(result == (done ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN), "%s", check::name(result));
-    EXPECT(handles == before + done, "call %d fails: %d handles more", failing, handles - before);
+    EXPECT(handles == before + done && bindings == 2 * done, "call %d fails: %d handles more, %d bindings", failing,
+           handles - before, int(bindings));
   }
   std::printf("make_multicast: each of %d calls failed\n", failing - 2);
   failing = 0;
-  for (int gpu = 0; gpu < 2; ++gpu) CHECK(map_multicast(&mc[gpu], object, size, gpu));
+  CUdeviceptr odd;  // so that what follows it suits no larger granule
+  CHECK(cuMemAddressReserve(&odd, 2 << 20, 0, 0, 0));
+  for (int gpu = 0; gpu < 2; ++gpu) {
+    CHECK(map_multicast(&mc[gpu], object, size, gpu));
+    EXPECT(mc[gpu] % size == 0, "%llx", mc[gpu]);
+  }
+  CHECK(cuMemAddressFree(odd, 2 << 20));
   CUdeviceptr third = 5;
   each_call_fails(
       "map_multicast", [&] { return map_multicast(&third, object, size, 0); },
@@ -720,6 +727,7 @@ static void expect_multicast() {
   expect_sums<float>(mc, replica);
   for (int gpu = 0; gpu < 2; ++gpu) CHECK(unmap_multicast(mc[gpu], size));
   CHECK(unmake_multicast(object, gpus, 2, size));
+  EXPECT(bindings == 0, "%d bindings", int(bindings));
   CHECK(make_multicast(&object, gpus, memory, 2, size));
   failing = 1, calls = 0;
   REFUSED(CUDA_ERROR_UNKNOWN, unmake_multicast(object, gpus, 2, size));  // the first GPU is not unbound
