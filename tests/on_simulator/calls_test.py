@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""What lessons ask of the driver, and what it answers, is the same on H200s and on the simulator.
+"""What lessons ask of the driver, and what it answers, is the same on GPUs and on the simulator.
 
     calls_test.py VMMSIM BIN LESSON      runs BIN/name on the simulator, and compares with LESSON/recorded_calls.jsonl
-    calls_test.py --write RECORDING LESSON      makes that file of what libvmm_recorder.so recorded on H200s
+    calls_test.py --write RECORDING LESSON      makes that file of what libvmm_recorder.so recorded on GPUs
 
 Compared are the calls that the recorder records, one after another in each process: arguments, answers, outputs,
 changes and whose context was current. A handle is named by how many were made after it, an address by its reservation
 or by being the next, what is free by its change since it was last asked for. So what a loop does is the same again and
-again, and is told once. Where the two differ, and why, says lesson.json: "calls".
+again, and is told once. Where the two differ, and why, says lesson.json: "calls". How many calls were compared, and
+that they do not differ, says docs/evidence.md.
 """
 
 import collections
@@ -25,6 +26,7 @@ from vmmsim.tests.recorded_names import recorded_names
 from vmmsim.trace.model import OF_MODULES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+EVIDENCE = ROOT / "docs/evidence.md"
 
 COMPARED = "device", "arguments", "result", "outputs", "changes", "times"
 HANDLES = "handle", "mcHandle", "memHandle", "memory"
@@ -200,13 +202,16 @@ def main():
     ):
         found.add(f"{which}: {part}")
         if f"{which}: {part}" not in named:
-            wrong.append(f"{which}: {part}\n  H200       {json.dumps(on_gpu)}\n  simulator  {json.dumps(on_simulator)}")
+            wrong.append(f"{which}: {part}\n  hardware   {json.dumps(on_gpu)}\n  simulator  {json.dumps(on_simulator)}")
     wrong += [f"lesson.json names a difference that is none: {name}" for name in sorted(named - found)]
     if not compared:
         wrong.append("nothing is recorded")
+    calls = sum(line.get("times", 1) for line in compared)
+    row = re.search(rf"^\| {lesson.name[:2]} \| (\d+) \| .* \| (.*) \|$", EVIDENCE.read_text(), re.MULTILINE)
+    if not row or (int(row[1]), row[2] == "none") != (calls, not found):
+        wrong.append(f"docs/evidence.md does not say that {calls} calls were compared, and {len(found)} differ")
     for text in wrong:
         print(f"FAIL: {lesson.name}: {text}")
-    calls = sum(line.get("times", 1) for line in compared)
     print(
         f"{calls} calls in {len(compared)} lines compared, {len(found)} differences, {len(found & named)} of them named"
     )
