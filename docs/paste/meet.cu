@@ -6,7 +6,9 @@
 #include <cerrno>
 #include <cstring>
 
-// A socket that keeps messages apart, and the address of this path; -1 if the path is too long. See errno.
+// Threads: yes, all of these. Sockets are yours to close, and are closed on exec. After -1 nothing stays; see errno.
+
+// A socket that keeps messages apart, and the address of this path; or -1, ENAMETOOLONG if it has 108 bytes or more.
 inline int socket_for(const char* path, sockaddr_un* address) {
   *address = {};
   address->sun_family = AF_UNIX;
@@ -32,6 +34,7 @@ inline int listen_at(const char* path) {
 }
 
 // Exporter: waits for the next importer, and returns a socket to it; or -1. Somebody else's process is refused (EPERM).
+// It waits without a limit, but for a signal (EINTR): to wait no longer than so long, poll the listener before.
 inline int accept_own(int listener) {
   const int peer = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
   if (peer < 0) return -1;

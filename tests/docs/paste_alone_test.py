@@ -72,7 +72,12 @@ def main():
     for path in sorted((ROOT / "docs/paste").glob("*.cu")):
         text = path.read_text()
         if bool(re.search(r"__(?:device|global)__", text)) == bool(NVCC):
-            needed = [path.stem, *re.findall(r'^#include "(\w+)\.cu"', text, re.MULTILINE)]
+            needed = [path.stem]
+            for each in needed:
+                text = (path.parent / f"{each}.cu").read_text()
+                needed += [
+                    name for name in re.findall(r'^#include "(\w+)\.cu"', text, re.MULTILINE) if name not in needed
+                ]
             work.append((path.name, "\n".join(re.sub(r"paste/\w+", f"paste/{each}", COPY) for each in needed)))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         bad = list(
