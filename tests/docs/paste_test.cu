@@ -776,6 +776,7 @@ int main(int argc, char** argv) {
   const bool multicast = argc > 1 && strcmp(argv[1], "multicast") == 0;
   const char* site = getenv("NCCL_NVLS_ENABLE");
   REQUIRE(!multicast || !site || strcmp(site, "0") != 0, "NCCL_NVLS_ENABLE=0 refuses multicast; unset it");
+  setenv("CUDA_MODULE_LOADING", "EAGER", 1);  // or the first launch of a kernel takes memory
   const int used = check::require_gpus(multicast ? 2 : 1) > 1 ? 2 : 1;
   for (int gpu = used - 1; gpu >= 0; --gpu) {  // what the kernels take is taken before
     CHECK(cudaSetDevice(gpu));
