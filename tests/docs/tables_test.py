@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT-0
 """Tables that speak of other files: tables_test.py SOURCE_DIRECTORY
 
-The map of the guide's section 4.16: each heading has its row, in the guide's order, with the pages that teach it. The glossary: each word is linked where it says that it comes first. The page on hardware: the
-attributes that each program asks for.
+The map of the guide's section 4.16: each heading has its row, in the guide's order, with the pages that teach it. The
+glossary: each word is linked where it says that it comes first. The page on hardware: the attributes that each program
+asks for.
 """
 
 import pathlib
