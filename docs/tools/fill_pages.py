@@ -153,6 +153,8 @@ def lessons_that_call(name):
     """Links for the page of the calls. Where a call fails on purpose does not count."""
     programs = [program for program in ROOT.glob("[0-9][0-9]_*/*.cu") if not program.stem.endswith("_broken")]
     lessons = {program.parent.name for program in programs if re.search(rf"\b{name}\b", program.read_text())}
+    if lessons == {program.parent.name for program in programs}:
+        return "all"
     return ", ".join(f"[{lesson[:2]}](../{lesson}/README.md)" for lesson in sorted(lessons)) or "none"
 
 
