@@ -169,6 +169,7 @@ Arguments read_arguments(char** words) {
       *flags.at(word) = true;
     } else if (options.count(word)) {
       if (!words[1] || !*words[1]) bad_argument(std::string(word) + " lacks its value");
+      if (word == "--fail" && !fail.empty()) bad_argument("--fail is given twice, and one call can be made to fail");
       ++words;
       *options.at(word) = *words;
     } else {

@@ -195,6 +195,7 @@ class Vmmsim(unittest.TestCase):
             ["--fail", "Init:1=999"],
             ["--fail", ":1=999"],
             ["--fail", "malloc:1=1"],
+            ["--fail", "cuInit:1=999", "--fail", "cuInit:2=999"],
         ):
             done = vmmsim(*words, *(["true"] if words else []))
             self.ends(done, 2, stderr=["vmmsim: bad argument: ", usage])
