@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT-0
+# The snippets of docs/paste that are files of several functions, each with a program that tests it: on simulated GPUs,
+# with each call of the snippet failing in turn, and on real ones.
+foreach(snippet serve growable host_numa multicast_processes)
+  file(GLOB source ${CMAKE_CURRENT_SOURCE_DIR}/paste_${snippet}_test.c[cu])
+  test_program(paste_${snippet}_test ${source})
+  example_test(docs.paste.${snippet}.each_call ${python} tests.docs.paste_each_call_test $<TARGET_FILE:vmmsim> 2
+    $<TARGET_FILE:paste_${snippet}_test> once)
+endforeach()
+foreach(snippet serve growable host_numa)
+  foreach(machine h200x8 one_gpu)
+    set(options --machine ${machine})
+    if(machine STREQUAL "h200x8")
+      list(APPEND options --gpus 2)
+    endif()
+    example_test(docs.paste.${snippet}.${machine} $<TARGET_FILE:vmmsim> --strict --leaks ${options}
+      $<TARGET_FILE:paste_${snippet}_test>)
+    set_tests_properties(docs.paste.${snippet}.${machine} PROPERTIES FAIL_REGULAR_EXPRESSION "vmmsim: leak")
+  endforeach()
+  example_test(docs.paste.${snippet}.gpu ${lesson_test} on_gpus $<TARGET_FILE:paste_${snippet}_test>)
+  set_tests_properties(docs.paste.${snippet}.gpu PROPERTIES RESOURCE_LOCK gpu)
+  label(gpu docs.paste.${snippet}.gpu)
+endforeach()
+foreach(ranks 2 3)
+  example_test(docs.paste.multicast_processes.${ranks} $<TARGET_FILE:vmmsim> --strict --leaks --gpus ${ranks}
+    $<TARGET_FILE:paste_multicast_processes_test> ${ranks})
+  set_tests_properties(docs.paste.multicast_processes.${ranks} PROPERTIES FAIL_REGULAR_EXPRESSION "vmmsim: leak")
+endforeach()
+
+# From Python: with the packages for the driver's CUDA, and with the newest.
+example_test(docs.paste.python ${python} tests.docs.paste_python_test $<TARGET_FILE:vmmsim>)
+example_test(docs.paste.python_newest ${python} tests.docs.paste_python_test $<TARGET_FILE:vmmsim> newest)
+label(long docs.paste.python docs.paste.python_newest)
+label(network docs.paste.python_newest)
