@@ -15,13 +15,13 @@
 using measure::expect_filled, measure::fill, measure::free_memory, measure::milliseconds, measure::round_up;
 
 static const char usage[] =
-    "usage: growth_cost [--final-mib N] [--step-mib N] [--chunk-mib N] [--repeats N] [--quiet-ms N] [--json FILE]\n"
+    "usage: growth_cost [--final-mib N] [--step-mib N] [--chunk-mib N] [--repeats N] [--quiet-ms N] [--csv FILE]\n"
     "  --final-mib N   grow to this size, a multiple of the chunk, 1 to 1048576 (default 32)\n"
     "  --step-mib N    by steps of this size, and by doubling from it, 1 to 1048576 (default 4)\n"
     "  --chunk-mib N   in chunks of this size, rounded up to the granularity, 1 to 1048576 (default: the step)\n"
     "  --repeats N     repeats of a measurement, 1 to 1000 (default 3)\n"
     "  --quiet-ms N    the pause before a measurement, and the longest after a release, 1 to 60000 (default 40)\n"
-    "  --json FILE     write the measurements to this file too, one JSON object a line\n"
+    "  --csv FILE      write the measurements to this file too, as a table\n"
     "The defaults suit a simulator. On a GPU: --final-mib 32768 --step-mib 1024 --repeats 5 --quiet-ms 100\n";
 static long repeats = 3, quiet_ms = 40;
 
@@ -169,9 +169,8 @@ static std::vector<double> run_in_turn(measure::Report& report, int section, con
                                   {"final_bytes", last},
                                   {"step_bytes", c.step},
                                   {"chunk_bytes", c.chunk},
-                                  {"peak_bytes", outcomes[k].peak},
-                                  {"moves", outcomes[k].moves}},
-                                 times[k], "ms"));
+                                  {"peak_bytes", outcomes[k].peak}},
+                                 times[k], 1000));
     std::printf("    by %-8s  %-15s %4zu MiB  ", by, methods[c.method], c.chunk >> 20);
     std::printf("%.3f ms, fastest %.3f, peak %.2f, moves %d\n", medians[k],
                 *std::min_element(times[k].begin(), times[k].end()), double(outcomes[k].peak) / last,
@@ -183,14 +182,14 @@ static std::vector<double> run_in_turn(measure::Report& report, int section, con
 
 int main(int argc, char** argv) {
   long final_mib = 32, step_mib = 4, chunk_mib = 0;
-  const char* json = "/dev/null";
+  const char* csv = "/dev/null";
   check::arguments(argc, argv, usage,
                    {{"--final-mib", &final_mib, 1, 1 << 20},
                     {"--step-mib", &step_mib, 1, 1 << 20},
                     {"--chunk-mib", &chunk_mib, 1, 1 << 20},
                     {"--repeats", &repeats, 1, 1000},
                     {"--quiet-ms", &quiet_ms, 1, 60000},
-                    {"--json", nullptr, 0, 1, &json}});
+                    {"--csv", nullptr, 0, 1, &csv}});
   const int gpus = check::require_gpus(
       1, {check::vmm,
           {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
@@ -210,7 +209,7 @@ int main(int argc, char** argv) {
   REQUIRE(free_memory() >= 3 * last + room, "less than %zu MiB of GPU memory are free; choose a smaller --final-mib",
           (3 * last + room) >> 20);
   say("a granule is %zu KiB", granule >> 10);
-  measure::Report report(json, "growth_cost", gpus,
+  measure::Report report(csv, "growth_cost", gpus,
                          {{"--final-mib", last >> 20},
                           {"--step-mib", step_mib},
                           {"--chunk-mib", chunk >> 20},
@@ -284,7 +283,7 @@ int main(int argc, char** argv) {
                                         {"part", names[k]},
                                         {"bytes", k == 5 ? last / 8 : last},
                                         {"chunk_bytes", chunk}},
-                                       times[k], "ms");
+                                       times[k], 1000);
       std::printf(" %s %.3f%s", names[k], median, k == 5 ? " ms\n" : ",");
     }
   }

@@ -15,15 +15,15 @@
 using measure::microseconds, measure::Word;
 
 static const char usage[] =
-    "usage: peer_cost [--kib N] [--repeats N] [--blocks N] [--threads N] [--json FILE]\n"
+    "usage: peer_cost [--kib N] [--repeats N] [--blocks N] [--threads N] [--csv FILE]\n"
     "  --kib N       size of a transfer in KiB, 1 to 16777216 (default 1024)\n"
     "  --repeats N   times that each thing is measured, for the median, 1 to 1000 (default 3)\n"
     "  --blocks N    blocks of the kernels that move data, 1 to 65535 (default one for each multiprocessor)\n"
     "  --threads N   threads of each such block, where they store or load, 32 to 1024 (default 512)\n"
-    "  --json FILE   write the measurements to this file too, one JSON object a line\n"
+    "  --csv FILE    write the measurements to this file too, as a table\n"
     "The defaults suit a simulator. On GPUs: --kib 262144 --repeats 20\n";
 static long kib = 1024, repeats = 3, blocks = 0, threads = 512;
-static const char* json = "/dev/null";
+static const char* csv = "/dev/null";
 
 struct Gpu {
   cudaStream_t stream;
@@ -170,7 +170,7 @@ int main(int argc, char** argv) {
                     {"--repeats", &repeats, 1, 1000},
                     {"--blocks", &blocks, 1, 65535},
                     {"--threads", &threads, 32, 1024},
-                    {"--json", nullptr, 0, 1, &json}});
+                    {"--csv", nullptr, 0, 1, &csv}});
   const int count = check::require_gpus(2);
   int answer;
   for (int from = 0; from < count; ++from)
@@ -197,7 +197,7 @@ int main(int argc, char** argv) {
     CHECK(cudaEventCreate(&gpus[g].stop));
     expect_on(g, 0, 0, fill_on(g, 0, 0));
   }
-  measure::Report report(json, "peer_cost", count,
+  measure::Report report(csv, "peer_cost", count,
                          {{"--kib", kib}, {"--repeats", repeats}, {"--blocks", blocks}, {"--threads", threads}});
 
   step("[1] Share one allocation");
@@ -261,7 +261,7 @@ int main(int argc, char** argv) {
       expect_on(last, address, front, fill_on(last, address, front));
       CHECK(cudaFree(reinterpret_cast<void*>(address)));
     }
-    const double median = report.add("cudaMalloc", {{"bytes", shared}, {"peers_enabled", last}}, took);
+    const double median = report.add("cudaMalloc", {{"bytes", shared}, {"open_to", last + 1}}, took);
     say("peers enabled: %d, up to GPU %d: %.1f us", last, last, median);
   }
   for (int last = count; --last > 0;) {

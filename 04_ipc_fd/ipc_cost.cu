@@ -20,10 +20,10 @@
 #include <unistd.h>
 
 static const char usage[] =
-    "usage: ipc_cost [--mib N] [--repeats N] [--json FILE]\n"
+    "usage: ipc_cost [--mib N] [--repeats N] [--csv FILE]\n"
     "  --mib N       MiB that are handed over, rounded up to the granularity, 1 to 4096 (default 16)\n"
     "  --repeats N   times that each way is measured, for the median, 1 to 1000 (default 20)\n"
-    "  --json FILE   write the measurements to this file too, one JSON object a line\n"
+    "  --csv FILE    write the measurements to this file too, as a table\n"
     "On a simulator --mib 2 --repeats 1 shows the same calls in a second; its times mean nothing.\n";
 
 enum Way { DESCRIPTOR, CUDA_IPC, COPY };
@@ -217,9 +217,9 @@ static void measure_way(measure::Report& report, int socket, Way way, size_t siz
 
 int main(int argc, char** argv) {
   long mib = 16, repeats = 20;
-  const char* json = "/dev/null";
+  const char* csv = "/dev/null";
   check::arguments(argc, argv, usage,
-                   {{"--mib", &mib, 1, 4096}, {"--repeats", &repeats, 1, 1000}, {"--json", nullptr, 0, 1, &json}});
+                   {{"--mib", &mib, 1, 4096}, {"--repeats", &repeats, 1, 1000}, {"--csv", nullptr, 0, 1, &csv}});
 
   // Set-up: the receiver starts before any call of CUDA. The two share a socket, and host memory for the copy.
   size_t size = size_t(mib) << 20, granularity, free_at_start, free_now, total;
@@ -254,7 +254,7 @@ int main(int argc, char** argv) {
       check::require_gpus(1, {check::vmm,
                               {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
                                "GPU 0 exports no memory as a file descriptor; try Linux on the machine itself"}});
-  measure::Report report(json, "ipc_cost", gpus, {{"--mib", mib}, {"--repeats", repeats}});
+  measure::Report report(csv, "ipc_cost", gpus, {{"--mib", mib}, {"--repeats", repeats}});
   CHECK(cudaSetDevice(0));
   CUmemAllocationProp properties = exportable();
   CHECK(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));

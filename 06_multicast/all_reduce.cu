@@ -10,11 +10,11 @@
 #include <random>
 
 static const char usage[] =
-    "usage: all_reduce [--mib N] [--repeats N] [--unicast] [--json FILE]\n"
+    "usage: all_reduce [--mib N] [--repeats N] [--unicast] [--csv FILE]\n"
     "  --mib N       the largest array in MiB, 1 to 1024 (default 4, for simulated GPUs; on hardware give 256)\n"
     "  --repeats N   measure each thing so many times, for the median, 1 to 1000 (default: only check the sums)\n"
     "  --unicast     leave multicast alone: no multicast object is made\n"
-    "  --json FILE   write the measurements to this file too, one JSON object a line\n";
+    "  --csv FILE    write the measurements to this file too, as a table\n";
 
 // The multimem instructions, written as PTX: cuda::ptx has none for vectors of float.
 #if __CUDA_ARCH__ >= 900
@@ -147,15 +147,15 @@ static void expect_sums(const std::vector<double>& sums) {
 
 int main(int argc, char** argv) {
   long mib = 4, repeats = 0, unicast = 0;
-  const char* json = "/dev/null";
+  const char* csv = "/dev/null";
   check::arguments(argc, argv, usage,
                    {{"--mib", &mib, 1, 1024},
                     {"--repeats", &repeats, 1, 1000},
                     {"--unicast", &unicast, 0, 0},
-                    {"--json", nullptr, 0, 1, &json}});
+                    {"--csv", nullptr, 0, 1, &csv}});
 
   find_team(unicast);
-  measure::Report report(json, "all_reduce", count,
+  measure::Report report(csv, "all_reduce", count,
                          {{"--mib", mib}, {"--repeats", repeats}, {"--unicast", unicast > 0}});
 
   step("[1] Map every replica for every GPU");

@@ -14,12 +14,12 @@
 #include <vector>
 
 static const char usage[] =
-    "usage: compressible [--mib N] [--repeats N] [--equal N] [--copy] [--json FILE]\n"
+    "usage: compressible [--mib N] [--repeats N] [--equal N] [--copy] [--csv FILE]\n"
     "  --mib N       MiB in each of the three buffers, 2 to 8192 (default 4)\n"
     "  --repeats N   timed runs of each kernel, of which the median counts, 1 to 1000 (default 2)\n"
     "  --equal N     words in a row that are equal in data that compresses: 2, 4, 8 ... 1024 (default 1024)\n"
     "  --copy        write the compressible buffer by a copy, not by a kernel\n"
-    "  --json FILE   write the measurements to this file too, one JSON object a line\n"
+    "  --csv FILE    write the measurements to this file too, as a table\n"
     "The defaults suit a simulator. On a GPU: --mib 512 --repeats 20\n";
 
 const unsigned blocks = 1024, threads = 256;  // of every launch; 1 MiB is a multiple of what a block does at a time
@@ -129,17 +129,17 @@ static void tell(measure::Report& report, const char* kernel, const char* what, 
 
 int main(int argc, char** argv) {
   long mib = 4, repeats = 2, equal = 1024, by_copy = 0;
-  const char* json = "/dev/null";
+  const char* csv = "/dev/null";
   check::arguments(argc, argv, usage,
                    {{"--mib", &mib, 2, 8192},
                     {"--repeats", &repeats, 1, 1000},
                     {"--equal", &equal, 2, 1024},
                     {"--copy", &by_copy, 0, 0},
-                    {"--json", nullptr, 0, 1, &json}});
+                    {"--csv", nullptr, 0, 1, &csv}});
   const int gpus = check::require_gpus(1, {check::vmm,
                                            {CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED,
                                             "no compressible memory; use a GPU with compute data compression"}});
-  measure::Report report(json, "compressible", gpus,
+  measure::Report report(csv, "compressible", gpus,
                          {{"--mib", mib}, {"--repeats", repeats}, {"--equal", equal}, {"--copy", by_copy > 0}});
   CHECK(cudaSetDevice(0));
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT-0
 // What the programs that measure share: a clock, the median, free memory, fresh random data with the check that it
-// arrived, and the file of --json, from which the page on performance is made. That file holds a line of conditions, a
-// line for each measurement, and a last line that says "complete".
+// arrived, and the file of --csv, from which the page on performance is made: a comment that says what ran, a row of
+// names, and a row for each measurement.
 #pragma once
 #include "check.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <ctime>
+#include <map>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -70,87 +72,76 @@ inline void expect_filled(CUdeviceptr data, size_t bytes, Word seed, cudaStream_
   EXPECT(found == bytes / sizeof(Word), "%llu of %zu words hold their value", found, bytes / sizeof(Word));
 }
 
-inline std::string quoted(const std::string& text) {
-  std::string json = "\"";
-  for (const unsigned char c : text) {
-    char code[8];
-    std::snprintf(code, sizeof code, "\\u%04x", unsigned(c));
-    if (c == '"' || c == '\\') json += '\\';
-    if (c < ' ') json += code;
-    else json += char(c);
-  }
-  return json + '"';
+// A comment that says what runs: the command, GPU 0, the driver, the day.
+inline std::string conditions(const std::string& command, int gpus) {
+  char device[256], date[16], driver[64] = "unknown";
+  const time_t now = std::time(nullptr);
+  std::strftime(date, sizeof date, "%F", std::gmtime(&now));
+  CHECK(cuDeviceGetName(device, sizeof device, 0));
+  FILE* const version = std::fopen("/sys/module/nvidia/version", "r");
+  if (version && std::fscanf(version, "%63s", driver) != 1) std::strcpy(driver, "unknown");
+  if (version) std::fclose(version);
+  return "# " + command + ", " + std::to_string(gpus) + ' ' + device + ", driver " + driver + ", CUDA " +
+         std::to_string(CUDA_VERSION / 1000) + '.' + std::to_string(CUDA_VERSION % 1000 / 10) + ", " + date + '\n';
 }
 
-// One member of an object: its name, and its value as JSON has it.
+// A cell of the file: its column, and what stands in it.
 struct Field {
-  const char* name;
-  std::string json;
-  template <class Value> Field(const char* name, const Value& value) : name(name) {
-    if constexpr (std::is_same_v<Value, bool>) json = value ? "true" : "false";
-    else if constexpr (std::is_integral_v<Value>) json = std::to_string(value);
-    else json = quoted(value);
+  std::string column, text;
+  template <class Value> Field(const char* column, const Value& value) : column(column) {
+    if constexpr (std::is_same_v<Value, bool>) text = value ? "true" : "false";
+    else if constexpr (std::is_integral_v<Value>) text = std::to_string(value);
+    else text = value;
   }
 };
 
-// The file of --json.
+// The file of --csv. It is written when all is measured.
 class Report {
  public:
-  // Writes the conditions: the program, its arguments (one that is true is a flag), GPU 0, the driver, the day.
-  Report(const char* path, const char* program, int gpus, std::initializer_list<Field> arguments)
+  // Of the arguments one that is true is a flag.
+  Report(const char* path, const std::string& program, int gpus, std::initializer_list<Field> arguments)
       : path(path), file(std::fopen(path, "w")) {
-    if (!file) {
-      std::fprintf(stderr, "%s: cannot write %s: %s\n", program, path, std::strerror(errno));
-      std::exit(2);
-    }
-    char device[256], date[16], driver[64] = "unknown";
-    const time_t now = std::time(nullptr);
-    std::strftime(date, sizeof date, "%F", std::gmtime(&now));
-    CHECK(cuDeviceGetName(device, sizeof device, 0));
-    FILE* const version = std::fopen("/sys/module/nvidia/version", "r");
-    if (version && std::fscanf(version, "%63s", driver) != 1) std::strcpy(driver, "unknown");
-    if (version) std::fclose(version);
-    const std::string cuda = std::to_string(CUDA_VERSION / 1000) + '.' + std::to_string(CUDA_VERSION % 1000 / 10);
-    std::string words;
+    if (!file) check::end(2, "%s: cannot write %s: %s", program.c_str(), path, std::strerror(errno));
+    std::string command = program;
     for (const Field& argument : arguments)
-      if (argument.json != "false")
-        words += (words.empty() ? "" : " ") + std::string(argument.name) +
-                 (argument.json == "true" ? "" : " " + argument.json);
-    write(
-        "program", program,
-        {{"device", device}, {"gpus", gpus}, {"driver", driver}, {"cuda", cuda}, {"date", date}, {"arguments", words}});
-    std::fputs("}\n", file);
+      if (argument.text != "false")
+        command += ' ' + argument.column + (argument.text == "true" ? "" : ' ' + argument.text);
+    first_line = conditions(command, gpus);
   }
   Report(const Report&) = delete;
 
-  // A line for a measurement, with its times in microseconds ("us") or milliseconds ("ms"). Returns their median.
-  double add(const char* what, std::initializer_list<Field> fields, const std::vector<double>& times,
-             const char* unit = "us") {
-    write("what", what, fields);
-    std::fprintf(file, R"(, "repeats": %zu, "median_%s": %.4f, "%s": )", times.size(), unit, median(times), unit);
-    const char* before = "[";
-    for (const double time : times) {
-      std::fprintf(file, "%s%.4f", before, time);
-      before = ", ";
+  // A row for a measurement: its fields, and of its times the median, the least and the greatest, in microseconds, of
+  // which one unit of the times has `us`. Returns the median, in that unit.
+  double add(const char* what, std::initializer_list<Field> fields, const std::vector<double>& times, int us = 1) {
+    const auto [least, greatest] = std::minmax_element(times.begin(), times.end());
+    rows.emplace_back()["what"] = what;
+    for (const Field& field : fields) {
+      rows.back()[field.column] = field.text;
+      if (std::find(columns.begin(), columns.end(), field.column) == columns.end()) columns.push_back(field.column);
     }
-    std::fputs("]}\n", file);
+    char text[128];
+    std::snprintf(text, sizeof text, "%.3f,%.3f,%.3f", us * median(times), us * *least, us * *greatest);
+    rows.back()["median_us,min_us,max_us"] = text;
     return median(times);
   }
 
   void complete() {
-    write("what", "complete", {});
-    std::fputs("}\n", file);
+    columns.push_back("median_us,min_us,max_us");
+    std::fprintf(file, "%swhat", first_line.c_str());
+    for (const std::string& column : columns) std::fprintf(file, ",%s", column.c_str());
+    for (auto& row : rows) {
+      std::fprintf(file, "\n%s", row["what"].c_str());
+      for (const std::string& column : columns) std::fprintf(file, ",%s", row[column].c_str());
+    }
+    std::fputs("\n", file);
     EXPECT(!std::ferror(file) && !std::fclose(file), "%s could not be written", path);
   }
 
  private:
-  // An object up to its last field. The line goes on.
-  void write(const char* name, const char* text, std::initializer_list<Field> fields) {
-    std::fprintf(file, "{\"%s\": %s", name, quoted(text).c_str());
-    for (const Field& field : fields) std::fprintf(file, ", \"%s\": %s", field.name, field.json.c_str());
-  }
-
   const char* path;
   FILE* file;
+  std::string first_line;
+  std::vector<std::string> columns;  // all that any row has
+  std::vector<std::map<std::string, std::string>> rows;
 };
 }  // namespace measure

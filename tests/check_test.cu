@@ -3,7 +3,6 @@
 // The headers of the lessons, one promise a case. check_test.py starts each case, and looks at what it prints and how
 // it exits.
 #include "../common/check.h"
-#include "../common/measure.h"
 
 #include <string>
 
@@ -48,8 +47,6 @@ int main(int argc, char** argv) {
     long size = 4, full = 0;
     check::arguments(argc - 1, argv + 1, "usage: arguments\n", {{"--size", &size, 1, 9}, {"--full", &full, 0, 0}});
     std::printf("size %ld full %ld\n", size, full);
-  } else if (name == "quoted") {
-    std::printf("%s\n", measure::quoted(argv[2]).c_str());
   } else {
     return 99;
   }

@@ -22,7 +22,7 @@ from vmmsim.view.style import LIGHT
 
 # A line of a plot differs from the others by marker and dash as well as by colour. The colours are stand-ins, each for
 # a variable of the style sheet, so that a plot follows the page from light to dark and onto paper.
-INK, PAPER, FAINT = "#010203", "#040506", "#070809"
+INK, FAINT = "#010203", "#070809"
 FORMS, LINE = ("wide", "narrow"), 22  # the pixels of a line of text
 LINES = [
     (f"#0a0b{i:02x}", marker, dash)
@@ -30,7 +30,7 @@ LINES = [
         zip("osD^vP", ("solid", (0, (6, 2)), (0, (2, 2)), (0, (6, 2, 2, 2)), (0, (1, 1)), (0, (10, 3))), strict=True)
     )
 ]
-NAMES = {INK: "ink", PAPER: "paper", FAINT: "faint"} | {colour: f"gpu{i}" for i, (colour, *_) in enumerate(LINES)}
+NAMES = {INK: "ink", FAINT: "faint"} | {colour: f"gpu{i}" for i, (colour, *_) in enumerate(LINES)}
 VARIABLES = {colour: f"--vmm-{name}, {LIGHT[f'--vmm-{name}']}" for colour, name in NAMES.items()}
 
 
@@ -59,7 +59,7 @@ class Plots(SphinxTransform):
         try:
             block = Block(match)
             for name in block.names:  # the page is built again when a file changes
-                self.env.note_dependency(str(DIRECTORY / f"{name}.jsonl"))
+                self.env.note_dependency(str(DIRECTORY / f"{name}.csv"))
             os.environ.setdefault("MPLCONFIGDIR", str(self.env.doctreedir / "matplotlib"))  # its cache, not in a home
             columns, linear, frames = block.columns(block.names), "linear" in block.options, []
             for form in FORMS:
@@ -77,14 +77,9 @@ def plot(columns, x, y, linear, salt, form):
     import matplotlib  # takes a while, and a page without plots has no need of it
     from matplotlib.figure import Figure
 
-    settings = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": salt,
-        "font.family": "DejaVu Sans",
-        "font.size": 14,
-        **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
-    }
-    with matplotlib.rc_context(settings):
+    inked = "text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"
+    settings = {"svg.fonttype": "none", "svg.hashsalt": salt, "font.family": "DejaVu Sans", "font.size": 14}
+    with matplotlib.rc_context(settings | dict.fromkeys(inked, INK)):
         if form == "wide":
             figure = Figure(figsize=(10, 5), dpi=72)  # in SVG a point is a pixel
             axes = figure.add_axes((0.09, 0.17, 0.55, 0.75))
@@ -96,13 +91,13 @@ def plot(columns, x, y, linear, salt, form):
         for (label, points), (colour, marker, dash) in zip(columns.items(), LINES, strict=False):
             look = {"color": colour, "marker": marker, "markersize": 8, "markeredgecolor": INK, "markeredgewidth": 0.8}
             axes.plot(list(points), list(points.values()), linestyle=dash, linewidth=2, zorder=3, **look)
-            ends.append((label, look, *list(points.items())[-1]))
+            ends.append((label, look, list(points.values())[-1]))
         scale(axes, columns, x, linear)
         axes.set_xlabel(LABELS.get(x, x))
         axes.set_title(LABELS.get(y, y), loc="left", fontsize=14)
         axes.grid(color=FAINT, linewidth=1)
         axes.spines[["top", "right"]].set_visible(False)
-        (name_lines if form == "wide" else name_lines_below)(figure, axes, ends)
+        name_lines(figure, axes, ends, form)
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return text.getvalue()
@@ -131,29 +126,21 @@ def scale(axes, columns, x, linear):
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def name_lines(figure, axes, ends):
-    """Each line's name beside its end, moved up or down so that no two lie over one another."""
+def name_lines(figure, axes, ends, form):
+    """Each line's name beside its end, moved so that no two lie over one another, or below the plot in that order."""
     from matplotlib.lines import Line2D
 
-    places = sorted((axes.transData.transform((at, value))[1], i) for i, (_, _, at, value) in enumerate(ends))
-    bottoms = []
-    for height, _ in places:
-        bottoms.append(max(height, bottoms[-1] + 19 if bottoms else height))
-    excess = max(0, bottoms[-1] - figure.bbox.height + 25)
-    for bottom, (_, i) in zip(bottoms, places, strict=True):
-        label, look, *_ = ends[i]
-        height = (bottom - excess) / figure.bbox.height
-        figure.text(0.695, height, label, va="center", color=INK)
-        figure.add_artist(Line2D([0.675], [height], linestyle="none", **look))
-
-
-def name_lines_below(figure, axes, ends):
-    from matplotlib.lines import Line2D
-
-    for nth, (label, look, *_) in enumerate(sorted(ends, key=lambda end: end[3])):  # as the lines lie at their ends
-        height = (nth + 0.6) * LINE / figure.bbox.height
-        figure.text(0.12, height, label, va="center", color=INK)
-        figure.add_artist(Line2D([0.07], [height], linestyle="none", **look))
+    left, gap = (0.675, 19) if form == "wide" else (0.07, LINE)
+    heights = []
+    ends.sort(key=lambda end: end[2])
+    for _, _, value in ends:
+        height = axes.transData.transform((1, value))[1] if form == "wide" else 0.6 * LINE
+        heights.append(max(height, heights[-1] + gap) if heights else height)
+    excess = max(0, heights[-1] - figure.bbox.height + 25)
+    for height, (label, look, _) in zip(heights, ends, strict=True):
+        height = (height - excess) / figure.bbox.height
+        figure.text(left + 14 / figure.bbox.width, height, label, va="center", color=INK)
+        figure.add_artist(Line2D([left], [height], linestyle="none", **look))
 
 
 def for_a_page(svg, prefix, alt):

@@ -5,7 +5,8 @@
 # DIRECTORY gets the result files, and in output/ what each run printed. It takes about six minutes on H200s. The book
 # has the files of each machine in a directory of its own, like four_h200s beside this script.
 set -uo pipefail
-if [[ $# != 2 || ! -x $1/growth_cost || -n $(ls -A "$2" 2> /dev/null) ]]; then
+limits=${1:-}/../tests/docs/vmm_limits
+if [[ $# != 2 || ! -x $1/growth_cost || ! -x $limits || -n $(ls -A "$2" 2> /dev/null) ]]; then
   echo "usage: docs/results/record.sh BIN DIRECTORY: BIN has the programs, and DIRECTORY must be empty or new" >&2
   exit 2
 fi
@@ -18,13 +19,23 @@ record() {
   shift 3
   local output
   output="$out/output/${file}_$program$(printf '%s' "$@").txt"
-  if CUDA_VISIBLE_DEVICES=$gpus timeout 120 "$bin/$program" "$@" --json "$out/run" > "$output"; then
-    cat "$out/run" >> "$out/$file.jsonl"
+  if CUDA_VISIBLE_DEVICES=$gpus timeout 120 "$bin/$program" "$@" --csv "$out/run" > "$output"; then
+    if [[ -e $out/$file.csv ]]; then sed -i 2d "$out/run"; fi # the names of the columns are there
+    cat "$out/run" >> "$out/$file.csv"
   else
     echo "record.sh: exit status $?: $program $*" >&2
     failed=1
   fi
   rm -f "$out/run"
+}
+
+# record_limits FILE TABLE
+record_limits() {
+  if ! CUDA_VISIBLE_DEVICES=0 timeout 120 "$limits" "$2" > "$out/$1.csv"; then
+    echo "record.sh: vmm_limits $2 failed" >&2
+    mv "$out/$1.csv" "$out/output"
+    failed=1
+  fi
 }
 
 count=$(nvidia-smi -L | wc -l)
@@ -47,4 +58,7 @@ record growth_cost_1_gpu_32_gib $one growth_cost --final-mib 32768 --step-mib 10
 for step in 2 8 32 128 512 1024; do
   record growth_cost_1_gpu_steps $one growth_cost --final-mib 2048 --step-mib $step
 done
+record_limits calls_by_threads threads
+record_limits page_tables page_tables
+record_limits mappings mappings
 exit $failed

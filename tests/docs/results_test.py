@@ -15,7 +15,7 @@ import sys
 import tempfile
 import unittest
 
-from docs.extensions.result_files import BLOCK, BadResults, Block, figure, load, points, wanted, with_results
+from docs.extensions.result_files import BLOCK, BadResults, Block, asked, figure, load, points, with_results
 
 ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
 
@@ -25,22 +25,18 @@ if importlib.util.find_spec("sphinx") is None or importlib.util.find_spec("matpl
 
 PAGE = ROOT / "docs" / "performance.md"
 BLOCKS = [Block(match) for match in BLOCK.finditer(PAGE.read_text())]
-RUN = (
-    '{"program": "p", "arguments": "--n 1", "device": "NVIDIA H200", "gpus": 1, "driver": "1.2", "cuda": "13.0", '
-    '"date": "d"}'
-)
-TIMES = '{"what": "w", "repeats": 3, "median_us": 2.0, "us": [3.0, 1.0, 2.0]}'
-END = '{"what": "complete"}'
+FILE = "# p --n 1, 1 NVIDIA H200, driver 1.2, CUDA 13.0, 2026-11-22\nwhat,bytes,median_us\nw,64,2.5\n"
 
 IPC, PEERS = "one_h200/ipc_cost_1_gpu_sizes way=file_descriptor", "four_h200s/peer_cost_4_gpus_sizes runs=8"
 FIGURES = {  # counted by hand
     f"{IPC} part=export bytes=2MiB median_us": "600",
     f"{IPC} part=export bytes=2MiB median_us - part=send": "570",
     f"{IPC} part=export bytes=2MiB median_us / part=send": "20",
-    f"{IPC} part=send bytes=2MiB slowest_ms": "0.20",
+    f"{IPC} part=send bytes=2MiB max_ms": "0.20",
     f"{PEERS} what=cuMemSetAccess more_is_shared=false open_to=2 median_us": "892",  # the median of eight medians
     "one_h200/compressible_1_gpu_sizes kernel=read data=random_words memory=plain bytes=256MiB gb_per_s": "3988",
-    "one_h200/growth_cost_1_gpu_steps released=filled waited_ms=40 part=open chunk_bytes=2MiB us_a_chunk": "22.2",
+    "one_h200/growth_cost_1_gpu_32_gib section=2 method=cudaMalloc by=doubling peak_bytes / final_bytes": "1.50",
+    "one_h200/mappings refused=cuMemSetAccess mappings": "524090",
 }
 
 MACHINES = {"1": "one_h200", "2": "two_h200s", "4": "four_h200s"}
@@ -55,8 +51,8 @@ CLAIMS = f"""
 1 4 | {GROWTH}_steps | section=2 step_bytes=32MiB median_ms | {NEW} > {DOUBLING}
 1 4 | {GROWTH}_steps | section=2 step_bytes=128MiB median_ms | {NEW} < {DOUBLING}
 1 4 | {GROWTH}_steps | section=2 step_bytes=2MiB method=fresh_chunks median_ms | by=doubling > .9 * by=steps
-1 4 | {GROWTH}_steps | {QUIET} chunk_bytes=2MiB us_a_chunk | part=open > 2 * part=create
-1 4 | {GROWTH}_steps | {QUIET} chunk_bytes=1GiB us_a_chunk | part=create > 2 * part=open
+1 4 | {GROWTH}_steps | {QUIET} chunk_bytes=2MiB median_us | part=open > 2 * part=create
+1 4 | {GROWTH}_steps | {QUIET} chunk_bytes=1GiB median_us | part=create > 2 * part=open
 1 4 | {GROWTH}_final_sizes | section=2 final_bytes=512MiB median_ms | {NEW} > {DOUBLING}
 1 4 | {GROWTH}_final_sizes | section=2 final_bytes=2GiB median_ms | {NEW} < {DOUBLING}
 1 | {GROWTH}_32_gib | released=filled part=open median_ms | waited_ms=0 < waited_ms=100
@@ -71,41 +67,35 @@ CLAIMS = f"""
 
 
 class Files(unittest.TestCase):
-    def test_recorded_on_hardware_and_used(self):
-        files = sorted((ROOT / "docs" / "results").glob("*/*.jsonl"))
+    def test_used(self):
+        files = sorted((ROOT / "docs" / "results").glob("*/*"))
         self.assertGreater(len(files), 10)
         for path in files:
-            for conditions, _ in load(path):
-                self.assertIn("NVIDIA", conditions["device"], path)
-                self.assertRegex(conditions["driver"], r"^\d+\.\d+", path)
-                self.assertRegex(conditions["date"], r"^\d{4}-\d\d-\d\d$", path)
-                self.assertRegex(path.stem, rf"^{conditions['program']}_{conditions['gpus']}_gpus?(_|$)")
             self.assertIn(f"(results/{path.parent.name}/{path.name})", PAGE.read_text())
+            for run in load(path)[0]:
+                program, count = run["command"].split()[0], run["gpus"]
+                if program != "vmm_limits":
+                    self.assertRegex(path.stem, rf"^{program}_{count}_gpus?(_|$)")
 
     def test_bad_files_are_refused(self):
-        cases = {
-            "not JSON": [RUN, TIMES[:-1], END],
-            "not a JSON object": [RUN, "[1]", END],
-            "without conditions": [TIMES],
-            "do not tell 'driver'": [RUN.replace('"1.2"', '"unknown"'), TIMES, END],
-            "do not tell 'gpus'": [RUN.replace('"gpus": 1, ', ""), TIMES, END],
-            "the one before it has not ended": [RUN, TIMES, RUN, TIMES, END],
-            "the last run is not complete": [RUN, TIMES],
-            "a run without a measurement": [RUN, END],
-            "the median of the times is not 2.5": [RUN, TIMES.replace('"median_us": 2.0', '"median_us": 2.5'), END],
-            "4 repeats, 3 times": [RUN, TIMES.replace('"repeats": 3', '"repeats": 4'), END],
-            "not a measurement": [RUN, '{"what": "w"}', END],
-        }
         with tempfile.TemporaryDirectory() as scratch:
-            path = pathlib.Path(scratch) / "some.jsonl"
-            path.write_text("\n".join([RUN, TIMES, END]))
-            self.assertEqual(len(load(path)), 1)
-            for message, lines in cases.items():
-                path.write_text("\n".join(lines))
-                with self.assertRaisesRegex(BadResults, "some.jsonl.*" + re.escape(message)):
+            path = pathlib.Path(scratch) / "some.csv"
+            path.write_text(FILE)
+            self.assertEqual(load(path)[1], [{"what": "w", "bytes": 64, "median_us": 2.5}])
+            for old, new, message in (
+                ("1.2", "unknown", "does not tell"),
+                ("1 NVIDIA", "NVIDIA", "does not tell"),
+                ("# p", "p", "does not tell"),
+                ("w,64,2.5\n", "", "there is no row"),
+                (",2.5", "", "too few"),
+                ("2.5", "2.5,1", "too many"),
+            ):
+                load.cache_clear()
+                path.write_text(FILE.replace(old, new))
+                with self.assertRaisesRegex(BadResults, f"some.csv: .*{message}"):
                     load(path)
-            with self.assertRaisesRegex(BadResults, "none.jsonl: No such file"):
-                load(path.with_name("none.jsonl"))
+            with self.assertRaisesRegex(BadResults, "none.csv: No such file"):
+                load(path.with_name("none.csv"))
 
 
 class Text(unittest.TestCase):
@@ -117,10 +107,11 @@ class Text(unittest.TestCase):
         self.assertEqual(with_results(good, PAGE), good)
         self.assertEqual(with_results(good.replace("8.12", "9.12"), PAGE), good)
         for old, new, message in (
-            ("one_h200/ipc", "one_h200/cpi", "cpi_cost_1_gpu_sizes.jsonl: No such file"),
-            ("bytes=1GiB", "bytes=3GiB", "no measurement for"),
-            ("bytes=1GiB ", "", "5 measurements, not 1"),
-            ("median_us", "median_hours", "a measurement without"),
+            ("one_h200/ipc", "one_h200/cpi", "cpi_cost_1_gpu_sizes.csv: No such file"),
+            ("bytes=1GiB", "bytes=3GiB", "no rows for a value"),
+            ("bytes=1GiB ", "", "5. rows for a value, not 1"),
+            ("median_us", "median_hours", "a row without"),
+            ("way=cudaIpc", "cudaIpc", "more than one file or column"),
             ("A <", "<", "a figure begins a line"),
             ("result:", "results:", "not of its form"),
         ):
@@ -138,11 +129,9 @@ class Text(unittest.TestCase):
         self.assertEqual(len(claims), CLAIMS.strip().count("\n") + 1)
         for machines, file, condition, first, sign, factor, second in claims:
             for machine in machines.split():
-                *words, key = condition.split()
-                one, other = (
-                    points([f"{MACHINES[machine]}/{file}"], wanted([*words, *part.split()]), "", key)[None]
-                    for part in (first, second)
-                )
+                name = f"{MACHINES[machine]}/{file}"
+                _, rows, key = asked(condition)
+                one, other = (points([name], rows | asked(part)[1], "", key)[""] for part in (first, second))
                 other *= float(factor or 1)
                 self.assertTrue(one < other if sign == "<" else one > other, f"{machine} {file} {condition} {first}")
 
@@ -172,7 +161,7 @@ class Book(unittest.TestCase):
         ids = re.findall(r'\bid="([^"]+)"', self.page)
         self.assertEqual(len(ids), len(set(ids)))
         for (_, plot), (block, _) in zip(plots, forms, strict=True):
-            for label in block.conditions:
+            for label in block.asked:
                 self.assertIn(f">{label}</text>", plot)
             self.assertRegex(plot, r'<svg[^>]* role="img"[^>]*>\s*<title>\w.*\.</title>')
             self.assertRegex(plot, "(lower|higher) is better")

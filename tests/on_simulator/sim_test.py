@@ -9,7 +9,7 @@
                                                    a program of a lesson, with its arguments for simulated GPUs; it
                                                    takes no longer than somebody waits for it
     sim_test.py small VMMSIM PROGRAM               it works, with little work to do, and says nothing on stderr
-    sim_test.py json VMMSIM PROGRAM...             those that measure, with --json: the lines are as a page wants them,
+    sim_test.py csv VMMSIM PROGRAM...              those that measure, with --csv: the rows are as a page wants them,
                                                    and a file that cannot be written ends them with status 2
     sim_test.py skips VMMSIM MACHINE PROGRAM...    those of the programs that must skip on this machine do so, for the
                                                    right reason; where none must, one of them works
@@ -107,26 +107,27 @@ def small(vmmsim, program):
 
 def measures(program):
     """Whether its usage tells of a file for what it measures."""
-    return "--json FILE" in source_of(name_of(program)).read_text()
+    return "--csv FILE" in source_of(name_of(program)).read_text()
 
 
-def json(vmmsim, *programs):
+def csv(vmmsim, *programs):
     programs = [program for program in programs if measures(program)]
     if not programs:
         fail("no program measures")
     with tempfile.TemporaryDirectory() as scratch:
-        path = pathlib.Path(scratch) / "measured.jsonl"
+        path = pathlib.Path(scratch) / "measured.csv"
         for program in programs:
-            command = vmmsim, "--gpus", "2", program, *quick(name_of(program)), "--json"
+            command = vmmsim, "--gpus", "2", program, *quick(name_of(program)), "--csv"
             if outcome(start(*command, str(path))):
                 fail("it skipped")
             text = path.read_text()
-            path.write_text(text.replace('"driver": "unknown"', '"driver": "1.0"'))  # here may be no driver to ask
-            ((conditions, entries),) = load(path)
-            if conditions["program"] != name_of(program) or conditions["gpus"] != 2 or len(entries) < 8:
+            path.write_text(text.replace("driver unknown", "driver 1.0"))  # here may be no driver to ask
+            load.cache_clear()
+            (run,), rows = load(path)
+            if run["command"].split()[0] != name_of(program) or run["gpus"] != "2" or len(rows) < 8:
                 fail(f"{program} wrote\n{text}")
-            done = start(*command, f"{scratch}/none/measured.jsonl")
-            if done.returncode != 2 or f"cannot write {scratch}/none/measured.jsonl: No such file" not in done.stderr:
+            done = start(*command, f"{scratch}/none/measured.csv")
+            if done.returncode != 2 or f"cannot write {scratch}/none/measured.csv: No such file" not in done.stderr:
                 fail(f"{program} does not say that it cannot write, status {done.returncode}")
             path.unlink()
 
