@@ -12,8 +12,8 @@ struct Needed {
   CUdevice_attribute attribute;
   const char* missing;
 };
-const Needed vmm = {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
-                    "no virtual memory management; use bare metal, or a virtual GPU that passes it on"};
+inline const Needed vmm = {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                           "no virtual memory management; use bare metal, or a virtual GPU that passes it on"};
 
 // The gate of every lesson: a driver of the toolkit's major or later, and this many GPUs that have what is needed.
 // Returns how many GPUs there are.
