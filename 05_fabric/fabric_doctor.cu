@@ -198,7 +198,7 @@ int main(int argc, char** argv) {
   EXPECT(exporter > 0, "no process: %s", std::strerror(errno));
   signal(SIGALRM, [](int) { kill(exporter, SIGKILL); });
   alarm(timeout);
-  TEMP_FAILURE_RETRY(waitpid(exporter, nullptr, 0));
+  (void)TEMP_FAILURE_RETRY(waitpid(exporter, nullptr, 0));
   const bool is_late = alarm(0) == 0;  // it has rung
 
   const bool works = report->at == count;
