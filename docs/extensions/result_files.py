@@ -24,9 +24,9 @@ theirs. A whole table:
     ...
     <!-- /results -->
 
-Its first line may name several files. Each line after the empty one is a column: its label, which rows belong to it,
-and its own column of the file if that is not y. The book draws a plot above the table and closes the fold in which the
-table is. `linear: yes` is for an axis that is not logarithmic, `also: one_h200` for a second table, of another machine.
+Its first line may name several files. Each line after the empty one is a column: its label, and which rows belong to
+it. The book draws a plot above the table and closes the fold in which the table is. `linear: yes` is for an axis that
+is not logarithmic, `also: one_h200` for a second table, of another machine.
 
     <!-- result files: four_h200s one_h200 -->   how all files of these machines were measured
 """
@@ -162,13 +162,13 @@ class Block:
         self.names = match[1].split()
         self.options = dict(line.partition(": ")[::2] for line in match[2].splitlines())
         lines = [line.rpartition(": ")[::2] for line in match[3].splitlines()]
-        self.asked = {label: asked(words) for label, words in lines}
+        self.conditions = {label: asked(words)[1] for label, words in lines}
         if not lines or not {"x", "y", "alt"} <= set(self.options) <= {*"xy", "alt", "linear", "also"}:
             raise BadResults(f"{match[1]}: a table needs x, y, alt and its columns, and knows linear and also")
         self.x, self.y = self.options["x"], self.options["y"]
 
     def columns(self, names):
-        return {label: points(names, rows, self.x, key or self.y) for label, (_, rows, key) in self.asked.items()}
+        return {label: points(names, rows, self.x, self.y) for label, rows in self.conditions.items()}
 
     def filled(self, page):
         """The lines under the comment."""

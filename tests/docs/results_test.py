@@ -39,8 +39,8 @@ FIGURES = {  # counted by hand
     "one_h200/mappings refused=cuMemSetAccess mappings": "524090",
 }
 
-MACHINES = {"1": "one_h200", "2": "two_h200s", "4": "four_h200s"}
-CLAIM = r"([124 ]+) \| (\w+) \| (.*) \| (.*) ([<>]) (?:(.*) \* )?(.*)\n"
+MACHINES = {"1": "one_h200", "2": "two_h200s", "4": "four_h200s", "H": "two_h100s"}
+CLAIM = r"([124H ]+) \| (\w+) \| (.*) \| (.*) ([<>]) (?:(.*) \* )?(.*)\n"
 KEPT, NEW = "method=kept_chunks by=steps", "method=fresh_chunks by=steps"
 GROWTH, DOUBLING, FD = "growth_cost_1_gpu", "method=cudaMalloc by=doubling", "way=file_descriptor"
 STORES, READ = "way=kernel_stores blocks=132", "kernel=read data=random_words"
@@ -61,7 +61,11 @@ CLAIMS = f"""
 1 4 | ipc_cost_1_gpu_sizes | part=export_to_open bytes=1GiB median_us | way=cudaIpc < {FD}
 1 4 | ipc_cost_1_gpu_sizes | part=export_to_open bytes=2MiB median_us | way=copy_through_host_memory < {FD}
 2 4 | peer_cost_2_gpus_sizes | active_gpus=1 bytes=16MiB gb_per_s | {STORES} > way=copy_engine
-2 4 | peer_cost_2_gpus_sizes | active_gpus=1 bytes=64MiB gb_per_s | {STORES} < way=copy_engine
+2 4 H | peer_cost_2_gpus_sizes | active_gpus=1 bytes=1MiB gb_per_s | {STORES} > way=copy_engine
+2 4 H | peer_cost_2_gpus_sizes | active_gpus=1 bytes=64MiB gb_per_s | {STORES} < way=copy_engine
+1 | calls_by_threads | cycles_per_s | threads=2 < threads=1
+1 | calls_by_threads | cycles_per_s | threads=16 < threads=8
+1 | calls_by_threads | set_access_us | threads=8 < 1.1 * threads=1
 1 4 | compressible_1_gpu_sizes | {READ} bytes=256MiB gb_per_s | memory=plain > .99 * memory=cudaMalloc
 """
 
@@ -161,7 +165,7 @@ class Book(unittest.TestCase):
         ids = re.findall(r'\bid="([^"]+)"', self.page)
         self.assertEqual(len(ids), len(set(ids)))
         for (_, plot), (block, _) in zip(plots, forms, strict=True):
-            for label in block.asked:
+            for label in block.conditions:
                 self.assertIn(f">{label}</text>", plot)
             self.assertRegex(plot, r'<svg[^>]* role="img"[^>]*>\s*<title>\w.*\.</title>')
             self.assertRegex(plot, "(lower|higher) is better")
