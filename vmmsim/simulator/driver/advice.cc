@@ -13,7 +13,7 @@ namespace {
 
 struct Advice {
   bool is_read_mostly = false;
-  CUmemLocation preferred = {CU_MEM_LOCATION_TYPE_INVALID, 0}, prefetched = preferred;
+  CUmemLocation preferred = {}, prefetched = {};  // CU_MEM_LOCATION_TYPE_INVALID
   std::set<CUdevice> accessed_by;
 };
 
@@ -53,8 +53,8 @@ Advice common(uint64_t address, size_t size) {
   Advice result = all.front();
   for (const Advice& each : all) {
     result.is_read_mostly &= each.is_read_mostly;
-    if (!is_same(result.preferred, each.preferred)) result.preferred = {CU_MEM_LOCATION_TYPE_INVALID, 0};
-    if (!is_same(result.prefetched, each.prefetched)) result.prefetched = {CU_MEM_LOCATION_TYPE_INVALID, 0};
+    if (!is_same(result.preferred, each.preferred)) result.preferred = {};
+    if (!is_same(result.prefetched, each.prefetched)) result.prefetched = {};
     std::erase_if(result.accessed_by, [&](CUdevice device) { return !each.accessed_by.contains(device); });
   }
   return result;
@@ -93,7 +93,7 @@ void advise(uint64_t address, size_t size, CUmem_advise advice, CUmemLocation lo
       case CU_MEM_ADVISE_SET_READ_MOSTLY: each.is_read_mostly = true; break;
       case CU_MEM_ADVISE_UNSET_READ_MOSTLY: each.is_read_mostly = false; break;
       case CU_MEM_ADVISE_SET_PREFERRED_LOCATION: each.preferred = location; break;
-      case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION: each.preferred = {CU_MEM_LOCATION_TYPE_INVALID, 0}; break;
+      case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION: each.preferred = {}; break;
       case CU_MEM_ADVISE_SET_ACCESSED_BY: each.accessed_by.insert(device_of(location)); break;
       case CU_MEM_ADVISE_UNSET_ACCESSED_BY: each.accessed_by.erase(device_of(location)); break;
     }

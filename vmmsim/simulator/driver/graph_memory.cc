@@ -101,7 +101,8 @@ SharedWork allocation_work(CUdevice device, size_t size) {
   work->given.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
   CUDA_MEM_ALLOC_NODE_PARAMS_v2& alloc = work->given.alloc;
   alloc.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  alloc.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+  alloc.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  alloc.poolProps.location.id = device;
   alloc.bytesize = size;
   work->memory = std::make_shared<GraphMemory>(device, size, current());
   alloc.dptr = work->memory->address;

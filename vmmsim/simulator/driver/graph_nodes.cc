@@ -79,7 +79,8 @@ CUgraphNodeParams host_params(const CUDA_HOST_NODE_PARAMS* p) {
   need(p, "nodeParams");
   CUgraphNodeParams all = {};
   all.type = CU_GRAPH_NODE_TYPE_HOST;
-  all.host = {p->fn, p->userData};
+  all.host.fn = p->fn;
+  all.host.userData = p->userData;
   return all;
 }
 CUgraphNodeParams event_params(CUgraphNodeType type, CUevent event) {

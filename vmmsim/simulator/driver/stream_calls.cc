@@ -231,7 +231,10 @@ CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t valu
 }
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
   return call(ARGUMENTS(hStream, fn, userData), in_host_function, [&] {
-    const SharedWork work = host_work({fn, userData});
+    CUDA_HOST_NODE_PARAMS_v2 given = {};
+    given.fn = fn;
+    given.userData = userData;
+    const SharedWork work = host_work(given);
     put(stream(hStream), work);
   });
 }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cassert>
 #include <deque>
-#include <ranges>
 #include <set>
 #include <sstream>
 #include "../memory/page_table.h"
@@ -563,9 +562,9 @@ std::shared_ptr<const LoweredKernel> lower(const std::shared_ptr<const ptx::Modu
   lowered->ops.assign(state.ops.begin(), state.ops.end());
   share_rows(*lowered);
   int16_t straight = 0;
-  for (MicroOp& op : std::views::reverse(lowered->ops)) {
-    const bool goes_on = op.guard < 0 && !op.ends_run && op.cost == 1;
-    op.straight = straight = goes_on ? std::min<int16_t>(straight + 1, 256) : 0;
+  for (auto op = lowered->ops.rbegin(); op != lowered->ops.rend(); ++op) {
+    const bool goes_on = op->guard < 0 && !op->ends_run && op->cost == 1;
+    op->straight = straight = goes_on ? std::min<int16_t>(straight + 1, 256) : 0;
   }
   lowered->may_spin = std::ranges::any_of(lowered->ops, may_be_spun_on);
   return lowered;

@@ -163,7 +163,12 @@ void check_managed(const void* pointer, size_t count) {
 }
 
 #if CUDART_VERSION >= 13000
-CUmemLocation as_driver(const cudaMemLocation& location) { return {CUmemLocationType(location.type), location.id}; }
+CUmemLocation as_driver(const cudaMemLocation& location) {
+  CUmemLocation same = {};
+  same.type = CUmemLocationType(location.type);
+  same.id = location.id;
+  return same;
+}
 #else
 CUmemLocation location_of(int device) {
   return {device < 0 ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE, std::max(device, 0)};
