@@ -57,7 +57,7 @@ int main() {
     std::printf("the exporter %s\n", kill(exporter, 0) ? "has ended" : "is still there");
     std::printf("%llu of %zu integers are 7\n", lab::count<int>(address, n, 7), n);
     close(socket);
-    TEMP_FAILURE_RETRY(waitpid(exporter, nullptr, 0));  // if it has not been waited for
+    (void)TEMP_FAILURE_RETRY(waitpid(exporter, nullptr, 0));  // if it has not been waited for
   }
 
   CHECK(cuMemUnmap(address, size));
