@@ -29,6 +29,8 @@ FOUND = {  # what readers may type, and where the first of what is found leads
     "resize": "02_growable/README.html",
     "realloc": "01_vmm_basics/README.html",
     "cumemmap": "docs/calls.html#cumemmap",
+    "700": "docs/pitfalls.html#a-kernel-faults-on-memory-that-was-just-mapped",
+    "EBADF": "docs/pitfalls.html#pidfd-getfd-fails-with-eperm-or-ebadf",
 }
 
 # What axe measures contrast of: each look of a text once, and none that was seen on an earlier page. What is in a view,
