@@ -124,7 +124,8 @@ def csv(vmmsim, *programs):
             path.write_text(text.replace("driver unknown", "driver 1.0"))  # here may be no driver to ask
             load.cache_clear()
             (run,), rows = load(path)
-            if run["command"].split()[0] != name_of(program) or run["gpus"] != "2" or len(rows) < 8:
+            in_order = all(row["min_us"] <= row["median_us"] <= row["max_us"] for row in rows)
+            if run["command"].split()[0] != name_of(program) or run["gpus"] != "2" or len(rows) < 8 or not in_order:
                 fail(f"{program} wrote\n{text}")
             done = start(*command, f"{scratch}/none/measured.csv")
             if done.returncode != 2 or f"cannot write {scratch}/none/measured.csv: No such file" not in done.stderr:
