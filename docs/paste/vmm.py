@@ -29,12 +29,14 @@ def checked(call, *arguments):
 class Buffer:
     """Memory of a GPU that grows without moving, at most to max_size bytes.
 
-    .address never changes; .size is what has memory, in whole chunks. All sizes are bytes. Needs cuInit: set a device
-    with cuda.core, PyTorch or CuPy first, or call driver.cuInit(0). No call needs a context.
+        with Buffer(max_size=64 << 30, chunk=64 << 20) as log:
+            log.grow(1 << 30)
+            ...  # a kernel gets log.address, which never changes, and log.size, what has memory: whole chunks
+            torch.cuda.synchronize()  # nothing here waits for the GPU, neither shrink nor the end of the block
 
-    An error leaves the buffer as it was. Nothing waits for the GPU: synchronize before shrink and close. Use it as a
-    context manager, or close it: there is no __del__, which could take memory from a kernel that still runs. One
-    thread at a time.
+    All sizes are bytes. Needs cuInit: call driver.cuInit(0) if nothing has used a GPU yet. No call needs a context. An
+    error leaves the buffer as it was. One thread at a time. Without `with`, close it: there is no __del__, which could
+    take memory from a kernel that still runs.
     """
 
     def __init__(self, max_size, device=0, chunk=1):

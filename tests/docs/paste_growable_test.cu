@@ -5,12 +5,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 // The calls of the snippet that fail from now on, or as often as here, without being made.
-static int unmaps_fail, opens_fail, no_rdma, no_path;
+static int unmaps_fail, opens_fail, opens_partly, no_rdma, no_path;
 static CUresult unmap_or_fail(CUdeviceptr address, size_t size) {
   return unmaps_fail ? --unmaps_fail, CUDA_ERROR_UNKNOWN : cuMemUnmap(address, size);
 }
 static CUresult open_or_fail(CUdeviceptr address, size_t size, const CUmemAccessDesc* access, size_t count) {
-  return opens_fail ? --opens_fail, CUDA_ERROR_UNKNOWN : cuMemSetAccess(address, size, access, count);
+  if (!opens_fail) return cuMemSetAccess(address, size, access, count);
+  if (opens_partly) cuMemSetAccess(address, 2 << 20, access, count);  // the first chunk of the test below
+  return --opens_fail, CUDA_ERROR_UNKNOWN;
 }
 static CUresult granted_or_not(CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
   const CUresult result = cuMemGetAllocationPropertiesFromHandle(prop, handle);
@@ -160,8 +162,10 @@ static void expect_peers() {
   for (size_t at : {size_t(0), 8 * MiB})
     EXPECT(right_of(1, buffer.base + at) == 0 && right_of(0, buffer.base + at) == 3, "at %zu: %llu", at,
            right_of(1, buffer.base + at));
-  opens_fail = 1;
+  opens_fail = opens_partly = 1;
   EXPECT(buffer.let_in(1) == CUDA_ERROR_UNKNOWN && buffer.access.size() == 1, "%zu GPUs", buffer.access.size());
+  EXPECT(right_of(1, buffer.base) == 0, "a right is left");
+  opens_partly = 0;
   CHECK(buffer.grow(12 * MiB));
   EXPECT(right_of(1, buffer.base) == 0 && right_of(1, buffer.base + 10 * MiB) == 0, "a right is left");
   CHECK(buffer.let_in(1));

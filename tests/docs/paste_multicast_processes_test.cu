@@ -6,7 +6,7 @@
 #include <cstring>
 // Before the call of this name the process ends, hangs until the others have given up, or the call fails unmade.
 static const char *dies_before = "", *hangs_before = "", *fails_at = "";
-static int multicast_calls;
+static int multicast_calls, unbinds;
 static bool goes_on(const char* call);
 // The simulator hides NCCL_NVLS_ENABLE=0, for its GPUs take no harm. Here it is said all the same.
 static bool site_refuses;
@@ -45,6 +45,7 @@ static int gave_up[2], others;  // a byte from each other rank
 
 static bool goes_on(const char* call) {
   multicast_calls += strncmp(call, "cuMulticast", 11) == 0;
+  unbinds += strcmp(call, "cuMulticastUnbind") == 0;
   if (strcmp(call, dies_before) == 0) _exit(3);
   if (strcmp(call, hangs_before) == 0)
     for (char byte; others-- > 0;) EXPECT(read(gave_up[0], &byte, 1) == 1, "no word");
@@ -119,6 +120,7 @@ static int works(const std::string& path, int rank, int n) {
     for (unsigned i = 0; i < 64; ++i) EXPECT(found[i] == unsigned(n) * (i + 1), "rank %d: %u", rank, found[i]);
     CHECK(leave_multicast(&part, &team));
     EXPECT(!part.object && !part.memory && !part.own && !part.mc && !part.bound, "something is left");
+    EXPECT(unbinds == round + 1, "the memory is released while it is bound");
   }
   leave_team(&team);
   EXPECT(sockets() == before, "%d sockets are left", sockets() - before);
@@ -225,16 +227,22 @@ static void expect_refusals(int n) {
         return 0;
       },
       n - 1, 4);
-  path = fresh_path();
-  run("words that are no report", 2, [&](int rank) {
-    Team team;
-    EXPECT(join_team(&team, path.c_str(), rank, 2, 60000), "%s", strerror(errno));
-    errno = 0;
-    if (rank == 1) return send(team.sockets[0], "half", 4, 0) == 4 ? leave_team(&team), 0 : 1;
-    EXPECT(meet(&team, CUDA_SUCCESS) == CUDA_ERROR_OPERATING_SYSTEM && errno == EPROTO, "errno is %d", errno);
-    leave_team(&team);
-    return 0;
-  });
+  const Report next = {1, CUDA_SUCCESS}, other = {2, CUDA_SUCCESS};
+  const std::string right(reinterpret_cast<const char*>(&next), sizeof next);
+  const std::string words[] = {
+      right.substr(0, 4), right + "more", {reinterpret_cast<const char*>(&other), sizeof other}};
+  for (const std::string& each : words) {
+    path = fresh_path();
+    run("words that are no report", 2, [&](int rank) {
+      Team team;
+      EXPECT(join_team(&team, path.c_str(), rank, 2, 60000), "%s", strerror(errno));
+      errno = 0;
+      if (rank == 1) EXPECT(send(team.sockets[0], each.data(), each.size(), 0) > 0, "not sent");
+      else EXPECT(meet(&team, CUDA_SUCCESS) == CUDA_ERROR_OPERATING_SYSTEM && errno == EPROTO, "errno is %d", errno);
+      leave_team(&team);
+      return 0;
+    });
+  }
 }
 
 // One life by two ranks; each returns what it got, and tries an undo again that failed.

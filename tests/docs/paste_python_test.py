@@ -59,6 +59,7 @@ def use():
         assert buffer.size == 8 * MiB
         buffer.shrink(7 * MiB)
         set_word(address + 8 * MiB - 4, 9)
+    assert buffer.reserved == 0
     buffer.close()
 
     buffer = vmm.Buffer(8 * MiB)  # an undoing that the driver refuses
@@ -99,8 +100,12 @@ def once():
             return call(*arguments)
         except vmm.VmmError as error:
             failed.append(error)
+            if buffer and buffer._mapped != buffer.size:
+                print(f"{buffer._mapped} bytes are mapped, and {buffer.size} are in use")
+                sys.exit(2)
             return call(*arguments)
 
+    buffer = None
     buffer = step(vmm.Buffer, 8 * MiB)
     for size in 4 * MiB, 6 * MiB:
         step(buffer.grow, size)
