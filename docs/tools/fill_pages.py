@@ -36,7 +36,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMENT = re.compile(r"^( *)<!-- listing: (\S+)(?: (.*?))? -->$")  # in a list it is indented, and so is the block
 CALL = re.compile(r"^(### (cu\w+)\n(?:(?!^#).*\n)*?.*Lessons: ).*?(?=\. \[Reference)", re.MULTILINE)
 FENCE = re.compile(r"^ *(`{3,})(\w*)$")
-LANGUAGES = {".cu": "cuda", ".cpp": "cpp", ".h": "cpp", ".conf": "ini", ".txt": "console", ".json": "diff", ".py": "python"}
+LANGUAGES = {
+    ".cu": "cuda",
+    ".cpp": "cpp",
+    ".h": "cpp",
+    ".conf": "ini",
+    ".txt": "console",
+    ".json": "diff",
+    ".py": "python",
+}
 STEP = r"(?:// |(?:if \(.*\) )?step\(\")"  # what stands before a banner in a program
 BANNER = re.compile(rf"\s*{STEP}?\[(\d+)\] ")
 LAST = re.compile(r'  return 0;|  std::(?:puts|printf)\("OK.*|OK|return 0;')  # what ends the last step
