@@ -242,6 +242,10 @@ class Pages(unittest.TestCase):
             self.assertIn("int new_line;", page.read_text())
             subprocess.run(command, cwd=ROOT, check=True)
 
+    def test_a_listing_by_name_is_the_definition(self):
+        program = "constexpr int n = 1;  // another meet()\nvoid meet(int);\n\nvoid meet(int a) {\n  use(a);\n}\n"
+        self.assertEqual(fill_pages.definition(program.splitlines(), "meet"), program.splitlines()[3:])
+
 
 if __name__ == "__main__":
     unittest.main()
