@@ -58,7 +58,7 @@ static void take_part(int rank, CUmemGenericAllocationHandle object, size_t size
   CHECK(cuMemCreate(&memory, size, &memory_on_gpu, 0));
   CHECK(cuMulticastBindMem(object, 0, memory, 0, size, 0));
   const CUdeviceptr mc = map(object, size, gpu), own = map(memory, size, gpu);
-  meet(socket, "bound its memory");  // before that, a store has nowhere to go on the other GPU
+  meet(socket, "bound its memory");  // without it, a store may find no memory on the other GPU
 
   if (rank == 1) step("[5] Store in one process, read in the other");
   if (rank == 0) {
@@ -166,9 +166,12 @@ static void send_object(int socket, size_t size, int fd) {
   EXPECT(pass(socket, &message, true) > 0, "to rank 1: %s", std::strerror(errno));
 }
 
+// False if the other rank has closed its end.
 static bool receive_object(int socket, size_t* size, int* fd) {
   Message message;
-  if (pass(socket, &message, false) <= 0) return false;
+  const ssize_t received = pass(socket, &message, false);
+  EXPECT(received >= 0, "rank 0 has sent nothing for 30 s: %s", std::strerror(errno));
+  if (received == 0) return false;
   const cmsghdr* rights = reinterpret_cast<cmsghdr*>(message.control);
   EXPECT(rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS, "no file descriptor came");
   *size = message.size;
