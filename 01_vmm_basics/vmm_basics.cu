@@ -92,7 +92,7 @@ int main() {
   CHECK(cuMemRelease(more));
   EXPECT(all_right(elsewhere, 2 * n), "the integers went with the handles");
   say("both handles are released, and all %zu integers are still there", 2 * n);
-  CHECK(cuMemUnmap(elsewhere, 2 * size));  // its last reference: now the memory is free
+  CHECK(cuMemUnmap(elsewhere, 2 * size));  // the last references: now both pieces are free
   CHECK(cuMemAddressFree(elsewhere, 2 * size));
   CHECK(cuMemAddressFree(address, size));
   std::puts("OK");
