@@ -38,7 +38,7 @@ __global__ void fill(int* table, int first) {
   table[i] = first + int(i);
 }
 
-__device__ int wrong;  // each GPU has its own; it begins at 0, and a wrong number ends the program
+__device__ int wrong;  // one on each GPU; nobody resets it, because a wrong number ends the program
 
 __global__ void count_wrong(const int* table, int first) {
   const size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
