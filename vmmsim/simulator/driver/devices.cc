@@ -298,5 +298,9 @@ CUresult cuGetExportTable(const void**, const CUuuid* table) {
   explain("it is not simulated");
   return CUDA_ERROR_NOT_SUPPORTED;
 }
+#ifdef cuDeviceGetUuid  // since CUDA 13 that is the other's name
 #undef cuDeviceGetUuid  // as NCCL calls it
 EXPORT CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) { return cuDeviceGetUuid_v2(uuid, dev); }
+#else
+CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice dev) { return cuDeviceGetUuid(uuid, dev); }
+#endif
