@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""Lessons, snippets, labs and the tool, with other toolkits and compilers, as a user may have them.
+
+    toolkits_test.py FETCHED VMMSIM STUB CMAKE [-G GENERATOR ...]
+
+FETCHED is a directory for toolkits, which stay there.
+
+With the toolkits of RELEASES, and with g++ and clang++ for the host, all compiles with -Wall -Wextra -Werror; of the
+tool that is its sources' syntax. The lessons built with the newest, on the simulator, whose driver is for CUDA 13.0,
+print what they print otherwise. PyPI has no nvcc of CUDA 12: for 12.9 that of 13.0 gets the headers of 12.9.
+
+No option silences clang++: nvcc's stubs for kernels draw no warning of it, which is as it should stay. But it sees what
+nvcc has preprocessed, in which macros of the system's headers stand expanded, and warns of these too.
+
+Exit status 0; 77 without a package index (a failure where CI is true), or where all else is right and a toolkit has no
+clang++ that it takes; 1 otherwise.
+"""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import sys
+
+from scripts import run_lessons
+from tests import toolkits
+from tests.machines import ROOT, Skip, expect, run, scratch
+
+RELEASES = "12.9", "13.0", "13.5"
+COMPILERS = "g++", "clang++"
+STRICT = "-Wall", "-Wextra", "-Werror"
+MAIN = [ROOT / name / f"{name[3:]}.cu" for name in run_lessons.lessons()]
+
+
+class Toolkit:
+    def __init__(self, release, fetched):
+        of_nvcc = toolkits.fetch("13.0" if release.startswith("12.") else release, fetched) / "cu13"
+        self.release, self.nvcc, self.site = release, of_nvcc / "bin" / "nvcc", of_nvcc.parent.parent
+        self.libraries, self.headers = of_nvcc / "lib", []
+        if release.startswith("12."):  # before those of the toolkit that nvcc is of
+            parts = toolkits.fetch(release, fetched)
+            for name in "cuda_runtime", "cuda_cccl", "cuda_cupti":
+                self.headers.append(parts / name / "include")
+
+    def compile(self, compiler, source, *more):
+        words = "-std=c++17", "-arch=sm_90", "--no-compress", "-Werror=all-warnings", "-Xcompiler", ",".join(STRICT)
+        return run(ROOT, self.nvcc, *words, "-ccbin", compiler, *(f"-I{each}" for each in self.headers), source, *more)
+
+
+def taken(toolkit, compiler, probe):
+    """Whether nvcc takes this compiler; the headers are those of the release."""
+    number = 1000 * int(toolkit.release[:2]) + 10 * int(toolkit.release[3:])
+    probe.write_text(f"#include <cuda.h>\nstatic_assert(CUDA_VERSION == {number} && CUDART_VERSION == {number});\n")
+    done = toolkit.compile(compiler, probe, "-c", "-o", os.devnull)
+    if "unsupported clang version" in done.stderr:
+        return False
+    expect(done.returncode == 0, f"{toolkit.release}: not its headers", done)
+    return True
+
+
+def all_labs(directory):
+    """One source for each of labs/starters and labs/solutions: a lab is small, and the headers are most of the work."""
+    for kind in "starters", "solutions":
+        files = sorted((ROOT / "labs" / kind).glob("*.cu"))
+        lines = dict.fromkeys(line for file in files for line in re.findall(r"^#include .*", file.read_text(), re.M))
+        lines = [line.replace('"../', f'"{ROOT}/labs/') for line in lines]
+        lines += [f'namespace lab_{file.stem} {{\n#include "{file}"\n}}' for file in files]
+        (directory / f"{kind}.cu").write_text("\n".join(lines) + "\n")
+        yield directory / f"{kind}.cu"
+
+
+def tool(toolkit, directory, cmake):
+    """The commands that compile its sources, but for those that are made when it is built. Those that know little of
+    CUDA's headers are compiled with the newest alone.
+    """
+    build = directory / f"tool {toolkit.nvcc.parents[3].name}"
+    if not build.exists():
+        words = "-S", ROOT / "vmmsim", "-B", build, f"-DCMAKE_PREFIX_PATH={toolkit.site}", "-DBUILD_TESTING=OFF"
+        done = run(ROOT, *cmake, *words, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+        expect(done.returncode == 0 and "No CUPTI" not in done.stdout, f"{toolkit.release}: tool not configured", done)
+    commands = json.loads((build / "compile_commands.json").read_text())
+    commands = [each["command"] for each in commands if pathlib.Path(each["file"]).exists()]
+    if toolkit.release != RELEASES[-1]:
+        commands = [each for each in commands if not re.search(r"/simulator_(gpu|ptx)\.dir/", each)]
+    return [shlex.split(each) for each in commands]
+
+
+def syntax(toolkit, compiler, words):
+    at = words.index("-o")
+    headers = [f"-isystem{each}" for each in toolkit.headers]
+    return run(ROOT, compiler, *headers, *words[1:at], *words[at + 2 :], "-fsyntax-only", "-Werror")
+
+
+def on_simulator(source, program, vmmsim):
+    expected = source.parent / "expected_output.txt"
+    return run(
+        ROOT, sys.executable, "-B", "-m", "tests.on_simulator.sim_test", "lesson", expected, vmmsim, program, "2"
+    )
+
+
+def main(fetched, vmmsim, stub, *cmake):
+    programs = [*sorted(ROOT.glob("[0-9][0-9]_*/*.cu")), *sorted((ROOT / "docs/paste").glob("*.cu"))]
+    left_out, wrong = [], []
+    with scratch() as directory, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        programs += all_labs(directory)
+        for release in RELEASES:
+            toolkit = Toolkit(release, fetched)
+            commands = tool(toolkit, directory, cmake)
+            for compiler in COMPILERS:
+                cell = f"CUDA {release}, {compiler}"
+                if not shutil.which(compiler) or not taken(toolkit, compiler, directory / "probe.cu"):
+                    left_out.append(cell)
+                    continue
+                runs = release == RELEASES[-1] and compiler == COMPILERS[0]
+                work = {}
+                for source in programs:
+                    to = ["-c", "-o", os.devnull]
+                    if runs and source in MAIN:
+                        to = ["-o", directory / source.stem, f"-L{toolkit.libraries}", stub]
+                    work[source] = pool.submit(toolkit.compile, compiler, source, *to)
+                for words in commands:
+                    work[words[-1]] = pool.submit(syntax, toolkit, compiler, words)
+                bad = {name: each.result() for name, each in work.items()}
+                if runs and not any(bad[source].returncode for source in MAIN):
+                    for source in MAIN:  # each alone: its seconds are counted
+                        bad[f"{source} on the simulator"] = on_simulator(source, directory / source.stem, vmmsim)
+                bad = {name: done for name, done in bad.items() if done.returncode or "warning" in done.stderr}
+                wrong += [f"{cell}: {name}\n{done.stdout}{done.stderr}" for name, done in bad.items()]
+                print(f"{cell}: {len(work)} sources, {len(bad)} wrong", flush=True)
+    expect(not wrong, "\n".join(wrong))
+    if left_out:
+        raise Skip(f"{'; '.join(left_out)}: no such compiler, or none that this nvcc takes; install clang")
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except Skip as skip:
+        print(f"SKIP: {skip}")
+        sys.exit(77)
+    except AssertionError as error:
+        sys.exit(f"FAIL: {error}")
