@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
     const auto [properties, access, granule_size] = granule;
     CUmemAllocationProp nowhere = {};  // a location type of 0 names no place
     nowhere.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    const size_t wanted = (5 << 20) + 1, size = (wanted + granule_size - 1) / granule_size * granule_size;
+    const size_t size = 3 * granule_size, wanted = size - granule_size / 2 + 1;  // 6 MiB, and 5 MiB and a byte
     CUdeviceptr address = 0;
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemCreate(&memory, size, &nowhere, 0));
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemCreate(&memory, wanted, &properties, 0));

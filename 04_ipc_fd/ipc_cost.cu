@@ -261,22 +261,22 @@ int main(int argc, char** argv) {
   size = (size + granularity - 1) / granularity * granularity;
   Message ready = {};
   EXPECT(send_message(socket, ready) && receive_message(socket, &ready), "the receiver has ended");
-  double first[3];
-  for (Way way : {DESCRIPTOR, CUDA_IPC, COPY}) first[way] = hand_over(socket, way, size, host)[HANDOVER];
+  const auto the_first = [&](Way way) { return hand_over(socket, way, size, host)[HANDOVER]; };
+  const double by_descriptor = the_first(DESCRIPTOR), by_ipc = the_first(CUDA_IPC), by_copy = the_first(COPY);
   CHECK(cuMemGetInfo(&free_at_start, &total));
   std::printf("%zu KiB are handed over each time, median of %ld\n", size >> 10, repeats);
 
   step("[1] Hand over a file descriptor");
   // The receiver imports it, reserves addresses, maps it and grants access. The import is timed alone, too.
-  measure_way(report, socket, DESCRIPTOR, size, repeats, host, first[DESCRIPTOR]);
+  measure_way(report, socket, DESCRIPTOR, size, repeats, host, by_descriptor);
 
   step("[2] Hand over memory of cudaMalloc");
   // The older interprocess call, for memory of the other kind. A handle of 64 bytes names the allocation.
-  measure_way(report, socket, CUDA_IPC, size, repeats, host, first[CUDA_IPC]);
+  measure_way(report, socket, CUDA_IPC, size, repeats, host, by_ipc);
 
   step("[3] Copy through host memory");
   // Nothing is shared between the processes but pageable host memory, so the data crosses to the host and back.
-  measure_way(report, socket, COPY, size, repeats, host, first[COPY]);
+  measure_way(report, socket, COPY, size, repeats, host, by_copy);
 
   // Everything is given back. The receiver ends when the socket is shut.
   CHECK(cuMemGetInfo(&free_now, &total));

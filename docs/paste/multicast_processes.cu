@@ -120,7 +120,7 @@ inline CUresult meet(Team* team, CUresult mine) {
   return all.result;
 }
 
-// What one rank has of it. own: its memory, for ordinary loads and stores. mc: the same bytes of all ranks, for multimem
+// What a rank has of it. own: its memory, for ordinary loads and stores. mc: the same bytes of all ranks, for multimem
 // instructions alone. size: bytes of each.
 struct MulticastPart {
   CUmemGenericAllocationHandle object = 0, memory = 0;
@@ -216,7 +216,7 @@ inline CUresult join_multicast(MulticastPart* part, Team* team, size_t wanted, i
 }
 
 // Each rank, when its own kernels are done: waits until all have come, for their kernels may write to its memory, and
-// gives everything back. Error: OPERATING_SYSTEM if a rank did not come, else the driver's; call undo_part for the rest.
+// gives all of it back. Error: OPERATING_SYSTEM if a rank did not come, else the driver's; call undo_part for the rest.
 inline CUresult leave_multicast(MulticastPart* part, Team* team) {
   const CUresult met = meet(team, CUDA_SUCCESS), undone = undo_part(part);
   return met != CUDA_SUCCESS ? met : undone;

@@ -89,7 +89,7 @@ inline bool wait_for(int socket, std::chrono::steady_clock::time_point deadline)
 
 // Server: waits for the next client, so many milliseconds at most, and sends it the descriptor, which stays yours, the
 // size, and the GPU's UUID (cuDeviceGetUuid). Returns a socket to the client, or -1. It is yours: close it, or keep it
-// to talk; it can be read when the client has gone. -1: see errno. ETIMEDOUT: nobody came. EPERM: another user's process
+// to talk; it can be read when the client has gone. -1: see errno. ETIMEDOUT: nobody came. EPERM: somebody else
 // came, and got nothing. EPIPE or ECONNRESET: the client has gone. After each of these serve on. Threads: yes, several
 // of one server too.
 inline int serve_next(const Server& server, int fd, uint64_t size, const CUuuid& gpu, int milliseconds) {
