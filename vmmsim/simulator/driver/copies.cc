@@ -244,11 +244,19 @@ void fill(const memory::Piece& piece, unsigned value, unsigned element) {
   });
 }
 
-void set(const CUDA_MEMSET_NODE_PARAMS_v2& what, CUstream where) {
+// Memory that the host may read: a memset that is not asynchronous has ended there when the call returns.
+bool host_reads(CUdeviceptr address) {
+  const auto range = memory::find(address);
+  return range && (is_on_host(*range) || is_host_vmm(*range) || range->kind == Range::managed);
+}
+
+void set(const CUDA_MEMSET_NODE_PARAMS_v2& what, CUstream where, bool waits) {
   CUDA_MEMSET_NODE_PARAMS_v2 all = what;
   CUstream_st& stream = driver::stream(where);
   all.ctx = stream.context;
-  if (const SharedWork work = memset_work(all, is_capturing(stream))) put(stream, work);
+  const SharedWork work = memset_work(all, is_capturing(stream));
+  const Operation op = work ? put(stream, work) : nullptr;
+  if (op && waits && host_reads(what.dst)) wait_for(op);
 }
 
 }  // namespace
@@ -353,20 +361,20 @@ CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* pCopy, CUstream hStream) 
 #define MEMSETS(bits, Element)                                                                                     \
   CUresult cuMemsetD##bits(CUdeviceptr dstDevice, Element value, size_t N) {                                       \
     return call(ARGUMENTS(dstDevice, value, N),                                                                    \
-                [&] { set({dstDevice, 0, value, sizeof value, N, 1, nullptr}, nullptr); });                        \
+                [&] { set({dstDevice, 0, value, sizeof value, N, 1, nullptr}, nullptr, true); });                  \
   }                                                                                                                \
   CUresult cuMemsetD##bits##Async(CUdeviceptr dstDevice, Element value, size_t N, CUstream hStream) {              \
     return call(ARGUMENTS(dstDevice, value, N, hStream), in_host_function,                                         \
-                [&] { set({dstDevice, 0, value, sizeof value, N, 1, nullptr}, hStream); });                        \
+                [&] { set({dstDevice, 0, value, sizeof value, N, 1, nullptr}, hStream, false); });                 \
   }                                                                                                                \
   CUresult cuMemsetD2D##bits(CUdeviceptr dstDevice, size_t dstPitch, Element value, size_t Width, size_t Height) { \
     return call(ARGUMENTS(dstDevice, dstPitch, value, Width, Height),                                              \
-                [&] { set({dstDevice, dstPitch, value, sizeof value, Width, Height, nullptr}, nullptr); });        \
+                [&] { set({dstDevice, dstPitch, value, sizeof value, Width, Height, nullptr}, nullptr, true); });  \
   }                                                                                                                \
   CUresult cuMemsetD2D##bits##Async(CUdeviceptr dstDevice, size_t dstPitch, Element value, size_t Width,           \
                                     size_t Height, CUstream hStream) {                                             \
     return call(ARGUMENTS(dstDevice, dstPitch, value, Width, Height, hStream), in_host_function,                   \
-                [&] { set({dstDevice, dstPitch, value, sizeof value, Width, Height, nullptr}, hStream); });        \
+                [&] { set({dstDevice, dstPitch, value, sizeof value, Width, Height, nullptr}, hStream, false); }); \
   }
 MEMSETS(8, unsigned char)
 MEMSETS(16, unsigned short)

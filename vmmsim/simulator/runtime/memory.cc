@@ -35,15 +35,26 @@ static bool waits(void* to, const void* from, cudaMemcpyKind kind) {
   return kind != cudaMemcpyDeviceToDevice;
 }
 
-// A capture does not prohibit it, other than to wait for the stream.
-void copy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
-  copy_async(to, from, size, kind, nullptr);
-  if (!size || !waits(to, from, kind)) return;
+// A capture does not prohibit what a call does that waits so, other than to wait for the stream.
+static void wait_for_stream_0() {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   must(cuThreadExchangeStreamCaptureMode(&mode));
   const CUresult answer = cuStreamSynchronize(this_thread.stream_0);
   must(cuThreadExchangeStreamCaptureMode(&mode));
   must(answer);
+}
+
+void copy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
+  copy_async(to, from, size, kind, nullptr);
+  if (size && waits(to, from, kind)) wait_for_stream_0();
+}
+
+// A memset of memory that the host may read has ended when the call returns.
+static void wait_for_memset(const void* pointer) {
+  unsigned type = 0, is_managed = 0;
+  if (cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address(pointer))) return;
+  if (cuPointerGetAttribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address(pointer))) return;
+  if (type == CU_MEMORYTYPE_HOST || is_managed) wait_for_stream_0();
 }
 
 // What 2D and 3D copies have in common.
@@ -450,7 +461,9 @@ cudaError_t cudaMemcpyPeerAsync(void* dst, int dstDevice, const void* src, int s
 // --- Memsets --------------------------------------------------------------------------------------------------------
 STREAM_CALL(cudaMemset, _ptds, (void* devPtr, int value, size_t count), (devPtr, value, count)) {
   return call(ARGUMENTS(devPtr, value, count), [&] {
-    if (count) must(cuMemsetD8Async(address(devPtr), byte(value), count, this_thread.stream_0));
+    if (!count) return;
+    must(cuMemsetD8Async(address(devPtr), byte(value), count, this_thread.stream_0));
+    wait_for_memset(devPtr);
   });
 }
 STREAM_CALL(cudaMemsetAsync, _ptsz, (void* devPtr, int value, size_t count, cudaStream_t stream),
@@ -462,7 +475,8 @@ STREAM_CALL(cudaMemsetAsync, _ptsz, (void* devPtr, int value, size_t count, cuda
 STREAM_CALL(cudaMemset2D, _ptds, (void* devPtr, size_t pitch, int value, size_t width, size_t height),
             (devPtr, pitch, value, width, height)) {
   return call(ARGUMENTS(devPtr, pitch, value, width, height), [&] {
-    return cuMemsetD2D8Async(address(devPtr), pitch, byte(value), width, height, this_thread.stream_0);
+    must(cuMemsetD2D8Async(address(devPtr), pitch, byte(value), width, height, this_thread.stream_0));
+    if (width && height) wait_for_memset(devPtr);
   });
 }
 STREAM_CALL(cudaMemset2DAsync, _ptsz,
@@ -473,7 +487,10 @@ STREAM_CALL(cudaMemset2DAsync, _ptsz,
 }
 STREAM_CALL(cudaMemset3D, _ptds, (cudaPitchedPtr pitchedDevPtr, int value, cudaExtent extent),
             (pitchedDevPtr, value, extent)) {
-  return call(ARGUMENTS(value), [&] { set_3d(pitchedDevPtr, value, extent, this_thread.stream_0); });
+  return call(ARGUMENTS(value), [&] {
+    set_3d(pitchedDevPtr, value, extent, this_thread.stream_0);
+    if (extent.width && extent.height && extent.depth) wait_for_memset(pitchedDevPtr.ptr);
+  });
 }
 STREAM_CALL(cudaMemset3DAsync, _ptsz, (cudaPitchedPtr pitchedDevPtr, int value, cudaExtent extent, cudaStream_t stream),
             (pitchedDevPtr, value, extent, stream)) {
