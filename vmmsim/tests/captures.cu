@@ -200,6 +200,25 @@ void test_legacy() {
   cudaGetLastError();
 }
 
+// What is not freed can be used, and freed later.
+void test_refused_free() {
+  void *of_pool, *of_node;
+  CHECK(cudaMallocAsync(&of_pool, 1024, alone));
+  begin();
+  CHECK(cudaMallocAsync(&of_node, 1024, origin));
+  run(end());
+  for (void* const memory : {of_pool, of_node}) {
+    begin(cudaStreamCaptureModeRelaxed, blocking);
+    REFUSED(cudaErrorStreamCaptureImplicit, cudaFreeAsync(memory, nullptr));
+    cudaGraph_t graph;
+    REFUSED(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(blocking, &graph));
+    CHECK(cudaMemsetAsync(memory, 0, 1024, alone));
+    CHECK(cudaFreeAsync(memory, alone));
+  }
+  CHECK(cudaStreamSynchronize(alone));
+  cudaGetLastError();
+}
+
 void test_ends() {
   cudaGraph_t graph;
   REFUSED(cudaErrorIllegalState, cudaStreamEndCapture(origin, &graph));
@@ -334,6 +353,7 @@ int main() {
   test_nodes();
   test_forbidden();
   test_legacy();
+  test_refused_free();
   test_ends();
   test_modes();
   test_info();

@@ -407,9 +407,11 @@ void test_memory_left() {
   CHECK(cudaGraphLaunch(exec, stream));
   CHECK(cudaFreeAsync(memory, stream));
   cudaGraphExec_t again;
+  REFUSED(cudaErrorNotSupported, cudaGraphInstantiate(&again, graph, cudaGraphInstantiateFlagAutoFreeOnLaunch));
+  CHECK(cudaGraphExecDestroy(exec));
   CHECK(cudaGraphInstantiate(&again, graph, cudaGraphInstantiateFlagAutoFreeOnLaunch));
   for (int i = 0; i < 2; ++i) CHECK(cudaGraphLaunch(again, stream));
-  for (const cudaGraphExec_t each : {exec, freeing_exec, again}) CHECK(cudaGraphExecDestroy(each));
+  for (const cudaGraphExec_t each : {freeing_exec, again}) CHECK(cudaGraphExecDestroy(each));
   for (const cudaGraph_t each : {graph, freeing}) CHECK(cudaGraphDestroy(each));
   CHECK(cudaMemcpy(numbers, memory, sizeof(int), cudaMemcpyDefault));  // it outlives the graph
   EXPECT(numbers[0] == 9, "%d", numbers[0]);

@@ -139,6 +139,10 @@ CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload
   executable->flags = flags;
   const MutexLock held(graphs().lock);
   require(!checked(graph)->captures, CUDA_ERROR_INVALID_VALUE, "a stream captures into the graph: end that first");
+  const auto other = graph->instance.lock();  // a launch keeps one that was destroyed
+  require(!has_memory_nodes(*graph) || !graphs().executables.contains(other.get()), CUDA_ERROR_NOT_SUPPORTED,
+          "nodes of the graph allocate or free memory, and it is instantiated already: destroy that executable graph "
+          "first (cuGraphExecDestroy)");
   executable->plan = plan_of(*graph, problem);
   if (flags & for_device) {
     CUcontext context = nullptr;
@@ -148,6 +152,7 @@ CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload
   }
   for (const auto& [object, count] : graph->objects) retain(executable->objects, object, count);
   graphs().executables[executable.get()] = executable;
+  graph->instance = executable;
   return executable.get();
 }
 

@@ -116,7 +116,7 @@ SharedWork allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS_v2& given) {
   require(properties.allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
               properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE && !properties.handleTypes,
           CUDA_ERROR_INVALID_VALUE, "a node allocates pinned memory on a GPU, which other processes cannot import");
-  checked(properties.location.id);
+  require(is_gpu(properties.location), CUDA_ERROR_INVALID_VALUE, "there is no such GPU");
   require(given.bytesize, CUDA_ERROR_INVALID_VALUE, "bytesize is 0");
   if (given.accessDescCount) need(given.accessDescs, "accessDescs");
   SharedWork work = allocation_work(properties.location.id, given.bytesize);

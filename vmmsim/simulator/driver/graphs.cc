@@ -82,6 +82,8 @@ void add_edges(const Edges& edges) {
 void remove_edges(const Edges& edges) {
   const MutexLock held(graphs().lock);
   check_ends(edges, true);
+  require(!has_memory_nodes(*edges.graph), CUDA_ERROR_NOT_SUPPORTED,
+          "nodes of the graph allocate or free memory: its dependencies stay");
   for (size_t i = 0; i < edges.from.size(); ++i) {
     std::erase(edges.to[i]->before, edges.from[i]);
     std::erase(edges.from[i]->after, edges.to[i]);
@@ -315,6 +317,10 @@ std::unique_ptr<CUgraph_st> clone(const CUgraph_st& graph) {
   }
   for (const auto& [object, count] : graph.objects) retain(copy->objects, object, count);
   return copy;
+}
+
+bool has_memory_nodes(const CUgraph_st& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) { return node->work->memory; });
 }
 
 void forget(CUgraph graph) {

@@ -30,6 +30,8 @@ struct CUuserObject_st {
   unsigned references;
 };
 
+struct CUgraphExec_st;
+
 struct CUgraph_st {
   uint64_t id;
   uint64_t original = 0;                               // of the graph that this one was cloned from
@@ -37,10 +39,9 @@ struct CUgraph_st {
   CUgraphNode parent = nullptr;                        // that this is the child of
   unsigned captures = 0;                               // that add nodes to it
   std::map<CUuserObject, unsigned> objects;            // how many references it has
+  std::weak_ptr<CUgraphExec_st> instance;              // the latest
   ~CUgraph_st();                                       // when nothing is locked: user objects may end
 };
-
-struct CUgraphExec_st;
 
 namespace driver {
 
@@ -68,6 +69,7 @@ void check_dependencies(CUgraph, std::span<const CUgraphNode>) REQUIRES(graphs()
 CUgraphNode add_node(CUgraph, SharedWork, std::span<const CUgraphNode> dependencies) REQUIRES(graphs().lock);
 CUgraphNode add_child(CUgraph, std::unique_ptr<CUgraph_st> child, std::span<const CUgraphNode> dependencies)
     REQUIRES(graphs().lock);
+bool has_memory_nodes(const CUgraph_st&) REQUIRES(graphs().lock);
 void forget(CUgraph) REQUIRES(graphs().lock);  // it and its nodes are no handles any more
 // With all that they depend on.
 std::set<CUgraphNode> and_all_before(std::span<const CUgraphNode>) REQUIRES(graphs().lock);

@@ -50,10 +50,6 @@ CUmemoryPool pool_in_use(CUdevice device) {
   return found != state().pools_in_use.end() && found->second ? found->second : usual;
 }
 
-bool is_gpu(const CUmemLocation& location) {
-  return location.type == CU_MEM_LOCATION_TYPE_DEVICE && location.id >= 0 && location.id < memory::device_count();
-}
-
 CUmemoryPool create_pool(const CUmemPoolProps& properties) {
   const bool fits =
       properties.allocType == CU_MEM_ALLOCATION_TYPE_PINNED && properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
@@ -110,7 +106,8 @@ CUmemAccess_flags pool_access(CUmemoryPool pool, const CUmemLocation& location) 
 
 uint64_t allocate_from(CUmemoryPool pool, size_t size, CUstream where) {
   CUstream_st& stream = driver::stream(where);
-  if (size && is_capturing(stream)) {
+  if (is_capturing(stream)) {
+    if (!size) return 0;  // and no node
     const SharedWork work = allocation_work(stream.context->device, size);
     if (capture(stream, work)) return work->memory->address;
   }
@@ -130,6 +127,7 @@ void free_later(uint64_t address, CUstream where) {
   CUstream_st& stream = driver::stream(where);
   if (address && is_capturing(stream) && capture(stream, free_work({address}))) return;
   forbid_in_capture();
+  if (address) must_not_capture(stream);  // once the memory has been taken nothing may be refused
   if (!address || free_graph_memory(address)) return;
   const Range taken = memory::take_from_owner(address, {Range::ordinary, Range::pool});
   const CUmemoryPool pool = taken.owner.pool;

@@ -15,6 +15,10 @@ void give_back(const Range& allocation) {
   else memory::free_allocation(address);
 }
 
+bool is_gpu(const CUmemLocation& location) {
+  return location.type == CU_MEM_LOCATION_TYPE_DEVICE && location.id >= 0 && location.id < memory::device_count();
+}
+
 void give_back_pools() {
   const MutexLock held(state().lock);
   for (const auto& [pool, owner] : state().pools)

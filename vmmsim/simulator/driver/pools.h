@@ -28,6 +28,7 @@ struct CUmemPoolHandle_st {
 
 namespace driver {
 
+bool is_gpu(const CUmemLocation&);                            // one of this process's
 void give_back(const memory::Range&) REQUIRES(state().lock);  // what was taken from its owner
 void give_back_pools() EXCLUDES(state().lock);  // what pools hold beyond their thresholds: at each synchronisation
 void forget_memory(CUcontext) EXCLUDES(state().lock);  // which ends
