@@ -282,6 +282,13 @@ static void test_rows(uint64_t address, uint32_t* before, uint32_t* after) {  //
   const std::string fault = run_warp(
       ".shared .align 4 .b8 few[128]; mov.u32 %r3, few; mad.lo.u32 %r3, %r1, 4, %r3; st.shared.u32 [%r3+4], %r1;", 0);
   EXPECT(fault.find("write of 4 bytes at 0x80 of __shared__ memory, which has 128 bytes") != fault.npos);
+  // A block has units of 128 bytes; what is told is what it asked for.
+  const std::string of_28 = ".shared .align 4 .b8 few[28]; mov.u32 %r3, few; ";
+  EXPECT(run_warp(of_28 + "mad.lo.u32 %r3, %r1, 4, %r3; st.shared.u32 [%r3], %r1; ld.shared.v4.u32 {%r2, %r2, %r2, "
+                          "%r2}, [few+112];",
+                  0) == "");
+  const std::string behind = run_warp(of_28 + "st.shared.u32 [%r3+128], %r1;", 0);
+  EXPECT(behind.find("write of 4 bytes at 0x80 of __shared__ memory, which has 32 bytes") != behind.npos);
 }
 
 // Who waits for an mbarrier that nobody is left to complete is told so; not who gives up now and then, or is stopped.

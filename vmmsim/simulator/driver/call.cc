@@ -182,9 +182,11 @@ std::optional<Answer> after_a_fault(const CallContext& context) {
   return Answer{fault(), ""};
 }
 
+const char* why_not_initialized() { return state().initialized_in ? forked : "cuInit has not been called"; }
+
 std::optional<Answer> without_init(const CallContext& context) {
   if (state().initialized_in == getpid() || context.flags & before_init) return std::nullopt;
-  return Answer{CUDA_ERROR_NOT_INITIALIZED, state().initialized_in ? forked : "cuInit has not been called"};
+  return Answer{CUDA_ERROR_NOT_INITIALIZED, why_not_initialized()};
 }
 
 constexpr Gate gates[] = {told_to_fail, after_the_end, within_host_function, after_a_fault, without_init};
@@ -385,6 +387,10 @@ void tell_exit(int status) {  // perhaps in a handler of a signal: without memor
 
 void refuse_if_forked() {
   if (state().initialized_in && state().initialized_in != getpid()) refuse(CUDA_ERROR_NOT_INITIALIZED, forked);
+}
+
+void must_be_initialized() {
+  if (state().initialized_in != getpid()) refuse(CUDA_ERROR_NOT_INITIALIZED, why_not_initialized());
 }
 
 void set_initialized() {

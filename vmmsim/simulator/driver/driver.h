@@ -103,6 +103,7 @@ State& state();
 void set_initialized();
 // A child that was forked after cuInit has no driver. Takes no lock: a thread that the child has not may hold it.
 void refuse_if_forked();
+void must_be_initialized();  // throws Refused: for a call that looks at its arguments before that
 
 // A kernel or copy that went wrong: all later calls of the process answer so. The first fault counts.
 void set_fault(const gpu::Fault&) EXCLUDES(state().lock);

@@ -15,6 +15,14 @@
 namespace driver {
 namespace {
 
+// The preferred carveout is rounded up to what the shared memory of a multiprocessor can be split into.
+size_t shared_of_multiprocessor(const CUfunc_st& function) {
+  constexpr int splits[] = {0, 8, 16, 32, 64, 100, 132, 164, 196, 228};
+  const int carveout = function.carveout < 0 ? 100 : int(function.carveout);
+  const int split = *std::find_if(splits, std::end(splits) - 1, [&](int kib) { return kib * 100 >= carveout * 228; });
+  return size_t(split) << 10;
+}
+
 // Blocks of a kernel that fit on a multiprocessor: as many as its threads, registers and shared memory allow.
 int blocks_that_fit(CUfunction handle, int block_size, size_t dynamic_shared) {
   const CUfunction function = checked(handle);
@@ -25,12 +33,22 @@ int blocks_that_fit(CUfunction handle, int block_size, size_t dynamic_shared) {
   const size_t registers = std::max(threads * memory::round_up(kernel.registers, 8), size_t(1));
   const size_t shared = kernel.static_shared + dynamic_shared + 1024;
   if (kernel.static_shared + dynamic_shared > size_t(most_shared)) return 0;
-  // The preferred carveout is rounded up to what the multiprocessor can be split into; one block fits in any case.
-  constexpr int splits[] = {0, 8, 16, 32, 64, 100, 132, 164, 196, 228};
-  const int carveout = function->carveout < 0 ? 100 : int(function->carveout);
-  const int split = *std::find_if(splits, std::end(splits) - 1, [&](int kib) { return kib * 100 >= carveout * 228; });
-  const size_t room = std::max(size_t(split) << 10, shared);
+  const size_t room = std::max(shared_of_multiprocessor(*function), shared);  // one block fits in any case
   return int(std::min({size_t(32), 2048 / threads, 65536 / registers, room / shared}));
+}
+
+// The most dynamic shared memory with which so many blocks fit on a multiprocessor. The system's part of each block is
+// not taken off, as on an H100: with all of this fewer blocks fit. A single block has no need of a carveout.
+size_t dynamic_shared_for(CUfunction handle, int blocks, int block_size) {
+  const CUfunction function = checked(handle);
+  require(blocks > 0 && block_size > 0, CUDA_ERROR_INVALID_VALUE, "numBlocks and blockSize must be positive");
+  require(blocks <= blocks_that_fit(handle, block_size, 0), CUDA_ERROR_INVALID_VALUE,
+          "so many blocks do not fit on a multiprocessor, even without dynamic shared memory");
+  const size_t fixed = function->kernel->static_shared, most = size_t(int(function->dynamic_shared));
+  if (blocks == 1) return most;
+  const size_t share = shared_of_multiprocessor(*function) / size_t(blocks);
+  const size_t whole = share - share % gpu::shared_unit;
+  return whole > fixed ? std::min(whole - fixed, most) : 0;
 }
 
 // The block size with which most threads fit on a multiprocessor; of several the largest.
@@ -272,11 +290,7 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* minGridSize, int* blockS
 }
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, CUfunction func, int numBlocks,
                                                  int blockSize) {
-  return call(ARGUMENTS(dynamicSmemSize, func, numBlocks, blockSize), [&] {
-    need(dynamicSmemSize, "dynamicSmemSize");
-    require(numBlocks > 0 && blockSize > 0, CUDA_ERROR_INVALID_VALUE, "numBlocks and blockSize must be positive");
-    const int fixed = int(checked(func)->kernel->static_shared);
-    const int share = 233472 / numBlocks - 1024 - fixed;
-    *dynamicSmemSize = size_t(std::clamp(share, 0, most_shared - fixed));
-  });
+  return call(
+      ARGUMENTS(dynamicSmemSize, func, numBlocks, blockSize),
+      result_to(dynamicSmemSize, "dynamicSmemSize", [&] { return dynamic_shared_for(func, numBlocks, blockSize); }));
 }

@@ -65,6 +65,13 @@ void set_attribute(CUkernel kernel, CUfunction_attribute what, int value, CUdevi
       module->functions[kernel->name]->dynamic_shared = fits;
 }
 
+// Queries that look at the handle before they ask whether cuInit was called.
+template <class Handle> void need_handle(Handle handle, CUresult if_null) {
+  require(handle, if_null,
+          "the handle is null: get one with cuLibraryLoadData, cuLibraryGetKernel or cuModuleGetFunction");
+  must_be_initialized();
+}
+
 void give_parameter(const gpu::Kernel& kernel, size_t index, size_t* offset, size_t* size) {
   need(offset, "paramOffset");
   require(index < kernel.parameters.size(), CUDA_ERROR_INVALID_VALUE, "the kernel has fewer parameters");
@@ -108,7 +115,7 @@ CUresult cuModuleLoadFatBinary(CUmodule* module, const void* fatCubin) {
 }
 CUresult cuModuleUnload(CUmodule hmod) {
   return call(ARGUMENTS(hmod), [&] {
-    current();
+    if (hmod) current();
     unload_module(hmod);
   });
 }
@@ -148,7 +155,10 @@ CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* fileName, CUjit_o
               result_to(library, "library", [&] { return make_library(read_image_file(fileName)); }));
 }
 CUresult cuLibraryUnload(CUlibrary library) {
-  return call(ARGUMENTS(library), [&] { unload_library(library); });
+  return call(ARGUMENTS(library), before_init, [&] {
+    need_handle(library, CUDA_ERROR_INVALID_HANDLE);
+    unload_library(library);
+  });
 }
 CUresult cuLibraryGetKernel(CUkernel* pKernel, CUlibrary library, const char* name) {
   return call(ARGUMENTS(pKernel, library, name),
@@ -186,20 +196,29 @@ CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library
   });
 }
 CUresult cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
-  return call(ARGUMENTS(pFunc, kernel), result_to(pFunc, "pFunc", [&] { return function_of(kernel); }));
+  return call(ARGUMENTS(pFunc, kernel), before_init, result_to(pFunc, "pFunc", [&] {
+                need_handle(kernel, CUDA_ERROR_INVALID_HANDLE);
+                return function_of(kernel);
+              }));
 }
 CUresult cuKernelGetLibrary(CUlibrary* pLib, CUkernel kernel) {
-  return call(ARGUMENTS(pLib, kernel), result_to(pLib, "pLib", [&] { return checked(kernel)->library; }));
+  return call(ARGUMENTS(pLib, kernel), before_init, result_to(pLib, "pLib", [&] {
+                need_handle(kernel, CUDA_ERROR_INVALID_HANDLE);
+                return checked(kernel)->library;
+              }));
 }
 CUresult cuKernelGetName(const char** name, CUkernel hfunc) {
-  return call(ARGUMENTS(name, hfunc), result_to(name, "name", [&] { return checked(hfunc)->name.c_str(); }));
+  return call(ARGUMENTS(name, hfunc), before_init, result_to(name, "name", [&] {
+                need_handle(hfunc, CUDA_ERROR_INVALID_VALUE);
+                return checked(hfunc)->name.c_str();
+              }));
 }
 CUresult cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
-  return call(ARGUMENTS(pi, attrib, kernel, dev), [&] {
-    need(pi, "pi");
-    checked(dev);
-    *pi = function_attribute(function_of(kernel), attrib);
-  });
+  return call(ARGUMENTS(pi, attrib, kernel, dev), before_init, result_to(pi, "pi", [&] {
+                need_handle(kernel, CUDA_ERROR_INVALID_HANDLE);
+                checked(dev);
+                return function_attribute(function_of(kernel), attrib);
+              }));
 }
 CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
   return call(ARGUMENTS(attrib, val, kernel, dev), [&] { set_attribute(kernel, attrib, val, dev); });
@@ -211,12 +230,17 @@ CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice d
   });
 }
 CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t* paramOffset, size_t* paramSize) {
-  return call(ARGUMENTS(kernel, paramIndex, paramOffset, paramSize),
-              [&] { give_parameter(*function_of(kernel)->kernel, paramIndex, paramOffset, paramSize); });
+  return call(ARGUMENTS(kernel, paramIndex, paramOffset, paramSize), before_init, [&] {
+    need_handle(kernel, CUDA_ERROR_INVALID_VALUE);
+    give_parameter(*function_of(kernel)->kernel, paramIndex, paramOffset, paramSize);
+  });
 }
 
 CUresult cuFuncGetAttribute(int* pi, CUfunction_attribute attrib, CUfunction hfunc) {
-  return call(ARGUMENTS(pi, attrib, hfunc), result_to(pi, "pi", [&] { return function_attribute(hfunc, attrib); }));
+  return call(ARGUMENTS(pi, attrib, hfunc), before_init, result_to(pi, "pi", [&] {
+                need_handle(hfunc, CUDA_ERROR_INVALID_HANDLE);
+                return function_attribute(hfunc, attrib);
+              }));
 }
 CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
   return call(ARGUMENTS(hfunc, attrib, value), [&] { set_attribute(hfunc, attrib, value); });
@@ -225,14 +249,22 @@ CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   return call(ARGUMENTS(hfunc, config), [&] { checked(hfunc); });
 }
 CUresult cuFuncGetModule(CUmodule* hmod, CUfunction hfunc) {
-  return call(ARGUMENTS(hmod, hfunc), result_to(hmod, "hmod", [&] { return checked(hfunc)->module; }));
+  return call(ARGUMENTS(hmod, hfunc), result_to(hmod, "hmod", [&] {
+                need_handle(hfunc, CUDA_ERROR_INVALID_VALUE);
+                return checked(hfunc)->module;
+              }));
 }
 CUresult cuFuncGetName(const char** name, CUfunction hfunc) {
-  return call(ARGUMENTS(name, hfunc), result_to(name, "name", [&] { return checked(hfunc)->name.c_str(); }));
+  return call(ARGUMENTS(name, hfunc), before_init, result_to(name, "name", [&] {
+                need_handle(hfunc, CUDA_ERROR_INVALID_VALUE);
+                return checked(hfunc)->name.c_str();
+              }));
 }
 CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t* paramOffset, size_t* paramSize) {
-  return call(ARGUMENTS(func, paramIndex, paramOffset, paramSize),
-              [&] { give_parameter(*checked(func)->kernel, paramIndex, paramOffset, paramSize); });
+  return call(ARGUMENTS(func, paramIndex, paramOffset, paramSize), before_init, [&] {
+    need_handle(func, CUDA_ERROR_INVALID_VALUE);
+    give_parameter(*checked(func)->kernel, paramIndex, paramOffset, paramSize);
+  });
 }
 CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction function) {
   return call(ARGUMENTS(state, function), [&] {

@@ -103,11 +103,13 @@ std::span<const std::byte> bytes_of(Space space, const Warp& w, unsigned lane, b
   if (!is_narrow(space)) return locate_global(w, op, lane, address, size, right);
   const std::span<const std::byte> bytes = bytes_of(space, w, lane, writes);
   if (address > bytes.size() || size > bytes.size() - address) {
+    const bool is_shared = space == Space::shared;
+    const size_t asked_for = is_shared ? w.block->shared_bytes() : bytes.size();
     const char* const hint =
-        space == Space::shared ? ": does an index run past the end, or does the launch give too few bytes?" : "";
+        is_shared ? ": does an index run past the end, or does the launch give too few bytes?" : "";
     fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS,
           std::string(writes ? "write" : "read") + " of " + std::to_string(size) + " bytes at " + hexadecimal(address) +
-              " of " + name_of(space) + " memory, which has " + std::to_string(bytes.size()) + " bytes" + hint);
+              " of " + name_of(space) + " memory, which has " + std::to_string(asked_for) + " bytes" + hint);
   }
   return {const_cast<char*>(reinterpret_cast<const char*>(bytes.data())) + address, false, false};
 }

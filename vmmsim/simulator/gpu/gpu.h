@@ -15,6 +15,8 @@
 
 namespace gpu {
 
+constexpr size_t shared_unit = 128;  // of shared memory: a block has whole units, and an access faults behind the last
+
 class Children;        // what a kernel launches itself: children.h
 class Heap;            // what malloc in kernels takes memory from: heap.h
 struct LoweredKernel;  // a kernel's instructions, ready to run and bound to addresses: lower.h

@@ -78,10 +78,10 @@ const Specials specials = [] {
       {"%lanemask_ge", of_lanes([](unsigned lane) { return ~(bit(lane) - 1); })},
       {"%dynamic_smem_size", of_warp([](const Warp& w) { return w.block->launch->dynamic_shared; })},
       {"%total_smem_size", of_warp([](const Warp& w) {
-         return memory::round_up(w.block->lowered->static_shared + w.block->launch->dynamic_shared, 128);
+         return memory::round_up(w.block->lowered->static_shared + w.block->launch->dynamic_shared, shared_unit);
        })},
       {"%aggr_smem_size", of_warp([](const Warp& w) {
-         return reserved_shared - w.block->lowered->reserved_shared + w.block->shared.size();
+         return reserved_shared - w.block->lowered->reserved_shared + w.block->shared_bytes();
        })},
       {"%reserved_smem_offset_begin", of_warp([](const Warp&) { return 0; })},
       {"%reserved_smem_offset_end", of_warp([](const Warp&) { return 288; })},

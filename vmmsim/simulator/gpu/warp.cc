@@ -539,7 +539,7 @@ ThreadBlock::ThreadBlock(const Launch& l, int gpu, Dimensions where)
   alive = l.block.x * l.block.y * l.block.z;
   const size_t warp_count = (alive + 31) / 32, row_count = static_cast<size_t>(lowered->rows);
   take_rows(*this, warp_count * row_count);
-  shared.resize(lowered->dynamic_shared_at + l.dynamic_shared);
+  shared.resize(memory::round_up(shared_bytes(), shared_unit));
   if (lowered->call_sites.empty()) {
     local.resize(lowered->local_bytes * alive);
   } else {

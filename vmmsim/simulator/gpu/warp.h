@@ -79,7 +79,7 @@ struct ThreadBlock {
   Dimensions index;               // %ctaid
   std::unique_ptr<Row[]> rows;    // of all warps; what no operation has written yet means nothing
   size_t row_count;               // at least as many as are used
-  std::vector<std::byte> shared;  // static, then dynamic
+  std::vector<std::byte> shared;  // static, then dynamic, then what is left of the last unit, which nobody asked for
   std::vector<std::byte> local;   // LoweredKernel::local_bytes for each thread, one thread after another
   std::vector<CallStack> stacks;  // in place of `local`, of each thread, if the kernel calls functions
   std::vector<Warp> warps;
@@ -109,6 +109,7 @@ struct ThreadBlock {
   ~ThreadBlock();
   ThreadBlock(const ThreadBlock&) = delete;
   ThreadBlock& operator=(const ThreadBlock&) = delete;
+  size_t shared_bytes() const { return lowered->dynamic_shared_at + launch->dynamic_shared; }  // that were asked for
 };
 
 enum class Progress : uint8_t { ended, goes_on, waits };  // waits: for other blocks, the host or another process
