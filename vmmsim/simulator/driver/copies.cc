@@ -55,6 +55,8 @@ bool check(CUdevice device, const Area& area, CUmemAccess_flags access, const st
   return std::any_of(found.begin(), found.end(), [](const memory::Piece& piece) { return !piece.replicas.empty(); });
 }
 
+bool host_reads(const Range& range) { return is_on_host(range) || is_host_vmm(range) || range.kind == Range::managed; }
+
 enum Sides { to_device = 1, from_device = 2 };  // which addresses must be known to the driver
 
 void copy_now(CUdevice to_user, const Area& to, CUdevice from_user, const Area& from) {
@@ -139,6 +141,8 @@ CheckedCopy check_copy(const Area& to, const Area& from, int sides, const Copyin
   const bool from_multicast = check(from_user, from, reading, source);
   if (to_multicast || from_multicast) memory::tell_of_ordinary_access(memory::current_call);
   const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMCPY, who.context, [=] { copy_now(to_user, to, from_user, from); });
+  const bool has_host_side = !target || !source || host_reads(*target) || host_reads(*source);
+  if (has_host_side) work->too_late = CUDA_ERROR_LAUNCH_FAILED;
   work->given.memcpy.copyCtx = who.context;
   work->given.memcpy.copyParams = as_given(to, from, sides);
   return {work, to_user, from_user, target, source};
@@ -244,22 +248,31 @@ void fill(const memory::Piece& piece, unsigned value, unsigned element) {
   });
 }
 
-// Memory that the host may read: a memset that is not asynchronous has ended there when the call returns.
-bool host_reads(CUdeviceptr address) {
-  const auto range = memory::find(address);
-  return range && (is_on_host(*range) || is_host_vmm(*range) || range->kind == Range::managed);
-}
-
 void set(const CUDA_MEMSET_NODE_PARAMS_v2& what, CUstream where, bool waits) {
   CUDA_MEMSET_NODE_PARAMS_v2 all = what;
   CUstream_st& stream = driver::stream(where);
   all.ctx = stream.context;
   const SharedWork work = memset_work(all, is_capturing(stream));
   const Operation op = work ? put(stream, work) : nullptr;
-  if (op && waits && host_reads(what.dst)) wait_for(op);
+  if (!op || !waits) return;
+  const auto range = memory::find(what.dst);
+  if (range && host_reads(*range)) wait_for(op);  // such a memset is synchronous
 }
 
 }  // namespace
+
+bool is_mapped(const CUDA_MEMSET_NODE_PARAMS_v2& given) {
+  uint64_t known = 0;  // the end of what is known to be mapped
+  for (size_t row = 0; row < given.height; ++row) {
+    const uint64_t begin = given.dst + row * given.pitch, end = begin + given.width * given.elementSize;
+    for (uint64_t at = std::max(begin, known); at < end; at = known) {
+      const auto range = memory::find(at);
+      if (range && !range->mapped) return false;
+      known = range ? range->base + range->size : end;
+    }
+  }
+  return true;
+}
 
 SharedWork copy_work(const CUDA_MEMCPY_NODE_PARAMS& given) {
   const CUcontext context = given.copyCtx ? checked(given.copyCtx) : current();
@@ -290,6 +303,7 @@ SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2& given, bool is_captured
   const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMSET, context, [=, value = given.value] {
     for (const memory::Piece& piece : pieces(device, area, writing)) fill(piece, value, element);
   });
+  work->too_late = CUDA_ERROR_LAUNCH_FAILED;
   work->given.memset = given;
   work->given.memset.ctx = context;
   return work;

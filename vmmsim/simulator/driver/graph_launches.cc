@@ -126,6 +126,16 @@ void check_for_device(const CUgraph_st& graph, CUcontext& context, bool& does_so
   }
 }
 
+// Those that a stream captured were not looked at then.
+void check_memsets(const CUgraph_st& graph) {
+  for (const auto& node : graph.nodes) {
+    if (node->child) check_memsets(*node->child);
+    require(node->work->given.type != CU_GRAPH_NODE_TYPE_MEMSET || is_mapped(node->work->given.memset),
+            CUDA_ERROR_INVALID_VALUE,
+            "nothing is mapped where a memset of the graph goes: map memory there first (cuMemMap)");
+  }
+}
+
 CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload, Problem& problem) {
   constexpr unsigned long long for_device = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
   const unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | for_device |
@@ -143,6 +153,7 @@ CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload
   require(!has_memory_nodes(*graph) || !graphs().executables.contains(other.get()), CUDA_ERROR_NOT_SUPPORTED,
           "nodes of the graph allocate or free memory, and it is instantiated already: destroy that executable graph "
           "first (cuGraphExecDestroy)");
+  check_memsets(*graph);
   executable->plan = plan_of(*graph, problem);
   if (flags & for_device) {
     CUcontext context = nullptr;

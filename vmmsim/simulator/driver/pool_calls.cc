@@ -177,7 +177,12 @@ CUmemPoolPtrExportData export_block(uint64_t address) {
 }
 
 uint64_t import_block(CUmemoryPool pool, const CUmemPoolPtrExportData& data) {
-  const CUcontext context = current();
+  CUdevice device;
+  {
+    const MutexLock held(state().lock);
+    device = checked_pool(pool)->memory.device();
+  }
+  const CUcontext context = has_current() ? current() : primary_context(device);  // it needs none
   const MutexLock held(state().lock);
   checked_pool(pool);
   return pool->memory.import_block(data, {context, 0, pool});

@@ -87,9 +87,7 @@ Start start_of(const SharedWork& work) {
 }
 
 void start_task(const Work& work, const Operation& op) {
-  const CUresult too_late =
-      work.given.type == CU_GRAPH_NODE_TYPE_MEMSET ? CUDA_ERROR_LAUNCH_FAILED : CUDA_ERROR_ILLEGAL_ADDRESS;
-  gpu::run([op, too_late, task = work.task] {
+  gpu::run([op, too_late = work.too_late, task = work.task] {
     try {
       task();
     } catch (const memory::Refused& refused) {  // it was allowed when it was put in

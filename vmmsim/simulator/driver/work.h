@@ -25,6 +25,7 @@ struct Work {
   CUcontext context = nullptr;                               // whose GPU does it; null: nobody's
   std::function<void(const Work&, const Operation&)> start;  // as Start; none: nothing is done
   std::function<void()> task;                                // of a copy or a memset, or a word in memory
+  CUresult too_late = CUDA_ERROR_ILLEGAL_ADDRESS;            // the fault if it must not touch the memory any more
   gpu::Launch launch = {};                                   // of a kernel; given.kernel points to its parameters
   std::vector<void*> pointers;                               // those of given.kernel
   size_t parameter_bytes = 0;                                // what one of these points to
@@ -41,6 +42,7 @@ using SharedWork = std::shared_ptr<const Work>;
 SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3&, const Attributes&, CUcontext = nullptr);
 SharedWork copy_work(const CUDA_MEMCPY_NODE_PARAMS&);
 SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2&, bool is_captured = false);  // then rights are not looked at
+bool is_mapped(const CUDA_MEMSET_NODE_PARAMS_v2&);  // memory lies at all of its addresses
 SharedWork host_work(const CUDA_HOST_NODE_PARAMS_v2&);
 SharedWork event_work(CUgraphNodeType, CUevent);
 std::shared_ptr<Work> task_work(CUgraphNodeType, CUcontext, std::function<void()> task);
