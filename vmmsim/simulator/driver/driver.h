@@ -88,6 +88,7 @@ struct State {
   Owned<CUevent_st> events GUARDED_BY(lock);
   uint64_t last_operation GUARDED_BY(lock) = 0;   // its number
   std::set<uint64_t> under_way GUARDED_BY(lock);  // the numbers of operations that have not ended
+  std::set<uint64_t> long_ones GUARDED_BY(lock);  // of these
   Condition an_end;                               // of an operation that somebody waits for, or a fault
   Owned<CUmod_st> modules GUARDED_BY(lock);
   std::set<CUfunction> functions GUARDED_BY(lock);

@@ -44,7 +44,7 @@ void free_now(uint64_t address, std::initializer_list<Range::Kind> kinds) {
   const Range taken = memory::take_from_owner(address, kinds);
   if (!taken.owner.pool) {
     synchronize(taken.owner.context);  // as the driver does: nothing may be using it any more
-    settle();                          // nor the copies of another GPU
+    settle(true);                      // nor the copies of another GPU
   }
   {
     const MutexLock held(state().lock);

@@ -26,6 +26,12 @@ void let_wait(const Operation& op, const Operation& before) {
   if (!before || before->has_ended) return;
   before->next.push_back(op);
   ++op->awaited;
+  if (before->is_long) note_long(op);
+}
+
+void note_long(const Operation& op) {
+  op->is_long = true;
+  state().long_ones.insert(op->number);
 }
 
 void start_ready(std::vector<Operation> ready) {
@@ -39,6 +45,7 @@ void start_ready(std::vector<Operation> ready) {
     const MutexLock held(state().lock);
     op->has_ended = true;
     state().under_way.erase(op->number);
+    state().long_ones.erase(op->number);
     op->end = std::chrono::steady_clock::now();
     for (const Operation& next : op->next)
       if (--next->awaited == 0) ready.push_back(next);
@@ -78,15 +85,17 @@ CUresult query(const Operation& op) { return fault() ? fault() : has_ended(op) ?
 
 // A GPU is so much faster than the host that what was started before a call nearly always ends before the call does
 // anything. Here it goes on for as long as it comes to anything: until, while all that can run has had a slice of time,
-// neither an operation nor a block of a kernel has ended. What then still runs waits for something, or is long.
-void settle() {
+// neither an operation nor a block of a kernel has ended. What then still runs waits for something, or is long. What is
+// known to be long counts only if the call waits for it on a GPU, too.
+void settle(bool also_long) {
   static Mutex& one_at_a_time = *new Mutex;
   const MutexLock mine(one_at_a_time);
   uint64_t last = 0;
   const auto count = [&] {  // those that were put in before
     const MutexLock held(state().lock);
     if (!last && !state().under_way.empty()) last = *state().under_way.rbegin();
-    return std::distance(state().under_way.begin(), state().under_way.upper_bound(last));
+    const auto up_to_last = [&](const auto& all) { return std::distance(all.begin(), all.upper_bound(last)); };
+    return up_to_last(state().under_way) - (also_long ? 0 : up_to_last(state().long_ones));
   };
   auto left = count();
   while (left && !fault()) {

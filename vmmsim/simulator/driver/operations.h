@@ -26,6 +26,7 @@ struct OperationNode {
   int awaited GUARDED_BY(state().lock) = 1;  // operations before it that have not ended, and one until it is put in
   std::vector<Operation> next GUARDED_BY(state().lock);  // those that wait for it
   bool has_ended GUARDED_BY(state().lock) = false;
+  bool is_long GUARDED_BY(state().lock) = false;     // or behind such a one: no call lets it go on first (settle)
   bool is_awaited GUARDED_BY(state().lock) = false;  // by a thread
   std::string awaited_by GUARDED_BY(state().lock);   // the call that it makes
   uint64_t number = 0;                               // in the order in which all were put in
@@ -34,6 +35,7 @@ struct OperationNode {
 
 Operation make_operation(Start start) REQUIRES(state().lock);
 void let_wait(const Operation&, const Operation& before) REQUIRES(state().lock);
+void note_long(const Operation&) REQUIRES(state().lock);  // a GPU takes longer for it than the host for a call
 // Starts these operations, and those that need not wait any more when one of them is only a mark.
 void start_ready(std::vector<Operation>) EXCLUDES(state().lock);
 void await_end(const Operation&) REQUIRES(state().lock);  // or a fault; it lets go of the lock while it waits
@@ -43,7 +45,8 @@ void ended(const Operation&) EXCLUDES(state().lock);
 std::string waiter_of(const Operation&) EXCLUDES(state().lock);
 bool has_ended(const Operation&) EXCLUDES(state().lock);  // true for none
 CUresult query(const Operation&) EXCLUDES(state().lock);  // CUDA_ERROR_NOT_READY: it has not
-void settle() EXCLUDES(state().lock);  // lets all that was put in go on until nothing of it ends any more
+// Lets all that was put in go on until nothing of it ends any more.
+void settle(bool also_long) EXCLUDES(state().lock);
 
 struct Capture;  // of streams into a graph: capture.h
 

@@ -62,7 +62,7 @@ void append(CUstream_st& stream, const Operation& op) REQUIRES(state().lock) {
   stream.last = op;
 }
 
-Operation put_in(CUstream_st& stream, Start start, const Operation& also, bool is_work) {
+Operation put_in(CUstream_st& stream, Start start, const Operation& also, bool is_work, bool is_long = false) {
   must_not_capture(stream);
   Operation op;
   bool is_ready = false;
@@ -70,6 +70,7 @@ Operation put_in(CUstream_st& stream, Start start, const Operation& also, bool i
     MutexLock held(state().lock);
     if (is_work) make_room(stream);
     op = make_operation(std::move(start));
+    if (is_long) note_long(op);
     if (is_work) stream.work.push_back(op);
     let_wait(op, also);
     append(stream, op);
@@ -161,7 +162,7 @@ Operation enqueue(CUstream_st& stream, Start start, const Operation& also) {
 Operation put(CUstream_st& stream, const SharedWork& work) {
   if (capture(stream, work)) return nullptr;
   const bool is_of_gpu = work->given.type != CU_GRAPH_NODE_TYPE_HOST;  // a stream holds host functions without end
-  return put_in(stream, start_of(work), nullptr, is_of_gpu);
+  return put_in(stream, start_of(work), nullptr, is_of_gpu, work->is_long);
 }
 
 Operation enqueue_all(CUstream_st& stream, const std::vector<Step>& steps, const Operation& also, Start at_end) {
@@ -179,6 +180,7 @@ Operation enqueue_all(CUstream_st& stream, const std::vector<Step>& steps, const
     std::vector<Operation> all;
     for (size_t i = 0; i < steps.size(); ++i) {
       const Operation& op = all.emplace_back(make_operation(std::move(starts[i])));
+      if (steps[i].work && steps[i].work->is_long) note_long(op);
       let_wait(op, begin);
       for (const size_t before : steps[i].before) let_wait(op, all[before]);
       const SharedWork& work = steps[i].work;

@@ -55,7 +55,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   // It waits for no kernel, but a short one that was launched just before still finds its memory, as on the H200.
   return call(ARGUMENTS(ptr, size), after_fault, [&] {
-    settle();
+    settle(false);
     memory::unmap(ptr, size);
   });
 }

@@ -26,6 +26,7 @@ struct Work {
   std::function<void(const Work&, const Operation&)> start;  // as Start; none: nothing is done
   std::function<void()> task;                                // of a copy or a memset, or a word in memory
   CUresult too_late = CUDA_ERROR_ILLEGAL_ADDRESS;            // the fault if it must not touch the memory any more
+  bool is_long = false;                                      // of a copy: for which a GPU needs a while
   gpu::Launch launch = {};                                   // of a kernel; given.kernel points to its parameters
   std::vector<void*> pointers;                               // those of given.kernel
   size_t parameter_bytes = 0;                                // what one of these points to
