@@ -232,7 +232,7 @@ int main(int argc, char** argv) {
       ways[5] / ways[0]);
 
   step("[3] Choose the chunk");
-  // Each chunk costs a create and a map, however small it is. With chunks larger than the step, most steps need none.
+  // Each chunk costs three calls, however small it is. With chunks larger than the step, most steps need none.
   say("to %zu MiB, by steps of one granule or by doubling from it", last >> 20);
   cases.clear();
   for (const size_t granules : {1, 8, 32}) cases.push_back({FRESH, false, granule, granules * granule});
