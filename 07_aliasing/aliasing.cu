@@ -19,22 +19,22 @@ __global__ void read_samples(const unsigned* samples, size_t n, unsigned* seen) 
   if (i < n) seen[i] = samples[i];
 }
 
-// Corrects a record that has two addresses: where it was written, and where it lies in the window of the newest samples.
-__global__ void correct(unsigned* record, const unsigned* newest, size_t length, unsigned* seen) {
+// Corrects a record that has two addresses: where it was written, and where it lies in the window.
+__global__ void correct(unsigned* record, const unsigned* in_window, size_t length, unsigned* seen) {
   const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= length) return;
-  const unsigned old = newest[i];
+  const unsigned old = in_window[i];
   record[i] = old + 1;
-  seen[i] = newest[i];  // the compiler does read again: for all it knows, record and newest are one address
+  seen[i] = in_window[i];  // a second read of memory: for all the compiler knows, record[i] is in_window[i]
 }
 
-__global__ void correct_with_fence(unsigned* record, const unsigned* newest, size_t length, unsigned* seen) {
+__global__ void correct_with_fence(unsigned* record, const unsigned* in_window, size_t length, unsigned* seen) {
   const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= length) return;
-  const unsigned old = newest[i];
+  const unsigned old = in_window[i];
   record[i] = old + 1;
   cuda::ptx::fence_proxy_alias();
-  seen[i] = newest[i];
+  seen[i] = in_window[i];
 }
 
 // So many blocks of 256 threads give each sample a thread.
@@ -96,28 +96,28 @@ int main() {
   step("[3] Correct a record");
   unsigned* const record = oldest;  // the next record is written here, in A, and doesn't cross the end
   write_samples<<<blocks(length), 256>>>(record, length, unsigned(total));
-  const size_t first = total;  // what the record's first sample is, until it's corrected
+  const size_t first = total;  // the record's first sample, to which each correct() below adds 1
   total += length;
   oldest = a + total % n;
-  unsigned* const newest = oldest + n - length;  // the window ends with the record, in B
+  unsigned* const in_window = oldest + n - length;  // the window ends with the record, in B
   unsigned* seen;
   CHECK(cudaMalloc(&seen, length * sizeof(unsigned)));
-  correct<<<blocks(length), 256>>>(record, newest, length, seen);
+  correct<<<blocks(length), 256>>>(record, in_window, length, seen);
   const size_t right = count_right(seen, length, first + 1);
   say("%zu of %zu threads see what they have written", right, length);  // undefined: no EXPECT
 
   step("[4] Ask the next kernel");
-  read_samples<<<blocks(length), 256>>>(newest, length, seen);
+  read_samples<<<blocks(length), 256>>>(in_window, length, seen);
   EXPECT(count_right(seen, length, first + 1) == length, "the next kernel does not see what was written");
   say("it sees what all %zu threads have written", length);
 
   step("[5] Use one address");
-  correct<<<blocks(length), 256>>>(newest, newest, length, seen);
+  correct<<<blocks(length), 256>>>(in_window, in_window, length, seen);
   EXPECT(count_right(seen, length, first + 2) == length, "not all threads see what they have written, at one address");
   say("all %zu threads see what they have written", length);
 
   step("[6] Put a fence between");
-  correct_with_fence<<<blocks(length), 256>>>(record, newest, length, seen);
+  correct_with_fence<<<blocks(length), 256>>>(record, in_window, length, seen);
   EXPECT(count_right(seen, length, first + 3) == length, "not all threads see what they have written");
   say("all %zu threads see what they have written", length);
 
