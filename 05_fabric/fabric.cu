@@ -19,7 +19,7 @@ static bool receive_bytes(void* bytes, size_t size);  // false: the other proces
 // What the importer has to be told.
 struct Shared {
   CUmemFabricHandle handle;  // 64 bytes
-  size_t size;               // of the memory: nobody can tell it from the handle
+  size_t size;               // of the memory: no call tells it from the handle
 };
 
 __global__ void add(int* data, size_t n, int value) {
@@ -91,7 +91,7 @@ static void exporter() {
 
 static void importer() {
   Shared shared;
-  if (!receive_bytes(&shared, sizeof shared)) std::exit(1);  // the exporter has ended, and has said why
+  if (!receive_bytes(&shared, sizeof shared)) std::exit(1);  // the exporter has ended, or was silent for 30 s
   const int gpu = check::require_gpus(1) > 1 ? 1 : 0;        // GPU 1 of this machine, if it has one
   CHECK(cudaSetDevice(gpu));
 
