@@ -14,7 +14,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
-COMMENT = re.compile(r"(?:<!--)?\s*search: ([\w,' -]+?)\s*(?:-->)?\s*")
+COMMENT = re.compile(r"(?:<!--)?\s*search: ([\w,.' -]+?)\s*(?:-->)?\s*")
 
 
 def entries(section, words):

@@ -22,7 +22,7 @@ PAGES = [*sorted(path for path in BOOK.glob("*/**/*.html") if "_static" not in p
 INDEX, FIRST = BOOK / "docs" / "index.html", BOOK / "01_vmm_basics" / "README.html"
 PAPER = {"light": "rgb(255, 255, 255)", "dark": "rgb(19, 20, 22)"}
 FOUND = {  # what readers may type, and where the first of what is found leads
-    "CUDA_ERROR_NOT_PERMITTED": "docs/pitfalls.html#cuda-error-not-permitted-in-a-host-function-of-a-stream",
+    "CUDA_ERROR_NOT_PERMITTED": "docs/pitfalls.html#cumemcreate-with-the-fabric-type-returns-cuda-error-not-permitted",
     "illegal memory access": "docs/pitfalls.html#a-kernel-faults-on-memory-that-was-just-mapped",
     "segfault": "docs/pitfalls.html#a-kernel-faults-on-memory-that-was-just-mapped",
     "leak": "docs/pitfalls.html#memory-stays-taken-after-cumemunmap",
@@ -31,6 +31,16 @@ FOUND = {  # what readers may type, and where the first of what is found leads
     "cumemmap": "docs/calls.html#cumemmap",
     "700": "docs/pitfalls.html#a-kernel-faults-on-memory-that-was-just-mapped",
     "EBADF": "docs/pitfalls.html#pidfd-getfd-fails-with-eperm-or-ebadf",
+    "800": "docs/pitfalls.html#cumemcreate-with-the-fabric-type-returns-cuda-error-not-permitted",
+    "operation not permitted": "docs/pitfalls.html#cumemcreate-with-the-fabric-type-returns-cuda-error-not-permitted",
+    "cudaStreamSynchronize 719": "docs/pitfalls.html#unspecified-launch-failure-719",
+    "cuMemMap CUDA_ERROR_INVALID_VALUE": "docs/pitfalls.html#"
+    "cumemmap-returns-cuda-error-invalid-value-or-cuda-error-not-supported",
+    "cuMemSetAccess CUDA_ERROR_OUT_OF_MEMORY": "docs/pitfalls.html#cuda-error-out-of-memory-although-memory-is-free",
+    "13.5 driver 580": "docs/pitfalls.html#the-toolkit-is-newer-than-the-driver-222",
+    "unrelated process": "docs/pitfalls.html#share-with-a-process-that-is-not-my-child",
+    "read on the CPU": "docs/pitfalls.html#cumemsetaccess-returns-cuda-error-not-supported-and-rights-have-changed",
+    "Python": "docs/paste.html#use-it-from-python",
 }
 
 # What axe measures contrast of: each look of a text once, and none that was seen on an earlier page. What is in a view,

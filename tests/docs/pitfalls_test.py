@@ -108,6 +108,14 @@ class Pitfalls(unittest.TestCase):
             if "https://github.com/" in text:
                 self.assertIn("ᴾ", text, f"{heading}: a report without its mark")
 
+    def test_no_words_of_the_search_lead_to_two_places(self):
+        found = []
+        for page in ROOT.glob("docs/*.md"):
+            for words in re.findall(r"^<!-- search: (.*) -->$", page.read_text(), re.MULTILINE):
+                found += words.lower().split(", ")
+        self.assertGreater(len(found), 200)
+        self.assertFalse({words for words in found if found.count(words) > 1})
+
     def test_each_step_and_mistake_that_is_named_is_there(self):
         # step 1; steps 2 and 3; mistakes 1 to 4: behind the link to a page, and each a banner of its program.
         found = 0
