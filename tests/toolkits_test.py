@@ -47,7 +47,14 @@ class Toolkit:
                 self.headers.append(parts / name / "include")
 
     def compile(self, compiler, source, *more):
-        words = "-std=c++17", "-arch=compute_90", "--no-compress", "-Werror=all-warnings", "-Xcompiler", ",".join(STRICT)
+        words = (
+            "-std=c++17",
+            "-arch=compute_90",
+            "--no-compress",
+            "-Werror=all-warnings",
+            "-Xcompiler",
+            ",".join(STRICT),
+        )
         return run(ROOT, self.nvcc, *words, "-ccbin", compiler, *(f"-I{each}" for each in self.headers), source, *more)
 
 
