@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 // A host address for memory on a GPU, or null. `address` and `size` are whole pages of the host; all of the range is
-// mapped, from one GPU, with the same properties. On x86 write to it, and do not read: the mapping is write-combined.
+// mapped, from one GPU, with the same properties. On x86 write to it rather than read: the mapping is write-combined.
 // End it by munmap. Mapped other memory there? Then this address still leads to the old.
 void* map_for_host(CUdeviceptr address, size_t size, CUdevice gpu) {
   int supported = 0, fd = -1;
