@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -104,10 +105,21 @@ void* innermost(const Python& python) {
   return frame && python.layout->nested_frame != none ? at<void*>(frame, python.layout->nested_frame) : frame;
 }
 
+// No static variable's guard: a child forked while another thread looks Python up would wait for that thread for ever.
+const Python& python_of_process() {
+  static std::atomic<const Python*> shared = nullptr;
+  if (const Python* const known = shared) return *known;
+  const Python* const mine = new Python;
+  const Python* first = nullptr;
+  if (shared.compare_exchange_strong(first, mine)) return *mine;
+  delete mine;
+  return *first;
+}
+
 }  // namespace
 
 std::vector<std::string> python_frames() {
-  static const Python& python = *new Python;
+  const Python& python = python_of_process();
   std::vector<std::string> found;
   void* frame = innermost(python);
   for (int depth = 0; frame && depth < deepest && found.size() < most; ++depth) {
