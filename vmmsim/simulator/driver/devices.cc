@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// What the driver says of itself and of the GPUs: versions, names, attributes, peers, its own calls by name.
-
-#include <dlfcn.h>
+// What the driver says of itself and of the GPUs: versions, names, attributes, peers.
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,12 +12,6 @@
 #include "driver.h"
 
 namespace driver {
-
-struct CallVersion {
-  const char* name;
-  int version;
-};
-extern const CallVersion call_versions[];  // of missing_driver.cc; the last has no name
 
 namespace {
 
@@ -118,29 +110,6 @@ int peer_attribute(CUdevice_P2PAttribute what) {
     case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED: return 0;  // there are no arrays
     default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
   }
-}
-
-// A call of ours by name, in the version that a program of this version of CUDA knows.
-CUdriverProcAddressQueryResult find_call(void** found, const std::string& name, int cuda_version, bool per_thread) {
-  *found = nullptr;
-  // Since CUDA 12 this name means a call with another one.
-  if (name == "cuGraphInstantiate" && cuda_version >= 12000)
-    return find_call(found, "cuGraphInstantiateWithFlags", cuda_version, per_thread);
-  std::vector<std::string> calls;
-  for (const char* suffix : {"", "_v2", "_v3", "_v4"})
-    if (name.starts_with("cu") && dlsym(RTLD_DEFAULT, (name + suffix).c_str())) calls.push_back(name + suffix);
-  if (calls.empty()) return CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-  size_t newer = 0, all = 0;
-  for (const CallVersion* known = call_versions; known->name; ++known) {
-    if (name != known->name) continue;
-    ++all;
-    newer += known->version > cuda_version;
-  }
-  if (newer == calls.size() || (all && newer == all)) return CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
-  const std::string& call = calls[calls.size() - 1 - newer];
-  for (const char* suffix : {"_ptsz", "_ptds", ""})
-    if (!*found && (per_thread || !*suffix)) *found = dlsym(RTLD_DEFAULT, (call + suffix).c_str());
-  return CU_GET_PROC_ADDRESS_SUCCESS;
 }
 
 void initialize(unsigned flags) {
@@ -278,26 +247,6 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdev
   });
 }
 
-CUresult cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags,
-                          CUdriverProcAddressQueryResult* symbolStatus) {
-  return call(ARGUMENTS(symbol, pfn, cudaVersion, flags), always, [&] {
-    need(symbol, "symbol");
-    need(pfn, "pfn");
-    const auto status = find_call(pfn, symbol, cudaVersion, flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
-    if (symbolStatus) *symbolStatus = status;
-    require(*pfn || symbolStatus, CUDA_ERROR_NOT_FOUND, "the driver has no such call");
-  });
-}
-CUresult cuGetExportTable(const void**, const CUuuid* table) {
-  // NVIDIA's compilers, NVRTC and nvJitLink, ask for this one and do without it.
-  static constexpr char of_compilers[] = "\xda\x91\x51\xd3\x3a\xe6\xcc\x41\xa5\xc0\x4f\x26\xd5\x33\xe3\x28";
-  if (table && std::memcmp(table->bytes, of_compilers, sizeof table->bytes) == 0) return CUDA_ERROR_NOT_SUPPORTED;
-  const void* const caller = __builtin_return_address(0);
-  cannot_run(caller, "cuGetExportTable, which the CUDA runtime inside " + file_of(caller) +
-                         " asks for, is not simulated: do not strip that file, or build it with nvcc -cudart shared");
-  explain("it is not simulated");
-  return CUDA_ERROR_NOT_SUPPORTED;
-}
 #ifdef cuDeviceGetUuid  // since CUDA 13 that is the other's name
 #undef cuDeviceGetUuid  // as NCCL calls it
 EXPORT CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) { return cuDeviceGetUuid_v2(uuid, dev); }
