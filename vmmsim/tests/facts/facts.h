@@ -26,6 +26,17 @@ inline cudaError_t say(const std::string& what, cudaError_t answer) {
 inline void say(const std::string& what, const std::string& answer) {
   std::printf("%s: %s\n", what.c_str(), answer.c_str());
 }
+// An answer without its prefix: "SUCCESS", "INVALID_VALUE".
+inline std::string brief(CUresult answer) {
+  const std::string all = check::name(answer);
+  return all.substr(all.rfind("CUDA_ERROR_", 0) == 0 ? 11 : 5);
+}
+// Several answers, asked from left to right if the list is in braces.
+inline std::string listed(std::initializer_list<std::string> answers) {
+  std::string all;
+  for (const std::string& each : answers) all += (all.empty() ? "" : "; ") + each;
+  return all;
+}
 inline void section(const char* title) { std::printf("[%s]\n", title); }
 
 inline CUmemAllocationProp on_gpu(int gpu, unsigned types = CU_MEM_HANDLE_TYPE_NONE) {
