@@ -160,7 +160,6 @@ static const Text texts[] = {
     BODY_FOR("nanosleep for sm_60", "9.0", "sm_60", "nanosleep.u32 1;"),
     BODY_FOR("match for sm_60", "9.0", "sm_60", "match.any.sync.b32 %r1, %r1, -1;"),
     BODY_FOR("activemask in version 6.0", "6.0", "sm_70", "activemask.b32 %r1;"),
-    BODY_FOR("multimem for sm_80", "9.0", "sm_80", "multimem.red.add.u32 [%rd1], %r1;"),
     BODY_FOR("mbarrier for sm_75", "9.0", "sm_75", "mbarrier.init.shared.b64 [room], 1;"),
     BODY_FOR("createpolicy for sm_75", "9.0", "sm_75", "createpolicy.fractional.L2::evict_last.b64 %rd2;"),
     BODY_FOR("st.async for sm_80", "9.0", "sm_80",
