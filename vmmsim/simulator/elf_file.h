@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 #include "processor.h"
 
@@ -56,6 +57,13 @@ class ElfFile {
     return {};
   }
 
+  // Calls visit(bytes, address) for each part that holds code.
+  template <class Visit> void each_code(const Visit& visit) const {
+    for (unsigned i = 0; header_ && i < header_->e_phnum; ++i)
+      if (const Elf64_Phdr* const part = segment(i); part && part->p_type == PT_LOAD && part->p_flags & PF_X)
+        visit(bytes(part->p_offset, part->p_filesz), part->p_vaddr);
+  }
+
   // Calls visit(name, symbol) for each symbol of a table: SHT_DYNSYM, which the loader reads, or SHT_SYMTAB, which a
   // stripped file lacks.
   template <class Visit> void each_symbol(unsigned table, const Visit& visit) const {
@@ -82,6 +90,18 @@ class ElfFile {
       found |= symbol.st_shndx != SHN_UNDEF && each.starts_with("libcudart_static_");
     });
     return found;
+  }
+  // Whether it holds the runtime without these names: they go when a file is stripped.
+  bool has_nameless_runtime() const {
+    if (!has_symbol("dlsym")) return false;  // by which a runtime finds the driver
+    if (has_symbol("__cudaRegisterFatBinary") || has_symbol("__cudaUnregisterFatBinary")) return false;  // shared
+    if (has_runtime_inside()) return false;
+    static constexpr char text_of_an_error[] = "CUDA driver version is insufficient for CUDA runtime version";
+    for (const char* constants : {".rodata", ".lrodata"}) {
+      const std::string_view all = section(constants);
+      if (memmem(all.data(), all.size(), text_of_an_error, sizeof text_of_an_error)) return true;
+    }
+    return false;
   }
 
  private:

@@ -12,7 +12,8 @@ namespace processor {
 
 constexpr char name[] = "64-bit x86";
 constexpr unsigned elf_machine = EM_X86_64;
-constexpr unsigned address_bits = 47;  // of a process
+constexpr unsigned address_bits = 47;      // of a process
+constexpr bool has_known_runtimes = true;  // runtime/known_runtimes.py reads code of this processor
 
 // What is written to the head of a function: jmp *(%rip), and where to. It leaves all registers as they are.
 struct [[gnu::packed]] Jump {
@@ -44,6 +45,7 @@ inline uintptr_t target_of_jump(const char* code) {
 constexpr char name[] = "64-bit Arm";
 constexpr unsigned elf_machine = EM_AARCH64;
 constexpr unsigned address_bits = 48;
+constexpr bool has_known_runtimes = false;
 
 // ldr x16, to; br x16. That register is for such code, so the function that is called may have bti at its head.
 struct [[gnu::packed]] Jump {

@@ -29,6 +29,7 @@
 #include "host_memory.h"
 #include "memory/this_machine.h"
 #include "ptx/ptx.h"
+#include "runtime/known_runtimes.h"
 #include "terminal.h"
 
 namespace {
@@ -275,17 +276,6 @@ std::vector<ptx::Image> gpu_code(const ElfFile& file) {
   return all;
 }
 
-// Whether a file has the CUDA runtime inside and does not name its functions, by which it is replaced
-// (runtime/hook.cc): these names go when a file is stripped.
-bool has_nameless_runtime(const ElfFile& file) {
-  if (file.has_symbol("__cudaRegisterFatBinary") || file.has_symbol("__cudaUnregisterFatBinary"))
-    return false;  // shared
-  if (file.has_runtime_inside()) return false;
-  for (const char* constants : {".rodata", ".lrodata"})  // it asks the driver for this call, by its name
-    if (file.section(constants).find(std::string("cuGetExportTable") + '\0') != std::string_view::npos) return true;
-  return false;
-}
-
 bool has_kernels(const ElfFile& file) {
   bool has = file.has_symbol("__cudaRegisterFunction");
   file.each_symbol(SHT_SYMTAB, [&](std::string_view name, const Elf64_Sym&) {
@@ -307,9 +297,8 @@ bool has_kernels(const std::vector<ptx::Image>& images) {
 void check_gpu_code(const std::string& path, bool is_program, const memory::Machine& machine) {
   const ElfFile file(path.c_str());
   if (!file.is_elf() || file.section(".nv_fatbin").empty()) return;
-  const bool is_nameless = has_nameless_runtime(file);
-  const std::string nameless = path + " contains the CUDA runtime, stripped of the names by which it is replaced: ";
-  if (is_nameless && !is_program) return say(nameless + "what it does on GPUs will fail");
+  const bool is_nameless = file.has_nameless_runtime(), is_unknown = is_nameless && !known_runtimes::find(file);
+  if (is_unknown && !is_program) return;  // the hook says so
   const std::vector<ptx::Image> images = gpu_code(file);
   const auto capability = unsigned(machine.capability);
   try {
@@ -318,11 +307,15 @@ void check_gpu_code(const std::string& path, bool is_program, const memory::Mach
   } catch (const ptx::MissingLibrary& missing) {
     end(125, path + ": " + missing.what());
   }
-  if (is_nameless) {  // without kernels it need not call the runtime; if it does, cuGetExportTable ends it
-    if (has_kernels(images)) end(125, nameless + "do not strip it, or build it with nvcc -cudart shared");
+  if (is_unknown) {  // without kernels it need not call the runtime; if it does, cuGetExportTable ends it
+    if (has_kernels(images))
+      end(125, path +
+                   " contains the CUDA runtime, stripped of its names, and not one that is known by its code (CUDA " +
+                   known_runtimes::all + "): do not strip it, or build it with nvcc -cudart shared");
     return;
   }
-  if (!has_kernels(file) || ptx::newest_ptx(images, capability) || !machine.gpus) return;
+  if (!(is_nameless ? has_kernels(images) : has_kernels(file)) || ptx::newest_ptx(images, capability) || !machine.gpus)
+    return;
   const std::string why = path + " has kernels, and none can run: " + ptx::why_none(images, capability);
   if (is_program) end(125, why);
   say(why);

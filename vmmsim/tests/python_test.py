@@ -27,9 +27,9 @@ CALLED = 'extern "C" __device__ int called(int x) { return 3 * x; }'
 
 
 def ok(answer):
-    """What a call of cuda.bindings gives besides its error."""
+    """What a call of cuda.bindings gives besides its error, which is a plain number after some calls of 13.0."""
     error, *values = answer
-    assert not error, error
+    assert not int(error), error
     return values[0] if len(values) == 1 else values
 
 
@@ -122,6 +122,27 @@ def receive(number):
     write(address, read(address, 2 * MiB)[::-1])
 
 
+def runtime():
+    """The CUDA runtime that cuda.bindings has inside, stripped of the names of its functions."""
+    from cuda.bindings import runtime
+
+    assert ok(runtime.cudaGetDeviceCount()) == 2
+    ok(runtime.cudaSetDevice(1))
+    text, found = secrets.token_bytes(MiB), bytearray(MiB)
+    address, stream = ok(runtime.cudaMalloc(MiB)), ok(runtime.cudaStreamCreate())
+    kinds = runtime.cudaMemcpyKind
+    ok(runtime.cudaMemcpyAsync(address, text, MiB, kinds.cudaMemcpyHostToDevice, stream))
+    ok(runtime.cudaStreamSynchronize(stream))
+    ok(runtime.cudaMemset(address, 7, MiB // 2))
+    ok(runtime.cudaMemcpy(found, address, MiB, kinds.cudaMemcpyDeviceToHost))
+    assert found == bytes([7]) * (MiB // 2) + text[MiB // 2 :]
+    assert ok(runtime.cudaGetDeviceProperties(1)).major == 9
+    refused, _ = runtime.cudaMalloc(1 << 50)
+    assert refused == runtime.cudaError_t.cudaErrorMemoryAllocation == runtime.cudaGetLastError()[0]
+    ok(runtime.cudaStreamDestroy(stream))
+    ok(runtime.cudaFree(address))
+
+
 def compile():
     """A kernel of which NVRTC gives machine code, by both packages."""
     import numpy
@@ -193,7 +214,7 @@ def main(vmmsim):
         print(f"SKIP: this Python has no {missing.name}; ./test.sh --all fetches it (tests/requirements-python.txt)")
         return 77
     failed = False
-    for program in "grow", "share", "compile", "link":
+    for program in "grow", "share", "runtime", "compile", "link":
         command = [vmmsim, "--gpus", "2", sys.executable, "-B", pathlib.Path(__file__).resolve(), program]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT)
         if done.returncode or done.stdout or "vmmsim:" in done.stderr:  # cuda.core 1.2.2 warns of itself in grow()
@@ -204,5 +225,5 @@ def main(vmmsim):
 
 if __name__ == "__main__":
     name, *arguments = sys.argv[1:]
-    programs = {"grow": grow, "share": share, "receive": receive, "compile": compile, "link": link}
+    programs = {each.__name__: each for each in (grow, share, receive, runtime, compile, link)}
     sys.exit(programs[name](*arguments) if name in programs else main(name))

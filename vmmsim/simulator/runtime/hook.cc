@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 // The CUDA runtime that a program has inside: nvcc links libcudart_static into each program and library, unless it is
 // told otherwise. All calls into it lead to our runtime instead: at the head of each function that the symbol table
-// names, a jump is written. What else is in there is not reached any more.
+// names, a jump is written. What else is in there is not reached any more. In a stripped file its functions are found
+// by its code.
 //
 // When: a program registers its kernels in its first constructors, and a library that dlopen loads does so before
 // dlopen returns. The loader tells its auditors of each file that it has mapped, before it runs anything of it (man 7
@@ -23,6 +24,7 @@
 #include <span>
 #include "../elf_file.h"
 #include "jit_link.h"
+#include "known_runtimes.h"
 
 namespace {
 
@@ -99,7 +101,11 @@ class Object {
   }
 
   void lead_to_ours() {
-    if (!file_.has_runtime_inside()) return;
+    if (!file_.has_runtime_inside()) {
+      if (!file_.has_nameless_runtime()) return;
+      stripped_ = known_runtimes::find(file_);
+      if (!stripped_) return cannot_know();
+    }
     survey();
     if (!first_) return;
     if (missing_ && known_ < calls.size())  // a later minor release has all calls of an earlier one
@@ -208,13 +214,27 @@ class Object {
     return mprotect(begin, size, PROT_READ | PROT_EXEC) == 0;
   }
 
-  // Calls visit(name, code, size).
-  template <class Visit> void each_function(const Visit& visit) const { each_function(SHT_SYMTAB, visit); }
+  // Calls visit(name, code, size). A runtime that is known by its code has room for a jump in each function.
+  template <class Visit> void each_function(const Visit& visit) const {
+    if (!stripped_) return each_function(SHT_SYMTAB, visit);
+    stripped_.each_function([&](std::string_view name, uint64_t address) {
+      visit(name, reinterpret_cast<char*>(map_.l_addr + address), sizeof(Jump));
+    });
+  }
   template <class Visit> void each_function(unsigned table, const Visit& visit) const {
     file_.each_symbol(table, [&](std::string_view name, const Elf64_Sym& symbol) {
       if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF)
         visit(name, reinterpret_cast<char*>(map_.l_addr + symbol.st_value), symbol.st_size);
     });
+  }
+
+  // A program may do without the runtime that it has inside, and vmmsim has refused it if it has kernels.
+  void cannot_know() const {
+    if (&map_ == program) return;
+    dprintf(STDERR_FILENO,
+            "vmmsim: %s contains the CUDA runtime, stripped of its names, and not one that is known by its code (CUDA "
+            "%s): what it does on GPUs will fail\n",
+            map_.l_name, known_runtimes::all);
   }
 
   // A program ends; of a library the program may need something else, and is told when it calls CUDA.
@@ -228,6 +248,7 @@ class Object {
 
   const link_map& map_;
   const ElfFile file_;
+  known_runtimes::Found stripped_;
   char* first_ = nullptr;  // of the functions that are calls
   char* last_ = nullptr;
   size_t known_ = 0, missing_ = 0;  // how many of them our runtime has, and has not
