@@ -31,6 +31,7 @@ SharedWork work_of(CUgraphNodeParams& given, const Attributes& attributes = {}) 
       return event_work(given.type, given.eventWait.event);
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC: return allocation_work(given.alloc);
     case CU_GRAPH_NODE_TYPE_MEM_FREE: return free_work(given.free);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: return words_work(given.memOp);
     case CU_GRAPH_NODE_TYPE_EMPTY: {
       const auto work = std::make_shared<Work>();
       work->given.type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -41,7 +42,7 @@ SharedWork work_of(CUgraphNodeParams& given, const Attributes& attributes = {}) 
   require(given.type > 0 && given.type <= CU_GRAPH_NODE_TYPE_CONDITIONAL, CUDA_ERROR_INVALID_VALUE,
           "there is no such type of node");
   const std::string what = "a node of a graph of type " + std::to_string(given.type) +
-                           " (conditional, or for semaphores or words in memory)";
+                           " (conditional, or for semaphores)";
   refuse(CUresult(not_simulated(what.c_str())), "it is not simulated");
 }
 

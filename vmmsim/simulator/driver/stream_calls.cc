@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// Calls about streams, and those that put a function of the program or a word in memory into one.
-#include <atomic>
-#include <type_traits>
-
+// Calls about streams, and those that put a function of the program into one.
 #include "../gpu/gpu.h"
 #include "capture.h"
 #include "contexts.h"
@@ -94,67 +91,6 @@ void add_callback(CUstream where, CUstreamCallback callback, void* data) {
   });
 }
 
-// A word in memory that a stream waits for.
-template <class Word> struct Watch {
-  CUdevice device;
-  uint64_t address;
-  Word value;
-  unsigned flags;
-  Operation op;
-  bool is_over() const {
-    bool reached = fault() != CUDA_SUCCESS;
-    try {
-      memory::for_each_piece(device, address, sizeof(Word), CU_MEM_ACCESS_FLAGS_PROT_READ, [&](const auto& piece) {
-        const Word now = reinterpret_cast<std::atomic<Word>*>(piece.bytes)->load();
-        switch (flags & 3) {
-          case CU_STREAM_WAIT_VALUE_GEQ: reached |= std::make_signed_t<Word>(now - value) >= 0; break;
-          case CU_STREAM_WAIT_VALUE_EQ: reached |= now == value; break;
-          case CU_STREAM_WAIT_VALUE_AND: reached |= (now & value) != 0; break;
-          default: reached |= Word(~(now | value)) != 0; break;
-        }
-      });
-    } catch (const memory::Refused& refused) {
-      set_fault({CUDA_ERROR_ILLEGAL_ADDRESS, "cuStreamWaitValue: " + refused.why, "", refused.address});
-      reached = true;
-    }
-    if (reached) ended(op);
-    return reached;
-  }
-};
-
-template <class Word> void check_word(CUdevice device, uint64_t address, CUmemAccess_flags access) {
-  require(address % sizeof(Word) == 0, CUDA_ERROR_INVALID_VALUE, "addr is not aligned to the word");
-  const auto range = memory::find(address);
-  require(range.has_value(), CUDA_ERROR_INVALID_VALUE, "addr is not memory of a GPU or of cuMemHostAlloc");
-  require(range->kind != memory::Range::multicast_range, CUDA_ERROR_INVALID_VALUE,
-          "a multicast object is mapped at addr: only multimem instructions go there");
-  memory::for_each_piece(device, address, sizeof(Word), access, [](const memory::Piece&) {});
-}
-
-template <class Word> void wait_value(CUstream where, uint64_t address, Word value, unsigned flags) {
-  CUstream_st& stream = driver::stream(where);
-  require(!(flags & ~3u), CUDA_ERROR_INVALID_VALUE, "there are no such flags, or CU_STREAM_WAIT_VALUE_FLUSH");
-  const CUdevice device = stream.context->device;
-  check_word<Word>(device, address, CU_MEM_ACCESS_FLAGS_PROT_READ);
-  const auto work = task_work(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, stream.context, nullptr);
-  work->start = [=](const Work&, const Operation& op) {
-    gpu::poll([watch = Watch<Word>{device, address, value, flags, op}] { return watch.is_over(); });
-  };
-  put(stream, work);
-}
-
-template <class Word> void write_value(CUstream where, uint64_t address, Word value, unsigned flags) {
-  CUstream_st& stream = driver::stream(where);
-  require(!(flags & ~unsigned(CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)), CUDA_ERROR_INVALID_VALUE, "no such flags");
-  const CUdevice device = stream.context->device;
-  check_word<Word>(device, address, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-  put(stream, task_work(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, stream.context, [=] {
-        memory::for_each_piece(
-            device, address, sizeof(Word), CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-            [&](const memory::Piece& word) { reinterpret_cast<std::atomic<Word>*>(word.bytes)->store(value); });
-      }));
-}
-
 }  // namespace
 
 }  // namespace driver
@@ -214,20 +150,6 @@ CUresult cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
 }
 CUresult cuStreamGetDevice(CUstream hStream, CUdevice* device) {
   return call(ARGUMENTS(hStream, device), result_to(device, "device", [&] { return stream(hStream).context->device; }));
-}
-CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
-  return call(ARGUMENTS(stream, addr, value, flags), [&] { wait_value<uint32_t>(stream, addr, value, flags); });
-}
-CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
-  return call(ARGUMENTS(stream, addr, value, flags), [&] { wait_value<uint64_t>(stream, addr, value, flags); });
-}
-CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
-  return call(ARGUMENTS(stream, addr, value, flags), in_host_function,
-              [&] { write_value<uint32_t>(stream, addr, value, flags); });
-}
-CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
-  return call(ARGUMENTS(stream, addr, value, flags), in_host_function,
-              [&] { write_value<uint64_t>(stream, addr, value, flags); });
 }
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
   return call(ARGUMENTS(hStream, fn, userData), in_host_function, [&] {

@@ -21,20 +21,21 @@ struct GraphMemory;  // graph_memory.h
 using Attributes = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
 
 struct Work {
-  CUgraphNodeParams given = {};                              // as a call that adds a node would give it
-  CUcontext context = nullptr;                               // whose GPU does it; null: nobody's
-  std::function<void(const Work&, const Operation&)> start;  // as Start; none: nothing is done
-  std::function<void()> task;                                // of a copy or a memset, or a word in memory
-  CUresult too_late = CUDA_ERROR_ILLEGAL_ADDRESS;            // the fault if it must not touch the memory any more
-  bool is_long = false;                                      // of a copy: for which a GPU needs a while
-  gpu::Launch launch = {};                                   // of a kernel; given.kernel points to its parameters
-  std::vector<void*> pointers;                               // those of given.kernel
-  size_t parameter_bytes = 0;                                // what one of these points to
-  CUfunction function = nullptr;                             // of a kernel
-  std::string asked_by = {};                                 // the call that launches it, for --late-kernels
-  Attributes attributes;                                     // likewise
-  std::shared_ptr<CUevent_st> event;                         // of a node that records or awaits one
-  std::shared_ptr<GraphMemory> memory;                       // of a node that allocates or frees it
+  CUgraphNodeParams given = {};                                  // as a call that adds a node would give it
+  CUcontext context = nullptr;                                   // whose GPU does it; null: nobody's
+  std::function<void(const Work&, const Operation&)> start;      // as Start; none: nothing is done
+  std::function<void()> task;                                    // of a copy or a memset, or a word in memory
+  CUresult too_late = CUDA_ERROR_ILLEGAL_ADDRESS;                // the fault if it must not touch the memory any more
+  bool is_long = false;                                          // of a copy: for which a GPU needs a while
+  gpu::Launch launch = {};                                       // of a kernel; given.kernel points to its parameters
+  std::vector<void*> pointers;                                   // those of given.kernel
+  size_t parameter_bytes = 0;                                    // what one of these points to
+  CUfunction function = nullptr;                                 // of a kernel
+  std::string asked_by = {};                                     // the call that launches it, for --late-kernels
+  Attributes attributes;                                         // likewise
+  std::shared_ptr<CUevent_st> event;                             // of a node that records or awaits one
+  std::shared_ptr<GraphMemory> memory;                           // of a node that allocates or frees it
+  std::shared_ptr<std::vector<CUstreamBatchMemOpParams>> words;  // those of given.memOp
 };
 using SharedWork = std::shared_ptr<const Work>;
 
@@ -45,6 +46,7 @@ SharedWork copy_work(const CUDA_MEMCPY_NODE_PARAMS&);
 SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2&, bool is_captured = false);  // then rights are not looked at
 bool is_mapped(const CUDA_MEMSET_NODE_PARAMS_v2&);  // memory lies at all of its addresses
 SharedWork host_work(const CUDA_HOST_NODE_PARAMS_v2&);
+SharedWork words_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2&);  // reads, writes and waits for words of memory
 SharedWork event_work(CUgraphNodeType, CUevent);
 std::shared_ptr<Work> task_work(CUgraphNodeType, CUcontext, std::function<void()> task);
 

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT-0
+// Operations on words of memory, one or several at once: in a stream, and as a node of a graph.
+#include <algorithm>
+#include <atomic>
+#include <type_traits>
+
+#include "../gpu/gpu.h"
+#include "capture.h"
+#include "contexts.h"
+#include "driver.h"
+#include "graphs.h"
+#include "streams.h"
+#include "work.h"
+
+namespace driver {
+namespace {
+
+using Word = CUstreamBatchMemOpParams;  // what is done to a word
+using Words = std::vector<Word>;
+
+bool is_wait(const Word& word) {
+  return word.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 || word.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+}
+bool is_write(const Word& word) {
+  return word.operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 || word.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+}
+
+template <class Bits> bool is_reached(Bits now, Bits value, unsigned flags) {
+  switch (flags & 3) {
+    case CU_STREAM_WAIT_VALUE_GEQ: return std::make_signed_t<Bits>(now - value) >= 0;
+    case CU_STREAM_WAIT_VALUE_EQ: return now == value;
+    case CU_STREAM_WAIT_VALUE_AND: return (now & value) != 0;
+    default: return Bits(~(now | value)) != 0;
+  }
+}
+
+// Does to the word what it can. Returns whether that was all: a wait may not be over yet.
+template <class Bits> bool advance(CUdevice device, const Word& word, Bits value) {
+  bool is_done = false;
+  const auto rights = is_wait(word) ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  memory::for_each_piece(device, word.waitValue.address, sizeof value, rights, [&](const memory::Piece& piece) {
+    auto& bytes = *reinterpret_cast<std::atomic<Bits>*>(piece.bytes);
+    is_done = !is_wait(word) || is_reached(bytes.load(), value, word.waitValue.flags);
+    if (!is_wait(word)) bytes.store(value);
+  });
+  return is_done;
+}
+bool advance(CUdevice device, const Word& word) {
+  switch (word.operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32: return advance<uint32_t>(device, word, word.waitValue.value);
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64: return advance<uint64_t>(device, word, word.waitValue.value64);
+    default: return true;  // a barrier: all is written in order
+  }
+}
+
+// A stream that waits for words, one after the other, and writes those between.
+struct Watch {
+  CUdevice device;
+  std::shared_ptr<const Words> words;
+  Operation op;
+  size_t next = 0;
+  bool is_over() {
+    try {
+      while (next < words->size() && fault() == CUDA_SUCCESS && advance(device, (*words)[next])) ++next;
+      if (next < words->size() && fault() == CUDA_SUCCESS) return false;
+    } catch (const memory::Refused& refused) {
+      set_fault({CUDA_ERROR_ILLEGAL_ADDRESS, "cuStreamWaitValue: " + refused.why, "", refused.address});
+    }
+    ended(op);
+    return true;
+  }
+};
+
+void check_address(CUdevice device, const Word& word) {
+  const uint64_t address = word.waitValue.address;
+  const bool is_long =
+      word.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 || word.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+  const size_t size = is_long ? 8 : 4;
+  require(address % size == 0, CUDA_ERROR_INVALID_VALUE, "addr is not aligned to the word");
+  const auto range = memory::find(address);
+  require(range.has_value(), CUDA_ERROR_INVALID_VALUE, "addr is not memory of a GPU or of cuMemHostAlloc");
+  require(range->kind != memory::Range::multicast_range, CUDA_ERROR_INVALID_VALUE,
+          "a multicast object is mapped at addr: only multimem instructions go there");
+  const auto rights = is_wait(word) ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  memory::for_each_piece(device, address, size, rights, [](const memory::Piece&) {});
+}
+
+void check(CUdevice device, const Word& word) {
+  if (is_wait(word)) {
+    require(!(word.waitValue.flags & ~3u), CUDA_ERROR_INVALID_VALUE,
+            "there are no such flags, or CU_STREAM_WAIT_VALUE_FLUSH");
+    check_address(device, word);
+  } else if (is_write(word)) {
+    require(!(word.writeValue.flags & ~unsigned(CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)), CUDA_ERROR_INVALID_VALUE,
+            "no such flags");
+    check_address(device, word);
+  } else {
+    require(word.operation == CU_STREAM_MEM_OP_BARRIER, CUDA_ERROR_INVALID_VALUE,
+            "operation is no wait, write or barrier, or it flushes remote writes, which GPUs do not");
+    require(word.memoryBarrier.flags <= CU_STREAM_MEMORY_BARRIER_TYPE_GPU, CUDA_ERROR_INVALID_VALUE,
+            "there are no such flags");
+  }
+}
+
+Word wait(CUstreamBatchMemOpType type, CUdeviceptr address, cuuint64_t value, unsigned flags) {
+  Word word = {};
+  word.waitValue.operation = type;
+  word.waitValue.address = address;
+  word.waitValue.value64 = value;
+  word.waitValue.flags = flags;
+  return word;
+}
+Word write(CUstreamBatchMemOpType type, CUdeviceptr address, cuuint64_t value, unsigned flags) {
+  Word word = {};
+  word.writeValue.operation = type;
+  word.writeValue.address = address;
+  word.writeValue.value64 = value;
+  word.writeValue.flags = flags;
+  return word;
+}
+
+void put_words(CUstream where, Word* words, unsigned count, unsigned flags) {
+  CUstream_st& stream = driver::stream(where);
+  put(stream, words_work({stream.context, count, words, flags}));
+}
+
+CUgraphNodeParams node_of(const CUDA_BATCH_MEM_OP_NODE_PARAMS* given) {
+  need(given, "nodeParams");
+  CUgraphNodeParams all = {};
+  all.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+  all.memOp = {given->ctx, given->count, given->paramArray, given->flags};
+  return all;
+}
+
+}  // namespace
+
+SharedWork words_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& given) {
+  constexpr unsigned most = 256;
+  need(given.ctx, "ctx");
+  require(!given.flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+  need(given.paramArray, "paramArray");
+  require(given.count && given.count <= most, CUDA_ERROR_INVALID_VALUE, "count is from 1 to 256");
+  const CUdevice device = checked(given.ctx)->device;
+  const auto words = std::make_shared<Words>(given.paramArray, given.paramArray + given.count);
+  for (const Word& word : *words) check(device, word);
+  const auto work = task_work(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, given.ctx, [device, words] {
+    for (const Word& word : *words) advance(device, word);
+  });
+  work->given.memOp = given;
+  work->given.memOp.paramArray = words->data();
+  work->words = words;
+  if (std::any_of(words->begin(), words->end(), is_wait)) {
+    work->start = [device, words](const Work&, const Operation& op) {
+      gpu::poll([watch = Watch{device, words, op}]() mutable { return watch.is_over(); });
+    };
+  }
+  return work;
+}
+
+}  // namespace driver
+
+using namespace driver;
+
+CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+  return call(ARGUMENTS(stream, addr, value, flags), [&] {
+    Word word = wait(CU_STREAM_MEM_OP_WAIT_VALUE_32, addr, value, flags);
+    put_words(stream, &word, 1, 0);
+  });
+}
+CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
+  return call(ARGUMENTS(stream, addr, value, flags), [&] {
+    Word word = wait(CU_STREAM_MEM_OP_WAIT_VALUE_64, addr, value, flags);
+    put_words(stream, &word, 1, 0);
+  });
+}
+CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+  return call(ARGUMENTS(stream, addr, value, flags), in_host_function, [&] {
+    Word word = write(CU_STREAM_MEM_OP_WRITE_VALUE_32, addr, value, flags);
+    put_words(stream, &word, 1, 0);
+  });
+}
+CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
+  return call(ARGUMENTS(stream, addr, value, flags), in_host_function, [&] {
+    Word word = write(CU_STREAM_MEM_OP_WRITE_VALUE_64, addr, value, flags);
+    put_words(stream, &word, 1, 0);
+  });
+}
+CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams* paramArray,
+                            unsigned int flags) {
+  return call(ARGUMENTS(stream, count, paramArray, flags), [&] { put_words(stream, paramArray, count, flags); });
+}
+CUresult cuGraphAddBatchMemOpNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                  size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams) {
+  return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies, nodeParams), [&] {
+    CUgraphNodeParams all = node_of(nodeParams);
+    return cuGraphAddNode(phGraphNode, hGraph, dependencies, nullptr, numDependencies, &all);
+  });
+}
+CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams_out) {
+  return call(ARGUMENTS(hNode, nodeParams_out), [&] {
+    need(nodeParams_out, "nodeParams_out");
+    const MutexLock held(graphs().lock);
+    const CUgraphNodeParams& given = checked(hNode)->work->given;
+    require(given.type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, CUDA_ERROR_INVALID_VALUE, "the node is of another type");
+    *nodeParams_out = {given.memOp.ctx, given.memOp.count, given.memOp.paramArray, given.memOp.flags};
+  });
+}
+CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams) {
+  return call(ARGUMENTS(hNode, nodeParams), [&] {
+    CUgraphNodeParams all = node_of(nodeParams);
+    return cuGraphNodeSetParams(hNode, &all);
+  });
+}
+CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                            const CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams) {
+  return call(ARGUMENTS(hGraphExec, hNode, nodeParams), [&] {
+    CUgraphNodeParams all = node_of(nodeParams);
+    return cuGraphExecNodeSetParams(hGraphExec, hNode, &all);
+  });
+}
