@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -69,6 +70,8 @@ inline bool is_host_vmm(const memory::Range& range) {  // of cuMemCreate, and on
 // All that the threads of the process share. Never destroyed: destructors of the program may still make calls at exit.
 // What a handle names is known to its files alone.
 template <class T> using Owned = std::map<T*, std::shared_ptr<T>>;
+// What a pool's memory is, and where: an allocation type, a location's type and id. Each place has a default pool.
+using PoolPlace = std::tuple<int, int, int>;
 struct State {
   std::atomic<pid_t> initialized_in = 0;  // the process in which cuInit ran: a forked child has no driver
   std::atomic<bool> is_over = false;      // the process exits, and all calls are refused
@@ -96,7 +99,8 @@ struct State {
   std::set<CUkernel> kernels GUARDED_BY(lock);
   std::set<CUlinkState> linkers GUARDED_BY(lock);
   Owned<CUmemPoolHandle_st> pools GUARDED_BY(lock);
-  std::map<CUdevice, CUmemoryPool> pools_in_use GUARDED_BY(lock);
+  std::map<PoolPlace, CUmemoryPool> default_pools GUARDED_BY(lock);
+  std::map<PoolPlace, CUmemoryPool> pools_in_use GUARDED_BY(lock);  // where another than the default is
 };
 State& state();
 

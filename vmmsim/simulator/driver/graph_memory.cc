@@ -14,7 +14,7 @@ namespace driver {
 namespace {
 
 struct All {
-  std::map<CUdevice, CUmemoryPool> pools GUARDED_BY(state().lock);
+  std::map<PoolPlace, CUmemoryPool> pools GUARDED_BY(state().lock);
   Mutex lock;                                                              // taken after that of the graphs
   std::map<uint64_t, std::weak_ptr<GraphMemory>> memory GUARDED_BY(lock);  // by its address
 };
@@ -23,10 +23,10 @@ All& all() {
   return all;
 }
 
-CUmemoryPool pool_of(CUdevice device) REQUIRES(state().lock) {
-  CUmemoryPool& pool = all().pools[device];
+CUmemoryPool pool_of(const PoolPlace& place) REQUIRES(state().lock) {
+  CUmemoryPool& pool = all().pools[place];
   if (pool) return pool;
-  const auto made = std::make_shared<CUmemPoolHandle_st>(device);
+  const auto made = make_pool(place);
   pool = made.get();
   pool->threshold = UINT64_MAX;  // it keeps its memory until cuDeviceGraphMemTrim
   state().pools[pool] = made;
@@ -57,7 +57,7 @@ void attribute(CUdevice device, CUgraphMem_attribute what, void* value, bool set
   checked(device);
   need(value, "value");
   const MutexLock held(state().lock);
-  CUmemPoolHandle_st& pool = *pool_of(device);
+  CUmemPoolHandle_st& pool = *pool_of(on_gpu(device));
   const bool is_highest = what == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || what == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
   require(!sets || is_highest, CUDA_ERROR_INVALID_VALUE, "this attribute can only be read");
   require(!sets || !*number(value), CUDA_ERROR_INVALID_VALUE, "a watermark can only be set to 0");
@@ -79,10 +79,10 @@ void attribute(CUdevice device, CUgraphMem_attribute what, void* value, bool set
 
 }  // namespace
 
-GraphMemory::GraphMemory(CUdevice device, size_t bytes, CUcontext context) : size(bytes) {
+GraphMemory::GraphMemory(const PoolPlace& place, size_t bytes, CUcontext context) : size(bytes) {
   {
     const MutexLock held(state().lock);
-    pool = pool_of(device);
+    pool = pool_of(place);
     address = pool->memory.allocate(size, nullptr, {context, 0, pool});
     pool->most_reserved = std::max(pool->most_reserved, pool->memory.reserved());
   }
@@ -96,15 +96,15 @@ GraphMemory::~GraphMemory() {
   if (range && range->owner.pool == pool && range->range_base == address) pool->memory.free(address, nullptr, nullptr);
 }
 
-SharedWork allocation_work(CUdevice device, size_t size) {
+SharedWork allocation_work(const PoolPlace& place, size_t size) {
+  const auto [type, location, id] = place;
   const auto work = std::make_shared<Work>();
   work->given.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
   CUDA_MEM_ALLOC_NODE_PARAMS_v2& alloc = work->given.alloc;
-  alloc.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  alloc.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  alloc.poolProps.location.id = device;
+  alloc.poolProps.allocType = CUmemAllocationType(type);
+  alloc.poolProps.location = {CUmemLocationType(location), id};
   alloc.bytesize = size;
-  work->memory = std::make_shared<GraphMemory>(device, size, current());
+  work->memory = std::make_shared<GraphMemory>(place, size, current());
   alloc.dptr = work->memory->address;
   const MutexLock held(all().lock);
   all().memory[alloc.dptr] = work->memory;
@@ -113,13 +113,12 @@ SharedWork allocation_work(CUdevice device, size_t size) {
 
 SharedWork allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS_v2& given) {
   const CUmemPoolProps& properties = given.poolProps;
-  require(properties.allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
-              properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE && !properties.handleTypes,
-          CUDA_ERROR_INVALID_VALUE, "a node allocates pinned memory on a GPU, which other processes cannot import");
-  require(is_gpu(properties.location), CUDA_ERROR_INVALID_VALUE, "there is no such GPU");
+  require(properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE && !properties.handleTypes, CUDA_ERROR_INVALID_VALUE,
+          "a node allocates memory of a GPU, which other processes cannot import");
+  const PoolPlace place = checked_place(properties.location, properties.allocType);
   require(given.bytesize, CUDA_ERROR_INVALID_VALUE, "bytesize is 0");
   if (given.accessDescCount) need(given.accessDescs, "accessDescs");
-  SharedWork work = allocation_work(properties.location.id, given.bytesize);
+  SharedWork work = allocation_work(place, given.bytesize);
   {
     const MutexLock held(state().lock);
     for (size_t i = 0; i < given.accessDescCount; ++i) {
@@ -186,6 +185,7 @@ CUresult cuDeviceGraphMemTrim(CUdevice device) {
   return call(ARGUMENTS(device), [&] {
     checked(device);
     const MutexLock held(state().lock);
-    pool_of(device)->memory.trim(0);
+    for (const auto& [place, pool] : all().pools)
+      if (std::get<2>(place) == device) pool->memory.trim(0);
   });
 }

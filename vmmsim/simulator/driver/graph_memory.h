@@ -18,7 +18,7 @@ struct GraphMemory : std::enable_shared_from_this<GraphMemory> {
   uint64_t address;
   size_t size;
   std::shared_ptr<GraphMemory> itself GUARDED_BY(graphs().lock);  // while it is allocated: it may outlive its graph
-  GraphMemory(CUdevice, size_t size, CUcontext) EXCLUDES(state().lock);
+  GraphMemory(const PoolPlace&, size_t size, CUcontext) EXCLUDES(state().lock);
   GraphMemory(const GraphMemory&) = delete;
   GraphMemory& operator=(const GraphMemory&) = delete;
   ~GraphMemory();
@@ -27,7 +27,7 @@ struct GraphMemory : std::enable_shared_from_this<GraphMemory> {
 // The work of nodes; `given` gets the address. These throw Refused.
 SharedWork allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS_v2& given);
 SharedWork free_work(const CUDA_MEM_FREE_NODE_PARAMS&) EXCLUDES(graphs().lock);
-SharedWork allocation_work(CUdevice, size_t);  // of a call that a stream captures
+SharedWork allocation_work(const PoolPlace&, size_t);  // of a call that a stream captures
 
 // A call that frees memory: true if it was a node's, and is free now.
 bool free_graph_memory(uint64_t address) EXCLUDES(graphs().lock);

@@ -41,8 +41,8 @@ SharedWork work_of(CUgraphNodeParams& given, const Attributes& attributes = {}) 
   }
   require(given.type > 0 && given.type <= CU_GRAPH_NODE_TYPE_CONDITIONAL, CUDA_ERROR_INVALID_VALUE,
           "there is no such type of node");
-  const std::string what = "a node of a graph of type " + std::to_string(given.type) +
-                           " (conditional, or for semaphores)";
+  const std::string what =
+      "a node of a graph of type " + std::to_string(given.type) + " (conditional, or for semaphores)";
   refuse(CUresult(not_simulated(what.c_str())), "it is not simulated");
 }
 

@@ -33,30 +33,33 @@ CUmemoryPool add_pool(std::shared_ptr<CUmemPoolHandle_st> pool) REQUIRES(state()
   return handle;
 }
 
-CUmemoryPool default_pool(CUdevice device) {
-  checked(device);
+CUmemoryPool default_pool(const PoolPlace& place) {
   const MutexLock held(state().lock);
-  for (const auto& [pool, owner] : state().pools)
-    if (pool->is_default && pool->memory.device() == device) return pool;
-  const CUmemoryPool pool = add_pool(std::make_shared<CUmemPoolHandle_st>(device));
+  CUmemoryPool& pool = state().default_pools[place];
+  if (pool) return pool;
+  pool = add_pool(make_pool(place));
   pool->is_default = true;
   return pool;
 }
 
-CUmemoryPool pool_in_use(CUdevice device) {
-  const CUmemoryPool usual = default_pool(device);
+CUmemoryPool pool_in_use(const PoolPlace& place) {
+  const CUmemoryPool usual = default_pool(place);
   const MutexLock held(state().lock);
-  const auto found = state().pools_in_use.find(device);
-  return found != state().pools_in_use.end() && found->second ? found->second : usual;
+  const auto found = state().pools_in_use.find(place);
+  return found == state().pools_in_use.end() ? usual : found->second;
+}
+
+void use_pool(const PoolPlace& place, CUmemoryPool pool) {
+  const MutexLock held(state().lock);
+  checked_own(pool);
+  require(pool->place == place, CUDA_ERROR_INVALID_VALUE, "the pool is of another place, or of another type");
+  state().pools_in_use[place] = pool;
 }
 
 CUmemoryPool create_pool(const CUmemPoolProps& properties) {
-  const bool fits =
-      properties.allocType == CU_MEM_ALLOCATION_TYPE_PINNED && properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-  require(fits, CUDA_ERROR_INVALID_VALUE, "only pools of pinned memory on a GPU are simulated");
-  require(is_gpu(properties.location), CUDA_ERROR_INVALID_VALUE, "there is no such GPU");
+  const PoolPlace place = checked_place(properties.location, properties.allocType);
   const MutexLock held(state().lock);
-  return add_pool(std::make_shared<CUmemPoolHandle_st>(properties.location.id, unsigned(properties.handleTypes)));
+  return add_pool(make_pool(place, unsigned(properties.handleTypes)));
 }
 
 void destroy_pool(CUmemoryPool pool) {
@@ -70,8 +73,7 @@ void destroy_pool(CUmemoryPool pool) {
     if (pool->imports) return;
     pool->is_destroyed = true;
     pool->threshold = 0;
-    for (auto& [device, in_use] : state().pools_in_use)
-      if (in_use == pool) in_use = nullptr;
+    std::erase_if(state().pools_in_use, [&](const auto& entry) { return entry.second == pool; });
   }
   give_back_pools();
 }
@@ -108,12 +110,12 @@ uint64_t allocate_from(CUmemoryPool pool, size_t size, CUstream where) {
   CUstream_st& stream = driver::stream(where);
   if (is_capturing(stream)) {
     if (!size) return 0;  // and no node
-    const SharedWork work = allocation_work(stream.context->device, size);
+    const SharedWork work = allocation_work(on_gpu(stream.context->device), size);
     if (capture(stream, work)) return work->memory->address;
   }
   forbid_in_capture();
   if (!size) return 0;
-  if (!pool) pool = pool_in_use(stream.context->device);
+  if (!pool) pool = pool_in_use(on_gpu(stream.context->device));
   const MutexLock held(state().lock);
   checked_own(pool);
   const uint64_t address = pool->memory.allocate(size, &stream, {stream.context, 0, pool});
@@ -161,7 +163,7 @@ CUmemoryPool import_pool(const void* handle, CUmemAllocationHandleType type, uns
   CUmemoryPool import = nullptr;
   for (const auto& [pool, owner] : state().pools)
     if (pool->memory.is_import_of(shared) && !pool->is_destroyed) import = pool;
-  if (!import) import = add_pool(std::make_shared<CUmemPoolHandle_st>(shared));
+  if (!import) import = add_pool(std::make_shared<CUmemPoolHandle_st>(PoolPlace(), shared));
   ++import->imports;
   return import;
 }
@@ -228,19 +230,35 @@ CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value
 using namespace driver;
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
-  return call(ARGUMENTS(pool_out, dev), result_to(pool_out, "pool_out", [&] { return default_pool(dev); }));
+  return call(ARGUMENTS(pool_out, dev),
+              result_to(pool_out, "pool_out", [&] { return default_pool(on_gpu(checked(dev))); }));
 }
 CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
-  return call(ARGUMENTS(pool, dev), result_to(pool, "pool", [&] { return pool_in_use(dev); }));
+  return call(ARGUMENTS(pool, dev), result_to(pool, "pool", [&] { return pool_in_use(on_gpu(checked(dev))); }));
 }
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
-  return call(ARGUMENTS(dev, pool), [&] {
-    const MutexLock held(state().lock);
-    checked_own(pool);
-    require(pool->memory.device() == dev, CUDA_ERROR_INVALID_VALUE, "the pool is another GPU's");
-    state().pools_in_use[dev] = pool;
+  return call(ARGUMENTS(dev, pool), [&] { use_pool(on_gpu(dev), pool); });
+}
+#if CUDA_VERSION >= 13000
+CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool_out, CUmemLocation* location, CUmemAllocationType type) {
+  return call(ARGUMENTS(pool_out, location, type), result_to(pool_out, "pool_out", [&] {
+                need(location, "location");
+                return default_pool(checked_place(*location, type));
+              }));
+}
+CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location, CUmemAllocationType type) {
+  return call(ARGUMENTS(pool, location, type), result_to(pool, "pool", [&] {
+                need(location, "location");
+                return pool_in_use(checked_place(*location, type));
+              }));
+}
+CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
+  return call(ARGUMENTS(location, type, pool), [&] {
+    need(location, "location");
+    use_pool(checked_place(*location, type), pool);
   });
 }
+#endif
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
   return call(ARGUMENTS(pool, poolProps), [&] {
     need(pool, "pool");

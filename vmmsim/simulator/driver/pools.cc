@@ -19,6 +19,33 @@ bool is_gpu(const CUmemLocation& location) {
   return location.type == CU_MEM_LOCATION_TYPE_DEVICE && location.id >= 0 && location.id < memory::device_count();
 }
 
+PoolPlace checked_place(const CUmemLocation& location, CUmemAllocationType type) {
+  const bool is_managed = type == CU_MEM_ALLOCATION_TYPE_MANAGED;
+  require(is_managed || type == CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_INVALID_VALUE,
+          "the allocation type is pinned or managed");
+  switch (location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      require(is_gpu(location), CUDA_ERROR_INVALID_VALUE, "there is no such GPU");
+      return {type, location.type, location.id};
+    case CU_MEM_LOCATION_TYPE_HOST: return {type, location.type, 0};
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      require(location.id == 0, CUDA_ERROR_INVALID_VALUE, "the host has one NUMA node, 0");
+      return {type, location.type, location.id};
+    case CU_MEM_LOCATION_TYPE_NONE:
+      require(is_managed, CUDA_ERROR_INVALID_VALUE, "only managed memory is nowhere at first");
+      return {type, location.type, 0};
+    default: refuse(CUDA_ERROR_INVALID_VALUE, "a pool has a GPU, the host, or a NUMA node of it as its location");
+  }
+}
+
+std::shared_ptr<CUmemPoolHandle_st> make_pool(const PoolPlace& place, unsigned handle_types) {
+  const auto [type, location, id] = place;
+  if (place == on_gpu(id)) return std::make_shared<CUmemPoolHandle_st>(place, id, handle_types);
+  require(!handle_types, CUDA_ERROR_INVALID_VALUE, "handleTypes: other processes import pools of GPUs only");
+  return std::make_shared<CUmemPoolHandle_st>(
+      place, type == CU_MEM_ALLOCATION_TYPE_MANAGED ? memory::Pool::OnHost::managed : memory::Pool::OnHost::pinned);
+}
+
 void give_back_pools() {
   const MutexLock held(state().lock);
   for (const auto& [pool, owner] : state().pools)

@@ -9,7 +9,8 @@
 #include "driver.h"
 
 struct CUmemPoolHandle_st {
-  explicit CUmemPoolHandle_st(auto... arguments) : memory(arguments...) {}
+  explicit CUmemPoolHandle_st(driver::PoolPlace where, auto... arguments) : place(where), memory(arguments...) {}
+  const driver::PoolPlace place;
   memory::Pool memory GUARDED_BY(driver::state().lock);
   bool is_default GUARDED_BY(driver::state().lock) = false;
   bool is_destroyed GUARDED_BY(driver::state().lock) = false;  // it lasts until its last memory is freed
@@ -28,7 +29,12 @@ struct CUmemPoolHandle_st {
 
 namespace driver {
 
-bool is_gpu(const CUmemLocation&);                            // one of this process's
+bool is_gpu(const CUmemLocation&);  // one of this process's
+inline PoolPlace on_gpu(CUdevice device) {
+  return {CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE, device};
+}
+PoolPlace checked_place(const CUmemLocation&, CUmemAllocationType);  // throws Refused
+std::shared_ptr<CUmemPoolHandle_st> make_pool(const PoolPlace&, unsigned handle_types = 0);
 void give_back(const memory::Range&) REQUIRES(state().lock);  // what was taken from its owner
 void give_back_pools() EXCLUDES(state().lock);  // what pools hold beyond their thresholds: at each synchronisation
 void forget_memory(CUcontext) EXCLUDES(state().lock);  // which ends

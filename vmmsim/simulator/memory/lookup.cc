@@ -27,8 +27,9 @@ std::optional<Range> find_ordinary(const Mapping& mapping, uint64_t address) REQ
   range.kind = mapping.kind;
   range.range_base = base;
   range.range_size = allocation.size;
-  range.base = mapping.kind == Range::pool ? mapping.base : base;
-  range.size = mapping.kind == Range::pool ? mapping.size : allocation.size;
+  const bool is_block = allocation.kind == Range::pool;  // and its mapping that, or of the host
+  range.base = is_block ? mapping.base : base;
+  range.size = is_block ? mapping.size : allocation.size;
   range.device = device_with(mapping);
   range.id = allocation.id;
   range.block_id = mapping.id;

@@ -2,6 +2,7 @@
 #include "pool.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
@@ -49,14 +50,15 @@ uint32_t find_unit(uint32_t pool, uint64_t offset) REQUIRES(process_lock) {
 void Pool::take_room() {
   const uint64_t size = round_up(2 * machine().memory, unit);
   try {
-    addresses_ = take_addresses(size + unit, false);
+    addresses_ = take_addresses(size + unit, on_host_.has_value());
   } catch (...) {
     if (record_ != nothing) let_go(record_);
     throw;
   }
   first_ = round_up(addresses_, unit);
   access_.resize(visible_gpus().size());
-  access_[size_t(device_)] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  for (size_t gpu = 0; gpu < access_.size(); ++gpu)
+    if (on_host_ || CUdevice(gpu) == device_) access_[gpu] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   add_gap(first_, {size, nullptr, nullptr, 0});
 }
 
@@ -67,6 +69,11 @@ Pool::Pool(CUdevice device, unsigned handle_types) : device_(device), record_(no
   if (handle_types & ~known) refuse(CUDA_ERROR_INVALID_VALUE, "handleTypes has bits of other types than fd and fabric");
   check_handle_types(handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);  // fabric needs no channel yet
   if (handle_types) record_ = new_shared_pool(gpu, handle_types);
+  take_room();
+}
+
+Pool::Pool(OnHost kind) : on_host_(kind), record_(nothing) {
+  const auto guard = enter();
   take_room();
 }
 
@@ -167,6 +174,17 @@ void Pool::back(uint64_t address, uint64_t size) {
 }
 
 void Pool::map_unit(uint64_t address) {
+  if (on_host_) {
+    Mapping mapping = {};
+    mapping.base = address;
+    mapping.size = unit;
+    mapping.kind = on_host_ == OnHost::managed ? Range::managed : Range::host;
+    mapping.access = access_;
+    mapping.record = nothing;
+    add_mapping(mapping);
+    units_.insert(address);
+    return;
+  }
   uint32_t other = nothing;
   if (is_imported_) {
     other = find_unit(record_, address - first_);
@@ -189,6 +207,7 @@ void Pool::unmap_unit(uint64_t address) {
   }
   remove_mapping(address);
   units_.erase(address);
+  if (on_host_) madvise(reinterpret_cast<void*>(address), unit, MADV_REMOVE);
 }
 
 // Of the gap what is before the block and behind it is left.

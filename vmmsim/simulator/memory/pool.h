@@ -9,6 +9,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include "memory.h"
 
@@ -20,7 +21,9 @@ class Pool {
   static constexpr uint64_t unit = 32 << 20;  // bytes: it takes and gives back memory in these, as on the H200
 
   explicit Pool(CUdevice, unsigned handle_types = 0);
-  struct Shared {  // a pool that some process shares: its line of the ledger
+  enum class OnHost { pinned, managed };
+  explicit Pool(OnHost);  // without memory of a GPU: the same address on host and GPUs
+  struct Shared {         // a pool that some process shares: its line of the ledger
     uint32_t record;
   };
   static Shared shared_by(intptr_t fd);
@@ -62,7 +65,8 @@ class Pool {
   void unmap_unit(uint64_t address) REQUIRES(process_lock);
   void give_back(uint64_t bytes) REQUIRES(process_lock);
 
-  CUdevice device_;
+  CUdevice device_ = -1;  // none
+  std::optional<OnHost> on_host_;
   bool is_imported_ = false;
   uint32_t record_;  // nothing: it is this process's alone
   uint64_t addresses_, first_ = 0, numbers_ = 0, blocks_ = 0;

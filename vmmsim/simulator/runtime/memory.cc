@@ -335,6 +335,24 @@ cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* memPool, int device) {
 cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t memPool) {
   return call(ARGUMENTS(device, memPool), [&] { return cuDeviceSetMemPool(checked(device), memPool); });
 }
+#if CUDART_VERSION >= 13000
+static_assert(sizeof(cudaMemLocation) == sizeof(CUmemLocation));
+cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t* memPool, cudaMemLocation* location, cudaMemAllocationType type) {
+  return call(ARGUMENTS(memPool, location, type), [&] {
+    return cuMemGetDefaultMemPool(memPool, reinterpret_cast<CUmemLocation*>(location), CUmemAllocationType(type));
+  });
+}
+cudaError_t cudaMemGetMemPool(cudaMemPool_t* memPool, cudaMemLocation* location, cudaMemAllocationType type) {
+  return call(ARGUMENTS(memPool, location, type), [&] {
+    return cuMemGetMemPool(memPool, reinterpret_cast<CUmemLocation*>(location), CUmemAllocationType(type));
+  });
+}
+cudaError_t cudaMemSetMemPool(cudaMemLocation* location, cudaMemAllocationType type, cudaMemPool_t memPool) {
+  return call(ARGUMENTS(location, type, memPool), [&] {
+    return cuMemSetMemPool(reinterpret_cast<CUmemLocation*>(location), CUmemAllocationType(type), memPool);
+  });
+}
+#endif
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* memPool, const cudaMemPoolProps* poolProps) {
   return call(ARGUMENTS(memPool, poolProps),
               [&] { return cuMemPoolCreate(memPool, reinterpret_cast<const CUmemPoolProps*>(poolProps)); });
