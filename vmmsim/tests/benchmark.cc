@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT-0
-// How fast kernels are interpreted: thread-instructions in a second, on one core, with no process around that another
-// one could slow down. It is not a test: it prints figures and their conditions.
+// How fast the kernels of benchmark.cu are interpreted: time of one core for each word that they are given, with no
+// process around, so that little else slows them down. It is not a test: it prints figures and their conditions, and
+// what the kernels gave, which is always the same.
 //
-//   benchmark [MiB]   of memory that the kernels touch (default 64)
+//   benchmark [MiB [KERNEL ...]]   of memory that the kernels touch (default 4)
 #include <sys/mman.h>
+#include <time.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <stdexcept>
+#include <random>
+#include <sstream>
 
 #include "../simulator/gpu/warp.h"
 #include "../simulator/memory/memory.h"
@@ -41,117 +43,95 @@ const Options& options() {
 }
 }  // namespace memory
 
-static const char text[] = R"(
-.version 9.0
-.target sm_90
-.address_size 64
-.visible .entry fill(.param .u64 data, .param .u64 n, .param .u32 seed)
-{
-  .reg .pred %p<3>;
-  .reg .b32 %r<9>;
-  .reg .b64 %rd<9>;
-  ld.param.u64 %rd1, [data];
-  ld.param.u64 %rd2, [n];
-  ld.param.u32 %r1, [seed];
-  cvta.to.global.u64 %rd3, %rd1;
-  mov.u32 %r2, %ntid.x;
-  mov.u32 %r3, %ctaid.x;
-  mov.u32 %r4, %tid.x;
-  mad.lo.s32 %r5, %r3, %r2, %r4;
-  cvt.u64.u32 %rd4, %r5;
-  mov.u32 %r6, %nctaid.x;
-  mul.lo.s32 %r6, %r6, %r2;
-  cvt.u64.u32 %rd5, %r6;
-  setp.ge.u64 %p1, %rd4, %rd2;
-  @%p1 bra done;
-again:
-  cvt.u32.u64 %r7, %rd4;
-  add.s32 %r7, %r7, %r1;
-  mul.lo.s32 %r7, %r7, -1640531535;
-  shl.b64 %rd6, %rd4, 2;
-  add.s64 %rd6, %rd3, %rd6;
-  st.global.u32 [%rd6], %r7;
-  add.s64 %rd4, %rd4, %rd5;
-  setp.lt.u64 %p2, %rd4, %rd2;
-  @%p2 bra again;
-done:
-  ret;
+namespace {
+
+// One page of all that modules have, and behind it the data.
+class Memory {
+ public:
+  explicit Memory(size_t size) : bytes_(size) {
+    const size_t around = size + 2 * memory::page_size;
+    auto* const mapped =
+        mmap(nullptr, around, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (mapped == MAP_FAILED) std::perror("mmap"), std::exit(1);
+    variables_ = memory::round_up(reinterpret_cast<uint64_t>(mapped), memory::page_size);
+    for (uint64_t page = variables_; page <= variables_ + size; page += memory::page_size)
+      memory::page_table(0).set(page, page | memory::mapped | memory::readable | memory::writable);
+  }
+  uint64_t place(const ptx::Variable& variable) {
+    const uint64_t at = memory::round_up(variables_ + used_, variable.alignment);
+    used_ = at + variable.size - variables_;
+    return at;
+  }
+  uint32_t* result() { return reinterpret_cast<uint32_t*>(variables_ + memory::page_size - 64); }
+  uint32_t* data() { return reinterpret_cast<uint32_t*>(variables_ + memory::page_size); }
+  size_t words() const { return bytes_ / 4; }
+
+ private:
+  size_t bytes_, used_ = 0;
+  uint64_t variables_;
+};
+
+double seconds() {  // of this thread alone
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
-.visible .entry sum(.param .u64 data, .param .u64 n, .param .u64 total)
-{
-  .reg .pred %p<3>;
-  .reg .b32 %r<9>;
-  .reg .b64 %rd<9>;
-  ld.param.u64 %rd1, [data];
-  ld.param.u64 %rd2, [n];
-  ld.param.u64 %rd7, [total];
-  cvta.to.global.u64 %rd3, %rd1;
-  cvta.to.global.u64 %rd7, %rd7;
-  mov.u32 %r2, %ntid.x;
-  mov.u32 %r3, %ctaid.x;
-  mov.u32 %r4, %tid.x;
-  mad.lo.s32 %r5, %r3, %r2, %r4;
-  cvt.u64.u32 %rd4, %r5;
-  mov.u32 %r6, %nctaid.x;
-  mul.lo.s32 %r6, %r6, %r2;
-  cvt.u64.u32 %rd5, %r6;
-  mov.u32 %r8, 0;
-  setp.ge.u64 %p1, %rd4, %rd2;
-  @%p1 bra done;
-again:
-  shl.b64 %rd6, %rd4, 2;
-  add.s64 %rd6, %rd3, %rd6;
-  ld.global.u32 %r7, [%rd6];
-  add.s32 %r8, %r8, %r7;
-  add.s64 %rd4, %rd4, %rd5;
-  setp.lt.u64 %p2, %rd4, %rd2;
-  @%p2 bra again;
-done:
-  red.global.add.u32 [%rd7], %r8;
-  ret;
+
+// All blocks have their turns, as they have on the workers: they may wait for one another.
+void run_all(const gpu::Launch& launch) {
+  std::vector<std::unique_ptr<gpu::ThreadBlock>> blocks;
+  for (unsigned i = 0; i < launch.grid.x; ++i)
+    blocks.push_back(std::make_unique<gpu::ThreadBlock>(launch, 0, gpu::Dimensions{i, 0, 0}));
+  while (!blocks.empty())
+    std::erase_if(blocks, [](auto& block) { return gpu::run(*block, 20'000) == gpu::Progress::ended; });
 }
-)";
+
+// What each kernel finds: random words; for merge stretches of 256 that are sorted; for hash_table an empty table.
+void fill(Memory& memory, const std::string& kernel) {
+  std::mt19937 random;
+  std::generate_n(memory.data(), memory.words(), std::ref(random));
+  const bool sorts = kernel == "merge" || kernel == "search";
+  for (size_t i = 0; sorts && i < memory.words(); i += 256) std::sort(memory.data() + i, memory.data() + i + 256);
+  if (kernel == "hash_table") std::fill_n(memory.data() + memory.words() / 2, memory.words() / 2, 0);
+}
+
+void measure(gpu::Kernel& kernel, const std::shared_ptr<gpu::Module>& module, Memory& memory) {
+  if (!kernel.not_simulated.empty()) std::exit((std::fprintf(stderr, "%s\n", kernel.not_simulated.c_str()), 1));
+  gpu::Launch launch{&kernel, module, {16, 1, 1}, {256, 1, 1}, 0, std::vector<std::byte>(24), {}};
+  const uint64_t parameters[] = {reinterpret_cast<uint64_t>(memory.data()), memory.words(),
+                                 reinterpret_cast<uint64_t>(memory.result())};
+  std::memcpy(launch.parameters.data(), parameters, sizeof parameters);
+  std::vector<double> times;
+  for (int run = 0; run < 5; ++run) {
+    fill(memory, kernel.name);
+    *memory.result() = 0;
+    const double start = seconds();
+    run_all(launch);
+    times.push_back((seconds() - start) * 1e9 / static_cast<double>(memory.words()));
+  }
+  std::ranges::sort(times);
+  std::printf("%-18s %8.2f %8.2f   %08x\n", kernel.name.c_str(), times[0], times[2], *memory.result());
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
-  const size_t mib = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 64;
-  if (mib < 2 || mib > 1024 || mib % 2) return std::fputs("usage: benchmark [MiB: 2 to 1024, even]\n", stderr), 2;
-  const size_t size = mib << 20, n = size / 4, around = size + 2 * memory::page_size;
-  auto* const mapped = static_cast<char*>(
-      mmap(nullptr, around, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
-  if (mapped == MAP_FAILED) return std::perror("mmap"), 1;
-  const uint64_t data = (reinterpret_cast<uint64_t>(mapped) / memory::page_size + 1) * memory::page_size;
-  const uint64_t total = data + size;  // in a page of its own
-  for (uint64_t page = data; page <= total; page += memory::page_size)
-    memory::page_table(0).set(page, page | memory::mapped | memory::readable | memory::writable);
-
-  auto ptx = std::make_shared<const ptx::Module>(ptx::parse(text));
-  auto module = std::make_shared<gpu::Module>(ptx, 0, [](const ptx::Variable&) { return 0; });
+  const size_t mib = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 4;
+  if (mib < 2 || mib > 1024 || mib % 2)
+    return std::fputs("usage: benchmark [MiB [KERNEL ...]]; MiB: 2 to 1024, even\n", stderr), 2;
+  Memory memory(mib << 20);
+  std::stringstream text;
+  text << std::ifstream(BENCHMARK_PTX).rdbuf();
+  auto ptx = std::make_shared<const ptx::Module>(ptx::parse(text.str()));
+  auto module = std::make_shared<gpu::Module>(ptx, 0, [&](const ptx::Variable& v) { return memory.place(v); });
   std::string processor = "unknown processor";
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);)
     if (line.rfind("model name", 0) == 0) processor = line.substr(line.find(':') + 2);
-  std::printf("%s, one core; %zu MiB, 256 blocks of 256 threads; best of 5 runs\n", processor.c_str(), mib);
-  for (const auto& [name, of_loop, last] : {std::tuple("fill", 9.0, uint64_t(7)), std::tuple("sum", 7.0, total)}) {
-    gpu::Launch launch{module->kernel(name), module, {256, 1, 1}, {256, 1, 1}, 0, std::vector<std::byte>(24), {}};
-    for (int i = 0; i < 3; ++i) {
-      const uint64_t parameters[] = {data, n, last};
-      std::memcpy(launch.parameters.data() + 8 * i, &parameters[i], 8);
-    }
-    double best = 1e9;
-    for (int run = 0; run < 5; ++run) {
-      const auto start = std::chrono::steady_clock::now();
-      for (unsigned i = 0; i < launch.grid.x; ++i) {
-        gpu::ThreadBlock block(launch, 0, {i, 0, 0});
-        while (gpu::run(block, 20'000) != gpu::Progress::ended) {
-        }
-      }
-      best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    }
-    std::printf("%s: %.0f million thread-instructions a second, %.0f million elements a second\n", name,
-                static_cast<double>(n) * of_loop / best / 1e6, static_cast<double>(n) / best / 1e6);
-  }
-  unsigned expected = 0, got;
-  for (size_t i = 0; i < n; ++i) expected += static_cast<unsigned>(7 + i) * 2654435761u;
-  std::memcpy(&got, reinterpret_cast<const void*>(total), 4);
-  if (got != 5 * expected) return std::printf("the sum is %u, not %u\n", got, 5 * expected), 1;
+  std::printf("%s, one core; %zu MiB, 16 blocks of 256 threads\nnanoseconds of a core for each word, of 5 runs\n",
+              processor.c_str(), mib);
+  std::printf("%-18s %8s %8s   result\n", "kernel", "best", "median");
+  for (const ptx::Function& function : ptx->functions)
+    if (argc < 3 || std::find(argv + 2, argv + argc, function.name) != argv + argc)
+      measure(*module->kernel(function.name), module, memory);
 }
