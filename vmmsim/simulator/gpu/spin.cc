@@ -80,6 +80,7 @@ bool step(Warp& w, Before& before) {
   before.note(w, op);
   w.next = w.current + 1;
   w.diverged = false;
+  w.may_part = false;
   if (active) op.run(w, op, active);
   if (w.diverged) return false;
   w.current = w.next;

@@ -22,6 +22,7 @@ namespace {
 
 constexpr int group_slice = 512;  // operations until another one of the groups that a warp has split into is favoured
 constexpr long warp_slice = 256;  // operations until another warp has its turn: it works on what lies beside
+constexpr long overdraft = 2048;  // operations that a warp may run longer, until it comes to the end of a loop
 constexpr int spin_slice = 16;    // turns until one looks whether a warp spins
 
 inline Lanes true_lanes_of(const Row& predicate) {
@@ -109,43 +110,90 @@ void favour_another(Warp& w) {
   w.last_favoured = w.favoured;
 }
 
+// The lanes that run next, of those that are ready.
+void choose_group(Warp& w, Lanes ready) {
+  const bool favours = w.favoured >= 0 && ready & bit(static_cast<unsigned>(w.favoured));
+  const Group group = find_group(w.pc, ready, favours ? w.favoured : -1);
+  w.current = group.at;
+  w.running = group.lanes;
+  w.meeting_at = group.next;
+  w.meeting = 0;
+  w.meets_all = false;
+  w.may_part = !favours;
+  w.diverged = false;
+}
+
+// The running lanes stand where others do. True if they go on with them: no lanes stand elsewhere.
+bool meet(Warp& w) {
+  if (!w.meets_all) return false;
+  w.running |= w.meeting;
+  w.meeting = 0;
+  w.meeting_at = nowhere;
+  w.meets_all = false;
+  w.group_budget = group_slice;
+  return true;
+}
+
+// The running lanes part in two, and those that are behind go on: who stands where is known still.
+void part(Warp& w, Lanes some, int pc, int others) {
+  const Lanes stay = pc < others ? some : w.running & ~some;
+  const Lanes leave = w.running & ~stay;
+  const int behind = std::min(pc, others), ahead = std::max(pc, others);
+  if (!w.may_part || behind >= w.meeting_at) return diverge(w, some, pc, others);
+  set_pc(w, leave, ahead);
+  w.running = stay;
+  w.next = behind;
+  if (ahead == w.meeting_at) {
+    w.meeting |= leave;
+  } else if (w.meeting_at == nowhere) {
+    w.meeting = leave;
+    w.meets_all = true;
+  } else {
+    w.meets_all = false;
+  }
+  w.meeting_at = std::min(w.meeting_at, ahead);
+}
+
+// Runs the lanes of a group until others are to be chosen. Returns what is left of the budget. It ends where the lanes
+// go back, if that can be: there a loop begins anew, and a lane that has taken a lock seldom holds it still.
+long run_group(Warp& w, long budget) {
+  const MicroOp* const ops = w.block->lowered->ops.data();
+  while (!w.rests && budget > -overdraft) {
+    const MicroOp& op = ops[w.current];
+    if (op.straight) {
+      const int count = std::min<int>(op.straight, w.meeting_at - w.current);
+      for (const MicroOp* next = &op; next != &op + count; ++next) next->run(w, *next, w.running);
+      budget -= count;
+      w.current += count;
+      if (w.current == w.meeting_at && !meet(w)) break;
+      continue;
+    }
+    const Lanes active = active_lanes(w, op);
+    budget -= op.cost;
+    w.next = w.current + 1;
+    if (active) op.run(w, op, active);
+    if (w.diverged) return budget;
+    const bool goes_back = w.next <= w.current;
+    w.current = w.next;
+    if (w.current == w.meeting_at && !meet(w)) break;
+    if (op.ends_run && (!w.may_part || w.current > w.meeting_at)) break;
+    if (goes_back && budget <= 0) break;
+  }
+  set_pc(w, w.running, w.current);
+  return budget;
+}
+
 // Runs a warp for about `budget` operations, until no lane is ready or it rests. Returns how many are left.
 long run_warp(Warp& w, long budget) {
-  const MicroOp* const ops = w.block->lowered->ops.data();
   w.rests = false;
   while (budget > 0 && !w.rests) {
     const Lanes ready = w.alive & ~w.waiting;
     if (!ready) break;
-    const bool favours = w.favoured >= 0 && ready & bit(static_cast<unsigned>(w.favoured));
-    const Group group = find_group(w.pc, ready, favours ? w.favoured : -1);
-    const int reconvergence = group.next;
-    w.current = group.at;
-    w.running = group.lanes;
-    const bool whole = w.running == ready;
+    choose_group(w, ready);
+    if (w.running == ready) w.group_budget = group_slice;
     const long before = budget;
-    w.diverged = false;
-    while (budget > 0 && !w.rests) {
-      const MicroOp& op = ops[w.current];
-      if (op.straight) {
-        const int count = std::min<int>(op.straight, reconvergence - w.current);
-        for (const MicroOp* next = &op; next != &op + count; ++next) next->run(w, *next, w.running);
-        budget -= count;
-        w.current += count;
-        if (w.current == reconvergence) break;
-        continue;
-      }
-      const Lanes active = active_lanes(w, op);
-      budget -= op.cost;
-      w.next = w.current + 1;
-      if (active) op.run(w, op, active);
-      if (w.diverged) break;
-      w.current = w.next;
-      if (whole) continue;
-      // While those furthest behind stay so, the others need no look.
-      if (op.ends_run ? favours || w.current >= reconvergence : w.current == reconvergence) break;
-    }
-    if (!w.diverged) set_pc(w, w.running, w.current);
-    if (whole) continue;
+    budget = run_group(w, budget);
+    if (w.running == (w.alive & ~w.waiting)) continue;
     w.group_budget -= static_cast<int>(before - budget);
     if (w.group_budget > 0) continue;
     w.group_budget = group_slice;
@@ -482,7 +530,7 @@ void lower_redux(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
 
 void branch(Warp& w, const MicroOp& op, Lanes active) {
   if (active == w.running) w.next = op.target;
-  else diverge(w, active, op.target, w.next);
+  else if (op.target != w.next) part(w, active, op.target, w.next);
 }
 
 const Opcodes warp_opcodes = {

@@ -4,6 +4,7 @@
 // one lane may wait for another.
 #pragma once
 #include <chrono>
+#include <climits>
 #include <memory>
 #include <vector>
 #include "cache.h"
@@ -49,6 +50,8 @@ struct Watched {
   uint64_t value;
 };
 
+constexpr int nowhere = INT_MAX;  // no operation
+
 struct Warp {
   ThreadBlock* block;
   Row* rows;             // LoweredKernel::rows of them
@@ -60,11 +63,15 @@ struct Warp {
   int pc[32] = {};       // of each lane that does not run now
   int current = 0;       // the operation that runs, for the lanes in `running`
   Lanes running = 0;
-  int next = 0;           // where the running lanes go: an operation that ends a run sets it ...
-  bool diverged = false;  // ... or sets pc of all running lanes, and this
-  bool rests = false;     // set by an operation: the other warps' turn
-  int favoured = -1;      // the lane whose turn it is although others are behind it; -1: none
-  int group_budget = 0;   // operations until another lane is favoured
+  int next = 0;              // where the running lanes go: an operation that ends a run sets it ...
+  bool diverged = false;     // ... or sets pc of all running lanes, and this
+  Lanes meeting = 0;         // lanes that stand where the running ones may meet them ...
+  int meeting_at = nowhere;  // ... the next operation at which lanes stand that are ready; nowhere: no others are
+  bool meets_all = false;    // then no lanes are ready that stand elsewhere
+  bool may_part = false;     // the running lanes need not be all that stand at this operation
+  bool rests = false;        // set by an operation: the other warps' turn
+  int favoured = -1;         // the lane whose turn it is although others are behind it; -1: none
+  int group_budget = 0;      // operations until another lane is favoured
   int last_favoured = -1;
   unsigned turns = 0;            // that it has used up
   Lanes spinning = 0;            // lanes that need not run while the words watched do not change
