@@ -110,6 +110,15 @@ ptx::Type Modifiers::type() {
   return ptx::Type::none;
 }
 
+size_t take_one(Lowering& l, const ptx::Instruction& i, Modifiers& m, std::initializer_list<std::string_view> words) {
+  size_t place = 0;
+  for (const std::string_view word : words) {
+    if (m.take(word)) return place;
+    ++place;
+  }
+  l.not_simulated(i);
+}
+
 void Lowering::not_simulated(const ptx::Instruction& i, const std::string& what) {
   const std::string source = source_of(i);
   std::istringstream words{std::string(i.text)};  // a call has several lines
@@ -434,7 +443,7 @@ void lower_call(Lowering& l, Lowering::State& state, const ptx::Instruction& i) 
 }
 
 void lower_instruction(Lowering& l, Lowering::State& state, const ptx::Instruction& i) {
-  for (const Opcodes* opcodes : {&arithmetic_opcodes, &memory_opcodes, &warp_opcodes}) {
+  for (const Opcodes* opcodes : {&arithmetic_opcodes, &memory_opcodes, &warp_opcodes, &exchange_opcodes}) {
     const auto found = opcodes->find(i.opcode);
     if (found == opcodes->end()) continue;
     Modifiers modifiers(i);

@@ -250,6 +250,9 @@ class Modifiers {
   std::vector<std::string_view> left_;
 };
 
+// Takes one of `words` that an instruction has: its place among them.
+size_t take_one(Lowering&, const ptx::Instruction&, Modifiers&, std::initializer_list<std::string_view> words);
+
 // The line of the source, "02_growable/growable.cu:12", of what was inlined also where; "" if the PTX does not tell it.
 std::string source_of(const ptx::Instruction&);
 
@@ -262,9 +265,10 @@ struct NotSimulated {
 using Lower = void (*)(Lowering&, const ptx::Instruction&, Modifiers&);
 // The instructions that a file simulates, by opcode. Whoever adds one adds it here, and to no other list.
 using Opcodes = std::unordered_map<std::string_view, Lower>;
-extern const Opcodes arithmetic_opcodes;  // arithmetic.cc: add ... cvt, mov, selp, setp
-extern const Opcodes memory_opcodes;      // access.cc: ld, st, atom, red, fence, cvta, ...
-extern const Opcodes warp_opcodes;        // warp.cc: bar, shfl, vote, match, redux, bra, exit, ...
+extern const Opcodes arithmetic_opcodes;                              // arithmetic.cc: add ... cvt, mov, selp, setp
+extern const Opcodes memory_opcodes;                                  // access.cc: ld, st, atom, red, fence, cvta, ...
+extern const Opcodes warp_opcodes;                                    // warp.cc: bra, exit, bar, ...
+extern const Opcodes exchange_opcodes;                                // exchange.cc: shfl, vote, match, redux, ...
 void lower_multimem(Lowering&, const ptx::Instruction&, Modifiers&);  // multimem.cc
 void add_offset(Warp&, const MicroOp&, Lanes active);                 // access.cc: MicroOp::offset to row a
 // mbarrier.cc. The modifiers are those that are left of cp[.reduce].async.bulk and of cp.async.mbarrier.
@@ -281,6 +285,7 @@ bool lower_system_call(Lowering&, const ptx::Instruction&, const std::string& fu
 LoweredKernel::SpecialValue special_value(const std::string& name);
 Handler special_reader(const std::string& name);
 void branch(Warp&, const MicroOp&, Lanes active);
+void sync_warp(Warp&, const MicroOp&, Lanes active);  // exchange.cc: row `d` names the lanes
 // calls.cc. Row `a` has the address, if it is a call by address.
 void call_function(Warp&, const MicroOp&, Lanes active);
 void return_from_function(Warp&, const MicroOp&, Lanes active);

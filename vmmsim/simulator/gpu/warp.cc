@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// Who runs when: lanes, warps and blocks, and the instructions by which threads go ways of their own, wait for one
-// another and exchange values.
+// Who runs when: lanes, warps and blocks, and the instructions by which threads go ways of their own and wait for one
+// another.
 #include "warp.h"
 
 #include <algorithm>
@@ -38,13 +38,15 @@ inline Lanes true_lanes_of(const Row& predicate) {
     lanes |= Lanes(_mm512_test_epi64_mask(_mm512_loadu_si512(predicate.lane + 8 * k), one)) << 8 * k;
   return lanes;
 }
-Lanes (*const true_lanes)(const Row&) = __builtin_cpu_supports("avx512f") ? true_lanes_avx512
-                                                                          : fastest<true_lanes_of>();
+Lanes (*const find_true_lanes)(const Row&) = __builtin_cpu_supports("avx512f") ? true_lanes_avx512
+                                                                               : fastest<true_lanes_of>();
 #else
-Lanes (*const true_lanes)(const Row&) = fastest<true_lanes_of>();
+Lanes (*const find_true_lanes)(const Row&) = fastest<true_lanes_of>();
 #endif
 
 }  // namespace
+
+Lanes true_lanes(const Row& predicate) { return find_true_lanes(predicate); }
 
 Lanes active_lanes(const Warp& w, const MicroOp& op) {
   if (op.guard < 0) return w.running;
@@ -83,19 +85,23 @@ void (*const set_pcs)(int (&)[32], Lanes, int) = fastest<write_pc>();
 inline void add_to_pc(int (&pc)[32], Lanes lanes) {
   for (unsigned lane = 0; lane < 32; ++lane) pc[lane] += static_cast<int>(lanes >> lane & 1);
 }
-void (*const advance_pc)(int (&)[32], Lanes) = fastest<add_to_pc>();
-
-// Where a lane stands that does not run now.
-const MicroOp& op_at(const Warp& w, unsigned lane) { return w.block->lowered->ops[static_cast<size_t>(w.pc[lane])]; }
+void (*const add_to_pcs)(int (&)[32], Lanes) = fastest<add_to_pc>();
 
 void set_pc(Warp& w, Lanes lanes, int pc) { set_pcs(w.pc, lanes, pc); }
 
-// The running lanes diverge: `some` go to (or stay at) one operation, the others to another.
+}  // namespace
+
+const MicroOp& op_at(const Warp& w, unsigned lane) { return w.block->lowered->ops[static_cast<size_t>(w.pc[lane])]; }
+
+void advance_pc(Warp& w, Lanes lanes) { add_to_pcs(w.pc, lanes); }
+
 void diverge(Warp& w, Lanes some, int pc, int others) {
   set_pc(w, some, pc);
   set_pc(w, w.running & ~some, others);
   w.diverged = true;
 }
+
+namespace {
 
 // Favours the lanes that are furthest behind and one lane after another by turns.
 void favour_another(Warp& w) {
@@ -243,7 +249,7 @@ void try_barrier(ThreadBlock& block, ThreadBlock::Barrier& barrier) {
       const MicroOp& op = op_at(w, lane);
       if (op.to >= 0) w.rows[op.to].lane[lane] = reduced(barrier, op.barrier);
     }
-    advance_pc(w.pc, lanes);
+    advance_pc(w, lanes);
     assert((w.waiting & w.at_barrier & lanes) == lanes);
     w.waiting &= ~lanes;
     w.at_barrier &= ~lanes;
@@ -292,138 +298,12 @@ void exit_lanes(Warp& w, const MicroOp&, Lanes active) {
     if (!barrier.expected) try_barrier(*w.block, barrier);
 }
 
-// --- What the lanes of a warp do together --------------------------------------------------------------------------
-// Calls `work` for each set of lanes that is complete: all lanes that the masks in row `d` name, those that have exited
-// left out, have come to this operation (with `anywhere`: to one of its kind). The others wait.
-template <class Work>
-void converge(Warp& w, const MicroOp& op, Lanes active, bool anywhere, Work work) {
-  assert(!(active & w.waiting));
-  Lanes come = active, go = 0;
-  for (const unsigned lane : each(w.waiting & ~w.at_barrier)) {
-    if (w.pc[lane] == w.current || (anywhere && op_at(w, lane).run == op.run)) come |= bit(lane);
-  }
-  for (Lanes left = come; left;) {
-    const unsigned lane = first_of(left);
-    const Lanes set = (static_cast<Lanes>(w.rows[op.d].lane[lane]) | bit(lane)) & w.alive;
-    left &= ~bit(lane);
-    if (set & ~come) continue;
-    work(set);
-    go |= set;
-    left &= ~set;
-  }
-  if (go == active && come == active) return;
-  diverge(w, active, w.current, w.next);
-  w.waiting = (w.waiting | come) & ~go;
-  advance_pc(w.pc, go);
-}
-
-void sync_warp(Warp& w, const MicroOp& op, Lanes active) {
-  converge(w, op, active, true, [](Lanes) {});
-}
-
-template <class Work>  // work(set of lanes, lane): the value for that lane
-void exchange(Warp& w, const MicroOp& op, Lanes active, Work work) {
-  converge(w, op, active, false, [&](Lanes set) {
-    uint64_t values[32];
-    for (const unsigned lane : each(set)) values[lane] = work(set, lane);
-    for (const unsigned lane : each(set)) w.rows[op.to].lane[lane] = values[lane];
-  });
-}
-
-enum class Shuffle : uint8_t { up, down, bfly, idx };
-template <Shuffle kind> void shuffle(Warp& w, const MicroOp& op, Lanes active) {
-  exchange(w, op, active, [&](Lanes set, unsigned lane) -> uint64_t {
-    const int here = static_cast<int>(lane);
-    const int by = w.rows[op.b].lane[lane] & 31;
-    const int clamp = w.rows[op.c].lane[lane] & 31;
-    const int segment = w.rows[op.c].lane[lane] >> 8 & 31;
-    const int least = here & segment;
-    const int most = least | (clamp & ~segment);
-    int from = 0;
-    switch (kind) {
-      case Shuffle::up: from = here - by; break;
-      case Shuffle::down: from = here + by; break;
-      case Shuffle::bfly: from = here ^ by; break;
-      case Shuffle::idx: from = least | (by & ~segment); break;
-    }
-    const bool inside = kind == Shuffle::up ? from >= most : from <= most;
-    if (op.to2 >= 0) w.rows[op.to2].lane[lane] = inside;
-    if (!inside) return w.rows[op.a].lane[here];
-    const bool takes_part = (set | active) & bit(static_cast<unsigned>(from));
-    return takes_part ? w.rows[op.a].lane[from] : 0;  // programs sum up what they get so
-  });
-}
-
-template <class Work>  // work(set of lanes): the value for all of them
-void share(Warp& w, const MicroOp& op, Lanes active, Work work) {
-  converge(w, op, active, false, [&](Lanes set) {
-    const uint64_t value = work(set);
-    for_each_lane(set, [&](unsigned lane) { w.rows[op.to].lane[lane] = value; });
-  });
-}
-
-enum class Vote : uint8_t { all, any, uni, ballot };
-template <Vote kind> void vote(Warp& w, const MicroOp& op, Lanes active) {
-  share(w, op, active, [&](Lanes set) -> uint64_t {
-    const Lanes yes = true_lanes(w.rows[op.a]) & set;
-    switch (kind) {
-      case Vote::all: return yes == set;
-      case Vote::any: return yes != 0;
-      case Vote::uni: return yes == set || yes == 0;
-      case Vote::ballot: return yes;
-    }
-    return 0;
-  });
-}
-
-template <bool all> void match(Warp& w, const MicroOp& op, Lanes active) {
-  const uint64_t mask = ptx::bits(op.type) == 64 ? ~uint64_t(0) : UINT32_MAX;
-  exchange(w, op, active, [&](Lanes set, unsigned lane) -> uint64_t {
-    const uint64_t* const value = w.rows[op.a].lane;
-    Lanes same = 0;
-    for (const unsigned other : each(set))
-      if (((value[other] ^ value[lane]) & mask) == 0) same |= bit(other);
-    if (all && op.to2 >= 0) w.rows[op.to2].lane[lane] = same == set;
-    return all && same != set ? 0 : same;
-  });
-}
-
-void reduce(Warp& w, const MicroOp& op, Lanes active) {
-  share(w, op, active, [&](Lanes set) {
-    const uint64_t* const value = w.rows[op.a].lane;
-    uint64_t result = value[first_of(set)];
-    for (const unsigned lane : each(set & (set - 1))) result = op.combine(result, value[lane], 0);
-    return result;
-  });
-}
-
-void elect(Warp& w, const MicroOp& op, Lanes active) {
-  exchange(w, op, active, [&](Lanes set, unsigned lane) -> uint64_t {
-    if (op.to2 >= 0) w.rows[op.to2].lane[lane] = lane == first_of(set);
-    return first_of(set);
-  });
-}
-
-void active_mask(Warp& w, const MicroOp& op, Lanes active) {
-  for_each_lane(active, [&](unsigned lane) { w.rows[op.to].lane[lane] = active; });
-}
-
 // --- Lowering ------------------------------------------------------------------------------------------------------
 // An operation after which other lanes may run.
 MicroOp& emit_last(Lowering& l, const ptx::Instruction& i, Handler handler) {
   MicroOp& op = l.emit(handler, i);
   op.ends_run = true;
   return op;
-}
-
-// One of `words` that an instruction has, by its place among them.
-size_t take_one(Lowering& l, const ptx::Instruction& i, Modifiers& m, std::initializer_list<std::string_view> words) {
-  size_t place = 0;
-  for (const std::string_view word : words) {
-    if (m.take(word)) return place;
-    ++place;
-  }
-  l.not_simulated(i);
 }
 
 void lower_branch(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
@@ -484,48 +364,6 @@ void lower_barrier(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   }
 }
 
-// An operation of the lanes that a mask, the last operand, names: one destination d or two d|p, then `sources`
-// operands.
-MicroOp& lower_warp_wide(Lowering& l, const ptx::Instruction& i, Modifiers& m, Handler handler, size_t sources) {
-  if (!m.take("sync") || i.operands.size() != sources + 2) l.not_simulated(i);
-  int rows[3] = {-1, -1, -1};
-  for (size_t k = 0; k < sources; ++k) rows[k] = l.row(i.operands[k + 1]);
-  const int mask = l.row(i.operands.back());
-  const ptx::Operand& destination = i.operands[0];
-  const bool has_two = destination.kind == ptx::Operand::list;
-  MicroOp& op = emit_last(l, i, handler);
-  op.to = l.row(has_two ? destination.elements.at(0) : destination);
-  if (has_two) op.to2 = l.row(destination.elements.at(1));
-  op.a = rows[0];
-  op.b = rows[1];
-  op.c = rows[2];
-  op.d = mask;
-  op.type = m.type();
-  op.again = Again::same;
-  return op;
-}
-
-void lower_shuffle(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  constexpr Handler kinds[] = {shuffle<Shuffle::up>, shuffle<Shuffle::down>, shuffle<Shuffle::bfly>,
-                               shuffle<Shuffle::idx>};
-  lower_warp_wide(l, i, m, kinds[take_one(l, i, m, {"up", "down", "bfly", "idx"})], 3);
-}
-
-void lower_vote(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  constexpr Handler kinds[] = {vote<Vote::all>, vote<Vote::any>, vote<Vote::uni>, vote<Vote::ballot>};
-  lower_warp_wide(l, i, m, kinds[take_one(l, i, m, {"all", "any", "uni", "ballot"})], 1);
-}
-
-void lower_match(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  lower_warp_wide(l, i, m, take_one(l, i, m, {"any", "all"}) == 0 ? match<false> : match<true>, 1);
-}
-
-void lower_redux(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  const Combine combine = take_combination(m, m.type());
-  if (!combine) l.not_simulated(i);
-  lower_warp_wide(l, i, m, reduce, 1).combine = combine;
-}
-
 }  // namespace
 
 void branch(Warp& w, const MicroOp& op, Lanes active) {
@@ -540,7 +378,6 @@ const Opcodes warp_opcodes = {
     {"ret", lower_exit},  // of a kernel
     {"bar", lower_barrier},
     {"barrier", lower_barrier},
-    {"redux", lower_redux},
     {"trap", [](Lowering& l, const ptx::Instruction& i, Modifiers&) { emit_last(l, i, trap); }},
     {"nanosleep",
      [](Lowering& l, const ptx::Instruction& i, Modifiers& m) {
@@ -551,15 +388,6 @@ const Opcodes warp_opcodes = {
      }},
     {"griddepcontrol",  // every grid begins when those it depends on have ended
      [](Lowering& l, const ptx::Instruction& i, Modifiers& m) { take_one(l, i, m, {"launch_dependents", "wait"}); }},
-    {"shfl", lower_shuffle},
-    {"vote", lower_vote},
-    {"match", lower_match},
-    {"elect", [](Lowering& l, const ptx::Instruction& i, Modifiers& m) { lower_warp_wide(l, i, m, elect, 0); }},
-    {"activemask",
-     [](Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-       m.ignore({"b32"});
-       l.emit(active_mask, i, l.row(i.operands.at(0)));
-     }},
 };
 
 // Rows for the next block that this thread begins, of one that has ended: the C library would give the memory back to

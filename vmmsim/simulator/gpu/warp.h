@@ -123,8 +123,15 @@ enum class Progress : uint8_t { ended, goes_on, waits };  // waits: for other bl
 // Runs a block for about `budget` operations of a warp, or until all its threads wait. Throws Fault.
 Progress run(ThreadBlock&, long budget);
 
+Lanes true_lanes(const Row& predicate);
 // The running lanes that the operation's guard lets by.
 Lanes active_lanes(const Warp&, const MicroOp&);
+// Where a lane stands that does not run now.
+const MicroOp& op_at(const Warp&, unsigned lane);
+// Lanes that do not run now stand at the next operation.
+void advance_pc(Warp&, Lanes);
+// The running lanes diverge: `some` go to (or stay at) one operation, the others to another.
+void diverge(Warp&, Lanes some, int pc, int others);
 
 // For a warp whose turn ends (spin.cc): finds out whether it spins.
 void look_for_spin(Warp&);
