@@ -10,6 +10,10 @@ namespace {
 template <class Work>
 void converge(Warp& w, const MicroOp& op, Lanes active, bool anywhere, Work work) {
   assert(!(active & w.waiting));
+  if (active == w.alive) {  // nobody else can come
+    const auto named = static_cast<Lanes>(w.rows[op.d].lane[first_of(active)]);
+    if (!(active & ~named)) return work(active);
+  }
   Lanes come = active, go = 0;
   for (const unsigned lane : each(w.waiting & ~w.at_barrier)) {
     if (w.pc[lane] == w.current || (anywhere && op_at(w, lane).run == op.run)) come |= bit(lane);
@@ -39,27 +43,39 @@ void exchange(Warp& w, const MicroOp& op, Lanes active, Work work) {
 }
 
 enum class Shuffle : uint8_t { up, down, bfly, idx };
-template <Shuffle kind> void shuffle(Warp& w, const MicroOp& op, Lanes active) {
-  exchange(w, op, active, [&](Lanes set, unsigned lane) -> uint64_t {
-    const int here = static_cast<int>(lane);
-    const int by = w.rows[op.b].lane[lane] & 31;
-    const int clamp = w.rows[op.c].lane[lane] & 31;
-    const int segment = w.rows[op.c].lane[lane] >> 8 & 31;
-    const int least = here & segment;
+// For all lanes what those of a set get, of the values of those that take part: of the others 0, for programs sum up what
+// they get so.
+template <Shuffle kind> void shuffle_lanes(Warp& w, const MicroOp& op, Lanes set, Lanes take_part) {
+  const uint64_t *const values = w.rows[op.a].lane, *const b = w.rows[op.b].lane, *const c = w.rows[op.c].lane;
+  uint32_t from[32], inside[32];
+  uint64_t got[32];
+  for (int lane = 0; lane < 32; ++lane) {
+    const int by = static_cast<int>(b[lane]) & 31;
+    const int clamp = static_cast<int>(c[lane]) & 31, segment = static_cast<int>(c[lane]) >> 8 & 31;
+    const int least = lane & segment;
     const int most = least | (clamp & ~segment);
-    int from = 0;
+    int at = 0;
     switch (kind) {
-      case Shuffle::up: from = here - by; break;
-      case Shuffle::down: from = here + by; break;
-      case Shuffle::bfly: from = here ^ by; break;
-      case Shuffle::idx: from = least | (by & ~segment); break;
+      case Shuffle::up: at = lane - by; break;
+      case Shuffle::down: at = lane + by; break;
+      case Shuffle::bfly: at = lane ^ by; break;
+      case Shuffle::idx: at = least | (by & ~segment); break;
     }
-    const bool inside = kind == Shuffle::up ? from >= most : from <= most;
-    if (op.to2 >= 0) w.rows[op.to2].lane[lane] = inside;
-    if (!inside) return w.rows[op.a].lane[here];
-    const bool takes_part = (set | active) & bit(static_cast<unsigned>(from));
-    return takes_part ? w.rows[op.a].lane[from] : 0;  // programs sum up what they get so
-  });
+    inside[lane] = kind == Shuffle::up ? at >= most : at <= most;
+    from[lane] = static_cast<uint32_t>(inside[lane] ? at : lane) & 31;
+  }
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    const uint64_t counts = (take_part >> from[lane] & 1) | (inside[lane] ^ 1);
+    got[lane] = values[from[lane]] & (0 - counts);
+  }
+  set_lanes(w.rows[op.to].lane, set, [&](unsigned lane) { return got[lane]; });
+  if (op.to2 >= 0) set_lanes(w.rows[op.to2].lane, set, [&](unsigned lane) { return uint64_t(inside[lane]); });
+}
+
+template <auto function> const auto fastest_function = fastest<function>();
+
+template <Shuffle kind> void shuffle(Warp& w, const MicroOp& op, Lanes active) {
+  converge(w, op, active, false, [&](Lanes set) { fastest_function<shuffle_lanes<kind>>(w, op, set, set | active); });
 }
 
 template <class Work>  // work(set of lanes): the value for all of them
