@@ -40,8 +40,9 @@ Handler comparison(Modifiers& m, Type type) {
   return nullptr;
 }
 
-const Handler select =
-    exactly<uint64_t, uint64_t, uint64_t, bool>([](uint64_t a, uint64_t b, bool c) { return c ? a : b; });
+// Without a branch: of that no compiler makes vectors.
+const Handler select = exactly<uint64_t, uint64_t, uint64_t, uint64_t>(
+    [](uint64_t a, uint64_t b, uint64_t c) { return b ^ ((a ^ b) & (0 - (c & 1))); });
 
 Handler take_bool_operation(Modifiers& m) {
   using U = uint64_t;
