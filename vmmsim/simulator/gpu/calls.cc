@@ -55,18 +55,18 @@ void push(Warp& w, const MicroOp& op, unsigned lane, const CallSite& site, const
 void call_function(Warp& w, const MicroOp& op, Lanes active) {
   const LoweredKernel& lowered = *w.block->lowered;
   const CallSite& site = lowered.call_sites[static_cast<size_t>(op.call_site)];
-  for (const unsigned lane : each(w.running & ~active)) w.pc[lane] = w.next;
+  w.places.set(w.running & ~active, w.alive, w.next);
   for (const unsigned lane : each(active)) {
     const LoweredKernel::Frame& callee = lowered.frames[callee_of(w, op, site, lane)];
     push(w, op, lane, site, callee);
-    w.pc[lane] = callee.entry;
+    w.places.set(bit(lane), w.alive, callee.entry);
   }
   w.diverged = true;
 }
 
 void return_from_function(Warp& w, const MicroOp&, Lanes active) {
   const LoweredKernel& lowered = *w.block->lowered;
-  for (const unsigned lane : each(w.running & ~active)) w.pc[lane] = w.next;
+  w.places.set(w.running & ~active, w.alive, w.next);
   for (const unsigned lane : each(active)) {
     CallStack& stack = stack_of(w, lane);
     assert(!stack.calls.empty());
@@ -82,7 +82,7 @@ void return_from_function(Warp& w, const MicroOp&, Lanes active) {
     for (size_t k = 0; k < rows; ++k)
       w.rows[static_cast<size_t>(callee->first_row) + k].lane[lane] = saved[static_cast<ptrdiff_t>(k)];
     stack.saved.erase(saved, stack.saved.end());
-    w.pc[lane] = return_to;
+    w.places.set(bit(lane), w.alive, return_to);
   }
   w.diverged = true;
 }

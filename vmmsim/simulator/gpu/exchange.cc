@@ -16,7 +16,7 @@ void converge(Warp& w, const MicroOp& op, Lanes active, bool anywhere, Work work
   }
   Lanes come = active, go = 0;
   for (const unsigned lane : each(w.waiting & ~w.at_barrier)) {
-    if (w.pc[lane] == w.current || (anywhere && op_at(w, lane).run == op.run)) come |= bit(lane);
+    if (w.places.of(lane) == w.current || (anywhere && op_at(w, lane).run == op.run)) come |= bit(lane);
   }
   for (Lanes left = come; left;) {
     const unsigned lane = first_of(left);
@@ -30,7 +30,7 @@ void converge(Warp& w, const MicroOp& op, Lanes active, bool anywhere, Work work
   if (go == active && come == active) return;
   diverge(w, active, w.current, w.next);
   w.waiting = (w.waiting | come) & ~go;
-  advance_pc(w, go);
+  w.places.advance(go, w.alive);
 }
 
 template <class Work>  // work(set of lanes, lane): the value for that lane

@@ -84,7 +84,7 @@ bool step(Warp& w, Before& before) {
   if (active) op.run(w, op, active);
   if (w.diverged) return false;
   w.current = w.next;
-  for (const unsigned lane : each(w.running)) w.pc[lane] = w.current;
+  w.places.set(w.running, w.alive, w.current);
   if (op.again == Again::looks) watch(w, op, active, addresses);
   return w.watched.size() <= most_watched;
 }
@@ -94,9 +94,9 @@ bool goes_around(Warp& w) {
   const LoweredKernel& kernel = *w.block->lowered;
   w.running = w.alive & ~w.waiting;
   if (!w.running) return false;
-  w.current = w.pc[first_of(w.running)];
-  for (const unsigned lane : each(w.running))
-    if (w.pc[lane] != w.current) return false;
+  const Group group = w.places.furthest_behind(w.running, -1);
+  if (group.lanes != w.running) return false;
+  w.current = group.at;
   int left = longest_loop;
   const auto step_on = [&](Before& before) { return left-- > 0 && step(w, before); };
   Before way_there, loop;

@@ -50,54 +50,16 @@ Lanes true_lanes(const Row& predicate) { return find_true_lanes(predicate); }
 
 Lanes active_lanes(const Warp& w, const MicroOp& op) {
   if (op.guard < 0) return w.running;
-  return w.running & (true_lanes(w.rows[op.guard]) ^ (op.guard_negated ? all_lanes : 0));
+  return w.running & (find_true_lanes(w.rows[op.guard]) ^ (op.guard_negated ? all_lanes : 0));
 }
 
-namespace {
-
-// Lanes that stand at one operation.
-struct Group {
-  int at;
-  int next;  // the next operation ahead at which other lanes stand: there they may reconverge
-  Lanes lanes;
-};
-
-// Of the lanes that are ready those furthest behind, or those that stand with the favoured one.
-inline Group group_of(const int (&pc)[32], Lanes ready, int favoured) {
-  int at[32];  // no branches: the loops become vectors
-  for (unsigned lane = 0; lane < 32; ++lane) at[lane] = ready >> lane & 1 ? pc[lane] : INT_MAX;
-  int lowest = INT_MAX, next = INT_MAX;
-  for (const int each : at) lowest = each < lowest ? each : lowest;
-  if (favoured >= 0) lowest = pc[favoured];
-  Lanes lanes = 0;
-  for (unsigned lane = 0; lane < 32; ++lane) lanes |= static_cast<Lanes>(at[lane] == lowest) << lane;
-  for (int& each : at) each = each > lowest ? each : INT_MAX;
-  for (const int each : at) next = each < next ? each : next;
-  return {lowest, next, lanes};
+const MicroOp& op_at(const Warp& w, unsigned lane) {
+  return w.block->lowered->ops[static_cast<size_t>(w.places.of(lane))];
 }
-Group (*const find_group)(const int (&)[32], Lanes, int) = fastest<group_of>();
-
-inline void write_pc(int (&pc)[32], Lanes lanes, int value) {
-  for (unsigned lane = 0; lane < 32; ++lane) pc[lane] = lanes >> lane & 1 ? value : pc[lane];
-}
-void (*const set_pcs)(int (&)[32], Lanes, int) = fastest<write_pc>();
-
-inline void add_to_pc(int (&pc)[32], Lanes lanes) {
-  for (unsigned lane = 0; lane < 32; ++lane) pc[lane] += static_cast<int>(lanes >> lane & 1);
-}
-void (*const add_to_pcs)(int (&)[32], Lanes) = fastest<add_to_pc>();
-
-void set_pc(Warp& w, Lanes lanes, int pc) { set_pcs(w.pc, lanes, pc); }
-
-}  // namespace
-
-const MicroOp& op_at(const Warp& w, unsigned lane) { return w.block->lowered->ops[static_cast<size_t>(w.pc[lane])]; }
-
-void advance_pc(Warp& w, Lanes lanes) { add_to_pcs(w.pc, lanes); }
 
 void diverge(Warp& w, Lanes some, int pc, int others) {
-  set_pc(w, some, pc);
-  set_pc(w, w.running & ~some, others);
+  if (w.running & ~some) w.places.set(w.running & ~some, w.alive, others);
+  w.places.set(some, w.alive, pc);
   w.diverged = true;
 }
 
@@ -119,7 +81,7 @@ void favour_another(Warp& w) {
 // The lanes that run next, of those that are ready.
 void choose_group(Warp& w, Lanes ready) {
   const bool favours = w.favoured >= 0 && ready & bit(static_cast<unsigned>(w.favoured));
-  const Group group = find_group(w.pc, ready, favours ? w.favoured : -1);
+  const Group group = w.places.furthest_behind(ready, favours ? w.favoured : -1);
   w.current = group.at;
   w.running = group.lanes;
   w.meeting_at = group.next;
@@ -146,7 +108,7 @@ void part(Warp& w, Lanes some, int pc, int others) {
   const Lanes leave = w.running & ~stay;
   const int behind = std::min(pc, others), ahead = std::max(pc, others);
   if (!w.may_part || behind >= w.meeting_at) return diverge(w, some, pc, others);
-  set_pc(w, leave, ahead);
+  w.places.set(leave, w.alive, ahead);
   w.running = stay;
   w.next = behind;
   if (ahead == w.meeting_at) {
@@ -160,6 +122,12 @@ void part(Warp& w, Lanes some, int pc, int others) {
   w.meeting_at = std::min(w.meeting_at, ahead);
 }
 
+// By itself, so that all it needs is in registers.
+[[gnu::noinline]] void run_straight(Warp& w, const MicroOp* op, const MicroOp* const end) {
+  const Lanes running = w.running;
+  for (; op != end; ++op) op->run(w, *op, running);
+}
+
 // Runs the lanes of a group until others are to be chosen. Returns what is left of the budget. It ends where the lanes
 // go back, if that can be: there a loop begins anew, and a lane that has taken a lock seldom holds it still.
 long run_group(Warp& w, long budget) {
@@ -168,7 +136,7 @@ long run_group(Warp& w, long budget) {
     const MicroOp& op = ops[w.current];
     if (op.straight) {
       const int count = std::min<int>(op.straight, w.meeting_at - w.current);
-      for (const MicroOp* next = &op; next != &op + count; ++next) next->run(w, *next, w.running);
+      run_straight(w, &op, &op + count);
       budget -= count;
       w.current += count;
       if (w.current == w.meeting_at && !meet(w)) break;
@@ -185,7 +153,7 @@ long run_group(Warp& w, long budget) {
     if (op.ends_run && (!w.may_part || w.current > w.meeting_at)) break;
     if (goes_back && budget <= 0) break;
   }
-  set_pc(w, w.running, w.current);
+  w.places.set(w.running, w.alive, w.current);
   return budget;
 }
 
@@ -211,12 +179,12 @@ long run_warp(Warp& w, long budget) {
 // --- Branches, exits -----------------------------------------------------------------------------------------------
 void branch_by_table(Warp& w, const MicroOp& op, Lanes active) {
   const std::vector<int>& table = w.block->lowered->branch_tables[static_cast<size_t>(op.branch_table)];
-  set_pc(w, w.running & ~active, w.next);
+  w.places.set(w.running & ~active, w.alive, w.next);
   for (const unsigned lane : each(active)) {
     const auto index = static_cast<uint32_t>(w.rows[op.a].lane[lane]);
     if (index >= table.size())
       fault(w, op, lane, CUDA_ERROR_LAUNCH_FAILED, "index " + std::to_string(index) + " is past the table of targets");
-    w.pc[lane] = table[index];
+    w.places.set(bit(lane), w.alive, table[index]);
   }
   w.diverged = true;
 }
@@ -249,7 +217,7 @@ void try_barrier(ThreadBlock& block, ThreadBlock::Barrier& barrier) {
       const MicroOp& op = op_at(w, lane);
       if (op.to >= 0) w.rows[op.to].lane[lane] = reduced(barrier, op.barrier);
     }
-    advance_pc(w, lanes);
+    w.places.advance(lanes, w.alive);
     assert((w.waiting & w.at_barrier & lanes) == lanes);
     w.waiting &= ~lanes;
     w.at_barrier &= ~lanes;

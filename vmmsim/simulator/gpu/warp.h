@@ -4,11 +4,10 @@
 // one lane may wait for another.
 #pragma once
 #include <chrono>
-#include <climits>
 #include <memory>
 #include <vector>
 #include "cache.h"
-#include "lower.h"
+#include "places.h"
 
 namespace gpu {
 
@@ -50,8 +49,6 @@ struct Watched {
   uint64_t value;
 };
 
-constexpr int nowhere = INT_MAX;  // no operation
-
 struct Warp {
   ThreadBlock* block;
   Row* rows;             // LoweredKernel::rows of them
@@ -60,7 +57,7 @@ struct Warp {
   Lanes waiting = 0;     // lanes that stand at a barrier or a warp-wide operation
   Lanes at_barrier = 0;  // those of them that wait for a barrier of the block
   Lanes polling = 0;     // lanes that did not find the phase of an mbarrier ended, in this round (ThreadBlock::poll)
-  int pc[32] = {};       // of each lane that does not run now
+  Places places;         // of the lanes that do not run now
   int current = 0;       // the operation that runs, for the lanes in `running`
   Lanes running = 0;
   int next = 0;              // where the running lanes go: an operation that ends a run sets it ...
@@ -128,8 +125,6 @@ Lanes true_lanes(const Row& predicate);
 Lanes active_lanes(const Warp&, const MicroOp&);
 // Where a lane stands that does not run now.
 const MicroOp& op_at(const Warp&, unsigned lane);
-// Lanes that do not run now stand at the next operation.
-void advance_pc(Warp&, Lanes);
 // The running lanes diverge: `some` go to (or stay at) one operation, the others to another.
 void diverge(Warp&, Lanes some, int pc, int others);
 
