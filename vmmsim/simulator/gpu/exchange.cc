@@ -43,8 +43,8 @@ void exchange(Warp& w, const MicroOp& op, Lanes active, Work work) {
 }
 
 enum class Shuffle : uint8_t { up, down, bfly, idx };
-// For all lanes what those of a set get, of the values of those that take part: of the others 0, for programs sum up what
-// they get so.
+// What the lanes of a set get of the values of those that take part: of the others 0, for programs sum up what they get
+// so.
 template <Shuffle kind> void shuffle_lanes(Warp& w, const MicroOp& op, Lanes set, Lanes take_part) {
   const uint64_t *const values = w.rows[op.a].lane, *const b = w.rows[op.b].lane, *const c = w.rows[op.c].lane;
   uint32_t from[32], inside[32];
