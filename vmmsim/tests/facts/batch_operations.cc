@@ -42,6 +42,7 @@ static void set_up() {
   CHECK(cuCtxGetCurrent(&context));
   CHECK(cuMemAlloc(&words, 4096));
   CHECK(cuMemsetD8(words, 0, 4096));
+  CHECK(cuCtxSynchronize());
 }
 static std::string value_at(size_t where) {
   uint64_t value = 0;
