@@ -19,7 +19,7 @@ bool is_joined(const Capture& capture) REQUIRES(graphs().lock) {
 }
 
 void begin_capture(CUstream where, CUstreamCaptureMode mode, CUgraph into, std::span<const CUgraphNode> dependencies) {
-  CUstream_st& stream = driver::stream(where);
+  CUstream_st& stream = driver::named_stream(where);
   require(mode >= CU_STREAM_CAPTURE_MODE_GLOBAL && mode <= CU_STREAM_CAPTURE_MODE_RELAXED, CUDA_ERROR_INVALID_VALUE,
           "there is no such mode");
   require(!stream.is_legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
@@ -46,7 +46,7 @@ void begin_capture(CUstream where, CUstreamCaptureMode mode, CUgraph into, std::
 
 // The graph; null if nobody wants it.
 CUgraph take_graph(CUstream where, bool is_wanted) {
-  CUstream_st& stream = driver::stream(where);
+  CUstream_st& stream = driver::named_stream(where);
   std::unique_ptr<CUgraph_st> unwanted;  // its user objects end when nothing is locked
   const MutexLock held(graphs().lock);
   const auto capture = stream.capture;
@@ -91,7 +91,7 @@ struct Info {
 };
 void give_info(CUstream where, const Info& to) {
   need(to.status, "captureStatus_out");
-  CUstream_st& stream = driver::stream(where);
+  CUstream_st& stream = driver::find_stream(where);
   const MutexLock held(graphs().lock);
   *to.status = status_of(stream);
   if (*to.status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return;
@@ -147,7 +147,7 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) {
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus* captureStatus) {
   return call(ARGUMENTS(hStream, captureStatus), in_host_function, [&] {
     need(captureStatus, "captureStatus");
-    const CUstream_st& asked = stream(hStream);
+    const CUstream_st& asked = find_stream(hStream);
     const MutexLock held(graphs().lock);
     *captureStatus = status_of(asked);
   });

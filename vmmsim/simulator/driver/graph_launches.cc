@@ -173,7 +173,7 @@ void instantiate(CUgraphExec* to, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* 
   Problem problem;
   try {
     const bool uploads = all->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
-    if (uploads) must_not_capture(stream(all->hUploadStream));
+    if (uploads) must_not_capture(named_stream(all->hUploadStream));
     *to = instantiate(graph, all->flags, true, problem);
     problem = {CUDA_GRAPH_INSTANTIATE_SUCCESS, nullptr};
   } catch (const memory::Refused&) {
@@ -237,6 +237,8 @@ std::string why_not(const Work& old, const Work& now, bool by_update) {
     const bool is_elsewhere =
         before && place && before->first >= 0 && place->first >= 0 && place->first != before->first;
     if (old.context != now.context || is_elsewhere) return "the memory is of another GPU than before";
+  } else if (old.given.type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) {
+    if (old.words->size() != now.words->size()) return "there are more or fewer operations than before";
   } else if (old.memory != now.memory) {
     return "it allocates or frees other memory than before";
   }
@@ -366,7 +368,7 @@ void launch(CUgraphExec exec, CUstream where) {
 }
 
 void upload(CUgraphExec exec, CUstream where) {  // nothing is to be done before a launch
-  must_not_capture(stream(where));
+  must_not_capture(named_stream(where));
   const MutexLock held(graphs().lock);
   shared(exec);
 }

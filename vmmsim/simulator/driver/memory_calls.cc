@@ -204,7 +204,7 @@ void address_range(CUdeviceptr* base, size_t* size, uint64_t address) {
 
 // Whose managed memory it is says when the host may touch it, which is always here: looked at, and nothing changes.
 void check_attachment(CUstream handle, uint64_t address, size_t length, unsigned flags) {
-  must_not_capture(stream(handle));
+  must_not_capture(named_stream(handle));
   const auto range = memory::find(address);
   require(range && range->kind == Range::managed && range->base == address, CUDA_ERROR_INVALID_VALUE,
           "no managed memory begins at this address");
@@ -290,7 +290,7 @@ CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUme
 CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
                             CUstream hStream) {
   return call(ARGUMENTS(devPtr, count, flags, hStream), [&] {
-    must_not_capture(stream(hStream));
+    must_not_capture(named_stream(hStream));
     note_prefetch(devPtr, count, location);
   });
 }

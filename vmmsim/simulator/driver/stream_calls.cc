@@ -12,8 +12,9 @@ namespace {
 void destroy(CUstream handle) {
   require(handle != nullptr && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD, CUDA_ERROR_INVALID_HANDLE,
           "the default streams are not destroyed");
-  leave_capture(stream(handle));
-  stream(handle).destroyed = true;
+  CUstream_st& stream = find_stream(handle);
+  leave_capture(stream);
+  stream.destroyed = true;
 }
 
 void get_attribute(const CUstream_st& stream, CUstreamAttrID what, CUstreamAttrValue& to) {
@@ -77,7 +78,7 @@ Operation tail(CUstream_st& stream) {
 }
 
 void add_callback(CUstream where, CUstreamCallback callback, void* data) {
-  CUstream_st& stream = driver::stream(where);
+  CUstream_st& stream = named_stream(where);
   must_not_capture(stream);
   enqueue(stream, [=](const Operation& op) {
     gpu::run(
@@ -109,10 +110,10 @@ CUresult cuStreamDestroy(CUstream hStream) {
   return call(ARGUMENTS(hStream), [&] { destroy(hStream); });
 }
 CUresult cuStreamSynchronize(CUstream hStream) {
-  return call(ARGUMENTS(hStream), in_host_function, [&] { wait_for(tail(stream(hStream))); });
+  return call(ARGUMENTS(hStream), in_host_function, [&] { wait_for(tail(named_stream(hStream))); });
 }
 CUresult cuStreamQuery(CUstream hStream) {
-  return call(ARGUMENTS(hStream), in_host_function, [&] { return query(tail(stream(hStream))); });
+  return call(ARGUMENTS(hStream), in_host_function, [&] { return query(tail(named_stream(hStream))); });
 }
 CUresult cuStreamGetPriority(CUstream hStream, int* priority) {
   return call(ARGUMENTS(hStream, priority), in_host_function,

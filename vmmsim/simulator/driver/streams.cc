@@ -140,7 +140,7 @@ std::shared_ptr<CUstream_st> create_stream(unsigned flags, int priority, CUconte
   return stream;
 }
 
-CUstream_st& stream(CUstream handle) {
+CUstream_st& find_stream(CUstream handle) {
   if (handle == nullptr || handle == CU_STREAM_LEGACY) return current()->legacy;
   if (handle == CU_STREAM_PER_THREAD) {
     const CUcontext context = current();
@@ -153,6 +153,23 @@ CUstream_st& stream(CUstream handle) {
   const bool is_alive = found != state().streams.end() && !found->second->destroyed;
   require(is_alive, CUDA_ERROR_INVALID_HANDLE, "this is no stream, or it has been destroyed");
   return *found->second;
+}
+
+CUstream_st& named_stream(CUstream handle) {
+  CUstream_st& found = find_stream(handle);
+  if (!found.is_legacy || !graphs().capturing) return found;
+  const MutexLock held(graphs().lock);
+  if (Capture* const capture = minded_by_legacy(found.context))
+    refuse_and_end(*capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, legacy_is_blocked);
+  return found;
+}
+
+CUstream_st& stream(CUstream handle) {
+  CUstream_st& found = named_stream(handle);
+  if (!graphs().capturing) return found;
+  const MutexLock held(graphs().lock);
+  if (found.capture) must_be_valid(*found.capture);
+  return found;
 }
 
 Operation enqueue(CUstream_st& stream, Start start, const Operation& also) {

@@ -12,7 +12,11 @@
 
 namespace driver {
 
-CUstream_st& stream(CUstream) EXCLUDES(state().lock);  // 0, 1 and 2 too; throws Refused{CUDA_ERROR_INVALID_HANDLE}
+// 0, 1 and 2 too. Each throws Refused{CUDA_ERROR_INVALID_HANDLE}, and stream() if the stream has an invalid capture.
+// Before a call looks at anything else these two refuse the legacy stream while one that minds it captures.
+CUstream_st& find_stream(CUstream) EXCLUDES(state().lock);
+CUstream_st& named_stream(CUstream) EXCLUDES(graphs().lock, state().lock);
+CUstream_st& stream(CUstream) EXCLUDES(graphs().lock, state().lock);
 std::shared_ptr<CUstream_st> create_stream(unsigned flags, int priority, CUcontext);  // throws Refused
 int checked_priority(int wanted);
 bool minds_legacy(const CUstream_st&);

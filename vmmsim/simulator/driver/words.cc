@@ -73,35 +73,39 @@ struct Watch {
   }
 };
 
+size_t size_of(const Word& word) {
+  return word.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 || word.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64 ? 8 : 4;
+}
+
 void check_address(CUdevice device, const Word& word) {
   const uint64_t address = word.waitValue.address;
-  const bool is_long =
-      word.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 || word.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
-  const size_t size = is_long ? 8 : 4;
-  require(address % size == 0, CUDA_ERROR_INVALID_VALUE, "addr is not aligned to the word");
   const auto range = memory::find(address);
   require(range.has_value(), CUDA_ERROR_INVALID_VALUE, "addr is not memory of a GPU or of cuMemHostAlloc");
   require(range->kind != memory::Range::multicast_range, CUDA_ERROR_INVALID_VALUE,
           "a multicast object is mapped at addr: only multimem instructions go there");
+  require(range->kind != memory::Range::managed, CUDA_ERROR_INVALID_VALUE, "addr is managed memory");
   const auto rights = is_wait(word) ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  memory::for_each_piece(device, address, size, rights, [](const memory::Piece&) {});
+  memory::for_each_piece(device, address, size_of(word), rights, [](const memory::Piece&) {});
 }
 
-void check(CUdevice device, const Word& word) {
+// All but where its memory is, which the driver looks up only for what goes into a stream at once.
+void check(const Word& word) {
+  constexpr unsigned flush = CU_STREAM_WAIT_VALUE_FLUSH;
+  require(word.operation != CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES && !(is_wait(word) && word.waitValue.flags & flush),
+          CUDA_ERROR_NOT_SUPPORTED, "GPUs do not flush remote writes");
   if (is_wait(word)) {
-    require(!(word.waitValue.flags & ~3u), CUDA_ERROR_INVALID_VALUE,
-            "there are no such flags, or CU_STREAM_WAIT_VALUE_FLUSH");
-    check_address(device, word);
+    require(word.waitValue.flags <= CU_STREAM_WAIT_VALUE_NOR, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   } else if (is_write(word)) {
-    require(!(word.writeValue.flags & ~unsigned(CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)), CUDA_ERROR_INVALID_VALUE,
-            "no such flags");
-    check_address(device, word);
+    require(!word.writeValue.flags, CUDA_ERROR_INVALID_VALUE,
+            "flags must be 0: CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER is for other GPUs");
   } else {
     require(word.operation == CU_STREAM_MEM_OP_BARRIER, CUDA_ERROR_INVALID_VALUE,
-            "operation is no wait, write or barrier, or it flushes remote writes, which GPUs do not");
+            "operation is no wait, write or barrier");
     require(word.memoryBarrier.flags <= CU_STREAM_MEMORY_BARRIER_TYPE_GPU, CUDA_ERROR_INVALID_VALUE,
             "there are no such flags");
+    return;
   }
+  require(word.waitValue.address % size_of(word) == 0, CUDA_ERROR_INVALID_VALUE, "addr is not aligned to the word");
 }
 
 Word wait(CUstreamBatchMemOpType type, CUdeviceptr address, cuuint64_t value, unsigned flags) {
@@ -123,7 +127,12 @@ Word write(CUstreamBatchMemOpType type, CUdeviceptr address, cuuint64_t value, u
 
 void put_words(CUstream where, Word* words, unsigned count, unsigned flags) {
   CUstream_st& stream = driver::stream(where);
-  put(stream, words_work({stream.context, count, words, flags}));
+  const SharedWork work = words_work({stream.context, count, words, flags});
+  if (!is_capturing(stream)) {
+    for (const Word& word : *work->words)
+      if (is_wait(word) || is_write(word)) check_address(stream.context->device, word);
+  }
+  put(stream, work);
 }
 
 CUgraphNodeParams node_of(const CUDA_BATCH_MEM_OP_NODE_PARAMS* given) {
@@ -137,14 +146,15 @@ CUgraphNodeParams node_of(const CUDA_BATCH_MEM_OP_NODE_PARAMS* given) {
 }  // namespace
 
 SharedWork words_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& given) {
-  constexpr unsigned most = 256;
+  constexpr unsigned most = 255;
   need(given.ctx, "ctx");
   require(!given.flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
-  need(given.paramArray, "paramArray");
-  require(given.count && given.count <= most, CUDA_ERROR_INVALID_VALUE, "count is from 1 to 256");
+  if (given.count && !given.paramArray) tell_of_crash("paramArray is null");
+  if (given.count) need(given.paramArray, "paramArray");
+  require(given.count <= most, CUDA_ERROR_INVALID_VALUE, "count is at most 255");
   const CUdevice device = checked(given.ctx)->device;
   const auto words = std::make_shared<Words>(given.paramArray, given.paramArray + given.count);
-  for (const Word& word : *words) check(device, word);
+  for (const Word& word : *words) check(word);
   const auto work = task_work(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, given.ctx, [device, words] {
     for (const Word& word : *words) advance(device, word);
   });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// Several operations on words of memory in one call, in a stream and as a node of a graph.
+// Several operations on words of memory in one call, in a stream and as a node of a graph. Without an array, and with a
+// count that is not 0, the driver crashes.
 #include "places.h"
 
 #include <vector>
@@ -106,13 +107,6 @@ static void in_stream() {
   for (size_t where = 0; where < 88; where += 8) say("at " + std::to_string(where), value_at(where));
   Operation good = put_word(32, 0, 20);
   say("flags 1", cuStreamBatchMemOp(a_stream, 1, &good, 1));
-  say("no array", cuStreamBatchMemOp(a_stream, 1, nullptr, 0));
-  say("no array, no operation", cuStreamBatchMemOp(a_stream, 0, nullptr, 0));
-  for (const CUstream stream : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
-    say("in a default stream", cuStreamBatchMemOp(stream, 1, &good, 0));
-  }
-  say("synchronize", cuCtxSynchronize());
-  say("at 0", value_at(0));
 }
 
 static void captured() {
