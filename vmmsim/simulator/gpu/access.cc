@@ -437,19 +437,29 @@ void copy_async(Warp& w, const MicroOp& op, Lanes active) {
 // operands are in b and c, the old value goes to `to`.
 void combine_values(Warp& w, const MicroOp& op, Lanes active) {
   const unsigned size = ptx::bytes(op.type);
-  const Combine in_shared = without_flush(op.combine);
   const Row& b = w.rows[op.b];
   const Row& c = op.c < 0 ? b : w.rows[op.c];
+  constexpr Entry right = memory::readable | memory::writable;
+  const auto finish = [&](unsigned lane, uint64_t old) {
+    if (op.to >= 0) w.rows[op.to].lane[lane] = old;
+  };
+  const AddressOperand where = {op.space, op.a, op.offset};
+  // The elements of a vector are combined one by one, and aligned all together.
+  const OnePlace one = op.count > 1 ? OnePlace() : one_place(w, where, active, size, right);
+  const Combine in_shared = without_flush(op.combine);
   for (const unsigned lane : each(active)) {
     const uint64_t address = w.rows[op.a].lane[lane] + static_cast<uint64_t>(op.offset);
-    // The elements of a vector are combined one by one, and aligned all together.
-    constexpr Entry right = memory::readable | memory::writable;
+    if (one.bytes) {
+      char* const bytes = one.bytes + (address & one.mask);
+      if (op.space == Space::shared) finish(lane, combine_alone(bytes, size, in_shared, b.lane[lane], c.lane[lane]));
+      else finish(lane, combine(bytes, size, op.combine, b.lane[lane], c.lane[lane]));
+      continue;
+    }
     if (op.count > 1) locate(w, op, lane, op.space, address, size * op.count, right);
     const Backing backing = locate(w, op, lane, op.space, address, size, right);
     const Combine combination = backing.is_global ? op.combine : in_shared;
-    const uint64_t old = combine(backing.bytes, size, combination, b.lane[lane], c.lane[lane]);
+    finish(lane, combine(backing.bytes, size, combination, b.lane[lane], c.lane[lane]));
     if (backing.aliased) w.block->cache.drop(address);
-    if (op.to >= 0) w.rows[op.to].lane[lane] = old;
   }
 }
 

@@ -53,6 +53,8 @@ Combine take_combination(Modifiers&, ptx::Type);
 Combine without_flush(Combine);
 // Combines atomically with all other threads, on whatever GPU and in whatever process. Returns the old value.
 uint64_t combine(char* bytes, unsigned size, Combine, uint64_t b, uint64_t c = 0);
+// The same in memory that one thread of this process has to itself: that of a block.
+uint64_t combine_alone(char* bytes, unsigned size, Combine, uint64_t b, uint64_t c);
 
 // One element of an access. Each is whole: other threads, on other GPUs or in other processes, see all of it or
 // nothing, and what was stored before it. There is no looser order: this one costs x86 nothing, and Arm has

@@ -90,6 +90,14 @@ template <class T> uint64_t combine_in(char* bytes, Combine combination, uint64_
   }
 }
 
+template <class T> uint64_t combine_alone_in(char* bytes, Combine combination, uint64_t b, uint64_t c) {
+  T old;
+  std::memcpy(&old, bytes, sizeof old);
+  const T combined = static_cast<T>(combination(old, b, c));
+  std::memcpy(bytes, &combined, sizeof combined);
+  return old;
+}
+
 }  // namespace
 
 Combine without_flush(Combine combination) { return combination == add<FlushedSingle> ? add<Single> : combination; }
@@ -99,6 +107,14 @@ uint64_t combine(char* bytes, unsigned size, Combine combination, uint64_t b, ui
     case 2: return combine_in<uint16_t>(bytes, combination, b, c);
     case 4: return combine_in<uint32_t>(bytes, combination, b, c);
     default: return combine_in<uint64_t>(bytes, combination, b, c);
+  }
+}
+
+uint64_t combine_alone(char* bytes, unsigned size, Combine combination, uint64_t b, uint64_t c) {
+  switch (size) {
+    case 2: return combine_alone_in<uint16_t>(bytes, combination, b, c);
+    case 4: return combine_alone_in<uint32_t>(bytes, combination, b, c);
+    default: return combine_alone_in<uint64_t>(bytes, combination, b, c);
   }
 }
 
