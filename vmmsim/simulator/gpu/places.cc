@@ -20,7 +20,7 @@ inline Group group_of(const int (&places)[32], Lanes ready, int favoured) {
   return {lowest, next, lanes};
 }
 
-inline void write(int (&places)[32], Lanes lanes, int op) {
+inline void write_op(int (&places)[32], Lanes lanes, int op) {
   for (unsigned lane = 0; lane < 32; ++lane) places[lane] = lanes >> lane & 1 ? op : places[lane];
 }
 
@@ -29,7 +29,7 @@ inline void add_one(int (&places)[32], Lanes lanes) {
 }
 
 const auto find_group = fastest<group_of>();
-const auto write_some = fastest<write>();
+const auto write_some = fastest<write_op>();
 const auto add_to_some = fastest<add_one>();
 
 }  // namespace
