@@ -57,4 +57,10 @@ template <class T> unsigned long long count(CUdeviceptr address, size_t n, T val
   CHECK(cudaMemcpyFromSymbol(&found, counted, sizeof found));
   return found;
 }
+
+// Made here, so that nobody can make them otherwise.
+template void fill(CUdeviceptr, size_t, char);
+template void fill(CUdeviceptr, size_t, int);
+template unsigned long long count(CUdeviceptr, size_t, char);
+template unsigned long long count(CUdeviceptr, size_t, int);
 }  // namespace lab

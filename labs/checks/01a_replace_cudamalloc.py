@@ -5,12 +5,8 @@ from labs.judge.check import GIVES_BACK, Wrong, check
 
 TITLE = "Replace cudaMalloc"
 MINUTES = 15
+MAINS = {"bytes": (5 << 20) + 1}, {"bytes": 8 << 20, "changes": {"(5 << 20) + 1": "8 << 20"}}
 PAGE = "01_vmm_basics/README.md#1-ask-the-gpu"
-OUTPUT = """\
-5242881 of 5242881 bytes are 42
-0 KiB are not given back
-OK
-"""
 HINTS = [
     "cudaMalloc does four things in one call. Which four calls of the driver do them? The page has a step for each.",
     "cuMemCreate takes whole granules only. Ask cuMemGetAllocationGranularity how large one is, and round up: 5 MiB "
@@ -21,7 +17,13 @@ HINTS = [
     "Give back in reverse order: cuMemUnmap, cuMemRelease, cuMemAddressFree. cudaFree does not know this memory.",
 ]
 
-BYTES = 5 * 1024 * 1024 + 1
+
+def OUTPUT(main):
+    return f"""\
+{main.bytes} of {main.bytes} bytes are 42
+0 KiB are not given back
+OK
+"""
 
 
 @check("no memory comes from cudaMalloc")
@@ -36,18 +38,20 @@ def asked(run):
     if not created:
         raise Wrong("memory is created by cuMemCreate", "cuMemCreate was not called")
     asked = run.calls("cuMemGetAllocationGranularity")
+    wanted = "before, cuMemGetAllocationGranularity says how large a granule of GPU 0 is"
     if not asked or asked[0].index > created.index:
-        raise created.wrong(
-            "before, cuMemGetAllocationGranularity says how large a granule is",
-            "memory was created without asking: on another GPU a granule may be larger",
-        )
+        raise created.wrong(wanted, "memory was created without asking: on another GPU a granule may be larger")
+    if not any(
+        call.arguments["prop"]["location"] == {"type": "CU_MEM_LOCATION_TYPE_DEVICE", "id": 0} for call in asked
+    ):
+        raise asked[0].wrong(wanted, "it was asked of another place: prop.location says whose granule it is")
 
 
 @check("memory is created in whole granules, as few as hold 5 MiB and 1 byte")
 def whole_granules(run):
     granule = run.calls("cuMemGetAllocationGranularity")[0].outputs["granularity"]
-    wanted, created = (BYTES + granule - 1) // granule, 0
-    words = f"{BYTES} bytes need {wanted} granules of {granule} bytes: {wanted * granule} bytes"
+    wanted, created = (run.main.bytes + granule - 1) // granule, 0
+    words = f"{run.main.bytes} bytes need {wanted} granules of {granule} bytes: {wanted * granule} bytes"
     for call in (call for call in run.all if call.name == "cuMemCreate"):
         if call.argument("size") % granule:
             happened = f"{call.argument('size')} bytes were asked for: no whole granules, and the driver does not round"

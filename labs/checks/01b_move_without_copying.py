@@ -5,19 +5,23 @@ from labs.judge.check import Wrong, check
 
 TITLE = "Move without copying"
 MINUTES = 10
+MAINS = {"size": 4 << 20}, {"size": 6 << 20, "changes": {"size = 4 << 20": "size = 6 << 20"}}
 PAGE = "01_vmm_basics/README.md#7-move-it-without-copying"
 ELSEWHERE = ({"gpus": 2, "machine": "coarse_memory"},)
-OUTPUT = """\
-1048576 of 1048576 integers are 7 at the new address
-0 KiB are not given back
-OK
-"""
 HINTS = [
     "Which of the four things of cudaMalloc has the data in it: the addresses, the memory, the mapping or the access?",
     "An allocation may be mapped at several addresses at once. You need neither a second cuMemCreate nor cudaMemcpy.",
     "Map `handle` at `to` as well. The new mapping starts without access: access belongs to a mapping.",
     "At last take the first mapping away: cuMemUnmap(from, size). The reservation at `from` is freed further down.",
 ]
+
+
+def OUTPUT(main):
+    return f"""\
+{main.size // 4} of {main.size // 4} integers are 7 at the new address
+0 KiB are not given back
+OK
+"""
 
 
 @check("memory is created once")

@@ -5,13 +5,9 @@ from labs.judge.check import GIVES_BACK, check, place_of
 
 TITLE = "Repair from the explanations"
 MINUTES = 15
+MAINS = {"size": 4 << 20}, {"size": 8 << 20, "changes": {"size = 4 << 20": "size = 8 << 20"}}
 PAGE = "01_vmm_basics/README.md#break-it-on-purpose"
-ELSEWHERE = ({"gpus": 2, "machine": "coarse_memory"},)
-OUTPUT = """\
-1048576 of 1048576 integers are 7
-0 KiB are not given back
-OK
-"""
+ELSEWHERE = ({"gpus": 2},)
 HINTS = [
     "Read *In words*: it names the argument, the rule, and what to do.",
     "The first: `= {}` sets every member of the properties to 0. Which one must not be 0, and is not set?",
@@ -19,6 +15,14 @@ HINTS = [
     "The third: cudaFree undoes cudaMalloc and nothing else. Mapping and reservation have calls of their own, and "
     "cuMemRelease undoes neither.",
 ]
+
+
+def OUTPUT(main):
+    return f"""\
+{main.size // 4} of {main.size // 4} integers are 7
+0 KiB are not given back
+OK
+"""
 
 
 @check("cuMemCreate gets all that it needs", page="01_vmm_basics/README.md#break-it-on-purpose")

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: MIT-0
 """02a: a growth whose good path works is not done: any of its calls may fail half-way."""
 
+import random
+
 from labs.judge.check import Wrong, check
 
 TITLE = "All or nothing"
 MINUTES = 20
+MAINS = {"chunks": 5}, {"chunks": 7, "changes": {"5 * chunk": "7 * chunk"}}  # that it has after the second growth
 PAGE = "02_growable/README.md#3-fail-half-way"
-OUTPUT = """\
-grow: CUDA_SUCCESS, size: 5 chunks, 1048576 of 1048576 old integers are 7
-2621440 of 2621440 integers are 7
-0 KiB are not given back
-OK
-"""
 HINTS = [
     "When the third new chunk cannot be created, two new ones are mapped. Which call of the driver takes them away "
     "again, and from which address on, how many bytes?",
@@ -23,9 +20,20 @@ HINTS = [
     "Do not call cuMemUnmap for 0 bytes, nor for the old chunks. Return the first error, not that of the undoing.",
 ]
 
+
+def OUTPUT(main):
+    return f"""\
+grow: CUDA_SUCCESS, size: {main.chunks} chunks, 1048576 of 1048576 old integers are 7
+{main.chunks << 19} of {main.chunks << 19} integers are 7
+0 KiB are not given back
+OK
+"""
+
+
 CALLS = "cuMemCreate", "cuMemMap", "cuMemSetAccess"
-# In turn, so that whoever returns always the same, or minds one of them alone, is found.
-ERRORS = "OUT_OF_MEMORY", "ILLEGAL_STATE", "NOT_SUPPORTED", "UNKNOWN", "NOT_PERMITTED"
+# In turn, and for each file in an order of its own: whoever minds some of them alone is found.
+ERRORS = ["OUT_OF_MEMORY", "ILLEGAL_STATE", "NOT_SUPPORTED", "UNKNOWN", "NOT_PERMITTED", "INVALID_VALUE"]
+ERRORS += ["INVALID_DEVICE", "SYSTEM_NOT_READY", "OPERATING_SYSTEM", "ALREADY_MAPPED", "MAP_FAILED", "TIMEOUT"]
 NUMBERS = "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"
 
 
@@ -63,10 +71,16 @@ def nothing_changed(run):
     growth = [call for call in run.calls(*CALLS) if filled.index < call.index < counted.index]
     if {call.name for call in growth} != set(CALLS):
         raise Wrong("the second growth creates, maps and grants access to new chunks", "it does not", run=run)
-    for call, error in zip(growth + growth[-1:], ERRORS * len(growth), strict=False):
+    errors = random.Random(run.program.text).sample(ERRORS, len(ERRORS)) * len(growth)
+    for call, error in zip(growth + growth[-1:], errors, strict=False):
         as_before(run.again(fail=f"{call.name}:{call.nth}=CUDA_ERROR_{error}"))
     first_growth(run, filled)
     too_little(run)
+
+
+def first_line(run, error):
+    """What main prints first where the second growth answers an error."""
+    return OUTPUT(run.main).replace(f"CUDA_SUCCESS, size: {run.main.chunks}", f"{error}, size: 2").splitlines()[0]
 
 
 def first_growth(run, filled):
@@ -85,7 +99,7 @@ def first_growth(run, filled):
 def too_little(run):
     """Without --fail."""
     run = run.ended_with(memory="8MiB", status=1, refusals=("cuMemCreate",))
-    first = OUTPUT.replace("CUDA_SUCCESS, size: 5", "CUDA_ERROR_OUT_OF_MEMORY, size: 2").splitlines()[0]
+    first = first_line(run, "CUDA_ERROR_OUT_OF_MEMORY")
     if not run.stdout.startswith(first):
         raise run.wrong(f"main prints\n{first}", f"it printed\n{run.stdout}")
 
@@ -123,8 +137,7 @@ def compare(run, refused, before, now, made):
         raise made["create", hex(name)].wrong("after an error no new memory is held", text)
     if now != before:
         raise refused.wrong("the old chunks stay mapped, with access", f"{said}, they are not as before")
-    wanted = OUTPUT.replace("CUDA_SUCCESS, size: 5", f"{refused.result}, size: 2")
-    first = wanted.splitlines()[0]
+    first = first_line(run, refused.result)
     if not run.stdout.startswith(first):
         raise refused.wrong(
             f"main prints\n{first}", f"{said}, it printed\n{(run.stdout.splitlines() or ['nothing'])[0]}"

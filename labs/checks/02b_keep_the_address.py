@@ -5,13 +5,12 @@ from labs.judge.check import Wrong, check
 
 TITLE = "Keep the address"
 MINUTES = 15
+MAINS = (  # the sizes in MiB
+    {"sizes": (2, 4, 8, 16)},
+    {"sizes": (2, 8, 14), "changes": {"wanted *= 2": "wanted += 3 * granule"}},
+)
 PAGE = "02_growable/README.md#1-reserve-far-more-than-you-need"
 ELSEWHERE = ({"gpus": 2, "memory": "20MiB"},)  # room for little more than the buffer
-OUTPUT = """\
-4194304 of 4194304 integers are 7 after 0 moves
-0 KiB are not given back
-OK
-"""
 HINTS = [
     "Addresses take no memory. How many does the buffer need when it has its largest size, and when must it get them?",
     "start() reserves `most` bytes of addresses. grow() creates memory for what is new, wanted - size bytes, and maps "
@@ -21,6 +20,15 @@ HINTS = [
     "Release the handle when its memory is mapped, as the lesson's buffer does: the mapping keeps the memory.",
     "end() unmaps all in one call of cuMemUnmap(address, size), and then frees all addresses that start() reserved.",
 ]
+
+
+def OUTPUT(main):
+    return f"""\
+{main.sizes[-1] << 18} of {main.sizes[-1] << 18} integers are 7 after 0 moves
+0 KiB are not given back
+OK
+"""
+
 
 MOST = 16 << 20
 
@@ -45,18 +53,19 @@ def one_reservation(run):
 
 @check("a growth creates what is new: memory never exceeds the size of the data")
 def no_more_memory(run):
-    create, size, growth = None, 2 << 20, 0
+    create, growth, sizes = None, 0, run.main.sizes
     for call, machine in run.replay():
         if call.name == "cuMemCreate" and call.succeeded:
             create = call
             lives = sum(memory.size for memory in machine.memory if memory.lives())
-            if lives > size:
+            size = sizes[min(growth, len(sizes) - 1)]
+            if lives > size << 20:
                 raise call.wrong(
-                    f"growth {growth + 1} makes the buffer {size >> 20} MiB large, and its memory takes no more",
+                    f"growth {growth + 1} makes the buffer {size} MiB large, and its memory takes no more",
                     f"{lives >> 20} MiB of memory were created by then",
                 )
         elif is_mains(call):
-            growth, size = growth + 1, min(2 * size, MOST)
+            growth += 1
     if not create:
         raise Wrong("memory is created by cuMemCreate", "cuMemCreate was not called", run=run)
 
@@ -69,7 +78,7 @@ def is_mains(call):
 @check("kernels may use what is new", page="02_growable/README.md#2-grow")
 def opened(run):
     run.must_not_stop_at("kernel")
-    run.must_work(0, 0, 0, 0, 0)
+    run.must_work(*[0] * (len(run.main.sizes) + 1))
 
 
 @check("what is mapped stays mapped while the buffer grows")

@@ -5,16 +5,10 @@ from labs.judge.check import LAUNCHES, Wrong, check
 
 TITLE = "Give memory back"
 MINUTES = 10
+MAINS = {"left": (5, 2)}, {"left": (7, 6), "changes": {"{5, 2}": "{7, 6}"}}  # chunks, after each shrink
 PAGE = "02_growable/README.md#4-shrink"
 NO_LUCK = True  # a sleep takes no time
 ELSEWHERE = ({"gpus": 2, "memory": "20MiB"},)  # room for little more than the buffer
-OUTPUT = """\
-5 chunks: 10240 KiB of memory are taken
-2 chunks: 4096 KiB of memory are taken
-1048576 of 1048576 integers are 7
-0 KiB are not given back
-OK
-"""
 HINTS = [
     "Memory is freed when nothing holds it any more. What holds the memory of a chunk: its mappings, and what else?",
     "Two ways are right: grow() releases each handle as soon as the chunk is mapped, so that the mapping alone holds "
@@ -22,6 +16,17 @@ HINTS = [
     "cuMemUnmap does not ask whether a kernel still uses the addresses. Which call returns when all kernels of the GPU "
     "are done? It has to come before cuMemUnmap.",
 ]
+
+
+def OUTPUT(main):
+    return f"""\
+{main.left[0]} chunks: {main.left[0] << 11} KiB of memory are taken
+{main.left[1]} chunks: {main.left[1] << 11} KiB of memory are taken
+{main.left[1] << 19} of {main.left[1] << 19} integers are 7
+0 KiB are not given back
+OK
+"""
+
 
 CHUNK = 2 << 20
 HOST_TO_HOST = 0  # a kind of copy
@@ -81,7 +86,7 @@ def stays(run):
     page="02_growable/README.md#4-shrink",
 )
 def given_back(run):
-    created, unmapped, wanted = {}, None, iter((5, 2))
+    created, unmapped, wanted = {}, None, iter(run.main.left)
     for call, machine in run.replay():
         for change in call.changes:
             if change["kind"] == "create":

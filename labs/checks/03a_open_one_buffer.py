@@ -5,6 +5,10 @@ from labs.judge.check import Wrong, check
 
 TITLE = "Open one buffer"
 MINUTES = 10
+MAINS = (  # in which order make() makes the buffers
+    {"order": ("open", "secret")},
+    {"order": ("secret", "open"), "changes": {"open = make(), secret = make()": "secret = make(), open = make()"}},
+)
 PAGE = "03_multi_gpu/README.md#2-let-the-loader-in"
 GPUS = 2
 OUTPUT = """\
@@ -24,7 +28,7 @@ HINTS = [
 ]
 
 RIGHTS = {0: "no access", 1: "read access", 3: "read and write access"}
-WANTED = ("open", {0: 3, 1: 1}), ("secret", {0: 3})
+WANTED = {"open": {0: 3, 1: 1}, "secret": {0: 3}}
 
 
 @check("peer access stays off", page="03_multi_gpu/README.md#break-it-on-purpose")
@@ -39,7 +43,7 @@ def no_peer_access(run):
 
 @check("both buffers are memory of VMM on GPU 0")
 def on_gpu_0(run):
-    for call in [*run.ordinary_memory(), *run.copies(), *(it for it in run.calls("cuMemCreate") if it.is_students)]:
+    for call in [*run.ordinary_memory(), *run.copies(), *run.calls("cuMemCreate")[2:]]:
         raise call.wrong("the two buffers that make() gives are used", f"{call.name} was called")
 
 
@@ -64,7 +68,8 @@ def must_have(run, gpus):
             continue
         launch = call
         for mapping in mappings.values():
-            name, wanted = WANTED[mapping.memory.nth - 1]  # make() creates them in this order
+            name = run.main.order[mapping.memory.nth - 1]
+            wanted = WANTED[name]
             for gpu in gpus:
                 right, has = wanted.get(gpu, 0), mapping.access.get(gpu, 0)
                 if has == right:

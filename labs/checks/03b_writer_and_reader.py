@@ -5,6 +5,7 @@ from labs.judge.check import LAUNCHES, Wrong, check
 
 TITLE = "Writer and reader"
 MINUTES = 15
+MAINS = {"size": 4 << 20}, {"size": 6 << 20, "changes": {"size = 4 << 20": "size = 6 << 20"}}
 LESSON = "03_multi_gpu/README.md"
 PAGE = f"{LESSON}#4-make-the-reader-wait"
 GPUS = 2
@@ -12,11 +13,6 @@ ELSEWHERE = ({"gpus": 3},)
 NO_LUCK = True  # a sleep takes no time, and is told
 LATE_KERNELS = 2000  # milliseconds for which the write does not begin, unless the program waits for it
 ACCESS = 2  # cudaDevP2PAttrAccessSupported, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED
-OUTPUT = """\
-GPU 1 read 1048576 of 1048576 integers as GPU 0 wrote them
-0 KiB are not given back
-OK
-"""
 HINTS = [
     "Two descriptors go to one cuMemSetAccess, each with flags of its own. Which flags fit a GPU that only reads?",
     "An event is recorded on the stream that works, behind the kernel: cudaEventRecord while GPU 0 is current. The "
@@ -24,6 +20,14 @@ HINTS = [
     "cudaDeviceCanAccessPeer(&answer, 1, 0) asks whether GPU 1 reaches GPU 0.",
     'REQUIRE(answer, "what is missing; what to do") ends the program with status 77 if the answer is 0.',
 ]
+
+
+def OUTPUT(main):
+    return f"""\
+GPU 1 read {main.size // 4} of {main.size // 4} integers as GPU 0 wrote them
+0 KiB are not given back
+OK
+"""
 
 
 def writer_and_reader(run):
@@ -91,8 +95,9 @@ def ordered(run):
     between = [call for call in run.all[writer.index : reader.index] if call.is_students]
     if reader not in begun or writer not in begun or begun[reader].begin.index < begun[writer].begin.index:
         raise reader.wrong(wanted, why_unordered(run, writer, reader))
-    for call in between:
-        if call.name.endswith("Query"):
+    asked = [call for call in between if call.name.endswith("Query")]
+    for call in asked[1:]:
+        if (call.name, call.arguments) in [(other.name, other.arguments) for other in asked[: asked.index(call)]]:
             raise call.wrong(f"{wanted}; the host goes on", f"the host asks by {call.name} until the write is done")
     waiter = begun[writer].waiter
     if waiter in between:

@@ -5,6 +5,7 @@ from labs.judge.check import Wrong, check, place_of
 
 TITLE = "Stripe an array"
 MINUTES = 15
+MAINS = {"each": 2}, {"each": 3, "changes": {"2 * gpus": "3 * gpus", "gpu * 2": "gpu * 3"}}  # stripes on each GPU
 PAGE = "03_multi_gpu/README.md#1-lay-the-table-across-the-gpus"
 GPUS = 2
 OUTPUT = """\
@@ -47,7 +48,7 @@ def striped(run):
         if first != stripe:
             happened = f"stripe {stripe} is the same memory as stripe {first}: whoever writes to one writes to both"
             raise maps[address].wrong("each stripe is memory of its own", happened)
-    found, wanted = [mapping.memory.device for _, mapping in mappings], list(range(gpus)) * 2
+    found, wanted = [mapping.memory.device for _, mapping in mappings], list(range(gpus)) * run.main.each
     if found != wanted:
         by = next((maps[at] for (at, _), one, due in zip(mappings, found, wanted, strict=False) if one != due), call)
         raise by.wrong(f"the stripes lie on GPUs {listed(wanted)}", f"they lie on GPUs {listed(found)}")
@@ -77,7 +78,7 @@ def one_call(run):
 
 @check("the same with other numbers of GPUs, and where a granule has 4 MiB")
 def elsewhere(run):
-    for options in {"gpus": 3}, {"gpus": 5, "machine": "coarse_memory"}, {"gpus": 8}:
+    for options in {"gpus": 3}, {"gpus": 5, "machine": "coarse_memory"}, {"gpus": 12}:
         must_be_right(run.again(**options))
 
 

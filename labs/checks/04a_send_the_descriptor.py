@@ -10,15 +10,9 @@ from labs.judge.check import Wrong, check
 
 TITLE = "Send the descriptor"
 MINUTES = 20
+MAINS = {"size": 2 << 20}, {"size": 4 << 20, "changes": {"size = 2 << 20": "size = 4 << 20"}}
 LESSON = "04_ipc_fd/README.md"
 PAGE = f"{LESSON}#how-a-descriptor-travels"
-OUTPUT = """\
-524288 of 524288 integers are 7 in the importer
-exporter: 0 descriptors left open
-importer: 0 descriptors left open
-0 KiB are not given back
-OK
-"""
 HINTS = [
     "A descriptor's number is its place in the table of one process. Linux enters it into the table of another if it "
     "travels in a control message: sendmsg with SCM_RIGHTS. The page has send_memory and receive_memory.",
@@ -30,6 +24,16 @@ HINTS = [
     "close(fd): in the exporter when the descriptor is sent, in the importer when it is imported. An open descriptor "
     "holds the memory as a handle does.",
 ]
+
+
+def OUTPUT(main):
+    return f"""\
+{main.size // 4} of {main.size // 4} integers are 7 in the importer
+exporter: 0 descriptors left open
+importer: 0 descriptors left open
+0 KiB are not given back
+OK
+"""
 
 
 @check("memory is created once, by the exporter")
@@ -111,11 +115,26 @@ def other_numbers(run):
     no_descriptor_left(run)
 
 
+@check("each closes its descriptor as soon as it may", page=f"{LESSON}#8-let-go", slow_importer=True)
+def closed_at_once(run):
+    """The import waits until the exporter has nothing to do but to wait."""
+    imports = run.calls("cuMemImportFromShareableHandle")
+    read = [call for call in run.calls("cudaLaunchKernel") if imports and call.pid == imports[0].pid]
+    for call, fd in [*exported(run), *((call, call.argument("osHandle")) for call in imports)]:
+        until, words = (read[-1], "a kernel") if call in imports else (imports[-1], "the import")
+        its = [it for it in closes(run, call.pid, ctypes.c_int(fd).value) if it.index > call.index]
+        if its and its[0].index > until.index:
+            wanted = "the exporter closes the descriptor when it is sent, the importer when it is imported"
+            raise its[0].wrong(wanted, f"it was closed after {words} in line {until.line}")
+
+
 @check("one message carries the descriptor, and no other", no_luck=True)
 def sent(run):
     exports, wanted = exported(run), "a message carries the descriptor of the memory as SCM_RIGHTS, and no other"
     if exports and not run.calls("send"):
         raise exports[0][0].wrong(wanted, "no message of the exporter carries one")
+    for call in run.calls("send")[1:]:
+        raise call.wrong(wanted, "it is sent once more")
     for call in run.calls("send"):
         if len(call.arguments["fds"]) != 1:
             numbers = ", ".join(map(str, call.arguments["fds"]))

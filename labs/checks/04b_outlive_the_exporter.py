@@ -8,19 +8,23 @@ from labs.judge.check import Wrong, check
 
 TITLE = "Outlive the exporter"
 MINUTES = 10
+MAINS = {"size": 2 << 20}, {"size": 4 << 20, "changes": {"size = 2 << 20": "size = 4 << 20"}}
 PAGE = "04_ipc_fd/README.md#7-outlive-the-exporter"
-OUTPUT = """\
-the exporter has ended
-524288 of 524288 integers are 7
-0 KiB are not given back
-OK
-"""
 HINTS = [
     "What holds the memory once the importer has imported and mapped it? It is a handle and a mapping of its own.",
     "In the exporter: one read of one byte, and no more. What comes after it gives all back, and main returns.",
     "In the importer: write one byte to the socket, then waitpid(exporter, nullptr, 0), which returns when that "
     "process has ended.",
 ]
+
+
+def OUTPUT(main):
+    return f"""\
+the exporter has ended
+{main.size // 4} of {main.size // 4} integers are 7
+0 KiB are not given back
+OK
+"""
 
 
 @check("memory is created once, by the exporter")

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT-0
 """05a: an attribute tells of GPU and driver; what this process may do is shown by trying, and its refusal is told."""
 
+import itertools
+import random
+
 from labs.judge.check import Wrong, check
 
 TITLE = "Say what is missing"
@@ -19,6 +22,8 @@ HINTS = [
     'REQUIRE(answer != CUDA_ERROR_NOT_PERMITTED, "... no channel; what to do"), then CHECK(answer). If memory ran out, '
     "for instance, no channel is missing.",
 ]
+ERRORS = ["OUT_OF_MEMORY", "NOT_SUPPORTED", "INVALID_DEVICE", "INVALID_VALUE", "SYSTEM_NOT_READY", "UNKNOWN"]
+ERRORS += ["ILLEGAL_STATE", "NOT_FOUND", "OPERATING_SYSTEM", "TIMEOUT"]
 FABRIC, DESCRIPTOR = 8, 1  # CU_MEM_HANDLE_TYPE_*
 
 
@@ -90,6 +95,7 @@ def no_channel(run):
 
 @check("any other refusal is a failure, and no channel that is missing")
 def other_refusal(run):
-    for error in ("OUT_OF_MEMORY", "NOT_SUPPORTED", "INVALID_DEVICE", "INVALID_VALUE", "SYSTEM_NOT_READY", "UNKNOWN"):
-        run.must_end_at_failure(f"cuMemCreate:1=CUDA_ERROR_{error}", says=f"CUDA_ERROR_{error}")
+    errors = random.Random(run.program.text).sample(ERRORS, len(ERRORS))
+    for nth, error in itertools.product(range(1, len(run.calls("cuMemCreate")) + 1), errors):
+        run.must_end_at_failure(f"cuMemCreate:{nth}=CUDA_ERROR_{error}", says=f"CUDA_ERROR_{error}")
     run.must_end_at_failure("cuMemExportToShareableHandle:1=CUDA_ERROR_NOT_PERMITTED")

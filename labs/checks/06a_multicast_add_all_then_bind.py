@@ -5,6 +5,7 @@ from labs.judge.check import Wrong, check
 
 TITLE = "Add all, then bind"
 MINUTES = 15
+MAINS = {"n": 1100000}, {"n": 2100000, "changes": {"n = 1100000": "n = 2100000"}}  # integers, no multiple of a granule
 PAGE = "06_multicast/README.md#2-create-the-object-and-add-every-gpu"
 GPUS = 2
 ARCHITECTURE = 90
@@ -25,9 +26,6 @@ HINTS = [
 
 GRANULARITY = "06_multicast/README.md#1-ask-for-the-granularity"
 BINDING = "06_multicast/README.md#3-bind-memory-of-every-gpu"
-
-
-DATA = 1100000 * 4  # bytes, no multiple of a granularity
 
 
 def complete_before_bound(run):
@@ -60,14 +58,15 @@ def every_replica_bound(run):
 
 def whole_granules(run, of_memory, of_object):
     """The sizes of the object and of the memory are the least that fit."""
-    right = -(-DATA // max(of_memory, of_object)) * max(of_memory, of_object)
+    data = run.main.n * 4
+    right = -(-data // max(of_memory, of_object)) * max(of_memory, of_object)
     for call in run.all:
         if call.name not in ("cuMulticastCreate", "cuMemCreate"):
             continue
         size = call.arguments["prop"]["size"] if call.name == "cuMulticastCreate" else call.argument("size")
         if size != right:
             raise call.wrong(
-                f"{right} bytes, {DATA} rounded up to the larger of the two minimum granularities:\n"
+                f"{right} bytes, {data} rounded up to the larger of the two minimum granularities:\n"
                 f"that of memory is {of_memory}, that of the multicast object {of_object}",
                 f"{call.name} is asked for {size} bytes",
             )
@@ -121,8 +120,8 @@ def coarse_memory(run):
     the_same(run, of_memory=4 << 20)
 
 
-@check("the same with eight GPUs", gpus=8)
-def eight_gpus(run):
+@check("the same with twelve GPUs", gpus=12)
+def twelve_gpus(run):
     the_same(run)
 
 

@@ -8,6 +8,7 @@ from labs.judge.check import Wrong, check, memory_under
 
 TITLE = "Store by multimem, read at home"
 MINUTES = 15
+MAINS = {}, {"changes": {"n = 100000": "n = 600000"}}  # integers
 PAGE = "06_multicast/README.md#4-map-both-for-every-gpu"
 GPUS = 2
 ARCHITECTURE = 90
@@ -143,8 +144,8 @@ def three_gpus(run):
     the_same(run)
 
 
-@check("the same with eight GPUs", gpus=8)
-def eight_gpus(run):
+@check("the same with twelve GPUs", gpus=12)
+def twelve_gpus(run):
     the_same(run)
 
 

@@ -13,12 +13,6 @@ from labs.judge.check import Wrong, check
 TITLE = "Fence it"
 MINUTES = 10
 PAGE = "07_aliasing/README.md#6-put-a-fence-between"
-OUTPUT = """\
-first read: 1024 of 1024 old
-second read: 1024 of 1024 new
-0 KiB are not given back
-OK
-"""
 HINTS = [
     "No two threads use the same element. So what does a thread gain if it waits for the others at a barrier?",
     "A and B are two addresses of the same memory. The first read through B may leave a copy in a cache, under the "
@@ -26,6 +20,16 @@ HINTS = [
     "It is one PTX instruction, fence.proxy.alias. In C++ it is cuda::ptx::fence_proxy_alias(), and the program has "
     "included <cuda/ptx> for it. It stands after the write and before the second read, in place of the barrier.",
 ]
+
+
+def OUTPUT(main):
+    return f"""\
+first read: {main.threads} of {main.threads} old
+second read: {main.threads} of {main.threads} new
+0 KiB are not given back
+OK
+"""
+
 
 KERNEL = "read_write_read"
 A, B, SECOND = 0, 1, 3  # among its parameters

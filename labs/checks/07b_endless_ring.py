@@ -9,12 +9,8 @@ from vmmsim.trace.line import number
 
 TITLE = "Endless ring"
 MINUTES = 15
+MAINS = {"records": 8}, {"records": 5, "changes": {"records = 8": "records = 5", "size_t at = 0": "size_t at = 12345"}}
 PAGE = "07_aliasing/README.md#1-map-a-ring-buffer-twice-in-a-row"
-OUTPUT = """\
-12582912 of 12582912 bytes are in their place
-0 KiB are not given back
-OK
-"""
 HINTS = [
     "A record may begin at the last byte of the ring. How many of its bytes then lie behind the end, and to which "
     "memory must the addresses there lead?",
@@ -25,7 +21,16 @@ HINTS = [
     "put() is then one cudaMemcpy of `length` bytes to address + at. end() unmaps and frees 2 * size bytes.",
 ]
 
-SIZE, LENGTH, RECORDS = 2 << 20, 3 << 19, 8
+
+def OUTPUT(main):
+    return f"""\
+{main.records * LENGTH} of {main.records * LENGTH} bytes are in their place
+0 KiB are not given back
+OK
+"""
+
+
+SIZE, LENGTH = 2 << 20, 3 << 19
 
 WAITS = "cudaStreamSync*", "cudaDeviceSync*", "cudaEventSync*", "cuStreamSync*", "cuCtxSync*", "cuEventSync*"
 ASKS = "cudaStreamQuery", "cuStreamQuery", "cudaEventQuery", "cuEventQuery"
@@ -115,15 +120,15 @@ def one_copy(run):
             size = call.argument("width") * call.argument("height")
         if size is None or "Memset" in call.name or "memset" in call.name:
             raise call.wrong("one cudaMemcpy puts a record into the ring, in one piece", f"{call.name} was called")
-        if at >= RECORDS or size != LENGTH:
+        if at >= run.main.records or size != LENGTH:
             raise call.wrong(
                 f"one copy puts all {LENGTH} bytes of a record into the ring",
                 f"this one copies {size} bytes"
                 if size != LENGTH
-                else f"it is copy number {at + 1}, and there are {RECORDS} records",
+                else f"it is copy number {at + 1}, and there are {run.main.records} records",
             )
-    if len(copies(run)) < RECORDS:
-        raise Wrong(f"{RECORDS} records are copied", f"there were {len(copies(run))} copies", run=run)
+    if len(copies(run)) < run.main.records:
+        raise Wrong(f"{run.main.records} records are copied", f"there were {len(copies(run))} copies", run=run)
     for call in run.calls("cudaLaunch*", "cuLaunch*"):
         if "lab::count_kernel" not in call.arguments.get("func", ""):
             raise call.wrong("a copy alone puts a record into the ring", "a kernel ran")

@@ -9,8 +9,9 @@ CONTRIBUTING.md, *How to add a lab*, has all of it.
 import dataclasses
 import functools
 import re
+import types
 
-from labs.judge import diagnosis, marks
+from labs.judge import diagnosis
 from vmmsim.trace.line import NO_CALLS, SUCCESS, number
 from vmmsim.trace.model import OF_MODULES, Machine
 
@@ -51,7 +52,7 @@ def check(title, page=None, **options):
 
 @dataclasses.dataclass(eq=False)
 class Call:
-    """A line of the trace; `line` is the student's that led to it, or 0."""
+    """A line of the trace; `line` is that of the student's file which led to it, or 0."""
 
     run: object
     index: int
@@ -66,6 +67,7 @@ class Call:
     outputs: dict = dataclasses.field(default_factory=dict)
     changes: list = dataclasses.field(default_factory=list)
     explanation: str = ""  # of a call that was refused
+    in_part: bool = False  # the line stands between the marks
     fault: dict = None  # "where", "address" and "why", of a call that answers what a kernel or copy did wrong
 
     @property
@@ -75,7 +77,7 @@ class Call:
     @property
     def is_students(self):
         """Whether it stands between the marks, or in no line of the file: there a thread does nothing but this call."""
-        return not self.line or any(first < self.line < last for first, last in self.run.parts)
+        return not self.line or self.in_part
 
     def argument(self, name):
         return number(self.arguments[name])
@@ -137,10 +139,10 @@ class Run:
         """The calls with these names that succeeded, in order; a name may end in *."""
         return [call for call in self.all if call.succeeded and any(is_named(call, name) for name in names)]
 
-    @functools.cached_property
-    def parts(self):
-        """(line of the mark before, line of the mark behind) of each of the student's parts."""
-        return marks.parts(self.program.source.read_text(errors="replace"))
+    @property
+    def main(self):
+        """What MAINS of the lab says of the main that ran: its constants, by name."""
+        return types.SimpleNamespace(**self.program.mains[self.options.get("main", 0)])
 
     @functools.cached_property
     def kernels(self):
@@ -265,6 +267,7 @@ class Run:
         gpus, machine, fail = self.options["gpus"], self.options.get("machine"), self.options.get("fail")
         words = f"on {gpus} simulated GPU{'s' if gpus > 1 else ''}"
         words += f", machine {machine}" if machine else ""
+        words += ", with other sizes in main" if self.options.get("main") else ""
         words += f", with {self.options['memory']} of memory each" if "memory" in self.options else ""
         words += ", with --strict" if self.options.get("strict") else ""
         words += ", where an import is slow and no sleep takes time" if self.options.get("slow_importer") else ""
@@ -361,13 +364,11 @@ class Run:
 
     def part(self, words):
         """The student's part whose mark has these words: a place of the file that is no call."""
-        lines = self.program.source.read_text(errors="replace").splitlines()
-        mark = next((at for at, line in enumerate(lines, 1) if "// >>>" in line and words in line), -1)
-        return self.line_of_file(mark + 1)
+        return self.line_of_file(self.program.line_of_part(words))
 
     def line_of_file(self, line):
         """A place of the student's file."""
-        return Call(self, len(self.all), line, {})
+        return Call(self, len(self.all), line, {}, in_part=True)
 
 
 class Followed(Machine):

@@ -7,11 +7,11 @@ import csv
 import io
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 
+from labs.judge import sandbox
 from labs.judge.files import end, is_begun, mine, my_files, put, shown
 from labs.judge.program import COMPILER_SECONDS, PR_SET_PDEATHSIG, ROOT, CannotJudge, prctl
 from labs.judge.verdict import judge
@@ -19,8 +19,6 @@ from vmmsim.processes import end_tree
 
 CANNOT_JUDGE = 3  # exit status
 NOT_JUDGED = "it is judged to the end"  # stands for a check
-# Processes of its own, and no others to be seen or ended: where the machine lets users have that.
-APART = ["unshare", "--map-root-user", "--pid", "--fork", "--kill-child=TERM", "--mount-proc"]
 
 
 def judged(lab, given, keep=None):
@@ -39,17 +37,16 @@ def judged_all(labs, given):
             yield lab, about["status"], about
 
 
-def reports(tasks, given, apart=()):
+def reports(tasks, given):
     """What is told of each (lab, directory), in order."""
-    parent = "0" if apart else str(os.getpid())  # as the process sees it
-    words = ["--limit", str(given.limit), "--reports-to", parent] + (["--real"] if given.real else [])
+    words = ["--limit", str(given.limit), "--reports-to", str(os.getpid())] + (["--real"] if given.real else [])
     running = []
 
     def work(task):
         lab, directory = task
         if not is_begun(lab, directory):
             return report_of(lab, "not begun")
-        command = [*apart, sys.executable, "-B", "-m", "labs.judge", "-C", os.getcwd(), lab.number, *words]
+        command = [sys.executable, "-B", "-m", "labs.judge", "-C", os.getcwd(), lab.number, *words]
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "text": True}
         environment = {**os.environ, "LABS_MINE": str(mine(lab, directory).parent)}
         with subprocess.Popen(command, cwd=ROOT, env=environment, **pipes) as process:
@@ -189,13 +186,11 @@ def grade_class(labs, given):
     )
     if not students:
         end(1, f"{given.students} has no directories: it needs one for each student")
-    apart = APART if can_be_apart() else []
-    if not apart:
-        print(
-            "lab: this machine gives no processes of their own (unshare): a submission can end yours", file=sys.stderr
-        )
+    if not sandbox.way():
+        words = "this machine allows no sandbox, so a submission can do what you can; install bubblewrap"
+        print(f"lab: {words}", file=sys.stderr)
     all_told, rows = [], []
-    with contextlib.closing(reports([(lab, who) for who in students for lab in labs], given, apart)) as reported:
+    with contextlib.closing(reports([(lab, who) for who in students for lab in labs], given)) as reported:
         for who in students:
             told = [next(reported) for _ in labs]
             all_told += told
@@ -204,12 +199,6 @@ def grade_class(labs, given):
             if given.csv:  # what is known so far is there, whatever the next one does
                 put(as_csv(rows), given.csv)
     return CANNOT_JUDGE if any(about["status"] == "not judged" for about in all_told) else 0
-
-
-def can_be_apart():
-    if not shutil.which(APART[0]):
-        return False
-    return not subprocess.run([*APART, "true"], stdin=subprocess.DEVNULL, capture_output=True).returncode
 
 
 def row_of(name, told):

@@ -20,6 +20,9 @@ import subprocess
 import tempfile
 import time
 
+from labs.judge import sandbox
+from labs.judge.splice import OF_STARTER, SELECT, NotWhole, parts, spliced
+from labs.judge.splice import program as program_of
 from vmmsim.processes import descendants, end_all, end_session, reap, turns_of, waits
 from vmmsim.trace.places import places
 
@@ -29,14 +32,16 @@ BUILD = ROOT / os.environ.get("LABS_BUILD", "build")
 VMMSIM = BUILD / "bin" / "vmmsim"
 SECONDS = 20  # for one run; a lab takes less than one
 SLOW_IMPORT = 10  # seconds for which an exporter that neither ends nor waits is given time before the import
+OF_TRACE = 8  # the descriptor of the trace, in what is run
 STILL = 5  # seconds in which nothing at all happens: all wait for one another
 LATE = 300  # milliseconds for which a kernel does not begin, unless the program waits for it
 COMPILER_SECONDS = 120
-MOST = {"stdout": 1 << 20, "stderr": 1 << 20, "trace": 64 << 20}  # bytes
+MOST = {"stdout": 1 << 20, "stderr": 1 << 20, "trace": 64 << 20, "status": 16}  # bytes
 MOST_PROCESSES = 64
 MOST_DESCRIPTORS = 4096  # what has a larger number the simulator does not see when a process ends
 MORE_THREADS = 400  # of this user, than there are; root has no such bound
 MOST_MEMORY = 4 << 30  # bytes of its own for each process; those of the simulated GPUs are not among them
+MOST_SHARED = 8 << 30  # bytes of shared memory more than before, of the whole machine
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 prctl = ctypes.CDLL(None, use_errno=True).prctl
 
@@ -50,7 +55,7 @@ class Ended:
     """How a command ended: its exit status, negative for a signal, or why it was ended; and all that it wrote."""
 
     status: int
-    why: str  # "", "time", "still", "stdout", "stderr", "trace", "processes"; "left": processes of it did not end
+    why: str  # "", "time", "still", "processes", "memory", a name of MOST; "left": processes of it did not end
     stdout: str
     stderr: str
     trace: bytes
@@ -86,6 +91,12 @@ def be_bounded(limit, threads):
     _, most = resource.getrlimit(resource.RLIMIT_NPROC)
     if most == resource.RLIM_INFINITY or threads < most:
         resource.setrlimit(resource.RLIMIT_NPROC, (threads, most))
+
+
+def shared_memory():
+    """The bytes of it that the machine has given out."""
+    found = re.search(r"^Shmem: +(\d+) kB$", pathlib.Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return int(found[1]) << 10
 
 
 class Pipes:
@@ -127,27 +138,33 @@ class Pipes:
         return [bytes(self.written[name]).decode(errors="replace") for name in ("stdout", "stderr")]
 
 
-def run(command, limit, cwd, environment):
-    """Runs a command. A word "TRACE" of it becomes the name of the pipe for the trace."""
+def run(command, limit, cwd, environment, seen=None):
+    """Runs a command. A word "TRACE" of it becomes the name of the pipe for the trace.
+
+    It sees the files `seen`, arguments of sandbox.inside, and those of the system, and no others; all if that is None.
+    """
     prctl(PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes ours, and is found
     threads, process, pipes = threads_of_user() + MORE_THREADS, None, Pipes()
-    trace = pipes.ends["trace"][1]
+    trace, status = pipes.ends["trace"][1], pipes.ends["status"][1]
     # Who is asked to end meanwhile waits with that until it knows whom it has started, and so has to end.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    command = [f"/proc/self/fd/{OF_TRACE}" if word == "TRACE" else str(word) for word in command]
 
     def begin():  # no thread is here
+        os.dup2(os.dup(trace), OF_TRACE)
+        os.dup2(os.dup(status), sandbox.STATUS)
         be_bounded(limit, threads)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     try:
         process = subprocess.Popen(
-            [f"/proc/self/fd/{trace}" if word == "TRACE" else str(word) for word in command],
+            sandbox.inside(command, cwd=cwd, **seen) if seen else command,
             cwd=cwd,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=pipes.ends["stdout"][1],
             stderr=pipes.ends["stderr"][1],
-            pass_fds=[trace],
+            pass_fds=[OF_TRACE, sandbox.STATUS],
             start_new_session=True,
             preexec_fn=begin,
         )
@@ -161,25 +178,31 @@ def run(command, limit, cwd, environment):
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         why = watch(process, pipes, limit)
-        waiting = {pid: waits(pid) for pid in descendants(process.pid)} if why in ("time", "still") else {}
+        pids = descendants(process.pid) if why in ("time", "still") else ()
+        waiting = {sandbox.number_inside(pid): waits(pid) for pid in pids}
     finally:
         end_with_all(process)
         pipes.close()
-    return Ended(process.returncode, why, *pipes.texts(), bytes(pipes.written["trace"]), waiting)
+    told = bytes(pipes.written["status"]).strip()
+    if seen and sandbox.tells() and not told and not why and process.returncode > 0:
+        raise CannotJudge(f"the sandbox could not be made: {pipes.texts()[1]}")
+    status = int(told) if told.isdigit() else process.returncode
+    return Ended(status, why, *pipes.texts(), bytes(pipes.written["trace"]), waiting)
 
 
 def watch(process, pipes, limit):
     """Reads what it writes until all has ended, or is to be ended: why, or ""."""
     began = looked = stirred = time.monotonic()
-    end, turns = None, {}  # of the process itself; of all threads
+    end, turns, shared = None, {}, shared_memory()  # of the process itself; of all threads
     while True:
         if too_much := pipes.read():
             return too_much
         now = time.monotonic()
-        if process.poll() is not None:
+        has_ended = process.poll() is not None
+        if has_ended and not reap():
+            return ""
+        if has_ended or pipes.written["status"]:
             end = end or now
-            if not reap():
-                return ""
             if now - end > 1:
                 return "left"
         elif now - began > limit:
@@ -189,6 +212,8 @@ def watch(process, pipes, limit):
             pids = descendants(process.pid)
             if len(pids) >= MOST_PROCESSES:
                 return "processes"
+            if shared_memory() - shared > MOST_SHARED:
+                return "memory"
             turns = turns_of(pids)  # vmmsim itself looks now and then whether all have ended
             if not turns or turns != before:
                 stirred = now
@@ -205,24 +230,30 @@ def end_with_all(process):
         raise CannotJudge("\n".join(left))
 
 
-def environment(work, **more):
-    """What a program is told: nothing that leads it to another driver, and a place for its files."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "VMMSIM")}
-    return {**kept, "TMPDIR": str(work), **more}
-
-
 class Program:
-    """A student's file, built in a directory of its own that goes at the end of `with`."""
+    """A student's parts in the judge's own program, built in a directory of its own that goes at the end of `with`.
 
-    def __init__(self, source, architecture=75, limit=SECONDS):
-        self.source, self.architecture, self.limit = source, architecture, limit
-        self.known = {}  # lines, by address
+    `starter` is the text of the lab's, and `mains` are changes of it: each is a main of the program, to be run in turn.
+    Without a starter the source is built as it stands.
+    """
+
+    def __init__(self, source, starter="", mains=({},), architecture=75, limit=SECONDS):
+        self.source, self.starter, self.mains = source, starter, mains
+        self.architecture, self.limit = architecture, limit
+        self.text = source.read_text(errors="replace").removeprefix("\ufeff")
+        self.spliced, self.known = None, {}  # places, by address
 
     def __enter__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="lab-"))
-        self.file = self.directory / "program" / self.source.stem
-        self.work = self.directory / "work"
-        self.file.parent.mkdir()
+        self.file = self.directory / "labs" / "program" / self.source.stem
+        self.work, self.root = self.directory / "work", self.directory / "root"
+        self.file.parent.mkdir(parents=True)
+        self.root.mkdir()
+        for header in (*ROOT.glob("common/*.h"), *ROOT.glob("labs/*.h")):
+            to = self.directory / header.relative_to(ROOT)
+            to.parent.mkdir(exist_ok=True)
+            shutil.copy(header, to)
+        self.directory.chmod(0o755)  # perhaps another user runs it
         return self
 
     def __exit__(self, *_):
@@ -230,6 +261,11 @@ class Program:
             with contextlib.suppress(OSError):
                 path.chmod(0o700)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def name(self):
+        """The student's file, as short as it can be said."""
+        return self.shown(str(self.source))
 
     def shown(self, text):
         """With the paths as short as they can be."""
@@ -239,20 +275,41 @@ class Program:
 
     def build(self):
         """Whether it could be built, and what the compiler said."""
-        source = self.source.relative_to(ROOT) if self.source.is_relative_to(ROOT) else self.source
+        code = self.file.with_suffix(".cu")
+        try:
+            self.spliced = spliced(self.starter, self.text, code.name, self.mains) if self.starter else None
+        except NotWhole as wrong:
+            return False, f"{code.name}({wrong.line}): error: {wrong.words}\n"
+        code.write_text(program_of([self.spliced]) if self.spliced else self.text)
+        nvcc = cached("CMAKE_CUDA_COMPILER") or shutil.which("nvcc") or "nvcc"
         flags = ["-std=c++17", f"-arch=compute_{self.architecture}", "--no-compress"]
         # For members of classes addr2line tells lines of DWARF 5 as those of another file.
-        flags += ["-Xcompiler=-Wall,-Wextra,-g1,-gdwarf-4", "-I", "labs/solutions"]  # "../lab.h", wherever the file is
+        flags += ["-Xcompiler=-Wall,-Wextra,-Werror=return-type,-g1,-gdwarf-4"]
+        toolkit = pathlib.Path(os.path.realpath(nvcc)).parents[1]
+        seen = {
+            "readable": [self.directory / "labs", self.directory / "common", *of_toolkit(toolkit)],
+            "writable": [self.file.parent],
+            "root": self.root,
+        }
+        sandbox.give(self.file.parent)
+        environment = {"PATH": os.environ.get("PATH", os.defpath), "TMPDIR": str(self.file.parent), "HOME": "/tmp"}
         done = run(
-            [cached("CMAKE_CUDA_COMPILER") or "nvcc", *flags, source, "-o", self.file, "-lcuda"],
-            COMPILER_SECONDS,
-            ROOT,
-            {**os.environ, "TMPDIR": str(self.file.parent)},
+            [nvcc, *flags, code.name, "-o", self.file, "-lcuda"], COMPILER_SECONDS, self.file.parent, environment, seen
         )
         text = done.stderr + done.stdout
         if done.why:
             text = f"the compiler was ended: {done.why}\n{text[:4000]}"
-        return not done.status and not done.why, self.shown(text)
+        return not done.status and not done.why, self.at_lines_of_file(self.shown(text))
+
+    def at_lines_of_file(self, text):
+        """What the compiler says, with lines of the starter where the student has them."""
+        return re.sub(r"(?<=[:(])1\d{6}(?=[:)])", lambda line: str(self.place_of(int(line[0]))[0]), text)
+
+    def place_of(self, line):
+        """(line of the student's file, whether it is the student's) of a line that the compiler was told."""
+        if line < OF_STARTER:
+            return line, True
+        return self.spliced.lines.get(line - OF_STARTER, line - OF_STARTER), False
 
     def run(
         self,
@@ -264,30 +321,61 @@ class Program:
         slow_importer=False,
         no_luck=False,
         late_kernels=LATE,
+        main=0,
     ):
-        """Runs it on simulated GPUs. What a slow importer imports, its exporter has had time to give back; then too a
-        sleep is no wait, and numbers of descriptors differ (--no-luck)."""
+        """Runs one of its mains on simulated GPUs. What a slow importer imports, its exporter has had time to give
+        back; then too a sleep is no wait, and numbers of descriptors differ (--no-luck)."""
         options = ["--gpus", gpus, "--machine", machine, "--memory", memory, "--explain", "--trace", "TRACE"]
         options += ["--fail", fail] if fail else []
         options += ["--strict"] if strict else []
         options += ["--late-kernels", late_kernels] if late_kernels else []
         options += ["--slow-import", min(SLOW_IMPORT, self.limit // 2)] if slow_importer else []
         options += ["--no-luck"] if no_luck or slow_importer else []
-        more = {"LD_LIBRARY_PATH": "", "CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}
-        return self.start([VMMSIM, *options, self.file], **more)
+        seen = {
+            "readable": [self.file, *of_simulator()],
+            "writable": [self.work],
+            "root": self.root,
+        }
+        return self.start([VMMSIM, *options, self.file], seen, **{SELECT: str(main)})
 
     def run_on_gpu(self):
-        """Runs it on this machine's GPUs."""
-        return self.start([self.file], CUDA_MODULE_LOADING="EAGER")
+        """Runs it on this machine's GPUs: with all that these need, so in no sandbox."""
+        return self.start([self.file], None, **{**os.environ, SELECT: "0", "CUDA_MODULE_LOADING": "EAGER"})
 
-    def start(self, command, **more):
+    def start(self, command, seen, **environment):
         shutil.rmtree(self.work, ignore_errors=True)
         self.work.mkdir(parents=True)
-        return run(command, self.limit, self.work, environment(self.work, **more))
+        sandbox.give(self.work)
+        environment = {"PATH": os.defpath, "LANG": "C.UTF-8", **environment, "TMPDIR": str(self.work)}
+        return run(command, self.limit, self.work, environment, seen)
 
     def lines(self, addresses):
-        """By address in the program: (line, function) of the student's file that led there, the innermost first."""
-        name = self.source.name
+        """By address in the program: (line, whether it is the student's, function) that led there, innermost first."""
         for at, found in places(self.file, [at for at in addresses if at not in self.known]).items():
-            self.known[at] = [(line, what) for path, line, what in found if pathlib.Path(path).name == name]
+            its = [one for one in found if pathlib.Path(one[0]).name == self.source.name]
+            self.known[at] = [(*self.place_of(line), function) for _, line, function in its]
         return self.known
+
+    def line(self, number, is_students=True):
+        """The text of a line of the student's file; or of the starter's, of a line that is not judged there."""
+        lines = self.text.splitlines()
+        if not is_students and self.spliced:
+            its = next((at for at, line in self.spliced.lines.items() if line == number), number)
+            lines, number = self.starter.splitlines(), its
+        return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+    def line_of_part(self, words):
+        """The line after the mark of the part whose mark in the starter has these words."""
+        marks = [self.starter.splitlines()[first - 1] for first, _ in parts(self.starter)]
+        its = [first + 1 for first, _ in parts(self.text)]
+        return next((line for mark, line in zip(marks, its, strict=False) if words in mark), 0)
+
+
+def of_toolkit(toolkit):
+    """What the compiler needs beside the system's files."""
+    return [] if toolkit.is_relative_to("/usr") else [toolkit]
+
+
+def of_simulator():
+    """What a simulated program needs beside the system's files and its own."""
+    return [VMMSIM, BUILD / "simulator", (BUILD / "simulator" / "machines").resolve()]

@@ -34,24 +34,29 @@ class Runner:
             [int(at.removeprefix(name), 16) - 1 for at in line["callers"] if at.startswith(name)] for line in lines
         ]
         places = self.program.lines(sorted(set(itertools.chain(*frames)))) if lines else {}
+        found = [[place for at in addresses for place in places.get(at, ())] for addresses in frames]
+        found = [line_in_file(line, its) for line, its in zip(lines, found, strict=True)]
         return [
             Call(
                 run,
                 index,
-                line_in_file(line, [place for at in addresses for place in places.get(at, ())]),
+                number,
                 line,
+                in_part=is_students,
                 name=line["call"],
                 fault=line.get("fault"),
                 **{key: line[key] for key in OF_CALL},
             )
-            for index, (line, addresses) in enumerate(zip(lines, frames, strict=True))
+            for index, (line, (number, is_students)) in enumerate(zip(lines, found, strict=True))
         ]
 
 
 def line_in_file(line, places):
-    """The innermost place of a call, but for what the compiler has made of a kernel's head."""
+    """(line, whether it is the student's) of the innermost place of a call; what the compiler has made of a kernel's
+    head is none."""
     kernel = line["arguments"].get("func", "")
-    return next((at for at, function in places if function != kernel and "__device_stub_" not in function), 0)
+    its = (one for one in places if one[2] != kernel and "__device_stub_" not in one[2])
+    return next(its, (0, False))[:2]
 
 
 def in_order(lines):

@@ -5,10 +5,10 @@ import dataclasses
 import importlib.util
 import json
 import time
+import types
 
 from labs.judge import compiler
 from labs.judge.check import ENDED, GIVEN_BACK, Wrong
-from labs.judge.marks import changed_outside
 from labs.judge.program import ROOT, CannotJudge, Program
 from labs.judge.runner import Runner
 from vmmsim.trace.recording import OF_LOADING
@@ -16,7 +16,6 @@ from vmmsim.trace.recording import OF_LOADING
 GLOSSARY = "docs/glossary.md"
 OF_ABSENCE = LookupError, StopIteration, ValueError  # of a check that relies on calls which were not reached
 BUILT, PRINTED, REAL = "it is built", "it prints what it should", "the same on this machine's GPUs"
-MARKS = "only what stands between the marks is changed"
 
 
 class Lab:
@@ -26,7 +25,8 @@ class Lab:
         self.about = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(self.about)
         self.title, self.minutes, self.page = self.about.TITLE, self.about.MINUTES, self.about.PAGE
-        self.hints, self.output = self.about.HINTS, self.about.OUTPUT
+        self.hints = self.about.HINTS
+        self.mains = getattr(self.about, "MAINS", ({},))  # the constants of each main that is judged, and its "changes"
         self.options = {"gpus": getattr(self.about, "GPUS", 1), "strict": getattr(self.about, "STRICT", False)}
         for name in ("LATE_KERNELS", "NO_LUCK"):
             if hasattr(self.about, name):
@@ -35,13 +35,18 @@ class Lab:
         self.starter = ROOT / "labs/starters" / f"{self.name}.cu"
         self.solution = ROOT / "labs/solutions" / f"{self.name}.cu"
 
+    def output(self, main=0):
+        """What the right program prints with this main."""
+        text, its = self.about.OUTPUT, self.mains[main]
+        return text(types.SimpleNamespace(**its)) if callable(text) else text
+
     def alternatives(self):
         """Other right answers, as changes of the solution: title -> {"why": words, "change": lines}."""
         return json.loads((ROOT / "labs/alternatives.json").read_text())[self.number]
 
     def titles(self):
         """Of all that is looked at, in the order in which it is told."""
-        return [BUILT, *(function.title for function in self.checks), ENDED, GIVEN_BACK, PRINTED, MARKS]
+        return [BUILT, *(function.title for function in self.checks), ENDED, GIVEN_BACK, PRINTED]
 
     def weights(self):
         """The points for each: one, or what POINTS in the lab's file says."""
@@ -76,7 +81,7 @@ def judge(lab, source, real=False, limit=None, keep=None):
     """The verdict on a file. What `keep` does with it, it does while the program is there."""
     began = time.monotonic()
     options = {"architecture": getattr(lab.about, "ARCHITECTURE", 75)} | ({"limit": limit} if limit else {})
-    with Program(source, **options) as program:
+    with Program(source, lab.starter.read_text(), lab.mains, **options) as program:
         verdict = Judge(lab, program, real).verdict()
         if keep:
             keep(verdict)
@@ -109,6 +114,7 @@ class Judge:
         if not built:
             return BUILT, self.of_compiler(said, "error")
         self.remarks = self.of_compiler(said, "warning")
+        self.remarks += self.program.spliced.remark if self.program.spliced else ""
         self.held.append(BUILT)
         self.run = run = Runner(self.program).run(self.lab.options)
         self.stdout = run.stdout
@@ -116,7 +122,8 @@ class Judge:
             if wrong := self.wrong_of(function, run, function.options):
                 return wrong
             self.held.append(function.title)
-        for options in getattr(self.lab.about, "ELSEWHERE", ()):
+        mains = [{"main": number} for number in range(1, len(self.lab.mains))]
+        for options in (*getattr(self.lab.about, "ELSEWHERE", ()), *mains):
             for function in self.lab.checks:
                 if not function.options and (wrong := self.wrong_of(function, run, options)):
                     self.held.remove(function.title)
@@ -124,8 +131,7 @@ class Judge:
         last = (
             (ENDED, run.must_end),
             (GIVEN_BACK, run.must_give_back),
-            (PRINTED, lambda: self.must_print(run)),
-            (MARKS, lambda: self.must_keep(run)),
+            (PRINTED, lambda: [self.must_print(one) for one in (run, *(run.again(**main) for main in mains))]),
         )
         if self.real:
             last = *last, (REAL, lambda: self.must_be_real(run))
@@ -170,19 +176,15 @@ class Judge:
         return wrong.title or title, self.words(wrong)
 
     def must_print(self, run):
-        wanted, more = self.lab.output.splitlines(), run.stdout.splitlines()
-        if run.stdout == self.lab.output:
+        output, more = self.lab.output(run.options.get("main", 0)), run.stdout.splitlines()
+        wanted = output.splitlines()
+        if run.stdout == output:
             return
         happened = f"it printed\n{run.stdout}"
         if all(line in more for line in wanted):
             more = [line for line in more if line not in wanted]
             happened = "\n".join(["it printed more; let lines of your own go to stderr:", *(more or wanted)])
-        raise Wrong(f"it prints\n{self.lab.output}", happened, run=run)
-
-    def must_keep(self, run):
-        line, words = changed_outside(self.lab.starter.read_text(), self.program.source.read_text(errors="replace"))
-        if line:
-            raise run.line_of_file(line).wrong(f"{MARKS}: // >>> and // <<<", words)
+        raise Wrong(f"it prints\n{output}", happened, run=run)
 
     def must_be_real(self, run):
         ended = self.program.run_on_gpu()
@@ -190,22 +192,18 @@ class Judge:
             self.real = False
             self.remarks += f"This machine's GPUs cannot run it, which says nothing against it:\n{ended.stdout}"
             return
-        if ended.status or ended.why or ended.stdout != self.lab.output:
+        if ended.status or ended.why or ended.stdout != self.lab.output():
             happened = f"status {ended.status} {ended.why}\n{ended.stdout}{ended.stderr}"
-            raise Wrong(f"status 0\n{self.lab.output}", happened, run=run)
+            raise Wrong(f"status 0\n{self.lab.output()}", happened, run=run)
 
     def of_compiler(self, said, kind):
-        return compiler.in_words(said, self.program.shown(str(self.program.source)), self.source(), kind)
-
-    def source(self):
-        return self.program.source.read_text(errors="replace").splitlines()
+        return compiler.in_words(said, self.program.name, self.program.text.splitlines(), kind)
 
     def words(self, wrong):
         text, call, run = "", wrong.call, wrong.run
         self.run, self.step = run, step_of(call)
         if call and call.line:
-            name, source = self.program.shown(str(self.program.source)), self.source()
-            text = f"{name}:{call.line}\n    {source[call.line - 1].strip() if call.line <= len(source) else ''}\n"
+            text = f"{self.program.name}:{call.line}\n    {self.program.line(call.line, call.in_part)}\n"
         if run.options != self.lab.options:
             text += f"{run.where()}:\n"
         text += in_columns("What was to happen:", wrong.wanted) + in_columns("What happened:", wrong.happened)

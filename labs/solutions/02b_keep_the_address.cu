@@ -57,7 +57,7 @@ int main() {
     moves += old.size > 0 && buffer.address != old.address;
     lab::fill<int>(buffer.address + old.size, (buffer.size - old.size) / sizeof(int), 7);
   }
-  const size_t n = most / sizeof(int);
+  const size_t n = buffer.size / sizeof(int);
   std::printf("%llu of %zu integers are 7 after %d moves\n", lab::count<int>(buffer.address, n, 7), n, moves);
   end(buffer);
   return lab::end();

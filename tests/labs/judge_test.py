@@ -16,9 +16,9 @@ import unittest
 import unittest.mock
 
 from labs.judge.check import ENDED, GIVEN_BACK, Wrong, check
-from labs.judge.marks import changed_outside
 from labs.judge.program import ROOT, CannotJudge, Ended, Program
-from labs.judge.verdict import BUILT, MARKS, PRINTED, REAL, Judge, Lab
+from labs.judge.splice import NotWhole, spliced
+from labs.judge.verdict import BUILT, PRINTED, REAL, Judge, Lab
 from vmmsim.processes import descendants
 
 sys.dont_write_bytecode = True
@@ -67,10 +67,10 @@ class Checks(unittest.TestCase):
 
     def verdict(self, body, *checks, real=None, **about):
         lab = Lab.__new__(Lab)
-        lab.checks, lab.output, lab.options, lab.about = checks, OUTPUT, {"gpus": 1}, types.SimpleNamespace(**about)
+        lab.checks, lab.options = checks, {"gpus": 1}
+        lab.about, lab.mains = types.SimpleNamespace(OUTPUT=OUTPUT, **about), ({},)
         lab.page = "lab.md"
         program = self.program(body)
-        lab.starter = program.source
         program.run_on_gpu = lambda: real
         return Judge(lab, program, bool(real)).verdict()
 
@@ -99,7 +99,7 @@ class Checks(unittest.TestCase):
         verdict = self.verdict(RIGHT, on_two, with_a_failure)
         self.assertEqual((verdict.failed, verdict.words), ("", ""))
         self.assertEqual(seen, [(2, "on 2 simulated GPUs", True), (0, True), (1, True)])
-        self.assertEqual([status for _, status in verdict.checks], ["passed"] * 7)
+        self.assertEqual([status for _, status in verdict.checks], ["passed"] * 6)
 
     def test_a_skip_and_calls_that_may_be_refused(self):
         body = "if (cuMemCreate(nullptr, 0, nullptr, 0) == CUDA_ERROR_INVALID_VALUE) return 77;\nreturn 1;"
@@ -157,11 +157,11 @@ class Checks(unittest.TestCase):
         def on_two(run):
             raise Wrong("it is right on two", "it is not")
 
-        titles = [BUILT, "one", "of what is missing", "two", ENDED, GIVEN_BACK, PRINTED, MARKS]
+        titles = [BUILT, "one", "of what is missing", "two", ENDED, GIVEN_BACK, PRINTED]
         right, refused = RIGHT, RIGHT.replace("return lab::end()", "CHECK(cuMemRelease(handle));\nreturn lab::end()")
         for body, failed, status in (
-            (right, "of what is missing", "passed passed failed" + 5 * ", not reached"),
-            (refused, ENDED, "passed passed, not reached, not reached failed" + 3 * ", not reached"),
+            (right, "of what is missing", "passed passed failed" + 4 * ", not reached"),
+            (refused, ENDED, "passed passed, not reached, not reached failed" + 2 * ", not reached"),
         ):
             verdict = self.verdict(body, its[0], missing, its[1])
             self.assertEqual([title for title, _ in verdict.checks], titles)
@@ -170,7 +170,7 @@ class Checks(unittest.TestCase):
         leaking = RIGHT.replace("CHECK(cuMemRelease(handle));\n", "")
         verdict = self.verdict(leaking, its[0], on_two)
         self.assertEqual(verdict.checks[1:3], [("one", "passed"), ("on two", "not reached")])
-        self.assertEqual((verdict.failed, verdict.checks[-3]), (GIVEN_BACK, (GIVEN_BACK, "failed")))
+        self.assertEqual((verdict.failed, verdict.checks[-2]), (GIVEN_BACK, (GIVEN_BACK, "failed")))
         self.assertNotIn("on 2 simulated GPUs", verdict.words)
 
     def test_a_leak_of_another_run(self):
@@ -297,31 +297,75 @@ class Checks(unittest.TestCase):
         self.assertEqual(self.failed(body, late), ("", ""))
         self.assertEqual(seen, [(True, "cudaDeviceSynchronize"), (True, None)])
 
-    def test_what_is_changed_outside_the_marks(self):
-        for change, line, words in (
-            ((" bytes = ", "\n  bytes  =  // mine\n   "), 0, ""),
-            (('#include "../lab.h"', '#include <atomic>\n#include "../lab.h"'), 0, ""),
-            (("  // >>> your part: make the memory", "  // >>> mine\n  const int more = 1;"), 0, ""),
-            (("bytes, 42)", "bytes, 43)"), 0, "it was: "),
-            (("  return lab::end();", ""), 0, "gone|it was: "),
-            (("// <<<", ""), 1, "the marks are not those"),
-            (
-                ("// >>> your part: make the memory", "// >>> mine\n#define CHECK(x) (x)"),
-                SOLUTION[: SOLUTION.index("// >>>")].count("\n") + 2,
-                "CHECK gets another meaning",
-            ),
-            (("// >>> your part: make the memory", "// >>> mine\n#define MINE 5"), 0, ""),
-            (("// >>> your part: make the memory", "// >>> mine\n#include <chrono>  // mine"), 0, ""),
-            (("// >>> your part: make the memory", '// >>> mine\n#include "mine.h"'), 0, "is not looked at"),
-            (("// >>> your part: make the memory", "// >>> mine\n#line 5000"), 0, "a line keeps its number"),
-            (("// >>> your part: make the memory", "// >>> mine\n /* */ %: \\\nundef CHECK"), 0, "CHECK gets another"),
+    def test_what_stands_outside_the_marks(self):
+        """It is the starter's, whatever the student's file has there; what is included is kept."""
+        head = '#include "../lab.h"\n\nint main() {'
+        for change, remark in (
+            ((" bytes = ", "\n  bytes  =  // mine\n   "), "not judged"),
+            (('#include "../lab.h"', '#include <atomic>\n#include "../lab.h"'), ""),
+            ((head, "// mine: TODO cudaMalloc\n" + head), ""),
+            (("bytes, 42)", "bytes, 43)"), "not judged"),
+            (("  return lab::end();", ""), ""),
         ):
             with self.subTest(change):
                 self.assertIn(change[0], SOLUTION)
-                where, happened = changed_outside(STARTER, SOLUTION.replace(*change, 1))
-                self.assertEqual(bool(where), bool(words))
-                self.assertRegex(happened, words or "^$")
-                self.assertEqual(where if line else 0, line)
+                made = spliced(STARTER, SOLUTION.replace(*change, 1), "a.cu", ({}, {"changes": {"42": "44"}}))
+                self.assertIn(remark, made.remark)
+                self.assertEqual(bool(remark), bool(made.remark))
+                for body, value in zip(made.bodies, ("42", "44"), strict=True):
+                    self.assertIn(f"lab::fill<char>(address, bytes, {value});", body)
+                    self.assertIn("return lab::end();", body)
+                self.assertEqual("<atomic>" in change[1], "#include <atomic>" in made.includes)
+
+    def test_a_part_is_whole(self):
+        """What could end the starter's code, hide it or give it another meaning is refused, and where."""
+        mark = "// >>> your part: make the memory"
+        first = SOLUTION[: SOLUTION.index(mark)].count("\n") + 2
+        for lines, words in (
+            ("}\nvoid mine() {", "'}' closes what was not opened"),
+            ("if (true) {", "'{' has no end in this part"),
+            ("/* what follows", "this comment has no end"),
+            ('"what follows', "this text has no end"),
+            ("#if 0\n#endif\n#if 1", "#if has no #endif"),
+            ("#endif\n#if 1", "#endif without an #if"),
+            ("{\n#if 0\n}\n#endif", "in one branch of #if alone"),
+            ("#define OPEN {\n}", "has no end in this directive"),
+            ("#define GLUE(a, b) a##b", "no ## here"),
+            ("int a = 0; <% int b = 0; %>", "write it plainly"),
+            ('auto text = R"x(\n)x";', "write it plainly"),
+            ("int a = 0; ??/", "write it plainly"),
+            ("#line 5000", "no #line here"),
+            ('#pragma pop_macro("CHECK")', "no #pragma here"),
+            ('#include "mine.h"', "is not looked at: write it here"),
+            ('#include "/etc/passwd"', "is not looked at: write it here"),
+            ("# \\\n include MINE", "is not looked at: write it here"),
+            ("const int a = 1'000'000, b = '{'; const char* c = \"}\"; // }", ""),
+            ("#define CHECK(call) (call)\n#include <chrono>  // mine", ""),
+            ("#if 1\n{ }\n#else\n{ { } }\n#endif", ""),
+            ("std::vector<::CUdeviceptr> all;", ""),
+        ):
+            with self.subTest(lines):
+                text = SOLUTION.replace(mark, f"{mark}\n{lines}")
+                if not words:
+                    spliced(STARTER, text, "a.cu", ({},))
+                    continue
+                with self.assertRaises(NotWhole) as refused:
+                    spliced(STARTER, text, "a.cu", ({},))
+                self.assertIn(words, refused.exception.words)
+                self.assertLess(refused.exception.line - first, 1 + lines.count("\n"))
+        for change, words in (
+            (("// <<<", ""), "the marks are not those"),
+            (("\n  // <<<", "\n  // the end \\\n  // <<<"), "must not go on behind the mark"),
+        ):
+            with self.assertRaisesRegex(NotWhole, words):
+                spliced(STARTER, SOLUTION.replace(*change, 1), "a.cu", ({},))
+
+    def test_a_macro_keeps_its_meaning_outside(self):
+        text = SOLUTION.replace("// >>> your part: make the memory", "// >>> mine\n#define bytes 7\n#undef CHECK")
+        body = spliced(STARTER, text, "a.cu", ({},)).bodies[0]
+        for name in ("bytes", "CHECK"):
+            self.assertLess(body.index(f'#pragma push_macro("{name}")'), body.index("#define bytes"))
+            self.assertGreater(body.index(f'#pragma pop_macro("{name}")'), body.index("#undef CHECK"))
 
     def test_real(self):
         right = Ended(0, "", OUTPUT, "", b"")
@@ -330,12 +374,12 @@ class Checks(unittest.TestCase):
         for wrong in (Ended(1, "", OUTPUT, "", b""), Ended(0, "", "OK\n", "", b""), Ended(0, "time", OUTPUT, "", b"")):
             self.assertEqual(self.failed(RIGHT, real=wrong)[0], REAL)
         verdict = self.verdict(RIGHT, real=Ended(77, "", "SKIP: no GPU; get one\n", "", b""))
-        self.assertEqual((verdict.status, verdict.checks[-1]), ("passed", (MARKS, "passed")))
+        self.assertEqual((verdict.status, verdict.checks[-1]), ("passed", (PRINTED, "passed")))
         self.assertIn("SKIP: no GPU", verdict.remarks)
 
 
 class Ends(unittest.TestCase):
-    """One program, of which the environment's CASE says what it does."""
+    """One program, of which the variable for the main that runs says what it does."""
 
     CASES = {
         "hang": ("for (;;) pause();", r"running after 3 seconds.*last call that came back is cuda\w+ in line \d+"),
@@ -385,11 +429,20 @@ void write_to_all(const std::string& text) {
   for (int i = 3; i < 64; ++i)
     if (fstat(i, &is) == 0 && S_ISFIFO(is.st_mode)) (void)!write(i, text.data(), text.size());
 }
-const std::string what = std::getenv("CASE");
+const std::string what = std::getenv("LAB_MAIN");
 struct Early { Early() { if (what == "before main") std::exit(0); } } early;
 int main() {
   lab::begin();
 """
+
+    @staticmethod
+    def case(name):
+        """The variable for the main that runs says which case it is."""
+
+        def run(program, of_any=Program.run, **options):
+            return of_any(program, main=name, **options)
+
+        return unittest.mock.patch.object(Program, "run", run)
 
     def test_what_is_said(self):
         lab = Lab(ROOT / f"labs/checks/{NAME}.py")
@@ -402,7 +455,7 @@ int main() {
                 self.assertTrue(program.build()[0])
                 program.build = lambda: (True, "")
                 for name, (_, said) in self.CASES.items():
-                    with self.subTest(name), unittest.mock.patch.dict(os.environ, CASE=name):
+                    with self.subTest(name), self.case(name):
                         verdict = Judge(lab, program, False).verdict()
                         self.assertEqual(verdict.failed, ENDED)
                         self.assertRegex(verdict.words, said)

@@ -8,7 +8,6 @@ fails at the check that is meant for it, in the words that the file has, and eac
 prints what the solution prints.
 """
 
-import json
 import os
 import pathlib
 import re
@@ -19,6 +18,8 @@ import unittest.mock
 
 from labs.judge.check import Run
 from labs.judge.program import BUILD, ROOT, Program
+from labs.judge.splice import program as program_of
+from labs.judge.splice import spliced
 from labs.judge.verdict import BUILT, Lab, judge
 from tests.changes import places
 
@@ -123,18 +124,6 @@ def changed(lines):
     return text
 
 
-def together(texts):
-    """One program of several. LAB_ANSWER is the number of the one that runs."""
-    include = re.compile("^#include .*$", re.MULTILINE)
-    parts = ["#include <cstdlib>", *dict.fromkeys(line for text in texts for line in include.findall(text))]
-    parts.append("#define main answer")
-    for number, text in enumerate(texts):
-        parts += [f"namespace answer_{number} {{", f'#line 1 "{NAME}.cu"', include.sub("", text), "}"]
-    calls = [f"if (number == {number}) return answer_{number}::answer();" for number in range(len(texts))]
-    parts += ["#undef main", "int main() {", 'const int number = std::atoi(std::getenv("LAB_ANSWER"));', *calls, "}"]
-    return "\n".join(parts)
-
-
 class AnswersTest(Base):
     """All answers are built as one program: for one alone the compiler takes nearly as long as for ten."""
 
@@ -142,12 +131,12 @@ class AnswersTest(Base):
     def setUpClass(cls):
         answers = {**RIGHT, **{title: its["change"] for title, its in WRONG.items()}}
         cls.texts = {title: changed(lines) for title, lines in answers.items()}
-        prints = f"std::fputs({json.dumps(LAB.output)}, stdout)"
-        cls.texts["only prints"] = f'#include "../lab.h"\nint main() {{ return {prints} < 0; }}\n'
+        starter = LAB.starter.read_text()
+        cls.spliced = [spliced(starter, text, f"{NAME}.cu", LAB.mains) for text in cls.texts.values()]
         scratch = tempfile.TemporaryDirectory()
         cls.addClassCleanup(scratch.cleanup)
         source = pathlib.Path(scratch.name, f"{NAME}.cu")
-        source.write_text(together(cls.texts.values()))
+        source.write_text(program_of(cls.spliced))
         program = Program(source, architecture=getattr(LAB.about, "ARCHITECTURE", 75))
         program.__enter__()
         cls.addClassCleanup(program.__exit__)
@@ -161,15 +150,20 @@ class AnswersTest(Base):
 
         def build(program):
             os.link(self.built, program.file)
+            program.spliced = self.spliced[number]
             return True, ""
 
+        def run(program, main=0, of_any=Program.run, **options):
+            return of_any(program, main=number * len(LAB.mains) + main, **options)
+
         def ptx(run, kernel, of_any=Run.ptx):
-            return of_any(run, "_ZN" + "".join(f"{len(name)}{name}" for name in (f"answer_{number}", kernel)))
+            space = f"main_{number * len(LAB.mains)}"
+            return of_any(run, "_ZN" + "".join(f"{len(name)}{name}" for name in (space, kernel)))
 
         with (
             unittest.mock.patch.object(Program, "build", build),
             unittest.mock.patch.object(Run, "ptx", ptx),
-            unittest.mock.patch.dict(os.environ, LAB_ANSWER=str(number)),
+            unittest.mock.patch.object(Program, "run", run),
         ):
             return self.judged(self.texts[title], limit)
 
@@ -178,10 +172,6 @@ class AnswersTest(Base):
         for title in RIGHT:
             with self.subTest(title):
                 self.assertEqual(self.judged_of(title, LIMIT).words, "")
-
-    def test_to_print_the_result_is_not_enough(self):
-        verdict = self.judged_of("only prints", LIMIT)
-        self.assertEqual((verdict.status, verdict.stdout), ("failed", LAB.output))
 
     def test_wrong_answers_fail_where_meant(self):
         self.assertGreaterEqual(len(WRONG), 4)
@@ -193,7 +183,7 @@ class AnswersTest(Base):
                 self.assertEqual((verdict.status, verdict.failed), ("failed", about["fails"]), verdict.words)
                 self.assertRegex(verdict.words, about["says"])
                 self.assertNotRegex(verdict.words, r"Traceback|/lab-|\.py\b")
-                prints_right += [mistake] * (verdict.stdout == LAB.output)
+                prints_right += [mistake] * (verdict.stdout == LAB.output())
         self.assertTrue(prints_right, "no wrong answer prints the right result")
 
 
