@@ -19,7 +19,7 @@ KEYS = {  # in their order
     "explanation": str,
 }
 MAY_LACK = {"time"}  # as older recordings do
-NO_CALLS = "begin", "close", "exit", "send", "sleep"  # lines that tell of no call of CUDA's
+NO_CALLS = "begin", "close", "exit", "send", "sleep", "unordered"  # lines that tell of no call of CUDA's
 SUCCESS = "CUDA_SUCCESS", "cudaSuccess", ""  # the last is that of NO_CALLS
 # The members of each kind of change: may be null ("?"), may be missing ("*").
 CHANGES = {

@@ -44,6 +44,7 @@ ANSWERED = {  # what it answers if it succeeds
     "cudaStreamEndCapture": "gives the graph",
     "cudaGetLastError": "answers that there is none",
     "begin": "A kernel begins that was launched before.",
+    "unordered": "A thread reads what it wrote at another address of the same memory, with no alias fence between.",
     "send": "The process sends descriptors to another.",
     "sleep": "The process sleeps, and here no sleep takes time.",
     "close": "The process closes a descriptor that held memory.",

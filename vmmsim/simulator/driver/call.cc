@@ -325,6 +325,20 @@ void tell_begin(const gpu::Kernel& kernel, const std::vector<std::byte>& paramet
       {.number = 0, .call = "begin", .nth = count_call("begin"), .device = device, .arguments = arguments.c_str()});
 }
 
+void tell_unordered_read(const gpu::Kernel& kernel, int device, const std::string& launch, const std::string& where,
+                         uint64_t written, uint64_t read) {
+  const std::string arguments = trace::object({{"func", demangled(kernel.name)},
+                                               {"launch", launch},
+                                               {"where", where},
+                                               {"written", hexadecimal(written)},
+                                               {"read", hexadecimal(read)}});
+  write_line({.number = 0,
+              .call = "unordered",
+              .nth = count_call("unordered"),
+              .device = device,
+              .arguments = arguments.c_str()});
+}
+
 // For --no-luck: after 0.3 s; and with --slow-import, once the process that has forked this one waits, too, if only for
 // this end in an import.
 static void end_late() {

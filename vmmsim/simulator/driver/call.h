@@ -75,6 +75,9 @@ void tell_refused_close(int fd);  // of what is no descriptor, or no more
 // And when a late kernel begins: the calls that launch it and that wait for it, "cudaFree #1", or none.
 void tell_begin(const gpu::Kernel&, const std::vector<std::byte>& parameters, int device, const std::string& launch,
                 const std::string& waiter);
+// A kernel's first read that no alias fence orders after what its thread wrote at another address.
+void tell_unordered_read(const gpu::Kernel&, int device, const std::string& launch, const std::string& where,
+                         uint64_t written, uint64_t read);
 void tell_sleep();                            // of a sleep, or a wait with a limit, that was over at once (--no-luck)
 void tell_send(const std::vector<int>& fds);  // that a message carries (--no-luck)
 void tell_exit(int status);

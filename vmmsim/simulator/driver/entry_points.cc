@@ -66,11 +66,11 @@ void get_call(const char* name, void** found, int cuda_version, cuuint64_t flags
 }  // namespace driver
 
 using namespace driver;
-constexpr int always = before_init | after_fault | in_host_function;
+constexpr int whenever = before_init | after_fault | in_host_function;
 
 CUresult cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags,
                           CUdriverProcAddressQueryResult* symbolStatus) {
-  return call(ARGUMENTS(symbol, pfn, cudaVersion, flags), always,
+  return call(ARGUMENTS(symbol, pfn, cudaVersion, flags), whenever,
               [&] { get_call(symbol, pfn, cudaVersion, flags, symbolStatus); });
 }
 CUresult cuGetExportTable(const void**, const CUuuid* table) {
@@ -85,6 +85,6 @@ CUresult cuGetExportTable(const void**, const CUuuid* table) {
 }
 #undef cuGetProcAddress  // since CUDA 12 that is the other's name; who loads the driver by hand may ask by this one
 EXPORT CUresult cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags) {
-  return call(ARGUMENTS(symbol, pfn, cudaVersion, flags), always,
+  return call(ARGUMENTS(symbol, pfn, cudaVersion, flags), whenever,
               [&] { get_call(symbol, pfn, cudaVersion, flags, nullptr); });
 }

@@ -151,6 +151,11 @@ void start_kernel(const Work& work, const Operation& op) {
     if (fault) set_fault(*fault);
     ended(op);
   };
+  if (memory::options().trace)
+    now.unordered_read = [kernel = now.kernel, device = now.module->device(), launch = work.asked_by](
+                             const std::string& where, uint64_t written, uint64_t read) {
+      tell_unordered_read(*kernel, device, launch, where, written, read);
+    };
   if (memory::options().late_kernels == 0) return gpu::launch(std::move(now));
   using Clock = std::chrono::steady_clock;
   const auto latest = Clock::now() + std::chrono::milliseconds(memory::options().late_kernels);
@@ -212,7 +217,7 @@ SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& at
   if (is_cooperative) check_fits_at_once(p, function);
   refuse_launches_in(kernel);
   work->function = function;
-  if (memory::options().late_kernels) work->asked_by = memory::current_call;
+  if (memory::options().trace) work->asked_by = memory::current_call;
   work->attributes = attributes;
   work->given.type = CU_GRAPH_NODE_TYPE_KERNEL;
   work->given.kernel = p;

@@ -31,7 +31,7 @@ struct Work {
   std::vector<void*> pointers;                                   // those of given.kernel
   size_t parameter_bytes = 0;                                    // what one of these points to
   CUfunction function = nullptr;                                 // of a kernel
-  std::string asked_by = {};                                     // the call that launches it, for --late-kernels
+  std::string asked_by = {};                                     // the call that launches it, for --trace
   Attributes attributes;                                         // likewise
   std::shared_ptr<CUevent_st> event;                             // of a node that records or awaits one
   std::shared_ptr<GraphMemory> memory;                           // of a node that allocates or frees it

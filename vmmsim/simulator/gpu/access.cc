@@ -253,6 +253,14 @@ template <class T, bool many> bool store_in_block(Warp& w, const MicroOp& op, La
   return true;
 }
 
+void look_for_unordered(Warp& w, const MicroOp& op, unsigned lane, uint64_t address, const char* bytes, unsigned size) {
+  const Launch& launch = *w.block->launch;
+  if (!launch.unordered_read) return;
+  const uint64_t written = w.block->alias_order.unordered(w.first + lane, bytes, size, address);
+  if (written && !std::atomic_ref(launch.told_of_unordered_read).exchange(true, std::memory_order_relaxed))
+    launch.unordered_read(where(w, op, lane), written, address);
+}
+
 template <class T, bool many> void load_anywhere(Warp& w, const MicroOp& op, Lanes active) {
   if (is_of_block(w, op.space) && load_from_block<T, many>(w, op, active)) return;
   uint64_t used[32];
@@ -261,6 +269,7 @@ template <class T, bool many> void load_anywhere(Warp& w, const MicroOp& op, Lan
   const unsigned size = sizeof(T) * (many ? op.count : 1);
   const auto load_lane = [&, to = op.to](unsigned lane, uint64_t address, const char* bytes, bool aliased) {
     if (cache_use == CacheUse::last_use) used[lane] = address;
+    if (aliased) look_for_unordered(w, op, lane, address, bytes, size);
     const bool cached = aliased && cache_use != CacheUse::around;
     Whole all;
     if (many && !cached) {
@@ -286,6 +295,7 @@ template <class T, bool many> void store_anywhere(Warp& w, const MicroOp& op, La
   const Row* const rows = w.rows;
   const unsigned size = sizeof(T) * (many ? op.count : 1);
   const auto store_lane = [&, of = op.b](unsigned lane, uint64_t address, char* bytes, bool aliased) {
+    if (aliased) w.block->alias_order.stored(w.first + lane, bytes, size, address);
     Whole all = {};
     for_each_element<T, many>(op, of, address, many ? all.bytes : bytes, [&](uint64_t at, char* to, int row) {
       const T value = static_cast<T>(rows[row].lane[lane]);
@@ -393,6 +403,11 @@ template <class T, bool many> void store_values(Warp& w, const MicroOp& op, Lane
 template <bool beyond_block> void fence(Warp& w, const MicroOp&, Lanes) {
   __sync_synchronize();
   if (beyond_block) w.block->cache.empty();
+}
+
+void alias_fence(Warp& w, const MicroOp& op, Lanes active) {
+  fence<true>(w, op, active);
+  for (const unsigned lane : each(active)) w.block->alias_order.fenced(w.first + lane);
 }
 
 // isspacep: is the generic address in this space?
@@ -624,8 +639,11 @@ void lower_atomic(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
 void lower_fence(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   bool beyond_block = false;
   if (m.take("proxy")) {
-    beyond_block = m.take("alias");  // of fence.proxy.async only the order counts: what is asynchronous is done at once
-    if (!beyond_block && !m.take("async")) l.not_simulated(i);
+    if (m.take("alias")) {
+      l.emit(alias_fence, i).again = Again::same;
+      return;
+    }
+    if (!m.take("async")) l.not_simulated(i);  // of it only the order counts: what is asynchronous is done at once
     m.ignore({"global", "shared::cta", "shared::cluster"});
   } else if (m.take("mbarrier_init")) {
     m.ignore({"release", "cluster"});

@@ -88,6 +88,10 @@ struct Launch {
   std::shared_ptr<Heap> heap = {};         // the context's
   std::shared_ptr<Children> children = {};  // if the kernel launches others
   mutable uint64_t grid_workspace = 0;     // of grid.sync(): a cooperative kernel finds it in a window of its addresses
+  // Called for the first read that no alias fence orders after what its thread wrote at another address of the same
+  // memory: where, as Fault::where, and the two addresses.
+  std::function<void(const std::string& where, uint64_t written, uint64_t read)> unordered_read = {};
+  mutable bool told_of_unordered_read = false;
   mutable bool told_of_multicast = false;  // that it goes there in an ordinary way; by many threads
 };
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <vector>
+#include "alias_order.h"
 #include "cache.h"
 #include "places.h"
 
@@ -88,6 +89,7 @@ struct ThreadBlock {
   std::vector<CallStack> stacks;  // in place of `local`, of each thread, if the kernel calls functions
   std::vector<Warp> warps;
   Cache cache;  // the first-level cache
+  AliasOrder alias_order;
   struct Barrier {
     unsigned arrived = 0, expected = 0;  // threads; expected 0: all that have not exited
     unsigned threads = 0, ones = 0;      // for barrier.red: that have come, and whose predicate was true
