@@ -12,7 +12,7 @@
 
 const unsigned threads = 1024;
 
-__global__ void read_write_read(int* a, const int* b, int* first, int* second) {
+__global__ void read_write_read(int* const a, const int* const b, int* first, int* second) {
   const unsigned i = threadIdx.x;
   first[i] = b[i];
   a[i] = 42;
