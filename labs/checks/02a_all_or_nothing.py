@@ -7,6 +7,10 @@ from labs.judge.check import Wrong, check
 
 TITLE = "All or nothing"
 MINUTES = 20
+POINTS = {
+    "the buffer grows in place, and its data is not copied": 0,
+    "each chunk is memory of GPU 0, and of its own": 0,
+}  # the starter is right there
 MAINS = {"chunks": 5}, {"chunks": 7, "changes": {"5 * chunk": "7 * chunk"}}  # that it has after the second growth
 PAGE = "02_growable/README.md#3-fail-half-way"
 HINTS = [

@@ -2,6 +2,7 @@
 """02c: to unmap frees nothing while a handle holds the memory, and waits for nobody."""
 
 from labs.judge.check import LAUNCHES, Wrong, check
+from vmmsim.trace.line import number
 
 TITLE = "Give memory back"
 MINUTES = 10
@@ -30,8 +31,9 @@ OK
 
 CHUNK = 2 << 20
 HOST_TO_HOST = 0  # a kind of copy
-# What may tell the host that a kernel has ended, beside a call that waits for it.
+# What may tell the host that a kernel has ended, beside a call that waits for it: behind it in its stream.
 TELLS = "cudaLaunchHostFunc", "cuLaunchHostFunc", "cudaStreamAddCallback", "cuStreamAddCallback", "cudaMemcpyAsync"
+NON_BLOCKING = 1  # cudaStreamNonBlocking, CU_STREAM_NON_BLOCKING
 
 
 @check("nothing is unmapped while a kernel may use it")
@@ -62,8 +64,23 @@ def is_known(run, kernel, unmap):
     asked = [call for call in between if call.name.endswith("Query")]
     not_yet = [(call.name, call.arguments) for call in asked if not call.succeeded]  # who asks until it is so
     return any(call.succeeded and (call.name, call.arguments) in not_yet for call in asked) or any(
-        call.name in TELLS for call in between
+        call.name in TELLS and is_behind(run, call, kernel) for call in between
     )
+
+
+def stream_of(call):
+    return number(call.arguments.get("stream", call.arguments.get("hStream"))) or 0
+
+
+def is_behind(run, call, kernel):
+    """Whether it comes after the kernel: in the same stream, or in one that waits for the default stream."""
+    aside = [it for it in run.calls("cudaStreamCreate*", "cuStreamCreate*") if flags(it) == NON_BLOCKING]
+    asides = {number(it.outputs.get("pStream", it.outputs.get("phStream"))) for it in aside}
+    return stream_of(call) == stream_of(kernel.launch) or not (asides & {stream_of(call), stream_of(kernel.launch)})
+
+
+def flags(call):
+    return call.arguments.get("flags", call.arguments.get("Flags", 0))
 
 
 @check("the chunks that stay keep their memory")

@@ -5,6 +5,10 @@ from labs.judge.check import LAUNCHES, Wrong, check
 
 TITLE = "Writer and reader"
 MINUTES = 15
+POINTS = {
+    "one kernel writes on GPU 0, then one reads on GPU 1": 0,
+    "peer access stays off": 0,
+}  # the starter is right there
 MAINS = {"size": 4 << 20}, {"size": 6 << 20, "changes": {"size = 4 << 20": "size = 6 << 20"}}
 LESSON = "03_multi_gpu/README.md"
 PAGE = f"{LESSON}#4-make-the-reader-wait"

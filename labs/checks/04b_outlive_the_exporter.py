@@ -8,6 +8,7 @@ from labs.judge.check import Wrong, check
 
 TITLE = "Outlive the exporter"
 MINUTES = 10
+POINTS = {"memory is created once, by the exporter": 0}  # the starter is right there
 MAINS = {"size": 2 << 20}, {"size": 4 << 20, "changes": {"size = 2 << 20": "size = 4 << 20"}}
 PAGE = "04_ipc_fd/README.md#7-outlive-the-exporter"
 HINTS = [

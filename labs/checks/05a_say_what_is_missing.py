@@ -8,6 +8,9 @@ from labs.judge.check import Wrong, check
 
 TITLE = "Say what is missing"
 MINUTES = 10
+POINTS = {
+    "where nothing is missing, memory is created and exported as a fabric handle": 0
+}  # the starter is right there
 PAGE = "05_fabric/README.md#1-create-memory-that-may-leave-the-machine"
 OUTPUT = """\
 the memory can go to another machine

@@ -10,6 +10,7 @@ from labs.judge.check import Wrong, check
 
 TITLE = "Send all 64 bytes, then wait"
 MINUTES = 15
+POINTS = {"memory is created once, by the exporter": 0}  # the starter is right there
 MAINS = {"size": 2 << 20}, {"size": 4 << 20, "changes": {"size = 2 << 20": "size = 4 << 20"}}
 PAGE = "05_fabric/README.md#3-send-the-bytes"
 HINTS = [

@@ -9,6 +9,7 @@ from vmmsim.trace.line import number
 
 TITLE = "Endless ring"
 MINUTES = 15
+POINTS = {"the ring takes no more memory than its 2 MiB": 0}  # the starter is right there
 MAINS = {"records": 8}, {"records": 5, "changes": {"records = 8": "records = 5", "size_t at = 0": "size_t at = 12345"}}
 PAGE = "07_aliasing/README.md#1-map-a-ring-buffer-twice-in-a-row"
 HINTS = [

@@ -20,7 +20,7 @@ USAGE = """./lab.sh                        the labs, and which of yours are righ
        ./lab.sh hint|reset NN          one more hint; the starter again, yours is kept
        ./lab.sh solution NN [--yes] [--alternatives]    after it is right, or with --yes
        ./lab.sh --all [NN,NN] [--json FILE] [--gradescope FILE]    all, or these, and their points
-       ./lab.sh --class DIRECTORY [NN,NN] [--csv FILE]    the same for each directory in it
+       ./lab.sh --class DIRECTORY [NN,NN] [--csv FILE] [--feedback DIRECTORY]    the same for each directory in it
        ./lab.sh gradescope NN,NN FILE.zip    an autograder for Gradescope"""
 
 
@@ -67,6 +67,9 @@ def parser_of(labs):
     parser.add_argument(
         "--class", metavar="DIRECTORY", type=pathlib.Path, dest="students", help="judge those of a class"
     )
+    parser.add_argument(
+        "--feedback", metavar="DIRECTORY", type=pathlib.Path, help="with --class: a text for each student"
+    )
     parser.add_argument("--csv", metavar="FILE", type=pathlib.Path, help="with --class: a line for each student")
     parser.add_argument("--real", action="store_true", help="run it on this machine's GPUs as well")
     parser.add_argument("--yes", action="store_true", help="with solution: show it, right or not")
@@ -95,11 +98,14 @@ def check_together(parser, given, takes_several):
     for option, its, with_what in (
         ("--json and --gradescope", given.json or given.gradescope, given.all),
         ("--csv", given.csv, given.students),
+        ("--feedback", given.feedback, given.students),
         ("--yes and --alternatives", given.yes or given.alternatives, command == "solution"),
     ):
         if its and not with_what:
-            whose = {"--csv": "--class", "--yes and --alternatives": "solution"}.get(option, "--all")
-            parser.error(f"{option} go{'es' * (option == '--csv')} with {whose}")
+            whose = {"--csv": "--class", "--feedback": "--class", "--yes and --alternatives": "solution"}.get(
+                option, "--all"
+            )
+            parser.error(f"{option} go{'es' * (' ' not in option)} with {whose}")
     if given.real and (command not in ("", "watch", "next") or given.students):
         parser.error(f"--real does not go with {command or '--class'}")
     if not 1 <= given.limit <= 3600:

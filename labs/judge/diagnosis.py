@@ -95,6 +95,11 @@ def wrong_status(run):
     return words
 
 
+def failed_process(run):
+    """The end of one that did not end with status 0, or None."""
+    return next((call for call in run.calls("exit") if call.argument("status")), None)
+
+
 ENDS = (  # what was wrong, and in words; the first that applies is told
     (
         lambda run: run.is_disturbed,
@@ -132,6 +137,12 @@ ENDS = (  # what was wrong, and in words; the first that applies is told
         lambda run: "it ended, and processes that it had started went on; they were ended",
     ),
     (lambda run: run.ended.status != run.status, wrong_status),
+    (
+        lambda run: run.status == 0 and failed_process(run),
+        lambda run: (
+            f"process {failed_process(run).pid} of it ended with status {failed_process(run).argument('status')}"
+        ),
+    ),
     (
         lambda run: not run.all,
         lambda run: "it ended before its first call of CUDA: does something end it before main, or at its beginning?",

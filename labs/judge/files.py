@@ -4,10 +4,12 @@
 import contextlib
 import os
 import pathlib
+import re
 import sys
 import tempfile
 
 from labs.judge.program import ROOT, cached
+from labs.judge.splice import parts
 
 # How clangd reads a lab: CUDA's headers, those of its C++ library, and the labs' where starters look for them.
 CLANGD = """\
@@ -38,7 +40,10 @@ def mine(lab, directory=None):
     directory = directory or my_files()
     file = directory / f"{lab.name}.cu"
     in_checkout = directory / "labs" / "mine" / file.name
-    return in_checkout if in_checkout.is_file() and not file.exists() else file
+    file = in_checkout if in_checkout.is_file() and not file.exists() else file
+    if file.exists() and not file.resolve().is_relative_to(directory.resolve()):
+        end(1, f"{shown(file)} is a link out of its directory, and is not judged")
+    return file
 
 
 def hints_shown(lab):
@@ -81,8 +86,16 @@ def make_mine(lab):
 
 
 def is_begun(lab, directory=None):
+    """Whether a part differs from the starter's in more than blanks and comments."""
     file = mine(lab, directory)
-    return file.is_file() and file.read_bytes() != lab.starter.read_bytes()
+    return file.is_file() and code_of(file.read_text(errors="replace")) != code_of(lab.starter.read_text())
+
+
+def code_of(text):
+    """The code of the parts, for comparison; of a file without parts all of it."""
+    lines, its = text.splitlines(), parts(text)
+    inside = [line for first, last in its for line in (*lines[first : last - 1], "")] if its else lines
+    return "".join(re.sub(r"(^|\s)//.*", "", line) + " " for line in inside).split()
 
 
 def tell_editors():
@@ -92,7 +105,7 @@ def tell_editors():
     if nvcc and not file.exists():
         cuda = pathlib.Path(os.path.realpath(nvcc)).parent.parent
         put("", last / ALWAYS_READ)
-        put(CLANGD.format(cuda=cuda, labs=ROOT / "labs/solutions", last=last), file)
+        put(CLANGD.format(cuda=cuda, labs=ROOT / "labs/starters", last=last), file)
 
 
 def reset(lab):

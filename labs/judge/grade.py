@@ -4,6 +4,7 @@
 import concurrent.futures
 import contextlib
 import csv
+import hashlib
 import io
 import json
 import os
@@ -12,7 +13,7 @@ import subprocess
 import sys
 
 from labs.judge import sandbox
-from labs.judge.files import end, is_begun, mine, my_files, put, shown
+from labs.judge.files import code_of, end, is_begun, mine, my_files, put, shown
 from labs.judge.program import COMPILER_SECONDS, PR_SET_PDEATHSIG, ROOT, CannotJudge, prctl
 from labs.judge.verdict import judge
 from vmmsim.processes import end_tree
@@ -72,7 +73,9 @@ def told_by(process, lab, seconds):
     try:
         output, _ = process.communicate(timeout=seconds)
         about = json.loads(output)
-        return about if about["number"] == lab.number else None
+        if about["number"] == lab.number and process.returncode in (0, CANNOT_JUDGE):
+            return about
+        why = f"what judged it ended with status {process.returncode}"
     except subprocess.TimeoutExpired:
         why = f"it was not through after {seconds} seconds"
         end_tree(process.pid)
@@ -92,8 +95,13 @@ def judge_for_parent(lab, given):
     except CannotJudge as error:
         print(json.dumps(report_of(lab, "not judged", words=str(error))))
         return CANNOT_JUDGE
-    print(json.dumps(report_of(lab, verdict.status, verdict.checks, verdict.words, verdict.seconds, verdict.failed)))
+    told = report_of(lab, verdict.status, verdict.checks, verdict.words, verdict.seconds, verdict.failed)
+    print(json.dumps(told | {"code": digest(code_of(mine(lab).read_text(errors="replace")))}))
     return 0
+
+
+def digest(words):
+    return hashlib.sha256(" ".join(words).encode()).hexdigest()
 
 
 # --- Points
@@ -193,12 +201,38 @@ def grade_class(labs, given):
     with contextlib.closing(reports([(lab, who) for who in students for lab in labs], given)) as reported:
         for who in students:
             told = [next(reported) for _ in labs]
-            all_told += told
+            all_told += [(who.name, about) for about in told]
             print(f"{who.name:30}  {in_words(sums(told))}", flush=True)
+            for about in told:
+                if about["status"] == "not judged":
+                    print(f"{about['number']} of {who.name} was not judged: {about['words']}", file=sys.stderr)
+            if given.feedback:
+                put(feedback(who.name, told), given.feedback / f"{who.name}.txt")
             rows.append(row_of(who.name, told))
             if given.csv:  # what is known so far is there, whatever the next one does
                 put(as_csv(rows), given.csv)
-    return CANNOT_JUDGE if any(about["status"] == "not judged" for about in all_told) else 0
+    for number, names in identical(all_told):
+        print(f"{number}: the same code, but for blanks and comments: {', '.join(names)}")
+    return CANNOT_JUDGE if any(about["status"] == "not judged" for _, about in all_told) else 0
+
+
+def identical(all_told):
+    """(lab, students) of each answer that several have handed in; right or wrong."""
+    found = {}
+    for name, about in all_told:
+        if "code" in about:
+            found.setdefault((about["number"], about["code"]), []).append(name)
+    return sorted((number, names) for (number, _), names in found.items() if len(names) > 1)
+
+
+def feedback(name, told):
+    """What is handed back to a student."""
+    lines = [f"{name}: {in_words(sums(told))}"]
+    for about in told:
+        lines += ["", f"{about['number']} {about['title']}: {about['status']}, {in_words(about)}"]
+        lines += [f"  {check['status']:11}  {check['title']}" for check in about["checks"]]
+        lines += ["", about["words"].rstrip()] if about["words"] else []
+    return "\n".join(lines) + "\n"
 
 
 def row_of(name, told):
@@ -213,5 +247,6 @@ def as_csv(rows):
     text = io.StringIO()
     writer = csv.DictWriter(text, rows[0])
     writer.writeheader()
-    writer.writerows(rows)
+    for row in rows:  # a table must not take a name for a formula
+        writer.writerow({key: f"'{it}" if str(it).startswith(("=", "+", "-", "@")) else it for key, it in row.items()})
     return text.getvalue()

@@ -17,6 +17,7 @@ import unittest
 import unittest.mock
 
 from labs.judge.check import Run
+from labs.judge.grade import report_of
 from labs.judge.program import BUILD, ROOT, Program
 from labs.judge.splice import program as program_of
 from labs.judge.splice import spliced
@@ -90,6 +91,7 @@ class LabTest(Base):
         self.assertEqual((verdict.status, verdict.remarks), ("failed", ""))
         self.assertNotEqual(verdict.failed, BUILT, verdict.words)
         self.assertRegex(verdict.words, ABOUT["starter"])
+        self.assertEqual(report_of(LAB, verdict.status, verdict.checks)["points"], 0, "a starter earns nothing")
 
     def test_the_solution_is_right(self):
         verdict = judge(LAB, LAB.solution, limit=LIMIT)

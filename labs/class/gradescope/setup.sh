@@ -5,6 +5,7 @@
 set -euo pipefail
 missing=()
 command -v python3 > /dev/null || missing+=(python3)
+command -v bwrap > /dev/null || missing+=(bubblewrap)
 [[ -e /etc/ssl/certs/ca-certificates.crt ]] || missing+=(ca-certificates)
 if ((${#missing[@]})); then
   apt-get update
@@ -15,3 +16,4 @@ tar -C /autograder/labs -xf /autograder/source/checkout.tar
 cd /autograder/labs
 ./run.sh --setup
 chmod -R a+rX,go-w /autograder/labs
+chmod -R go-rwx /autograder/labs/labs/checks /autograder/source
