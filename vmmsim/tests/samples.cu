@@ -134,7 +134,7 @@ static void test_advice() {
   is(cudaMemRangeAttributeLastPrefetchLocation, memory, 2 * page, cudaInvalidDeviceId);
   int users[3] = {};
   CHECK(cudaMemRangeGetAttribute(users, sizeof users, cudaMemRangeAttributeAccessedBy, memory, page));
-  EXPECT(users[0] == cudaCpuDeviceId && users[1] == 1 && users[2] == cudaInvalidDeviceId, "%d, %d", users[0], users[1]);
+  EXPECT(users[0] == 1 && users[1] == cudaCpuDeviceId && users[2] == cudaInvalidDeviceId, "%d, %d", users[0], users[1]);
   is(cudaMemRangeAttributeAccessedBy, memory, 2 * page, 1);  // the host is told of the first page only
   REFUSED(cudaErrorInvalidValue, cudaMemRangeGetAttribute(users, 3, cudaMemRangeAttributeAccessedBy, memory, page));
   CHECK(cudaFree(memory));

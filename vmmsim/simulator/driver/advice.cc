@@ -6,15 +6,20 @@
 #include <set>
 #include <vector>
 
+#include "capture.h"
 #include "contexts.h"
+#include "pools.h"
+#include "streams.h"
 
 namespace driver {
 namespace {
 
+constexpr CUmemLocation nowhere = {CU_MEM_LOCATION_TYPE_INVALID, CU_DEVICE_INVALID};
+
 struct Advice {
   bool is_read_mostly = false;
-  CUmemLocation preferred = {}, prefetched = {};  // CU_MEM_LOCATION_TYPE_INVALID
-  std::set<CUdevice> accessed_by;
+  CUmemLocation preferred = nowhere, prefetched = nowhere;
+  std::set<unsigned> accessed_by;  // GPUs, and last the host, CU_DEVICE_CPU
 };
 
 // From each address on, up to the next.
@@ -32,15 +37,35 @@ void for_each_in(uint64_t address, size_t size, Work work) REQUIRES(state().lock
   for (auto each = all.find(address); each->first < address + size; ++each) work(each->second);
 }
 
-void must_be_managed(uint64_t address, size_t size) {
+bool is_managed(uint64_t address, size_t size) {
   const auto range = memory::find(address);
-  require(size && range && range->kind == memory::Range::managed && size <= range->base + range->size - address,
-          CUDA_ERROR_INVALID_VALUE, "the range is not managed memory");
+  return size && range && range->kind == memory::Range::managed && size <= range->base + range->size - address;
+}
+void must_be_managed(uint64_t address, size_t size) {
+  require(is_managed(address, size), CUDA_ERROR_INVALID_VALUE, "the range is not managed memory");
 }
 
 CUdevice device_of(const CUmemLocation& location) {
   if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) return location.id;
-  return location.type == CU_MEM_LOCATION_TYPE_HOST ? CU_DEVICE_CPU : CU_DEVICE_INVALID;
+  return location.type == CU_MEM_LOCATION_TYPE_INVALID ? CU_DEVICE_INVALID : CU_DEVICE_CPU;
+}
+
+// Advice of what is mostly read, and none of a preferred location, looks at the type of the location alone.
+void must_fit(CUmem_advise advice, const CUmemLocation& location) {
+  const int type = location.type;
+  switch (advice) {
+    case CU_MEM_ADVISE_SET_READ_MOSTLY:
+    case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
+    case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+      return require(type >= CU_MEM_LOCATION_TYPE_DEVICE && type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT,
+                     CUDA_ERROR_INVALID_VALUE, "there is no such type of location");
+    case CU_MEM_ADVISE_SET_PREFERRED_LOCATION: return must_be_a_place(location);
+    case CU_MEM_ADVISE_SET_ACCESSED_BY:
+    case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
+      return require(type == CU_MEM_LOCATION_TYPE_HOST || is_gpu(location), CUDA_ERROR_INVALID_VALUE,
+                     "only a GPU or the host (CU_MEM_LOCATION_TYPE_HOST) accesses memory");
+    default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such advice");
+  }
 }
 
 bool is_same(const CUmemLocation& a, const CUmemLocation& b) { return a.type == b.type && a.id == b.id; }
@@ -53,9 +78,9 @@ Advice common(uint64_t address, size_t size) {
   Advice result = all.front();
   for (const Advice& each : all) {
     result.is_read_mostly &= each.is_read_mostly;
-    if (!is_same(result.preferred, each.preferred)) result.preferred = {};
-    if (!is_same(result.prefetched, each.prefetched)) result.prefetched = {};
-    std::erase_if(result.accessed_by, [&](CUdevice device) { return !each.accessed_by.contains(device); });
+    if (!is_same(result.preferred, each.preferred)) result.preferred = nowhere;
+    if (!is_same(result.prefetched, each.prefetched)) result.prefetched = nowhere;
+    std::erase_if(result.accessed_by, [&](unsigned device) { return !each.accessed_by.contains(device); });
   }
   return result;
 }
@@ -85,23 +110,43 @@ void give(const Advice& advice, CUmem_range_attribute what, int* to, size_t byte
 
 }  // namespace
 
+void must_be_a_place(const CUmemLocation& location) {
+  switch (location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      return require(is_gpu(location), CUDA_ERROR_INVALID_VALUE, "there is no such GPU");
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT: return;
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      return require(location.id == 0, CUDA_ERROR_INVALID_VALUE, "the host has one NUMA node, 0");
+    default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such type of location");
+  }
+}
+
 void advise(uint64_t address, size_t size, CUmem_advise advice, CUmemLocation location) {
+  must_fit(advice, location);
+  const bool is_node =
+      location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+  if (is_node && !is_managed(address, size)) return;  // of a node the driver says nothing, as on an H100
+  forbid_in_capture();
   must_be_managed(address, size);
   const MutexLock held(state().lock);
   for_each_in(address, size, [&](Advice& each) {
     switch (advice) {
       case CU_MEM_ADVISE_SET_READ_MOSTLY: each.is_read_mostly = true; break;
       case CU_MEM_ADVISE_UNSET_READ_MOSTLY: each.is_read_mostly = false; break;
-      case CU_MEM_ADVISE_SET_PREFERRED_LOCATION: each.preferred = location; break;
-      case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION: each.preferred = {}; break;
-      case CU_MEM_ADVISE_SET_ACCESSED_BY: each.accessed_by.insert(device_of(location)); break;
-      case CU_MEM_ADVISE_UNSET_ACCESSED_BY: each.accessed_by.erase(device_of(location)); break;
+      case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
+        each.preferred = is_gpu(location) ? location : CUmemLocation{CU_MEM_LOCATION_TYPE_HOST, CU_DEVICE_CPU};
+        break;
+      case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION: each.preferred = nowhere; break;
+      case CU_MEM_ADVISE_SET_ACCESSED_BY: each.accessed_by.insert(unsigned(device_of(location))); break;
+      case CU_MEM_ADVISE_UNSET_ACCESSED_BY: each.accessed_by.erase(unsigned(device_of(location))); break;
     }
   });
 }
 
 void note_prefetch(uint64_t address, size_t size, CUmemLocation location) {
   must_be_managed(address, size);
+  if (location.type == CU_MEM_LOCATION_TYPE_HOST) location.id = CU_DEVICE_CPU;
   const MutexLock held(state().lock);
   for_each_in(address, size, [&](Advice& each) { each.prefetched = location; });
 }
@@ -111,6 +156,40 @@ void forget_advice(uint64_t address, size_t size) {
   for_each_in(address, size, [](Advice& each) { each = {}; });
 }
 
+namespace {
+
+// Ranges that are discarded, prefetched, or both: from each index on to the next place.
+struct Batch {
+  CUdeviceptr* addresses;
+  size_t *sizes, count;
+  CUmemLocation* places;
+  size_t *indexes, place_count;
+};
+
+void check(const Batch& batch, unsigned long long flags, CUstream stream) {
+  require(stream && stream != CU_STREAM_LEGACY, CUDA_ERROR_INVALID_VALUE, "a batch does not go into the null stream");
+  need(batch.addresses, "dptrs");
+  need(batch.sizes, "sizes");
+  require(batch.count && !flags, CUDA_ERROR_INVALID_VALUE, "count is 0, or flags are not");
+  must_not_capture(named_stream(stream));
+  for (size_t i = 0; i < batch.count; ++i) must_be_managed(batch.addresses[i], batch.sizes[i]);
+}
+
+void prefetch(const Batch& batch) {
+  need(batch.places, "prefetchLocs");
+  need(batch.indexes, "prefetchLocIdxs");
+  require(batch.place_count && batch.place_count <= batch.count && !batch.indexes[0], CUDA_ERROR_INVALID_VALUE,
+          "there are as many places as ranges at most, and the first is for the first range");
+  for (size_t i = 0; i < batch.place_count; ++i) {
+    const size_t begin = batch.indexes[i], end = i + 1 < batch.place_count ? batch.indexes[i + 1] : batch.count;
+    require(begin < end && end <= batch.count, CUDA_ERROR_INVALID_VALUE, "prefetchLocIdxs does not ascend to count");
+    must_be_a_place(batch.places[i]);
+    for (size_t range = begin; range < end; ++range)
+      note_prefetch(batch.addresses[range], batch.sizes[range], batch.places[i]);
+  }
+}
+
+}  // namespace
 }  // namespace driver
 
 using namespace driver;
@@ -128,8 +207,34 @@ CUresult cuMemRangeGetAttributes(void** data, size_t* dataSizes, CUmem_range_att
     need(data, "data");
     need(dataSizes, "dataSizes");
     need(attributes, "attributes");
+    require(numAttributes, CUDA_ERROR_INVALID_VALUE, "numAttributes is 0");
     must_be_managed(devPtr, count);
     const Advice advice = common(devPtr, count);
     for (size_t i = 0; i < numAttributes; ++i) give(advice, attributes[i], static_cast<int*>(data[i]), dataSizes[i]);
   });
 }
+#if CUDA_VERSION >= 13000
+CUresult cuMemPrefetchBatchAsync(CUdeviceptr* dptrs, size_t* sizes, size_t count, CUmemLocation* prefetchLocs,
+                                 size_t* prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags,
+                                 CUstream hStream) {
+  return call(ARGUMENTS(dptrs, sizes, count, numPrefetchLocs, flags, hStream), [&] {
+    const Batch batch = {dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs};
+    check(batch, flags, hStream);
+    prefetch(batch);
+  });
+}
+CUresult cuMemDiscardBatchAsync(CUdeviceptr* dptrs, size_t* sizes, size_t count, unsigned long long flags,
+                                CUstream hStream) {
+  return call(ARGUMENTS(dptrs, sizes, count, flags, hStream),
+              [&] { check({dptrs, sizes, count, nullptr, nullptr, 0}, flags, hStream); });
+}
+CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr* dptrs, size_t* sizes, size_t count, CUmemLocation* prefetchLocs,
+                                           size_t* prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags,
+                                           CUstream hStream) {
+  return call(ARGUMENTS(dptrs, sizes, count, numPrefetchLocs, flags, hStream), [&] {
+    const Batch batch = {dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs};
+    check(batch, flags, hStream);
+    prefetch(batch);
+  });
+}
+#endif

@@ -113,9 +113,9 @@ SharedWork allocation_work(const PoolPlace& place, size_t size) {
 
 SharedWork allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS_v2& given) {
   const CUmemPoolProps& properties = given.poolProps;
-  require(properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE && !properties.handleTypes, CUDA_ERROR_INVALID_VALUE,
-          "a node allocates memory of a GPU, which other processes cannot import");
   const PoolPlace place = checked_place(properties.location, properties.allocType);
+  require(properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE && !properties.handleTypes, CUDA_ERROR_NOT_SUPPORTED,
+          "a node allocates memory of a GPU, which other processes cannot import");
   require(given.bytesize, CUDA_ERROR_INVALID_VALUE, "bytesize is 0");
   if (given.accessDescCount) need(given.accessDescs, "accessDescs");
   SharedWork work = allocation_work(place, given.bytesize);
@@ -140,6 +140,14 @@ SharedWork free_work(const CUDA_MEM_FREE_NODE_PARAMS& given) {
   require(work->memory != nullptr, CUDA_ERROR_INVALID_VALUE,
           "a graph frees only what a node of a graph has allocated, and dptr is no such address");
   return work;
+}
+
+bool awaits_launch(uint64_t address) {
+  const auto range = memory::find(address);
+  if (!range || !range->owner.pool) return false;
+  const auto found = find_memory(range->range_base);
+  const MutexLock held(graphs().lock);
+  return found && !found->itself;
 }
 
 bool is_for_memory(const Work& work) { return work.memory != nullptr; }

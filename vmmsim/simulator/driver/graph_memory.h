@@ -35,6 +35,7 @@ bool free_graph_memory(uint64_t address) EXCLUDES(graphs().lock);
 // For a launch of nodes in this order: what they allocate is allocated from now on, and what they free is free. With
 // `frees_first` what they allocate may be allocated still.
 void allocate_and_free(const std::vector<SharedWork>&, bool frees_first) REQUIRES(graphs().lock);
+bool awaits_launch(uint64_t address) EXCLUDES(graphs().lock, state().lock);  // to be allocated by a node
 bool is_for_memory(const Work&);
 
 }  // namespace driver

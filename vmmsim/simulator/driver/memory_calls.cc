@@ -28,12 +28,13 @@ uint64_t allocate(size_t size) {
 
 void* allocate_host(size_t size, unsigned flags, bool managed) {
   const CUcontext context = current();
-  forbid_in_capture();
+  if (!managed) forbid_in_capture();
   constexpr unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   const bool flags_fit = managed ? flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST : !(flags & ~known);
   require(flags_fit, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   if (!size && !managed) return nullptr;
   require(size, CUDA_ERROR_INVALID_VALUE, "bytesize is 0");
+  forbid_in_capture();
   return memory::allocate_host(size, managed, {context, flags});
 }
 
@@ -59,15 +60,17 @@ void register_host(void* pointer, size_t size, unsigned flags) {
   constexpr unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |
                              CU_MEMHOSTREGISTER_READ_ONLY;
   require(!(flags & ~known), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-  if (flags & CU_MEMHOSTREGISTER_IOMEMORY)
-    refuse(CUresult(not_simulated("CU_MEMHOSTREGISTER_IOMEMORY")), "it is not simulated");
   const uint64_t address = reinterpret_cast<uint64_t>(pointer);
+  memory::must_be_registrable(address, size, flags & CU_MEMHOSTREGISTER_READ_ONLY);
+  require(!(flags & CU_MEMHOSTREGISTER_IOMEMORY), CUDA_ERROR_INVALID_VALUE,
+          "this is memory of the host, and CU_MEMHOSTREGISTER_IOMEMORY for that of a device");
   memory::register_host(address, size, flags & CU_MEMHOSTREGISTER_READ_ONLY,
                         {context, flags & CU_MEMHOSTREGISTER_PORTABLE});
 }
 
 void unregister_host(void* pointer) {
   current();
+  forbid_in_capture();
   need(pointer, "p");
   const uint64_t address = reinterpret_cast<uint64_t>(pointer);
   const auto range = memory::find(address);
@@ -81,14 +84,14 @@ void unregister_host(void* pointer) {
 
 Range host_allocation_at(const void* pointer) {
   const auto found = memory::find(bits(pointer));
-  require(found && is_on_host(*found) && found->owner.context, CUDA_ERROR_INVALID_VALUE,
+  require(found && is_on_host(*found) && found->owner.context && !found->owner.pool, CUDA_ERROR_INVALID_VALUE,
           "p is neither of cuMemHostAlloc nor registered (cuMemHostRegister)");
   return *found;
 }
 
 // What the current GPU may do with memory at an address: without any right the driver shows less of it.
 unsigned access_at(const Range& range, uint64_t address) {
-  if ((range.kind == Range::ordinary || range.kind == Range::pool) && has_current()) {
+  if ((range.kind == Range::ordinary || range.kind == Range::pool || range.owner.pool) && has_current()) {
     try {
       memory::for_each_piece(current()->device, address, 1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
                              [](const memory::Piece&) {});
@@ -118,6 +121,8 @@ std::optional<Range> find_with_variables(uint64_t address) {
 void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
   const auto range = find_with_variables(address);
   require(range && range->mapped, CUDA_ERROR_INVALID_VALUE, "no memory of CUDA's lies at this address");
+  require(!awaits_launch(address), CUDA_ERROR_INVALID_VALUE,
+          "a node of a graph allocates this memory, and no launch has, or it was freed since");
   const memory::Owner& owner = range->owner;
   const bool is_vmm = range->kind == Range::vmm, is_managed = range->kind == Range::managed;
   const bool on_host = is_on_host(*range);
@@ -205,6 +210,7 @@ void address_range(CUdeviceptr* base, size_t* size, uint64_t address) {
 // Whose managed memory it is says when the host may touch it, which is always here: looked at, and nothing changes.
 void check_attachment(CUstream handle, uint64_t address, size_t length, unsigned flags) {
   must_not_capture(named_stream(handle));
+  forbid_in_capture();
   const auto range = memory::find(address);
   require(range && range->kind == Range::managed && range->base == address, CUDA_ERROR_INVALID_VALUE,
           "no managed memory begins at this address");
@@ -274,7 +280,13 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr* pdptr, void* p, unsigned int Fla
 }
 CUresult cuMemHostGetFlags(unsigned int* pFlags, void* p) {
   return call(ARGUMENTS(pFlags, p), result_to(pFlags, "pFlags", [&] {
-                return host_allocation_at(p).owner.flags | CU_MEMHOSTALLOC_DEVICEMAP;
+                const auto found = memory::find(bits(p));
+                const bool is_managed = found && found->kind == Range::managed && !found->owner.pool;
+                if (is_managed) return unsigned(CU_MEMHOSTALLOC_DEVICEMAP);
+                const Range range = host_allocation_at(p);  // of small ones the driver does not tell PORTABLE
+                const bool is_small = range.kind == Range::host && range.size < 65536;
+                const unsigned hidden = is_small ? CU_MEMHOSTALLOC_PORTABLE : 0;
+                return (range.owner.flags & ~hidden) | CU_MEMHOSTALLOC_DEVICEMAP;
               }));
 }
 CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flags) {
@@ -290,7 +302,10 @@ CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUme
 CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
                             CUstream hStream) {
   return call(ARGUMENTS(devPtr, count, flags, hStream), [&] {
+    require(!flags && devPtr && count, CUDA_ERROR_INVALID_VALUE, "devPtr is null, count is 0, or flags are not");
+    if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) must_be_a_place(location);
     must_not_capture(named_stream(hStream));
+    if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) checked(location.id);
     note_prefetch(devPtr, count, location);
   });
 }
@@ -345,6 +360,7 @@ CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute*
 }
 CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
   return call(ARGUMENTS(value, attribute, ptr), [&] {
+    forbid_in_capture();
     need(value, "value");
     require(attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CUDA_ERROR_INVALID_VALUE, "only SYNC_MEMOPS is set");
     require(memory::find(ptr).has_value(), CUDA_ERROR_INVALID_VALUE, "nothing of CUDA's lies at this address");

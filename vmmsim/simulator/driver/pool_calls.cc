@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // Calls about memory pools: what streams allocate of them and free, and how processes share them.
 #include <algorithm>
+#include <functional>
 
 #include "../memory/this_machine.h"
 #include "capture.h"
@@ -56,8 +57,35 @@ void use_pool(const PoolPlace& place, CUmemoryPool pool) {
   state().pools_in_use[place] = pool;
 }
 
+// Also one of managed memory there, for that.
+void use_pool_of_gpu(CUdevice device, CUmemoryPool pool) {
+  bool is_managed;
+  {
+    const MutexLock held(state().lock);
+    is_managed = std::get<0>(checked_own(pool)->place) == CU_MEM_ALLOCATION_TYPE_MANAGED;
+  }
+  PoolPlace place = on_gpu(device);
+  if (is_managed) std::get<0>(place) = CU_MEM_ALLOCATION_TYPE_MANAGED;
+  use_pool(place, pool);
+}
+
+// A place as a program asks for the pool there.
+PoolPlace asked_place(const CUmemLocation* location, CUmemAllocationType type) {
+  need(location, "location");
+  require(location->type >= CU_MEM_LOCATION_TYPE_NONE && location->type <= CU_MEM_LOCATION_TYPE_HOST_NUMA,
+          CUDA_ERROR_NOT_SUPPORTED, "pools are not asked for by such a type of location");
+  return checked_place(*location, type);
+}
+
 CUmemoryPool create_pool(const CUmemPoolProps& properties) {
   const PoolPlace place = checked_place(properties.location, properties.allocType);
+  const bool is_managed = properties.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED;
+  const auto has_reserved = std::any_of(std::begin(properties.reserved), std::end(properties.reserved),
+                                        [](unsigned char byte) { return byte != 0; });
+  require(!has_reserved, CUDA_ERROR_INVALID_VALUE, "reserved is not 0");
+  require(!is_managed || (!properties.maxSize && !properties.usage), CUDA_ERROR_INVALID_VALUE,
+          "a pool of managed memory has no maxSize and no usage");
+  require(properties.maxSize >> 47 == 0, CUDA_ERROR_OUT_OF_MEMORY, "no process has maxSize bytes of addresses");
   const MutexLock held(state().lock);
   return add_pool(make_pool(place, unsigned(properties.handleTypes)));
 }
@@ -73,40 +101,57 @@ void destroy_pool(CUmemoryPool pool) {
     if (pool->imports) return;
     pool->is_destroyed = true;
     pool->threshold = 0;
-    std::erase_if(state().pools_in_use, [&](const auto& entry) { return entry.second == pool; });
+    // On an H100 each place where it was in use has the default of the GPU then, even the host.
+    const CUmemoryPool of_gpu = state().default_pools[on_gpu(0)];
+    for (auto& [place, in_use] : state().pools_in_use)
+      if (in_use == pool) in_use = place == pool->place && place == on_gpu(std::get<2>(place)) ? nullptr : of_gpu;
+    std::erase_if(state().pools_in_use, [&](const auto& entry) { return !entry.second; });
   }
   give_back_pools();
+}
+
+// The host may be let into managed memory and into its own, where it is at home.
+void check_access(const CUmemPoolHandle_st& pool, const CUmemAccessDesc& descriptor) REQUIRES(state().lock) {
+  const auto& [location, flags] = descriptor;
+  const bool is_of_gpu = pool.place == on_gpu(pool.memory.device());
+  const bool is_managed = std::get<0>(pool.place) == CU_MEM_ALLOCATION_TYPE_MANAGED;
+  const bool is_host = location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  require((location.type == CU_MEM_LOCATION_TYPE_DEVICE || !is_of_gpu) && flags != CU_MEM_ACCESS_FLAGS_PROT_READ,
+          CUDA_ERROR_NOT_SUPPORTED, "a pool of a GPU is opened to GPUs only, and no pool for reading alone");
+  if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+    require(is_host, CUDA_ERROR_INVALID_VALUE, "location is no GPU, and not the host");
+    require(is_managed || flags, CUDA_ERROR_NOT_SUPPORTED, "a pool on the host stays open to the host");
+    return;
+  }
+  checked(location.id);
+  const bool is_own = location.id == pool.memory.device() || !is_of_gpu;
+  require(!is_own || flags || !is_of_gpu, CUDA_ERROR_INVALID_DEVICE, "a pool stays open to its own GPU");
+  require(is_own || memory::machine().peer_access, CUDA_ERROR_INVALID_DEVICE,
+          "these GPUs do not reach each other; ask cuDeviceCanAccessPeer first");
 }
 
 void set_pool_access(CUmemoryPool pool, std::span<const CUmemAccessDesc> descriptors) {
   const MutexLock held(state().lock);
   checked_pool(pool);
   need(descriptors.data(), "map");
-  for (const auto& [location, flags] : descriptors) {
-    require(location.type == CU_MEM_LOCATION_TYPE_DEVICE && flags != CU_MEM_ACCESS_FLAGS_PROT_READ,
-            CUDA_ERROR_NOT_SUPPORTED, "a pool is opened to GPUs only, and not for reading alone");
-    checked(location.id);
-    const bool is_own = location.id == pool->memory.device();
-    require(!is_own || flags, CUDA_ERROR_INVALID_DEVICE, "a pool stays open to its own GPU");
-    require(is_own || memory::machine().peer_access, CUDA_ERROR_INVALID_DEVICE,
-            "these GPUs do not reach each other; ask cuDeviceCanAccessPeer first");
-  }
+  for (const CUmemAccessDesc& each : descriptors) check_access(*pool, each);
   for (const auto& [location, flags] : descriptors)
     require(!flags || flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CUDA_ERROR_INVALID_VALUE,
             "flags must be CU_MEM_ACCESS_FLAGS_PROT_NONE or _READWRITE (0 or 3)");
-  for (const auto& [location, flags] : descriptors) pool->memory.open(location.id, flags);
+  for (const auto& [location, flags] : descriptors)
+    if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) pool->memory.open(location.id, flags);
 }
 
 CUmemAccess_flags pool_access(CUmemoryPool pool, const CUmemLocation& location) {
   const MutexLock held(state().lock);
   checked_pool(pool);
   if (location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
-    return CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    return pool->memory.is_pinned_on_host() ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   require(is_gpu(location), CUDA_ERROR_INVALID_VALUE, "location is no GPU of this process, and not the host");
   return pool->memory.access(location.id);
 }
 
-uint64_t allocate_from(CUmemoryPool pool, size_t size, CUstream where) {
+uint64_t allocate_from(size_t size, CUstream where, const std::function<CUmemoryPool(CUstream_st&)>& its_pool) {
   CUstream_st& stream = driver::stream(where);
   if (is_capturing(stream)) {
     if (!size) return 0;  // and no node
@@ -114,8 +159,8 @@ uint64_t allocate_from(CUmemoryPool pool, size_t size, CUstream where) {
     if (capture(stream, work)) return work->memory->address;
   }
   forbid_in_capture();
+  const CUmemoryPool pool = its_pool(stream);
   if (!size) return 0;
-  if (!pool) pool = pool_in_use(on_gpu(stream.context->device));
   const MutexLock held(state().lock);
   checked_own(pool);
   const uint64_t address = pool->memory.allocate(size, &stream, {stream.context, 0, pool});
@@ -223,6 +268,14 @@ CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value
   }
 }
 
+// Work that a capture forbids before anything else is looked at.
+template <class Work> auto unless_captured(const Work& work) {
+  return [=] {
+    forbid_in_capture();
+    return work();
+  };
+}
+
 }  // namespace
 
 }  // namespace driver
@@ -234,46 +287,47 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
               result_to(pool_out, "pool_out", [&] { return default_pool(on_gpu(checked(dev))); }));
 }
 CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
-  return call(ARGUMENTS(pool, dev), result_to(pool, "pool", [&] { return pool_in_use(on_gpu(checked(dev))); }));
+  return call(ARGUMENTS(pool, dev), result_to(pool, "pool", [&] {
+                require(is_gpu({CU_MEM_LOCATION_TYPE_DEVICE, dev}), CUDA_ERROR_INVALID_VALUE, "there is no such GPU");
+                return pool_in_use(on_gpu(dev));
+              }));
 }
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
-  return call(ARGUMENTS(dev, pool), [&] { use_pool(on_gpu(dev), pool); });
+  return call(ARGUMENTS(dev, pool), unless_captured([&] { use_pool_of_gpu(dev, pool); }));
 }
 #if CUDA_VERSION >= 13000
 CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool_out, CUmemLocation* location, CUmemAllocationType type) {
-  return call(ARGUMENTS(pool_out, location, type), result_to(pool_out, "pool_out", [&] {
-                need(location, "location");
-                return default_pool(checked_place(*location, type));
-              }));
+  return call(ARGUMENTS(pool_out, location, type),
+              result_to(pool_out, "pool_out", [&] { return default_pool(asked_place(location, type)); }));
 }
 CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location, CUmemAllocationType type) {
-  return call(ARGUMENTS(pool, location, type), result_to(pool, "pool", [&] {
-                need(location, "location");
-                return pool_in_use(checked_place(*location, type));
-              }));
+  return call(ARGUMENTS(pool, location, type),
+              result_to(pool, "pool", [&] { return pool_in_use(asked_place(location, type)); }));
 }
 CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
   return call(ARGUMENTS(location, type, pool), [&] {
-    need(location, "location");
-    use_pool(checked_place(*location, type), pool);
+    forbid_in_capture();
+    use_pool(asked_place(location, type), pool);
   });
 }
 #endif
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
   return call(ARGUMENTS(pool, poolProps), [&] {
+    forbid_in_capture();
     need(pool, "pool");
     need(poolProps, "poolProps");
     *pool = create_pool(*poolProps);
   });
 }
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
-  return call(ARGUMENTS(pool), [&] { destroy_pool(pool); });
+  return call(ARGUMENTS(pool), unless_captured([&] { destroy_pool(pool); }));
 }
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, size_t count) {
-  return call(ARGUMENTS(pool, map, count), [&] { set_pool_access(pool, {map, count}); });
+  return call(ARGUMENTS(pool, map, count), unless_captured([&] { set_pool_access(pool, {map, count}); }));
 }
 CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool, CUmemLocation* location) {
   return call(ARGUMENTS(flags, memPool, location), [&] {
+    forbid_in_capture();
     need(flags, "flags");
     need(location, "location");
     *flags = pool_access(memPool, *location);
@@ -281,20 +335,22 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool, CUme
 }
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
   return call(ARGUMENTS(pool, minBytesToKeep), [&] {
+    forbid_in_capture();
     const MutexLock held(state().lock);
     checked_own(pool);
     pool->memory.trim(minBytesToKeep);
   });
 }
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
-  return call(ARGUMENTS(pool, attr, value), [&] { return pool_attribute(pool, attr, value, true); });
+  return call(ARGUMENTS(pool, attr, value), unless_captured([&] { return pool_attribute(pool, attr, value, true); }));
 }
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
-  return call(ARGUMENTS(pool, attr, value), [&] { return pool_attribute(pool, attr, value, false); });
+  return call(ARGUMENTS(pool, attr, value), unless_captured([&] { return pool_attribute(pool, attr, value, false); }));
 }
 CUresult cuMemPoolExportToShareableHandle(void* handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType,
                                           unsigned long long flags) {
   return call(ARGUMENTS(handle_out, pool, handleType, flags), [&] {
+    forbid_in_capture();
     need(handle_out, "handle_out");
     const MutexLock held(state().lock);
     checked_own(pool);
@@ -309,7 +365,7 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* pool_out, void* handle
 }
 CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* shareData_out, CUdeviceptr ptr) {
   return call(ARGUMENTS(shareData_out, ptr),
-              result_to(shareData_out, "shareData_out", [&] { return export_block(ptr); }));
+              result_to(shareData_out, "shareData_out", unless_captured([&] { return export_block(ptr); })));
 }
 CUresult cuMemPoolImportPointer(CUdeviceptr* ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData* shareData) {
   return call(ARGUMENTS(ptr_out, pool, shareData), result_to(ptr_out, "ptr_out", [&] {
@@ -318,14 +374,18 @@ CUresult cuMemPoolImportPointer(CUdeviceptr* ptr_out, CUmemoryPool pool, CUmemPo
               }));
 }
 CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
-  return call(ARGUMENTS(dptr, bytesize, hStream),
-              result_to(dptr, "dptr", [&] { return allocate_from(nullptr, bytesize, hStream); }));
+  return call(ARGUMENTS(dptr, bytesize, hStream), result_to(dptr, "dptr", [&] {
+                return allocate_from(bytesize, hStream,
+                                     [](CUstream_st& stream) { return pool_in_use(on_gpu(stream.context->device)); });
+              }));
 }
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
   return call(ARGUMENTS(dptr, bytesize, pool, hStream), [&] {
     need(dptr, "dptr");
-    need(pool, "pool");
-    *dptr = allocate_from(pool, bytesize, hStream);
+    *dptr = allocate_from(bytesize, hStream, [&](CUstream_st&) {
+      need(pool, "pool");
+      return pool;
+    });
   });
 }
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {

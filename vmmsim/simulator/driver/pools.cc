@@ -31,17 +31,23 @@ PoolPlace checked_place(const CUmemLocation& location, CUmemAllocationType type)
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
       require(location.id == 0, CUDA_ERROR_INVALID_VALUE, "the host has one NUMA node, 0");
       return {type, location.type, location.id};
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
     case CU_MEM_LOCATION_TYPE_NONE:
-      require(is_managed, CUDA_ERROR_INVALID_VALUE, "only managed memory is nowhere at first");
+      require(is_managed, CUDA_ERROR_INVALID_VALUE, "only managed memory is nowhere, or at the thread's own node");
       return {type, location.type, 0};
-    default: refuse(CUDA_ERROR_INVALID_VALUE, "a pool has a GPU, the host, or a NUMA node of it as its location");
+    default:
+      refuse(is_managed ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE,
+             "a pool has a GPU, the host, or a NUMA node of it as its location");
   }
 }
 
 std::shared_ptr<CUmemPoolHandle_st> make_pool(const PoolPlace& place, unsigned handle_types) {
   const auto [type, location, id] = place;
   if (place == on_gpu(id)) return std::make_shared<CUmemPoolHandle_st>(place, id, handle_types);
-  require(!handle_types, CUDA_ERROR_INVALID_VALUE, "handleTypes: other processes import pools of GPUs only");
+  constexpr unsigned known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC;
+  const bool is_on_node = type == CU_MEM_ALLOCATION_TYPE_PINNED && location == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  require(!(handle_types & ~(is_on_node ? known : 0)), CUDA_ERROR_INVALID_VALUE,
+          "handleTypes: other processes import pools of GPUs and of NUMA nodes only");
   return std::make_shared<CUmemPoolHandle_st>(
       place, type == CU_MEM_ALLOCATION_TYPE_MANAGED ? memory::Pool::OnHost::managed : memory::Pool::OnHost::pinned);
 }

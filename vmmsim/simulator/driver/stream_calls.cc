@@ -68,6 +68,12 @@ void copy_attributes(CUstream_st& to, const CUstream_st& from) {
   to.priority = from.priority;
 }
 
+CUstream_st& not_capturing(CUstream where) {
+  CUstream_st& stream = named_stream(where);
+  must_not_capture(stream);
+  return stream;
+}
+
 // What an operation that is now put into the stream would wait for.
 Operation tail(CUstream_st& stream) {
   must_not_capture(stream);
@@ -121,7 +127,7 @@ CUresult cuStreamGetPriority(CUstream hStream, int* priority) {
 }
 CUresult cuStreamGetFlags(CUstream hStream, unsigned int* flags) {
   return call(ARGUMENTS(hStream, flags), in_host_function,
-              result_to(flags, "flags", [&] { return stream(hStream).flags; }));
+              result_to(flags, "flags", [&] { return not_capturing(hStream).flags; }));
 }
 CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue* value_out) {
   return call(ARGUMENTS(hStream, attr, value_out), [&] {
@@ -150,7 +156,8 @@ CUresult cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
               result_to(pctx, "pctx", [&] { return stream(hStream).context; }));
 }
 CUresult cuStreamGetDevice(CUstream hStream, CUdevice* device) {
-  return call(ARGUMENTS(hStream, device), result_to(device, "device", [&] { return stream(hStream).context->device; }));
+  return call(ARGUMENTS(hStream, device),
+              result_to(device, "device", [&] { return not_capturing(hStream).context->device; }));
 }
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
   return call(ARGUMENTS(hStream, fn, userData), in_host_function, [&] {

@@ -91,14 +91,14 @@ void check_address(CUdevice device, const Word& word) {
 // All but where its memory is, which the driver looks up only for what goes into a stream at once.
 void check(const Word& word) {
   constexpr unsigned flush = CU_STREAM_WAIT_VALUE_FLUSH;
+  require(!is_wait(word) || !(word.waitValue.flags & ~(flush | CU_STREAM_WAIT_VALUE_NOR)), CUDA_ERROR_INVALID_VALUE,
+          "there are no such flags");
   require(word.operation != CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES && !(is_wait(word) && word.waitValue.flags & flush),
           CUDA_ERROR_NOT_SUPPORTED, "GPUs do not flush remote writes");
-  if (is_wait(word)) {
-    require(word.waitValue.flags <= CU_STREAM_WAIT_VALUE_NOR, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-  } else if (is_write(word)) {
+  if (is_write(word)) {
     require(!word.writeValue.flags, CUDA_ERROR_INVALID_VALUE,
             "flags must be 0: CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER is for other GPUs");
-  } else {
+  } else if (!is_wait(word)) {
     require(word.operation == CU_STREAM_MEM_OP_BARRIER, CUDA_ERROR_INVALID_VALUE,
             "operation is no wait, write or barrier");
     require(word.memoryBarrier.flags <= CU_STREAM_MEMORY_BARRIER_TYPE_GPU, CUDA_ERROR_INVALID_VALUE,

@@ -140,7 +140,10 @@ void map_pool_unit(CUdevice device, uint64_t address, uint64_t size, const std::
 
 Allocations::iterator allocation_with(uint64_t address) {
   const auto found = holding(process().allocations, address);
-  const bool holds_it = found != process().allocations.end() && address - found->first < found->second.size;
+  if (found == process().allocations.end()) return found;
+  const Allocation& allocation = found->second;  // of the host's own the driver knows whole pages
+  const uint64_t size = allocation.kind == Range::host ? round_up(allocation.size, 4096) : allocation.size;
+  const bool holds_it = address - found->first < size;
   return holds_it ? found : process().allocations.end();
 }
 

@@ -58,7 +58,7 @@ void Pool::take_room() {
   first_ = round_up(addresses_, unit);
   access_.resize(visible_gpus().size());
   for (size_t gpu = 0; gpu < access_.size(); ++gpu)
-    if (on_host_ || CUdevice(gpu) == device_) access_[gpu] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    if (CUdevice(gpu) == device_) access_[gpu] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   add_gap(first_, {size, nullptr, nullptr, 0});
 }
 
@@ -173,13 +173,19 @@ void Pool::back(uint64_t address, uint64_t size) {
   }
 }
 
+// Managed memory is everybody's, whatever is said of its pool.
+std::vector<unsigned char> Pool::rights() const {
+  if (on_host_ != OnHost::managed) return access_;
+  return std::vector<unsigned char>(access_.size(), CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
+
 void Pool::map_unit(uint64_t address) {
   if (on_host_) {
     Mapping mapping = {};
     mapping.base = address;
     mapping.size = unit;
     mapping.kind = on_host_ == OnHost::managed ? Range::managed : Range::host;
-    mapping.access = access_;
+    mapping.access = rights();
     mapping.record = nothing;
     add_mapping(mapping);
     units_.insert(address);
@@ -334,7 +340,7 @@ void Pool::open(CUdevice device, CUmemAccess_flags flags) {
   const auto guard = enter();
   access_[size_t(device)] = static_cast<unsigned char>(flags);
   for (const uint64_t each : units_) {
-    mapping_at(each)->access = access_;
+    mapping_at(each)->access = rights();
     write_entries(*mapping_at(each));
   }
   change("open_pool", {{"address", hexadecimal(addresses_)}, {"device", device}, {"flags", int(flags)}});

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <vector>
 #include "memory.h"
 
 namespace memory {
@@ -41,6 +42,7 @@ class Pool {
   uint64_t reserved() const { return units_.size() * unit; }
   bool has_blocks() const { return blocks_ > 0; }
   bool is_unused() const { return !has_blocks() && reserved() == 0; }
+  bool is_pinned_on_host() const { return on_host_ == OnHost::pinned; }
   CUdevice device() const { return device_; }
   bool is_import_of(Shared other) const { return is_imported_ && record_ == other.record; }
 
@@ -54,6 +56,7 @@ class Pool {
   using Gaps = std::map<uint64_t, Gap>;
 
   void take_room() REQUIRES(process_lock);
+  std::vector<unsigned char> rights() const;
   Gaps::iterator find(uint64_t size, const void* stream);
   void take_from_gap(Gaps::iterator, uint64_t address, uint64_t size);
   bool is_backed(uint64_t address, uint64_t size) const;

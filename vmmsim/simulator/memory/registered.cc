@@ -72,7 +72,7 @@ bool host_has(uint64_t address, uint64_t end, bool writing) {
 
 }  // namespace
 
-void register_host(uint64_t address, size_t size, bool is_read_only, Owner owner) {
+void must_be_registrable(uint64_t address, size_t size, bool is_read_only) {
   const auto guard = enter();
   const uint64_t end = address + size;
   auto& allocations = process().allocations;
@@ -92,6 +92,11 @@ void register_host(uint64_t address, size_t size, bool is_read_only, Owner owner
     refuse(CUDA_ERROR_INVALID_VALUE,
            "the process has no memory at some of these addresses, or may not write it: for what it may only read there "
            "is CU_MEMHOSTREGISTER_READ_ONLY");
+}
+
+void register_host(uint64_t address, size_t size, bool is_read_only, Owner owner) {
+  const auto guard = enter();
+  auto& allocations = process().allocations;
   Allocation added = {size, Range::registered, owner, ++process().ids, current_call};
   added.is_read_only = is_read_only;
   allocations[address] = added;

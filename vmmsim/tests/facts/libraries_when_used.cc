@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// Libraries, of which code is compiled when it is first used: what each call says of code that is right or wrong.
+// Libraries, of which code is compiled when it is first used: what each call says of code that is right or wrong. Not
+// asked: CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE with null, where the driver crashes.
 #include "places.h"
 
 #define HEAD ".version 8.0\n.target sm_90\n.address_size 64\n"
@@ -157,16 +158,9 @@ static void options() {
     const CUresult result = cuLibraryLoadData(&library, code.text, option, values, 2, nullptr, nullptr, 0);
     say(std::string(code.what) + ", with a log", plain(result) + (log[0] ? ", a text" : ", no text"));
   }
-  CUlibraryOption preserved[] = {CU_LIBRARY_BINARY_IS_PRESERVED, CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE};
-  void* values[] = {reinterpret_cast<void*>(1), nullptr};
-  const auto load_with = [&](unsigned count, const void* text) {
-    return cuLibraryLoadData(&library, text, nullptr, nullptr, 0, preserved, values, count);
-  };
-  say("preserved", load_with(1, codes[0].text));
-  say("a table that is null", load_with(2, codes[0].text));
-  preserved[0] = CUlibraryOption(9);
-  say("option 9", load_with(1, codes[0].text));
-  say("no code", load_with(0, nullptr));
+  CUlibraryOption preserved[] = {CU_LIBRARY_BINARY_IS_PRESERVED};
+  void* values[] = {reinterpret_cast<void*>(1)};
+  say("preserved", cuLibraryLoadData(&library, codes[0].text, nullptr, nullptr, 0, preserved, values, 1));
 }
 
 int main(int argc, char** argv) {
