@@ -503,7 +503,7 @@ void hopeless() {
   while (!started) std::this_thread::yield();
   const Handle object = multicast_create(team_of(2, page)), memory = create(page, on_gpu(0), 0);
   multicast_add_device(object, 0);
-  current_call = "cuMulticastBindMem #1";
+  current_call() = "cuMulticastBindMem #1";
   multicast_bind(object, 0, memory, 0, page, 0);
 }
 

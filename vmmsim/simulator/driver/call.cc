@@ -196,7 +196,7 @@ class InProgress {
  public:
   explicit InProgress(CallContext& context) {
     thread().call = &context;
-    memory::current_call = context.name + " #" + std::to_string(context.nth);
+    memory::current_call() = context.name + " #" + std::to_string(context.nth);
     memory::changes = memory::options().trace ? &context.changes : nullptr;
   }
   InProgress(const InProgress&) = delete;

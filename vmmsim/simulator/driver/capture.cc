@@ -16,7 +16,7 @@ const char legacy_is_blocked[] =
     "stream 0 waits for all streams that were made without CU_STREAM_NON_BLOCKING, and one of these captures";
 
 void refuse_and_end(Capture& capture, CUresult error, const std::string& why) {
-  if (capture.invalid.empty()) capture.invalid = memory::current_call;
+  if (capture.invalid.empty()) capture.invalid = memory::current_call();
   refuse(error, why);
 }
 
@@ -92,7 +92,7 @@ bool capture_wait(CUstream_st& stream, const CUevent_st& event) {
   if (stream.is_legacy) refuse_and_end(*capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, legacy_is_blocked);
   if (stream.capture && stream.capture != capture) {
     const char* const why = "the event is of another capture than the stream: two captures do not become one";
-    stream.capture->invalid = memory::current_call;
+    stream.capture->invalid = memory::current_call();
     refuse_and_end(*capture, CUDA_ERROR_STREAM_CAPTURE_MERGE, why);
   }
   if (!stream.capture) {
@@ -164,7 +164,7 @@ void forbid_in_capture() {
         capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread().capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
     if (!is_own && !is_others) continue;
     prohibiting = capture.get();
-    if (capture->invalid.empty()) capture->invalid = memory::current_call;
+    if (capture->invalid.empty()) capture->invalid = memory::current_call();
   }
   if (prohibiting)
     refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,

@@ -150,7 +150,7 @@ CheckedCopy check_copy(const Area& to, const Area& from, int sides, const Copyin
   tell_of_crashes(source, from.address, sides);
   const bool to_multicast = check(to_user, to, writing, target);
   const bool from_multicast = check(from_user, from, reading, source);
-  if (to_multicast || from_multicast) memory::tell_of_ordinary_access(memory::current_call);
+  if (to_multicast || from_multicast) memory::tell_of_ordinary_access(memory::current_call());
   const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMCPY, who.context, [=] { copy_now(to_user, to, from_user, from); });
   const bool has_host_side = !target || !source || host_reads(*target) || host_reads(*source);
   if (has_host_side) work->too_late = CUDA_ERROR_LAUNCH_FAILED;
@@ -314,7 +314,7 @@ SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2& given, bool is_captured
           "the destination is no memory of a GPU, or has been freed (cuMemFreeAsync)");
   require(given.width <= size_t(1) << memory::address_bits, CUDA_ERROR_INVALID_VALUE, "the range is too long");
   const CUdevice device = context->device;
-  if (!is_captured && check(device, area, writing, range)) memory::tell_of_ordinary_access(memory::current_call);
+  if (!is_captured && check(device, area, writing, range)) memory::tell_of_ordinary_access(memory::current_call());
   const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMSET, context, [=, value = given.value] {
     for (const memory::Piece& piece : pieces(device, area, writing)) fill(piece, value, element);
   });

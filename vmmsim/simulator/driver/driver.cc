@@ -51,7 +51,7 @@ void say_once(const std::string& text) {
 
 void tell_of_crash(const std::string& what) {
   if (memory::options().explain)
-    say_once(memory::current_call + ": here an H200's driver (580.159.04) ended the process with SIGSEGV: " + what);
+    say_once(memory::current_call() + ": here an H200's driver (580.159.04) ended the process with SIGSEGV: " + what);
 }
 
 int not_simulated(const char* name) {

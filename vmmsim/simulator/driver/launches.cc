@@ -217,7 +217,7 @@ SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& at
   if (is_cooperative) check_fits_at_once(p, function);
   refuse_launches_in(kernel);
   work->function = function;
-  if (memory::options().trace) work->asked_by = memory::current_call;
+  if (memory::options().trace) work->asked_by = memory::current_call();
   work->attributes = attributes;
   work->given.type = CU_GRAPH_NODE_TYPE_KERNEL;
   work->given.kernel = p;

@@ -56,7 +56,7 @@ void start_ready(std::vector<Operation> ready) {
 
 void await_end(const Operation& op) {
   op->is_awaited = true;
-  op->awaited_by = memory::current_call;
+  op->awaited_by = memory::current_call();
   while (!op->has_ended && !fault()) state().an_end.wait(state().lock);
 }
 

@@ -165,7 +165,7 @@ uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long lon
                                          (hint ? " at addr or above it" : ""));
   std::erase_if(process().gone,
                 [&](const Gone& each) { return each.base < address + size && address < each.base + each.size; });
-  process().reservations[address] = {size, current_call};
+  process().reservations[address] = {size, current_call()};
   change("reserve", {{"address", hexadecimal(address)}, {"size", size}});
   return address;
 }

@@ -167,7 +167,7 @@ uint32_t take_memory(int owner, uint64_t size) {
 
 std::shared_ptr<Referent> add_handle(uint32_t record, bool imported) {
   Locked locked;
-  const auto added = std::make_shared<Referent>(Referent{new_key(), record, imported, current_call});
+  const auto added = std::make_shared<Referent>(Referent{new_key(), record, imported, current_call()});
   process().handles[added->handle] = added;
   return added;
 }
@@ -266,7 +266,7 @@ int export_fd(Handle handle, unsigned long long flags) {
   const auto referent =
       exportable(handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR", flags);
   const int fd = export_record(referent->record);
-  process().exported[fd] = current_call;
+  process().exported[fd] = current_call();
   change("export", {{"handle", hexadecimal(handle)}, {"fd", fd}, {"identity", hexadecimal(record_of(*referent).key)}});
   return fd;
 }

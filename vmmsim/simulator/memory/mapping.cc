@@ -165,7 +165,7 @@ Mapping* mapping_at(uint64_t address) {
 void add_mapping(Mapping mapping) {
   Process& p = process();
   mapping.id = ++p.ids;
-  mapping.made_by = current_call;
+  mapping.made_by = current_call();
   mapping.access.resize(visible_gpus().size());
   const uint32_t record = mapping.record;
   if (mapping.referent && !mapping.referent->first_mapping) mapping.referent->first_mapping = mapping.base;

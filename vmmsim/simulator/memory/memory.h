@@ -180,6 +180,6 @@ std::string what_lies_at(CUdevice, uint64_t address, bool writing);
 // call that made it: for --leaks. The driver names the call in progress by setting this to "cuMemCreate #3".
 std::vector<std::string> leaks();
 // What is made while it is empty is the simulator's own, and no leak.
-extern thread_local std::string& current_call;
+std::string& current_call();  // of the thread that asks
 
 }  // namespace memory

@@ -271,7 +271,7 @@ void wait_for_team(uint32_t object) {
       dprintf(STDERR_FILENO,
               "vmmsim: %s waits for ever: the multicast object's team lacks %u of %u GPUs, and nobody is left to "
               "add one with cuMulticastAddDevice\n",
-              current_call.c_str(), missing, record.devices);
+              current_call().c_str(), missing, record.devices);
       process_lock.unlock();
       if (alarm(0)) raise(SIGALRM);  // it would end the wait on hardware
       _exit(125);

@@ -152,7 +152,7 @@ Owner owner_of(const Allocation& allocation) { return allocation.is_taken ? Owne
 
 void add_allocation(uint64_t address, Allocation added, CUdevice device) {
   added.id = ++process().ids;
-  added.made_by = current_call;
+  added.made_by = current_call();
   process().allocations[address] = added;
   change("allocate",
          {{"address", hexadecimal(address)}, {"size", added.size}, {"device", device}, {"shared", added.opened > 0}});

@@ -291,7 +291,7 @@ int Pool::export_fd(CUmemAllocationHandleType type) const {
   }
   const int fd = export_record(record_);
   fcntl(fd, F_SETFD, 0);  // a program that this one executes gets it, as on the H200
-  process().exported[fd] = current_call;
+  process().exported[fd] = current_call();
   return fd;
 }
 

@@ -19,7 +19,7 @@
 namespace memory {
 
 thread_local std::vector<std::string>* changes = nullptr;
-thread_local std::string& current_call = of_thread<std::string, struct CurrentCall>();
+std::string& current_call() { return of_thread<std::string, struct CurrentCall>(); }
 
 namespace {
 
@@ -171,7 +171,7 @@ void change(trace::Kind kind, const std::vector<Member>& members) {
 
 void note_gone(uint64_t base, uint64_t size, const char* how) {
   auto& gone = process().gone;
-  gone.push_back({base, size, how + (current_call.empty() ? "" : " by " + current_call)});
+  gone.push_back({base, size, how + (current_call().empty() ? "" : " by " + current_call())});
   if (gone.size() > 256) gone.pop_front();
 }
 

@@ -97,7 +97,7 @@ void must_be_registrable(uint64_t address, size_t size, bool is_read_only) {
 void register_host(uint64_t address, size_t size, bool is_read_only, Owner owner) {
   const auto guard = enter();
   auto& allocations = process().allocations;
-  Allocation added = {size, Range::registered, owner, ++process().ids, current_call};
+  Allocation added = {size, Range::registered, owner, ++process().ids, current_call()};
   added.is_read_only = is_read_only;
   allocations[address] = added;
   write_entries(address, size);

@@ -117,7 +117,7 @@ struct Configuration {
   cudaStream_t stream;
 };
 // Of <<<...>>> whose launch has not come yet.
-thread_local std::vector<Configuration>& configurations = memory::of_thread<std::vector<Configuration>>();
+std::vector<Configuration>& configurations() { return memory::of_thread<std::vector<Configuration>>(); }
 
 driver::Extent extent_of(const dim3& size) { return {size.x, size.y, size.z}; }
 
@@ -226,13 +226,13 @@ EXPORT char __cudaInitModule(void** fatCubinHandle) {
 
 // --- Launches -------------------------------------------------------------------------------------------------------
 EXPORT unsigned __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem, CUstream_st* stream) {
-  configurations.push_back({gridDim, blockDim, sharedMem, stream});
+  configurations().push_back({gridDim, blockDim, sharedMem, stream});
   return 0;
 }
 EXPORT cudaError_t __cudaPopCallConfiguration(dim3* gridDim, dim3* blockDim, size_t* sharedMem, void* stream) {
-  if (configurations.empty()) return cudaErrorMissingConfiguration;
-  const Configuration latest = configurations.back();
-  configurations.pop_back();
+  if (configurations().empty()) return cudaErrorMissingConfiguration;
+  const Configuration latest = configurations().back();
+  configurations().pop_back();
   *gridDim = latest.grid;
   *blockDim = latest.block;
   *sharedMem = latest.shared;
