@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "graphs.h"
+#include "host_functions.h"
 
 namespace driver {
 namespace {
@@ -151,7 +152,8 @@ void retain_object(CUuserObject object, unsigned count) {
   checked_object(object)->references += count;
 }
 
-// The last reference ends the object: its destructor is called when nothing is locked. There are so many references.
+// The last reference ends the object: its destructor is called when nothing is locked, in the thread whose call it is,
+// or, at the end of a launch, in the driver's. There are so many references.
 void drop(CUuserObject object, unsigned count) {
   {
     const MutexLock held(graphs().lock);
@@ -159,8 +161,12 @@ void drop(CUuserObject object, unsigned count) {
     if (object->references) return;
     graphs().objects.erase(object);
   }
-  object->destroy(object->pointer);
-  delete object;
+  const auto end = [object] {
+    object->destroy(object->pointer);
+    delete object;
+  };
+  if (thread().call) end();
+  else run_for_program(end);
 }
 
 void release_object(CUuserObject object, unsigned count) {

@@ -4,6 +4,7 @@
 #include "capture.h"
 #include "contexts.h"
 #include "driver.h"
+#include "host_functions.h"
 #include "streams.h"
 
 namespace driver {
@@ -86,16 +87,7 @@ Operation tail(CUstream_st& stream) {
 void add_callback(CUstream where, CUstreamCallback callback, void* data) {
   CUstream_st& stream = named_stream(where);
   must_not_capture(stream);
-  enqueue(stream, [=](const Operation& op) {
-    gpu::run(
-        [=] {
-          thread().runs_host_function = true;
-          callback(where, CUDA_SUCCESS, data);
-          thread().runs_host_function = false;
-          ended(op);
-        },
-        true);
-  });
+  enqueue(stream, [=](const Operation& op) { run_host_function(op, [=] { callback(where, CUDA_SUCCESS, data); }); });
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "contexts.h"
 #include "driver.h"
 #include "events.h"
+#include "host_functions.h"
 #include "pools.h"
 
 namespace driver {
@@ -99,14 +100,7 @@ void start_task(const Work& work, const Operation& op) {
 }
 
 void start_host_function(const Work& work, const Operation& op) {
-  gpu::run(
-      [op, host = work.given.host] {
-        thread().runs_host_function = true;
-        host.fn(host.userData);
-        thread().runs_host_function = false;
-        ended(op);
-      },
-      true);
+  run_host_function(op, [host = work.given.host] { host.fn(host.userData); });
 }
 
 void wait_for_all(const std::vector<Operation>& all) {

@@ -186,7 +186,6 @@ struct Turn {
   std::function<bool()> task;  // false: what it waits for has not come, and it gets another turn
   std::shared_ptr<RunningKernel> kernel;
   std::unique_ptr<ThreadBlock> block;
-  bool may_wait = false;
   uint64_t number = 0;
 };
 
@@ -201,7 +200,7 @@ class Workers {
     if (owner_ && owner_ != getpid()) return;  // a forked child has no workers, and perhaps a lock that is never let go
     const MutexLock lock(workers_lock);
     if (stopping_) return;
-    if (threads_.empty()) begin_threads();
+    if (!owner_) begin_threads();
     push(std::move(turn), true);
   }
 
@@ -217,30 +216,25 @@ class Workers {
 
   void stop() {
     if (owner_ != getpid()) return;
-    std::vector<std::thread> threads;
-    {
-      const MutexLock lock(workers_lock);
-      stopping_ = true;
-      threads.swap(threads_);
-    }
+    const MutexLock lock(workers_lock);
+    stopping_ = true;
     wake_.notify_all();
     had_a_turn_.notify_all();
-    for (std::thread& thread : threads) {
-      if (thread.get_id() == std::this_thread::get_id()) thread.detach();  // a task ends the process
-      else if (thread.joinable()) thread.join();
-    }
+    stopped_.wait_for(workers_lock, longest_stop, [&]() REQUIRES(workers_lock) { return working_ == 0; });
   }
 
  private:
   static constexpr long block_slice = 20'000;  // operations of a warp: a few milliseconds
   static constexpr std::chrono::microseconds least_pause{20}, longest_pause{1000}, between_looks{2000};
+  static constexpr std::chrono::seconds longest_stop{5};  // of a block or a task that a worker is at
   Condition wake_;
   std::deque<Turn> turns_ GUARDED_BY(workers_lock);    // what can go on, for all that is known
   std::deque<Turn> waiting_ GUARDED_BY(workers_lock);  // what had a look in vain
-  std::vector<std::thread> threads_ GUARDED_BY(workers_lock);
+  unsigned working_ GUARDED_BY(workers_lock) = 0;      // workers that have not stopped
+  Condition stopped_;
   std::atomic<pid_t> owner_ = 0;  // the process whose threads they are
   bool stopping_ GUARDED_BY(workers_lock) = false;
-  std::set<uint64_t> due_ GUARDED_BY(workers_lock);  // the turns that have not ended, but for those that may wait
+  std::set<uint64_t> due_ GUARDED_BY(workers_lock);  // the turns that have not ended
   uint64_t last_number_ GUARDED_BY(workers_lock) = 0;
   uint64_t awaited_number_ GUARDED_BY(workers_lock) = 0;
   uint64_t watched_order_ GUARDED_BY(workers_lock) = 0;
@@ -256,12 +250,14 @@ class Workers {
   void begin_threads() REQUIRES(workers_lock) {
     owner_ = getpid();
     sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);  // signals are for the program's own threads
+    sigfillset(&all);  // signals are for the program's own threads, but for those of what a thread does itself
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) sigdelset(&all, own);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
     const unsigned cores = std::max(2u, std::thread::hardware_concurrency());
-    for (unsigned i = 0; i < cores; ++i) {
-      threads_.emplace_back([this] { work(); });
-      pthread_setname_np(threads_.back().native_handle(), memory::worker_name);
+    for (; working_ < cores; ++working_) {
+      std::thread worker([this] { work(); });
+      pthread_setname_np(worker.native_handle(), memory::worker_name);
+      worker.detach();
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
@@ -269,7 +265,7 @@ class Workers {
   void push(Turn turn, bool can_go_on) REQUIRES(workers_lock) {
     ++last_number_;
     turn.number = last_number_;
-    if (!turn.may_wait) due_.insert(turn.number);
+    due_.insert(turn.number);
     (can_go_on ? turns_ : waiting_).push_back(std::move(turn));
     if (!can_go_on) return;
     nothing_came_ = false;
@@ -311,7 +307,7 @@ class Workers {
     const MutexLock lock(workers_lock);
     for (;;) {
       await_turn();
-      if (stopping_) return;
+      if (stopping_) break;
       Turn turn = std::move(turns_.front());
       turns_.pop_front();
       const uint64_t number = turn.number;
@@ -323,6 +319,8 @@ class Workers {
       due_.erase(number);
       if (had_their_turn()) had_a_turn_.notify_all();
     }
+    --working_;
+    stopped_.notify_all();
   }
 
   void run_task(Turn turn) REQUIRES(workers_lock) {
@@ -438,9 +436,9 @@ void launch(Launch launch) {
   workers().add({{}, std::move(kernel), {}});
 }
 
-void run(std::function<void()> task, bool may_wait) {
+void run(std::function<void()> task) {
   const auto once = [task = std::move(task)] { return task(), true; };
-  workers().add({once, {}, {}, may_wait});
+  workers().add({once, {}, {}});
 }
 
 void poll(std::function<bool()> has_come) { workers().add({std::move(has_come), {}, {}}); }

@@ -100,20 +100,21 @@ struct Launch {
 // status 125.
 void launch(Launch);
 
-// Runs a task (a copy, a memset, a host function) on a worker thread. A host function may wait for the program.
-void run(std::function<void()> task, bool may_wait = false);
+// Runs a task (a copy, a memset) on a worker thread.
+void run(std::function<void()> task);
 
 // Calls it on worker threads, again and again among all that runs, until it returns true.
 void poll(std::function<bool()> has_come);
 
-// Waits until all that runs or waits for a core has had a slice of time or has ended, but for tasks that may wait.
-// Returns whether a block of a kernel of at most this order has ended meanwhile. One thread at a time.
+// Waits until all that runs or waits for a core has had a slice of time or has ended. Returns whether a block of a
+// kernel of at most this order has ended meanwhile. One thread at a time.
 bool let_all_have_a_turn(uint64_t order);
 
 // Prints on stdout what kernels' printf has left, in this thread. For all that waits for a kernel, when it has waited.
 void print_output();
 
-// Stops and joins the workers, at exit. Nothing runs afterwards. Does nothing in a forked child, which has no workers.
+// Stops the workers, at exit: nothing runs afterwards, but for what has not come to an end in a while. Does nothing in a
+// forked child, which has no workers.
 void stop();
 
 }  // namespace gpu
