@@ -7,6 +7,7 @@
 #include "capture.h"
 #include "contexts.h"
 #include "driver.h"
+#include "host_functions.h"
 #include "modules.h"
 #include "pools.h"
 #include "streams.h"
@@ -30,6 +31,7 @@ CUcontext retain_primary(CUdevice device) {
 // Waits for what a context does, and takes away all that belongs to it.
 void end_context(CUcontext context) {
   if (!fault()) synchronize(context);
+  end_host_functions(context);
   forget_streams(context);
   forget_modules(context);
   forget_memory(context);

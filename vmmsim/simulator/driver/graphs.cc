@@ -166,7 +166,7 @@ void drop(CUuserObject object, unsigned count) {
     delete object;
   };
   if (thread().call) end();
-  else run_for_program(end);
+  else run_for_program(nullptr, end);  // of no context
 }
 
 void release_object(CUuserObject object, unsigned count) {

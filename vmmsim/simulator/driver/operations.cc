@@ -14,9 +14,10 @@
 
 namespace driver {
 
-Operation make_operation(Start start) {
+Operation make_operation(Start start, CUcontext context) {
   const Operation op = std::make_shared<OperationNode>();
   op->start = std::move(start);
+  op->context = context;
   op->number = ++state().last_operation;
   state().under_way.insert(op->number);
   return op;

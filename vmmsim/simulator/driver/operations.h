@@ -23,6 +23,7 @@ using Start = std::function<void(const Operation&)>;
 
 struct OperationNode {
   Start start;                               // none: a mark
+  CUcontext context = nullptr;               // of its stream
   int awaited GUARDED_BY(state().lock) = 1;  // operations before it that have not ended, and one until it is put in
   std::vector<Operation> next GUARDED_BY(state().lock);  // those that wait for it
   bool has_ended GUARDED_BY(state().lock) = false;
@@ -33,7 +34,7 @@ struct OperationNode {
   std::chrono::steady_clock::time_point end;
 };
 
-Operation make_operation(Start start) REQUIRES(state().lock);
+Operation make_operation(Start start, CUcontext) REQUIRES(state().lock);
 void let_wait(const Operation&, const Operation& before) REQUIRES(state().lock);
 void note_long(const Operation&) REQUIRES(state().lock);  // a GPU takes longer for it than the host for a call
 // Starts these operations, and those that need not wait any more when one of them is only a mark.

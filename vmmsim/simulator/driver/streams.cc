@@ -70,7 +70,7 @@ Operation put_in(CUstream_st& stream, Start start, const Operation& also, bool i
   {
     MutexLock held(state().lock);
     if (is_work) make_room(stream);
-    op = make_operation(std::move(start));
+    op = make_operation(std::move(start), stream.context);
     if (is_long) note_long(op);
     if (is_work) stream.work.push_back(op);
     let_wait(op, also);
@@ -185,12 +185,12 @@ Operation enqueue_all(CUstream_st& stream, const std::vector<Step>& steps, const
   {
     MutexLock held(state().lock);
     make_room(stream);
-    begin = make_operation(nullptr);
+    begin = make_operation(nullptr, stream.context);
     let_wait(begin, also);
     append(stream, begin);
     std::vector<Operation> all;
     for (size_t i = 0; i < steps.size(); ++i) {
-      const Operation& op = all.emplace_back(make_operation(std::move(starts[i])));
+      const Operation& op = all.emplace_back(make_operation(std::move(starts[i]), stream.context));
       if (steps[i].work && steps[i].work->is_long) note_long(op);
       let_wait(op, begin);
       for (const size_t before : steps[i].before) let_wait(op, all[before]);
@@ -198,7 +198,7 @@ Operation enqueue_all(CUstream_st& stream, const std::vector<Step>& steps, const
       if (work && work->given.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) let_wait(op, work->event->recorded);
       if (work && work->given.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) work->event->recorded = op;
     }
-    end = make_operation(std::move(at_end));
+    end = make_operation(std::move(at_end), stream.context);
     stream.work.push_back(end);
     for (const Operation& op : all) let_wait(end, op);
     append(stream, end);
