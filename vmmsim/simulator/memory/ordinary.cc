@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // Ordinary memory: that of cuMemAlloc and of the host, and its legacy IPC. Under it are the same frames and page
 // tables, but a program sees no handles, and rights come with cuCtxEnablePeerAccess. Small blocks share a 2 MiB page.
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -209,6 +210,7 @@ void* allocate_host(size_t size, bool managed, Owner owner) {
   if (size >> address_bits) refuse(CUDA_ERROR_OUT_OF_MEMORY, "no host has " + std::to_string(size) + " bytes");
   const auto kind = managed ? Range::managed : Range::host;
   const uint64_t address = map_ordinary(nothing, round_up(size, page_size), kind);
+  if (managed) madvise(reinterpret_cast<void*>(address), round_up(size, page_size), MADV_DONTFORK);  // as on an H100
   add_allocation(address, {size, kind, owner}, -1);
   return reinterpret_cast<void*>(address);
 }
