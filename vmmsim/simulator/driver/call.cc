@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <new>
 #include <optional>
 
 #include "../../trace/line.h"
@@ -212,6 +213,9 @@ int do_work(CallContext& context, const std::function<int()>& work) {
   } catch (const memory::Refused& refused) {
     context.why = refused.why;
     return refused.error;
+  } catch (const std::bad_alloc&) {
+    context.why = "this process has no memory or no addresses left: look at ulimit -v";
+    return CUDA_ERROR_OUT_OF_MEMORY;
   }
 }
 

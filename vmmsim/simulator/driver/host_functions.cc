@@ -40,7 +40,7 @@ class HostThread {
 
   std::function<void()> take() {  // none: it ends
     const MutexLock held(lock_);
-    changed_.wait(lock_, [&]() REQUIRES(lock_) { return ends_ || !functions_.empty(); });
+    while (!ends_ && functions_.empty()) changed_.wait(lock_);
     if (functions_.empty()) return nullptr;
     std::function<void()> first = std::move(functions_.front());
     functions_.pop_front();

@@ -15,6 +15,8 @@
 namespace driver {
 namespace {
 
+constexpr size_t most_local = 512 << 10;  // bytes of a thread, as the programming guide says for all GPUs
+
 // The preferred carveout is rounded up to what the shared memory of a multiprocessor can be split into.
 size_t shared_of_multiprocessor(const CUfunc_st& function) {
   constexpr int splits[] = {0, 8, 16, 32, 64, 100, 132, 164, 196, 228};
@@ -216,6 +218,9 @@ SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& at
   const bool is_cooperative = found != attributes.end() && found->second.cooperative;
   if (is_cooperative) check_fits_at_once(p, function);
   refuse_launches_in(kernel);
+  require(kernel.local_bytes <= most_local, CUDA_ERROR_OUT_OF_MEMORY,
+          "each thread of the kernel has more than 512 KiB of local memory: make its arrays smaller, or put them into "
+          "memory of the GPU");
   work->function = function;
   if (memory::options().trace) work->asked_by = memory::current_call();
   work->attributes = attributes;

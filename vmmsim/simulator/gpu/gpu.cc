@@ -11,6 +11,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <new>
 #include <optional>
 #include <set>
 #include <thread>
@@ -365,6 +366,10 @@ class Workers {
       if (progress != Progress::ended) progress = run(*turn.block, block_slice);
     } catch (Fault& found) {
       fault = std::move(found);
+      progress = Progress::ended;
+    } catch (const std::bad_alloc&) {
+      fault = Fault{CUDA_ERROR_OUT_OF_MEMORY, "this machine has no memory left for a block of kernel " +
+                                                  kernel.launch.kernel->name + ": give it fewer or smaller ones"};
       progress = Progress::ended;
     }
     if (progress == Progress::ended) turn.block.reset();

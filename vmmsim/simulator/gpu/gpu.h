@@ -113,8 +113,8 @@ bool let_all_have_a_turn(uint64_t order);
 // Prints on stdout what kernels' printf has left, in this thread. For all that waits for a kernel, when it has waited.
 void print_output();
 
-// Stops the workers, at exit: nothing runs afterwards, but for what has not come to an end in a while. Does nothing in a
-// forked child, which has no workers.
+// Stops the workers, at exit: nothing runs afterwards, but for what has not come to an end in a while. Does nothing in
+// a forked child, which has no workers.
 void stop();
 
 }  // namespace gpu

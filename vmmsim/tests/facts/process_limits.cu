@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT-0
 // What a driver answers where a process may have few addresses. A build with AddressSanitizer or ThreadSanitizer has
 // none for these: facts_test.py knows the lines by RLIMIT_AS.
+//
+// With 16 GiB an H100 did all that it does with 1 TiB, and with 1 GiB that came after a context all but cudaMallocHost
+// and the larger reservation. The simulator, which maps all memory of a GPU, cannot.
 #include "process_questions.h"
 
 #include <sys/resource.h>
@@ -35,19 +38,9 @@ static void before_the_first_call(const char* when, unsigned long bytes) {
 
 static void before() {
   before_the_first_call("1 GiB", GiB);
-  before_the_first_call("16 GiB", 16 * GiB);
   before_the_first_call("1 TiB", 1024 * GiB);
 }
-static void later() {
-  const std::string end = in_child([] {
-    make_context();
-    limit(GiB);
-    calls("1 GiB, with a context");
-  });
-  say("RLIMIT_AS 1 GiB, with a context: end", end);
-}
-
 int main(int argc, char** argv) {
-  const Section sections[] = {{"a limit before the first call", before}, {"a limit later", later}};
+  const Section sections[] = {{"a limit before the first call", before}};
   return ask_in_sections(sections, argc, argv);
 }
