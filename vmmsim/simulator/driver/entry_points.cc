@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "../memory/this_machine.h"
@@ -13,53 +14,47 @@ namespace driver {
 struct CallVersion {
   const char* name;
   int version;
+  bool per_thread;  // of the form for a thread's own default stream
 };
-extern const CallVersion call_versions[];  // of missing_driver.cc; the last has no name
+extern const CallVersion call_versions[];  // of missing_driver.cc, from the toolkit's headers; the last has no name
 
 namespace {
 
 // A call of ours by name, in the version that a program of this version of CUDA knows.
 CUdriverProcAddressQueryResult find_call(void** found, const std::string& name, int cuda_version, bool per_thread) {
-  *found = nullptr;
-  // Since CUDA 12 this name means a call with another one.
-  if (name == "cuGraphInstantiate" && cuda_version >= 12000)
-    return find_call(found, "cuGraphInstantiateWithFlags", cuda_version, per_thread);
-  std::vector<std::string> calls;
-  for (const char* suffix : {"", "_v2", "_v3", "_v4"})
-    if (name.starts_with("cu") && !name.starts_with("cuda") && dlsym(RTLD_DEFAULT, (name + suffix).c_str()))
-      calls.push_back(name + suffix);
-  if (calls.empty()) return CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-  size_t newer = 0, all = 0, unknown = 0;
-  for (const CallVersion* known = call_versions; known->name; ++known) {
-    if (name != known->name) continue;
-    ++all;
-    newer += known->version > cuda_version;
-    unknown += known->version > memory::machine().driver;
-  }
-  if (all && unknown == all) return CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;  // it came with a later driver
-  if (newer == calls.size() || (all && newer == all)) return CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
-  const std::string& call = calls[calls.size() - 1 - newer];
-  for (const char* suffix : {"_ptsz", "_ptds", ""})
-    if (!*found && (per_thread || !*suffix)) *found = dlsym(RTLD_DEFAULT, (call + suffix).c_str());
+  std::vector<int> versions, of_thread;
+  for (const CallVersion* known = call_versions; known->name; ++known)
+    if (name == known->name && known->version <= memory::machine().driver)
+      (known->per_thread ? of_thread : versions).push_back(known->version);
+  per_thread &= !of_thread.empty();
+  if (per_thread) versions = of_thread;
+  if (versions.empty()) return CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  std::vector<void*> calls;
+  for (const char* version : {"", "_v2", "_v3", "_v4"})
+    for (const char* kind : {"_ptsz", "_ptds", ""})
+      if (per_thread == (*kind != 0))
+        if (void* const call = dlsym(RTLD_DEFAULT, (name + version + kind).c_str())) calls.push_back(call);
+  // The newest of them goes with the newest version. A negative one is newer than all, and 0 older.
+  const auto newer =
+      size_t(std::ranges::count_if(versions, [&](int version) { return unsigned(version) > unsigned(cuda_version); }));
+  if (newer >= std::min(versions.size(), calls.size())) return CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+  *found = calls[calls.size() - 1 - newer];
   return CU_GET_PROC_ADDRESS_SUCCESS;
 }
 
-// Without a place for the status, what is not found is an error.
-void get_call(const char* name, void** found, int cuda_version, cuuint64_t flags,
-              CUdriverProcAddressQueryResult* status) {
+CUdriverProcAddressQueryResult get_call(const char* name, void** found, int cuda_version, cuuint64_t flags) {
+  if (!name) tell_of_crash("symbol is null");
   need(name, "symbol");
   need(found, "pfn");
+  constexpr cuuint64_t per_thread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+  require(flags <= (per_thread | CU_GET_PROC_ADDRESS_LEGACY_STREAM), CUDA_ERROR_INVALID_VALUE,
+          "there are no such flags");
   const int driver = memory::machine().driver;
   if (cuda_version > driver)
     refuse(CUDA_ERROR_INVALID_VALUE, "cudaVersion is " + std::to_string(cuda_version) + ", and the driver is of " +
                                          std::to_string(driver) +
                                          ": give the version for which your function pointer was written");
-  const auto answer = find_call(found, name, cuda_version, flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
-  if (status) *status = answer;
-  if (*found || status) return;
-  refuse(CUDA_ERROR_NOT_FOUND, answer == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND
-                                   ? "the driver has no such call"
-                                   : "the call is newer than this cudaVersion");
+  return find_call(found, name, cuda_version, flags & per_thread);
 }
 
 }  // namespace
@@ -70,8 +65,12 @@ constexpr int whenever = before_init | after_fault | in_host_function;
 
 CUresult cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags,
                           CUdriverProcAddressQueryResult* symbolStatus) {
-  return call(ARGUMENTS(symbol, pfn, cudaVersion, flags), whenever,
-              [&] { get_call(symbol, pfn, cudaVersion, flags, symbolStatus); });
+  return call(ARGUMENTS(symbol, pfn, cudaVersion, flags), whenever, [&] {
+    void* found = nullptr;
+    const auto status = get_call(symbol, pfn ? &found : nullptr, cudaVersion, flags);
+    if (symbolStatus) *symbolStatus = status;
+    *pfn = found;  // null where nothing is found, and that is no error
+  });
 }
 CUresult cuGetExportTable(const void**, const CUuuid* table) {
   // NVIDIA's compilers, NVRTC and nvJitLink, ask for this one and do without it.
@@ -85,6 +84,9 @@ CUresult cuGetExportTable(const void**, const CUuuid* table) {
 }
 #undef cuGetProcAddress  // since CUDA 12 that is the other's name; who loads the driver by hand may ask by this one
 EXPORT CUresult cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags) {
-  return call(ARGUMENTS(symbol, pfn, cudaVersion, flags), whenever,
-              [&] { get_call(symbol, pfn, cudaVersion, flags, nullptr); });
+  return call(ARGUMENTS(symbol, pfn, cudaVersion, flags), whenever, [&] {
+    const auto status = get_call(symbol, pfn, cudaVersion, flags);
+    require(status != CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, CUDA_ERROR_NOT_FOUND, "the driver has no such call");
+    require(status == CU_GET_PROC_ADDRESS_SUCCESS, CUDA_ERROR_NOT_FOUND, "the call is newer than this cudaVersion");
+  });
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // What the devices are and can do: properties, attributes, limits, peers, versions, the driver's calls by name.
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -149,6 +150,13 @@ void fill(cudaDeviceProp& all, int device) {
   all.memoryPoolSupportedHandleTypes = unsigned(attribute(device, CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES));
 }
 
+// The driver refuses versions newer than itself.
+unsigned own_version() {
+  int driver = 0;
+  must(cuDriverGetVersion(&driver));
+  return unsigned(std::min(CUDART_VERSION, driver));
+}
+
 // A name that the driver does not know is no error here, but a null pointer and a status.
 void find_driver_call(const char* symbol, void** call, unsigned version, unsigned long long flags,
                       cudaDriverEntryPointQueryResult* status) {
@@ -260,7 +268,7 @@ STREAM_CALL(cudaGetDriverEntryPoint, _ptsz,
              cudaDriverEntryPointQueryResult* driverStatus),
             (symbol, funcPtr, flags, driverStatus)) {
   return call(ARGUMENTS(symbol, funcPtr, flags, driverStatus), driver_only,
-              [&] { find_driver_call(symbol, funcPtr, CUDART_VERSION, flags, driverStatus); });
+              [&] { find_driver_call(symbol, funcPtr, own_version(), flags, driverStatus); });
 }
 STREAM_CALL(cudaGetDriverEntryPointByVersion, _ptsz,
             (const char* symbol, void** funcPtr, unsigned int cudaVersion, unsigned long long flags,
