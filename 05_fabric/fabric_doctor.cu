@@ -90,6 +90,33 @@ static int find_channel(const std::string& directory, int driver_major, std::str
   return channel;
 }
 
+// How many GPUs can be in a multicast team with this one. Since CUDA 13.4 the driver says it, and not NVML alone.
+static std::string clique_of(CUdevice device) {
+  struct Clique {  // CUcliqueInfo: the headers may be older
+    int type;
+    unsigned id;
+  };
+  const int of_multicast = 1;
+  void* found = nullptr;
+  CUdriverProcAddressQueryResult status;
+  CUresult answer = cuGetProcAddress("cuDeviceGetCliqueInfo", &found, 13040, 0, &status);
+  const auto ask = reinterpret_cast<CUresult (*)(Clique*, size_t*, CUdevice)>(found);
+  long own = -1;
+  int same = 0;
+  for (int i = 0; i < report->gpus && ask && answer == CUDA_SUCCESS; ++i) {
+    Clique all[16];
+    size_t number = sizeof all / sizeof *all;
+    answer = ask(all, &number, (device + i) % report->gpus);
+    for (size_t k = 0; k < number && answer == CUDA_SUCCESS; ++k) {
+      if (all[k].type != of_multicast) continue;
+      if (i == 0) own = all[k].id;
+      same += all[k].id == own;
+    }
+  }
+  if (!ask || answer != CUDA_SUCCESS) return std::string("; who is in its clique, no answer: ") + check::name(answer);
+  return "; " + std::to_string(same) + " of " + std::to_string(report->gpus) + " GPUs are in its multicast clique";
+}
+
 static void export_memory(int go, pid_t importer) {
   // The driver, the GPU and its attribute. These say what is possible; only trying shows what this process may do.
   int cuda = 0, supported = 0;
@@ -111,7 +138,7 @@ static void export_memory(int go, pid_t importer) {
   need(cuDeviceGetAttribute(&supported, attribute, device), "cuDeviceGetAttribute");
   const char* const no_handles = "use a Hopper GPU or a later one, on an NVSwitch";
   if (!supported) failed(std::string(name) + " has no fabric handles", no_handles);
-  done("supported, says the driver");
+  done("supported, says the driver" + (cuda >= 13040 ? clique_of(device) : ""));
 
   // The channel. Files explain, but the driver decides: a container may hide a file, or show one that this process may
   // not use. So ask the driver for memory first; a missing file is a failure only if the driver refuses, too.

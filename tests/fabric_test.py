@@ -153,6 +153,13 @@ class Doctor(Case):
                 self.start(VMMSIM, "--machine", machine, DOCTOR)
                 self.assertEqual(self.check(self.end(), failed), status)
 
+    def test_cliques(self):
+        """A driver that knows them is asked, and NVML is not."""
+        self.start(VMMSIM, "--machine", "h200x8_cuda_13_5", DOCTOR)
+        result = self.end()
+        self.assertEqual(self.check(result, None), 0)
+        self.assertIn("supported, says the driver; 8 of 8 GPUs are in its multicast clique\n", result[1])
+
     def test_each_call_in_turn(self):
         for fail, failed, status in (
             ("cuInit:1=CUDA_ERROR_SYSTEM_NOT_READY", "driver", 77),

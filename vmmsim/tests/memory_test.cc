@@ -395,7 +395,7 @@ void multicast_objects() {
   std::atomic<bool> started = false, added = false;
   std::thread other([&] {
     started = true;
-    multicast_bind(object, 0, memory[0], 0, 8 * MiB, 0);
+    multicast_bind(object, {}, 0, memory[0], 0, 8 * MiB, 0);
     EXPECT(added);
   });
   while (!started) std::this_thread::yield();
@@ -406,7 +406,7 @@ void multicast_objects() {
   REFUSED(CUDA_ERROR_INVALID_VALUE, "complete", (multicast_add_device(object, 2), 0));
 
   auto bind = [&](size_t offset, Handle what, size_t from, size_t size, int flags = 0) {
-    return multicast_bind(object, offset, what, from, size, flags), 0;
+    return multicast_bind(object, {}, offset, what, from, size, flags), 0;
   };
   REFUSED(CUDA_ERROR_INVALID_VALUE, "flags", bind(0, memory[1], 0, page, 1));
   REFUSED(CUDA_ERROR_INVALID_VALUE, "multiples", bind(1, memory[1], 0, page));
@@ -433,7 +433,7 @@ void multicast_objects() {
   // Memory by its address; the binding keeps it, and the object keeps the binding.
   const uint64_t second = map_new(4 * MiB, 1);
   write(1, second + page, "bound");
-  multicast_bind_address(object, 0, second + page, page, 0);
+  multicast_bind_address(object, {}, 0, second + page, page, 0);
   EXPECT(!std::strcmp(replicas(page_table(0).lookup(mc))[1], "bound"));
   remove(second, 4 * MiB);
   EXPECT(free_of(1) == before[1] - 8 * MiB && !std::strcmp(replicas(page_table(0).lookup(mc))[1], "bound"));
@@ -452,7 +452,7 @@ void multicast_objects() {
       multicast_create(team_of(2, page));  // a team in the order of the machine, of GPUs in its middle
   for (int gpu : {3, 1}) multicast_add_device(others, gpu);
   const uint64_t third = map_new(page, 3);
-  multicast_bind_address(others, 0, third, page, 0);
+  multicast_bind_address(others, {}, 0, third, page, 0);
   const uint64_t to_others = reserve(page, 0, 0, 0);
   map(to_others, page, 0, others, 0);
   release(others);
@@ -462,13 +462,13 @@ void multicast_objects() {
 
   const Handle shared = multicast_create(team_of(2, 4 * MiB, fd_type)), mine = create(4 * MiB, on_gpu(0, fd_type), 0);
   REFUSED(CUDA_ERROR_INVALID_VALUE, "handle type too",
-          (multicast_bind(shared, 0, create(4 * MiB, on_gpu(3), 0), 0, page, 0), 0));
+          (multicast_bind(shared, {}, 0, create(4 * MiB, on_gpu(3), 0), 0, page, 0), 0));
   const int fd = export_fd(shared, 0);
   const Peer peer = start("joiner");
   send(peer.socket, 'f', fd);
   close(fd);
   multicast_add_device(shared, 0);
-  multicast_bind(shared, 0, mine, 0, 4 * MiB, 0);  // waits for the other
+  multicast_bind(shared, {}, 0, mine, 0, 4 * MiB, 0);  // waits for the other
   const uint64_t to_shared = reserve(4 * MiB, 0, 0, 0);
   map(to_shared, 4 * MiB, 0, shared, 0);
   receive(peer.socket, 'b');
@@ -489,7 +489,7 @@ void joiner() {
   multicast_add_device(object, 1);
   const uint64_t a = map_new(4 * MiB, 1, fd_type);
   write(1, a, "joined");
-  multicast_bind(object, 0, retain(a), 0, 4 * MiB, 0);
+  multicast_bind(object, {}, 0, retain(a), 0, 4 * MiB, 0);
   send(3, 'b');
   receive(3, 'g');
 }
@@ -504,7 +504,7 @@ void hopeless() {
   const Handle object = multicast_create(team_of(2, page)), memory = create(page, on_gpu(0), 0);
   multicast_add_device(object, 0);
   current_call() = "cuMulticastBindMem #1";
-  multicast_bind(object, 0, memory, 0, page, 0);
+  multicast_bind(object, {}, 0, memory, 0, page, 0);
 }
 
 // Threads, each with its own memory, while all of them look into the page tables.
@@ -529,7 +529,7 @@ void threads() {
         const std::string text = std::to_string(number * 1000 + round);
         write(1, a + page - 2, text);
         EXPECT(read(0, a + 5 * page - 2, text.size()) == text && page_table(0).lookup(common) & readable);
-        if (number == 0) multicast_bind(object, 0, replica, 0, page, 0);
+        if (number == 0) multicast_bind(object, {}, 0, replica, 0, page, 0);
         (void)replicas(page_table(0).lookup(mc));
         if (number == 0) multicast_unbind(object, 1, 0, page);
         const uint64_t ordinary = allocate(1, 1000);

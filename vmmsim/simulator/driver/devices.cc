@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <sstream>
 
 #include "../memory/this_machine.h"
@@ -42,6 +43,26 @@ std::vector<int> visible() {
     chosen.push_back(*found);
   }
   return chosen;
+}
+
+// The last attribute that drivers know, from the headers. Those in between that a header does not name have answers.
+int last_attribute() {
+  struct {
+    int driver, last;
+  } constexpr known[] = {{13050, 161}, {13040, 161}, {13030, 156}, {13010, 148}, {13000, 147}, {12090, 143}};
+  for (const auto& [driver, last] : known)
+    if (memory::machine().driver >= driver) return last;
+  return 143;  // 12.8's, and not asked of older ones
+}
+
+// What came after 13.0, from the headers.
+int later_attribute(int what) {
+  constexpr int locality_domains = 149, largest_tensor = 160;
+  switch (what) {
+    case locality_domains: return 1;
+    case largest_tensor: return std::numeric_limits<int>::max();  // there is no other class
+    default: return 0;                                            // none of it is simulated
+  }
 }
 
 // The attributes of an H200 by their numbers, as its driver gives them (0 for what differs from one to the next).
@@ -94,9 +115,9 @@ int attribute(CUdevice_attribute what, CUdevice device) {
 #endif
     default: break;
   }
-  const bool is_known = what > 0 && size_t(what) < std::size(h200) && what != 139;
-  require(is_known, CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
-  return h200[what];
+  const bool is_known = what > 0 && what <= last_attribute() && what != 139;
+  require(is_known, CUDA_ERROR_INVALID_VALUE, "there is no such attribute, or it came with a later driver");
+  return size_t(what) < std::size(h200) ? h200[what] : later_attribute(what);
 }
 
 bool are_peers(CUdevice a, CUdevice b) { return a != b && memory::machine().peer_access; }

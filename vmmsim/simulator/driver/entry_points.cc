@@ -20,23 +20,40 @@ extern const CallVersion call_versions[];  // of missing_driver.cc, from the too
 
 namespace {
 
-// A call of ours by name, in the version that a program of this version of CUDA knows.
+// Of fabric_calls.cc: the toolkit's headers may be older.
+constexpr CallVersion later_versions[] = {{"cuMulticastBindMem", 13010, false},
+                                          {"cuMulticastBindAddr", 13010, false},
+                                          {"cuDeviceGetFabricClusterUuid", 13040, false},
+                                          {"cuDeviceGetCliqueCount", 13040, false},
+                                          {"cuDeviceGetCliqueInfo", 13040, false}};
+
+// The versions in which a call came, of one form of it; of those for threads there may be none.
+std::vector<int> versions_of(const std::string& name, bool per_thread) {
+  std::vector<int> versions;
+  const auto add = [&](const CallVersion& known) {
+    if (name == known.name && per_thread == known.per_thread) versions.push_back(known.version);
+  };
+  for (const CallVersion* known = call_versions; known->name; ++known) add(*known);
+  for (const CallVersion& known : later_versions)
+    if (known.version > CUDA_VERSION) add(known);
+  return versions;
+}
+
+// A call of ours by name, in the version that a program of this version of CUDA knows. A negative one is the driver's.
 CUdriverProcAddressQueryResult find_call(void** found, const std::string& name, int cuda_version, bool per_thread) {
-  std::vector<int> versions, of_thread;
-  for (const CallVersion* known = call_versions; known->name; ++known)
-    if (name == known->name && known->version <= memory::machine().driver)
-      (known->per_thread ? of_thread : versions).push_back(known->version);
-  per_thread &= !of_thread.empty();
-  if (per_thread) versions = of_thread;
-  if (versions.empty()) return CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  const int driver = memory::machine().driver, newest = cuda_version < 0 ? driver : cuda_version;
+  std::vector<int> versions = versions_of(name, per_thread);
+  if (versions.empty() && per_thread) versions = versions_of(name, per_thread = false);
+  const auto newer_than = [&](int least) {
+    return size_t(std::ranges::count_if(versions, [&](int version) { return version > least; }));
+  };
+  if (newer_than(driver) == versions.size()) return CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   std::vector<void*> calls;
   for (const char* version : {"", "_v2", "_v3", "_v4"})
     for (const char* kind : {"_ptsz", "_ptds", ""})
       if (per_thread == (*kind != 0))
         if (void* const call = dlsym(RTLD_DEFAULT, (name + version + kind).c_str())) calls.push_back(call);
-  // The newest of them goes with the newest version. A negative one is newer than all, and 0 older.
-  const auto newer =
-      size_t(std::ranges::count_if(versions, [&](int version) { return unsigned(version) > unsigned(cuda_version); }));
+  const size_t newer = newer_than(newest);  // the last of the calls goes with the newest version
   if (newer >= std::min(versions.size(), calls.size())) return CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
   *found = calls[calls.size() - 1 - newer];
   return CU_GET_PROC_ADDRESS_SUCCESS;

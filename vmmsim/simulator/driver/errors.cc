@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 // The names and texts of the errors, as the driver has them.
+#include <algorithm>
+
+#include "../memory/this_machine.h"
 #include "driver.h"
 
 namespace {
@@ -22,6 +25,7 @@ constexpr Error errors[] = {
     {34, "CUDA_ERROR_STUB_LIBRARY", "CUDA driver is a stub library"},
     {36, "CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER", "API call is not supported in the installed CUDA driver"},
     {46, "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA-capable device(s) is/are busy or unavailable"},
+    {47, "CUDA_ERROR_MULTICAST_RESOURCE_FULL", "hardware resource for multicast is full"},
     {100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {102, "CUDA_ERROR_DEVICE_NOT_LICENSED", "device doesn't have valid Grid license"},
@@ -122,8 +126,12 @@ constexpr Error errors[] = {
     {915, "CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION",
      "one or more resources are insufficient or non-applicable for the operation"},
     {916, "CUDA_ERROR_KEY_ROTATION", "an error happened during the key rotation sequence"},
+    {919, "CUDA_ERROR_FABRIC_NOT_READY", "fabric is not ready"},
     {999, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
+
+// Those of CUDA 13.4: their names are the header's, and their texts ours.
+constexpr int came_later[] = {memory::multicast_resource_full, memory::fabric_not_ready};
 
 const Error* find(int number) {
   for (const Error& error : errors)
@@ -133,7 +141,8 @@ const Error* find(int number) {
 
 // The driver gives null and CUDA_ERROR_INVALID_VALUE for a number that it does not know; it looks at no null pointer.
 CUresult give(const char** text, const char* Error::* part, int number) {
-  const Error* const error = find(number);
+  const bool is_unknown = std::ranges::count(came_later, number) && memory::machine().driver < 13040;
+  const Error* const error = is_unknown ? nullptr : find(number);
   *text = error ? error->*part : nullptr;
   return error ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

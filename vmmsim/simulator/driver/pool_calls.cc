@@ -235,10 +235,31 @@ uint64_t import_block(CUmemoryPool pool, const CUmemPoolPtrExportData& data) {
   return pool->memory.import_block(data, {context, 0, pool});
 }
 
+// Those that came with 13.2 and 13.4, by their numbers. From the header: never asked of hardware.
+CUresult later_attribute(CUmemoryPool pool, int what, void* value, bool set) REQUIRES(state().lock) {
+  enum { type = 9, handle_types, location_id, location_type, max_size, decompresses, locality_domain };
+  const int driver = memory::machine().driver;
+  require(what >= type && what <= (driver >= 13040 ? locality_domain : decompresses) && driver >= 13020,
+          CUDA_ERROR_INVALID_VALUE, "there is no such attribute, or it came with a later driver");
+  require(!set, CUDA_ERROR_INVALID_VALUE, "this attribute can only be read");
+  auto& number = *static_cast<int*>(value);
+  switch (what) {
+    case type: number = std::get<0>(pool->place); break;
+    case handle_types: number = pool->imports ? 0 : int(pool->memory.handle_types()); break;
+    case location_id: number = std::get<2>(pool->place); break;
+    case location_type: number = std::get<1>(pool->place); break;
+    case max_size: *static_cast<cuuint64_t*>(value) = 0; break;  // no pool has a limit of its own here
+    case decompresses: number = 0; break;
+    default: number = -1;  // in no part of a GPU
+  }
+  return CUDA_SUCCESS;
+}
+
 CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value, bool set) {
   const MutexLock held(state().lock);
-  checked_own(pool);
   need(value, "value");
+  if (checked_pool(pool); int(what) > CU_MEMPOOL_ATTR_USED_MEM_HIGH) return later_attribute(pool, what, value, set);
+  checked_own(pool);
   auto number = [&](auto& field, bool may_set) {
     auto& of_program = *static_cast<std::remove_reference_t<decltype(field)>*>(value);
     require(may_set || !set, CUDA_ERROR_INVALID_VALUE, "this attribute can only be read");

@@ -121,12 +121,12 @@ CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffs
                             CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size,
                             unsigned long long flags) {
   return call(ARGUMENTS(mcHandle, mcOffset, memHandle, memOffset, size, flags), after_fault,
-              [&] { memory::multicast_bind(mcHandle, mcOffset, memHandle, memOffset, size, flags); });
+              [&] { memory::multicast_bind(mcHandle, {}, mcOffset, memHandle, memOffset, size, flags); });
 }
 CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size,
                              unsigned long long flags) {
   return call(ARGUMENTS(mcHandle, mcOffset, memptr, size, flags), after_fault,
-              [&] { memory::multicast_bind_address(mcHandle, mcOffset, memptr, size, flags); });
+              [&] { memory::multicast_bind_address(mcHandle, {}, mcOffset, memptr, size, flags); });
 }
 CUresult cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size) {
   return call(ARGUMENTS(mcHandle, dev, mcOffset, size), after_fault,

@@ -17,10 +17,10 @@ struct Replicas {
   uint64_t offset;
 };
 
-// Finds them for one lane's access of `size` bytes. Throws Fault if the address is not aligned, is no multicast
-// address, may not be accessed in this way (`right`), or if a GPU has bound no memory there yet.
-Replicas find_replicas(const Warp& w, const MicroOp& op, unsigned lane, unsigned size, memory::Entry right) {
-  const uint64_t address = w.rows[op.a].lane[lane] + static_cast<uint64_t>(op.offset);
+// Finds them for one lane's access of `size` bytes at an address. Throws Fault if the address is not aligned, is no
+// multicast address, may not be accessed in this way (`right`), or if a GPU has bound no memory there yet.
+Replicas find_replicas(const Warp& w, const MicroOp& op, unsigned lane, uint64_t address, unsigned size,
+                       memory::Entry right) {
   if (address % size != 0)
     fault(w, op, lane, CUDA_ERROR_MISALIGNED_ADDRESS,
           hexadecimal(address) + " is not a multiple of the access's " + std::to_string(size) + " bytes", address);
@@ -38,6 +38,9 @@ Replicas find_replicas(const Warp& w, const MicroOp& op, unsigned lane, unsigned
   const std::string unbound = memory::what_is_unbound(address, frames);
   if (!unbound.empty()) fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, unbound, address);
   return {frames, address % memory::page_size};
+}
+Replicas find_replicas(const Warp& w, const MicroOp& op, unsigned lane, unsigned size, memory::Entry right) {
+  return find_replicas(w, op, lane, w.rows[op.a].lane[lane] + static_cast<uint64_t>(op.offset), size, right);
 }
 
 // The sum of 16-bit numbers with 32-bit steps between (.acc::f32): rounded once, at the end.
@@ -93,9 +96,50 @@ void store_or_reduce(Warp& w, const MicroOp& op, Lanes active) {
   }
 }
 
+// multimem.cp.async.bulk: `b` bytes of shared memory, from c on, to each replica behind a, or combined with what is
+// there (op.combine), elements of op.type. From the manual of PTX 9.1: no GPU was asked.
+void copy_to_replicas(Warp& w, const MicroOp& op, Lanes active) {
+  constexpr unsigned unit = 16;  // bytes, that addresses and sizes are multiples of
+  const unsigned element = op.combine ? ptx::bytes(op.type) : 8;
+  for (const unsigned lane : each(active)) {
+    const uint64_t to = w.rows[op.a].lane[lane], from = w.rows[op.c].lane[lane];
+    const auto size = static_cast<uint32_t>(w.rows[op.b].lane[lane]);
+    if (size % unit)
+      fault(w, op, lane, CUDA_ERROR_MISALIGNED_ADDRESS,
+            "the size, " + std::to_string(size) + " bytes, is not a multiple of 16: what a GPU does then is undefined");
+    for (uint32_t at = 0; at < size; at += unit) {
+      const Backing source = locate(w, op, lane, ptx::Space::shared, from + at, unit, memory::readable);
+      const Replicas replicas = find_replicas(w, op, lane, to + at, unit, memory::writable);
+      for (unsigned i = 0; i < unit; i += element) {
+        const uint64_t value = load(source.bytes + i, element);
+        for (char* const frame : replicas.frames) {
+          if (op.combine) combine(frame + replicas.offset + i, element, op.combine, value);
+          else store(frame + replicas.offset + i, element, value);
+        }
+      }
+    }
+  }
+}
+
+// multimem.cp{.reduce}.async.bulk: [multicast address], [shared memory], size
+void lower_multimem_copy(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  const bool reduces = m.take("reduce");
+  m.ignore({"async", "bulk", "bulk_group", "global", "shared::cta", "noftz"});
+  const Type type = reduces ? m.type() : Type::none;
+  const Combine combination = reduces ? without_flush(take_combination(m, type)) : nullptr;
+  if (!m.empty() || i.operands.size() != 3 || (reduces && !combination)) l.not_simulated(i);
+  const int to = whole_address_of(l, i, i.operands[0], ptx::Space::global).row;
+  const int from = whole_address_of(l, i, i.operands[1], ptx::Space::shared).row;
+  const int size = l.row(i.operands[2]);
+  MicroOp& op = l.emit(copy_to_replicas, i, -1, to, size, from);
+  op.type = type;
+  op.combine = combination;
+}
+
 }  // namespace
 
 void lower_multimem(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  if (m.take("cp")) return lower_multimem_copy(l, i, m);
   const bool loads = m.take("ld_reduce"), stores = m.take("st");
   if (!loads && !stores && !m.take("red")) l.not_simulated(i);
   const bool acquires = m.take("acquire");

@@ -57,8 +57,22 @@ void tell(trace::Kind kind, const Referent& referent) {
 }
 
 // Whose memory the properties ask for: a GPU of the machine, or the host of this node. Checks the rest of them too.
+// Since 13.4 a location may name a part of a GPU, in the bytes of its id: the GPU, and the part. Ours have one part.
+CUmemLocation of_whole_gpu(CUmemLocation location) {
+  constexpr int locality_domain = 6;
+  if (machine().driver < 13040 || int(location.type) != locality_domain) return location;
+  uint8_t parts[sizeof location.id];
+  std::memcpy(parts, &location.id, sizeof parts);
+  if (parts[1])
+    refuse(CUDA_ERROR_INVALID_VALUE, "prop: location.localized.localityDomainId is " + std::to_string(parts[1]) +
+                                         ": CU_DEVICE_ATTRIBUTE_LOCALITY_DOMAIN_COUNT is 1");
+  location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  location.id = parts[0];
+  return location;
+}
+
 int owner_asked_for(const CUmemAllocationProp& properties) {
-  const CUmemLocation& location = properties.location;
+  const CUmemLocation location = of_whole_gpu(properties.location);
   const bool to_gpu = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   int owner = host_of_node();
   if (to_gpu) owner = gpu_of(location.id);
@@ -112,6 +126,12 @@ Handle import(uint32_t record) REQUIRES(process_lock) {
 
 }  // namespace
 
+void need_fabric() {
+  if (!machine().fabric_ready)
+    refuse(machine().driver >= 13040 ? fabric_not_ready : CUDA_ERROR_SYSTEM_NOT_READY,
+           "the fabric is not ready: try again later; if it stays so, look at Fabric Manager");
+}
+
 void check_handle_types(unsigned requested) {  // bits that are no type are let through, as the driver does
   if (requested & (CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT))
     refuse(CUDA_ERROR_INVALID_VALUE, "the handle types ask for handles of Windows, which this system does not have");
@@ -127,6 +147,7 @@ void check_handle_types(unsigned requested) {  // bits that are no type are let 
     refuse(CUDA_ERROR_NOT_PERMITTED,
            "this process sees no IMEX channel: an administrator makes "
            "/dev/nvidia-caps-imex-channels/channel0");
+  need_fabric();
 }
 
 const Record& record_of(const Referent& referent) { return ledger().record[referent.record]; }
@@ -204,7 +225,7 @@ Handle create(size_t size, const CUmemAllocationProp& properties, unsigned long 
     record->rdma = machine().rdma && flags.gpuDirectRDMACapable;
     const bool is_compressed = machine().compression && !record->rdma && flags.compressionType;
     record->compression = is_compressed ? CU_MEM_ALLOCATION_COMP_GENERIC : CU_MEM_ALLOCATION_COMP_NONE;
-    const bool on_gpu = properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    const bool on_gpu = of_whole_gpu(properties.location).type == CU_MEM_LOCATION_TYPE_DEVICE;
     record->location = on_gpu ? CU_MEM_LOCATION_TYPE_DEVICE : CU_MEM_LOCATION_TYPE_HOST_NUMA;
   }
   const auto referent = add_handle(number, false);

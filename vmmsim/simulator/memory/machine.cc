@@ -76,7 +76,9 @@ Machine read_machine(const std::string& file) {
        }},
       {"compute_capability", [&](const std::string& text) { machine.capability = read_version(text, 10, 1); }},
       {"multiprocessors", [&](const std::string& text) { machine.multiprocessors = read_number(text, 1, 1024); }},
-      {"driver", [&](const std::string& text) { machine.driver = read_version(text, 1000, 10); }}};
+      {"driver", [&](const std::string& text) { machine.driver = read_version(text, 1000, 10); }},
+      {"cliques", [&](const std::string& text) { machine.cliques = read_number(text, 1, 64); }},
+      {"multicast_slots", [&](const std::string& text) { machine.multicast_slots = read_number(text, 0, 1 << 20); }}};
   for (auto [key, value] :
        {std::pair("granularity", &machine.granularity), {"multicast_granularity", &machine.multicast_granularity}})
     keys[key] = [value = value](const std::string& text) {
@@ -92,7 +94,8 @@ Machine read_machine(const std::string& file) {
                             {"rdma", &machine.rdma},
                             {"compression", &machine.compression},
                             {"peer_access", &machine.peer_access},
-                            {"peer_atomics", &machine.peer_atomics}})
+                            {"peer_atomics", &machine.peer_atomics},
+                            {"fabric_ready", &machine.fabric_ready}})
     keys[key] = [value = value](const std::string& text) { *value = read_choice(text); };
 
   std::string line;

@@ -16,10 +16,13 @@ struct Machine {
   int capability = 90;            // compute_capability: 9.0
   int multiprocessors = 132;      // multiprocessors
   int driver = 13000;             // driver: 13.0, as cuDriverGetVersion says it
+  int cliques = 1;                // cliques: parts of a node's GPUs that share no multicast object, 1 to 64
+  int multicast_slots = 0;        // multicast_slots: objects that memory is bound to at once, at most; 0: no limit
   // granularity, multicast_granularity: powers of two, 2 MiB at least
   uint64_t granularity = 2 << 20, multicast_granularity = 2 << 20;
   bool vmm = true, fd_handles = true, fabric_handles = true, fabric_channel = true, multicast = true, rdma = true,
-       compression = true, peer_access = true, peer_atomics = true;  // yes or no, by these names
+       compression = true, peer_access = true, peer_atomics = true,
+       fabric_ready = true;  // yes or no, by these names
 };
 
 // Reads a machine's file. Throws std::runtime_error: "FILE:3: memory: ...".

@@ -27,6 +27,9 @@ struct Refused {
 };
 [[noreturn]] inline void refuse(CUresult error, const std::string& why) { throw Refused{error, why}; }
 
+// Errors that came with CUDA 13.4: older headers lack their names.
+constexpr auto multicast_resource_full = CUresult(47), fabric_not_ready = CUresult(919);
+
 inline std::string in_mib(uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
 // Changes to allocations, reservations, mappings and access, for --trace: objects of JSON, ../../trace/README.md tells
@@ -64,8 +67,12 @@ unsigned long long get_access(const CUmemLocation&, uint64_t address);
 size_t multicast_granularity(const CUmulticastObjectProp&, CUmulticastGranularity_flags);
 Handle multicast_create(const CUmulticastObjectProp&);
 void multicast_add_device(Handle, CUdevice);
-void multicast_bind(Handle, size_t offset, Handle memory, size_t memory_offset, size_t size, unsigned long long flags);
-void multicast_bind_address(Handle, size_t offset, uint64_t address, size_t size, unsigned long long flags);
+int clique_of(CUdevice);  // GPUs of one clique can be in one team
+// For a GPU of the team; if none is named, for that whose memory it is. Memory of the host needs one that is.
+using TeamGpu = std::optional<CUdevice>;
+void multicast_bind(Handle, TeamGpu, size_t offset, Handle memory, size_t memory_offset, size_t size,
+                    unsigned long long flags);
+void multicast_bind_address(Handle, TeamGpu, size_t offset, uint64_t address, size_t size, unsigned long long flags);
 void multicast_unbind(Handle, CUdevice, size_t offset, size_t size);
 
 // Called once by each thread of the simulator's own: it will never add a device to a multicast object. Where all other

@@ -116,10 +116,13 @@ const Record& object_named(Handle handle) REQUIRES(process_lock) {
 }
 uint32_t number_of(const Record& record) { return static_cast<uint32_t>(&record - ledger().record); }
 
+int clique_of_gpu(int gpu) { return gpu % machine().gpus * machine().cliques / machine().gpus; }
+
 void check(const CUmulticastObjectProp& properties) {
   if (!machine().multicast)
     refuse(CUDA_ERROR_NOT_SUPPORTED,
            "this GPU has no multicast: ask for CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED first");
+  need_fabric();
   if (properties.flags) refuse(CUDA_ERROR_INVALID_VALUE, "prop: flags must be 0");
   if (properties.numDevices < 2)
     refuse(CUDA_ERROR_INVALID_VALUE,
@@ -151,8 +154,34 @@ Memory memory_of(const Referent& referent, uint64_t offset) {
           record_of(referent).size,
           {{"memory", hexadecimal(referent.handle)}, {"memory_offset", offset}}};
 }
+// The GPU of the team that memory is bound for.
+int gpu_to_bind(const Record& object, const Record& memory, TeamGpu named) {
+  const int gpu = named ? gpu_of(*named) : memory.gpu;
+  if (gpu >= static_cast<int>(gpus()) || !has(object, gpu))
+    refuse(CUDA_ERROR_INVALID_DEVICE, named ? "GPU " + std::to_string(*named) + " is not of the team"
+                                            : "the memory is on " + owner_name(gpu) + ", which is not of the team");
+  const bool is_on_host = memory.gpu >= static_cast<int>(gpus());
+  if (gpu != memory.gpu && !(is_on_host && memory.location == CU_MEM_LOCATION_TYPE_HOST_NUMA))
+    refuse(CUDA_ERROR_INVALID_DEVICE, "the memory is on " + owner_name(memory.gpu) + ": bind memory of GPU " +
+                                          std::to_string(*named) + ", or of its NUMA node");
+  return gpu;
+}
+
+// A switch has room for so many objects that have memory bound. What it answers beyond was never seen.
+void need_slot(const Record& object) {
+  const int slots = machine().multicast_slots;
+  if (!slots || object.next != nothing) return;
+  const std::span<const Record> records(ledger().record, max_records);
+  const auto taken = std::ranges::count_if(
+      records, [](const Record& each) { return each.kind == Record::multicast && each.next != nothing; });
+  if (taken >= slots)
+    refuse(machine().driver >= 13040 ? multicast_resource_full : CUDA_ERROR_OUT_OF_MEMORY,
+           "the switch has room for " + std::to_string(slots) +
+               " multicast objects: unbind the memory of another, or make one larger object of several");
+}
+
 template <class Find>
-void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flags, Find find) {
+void bind(Handle handle, TeamGpu named_gpu, uint64_t offset, uint64_t size, unsigned long long flags, Find find) {
   const auto guard = enter();
   auto check_all = [&]() REQUIRES(process_lock) {
     if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
@@ -172,12 +201,11 @@ void bind(Handle handle, uint64_t offset, uint64_t size, unsigned long long flag
   wait_for_team(named(handle)->record);
   const Memory found = check_all();
   const uint32_t object = named(handle)->record, memory = found.record;
-  const int gpu = ledger().record[memory].gpu;
-  if (gpu >= static_cast<int>(gpus()) || !has(ledger().record[object], gpu))
-    refuse(CUDA_ERROR_INVALID_DEVICE, "the memory is on " + owner_name(gpu) + ", which is not of the team");
+  const int gpu = gpu_to_bind(ledger().record[object], ledger().record[memory], named_gpu);
   {
     Locked locked;
     Record* const records = ledger().record;
+    need_slot(records[object]);
     for (uint32_t b = records[object].next; b != nothing; b = records[b].next)
       if (records[b].gpu == gpu && offset < records[b].offset + records[b].size && records[b].offset < offset + size)
         refuse(CUDA_ERROR_INVALID_VALUE, "memory of " + owner_name(gpu) + " is bound there already, from offset " +
@@ -217,6 +245,7 @@ uint64_t take_multicast_pages(uint32_t object, uint64_t pages) {
            "a process maps " + std::to_string(max_pages * page_size) + " bytes of multicast objects at most");
   for (int gpu = 0; gpu < int(gpus()); ++gpu)  // so that replicas() never lacks one
     if (has(ledger().record[object], gpu)) gpu_memory(gpu);
+  if (machine().driver >= 13010) gpu_memory(host_of_node());
   of_process().ranges[first] = {pages, object};
   of_process().seen = ~uint64_t(0);
   return first;
@@ -329,6 +358,10 @@ void multicast_add_device(Handle handle, CUdevice device) {
     if (object.added == object.devices)
       refuse(CUDA_ERROR_INVALID_VALUE,
              "the team is complete: " + std::to_string(object.devices) + " GPUs, as it was created");
+    for (int other = 0; other < int(gpus()); ++other)
+      if (has(object, other) && clique_of_gpu(other) != clique_of_gpu(gpu))
+        refuse(CUDA_ERROR_INVALID_DEVICE, "GPU " + std::to_string(device) + " is of another clique than " +
+                                              owner_name(other) + ": ask cuDeviceGetCliqueInfo who can be in one team");
     object.team[gpu / 64] |= uint64_t(1) << gpu % 64;
     ++object.added;
   }
@@ -337,13 +370,20 @@ void multicast_add_device(Handle handle, CUdevice device) {
   change("add_device", {{"handle", hexadecimal(handle)}, {"device", device}});
 }
 
-void multicast_bind(Handle handle, size_t offset, Handle memory, size_t memory_offset, size_t size,
-                    unsigned long long flags) {
-  bind(handle, offset, size, flags, [&]() REQUIRES(process_lock) { return memory_of(*named(memory), memory_offset); });
+int clique_of(CUdevice device) {
+  const auto guard = enter();
+  return clique_of_gpu(gpu_of(device));
 }
 
-void multicast_bind_address(Handle handle, size_t offset, uint64_t address, size_t size, unsigned long long flags) {
-  bind(handle, offset, size, flags, [&]() REQUIRES(process_lock) {
+void multicast_bind(Handle handle, TeamGpu gpu, size_t offset, Handle memory, size_t memory_offset, size_t size,
+                    unsigned long long flags) {
+  bind(handle, gpu, offset, size, flags,
+       [&]() REQUIRES(process_lock) { return memory_of(*named(memory), memory_offset); });
+}
+
+void multicast_bind_address(Handle handle, TeamGpu gpu, size_t offset, uint64_t address, size_t size,
+                            unsigned long long flags) {
+  bind(handle, gpu, offset, size, flags, [&]() REQUIRES(process_lock) {
     const Mapping* const mapping = mapping_at(address);
     if (mapping && mapping->kind == Range::vmm) return memory_of(*mapping->referent, address - mapping->base);
     const auto found = allocation_with(address);

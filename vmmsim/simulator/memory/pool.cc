@@ -279,6 +279,11 @@ void Pool::give_back(uint64_t bytes) {
   }
 }
 
+unsigned Pool::handle_types() const {
+  const auto guard = enter();
+  return record_ == nothing ? 0 : ledger().record[record_].handle_types;
+}
+
 int Pool::export_fd(CUmemAllocationHandleType type) const {
   const auto guard = enter();
   const bool is_one = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || type == CU_MEM_HANDLE_TYPE_FABRIC;

@@ -33,6 +33,7 @@ class Pool {
   uint64_t allocate(uint64_t size, const void* stream, Owner = {});
   void free(uint64_t block, const void* stream, Reached);  // without `stream` it is everybody's
   int export_fd(CUmemAllocationHandleType) const;
+  unsigned handle_types() const;
   CUmemPoolPtrExportData export_block(uint64_t block) const;
   uint64_t import_block(const CUmemPoolPtrExportData&, Owner);
   // Gives back units without a block, the last ones first, while at least so many bytes are left.

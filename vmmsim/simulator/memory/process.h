@@ -116,6 +116,7 @@ const Record& record_of(const Referent&);
 // Of a record that is held.
 std::shared_ptr<Referent> add_handle(uint32_t record, bool imported) REQUIRES(process_lock);
 void forget_if_unused(const std::shared_ptr<Referent>&) REQUIRES(process_lock);
+void need_fabric();                                  // refuses while it is not ready
 void check_handle_types(unsigned requested);         // refuses what this machine does not have
 CUmemAllocationProp properties_of(const Referent&);  // as granted, and its usage
 // A new record, held. Refuses with CUDA_ERROR_OUT_OF_MEMORY.

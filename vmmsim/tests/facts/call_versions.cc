@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // The driver's calls by name: which function a program gets for the version of CUDA that it names, from which version
-// on there is one, and what becomes of names and versions that the driver does not know. Nothing here needs a context. At a null
-// name a driver crashes, so none is asked for.
+// on there is one, and what becomes of names and versions that the driver does not know. Nothing here needs a context.
+// At a null name a driver crashes, so none is asked for.
 #include "facts.h"
 
 #include <dlfcn.h>
