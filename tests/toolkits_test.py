@@ -7,8 +7,8 @@
 FETCHED is a directory for toolkits, which stay there.
 
 With the toolkits of RELEASES, and with g++ and clang++ for the host, all compiles with -Wall -Wextra -Werror; of the
-tool that is its sources' syntax. The lessons built with the newest, on the simulator, whose driver is for CUDA 13.0,
-print what they print otherwise. PyPI has no nvcc of CUDA 12: for 12.9 that of 13.0 gets the headers of 12.9.
+tool that is its sources' syntax. The lessons built with the newest print what they print otherwise, on the simulated
+machine whose driver takes PTX of it. PyPI has no nvcc of CUDA 12: for 12.9 that of 13.0 gets the headers of 12.9.
 
 No option silences clang++: nvcc's stubs for kernels draw no warning of it, which is as it should stay. But it sees what
 nvcc has preprocessed, in which macros of the system's headers stand expanded, and warns of these too.
@@ -102,6 +102,14 @@ def syntax(toolkit, compiler, words):
     return run(ROOT, compiler, *headers, *words[1:at], *words[at + 2 :], "-fsyntax-only", "-Werror")
 
 
+def on_newest_driver(vmmsim, directory):
+    """A command as vmmsim, on the machine with the newest driver."""
+    script = directory / "vmmsim"
+    script.write_text(f'#!/bin/sh\nexec {shlex.quote(vmmsim)} --machine h200x8_cuda_13_5 "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
 def on_simulator(source, program, vmmsim):
     expected = source.parent / "expected_output.txt"
     return run(
@@ -113,6 +121,7 @@ def main(fetched, vmmsim, stub, *cmake):
     programs = [*sorted(ROOT.glob("[0-9][0-9]_*/*.cu")), *sorted((ROOT / "docs/paste").glob("*.cu"))]
     left_out, wrong = [], []
     with scratch() as directory, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        vmmsim = on_newest_driver(vmmsim, directory)
         programs += all_labs(directory)
         for release in RELEASES:
             toolkit = Toolkit(release, fetched)
