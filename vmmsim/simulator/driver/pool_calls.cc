@@ -236,7 +236,7 @@ uint64_t import_block(CUmemoryPool pool, const CUmemPoolPtrExportData& data) {
 }
 
 // Those that came with 13.2 and 13.4, by their numbers. From the header: never asked of hardware.
-CUresult later_attribute(CUmemoryPool pool, int what, void* value, bool set) REQUIRES(state().lock) {
+CUresult later_pool_attribute(CUmemoryPool pool, int what, void* value, bool set) REQUIRES(state().lock) {
   enum { type = 9, handle_types, location_id, location_type, max_size, decompresses, locality_domain };
   const int driver = memory::machine().driver;
   require(what >= type && what <= (driver >= 13040 ? locality_domain : decompresses) && driver >= 13020,
@@ -258,7 +258,7 @@ CUresult later_attribute(CUmemoryPool pool, int what, void* value, bool set) REQ
 CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value, bool set) {
   const MutexLock held(state().lock);
   need(value, "value");
-  if (checked_pool(pool); int(what) > CU_MEMPOOL_ATTR_USED_MEM_HIGH) return later_attribute(pool, what, value, set);
+  if (checked_pool(pool); int(what) > CU_MEMPOOL_ATTR_USED_MEM_HIGH) return later_pool_attribute(pool, what, value, set);
   checked_own(pool);
   auto number = [&](auto& field, bool may_set) {
     auto& of_program = *static_cast<std::remove_reference_t<decltype(field)>*>(value);
