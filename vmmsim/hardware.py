@@ -12,7 +12,7 @@ def count_gpus():
     """The GPUs of this machine, as its driver counts them: (number, why there is none).
 
     Asked in a process of its own, which may die of a broken driver. The simulator's library is never the one that
-    answers: in a process that vmmsim has not started it ends the process.
+    answers: in a process that vmmsim has not started its cuInit fails.
     """
     question = (
         "import ctypes; driver = ctypes.CDLL('libcuda.so.1'); count = ctypes.c_int(); "

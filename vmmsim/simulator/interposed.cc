@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT-0
-// What the library does to the process that loads it under vmmsim: it ends one that has another driver beside it, and
-// shows it the simulated machine where a program asks the system and not the driver: the class of IMEX channel files in
-// /proc/devices, the channel's file, the NUMA node of each GPU under /sys, and whether this machine may use multicast.
-// It also tells --trace of descriptors that are closed and of the end, and lets no sleep take time and no alarm wait
-// (--no-luck). The functions at the end go before those of libc. No file is made, and no variable of the environment is
-// changed: both end where the simulator ends.
+// The functions of libc that are others under vmmsim: a library of its own, preloaded, after what the user preloads.
+// Each has its reason beside it. A process shows the simulated machine where a program asks the system and not the
+// driver, tells --trace of descriptors and of its end, and lets no sleep take time (--no-luck).
+//
+// A process that makes no CUDA call, wherever it is and however long it lives, must not notice. So nothing here looks
+// for the machine: what there is to know stands in the variable VMMSIM. And what may be called in a handler of a signal
+// still may be: no memory, no lock, no string; libc's own functions are looked up when the library is loaded.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -22,91 +23,168 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <string>
-#include <vector>
-#include "../memory/this_machine.h"
-#include "call.h"
+#include "interposed.h"
 
 namespace {
 
 constexpr char devices_file[] = "/proc/devices";
 constexpr char channel_directory[] = "/dev/nvidia-caps-imex-channels/";
 constexpr char channel_file[] = "/dev/nvidia-caps-imex-channels/channel0";
-constexpr char channel_name[] = "nvidia-caps-imex-channel0";  // of the file in memory that stands for it
+constexpr char channel_in_memory[] = "/memfd:nvidia-caps-imex-channel0";  // the file that stands for it
+constexpr const char* channel_name = channel_in_memory + sizeof "/memfd:" - 1;
 constexpr int channel_major = 242;
 
-bool is_simulated() { return memory::environment("VMMSIM"); }
 bool begins(const char* text, const char* with) { return !std::strncmp(text, with, std::strlen(with)); }
 
-// Whether a path is that of the file with a GPU's NUMA node. The driver names the same bus (devices.cc).
-bool is_numa_node(const char* path) {
-  unsigned bus = 0;
-  int end = 0;
-  std::sscanf(path, "/sys/bus/pci/devices/0000:%2x:00.0/numa_node%n", &bus, &end);
-  return end && !path[end] && bus >= 1 && bus <= unsigned(memory::machine().gpus);
+const char* variable(const char* name) {  // of the environment
+  const size_t length = std::strlen(name);
+  for (char** each = environ; each && *each; ++each)
+    if (!std::strncmp(*each, name, length) && (*each)[length] == '=') return *each + length + 1;
+  return nullptr;
 }
 
-bool has_channel() { return memory::machine().fabric_channel && memory::machine().gpus > 0; }
+// --- The machine, as VMMSIM tells of it (memory/ledger.cc) -----------------------------------------------------------
 
-// The path of a driver or CUDA runtime in this process that is not the simulator's, or "".
-std::string foreign_library() {
-  struct Search {
-    std::string ours, found;
-  } search;
+struct Seen {
+  int gpus = 0;  // of a node
+  bool is_simulated = false, has_channel = false, has_multicast = false, is_without_luck = false;
+};
+
+// PROCESS:DESCRIPTOR:TOKEN:GPUS:LETTERS
+Seen read_variable() {
+  Seen seen;
+  const char* at = variable("VMMSIM");
+  seen.is_simulated = at;
+  for (int colons = 0; at && colons < 3; ++colons)
+    if (const char* const colon = std::strchr(at, ':')) at = colon + 1;
+    else return seen;
+  for (; at && *at >= '0' && *at <= '9'; ++at) seen.gpus = seen.gpus * 10 + (*at - '0');
+  for (; at && *at; ++at) {
+    seen.has_channel |= *at == 'c' && seen.gpus > 0;
+    seen.has_multicast |= *at == 'm';
+    seen.is_without_luck |= *at == 'n';
+  }
+  return seen;
+}
+bool is_read = false;
+Seen once;  // when this library is loaded
+Seen seen() { return is_read ? once : read_variable(); }
+
+// --- libc's own functions --------------------------------------------------------------------------------------------
+
+#define REPLACED(each)                                                                                           \
+  each(fopen) each(fopen64) each(glob) each(sleep) each(usleep) each(nanosleep) each(clock_nanosleep) each(poll) \
+      each(ppoll) each(select) each(pselect) each(epoll_wait) each(setsockopt) each(sendmsg) each(sendmmsg)      \
+          each(alarm) each(setitimer)
+
+enum Replaced {
+#define NUMBER(name) number_of_##name,
+  REPLACED(NUMBER) how_many
+};
+constexpr const char* names[] = {
+#define NAME(name) #name,
+    REPLACED(NAME)};
+std::atomic<void*> found[how_many];
+
+void* look_up(int number) { return found[number] = dlsym(RTLD_NEXT, names[number]); }
+
+template <class Function> Function* next(int number) {
+  void* const it = found[number];
+  return reinterpret_cast<Function*>(it ? it : look_up(number));  // a constructor may sleep before ours has run
+}
+#define NEXT(name) next<decltype(name)>(number_of_##name)
+
+// --- Another driver --------------------------------------------------------------------------------------------------
+
+struct Search {
+  const char* ours;
+  size_t directory;  // the length of its path's
+  char found[4096];
+};
+
+// The path of a driver or CUDA runtime in this process that is not the simulator's, or "". The hook leads to ours where
+// it can (runtime/hook.cc); it cannot where LD_AUDIT is gone, nor to a runtime of another release.
+void find_foreign_library(Search& search) {
   Dl_info here;
-  if (dladdr(&channel_file, &here)) search.ours = here.dli_fname;
-  search.ours.resize(search.ours.rfind('/') + 1);
+  search.found[0] = '\0';
+  search.ours = dladdr(&channel_file, &here) ? here.dli_fname : "";
+  const char* const end = std::strrchr(search.ours, '/');
+  search.directory = end ? end + 1 - search.ours : 0;
   dl_iterate_phdr(
       [](dl_phdr_info* library, size_t, void* data) {
         Search& search = *static_cast<Search*>(data);
-        const std::string path = library->dlpi_name, name = path.substr(path.rfind('/') + 1);
-        if ((name.starts_with("libcuda.so") || name.starts_with("libcudart.so")) && path != search.ours + name)
-          search.found = path;
+        const char *const path = library->dlpi_name, *const slash = std::strrchr(path, '/');
+        const char* const name = slash ? slash + 1 : path;
+        const bool is_ours = size_t(name - path) == search.directory && !std::strncmp(path, search.ours, name - path);
+        if (!is_ours && (begins(name, "libcuda.so") || begins(name, "libcudart.so")))
+          std::snprintf(search.found, sizeof search.found, "%s", path);
         return 0;
       },
       &search);
-  return search.found;
 }
 
-// Before main: a program that would use another driver, or another runtime, must not run as if it were simulated. The
-// loader begins with this library, even before libc, which has no environment yet.
-__attribute__((constructor)) void check_process(int, char** words, char** variables) {
-  if (!environ) environ = variables;
-  const std::string other = is_simulated() ? foreign_library() : "";
-  if (other.empty()) return;
+// Before main: a program that would use another driver, or another runtime, must not run as if it were simulated.
+__attribute__((constructor)) void begin(int, char** words, char**) {
+  for (int number = 0; number < how_many; ++number) look_up(number);
+  once = read_variable();
+  is_read = true;
+  if (!once.is_simulated) return;
+  Search search;
+  find_foreign_library(search);
+  if (!*search.found) return;
   dprintf(STDERR_FILENO,
           "vmmsim: %s loads %s instead of the simulator's library: build it with the simulator's release of CUDA, and "
           "without the path of that library in it\n",
-          words[0], other.c_str());
-  _exit(125);
+          words[0], search.found);
+  syscall(SYS_exit_group, 125);
+}
+
+// --- Files of the system that tell of GPUs ---------------------------------------------------------------------------
+
+// Whether a path is that of the file with a GPU's NUMA node. The driver names the same bus (driver/devices.cc).
+bool is_numa_node(const char* path) {
+  constexpr char before[] = "/sys/bus/pci/devices/0000:";
+  if (!begins(path, before)) return false;
+  char* end = nullptr;
+  const char* const digits = path + sizeof before - 1;
+  const unsigned long bus = std::strtoul(digits, &end, 16);
+  return end == digits + 2 && !std::strcmp(end, ":00.0/numa_node") && bus >= 1 && bus <= unsigned(seen().gpus);
 }
 
 // A file in memory, read from its start.
-int in_memory(const char* name, const std::string& text) {
+int in_memory(const char* name, const char* text) {
   const int fd = memfd_create(name, MFD_CLOEXEC);
-  if (fd >= 0 && (write(fd, text.data(), text.size()) < 0 || lseek(fd, 0, SEEK_SET) < 0)) {
+  const size_t size = std::strlen(text);
+  if (fd >= 0 && (write(fd, text, size) != ssize_t(size) || lseek(fd, 0, SEEK_SET) < 0)) {
     close(fd);
     return -1;
   }
   return fd;
 }
 
+int open_devices() {
+  char of_gpus[64] = "", text[192];
+  if (seen().gpus) std::snprintf(of_gpus, sizeof of_gpus, "195 nvidia\n%d nvidia-caps-imex-channels\n", channel_major);
+  std::snprintf(text, sizeof text, "Character devices:\n  1 mem\n%s\nBlock devices:\n", of_gpus);
+  return in_memory("devices", text);
+}
+
 // Opens what this machine has under a path. False: the path is none of the simulator's.
 bool open_simulated(const char* path, int flags, int* fd) {
-  if (!path || !is_simulated()) return false;
+  if (!path || *path != '/' || !seen().is_simulated) return false;
   if (!std::strcmp(path, devices_file)) {
-    const std::string of_gpus = "195 nvidia\n" + std::to_string(channel_major) + " nvidia-caps-imex-channels\n";
-    *fd = in_memory("devices",
-                    "Character devices:\n  1 mem\n" + (memory::machine().gpus ? of_gpus : "") + "\nBlock devices:\n");
+    *fd = open_devices();
   } else if (begins(path, channel_directory)) {
     errno = ENOENT;
-    *fd = !std::strcmp(path, channel_file) && has_channel() ? in_memory(channel_name, "") : -1;
+    *fd = !std::strcmp(path, channel_file) && seen().has_channel ? in_memory(channel_name, "") : -1;
   } else if (is_numa_node(path)) {
     *fd = in_memory("numa_node", "0\n");
   } else {
@@ -116,20 +194,9 @@ bool open_simulated(const char* path, int flags, int* fd) {
   return true;
 }
 
-template <class Function> Function* next(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-}
-// The same, looked up once.
-#define NEXT(name)                                          \
-  ([] {                                                     \
-    static auto* const found = next<decltype(name)>(#name); \
-    return found;                                           \
-  }())
-
-FILE* open_stream(const char* function, const char* path, const char* mode) {
+FILE* open_stream(decltype(fopen)* libc_fopen, const char* path, const char* mode) {
   int fd = -1;
-  const int flags = std::strchr(mode, 'e') ? O_CLOEXEC : 0;
-  if (!open_simulated(path, flags, &fd)) return next<decltype(fopen)>(function)(path, mode);
+  if (!open_simulated(path, std::strchr(mode, 'e') ? O_CLOEXEC : 0, &fd)) return libc_fopen(path, mode);
   return fd < 0 ? nullptr : fdopen(fd, mode);
 }
 
@@ -140,38 +207,51 @@ int open_file(const char* path, int flags, mode_t mode) {
 
 // The only file that a pattern in the channels' directory can match is the channel's.
 int find_files(const char* pattern, int flags, int (*failed)(const char*, int), glob_t* result) {
-  const auto libc_glob = next<decltype(glob)>("glob");
-  if (!is_simulated() || !begins(pattern, channel_directory)) return libc_glob(pattern, flags, failed, result);
-  if (has_channel() && fnmatch(pattern, channel_file, FNM_PATHNAME) == 0)
+  const auto libc_glob = NEXT(glob);
+  if (!seen().is_simulated || !begins(pattern, channel_directory)) return libc_glob(pattern, flags, failed, result);
+  if (seen().has_channel && fnmatch(pattern, channel_file, FNM_PATHNAME) == 0)
     return libc_glob(channel_file, flags | GLOB_NOCHECK, failed, result);  // the name itself
   return libc_glob("", flags, failed, result);                             // nothing, as the flags want it said
 }
 
 // Whether a file is there and may be used so.
 int look_at(const char* path, int mode) {
-  if (!path || !is_simulated() || !is_numa_node(path)) return faccessat(AT_FDCWD, path, mode, 0);
+  if (!path || !seen().is_simulated || !is_numa_node(path)) return faccessat(AT_FDCWD, path, mode, 0);
   errno = EACCES;
   return mode & (W_OK | X_OK) ? -1 : 0;
+}
+
+// What /proc calls a descriptor's file begins so.
+bool is_called(int fd, const char* begin) {
+  char path[32] = "/proc/self/fd/", digits[12], name[64] = "";
+  int count = 0;
+  size_t end = std::strlen(path);
+  for (unsigned rest = unsigned(fd); !count || rest; rest /= 10) digits[count++] = char('0' + rest % 10);
+  while (count) path[end++] = digits[--count];
+  return readlink(path, name, sizeof name - 1) > 0 && begins(name, begin);
 }
 
 // A descriptor of the file that stands for the channel's, in whatever process it has come to, looks like a device.
 int describe(int fd, struct stat* is) {
   const int result = fstatat(fd, "", is, AT_EMPTY_PATH);
-  if (result != 0 || !S_ISREG(is->st_mode) || is->st_nlink != 0) return result;
-  char name[64] = "";
-  if (readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1) > 0 &&
-      begins(name, (std::string("/memfd:") + channel_name).c_str())) {
+  if (result != 0 || !S_ISREG(is->st_mode) || is->st_nlink != 0 || is->st_size != 0) return result;
+  const int before = errno;
+  if (is_called(fd, channel_in_memory)) {
     is->st_mode = S_IFCHR | 0666;
     is->st_rdev = makedev(channel_major, 0);
   }
+  errno = before;
   return result;
 }
 
+// --- What is told, and what takes no time ----------------------------------------------------------------------------
+
+std::atomic<const Watcher*> watcher = nullptr;
+
 // Whether sleeps and time limits are over at once: what is only hoped to have happened by then has not.
-bool is_without_luck() { return is_simulated() && memory::options().no_luck; }
 bool is_over_at_once() {
-  const bool is_over = is_without_luck();
-  if (is_over) driver::tell_sleep();
+  const bool is_over = seen().is_without_luck;
+  if (const Watcher* const its = watcher; is_over && its) its->sleeps();
   return is_over;
 }
 int at_once(int limit) { return limit > 0 && is_over_at_once() ? 0 : limit; }
@@ -180,19 +260,22 @@ template <class Time> Time* at_once(Time* limit, Time& zero) { return limit && i
 // An alarm that interrupts what waits goes off soon; one that ends the process does in its time.
 bool is_interruption() {
   struct sigaction action;
-  return is_without_luck() && !sigaction(SIGALRM, nullptr, &action) && action.sa_handler != SIG_DFL;
+  return seen().is_without_luck && !sigaction(SIGALRM, nullptr, &action) && action.sa_handler != SIG_DFL;
 }
 
-// The descriptors that a message carries.
-std::vector<int> carried_by(msghdr message) {
-  std::vector<int> fds;
+void tell_of_send(msghdr message) {
+  const Watcher* const its = watcher;
+  if (!its || !seen().is_without_luck) return;
+  int fds[256];  // one more than the host's kernel takes
+  size_t count = 0;
   for (cmsghdr* at = CMSG_FIRSTHDR(&message); at; at = CMSG_NXTHDR(&message, at)) {
-    const bool has_fds = at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_RIGHTS;
-    const size_t count = has_fds && at->cmsg_len > CMSG_LEN(0) ? (at->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
-    fds.resize(fds.size() + count);
-    std::memcpy(fds.data() + fds.size() - count, CMSG_DATA(at), count * sizeof(int));
+    if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS || at->cmsg_len <= CMSG_LEN(0)) continue;
+    const size_t these = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    if (these > sizeof fds / sizeof *fds - count) break;
+    std::memcpy(fds + count, CMSG_DATA(at), these * sizeof(int));
+    count += these;
   }
-  return fds;
+  its->sends(fds, count);
 }
 
 }  // namespace
@@ -200,19 +283,26 @@ std::vector<int> carried_by(msghdr message) {
 #pragma GCC visibility push(default)
 extern "C" {
 
+void vmmsim_watch(const Watcher* its) { watcher = its; }
+
 // NCCL_NVLS_ENABLE=0 keeps multicast off a machine's real GPUs. Simulated ones can take no harm, so it does not count
 // here as long as this process has no way to the real ones; what it starts without the simulator still finds it.
 char* getenv(const char* name) noexcept {
-  const char* const value = memory::environment(name);
-  const bool is_lifted = value && !std::strcmp(name, "NCCL_NVLS_ENABLE") && is_simulated() &&
-                         memory::machine().multicast && foreign_library().empty();
-  return is_lifted ? nullptr : const_cast<char*>(value);
+  const char* const value = variable(name);
+  if (!value || std::strcmp(name, "NCCL_NVLS_ENABLE") != 0 || !seen().is_simulated || !seen().has_multicast)
+    return const_cast<char*>(value);
+  Search search;
+  find_foreign_library(search);
+  return *search.found ? const_cast<char*>(value) : nullptr;
 }
+// getenv, as libraries call it.
 char* secure_getenv(const char* name) noexcept { return getauxval(AT_SECURE) ? nullptr : getenv(name); }
 
-FILE* fopen(const char* path, const char* mode) { return open_stream("fopen", path, mode); }
-FILE* fopen64(const char* path, const char* mode) { return open_stream("fopen64", path, mode); }
+// A program looks for the class of IMEX channel files in /proc/devices, and for a GPU's NUMA node under /sys.
+FILE* fopen(const char* path, const char* mode) { return open_stream(NEXT(fopen), path, mode); }
+FILE* fopen64(const char* path, const char* mode) { return open_stream(NEXT(fopen64), path, mode); }
 
+// The same, and the IMEX channel's file.
 #define OPEN(name)                                                          \
   int name(const char* path, int flags, ...) {                              \
     va_list more;                                                           \
@@ -228,8 +318,10 @@ OPEN(open64)
 int __open_2(const char* path, int flags) { return open_file(path, flags, 0); }
 int __open64_2(const char* path, int flags) { return open_file(path, flags, 0); }
 
+// NCCL asks so whether there is a NUMA node's file.
 int access(const char* path, int mode) noexcept { return look_at(path, mode); }
 
+// Lessons list the channels so.
 int glob(const char* pattern, int flags, int (*failed)(const char*, int), glob_t* result) {
   return find_files(pattern, flags, failed, result);
 }
@@ -237,27 +329,36 @@ int glob64(const char* pattern, int flags, int (*failed)(const char*, int), glob
   return find_files(pattern, flags, failed, reinterpret_cast<glob_t*>(result));
 }
 
+// A program makes sure that a channel's file is a device.
+int fstat(int fd, struct stat* is) noexcept { return describe(fd, is); }
+int fstat64(int fd, struct stat64* is) noexcept { return describe(fd, reinterpret_cast<struct stat*>(is)); }
+
+// For --trace: memory is freed with the last descriptor of it, and no call of CUDA is made for that.
 int __close(int);  // libc's own
 int close(int fd) {
-  driver::tell_close(fd);
+  const Watcher* const its = watcher;
+  if (its) its->closes(fd);
   const int result = __close(fd);
-  if (result && errno == EBADF) driver::tell_refused_close(fd);
+  if (its && result && errno == EBADF) its->could_not_close(fd);
   return result;
 }
 
+// For --trace: no destructor runs that could tell of the end.
 __attribute__((noreturn)) void _exit(int status) {
-  driver::tell_exit(status);
+  if (const Watcher* const its = watcher) its->exits(status);
   for (;;) syscall(SYS_exit_group, status);
 }
 void _Exit(int status) noexcept { _exit(status); }
 
-// For --no-luck: what takes time, or waits for so long at most.
+// For --no-luck: what takes time.
 unsigned sleep(unsigned seconds) { return is_over_at_once() ? 0 : NEXT(sleep)(seconds); }
 int usleep(useconds_t time) { return is_over_at_once() ? 0 : NEXT(usleep)(time); }
 int nanosleep(const timespec* time, timespec* left) { return is_over_at_once() ? 0 : NEXT(nanosleep)(time, left); }
 int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* left) {
   return is_over_at_once() ? 0 : NEXT(clock_nanosleep)(clock, flags, time, left);
 }
+
+// For --no-luck: what waits for so long at most; __poll_chk and __ppoll_chk are poll and ppoll with _FORTIFY_SOURCE.
 int poll(pollfd* files, nfds_t n, int limit) { return NEXT(poll)(files, n, at_once(limit)); }
 int __poll_chk(pollfd* files, nfds_t n, int limit, size_t) { return poll(files, n, limit); }
 int ppoll(pollfd* files, nfds_t n, const timespec* limit, const sigset_t* mask) {
@@ -278,21 +379,16 @@ int pselect(int n, fd_set* to_read, fd_set* to_write, fd_set* failed, const time
 int epoll_wait(int file, epoll_event* events, int n, int limit) {
   return NEXT(epoll_wait)(file, events, n, at_once(limit));
 }
+
+// For --no-luck: a limit for what a socket waits.
 int setsockopt(int socket, int level, int option, const void* value, socklen_t size) noexcept {
   const timeval least = {0, 1};  // 0 would be no limit
   const bool is_limit = level == SOL_SOCKET && (option == SO_RCVTIMEO || option == SO_SNDTIMEO);
-  if (is_limit && size == sizeof least && is_without_luck()) value = &least;
+  if (is_limit && size == sizeof least && seen().is_without_luck) value = &least;
   return NEXT(setsockopt)(socket, level, option, value, size);
 }
 
-ssize_t sendmsg(int socket, const msghdr* message, int flags) {
-  if (is_without_luck() && message) driver::tell_send(carried_by(*message));
-  return NEXT(sendmsg)(socket, message, flags);
-}
-int sendmmsg(int socket, mmsghdr* messages, unsigned n, int flags) {
-  for (unsigned i = 0; i < n && is_without_luck(); ++i) driver::tell_send(carried_by(messages[i].msg_hdr));
-  return NEXT(sendmmsg)(socket, messages, n, flags);
-}
+// For --no-luck: an alarm that interrupts a wait.
 unsigned alarm(unsigned seconds) noexcept {
   const itimerval in_a_while = {{}, {long(seconds), 0}};
   return is_interruption() ? unsigned(setitimer(ITIMER_REAL, &in_a_while, nullptr)) : NEXT(alarm)(seconds);
@@ -303,8 +399,15 @@ int setitimer(__itimer_which_t which, const itimerval* time, itimerval* before) 
   return NEXT(setitimer)(which, which == ITIMER_REAL && is_set && is_interruption() ? &soon : time, before);
 }
 
-int fstat(int fd, struct stat* is) noexcept { return describe(fd, is); }
-int fstat64(int fd, struct stat64* is) noexcept { return describe(fd, reinterpret_cast<struct stat*>(is)); }
+// For --no-luck with --trace: descriptors of memory that go to another process.
+ssize_t sendmsg(int socket, const msghdr* message, int flags) {
+  if (message) tell_of_send(*message);
+  return NEXT(sendmsg)(socket, message, flags);
+}
+int sendmmsg(int socket, mmsghdr* messages, unsigned n, int flags) {
+  for (unsigned i = 0; i < n; ++i) tell_of_send(messages[i].msg_hdr);
+  return NEXT(sendmmsg)(socket, messages, n, flags);
+}
 
 }  // extern "C"
 #pragma GCC visibility pop

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: MIT-0
 // NVML: the few calls with which programs that place memory and threads find their GPUs. What NVML has beside these, a
-// program does not find; NVML sees the GPUs that CUDA_VISIBLE_DEVICES hides, too. Its header comes with no package of
-// the toolkit: what it declares stands here, and programs reach it
-// through libnvidia-ml.so.1, which is empty but for its name.
+// program does not find; NVML sees the GPUs that CUDA_VISIBLE_DEVICES hides, too. It is a library of its own, which knows
+// the machine and not the driver. Its header comes with no package of the toolkit: what it declares stands here.
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
-#include "../memory/this_machine.h"
-#include "devices.h"
-#include "driver.h"
+#include "driver/devices.h"
+#include "memory/memory.h"
+#include "memory/this_machine.h"
 
 #define NVML extern "C" __attribute__((visibility("default"))) int
 
-namespace driver {
 namespace {
+
+using driver::bus_of, driver::bus_in, driver::bus_text, driver::uuid_text;
 
 enum Answer {  // nvmlReturn_t
   success,
@@ -23,6 +27,7 @@ enum Answer {  // nvmlReturn_t
   not_supported,
   not_found = 6,
   insufficient_size,
+  driver_not_loaded = 9,
   function_not_found = 13,
   version_mismatch = 25
 };
@@ -63,10 +68,12 @@ std::atomic<int> initialized = 0;  // how many times more than ended
 constexpr unsigned version(size_t size, unsigned number) { return unsigned(size) | number << 24; }
 
 bool is(Device device) {
-  const uint64_t number = bits(device);
+  const auto number = reinterpret_cast<uint64_t>(device);
   return number >= 1 && number <= uint64_t(memory::machine().gpus);
 }
-int gpu_of(Device device) { return memory::node() * memory::machine().gpus + int(bits(device)) - 1; }
+int gpu_of(Device device) {
+  return memory::node() * memory::machine().gpus + int(reinterpret_cast<uint64_t>(device)) - 1;
+}
 
 // What a call answers, once NVML is initialized and the device is one.
 template <class Work> int ask(Work work) { return initialized ? work() : uninitialized; }
@@ -110,13 +117,15 @@ Fabric fabric() {
 }
 
 }  // namespace
-}  // namespace driver
-
-using namespace driver;
 
 // --- Its life, and the machine ---------------------------------------------------------------------------------------
 
-NVML nvmlInit_v2() { return ++initialized, success; }
+NVML nvmlInit_v2() {
+  if (memory::why_no_machine().empty()) return ++initialized, success;
+  static std::atomic<bool> is_told = false;
+  if (!is_told.exchange(true)) dprintf(STDERR_FILENO, "vmmsim: %s\n", memory::why_no_machine().c_str());
+  return driver_not_loaded;
+}
 NVML nvmlInit() { return nvmlInit_v2(); }
 NVML nvmlInitWithFlags(unsigned) { return nvmlInit_v2(); }
 NVML nvmlShutdown() {
@@ -188,7 +197,7 @@ NVML nvmlDeviceGetHandleByPciBusId_v2(const char* text, Device* to) {
 NVML nvmlDeviceGetHandleByPciBusId(const char* text, Device* to) { return nvmlDeviceGetHandleByPciBusId_v2(text, to); }
 
 NVML nvmlDeviceGetIndex(Device device, unsigned* to) {
-  return ask(device, [&](int) { return give(to, unsigned(bits(device)) - 1); });
+  return ask(device, [&](int) { return give(to, unsigned(reinterpret_cast<uint64_t>(device)) - 1); });
 }
 NVML nvmlDeviceGetName(Device device, char* to, unsigned room) {
   return ask(device, [&](int) { return give(to, room, memory::machine().name); });

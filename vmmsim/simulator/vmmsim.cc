@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
-// vmmsim: starts a program on a simulated machine. It makes the machine, a few files in memory, and keeps them open;
-// puts the simulator's libraries before the driver's and the toolkit's; and never starts a program that would get past
-// them.
+// vmmsim: starts a program on a simulated machine. It makes the machine, a few files in memory, and keeps them open; lets
+// the loader take the simulator's libraries for the driver's and the toolkit's; and never starts a program that would get
+// past them.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -341,7 +341,7 @@ std::vector<Library> libraries_in(const std::string& said) {
 
 // Refuses a program that would run on anything but the simulator's libraries, or whose kernels cannot run. Returns what
 // it loads. Scripts and launchers need no look: in each process that they start, the libraries look for themselves
-// (driver/interposed.cc, runtime/hook.cc).
+// (runtime/hook.cc, interposed.cc).
 std::vector<Library> check_program(const std::string& program, const fs::path& ours, const memory::Machine& machine) {
   {
     const ElfFile file(program.c_str());
@@ -360,22 +360,17 @@ std::vector<Library> check_program(const std::string& program, const fs::path& o
       end(125, program + " is started by " + interpreter + ", which is not there or not the loader of glibc");
   }
   const std::string said = ask_loader(program);  // of glibc
-  if (said.find(ours / "libcuda.so.1") == said.npos)
+  if (said.find(ours / "libvmmsim_interposed.so") == said.npos)
     end(125, program + " does not load the simulator's libraries; the loader says:\n" + said);
   check_gpu_code(program, true, machine);
   const std::vector<Library> loaded = libraries_in(said);
   for (const auto& [name, file] : loaded) {
     const bool is_runtime = name.starts_with("libcudart.so");
-    if (file.parent_path() == ours) continue;
-    if (!is_runtime && !name.starts_with("libcuda.so")) {
-      check_gpu_code(file, false, machine);
-      continue;
-    }
-    if (is_runtime && name != RUNTIME)
+    if (is_runtime && !name.starts_with(RUNTIME))
       end(125, program + " needs " + name +
                    ", and the simulator was built with " RUNTIME ": build both with the same release of CUDA");
-    end(125, program + " would load " + file.string() + " instead of the simulator's " + name +
-                 ": build it without that path in it");
+    if (file.parent_path() != ours && !is_runtime && !name.starts_with("libcuda.so"))  // for those ours is loaded
+      check_gpu_code(file, false, machine);
   }
   return loaded;
 }
@@ -443,14 +438,18 @@ void prepend(const char* variable, std::string value) {
   setenv(variable, value.c_str(), 1);
 }
 
-// Lets the loader find our libraries before all others. They are preloaded by their paths, so that no search path in a
-// program or in a script goes before; a path with a space cannot stand in LD_PRELOAD, and is searched for.
+// Behind those that the user preloads: what they have of libc, or of CUDA, shall see the program's calls.
+void append(const char* variable, const std::string& value) {
+  const char* old = std::getenv(variable);
+  setenv(variable, (old && *old ? old + (":" + value) : value).c_str(), 1);
+}
+
+// What goes before libc is preloaded by its path; one with a space cannot stand in LD_PRELOAD, and is searched for.
 void set_libraries(const fs::path& libraries) {
   const std::string path = libraries.string();
   if (path.find_first_of(":;$") != path.npos) end(125, path + ": the loader takes no path with ':', ';' or '$' in it");
-  const std::string before = path.find(' ') == path.npos ? path + "/" : "";
-  const std::string sanitizer = *SANITIZER ? SANITIZER ":" : "";
-  prepend("LD_PRELOAD", sanitizer + before + "libcuda.so.1:" + before + RUNTIME);
+  append("LD_PRELOAD", (path.find(' ') == path.npos ? path + "/" : "") + "libvmmsim_interposed.so");
+  if (*SANITIZER) prepend("LD_PRELOAD", SANITIZER);
   prepend("LD_LIBRARY_PATH", path);
 }
 
@@ -462,6 +461,17 @@ void set_hook(const fs::path& libraries, const std::vector<Library>& loaded) {
   for (const Library& library : loaded) size += ElfFile(library.file.c_str()).thread_variables();
   prepend("LD_AUDIT", (libraries / "libvmmsim_hook.so").string());
   prepend("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=" + std::to_string(size));
+}
+
+// Whether the program has. As the first process of a PID namespace vmmsim has more children than this one: those that
+// others have left behind.
+bool has_ended(pid_t child, int* status) {
+  for (;;) {
+    int of_this = 0;
+    const pid_t ended = TEMP_FAILURE_RETRY(waitpid(-1, &of_this, WNOHANG));
+    if (ended == child) return *status = of_this, true;
+    if (ended <= 0) return false;
+  }
 }
 
 // Runs the program to its end, passing signals on. Returns its status as a shell does.
@@ -494,7 +504,7 @@ int run(const std::string& program, char** arguments, MemoryWatch watch) {
       continue;
     }
     int status = 0;
-    if (TEMP_FAILURE_RETRY(waitpid(child, &status, WNOHANG)) != child) continue;  // stopped, or going on
+    if (!has_ended(child, &status)) continue;  // stopped, or going on
     const int as_of_shell = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     watch.explain_end(as_of_shell);
     return as_of_shell;

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import resource
 import shutil
 import signal
@@ -26,6 +27,7 @@ LIBRARIES = VMMSIM.parent.parent / "simulator"
 RUNTIME = next(path.name for path in LIBRARIES.glob("libcudart.so.*"))
 MAJOR = RUNTIME.rpartition(".")[2]
 CLASS = "nvidia-caps-imex-channels"
+SYSTEM_NOT_READY = 802
 LIMIT = 60  # seconds for anything
 
 COUNT = (
@@ -652,12 +654,15 @@ free(address)
     CALLS_INIT = "int cuInit(unsigned); int main(void) { return cuInit(0); }"
 
     def test_another_driver_by_its_path(self):
-        """Without a name of its own a library is loaded from the path that it was linked by."""
+        """Without a name of its own a library is loaded from the path that it was linked by: not here."""
         program = self.build("by_path", self.CALLS_INIT, self.foreign_driver())
         self.assertEqual(subprocess.run([program]).returncode, 34)
-        self.refused(program, str(self.scratch / "libcuda.so.1"), "instead of")
-        done = vmmsim("sh", "-c", '"$0"; echo $?', program)  # in a process that vmmsim has not looked at
-        self.ends(done, 0, "125\n", ["vmmsim: ", str(program), str(self.scratch / "libcuda.so.1")])
+        self.ends(vmmsim(program), 0)
+        self.ends(vmmsim("sh", "-c", '"$0"; echo $?', program), 0, "0\n")
+        loads = f"import ctypes; print(ctypes.CDLL('{self.scratch}/libcuda.so.1').cuInit(0))"
+        self.ends(vmmsim(sys.executable, "-c", loads), 0, "0\n")
+        done = vmmsim("env", "-u", "LD_AUDIT", program)  # nobody leads it to ours any more
+        self.ends(done, 125, "", ["vmmsim: ", str(program), str(self.scratch / "libcuda.so.1"), "instead of"])
 
     def test_search_paths_do_not_matter(self):
         self.foreign_driver("-Wl,-soname,libcuda.so.1")
@@ -678,8 +683,8 @@ free(address)
         )
         self.assertEqual(subprocess.run([program], env=environment).returncode, 0)
         done = subprocess.run([program, "x"], env=environment, capture_output=True, text=True)
-        self.assertEqual(done.returncode, 125, done)
-        self.assertIn("vmmsim", done.stderr)
+        self.assertEqual(done.returncode, SYSTEM_NOT_READY % 256, done)
+        self.assertIn("start the program with vmmsim", done.stderr)
 
     def test_a_path_with_a_space(self):
         shutil.copytree(
@@ -692,6 +697,164 @@ free(address)
         copy = shutil.copy(VMMSIM, self.scratch / "bin")
         done = subprocess.run([copy, sys.executable, "-c", COUNT], capture_output=True, text=True)
         self.ends(done, 0, "0 0 8\n")
+
+    # --- what makes no CUDA call does not notice
+
+    def is_allowed(self, *words):
+        """A command that a container may not allow; skips the test there."""
+        if not shutil.which(words[0]) or subprocess.run([*words, "true"], capture_output=True).returncode:
+            self.skipTest(f"{' '.join(words)} is not allowed here")
+        return words
+
+    def lives(self, *words):
+        for options in ([], ["--no-luck"], ["--trace", self.scratch / "trace.jsonl"]):
+            self.ends(vmmsim(*options, *words), 0, "lives\n")
+
+    WAITS = (  # with what vmmsim replaces; subprocess forks, polls and ends with _exit
+        "import os, select, subprocess, time; time.sleep(0.01); select.select([], [], [], 0.01); "
+        "select.poll().poll(10); subprocess.run(['true']); print('lives', flush=True); os._exit(0)"
+    )
+
+    def test_another_user_namespace(self):
+        self.lives(*self.is_allowed("unshare", "--user"), sys.executable, "-c", self.WAITS)
+
+    def test_another_user(self):
+        other = self.is_allowed("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+        self.scratch.chmod(0o777)
+        self.lives(*other, sys.executable, "-c", self.WAITS)
+        done = vmmsim(*other, sys.executable, "-c", COUNT)
+        self.ends(done, 0, f"{SYSTEM_NOT_READY} 3 0\n", ["vmmsim: the machine belongs to another user"])
+
+    def test_another_pid_namespace(self):
+        other = self.is_allowed("unshare", "--pid", "--fork")
+        self.lives(*other, sys.executable, "-c", self.WAITS)
+        gone = ["vmmsim: the machine that VMMSIM names is gone", "PID namespace"]
+        mounted = self.is_allowed("unshare", "--pid", "--fork", "--mount-proc")
+        self.ends(vmmsim(*mounted, sys.executable, "-c", COUNT), 0, f"{SYSTEM_NOT_READY} 3 0\n", gone)
+
+    def test_what_outlives_vmmsim(self):
+        said, end, gone = (str(self.scratch / name) for name in ("said", "end", "gone"))
+        waits = (
+            "import os, sys, time\n"
+            "if os.fork(): sys.exit()\n"
+            "os.setsid()\n"
+            f"while not os.path.exists({gone!r}): time.sleep(0.01)\n"
+            + COUNT
+            + f"sys.stdout.flush()\nos.mkdir({end!r})\n"
+        )
+        self.ends(vmmsim("sh", "-c", '"$@" >"$0" 2>&1', said, sys.executable, "-c", waits), 0)
+        pathlib.Path(gone).touch()
+        deadline = time.monotonic() + LIMIT
+        while not os.path.exists(end):
+            self.assertLess(time.monotonic(), deadline, "what outlives vmmsim was ended")
+            time.sleep(0.01)
+        text = pathlib.Path(said).read_text()
+        self.assertIn("its vmmsim has ended", text)
+        self.assertIn(f"{SYSTEM_NOT_READY} 3 0\n", text)
+
+    def test_the_first_process_of_a_pid_namespace(self):
+        """Those whose parents have ended are its children."""
+        first = self.is_allowed("unshare", "--pid", "--fork", "--mount-proc")
+        leaves = "sh -c 'sleep 0.01 & exit' & "  # the sleep's parent is gone
+        looks = (
+            "while pgrep -x sleep >/dev/null; do :; done; "
+            "for i in /proc/[0-9]*/stat; do cut -d' ' -f2,3 <$i; done | grep -c ' Z'"
+        )
+        command = [*first, VMMSIM, "sh", "-c", f"{leaves * 5} wait; {looks}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+        self.assertEqual((done.returncode, done.stdout), (1, "0\n"), done)
+
+    def test_what_the_driver_exports(self):
+        """The names of CUDA, and no others; what goes before libc is in a library that has no more."""
+
+        def names(library):
+            said = subprocess.run(["nm", "-D", "--defined-only", LIBRARIES / library], capture_output=True, text=True)
+            return {line.split()[-1].split("@")[0] for line in said.stdout.splitlines()}
+
+        self.assertEqual({name for name in names("libcuda.so.1") if not re.match("cu[A-Z]", name)}, set())
+        self.assertIn("cuMemCreate", names("libcuda.so.1"))
+        self.assertEqual({name for name in names("libnvidia-ml.so.1") if not name.startswith("nvml")}, set())
+        self.assertEqual(
+            {name for name in names(RUNTIME) if not re.match("(__)?cuda[A-Z]|vmmsim_|libcudart", name)}, set()
+        )
+        replaced = names("libvmmsim_interposed.so")
+        self.assertTrue(
+            {"sleep", "getenv"} <= replaced and not any(name.startswith("cu") for name in replaced), replaced
+        )
+
+    def test_what_makes_no_call_loads_no_driver(self):
+        for options in ([], ["--no-luck"], ["--trace", self.scratch / "trace.jsonl"]):
+            maps = vmmsim(*options, "cat", "/proc/self/maps").stdout
+            self.assertIn("libvmmsim_interposed.so", maps)
+            for absent in ("libcuda.so", "libcudart.so", "libstdc++", "vmmsim-ledger"):
+                self.assertNotIn(absent, maps)
+
+    # --- between a program and the driver
+
+    SHIM = r"""
+    #define _GNU_SOURCE
+    #include <dlfcn.h>
+    #include <stdio.h>
+    int cuMemAlloc_v2(unsigned long* address, size_t size) {
+      printf("shim: %zu\n", size);
+      fflush(stdout);
+      return ((int (*)(unsigned long*, size_t))dlsym(RTLD_NEXT, "cuMemAlloc_v2"))(address, size);
+    }
+    """
+    ALLOCATES = r"""
+    #include <stddef.h>
+    int cuInit(unsigned), cuDevicePrimaryCtxRetain(void**, int), cuCtxSetCurrent(void*);
+    int cuMemAlloc_v2(unsigned long*, size_t);
+    int main(void) {
+      void* context;
+      unsigned long address;
+      return cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) ||
+             cuMemAlloc_v2(&address, 4096);
+    }
+    """
+
+    def test_a_shim(self):
+        """A library that a user preloads, with a call of its own that calls the next."""
+        shim = self.build("libshim.so", self.SHIM, "-shared", "-fPIC", "-ldl")
+        link = pathlib.Path(tempfile.gettempdir()) / f"vmmsim-shim-{os.getpid()}.so"  # LD_PRELOAD takes no space
+        shutil.copy(shim, link)
+        self.addCleanup(link.unlink)
+        program = self.build("allocates", self.ALLOCATES, LIBRARIES / "libcuda.so.1")
+        self.ends(vmmsim(program, environment={"LD_PRELOAD": str(link)}), 0, "shim: 4096\n")
+        self.ends(vmmsim("env", f"LD_PRELOAD={link}", program), 0, "shim: 4096\n")
+        self.ends(vmmsim("sh", "-c", 'LD_PRELOAD="$1:$LD_PRELOAD" "$0"', program, link), 0, "shim: 4096\n")
+        self.ends(vmmsim("sh", "-c", 'LD_PRELOAD="$LD_PRELOAD:$1" "$0"', program, link), 0, "shim: 4096\n")
+        told = ["LD_PRELOAD was replaced, and sleeps, descriptors and _exit are not seen"]
+        self.ends(vmmsim("--no-luck", "env", f"LD_PRELOAD={link}", program), 0, "shim: 4096\n", told)
+
+    def test_a_name_of_cuda_that_a_library_has_itself(self):
+        """A loader of the driver that has pointers with the names of its calls, as slangpy has."""
+        text = """
+        #include <dlfcn.h>
+        #include <stdio.h>
+        int (*cuInit)(unsigned);
+        int (*cuDeviceGetCount)(int*);
+        int load(void) {
+          int n = 0;
+          void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+          if (!driver || cuInit) return 1;
+          cuInit = (int (*)(unsigned))dlsym(driver, "cuInit");
+          cuDeviceGetCount = (int (*)(int*))dlsym(driver, "cuDeviceGetCount");
+          int result = cuInit(0) || cuDeviceGetCount(&n);
+          printf("%d %d\\n", result, n);
+          return result;
+        }
+        """
+        loads = self.build("libloads.so", text, "-shared", "-fPIC", "-ldl")
+        main = "int load(void); int main(void) { return load(); }"
+        self.ends(vmmsim(self.build("loads", main, loads)), 0, "0 8\n")
+        self.ends(vmmsim(self.build("itself", text + main, "-rdynamic", "-ldl")), 0, "0 8\n")
+        # And our runtime does not take the program's cuInit for the driver's.
+        both = (
+            "int cudaGetDeviceCount(int*); int cuInit = 0; "
+            "int main(void) { int n; return cudaGetDeviceCount(&n) || n != 8; }"
+        )
+        self.ends(vmmsim(self.build("both", both, "-rdynamic", LIBRARIES / RUNTIME)), 0)
 
     # --- what the process sees of its machine
 
@@ -706,8 +869,10 @@ free(address)
         outside = vmmsim("env", "-u", "LD_PRELOAD", "-u", "LD_LIBRARY_PATH", program, environment=refusal)
         self.ends(outside, 0, "0, 0\n" + rest)
         self.assertIn("\nNCCL_NVLS_ENABLE=0\n", "\n" + vmmsim("env", environment=refusal).stdout)
-        another = self.foreign_driver()  # loaded later, past all checks
-        self.ends(vmmsim(program, another, environment=refusal), 0, "loaded: 1\n0, 0\n" + rest)
+        another = self.foreign_driver()
+        self.ends(vmmsim(program, another, environment=refusal), 0, "loaded: 1\nnot set, not set\n" + rest)
+        outside = vmmsim("env", "-u", "LD_AUDIT", program, another, environment=refusal)  # it loads the other one
+        self.ends(outside, 0, "loaded: 1\n0, 0\n" + rest)
 
     def test_the_channel(self):
         program = self.build("files", FILES)

@@ -18,10 +18,12 @@
 #include <map>
 #include <new>
 #include <optional>
+#include <span>
 
 #include "../../trace/line.h"
 #include "../../trace/python_frames.h"
 #include "../gpu/gpu.h"
+#include "../interposed.h"
 #include "../memory/process.h"
 #include "../memory/records.h"
 #include "../memory/this_machine.h"
@@ -44,11 +46,14 @@ struct Reports {
   Mutex lock;
   std::map<std::string, uint64_t> calls GUARDED_BY(lock);  // how many of each name there were
   std::atomic<bool> fault = false;
-  trace::File trace{memory::trace_file()};
   std::atomic<uint64_t> lines = 0;  // of the trace
 };
 Reports& reports() {
   static Reports& shared = *new Reports;
+  return shared;
+}
+trace::File& the_trace() {
+  static trace::File& shared = *new trace::File(memory::trace_file());
   return shared;
 }
 
@@ -115,7 +120,7 @@ void write_line(trace::Line line) {
   const std::string from = callers();
   line.number = ++reports().lines;
   line.callers = from.c_str();
-  const int error = reports().trace.write(trace::text_of(line));
+  const int error = the_trace().write(trace::text_of(line));
   if (!error) return;
   const std::string why = error == EBADF ? "the program has closed its file" : std::strerror(error);
   say("cannot write the trace: " + why + ": it ends here, and the program goes on");
@@ -297,13 +302,15 @@ void cannot_run(const void* address, const std::string& why) {
   _exit(125);
 }
 
-void tell_close(int fd) {
+// --- What the process does beside its calls -------------------------------------------------------------------------
+
+static void tell_close(int fd) {
   if (!is_traced() || thread().call || memory::exported_record(fd) == memory::nothing) return;
   const std::string arguments = trace::object({{"fd", fd}});
   write_line({.number = 0, .call = "close", .nth = count_call("close"), .arguments = arguments.c_str()});
 }
 
-void tell_refused_close(int fd) {
+static void tell_refused_close(int fd) {
   if (fd < 0 || !is_traced() || thread().call) return;
   const int error = errno;
   const std::string arguments = trace::object({{"fd", fd}});
@@ -360,15 +367,15 @@ static void end_late() {
   }
 }
 
-void tell_sleep() {
+static void tell_sleep() {
   const uint64_t nth = is_traced() && !thread().call ? count_call("sleep") : 0;
   if (nth > 0 && nth <= 64) write_line({.number = 0, .call = "sleep", .nth = nth});  // a loop may sleep without end
 }
 
-void tell_send(const std::vector<int>& fds) {
-  if (fds.empty() || !is_traced() || thread().call) return;
+static void tell_send(const int* fds, size_t count) {
+  if (!count || !is_traced() || thread().call) return;
   std::string numbers;
-  for (const int fd : fds) numbers += (numbers.empty() ? "" : ",") + std::to_string(fd);
+  for (const int fd : std::span(fds, count)) numbers += (numbers.empty() ? "" : ",") + std::to_string(fd);
   const std::string arguments = trace::object({{"fds", trace::Json{"[" + numbers + "]"}}});
   write_line({.number = 0, .call = "send", .nth = count_call("send"), .arguments = arguments.c_str()});
 }
@@ -400,7 +407,15 @@ void tell_exit(int status) {  // perhaps in a handler of a signal: without memor
                 open);
   const size_t size = trace::write_line({.number = ++reports().lines, .call = "exit", .nth = 1, .arguments = arguments},
                                         line, sizeof line);
-  reports().trace.write({line, size});  // where it fails the process ends all the same
+  the_trace().write({line, size});  // where it fails the process ends all the same
+}
+
+void watch_process() {
+  static constexpr Watcher ours = {tell_close, tell_refused_close, tell_sleep, tell_send, tell_exit};
+  const auto watch = reinterpret_cast<WatchFunction*>(dlsym(RTLD_DEFAULT, watch_function));
+  if (watch && memory::options().trace) watch(&ours);
+  if (!watch && (memory::options().no_luck || memory::options().trace))
+    say_once("LD_PRELOAD was replaced, and sleeps, descriptors and _exit are not seen: add to it what vmmsim put there");
 }
 
 void refuse_if_forked() {
@@ -414,7 +429,7 @@ void must_be_initialized() {
 void set_initialized() {
   State& all = state();
   if (all.is_over) refuse(CUDA_ERROR_DEINITIALIZED, too_late);
-  if (!all.initialized_in) on_exit(begin_exit, nullptr);
+  if (!all.initialized_in) on_exit(begin_exit, nullptr), watch_process();
   all.initialized_in = getpid();
 }
 

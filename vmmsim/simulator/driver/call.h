@@ -42,8 +42,7 @@ enum CallFlags {
 // gets: --fail's error instead of calling `work`; the error of an earlier fault; CUDA_ERROR_NOT_INITIALIZED before
 // cuInit unless `flags` has before_init; else the result of `work`. Inside another call `work` just runs. `error_name`
 // turns a result into its name, for the trace.
-__attribute__((visibility("default"))) int run(const Call&, int flags, const char* (*error_name)(int),
-                                               const std::function<int()>& work);
+int run(const Call&, int flags, const char* (*error_name)(int), const std::function<int()>& work);
 
 // What `work` returns; 0, success, if that is nothing.
 template <class Work> int result_of(const Work& work) {
@@ -59,30 +58,28 @@ template <class Work> int result_of(const Work& work) {
 void say_once(const std::string& text);
 
 // Says on stderr, once for each text, what a call cannot do here: "vmmsim: cuFoo is not simulated".
-__attribute__((visibility("default"))) int not_simulated(const char* name);
+int not_simulated(const char* name);
 
 // What cannot be simulated in a file, the program or a library of it, that has this address in it. If it is the program
 // the process ends with status 125: of a library it may need something else.
-__attribute__((visibility("default"))) std::string file_of(const void* address);
-__attribute__((visibility("default"))) void cannot_run(const void* address, const std::string& why);
+std::string file_of(const void* address);
+void cannot_run(const void* address, const std::string& why);
 
 // Those that an executable graph launches, for --trace, which has no lines of their own for them; else none.
-__attribute__((visibility("default"))) KernelNames kernels_of(CUgraphExec);
+KernelNames kernels_of(CUgraphExec);
 
-// What a process does beside its calls, for --trace: before a descriptor is closed, and before the process ends.
-void tell_close(int fd);
-void tell_refused_close(int fd);  // of what is no descriptor, or no more
-// And when a late kernel begins: the calls that launch it and that wait for it, "cudaFree #1", or none.
+// What a process does beside its calls, for --trace: when a late kernel begins (the calls that launch it and that wait
+// for it, "cudaFree #1", or none), and before the process ends.
 void tell_begin(const gpu::Kernel&, const std::vector<std::byte>& parameters, int device, const std::string& launch,
                 const std::string& waiter);
 // A kernel's first read that no alias fence orders after what its thread wrote at another address.
 void tell_unordered_read(const gpu::Kernel&, int device, const std::string& launch, const std::string& where,
                          uint64_t written, uint64_t read);
-void tell_sleep();                            // of a sleep, or a wait with a limit, that was over at once (--no-luck)
-void tell_send(const std::vector<int>& fds);  // that a message carries (--no-luck)
 void tell_exit(int status);
+// Lets the library that goes before libc (../interposed.cc) tell of descriptors and of the end: a line in the trace.
+void watch_process();
 
 // Says why the call in progress is going to be refused, for --explain.
-__attribute__((visibility("default"))) void explain(const std::string& why);
+void explain(const std::string& why);
 
 }  // namespace driver

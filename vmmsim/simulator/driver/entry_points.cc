@@ -8,6 +8,7 @@
 
 #include "../memory/this_machine.h"
 #include "driver.h"
+#include "runtime_table.h"
 
 namespace driver {
 
@@ -19,6 +20,16 @@ struct CallVersion {
 extern const CallVersion call_versions[];  // of missing_driver.cc, from the toolkit's headers; the last has no name
 
 namespace {
+
+// Not every program has it where all look for names, and some have functions of the same names.
+void* this_library() {
+  static void* const handle = [] {
+    Dl_info here = {};
+    dladdr(&call_versions, &here);
+    return dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+  }();
+  return handle;
+}
 
 // Of fabric_calls.cc: the toolkit's headers may be older.
 constexpr CallVersion later_versions[] = {{"cuMulticastBindMem", 13010, false},
@@ -52,7 +63,7 @@ CUdriverProcAddressQueryResult find_call(void** found, const std::string& name, 
   for (const char* version : {"", "_v2", "_v3", "_v4"})
     for (const char* kind : {"_ptsz", "_ptds", ""})
       if (per_thread == (*kind != 0))
-        if (void* const call = dlsym(RTLD_DEFAULT, (name + version + kind).c_str())) calls.push_back(call);
+        if (void* const call = dlsym(this_library(), (name + version + kind).c_str())) calls.push_back(call);
   const size_t newer = newer_than(newest);  // the last of the calls goes with the newest version
   if (newer >= std::min(versions.size(), calls.size())) return CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
   *found = calls[calls.size() - 1 - newer];
@@ -89,7 +100,10 @@ CUresult cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuin
     *pfn = found;  // null where nothing is found, and that is no error
   });
 }
-CUresult cuGetExportTable(const void**, const CUuuid* table) {
+CUresult cuGetExportTable(const void** found, const CUuuid* table) {
+  static constexpr RuntimeTable of_runtime = {run, explain, not_simulated, kernels_of, linked_image};
+  if (found && table && std::memcmp(table, &id_of_runtime_table, sizeof *table) == 0)
+    return *found = &of_runtime, CUDA_SUCCESS;
   // NVIDIA's compilers, NVRTC and nvJitLink, ask for this one and do without it.
   static constexpr char of_compilers[] = "\xda\x91\x51\xd3\x3a\xe6\xcc\x41\xa5\xc0\x4f\x26\xd5\x33\xe3\x28";
   if (table && std::memcmp(table->bytes, of_compilers, sizeof table->bytes) == 0) return CUDA_ERROR_NOT_SUPPORTED;

@@ -28,7 +28,7 @@ struct Part {
 };
 
 // What cuLinkComplete gives for these texts.
-__attribute__((visibility("default"))) std::string linked_image(const std::vector<Part>&);
+std::string linked_image(const std::vector<Part>&);
 // One of at most this size. Throws ptx::Error.
 bool is_linked_image(const void* image);
 ptx::Module read_linked_image(const void* image, size_t most);

@@ -25,11 +25,6 @@ namespace memory {
 namespace {
 
 [[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what + ": " + std::strerror(errno)); }
-// `error`: what the system has answered, or 0.
-[[noreturn]] void end(const char* why, int error = 0) {
-  dprintf(STDERR_FILENO, "vmmsim: %s%s%s\n", why, error ? ": " : "", error ? std::strerror(error) : "");
-  _exit(125);
-}
 
 int make_file(const char* name, uint64_t bytes) {
   struct rlimit files;
@@ -53,27 +48,36 @@ struct Joined {
   int number = 0, file = -1;  // the descriptor there, and here
   Ledger* ledger = nullptr;
   int trace_file = -1;
+  std::string why_not;  // it has no ledger
 };
+
+// `error`: what the system has answered, or 0.
+Joined refused(const char* why, int error = 0) {
+  Joined none;
+  none.why_not = error ? std::string(why) + ": " + std::strerror(error) : why;
+  return none;
+}
 
 Joined join() {
   const char* const value = environment("VMMSIM");
-  if (!value) end("these are the simulator's libcuda and libcudart: start the program with vmmsim");
+  if (!value) return refused("these are the simulator's libcuda and libcudart: start the program with vmmsim");
   Joined joined;
   uint64_t token = 0;
   if (std::sscanf(value, "%ld:%d:%" SCNx64, &joined.vmmsim, &joined.number, &token) != 3)
-    end("VMMSIM does not name a machine");
+    return refused("VMMSIM does not name a machine");
   joined.file = open_in(joined.vmmsim, joined.number, O_RDWR);
-  if (joined.file < 0 && errno != ENOENT && errno != EACCES) end("the machine's ledger cannot be opened", errno);
+  if (joined.file < 0 && errno == EACCES)
+    return refused("the machine belongs to another user: start vmmsim as the user of this process");
+  if (joined.file < 0 && errno != ENOENT) return refused("the machine's ledger cannot be opened", errno);
   uint64_t found[2] = {};  // Ledger::token and bytes
   if (joined.file < 0 || pread(joined.file, found, sizeof found, 0) != sizeof found || found[0] != token)
-    end("the machine that VMMSIM names is gone: its vmmsim has ended");
+    return refused("the machine that VMMSIM names is gone: its vmmsim has ended, or is in another PID namespace");
   void* const at = mmap(nullptr, found[1], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, joined.file, 0);
-  if (at == MAP_FAILED) end("no memory to map the machine's ledger", errno);
+  if (at == MAP_FAILED) return refused("no memory to map the machine's ledger", errno);
   joined.ledger = static_cast<Ledger*>(at);
-  if (joined.ledger->trace_file >= 0)
-    joined.trace_file = open_in(joined.vmmsim, joined.ledger->trace_file, O_WRONLY | O_APPEND);
-  if (joined.ledger->trace_file >= 0 && joined.trace_file < 0) end("the file of --trace cannot be opened", errno);
-  return joined;
+  if (joined.ledger->trace_file < 0) return joined;
+  joined.trace_file = open_in(joined.vmmsim, joined.ledger->trace_file, O_WRONLY | O_APPEND);
+  return joined.trace_file < 0 ? refused("the file of --trace cannot be opened", errno) : joined;
 }
 const Joined& joined() {
   static const Joined once = join();
@@ -110,8 +114,9 @@ std::string create_machine(const Machine& machine, const Options& options, const
   (void)ledger.lock.lock();
   rebuild(ledger);
   ledger.lock.unlock();
-  char value[64];
-  std::snprintf(value, sizeof value, "%d:%d:%016" PRIx64, getpid(), file, ledger.token);
+  char value[96];  // what follows the token is for interposed.cc, which has no ledger
+  std::snprintf(value, sizeof value, "%d:%d:%016" PRIx64 ":%d:%s%s%s", getpid(), file, ledger.token, machine.gpus,
+                machine.fabric_channel ? "c" : "", machine.multicast ? "m" : "", options.no_luck ? "n" : "");
   munmap(at, bytes);
   return value;
 }
@@ -125,9 +130,20 @@ uint64_t touched_bytes() {
   return bytes;
 }
 
+const std::string& why_no_machine() { return joined().why_not; }
 Ledger& ledger() { return *joined().ledger; }
-const Machine& machine() { return ledger().machine; }
-const Options& options() { return ledger().options; }
+const Machine& machine() {
+  static const Machine none = [] {
+    Machine machine;
+    machine.gpus = 0;
+    return machine;
+  }();
+  return joined().ledger ? ledger().machine : none;
+}
+const Options& options() {
+  static const Options none;
+  return joined().ledger ? ledger().options : none;
+}
 int trace_file() { return joined().trace_file; }
 
 const char* environment(const char* name) {

@@ -15,14 +15,16 @@ std::string create_machine(const Machine&, const Options&, const std::string& tr
 // For vmmsim, which has made the machine: bytes of this machine's memory that its frames take, those once touched.
 uint64_t touched_bytes();
 
-// The machine that this process runs on. A process that vmmsim did not start ends with a message and status 125.
+// Why this process is on no machine, for instance because vmmsim did not start it: cuInit says so. Empty: it is on one.
+const std::string& why_no_machine();
+// The machine that this process runs on, or one without GPUs.
 const Machine& machine();
 const Options& options();
 // The node of this process: VMMSIM_NODE, or mpirun's PMI_RANK, OMPI_COMM_WORLD_RANK or PMIX_RANK, modulo the nodes.
 int node();
 int trace_file();                                // a descriptor, or -1
 constexpr char worker_name[] = "vmmsim worker";  // of each thread that runs kernels
-// The environment is read and files are opened past libc, whose functions the driver replaces (driver/interposed.cc).
+// The environment is read and files are opened past libc, whose functions are replaced (interposed.cc).
 const char* environment(const char* name);  // null: there is no such variable
 // Counts the calls named --fail's CALL, over all processes: true for the one that must fail.
 bool must_fail(const char* call);

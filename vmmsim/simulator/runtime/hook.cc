@@ -1,57 +1,90 @@
 // SPDX-License-Identifier: MIT-0
-// The CUDA runtime that a program has inside: nvcc links libcudart_static into each program and library, unless it is
-// told otherwise. All calls into it lead to our runtime instead: at the head of each function that the symbol table
-// names, a jump is written. What else is in there is not reached any more. In a stripped file its functions are found
-// by its code.
+// What leads programs to the simulator's libraries. It is an auditor, a library of its own that vmmsim names in LD_AUDIT
+// (man 7 rtld-audit), and the loader asks and tells it before anything of a file runs:
 //
-// When: a program registers its kernels in its first constructors, and a library that dlopen loads does so before
-// dlopen returns. The loader tells its auditors of each file that it has mapped, before it runs anything of it (man 7
-// rtld-audit). So this is an auditor, a library of its own that vmmsim names in LD_AUDIT. The loader keeps it apart
-// from the program's libraries, so it finds our runtime's functions in its file, and not by dlsym.
+// - Which file it shall load for a name, for instance "libcuda.so.1" or "/usr/lib/libcuda.so.1": ours. So nothing of ours
+//   is in a process that does not ask for CUDA, and what a program or another preloaded library has of CUDA's names goes
+//   before ours, as it does before NVIDIA's.
+// - Of each file that it has mapped. nvcc links the CUDA runtime, libcudart_static, into each program and library, unless
+//   it is told otherwise. All calls into that lead to our runtime instead: at the head of each function that the symbol
+//   table names, a jump is written; in a stripped file they are found by their code. What else is in there is not reached
+//   any more. The first of these calls loads ours.
+//   NVRTC and nvJitLink, which compile and link kernels while a program runs, are led in the same way: who asks them for
+//   machine code gets PTX.
 //
-// NVRTC and nvJitLink, which compile and link kernels while a program runs, are led in the same way: who asks them for
-// machine code gets PTX.
+// The loader keeps an auditor apart from the program's libraries, so this one finds our runtime's functions in its file,
+// and not by dlsym.
 #include <dlfcn.h>
 #include <link.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <iterator>
 #include <new>
 #include <span>
 #include "../elf_file.h"
+#include "../leads.h"
 #include "jit_link.h"
 #include "known_runtimes.h"
+
+constexpr unsigned most_calls = 2048;
+asm(LEADS
+    ".balign 32\n"
+    ".globl leads\n"
+    ".hidden leads\n"
+    "leads:\n"
+    ".set index, 0\n"
+    ".rept 2048\n"
+    "lead index\n"
+    ".set index, index + 1\n"
+    ".endr\n");
+extern "C" [[gnu::visibility("hidden")]] char leads[];
+uintptr_t lead_targets[most_calls];
 
 namespace {
 
 using processor::Jump;
 using Missing = processor::JumpWith;  // stands for a call that our runtime has not; it gives its name
 
+bool is_simulated = false;          // else nothing is done: VMMSIM was taken out of the environment
 const link_map* program = nullptr;  // the first that the loader tells of
+char ours[4096] = "";               // the directory of our libraries, with a slash at its end
+size_t directory = 0;               // the length of that
 
-// A call of our runtime.
+// A path of ours, until the next is asked for.
+const char* path_of(const char* library) {
+  std::snprintf(ours + directory, sizeof ours - directory, "%s", library);
+  return ours;
+}
+
+// --- Our runtime -----------------------------------------------------------------------------------------------------
+
 struct Call {
   std::string_view name;
-  uintptr_t function;
+  uint64_t place;  // in the file
 };
-Call room[2048];
-std::span<Call> calls;                 // in the order of their names
-uintptr_t not_simulated = 0;           // where calls lead that our runtime has not: int (const char* name)
-uintptr_t* jit_link_itself = nullptr;  // where our runtime looks for the library's functions
-uintptr_t ours_for_jit_link[jit_link::how_many] = {};
+Call room[most_calls];
+std::span<Call> calls;            // in the order of their names
+size_t calls_of_cuda = 0;          // of these
+uint64_t place_of_jit_link = 0;   // where it looks for the functions of nvJitLink
+std::atomic<uintptr_t> base = 0;  // where it is, once it is loaded
+uintptr_t jit_link_itself[jit_link::how_many] = {};
 
+// Leads to a function of our runtime; 0: it has none of that name.
 uintptr_t find_call(std::string_view name) {
   const auto call = std::ranges::lower_bound(calls, name, {}, &Call::name);
-  return call != calls.end() && call->name == name ? call->function : 0;
+  if (call == calls.end() || call->name != name) return 0;
+  return reinterpret_cast<uintptr_t>(leads + lead_size * (call - calls.begin()));
 }
 
 bool is_call(std::string_view name) { return name.starts_with("cuda") || name.starts_with("__cuda"); }
 
-// Of "nvJitLinkCreate", "__nvJitLinkCreate_13_0" and "vmmsim_nvJitLinkCreate"; -1 of others.
+// Of "nvJitLinkCreate" and "__nvJitLinkCreate_13_0"; -1 of others.
 int jit_link_call(std::string_view name) {
   const size_t begin = std::min(name.find("nvJitLink"), name.size());
   const auto* const found = std::ranges::find(jit_link::names, name.substr(begin, name.find('_', begin) - begin));
@@ -59,20 +92,23 @@ int jit_link_call(std::string_view name) {
 }
 
 // The names stay mapped.
-void read_calls(const link_map& runtime) {
+void read_calls() {
+  if (!calls.empty()) return;
   alignas(ElfFile) static char place[sizeof(ElfFile)];
-  const auto* const file = new (place) ElfFile(runtime.l_name);
+  const auto* const file = new (place) ElfFile(path_of(RUNTIME));
   file->each_symbol(SHT_DYNSYM, [&](std::string_view name, const Elf64_Sym& symbol) {
-    if (symbol.st_shndx == SHN_UNDEF) return;
-    const uintptr_t function = runtime.l_addr + symbol.st_value;
-    if (name == "vmmsim_not_simulated") not_simulated = function;
-    if (name == "vmmsim_jit_link") jit_link_itself = reinterpret_cast<uintptr_t*>(function);
-    if (const int call = jit_link_call(name); call >= 0) ours_for_jit_link[call] = function;
-    if (!is_call(name) || calls.size() == std::size(room)) return;
-    room[calls.size()] = {name, function};
+    if (symbol.st_shndx == SHN_UNDEF || calls.size() == most_calls) return;
+    if (name == "vmmsim_jit_link") place_of_jit_link = symbol.st_value;
+    room[calls.size()] = {name, symbol.st_value};
+    calls_of_cuda += is_call(name);
     calls = {room, calls.size() + 1};
   });
   std::ranges::sort(calls, {}, &Call::name);
+}
+
+void give_jit_link() {
+  if (base && place_of_jit_link && jit_link_itself[0])
+    std::memcpy(reinterpret_cast<void*>(base + place_of_jit_link), jit_link_itself, sizeof jit_link_itself);
 }
 
 // A program or library, mapped and not yet run.
@@ -88,15 +124,21 @@ class Object {
 
   // Each of its functions is a jump to the one that does the work, which is still called from ours.
   void lead_jit_link_to_ours() {
-    if (!jit_link_itself || jit_link_itself[0]) return;
+    if (jit_link_itself[0]) return;
     uintptr_t found[jit_link::how_many] = {};
     each_function(SHT_DYNSYM, [&](std::string_view name, const char* code, size_t) {
       if (const int call = jit_link_call(name); call >= 0) found[call] = processor::target_of_jump(code);
     });
     if (!std::ranges::all_of(found, std::identity())) return;
     std::ranges::copy(found, jit_link_itself);
+    give_jit_link();
+    read_calls();
     each_function(SHT_DYNSYM, [&](std::string_view name, char* code, size_t) {
-      if (const int call = jit_link_call(name); call >= 0) lead(code, ours_for_jit_link[call]);
+      const int call = jit_link_call(name);
+      if (call < 0) return;
+      char its[64] = "vmmsim_";
+      jit_link::names[call].copy(its + std::strlen(its), sizeof its - sizeof "vmmsim_");
+      lead(code, find_call(its));
     });
   }
 
@@ -106,9 +148,10 @@ class Object {
       stripped_ = known_runtimes::find(file_);
       if (!stripped_) return cannot_know();
     }
+    read_calls();
     survey();
     if (!first_) return;
-    if (missing_ && known_ < calls.size())  // a later minor release has all calls of an earlier one
+    if (missing_ && known_ < calls_of_cuda)  // a later minor release has all calls of an earlier one
       return cannot("it is of another major release of CUDA than the simulator's: build both with the same one");
     if (short_ * sizeof(Jump) > (processor::has_short_jump ? unused_.size() : 0))
       return cannot("a function of it is too short");
@@ -184,7 +227,7 @@ class Object {
       if (is_missing(name, code)) {
         *stand_in = {};
         stand_in->argument = strdup(name.data());
-        stand_in->jump.to = not_simulated;
+        stand_in->jump.to = find_call("vmmsim_not_simulated");
         to = reinterpret_cast<uintptr_t>(stand_in++);
       }
       if (to) write_jump(code, size_of_function, to);
@@ -256,36 +299,65 @@ class Object {
   std::span<char> unused_;          // what is left of the longest of them
 };
 
-// Beside this library: there may be others of the name.
-bool is_our_runtime(const char* path) {
-  Dl_info here;
-  if (!dladdr(&program, &here)) return false;
-  const std::string_view ours(here.dli_fname), theirs(path);
-  const size_t directory = ours.rfind('/') + 1;
-  return theirs.size() == directory + sizeof RUNTIME - 1 && theirs.ends_with(RUNTIME) &&
-         std::memcmp(ours.data(), theirs.data(), directory) == 0;
+// The library of ours that stands for a file of this name; null: none does.
+const char* ours_for(const char* path) {
+  const char* const slash = std::strrchr(path, '/');
+  const std::string_view name(slash ? slash + 1 : path);
+  const auto is = [&](std::string_view with) {  // or with a version behind it
+    return name.starts_with(with) && (name.size() == with.size() || name[with.size()] == '.');
+  };
+  if (is("libcuda.so")) return "libcuda.so.1";
+  if (is("libnvidia-ml.so")) return "libnvidia-ml.so.1";
+  if (is(RUNTIME) || std::strcmp(path, "libcudart.so") == 0) return RUNTIME;
+  return nullptr;
 }
 
+bool is_our_runtime(const char* path) { return !std::strcmp(path, path_of(RUNTIME)); }
+
 }  // namespace
+
+// The loader takes one thread at a time, and whoever else comes here finds our runtime loaded.
+uintptr_t target_of_lead(uint64_t number) {
+  char path[sizeof ours];
+  std::snprintf(path, sizeof path, "%.*s" RUNTIME, int(directory), ours);
+  if (!dlmopen(LM_ID_BASE, path, RTLD_NOW | RTLD_LOCAL)) {
+    dprintf(STDERR_FILENO, "vmmsim: the simulator's runtime cannot be loaded: %s\n", dlerror());
+    _exit(125);
+  }
+  return lead_targets[number] = base + calls[number].place;
+}
 
 #pragma GCC visibility push(default)
 extern "C" {
 
-unsigned la_version(unsigned) { return LAV_CURRENT; }
+unsigned la_version(unsigned) {
+  Dl_info here;
+  is_simulated = std::getenv("VMMSIM") && dladdr(&program, &here);
+  if (!is_simulated) return LAV_CURRENT;
+  std::snprintf(ours, sizeof ours, "%s", here.dli_fname);
+  const char* const slash = std::strrchr(ours, '/');
+  directory = slash ? slash + 1 - ours : 0;
+  return LAV_CURRENT;
+}
 
-// The program comes first, our two libraries are the next, and all others follow: without ours nothing is done.
+char* la_objsearch(const char* name, uintptr_t*, unsigned flag) {
+  const char* const library = is_simulated && flag == LA_SER_ORIG ? ours_for(name) : nullptr;
+  return const_cast<char*>(library ? path_of(library) : name);
+}
+
 unsigned la_objopen(link_map* map, Lmid_t space, uintptr_t*) {
-  if (space != LM_ID_BASE) return 0;
+  if (!is_simulated || space != LM_ID_BASE) return 0;
   if (!program) program = map;
-  if (!calls.empty()) {
-    Object object(*map);
-    object.lead_to_ours();
-    object.give_ptx_for_machine_code();
-    object.lead_jit_link_to_ours();
-  } else if (is_our_runtime(map->l_name)) {
-    read_calls(*map);
-    Object(*program).lead_to_ours();
+  if (is_our_runtime(map->l_name)) {
+    read_calls();
+    base = map->l_addr;
+    give_jit_link();
+    return 0;
   }
+  Object object(*map);
+  object.lead_to_ours();
+  object.give_ptx_for_machine_code();
+  object.lead_jit_link_to_ours();
   return 0;  // nothing to tell of its symbols
 }
 

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT-0
+// What the driver is told by the library that goes before libc (interposed.cc), for --trace.
+#pragma once
+#include <cstddef>
+
+struct Watcher {
+  void (*closes)(int fd);  // before it is closed
+  void (*could_not_close)(int fd);
+  void (*sleeps)();  // and the sleep was over at once (--no-luck)
+  void (*sends)(const int* fds, size_t count);
+  void (*exits)(int status);
+};
+
+// The driver finds this by its name once cuInit has run. It may be missing: a program can have replaced LD_PRELOAD.
+constexpr char watch_function[] = "vmmsim_watch";
+using WatchFunction = void(const Watcher*);
