@@ -5,10 +5,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <string>
 
 #include "driver/devices.h"
 #include "memory/memory.h"
@@ -44,6 +47,17 @@ struct Memory {  // nvmlMemory_t
 struct VersionedMemory {  // nvmlMemory_v2_t
   unsigned version;
   unsigned long long total, reserved, free, used;
+};
+struct Bar {  // nvmlBAR1Memory_t
+  unsigned long long total, free, used;
+};
+struct VersionedPci {  // nvmlPciInfoExt_v1_t
+  unsigned version, domain, bus, device, id, subsystem, base_class, sub_class;
+  char text[32];
+};
+struct Branch {  // nvmlSystemDriverBranchInfo_v1_t
+  unsigned version;
+  char text[80];
 };
 struct Fabric {  // nvmlGpuFabricInfo_t
   unsigned char cluster[16];
@@ -168,6 +182,18 @@ extern "C" __attribute__((visibility("default"))) const char* nvmlErrorString(in
 NVML nvmlSystemGetDriverVersion(char* to, unsigned room) {  // of the driver whose answers were recorded
   return ask([&] { return give(to, room, "580.159.04"); });
 }
+NVML nvmlSystemGetDriverBranch(Branch* to, unsigned room) {
+  if (!to) return invalid_argument;
+  if (to->version != version(sizeof *to, 1)) return version_mismatch;
+  return ask([&] { return give(to->text, std::min<unsigned>(room, sizeof to->text), "r580"); });
+}
+NVML nvmlSystemGetProcessName(unsigned process, char* to, unsigned room) {
+  return ask([&] {
+    char path[4096] = "";
+    const std::string link = "/proc/" + std::to_string(process) + "/exe";
+    return readlink(link.c_str(), path, sizeof path - 1) < 0 ? not_found : give(to, room, path);
+  });
+}
 NVML nvmlSystemGetNVMLVersion(char* to, unsigned room) {
   return ask([&] { return give(to, room, "13.580.159.04"); });
 }
@@ -229,11 +255,120 @@ NVML nvmlDeviceGetMemoryInfo_v2(Device device, VersionedMemory* to) {
     return give(to, {version(sizeof *to, 2), now.total, 0, now.free, now.total - now.free});
   });
 }
-// No processor is nearer to a GPU than another.
-NVML nvmlDeviceSetCpuAffinity(Device device) {
-  return ask(device, [](int) { return not_supported; });
+// All of a GPU's memory is in reach of the host. How much of that is in use, nobody can know here.
+NVML nvmlDeviceGetBAR1MemoryInfo(Device device, Bar* to) {
+  return ask(device, [&](int) {
+    const uint64_t total = std::bit_ceil(memory::machine().memory);
+    return give(to, {total, total, 0});
+  });
 }
-NVML nvmlDeviceClearCpuAffinity(Device device) { return nvmlDeviceSetCpuAffinity(device); }
+NVML nvmlDeviceGetPciInfoExt(Device device, VersionedPci* to) {
+  return ask(device, [&](int gpu) {
+    if (!to) return invalid_argument;
+    if (to->version != version(sizeof *to, 1)) return version_mismatch;
+    const Pci its = pci_of(gpu);
+    *to = {to->version, its.domain, its.bus, its.device, its.id, its.subsystem, 3, 2, {}};  // a 3D controller
+    std::memcpy(to->text, its.text, sizeof its.text);
+    return success;
+  });
+}
+NVML nvmlDeviceGetArchitecture(Device device, unsigned* to) {
+  return ask(device, [&](int) {
+    const int capability = memory::machine().capability;
+    // Turing, Ampere, Ada, Hopper, Blackwell
+    return give(to, capability < 80 ? 6U : capability < 89 ? 7U : capability == 89 ? 8U : capability < 100 ? 9U : 10U);
+  });
+}
+NVML nvmlDeviceGetBrand(Device device, int* to) {
+  return ask(device, [&](int) { return give(to, 14); });  // NVIDIA
+}
+NVML nvmlDeviceGetMinorNumber(Device device, unsigned* to) { return nvmlDeviceGetIndex(device, to); }
+NVML nvmlDeviceGetMigMode(Device device, unsigned* now, unsigned* later) {
+  return ask(device, [&](int) { return now && later ? (*now = *later = 0, success) : invalid_argument; });
+}
+NVML nvmlDeviceIsMigDeviceHandle(Device device, unsigned* to) {
+  return ask(device, [&](int) { return give(to, 0U); });
+}
+NVML nvmlDeviceGetMaxMigDeviceCount(Device device, unsigned* to) { return nvmlDeviceIsMigDeviceHandle(device, to); }
+NVML nvmlDeviceGetPersistenceMode(Device device, int* to) {
+  return ask(device, [&](int) { return give(to, 0); });
+}
+NVML nvmlDeviceGetDisplayMode(Device device, int* to) { return nvmlDeviceGetPersistenceMode(device, to); }
+NVML nvmlDeviceGetDisplayActive(Device device, int* to) { return nvmlDeviceGetPersistenceMode(device, to); }
+
+// No processor is nearer to a GPU than another.
+NVML nvmlDeviceGetCpuAffinity(Device device, unsigned words, unsigned long* set) {
+  return ask(device, [&](int) {
+    if (!words || !set) return invalid_argument;
+    constexpr long bits = 8 * sizeof *set;
+    const long processors = sysconf(_SC_NPROCESSORS_CONF);
+    std::fill_n(set, words, 0);
+    for (long i = 0; i < processors && i < bits * words; ++i) set[i / bits] |= 1UL << i % bits;
+    return success;
+  });
+}
+NVML nvmlDeviceGetCpuAffinityWithinScope(Device device, unsigned words, unsigned long* set, unsigned) {
+  return nvmlDeviceGetCpuAffinity(device, words, set);
+}
+NVML nvmlDeviceGetMemoryAffinity(Device device, unsigned words, unsigned long* set, unsigned) {
+  return ask(device, [&](int) {
+    if (!words || !set) return invalid_argument;
+    std::fill_n(set, words, 0);
+    return *set = 1, success;
+  });
+}
+
+// What is measured at a GPU, or set there: heat, load, power, clocks, fans, links, events, errors.
+#define NOT_SUPPORTED(name) \
+  NVML name(Device device) { \
+    return ask(device, [](int) { return not_supported; }); \
+  }
+NOT_SUPPORTED(nvmlDeviceSetCpuAffinity)
+NOT_SUPPORTED(nvmlDeviceClearCpuAffinity)
+NOT_SUPPORTED(nvmlDeviceGetAddressingMode)
+NOT_SUPPORTED(nvmlDeviceGetAttributes_v2)
+NOT_SUPPORTED(nvmlDeviceGetAutoBoostedClocksEnabled)
+NOT_SUPPORTED(nvmlDeviceGetBoardPartNumber)
+NOT_SUPPORTED(nvmlDeviceGetC2cModeInfoV)
+NOT_SUPPORTED(nvmlDeviceGetClock)
+NOT_SUPPORTED(nvmlDeviceGetClockInfo)
+NOT_SUPPORTED(nvmlDeviceGetClockOffsets)
+NOT_SUPPORTED(nvmlDeviceGetComputeRunningProcesses_v3)
+NOT_SUPPORTED(nvmlDeviceGetCoolerInfo)
+NOT_SUPPORTED(nvmlDeviceGetCurrPcieLinkGeneration)
+NOT_SUPPORTED(nvmlDeviceGetCurrPcieLinkWidth)
+NOT_SUPPORTED(nvmlDeviceGetCurrentClocksEventReasons)
+NOT_SUPPORTED(nvmlDeviceGetDeviceHandleFromMigDeviceHandle)
+NOT_SUPPORTED(nvmlDeviceGetDynamicPstatesInfo)
+NOT_SUPPORTED(nvmlDeviceGetFieldValues)
+NOT_SUPPORTED(nvmlDeviceGetInforomConfigurationChecksum)
+NOT_SUPPORTED(nvmlDeviceGetInforomImageVersion)
+NOT_SUPPORTED(nvmlDeviceGetInforomVersion)
+NOT_SUPPORTED(nvmlDeviceGetLastBBXFlushTime)
+NOT_SUPPORTED(nvmlDeviceGetMarginTemperature)
+NOT_SUPPORTED(nvmlDeviceGetMaxClockInfo)
+NOT_SUPPORTED(nvmlDeviceGetMaxPcieLinkGeneration)
+NOT_SUPPORTED(nvmlDeviceGetMaxPcieLinkWidth)
+NOT_SUPPORTED(nvmlDeviceGetModuleId)
+NOT_SUPPORTED(nvmlDeviceGetNumFans)
+NOT_SUPPORTED(nvmlDeviceGetNumaNodeId)
+NOT_SUPPORTED(nvmlDeviceGetNvLinkState)
+NOT_SUPPORTED(nvmlDeviceGetNvLinkVersion)
+NOT_SUPPORTED(nvmlDeviceGetPcieReplayCounter)
+NOT_SUPPORTED(nvmlDeviceGetPcieThroughput)
+NOT_SUPPORTED(nvmlDeviceGetPerformanceState)
+NOT_SUPPORTED(nvmlDeviceGetPowerUsage)
+NOT_SUPPORTED(nvmlDeviceGetRepairStatus)
+NOT_SUPPORTED(nvmlDeviceGetSerial)
+NOT_SUPPORTED(nvmlDeviceGetSupportedClocksEventReasons)
+NOT_SUPPORTED(nvmlDeviceGetSupportedEventTypes)
+NOT_SUPPORTED(nvmlDeviceGetSupportedPerformanceStates)
+NOT_SUPPORTED(nvmlDeviceGetTemperature)
+NOT_SUPPORTED(nvmlDeviceGetTemperatureV)
+NOT_SUPPORTED(nvmlDeviceGetThermalSettings)
+NOT_SUPPORTED(nvmlDeviceGetTopologyNearestGpus)
+NOT_SUPPORTED(nvmlDeviceGetUtilizationRates)
+#undef NOT_SUPPORTED
 
 NVML nvmlDeviceGetGpuFabricInfo(Device device, Fabric* to) {
   return ask(device, [&](int) { return give(to, fabric()); });
