@@ -32,6 +32,7 @@
 #include <cstring>
 #include <ctime>
 #include "interposed.h"
+#include "say.h"
 
 namespace {
 
@@ -140,10 +141,10 @@ __attribute__((constructor)) void begin(int, char** words, char**) {
   Search search;
   find_foreign_library(search);
   if (!*search.found) return;
-  dprintf(STDERR_FILENO,
-          "vmmsim: %s loads %s instead of the simulator's library: build it with the simulator's release of CUDA, and "
-          "without the path of that library in it\n",
-          words[0], search.found);
+  say_line(
+      "%s loads %s instead of the simulator's library: build it with the simulator's release of CUDA, and "
+      "without the path of that library in it",
+      words[0], search.found);
   syscall(SYS_exit_group, 125);
 }
 

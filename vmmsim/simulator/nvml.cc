@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // NVML: the few calls with which programs that place memory and threads find their GPUs. What NVML has beside these, a
-// program does not find; NVML sees the GPUs that CUDA_VISIBLE_DEVICES hides, too. It is a library of its own, which knows
-// the machine and not the driver. Its header comes with no package of the toolkit: what it declares stands here.
+// program does not find; NVML sees the GPUs that CUDA_VISIBLE_DEVICES hides, too. It is a library of its own, which
+// knows the machine and not the driver. Its header comes with no package of the toolkit: what it declares stands here.
 
 #include <unistd.h>
 
@@ -16,6 +16,7 @@
 #include "driver/devices.h"
 #include "memory/memory.h"
 #include "memory/this_machine.h"
+#include "say.h"
 
 #define NVML extern "C" __attribute__((visibility("default"))) int
 
@@ -137,7 +138,7 @@ Fabric fabric() {
 NVML nvmlInit_v2() {
   if (memory::why_no_machine().empty()) return ++initialized, success;
   static std::atomic<bool> is_told = false;
-  if (!is_told.exchange(true)) dprintf(STDERR_FILENO, "vmmsim: %s\n", memory::why_no_machine().c_str());
+  if (!is_told.exchange(true)) say_line("%s", memory::why_no_machine().c_str());
   return driver_not_loaded;
 }
 NVML nvmlInit() { return nvmlInit_v2(); }
@@ -319,8 +320,8 @@ NVML nvmlDeviceGetMemoryAffinity(Device device, unsigned words, unsigned long* s
 }
 
 // What is measured at a GPU, or set there: heat, load, power, clocks, fans, links, events, errors.
-#define NOT_SUPPORTED(name) \
-  NVML name(Device device) { \
+#define NOT_SUPPORTED(name)                                \
+  NVML name(Device device) {                               \
     return ask(device, [](int) { return not_supported; }); \
   }
 NOT_SUPPORTED(nvmlDeviceSetCpuAffinity)

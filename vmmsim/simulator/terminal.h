@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <string>
 
+#include "say.h"
+
 // A line in several, of at most so many columns each: broken at blanks, and indented from the second one on.
 inline std::string wrapped(const std::string& line, size_t columns) {
   static constexpr size_t indent = 4;
@@ -40,4 +42,10 @@ inline std::string for_stderr(const std::string& line) {
   static constexpr size_t least = 30;  // columns; below it words would be all that fits
   const bool is_terminal = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= least;
   return is_terminal ? wrapped(line, size.ws_col) : line;
+}
+
+// A line, with its end.
+inline void say_wrapped(const std::string& line) {
+  const std::string shown = for_stderr(line);
+  put_line(line.data(), line.size(), shown.data(), shown.size());
 }

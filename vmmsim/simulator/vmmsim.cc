@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT-0
-// vmmsim: starts a program on a simulated machine. It makes the machine, a few files in memory, and keeps them open; lets
-// the loader take the simulator's libraries for the driver's and the toolkit's; and never starts a program that would get
-// past them.
+// vmmsim: starts a program on a simulated machine. It makes the machine, a few files in memory, and keeps them open;
+// lets the loader take the simulator's libraries for the driver's and the toolkit's; and never starts a program that
+// would get past them.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -50,6 +51,7 @@ const char usage[] =
     "  --slow-after SECONDS say which kernel has run for so long, and how far it is (default 10)\n"
     "  --explain            say in words why a call was refused or a kernel faulted\n"
     "  --trace FILE         write each call, and what it changed, as a line of JSON\n"
+    "  --log FILE           write each line of vmmsim on stderr into this file too: a test runner may keep stderr\n"
     "  --leaks              at its end, list what the program has not released\n"
     "  --fail CALL:N=ERROR  let the Nth call of CALL fail: cuMemCreate:2=CUDA_ERROR_OUT_OF_MEMORY\n"
     "  --slow-import SECONDS\n"
@@ -63,7 +65,7 @@ const char usage[] =
     "exit status: the program's, 128 + N if signal N ended it; 2 bad arguments, 125 no simulation, 126 the\n"
     "program cannot be executed, 127 there is no such program\n";
 
-void say(const std::string& text) { std::fputs(for_stderr("vmmsim: " + text + "\n").c_str(), stderr); }
+void say(const std::string& text) { say_wrapped("vmmsim: " + text + "\n"); }
 
 [[noreturn]] void end(int status, const std::string& why) {
   say(why);
@@ -138,6 +140,14 @@ void read_fail(const std::string& text, memory::Options* options) {
   options->fail_error = known != errors.end() ? known->second : number(error, 1, 9999);
 }
 
+// All that come after find it by its path, wherever they go.
+void begin_log(const std::string& file) {
+  const int log = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (log < 0) end(125, file + ": " + std::strerror(errno));
+  close(log);
+  setenv(log_variable, fs::absolute(file).c_str(), 1);
+}
+
 struct Arguments {
   memory::Machine machine;
   memory::Options options;
@@ -148,12 +158,13 @@ struct Arguments {
 
 Arguments read_arguments(char** words) {
   Arguments all;
-  std::string machine = "h200x8", gpus, nodes, size, warn_at, slow_after, slow_import, late_kernels, fail;
+  std::string machine = "h200x8", gpus, nodes, size, warn_at, slow_after, slow_import, late_kernels, fail, log;
   const std::map<std::string_view, std::string*> options = {{"--gpus", &gpus},
                                                             {"--nodes", &nodes},
                                                             {"--machine", &machine},
                                                             {"--memory", &size},
                                                             {"--trace", &all.trace_file},
+                                                            {"--log", &log},
                                                             {"--fail", &fail},
                                                             {"--warn-at", &warn_at},
                                                             {"--slow-after", &slow_after},
@@ -193,6 +204,7 @@ Arguments read_arguments(char** words) {
   all.options.trace = !all.trace_file.empty();
   if (!fail.empty()) read_fail(fail, &all.options);
   if (!*words || !**words) bad_argument("no program is named");
+  if (!log.empty()) begin_log(log);
   all.program = words;
   return all;
 }
@@ -451,6 +463,7 @@ void set_libraries(const fs::path& libraries) {
   append("LD_PRELOAD", (path.find(' ') == path.npos ? path + "/" : "") + "libvmmsim_interposed.so");
   if (*SANITIZER) prepend("LD_PRELOAD", SANITIZER);
   prepend("LD_LIBRARY_PATH", path);
+  prepend("ASAN_OPTIONS", "verify_asan_link_order=0");  // it would be the first; it need not be before what is ours
 }
 
 // Lets the loader tell the hook of each file that it loads. It then sets memory aside for the variables of threads
@@ -490,7 +503,7 @@ int run(const std::string& program, char** arguments, MemoryWatch watch) {
     sigprocmask(SIG_SETMASK, &before, nullptr);
     execv(program.c_str(), arguments);
     const int error = errno;
-    std::fprintf(stderr, "vmmsim: %s cannot be executed: %s\n", program.c_str(), std::strerror(error));
+    say_line("%s cannot be executed: %s", program.c_str(), std::strerror(error));
     _exit(error == ENOENT ? 127 : 126);
   }
   for (;;) {

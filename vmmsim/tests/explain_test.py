@@ -94,8 +94,8 @@ FAULTS = {
     ],
     "after": [
         FAULT + KERNEL,
-        "cudaMalloc(size = 8) answers cudaErrorIllegalAddress: a kernel or copy went wrong before",
-        "cudaGetLastError() answers cudaErrorIllegalAddress: ",
+        "cudaMalloc(size = 8) answers cudaErrorIllegalAddress: a kernel or copy went wrong before, ... "
+        "no line tells of the next",
     ],
     "forked": ["cudaMalloc(size = 8) answers cudaErrorInitializationError: ... fork before cuInit"],
     "exiting": [

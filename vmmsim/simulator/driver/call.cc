@@ -251,6 +251,17 @@ std::string explanation_of(const CallContext& context, const char* error) {
   return in_words(context.call) + " answers " + error + (why.empty() ? "" : ": " + why);
 }
 
+// What each call would say again is said no more: after a fault, and to a library that asks for calls which the driver
+// has not. The trace has them all.
+void tell(const CallContext& context, const std::string& explanation) {
+  static std::atomic<int> after_faults = 0, lookups = 0;
+  const bool is_after_fault = context.result == fault(), is_lookup = context.name == "cuGetProcAddress";
+  const int last = is_after_fault ? 2 : 1;
+  const int nth = is_after_fault ? ++after_faults : is_lookup ? ++lookups : 0;
+  if (nth > last) return;
+  say(explanation + (nth == last ? "; no line tells of the next" : ""));
+}
+
 // --- The end of the process ------------------------------------------------------------------------------------------
 
 void begin_exit(int status, void*) {
@@ -282,7 +293,7 @@ int run(const Call& call, int flags, const char* (*error_name)(int), const std::
   const char* const error = error_name(context.result);
   const bool is_told = options.explain || options.trace;
   const std::string explanation = is_told ? explanation_of(context, error) : "";
-  if (options.explain && !explanation.empty()) say(explanation);
+  if (options.explain && !explanation.empty()) tell(context, explanation);
   if (options.trace) write_call(context, error, explanation);
   return context.result;
 }
@@ -415,7 +426,8 @@ void watch_process() {
   const auto watch = reinterpret_cast<WatchFunction*>(dlsym(RTLD_DEFAULT, watch_function));
   if (watch && memory::options().trace) watch(&ours);
   if (!watch && (memory::options().no_luck || memory::options().trace))
-    say_once("LD_PRELOAD was replaced, and sleeps, descriptors and _exit are not seen: add to it what vmmsim put there");
+    say_once(
+        "LD_PRELOAD was replaced, and sleeps, descriptors and _exit are not seen: add to it what vmmsim put there");
 }
 
 void refuse_if_forked() {

@@ -40,8 +40,7 @@ State& state() {
 Thread& thread() { return memory::of_thread<Thread>(); }
 
 void say(const std::string& text) {  // in one piece, whatever other processes say
-  const std::string line = for_stderr("vmmsim: " + text + "\n");
-  if (TEMP_FAILURE_RETRY(write(STDERR_FILENO, line.data(), line.size())) < 0) return;  // nobody listens
+  say_wrapped("vmmsim: " + text + "\n");
 }
 
 void say_once(const std::string& text) {

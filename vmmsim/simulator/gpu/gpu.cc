@@ -378,7 +378,7 @@ class Workers {
     const std::string line = kernel.pace->ended(blocks_done, kernel.blocks);
     if (!line.empty()) {
       workers_lock.unlock();
-      std::fputs(for_stderr(line).c_str(), stderr);
+      say_wrapped(line);
       workers_lock.lock();
     }
     if (progress == Progress::ended) end_block(std::move(turn), std::move(fault));

@@ -279,7 +279,7 @@ void tell_of_ordinary_access(const std::string& who) {
                            " goes to a multicast address without a multimem instruction, which the PTX manual calls "
                            "for; all else is undefined. Here a write reaches every replica, and a read gives the GPU's "
                            "own; with --strict either is a fault\n";
-  dprintf(STDERR_FILENO, "%s", for_stderr(line).c_str());
+  say_wrapped(line);
 }
 
 void this_thread_makes_no_calls() { ++of_process().helpers; }
@@ -297,10 +297,10 @@ void wait_for_team(uint32_t object) {
     }
     if (!missing) break;
     if (is_hopeless(object)) {
-      dprintf(STDERR_FILENO,
-              "vmmsim: %s waits for ever: the multicast object's team lacks %u of %u GPUs, and nobody is left to "
-              "add one with cuMulticastAddDevice\n",
-              current_call().c_str(), missing, record.devices);
+      say_line(
+          "%s waits for ever: the multicast object's team lacks %u of %u GPUs, and nobody is left to "
+          "add one with cuMulticastAddDevice",
+          current_call().c_str(), missing, record.devices);
       process_lock.unlock();
       if (alarm(0)) raise(SIGALRM);  // it would end the wait on hardware
       _exit(125);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 #include "records.h"
+#include "../say.h"
 
 #include <fcntl.h>
 #include <linux/falloc.h>
@@ -68,7 +69,7 @@ bool has_gpu_file(int gpu) REQUIRES(process_lock) {
 void tell_of_kept(const char* why) {
   static std::atomic<bool> is_told = false;
   const char* const error = std::strerror(errno);
-  if (!is_told.exchange(true)) dprintf(STDERR_FILENO, "vmmsim: memory stays taken for now: %s: %s\n", why, error);
+  if (!is_told.exchange(true)) say_line("memory stays taken for now: %s: %s", why, error);
 }
 
 bool punch(int gpu, uint32_t first, uint32_t frames) REQUIRES(process_lock) {

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT-0
-// What leads programs to the simulator's libraries. It is an auditor, a library of its own that vmmsim names in LD_AUDIT
-// (man 7 rtld-audit), and the loader asks and tells it before anything of a file runs:
+// What leads programs to the simulator's libraries. It is an auditor, a library of its own that vmmsim names in
+// LD_AUDIT (man 7 rtld-audit), and the loader asks and tells it before anything of a file runs:
 //
-// - Which file it shall load for a name, for instance "libcuda.so.1" or "/usr/lib/libcuda.so.1": ours. So nothing of ours
-//   is in a process that does not ask for CUDA, and what a program or another preloaded library has of CUDA's names goes
-//   before ours, as it does before NVIDIA's.
-// - Of each file that it has mapped. nvcc links the CUDA runtime, libcudart_static, into each program and library, unless
-//   it is told otherwise. All calls into that lead to our runtime instead: at the head of each function that the symbol
-//   table names, a jump is written; in a stripped file they are found by their code. What else is in there is not reached
-//   any more. The first of these calls loads ours.
-//   NVRTC and nvJitLink, which compile and link kernels while a program runs, are led in the same way: who asks them for
-//   machine code gets PTX.
+// - Which file it shall load for a name, for instance "libcuda.so.1" or "/usr/lib/libcuda.so.1": ours. So nothing of
+//   ours is in a process that does not ask for CUDA, and what a program or another preloaded library has of CUDA's
+//   names goes before ours, as it does before NVIDIA's.
+// - Of each file that it has mapped. nvcc links the CUDA runtime, libcudart_static, into each program and library,
+//   unless it is told otherwise. All calls into that lead to our runtime instead: at the head of each function that
+//   the symbol table names, a jump is written; in a stripped file they are found by their code. What else is in there
+//   is not reached any more. The first of these calls loads ours. NVRTC and nvJitLink, which compile and link kernels
+//   while a program runs, are led in the same way: who asks them for machine code gets PTX.
 //
-// The loader keeps an auditor apart from the program's libraries, so this one finds our runtime's functions in its file,
-// and not by dlsym.
+// The loader keeps an auditor apart from the program's libraries, so this one finds our runtime's functions in its
+// file, and not by dlsym.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -29,6 +28,7 @@
 #include <span>
 #include "../elf_file.h"
 #include "../leads.h"
+#include "../say.h"
 #include "jit_link.h"
 #include "known_runtimes.h"
 
@@ -70,7 +70,7 @@ struct Call {
 };
 Call room[most_calls];
 std::span<Call> calls;            // in the order of their names
-size_t calls_of_cuda = 0;          // of these
+size_t calls_of_cuda = 0;         // of these
 uint64_t place_of_jit_link = 0;   // where it looks for the functions of nvJitLink
 std::atomic<uintptr_t> base = 0;  // where it is, once it is loaded
 uintptr_t jit_link_itself[jit_link::how_many] = {};
@@ -274,18 +274,18 @@ class Object {
   // A program may do without the runtime that it has inside, and vmmsim has refused it if it has kernels.
   void cannot_know() const {
     if (&map_ == program) return;
-    dprintf(STDERR_FILENO,
-            "vmmsim: %s contains the CUDA runtime, stripped of its names, and not one that is known by its code (CUDA "
-            "%s): what it does on GPUs will fail\n",
-            map_.l_name, known_runtimes::all);
+    say_line(
+        "%s contains the CUDA runtime, stripped of its names, and not one that is known by its code (CUDA "
+        "%s): what it does on GPUs will fail",
+        map_.l_name, known_runtimes::all);
   }
 
   // A program ends; of a library the program may need something else, and is told when it calls CUDA.
   void cannot(const char* why) const {
     char path[4096] = "";
     if (!*map_.l_name && readlink("/proc/self/exe", path, sizeof path - 1) < 0) path[0] = '\0';
-    dprintf(STDERR_FILENO, "vmmsim: %s contains the CUDA runtime, which cannot be replaced there: %s\n",
-            *map_.l_name ? map_.l_name : path, why);
+    say_line("%s contains the CUDA runtime, which cannot be replaced there: %s", *map_.l_name ? map_.l_name : path,
+             why);
     if (&map_ == program) _exit(125);
   }
 
@@ -321,7 +321,7 @@ uintptr_t target_of_lead(uint64_t number) {
   char path[sizeof ours];
   std::snprintf(path, sizeof path, "%.*s" RUNTIME, int(directory), ours);
   if (!dlmopen(LM_ID_BASE, path, RTLD_NOW | RTLD_LOCAL)) {
-    dprintf(STDERR_FILENO, "vmmsim: the simulator's runtime cannot be loaded: %s\n", dlerror());
+    say_line("the simulator's runtime cannot be loaded: %s", dlerror());
     _exit(125);
   }
   return lead_targets[number] = base + calls[number].place;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// What NVML says that cuda.core.system asks for: of the driver's branch, of BAR1, of PCI, of what a GPU is. Its header is
-// in no package of the toolkit, so what it declares stands here.
+// What NVML says that cuda.core.system asks for: of the driver's branch, of BAR1, of PCI, of what a GPU is. Its header
+// is in no package of the toolkit, so what it declares stands here.
 #include "facts.h"
 
 #include <dlfcn.h>
@@ -37,7 +37,6 @@ static const char* words(int error) {
 }
 static void show(const std::string& what, int answer) { say(what, std::to_string(answer) + ", " + words(answer)); }
 static void show(const std::string& what, bool holds) { say(what, std::string(holds ? "yes" : "no")); }
-
 
 static Device device = nullptr;
 
@@ -93,7 +92,8 @@ static void pci() {
 
 static void what_it_is() {
   section("what it is");
-  for (const char* call : {"nvmlDeviceGetArchitecture", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceIsMigDeviceHandle"})
+  for (const char* call :
+       {"nvmlDeviceGetArchitecture", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceIsMigDeviceHandle"})
     show_number<unsigned>(call);
   for (const char* call : {"nvmlDeviceGetBrand", "nvmlDeviceGetDisplayMode", "nvmlDeviceGetDisplayActive"})
     show_number<int>(call);

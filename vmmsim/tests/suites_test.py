@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""Suites of tests run under vmmsim as they are: of CTest and of pytest. suites_test.py VMMSIM CXX CMAKE."""
+
+import importlib.util
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CMAKE, CXX, VMMSIM = pathlib.Path(sys.argv.pop(3)), sys.argv.pop(2), pathlib.Path(sys.argv.pop(1)).resolve()
+LIMIT = 240  # seconds for anything
+
+PROJECT = """
+cmake_minimum_required(VERSION 3.20)
+project(suite LANGUAGES CXX)
+enable_testing()
+add_executable(allocates allocates.cc)
+target_link_libraries(allocates ${CMAKE_DL_LIBS})
+add_test(NAME right COMMAND allocates 4096)
+add_test(NAME wrong COMMAND allocates 0)
+"""
+ALLOCATES = """
+#include <dlfcn.h>
+#include <cstdlib>
+template <class... Arguments> void call(const char* name, Arguments... arguments) {
+  static void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
+  if (reinterpret_cast<int (*)(Arguments...)>(dlsym(driver, name))(arguments...)) std::exit(1);
+}
+int main(int, char** words) {
+  void* context = nullptr;
+  unsigned long address = 0;
+  call("cuInit", 0u);
+  call("cuDevicePrimaryCtxRetain", &context, 0);
+  call("cuCtxSetCurrent", context);
+  call("cuMemAlloc_v2", &address, std::atol(words[1]));
+}
+"""
+PYTEST = """
+import ctypes
+import pytest
+
+@pytest.mark.parametrize("size", [4096, 0], ids=["right", "wrong"])
+def test_allocates(size):
+    cuda, context, address = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
+    assert cuda.cuInit(0) == 0
+    assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+    assert cuda.cuCtxSetCurrent(context) == 0
+    assert cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size)) == 0
+"""
+REASON = "vmmsim: cuMemAlloc(bytesize = 0) answers CUDA_ERROR_INVALID_VALUE: "
+
+
+class Suites(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="vmmsim suite ")
+        self.addCleanup(scratch.cleanup)
+        self.scratch = pathlib.Path(scratch.name)
+        self.log = self.scratch / "log"
+
+    def run_here(self, *words):
+        return subprocess.run(words, cwd=self.scratch, capture_output=True, text=True, timeout=LIMIT)
+
+    def reasons(self):
+        return [line for line in self.log.read_text().splitlines() if line.startswith(REASON)]
+
+    def test_ctest(self):
+        (self.scratch / "CMakeLists.txt").write_text(PROJECT)
+        (self.scratch / "allocates.cc").write_text(ALLOCATES)
+        for words in (["-S", ".", "-B", "build", f"-DCMAKE_CXX_COMPILER={CXX}"], ["--build", "build"]):
+            done = self.run_here(CMAKE, *words)
+            self.assertEqual(done.returncode, 0, done)
+        done = self.run_here(
+            VMMSIM, "--explain", "--log", self.log, CMAKE.with_name("ctest"), "--test-dir", "build", "-j2"
+        )
+        self.assertEqual(done.returncode, 8, done)  # as ctest says that a test has failed
+        self.assertRegex(done.stdout, r"right \.+ +Passed")
+        self.assertRegex(done.stdout, r"wrong \.+\*+Failed")
+        self.assertNotIn(REASON, done.stdout + done.stderr)  # ctest has captured it
+        self.assertEqual(len(self.reasons()), 1)
+
+    @unittest.skipUnless(importlib.util.find_spec("pytest"), "no pytest (tests/requirements-python.txt)")
+    def test_pytest(self):
+        (self.scratch / "test_allocates.py").write_text(PYTEST)
+        words = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-v", "--tb=no"]
+        done = self.run_here(VMMSIM, "--explain", "--log", self.log, *words)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn("1 failed, 1 passed", done.stdout)
+        self.assertNotIn(REASON, done.stdout + done.stderr)
+        self.assertEqual(len(self.reasons()), 1)
+
+    def test_address_sanitizer(self):
+        """A program with it, of g++, begins with it; and is told of its own mistakes."""
+        text = ALLOCATES.replace(
+            'std::atol(words[1]));', 'std::atol(words[1]));\n  return (new char[8])[words[2][0] - 48];'
+        )
+        source, program = self.scratch / "asan.cc", self.scratch / "asan"
+        source.write_text(text)
+        done = self.run_here(CXX, "-fsanitize=address", "-g", source, "-o", program, "-ldl")
+        if done.returncode:
+            self.skipTest("this compiler has no AddressSanitizer")
+        for through in ([], ["sh", "-c", '"$0" "$@"']):  # what a script starts, too
+            done = self.run_here("env", "ASAN_OPTIONS=detect_leaks=0", VMMSIM, *through, program, "4096", "9")
+            self.assertIn("heap-buffer-overflow", done.stderr)
+            done = self.run_here("env", "ASAN_OPTIONS=detect_leaks=0", VMMSIM, *through, program, "0", "0")
+            self.assertEqual((done.returncode, done.stderr), (1, ""), done)
+
+
+if __name__ == "__main__":
+    unittest.main()
