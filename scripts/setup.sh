@@ -302,6 +302,7 @@ get_packages_of_tests() {
   command -v chromium > /dev/null || command -v google-chrome > /dev/null || missing+=(chromium)
   command -v mmdebstrap > /dev/null || (( EUID != 0 )) || missing+=(mmdebstrap)
   command -v clang++ > /dev/null || missing+=(clang)
+  command -v bwrap > /dev/null || missing+=(bubblewrap)
   (( ${#missing[@]} )) || return 0
   if command -v apt-get > /dev/null && { (( EUID == 0 )) || [[ ${CI:-} ]]; } && may_install; then
     for name in "${missing[@]}"; do

@@ -28,6 +28,7 @@ exit $status
 # The same as bubblewrap, by unshare. $1: the new root, an empty directory; up to "--": files, each after r or w.
 BY_UNSHARE = """
 set -e
+PATH=$PATH:/usr/sbin:/sbin
 root=$1; shift
 mount -t tmpfs -o size=256M tmpfs "$root"
 mkdir "$root/proc" "$root/dev" "$root/tmp"

@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""The judge of the labs: judge_test.py checks | ends
+"""The judge of the labs: judge_test.py checks | ends | reach
 
 checks: what labs/judge/check.py promises to whoever writes checks, with labs made here; and --real, on a GPU made here.
-ends: what is said of programs that do not end as they should.
+ends: what is said of programs that do not end as they should. reach: what a program can reach beside its own.
 """
 
 import os
 import pathlib
 import re
+import socket
+import subprocess
 import sys
 import tempfile
 import types
 import unittest
 import unittest.mock
 
+from labs.judge import sandbox
 from labs.judge.check import ENDED, GIVEN_BACK, Wrong, check
 from labs.judge.program import ROOT, CannotJudge, Ended, Program
 from labs.judge.splice import NotWhole, spliced
@@ -477,8 +480,108 @@ int main() {
             self.assertNotRegex(words, r"/lab-|\.py|tmpxft")
 
 
+class Reach(unittest.TestCase):
+    """What a program, and the compiler with it, can reach: each way of a sandbox that this machine allows."""
+
+    SOURCE = """#include "../lab.h"
+#include <dirent.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cstdlib>
+#include <string>
+extern char** environ;
+void told(const char* what, bool can) { std::printf("%s: %s\\n", what, can ? "yes" : "no"); }
+bool can_read(const std::string& path) { return std::fopen(path.c_str(), "r") != nullptr; }
+bool can_write(const std::string& path) { return std::fopen(path.c_str(), "w") != nullptr; }
+int main() {
+  lab::begin();
+  told("a solution", can_read(SOLUTION));
+  told("a secret file", can_read(SECRET));
+  told("the judge's results", can_write(RESULTS));
+  told("its own program", can_write("/proc/self/exe") || can_write(SELF));
+  told("a file of its own", can_write("mine"));
+  bool has_secret = false;
+  for (char** it = environ; *it; ++it) has_secret |= std::string(*it).find("SECRET") != std::string::npos;
+  told("the judge's environment", has_secret);
+  bool sees_judge = false;
+  if (DIR* all = opendir("/proc"))
+    while (const dirent* each = readdir(all)) sees_judge |= std::string(each->d_name) == JUDGE;
+  told("the judge's process", sees_judge);
+  bool has_more = false;
+  for (int fd = 3; fd < 256; ++fd) {
+    char to[256] = {};
+    const ssize_t size = readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), to, sizeof to - 1);
+    has_more |= size > 0 && std::string(to).find(SECRET) != std::string::npos;
+  }
+  told("the judge's descriptors", has_more);
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(PORT);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int socket_ = socket(AF_INET, SOCK_STREAM, 0);
+  told("the network", !connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof to));
+}
+"""
+
+    def ways(self):
+        for name in ("bubblewrap", "unshare"):
+            with unittest.mock.patch.object(sandbox, "way", lambda name=name: name):
+                words = sandbox.inside(["/bin/true"], [], [], "/", "/mnt")
+                environment = {"PATH": os.defpath}
+                done = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, env=environment)
+                if done.returncode == 0:
+                    yield name
+
+    def test_a_program_reaches_nothing(self):
+        with tempfile.TemporaryDirectory() as scratch, socket.create_server(("127.0.0.1", 0)) as server:
+            secret, source = pathlib.Path(scratch, "secret"), pathlib.Path(scratch, "reach.cu")
+            secret.write_text("secret")
+            held = self.enterContext(open(secret))
+            os.set_inheritable(held.fileno(), True)
+            program = Program(source_with(source, self.SOURCE, secret, server.getsockname()[1]))
+            tried = 0
+            for _ in self.ways():
+                with program, unittest.mock.patch.dict(os.environ, SECRET="SECRET"):
+                    built, said = program.build()
+                    self.assertTrue(built, said)
+                    ended = program.run()
+                self.assertEqual(
+                    re.findall("^(.*): yes$", ended.stdout, re.MULTILINE), ["a file of its own"], ended.stderr
+                )
+                self.assertEqual(ended.stdout.count(": no\n"), 8)
+                tried += 1
+        if not tried:
+            self.skipTest("this machine allows no sandbox")
+
+    def test_the_compiler_reads_nothing_for_it(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            source = pathlib.Path(scratch, "reads.cu")
+            path = ROOT / f"labs/solutions/{NAME}.cu"
+            source.write_text(f'asm(".incbin \\"{path}\\"");\nint main() {{}}\n')
+            for _ in self.ways():
+                with Program(source) as program:
+                    built, said = program.build()
+                self.assertFalse(built)
+                self.assertRegex(said, "No such file|not found")
+
+
+def source_with(source, text, secret, port):
+    """The program, told what it is to look for."""
+    names = {
+        "SOLUTION": ROOT / f"labs/solutions/{NAME}.cu",
+        "SECRET": secret,
+        "RESULTS": source.parent / "results.json",
+        "SELF": "../labs/program/reach",
+        "JUDGE": os.getpid(),
+    }
+    defines = [f'#define {name} "{value}"' for name, value in names.items()]
+    source.write_text("\n".join([*defines, f"#define PORT {port}", text]))
+    return source
+
+
 def load_tests(loader, *_):
-    return loader.loadTestsFromTestCase({"checks": Checks, "ends": Ends}[CASES])
+    return loader.loadTestsFromTestCase({"checks": Checks, "ends": Ends, "reach": Reach}[CASES])
 
 
 if __name__ == "__main__":
