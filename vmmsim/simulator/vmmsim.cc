@@ -62,6 +62,9 @@ const char usage[] =
     "                       the trace tells of each that begins\n"
     "  --no-luck            what a program only hopes for is not so: a sleep, a limit or an alarm is over at once,\n"
     "                       a process ends 0.3 s late, and an exported descriptor has a number of its own\n"
+    "  --unsupported fail|exit\n"
+    "                       what the launch of a kernel does that has an instruction which is not simulated:\n"
+    "                       answer CUDA_ERROR_NOT_SUPPORTED (default), or end the program with 125\n"
     "exit status: the program's, 128 + N if signal N ended it; 2 bad arguments, 125 no simulation, 126 the\n"
     "program cannot be executed, 127 there is no such program\n";
 
@@ -158,7 +161,8 @@ struct Arguments {
 
 Arguments read_arguments(char** words) {
   Arguments all;
-  std::string machine = "h200x8", gpus, nodes, size, warn_at, slow_after, slow_import, late_kernels, fail, log;
+  std::string machine = "h200x8", gpus, nodes, size, warn_at, slow_after, slow_import, late_kernels, unsupported, fail,
+              log;
   const std::map<std::string_view, std::string*> options = {{"--gpus", &gpus},
                                                             {"--nodes", &nodes},
                                                             {"--machine", &machine},
@@ -169,7 +173,8 @@ Arguments read_arguments(char** words) {
                                                             {"--warn-at", &warn_at},
                                                             {"--slow-after", &slow_after},
                                                             {"--slow-import", &slow_import},
-                                                            {"--late-kernels", &late_kernels}};
+                                                            {"--late-kernels", &late_kernels},
+                                                            {"--unsupported", &unsupported}};
   const std::map<std::string_view, bool*> flags = {{"--strict", &all.options.strict},
                                                    {"--explain", &all.options.explain},
                                                    {"--leaks", &all.options.leaks},
@@ -192,6 +197,9 @@ Arguments read_arguments(char** words) {
   if (!slow_after.empty()) all.options.slow_after = static_cast<int>(number(slow_after, 0, 1'000'000));
   if (!slow_import.empty()) all.options.slow_import = static_cast<int>(number(slow_import, 0, 3600));
   if (!late_kernels.empty()) all.options.late_kernels = static_cast<int>(number(late_kernels, 0, 3'600'000));
+  all.options.unsupported_ends = unsupported == "exit";
+  if (!unsupported.empty() && unsupported != "exit" && unsupported != "fail")
+    bad_argument("--unsupported is fail or exit, not '" + unsupported + "'");
   if (!gpus.empty()) all.machine.gpus = number(gpus, 0, 64);
   if (!nodes.empty()) all.machine.nodes = number(nodes, 1, 16);
   try {

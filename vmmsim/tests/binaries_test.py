@@ -151,15 +151,18 @@ class Programs(BuiltPrograms):
 
     def test_what_is_not_simulated(self):
         program = self.build("tensors.cu", KERNEL_WITH_TENSORS, *PLAIN)
-        self.ends(self.run_it(program), 125, "", "kernel _Z3addPii", "wmma.load")
+        words = "vmmsim: not simulated: line ", "kernel _Z3addPii", "wmma.load"
+        fails = "The launch fails with CUDA_ERROR_NOT_SUPPORTED"
+        self.ends(self.run_it(program), 0, "cudaErrorNotSupported 0\n", *words, fails)
+        self.ends(self.run_it("--unsupported", "exit", program), 125, "", *words)
         options = *PLAIN, "-rdc=true", "-arch=sm_90"
         program = self.build("asks.cu", KERNEL_THAT_ASKS, *options)
         self.ends(
             self.run_it(program),
             0,
             "cudaErrorNotSupported 0\n",
-            "vmmsim: a launch",
-            "in the kernel add(int*, int) is not simulated",
+            "vmmsim: not simulated: kernel _Z3addPii calls ",
+            fails,
         )
 
     def test_libraries_of_a_program(self):

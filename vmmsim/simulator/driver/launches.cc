@@ -6,6 +6,8 @@
 #include <cstring>
 #include <iterator>
 
+#include <unistd.h>
+
 #include "../memory/this_machine.h"
 #include "contexts.h"
 #include "driver.h"
@@ -94,12 +96,16 @@ std::vector<std::byte> parameters_of(const gpu::Kernel& kernel, void** each, voi
   return bytes;
 }
 
-// Of what is not simulated in a kernel this is refused, and the rest ends the process: a program may have such a kernel
-// and launch only others.
-void refuse_launches_in(const gpu::Kernel& kernel) {
-  if (kernel.not_simulated.find(gpu::device_runtime) == kernel.not_simulated.npos) return;
-  const std::string what = "a launch, or another call of the runtime, in the kernel " + demangled(kernel.name);
-  refuse(CUresult(not_simulated(what.c_str())), kernel.not_simulated);
+// A program may have kernels that are not simulated and launch only others.
+void need_simulated(const gpu::Kernel& kernel) {
+  if (kernel.lowered) return;
+  if (memory::options().unsupported_ends) {
+    std::fflush(stdout);
+    say("not simulated: " + kernel.not_simulated);
+    _exit(125);
+  }
+  say_once("not simulated: " + kernel.not_simulated + ". The launch fails with CUDA_ERROR_NOT_SUPPORTED");
+  refuse(CUDA_ERROR_NOT_SUPPORTED, "it is not simulated: " + kernel.not_simulated);
 }
 
 void check_shape(const CUDA_KERNEL_NODE_PARAMS_v3& p, const CUfunc_st& function) {
@@ -217,7 +223,7 @@ SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& at
   const auto found = attributes.find(CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
   const bool is_cooperative = found != attributes.end() && found->second.cooperative;
   if (is_cooperative) check_fits_at_once(p, function);
-  refuse_launches_in(kernel);
+  need_simulated(kernel);
   require(kernel.local_bytes <= most_local, CUDA_ERROR_OUT_OF_MEMORY,
           "each thread of the kernel has more than 512 KiB of local memory: make its arrays smaller, or put them into "
           "memory of the GPU");

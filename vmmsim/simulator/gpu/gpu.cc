@@ -423,9 +423,8 @@ unsigned resident_blocks(const Launch& launch) {
 
 void launch(Launch launch) {
   if (!launch.kernel->lowered) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "vmmsim: not simulated: %s\n", launch.kernel->not_simulated.c_str());
-    _exit(125);
+    const Fault fault{CUDA_ERROR_NOT_SUPPORTED, "not simulated: " + launch.kernel->not_simulated};
+    return launch.done(&fault);
   }
   if (launch.kernel->lowered->launches_others) {
     launch.children = std::make_shared<Children>();

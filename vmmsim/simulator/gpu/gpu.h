@@ -96,8 +96,7 @@ struct Launch {
 };
 
 // Starts a kernel and returns at once. Blocks of kernels on one or several GPUs take turns on the machine's cores, so
-// that one may spin on another. A kernel with an instruction that is not simulated ends the process here: message,
-// status 125.
+// that one may spin on another. A kernel with an instruction that is not simulated faults with NOT_SUPPORTED.
 void launch(Launch);
 
 // Runs a task (a copy, a memset) on a worker thread.
