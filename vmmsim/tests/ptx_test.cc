@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include "../simulator/ptx/check.h"
 #include "fuzz/ptx_input.h"
 
 namespace {
@@ -119,7 +120,7 @@ void test_numbers() {
   REFUSED_BODY(4, "no number", "mov.b64 %rd1, 0f3F80;");
   REFUSED_BODY(4, "no number", "mov.b64 %rd1, 1.5e;");
   REFUSED_BODY(4, "';' expected", "mov.b64 %rd1, 1.5.6;");
-  REFUSED_BODY(4, "expected, not '/'", "mov.b64 %rd1, (4/2);");
+  REFUSED_BODY(4, "expected, not '~'", "mov.b64 %rd1, (4~2);");
   REFUSED_BODY(4, "an integer expected", "mov.b64 %rd1, (1.5+1);");
   REFUSED_BODY(4, "nested too deep", "mov.b64 %rd1, " + std::string(1000000, '(') + ";");
   REFUSED_BODY(4, "nested too deep", "mov.b64 %rd1, (" + std::string(1000000, '~') + "1);");
@@ -243,12 +244,12 @@ void test_scopes() {
   REFUSED_BODY(4, "is defined twice", ".reg .b32 x; .reg .b32 x;");
   REFUSED_BODY(4, "is defined twice", ".reg .b32 %r<3>;");
   REFUSED_BODY(4, "is defined twice", ".local .u32 a;");
-  REFUSED_BODY(4, "no type of a register", ".reg .v4 .b32 x;");
+  REFUSED_BODY(4, "no type of a register", ".reg .v3 .b32 x;");
   REFUSED_BODY(4, "is too large", ".reg .b32 %x<4000000000>;");
   REFUSED_BODY(4, "more registers", ".reg .b32 %x<200000000>;");
   REFUSED_BODY(4, "more registers", ".reg .b32 %x<1000000>, %y<2000000>, %z<2000000>;");
   REFUSED_BODY(4, "nested too deep", std::string(1000000, '{'));
-  REFUSED_BODY(4, "an instruction or a declaration expected", ".global .u32 x;");
+  REFUSED_BODY(4, "an instruction or a declaration expected", ".extern .global .u32 x;");
 }
 
 void test_functions() {
@@ -271,10 +272,11 @@ void test_functions() {
   CHECK(kernel.parameters[0].type == Type::u64 && kernel.parameters[0].alignment == 8);
   CHECK(kernel.parameters[1].size == 12 && kernel.parameters[1].alignment == 4 && kernel.parameters[2].size == 1);
   CHECK(kernel.parameters[2].space == ptx::Space::param);
-  CHECK(module.functions[3].max_threads == 32 && module.functions[3].parameters.empty());
+  CHECK(module.functions[3].required_threads[0] == 32 && !module.functions[3].max_threads &&
+        module.functions[3].parameters.empty());
   REFUSED(5, "'f' is defined twice", ".func f { ret; }\n.func f { ret; }");
   REFUSED(4, "'x' is defined twice", ".func f(.param .b32 x, .param .b32 x);");
-  REFUSED(4, "a parameter expected", ".func f(.reg .b32 x);");
+  REFUSED(4, "a parameter expected", ".entry f(.reg .b32 x);");
   REFUSED(4, "no directive of a function", ".entry f .maxthreads 3 {}");
   REFUSED(4, "a function or a variable expected", ".alias f, g;");
 }
@@ -328,6 +330,32 @@ void test_locations() {
   REFUSED_BODY(4, "a number expected", ".loc 1 2 3, inlined_at 4 5, ret;");
   REFUSED_BODY(4, "a label expected", ".loc 1 2 3, function_name 4");
   REFUSED_BODY(4, "function_name or inlined_at expected", ".loc 1 2 3, inlined 1 2 3");
+}
+
+// Whether ptxas takes a kernel with this body; what it says of others is in the facts.
+bool takes(const std::string& body) {
+  try {
+    const std::string registers = ".reg .b16 %h<4>; .reg .f32 %f<4>; .reg .f64 %d<4>; .shared .b8 room[64];";
+    ptx::check(ptx::parse(".version 9.0\n.target sm_90\n.address_size 64\n" + kernel_begin + registers + body + "}"),
+               90);
+    return true;
+  } catch (const ptx::Error&) {
+    return false;
+  }
+}
+void test_checks() {
+  for (const char* const body :
+       {"add.u32 %r1, %r1, -1;", "mad.wide.u32 %rd1, %r1, 4, %rd1;", "mov.b64 {%r1, _}, %rd1;", "mov.b32 %r1, %f1;",
+        "setp.eq.and.u32 %p1|_, %r1, 1, !%p2;", "ld.global.nc.L1::no_allocate.v4.f32 {%f1, %f2, %f3, _}, [%rd1+16];",
+        "cvt.rzi.s32.f32 %r1, %f1;", "cvt.u64.u32 %rd1, %tid.x;", "st.shared.u8 [room], %r1;",
+        "atom.global.cas.b64 %rd1, [%rd1], %rd1, %rd1;", "selp.f32 %f1, 0f00000000, %f1, %p1;",
+        "fence.proxy.async.shared::cta;", "mov.u16 %h1, %ctaid.x;", "prmt.b32 %r1, %r1, 0, 0x3210;"})
+    if (!takes(body)) ++failures, std::printf("refused: %s\n", body);
+  for (const char* const body : {"addd.u32 %r1, %r1, %r1;", "add.u32 %r1, %rd1, %r1;", "add.f32 %f1, %f1, 1;",
+                                 "mul.u32 %r1, %r1, %r1;", "ld.global.v2.u32 %r1, [%rd1];", "cvt.f32.f64 %f1, %d1;",
+                                 "setp.xx.u32 %p1, %r1, %r1;", "wgmma.fence.sync.aligned;", "mov.u64 %rd1, %tid.x;",
+                                 "ld.global.u64 %r1, [%rd1];", "shl.b32 %r1, %r1, %rd1;", "bra %r1;"})
+    if (takes(body)) ++failures, std::printf("taken: %s\n", body);
 }
 
 void test_variables() {
@@ -393,12 +421,13 @@ void test_variables() {
 void test_broken_modules() {
   refuse(__LINE__, "'.version' expected, not the end", "", 1);
   refuse(__LINE__, "'.version' expected", "\n\nhello", 3);
-  refuse(__LINE__, "no .target", ".version 9.0\n", 2);
-  refuse(__LINE__, "is no number", ".version 9", 1);
+  refuse(__LINE__, "Missing .target directive", ".version 9.0\n", 2);
+  refuse(__LINE__, "Target architecture not defined", ".version 9.0\n.target debug\n.address_size 64", 2);
+  refuse(__LINE__, "no version of PTX", ".version 9", 1);
   REFUSED(5, "a comment without its end", "\n/* never");
   REFUSED(4, "a string without its end", ".pragma \"x\n\";");
   REFUSED(4, "a .section without its end", ".section .debug_info { {}");
-  REFUSED(4, "64 bits only", ".address_size 32");
+  REFUSED(4, "32-Bit addressing", ".address_size 32");
   REFUSED(4, "unexpected '?'", "\x01");
   std::string cut = header + ".func f; .global .u64 x[2] = {1, generic(x)+8};" + kernel_begin +
                     "{ .reg .pred p; l: @p bra l; } call f; t: .branchtargets e; brx.idx %r1, t; e: ret; }";
@@ -553,6 +582,7 @@ int main(int count, char** arguments) {
   test_scopes();
   test_functions();
   test_locations();
+  test_checks();
   test_variables();
   test_broken_modules();
   test_fat_binaries();

@@ -13,6 +13,7 @@
 #include "contexts.h"
 #include "driver.h"
 #include "fat_binaries.h"
+#include "images.h"
 
 namespace driver {
 
@@ -41,12 +42,12 @@ Logs::Logs(unsigned count, const CUjit_option* names, void** values) {
   write("");
 }
 
-void Logs::write(const std::string& text) {
+void Logs::write(const std::string& text, bool counts_end) {
   if (!buffer_ || !size_) return;
   const size_t length = std::min<size_t>(text.size(), size_ - 1);
   std::memcpy(buffer_, text.data(), length);
   buffer_[length] = '\0';
-  *written_ = reinterpret_cast<void*>(length);
+  *written_ = reinterpret_cast<void*>(length + (counts_end && length));
 }
 
 // --- Images -------------------------------------------------------------------------------------------------------
@@ -163,12 +164,10 @@ void destroy(CUlinkState link) {
 void add(CUlinkState link, const Part& part) {
   ptx::Module module;
   try {
-    module = ptx::parse(part.text);
+    module = compile(part.text);
   } catch (const ptx::Error& error) {
-    refuse(link, CUDA_ERROR_INVALID_PTX, error.what());
+    refuse(link, error_of(error), error.what());
   }
-  if (module.target > unsigned(memory::machine().capability))
-    refuse(link, CUDA_ERROR_INVALID_PTX, "the PTX in '" + part.name + "' is for a later GPU");
   try {
     link->linker.add(std::move(module), part.name);
   } catch (const ptx::Error& error) {

@@ -15,7 +15,7 @@ namespace driver {
 class Logs {
  public:
   Logs(unsigned count, const CUjit_option* names, void** values);  // empties them; throws Refused
-  void write(const std::string& text);                             // of errors, cut to its size
+  void write(const std::string& text, bool counts_end = false);    // of errors, cut to its size
 
  private:
   char* buffer_ = nullptr;

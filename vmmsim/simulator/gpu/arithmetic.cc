@@ -24,10 +24,24 @@ void unpack(Warp& w, const MicroOp& op, Lanes active) {
   });
 }
 
+// All elements are read before one is written.
+void move_vector(Lowering& l, const ptx::Instruction& i, Type type) {
+  const auto &to = i.operands[0].elements, &from = i.operands[1].elements;
+  if (to.size() != from.size()) l.not_simulated(i);
+  std::vector<int> values;
+  for (const ptx::Operand& element : from) {
+    const int row = l.row(element, type);
+    values.push_back(l.temporary());
+    l.emit(copy, i, values.back(), row);
+  }
+  for (size_t k = 0; k < to.size(); ++k) l.emit(copy, i, l.row(to[k]), values[k]);
+}
+
 void lower_move(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const Type type = m.type();
   if (i.operands.size() != 2 || type == Type::b128) l.not_simulated(i);
   const ptx::Operand &d = i.operands[0], &a = i.operands[1];
+  if (m.take_any({"v2", "v4"})) return move_vector(l, i, type);
   const bool packs = a.kind == ptx::Operand::list, unpacks = d.kind == ptx::Operand::list;
   if (!packs && !unpacks) {
     const int from = l.row(a, type), to = l.row(d);
@@ -80,6 +94,11 @@ const Opcodes arithmetic_opcodes = [] {
       {"selp", lower_selection}, {"slct", lower_selection},  {"add", lower_sum},         {"addc", lower_with_carry},
       {"sub", lower_sum},        {"subc", lower_with_carry}, {"mad", lower_sum},         {"madc", lower_with_carry},
   };
+  for (const std::string_view opcode :
+       {"vadd",  "vsub",  "vabsdiff", "vmin",      "vmax",      "vshl",  "vshr",  "vmad",
+        "vset",  "vadd2", "vsub2",    "vavrg2",    "vabsdiff2", "vmin2", "vmax2", "vset2",
+        "vadd4", "vsub4", "vavrg4",   "vabsdiff4", "vmin4",     "vmax4", "vset4"})
+    all.try_emplace(opcode, lower_video);
   for (const Operations* const operations : {&integer_operations(), &floating_operations()})
     for (const auto& [opcode, choose] : *operations) all.try_emplace(opcode, lower_elementwise);
   return all;

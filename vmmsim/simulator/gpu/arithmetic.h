@@ -42,6 +42,8 @@ FloatMode take_float_mode(Modifiers&);
 void lower_conversion(Lowering&, const ptx::Instruction&, Modifiers&);  // convert.cc
 void lower_comparison(Lowering&, const ptx::Instruction&, Modifiers&);  // comparison.cc: setp, set
 void lower_selection(Lowering&, const ptx::Instruction&, Modifiers&);   // comparison.cc: selp, slct
+void lower_video(Lowering&, const ptx::Instruction&, Modifiers&);       // video.cc: vadd, vset2 ...
+void lower_pack(Lowering&, const ptx::Instruction&, Modifiers&);        // video.cc: cvt.pack
 void lower_with_carry(Lowering&, const ptx::Instruction&, Modifiers&);  // integer.cc: add.cc, addc ...
 
 // --- Values --------------------------------------------------------------------------------------------------------

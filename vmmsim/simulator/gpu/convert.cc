@@ -145,6 +145,7 @@ FloatMode take_conversion_mode(Modifiers& m) {
 }  // namespace
 
 void lower_conversion(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  if (m.take("pack")) return lower_pack(l, i, m);
   const FloatMode mode = take_conversion_mode(m);
   const Type to = m.type();
   const Type from = m.type();

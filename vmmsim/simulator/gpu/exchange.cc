@@ -6,7 +6,8 @@ namespace gpu {
 namespace {
 
 // Calls `work` for each set of lanes that is complete: all lanes that the masks in row `d` name, those that have exited
-// left out, have come to this operation (with `anywhere`: to one of its kind). The others wait.
+// left out, have come to this operation (with `anywhere`: to one of its kind). The others wait. Lanes that name others
+// are a set of their own.
 template <class Work>
 void converge(Warp& w, const MicroOp& op, Lanes active, bool anywhere, Work work) {
   assert(!(active & w.waiting));
@@ -14,15 +15,21 @@ void converge(Warp& w, const MicroOp& op, Lanes active, bool anywhere, Work work
     const auto named = static_cast<Lanes>(w.rows[op.d].lane[first_of(active)]);
     if (!(active & ~named)) return work(active);
   }
+  const auto named_by = [&](unsigned lane) { return static_cast<Lanes>(w.rows[op.d].lane[lane]); };
+  for (const unsigned lane : each(active))
+    if (!(named_by(lane) & bit(lane)))
+      fault(w, op, lane, CUDA_ERROR_ILLEGAL_INSTRUCTION, "the mask of the lanes that take part lacks the lane itself");
   Lanes come = active, go = 0;
   for (const unsigned lane : each(w.waiting & ~w.at_barrier)) {
     if (w.places.of(lane) == w.current || (anywhere && op_at(w, lane).run == op.run)) come |= bit(lane);
   }
   for (Lanes left = come; left;) {
     const unsigned lane = first_of(left);
-    const Lanes set = (static_cast<Lanes>(w.rows[op.d].lane[lane]) | bit(lane)) & w.alive;
     left &= ~bit(lane);
-    if (set & ~come) continue;
+    if (named_by(lane) & w.alive & ~come) continue;
+    Lanes set = 0;
+    for (const unsigned other : each(named_by(lane) & w.alive))
+      if (named_by(other) == named_by(lane)) set |= bit(other);
     work(set);
     go |= set;
     left &= ~set;

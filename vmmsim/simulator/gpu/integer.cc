@@ -311,13 +311,14 @@ Handler choose_extension_of_sign(Modifiers& m, Type type) {
 }
 
 // --- add.cc, addc, sub.cc, subc, mad.cc, madc ----------------------------------------------------------------------
-// Row c: the carry that comes in, to2: that goes out; -1: none.
+// Row c: the carry that comes in, to2: that goes out; -1: none. A subtraction adds the complement: it leaves a carry if
+// it borrowed nothing, and takes one off if there is none.
 template <class T, bool subtracts>
 void add_with_carry(Warp& w, const MicroOp& op, Lanes active) {
   for_each_lane(active, [&](unsigned lane) {
     const T a = get<T>(w.rows[op.a].lane[lane]), b = get<T>(w.rows[op.b].lane[lane]);
-    const UnsignedWide in = op.c < 0 ? 0 : w.rows[op.c].lane[lane] & 1;
-    const UnsignedWide sum = subtracts ? UnsignedWide(a) - b - in : UnsignedWide(a) + b + in;
+    const UnsignedWide in = op.c < 0 ? subtracts : w.rows[op.c].lane[lane] & 1;
+    const UnsignedWide sum = UnsignedWide(a) + (subtracts ? static_cast<T>(~b) : b) + in;
     w.rows[op.to].lane[lane] = static_cast<T>(sum);
     if (op.to2 >= 0) w.rows[op.to2].lane[lane] = sum >> width<T> & 1;
   });

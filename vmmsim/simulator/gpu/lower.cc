@@ -8,6 +8,7 @@
 #include <deque>
 #include <set>
 #include <sstream>
+#include <utility>
 #include "../memory/page_table.h"
 #include "warp.h"
 
@@ -69,6 +70,7 @@ struct Lowering::State {
   std::vector<Frame> frames = {};  // as LoweredKernel::frames
   size_t frame = 0;                // that is being lowered
   int carry = -1;
+  std::vector<const ptx::Instruction*> after_call = {};
   const Call* call = nullptr;                     // whose function is being lowered
   const ptx::Instruction* instruction = nullptr;  // that is being lowered
   Again again = Again::differs;                   // of its operations, unless they say otherwise
@@ -161,7 +163,14 @@ int Lowering::special_register(const std::string& name) {
 int Lowering::row(const ptx::Operand& operand, ptx::Type type) {
   int row = -1;
   switch (operand.kind) {
-    case ptx::Operand::reg: row = operand.index < 0 ? temporary() : state_.register_row(operand.index); break;
+    case ptx::Operand::reg:
+      row = operand.index < 0 ? temporary() : state_.register_row(operand.index);
+      if (operand.offset && !operand.address) {  // st.u32 [%rd1], %r1 + 1
+        const int sum = temporary();
+        emit(add_offset, *state_.instruction, sum, row).offset = operand.offset;
+        row = sum;
+      }
+      break;
     case ptx::Operand::integer: return constant(operand.value);
     case ptx::Operand::floating: {
       const auto value = std::bit_cast<double>(operand.value);
@@ -378,6 +387,10 @@ std::vector<size_t> parameter_offsets(const Signature& sizes, size_t returns, si
 // A call that stays one: of a function with a frame, or by address.
 void lower_real_call(Lowering& l, Lowering::State& state, const ptx::Instruction& i, const CallParts& parts,
                      const ptx::Function* callee) {
+  const auto is_in_register = [](const ptx::Variable& variable) { return variable.reg >= 0; };
+  if (callee &&
+      (std::ranges::any_of(callee->parameters, is_in_register) || std::ranges::any_of(callee->returns, is_in_register)))
+    l.not_simulated(i, "parameters in registers of a function that calls itself");
   const Signature sizes = signature_of(state, *state.call->function, parts);
   if (callee && sizes != signature_of(*callee)) l.not_simulated(i, "a call with other parameters");
   CallSite site;
@@ -405,6 +418,35 @@ void lower_real_call(Lowering& l, Lowering::State& state, const ptx::Instruction
 }
 
 void lower_function(Lowering&, Lowering::State&, const Call&);
+void lower_instruction(Lowering&, Lowering::State&, const ptx::Instruction&);
+
+// Local memory for a parameter that a call gives as a register or a constant. What is passed is stored now; a result is
+// loaded by what is in State::after_call.
+Lowering::Symbol parameter_for(Lowering& l, Lowering::State& state, const ptx::Instruction& i,
+                               const ptx::Variable& formal, const ptx::Operand& given, bool is_result) {
+  if (state.frame > 0 || ptx::bits(formal.type) < 8 || ptx::bytes(formal.type) != formal.size)
+    l.not_simulated(i, "a register for a parameter in memory");
+  size_t& bytes = state.lowered.frames[0].bytes;
+  ptx::Operand address;
+  address.address = true;
+  address.value = round_up(bytes, 16);
+  bytes = address.value + formal.size;
+  static constexpr std::string_view types[] = {"b8", "b16", "b32", "b64"};
+  ptx::Instruction& move = state.lowered.made.emplace_back(i);
+  move.opcode = is_result ? "ld" : "st";
+  move.modifiers = {"local", types[std::countr_zero(ptx::bytes(formal.type))]};
+  move.operands = is_result ? std::vector{given, address} : std::vector{address, given};
+  if (is_result) state.after_call.push_back(&move);
+  else lower_instruction(l, state, move);
+  return {ptx::Space::local, address.value};
+}
+
+// The row of a function's first register, in the frame that is being lowered.
+int rows_of(Lowering::State& state, const ptx::Function& function) {
+  const auto [known, is_new] = state.frames[state.frame].registers.try_emplace(&function, state.lowered.rows);
+  if (is_new) state.lowered.rows += static_cast<int>(function.registers.size());
+  return known->second;
+}
 
 void lower_call(Lowering& l, Lowering::State& state, const ptx::Instruction& i) {
   const CallParts parts = parts_of(i);
@@ -422,15 +464,24 @@ void lower_call(Lowering& l, Lowering::State& state, const ptx::Instruction& i) 
   if (std::any_of(state.frames.begin(), state.frames.end(), is_callee))
     return lower_real_call(l, state, i, parts, function);
   Call call{function, state.call, {}};
+  std::vector<std::pair<const ptx::Variable*, int>> in_registers;  // with the caller's rows
   const auto pass = [&](const std::vector<ptx::Variable>& formal, const ptx::Operand* actual) {
     if (formal.size() != (actual ? actual->elements.size() : 0)) l.not_simulated(i, "a call with other parameters");
     for (size_t k = 0; k < formal.size(); ++k) {
-      if (actual->elements[k].kind != ptx::Operand::symbol) l.not_simulated(i, "a parameter in a register");
-      call.parameters[formal[k].name] = l.symbol(actual->elements[k].name);
+      const ptx::Operand& given = actual->elements[k];
+      if (formal[k].reg >= 0) in_registers.emplace_back(&formal[k], l.row(given, formal[k].type));
+      else if (given.kind != ptx::Operand::symbol)
+        call.parameters[formal[k].name] = parameter_for(l, state, i, formal[k], given, actual == returns);
+      else call.parameters[formal[k].name] = l.symbol(given.name);
     }
   };
   pass(function->returns, returns);
+  const size_t results = in_registers.size();
   pass(function->parameters, arguments);
+  const std::vector<const ptx::Instruction*> after = std::exchange(state.after_call, {});
+  const int first = rows_of(state, *function);
+  for (size_t k = results; k < in_registers.size(); ++k)
+    l.emit(add_offset, i, first + in_registers[k].first->reg, in_registers[k].second);
   MicroOp* past = nullptr;  // lanes that the guard stops go around the function
   if (i.guard >= 0) {
     past = &l.emit(branch, i);
@@ -440,6 +491,9 @@ void lower_call(Lowering& l, Lowering::State& state, const ptx::Instruction& i) 
   }
   lower_function(l, state, call);
   if (past) past->target = static_cast<int>(state.ops.size());
+  for (size_t k = 0; k < results; ++k)
+    l.emit(add_offset, i, in_registers[k].second, first + in_registers[k].first->reg);
+  for (const ptx::Instruction* const load : after) lower_instruction(l, state, *load);
 }
 
 void lower_instruction(Lowering& l, Lowering::State& state, const ptx::Instruction& i) {
@@ -460,8 +514,7 @@ void lower_function(Lowering& l, Lowering::State& state, const Call& call) {
   const Call* const caller = state.call;
   const ptx::Instruction* const call_site = state.instruction;
   state.call = &call;
-  if (state.frames[state.frame].registers.try_emplace(&function, state.lowered.rows).second)
-    state.lowered.rows += static_cast<int>(function.registers.size());
+  rows_of(state, function);
   const size_t first_op = state.ops.size();
   const size_t first_table = state.lowered.branch_tables.size();
   std::vector<int> starts;  // the operation with which each instruction begins

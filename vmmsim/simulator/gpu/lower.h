@@ -8,6 +8,7 @@
 #include <bit>
 #include <cassert>
 #include <cstdint>
+#include <deque>
 #include <initializer_list>
 #include <map>
 #include <string>
@@ -171,6 +172,7 @@ struct CallSite {
 struct LoweredKernel {
   std::string name;
   std::shared_ptr<const ptx::Module> module;  // keeps what MicroOp::from points to
+  std::deque<ptx::Instruction> made;          // that the text does not have
   std::vector<MicroOp> ops;
   int rows = 0;           // of the register file
   bool may_spin = false;  // it has an operation that may be spun on
@@ -271,10 +273,13 @@ extern const Opcodes warp_opcodes;                                    // warp.cc
 extern const Opcodes exchange_opcodes;                                // exchange.cc: shfl, vote, match, redux, ...
 void lower_multimem(Lowering&, const ptx::Instruction&, Modifiers&);  // multimem.cc
 void add_offset(Warp&, const MicroOp&, Lanes active);                 // access.cc: MicroOp::offset to row a
+void lower_mapa(Lowering&, const ptx::Instruction&, Modifiers&);      // cluster.cc: mapa, getctarank
+void lower_rank(Lowering&, const ptx::Instruction&, Modifiers&);
 // mbarrier.cc. The modifiers are those that are left of cp[.reduce].async.bulk and of cp.async.mbarrier.
 void lower_mbarrier(Lowering&, const ptx::Instruction&, Modifiers&);
 void lower_bulk_copy(Lowering&, const ptx::Instruction&, Modifiers&);
 void lower_arrival_of_copies(Lowering&, const ptx::Instruction&, Modifiers&);
+void lower_store_async(Lowering&, const ptx::Instruction&, Modifiers&);  // st.async, red.async
 // system_calls.cc: a call of a function without a body (vprintf, malloc, __assertfail ...). Its arguments and its
 // result are the .param variables in the lists of the instruction: their symbol() is in local memory.
 bool is_system_call(const std::string& function);

@@ -10,16 +10,14 @@
 #include <optional>
 #include <unordered_map>
 #include <utility>
+#include "declarations.h"
 #include "source_lines.h"
 
 namespace ptx {
 namespace {
 
-// Far above what a compiler writes, and low enough that no text makes the reader take much memory or time.
-constexpr size_t largest_text = size_t(64) << 20;                                      // bytes
-constexpr uint64_t largest_variable = uint64_t(1) << 40, largest_alignment = 1 << 20;  // bytes
-constexpr uint64_t most_memory = uint64_t(256) << 20;  // bytes, for initial values and registers of the whole text
-constexpr uint64_t register_cost = 64;                 // bytes that a register counts as
+constexpr size_t largest_text = size_t(64) << 20;  // bytes: far above what a compiler writes
+constexpr uint64_t register_cost = 64;             // bytes that a register counts as
 
 // Special registers without their number or .x; any other name with % must have been declared.
 constexpr std::string_view special_registers =
@@ -30,46 +28,49 @@ constexpr std::string_view special_registers =
     " current_graph_exec reserved_smem_offset_begin reserved_smem_offset_end reserved_smem_offset_cap"
     " reserved_smem_offset_0 reserved_smem_offset_1 ";
 
-class Parser : Tokens {
+class Parser : Declarations {
  public:
   explicit Parser(Module& module)
-      : Tokens({module.text.data(), module.text.size()}), module_(module), lines_(*this, module) {}
+      : Declarations({module.text.data(), module.text.size()}), module_(module), lines_(*this, module) {}
 
   void parse() {
-    expect(".version");
-    const Token version = take(Token::number, "a version");
-    const size_t dot = std::min(version.text.find('.'), version.text.size() - 1);
-    const uint64_t major = integer(version.text.substr(0, dot), 10, version);
-    const uint64_t minor = integer(version.text.substr(dot + 1), 10, version);
-    if (major > 99 || minor > 9) fail(version.line, "no version of PTX: " + quoted(version));
-    module_.version = static_cast<unsigned>(major * 10 + minor);
-    while (next().kind != Token::end) declaration();
-    if (!module_.target) fail(next().line, "no .target sm_...");
+    read_version();
+    if (!is(".target")) fail(next().line, "Missing .target directive at start");
+    module_.target_line = next().line;
+    while (next().kind != Token::end) {
+      declaration();
+      if (!module_.target) fail(module_.target_line, "Target architecture not defined");
+    }
     for (const Reference& reference : unknown_)
       if (!globals_.count(reference.name)) fail(reference.line, "nothing is named " + quoted(reference.name));
   }
 
+  Token read_version() {
+    expect(".version");
+    const Token version = take(Token::number, "a version");
+    const size_t dot = version.text.find('.');
+    if (dot == version.text.npos) fail(version.line, "no version of PTX: " + quoted(version));
+    const uint64_t major = integer(version.text.substr(0, dot), 10, version);
+    const uint64_t minor = integer(version.text.substr(dot + 1), 10, version);
+    if (major > 99 || minor > 9) fail(version.line, "no version of PTX: " + quoted(version));
+    module_.version = static_cast<unsigned>(major * 10 + minor);
+    return version;
+  }
+
  private:
-  // A name whose meaning comes later in the text: of an operand of an instruction, of an entry of a table of branch
-  // targets, or (none) of something that can be no label.
-  struct Reference {
-    enum Where : uint8_t { none, operand, table };
-    std::string_view name;
-    int line = 0;
-    Where where = none;
-    size_t owner = 0, place = 0;  // the instruction and its operand; the table and its entry
-  };
   struct Label {
     enum Kind : uint8_t { instruction, table, other } kind;
     int index;
   };
-  struct Meaning {  // of a name: a register, or a variable
+  struct Meaning {  // of a name: a register, or the first of several that are one vector, or a variable
     int reg = -1;
-    std::string variable;
+    std::string variable = {};
+    unsigned vector = 1;
   };
   struct RegisterRange {  // %r<9>
     int first;
     uint64_t count;
+    unsigned vector;
   };
   struct Scope {
     std::unordered_map<std::string_view, Meaning> names;
@@ -81,11 +82,6 @@ class Parser : Tokens {
     bool is_function;
     size_t index;  // in Module::functions or variables
   };
-
-  void spend(uint64_t bytes) {
-    if (bytes > most_memory - spent_) fail(next().line, "more registers or initial values than are read");
-    spent_ += bytes;
-  }
 
   // ---- directives that say nothing about what a program computes; false if the token begins none
   bool skip_directive() {
@@ -112,15 +108,18 @@ class Parser : Tokens {
     if (accept(".target")) {
       do {
         const Token word = take(Token::name, "a target");
-        if (word.text.substr(0, 3) != "sm_") continue;
-        const auto digits = word.text.substr(3, word.text.find_first_not_of("0123456789", 3) - 3);
+        if (!word.text.starts_with("sm_") && !word.text.starts_with("compute_")) continue;
+        const size_t begin = word.text.find('_') + 1, end = word.text.find_first_not_of("0123456789", begin);
+        const auto digits = word.text.substr(begin, end - begin);
+        module_.target_variant = end < word.text.size() ? word.text[end] : '\0';
         const uint64_t target = integer(digits, 10, word);
         if (!target || target > 9999) fail(word.line, "no target: " + quoted(word));
         module_.target = static_cast<unsigned>(target);
       } while (accept(","));
     } else if (accept(".address_size")) {
+      if (module_.version < 23) fail(next().line, "'.address_size' requires PTX ISA .version 2.3 or later");
       const int line = next().line;
-      if (constant() != 64) fail(line, "addresses of 64 bits only are read");
+      if (constant() != 64) fail(line, "32-Bit addressing is not supported: .address_size 64 is");
     } else {
       const Linkage linkage = accept_linkage();
       if (is(".entry") || is(".func")) function(take().text == ".entry", linkage);
@@ -152,160 +151,6 @@ class Parser : Tokens {
     return std::nullopt;
   }
 
-  // What stands before the name: .align 8 .b8, or .u64 .ptr .global .align 16
-  Variable specification(Space space, unsigned& vector) {
-    Variable variable;
-    variable.space = space;
-    variable.alignment = 0;
-    vector = 1;
-    bool of_pointee = false;
-    while (next().kind == Token::dotted) {
-      const Token word = take();
-      if (word.text == ".align") {
-        const uint64_t alignment = constant_up_to(largest_alignment, "an alignment");
-        if (!std::has_single_bit(alignment)) fail(word.line, "an alignment is a power of two");
-        if (!of_pointee) variable.alignment = alignment;
-      } else if (word.text == ".attribute") {
-        expect("(");
-        do {
-          if (accept(".managed")) variable.is_managed = true;
-          else if (accept(".unified")) {
-            expect("(");
-            constant();
-            expect(",");
-            constant();
-            expect(")");
-          } else fail(next().line, "no attribute: " + quoted(next()));
-        } while (accept(","));
-        expect(")");
-      } else if (word.text == ".ptr") {
-        of_pointee = true;
-      } else if (word.text == ".v2" || word.text == ".v4" || word.text == ".v8") {
-        vector = static_cast<unsigned>(word.text[2] - '0');
-      } else if (!of_pointee || !std::strchr("gcls", word.text[1])) {  // .ptr's .global, .const, .local or .shared
-        variable.type = type_named(word.text.substr(1));
-        if (bits(variable.type) < 8) fail(word.line, "no type of a variable: " + quoted(word));
-      }
-    }
-    if (variable.type == Type::none) fail(next().line, "a type expected, not " + quoted(next()));
-    if (!variable.alignment) variable.alignment = bytes(variable.type) * vector;
-    return variable;
-  }
-
-  // The name, the dimensions and the initial value, after the specification.
-  Variable declarator(Variable variable, unsigned vector, bool may_be_unsized) {
-    const Token name = take(Token::name, "a name");
-    variable.name = name.text;
-    std::vector<uint64_t> dimensions;
-    bool is_unsized = false;  // the first dimension is as large as there are initial values
-    const auto add = [&](uint64_t count) {
-      dimensions.push_back(count);
-      if (dimensions.size() > deepest || __builtin_mul_overflow(variable.size, count, &variable.size) ||
-          variable.size > largest_variable)
-        fail(name.line, quoted(name) + " is too large");
-    };
-    variable.size = bytes(variable.type);
-    while (accept("[")) {
-      if (is("]") && !dimensions.empty()) fail(next().line, "only the first dimension may be left out");
-      is_unsized |= is("]");
-      add(is("]") ? 1 : constant_up_to(largest_variable, "a dimension"));
-      if (!dimensions.back()) fail(name.line, quoted(name) + " has no size");
-      expect("]");
-    }
-    if (vector > 1) add(vector);
-    if (is_unsized) dimensions[0] = largest_variable;
-    uint64_t count = 0;
-    if (accept("=")) count = initial_values(variable, dimensions, 0, 0);
-    else if (is_unsized && !may_be_unsized) fail(name.line, quoted(name) + " has no size");
-    if (is_unsized) variable.size *= count;
-    for (const auto& address : variable.relocations)
-      if (variable.size < 8 || address.at > variable.size - 8)
-        fail(name.line, "a part of an address is missing at the end");
-    return variable;
-  }
-
-  // Returns how many there are at this level.
-  uint64_t initial_values(Variable& variable, const std::vector<uint64_t>& dimensions, size_t level, uint64_t at) {
-    if (level == dimensions.size()) {
-      initial_value(variable, at);
-      return 1;
-    }
-    uint64_t count = 0, stride = bytes(variable.type);
-    for (size_t k = level + 1; k < dimensions.size(); ++k) stride *= dimensions[k];
-    expect("{");
-    if (accept("}")) return 0;
-    do {
-      if (count == dimensions[level] || at > largest_variable) fail(next().line, "too many initial values");
-      initial_values(variable, dimensions, level + 1, at);
-      ++count;
-      at += stride;
-    } while (accept(","));
-    expect("}");
-    return count;
-  }
-
-  // A number, or the address of a symbol: x, x+8, generic(x)+8. Of an address that lies unaligned each byte is written
-  // alone, as 0xFF00(x) for the second.
-  void initial_value(Variable& variable, uint64_t at) {
-    const int line = next().line;
-    const unsigned size = bytes(variable.type);
-    uint64_t value = 0;
-    if (next().kind == Token::name) {
-      if (size != 8) fail(line, "an address has 64 bits, or is given byte for byte");
-      variable.relocations.push_back(relocation(at));
-    } else {
-      const bool negative = accept("-");
-      if (next().kind == Token::number) {
-        const Operand number = literal(take());
-        if (accept("(")) byte_of_address(variable, at, number.value, line);
-        else value = initial_number(number, negative, variable.type, line);
-      } else {
-        const uint64_t first = unary();
-        value = sum(negative ? -first : first);
-      }
-    }
-    if (at + size > variable.initial.size()) {
-      spend(at + size - variable.initial.size());
-      variable.initial.resize(at + size);
-    }
-    std::memcpy(&variable.initial[at], &value, std::min(size, 8u));
-  }
-  uint64_t initial_number(const Operand& number, bool negative, Type type, int line) {
-    const bool is_floating = number.kind == Operand::floating;
-    if (!is_floating && type != Type::f32 && type != Type::f64) return sum(negative ? -number.value : number.value);
-    auto real = is_floating ? std::bit_cast<double>(number.value) : static_cast<double>(number.value);
-    if (negative) real = -real;
-    if (bytes(type) == 8) return std::bit_cast<uint64_t>(real);
-    if (bytes(type) == 4) return std::bit_cast<uint32_t>(static_cast<float>(real));
-    fail(line, "a floating-point value for a type that is neither f32 nor f64");
-  }
-  Variable::Relocation relocation(uint64_t at) {
-    const bool is_generic = accept("generic");
-    if (is_generic) expect("(");
-    const Token symbol = take(Token::name, "a symbol");
-    uint64_t plus = offset();
-    if (is_generic) {
-      expect(")");
-      plus += offset();
-    }
-    unknown_.push_back({symbol.text, symbol.line});
-    return {at, std::string(symbol.text), static_cast<int64_t>(plus)};
-  }
-  void byte_of_address(Variable& variable, uint64_t at, uint64_t mask, int line) {  // after the parenthesis
-    const Variable::Relocation here = relocation(at);
-    expect(")");
-    const auto byte = mask ? static_cast<unsigned>(std::countr_zero(mask) / 8) : 0;
-    if (bytes(variable.type) != 1 || mask != uint64_t(0xff) << byte * 8)
-      fail(line, "an address has 64 bits, or is given byte for byte");
-    if (byte == 0) {
-      variable.relocations.push_back(here);
-      return;
-    }
-    const Variable::Relocation* const begun = variable.relocations.empty() ? nullptr : &variable.relocations.back();
-    if (!begun || begun->at + byte != at || begun->symbol != here.symbol || begun->offset != here.offset)
-      fail(line, "the bytes of an address are out of order");
-  }
-
   // One declaration of one or more variables, after the space.
   void variables(Space space, Linkage linkage, std::vector<Variable>& to, bool in_function) {
     const bool is_extern = linkage == Linkage::external;
@@ -316,7 +161,9 @@ class Parser : Tokens {
       const Token name = next();
       Variable variable = declarator(specified, vector, is_extern);
       if (in_function) {
-        if (scopes_.size() > 1) variable.name += "@" + std::to_string(to.size());  // unique: no name has a @
+        const bool is_of_module = specified.space == Space::global || specified.space == Space::constant;
+        if (is_of_module) variable.name += "@" + function_->name;
+        if (scopes_.size() > 1 || is_of_module) variable.name += "@" + std::to_string(to.size());  // no name has a @
         add_name(name, {-1, variable.name});
       } else if (const auto known = globals_.find(name.text);
                  known != globals_.end() && !known->second.is_function &&
@@ -335,6 +182,10 @@ class Parser : Tokens {
   void parameters(std::vector<Variable>& to) {  // after the parenthesis
     if (accept(")")) return;
     do {
+      if (!function_->is_entry && accept(".reg")) {
+        to.push_back(parameter_in_register());
+        continue;
+      }
       if (!is(".param")) fail(next().line, "a parameter expected, not " + quoted(next()));
       take();
       unsigned vector = 1;
@@ -346,8 +197,23 @@ class Parser : Tokens {
     expect(")");
   }
 
+  Variable parameter_in_register() {
+    Variable parameter;
+    parameter.space = Space::param;
+    parameter.type = type_of_register();
+    parameter.alignment = parameter.size = bytes(parameter.type);
+    parameter.reg = static_cast<int>(function_->registers.size());
+    const Token name = take(Token::name, "a name");
+    parameter.name = name.text;
+    spend(register_cost);
+    function_->registers.push_back(parameter.type);
+    if (name.text != "_") add_name(name, {parameter.reg});
+    return parameter;
+  }
+
   void function(bool is_entry, Linkage linkage) {
     Function function;
+    function_ = &function;
     function.is_entry = is_entry;
     function.linkage = linkage;
     scopes_.assign(1, {});
@@ -358,6 +224,7 @@ class Parser : Tokens {
     if (!is_entry && accept("(")) parameters(function.returns);
     const Token name = take(Token::name, "the name of a function");
     function.name = name.text;
+    function.line = name.line;
     if (accept("(")) parameters(function.parameters);
     while (next().kind == Token::dotted) performance_directive(function);
     function.is_declared_only = !is("{");
@@ -379,26 +246,45 @@ class Parser : Tokens {
   void performance_directive(Function& function) {
     const Token word = take();
     if (word.text == ".maxntid" || word.text == ".reqntid") {
-      uint64_t threads = 1;
-      do threads *= constant_up_to(1 << 16, "a number of threads");
-      while (accept(","));
-      function.max_threads = static_cast<unsigned>(std::min<uint64_t>(threads, ~0u));
+      const bool is_twice = function.max_threads || function.required_threads[0];
+      if (is_twice) fail(word.line, ".maxntid and .reqntid cannot both be specified");
+      const std::array<unsigned, 3> size = dimensions(word);
+      const uint64_t threads = uint64_t(size[0]) * size[1] * size[2];
+      if (word.text == ".reqntid") function.required_threads = size;
+      else function.max_threads = static_cast<unsigned>(std::min<uint64_t>(threads, ~0u));
+    } else if (word.text == ".reqnctapercluster" || word.text == ".maxclusterrank" || word.text == ".explicitcluster" ||
+               word.text == ".blocksareclusters") {
+      if (!function.cluster_line) function.cluster_line = word.line;
+      if (word.text == ".reqnctapercluster") function.cluster = dimensions(word);
+      if (word.text == ".maxclusterrank") function.max_cluster = dimensions(word)[0];
+      function.needs_cluster |= word.text == ".explicitcluster";
     } else if (word.text == ".minnctapersm" || word.text == ".maxnctapersm" || word.text == ".maxnreg" ||
-               word.text == ".reqnctapercluster" || word.text == ".maxclusterrank" || word.text == ".abi_preserve" ||
-               word.text == ".abi_preserve_control") {
+               word.text == ".abi_preserve" || word.text == ".abi_preserve_control") {
       do constant();
       while (accept(","));
     } else if (word.text == ".pragma") {
       do take(Token::string, "a string");
       while (accept(","));
       accept(";");
-    } else if (word.text != ".noreturn" && word.text != ".explicitcluster" && word.text != ".blocksareclusters") {
+    } else if (word.text != ".noreturn") {
       fail(word.line, "no directive of a function: " + quoted(word));
     }
   }
 
+  std::array<unsigned, 3> dimensions(const Token& directive) {
+    std::array<unsigned, 3> size = {1, 1, 1};
+    size_t count = 0;
+    do {
+      const uint64_t value = constant_up_to(1 << 16, "a dimension");
+      if (!value || count == 3)
+        fail(directive.line, "three numbers at most, above 0, expected for " + quoted(directive));
+      size[count] = static_cast<unsigned>(value);
+      ++count;
+    } while (accept(","));
+    return size;
+  }
+
   void body(Function& function) {
-    function_ = &function;
     lines_.begin_function();
     expect("{");
     while (!scopes_.empty()) {
@@ -426,16 +312,22 @@ class Parser : Tokens {
     if (accept(".reg")) return registers(function);
     const Linkage linkage = accept(".extern") ? Linkage::external : Linkage::internal;
     const auto space = accept_space();
-    if (!space || *space == Space::global || *space == Space::constant ||
-        (linkage == Linkage::external && *space != Space::shared))
+    if (!space || (linkage == Linkage::external && *space != Space::shared))
       fail(line, "an instruction or a declaration expected" + (space ? "" : ", not " + quoted(next())));
-    variables(*space, linkage, function.variables, true);
+    const bool is_of_module = *space == Space::global || *space == Space::constant;
+    variables(*space, linkage, is_of_module ? module_.variables : function.variables, true);
   }
 
-  void registers(Function& function) {
+  Type type_of_register() {
     const Token word = take(Token::dotted, "a type");
     const Type type = type_named(word.text.substr(1));
     if (type == Type::none) fail(word.line, "no type of a register: " + quoted(word));
+    return type;
+  }
+
+  void registers(Function& function) {
+    const unsigned vector = accept(".v2") ? 2 : accept(".v4") ? 4 : 1;
+    const Type type = type_of_register();
     do {
       const Token name = take(Token::name, "a register");
       const int first = static_cast<int>(function.registers.size());
@@ -443,13 +335,14 @@ class Parser : Tokens {
       if (accept("<")) {
         count = constant_up_to(most_memory, "a number of registers");
         expect(">");
-        if (!scopes_.back().ranges.emplace(name.text, RegisterRange{first, count}).second)
+        if (!scopes_.back().ranges.emplace(name.text, RegisterRange{first, count, vector}).second)
           fail(name.line, quoted(name) + " is defined twice");
       } else {
-        add_name(name, {first, {}});
+        if (range_of(scopes_.back(), name.text)) fail(name.line, quoted(name) + " is defined twice");
+        add_name(name, {first, {}, vector});
       }
-      spend(count > most_memory / register_cost ? most_memory + 1 : count * register_cost);
-      function.registers.insert(function.registers.end(), count, type);
+      spend(count > most_memory / register_cost ? most_memory + 1 : count * vector * register_cost);
+      function.registers.insert(function.registers.end(), count * vector, type);
     } while (accept(","));
     expect(";");
   }
@@ -517,16 +410,20 @@ class Parser : Tokens {
     for (size_t k = scopes_.size(); k-- > 0;) {
       const Scope& scope = scopes_[k];
       if (const auto found = scope.names.find(name); found != scope.names.end()) return found->second;
-      if (scope.ranges.empty()) continue;
-      const size_t most = std::min<size_t>(name.size() - 1, 9);
-      for (size_t digits = 1; digits <= most && is_digit(name[name.size() - digits]); ++digits) {
-        const std::string_view number = name.substr(name.size() - digits);
-        const auto range = scope.ranges.find(name.substr(0, name.size() - digits));
-        uint64_t value = 0;
-        std::from_chars(number.data(), number.data() + digits, value);
-        if (range != scope.ranges.end() && value < range->second.count && (digits == 1 || number[0] != '0'))
-          return Meaning{range->second.first + static_cast<int>(value), {}};
-      }
+      if (const auto found = range_of(scope, name)) return found;
+    }
+    return std::nullopt;
+  }
+  static std::optional<Meaning> range_of(const Scope& scope, std::string_view name) {
+    if (scope.ranges.empty()) return std::nullopt;
+    const size_t most = std::min<size_t>(name.size() - 1, 9);
+    for (size_t digits = 1; digits <= most && is_digit(name[name.size() - digits]); ++digits) {
+      const std::string_view number = name.substr(name.size() - digits);
+      const auto range = scope.ranges.find(name.substr(0, name.size() - digits));
+      uint64_t value = 0;
+      std::from_chars(number.data(), number.data() + digits, value);
+      if (range != scope.ranges.end() && value < range->second.count && (digits == 1 || number[0] != '0'))
+        return Meaning{range->second.first + static_cast<int>(value * range->second.vector), {}, range->second.vector};
     }
     return std::nullopt;
   }
@@ -624,7 +521,7 @@ class Parser : Tokens {
     } else {
       fail(next().line, "an operand expected, not " + quoted(next()));
     }
-    constant.value = sum(minus ? -constant.value : constant.value);
+    constant.value = expression(minus ? -constant.value : constant.value);
     return constant;
   }
 
@@ -636,6 +533,9 @@ class Parser : Tokens {
     if (name.text == "_") return operand;
     if (const auto found = find(name.text); found && found->reg >= 0) {
       operand.index = found->reg;
+      if (found->vector > 1) return vector_or_part(std::move(operand), found->vector);
+      if (next().kind == Token::dotted) operand.name = take().text.substr(1);  // an instruction for video
+      else if (depth == 0 && is("+")) operand.offset = static_cast<int64_t>(constant());
       return operand;
     } else if (found) {
       operand.name = found->variable;
@@ -653,6 +553,22 @@ class Parser : Tokens {
     operand.kind = Operand::symbol;
     operand.value = offset();
     return operand;
+  }
+
+  // A register that is a vector: one of its elements, or all.
+  Operand vector_or_part(Operand first, unsigned count) {
+    if (next().kind == Token::dotted) {
+      const Token part = take();
+      const size_t place = std::string_view("xyzwrgba").find(part.text.substr(1));
+      if (part.text.size() != 2 || place == std::string_view::npos || place % 4 >= count)
+        fail(part.line, "no part of a register: " + quoted(part));
+      first.index += static_cast<int>(place % 4);
+      return first;
+    }
+    Operand all;
+    all.kind = Operand::list;
+    for (unsigned k = 0; k < count; ++k, ++first.index) all.elements.push_back(first);
+    return all;
   }
 
   Operand special(const Token& name) {
@@ -674,14 +590,25 @@ class Parser : Tokens {
 
   Module& module_;
   SourceLines lines_;
-  uint64_t spent_ = 0;
   std::unordered_map<std::string_view, Global> globals_;
-  std::vector<Reference> unknown_;  // which the module must have when it ends
-  Function* function_ = nullptr;    // that is being read, with its open scopes
+  Function* function_ = nullptr;  // that is being read, with its open scopes
   std::vector<Scope> scopes_;
 };
 
 }  // namespace
+
+void need_version(std::string_view text, unsigned newest) {
+  constexpr unsigned all[] = {10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 30, 31, 32, 40, 41, 42, 43, 50, 60, 61, 62,
+                              63, 64, 65, 70, 71, 72, 73, 74, 75, 76, 77, 78, 80, 81, 82, 83, 84, 85, 86, 87, 88};
+  Module module;
+  module.text.assign(text.begin(), text.end());
+  const Token version = Parser(module).read_version();
+  const bool is_known = module.version >= 90 || std::ranges::find(all, module.version) != std::end(all);
+  if (is_known && module.version <= newest) return;
+  throw UnsupportedVersion("line " + std::to_string(version.line) + ": Unsupported .version " +
+                           std::string(version.text) + "; current version is '" + std::to_string(newest / 10) + "." +
+                           std::to_string(newest % 10) + "'");
+}
 
 Module parse(std::string_view text) {
   text = text.substr(0, text.find_last_not_of('\0') + 1);

@@ -2,6 +2,7 @@
 // From a fat binary to PTX text, and from PTX text to functions, variables and instructions. Knows the grammar of PTX
 // and nothing of what an instruction does.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -63,7 +64,7 @@ enum class Linkage : uint8_t { internal, external, visible, weak, common };
 
 struct Operand {
   enum Kind : uint8_t {
-    reg,       // index: the register in Function::registers; negative: the sink "_"
+    reg,       // index: the register in Function::registers; negative: the sink "_"; offset: a number added to it
     integer,   // value: a literal, negative ones as two's complement
     floating,  // value: the bits of a double (also for 0f...: the double of the same value)
     special,   // name: "%tid.x", "%globaltimer", ...
@@ -75,9 +76,9 @@ struct Operand {
   bool address = false;  // in brackets: [%rd1+8], [table], [16]
   bool negated = false;  // !%p1, -%r2
   int index = -1;
-  int64_t offset = 0;  // of [register + offset]
+  int64_t offset = 0;  // of [register + offset], or of register + offset
   uint64_t value = 0;
-  std::string name;
+  std::string name;  // of a register: which part of it an instruction for video takes, "b1", "h10"
   std::vector<Operand> elements;
 };
 
@@ -111,6 +112,7 @@ struct Variable {
   uint64_t alignment = 1, size = 0;  // bytes; size 0 and external: the launch's dynamic shared memory
   Linkage linkage = Linkage::internal;
   bool is_managed = false;
+  int reg = -1;                    // a parameter in a register: its index in Function::registers
   std::vector<std::byte> initial;  // the first bytes, `size` at most; the rest is zeros
   struct Relocation {
     uint64_t at;
@@ -124,13 +126,19 @@ struct Function {
   std::string name;
   Linkage linkage = Linkage::internal;
   bool is_entry = false, is_declared_only = false;
+  int line = 0;  // where its name stands
   std::vector<Variable> parameters, returns;
   std::vector<Type> registers;      // every .reg of the function, its inner scopes included
   std::vector<Variable> variables;  // .shared, .local and call .param of the body; in inner scopes "param0@7"
   std::vector<Instruction> code;
   // The .branchtargets of brx.idx, whose operand is a symbol with the name of the table and its index here as value.
   std::vector<std::vector<int>> branch_targets;
-  unsigned max_threads = 0;  // .maxntid or .reqntid as a product, 0 if not given
+  unsigned max_threads = 0;                       // .maxntid as a product, 0 if not given
+  std::array<unsigned, 3> required_threads = {};  // .reqntid; {0, 0, 0}: not given
+  std::array<unsigned, 3> cluster = {};           // .reqnctapercluster; likewise
+  bool needs_cluster = false;                     // .explicitcluster: a launch must name a size
+  unsigned max_cluster = 0;                       // .maxclusterrank, 0 if not given
+  int cluster_line = 0;                           // of the first directive about clusters
 };
 
 struct Module {
@@ -141,6 +149,8 @@ struct Module {
   Module& operator=(Module&&) = default;
   std::vector<char> text;
   unsigned version = 0, target = 0;  // 90 for .version 9.0; 75 for .target sm_75
+  char target_variant = 0;           // 'a' of sm_90a, 'f' of sm_100f
+  int target_line = 1;
   std::vector<Variable> variables;
   std::vector<Function> functions;
   std::map<uint64_t, std::string_view> files;  // by their numbers
@@ -150,6 +160,13 @@ struct Module {
 
 // Reads PTX text. Throws Error with the line.
 Module parse(std::string_view text);
+
+// A version of PTX that there is not, or that is newer than this one (90 for 9.0). As it comes first in a text, it is
+// looked at before all else.
+struct UnsupportedVersion : Error {
+  using Error::Error;
+};
+void need_version(std::string_view text, unsigned newest);  // throws it
 
 // Makes one module of several, each with a name for messages. Messages are worded as the driver's linker words them.
 class Linker {

@@ -158,7 +158,7 @@ uint64_t Tokens::unary(size_t depth) {
   if (accept("+")) return unary(depth + 1);
   if (accept("~")) return ~unary(depth + 1);
   if (accept("(")) {
-    const uint64_t value = sum(unary(depth + 1), depth + 1);
+    const uint64_t value = binary(unary(depth + 1), 1, depth + 1);
     expect(")");
     return value;
   }
@@ -177,6 +177,67 @@ uint64_t Tokens::sum(uint64_t first, size_t depth) {  // whose first number has 
     if (!accept("-") && !accept("+")) return total;
     first = unary(depth);
   }
+}
+
+// Of the operator that may come next, 0 for none. One token of foresight does not tell << from <: without parentheses
+// both are weaker than +.
+int Tokens::precedence() const {
+  constexpr std::string_view all[] = {"|", "^", "&", "=!", "<>", "+-", "*/"};
+  if (token_.kind != Token::sign) return 0;
+  for (size_t k = 0; k < std::size(all); ++k)
+    if (all[k].find(token_.text) != std::string_view::npos) return static_cast<int>(k) + 1;
+  return 0;
+}
+
+std::string Tokens::operation() {
+  std::string text(take().text);
+  if (text == "=" || text == "!") {
+    expect("=");
+    return text + "=";
+  }
+  if (std::string_view("<>&|").find(text) == std::string_view::npos) return text;
+  if (accept(text)) return text + text;
+  return text != "&" && text != "|" && accept("=") ? text + "=" : text;
+}
+
+static uint64_t result_of(const std::string& operation, uint64_t a, uint64_t b, int line) {
+  const auto x = static_cast<int64_t>(a), y = static_cast<int64_t>(b);
+  if (operation == "/" && (!b || y == -1)) fail(line, "a division by 0 or -1");
+  if (operation == "*") return a * b;
+  if (operation == "/") return static_cast<uint64_t>(x / y);
+  if (operation == "+") return a + b;
+  if (operation == "-") return a - b;
+  if (operation == "<<") return b < 64 ? a << b : 0;
+  if (operation == ">>") return b < 64 ? a >> b : 0;
+  if (operation == "<") return x < y;
+  if (operation == "<=") return x <= y;
+  if (operation == ">") return x > y;
+  if (operation == ">=") return x >= y;
+  if (operation == "==") return a == b;
+  if (operation == "!=") return a != b;
+  if (operation == "&&") return a && b;
+  if (operation == "||") return a || b;
+  return operation == "&" ? a & b : operation == "^" ? a ^ b : a | b;
+}
+
+uint64_t Tokens::binary(uint64_t left, int least, size_t depth) {
+  if (depth > deepest) fail(token_.line, "nested too deep");
+  while (precedence() >= least) {
+    const int line = token_.line, own = precedence();
+    const std::string sign = operation();
+    const uint64_t right = binary(unary(depth), own + 1, depth + 1);
+    left = result_of(sign, left, right, line);
+  }
+  return left;
+}
+
+uint64_t Tokens::expression(uint64_t first) {
+  const uint64_t value = binary(first, 1, 0);
+  if (!accept("?")) return value;
+  const uint64_t one = binary(unary(), 1, 1);
+  expect(":");
+  const uint64_t other = binary(unary(), 1, 1);
+  return value ? one : other;
 }
 
 uint64_t Tokens::constant_up_to(uint64_t largest, const char* what) {

@@ -63,10 +63,15 @@ class Tokens {
   uint64_t unary(size_t depth = 0);
   uint64_t sum(uint64_t first, size_t depth = 0);  // whose first number has been read
   uint64_t constant() { return sum(unary()); }
+  // The rest of a constant in an operand, whose first number has been read: all operators, and a ? b : c.
+  uint64_t expression(uint64_t first);
   uint64_t constant_up_to(uint64_t largest, const char* what);
   uint64_t offset() { return is("+") || is("-") ? constant() : 0; }  // "+8", "-8", "+-8" or nothing
 
  private:
+  int precedence() const;
+  std::string operation();
+  uint64_t binary(uint64_t left, int least, size_t depth);
   Lexer lexer_;
   Token token_;  // the next one
 };
