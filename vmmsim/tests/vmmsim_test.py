@@ -178,6 +178,7 @@ class Vmmsim(unittest.TestCase):
             ["--slow-after", "late"],
             ["--slow-import", "-1"],
             ["--late-kernels", "-1"],
+            ["--unsupported", "perhaps"],
             ["--machine", "no_such"],
             ["--machine", "/no/such"],
             ["--machine", __file__],

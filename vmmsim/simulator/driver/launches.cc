@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// Launches of kernels, and how many of their blocks fit on a GPU.
+// Launches of kernels.
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +12,7 @@
 #include "contexts.h"
 #include "driver.h"
 #include "modules.h"
+#include "occupancy.h"
 #include "streams.h"
 
 namespace driver {
@@ -19,63 +20,11 @@ namespace {
 
 constexpr size_t most_local = 512 << 10;  // bytes of a thread, as the programming guide says for all GPUs
 
-// The preferred carveout is rounded up to what the shared memory of a multiprocessor can be split into.
-size_t shared_of_multiprocessor(const CUfunc_st& function) {
-  constexpr int splits[] = {0, 8, 16, 32, 64, 100, 132, 164, 196, 228};
-  const int carveout = function.carveout < 0 ? 100 : int(function.carveout);
-  const int split = *std::find_if(splits, std::end(splits) - 1, [&](int kib) { return kib * 100 >= carveout * 228; });
-  return size_t(split) << 10;
-}
-
-// Blocks of a kernel that fit on a multiprocessor: as many as its threads, registers and shared memory allow.
-int blocks_that_fit(CUfunction handle, int block_size, size_t dynamic_shared) {
-  const CUfunction function = checked(handle);
-  require(block_size > 0, CUDA_ERROR_INVALID_VALUE, "blockSize is not positive");
-  const gpu::Kernel& kernel = *function->kernel;
-  if (block_size > int(kernel.max_threads)) return 0;
-  const size_t threads = memory::round_up(uint64_t(block_size), 32);
-  const size_t registers = std::max(threads * memory::round_up(kernel.registers, 8), size_t(1));
-  const size_t shared = kernel.static_shared + dynamic_shared + 1024;
-  if (kernel.static_shared + dynamic_shared > size_t(most_shared)) return 0;
-  const size_t room = std::max(shared_of_multiprocessor(*function), shared);  // one block fits in any case
-  return int(std::min({size_t(32), 2048 / threads, 65536 / registers, room / shared}));
-}
-
-// The most dynamic shared memory with which so many blocks fit on a multiprocessor. The system's part of each block is
-// not taken off, as on an H100: with all of this fewer blocks fit. A single block has no need of a carveout.
-size_t dynamic_shared_for(CUfunction handle, int blocks, int block_size) {
-  const CUfunction function = checked(handle);
-  require(blocks > 0 && block_size > 0, CUDA_ERROR_INVALID_VALUE, "numBlocks and blockSize must be positive");
-  require(blocks <= blocks_that_fit(handle, block_size, 0), CUDA_ERROR_INVALID_VALUE,
-          "so many blocks do not fit on a multiprocessor, even without dynamic shared memory");
-  const size_t fixed = function->kernel->static_shared, most = size_t(int(function->dynamic_shared));
-  if (blocks == 1) return most;
-  const size_t share = shared_of_multiprocessor(*function) / size_t(blocks);
-  const size_t whole = share - share % gpu::shared_unit;
-  return whole > fixed ? std::min(whole - fixed, most) : 0;
-}
-
-// The block size with which most threads fit on a multiprocessor; of several the largest.
-void best_block(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of, size_t shared, int limit) {
-  need(grid, "minGridSize");
-  need(block, "blockSize");
-  const int most = int(checked(function)->kernel->max_threads);
-  int best = 0;
-  for (int size = limit > 0 ? std::min(limit, most) : most; size > 0; size -= size % 32 ? size % 32 : 32) {
-    const int blocks = blocks_that_fit(function, size, shared_of ? shared_of(size) : shared);
-    if (blocks * size <= best) continue;
-    best = blocks * size;
-    *block = size;
-    *grid = blocks * memory::machine().multiprocessors;
-  }
-  require(best, CUDA_ERROR_INVALID_VALUE, "no block of this kernel fits");
-}
-
-// --- Launches -----------------------------------------------------------------------------------------------------
-
 // The parameters' bytes, from an array of pointers to each or from a packed buffer.
 std::vector<std::byte> parameters_of(const gpu::Kernel& kernel, void** each, void** extra) {
   std::vector<std::byte> bytes(kernel.parameter_bytes);
+  const bool is_packed = extra && *extra == CU_LAUNCH_PARAM_BUFFER_POINTER;
+  require(!each || !is_packed, CUDA_ERROR_INVALID_VALUE, "the parameters are given twice");
   if (each) {
     for (size_t i = 0; i < kernel.parameters.size(); ++i) {
       need(each[i], "the address of a parameter");
@@ -92,6 +41,8 @@ std::vector<std::byte> parameters_of(const gpu::Kernel& kernel, void** each, voi
   }
   require(kernel.parameters.empty() || packed, CUDA_ERROR_INVALID_VALUE,
           "the kernel has parameters that were not given");
+  require(size <= bytes.size(), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+          "the buffer with the parameters is larger than the kernel's parameters");
   if (packed) std::memcpy(bytes.data(), packed, std::min(size, bytes.size()));
   return bytes;
 }
@@ -108,7 +59,7 @@ void need_simulated(const gpu::Kernel& kernel) {
   refuse(CUDA_ERROR_NOT_SUPPORTED, "it is not simulated: " + kernel.not_simulated);
 }
 
-void check_shape(const CUDA_KERNEL_NODE_PARAMS_v3& p, const CUfunc_st& function) {
+void check_shape(const CUDA_KERNEL_NODE_PARAMS_v3& p, const gpu::Kernel& kernel) {
   require(p.gridDimX && p.gridDimY && p.gridDimZ && p.blockDimX && p.blockDimY && p.blockDimZ, CUDA_ERROR_INVALID_VALUE,
           "a dimension of the grid or of the block is 0");
   require(p.gridDimX <= 2147483647 && p.gridDimY <= 65535 && p.gridDimZ <= 65535, CUDA_ERROR_INVALID_VALUE,
@@ -116,8 +67,15 @@ void check_shape(const CUDA_KERNEL_NODE_PARAMS_v3& p, const CUfunc_st& function)
   const uint64_t threads = uint64_t(p.blockDimX) * p.blockDimY * p.blockDimZ;
   require(p.blockDimX <= 1024 && p.blockDimY <= 1024 && p.blockDimZ <= 64 && threads <= 1024, CUDA_ERROR_INVALID_VALUE,
           "the block is larger than 1024 x 1024 x 64, or has more than 1024 threads");
-  require(threads <= function.kernel->max_threads, CUDA_ERROR_INVALID_VALUE,
+  require(threads <= kernel.max_threads, CUDA_ERROR_INVALID_VALUE,
           "the block has more threads than the kernel was compiled for");
+  const auto& [x, y, z] = kernel.required_threads;
+  const bool is_right = p.blockDimX == x && p.blockDimY == y && p.blockDimZ == z;
+  require(!x || is_right || threads == 1, CUDA_ERROR_INVALID_VALUE,
+          "the kernel was compiled for blocks of another size");  // a single thread is taken all the same
+}
+
+void check_shared(const CUDA_KERNEL_NODE_PARAMS_v3& p, const CUfunc_st& function) {
   require(p.sharedMemBytes <= unsigned(function.dynamic_shared), CUDA_ERROR_INVALID_VALUE,
           "the launch has more dynamic shared memory than the kernel may have: raise its attribute "
           "MAX_DYNAMIC_SHARED_SIZE_BYTES first (cudaFuncSetAttribute), with static memory to 227 KiB at most");
@@ -176,30 +134,39 @@ void start_kernel(const Work& work, const Operation& op) {
   });
 }
 
-void check(const Attributes& attributes) {
-  for (const auto& [what, value] : attributes) {
-    const auto& cluster = value.clusterDim;
-    if (what == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && cluster.x * cluster.y * cluster.z > 1)
-      refuse(CUresult(not_simulated("cuLaunchKernelEx with clusters")), "it is not simulated");
-    if (what == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT || what == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+void check(CUlaunchAttributeID what, const CUlaunchAttributeValue& value) {
+  const auto is_known = [&](bool known) {
+    if (!known)
+      refuse(CUDA_ERROR_INVALID_VALUE,
+             "attribute " + std::to_string(what) + " of the launch does not exist, or cannot have this value");
+  };
+  switch (what) {
+    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
       refuse(CUresult(not_simulated("cuLaunchKernelEx with events")), "it is not simulated");
+    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: return is_known(false);  // of streams alone
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      return is_known(value.clusterSchedulingPolicyPreference <= CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING);
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN: return is_known(value.memSyncDomain <= CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE);
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      return is_known(value.sharedMemCarveout <= 100 || value.sharedMemCarveout == ~0u);
+    default: return is_known(what >= 0 && what <= CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT);
   }
 }
 
+// What is wrong with the stream comes first.
 void launch(const CUDA_KERNEL_NODE_PARAMS_v3& what, CUstream where, const Attributes& attributes) {
-  if (!what.func) checked(what.func);  // refuses it before it looks at the stream
+  if (!what.func) checked(what.func);
   CUstream_st& stream = driver::stream(where);
+  for (const auto& [attribute, value] : attributes) check(attribute, value);
   put(stream, kernel_work(what, attributes, stream.context));
 }
 
 void launch(const CUlaunchConfig* config, CUfunction function, void** each, void** extra) {
   need(config, "config");
-  Attributes attributes;
-  for (unsigned i = 0; i < config->numAttrs; ++i) attributes[config->attrs[i].id] = config->attrs[i].value;
-  check(attributes);
   launch({function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX, config->blockDimY,
           config->blockDimZ, config->sharedMemBytes, each, extra, nullptr, nullptr},
-         config->hStream, attributes);
+         config->hStream, attributes_of(*config));
 }
 
 Attributes cooperative() {
@@ -219,10 +186,14 @@ SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& at
   work->context = function->module->context;
   require(!context || context == work->context, CUDA_ERROR_INVALID_HANDLE,
           "the function is loaded in another context than the stream's");
-  check_shape(p, *function);
+  check_shape(p, kernel);
   const auto found = attributes.find(CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
   const bool is_cooperative = found != attributes.end() && found->second.cooperative;
+  const gpu::Dimensions grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
+  const std::optional<gpu::Dimensions> cluster = cluster_of(*function, attributes);
+  if (cluster) check_cluster(*function, *cluster, grid);
   if (is_cooperative) check_fits_at_once(p, function);
+  check_shared(p, *function);
   need_simulated(kernel);
   require(kernel.local_bytes <= most_local, CUDA_ERROR_OUT_OF_MEMORY,
           "each thread of the kernel has more than 512 KiB of local memory: make its arrays smaller, or put them into "
@@ -239,12 +210,14 @@ SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& at
   }
   work->launch = {&kernel,
                   function->module->module,
-                  {p.gridDimX, p.gridDimY, p.gridDimZ},
+                  grid,
                   {p.blockDimX, p.blockDimY, p.blockDimZ},
                   p.sharedMemBytes,
                   parameters_of(kernel, p.kernelParams, p.extra),
                   {}};
   work->launch.is_cooperative = is_cooperative;
+  work->launch.cluster = cluster.value_or(gpu::Dimensions());
+  work->launch.has_clusters = cluster.has_value();
   own_parameters(*work);
   work->start = start_kernel;
   return work;
@@ -276,37 +249,4 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned
 }
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra) {
   return call(ARGUMENTS(config, f), [&] { launch(config, f, kernelParams, extra); });
-}
-
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, CUfunction func, int blockSize,
-                                                     size_t dynamicSMemSize) {
-  return call(ARGUMENTS(numBlocks, func, blockSize, dynamicSMemSize),
-              result_to(numBlocks, "numBlocks", [&] { return blocks_that_fit(func, blockSize, dynamicSMemSize); }));
-}
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, CUfunction func, int blockSize,
-                                                              size_t dynamicSMemSize, unsigned int flags) {
-  return call(ARGUMENTS(numBlocks, func, blockSize, dynamicSMemSize, flags), [&] {
-    need(numBlocks, "numBlocks");
-    require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-    *numBlocks = blocks_that_fit(func, blockSize, dynamicSMemSize);
-  });
-}
-CUresult cuOccupancyMaxPotentialBlockSize(int* minGridSize, int* blockSize, CUfunction func,
-                                          CUoccupancyB2DSize sharedOf, size_t dynamicSMemSize, int blockSizeLimit) {
-  return call(ARGUMENTS(minGridSize, blockSize, func, dynamicSMemSize, blockSizeLimit),
-              [&] { best_block(minGridSize, blockSize, func, sharedOf, dynamicSMemSize, blockSizeLimit); });
-}
-CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* minGridSize, int* blockSize, CUfunction func,
-                                                   CUoccupancyB2DSize sharedOf, size_t dynamicSMemSize,
-                                                   int blockSizeLimit, unsigned int flags) {
-  return call(ARGUMENTS(minGridSize, blockSize, func, dynamicSMemSize, blockSizeLimit, flags), [&] {
-    require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-    best_block(minGridSize, blockSize, func, sharedOf, dynamicSMemSize, blockSizeLimit);
-  });
-}
-CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, CUfunction func, int numBlocks,
-                                                 int blockSize) {
-  return call(
-      ARGUMENTS(dynamicSmemSize, func, numBlocks, blockSize),
-      result_to(dynamicSmemSize, "dynamicSmemSize", [&] { return dynamic_shared_for(func, numBlocks, blockSize); }));
 }

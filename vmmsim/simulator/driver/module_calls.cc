@@ -28,10 +28,38 @@ int function_attribute(CUfunction handle, CUfunction_attribute what) {
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION: return memory::machine().capability;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: return function->dynamic_shared;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: return function->carveout;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET: return kernel.needs_cluster;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: return function->cluster[0];
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: return function->cluster[1];
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: return function->cluster[2];
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED: return function->non_portable_cluster;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: return function->cluster_policy;
     default: break;
   }
   require(what > 0 && what < CU_FUNC_ATTRIBUTE_MAX, CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
-  return 0;  // clusters: none
+  return 0;
+}
+
+// Attributes about clusters; null: it is none of them.
+std::atomic<int>* cluster_attribute(CUfunc_st& function, CUfunction_attribute what) {
+  switch (what) {
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: return &function.cluster[0];
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: return &function.cluster[1];
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: return &function.cluster[2];
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED: return &function.non_portable_cluster;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: return &function.cluster_policy;
+    default: return nullptr;
+  }
+}
+
+void set_cluster_attribute(CUfunc_st& function, std::atomic<int>& attribute, int value) {
+  const bool is_size = &attribute >= function.cluster && &attribute < std::end(function.cluster);
+  require(!is_size || !function.kernel->cluster[0] || attribute == value, CUDA_ERROR_INVALID_VALUE,
+          "the kernel was compiled for clusters of one size");
+  require((value >= 0 || &attribute == &function.non_portable_cluster) &&
+              (&attribute != &function.cluster_policy || value <= 2),
+          CUDA_ERROR_INVALID_VALUE, "the attribute cannot have this value");
+  attribute = &attribute == &function.non_portable_cluster ? value != 0 : value;
 }
 
 int checked_attribute(const gpu::Kernel& kernel, CUfunction_attribute what, int value) {
@@ -48,6 +76,8 @@ int checked_attribute(const gpu::Kernel& kernel, CUfunction_attribute what, int 
 
 void set_attribute(CUfunction handle, CUfunction_attribute what, int value) {
   const CUfunction function = checked(handle);
+  if (std::atomic<int>* const attribute = cluster_attribute(*function, what))
+    return set_cluster_attribute(*function, *attribute, value);
   const int fits = checked_attribute(*function->kernel, what, value);
   if (what == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) function->dynamic_shared = fits;
   else function->carveout = fits;
@@ -56,6 +86,8 @@ void set_attribute(CUfunction handle, CUfunction_attribute what, int value) {
 void set_attribute(CUkernel kernel, CUfunction_attribute what, int value, CUdevice device) {
   checked(device);
   const CUfunction function = function_of(kernel);
+  if (std::atomic<int>* const attribute = cluster_attribute(*function, what))
+    return set_cluster_attribute(*function, *attribute, value);
   const int fits = checked_attribute(*function->kernel, what, value);
   if (what != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return;
   const MutexLock held(state().lock);
@@ -146,13 +178,16 @@ CUresult cuModuleGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUmodule hmod, cons
 CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jitOptions, void** jitOptionsValues,
                            unsigned int numJitOptions, CUlibraryOption*, void**, unsigned int) {
   return call(ARGUMENTS(library, code), result_to(library, "library", [&] {
-                return make_library(read_image(code, numJitOptions, jitOptions, jitOptionsValues));
+                need(code, "code");
+                return make_library([&] { return read_image(code, numJitOptions, jitOptions, jitOptionsValues); });
               }));
 }
 CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* fileName, CUjit_option*, void**, unsigned int,
                                CUlibraryOption*, void**, unsigned int) {
-  return call(ARGUMENTS(library, fileName),
-              result_to(library, "library", [&] { return make_library(read_image_file(fileName)); }));
+  return call(ARGUMENTS(library, fileName), result_to(library, "library", [&] {
+                const std::string content = content_of(fileName);
+                return make_library([&] { return read_image_of(content); });
+              }));
 }
 CUresult cuLibraryUnload(CUlibrary library) {
   return call(ARGUMENTS(library), before_init, [&] {
@@ -183,6 +218,14 @@ CUresult cuLibraryGetModule(CUmodule* pMod, CUlibrary library) {
 CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
   return call(ARGUMENTS(dptr, bytes, library, name),
               [&] { give_variable(variable_of(module_of(library), name), dptr, bytes); });
+}
+CUresult cuLibraryGetUnifiedFunction(void** fptr, CUlibrary library, const char* symbol) {
+  return call(ARGUMENTS(fptr, library, symbol), [&] {
+    need(fptr, "fptr");
+    checked(library);
+    need(symbol, "symbol");
+    refuse(CUDA_ERROR_INVALID_VALUE, "the library has no unified function of this name");
+  });
 }
 CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
   return call(ARGUMENTS(dptr, bytes, library, name), [&] {
@@ -239,40 +282,43 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t* paramO
 CUresult cuFuncGetAttribute(int* pi, CUfunction_attribute attrib, CUfunction hfunc) {
   return call(ARGUMENTS(pi, attrib, hfunc), before_init, result_to(pi, "pi", [&] {
                 need_handle(hfunc, CUDA_ERROR_INVALID_HANDLE);
-                return function_attribute(hfunc, attrib);
+                return function_attribute(checked_function(hfunc), attrib);
               }));
 }
 CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
-  return call(ARGUMENTS(hfunc, attrib, value), [&] { set_attribute(hfunc, attrib, value); });
+  return call(ARGUMENTS(hfunc, attrib, value), [&] { set_attribute(checked_function(hfunc), attrib, value); });
 }
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
-  return call(ARGUMENTS(hfunc, config), [&] { checked(hfunc); });
+  return call(ARGUMENTS(hfunc, config), [&] {
+    checked_function(hfunc);
+    require(config <= CU_FUNC_CACHE_PREFER_EQUAL, CUDA_ERROR_INVALID_VALUE, "there is no such configuration");
+  });
 }
 CUresult cuFuncGetModule(CUmodule* hmod, CUfunction hfunc) {
   return call(ARGUMENTS(hmod, hfunc), result_to(hmod, "hmod", [&] {
                 need_handle(hfunc, CUDA_ERROR_INVALID_VALUE);
-                return checked(hfunc)->module;
+                return checked_function(hfunc)->module;
               }));
 }
 CUresult cuFuncGetName(const char** name, CUfunction hfunc) {
   return call(ARGUMENTS(name, hfunc), before_init, result_to(name, "name", [&] {
                 need_handle(hfunc, CUDA_ERROR_INVALID_VALUE);
-                return checked(hfunc)->name.c_str();
+                return checked_function(hfunc)->name.c_str();
               }));
 }
 CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t* paramOffset, size_t* paramSize) {
   return call(ARGUMENTS(func, paramIndex, paramOffset, paramSize), before_init, [&] {
     need_handle(func, CUDA_ERROR_INVALID_VALUE);
-    give_parameter(*checked(func)->kernel, paramIndex, paramOffset, paramSize);
+    give_parameter(*checked_function(func)->kernel, paramIndex, paramOffset, paramSize);
   });
 }
 CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction function) {
   return call(ARGUMENTS(state, function), [&] {
     need(state, "state");
-    checked(function);
+    checked_function(function);
     *state = CU_FUNCTION_LOADING_STATE_LOADED;
   });
 }
 CUresult cuFuncLoad(CUfunction function) {
-  return call(ARGUMENTS(function), [&] { checked(function); });
+  return call(ARGUMENTS(function), [&] { checked_function(function); });
 }

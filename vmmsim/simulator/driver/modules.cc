@@ -138,7 +138,10 @@ CUfunction function_of(CUmodule handle, const char* name) {
   require(state().modules.contains(handle), CUDA_ERROR_INVALID_HANDLE, no_module);  // unloaded meanwhile
   auto& function = module->functions[name];
   const int dynamic_shared = std::max(0, 49152 - int(kernel->static_shared));
-  if (!function) function = std::unique_ptr<CUfunc_st>(new CUfunc_st{handle, name, kernel, dynamic_shared});
+  if (!function) {
+    function = std::unique_ptr<CUfunc_st>(new CUfunc_st{handle, name, kernel, dynamic_shared});
+    for (size_t k = 0; k < 3; ++k) function->cluster[k] = int(kernel->cluster[k]);
+  }
   state().functions.insert(function.get());
   return function.get();
 }
@@ -147,18 +150,25 @@ gpu::Module::Global variable_of(CUmodule handle, const char* name) {
   need(name, "name");
   const auto module = checked(handle);
   const gpu::Module::Global* const found = module->module->variable(name);
+  require(found || !module->module->kernel(name), CUDA_ERROR_INVALID_VALUE, "this is the name of a kernel");
   if (!found) refuse(CUDA_ERROR_NOT_FOUND, std::string("the module has no variable ") + name);
   return *found;
 }
 
 // --- Libraries: loaded once, for whatever context asks ---------------------------------------------------------------
 
-CUlibrary make_library(const Code& code) {
+CUlibrary make_library(const std::function<Code()>& read) {
   auto owned = std::make_shared<CUlib_st>();
-  owned->code = code;
+  try {
+    owned->code = read();
+  } catch (const memory::Refused& refused) {
+    owned->error = CUresult(refused.error);
+    owned->why = refused.why;
+  }
+  const std::vector<ptx::Function> none;
   const MutexLock held(state().lock);
   const CUlibrary library = owned.get();
-  for (const ptx::Function& function : code->functions) {
+  for (const ptx::Function& function : owned->code ? owned->code->functions : none) {
     if (!function.is_entry || function.is_declared_only) continue;
     auto& kernel = owned->kernels[function.name];
     kernel = std::make_unique<CUkern_st>(CUkern_st{library, function.name, {}});
@@ -182,6 +192,10 @@ void unload_library(CUlibrary handle) {
   state().libraries.erase(handle);
 }
 
+static void need_code(const CUlib_st& library) {
+  if (!library.code) refuse(library.error, "the library's code could not be loaded: " + library.why);
+}
+
 static CUmodule module_of(CUlibrary handle, CUcontext context) {
   static Mutex& loading = *new Mutex;  // or two threads would load it twice
   const auto library = checked(handle);
@@ -190,6 +204,7 @@ static CUmodule module_of(CUlibrary handle, CUcontext context) {
     const MutexLock held(state().lock);
     if (const auto found = library->modules.find(context); found != library->modules.end()) return found->second;
   }
+  need_code(*library);
   return load(library->code, context, handle);
 }
 
@@ -216,9 +231,17 @@ CUfunction checked(CUfunction function, CUcontext context) {
   return function_of(kernel, context ? context : current());
 }
 
+CUfunction checked_function(CUfunction function) {
+  const MutexLock held(state().lock);
+  require(state().functions.contains(function), CUDA_ERROR_INVALID_HANDLE,
+          "this is no function of a module, or it has been unloaded: of a kernel cuKernelGetFunction gives one");
+  return function;
+}
+
 CUkernel kernel_named(CUlibrary handle, const char* name) {
   const auto library = checked(handle);
   need(name, "name");
+  need_code(*library);
   const auto found = library->kernels.find(name);
   if (found == library->kernels.end()) refuse(CUDA_ERROR_NOT_FOUND, std::string("the library has no kernel ") + name);
   return found->second.get();

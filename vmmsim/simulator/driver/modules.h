@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,6 +32,7 @@ struct CUfunc_st {
   std::string name;
   gpu::Kernel* kernel;
   std::atomic<int> dynamic_shared, carveout = -1;  // what attributes set: most bytes of a launch, per cent
+  std::atomic<int> cluster[3] = {}, non_portable_cluster = 0, cluster_policy = 0;
 };
 
 struct CUmod_st {
@@ -53,7 +55,9 @@ struct CUkern_st {
 };
 
 struct CUlib_st {
-  driver::Code code;
+  driver::Code code;  // null: it could not be compiled, as these tell
+  CUresult error = CUDA_SUCCESS;
+  std::string why;
   std::map<CUcontext, CUmodule> modules GUARDED_BY(driver::state().lock);  // loaded where it is first asked for
   std::shared_ptr<driver::ManagedVariables> managed = std::make_shared<driver::ManagedVariables>();
   std::map<std::string, std::unique_ptr<CUkern_st>> kernels;
@@ -70,13 +74,15 @@ std::shared_ptr<CUlib_st> checked(CUlibrary);
 CUkernel checked(CUkernel);
 // A function, or a context's function of a kernel: the driver takes either. The context is the current one if null.
 CUfunction checked(CUfunction, CUcontext = nullptr);
+CUfunction checked_function(CUfunction);  // no kernel
 
 CUmodule load_module(const Code&);  // into the current context
 void unload_module(CUmodule) EXCLUDES(state().lock);
 CUfunction function_of(CUmodule, const char* name);
 gpu::Module::Global variable_of(CUmodule, const char* name);
 
-CUlibrary make_library(const Code&);
+// Code that cannot be read makes a library too, and whoever asks for something in it is told.
+CUlibrary make_library(const std::function<Code()>& read);
 void unload_library(CUlibrary) EXCLUDES(state().lock);
 CUmodule module_of(CUlibrary);                            // in the current context; loaded when it is first asked for
 std::string kernel_name(const void* function_or_kernel);  // as the compiler writes it; empty: it is neither

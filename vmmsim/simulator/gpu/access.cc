@@ -73,6 +73,20 @@ Backing locate_global(const Warp& w, const MicroOp& op, unsigned lane, uint64_t 
   return {memory::frame(entry) + address % memory::page_size, (entry & memory::aliased) != 0, true};
 }
 
+// The block that has what lies at an address of shared memory, which is made one of that block's own. Past the end of
+// the block's own part lies nothing where there are no clusters.
+const ThreadBlock& owner_of(const Warp& w, const MicroOp& op, unsigned lane, uint64_t& address) {
+  const auto& blocks = w.block->cluster->blocks;
+  const uint64_t part = address >> cluster_shift;
+  if (part == 0 || (part > 1 && blocks.size() == 1)) return *w.block;
+  if (part > blocks.size())
+    fault(w, op, lane, CUDA_ERROR_LAUNCH_FAILED,
+          "the address is of the block of rank " + std::to_string(part - 1) + ", and the cluster has " +
+              std::to_string(blocks.size()) + " blocks");
+  address &= (uint64_t(1) << cluster_shift) - 1;
+  return *blocks[part - 1];
+}
+
 // What one lane may access in shared or local memory or of the kernel's parameters.
 std::span<const std::byte> bytes_of(Space space, const Warp& w, unsigned lane, bool writes) {
   const ThreadBlock& block = *w.block;
@@ -101,13 +115,14 @@ std::span<const std::byte> bytes_of(Space space, const Warp& w, unsigned lane, b
     address -= window_of(space);
   }
   if (!is_narrow(space)) return locate_global(w, op, lane, address, size, right);
-  const std::span<const std::byte> bytes = bytes_of(space, w, lane, writes);
+  const ThreadBlock& owner = space == Space::shared ? owner_of(w, op, lane, address) : *w.block;
+  const std::span<const std::byte> bytes = space == Space::shared ? owner.shared : bytes_of(space, w, lane, writes);
   if (address > bytes.size() || size > bytes.size() - address) {
     const bool is_shared = space == Space::shared;
     const size_t asked_for = is_shared ? w.block->shared_bytes() : bytes.size();
     const char* const hint =
         is_shared ? ": does an index run past the end, or does the launch give too few bytes?" : "";
-    fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS,
+    fault(w, op, lane, &owner == w.block ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_ERROR_LAUNCH_FAILED,
           std::string(writes ? "write" : "read") + " of " + std::to_string(size) + " bytes at " + hexadecimal(address) +
               " of " + name_of(space) + " memory, which has " + std::to_string(asked_for) + " bytes" + hint);
   }
@@ -410,18 +425,14 @@ void alias_fence(Warp& w, const MicroOp& op, Lanes active) {
   for (const unsigned lane : each(active)) w.block->alias_order.fenced(w.first + lane);
 }
 
-// isspacep: is the generic address in this space?
+// isspacep: is the generic address in this space? A cluster's shared memory is all of it, .shared the block's own.
 void is_space(Warp& w, const MicroOp& op, Lanes active) {
-  for_each_lane(active,
-                [&](unsigned lane) { w.rows[op.to].lane[lane] = space_of(w.rows[op.a].lane[lane]) == op.space; });
-}
-
-// mapa: where a block of the cluster, by its rank, has its shared memory. Here a block is alone in its cluster.
-void map_rank(Warp& w, const MicroOp& op, Lanes active) {
+  const uint64_t own = in_shared_of(shared_window, rank_in_cluster(*w.block)) - shared_window;
   for_each_lane(active, [&](unsigned lane) {
-    if (static_cast<uint32_t>(w.rows[op.b].lane[lane]))
-      fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, "clusters are not simulated: a block is alone, of rank 0");
-    w.rows[op.to].lane[lane] = w.rows[op.a].lane[lane];
+    const uint64_t address = w.rows[op.a].lane[lane],
+                   part = (address - shared_window) >> cluster_shift << cluster_shift;
+    const bool is_near = op.count == 1 || part == 0 || part == own;  // count 2: in the block's own shared memory
+    w.rows[op.to].lane[lane] = space_of(address) == op.space && is_near;
   });
 }
 
@@ -557,11 +568,8 @@ Handler loader_or_storer(bool loads, Type type, bool many) {
 
 // The rows of a value of `count` elements: a register or literal, or a list of them.
 std::array<int, 8> rows_of(Lowering& l, const ptx::Instruction& i, const ptx::Operand& value, size_t count, Type type) {
+  if (count == 1 && value.elements.empty()) return {l.row(value, type)};
   std::array<int, 8> rows = {};
-  if (count == 1 && value.elements.empty()) {
-    rows[0] = l.row(value, type);
-    return rows;
-  }
   if (value.elements.size() != count) l.not_simulated(i);
   for (size_t k = 0; k < count; ++k) rows[k] = l.row(value.elements[k], type);
   return rows;
@@ -570,6 +578,7 @@ std::array<int, 8> rows_of(Lowering& l, const ptx::Instruction& i, const ptx::Op
 // ld, ldu, st
 void lower_load_or_store(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const bool loads = i.opcode != "st";
+  if (!loads && m.take("async")) return lower_store_async(l, i, m);
   const bool acquires = m.take("acquire");
   const bool strong = m.take_any({"volatile", "relaxed", "release"}) || acquires;
   m.ignore({"weak", "nc"});
@@ -603,6 +612,7 @@ void lower_load_or_store(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
 // atom {result, [address], b {, c}} and red {[address], b}
 void lower_atomic(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const bool returns = i.opcode == "atom";
+  if (!returns && m.take("async")) return lower_store_async(l, i, m);
   const bool acquires = m.take_any({"acquire", "acq_rel"});
   m.ignore({"release", "relaxed", "noftz"});
   const bool beyond_block = take_scope(m);
@@ -659,8 +669,7 @@ void lower_cvta(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const auto window = static_cast<int64_t>(window_of(take_space(m)));
   m.type();
   if (i.operands.size() != 2) l.not_simulated(i);
-  const int to = l.row(i.operands[0]);
-  const int from = l.row(i.operands[1]);
+  const int to = l.row(i.operands[0]), from = l.row(i.operands[1]);
   l.emit(add_offset, i, to, from).offset = from_generic ? -window : window;
 }
 
@@ -686,25 +695,18 @@ void lower_copy_async(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
 }
 
 void lower_isspacep(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  const bool is_own = i.modifiers.size() == 1 && (i.modifiers[0] == "shared" || i.modifiers[0] == "shared::cta");
   const Space space = take_space(m);
-  const int to = l.row(i.operands.at(0));
-  const int address = l.row(i.operands.at(1));
-  l.emit(is_space, i, to, address).space = space;
+  const int to = l.row(i.operands.at(0)), address = l.row(i.operands.at(1));
+  MicroOp& op = l.emit(is_space, i, to, address);
+  op.space = space;
+  op.count = is_own ? 2 : 1;
 }
 
-void lower_mapa(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  m.ignore_rest();
-  const int to = l.row(i.operands.at(0));
-  const int address = l.row(i.operands.at(1));
-  const int rank = l.row(i.operands.at(2));
-  l.emit(map_rank, i, to, address, rank);
-}
-
-// createpolicy, whose result changes nothing, and getctarank: a block is alone in its cluster.
+// createpolicy, whose result changes nothing, and istypep: no address is one of a texture.
 void lower_zero(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   m.ignore_rest();
-  const int to = l.row(i.operands.at(0));
-  l.emit(add_offset, i, to, l.constant(0));
+  l.emit(add_offset, i, l.row(i.operands.at(0)), l.constant(0));
 }
 
 void lower_hint(Lowering&, const ptx::Instruction&, Modifiers& m) { m.ignore_rest(); }
@@ -712,12 +714,13 @@ void lower_hint(Lowering&, const ptx::Instruction&, Modifiers& m) { m.ignore_res
 }  // namespace
 
 const Opcodes memory_opcodes = {
-    {"ld", lower_load_or_store}, {"ldu", lower_load_or_store}, {"st", lower_load_or_store},
-    {"atom", lower_atomic},      {"red", lower_atomic},        {"fence", lower_fence},
-    {"membar", lower_fence},     {"cvta", lower_cvta},         {"isspacep", lower_isspacep},
-    {"cp", lower_copy_async},    {"multimem", lower_multimem}, {"mbarrier", lower_mbarrier},
-    {"mapa", lower_mapa},        {"getctarank", lower_zero},   {"createpolicy", lower_zero},
-    {"prefetch", lower_hint},    {"discard", lower_hint},      {"applypriority", lower_hint},
+    {"ld", lower_load_or_store}, {"ldu", lower_load_or_store},  {"st", lower_load_or_store},
+    {"atom", lower_atomic},      {"red", lower_atomic},         {"fence", lower_fence},
+    {"membar", lower_fence},     {"cvta", lower_cvta},          {"isspacep", lower_isspacep},
+    {"cp", lower_copy_async},    {"multimem", lower_multimem},  {"mbarrier", lower_mbarrier},
+    {"mapa", lower_mapa},        {"getctarank", lower_rank},    {"createpolicy", lower_zero},
+    {"istypep", lower_zero},     {"pmevent", lower_hint},       {"prefetch", lower_hint},
+    {"discard", lower_hint},     {"applypriority", lower_hint},
 };
 
 }  // namespace gpu

@@ -57,7 +57,11 @@ Kernel kernel_of(const ptx::Module& text, const ptx::Function& function) {
   // A GPU's compiler gives many of the PTX's registers the same one. How many are left is not known here: no more than
   // let a multiprocessor have all its threads, so that no launch is refused that a GPU takes.
   kernel.registers = static_cast<unsigned>(std::clamp<size_t>(function.registers.size(), 16, 32));
-  if (function.max_threads) kernel.max_threads = function.max_threads;
+  if (function.max_threads) kernel.max_threads = std::min(function.max_threads, kernel.max_threads);
+  kernel.required_threads = function.required_threads;
+  kernel.cluster = function.cluster;
+  kernel.max_cluster = function.max_cluster;
+  kernel.needs_cluster = function.needs_cluster;
   for (const ptx::Variable& parameter : function.parameters) {
     kernel.parameter_bytes = round_up(kernel.parameter_bytes, std::max<uint64_t>(parameter.alignment, 1));
     kernel.parameters.push_back({kernel.parameter_bytes, parameter.size});
@@ -173,7 +177,7 @@ namespace {
 
 struct RunningKernel {
   Launch launch;
-  uint64_t blocks = 0;  // of the grid
+  uint64_t blocks = 0;  // of the grid; here and below clusters of them, if the launch has clusters
   unsigned limit = 0;   // how many blocks may be under way
   uint64_t begun GUARDED_BY(workers_lock) = 0;
   unsigned under_way GUARDED_BY(workers_lock) = 0;       // blocks that have begun and not ended
@@ -182,11 +186,11 @@ struct RunningKernel {
   std::shared_ptr<Pace> pace GUARDED_BY(workers_lock);   // from its first block on
 };
 
-// What waits for a core: a task, a block that goes on, or a kernel that begins its next block.
+// What waits for a core: a task, a cluster of blocks (mostly one) that goes on, or a kernel that begins its next one.
 struct Turn {
   std::function<bool()> task;  // false: what it waits for has not come, and it gets another turn
   std::shared_ptr<RunningKernel> kernel;
-  std::unique_ptr<ThreadBlock> block;
+  std::unique_ptr<Cluster> cluster;
   uint64_t number = 0;
 };
 
@@ -332,9 +336,11 @@ class Workers {
     if (!has_ended) push(std::move(turn), false);
   }
 
-  // The index in the grid of the kernel's next block, which begins. The kernel gets a turn for the one after it.
+  // The index in the grid of the kernel's next block, or of the first one of its next cluster, which begins. The kernel
+  // gets a turn for the one after it.
   Dimensions begin_block(const std::shared_ptr<RunningKernel>& kernel) REQUIRES(workers_lock) {
-    const Dimensions& grid = kernel->launch.grid;
+    const Dimensions &size = kernel->launch.cluster, &all = kernel->launch.grid;
+    const Dimensions grid = {all.x / size.x, all.y / size.y, all.z / size.z};
     const uint64_t number = kernel->begun;
     if (number == 0) {
       kernel->pace = Pace::kernel(kernel->launch.kernel->name);
@@ -345,14 +351,14 @@ class Workers {
     ++kernel->under_way;
     if (kernel->under_way == kernel->limit) kernel->waits_for_room = true;
     else if (kernel->begun < kernel->blocks) push({{}, kernel, {}}, true);
-    return {static_cast<unsigned>(number % grid.x), static_cast<unsigned>(number / grid.x % grid.y),
-            static_cast<unsigned>(number / grid.x / grid.y)};
+    return {static_cast<unsigned>(number % grid.x) * size.x, static_cast<unsigned>(number / grid.x % grid.y) * size.y,
+            static_cast<unsigned>(number / grid.x / grid.y) * size.z};
   }
 
   void run_block(Turn turn) REQUIRES(workers_lock) {
     RunningKernel& kernel = *turn.kernel;
     Dimensions index;
-    if (!turn.block) {
+    if (!turn.cluster) {
       if (kernel.begun == kernel.blocks) return;  // a fault has ended it
       index = begin_block(turn.kernel);
     }
@@ -361,9 +367,9 @@ class Workers {
     workers_lock.unlock();
     std::optional<Fault> fault;
     try {
-      if (progress != Progress::ended && !turn.block)
-        turn.block = std::make_unique<ThreadBlock>(kernel.launch, kernel.launch.module->device(), index);
-      if (progress != Progress::ended) progress = run(*turn.block, block_slice);
+      if (progress != Progress::ended && !turn.cluster)
+        turn.cluster = std::make_unique<Cluster>(kernel.launch, kernel.launch.module->device(), index);
+      if (progress != Progress::ended) progress = run(*turn.cluster, block_slice);
     } catch (Fault& found) {
       fault = std::move(found);
       progress = Progress::ended;
@@ -372,10 +378,11 @@ class Workers {
                                                   kernel.launch.kernel->name + ": give it fewer or smaller ones"};
       progress = Progress::ended;
     }
-    if (progress == Progress::ended) turn.block.reset();
+    if (progress == Progress::ended) turn.cluster.reset();
     workers_lock.lock();
     const uint64_t blocks_done = kernel.begun - kernel.under_way + (progress == Progress::ended ? 1 : 0);
-    const std::string line = kernel.pace->ended(blocks_done, kernel.blocks);
+    const uint64_t each = volume(kernel.launch.cluster);
+    const std::string line = kernel.pace->ended(blocks_done * each, kernel.blocks * each);
     if (!line.empty()) {
       workers_lock.unlock();
       say_wrapped(line);
@@ -434,9 +441,9 @@ void launch(Launch launch) {
   }
   auto kernel = std::make_shared<RunningKernel>();
   kernel->launch = std::move(launch);
-  const Dimensions& grid = kernel->launch.grid;
-  kernel->blocks = uint64_t(grid.x) * grid.y * grid.z;
-  kernel->limit = resident_blocks(kernel->launch);
+  const uint64_t each = volume(kernel->launch.cluster);
+  kernel->blocks = volume(kernel->launch.grid) / each;
+  kernel->limit = std::max(1u, resident_blocks(kernel->launch) / static_cast<unsigned>(each));
   workers().add({{}, std::move(kernel), {}});
 }
 

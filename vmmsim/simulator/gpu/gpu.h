@@ -3,6 +3,7 @@
 #pragma once
 #include <cuda.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -31,8 +32,11 @@ struct Kernel {
   std::vector<Parameter> parameters;
   size_t parameter_bytes = 0, static_shared = 0, local_bytes = 0;
   unsigned registers = 0, max_threads = 1024;
-  unsigned target = 0;        // 75
-  std::string not_simulated;  // why it is not lowered: the instruction, in words
+  std::array<unsigned, 3> required_threads = {}, cluster = {};  // of a launch, {0, 0, 0}: any
+  unsigned max_cluster = 0;                                     // blocks, 0: not given
+  bool needs_cluster = false;                                   // a launch must name the size
+  unsigned target = 0;                                          // 75
+  std::string not_simulated;                                    // why it is not lowered: the instruction, in words
 };
 constexpr char device_runtime[] = "cudaCDP2";  // in the names of the functions that kernels call to launch others
 
@@ -66,6 +70,7 @@ class Module {
 struct Dimensions {
   unsigned x = 1, y = 1, z = 1;
 };
+inline uint64_t volume(const Dimensions& size) { return uint64_t(size.x) * size.y * size.z; }
 
 // What a kernel did wrong. The whole process's CUDA fails from then on with `error`.
 struct Fault {
@@ -84,6 +89,8 @@ struct Launch {
   std::function<void(const Fault*)> done;  // called once on a worker, null if all went well
   uint64_t order = 0;                      // of the program's operations
   size_t stack_size = 1024;                // of a thread: cudaLimitStackSize
+  Dimensions cluster = {};                 // of how many blocks: they divide the grid
+  bool has_clusters = false;               // it was asked for: clusters of one block may be, too
   bool is_cooperative = false;             // its blocks may wait for one another: the caller has seen that they all fit
   std::shared_ptr<Heap> heap = {};         // the context's
   std::shared_ptr<Children> children = {};  // if the kernel launches others

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// Barriers in shared memory (mbarrier), and the bulk copies that complete them. A block runs on one thread of this
-// machine at a time, so a barrier needs no atomic operations. Copies are done at once, and so are the arrivals and the
+// Barriers in shared memory (mbarrier), and the bulk copies that complete them. The blocks of a cluster run on one thread of this
+// machine, so a barrier needs no atomic operations. Copies are done at once, and so are the arrivals and the
 // bytes that they bring.
 #include <chrono>
 #include "access.h"
@@ -24,7 +24,7 @@ static_assert(sizeof(MbarrierState) == 8);
 // A barrier as one lane finds it at an address.
 class Mbarrier {
  public:
-  Mbarrier(Warp& w, const MicroOp& op, unsigned lane, Space space, uint64_t address) : block_(*w.block) {
+  Mbarrier(Warp& w, const MicroOp& op, unsigned lane, Space space, uint64_t address) : cluster_(*w.block->cluster) {
     const Backing backing =
         locate(w, op, lane, space, address, sizeof(MbarrierState), memory::readable | memory::writable);
     if (backing.is_global)
@@ -53,10 +53,10 @@ class Mbarrier {
   void set(MbarrierState state) {
     state_ = state;
     store(bytes_, sizeof state, bits());
-    ++block_.events;
+    ++cluster_.events;
   }
 
-  ThreadBlock& block_;
+  Cluster& cluster_;
   char* bytes_;
   MbarrierState state_;
 };
@@ -106,7 +106,7 @@ template <bool by_parity> void test_phase(Warp& w, const MicroOp& op, Lanes acti
     if (has_ended) return;
     w.rests = true;
     w.polling |= Lanes(1) << lane;
-    w.block->poll = {&w, &op, lane, barrier.bits()};
+    w.block->cluster->poll = {&w, &op, lane, barrier.bits()};
   });
 }
 
@@ -121,9 +121,13 @@ void pending_count(Warp& w, const MicroOp& op, Lanes active) {
 constexpr unsigned unit = 16;  // bytes, that addresses and sizes are multiples of
 
 // `b` bytes from c to a, or to be combined (op.combine) with what is there, elements of op.type. With d, a barrier's
-// address in shared memory, they complete as many bytes of it. The space is that of a; the other one is of c.
+// address in shared memory, they complete as many bytes of it. The space is that of a; the other one is of c: shared, if
+// one of them is global, or if the copy is within a cluster (op.count 2).
 void copy_bulk(Warp& w, const MicroOp& op, Lanes active) {
-  const Space other = op.space == Space::global ? Space::shared : Space::global;
+  const Space other = op.space == Space::global || op.count == 2 ? Space::shared : Space::global;
+  if (op.count == 2 && !w.block->launch->has_clusters)
+    fault(w, op, first_of(active), CUDA_ERROR_ILLEGAL_INSTRUCTION,
+          "a bulk copy from shared to shared memory is for the blocks of a cluster, and this block is in none");
   const unsigned element = op.combine ? ptx::bytes(op.type) : 8;
   const auto rights = op.combine ? memory::readable | memory::writable : memory::writable;
   for (const unsigned lane : each(active)) {
@@ -147,9 +151,21 @@ void copy_bulk(Warp& w, const MicroOp& op, Lanes active) {
   }
 }
 
-void refuse_copy(Warp& w, const MicroOp& op, Lanes active) {
-  fault(w, op, first_of(active), CUDA_ERROR_ILLEGAL_INSTRUCTION,
-        "a bulk copy from shared to shared memory is for the blocks of a cluster, and this block is in none");
+// st.async and red.async: the `count` values in op.rows to a, or combined with what is there; d as above.
+void store_async(Warp& w, const MicroOp& op, Lanes active) {
+  const unsigned size = ptx::bytes(op.type);
+  const auto rights = op.combine ? memory::readable | memory::writable : memory::writable;
+  for (const unsigned lane : each(active)) {
+    const uint64_t to = w.rows[op.a].lane[lane];
+    locate(w, op, lane, Space::shared, to, size * op.count, rights);
+    for (unsigned k = 0; k < op.count; ++k) {
+      char* const bytes = locate(w, op, lane, Space::shared, to + k * size, size, rights).bytes;
+      const uint64_t value = w.rows[op.rows[k]].lane[lane];
+      if (op.combine) combine(bytes, size, op.combine, value);
+      else store(bytes, size, value);
+    }
+    Mbarrier(w, op, lane, Space::shared, w.rows[op.d].lane[lane]).change(-int64_t(size * op.count), 0, 0);
+  }
 }
 
 // --- Lowering --------------------------------------------------------------------------------------------------------
@@ -170,27 +186,29 @@ MicroOp& emit(Lowering& l, const ptx::Instruction& i, Handler handler, const ptx
 
 }  // namespace
 
-void notice_mbarrier_deadlock(ThreadBlock& block) {
+void notice_mbarrier_deadlock(Cluster& cluster) {
   using Clock = std::chrono::steady_clock;
   constexpr auto patience = std::chrono::seconds(3);  // with programs that give up after a while by themselves
   constexpr unsigned least_rounds = 100;
-  if (!block.poll.warp) return;
+  if (!cluster.poll.warp) return;
   const auto begin_round = [&](unsigned round) {
-    for (Warp& w : block.warps) w.polling = 0;
-    block.idle_rounds = round;
-    if (round == 0) block.idle_since = Clock::now();
+    for (const auto& block : cluster.blocks)
+      for (Warp& w : block->warps) w.polling = 0;
+    cluster.idle_rounds = round;
+    if (round == 0) cluster.idle_since = Clock::now();
   };
-  if (block.events != block.events_seen) {
-    block.events_seen = block.events;
+  if (cluster.events != cluster.events_seen) {
+    cluster.events_seen = cluster.events;
     begin_round(0);
     return;
   }
-  for (const Warp& w : block.warps)
-    if (w.alive & ~w.waiting & ~w.polling) return;
-  begin_round(block.idle_rounds + 1);
-  if (block.idle_rounds < least_rounds || Clock::now() - block.idle_since < patience) return;
-  const MbarrierState state = std::bit_cast<MbarrierState>(block.poll.barrier);
-  fault(*block.poll.warp, *block.poll.op, block.poll.lane, CUDA_ERROR_LAUNCH_TIMEOUT,
+  for (const auto& block : cluster.blocks)
+    for (const Warp& w : block->warps)
+      if (w.alive & ~w.waiting & ~w.polling) return;
+  begin_round(cluster.idle_rounds + 1);
+  if (cluster.idle_rounds < least_rounds || Clock::now() - cluster.idle_since < patience) return;
+  const MbarrierState state = std::bit_cast<MbarrierState>(cluster.poll.barrier);
+  fault(*cluster.poll.warp, *cluster.poll.op, cluster.poll.lane, CUDA_ERROR_LAUNCH_TIMEOUT,
         "the block waits for ever: all its threads wait, here and elsewhere. This barrier lacks " +
             std::to_string(state.pending) + " of " + std::to_string(state.expected) + " arrivals and " +
             std::to_string(state.transfer) + " bytes, and no thread is left to bring them; a GPU would hang");
@@ -280,17 +298,15 @@ void lower_bulk_copy(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const bool in_group = m.take("bulk_group");
   const bool is_global = m.take("global");
   const bool reduces = m.take("reduce");
-  m.ignore({"shared::cluster", "shared::cta", "noftz"});
+  const bool in_cluster = m.take("shared::cta") & m.take("shared::cluster");
+  m.ignore({"shared::cluster", "shared::cta", "noftz", "relaxed", "cluster", "gpu"});
   take_hints(m);
   const Type type = reduces ? m.type() : Type::none;
   const Combine combination = reduces ? without_flush(take_combination(m, type)) : nullptr;
   if (completes == in_group || !m.empty() || (reduces && !combination)) l.not_simulated(i);
-  if (!is_global) {
-    l.emit(refuse_copy, i);
-    return;
-  }
+  if (!is_global && !(in_cluster && completes)) l.not_simulated(i);
   const Space target = completes ? Space::shared : Space::global;
-  const Space source = completes ? Space::global : Space::shared;
+  const Space source = completes && is_global ? Space::global : Space::shared;
   const auto row = [&](size_t operand, Space space) {
     return whole_address_of(l, i, i.operands.at(operand), space).row;
   };
@@ -300,7 +316,31 @@ void lower_bulk_copy(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const int barrier = completes ? row(3, Space::shared) : -1;
   MicroOp& op = l.emit(copy_bulk, i, -1, to, size, from, barrier);
   op.space = target;
+  op.count = is_global ? 1 : 2;
   op.type = type;
+  op.combine = combination;
+}
+
+// st.async, red.async: [address], value, [barrier]
+void lower_store_async(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+  m.ignore({"weak", "relaxed", "cluster", "shared::cluster", "mbarrier::complete_tx::bytes"});
+  const uint8_t count = take_vector(m);
+  const Type type = m.type();
+  const bool reduces = i.opcode == "red";
+  const Combine combination = reduces ? take_combination(m, type) : nullptr;
+  const auto& operands = i.operands;
+  if (operands.size() != 3 || (reduces && !combination)) l.not_simulated(i);
+  const bool is_list = operands[1].kind == ptx::Operand::list;
+  if (is_list ? operands[1].elements.size() != count : count != 1) l.not_simulated(i);
+  std::array<int, 8> rows = {};
+  for (size_t k = 0; k < count; ++k) rows[k] = l.row(is_list ? operands[1].elements[k] : operands[1], type);
+  const int to = whole_address_of(l, i, operands[0], Space::shared).row;
+  const int barrier = whole_address_of(l, i, operands[2], Space::shared).row;
+  MicroOp& op = l.emit(store_async, i, -1, to, -1, -1, barrier);
+  op.space = Space::shared;
+  op.type = type;
+  op.count = count;
+  op.rows = rows;
   op.combine = combination;
 }
 

@@ -27,12 +27,16 @@ std::string Pace::ended(uint64_t blocks_done, uint64_t blocks) {
   --running_;
   if (!has_next_line_) next_line_ = std::chrono::seconds(memory::options().slow_after);
   has_next_line_ = true;
-  if (taken_ < next_line_ || blocks_done == blocks) return "";
+  const bool is_one_of_many = launches_ > 1 && 2 * (taken_ - before_) < taken_;
+  if (taken_ < next_line_ || (blocks_done == blocks && !is_one_of_many)) return "";
   next_line_ = 6 * taken_;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(taken_).count();
-  return "vmmsim: kernel " + demangled(name_) + " has run for " + std::to_string(seconds) + " s: of launch " +
-         std::to_string(launches_) + " " + std::to_string(blocks_done) + " of " + std::to_string(blocks) +
-         " blocks are done. Kernels are interpreted here, thousands of times slower than on a GPU: give the program a "
+  const std::string where = " in " + std::to_string(launches_) + " launches, each of them a short part of that",
+                    how_far = ": of launch " + std::to_string(launches_) + " " + std::to_string(blocks_done) + " of " +
+                              std::to_string(blocks) + " blocks are done";
+  return "vmmsim: kernel " + demangled(name_) + " has run for " + std::to_string(seconds) + " s" +
+         (is_one_of_many ? where : how_far) +
+         ". Kernels are interpreted here, thousands of times slower than on a GPU: give the program a "
          "smaller grid or problem, or, if it fills its GPU's memory, vmmsim a smaller one, for instance "
          "--memory 256MiB\n";
 }

@@ -18,7 +18,10 @@ class Pace {
   using Clock = std::chrono::steady_clock;
   static std::shared_ptr<Pace> kernel(const std::string& name) REQUIRES(workers_lock);
   explicit Pace(const std::string& name) : name_(name) {}
-  void launched() REQUIRES(workers_lock) { ++launches_; }
+  void launched() REQUIRES(workers_lock) {
+    ++launches_;
+    before_ = taken_;
+  }
   // A worker runs a block of it, until ended(). Time in which no worker does is not counted.
   void begun() REQUIRES(workers_lock);
   // "": nothing is to be said. Else a line for stderr; it comes rarely, whenever six times as long has passed.
@@ -30,6 +33,7 @@ class Pace {
   unsigned running_ GUARDED_BY(workers_lock) = 0;  // workers
   Clock::time_point since_ GUARDED_BY(workers_lock);
   Clock::duration taken_ GUARDED_BY(workers_lock){}, next_line_ GUARDED_BY(workers_lock);
+  Clock::duration before_ GUARDED_BY(workers_lock){};  // what was taken when the last launch began
   bool has_next_line_ GUARDED_BY(workers_lock) = false;
 };
 

@@ -45,24 +45,24 @@ template <unsigned Dimensions::* d> void fill_in_thread_index(const Warp& w, Row
 // Those of one dimension. A block without a cluster is a cluster of its own.
 template <unsigned Dimensions::* d>
 void add_dimension(Specials& all, const std::string& d_name) {
-  const LoweredKernel::SpecialValue none = of_warp([](const Warp&) { return 0; }),
-                                    one = of_warp([](const Warp&) { return 1; }),
-                                    size = of_warp([](const Warp& w) { return w.block->launch->block.*d; }),
-                                    index = of_warp([](const Warp& w) { return w.block->index.*d; }),
-                                    grid_size = of_warp([](const Warp& w) { return w.block->launch->grid.*d; });
+  static constexpr auto cluster = [](const Warp& w) { return w.block->launch->cluster.*d; };
+  static constexpr auto index = [](const Warp& w) { return w.block->index.*d; };
+  static constexpr auto grid_size = [](const Warp& w) { return w.block->launch->grid.*d; };
   all["%tid." + d_name] = fill_in_thread_index<d>;
-  all["%ntid." + d_name] = size;
-  all["%ctaid." + d_name] = all["%clusterid." + d_name] = index;
-  all["%nctaid." + d_name] = all["%nclusterid." + d_name] = grid_size;
-  all["%cluster_ctaid." + d_name] = none;
-  all["%cluster_nctaid." + d_name] = one;
+  all["%ntid." + d_name] = of_warp([](const Warp& w) { return w.block->launch->block.*d; });
+  all["%ctaid." + d_name] = of_warp(index);
+  all["%nctaid." + d_name] = of_warp(grid_size);
+  all["%clusterid." + d_name] = of_warp([](const Warp& w) { return index(w) / cluster(w); });
+  all["%nclusterid." + d_name] = of_warp([](const Warp& w) { return grid_size(w) / cluster(w); });
+  all["%cluster_ctaid." + d_name] = of_warp([](const Warp& w) { return index(w) % cluster(w); });
+  all["%cluster_nctaid." + d_name] = of_warp(cluster);
 }
 
 const Specials specials = [] {
   Specials all = {
-      {"%cluster_ctarank", of_warp([](const Warp&) { return 0; })},
-      {"%cluster_nctarank", of_warp([](const Warp&) { return 1; })},
-      {"%is_explicit_cluster", of_warp([](const Warp&) { return 0; })},
+      {"%cluster_ctarank", of_warp([](const Warp& w) { return rank_in_cluster(*w.block); })},
+      {"%cluster_nctarank", of_warp([](const Warp& w) { return volume(w.block->launch->cluster); })},
+      {"%is_explicit_cluster", of_warp([](const Warp& w) { return w.block->launch->has_clusters; })},
       {"%laneid", of_lanes([](unsigned lane) { return lane; })},
       {"%warpid", of_warp([](const Warp& w) { return w.first / 32; })},
       {"%nwarpid", of_warp([](const Warp&) { return 64; })},

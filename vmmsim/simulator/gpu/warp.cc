@@ -194,6 +194,10 @@ void trap(Warp& w, const MicroOp& op, Lanes active) {
         "the kernel stopped itself: __trap(), or a check of its own that failed");
 }
 
+void stop(Warp& w, const MicroOp& op, Lanes active) {
+  fault(w, op, first_of(active), CUDA_ERROR_LAUNCH_FAILED, "a breakpoint, and there is no debugger");
+}
+
 void rest(Warp& w, const MicroOp&, Lanes) { w.rests = true; }
 
 // --- Barriers of a block -------------------------------------------------------------------------------------------
@@ -227,7 +231,7 @@ void try_barrier(ThreadBlock& block, ThreadBlock::Barrier& barrier) {
   barrier.ones = 0;
   barrier.threads = 0;
   barrier.reduces = false;
-  ++block.events;
+  ++block.cluster->events;
 }
 
 void barrier(Warp& w, const MicroOp& op, Lanes active) {
@@ -255,15 +259,53 @@ void barrier(Warp& w, const MicroOp& op, Lanes active) {
   try_barrier(block, barrier);
 }
 
+// --- Barriers of a cluster -----------------------------------------------------------------------------------------
+// Lets the waiting threads go if all that have not exited have arrived.
+void try_cluster_barrier(Cluster& cluster) {
+  if (!cluster.arrived || cluster.arrived < cluster.alive) return;
+  for (const auto& block : cluster.blocks)
+    for (Warp& w : block->warps) {
+      const Lanes lanes = std::exchange(w.for_cluster, 0);
+      w.places.advance(lanes, w.alive);
+      w.waiting &= ~lanes;
+      w.at_barrier &= ~lanes;
+      w.in_cluster = 0;
+    }
+  cluster.arrived = 0;
+  ++cluster.events;
+}
+
+void arrive_in_cluster(Warp& w, const MicroOp&, Lanes active) {
+  Cluster& cluster = *w.block->cluster;
+  cluster.arrived += number_of(active & ~w.in_cluster);
+  w.in_cluster |= active;
+  try_cluster_barrier(cluster);
+}
+
+void wait_for_cluster(Warp& w, const MicroOp&, Lanes active) {
+  w.block->cache.empty();
+  const Lanes lanes = active & w.in_cluster;
+  if (!lanes) return;
+  diverge(w, lanes, w.current, w.next);
+  w.for_cluster |= lanes;
+  w.waiting |= lanes;
+  w.at_barrier |= lanes;
+}
+
 void exit_lanes(Warp& w, const MicroOp&, Lanes active) {
   assert((active & w.alive & ~w.waiting) == active && w.block->alive >= number_of(active));
   diverge(w, active, w.current, w.next);
   w.alive &= ~active;
   w.block->alive -= number_of(active);
-  ++w.block->events;
+  Cluster& cluster = *w.block->cluster;
+  ++cluster.events;
+  cluster.alive -= number_of(active);
+  cluster.arrived -= number_of(active & w.in_cluster);
+  w.in_cluster &= ~active;
   w.waiting = w.at_barrier;  // who waits for lanes of its warp looks again whether they are all there
   for (ThreadBlock::Barrier& barrier : w.block->barriers)
     if (!barrier.expected) try_barrier(*w.block, barrier);
+  try_cluster_barrier(cluster);
 }
 
 // --- Lowering ------------------------------------------------------------------------------------------------------
@@ -304,6 +346,13 @@ void lower_barrier(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
     MicroOp& op = emit_last(l, i, sync_warp);
     op.d = mask;
     op.again = Again::same;
+    return;
+  }
+  if (m.take("cluster")) {
+    const bool waits = m.take("wait");
+    if (!waits && !m.take("arrive")) l.not_simulated(i);
+    m.ignore({"acquire", "release", "relaxed"});
+    emit_last(l, i, waits ? wait_for_cluster : arrive_in_cluster);
     return;
   }
   const bool reduces = m.take("red");
@@ -347,6 +396,7 @@ const Opcodes warp_opcodes = {
     {"bar", lower_barrier},
     {"barrier", lower_barrier},
     {"trap", [](Lowering& l, const ptx::Instruction& i, Modifiers&) { emit_last(l, i, trap); }},
+    {"brkpt", [](Lowering& l, const ptx::Instruction& i, Modifiers&) { emit_last(l, i, stop); }},
     {"nanosleep",
      [](Lowering& l, const ptx::Instruction& i, Modifiers& m) {
        m.ignore({"u32"});
@@ -378,8 +428,8 @@ ThreadBlock::~ThreadBlock() {
   if (row_count > spare.count) spare = {std::move(rows), row_count};
 }
 
-ThreadBlock::ThreadBlock(const Launch& l, int gpu, Dimensions where)
-    : launch(&l), lowered(l.kernel->lowered.get()), device(gpu), index(where) {
+ThreadBlock::ThreadBlock(Cluster& its, const Launch& l, int gpu, Dimensions where)
+    : cluster(&its), launch(&l), lowered(l.kernel->lowered.get()), device(gpu), index(where) {
   alive = l.block.x * l.block.y * l.block.z;
   const size_t warp_count = (alive + 31) / 32, row_count = static_cast<size_t>(lowered->rows);
   take_rows(*this, warp_count * row_count);
@@ -403,41 +453,22 @@ ThreadBlock::ThreadBlock(const Launch& l, int gpu, Dimensions where)
   }
 }
 
-// No thread of the block can go on.
-static void tell_of_deadlock(const ThreadBlock& block) {
-  for (const Warp& w : block.warps) {
-    if (!w.alive) continue;
-    const unsigned lane = first_of(w.alive);
-    fault(w, op_at(w, lane), lane, CUDA_ERROR_LAUNCH_TIMEOUT,
-          "the block waits for ever: its threads wait here and elsewhere for threads that will not come; a GPU would "
-          "hang");
-  }
-}
-
 Progress run(ThreadBlock& block, long budget) {
-  size_t idle = 0;     // warps in a row that could do nothing
-  bool spins = false;  // one of them
+  size_t idle = 0;  // warps in a row that could do nothing
   while (block.alive && budget > 0) {
     Warp& w = block.warps[block.next_warp];
     if (++block.next_warp == block.warps.size()) block.next_warp = 0;
-    const bool is_ready = w.alive & ~w.waiting;
-    if (is_ready && !spins_in_vain(w)) {
+    if (w.alive & ~w.waiting && !spins_in_vain(w)) {
       idle = 0;
-      spins = false;
       const long given = std::min(budget, warp_slice);
       const long left = run_warp(w, given);
       budget -= given - left;
       if (w.rests) budget -= 16;  // who sleeps gives other blocks a turn as well
       if (w.rests || (left <= 0 && ++w.turns % spin_slice == 0)) look_for_spin(w);
-    } else {
-      ++idle;
-      spins |= is_ready;
-      if (idle < block.warps.size()) continue;
-      if (spins) return Progress::waits;
-      tell_of_deadlock(block);
+    } else if (++idle >= block.warps.size()) {
+      return Progress::waits;
     }
   }
-  notice_mbarrier_deadlock(block);
   return block.alive == 0 ? Progress::ended : Progress::goes_on;
 }
 

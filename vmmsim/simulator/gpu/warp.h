@@ -39,6 +39,7 @@ struct CallStack {
 };
 
 struct ThreadBlock;
+struct Cluster;
 
 // What a warp that spins looks at (spin.cc).
 struct Watched {
@@ -52,14 +53,16 @@ struct Watched {
 
 struct Warp {
   ThreadBlock* block;
-  Row* rows;             // LoweredKernel::rows of them
-  unsigned first;        // index in the block of lane 0's thread
-  Lanes alive = 0;       // lanes that have not exited
-  Lanes waiting = 0;     // lanes that stand at a barrier or a warp-wide operation
-  Lanes at_barrier = 0;  // those of them that wait for a barrier of the block
-  Lanes polling = 0;     // lanes that did not find the phase of an mbarrier ended, in this round (ThreadBlock::poll)
-  Places places;         // of the lanes that do not run now
-  int current = 0;       // the operation that runs, for the lanes in `running`
+  Row* rows;              // LoweredKernel::rows of them
+  unsigned first;         // index in the block of lane 0's thread
+  Lanes alive = 0;        // lanes that have not exited
+  Lanes waiting = 0;      // lanes that stand at a barrier or a warp-wide operation
+  Lanes at_barrier = 0;   // those of them that wait for a barrier of the block
+  Lanes in_cluster = 0;   // lanes that have arrived at the cluster's barrier in this phase ...
+  Lanes for_cluster = 0;  // ... and those of them that wait for it
+  Lanes polling = 0;      // lanes that did not find the phase of an mbarrier ended, in this round (Cluster::poll)
+  Places places;          // of the lanes that do not run now
+  int current = 0;        // the operation that runs, for the lanes in `running`
   Lanes running = 0;
   int next = 0;              // where the running lanes go: an operation that ends a run sets it ...
   bool diverged = false;     // ... or sets pc of all running lanes, and this
@@ -78,6 +81,7 @@ struct Warp {
 };
 
 struct ThreadBlock {
+  Cluster* cluster;
   const Launch* launch;
   const LoweredKernel* lowered;
   int device;                     // the GPU
@@ -97,6 +101,21 @@ struct ThreadBlock {
     Lanes waiting[32] = {};              // of each warp
   };
   Barrier barriers[16];
+  size_t next_warp = 0;
+  unsigned alive = 0;  // threads that have not exited
+
+  ThreadBlock(Cluster&, const Launch&, int device, Dimensions index);  // moves nowhere: its warps point to it
+  ~ThreadBlock();
+  ThreadBlock(const ThreadBlock&) = delete;
+  ThreadBlock& operator=(const ThreadBlock&) = delete;
+  size_t shared_bytes() const { return lowered->dynamic_shared_at + launch->dynamic_shared; }  // that were asked for
+};
+
+// Blocks that know of one another, by their ranks; one of them if the launch has no clusters. One thread of this machine
+// runs them by turns.
+struct Cluster {
+  std::vector<std::unique_ptr<ThreadBlock>> blocks;
+  unsigned alive = 0, arrived = 0;  // threads: that have not exited; of these, at the cluster's barrier in this phase
   // Of waits for mbarriers, where threads spin: the last one in vain, with the barrier's bits; and how often, and since
   // when, all threads have waited so or at other barriers, while none changed an mbarrier, passed a barrier or ended.
   struct Poll {
@@ -108,18 +127,26 @@ struct ThreadBlock {
   unsigned idle_rounds = 0;
   std::chrono::steady_clock::time_point idle_since;
   uint64_t events = 0, events_seen = 0;
-  size_t next_warp = 0;
-  unsigned alive = 0;  // threads that have not exited
 
-  ThreadBlock(const Launch&, int device, Dimensions index);  // moves nowhere: its warps point to it
-  ~ThreadBlock();
-  ThreadBlock(const ThreadBlock&) = delete;
-  ThreadBlock& operator=(const ThreadBlock&) = delete;
-  size_t shared_bytes() const { return lowered->dynamic_shared_at + launch->dynamic_shared; }  // that were asked for
+  Cluster(const Launch&, int device, Dimensions first);  // whose first block has this index; moves nowhere
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
 };
 
+// In the window of shared memory each block of a cluster has a part, by its rank; a block its own one at the beginning
+// as well.
+constexpr unsigned cluster_shift = 24;
+inline uint64_t in_shared_of(uint64_t address, unsigned rank) {
+  constexpr uint64_t field = (uint64_t(window_size) >> cluster_shift) - 1;
+  return (address & ~(field << cluster_shift)) | uint64_t(rank + 1) << cluster_shift;
+}
+Dimensions index_in_cluster(const ThreadBlock&);  // %cluster_ctaid
+unsigned rank_in_cluster(const ThreadBlock&);
+
 enum class Progress : uint8_t { ended, goes_on, waits };  // waits: for other blocks, the host or another process
-// Runs a block for about `budget` operations of a warp, or until all its threads wait. Throws Fault.
+// Runs the blocks for about `budget` operations of a warp, or until all threads wait. Throws Fault.
+Progress run(Cluster&, long budget);
+// One of them. waits: some of its warps spin, or all threads wait for others of the block or of the cluster.
 Progress run(ThreadBlock&, long budget);
 
 Lanes true_lanes(const Row& predicate);
@@ -135,8 +162,8 @@ void look_for_spin(Warp&);
 // True if it does, and what it looks at has not changed: it need not run now.
 bool spins_in_vain(Warp&);
 
-// For the end of a block's slice of time (mbarrier.cc): throws Fault if its threads wait for ever for mbarriers.
-void notice_mbarrier_deadlock(ThreadBlock&);
+// For the end of a slice of time (mbarrier.cc): throws Fault if all threads wait for ever for mbarriers.
+void notice_mbarrier_deadlock(Cluster&);
 
 Dimensions thread_index(const Warp&, unsigned lane);  // %tid
 

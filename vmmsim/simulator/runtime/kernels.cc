@@ -134,7 +134,7 @@ void launch(const void* symbol, dim3 grid, dim3 block, void** arguments, size_t 
                                        arguments, nullptr));
 }
 
-void launch_with(const cudaLaunchConfig_t* config, const void* func, void** args) {
+CUlaunchConfig driver_config(const cudaLaunchConfig_t* config) {
   need(config, "config");
   CUlaunchConfig all = {};
   const dim3 grid = config->gridDim, block = config->blockDim;
@@ -148,6 +148,10 @@ void launch_with(const cudaLaunchConfig_t* config, const void* func, void** args
   all.hStream = at(config->stream);
   all.attrs = reinterpret_cast<CUlaunchAttribute*>(config->attrs);  // the same numbers and layout
   all.numAttrs = config->numAttrs;
+  return all;
+}
+void launch_with(const cudaLaunchConfig_t* config, const void* func, void** args) {
+  const CUlaunchConfig all = driver_config(config);
   must(cuLaunchKernelEx(&all, to_launch(func), args, nullptr));
 }
 
@@ -169,6 +173,12 @@ void fill(cudaFuncAttributes& all, const void* func) {
   all.cacheModeCA = get(CU_FUNC_ATTRIBUTE_CACHE_MODE_CA);
   all.maxDynamicSharedSizeBytes = get(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
   all.preferredShmemCarveout = get(CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT);
+  all.clusterDimMustBeSet = get(CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET);
+  all.requiredClusterWidth = get(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH);
+  all.requiredClusterHeight = get(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT);
+  all.requiredClusterDepth = get(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH);
+  all.clusterSchedulingPolicyPreference = get(CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE);
+  all.nonPortableClusterSizeAllowed = get(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
 }
 
 }  // namespace
@@ -331,6 +341,18 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, c
                                                       int blockSize) {
   return call(ARGUMENTS(dynamicSmemSize, func, numBlocks, blockSize), [&] {
     return cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, function(func), numBlocks, blockSize);
+  });
+}
+cudaError_t cudaOccupancyMaxPotentialClusterSize(int* clusterSize, const void* func, const cudaLaunchConfig_t* config) {
+  return call(ARGUMENTS(clusterSize, func, config), [&] {
+    const CUlaunchConfig all = driver_config(config);
+    return cuOccupancyMaxPotentialClusterSize(clusterSize, function(func), &all);
+  });
+}
+cudaError_t cudaOccupancyMaxActiveClusters(int* numClusters, const void* func, const cudaLaunchConfig_t* config) {
+  return call(ARGUMENTS(numClusters, func, config), [&] {
+    const CUlaunchConfig all = driver_config(config);
+    return cuOccupancyMaxActiveClusters(numClusters, function(func), &all);
   });
 }
 

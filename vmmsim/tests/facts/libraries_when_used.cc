@@ -158,6 +158,7 @@ static void options() {
     const CUresult result = cuLibraryLoadData(&library, code.text, option, values, 2, nullptr, nullptr, 0);
     say(std::string(code.what) + ", with a log", plain(result) + (log[0] ? ", a text" : ", no text"));
   }
+  // With CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE and a table that is null the driver crashes: not asked.
   CUlibraryOption preserved[] = {CU_LIBRARY_BINARY_IS_PRESERVED};
   void* values[] = {reinterpret_cast<void*>(1)};
   say("preserved", cuLibraryLoadData(&library, codes[0].text, nullptr, nullptr, 0, preserved, values, 1));

@@ -306,7 +306,6 @@ static const struct {
     {"any of the lanes below", WARP("vote.sync.any.pred %p2, %p1, %r2; selp.u32 %r4, 1, 0, %p2;")},
     {"all of the lanes below", WARP("vote.sync.all.pred %p2, %p1, %r2; selp.u32 %r4, 1, 0, %p2;")},
     {"shfl of the lanes below", WARP("shfl.sync.up.b32 %r4, %r1, 1, 0, %r2;")},
-    {"shfl of the lanes up to one's own", WARP("shfl.sync.up.b32 %r4, %r1, 1, 0, %r3;")},
     {"match of the lanes below", WARP("match.any.sync.b32 %r4, %r1, %r2;")},
     {"redux of the lanes below", WARP("redux.sync.add.u32 %r4, %r1, %r2;")},
     {"elect of the lanes below", WARP("elect.sync %r4|%p2, %r2;")},

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT-0
+// How many blocks of a kernel fit on a multiprocessor, and what clusters of them a launch may have.
+#pragma once
+#include <optional>
+
+#include "modules.h"
+#include "work.h"
+
+namespace driver {
+
+// As many as its threads, registers and shared memory allow.
+int blocks_that_fit(CUfunction, int block_size, size_t dynamic_shared);
+
+Attributes attributes_of(const CUlaunchConfig&);  // of several with one number the last; throws Refused
+
+// The size of a launch's clusters: what its attributes ask for, or what the kernel was compiled for. Throws Refused.
+std::optional<gpu::Dimensions> cluster_of(const CUfunc_st&, const Attributes&);
+unsigned most_in_cluster(const CUfunc_st&);
+void check_cluster(const CUfunc_st&, const gpu::Dimensions& size, const gpu::Dimensions& grid);  // throws Refused
+
+}  // namespace driver
