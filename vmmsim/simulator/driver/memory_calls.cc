@@ -283,9 +283,8 @@ CUresult cuMemHostGetFlags(unsigned int* pFlags, void* p) {
                 const auto found = memory::find(bits(p));
                 const bool is_managed = found && found->kind == Range::managed && !found->owner.pool;
                 if (is_managed) return unsigned(CU_MEMHOSTALLOC_DEVICEMAP);
-                const Range range = host_allocation_at(p);  // of small ones the driver does not tell PORTABLE
-                const bool is_small = range.kind == Range::host && range.size < 65536;
-                const unsigned hidden = is_small ? CU_MEMHOSTALLOC_PORTABLE : 0;
+                const Range range = host_allocation_at(p);  // of what was allocated the driver does not tell PORTABLE
+                const unsigned hidden = range.kind == Range::host ? CU_MEMHOSTALLOC_PORTABLE : 0;
                 return (range.owner.flags & ~hidden) | CU_MEMHOSTALLOC_DEVICEMAP;
               }));
 }
@@ -302,9 +301,10 @@ CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUme
 CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
                             CUstream hStream) {
   return call(ARGUMENTS(devPtr, count, flags, hStream), [&] {
-    require(!flags && devPtr && count, CUDA_ERROR_INVALID_VALUE, "devPtr is null, count is 0, or flags are not");
+    require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
     if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) must_be_a_place(location);
     must_not_capture(named_stream(hStream));
+    require(devPtr && count, CUDA_ERROR_INVALID_VALUE, "devPtr is null, or count is 0");
     if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) checked(location.id);
     note_prefetch(devPtr, count, location);
   });

@@ -78,13 +78,13 @@ PoolPlace asked_place(const CUmemLocation* location, CUmemAllocationType type) {
 }
 
 CUmemoryPool create_pool(const CUmemPoolProps& properties) {
-  const PoolPlace place = checked_place(properties.location, properties.allocType);
   const bool is_managed = properties.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED;
+  require(!is_managed || (!properties.maxSize && !properties.usage && !properties.handleTypes),
+          CUDA_ERROR_INVALID_VALUE, "a pool of managed memory has no maxSize, no usage and no handleTypes");
+  const PoolPlace place = checked_place(properties.location, properties.allocType);
   const auto has_reserved = std::any_of(std::begin(properties.reserved), std::end(properties.reserved),
                                         [](unsigned char byte) { return byte != 0; });
   require(!has_reserved, CUDA_ERROR_INVALID_VALUE, "reserved is not 0");
-  require(!is_managed || (!properties.maxSize && !properties.usage), CUDA_ERROR_INVALID_VALUE,
-          "a pool of managed memory has no maxSize and no usage");
   require(properties.maxSize >> 47 == 0, CUDA_ERROR_OUT_OF_MEMORY, "no process has maxSize bytes of addresses");
   const MutexLock held(state().lock);
   return add_pool(make_pool(place, unsigned(properties.handleTypes)));
@@ -328,6 +328,7 @@ CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location, CUmemAlloc
 CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
   return call(ARGUMENTS(location, type, pool), [&] {
     forbid_in_capture();
+    need(pool, "pool");
     use_pool(asked_place(location, type), pool);
   });
 }
