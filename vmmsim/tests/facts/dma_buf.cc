@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// dma-bufs of memory, which a network card would be given: of which ranges there is one, and what it is. What depends on
-// the kernel of the host is said on stderr.
+// dma-bufs of memory, which a network card would be given: of which ranges there is one, and what it is. What depends
+// on the kernel of the host is said on stderr.
 #include "facts.h"
 
 #include <cerrno>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// Small questions about mappings: asynchronous copies and memsets without access, queries without a current context, and
-// ranges to unmap that are not whole granules.
+// Small questions about mappings: asynchronous copies and memsets without access, queries without a current context,
+// and ranges to unmap that are not whole granules.
 #include "facts.h"
 
 static void asynchronous() {
