@@ -24,7 +24,7 @@ CUcontext retain_primary(CUdevice device) {
   const CUcontext context = primary_context(device);
   const MutexLock held(state().lock);
   ++context->retained;
-  memory::make_region_of_context();
+  memory::take_addresses_of_context(device);
   return context;
 }
 
@@ -45,7 +45,7 @@ CUcontext create(unsigned flags, CUdevice device) {
   check_flags(flags);
   const MutexLock held(state().lock);
   thread().contexts.push_back(make_context(device, false, flags));
-  memory::make_region_of_context();
+  memory::take_addresses_of_context(device);
   return thread().contexts.back();
 }
 

@@ -13,14 +13,15 @@
 namespace gpu {
 
 // The windows of the generic address space in which a block's shared memory and a thread's local memory appear: below
-// all addresses at which Linux begins to place libraries and stacks (the highest TiB), above those of programs.
-constexpr uint64_t shared_window = 0x6ff0'0000'0000, local_window = 0x6ff1'0000'0000, window_size = 1u << 30;
+// all addresses at which Linux begins to place libraries and stacks (the highest TiB), above those of programs, with
+// room for 2^45 bytes of reservations between.
+constexpr uint64_t shared_window = 0x76f0'0000'0000, local_window = 0x76f1'0000'0000, window_size = 1u << 30;
 
 // Where a cooperative kernel finds Launch::grid_workspace: %envreg1 and %envreg2 are the halves of this address.
-constexpr uint64_t grid_window = 0x6ff2'0000'0000;
+constexpr uint64_t grid_window = 0x76f2'0000'0000;
 
 // Where the addresses of functions begin. No memory lies there.
-constexpr uint64_t function_window = 0x6ff3'0000'0000;
+constexpr uint64_t function_window = 0x76f3'0000'0000;
 
 // How often the stack that a program asked for the frames of called functions may take: those of PTX have other sizes
 // than a GPU's.

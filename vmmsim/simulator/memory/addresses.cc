@@ -13,13 +13,13 @@ namespace {
 
 // Where the driver looks first, and the unit in which it takes addresses from the kernel.
 constexpr uint64_t first_address = 0x302000000, unit = 32 << 20;
-// Without a hint none is taken from here on.
-constexpr uint64_t end_of_addresses = 0x500000000000;
+// Without a hint none is taken from here on as long as there is room before it: there are programs and libraries.
+constexpr uint64_t end_of_usual = 0x500000000000, end_of_addresses = uint64_t(1) << address_bits;
 // What a context leaves of the addresses that it takes for itself, as on an H200: 24 of 32 MiB, above most others.
 #ifdef __SANITIZE_THREAD__
 constexpr uint64_t of_context = 0x7e8000000000;  // ThreadSanitizer lets nothing be mapped right below
-#else
-constexpr uint64_t of_context = 0x700000000000;
+#else                                            // 2^45 bytes find room between programs and it
+constexpr uint64_t of_context = 0x770000000000;
 #endif
 constexpr uint64_t used_by_context = 8 << 20;
 constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -36,22 +36,24 @@ bool take(uint64_t address, uint64_t size) REQUIRES(process_lock) {
   return true;
 }
 
-// Where the first room for a range is from an address on, as far as this process and then its kernel know; 0: nowhere.
-uint64_t find_room(uint64_t from, uint64_t size, uint64_t alignment, bool ask_kernel) REQUIRES(process_lock) {
+// Where the first room for a range is from an address on and before another, as far as this process and then its kernel
+// know; 0: nowhere.
+uint64_t find_room(uint64_t from, uint64_t end, uint64_t size, uint64_t alignment, bool ask_kernel)
+    REQUIRES(process_lock) {
   std::map<uint64_t, uint64_t> taken = process().areas;
   if (FILE* const maps = ask_kernel ? std::fopen("/proc/self/maps", "re") : nullptr) {
-    unsigned long long begin, end;
-    while (std::fscanf(maps, "%llx-%llx%*[^\n]", &begin, &end) == 2)
-      taken[begin] = std::max<uint64_t>(taken[begin], end);
+    unsigned long long begin, behind;
+    while (std::fscanf(maps, "%llx-%llx%*[^\n]", &begin, &behind) == 2)
+      taken[begin] = std::max<uint64_t>(taken[begin], behind);
     std::fclose(maps);
   }
   uint64_t address = round_up(from ? from : first_address, alignment);
-  for (const auto& [begin, end] : taken) {
-    if (end <= address) continue;
+  for (const auto& [begin, behind] : taken) {
+    if (behind <= address) continue;
     if (begin > address && begin - address >= size) break;
-    address = round_up(end, alignment);
+    address = round_up(behind, alignment);
   }
-  return address + size <= (from ? uint64_t(1) << address_bits : end_of_addresses) ? address : 0;
+  return address + size <= end ? address : 0;
 }
 
 // The first addresses of a region from one on where nothing is reserved; 0: there are not so many.
@@ -72,8 +74,14 @@ uint64_t place(uint64_t hint, uint64_t size, uint64_t alignment) REQUIRES(proces
   for (auto region = regions.rbegin(); region != regions.rend(); ++region)
     if (const uint64_t address = room_in(*region, hint, size, alignment)) return address;
   const uint64_t taken = round_up(size, unit);
-  for (bool ask_kernel : {false, true}) {
-    const uint64_t address = find_room(hint, taken, std::max(alignment, unit), ask_kernel);
+  struct Try {
+    uint64_t end;
+    bool ask_kernel;
+  };
+  for (const auto [end, ask_kernel] : {Try{hint ? end_of_addresses : end_of_usual, false},
+                                       {hint ? end_of_addresses : end_of_usual, true},
+                                       {end_of_addresses, true}}) {
+    const uint64_t address = find_room(hint, end, taken, std::max(alignment, unit), ask_kernel);
     if (!address || !take(address, taken)) continue;
     regions.push_back({address, address + taken, false});
     return address;
@@ -123,8 +131,12 @@ void take_from_host(uint64_t address, uint64_t size) {
   static_cast<void>(mmap(reinterpret_cast<void*>(address), size, PROT_NONE, flags | MAP_FIXED, -1, 0));
 }
 
-void make_region_of_context() {
+void take_addresses_of_context(CUdevice device) {
   const auto guard = enter();
+  try {
+    gpu_memory(gpu_of(device));
+  } catch (const Refused&) {  // it is refused again where the memory is needed
+  }
   auto& regions = process().regions;
   if (!regions.empty() && regions.front().is_of_context) return;
   if (take(of_context, unit)) regions.insert(regions.begin(), {of_context + used_by_context, of_context + unit, true});
@@ -141,7 +153,7 @@ bool is_of_host(uint64_t address, uint64_t size) {
 bool are_ours(uint64_t address) {
   const auto area = holding(process().areas, address);
   return (area != process().areas.end() && address < area->second) ||
-         (address >= first_address && address < end_of_addresses && !is_of_host(address, 1));
+         (address >= first_address && address < end_of_usual && !is_of_host(address, 1));
 }
 
 uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long long reserved_flags) {
@@ -154,7 +166,7 @@ uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long lon
   if (hint % page_size || (alignment && hint % alignment))
     refuse(CUDA_ERROR_INVALID_VALUE,
            "addr, the address wished for, must be a multiple of 2 MiB and of alignment, or 0");
-  constexpr uint64_t limit = uint64_t(1) << address_bits;
+  constexpr uint64_t limit = end_of_addresses;
   if (size >= limit || hint >= limit || hint + size > limit || alignment >= limit / 2)
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "a process has 2^47 bytes of addresses: size, addr or alignment asks for more");
 

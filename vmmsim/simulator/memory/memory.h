@@ -57,7 +57,9 @@ Handle import_fabric(const CUmemFabricHandle&);
 // --- Reservations, mappings, access -------------------------------------------------------------------------------
 uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long long flags);
 void free_reservation(uint64_t address, size_t size);
-void make_region_of_context();  // with the first context: small reservations will go there, as on the H200
+// Of a context that begins. The first of all brings a region for small reservations, as on the H200. The addresses by
+// which this process reaches the GPU's memory are taken too: there may be none left later.
+void take_addresses_of_context(CUdevice);
 void map(uint64_t address, size_t size, size_t offset, Handle, unsigned long long flags);  // multicast handles too
 void unmap(uint64_t address, size_t size);
 void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc>);
