@@ -23,7 +23,7 @@ static_assert(sizeof(EventHandle) <= sizeof(CUipcEventHandle));
 
 std::atomic_ref<uint64_t> recorded(uint32_t event) { return std::atomic_ref(ledger().record[event].recorded); }
 std::atomic_ref<uint64_t> reached(uint32_t event) { return std::atomic_ref(ledger().record[event].reached); }
-std::atomic_ref<int32_t> recorder(uint32_t event) { return std::atomic_ref(ledger().record[event].recorder); }
+std::atomic_ref<ProcessIdentity> recorder(uint32_t event) { return std::atomic_ref(ledger().record[event].recorder); }
 
 }  // namespace
 
@@ -53,7 +53,7 @@ uint32_t open_event(const CUipcEventHandle& handle) {
   const Record& record = ledger().record[contents.record];
   if (record.kind != Record::event || record.key != contents.key || record.node != node())
     refuse(CUDA_ERROR_MAP_FAILED, "the event of this handle is gone, or on another node");
-  if (record.process == getpid()) refuse(CUDA_ERROR_INVALID_CONTEXT, "this process made the event: use that");
+  if (record.maker == this_process()) refuse(CUDA_ERROR_INVALID_CONTEXT, "this process made the event: use that");
   hold(contents.record);
   return contents.record;
 }
@@ -66,7 +66,7 @@ void close_event(uint32_t event) {
 uint64_t times_recorded(uint32_t event) { return recorded(event); }
 
 uint64_t record_event(uint32_t event) {
-  recorder(event) = getpid();
+  recorder(event) = this_process();
   return ++recorded(event);
 }
 

@@ -30,13 +30,14 @@ uint32_t record_of_descriptor(int fd) {
 // For --slow-import. Whoever made the memory goes on meanwhile, so no lock is held.
 void wait_for_maker(uint32_t record) {
   const int seconds = options().slow_import;
-  const int32_t maker = !seconds || record == nothing ? getpid() : ledger().record[record].process;
-  if (maker == getpid()) return;
-  ledger().awaited = maker;
+  if (!seconds || record == nothing) return;
+  const ProcessIdentity maker = ledger().record[record].maker;
+  if (maker == this_process()) return;
+  ledger().awaited = number_of(maker);
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   while (!has_ended(maker)) {
-    const Waits waits = waits_for_others(maker);
+    const Waits waits = waits_for_others(number_of(maker));
     const int most = waits == Waits::unknown ? std::min(seconds, 3) : seconds;
     if (waits == Waits::yes || Clock::now() - began > std::chrono::seconds(most)) break;
     const timespec a_while = {0, 10'000'000};  // nanosleep itself may be over at once (--no-luck)

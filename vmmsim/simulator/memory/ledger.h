@@ -19,6 +19,14 @@ namespace memory {
 constexpr unsigned max_gpus = 64 * 16, max_owners = max_gpus + 16, max_records = 1 << 17;
 constexpr uint32_t nothing = ~0u;  // instead of the number of a record or frame
 
+// A process, and no later one to which the system gives its number: when it started, in ticks since the system did, and
+// in the low bits the number.
+enum class ProcessIdentity : uint64_t {};
+constexpr unsigned process_number_bits = 22;  // as many as Linux gives
+ProcessIdentity this_process();
+bool has_ended(ProcessIdentity);  // even if nobody has waited for it
+constexpr int number_of(ProcessIdentity process) { return int(uint64_t(process) & ((1u << process_number_bits) - 1)); }
+
 // A line of the ledger: physical memory, a multicast object, a binding of the one to the other, an event, or a pool
 // that processes share.
 struct Record {
@@ -28,7 +36,8 @@ struct Record {
   uint64_t size;          // bytes
   uint32_t handle_types;  // it may be exported as
   int32_t gpu;            // of the machine, that physical memory or a binding is on; after the GPUs: hosts of the nodes
-  int32_t node, process;  // that made it
+  int32_t node;           // that made it
+  ProcessIdentity maker;  // the process
   uint16_t usage;         // CUmemAllocationProp::allocFlags
   uint8_t compression, rdma, location;
   bool on_fabric;           // multicast: exported there, so anybody may import it
@@ -39,7 +48,7 @@ struct Record {
   uint32_t object, memory;         // binding: its records; physical: as `object` the pool that it is a unit of
   uint64_t offset, memory_offset;  // physical: of the unit in its pool
   uint64_t recorded, reached;      // event: how often, and up to which of these streams have got; changed atomically
-  int32_t recorder;                // the process that was the last to record it
+  ProcessIdentity recorder;        // that was the last to record it
 };
 
 // A lock of all processes of a machine, in memory that they share.

@@ -36,7 +36,7 @@ std::optional<Range> find_ordinary(const Mapping& mapping, uint64_t address) REQ
   range.mapped = true;
   range.owner = owner_of(allocation);
   const Record* const record = mapping.kind == Range::pool ? &ledger().record[mapping.record] : nullptr;
-  if (record && record->process == getpid())  // of an import the driver tells none
+  if (record && record->maker == this_process())  // of an import the driver tells none
     range.properties.requestedHandleTypes = static_cast<CUmemAllocationHandleType>(record->handle_types);
   return range;
 }

@@ -17,7 +17,7 @@ constexpr uint64_t ipc_magic = 0x63706972616d6d76;  // "vmmaripc"
 struct IpcHandle {
   uint64_t magic, token, key, offset, size;
   uint32_t record;
-  int32_t maker;  // the process
+  ProcessIdentity maker;
 };
 static_assert(sizeof(IpcHandle) <= sizeof(CUipcMemHandle));
 
@@ -228,7 +228,7 @@ CUipcMemHandle export_ipc(uint64_t address) {
                               found->first - mapping.base,
                               found->second.size,
                               mapping.record,
-                              getpid()};
+                              this_process()};
   CUipcMemHandle exported = {};
   std::memcpy(&exported, &contents, sizeof contents);
   return exported;
@@ -249,7 +249,7 @@ uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle, Owner owner) {
       refuse(CUDA_ERROR_INVALID_HANDLE, "the process that made the memory has ended, and nobody else has it open");
     if (!is_there || record.node != node())
       refuse(CUDA_ERROR_INVALID_VALUE, "the memory of this handle was freed, or is on another node");
-    if (record.process == getpid())
+    if (record.maker == this_process())
       refuse(CUDA_ERROR_INVALID_CONTEXT, "this process made the memory: use its own pointer");
     hold(contents.record);
   }

@@ -59,15 +59,6 @@ Gpus& seen_gpus() {
 
 }  // namespace
 
-bool has_ended(pid_t process) {
-  const int fd = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
-  if (fd < 0) return errno == ESRCH;
-  pollfd look = {fd, POLLIN, 0};
-  const bool ended = poll(&look, 1, 0) > 0;
-  close(fd);
-  return ended;
-}
-
 namespace {
 
 // What /proc says of a thread of a process, in this file; "" if nothing.
@@ -78,6 +69,15 @@ void read_of(pid_t process, pid_t thread, const char* what, char* text, size_t s
   const ssize_t length = file < 0 ? 0 : read(file, text, size - 1);
   text[length > 0 ? length : 0] = '\0';
   if (file >= 0) close(file);
+}
+
+ProcessIdentity identity_of(pid_t process) {
+  char text[1024];
+  read_of(process, process, "stat", text, sizeof text);
+  const char* at = std::strrchr(text, ')');  // of the name, which may have blanks
+  for (int field = 2; at && field < 22; ++field) at = std::strchr(at + 1, ' ');
+  const uint64_t started = at ? std::strtoull(at, nullptr, 10) : 0;
+  return ProcessIdentity(started << process_number_bits | unsigned(process));
 }
 
 bool is_of_another(pid_t process, unsigned long fd) {  // a socket's or a pipe's end: no timer, no terminal
@@ -123,6 +123,22 @@ Waits thread_waits(pid_t process, pid_t thread) {
 }
 
 }  // namespace
+
+ProcessIdentity this_process() {
+  static const ProcessIdentity once = identity_of(getpid());  // a child made by fork uses no memory
+  return once;
+}
+
+bool has_ended(ProcessIdentity process) {
+  const int fd = static_cast<int>(syscall(SYS_pidfd_open, number_of(process), 0));
+  if (fd < 0) return errno == ESRCH;
+  pollfd look = {fd, POLLIN, 0};
+  const bool ended = poll(&look, 1, 0) > 0;
+  close(fd);
+  const ProcessIdentity now = identity_of(number_of(process));
+  const bool is_told = uint64_t(now) >> process_number_bits;
+  return ended || (is_told && now != process);
+}
 
 Waits waits_for_others(pid_t process) {  // perhaps in a handler of a signal: without memory
   char path[64], name[32];

@@ -102,8 +102,7 @@ void note_gone(uint64_t base, uint64_t size, const char* how) REQUIRES(process_l
 // --- Who has memory: the machine's GPUs by their numbers, and after them the host of each node
 int host_of_node();
 std::string owner_name(int owner);
-int device_of(int gpu);         // -1: this process does not see it
-bool has_ended(pid_t process);  // even if nobody has waited for it
+int device_of(int gpu);  // -1: this process does not see it
 // Whether all its own threads are in calls of the system that end by no time, but by what others do; unknown where the
 // system does not tell. It may be asked in a handler of a signal.
 enum class Waits { no, yes, unknown };

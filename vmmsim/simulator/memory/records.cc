@@ -140,7 +140,7 @@ uint32_t new_record(Record::Kind kind) {
   record.next = record.first_frame = record.object = nothing;
   record.key = new_key();
   record.node = node();
-  record.process = getpid();
+  record.maker = this_process();
   if (kind == Record::multicast || kind == Record::event || kind == Record::pool)
     record.kind = kind;  // others are unused until they are whole
   return number;
