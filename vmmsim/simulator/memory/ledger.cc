@@ -178,7 +178,11 @@ void SharedMutex::make() {
   pthread_mutex_init(&mutex_, &attributes);
   pthread_mutexattr_destroy(&attributes);
 }
-bool SharedMutex::lock() { return pthread_mutex_lock(&mutex_) != EOWNERDEAD; }
+bool SharedMutex::lock() {
+  const int error = pthread_mutex_lock(&mutex_);
+  if (error && error != EOWNERDEAD) end("the machine's ledger cannot be locked: start the simulation anew", error);
+  return !error;
+}
 void SharedMutex::unlock() { pthread_mutex_unlock(&mutex_); }
 void SharedMutex::mend() { pthread_mutex_consistent(&mutex_); }
 
