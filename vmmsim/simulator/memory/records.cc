@@ -6,6 +6,7 @@
 #include <linux/falloc.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,17 +46,17 @@ GpuFile& gpu_file(int gpu) {
   return all[gpu];
 }
 
-struct flock byte_of(uint32_t record, short type) {
+struct flock bytes_of(uint32_t record, uint32_t count, short type) {
   struct flock lock = {};
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
   lock.l_start = record;
-  lock.l_len = 1;
+  lock.l_len = count;
   return lock;
 }
 // Read locks get into nobody's way. False: the system has none left.
 bool set_lock(int file, uint32_t record, short type) {
-  struct flock lock = byte_of(record, type);
+  struct flock lock = bytes_of(record, 1, type);
   return fcntl(file, F_OFD_SETLK, &lock) == 0;
 }
 
@@ -171,13 +172,25 @@ bool take_frames(Record& record, int gpu, uint64_t size) {
   return true;
 }
 
-void sweep() {
-  for (uint32_t number = 0; number < ledger().records; ++number)
-    if (!holds().held.count(number)) give_back_if_unheld(number);
+// Asks the system for many records at once: to it locks of one holder side by side are one, and this process's own ones
+// are in nobody's way.
+static void sweep(uint32_t begin, uint32_t end) REQUIRES(process_lock, ledger().lock) {
+  while (begin < end) {
+    struct flock lock = bytes_of(begin, end - begin, F_WRLCK);
+    fcntl(holds().file >= 0 ? holds().file : ledger_file(false), F_OFD_GETLK, &lock);
+    if (lock.l_type == F_UNLCK) break;
+    const auto held = std::max(uint32_t(lock.l_start), begin);  // one of those that others hold, with its neighbours
+    sweep(begin, held);
+    begin = uint32_t(lock.l_start + lock.l_len);
+  }
+  for (; begin < end; ++begin)
+    if (!holds().held.count(begin)) give_back_if_unheld(begin);
 }
 
+void sweep() { sweep(0, ledger().records); }
+
 bool is_held(uint32_t record, bool by_others) {
-  struct flock lock = byte_of(record, F_WRLCK);  // nobody could get this if somebody else has a read lock
+  struct flock lock = bytes_of(record, 1, F_WRLCK);  // nobody could get this if somebody else has a read lock
   fcntl(by_others && holds().file >= 0 ? holds().file : ledger_file(false), F_OFD_GETLK, &lock);
   return lock.l_type != F_UNLCK;
 }
@@ -231,11 +244,15 @@ int export_record(uint32_t record) {
   return fd;
 }
 
-uint32_t exported_record(int fd) {
+static bool is_of_ledger(int fd) {
   struct stat that, ours;
-  if (fstat(fd, &that) || fstat(ledger_file(false), &ours) || that.st_dev != ours.st_dev || that.st_ino != ours.st_ino)
-    return nothing;
-  const off_t position = lseek(fd, 0, SEEK_CUR) - first_position;
+  return fstat(fd, &that) == 0 && fstat(ledger_file(false), &ours) == 0 && that.st_dev == ours.st_dev &&
+         that.st_ino == ours.st_ino;
+}
+
+uint32_t exported_record(int fd) {
+  if (!is_of_ledger(fd)) return nothing;
+  const off_t position = syscall(SYS_lseek, fd, 0, SEEK_CUR) - first_position;
   return position < 0 || position >= max_records ? nothing : static_cast<uint32_t>(position);
 }
 
