@@ -245,6 +245,17 @@ int describe(int fd, struct stat* is) {
   return result;
 }
 
+// The size of a dma-buf, 0 of what is none: a simulated one is the ledger's file at a position that tells it
+// (memory/records.cc).
+off_t dma_buf_size(int fd) {
+  constexpr off_t of_dma_buf = off_t(1) << 50;
+  const int before = errno;
+  const off_t position = syscall(SYS_lseek, fd, 0, SEEK_CUR);
+  const bool is_one = position > of_dma_buf && seen().is_simulated && is_called(fd, "/memfd:vmmsim-ledger");
+  errno = before;
+  return is_one ? position - of_dma_buf : 0;
+}
+
 // --- What is told, and what takes no time ----------------------------------------------------------------------------
 
 std::atomic<const Watcher*> watcher = nullptr;
@@ -333,6 +344,17 @@ int glob64(const char* pattern, int flags, int (*failed)(const char*, int), glob
 // A program makes sure that a channel's file is a device.
 int fstat(int fd, struct stat* is) noexcept { return describe(fd, is); }
 int fstat64(int fd, struct stat64* is) noexcept { return describe(fd, reinterpret_cast<struct stat*>(is)); }
+
+// A dma-buf has a size, and no position.
+off_t lseek(int fd, off_t offset, int whence) noexcept {
+  const off_t size = dma_buf_size(fd);
+  if (!size) return syscall(SYS_lseek, fd, offset, whence);
+  if (!offset && whence == SEEK_END) return size;
+  if (!offset && whence == SEEK_SET) return 0;
+  errno = EINVAL;
+  return -1;
+}
+off_t lseek64(int fd, off_t offset, int whence) noexcept { return lseek(fd, offset, whence); }
 
 // For --trace: memory is freed with the last descriptor of it, and no call of CUDA is made for that.
 int __close(int);  // libc's own

@@ -99,6 +99,20 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
               result_to(handle, "handle", [&] { return memory::retain(reinterpret_cast<uint64_t>(addr)); }));
 }
 
+CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType,
+                                       unsigned long long flags) {
+  return call(ARGUMENTS(handle, dptr, size, handleType, flags), after_fault, [&] {
+    need(handle, "handle");
+    require(handleType == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, CUDA_ERROR_INVALID_VALUE,
+            "handleType must be CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD");
+    require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+    require(
+        !flags, CUDA_ERROR_NOT_SUPPORTED,
+        "CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE is for a GPU that its host reaches by more than PCIe: flags 0");
+    *static_cast<int*>(handle) = memory::export_dma_buf(dptr, size);
+  });
+}
+
 CUresult cuMulticastGetGranularity(size_t* granularity, const CUmulticastObjectProp* prop,
                                    CUmulticastGranularity_flags option) {
   return call(ARGUMENTS(granularity, prop, option), after_fault, [&] {

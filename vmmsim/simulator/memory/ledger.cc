@@ -154,7 +154,8 @@ const char* environment(const char* name) {
 }
 
 int open_of_vmmsim(int descriptor, int flags) { return open_in(joined().vmmsim, descriptor, flags); }
-int ledger_file(bool again) { return again ? open_of_vmmsim(joined().number, O_RDWR) : joined().file; }
+int ledger_file() { return joined().file; }
+int open_ledger(int flags) { return open_of_vmmsim(joined().number, flags); }
 
 int node() {
   static const int once = [] {

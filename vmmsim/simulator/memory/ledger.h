@@ -87,8 +87,9 @@ struct Ledger {
   uint32_t* frames_of(int owner) { return next + uint64_t(owner) * gpu[0].frames; }
 };
 
-Ledger& ledger();             // joins the machine if this process has not yet
-int ledger_file(bool again);  // a descriptor of it, close-on-exec; `again`: an open file description of its own
+Ledger& ledger();            // joins the machine if this process has not yet
+int ledger_file();           // a descriptor of it, close-on-exec
+int open_ledger(int flags);  // the same, with an open file description of its own
 int open_of_vmmsim(int descriptor, int flags);
 
 // Holds the ledger's lock. Mends what a process left half done that died with it.

@@ -235,9 +235,10 @@ std::vector<std::string> leaks() {
                       " (free it)");
   const int most = int(sysconf(_SC_OPEN_MAX));
   for (int fd = 0; fd < std::min(most, 65536); ++fd) {
-    if (exported_record(fd) == nothing) continue;
+    const bool is_dma_buf = dma_buf_size(fd);
+    if (exported_record(fd) == nothing && !is_dma_buf) continue;
     const auto maker = p.exported.find(fd);
-    found.push_back("descriptor " + std::to_string(fd) + " of exported memory" +
+    found.push_back("descriptor " + std::to_string(fd) + (is_dma_buf ? ", a dma-buf" : " of exported memory") +
                     (maker == p.exported.end() ? ", received" : since(maker->second)) + " (close)");
   }
   return found;

@@ -53,6 +53,8 @@ int export_fd(Handle, unsigned long long flags);  // a descriptor, close-on-exec
 CUmemFabricHandle export_fabric(Handle, unsigned long long flags);
 Handle import_fd(intptr_t number);
 Handle import_fabric(const CUmemFabricHandle&);
+int export_dma_buf(uint64_t address, size_t size);  // a descriptor, close-on-exec, that holds all memory of the range
+uint64_t dma_buf_size(int fd);                      // 0: it is none
 
 // --- Reservations, mappings, access -------------------------------------------------------------------------------
 uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long long flags);

@@ -25,6 +25,7 @@ constexpr char no_room[] = "this process has no room for the memory of a GPU: is
 
 // A descriptor's file position tells the record that it holds. It is past the ledger's end, where nothing can be read.
 constexpr off_t first_position = off_t(1) << 40;
+constexpr off_t of_dma_buf = off_t(1) << 50;  // a dma-buf's: this and its size
 
 // What this process holds.
 struct Holds {
@@ -177,7 +178,7 @@ bool take_frames(Record& record, int gpu, uint64_t size) {
 static void sweep(uint32_t begin, uint32_t end) REQUIRES(process_lock, ledger().lock) {
   while (begin < end) {
     struct flock lock = bytes_of(begin, end - begin, F_WRLCK);
-    fcntl(holds().file >= 0 ? holds().file : ledger_file(false), F_OFD_GETLK, &lock);
+    fcntl(holds().file >= 0 ? holds().file : ledger_file(), F_OFD_GETLK, &lock);
     if (lock.l_type == F_UNLCK) break;
     const auto held = std::max(uint32_t(lock.l_start), begin);  // one of those that others hold, with its neighbours
     sweep(begin, held);
@@ -191,12 +192,12 @@ void sweep() { sweep(0, ledger().records); }
 
 bool is_held(uint32_t record, bool by_others) {
   struct flock lock = bytes_of(record, 1, F_WRLCK);  // nobody could get this if somebody else has a read lock
-  fcntl(by_others && holds().file >= 0 ? holds().file : ledger_file(false), F_OFD_GETLK, &lock);
+  fcntl(by_others && holds().file >= 0 ? holds().file : ledger_file(), F_OFD_GETLK, &lock);
   return lock.l_type != F_UNLCK;
 }
 
 void hold(uint32_t record) {
-  if (holds().file < 0) holds().file = ledger_file(true);
+  if (holds().file < 0) holds().file = open_ledger(O_RDWR);
   if (holds().file < 0) refuse(CUDA_ERROR_OPERATING_SYSTEM, no_descriptor);
   const auto found = holds().held.find(record);
   if (found == holds().held.end() && !set_lock(holds().file, record, F_RDLCK))
@@ -234,7 +235,7 @@ static int elsewhere(int fd) {
 }
 
 int export_record(uint32_t record) {
-  const int fd = elsewhere(ledger_file(true));
+  const int fd = elsewhere(open_ledger(O_RDWR));
   if (fd < 0) refuse(CUDA_ERROR_OPERATING_SYSTEM, no_descriptor);
   if (!set_lock(fd, record, F_RDLCK)) {
     close(fd);
@@ -246,7 +247,7 @@ int export_record(uint32_t record) {
 
 static bool is_of_ledger(int fd) {
   struct stat that, ours;
-  return fstat(fd, &that) == 0 && fstat(ledger_file(false), &ours) == 0 && that.st_dev == ours.st_dev &&
+  return fstat(fd, &that) == 0 && fstat(ledger_file(), &ours) == 0 && that.st_dev == ours.st_dev &&
          that.st_ino == ours.st_ino;
 }
 
@@ -254,6 +255,23 @@ uint32_t exported_record(int fd) {
   if (!is_of_ledger(fd)) return nothing;
   const off_t position = syscall(SYS_lseek, fd, 0, SEEK_CUR) - first_position;
   return position < 0 || position >= max_records ? nothing : static_cast<uint32_t>(position);
+}
+
+int export_dma_buf(std::span<const uint32_t> records, uint64_t size) {
+  const int fd = elsewhere(open_ledger(O_RDONLY));
+  if (fd < 0) refuse(CUDA_ERROR_OPERATING_SYSTEM, no_descriptor);
+  for (const uint32_t each : records)
+    if (!set_lock(fd, each, F_RDLCK)) {
+      close(fd);
+      refuse(CUDA_ERROR_OPERATING_SYSTEM, no_lock);
+    }
+  syscall(SYS_lseek, fd, of_dma_buf + off_t(size), SEEK_SET);
+  return fd;
+}
+
+uint64_t dma_buf_size(int fd) {  // past libc, whose lseek asks this
+  const off_t position = syscall(SYS_lseek, fd, 0, SEEK_CUR);
+  return position > of_dma_buf && is_of_ledger(fd) ? uint64_t(position - of_dma_buf) : 0;
 }
 
 bool show_to_host(const Record& record, uint64_t address, int protection) {

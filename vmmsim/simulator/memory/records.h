@@ -2,6 +2,7 @@
 // Records of the ledger and frames of physical memory: taken, held, and given back with the last holder.
 #pragma once
 #include <cstdint>
+#include <span>
 #include "ledger.h"
 #include "memory.h"
 #include "page_table.h"
@@ -20,8 +21,9 @@ void hold(uint32_t record) REQUIRES(process_lock);                             /
 // Once less; the last of all holders gives it back.
 void let_go(uint32_t record) REQUIRES(process_lock) EXCLUDES(ledger().lock);
 void remove_binding(uint32_t binding) REQUIRES(process_lock, ledger().lock);
-int export_record(uint32_t record);   // a descriptor that holds it; refuses
-uint32_t exported_record(int fd);     // nothing: `fd` was not exported by this machine
+int export_record(uint32_t record);                                    // a descriptor that holds it; refuses
+uint32_t exported_record(int fd);                                      // nothing: `fd` was not exported by this machine
+int export_dma_buf(std::span<const uint32_t> records, uint64_t size);  // a descriptor that holds them all; refuses
 void leave() REQUIRES(process_lock);  // in a child made by fork: lets go of the parent's files
 
 // Calls `work` with the bytes in this process of each frame of an allocation, in order. The allocation is held.
