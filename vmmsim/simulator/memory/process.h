@@ -81,11 +81,12 @@ struct Process {
   std::vector<Region> regions;                   // those areas that hold reservations, the newest last
   std::map<uint64_t, Reservation> reservations;  // by address
   std::map<uint64_t, Mapping> mappings;
-  std::map<uint64_t, Allocation> allocations;           // they do not overlap
-  std::unordered_map<uint32_t, unsigned> times_mapped;  // record -> how many mappings of it there are
-  std::set<std::pair<CUdevice, CUdevice>> peers;        // (device, peer) that are enabled
-  std::map<int, std::string> exported;                  // descriptors -> the call that made them
-  std::deque<Gone> gone;                                // the latest is the last
+  std::map<uint64_t, Allocation> allocations;            // they do not overlap
+  std::unordered_map<uint32_t, unsigned> times_mapped;   // record -> how many mappings of it there are
+  std::unordered_map<CUdevice, unsigned> open_mappings;  // of VMM memory, to each GPU
+  std::set<std::pair<CUdevice, CUdevice>> peers;         // (device, peer) that are enabled
+  std::map<int, std::string> exported;                   // descriptors -> the call that made them
+  std::deque<Gone> gone;                                 // the latest is the last
   uint64_t ids = 0;
 };
 Process& process() REQUIRES(process_lock);
