@@ -21,7 +21,7 @@ struct CUmemPoolHandle_st {
   uint64_t used GUARDED_BY(driver::state().lock) = 0;
   uint64_t most_used GUARDED_BY(driver::state().lock) = 0;
   uint64_t most_reserved GUARDED_BY(driver::state().lock) = 0;
-  // Policies of reuse: kept, without effect.
+  // Policies of reuse. The first and the last are kept, without effect.
   int follow_events GUARDED_BY(driver::state().lock) = 1;
   int opportunistic GUARDED_BY(driver::state().lock) = 1;
   int internal GUARDED_BY(driver::state().lock) = 1;

@@ -230,12 +230,12 @@ void Pool::take_from_gap(Gaps::iterator gap, uint64_t address, uint64_t size) {
   gaps_[address + size].size = end - address - size;
 }
 
-uint64_t Pool::allocate(uint64_t size, const void* stream, Owner owner) {
+uint64_t Pool::allocate(uint64_t size, const void* stream, Owner owner, bool is_opportunistic) {
   const auto guard = enter();
   const uint64_t room = taken_by(size);
   auto found = find(room, stream);
   if (found == gaps_.end()) {
-    settle();
+    if (is_opportunistic) settle();
     found = find(room, nullptr);
   }
   if (found == gaps_.end())

@@ -30,7 +30,8 @@ class Pool {
   static Shared shared_by(intptr_t fd);
   explicit Pool(Shared);  // an import of it
   ~Pool();
-  uint64_t allocate(uint64_t size, const void* stream, Owner = {});
+  // Of what another stream has freed and reached only if it is opportunistic, or was settled by a trim().
+  uint64_t allocate(uint64_t size, const void* stream, Owner = {}, bool is_opportunistic = true);
   void free(uint64_t block, const void* stream, Reached);  // without `stream` it is everybody's
   int export_fd(CUmemAllocationHandleType) const;
   unsigned handle_types() const;
