@@ -34,7 +34,7 @@ std::string what_lies_at(CUdevice, uint64_t, bool) { return "nothing"; }
 bool is_registered(uint64_t, bool) { return false; }
 uint64_t allocate_heap(CUdevice, size_t) { return 0; }
 void free_heap(uint64_t) {}
-std::span<char* const> replicas(uint64_t) { return {}; }
+Replicas replicas(uint64_t) { return {}; }
 char* own_replica(uint64_t, CUdevice) { return nullptr; }
 void tell_of_ordinary_access(const std::string&) {}
 const Options& options() {

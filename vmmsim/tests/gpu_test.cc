@@ -21,7 +21,7 @@
 
 // A machine of one GPU. Page 0 of its multicast addresses stands for three frames, page 1 for two and one missing.
 constexpr uint64_t multicast_address = 0x100000000000, other_multicast_address = multicast_address + memory::page_size;
-static char* frames[2][3];
+static std::atomic<char*> frames[2][3];
 namespace memory {
 PageTable& page_table(int) {
   static PageTable table;
@@ -37,7 +37,7 @@ const Machine& machine() {
 }
 std::string what_lies_at(CUdevice, uint64_t, bool) { return "something"; }
 bool is_registered(uint64_t, bool) { return false; }
-std::span<char* const> replicas(uint64_t entry) { return frames[entry >> 21]; }
+Replicas replicas(uint64_t entry) { return frames[entry >> 21]; }
 char* own_replica(uint64_t entry, CUdevice) { return frames[entry >> 21][1]; }
 static std::vector<std::string> warnings;
 void tell_of_ordinary_access(const std::string& who) { warnings.push_back(who); }

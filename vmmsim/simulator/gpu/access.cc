@@ -51,13 +51,13 @@ Backing locate_replicas(const Warp& w, const MicroOp& op, unsigned lane, uint64_
   const bool is_atomic = writes && right & memory::readable;
   if (memory::options().strict || is_atomic)
     fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, memory::what_lies_at(block.device, address, writes), address);
-  const std::span<char* const> frames = memory::replicas(entry);
+  const memory::Replicas frames = memory::replicas(entry);
   const std::string unbound = memory::what_is_unbound(address, frames);
-  if (!unbound.empty()) fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, unbound, address);
+  char* const own = memory::own_replica(entry, block.device);
+  if (!unbound.empty() || !own) fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, unbound, address);
   if (!std::atomic_ref(block.launch->told_of_multicast).exchange(true, std::memory_order_relaxed))
     memory::tell_of_ordinary_access(where(w, op, lane));
-  char* const own = memory::own_replica(entry, block.device) + address % memory::page_size;
-  return {own, false, true, writes ? frames : std::span<char* const>()};
+  return {own + address % memory::page_size, false, true, writes ? frames : memory::Replicas()};
 }
 
 Backing locate_global(const Warp& w, const MicroOp& op, unsigned lane, uint64_t address, unsigned size, Entry right) {
@@ -187,7 +187,8 @@ inline void for_each_access(Warp& w, const MicroOp& op, Lanes lanes, unsigned si
     const uint64_t address = at[lane] + offset;
     const Backing backing = locate(w, op, lane, op.space, address, size, right);
     if (backing.replicas.empty()) work(lane, address, backing.bytes, backing.aliased);
-    for (char* const frame : backing.replicas) work(lane, address, frame + address % memory::page_size, false);
+    memory::for_each_bound(backing.replicas,
+                           [&](char* frame) { work(lane, address, frame + address % memory::page_size, false); });
   }
 }
 

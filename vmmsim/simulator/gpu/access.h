@@ -15,10 +15,10 @@ constexpr uint64_t parameter_window = local_window + window_size;
 
 // The bytes of this process that back an address.
 struct Backing {
-  char* bytes;                           // of a multicast address: in the GPU's own replica
-  bool aliased;                          // the first-level cache can be stale
-  bool is_global;                        // neither shared nor local memory
-  std::span<char* const> replicas = {};  // what is written goes to all these frames: of a multicast address
+  char* bytes;                     // of a multicast address: in the GPU's own replica
+  bool aliased;                    // the first-level cache can be stale
+  bool is_global;                  // neither shared nor local memory
+  memory::Replicas replicas = {};  // what is written goes to all these frames: of a multicast address
 };
 
 // Finds `size` bytes, a power of two, at an address of a space as one lane sees it. Throws Fault if they are not

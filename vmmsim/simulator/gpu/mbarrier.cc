@@ -143,7 +143,8 @@ void copy_bulk(Warp& w, const MicroOp& op, Lanes active) {
         const uint64_t value = load(source.bytes + i, element);
         if (op.combine) combine(target.bytes + i, element, op.combine, value);
         else store(target.bytes + i, element, value);
-        for (char* const frame : target.replicas) store(frame + (to + at) % memory::page_size + i, element, value);
+        memory::for_each_bound(target.replicas,
+                               [&](char* frame) { store(frame + (to + at) % memory::page_size + i, element, value); });
       }
       if (target.aliased) w.block->cache.drop(to + at);
     }

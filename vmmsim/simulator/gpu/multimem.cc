@@ -13,7 +13,7 @@ namespace {
 
 // The frames behind a multicast address, one for each GPU, and where in each of them the address lies.
 struct Replicas {
-  std::span<char* const> frames;
+  memory::Replicas frames;
   uint64_t offset;
 };
 
@@ -34,7 +34,7 @@ Replicas find_replicas(const Warp& w, const MicroOp& op, unsigned lane, uint64_t
                       : memory::what_lies_at(w.block->device, address, right == memory::writable),
           address);
   }
-  const std::span<char* const> frames = memory::replicas(entry);
+  const memory::Replicas frames = memory::replicas(entry);
   const std::string unbound = memory::what_is_unbound(address, frames);
   if (!unbound.empty()) fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, unbound, address);
   return {frames, address % memory::page_size};
@@ -67,8 +67,10 @@ void load_reduce(Warp& w, const MicroOp& op, Lanes active) {
     const Replicas replicas = find_replicas(w, op, lane, size * op.count, memory::readable);
     for (unsigned element = 0; element < op.count; ++element) {
       values.clear();
-      for (char* frame : replicas.frames) values.push_back(load(frame + replicas.offset + element * size, size));
-      uint64_t result = values[0];
+      memory::for_each_bound(replicas.frames, [&](char* frame) {
+        values.push_back(load(frame + replicas.offset + element * size, size));
+      });
+      uint64_t result = values.empty() ? 0 : values[0];  // all unbound since they were found
       if (op.combine) {
         for (size_t gpu = 1; gpu < values.size(); ++gpu) result = op.combine(result, values[gpu], 0);
       } else {
@@ -87,11 +89,11 @@ void store_or_reduce(Warp& w, const MicroOp& op, Lanes active) {
     const Replicas replicas = find_replicas(w, op, lane, size * op.count, memory::writable);
     for (unsigned element = 0; element < op.count; ++element) {
       const uint64_t value = w.rows[op.rows[element]].lane[lane];
-      for (char* frame : replicas.frames) {
+      memory::for_each_bound(replicas.frames, [&](char* frame) {
         char* const at = frame + replicas.offset + element * size;
         if (op.combine) combine(at, size, op.combine, value);
         else store(at, size, value);
-      }
+      });
     }
   }
 }

@@ -141,8 +141,9 @@ void for_each_piece(CUdevice device, uint64_t address, size_t size, CUmemAccess_
     const uint64_t at = address + done, offset = at % page_size, piece = left_in_page(done);
     const Entry entry = entry_at(at);
     if (!entry) return work({reinterpret_cast<char*>(at), size - done, {}});
-    if (entry & multicast) work({own_replica(entry, device) + offset, piece, replicas(entry)});
-    else work({frame(entry) + offset, piece, {}});
+    char* const bytes = entry & multicast ? own_replica(entry, device) : frame(entry);
+    if (!bytes) throw Refused{CUDA_ERROR_INVALID_VALUE, what_is_unbound(at, replicas(entry)), at};  // since the check
+    work({bytes + offset, piece, entry & multicast ? replicas(entry) : Replicas()});
   }
 }
 

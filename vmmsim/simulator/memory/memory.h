@@ -4,6 +4,7 @@
 #pragma once
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -52,9 +53,9 @@ Handle retain(uint64_t address);                  // cuMemRetainAllocationHandle
 int export_fd(Handle, unsigned long long flags);  // a descriptor, close-on-exec
 CUmemFabricHandle export_fabric(Handle, unsigned long long flags);
 Handle import_fd(intptr_t number);
-Handle import_fabric(const CUmemFabricHandle&);
 int export_dma_buf(uint64_t address, size_t size);  // a descriptor, close-on-exec, that holds all memory of the range
 uint64_t dma_buf_size(int fd);                      // 0: it is none
+Handle import_fabric(const CUmemFabricHandle&);
 
 // --- Reservations, mappings, access -------------------------------------------------------------------------------
 uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long long flags);
@@ -84,12 +85,17 @@ void multicast_unbind(Handle, CUdevice, size_t offset, size_t size);
 void this_thread_makes_no_calls();
 
 // The frames that one page of a multicast mapping stands for, one for each GPU of the team, in the order of the
-// machine; nullptr where a GPU has bound nothing. `entry` is a page-table entry with the flag multicast. Cheap enough
-// for every multimem instruction; any thread.
-std::span<char* const> replicas(uint64_t entry);
-char* own_replica(uint64_t entry, CUdevice);  // that of a GPU of the team: what an ordinary access of it reads
+// machine; nullptr where a GPU has bound nothing. They change while others bind and unbind.
+using Replicas = std::span<const std::atomic<char*>>;
+template <class Work> void for_each_bound(Replicas replicas, Work work) {
+  for (const std::atomic<char*>& each : replicas)
+    if (char* const frame = each.load(std::memory_order_relaxed)) work(frame);
+}
+// `entry` is a page-table entry with the flag multicast. Cheap enough for every multimem instruction; any thread.
+Replicas replicas(uint64_t entry);
+char* own_replica(uint64_t entry, CUdevice);  // that of a GPU of the team: what an ordinary access of it reads, or null
 // Which GPU has bound nothing, in words; "": each has bound something.
-inline std::string what_is_unbound(uint64_t address, std::span<char* const> frames) {
+inline std::string what_is_unbound(uint64_t address, Replicas frames) {
   for (size_t gpu = 0; gpu < frames.size(); ++gpu)
     if (!frames[gpu])
       return "at " + hexadecimal(address) + " GPU " + std::to_string(gpu) + " of the " + std::to_string(frames.size()) +
@@ -166,12 +172,12 @@ Range take_from_owner(uint64_t address, std::initializer_list<Range::Kind>, bool
 struct Piece {
   char* bytes;  // at a multicast address: those of the GPU's own replica
   size_t size;
-  std::span<char* const> replicas;  // at a multicast address: the frames of all of them; else none
+  Replicas replicas;  // at a multicast address: the frames of all of them; else none
   // Does to each replica, or to the only bytes that there are, what `work` does.
   template <class Work>
   void write(Work work) const {
     if (replicas.empty()) work(bytes);
-    for (char* const frame : replicas) work(frame + reinterpret_cast<uint64_t>(bytes) % page_size);
+    for_each_bound(replicas, [&](char* frame) { work(frame + reinterpret_cast<uint64_t>(bytes) % page_size); });
   }
 };
 

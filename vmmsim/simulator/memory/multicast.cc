@@ -31,9 +31,9 @@ size_t gpus() { return size_t(machine().gpus) * size_t(machine().nodes); }
 // its memory as needed.
 constexpr uint64_t max_pages = 1 << 20;
 struct Row {
-  uint64_t team;
-  const Record* object;
-  char* frames[];
+  std::atomic<uint64_t> team;
+  std::atomic<const Record*> object;
+  std::atomic<char*> frames[];
 };
 struct Pages {
   uint64_t count;
@@ -66,9 +66,8 @@ Row* row(uint64_t page) {
 }
 
 // Other threads may be reading the row: what stays the same is not written.
-template <class T>
-void put(T* at, T value) {
-  if (__atomic_load_n(at, __ATOMIC_RELAXED) != value) __atomic_store_n(at, value, __ATOMIC_RELAXED);
+template <class T> void put(std::atomic<T>& at, T value) {
+  if (at.load(std::memory_order_relaxed) != value) at.store(value, std::memory_order_relaxed);
 }
 
 void fill_in(uint64_t first, const Pages& pages) REQUIRES(process_lock) {
@@ -90,12 +89,12 @@ void fill_in(uint64_t first, const Pages& pages) REQUIRES(process_lock) {
         at += page_size;
       });
     }
-    for (uint64_t page = 0; page < pages.count; ++page) put(&row(first + page)->frames[place], bound[page]);
+    for (uint64_t page = 0; page < pages.count; ++page) put(row(first + page)->frames[place], bound[page]);
     ++place;
   }
   for (uint64_t page = 0; page < pages.count; ++page) {
-    put(&row(first + page)->object, &object);
-    put(&row(first + page)->team, uint64_t(place));
+    put(row(first + page)->object, &object);
+    put(row(first + page)->team, uint64_t(place));
   }
 }
 
@@ -253,7 +252,7 @@ uint64_t take_multicast_pages(uint32_t object, uint64_t pages) {
 
 void give_back_multicast_pages(uint64_t first) { of_process().ranges.erase(first); }
 
-std::span<char* const> replicas(uint64_t entry) {
+Replicas replicas(uint64_t entry) {
   if (of_process().seen.load(std::memory_order_acquire) != ledger().bound.load(std::memory_order_acquire)) {
     const MutexLock guard(process_lock);
     const Locked locked;
@@ -265,11 +264,11 @@ std::span<char* const> replicas(uint64_t entry) {
 }
 
 char* own_replica(uint64_t entry, CUdevice device) {
-  const std::span<char* const> frames = replicas(entry);
-  const Record& object = *row(entry / page_size)->object;
+  const Replicas frames = replicas(entry);
+  const Record& object = *row(entry / page_size)->object.load(std::memory_order_relaxed);
   size_t place = 0;
   for (int gpu = 0; gpu < gpu_of(device); ++gpu) place += has(object, gpu);
-  return frames[place];
+  return place < frames.size() ? frames[place].load(std::memory_order_relaxed) : nullptr;
 }
 
 void tell_of_ordinary_access(const std::string& who) {
