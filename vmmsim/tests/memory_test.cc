@@ -7,9 +7,11 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,6 +25,16 @@
 #include "memory/page_table.h"
 #include "memory/pool.h"
 #include "memory/this_machine.h"
+
+static std::atomic<int> questions_about_locks = 0;
+extern "C" int fcntl(int fd, int command, ...) {
+  va_list more;
+  va_start(more, command);
+  const long argument = va_arg(more, long);
+  va_end(more);
+  questions_about_locks += command == F_OFD_GETLK;
+  return int(syscall(SYS_fcntl, fd, command, argument));
+}
 
 namespace {
 
@@ -530,7 +542,7 @@ void threads() {
         write(1, a + page - 2, text);
         EXPECT(read(0, a + 5 * page - 2, text.size()) == text && page_table(0).lookup(common) & readable);
         if (number == 0) multicast_bind(object, {}, 0, replica, 0, page, 0);
-        (void)replicas(page_table(0).lookup(mc));
+        for_each_bound(replicas(page_table(0).lookup(mc)), [](const volatile char* frame) { EXPECT(!*frame); });
         if (number == 0) multicast_unbind(object, 1, 0, page);
         const uint64_t ordinary = allocate(1, 1000);
         write(1, ordinary, text);
@@ -541,6 +553,60 @@ void threads() {
     });
   for (std::thread& each : all) each.join();
   EXPECT(free_of(0) == before - page);
+}
+
+// Numbers of processes are given again: what tells them apart is when they started.
+void numbers() {
+  const auto later = [](ProcessIdentity process) {
+    return ProcessIdentity(uint64_t(process) + (1u << process_number_bits));
+  };
+  EXPECT(number_of(this_process()) == getpid() && !has_ended(this_process()) && has_ended(later(this_process())));
+  const uint64_t memory = allocate(0, 4 * MiB);
+  CUipcMemHandle handle = export_ipc(memory);
+  REFUSED(CUDA_ERROR_INVALID_CONTEXT, "own pointer", open_ipc(0, handle));
+  uint32_t record = 0;
+  while (memory::ledger().record[record].kind != Record::physical) ++record;
+  memory::ledger().record[record].maker = later(this_process());
+  close_ipc(open_ipc(0, handle));
+  free_allocation(memory);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "was freed", open_ipc(0, handle));
+  const ProcessIdentity maker = later(this_process());
+  std::memcpy(handle.reserved + 48, &maker, sizeof maker);  // the last of what is in it
+  REFUSED(CUDA_ERROR_INVALID_HANDLE, "has ended", open_ipc(0, handle));
+  const uint32_t event = make_event();
+  const uint64_t time = record_event(event);
+  EXPECT(!is_reached(event, time));
+  memory::ledger().record[event].recorder = later(this_process());
+  EXPECT(is_reached(event, time));
+}
+
+// A process dies that holds the ledger's lock, and what gets it next does not mend the ledger.
+void lost_lock() {
+  EXPECT(end(start("dies_with_lock")) == 0);
+  EXPECT(!memory::ledger().lock.lock());
+  memory::ledger().lock.unlock();
+  EXPECT(end(start("taker")) == 125);
+}
+void dies_with_lock() {
+  EXPECT(memory::ledger().lock.lock());
+  _exit(0);
+}
+
+// Free memory is asked for often: the system is not asked for each record that another process holds.
+void sweeps() {
+  const Peer peer = start("crowd");
+  receive(peer.socket, 's');
+  const uint64_t before = free_of(0);
+  questions_about_locks = 0;
+  EXPECT(free_of(0) == before && questions_about_locks < 10);
+  EXPECT(end(peer, SIGKILL) == 128 + SIGKILL && free_of(0) == before + 80 * page);
+}
+void crowd() {
+  std::vector<Handle> all;
+  for (int i = 0; i < 100; ++i) all.push_back(create(page, on_gpu(0), 0));
+  for (int i = 40; i < 60; ++i) release(all[i]);
+  send(3, 's');
+  receive(3, 'g');
 }
 
 void lacking() {  // a machine that lacks most
@@ -587,6 +653,11 @@ const struct Case {
     {"joiner", joiner, true, {}},
     {"hopeless", hopeless, true, {}},
     {"threads", threads, false, {}},
+    {"numbers", numbers, false, {}},
+    {"lost_lock", lost_lock, false, {}},
+    {"dies_with_lock", dies_with_lock, true, {}},
+    {"sweeps", sweeps, false, {}},
+    {"crowd", crowd, true, {}},
     {"lacking", lacking, false,
      [](Machine& m, Options& o) {
        m.fd_handles = m.fabric_handles = m.multicast = m.compression = m.rdma = m.peer_access = false;
