@@ -82,22 +82,6 @@ void open_to_host(Mapping& mapping, unsigned flags) REQUIRES(process_lock) {
   tell_access(mapping, -1, flags);
 }
 
-// A GPU's mappings, as on an H200.
-constexpr unsigned most_open = 1 << 19;
-
-void count_open(Mapping& mapping, CUdevice device, unsigned flags) REQUIRES(process_lock) {
-  unsigned& open = process().open_mappings[device];
-  const bool was_open = mapping.access[size_t(device)];
-  if (was_open && !flags) --open;
-  if (was_open || !flags) return;
-  if (open == most_open) {
-    write_entries(mapping);
-    refuse(CUDA_ERROR_OUT_OF_MEMORY, "GPU " + std::to_string(device) + " has " + std::to_string(most_open) +
-                                         " open mappings, as many as it can have: make fewer and larger ones" + still);
-  }
-  ++open;
-}
-
 // RDMA memory whose first mapping is gone is opened to its own GPU alone, and at one place, as on the H200.
 void open_to_gpu(Mapping& mapping, CUdevice device, unsigned flags) REQUIRES(process_lock) {
   const Record& record = ledger().record[mapping.record];
@@ -108,7 +92,16 @@ void open_to_gpu(Mapping& mapping, CUdevice device, unsigned flags) REQUIRES(pro
   const bool adds = lacks_first && access != flags && flags;
   const bool is_second = adds && is_owner && !anew.empty() && !anew.contains(mapping.base);
   const bool fails = is_second || (adds && !is_owner);
-  count_open(mapping, device, fails ? 0 : flags);
+  const bool is_open = access, opens = !fails && flags;
+  if (opens && !is_open) {
+    try {
+      count_open(mapping, device);
+    } catch (const Refused& refused) {
+      write_entries(mapping);
+      refuse(refused.error, refused.why + still);
+    }
+  }
+  if (is_open && !opens) count_closed(mapping, device);
   if (adds && is_owner && !fails) anew.insert(mapping.base);
   if (is_owner && !flags) anew.erase(mapping.base);
   access = fails ? 0 : static_cast<unsigned char>(flags);
@@ -208,7 +201,7 @@ void remove_mapping(uint64_t base) {
   }
   if (gone.referent) {
     for (CUdevice gpu = 0; gpu < device_count(); ++gpu)
-      if (gone.access[size_t(gpu)]) --p.open_mappings[gpu];
+      if (gone.access[size_t(gpu)]) count_closed(gone, gpu);
     if (gone.referent->first_mapping == base) gone.referent->first_mapping = 0;
     gone.referent->opened_anew.erase(base);
     --gone.referent->mappings;

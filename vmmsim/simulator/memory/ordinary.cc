@@ -174,6 +174,7 @@ uint64_t allocate(CUdevice device, size_t size, Owner owner) {
   const uint64_t small = round_up(size, smallest);
   uint64_t address = small <= small_block ? room_for(device, small) : 0;
   if (!address) {
+    check_mappings_left(device);
     take_for(device, round_up(size, page_size), [&](uint32_t record) REQUIRES(process_lock) {
       address = map_ordinary(record, round_up(size, page_size), Range::ordinary);
     });

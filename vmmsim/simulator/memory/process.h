@@ -75,18 +75,25 @@ struct Gone {
   std::string how;  // "unmapped by cuMemUnmap #1"
 };
 
+// What a GPU has open of VMM memory, and what its tables of pages take for that.
+struct OpenMappings {
+  unsigned count = 0;
+  std::unordered_map<uint64_t, unsigned> regions = {};  // those with a table of their own -> how many mappings
+  std::vector<uint32_t> tables = {};                    // records of memory
+};
+
 struct Process {
   std::unordered_map<Handle, std::shared_ptr<Referent>> handles;
   std::map<uint64_t, uint64_t> areas;            // addresses that the process keeps for CUDA: begin, end
   std::vector<Region> regions;                   // those areas that hold reservations, the newest last
   std::map<uint64_t, Reservation> reservations;  // by address
   std::map<uint64_t, Mapping> mappings;
-  std::map<uint64_t, Allocation> allocations;            // they do not overlap
-  std::unordered_map<uint32_t, unsigned> times_mapped;   // record -> how many mappings of it there are
-  std::unordered_map<CUdevice, unsigned> open_mappings;  // of VMM memory, to each GPU
-  std::set<std::pair<CUdevice, CUdevice>> peers;         // (device, peer) that are enabled
-  std::map<int, std::string> exported;                   // descriptors -> the call that made them
-  std::deque<Gone> gone;                                 // the latest is the last
+  std::map<uint64_t, Allocation> allocations;           // they do not overlap
+  std::unordered_map<uint32_t, unsigned> times_mapped;  // record -> how many mappings of it there are
+  std::unordered_map<CUdevice, OpenMappings> open;      // of VMM memory, to each GPU
+  std::set<std::pair<CUdevice, CUdevice>> peers;        // (device, peer) that are enabled
+  std::map<int, std::string> exported;                  // descriptors -> the call that made them
+  std::deque<Gone> gone;                                // the latest is the last
   uint64_t ids = 0;
 };
 Process& process() REQUIRES(process_lock);
@@ -138,6 +145,9 @@ Mapping* mapping_at(uint64_t address) REQUIRES(process_lock);  // null: nothing 
 void add_mapping(Mapping) REQUIRES(process_lock);              // and its entries in the page tables
 void remove_mapping(uint64_t base) REQUIRES(process_lock);
 void write_entries(const Mapping&) REQUIRES(process_lock);
+void count_open(const Mapping&, CUdevice) REQUIRES(process_lock);  // one more; refuses
+void count_closed(const Mapping&, CUdevice) REQUIRES(process_lock);
+void check_mappings_left(CUdevice) REQUIRES(process_lock);  // refuses
 
 // --- Ordinary memory
 // Of new memory, or of another process's that is held: the mapping holds it from then on. Refuses.
