@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 // The VMM calls: what they are asked goes to memory/, which does it.
+#include <unistd.h>
+
+#include "contexts.h"
 #include "driver.h"
 #include "operations.h"
 
@@ -101,15 +104,13 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
 
 CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType,
                                        unsigned long long flags) {
-  return call(ARGUMENTS(handle, dptr, size, handleType, flags), after_fault, [&] {
+  return call(ARGUMENTS(handle, dptr, size, handleType, flags), CallFlags(before_init | after_fault), [&] {
+    require(state().initialized_in == getpid(), CUDA_ERROR_NOT_SUPPORTED, "call cuInit first");
+    current();
     need(handle, "handle");
     require(handleType == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, CUDA_ERROR_INVALID_VALUE,
             "handleType must be CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD");
-    require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
-    require(
-        !flags, CUDA_ERROR_NOT_SUPPORTED,
-        "CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE is for a GPU that its host reaches by more than PCIe: flags 0");
-    *static_cast<int*>(handle) = memory::export_dma_buf(dptr, size);
+    *static_cast<int*>(handle) = memory::export_dma_buf(dptr, size, flags);
   });
 }
 

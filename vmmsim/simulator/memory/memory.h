@@ -53,8 +53,9 @@ Handle retain(uint64_t address);                  // cuMemRetainAllocationHandle
 int export_fd(Handle, unsigned long long flags);  // a descriptor, close-on-exec
 CUmemFabricHandle export_fabric(Handle, unsigned long long flags);
 Handle import_fd(intptr_t number);
-int export_dma_buf(uint64_t address, size_t size);  // a descriptor, close-on-exec, that holds all memory of the range
-uint64_t dma_buf_size(int fd);                      // 0: it is none
+// A descriptor, close-on-exec, that holds all memory of the range.
+int export_dma_buf(uint64_t address, size_t size, unsigned long long flags);
+uint64_t dma_buf_size(int fd);  // 0: it is none
 Handle import_fabric(const CUmemFabricHandle&);
 
 // --- Reservations, mappings, access -------------------------------------------------------------------------------
