@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,10 +28,11 @@ struct OperationNode {
   int awaited GUARDED_BY(state().lock) = 1;  // operations before it that have not ended, and one until it is put in
   std::vector<Operation> next GUARDED_BY(state().lock);  // those that wait for it
   bool has_ended GUARDED_BY(state().lock) = false;
-  bool is_long GUARDED_BY(state().lock) = false;     // or behind such a one: no call lets it go on first (settle)
-  bool is_awaited GUARDED_BY(state().lock) = false;  // by a thread
-  std::string awaited_by GUARDED_BY(state().lock);   // the call that it makes
-  uint64_t number = 0;                               // in the order in which all were put in
+  bool is_long GUARDED_BY(state().lock) = false;          // or behind such a one: no call lets it go on first (settle)
+  bool is_awaited GUARDED_BY(state().lock) = false;       // by a thread
+  std::string awaited_by GUARDED_BY(state().lock);        // the call that it makes
+  uint64_t number = 0;                                    // in the order in which all were put in
+  const void* stream GUARDED_BY(state().lock) = nullptr;  // that it was put into; it may be gone
   std::chrono::steady_clock::time_point end;
 };
 
@@ -71,6 +73,8 @@ struct CUstream_st : std::enable_shared_from_this<CUstream_st> {
   // What the GPU does, from the first that has not ended, or earlier; and of that for whose end nobody waits again.
   std::deque<driver::Operation> work GUARDED_BY(driver::state().lock);
   driver::Operation known_as_long GUARDED_BY(driver::state().lock);
+  // The operation of each other stream, by its number, that this one has waited for by an event.
+  std::map<const void*, uint64_t> behind GUARDED_BY(driver::state().lock);
   std::atomic<bool> destroyed = false;  // it is kept until its operations have ended
   // Guarded by graphs().lock:
   std::shared_ptr<driver::Capture> capture;        // null: it does not capture

@@ -163,7 +163,10 @@ uint64_t allocate_from(size_t size, CUstream where, const std::function<CUmemory
   if (!size) return 0;
   const MutexLock held(state().lock);
   checked_own(pool);
-  const uint64_t address = pool->memory.allocate(size, &stream, {stream.context, 0, pool}, pool->opportunistic);
+  const uint64_t address = pool->memory.allocate(size, &stream, {stream.context, 0, pool}, settled_in(*pool),
+                                                 [&](const void* freed_in, uint64_t time, bool) {
+                                                   return pool->follow_events && is_behind(stream, freed_in, time);
+                                                 });
   pool->used += size;
   pool->most_used = std::max(pool->most_used, pool->used);
   pool->most_reserved = std::max(pool->most_reserved, pool->memory.reserved());
@@ -182,7 +185,7 @@ void free_later(uint64_t address, CUstream where) {
   if (pool) {  // the program has it no more, and the stream may have it again
     const MutexLock held(state().lock);
     pool->used -= taken.range_size;
-    pool->memory.free(address, &stream, reached);
+    pool->memory.free(address, &stream, reached, state().last_operation);
   }
   enqueue(stream, [=](const Operation& op) {
     if (reached) {

@@ -3,6 +3,7 @@
 
 #include "contexts.h"
 #include "driver.h"
+#include "streams.h"
 
 namespace driver {
 
@@ -52,11 +53,18 @@ std::shared_ptr<CUmemPoolHandle_st> make_pool(const PoolPlace& place, unsigned h
       place, type == CU_MEM_ALLOCATION_TYPE_MANAGED ? memory::Pool::OnHost::managed : memory::Pool::OnHost::pinned);
 }
 
+// What was freed in a stream is everybody's once the host has waited for it; or, if the pool is opportunistic, at once
+// when the stream has got there.
+memory::Pool::MayHave settled_in(const CUmemPoolHandle_st& pool) {
+  return [&pool](const void* stream, uint64_t time, bool is_reached)
+             REQUIRES(state().lock) { return is_reached && (pool.opportunistic || host_is_behind(stream, time)); };
+}
+
 void give_back_pools() {
   const MutexLock held(state().lock);
   for (const auto& [pool, owner] : state().pools)
     if (!pool->imports)  // which keeps what it has mapped
-      pool->memory.trim(pool->threshold / memory::Pool::unit * memory::Pool::unit);
+      pool->memory.trim(pool->threshold / memory::Pool::unit * memory::Pool::unit, settled_in(*pool));
   std::erase_if(state().pools, [](const auto& entry) REQUIRES(state().lock) {
     return entry.first->is_destroyed && entry.first->memory.is_unused();
   });

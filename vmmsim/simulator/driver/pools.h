@@ -21,7 +21,7 @@ struct CUmemPoolHandle_st {
   uint64_t used GUARDED_BY(driver::state().lock) = 0;
   uint64_t most_used GUARDED_BY(driver::state().lock) = 0;
   uint64_t most_reserved GUARDED_BY(driver::state().lock) = 0;
-  // Policies of reuse. The first and the last are kept, without effect.
+  // Policies of reuse. The last is kept, without effect.
   int follow_events GUARDED_BY(driver::state().lock) = 1;
   int opportunistic GUARDED_BY(driver::state().lock) = 1;
   int internal GUARDED_BY(driver::state().lock) = 1;
@@ -36,6 +36,7 @@ inline PoolPlace on_gpu(CUdevice device) {
 PoolPlace checked_place(const CUmemLocation&, CUmemAllocationType);  // throws Refused
 std::shared_ptr<CUmemPoolHandle_st> make_pool(const PoolPlace&, unsigned handle_types = 0);
 void give_back(const memory::Range&) REQUIRES(state().lock);  // what was taken from its owner
+memory::Pool::MayHave settled_in(const CUmemPoolHandle_st&) REQUIRES(state().lock);
 void give_back_pools() EXCLUDES(state().lock);  // what pools hold beyond their thresholds: at each synchronisation
 void forget_memory(CUcontext) EXCLUDES(state().lock);  // which ends
 

@@ -61,6 +61,16 @@ void append(CUstream_st& stream, const Operation& op) REQUIRES(state().lock) {
     let_wait(op, stream.context->legacy.last);
   }
   stream.last = op;
+  op->stream = &stream;
+}
+
+// The operation of each stream, by its number, that the host has waited for.
+std::map<const void*, uint64_t>& waited_for() REQUIRES(state().lock) {
+  static auto& all = *new std::map<const void*, uint64_t>;
+  return all;
+}
+void note_wait(std::map<const void*, uint64_t>& waiter, const Operation& op) REQUIRES(state().lock) {
+  if (op && op->stream) waiter[op->stream] = std::max(waiter[op->stream], op->number);
 }
 
 Operation put_in(CUstream_st& stream, Start start, const Operation& also, bool is_work, bool is_long = false) {
@@ -74,6 +84,7 @@ Operation put_in(CUstream_st& stream, Start start, const Operation& also, bool i
     if (is_long) note_long(op);
     if (is_work) stream.work.push_back(op);
     let_wait(op, also);
+    note_wait(stream.behind, also);
     append(stream, op);
     is_ready = --op->awaited == 0;
   }
@@ -106,8 +117,10 @@ void start_host_function(const Work& work, const Operation& op) {
 void wait_for_all(const std::vector<Operation>& all) {
   {
     MutexLock held(state().lock);
-    for (const Operation& op : all)
+    for (const Operation& op : all) {
       if (op) await_end(op);
+      note_wait(waited_for(), op);
+    }
   }
   gpu::print_output();
   if (fault()) refuse(fault(), "");
@@ -115,6 +128,15 @@ void wait_for_all(const std::vector<Operation>& all) {
 }
 
 }  // namespace
+
+bool is_behind(const CUstream_st& stream, const void* other, uint64_t time) {
+  const auto found = stream.behind.find(other);
+  return found != stream.behind.end() && found->second > time;
+}
+bool host_is_behind(const void* stream, uint64_t time) {
+  const auto found = waited_for().find(stream);
+  return found != waited_for().end() && found->second > time;
+}
 
 int checked_priority(int wanted) { return std::clamp(wanted, -5, 0); }
 bool minds_legacy(const CUstream_st& stream) { return !(stream.flags & CU_STREAM_NON_BLOCKING); }

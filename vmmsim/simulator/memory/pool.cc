@@ -109,15 +109,14 @@ Pool::~Pool() {
 
 // The gap behind all blocks comes last, one without memory after those that have it; then the smallest that is large
 // enough, and of equal ones that which came to be first.
-Pool::Gaps::iterator Pool::find(uint64_t size, const void* stream) {
+Pool::Gaps::iterator Pool::find(uint64_t size, const std::function<bool(const Gap&)>& fits) {
   const auto rank = [&](Gaps::iterator gap) {
     const bool is_last = std::next(gap) == gaps_.end();
     return std::tuple(is_last, !is_backed(gap->first, size), gap->second.size, gap->second.number);
   };
   auto best = gaps_.end();
   for (auto gap = gaps_.begin(); gap != gaps_.end(); ++gap)
-    if (gap->second.stream == stream && gap->second.size >= size && (best == gaps_.end() || rank(gap) < rank(best)))
-      best = gap;
+    if (gap->second.size >= size && fits(gap->second) && (best == gaps_.end() || rank(gap) < rank(best))) best = gap;
   return best;
 }
 
@@ -146,10 +145,10 @@ void Pool::add_gap(uint64_t address, Gap gap) {
 }
 
 // What was freed last comes first, as on the H200.
-void Pool::settle() {
+void Pool::settle(const MayHave& settled) {
   std::vector<Gaps::iterator> reached;
   for (auto gap = gaps_.begin(); gap != gaps_.end(); ++gap)
-    if (gap->second.stream && *gap->second.reached) reached.push_back(gap);
+    if (const Gap& at = gap->second; at.stream && settled(at.stream, at.time, *at.reached)) reached.push_back(gap);
   std::sort(reached.begin(), reached.end(), [](auto a, auto b) { return a->second.number > b->second.number; });
   for (const auto& gap : reached) {
     const auto [address, size] = std::pair(gap->first, gap->second.size);
@@ -230,13 +229,16 @@ void Pool::take_from_gap(Gaps::iterator gap, uint64_t address, uint64_t size) {
   gaps_[address + size].size = end - address - size;
 }
 
-uint64_t Pool::allocate(uint64_t size, const void* stream, Owner owner, bool is_opportunistic) {
+uint64_t Pool::allocate(uint64_t size, const void* stream, Owner owner, const MayHave& settled,
+                        const MayHave& followed) {
   const auto guard = enter();
   const uint64_t room = taken_by(size);
-  auto found = find(room, stream);
+  auto found = find(room, [&](const Gap& gap) { return gap.stream == stream; });
   if (found == gaps_.end()) {
-    if (is_opportunistic) settle();
-    found = find(room, nullptr);
+    settle(settled);
+    found = find(room, [&](const Gap& gap) {
+      return !gap.stream || (followed && followed(gap.stream, gap.time, *gap.reached));
+    });
   }
   if (found == gaps_.end())
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "the pool has no " + std::to_string(size) + " neighbouring bytes of addresses");
@@ -253,12 +255,12 @@ uint64_t Pool::allocate(uint64_t size, const void* stream, Owner owner, bool is_
   return address;
 }
 
-void Pool::free(uint64_t block, const void* stream, Reached reached) {
+void Pool::free(uint64_t block, const void* stream, Reached reached, uint64_t time) {
   const auto guard = enter();
   const uint64_t size = process().allocations.at(block).size;
   erase_allocation(block);
   --blocks_;
-  add_gap(block, {taken_by(size), stream, std::move(reached), ++numbers_});
+  add_gap(block, {taken_by(size), stream, std::move(reached), ++numbers_, time});
 }
 
 // By another process, which may import blocks of it again: the unit stays the same to both.
@@ -335,9 +337,9 @@ uint64_t Pool::import_block(const CUmemPoolPtrExportData& data, Owner owner) {
   return address;
 }
 
-void Pool::trim(uint64_t bytes) {
+void Pool::trim(uint64_t bytes, const MayHave& settled) {
   const auto guard = enter();
-  settle();
+  settle(settled);
   give_back(bytes);
 }
 

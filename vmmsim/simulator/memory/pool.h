@@ -7,6 +7,7 @@
 // imports.
 #pragma once
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,15 +31,20 @@ class Pool {
   static Shared shared_by(intptr_t fd);
   explicit Pool(Shared);  // an import of it
   ~Pool();
-  // Of what another stream has freed and reached only if it is opportunistic, or was settled by a trim().
-  uint64_t allocate(uint64_t size, const void* stream, Owner = {}, bool is_opportunistic = true);
-  void free(uint64_t block, const void* stream, Reached);  // without `stream` it is everybody's
+  // Whether something that was freed in a stream, at a time that only grows, may be had elsewhere.
+  using MayHave = std::function<bool(const void* stream, uint64_t time, bool is_reached)>;
+  static bool when_reached(const void*, uint64_t, bool is_reached) { return is_reached; }
+  // Takes what the stream has freed, or else what is everybody's: also what becomes so (`settled`), or what this stream
+  // alone may have (`followed`).
+  uint64_t allocate(uint64_t size, const void* stream, Owner = {}, const MayHave& settled = when_reached,
+                    const MayHave& followed = nullptr);
+  void free(uint64_t block, const void* stream, Reached, uint64_t time = 0);  // without `stream` it is everybody's
   int export_fd(CUmemAllocationHandleType) const;
   unsigned handle_types() const;
   CUmemPoolPtrExportData export_block(uint64_t block) const;
   uint64_t import_block(const CUmemPoolPtrExportData&, Owner);
   // Gives back units without a block, the last ones first, while at least so many bytes are left.
-  void trim(uint64_t bytes);
+  void trim(uint64_t bytes, const MayHave& settled = when_reached);
   void open(CUdevice, CUmemAccess_flags);
   CUmemAccess_flags access(CUdevice) const;
   uint64_t reserved() const { return units_.size() * unit; }
@@ -54,17 +60,18 @@ class Pool {
     const void* stream;  // null: everybody's
     Reached reached;
     uint64_t number;  // in the order in which they came to be
+    uint64_t time = 0;
   };
   using Gaps = std::map<uint64_t, Gap>;
 
   void take_room() REQUIRES(process_lock);
   std::vector<unsigned char> rights() const;
-  Gaps::iterator find(uint64_t size, const void* stream);
+  Gaps::iterator find(uint64_t size, const std::function<bool(const Gap&)>& fits);
   void take_from_gap(Gaps::iterator, uint64_t address, uint64_t size);
   bool is_backed(uint64_t address, uint64_t size) const;
   void add_gap(uint64_t address, Gap);
   bool is_mapped_elsewhere(uint64_t unit) const REQUIRES(process_lock);
-  void settle();
+  void settle(const MayHave& = when_reached);
   void back(uint64_t address, uint64_t size) REQUIRES(process_lock);
   void map_unit(uint64_t address) REQUIRES(process_lock);
   void unmap_unit(uint64_t address) REQUIRES(process_lock);
