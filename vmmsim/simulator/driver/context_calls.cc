@@ -36,6 +36,8 @@ void end_context(CUcontext context) {
   forget_modules(context);
   forget_memory(context);
   const MutexLock held(state().lock);
+  if (context->of_graphs) memory::free_heap(context->of_graphs);
+  context->of_graphs = 0;
   context->heap->end();
   renew_heap(*context);
 }

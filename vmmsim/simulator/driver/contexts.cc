@@ -12,6 +12,11 @@ void renew_heap(CUctx_st& context) {
   context.heap = std::make_shared<gpu::Heap>(context.device, context.limits[CU_LIMIT_MALLOC_HEAP_SIZE]);
 }
 
+void take_memory_of_graphs(CUctx_st& context) {
+  const MutexLock held(state().lock);
+  if (!context.of_graphs) context.of_graphs = memory::allocate_heap(context.device, memory::page_size);
+}
+
 CUcontext make_context(CUdevice device, bool is_primary, unsigned flags) {
   auto context = std::make_shared<CUctx_st>();
   context->device = device;

@@ -23,7 +23,8 @@ struct CUctx_st {
   std::atomic<CUfunc_cache> cache = CU_FUNC_CACHE_PREFER_NONE;
   std::map<CUlimit, size_t> limits GUARDED_BY(driver::state().lock);
   std::shared_ptr<gpu::Heap> heap GUARDED_BY(driver::state().lock);  // of the size that the limits say
-  CUstream_st legacy;                                                // the stream called 0
+  uint64_t of_graphs GUARDED_BY(driver::state().lock) = 0;  // memory that executable graphs have once there was one
+  CUstream_st legacy;                                       // the stream called 0
 };
 
 namespace driver {
@@ -38,6 +39,7 @@ int current_device();                                 // of this thread; -1: no 
 CUcontext primary_context(CUdevice) EXCLUDES(state().lock);  // it may have been released
 CUcontext make_context(CUdevice, bool is_primary, unsigned flags) REQUIRES(state().lock);
 void renew_heap(CUctx_st&) REQUIRES(state().lock);
+void take_memory_of_graphs(CUctx_st&) EXCLUDES(state().lock);  // with the first executable graph, as on an H100
 std::shared_ptr<gpu::Heap> heap_of(const CUctx_st&) EXCLUDES(state().lock);
 
 }  // namespace driver

@@ -136,6 +136,16 @@ void check_memsets(const CUgraph_st& graph) {
   }
 }
 
+void take_memory_for(const CUgraph_st& graph) {
+  for (const auto& node : graph.nodes) {
+    if (node->child) take_memory_for(*node->child);
+    const CUgraphNodeType type = node->work->given.type;
+    const bool is_of_gpu =
+        type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMSET || type == CU_GRAPH_NODE_TYPE_MEMCPY;
+    if (is_of_gpu && node->work->context) take_memory_of_graphs(*node->work->context);
+  }
+}
+
 CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload, Problem& problem) {
   constexpr unsigned long long for_device = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
   const unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | for_device |
@@ -161,6 +171,7 @@ CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload
     check_for_device(*graph, context, does_something, problem);
     require(does_something, CUDA_ERROR_INVALID_VALUE, "a graph for launches by kernels must not be empty");
   }
+  take_memory_for(*graph);
   for (const auto& [object, count] : graph->objects) retain(executable->objects, object, count);
   graphs().executables[executable.get()] = executable;
   graph->instance = executable;
