@@ -164,7 +164,7 @@ uint64_t allocate_from(size_t size, CUstream where, const std::function<CUmemory
   const MutexLock held(state().lock);
   checked_own(pool);
   const uint64_t address = pool->memory.allocate(size, &stream, {stream.context, 0, pool}, settled_in(*pool),
-                                                 [&](const void* freed_in, uint64_t time, bool) {
+                                                 [&](const void* freed_in, uint64_t time, bool) REQUIRES(state().lock) {
                                                    return pool->follow_events && is_behind(stream, freed_in, time);
                                                  });
   pool->used += size;

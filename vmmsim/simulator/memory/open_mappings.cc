@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// How many mappings a GPU has open, and the tables by which it finds their pages: both as on an H100. A table is for 512
-// MiB of addresses and takes 4 KiB of the GPU's memory, of which 2 MiB are taken at a time.
+// How many mappings a GPU has open, and the tables by which it finds their pages: both as on an H100. A table is for
+// 512 MiB of addresses and takes 4 KiB of the GPU's memory, of which 2 MiB are taken at a time.
 #include "process.h"
 
 namespace memory {
