@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // dma-bufs of memory, which a network card would be given: of which ranges there is one, and what it is. What depends
-// on the kernel of the host is said on stderr. Not asked here: F_GETFL, which was O_RDWR; a simulated one is for reading,
-// so that nobody maps it.
+// on the kernel of the host is said on stderr. Not asked here: F_GETFL, which was O_RDWR; a simulated one is for
+// reading, so that nobody maps it.
 #include "facts.h"
 
 #include <cerrno>
