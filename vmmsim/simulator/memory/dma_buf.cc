@@ -56,7 +56,7 @@ int export_dma_buf(uint64_t address, size_t size, unsigned long long flags) {
            "by more than PCIe: make flags 0");
   if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
   const int fd = export_dma_buf(records, size);
-  process().exported[fd] = current_call;
+  process().exported[fd] = current_call();
   return fd;
 }
 
