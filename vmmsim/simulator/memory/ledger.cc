@@ -19,6 +19,7 @@
 #include <new>
 #include <stdexcept>
 #include <vector>
+#include "../say.h"
 #include "page_table.h"
 
 namespace memory {
@@ -181,7 +182,10 @@ void SharedMutex::make() {
 }
 bool SharedMutex::lock() {
   const int error = pthread_mutex_lock(&mutex_);
-  if (error && error != EOWNERDEAD) end("the machine's ledger cannot be locked: start the simulation anew", error);
+  if (error && error != EOWNERDEAD) {
+    say_line("the machine's ledger cannot be locked: %s: start the simulation anew", std::strerror(error));
+    _exit(125);
+  }
   return !error;
 }
 void SharedMutex::unlock() { pthread_mutex_unlock(&mutex_); }
