@@ -307,8 +307,8 @@ void test_info() {
   EXPECT(again == id && count == 1, "id %llu, %zu nodes", again, count);
   cudaGraphNode_t by_hand;
   CHECK(cudaGraphAddEmptyNode(&by_hand, graph, nodes, 1));
-  REFUSED(cudaErrorInvalidValue, cudaGraphDestroyNode(by_hand));
-  REFUSED(cudaErrorInvalidValue, cudaGraphDestroy(graph));
+  REFUSED(cudaErrorIllegalState, cudaGraphDestroyNode(by_hand));
+  REFUSED(cudaErrorIllegalState, cudaGraphDestroy(graph));
   CHECK(cudaStreamUpdateCaptureDependencies(origin, &by_hand, nullptr, 1, cudaStreamSetCaptureDependencies));
   append<<<1, 1, 0, origin>>>(numbers, 3);
   EXPECT(end() == graph && nodes_of(graph) == 4 && edges_of(graph) == 3, "%zu edges", edges_of(graph));

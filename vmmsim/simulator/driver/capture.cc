@@ -4,13 +4,23 @@
 #include <algorithm>
 
 #include "driver.h"
+#include "streams.h"
 
 namespace driver {
 
 namespace {
 constexpr char of_an_ended_capture[] =
     "the event was last recorded in a stream that captured, and that capture has ended: record it anew";
+constexpr char of_an_invalid_capture[] =
+    "the event was last recorded in a stream that captures, and that capture is invalid: record it anew";
 }  // namespace
+
+// A kernel that may begin early does so behind kernels; behind anything else it waits as others do.
+static std::vector<CUgraphEdgeData> early_edges(const Work& work, const std::vector<CUgraphNode>& before) {
+  const bool is_early =
+      work.begins_early && std::ranges::all_of(before, [](CUgraphNode each) { return each->work->function; });
+  return {before.size(), is_early ? programmatic : CUgraphEdgeData{}};
+}
 
 const char legacy_is_blocked[] =
     "stream 0 waits for all streams that were made without CU_STREAM_NON_BLOCKING, and one of these captures";
@@ -58,7 +68,8 @@ bool capture(CUstream_st& stream, const SharedWork& work) {
   const MutexLock held(graphs().lock);
   if (!stream.capture) return false;
   must_be_valid(*stream.capture);
-  stream.captured = {add_node(stream.capture->graph, work, stream.captured)};
+  stream.captured = {
+      add_node(stream.capture->graph, work, stream.captured, early_edges(*work, stream.captured).data())};
   return true;
 }
 
@@ -70,15 +81,19 @@ bool capture_record(CUstream_st& stream, CUevent_st& event) {
   return stream.capture != nullptr;
 }
 
+void must_not_be_over(CUstream_st& stream, const CUevent_st& event) {
+  const MutexLock held(graphs().lock);
+  if (!event.capture || (!event.capture->has_ended && event.capture->invalid.empty())) return;
+  const char* const why = event.capture->has_ended ? of_an_ended_capture : of_an_invalid_capture;
+  if (stream.capture) refuse_and_end(*stream.capture, CUDA_ERROR_INVALID_VALUE, why);
+  refuse(CUDA_ERROR_INVALID_VALUE, why);
+}
+
 bool capture_wait(CUstream_st& stream, const CUevent_st& event) {
+  must_not_be_over(stream, event);
   const MutexLock held(graphs().lock);
   const auto capture = event.capture;
-  if (stream.capture) must_be_valid(*stream.capture);
-  if (!capture || capture->has_ended) {
-    if (capture) {
-      if (stream.capture) refuse_and_end(*stream.capture, CUDA_ERROR_INVALID_VALUE, of_an_ended_capture);
-      refuse(CUDA_ERROR_INVALID_VALUE, of_an_ended_capture);
-    }
+  if (!capture) {
     if (!stream.capture) return false;
     const MutexLock also_held(state().lock);
     if (event.recorded || (event.shared && memory::times_recorded(event.shared->number)))
@@ -87,8 +102,6 @@ bool capture_wait(CUstream_st& stream, const CUevent_st& event) {
                      "CU_EVENT_WAIT_EXTERNAL makes the wait a node");
     return true;  // it was never recorded
   }
-  require(capture->invalid.empty(), CUDA_ERROR_INVALID_VALUE,
-          "the event stands for nodes of a capture that is invalid");
   if (stream.is_legacy) refuse_and_end(*capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, legacy_is_blocked);
   if (stream.capture && stream.capture != capture) {
     const char* const why = "the event is of another capture than the stream: two captures do not become one";
@@ -138,6 +151,7 @@ void must_not_capture(const CUevent_st& event, bool ends_capture) {
   const MutexLock held(graphs().lock);
   if (!event.capture) return;
   if (event.capture->has_ended) refuse(CUDA_ERROR_INVALID_VALUE, of_an_ended_capture);
+  if (!event.capture->invalid.empty()) refuse(CUDA_ERROR_INVALID_VALUE, of_an_invalid_capture);
   const char* const why = "the event was last recorded in a stream that captures: it stands for nodes of a graph";
   if (ends_capture) refuse_and_end(*event.capture, CUDA_ERROR_CAPTURED_EVENT, why);
   refuse(CUDA_ERROR_CAPTURED_EVENT, why);

@@ -44,6 +44,8 @@ bool capture(CUstream_st&, const SharedWork&) EXCLUDES(graphs().lock, state().lo
 // then captures too. False: the stream does not capture, nor does the event stand for what was captured.
 bool capture_record(CUstream_st&, CUevent_st&) EXCLUDES(graphs().lock, state().lock);
 bool capture_wait(CUstream_st&, const CUevent_st&) EXCLUDES(graphs().lock, state().lock);
+// Refuses an event of a capture that is over or invalid, which a stream shall wait for; the stream's is invalid then.
+void must_not_be_over(CUstream_st&, const CUevent_st&) EXCLUDES(graphs().lock, state().lock);
 bool is_capturing(const CUstream_st&) EXCLUDES(graphs().lock, state().lock);
 void must_not_capture(const CUstream_st&)
     EXCLUDES(graphs().lock, state().lock);  // to be waited for, or asked: throws if it captures

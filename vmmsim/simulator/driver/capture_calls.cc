@@ -18,8 +18,15 @@ bool is_joined(const Capture& capture) REQUIRES(graphs().lock) {
   return std::all_of(last.begin(), last.end(), [&](CUgraphNode node) { return before.contains(node); });
 }
 
-void begin_capture(CUstream where, CUstreamCaptureMode mode, CUgraph into, std::span<const CUgraphNode> dependencies) {
-  CUstream_st& stream = driver::named_stream(where);
+// Those that are not there yet.
+void append_new(std::vector<CUgraphNode>& to, std::span<const CUgraphNode> nodes) {
+  for (const CUgraphNode node : nodes)
+    if (std::find(to.begin(), to.end(), node) == to.end()) to.push_back(node);
+}
+
+void begin_capture(CUstream where, CUstreamCaptureMode mode, CUgraph into, std::span<const CUgraphNode> dependencies,
+                   const CUgraphEdgeData* edges = nullptr) {
+  CUstream_st& stream = named_stream(where);
   require(mode >= CU_STREAM_CAPTURE_MODE_GLOBAL && mode <= CU_STREAM_CAPTURE_MODE_RELAXED, CUDA_ERROR_INVALID_VALUE,
           "there is no such mode");
   require(!stream.is_legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
@@ -29,6 +36,7 @@ void begin_capture(CUstream where, CUstreamCaptureMode mode, CUgraph into, std::
   if (into) checked(into);
   for (const CUgraphNode node : dependencies)
     require(checked(node)->graph == into, CUDA_ERROR_INVALID_VALUE, "a dependency is another graph's");
+  check_edges(edges, dependencies);
   const auto capture = std::make_shared<Capture>();
   if (!into) capture->own = make_graph();
   capture->id = ++graphs().ids;
@@ -39,14 +47,15 @@ void begin_capture(CUstream where, CUstreamCaptureMode mode, CUgraph into, std::
   capture->streams.push_back(stream.shared_from_this());
   ++capture->graph->captures;
   stream.capture = capture;
-  stream.captured.assign(dependencies.begin(), dependencies.end());
+  stream.captured.clear();
+  append_new(stream.captured, dependencies);
   graphs().captures.push_back(capture);
   graphs().capturing = graphs().captures.size();
 }
 
 // The graph; null if nobody wants it.
 CUgraph take_graph(CUstream where, bool is_wanted) {
-  CUstream_st& stream = driver::named_stream(where);
+  CUstream_st& stream = named_stream(where);
   std::unique_ptr<CUgraph_st> unwanted;  // its user objects end when nothing is locked
   const MutexLock held(graphs().lock);
   const auto capture = stream.capture;
@@ -104,20 +113,18 @@ void give_info(CUstream where, const Info& to) {
 }
 
 void update(CUstream where, const CUgraphNode* nodes, const CUgraphEdgeData* edges, size_t count, unsigned flags) {
-  CUstream_st& stream = driver::stream(where);
-  require(flags <= CU_STREAM_SET_CAPTURE_DEPENDENCIES, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-  check_edges(edges, count);
+  CUstream_st& stream = named_stream(where);
   const MutexLock held(graphs().lock);
   require(stream.capture != nullptr, CUDA_ERROR_ILLEGAL_STATE, "the stream does not capture");
   must_be_valid(*stream.capture);
+  require(flags <= CU_STREAM_SET_CAPTURE_DEPENDENCIES, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   const auto given = list(nodes, count);
   for (const CUgraphNode node : given)
     require(checked(node)->graph == stream.capture->graph, CUDA_ERROR_INVALID_VALUE,
             "a dependency is another graph's than the one that is captured into");
+  check_edges(edges, given);
   if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) stream.captured.clear();
-  for (const CUgraphNode node : given)
-    if (std::find(stream.captured.begin(), stream.captured.end(), node) == stream.captured.end())
-      stream.captured.push_back(node);
+  append_new(stream.captured, given);
 }
 
 }  // namespace
@@ -133,8 +140,7 @@ CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUg
                                      CUstreamCaptureMode mode) {
   return call(ARGUMENTS(hStream, hGraph, dependencies, numDependencies, mode), [&] {
     need(hGraph, "hGraph");
-    check_edges(dependencyData, numDependencies);
-    begin_capture(hStream, mode, hGraph, list(dependencies, numDependencies));
+    begin_capture(hStream, mode, hGraph, list(dependencies, numDependencies), dependencyData);
   });
 }
 CUresult cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) {

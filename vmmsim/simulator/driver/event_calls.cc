@@ -83,13 +83,13 @@ void destroy_event(CUevent handle) {
 }
 
 void record(CUevent handle, CUstream where, unsigned flags = 0) {
-  require(!(flags & ~unsigned(CU_EVENT_RECORD_EXTERNAL)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+  CUstream_st& stream = driver::stream(where);
   const auto event = checked(handle);
   tell_if_of_another_gpu(*event);
-  CUstream_st& stream = driver::stream(where);
+  require(!(flags & ~unsigned(CU_EVENT_RECORD_EXTERNAL)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   require(event->context == stream.context, CUDA_ERROR_INVALID_HANDLE, "event and stream are of different contexts");
   if (flags & CU_EVENT_RECORD_EXTERNAL) {
-    require(capture(stream, event_work(CU_GRAPH_NODE_TYPE_EVENT_RECORD, handle)), CUDA_ERROR_INVALID_VALUE,
+    require(capture(stream, event_work(CU_GRAPH_NODE_TYPE_EVENT_RECORD, handle)), CUDA_ERROR_ILLEGAL_STATE,
             "CU_EVENT_RECORD_EXTERNAL is for streams that capture");
     return;
   }
@@ -111,11 +111,12 @@ float elapsed(CUevent from, CUevent to) {
 }
 
 void let_stream_wait(CUstream where, CUevent handle, unsigned flags) {
-  require(!(flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-  const auto event = checked(handle);
   CUstream_st& stream = driver::stream(where);
+  const auto event = checked(handle);
+  require(!(flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   if (flags & CU_EVENT_WAIT_EXTERNAL) {
-    require(capture(stream, event_work(CU_GRAPH_NODE_TYPE_WAIT_EVENT, handle)), CUDA_ERROR_INVALID_VALUE,
+    must_not_be_over(stream, *event);
+    require(capture(stream, event_work(CU_GRAPH_NODE_TYPE_WAIT_EVENT, handle)), CUDA_ERROR_ILLEGAL_STATE,
             "CU_EVENT_WAIT_EXTERNAL is for streams that capture");
     return;
   }

@@ -5,6 +5,7 @@
 
 #include "../memory/this_machine.h"
 #include "capture.h"
+#include "conditionals.h"
 #include "contexts.h"
 #include "driver.h"
 #include "graph_launches.h"
@@ -20,8 +21,10 @@ struct PlannedNode {
   uint64_t node;  // of the graph, by its id
   SharedWork work;
   std::vector<size_t> before;
+  std::map<size_t, CUgraphEdgeData> early;  // those of them that need only have let it begin
   bool is_enabled = true;
   std::unique_ptr<Plan> child;
+  std::vector<Plan> bodies;  // of a conditional node
 };
 
 struct Plan {
@@ -77,7 +80,9 @@ Plan plan_of(const CUgraph_st& graph, Problem& problem) {
     planned.node = node->id;
     planned.work = node->work;
     for (const CUgraphNode before : node->before) planned.before.push_back(index.at(before));
+    for (const auto& [before, data] : node->edges) planned.early[index.at(before)] = data;
     if (node->child) planned.child = std::make_unique<Plan>(plan_of(*node->child, problem));
+    for (const auto& body : node->bodies) planned.bodies.push_back(plan_of(*body, problem));
   }
   plan.order = order_of(plan, graph, problem);
   return plan;
@@ -88,6 +93,8 @@ PlannedNode* find(Plan& plan, uint64_t node) {
     if (planned.node == node) return &planned;
     PlannedNode* const inside = planned.child ? find(*planned.child, node) : nullptr;
     if (inside) return inside;
+    for (Plan& body : planned.bodies)
+      if (PlannedNode* const found = find(body, node)) return found;
   }
   return nullptr;
 }
@@ -129,7 +136,7 @@ void check_for_device(const CUgraph_st& graph, CUcontext& context, bool& does_so
 // Those that a stream captured were not looked at then.
 void check_memsets(const CUgraph_st& graph) {
   for (const auto& node : graph.nodes) {
-    if (node->child) check_memsets(*node->child);
+    each_graph_in(*node, [](const CUgraph_st& inside) REQUIRES(graphs().lock) { check_memsets(inside); });
     require(node->work->given.type != CU_GRAPH_NODE_TYPE_MEMSET || is_mapped(node->work->given.memset),
             CUDA_ERROR_INVALID_VALUE,
             "nothing is mapped where a memset of the graph goes: map memory there first (cuMemMap)");
@@ -158,12 +165,18 @@ CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload
   const auto executable = std::make_shared<CUgraphExec_st>();
   executable->flags = flags;
   const MutexLock held(graphs().lock);
-  require(!checked(graph)->captures, CUDA_ERROR_INVALID_VALUE, "a stream captures into the graph: end that first");
+  checked(graph);
   const auto other = graph->instance.lock();  // a launch keeps one that was destroyed
-  require(!has_memory_nodes(*graph) || !graphs().executables.contains(other.get()), CUDA_ERROR_NOT_SUPPORTED,
+  const bool is_instantiated = graphs().executables.contains(other.get());
+  require(!is_instantiated || !has_memory_nodes(*graph), CUDA_ERROR_NOT_SUPPORTED,
           "nodes of the graph allocate or free memory, and it is instantiated already: destroy that executable graph "
           "first (cuGraphExecDestroy)");
+  require(!is_instantiated || !has_conditional_nodes(*graph), CUDA_ERROR_NOT_SUPPORTED,
+          "the graph has conditional nodes, and is instantiated already: destroy that executable graph first "
+          "(cuGraphExecDestroy)");
   check_memsets(*graph);
+  must_be_free(*graph);
+  check_conditionals(*graph);
   executable->plan = plan_of(*graph, problem);
   if (flags & for_device) {
     CUcontext context = nullptr;
@@ -250,8 +263,10 @@ std::string why_not(const Work& old, const Work& now, bool by_update) {
     if (old.context != now.context || is_elsewhere) return "the memory is of another GPU than before";
   } else if (old.given.type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) {
     if (old.words->size() != now.words->size()) return "there are more or fewer operations than before";
+  } else if (old.given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+    if (old.memory->size != now.memory->size) return "it allocates memory of another size than before";
   } else if (old.memory != now.memory) {
-    return "it allocates or frees other memory than before";
+    return "it frees other memory than before";
   }
   return "";
 }
@@ -295,6 +310,7 @@ void compare(const Work& old, const Work& now, CUgraphNode node, const std::stri
   const bool is_kernel = now.function != nullptr;
   throw Difference{is_kernel && old.context != now.context ? CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE
                    : is_kernel                             ? CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED
+                   : now.memory                            ? CU_GRAPH_EXEC_UPDATE_ERROR
                                                            : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED,
                    node, nullptr, name + "cannot be changed so: " + why};
 }
@@ -309,22 +325,33 @@ void update(Plan& plan, const CUgraph_st& graph, bool also_changes) {
     if (!also_changes)
       compare(*plan.nodes[i].work, *node->work, node, "node " + std::to_string(partners[i]) + " of the graph ");
     if (node->child) update(*plan.nodes[i].child, *node->child, also_changes);
+    for (size_t k = 0; k < node->bodies.size(); ++k) update(plan.nodes[i].bodies[k], *node->bodies[k], also_changes);
     if (also_changes) plan.nodes[i].work = node->work;
   }
 }
 
 void update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) {
   need(info, "resultInfo");
-  *info = {CU_GRAPH_EXEC_UPDATE_ERROR, nullptr, nullptr};
   const MutexLock held(graphs().lock);
-  Plan& plan = shared(exec)->plan;
+  const auto executable = shared(exec);
+  Plan& plan = executable->plan;
+  checked(graph);
+  const auto other = graph->instance.lock();
+  require(other == executable || !graphs().executables.contains(other.get()) || !has_memory_nodes(*graph),
+          CUDA_ERROR_NOT_SUPPORTED,
+          "nodes of the graph allocate or free memory, and another executable graph was "
+          "instantiated of it: destroy that first (cuGraphExecDestroy)");
+  *info = {CU_GRAPH_EXEC_UPDATE_ERROR, nullptr, nullptr};
   try {
-    update(plan, *checked(graph), false);
+    update(plan, *graph, false);
   } catch (const Difference& found) {
     *info = {found.result, found.node, found.from};
     refuse(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, found.why + ": instantiate the graph anew");
   }
   update(plan, *graph, true);
+  for (const CUgraph each : graphs().all)
+    if (each->instance.lock() == executable) each->instance.reset();
+  graph->instance = executable;
   info->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
@@ -338,23 +365,58 @@ PlannedNode& can_be_disabled(CUgraphExec exec, CUgraphNode node) REQUIRES(graphs
 
 // --- Launches --------------------------------------------------------------------------------------------------------
 
+size_t flatten(const Plan&, const std::vector<size_t>& after, std::vector<Step>& steps);
+
+SharedWork choice_of(const PlannedNode& planned) {
+  std::vector<std::vector<Step>> bodies;
+  for (const Plan& body : planned.bodies) flatten(body, {}, bodies.emplace_back());
+  return conditional_work(*planned.work, std::move(bodies));
+}
+
+void append_conditional(const Plan& plan, std::vector<SharedWork>& nodes) {
+  for (const PlannedNode& planned : plan.nodes) {
+    if (planned.work->condition) nodes.push_back(planned.work);
+    if (planned.child) append_conditional(*planned.child, nodes);
+    for (const Plan& body : planned.bodies) append_conditional(body, nodes);
+  }
+}
+
+// All that a launch puts in: first what sets the values of conditional nodes, if there are any.
+std::vector<Step> steps_of(const Plan& plan) {
+  std::vector<Step> steps;
+  std::vector<SharedWork> conditional;
+  append_conditional(plan, conditional);
+  if (conditional.empty()) return flatten(plan, {}, steps), steps;
+  steps.push_back({set_at_launch(conditional), {}, {}});
+  flatten(plan, {0}, steps);
+  return steps;
+}
+
 // Adds a plan to the steps of a launch. All of it is after `after`; returns the last step, a mark.
 size_t flatten(const Plan& plan, const std::vector<size_t>& after, std::vector<Step>& steps) {
   std::vector<size_t> step_of(plan.nodes.size()), all = after;
   for (const size_t i : plan.order) {
     const PlannedNode& planned = plan.nodes[i];
     std::vector<size_t> before = planned.before.empty() ? after : std::vector<size_t>();
-    for (const size_t each : planned.before) before.push_back(step_of[each]);
+    std::vector<std::pair<size_t, CUgraphEdgeData>> early;
+    for (const size_t each : planned.before) {
+      const auto found = planned.early.find(each);
+      if (found == planned.early.end()) before.push_back(step_of[each]);
+      else early.emplace_back(step_of[each], found->second);
+    }
     if (planned.child) {
       step_of[i] = flatten(*planned.child, before, steps);
+    } else if (planned.work->condition) {
+      steps.push_back({choice_of(planned), before, early});
+      step_of[i] = steps.size() - 1;
     } else {
       if (planned.work->context) checked(planned.work->context);  // it may have ended
-      steps.push_back({planned.is_enabled ? planned.work : nullptr, before});
+      steps.push_back({planned.is_enabled ? planned.work : nullptr, before, early});
       step_of[i] = steps.size() - 1;
     }
     all.push_back(step_of[i]);
   }
-  steps.push_back({nullptr, all});
+  steps.push_back({nullptr, all, {}});
   return steps.size() - 1;
 }
 
@@ -370,7 +432,7 @@ void launch(CUgraphExec exec, CUstream where) {
   std::vector<Step> steps;
   {
     const MutexLock held(graphs().lock);
-    flatten(executable->plan, {}, steps);
+    steps = steps_of(executable->plan);
     std::vector<SharedWork> nodes;
     for (const Step& step : steps) nodes.push_back(step.work);
     allocate_and_free(nodes, executable->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
@@ -387,6 +449,7 @@ void upload(CUgraphExec exec, CUstream where) {  // nothing is to be done before
 void append_kernels(const Plan& plan, KernelNames& names) {
   for (const size_t i : plan.order) {
     const PlannedNode& planned = plan.nodes[i];
+    for (const Plan& body : planned.bodies) append_kernels(body, names);
     if (planned.child) append_kernels(*planned.child, names);
     else if (planned.work->function && planned.is_enabled) names.mangled.push_back(planned.work->launch.kernel->name);
   }
@@ -423,7 +486,7 @@ void set_child(CUgraphExec exec, CUgraphNode node, CUgraph child) {
   try {
     update(*parent.child, *checked(child), false);
   } catch (const Difference& found) {
-    refuse(CUDA_ERROR_INVALID_VALUE, found.why);
+    refuse(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, found.why);
   }
   update(*parent.child, *child, true);
 }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "../memory/this_machine.h"
+#include "capture.h"
 #include "contexts.h"
 #include "driver.h"
 #include "pools.h"
@@ -148,6 +149,30 @@ bool awaits_launch(uint64_t address) {
   const auto found = find_memory(range->range_base);
   const MutexLock held(graphs().lock);
   return found && !found->itself;
+}
+
+void check_free(const CUgraph_st& graph, const Work& work) {
+  bool allocates = false, is_freed_here = false, is_freed_elsewhere = false, its_own_frees = false;
+  for (const CUgraph each : graphs().all) {
+    bool frees = false, has_it = false;
+    for (const auto& node : each->nodes) {
+      if (node->work->memory != work.memory) continue;
+      (node->work->given.type == CU_GRAPH_NODE_TYPE_MEM_FREE ? frees : has_it) = true;
+    }
+    if (each == &graph) allocates = has_it, is_freed_here = frees;
+    else is_freed_elsewhere |= frees, its_own_frees |= has_it && frees;
+  }
+  require(!is_freed_here, CUDA_ERROR_INVALID_VALUE, "another node of the graph frees this memory");
+  require(!its_own_frees, CUDA_ERROR_INVALID_VALUE, "the graph that allocates this memory frees it itself");
+  require(!allocates || !is_freed_elsewhere, CUDA_ERROR_INVALID_VALUE,
+          "another graph has a node that frees this memory, so the graph that allocates it cannot");
+  require(!allocates || !graphs().executables.contains(graph.instance.lock().get()), CUDA_ERROR_INVALID_VALUE,
+          "the graph is instantiated without a node that frees this memory: another graph has to, or cuMemFreeAsync");
+}
+
+void check_free_in_capture(CUstream_st& stream, const Work& work) {
+  const MutexLock held(graphs().lock);
+  if (stream.capture) check_free(*stream.capture->graph, work);
 }
 
 bool is_for_memory(const Work& work) { return work.memory != nullptr; }

@@ -29,6 +29,10 @@ SharedWork allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS_v2& given);
 SharedWork free_work(const CUDA_MEM_FREE_NODE_PARAMS&) EXCLUDES(graphs().lock);
 SharedWork allocation_work(const PoolPlace&, size_t);  // of a call that a stream captures
 
+// Refuses a node that frees memory in a graph, where another node does, or has to.
+void check_free(const CUgraph_st&, const Work&) REQUIRES(graphs().lock);
+void check_free_in_capture(CUstream_st&, const Work&) EXCLUDES(graphs().lock);
+
 // A call that frees memory: true if it was a node's, and is free now.
 bool free_graph_memory(uint64_t address) EXCLUDES(graphs().lock);
 

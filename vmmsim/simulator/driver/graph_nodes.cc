@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // Nodes of graphs: what a program gives them to do, reads back, and changes, in a graph and in an executable one.
+#include "conditionals.h"
 #include "driver.h"
 #include "graph_launches.h"
 #include "graph_memory.h"
@@ -41,8 +42,7 @@ SharedWork work_of(CUgraphNodeParams& given, const Attributes& attributes = {}) 
   }
   require(given.type > 0 && given.type <= CU_GRAPH_NODE_TYPE_CONDITIONAL, CUDA_ERROR_INVALID_VALUE,
           "there is no such type of node");
-  const std::string what =
-      "a node of a graph of type " + std::to_string(given.type) + " (conditional, or for semaphores)";
+  const std::string what = "a node of a graph of type " + std::to_string(given.type) + " (for semaphores)";
   refuse(CUresult(not_simulated(what.c_str())), "it is not simulated");
 }
 
@@ -102,32 +102,45 @@ struct Place {  // where a node is added
   CUgraph graph;
   const CUgraphNode* dependencies;
   size_t count;
+  const CUgraphEdgeData* edges = nullptr;
 };
 
+// With data of edges, if a program gives some.
+void check_place(const Place& at, const Work& work) REQUIRES(graphs().lock) {
+  check_dependencies(checked(at.graph), list(at.dependencies, at.count));
+  for (size_t i = 0; at.edges && i < at.count; ++i) check_edge(at.edges[i], *at.dependencies[i]->work, work);
+}
+
 void add_graph(const Place& at, CUgraph child, CUgraphChildGraphNodeOwnership ownership) {
-  if (ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
-    refuse(CUresult(not_simulated("a child graph that is moved")), "it is not simulated");
   const MutexLock held(graphs().lock);
   if (child == at.graph) tell_of_crash("a graph is to be a node of itself");
   require(checked(child) != at.graph, CUDA_ERROR_INVALID_VALUE, "a graph cannot be a node of itself");
-  const auto dependencies = list(at.dependencies, at.count);
-  check_dependencies(checked(at.graph), dependencies);
-  *at.to = add_child(at.graph, clone(*child), dependencies);
+  check_place(at, Work());
+  const bool is_moved = ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
+  require(!is_moved || !child->parent, CUDA_ERROR_NOT_SUPPORTED, "the graph is a node's already");
+  require(!is_moved || !has_conditional_nodes(*child), CUDA_ERROR_NOT_SUPPORTED,
+          "a graph with conditional nodes is no node of another");
+  *at.to = add_child(at.graph, is_moved ? std::unique_ptr<CUgraph_st>(child) : clone(*child),
+                     list(at.dependencies, at.count));
+  child->is_owned |= is_moved;
+}
+
+void add_condition(const Place& at, CUDA_CONDITIONAL_NODE_PARAMS& given) {
+  const MutexLock held(graphs().lock);
+  check_place(at, Work());
+  *at.to = add_conditional(at.graph, given, list(at.dependencies, at.count));
 }
 
 void add(const Place& at, CUgraphNodeParams& given) {
   need(at.to, "phGraphNode");
   need(at.graph, "hGraph");
   if (given.type == CU_GRAPH_NODE_TYPE_GRAPH) return add_graph(at, given.graph.graph, given.graph.ownership);
+  if (given.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) return add_condition(at, given.conditional);
   SharedWork work = work_of(given);
   const MutexLock held(graphs().lock);
-  const auto dependencies = list(at.dependencies, at.count);
-  check_dependencies(checked(at.graph), dependencies);
-  if (given.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
-    for (const auto& node : at.graph->nodes)
-      require(node->work->given.type != given.type || node->work->memory != work->memory, CUDA_ERROR_INVALID_VALUE,
-              "another node of the graph frees this memory");
-  *at.to = add_node(at.graph, std::move(work), dependencies);
+  check_place(at, *work);
+  if (given.type == CU_GRAPH_NODE_TYPE_MEM_FREE) check_free(*at.graph, *work);
+  *at.to = add_node(at.graph, std::move(work), list(at.dependencies, at.count), at.edges);
 }
 void add(const Place& at, CUgraphNodeParams&& given) { add(at, given); }
 
@@ -140,7 +153,8 @@ SharedWork work_at(CUgraphNode node, CUgraphNodeType type) {
 // What a node shall do from now on, as a program wants it. A copy or memset stays with its context if none is given.
 SharedWork changed(const SharedWork& old, CUgraphNodeParams given) {
   require(given.type == old->given.type, CUDA_ERROR_INVALID_VALUE, "the node is of another type");
-  require(!old->memory, CUDA_ERROR_INVALID_VALUE, "a node that allocates or frees memory is not changed");
+  require(!old->condition, CUDA_ERROR_NOT_SUPPORTED, "a conditional node is not changed");
+  require(!old->memory, CUDA_ERROR_NOT_SUPPORTED, "a node that allocates or frees memory is not changed");
   if (given.type == CU_GRAPH_NODE_TYPE_MEMCPY && !given.memcpy.copyCtx) given.memcpy.copyCtx = old->context;
   if (given.type == CU_GRAPH_NODE_TYPE_MEMSET && !given.memset.ctx) given.memset.ctx = old->context;
   return work_of(given, old->attributes);
@@ -217,8 +231,7 @@ EXPORT CUresult cuGraphAddNode_v2(CUgraphNode* phGraphNode, CUgraph hGraph, cons
                                   CUgraphNodeParams* nodeParams) {
   return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies, nodeParams), [&] {
     need(nodeParams, "nodeParams");
-    check_edges(dependencyData, numDependencies);
-    add({phGraphNode, hGraph, dependencies, numDependencies}, *nodeParams);
+    add({phGraphNode, hGraph, dependencies, numDependencies, dependencyData}, *nodeParams);
   });
 }
 CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams* nodeParams) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "conditionals.h"
 #include "graphs.h"
 #include "host_functions.h"
 
@@ -16,12 +17,31 @@ bool contains(const std::vector<CUgraphNode>& all, CUgraphNode node) {
   return std::find(all.begin(), all.end(), node) != all.end();
 }
 
+bool is_same(const CUgraphEdgeData& a, const CUgraphEdgeData& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+
+void join(CUgraphNode from, CUgraphNode to, const CUgraphEdgeData& data) {
+  to->before.push_back(from);
+  from->after.push_back(to);
+  if (!is_usual(data)) to->edges[from] = data;
+}
+
 // Gives a program a list of handles: how many there are if it gives no room, else as many as there is room for.
 void give(std::span<const CUgraphNode> all, CUgraphNode* to, size_t* count) {
   need(count, "the number of nodes");
   if (to)
     for (size_t i = 0; i < *count; ++i) to[i] = i < all.size() ? all[i] : nullptr;
   *count = to ? std::min(*count, all.size()) : all.size();
+}
+
+// The data of the first `count` edges, or a refusal if a program asks for the edges alone and they say more.
+void give_data(std::span<const CUgraphNode> from, std::span<const CUgraphNode> to, size_t count, CUgraphEdgeData* data)
+    REQUIRES(graphs().lock) {
+  for (size_t i = 0; i < std::min(count, from.size()); ++i) {
+    const CUgraphEdgeData is = edge(*from[i], *to[i]);
+    require(data || is_usual(is), CUDA_ERROR_LOSSY_QUERY,
+            "an edge has data (a programmatic dependency): give edgeData room for them");
+    if (data) data[i] = is;
+  }
 }
 
 void give_edges(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data, size_t* count) {
@@ -37,13 +57,17 @@ void give_edges(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeDa
   size_t room = *count;
   give(sources, from, &room);
   give(targets, to, count);
-  if (data) std::fill_n(data, from ? *count : 0, CUgraphEdgeData{});
+  give_data(sources, targets, from ? *count : 0, data);
 }
 
-void give_nodes(const std::vector<CUgraphNode>& all, CUgraphNode* to, CUgraphEdgeData* data, size_t* count) {
+void give_nodes(CUgraphNode node, bool are_before, CUgraphNode* to, CUgraphEdgeData* data, size_t* count) {
   require(!data || to, CUDA_ERROR_INVALID_VALUE, "edgeData without room for nodes");
+  const MutexLock held(graphs().lock);
+  const std::vector<CUgraphNode>& all = are_before ? checked(node)->before : checked(node)->after;
+  const std::vector<CUgraphNode> same(all.size(), node);
   give(all, to, count);
-  if (data) std::fill_n(data, *count, CUgraphEdgeData{});
+  if (are_before) give_data(all, same, to ? *count : 0, data);
+  else give_data(same, all, to ? *count : 0, data);
 }
 
 std::vector<CUgraphNode> nodes_of(CUgraph graph, bool roots_only) REQUIRES(graphs().lock) {
@@ -56,6 +80,8 @@ std::vector<CUgraphNode> nodes_of(CUgraph graph, bool roots_only) REQUIRES(graph
 struct Edges {
   CUgraph graph;
   std::span<const CUgraphNode> from, to;
+  const CUgraphEdgeData* data;  // null: the usual ones
+  CUgraphEdgeData data_of(size_t i) const { return data ? data[i] : CUgraphEdgeData{}; }
 };
 // Both ends are nodes of the graph, and are joined already or not, as `are_there` says. Refuses.
 void check_ends(const Edges& edges, bool are_there) REQUIRES(graphs().lock) {
@@ -67,6 +93,7 @@ void check_ends(const Edges& edges, bool are_there) REQUIRES(graphs().lock) {
     require(from != to, CUDA_ERROR_INVALID_VALUE, "a node depends on itself");
     require(contains(to->before, from) == are_there, CUDA_ERROR_INVALID_VALUE,
             are_there ? "there is no such dependency" : "the dependency is there already");
+    if (!are_there) check_edge(edges.data_of(i), *from->work, *to->work);
   }
 }
 
@@ -74,19 +101,19 @@ void add_edges(const Edges& edges) {
   const MutexLock held(graphs().lock);
   check_ends(edges, false);
   for (size_t i = 0; i < edges.from.size(); ++i) {
-    if (contains(edges.to[i]->before, edges.from[i])) continue;  // given twice
-    edges.to[i]->before.push_back(edges.from[i]);
-    edges.from[i]->after.push_back(edges.to[i]);
+    require(!contains(edges.to[i]->before, edges.from[i]), CUDA_ERROR_INVALID_VALUE, "a dependency is given twice");
+    join(edges.from[i], edges.to[i], edges.data_of(i));
   }
 }
 
 void remove_edges(const Edges& edges) {
   const MutexLock held(graphs().lock);
-  check_ends(edges, true);
-  require(!has_memory_nodes(*edges.graph), CUDA_ERROR_NOT_SUPPORTED,
+  require(!has_memory_nodes(*checked(edges.graph)), CUDA_ERROR_NOT_SUPPORTED,
           "nodes of the graph allocate or free memory: its dependencies stay");
+  check_ends(edges, true);
   for (size_t i = 0; i < edges.from.size(); ++i) {
     std::erase(edges.to[i]->before, edges.from[i]);
+    edges.to[i]->edges.erase(edges.from[i]);
     std::erase(edges.from[i]->after, edges.to[i]);
   }
 }
@@ -95,12 +122,16 @@ void destroy_node(CUgraphNode node) {
   std::unique_ptr<CUgraphNode_st> unwanted;
   const MutexLock held(graphs().lock);
   CUgraph_st& graph = *checked(node)->graph;
-  require(!graph.captures, CUDA_ERROR_INVALID_VALUE,
+  require(!graph.captures, CUDA_ERROR_ILLEGAL_STATE,
           "a stream captures into the graph: nothing can be removed meanwhile");
-  require(!node->work->memory, CUDA_ERROR_NOT_SUPPORTED, "a node that allocates or frees memory is not removed");
+  require(!has_memory_nodes(graph), CUDA_ERROR_NOT_SUPPORTED,
+          "nodes of the graph allocate or free memory: all its nodes stay");
   for (const CUgraphNode before : node->before) std::erase(before->after, node);
-  for (const CUgraphNode after : node->after) std::erase(after->before, node);
-  if (node->child) forget(node->child.get());
+  for (const CUgraphNode after : node->after) {
+    std::erase(after->before, node);
+    after->edges.erase(node);
+  }
+  each_graph_in(*node, [](CUgraph_st& inside) REQUIRES(graphs().lock) { forget(&inside); });
   graphs().nodes.erase(node);
   const auto found =
       std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const auto& each) { return each.get() == node; });
@@ -113,7 +144,7 @@ void destroy(CUgraph graph) {
   const MutexLock held(graphs().lock);
   checked(graph);
   require(!graph->parent, CUDA_ERROR_INVALID_VALUE, "the graph is a node's, and goes with it");
-  require(!graph->captures, CUDA_ERROR_INVALID_VALUE, "a stream captures into the graph: end that first");
+  require(!graph->captures, CUDA_ERROR_ILLEGAL_STATE, "a stream captures into the graph: end that first");
   forget(graph);
   unwanted.reset(graph);
 }
@@ -207,6 +238,7 @@ std::string label_of(const CUgraphNode_st& node) {
                                    "WAIT_EVENT", "EVENT_RECORD", "",       "",     "MEM_ALLOC", "MEM_FREE"};
   const unsigned type = unsigned(node.work->given.type);
   const std::string name = type < std::size(names) ? names[type] : "BATCH_MEM_OP";
+  if (node.work->condition) return "CONDITIONAL";
   return node.work->function ? name + "\\n" + demangled(node.work->launch.kernel->name) : name;
 }
 
@@ -220,7 +252,7 @@ void append_dot(const CUgraph_st& graph, std::string& text) {
       text += "\"node_" + std::to_string(node->id) + "\" -> \"node_" + std::to_string(after->id) + "\";\n";
   text += "}\n";
   for (const auto& node : graph.nodes)
-    if (node->child) append_dot(*node->child, text);
+    each_graph_in(*node, [&](const CUgraph_st& inside) REQUIRES(graphs().lock) { append_dot(inside, text); });
 }
 
 void write_dot(CUgraph graph, const char* path) {
@@ -268,11 +300,32 @@ std::span<const CUgraphNode> list(const CUgraphNode* nodes, size_t count) {
   return {nodes, count};
 }
 
-void check_edges(const CUgraphEdgeData* data, size_t count) {
-  const CUgraphEdgeData usual = {};
-  for (size_t i = 0; data && i < count; ++i)
-    if (std::memcmp(&data[i], &usual, sizeof usual) != 0)
-      refuse(CUresult(not_simulated("an edge of a graph with data (programmatic launches)")), "it is not simulated");
+bool is_usual(const CUgraphEdgeData& data) { return is_same(data, {}); }
+
+CUgraphEdgeData edge(const CUgraphNode_st& from, const CUgraphNode_st& to) {
+  const auto found = to.edges.find(const_cast<CUgraphNode>(&from));
+  return found == to.edges.end() ? CUgraphEdgeData{} : found->second;
+}
+
+void check_edge(const CUgraphEdgeData& data, const Work& from, const Work& to) {
+  if (is_usual(data)) return;
+  const CUgraphEdgeData known[] = {
+      programmatic,
+      {CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER, 0, CU_GRAPH_DEPENDENCY_TYPE_DEFAULT, {}},
+      {CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER, 0, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC, {}}};
+  require(std::any_of(std::begin(known), std::end(known), [&](const auto& each) { return is_same(each, data); }),
+          CUDA_ERROR_INVALID_VALUE,
+          "an edge is the usual one, all zeros, or begins at CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER (2), or at "
+          "CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC (1) with the type CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC (1)");
+  require(from.function && to.function, CUDA_ERROR_INVALID_VALUE, "such a dependency joins two kernels");
+}
+
+void check_edges(const CUgraphEdgeData* data, std::span<const CUgraphNode> from) {
+  for (size_t i = 0; data && i < from.size(); ++i) {
+    if (is_usual(data[i])) continue;
+    check_edge(data[i], *from[i]->work, *from[i]->work);
+    refuse(CUresult(not_simulated("a programmatic dependency that is given to a capture")), "it is not simulated");
+  }
 }
 
 std::unique_ptr<CUgraph_st> make_graph() {
@@ -282,14 +335,14 @@ std::unique_ptr<CUgraph_st> make_graph() {
   return graph;
 }
 
-CUgraphNode add_node(CUgraph graph, SharedWork work, std::span<const CUgraphNode> dependencies) {
+CUgraphNode add_node(CUgraph graph, SharedWork work, std::span<const CUgraphNode> dependencies,
+                     const CUgraphEdgeData* edges) {
   auto node = std::make_unique<CUgraphNode_st>();
   node->work = std::move(work);
   node->graph = graph;
   node->id = ++graphs().ids;
-  node->before.assign(dependencies.begin(), dependencies.end());
   const CUgraphNode added = node.get();
-  for (const CUgraphNode before : dependencies) before->after.push_back(added);
+  for (size_t i = 0; i < dependencies.size(); ++i) join(dependencies[i], added, edges ? edges[i] : CUgraphEdgeData{});
   graphs().nodes.insert(added);
   graph->nodes.push_back(std::move(node));
   return added;
@@ -305,6 +358,11 @@ CUgraphNode add_child(CUgraph graph, std::unique_ptr<CUgraph_st> child, std::spa
   return added;
 }
 
+void must_be_free(const CUgraph_st& graph) {
+  require(!graph.is_owned, CUDA_ERROR_NOT_SUPPORTED,
+          "the graph is a body of a conditional node, or was moved into a node: it goes with the graph around it");
+}
+
 std::unique_ptr<CUgraph_st> clone(const CUgraph_st& graph) {
   auto copy = make_graph();
   copy->original = graph.id;
@@ -312,6 +370,8 @@ std::unique_ptr<CUgraph_st> clone(const CUgraph_st& graph) {
   for (const auto& node : graph.nodes) {
     require(!node->work->memory, CUDA_ERROR_NOT_SUPPORTED,
             "a graph that allocates or frees memory has no clone, and is no node of another");
+    require(!node->work->condition, CUDA_ERROR_NOT_SUPPORTED,
+            "a graph with conditional nodes has no clone, and is no node of another");
     const CUgraphNode added =
         node->child ? add_child(copy.get(), clone(*node->child), {}) : add_node(copy.get(), node->work, {});
     added->original = node->id;
@@ -319,6 +379,7 @@ std::unique_ptr<CUgraph_st> clone(const CUgraph_st& graph) {
   }
   for (const auto& node : graph.nodes) {
     for (const CUgraphNode before : node->before) clones[node.get()]->before.push_back(clones[before]);
+    for (const auto& [before, data] : node->edges) clones[node.get()]->edges[clones[before]] = data;
     for (const CUgraphNode after : node->after) clones[node.get()]->after.push_back(clones[after]);
   }
   for (const auto& [object, count] : graph.objects) retain(copy->objects, object, count);
@@ -326,14 +387,20 @@ std::unique_ptr<CUgraph_st> clone(const CUgraph_st& graph) {
 }
 
 bool has_memory_nodes(const CUgraph_st& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) { return node->work->memory; });
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) REQUIRES(graphs().lock) {
+    return node->work->memory || (node->child && has_memory_nodes(*node->child));
+  });
+}
+
+bool has_conditional_nodes(const CUgraph_st& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) { return node->work->condition; });
 }
 
 void forget(CUgraph graph) {
   graphs().all.erase(graph);
   for (const auto& node : graph->nodes) {
     graphs().nodes.erase(node.get());
-    if (node->child) forget(node->child.get());
+    each_graph_in(*node, [](CUgraph_st& inside) REQUIRES(graphs().lock) { forget(&inside); });
   }
 }
 
@@ -379,7 +446,8 @@ CUresult cuGraphClone(CUgraph* phGraphClone, CUgraph originalGraph) {
   return call(ARGUMENTS(phGraphClone, originalGraph), [&] {
     need(phGraphClone, "phGraphClone");
     const MutexLock held(graphs().lock);
-    *phGraphClone = clone(*checked(originalGraph)).release();
+    must_be_free(*checked(originalGraph));
+    *phGraphClone = clone(*originalGraph).release();
   });
 }
 CUresult cuGraphNodeFindInClone(CUgraphNode* phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph) {
@@ -426,31 +494,23 @@ EXPORT CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode* from, CUgraphNod
 }
 EXPORT CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode* dependencies, CUgraphEdgeData* edgeData,
                                               size_t* numDependencies) {
-  return call(ARGUMENTS(hNode, dependencies, numDependencies), [&] {
-    const MutexLock held(graphs().lock);
-    give_nodes(checked(hNode)->before, dependencies, edgeData, numDependencies);
-  });
+  return call(ARGUMENTS(hNode, dependencies, numDependencies),
+              [&] { give_nodes(hNode, true, dependencies, edgeData, numDependencies); });
 }
 EXPORT CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode* dependentNodes,
                                                 CUgraphEdgeData* edgeData, size_t* numDependentNodes) {
-  return call(ARGUMENTS(hNode, dependentNodes, numDependentNodes), [&] {
-    const MutexLock held(graphs().lock);
-    give_nodes(checked(hNode)->after, dependentNodes, edgeData, numDependentNodes);
-  });
+  return call(ARGUMENTS(hNode, dependentNodes, numDependentNodes),
+              [&] { give_nodes(hNode, false, dependentNodes, edgeData, numDependentNodes); });
 }
 EXPORT CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to,
                                           const CUgraphEdgeData* edgeData, size_t numDependencies) {
-  return call(ARGUMENTS(hGraph, from, to, numDependencies), [&] {
-    check_edges(edgeData, numDependencies);
-    add_edges({hGraph, list(from, numDependencies), list(to, numDependencies)});
-  });
+  return call(ARGUMENTS(hGraph, from, to, numDependencies),
+              [&] { add_edges({hGraph, list(from, numDependencies), list(to, numDependencies), edgeData}); });
 }
 EXPORT CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode* from, const CUgraphNode* to,
                                              const CUgraphEdgeData* edgeData, size_t numDependencies) {
-  return call(ARGUMENTS(hGraph, from, to, numDependencies), [&] {
-    check_edges(edgeData, numDependencies);
-    remove_edges({hGraph, list(from, numDependencies), list(to, numDependencies)});
-  });
+  return call(ARGUMENTS(hGraph, from, to, numDependencies),
+              [&] { remove_edges({hGraph, list(from, numDependencies), list(to, numDependencies), edgeData}); });
 }
 // As programs of CUDA 12 call them: without data of edges.
 #undef cuGraphGetEdges

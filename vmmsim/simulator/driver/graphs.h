@@ -20,8 +20,11 @@ struct CUgraphNode_st {
   uint64_t id;            // no other node of the process ever has it
   uint64_t original = 0;  // of the node that this one was cloned from
   driver::SharedWork work;
-  std::unique_ptr<CUgraph_st> child;  // of a node that is a graph
+  std::unique_ptr<CUgraph_st> child;                // of a node that is a graph
+  std::vector<std::unique_ptr<CUgraph_st>> bodies;  // of a conditional node
+  std::vector<CUgraph> handles_of_bodies;           // as the program gets them
   std::vector<CUgraphNode> before, after;
+  std::map<CUgraphNode, CUgraphEdgeData> edges;  // of those before it, where they are not the usual ones
 };
 
 struct CUuserObject_st {
@@ -36,11 +39,13 @@ struct CUgraph_st {
   uint64_t id;
   uint64_t original = 0;                               // of the graph that this one was cloned from
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;  // in the order in which they were added
-  CUgraphNode parent = nullptr;                        // that this is the child of
-  unsigned captures = 0;                               // that add nodes to it
-  std::map<CUuserObject, unsigned> objects;            // how many references it has
-  std::weak_ptr<CUgraphExec_st> instance;              // the latest
-  ~CUgraph_st();                                       // when nothing is locked: user objects may end
+  CUgraphNode parent = nullptr;                        // that this is the child of, or a body
+  std::vector<std::shared_ptr<driver::Condition>> conditions;
+  bool is_owned = false;                     // as a body, or as a child that was moved
+  unsigned captures = 0;                     // that add nodes to it
+  std::map<CUuserObject, unsigned> objects;  // how many references it has
+  std::weak_ptr<CUgraphExec_st> instance;    // the latest
+  ~CUgraph_st();                             // when nothing is locked: user objects may end
 };
 
 namespace driver {
@@ -66,16 +71,28 @@ std::unique_ptr<CUgraph_st> make_graph() REQUIRES(graphs().lock);
 std::unique_ptr<CUgraph_st> clone(const CUgraph_st&) REQUIRES(graphs().lock);
 // For the two that follow.
 void check_dependencies(CUgraph, std::span<const CUgraphNode>) REQUIRES(graphs().lock);
-CUgraphNode add_node(CUgraph, SharedWork, std::span<const CUgraphNode> dependencies) REQUIRES(graphs().lock);
+CUgraphEdgeData edge(const CUgraphNode_st& from, const CUgraphNode_st& to) REQUIRES(graphs().lock);
+bool is_usual(const CUgraphEdgeData&);
+void check_edge(const CUgraphEdgeData&, const Work& from, const Work& to);  // refuses what cannot join such nodes
+// Without data of its edges they are the usual ones.
+CUgraphNode add_node(CUgraph, SharedWork, std::span<const CUgraphNode> dependencies, const CUgraphEdgeData* = nullptr)
+    REQUIRES(graphs().lock);
 CUgraphNode add_child(CUgraph, std::unique_ptr<CUgraph_st> child, std::span<const CUgraphNode> dependencies)
     REQUIRES(graphs().lock);
 bool has_memory_nodes(const CUgraph_st&) REQUIRES(graphs().lock);
-void forget(CUgraph) REQUIRES(graphs().lock);  // it and its nodes are no handles any more
+bool has_conditional_nodes(const CUgraph_st&) REQUIRES(graphs().lock);
+template <class Visit> void each_graph_in(const CUgraphNode_st& node, Visit visit) {
+  if (node.child) visit(*node.child);
+  for (const auto& body : node.bodies) visit(*body);
+}
+void must_be_free(const CUgraph_st&) REQUIRES(graphs().lock);  // throws Refused if a node owns it
+void forget(CUgraph) REQUIRES(graphs().lock);                  // it and its nodes are no handles any more
 // With all that they depend on.
 std::set<CUgraphNode> and_all_before(std::span<const CUgraphNode>) REQUIRES(graphs().lock);
 
 std::span<const CUgraphNode> list(const CUgraphNode*, size_t count);  // what a program gives as dependencies
-void check_edges(const CUgraphEdgeData*, size_t count);               // others than the usual are not simulated
+// What a capture is given, whose next node is not known: others than the usual are not simulated.
+void check_edges(const CUgraphEdgeData*, std::span<const CUgraphNode> from) REQUIRES(graphs().lock);
 
 // References to user objects that a graph or an executable one has. What ends with the last of them is called when
 // nothing is locked.

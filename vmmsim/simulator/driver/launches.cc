@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "../memory/this_machine.h"
+#include "capture.h"
 #include "contexts.h"
 #include "driver.h"
 #include "modules.h"
@@ -111,8 +112,11 @@ void start_kernel(const Work& work, const Operation& op) {
     const MutexLock held(state().lock);
     now.heap = work.context->heap;
     now.stack_size = work.context->limits[CU_LIMIT_STACK_SIZE];
+    if (op->begin) now.begun = [op] { begun(op); };
   }
   now.order = op->number;
+  now.triggered = [op] { triggered(op); };
+  if (!op->prerequisites.empty()) now.may_go_on = [op] { return may_go_on(op); };
   now.done = [op](const gpu::Fault* fault) {
     if (fault) set_fault(*fault);
     ended(op);
@@ -134,6 +138,20 @@ void start_kernel(const Work& work, const Operation& op) {
   });
 }
 
+// An event that a launch records: when all blocks have begun, or, as an H100 does it, when the kernel has ended.
+std::shared_ptr<CUevent_st> event_among(const Attributes& attributes, CUlaunchAttributeID which) {
+  const auto found = attributes.find(which);
+  if (found == attributes.end()) return nullptr;
+  const bool is_of_begin = which == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
+  const CUlaunchAttributeValue& value = found->second;
+  const auto event = checked(is_of_begin ? value.launchCompletionEvent.event : value.programmaticEvent.event);
+  require(event->flags & CU_EVENT_DISABLE_TIMING, CUDA_ERROR_NOT_SUPPORTED,
+          "an event of a launch is made with CU_EVENT_DISABLE_TIMING");
+  require(!(is_of_begin ? value.launchCompletionEvent.flags : value.programmaticEvent.flags), CUDA_ERROR_ILLEGAL_STATE,
+          "CU_EVENT_RECORD_EXTERNAL is for streams that capture");
+  return event;
+}
+
 void check(CUlaunchAttributeID what, const CUlaunchAttributeValue& value) {
   const auto is_known = [&](bool known) {
     if (!known)
@@ -141,9 +159,6 @@ void check(CUlaunchAttributeID what, const CUlaunchAttributeValue& value) {
              "attribute " + std::to_string(what) + " of the launch does not exist, or cannot have this value");
   };
   switch (what) {
-    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
-      refuse(CUresult(not_simulated("cuLaunchKernelEx with events")), "it is not simulated");
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: return is_known(false);  // of streams alone
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
       return is_known(value.clusterSchedulingPolicyPreference <= CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING);
@@ -159,7 +174,10 @@ void launch(const CUDA_KERNEL_NODE_PARAMS_v3& what, CUstream where, const Attrib
   if (!what.func) checked(what.func);
   CUstream_st& stream = driver::stream(where);
   for (const auto& [attribute, value] : attributes) check(attribute, value);
-  put(stream, kernel_work(what, attributes, stream.context));
+  const SharedWork work = kernel_work(what, attributes, stream.context);
+  if (put(stream, work)) return;
+  for (const auto& event : {work->event_of_begin, work->event_of_end})
+    if (event) capture_record(stream, *event);
 }
 
 void launch(const CUlaunchConfig* config, CUfunction function, void** each, void** extra) {
@@ -201,6 +219,11 @@ SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& at
   work->function = function;
   if (memory::options().trace) work->asked_by = memory::current_call();
   work->attributes = attributes;
+  work->event_of_begin = event_among(attributes, CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT);
+  work->event_of_end = event_among(attributes, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT);
+  const auto serialization = attributes.find(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+  work->begins_early =
+      serialization != attributes.end() && serialization->second.programmaticStreamSerializationAllowed;
   work->given.type = CU_GRAPH_NODE_TYPE_KERNEL;
   work->given.kernel = p;
   work->given.kernel.ctx = work->context;

@@ -4,6 +4,7 @@
 // ended.
 #include "operations.h"
 
+#include <algorithm>
 #include <iterator>
 #include <set>
 #include <utility>
@@ -30,6 +31,40 @@ void let_wait(const Operation& op, const Operation& before) {
   if (before->is_long) note_long(op);
 }
 
+static Operation made(Operation& mark, const Operation& kernel) REQUIRES(state().lock) {
+  if (!mark) mark = make_operation(nullptr, kernel->context);
+  return mark;
+}
+Operation begin_of(const Operation& kernel) { return made(kernel->begin, kernel); }
+
+void let_begin_early(const Operation& op, const Operation& before, const CUgraphEdgeData& edge) {
+  if (!before || !before->is_kernel) return let_wait(op, before);
+  if (before->has_ended) return;
+  if (edge.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC) op->prerequisites.push_back(before);
+  if (edge.from_port == CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER) let_wait(op, begin_of(before));
+  else if (!before->has_triggered) let_wait(op, made(before->trigger, before));
+}
+
+// Ends a mark that others wait for.
+static void reach(const Operation& op, Operation OperationNode::* mark) {
+  Operation reached;
+  {
+    const MutexLock held(state().lock);
+    op->has_triggered |= mark == &OperationNode::trigger;
+    reached = std::exchange((*op).*mark, nullptr);
+  }
+  if (reached) start_ready({reached});
+}
+void triggered(const Operation& op) { reach(op, &OperationNode::trigger); }
+void begun(const Operation& op) { reach(op, &OperationNode::begin); }
+
+bool may_go_on(const Operation& op) {
+  if (op->prerequisites.empty() || fault()) return true;
+  const MutexLock held(state().lock);
+  return std::ranges::all_of(op->prerequisites,
+                             [](const Operation& each) REQUIRES(state().lock) { return each->has_ended; });
+}
+
 void note_long(const Operation& op) {
   op->is_long = true;
   state().long_ones.insert(op->number);
@@ -51,6 +86,8 @@ void start_ready(std::vector<Operation> ready) {
     for (const Operation& next : op->next)
       if (--next->awaited == 0) ready.push_back(next);
     op->next.clear();
+    for (Operation* const mark : {&op->trigger, &op->begin})
+      if (*mark) ready.push_back(std::exchange(*mark, nullptr));
     if (op->is_awaited || fault()) state().an_end.notify_all();
   }
 }
@@ -61,7 +98,15 @@ void await_end(const Operation& op) {
   while (!op->has_ended && !fault()) state().an_end.wait(state().lock);
 }
 
-void ended(const Operation& op) { start_ready({op}); }
+void ended(const Operation& op) {
+  if (!op->prerequisites.empty()) {
+    triggered(op);
+    const MutexLock held(state().lock);
+    for (const Operation& before : std::exchange(op->prerequisites, {})) let_wait(op, before);
+    if (op->awaited) return;  // it ends with the last of them
+  }
+  start_ready({op});
+}
 
 std::string waiter_of(const Operation& op) {
   const MutexLock held(state().lock);

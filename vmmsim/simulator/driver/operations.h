@@ -28,16 +28,31 @@ struct OperationNode {
   int awaited GUARDED_BY(state().lock) = 1;  // operations before it that have not ended, and one until it is put in
   std::vector<Operation> next GUARDED_BY(state().lock);  // those that wait for it
   bool has_ended GUARDED_BY(state().lock) = false;
-  bool is_long GUARDED_BY(state().lock) = false;          // or behind such a one: no call lets it go on first (settle)
-  bool is_awaited GUARDED_BY(state().lock) = false;       // by a thread
-  std::string awaited_by GUARDED_BY(state().lock);        // the call that it makes
-  uint64_t number = 0;                                    // in the order in which all were put in
+  // Of a kernel that begins early, those that it depends on: it ends when they have ended, too.
+  std::vector<Operation> prerequisites;
+  bool is_kernel = false;
+  bool has_triggered GUARDED_BY(state().lock) = false;  // a kernel that depends on it may begin
+  Operation trigger GUARDED_BY(state().lock);           // the mark of that, if an operation waits for it
+  Operation begin GUARDED_BY(state().lock);          // of a kernel: the mark that all its blocks have begun, likewise
+  bool is_long GUARDED_BY(state().lock) = false;     // or behind such a one: no call lets it go on first (settle)
+  bool is_awaited GUARDED_BY(state().lock) = false;  // by a thread
+  std::string awaited_by GUARDED_BY(state().lock);   // the call that it makes
+  uint64_t number = 0;                               // in the order in which all were put in
   const void* stream GUARDED_BY(state().lock) = nullptr;  // that it was put into; it may be gone
   std::chrono::steady_clock::time_point end;
 };
 
 Operation make_operation(Start start, CUcontext) REQUIRES(state().lock);
 void let_wait(const Operation&, const Operation& before) REQUIRES(state().lock);
+// Lets a kernel begin behind another, if that is one, by a programmatic edge: at the latest when the other has ended.
+void let_begin_early(const Operation&, const Operation& before, const CUgraphEdgeData&) REQUIRES(state().lock);
+constexpr CUgraphEdgeData programmatic = {
+    CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, 0, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC, {}};
+// A mark that a kernel that has not started has begun.
+Operation begin_of(const Operation& kernel) REQUIRES(state().lock);
+void begun(const Operation&) EXCLUDES(state().lock);      // all blocks of a kernel have
+void triggered(const Operation&) EXCLUDES(state().lock);  // a kernel lets those begin that depend on it
+bool may_go_on(const Operation&) EXCLUDES(state().lock);  // what a kernel that has begun early depends on has ended
 void note_long(const Operation&) REQUIRES(state().lock);  // a GPU takes longer for it than the host for a call
 // Starts these operations, and those that need not wait any more when one of them is only a mark.
 void start_ready(std::vector<Operation>) EXCLUDES(state().lock);

@@ -174,8 +174,12 @@ uint64_t allocate_from(size_t size, CUstream where, const std::function<CUmemory
 }
 
 void free_later(uint64_t address, CUstream where) {
-  CUstream_st& stream = driver::stream(where);
-  if (address && is_capturing(stream) && capture(stream, free_work({address}))) return;
+  CUstream_st& stream = named_stream(where);
+  if (address && is_capturing(stream)) {
+    const SharedWork work = free_work({address});
+    check_free_in_capture(stream, *work);
+    if (capture(stream, work)) return;
+  }
   forbid_in_capture();
   if (address) must_not_capture(stream);  // once the memory has been taken nothing may be refused
   if (!address || free_graph_memory(address)) return;
@@ -261,7 +265,8 @@ CUresult later_pool_attribute(CUmemoryPool pool, int what, void* value, bool set
 CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value, bool set) {
   const MutexLock held(state().lock);
   need(value, "value");
-  if (checked_pool(pool); int(what) > CU_MEMPOOL_ATTR_USED_MEM_HIGH) return later_pool_attribute(pool, what, value, set);
+  if (checked_pool(pool); int(what) > CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+    return later_pool_attribute(pool, what, value, set);
   checked_own(pool);
   auto number = [&](auto& field, bool may_set) {
     auto& of_program = *static_cast<std::remove_reference_t<decltype(field)>*>(value);
@@ -399,14 +404,17 @@ CUresult cuMemPoolImportPointer(CUdeviceptr* ptr_out, CUmemoryPool pool, CUmemPo
               }));
 }
 CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
-  return call(ARGUMENTS(dptr, bytesize, hStream), result_to(dptr, "dptr", [&] {
-                return allocate_from(bytesize, hStream,
-                                     [](CUstream_st& stream) { return pool_in_use(on_gpu(stream.context->device)); });
-              }));
+  return call(ARGUMENTS(dptr, bytesize, hStream), [&] {
+    need(dptr, "dptr");
+    *dptr = 0;  // whatever comes of it
+    *dptr = allocate_from(bytesize, hStream,
+                          [](CUstream_st& stream) { return pool_in_use(on_gpu(stream.context->device)); });
+  });
 }
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
   return call(ARGUMENTS(dptr, bytesize, pool, hStream), [&] {
     need(dptr, "dptr");
+    *dptr = 0;  // whatever comes of it
     *dptr = allocate_from(bytesize, hStream, [&](CUstream_st&) {
       need(pool, "pool");
       return pool;

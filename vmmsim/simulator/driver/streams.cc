@@ -52,8 +52,9 @@ void make_room(CUstream_st& stream) REQUIRES(state().lock) {
   while (left_of(stream.work) >= most_work && !fault()) await_end(stream.work.front());
 }
 
-void append(CUstream_st& stream, const Operation& op) REQUIRES(state().lock) {
-  let_wait(op, stream.last);
+void append(CUstream_st& stream, const Operation& op, bool begins_early = false) REQUIRES(state().lock) {
+  if (begins_early) let_begin_early(op, stream.last, programmatic);
+  else let_wait(op, stream.last);
   if (stream.is_legacy) {
     for (const auto& [handle, other] : state().streams)
       if (other->context == stream.context && minds_legacy(*other)) let_wait(op, other->last);
@@ -73,19 +74,29 @@ void note_wait(std::map<const void*, uint64_t>& waiter, const Operation& op) REQ
   if (op && op->stream) waiter[op->stream] = std::max(waiter[op->stream], op->number);
 }
 
-Operation put_in(CUstream_st& stream, Start start, const Operation& also, bool is_work, bool is_long = false) {
+// Those that a launch of a kernel has among its attributes.
+void record_events(const Work& work, const Operation& op) REQUIRES(state().lock) {
+  if (work.event_of_begin) work.event_of_begin->recorded = begin_of(op);
+  if (work.event_of_end) work.event_of_end->recorded = op;
+}
+
+// Without work it is a mark, or what other processes see.
+Operation put_in(CUstream_st& stream, Start start, const Operation& also, const Work* work = nullptr) {
   must_not_capture(stream);
+  const bool is_of_gpu = work && work->given.type != CU_GRAPH_NODE_TYPE_HOST;  // there is always room for the others
   Operation op;
   bool is_ready = false;
   {
     MutexLock held(state().lock);
-    if (is_work) make_room(stream);
+    if (is_of_gpu) make_room(stream);
     op = make_operation(std::move(start), stream.context);
-    if (is_long) note_long(op);
-    if (is_work) stream.work.push_back(op);
+    op->is_kernel = work && work->function;
+    if (work && work->is_long) note_long(op);
+    if (is_of_gpu) stream.work.push_back(op);
     let_wait(op, also);
     note_wait(stream.behind, also);
-    append(stream, op);
+    append(stream, op, work && work->begins_early);
+    if (work) record_events(*work, op);
     is_ready = --op->awaited == 0;
   }
   if (is_ready) start_ready({op});
@@ -97,6 +108,35 @@ Start start_of(const SharedWork& work) {
   if (work->given.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) return start_to_record(*work->event);
   if (work->given.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) return start_to_wait(*work->event);
   return [work](const Operation& op) { work->start(*work, op); };
+}
+
+std::vector<Start> starts_of(const std::vector<Step>& steps) {
+  std::vector<Start> starts;
+  for (const Step& step : steps) starts.push_back(start_of(step.work));
+  return starts;
+}
+
+// Makes operations of the steps, which wait for `begin`, and one behind all, which it returns and which waits until it
+// has been put in.
+Operation add_steps(const std::vector<Step>& steps, std::vector<Start> starts, const Operation& begin, Start at_end)
+    REQUIRES(state().lock) {
+  std::vector<Operation> all;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Operation& op = all.emplace_back(make_operation(std::move(starts[i]), begin->context));
+    const SharedWork& work = steps[i].work;
+    op->is_kernel = work && work->function;
+    if (work && work->is_long) note_long(op);
+    let_wait(op, begin);
+    for (const size_t before : steps[i].before) let_wait(op, all[before]);
+    for (const auto& [before, edge] : steps[i].early) let_begin_early(op, all[before], edge);
+    if (work && work->given.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) let_wait(op, work->event->recorded);
+    if (work && work->given.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) work->event->recorded = op;
+    --op->awaited;  // `begin` has not ended
+  }
+  const Operation end = make_operation(std::move(at_end), begin->context);
+  for (const Operation& op : all) let_wait(end, op);
+  let_wait(end, begin);
+  return end;
 }
 
 void start_task(const Work& work, const Operation& op) {
@@ -189,19 +229,17 @@ CUstream_st& stream(CUstream handle) {
 }
 
 Operation enqueue(CUstream_st& stream, Start start, const Operation& also) {
-  return put_in(stream, std::move(start), also, false);
+  return put_in(stream, std::move(start), also);
 }
 
 Operation put(CUstream_st& stream, const SharedWork& work) {
   if (capture(stream, work)) return nullptr;
-  const bool is_of_gpu = work->given.type != CU_GRAPH_NODE_TYPE_HOST;  // a stream holds host functions without end
-  return put_in(stream, start_of(work), nullptr, is_of_gpu, work->is_long);
+  return put_in(stream, start_of(work), nullptr, work.get());
 }
 
 Operation enqueue_all(CUstream_st& stream, const std::vector<Step>& steps, const Operation& also, Start at_end) {
   must_not_capture(stream);
-  std::vector<Start> starts;
-  for (const Step& step : steps) starts.push_back(start_of(step.work));
+  std::vector<Start> starts = starts_of(steps);
   Operation begin, end;
   bool is_ready = false;
   {
@@ -210,26 +248,26 @@ Operation enqueue_all(CUstream_st& stream, const std::vector<Step>& steps, const
     begin = make_operation(nullptr, stream.context);
     let_wait(begin, also);
     append(stream, begin);
-    std::vector<Operation> all;
-    for (size_t i = 0; i < steps.size(); ++i) {
-      const Operation& op = all.emplace_back(make_operation(std::move(starts[i]), stream.context));
-      if (steps[i].work && steps[i].work->is_long) note_long(op);
-      let_wait(op, begin);
-      for (const size_t before : steps[i].before) let_wait(op, all[before]);
-      const SharedWork& work = steps[i].work;
-      if (work && work->given.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) let_wait(op, work->event->recorded);
-      if (work && work->given.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) work->event->recorded = op;
-    }
-    end = make_operation(std::move(at_end), stream.context);
+    end = add_steps(steps, std::move(starts), begin, std::move(at_end));
     stream.work.push_back(end);
-    for (const Operation& op : all) let_wait(end, op);
     append(stream, end);
-    for (const Operation& op : all) --op->awaited;  // they wait for `begin`, which has not ended
     --end->awaited;
     is_ready = --begin->awaited == 0;
   }
   if (is_ready) start_ready({begin});
   return end;
+}
+
+void run_steps(const std::vector<Step>& steps, CUcontext context, Start at_end) {
+  std::vector<Start> starts = starts_of(steps);
+  Operation begin;
+  {
+    const MutexLock held(state().lock);
+    begin = make_operation(nullptr, context);
+    --add_steps(steps, std::move(starts), begin, std::move(at_end))->awaited;
+    --begin->awaited;
+  }
+  start_ready({begin});
 }
 
 std::shared_ptr<Work> task_work(CUgraphNodeType type, CUcontext context, std::function<void()> task) {

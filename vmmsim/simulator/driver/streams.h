@@ -34,10 +34,14 @@ Operation put(CUstream_st&, const SharedWork&) EXCLUDES(state().lock, graphs().l
 struct Step {
   SharedWork work;             // null: a mark
   std::vector<size_t> before;  // the steps that it waits for; without any it waits for what the stream has
+  std::vector<std::pair<size_t, CUgraphEdgeData>> early;  // those that need only have let it begin
 };
 // Puts all of them into a stream, and behind them what `at_end` starts, which it returns.
 Operation enqueue_all(CUstream_st&, const std::vector<Step>&, const Operation& also, Start at_end)
     EXCLUDES(state().lock, graphs().lock);
+
+// Runs them at once, behind nothing.
+void run_steps(const std::vector<Step>&, CUcontext, Start at_end) EXCLUDES(state().lock);
 
 // Whether a stream, or the host, has waited for what was put into another stream after a time: the number of the
 // operation that was the last then.

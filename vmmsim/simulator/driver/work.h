@@ -17,6 +17,7 @@
 
 namespace driver {
 
+struct Condition;    // conditionals.h
 struct GraphMemory;  // graph_memory.h
 using Attributes = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
 
@@ -26,6 +27,7 @@ struct Work {
   std::function<void(const Work&, const Operation&)> start;      // as Start; none: nothing is done
   std::function<void()> task;                                    // of a copy or a memset, or a word in memory
   CUresult too_late = CUDA_ERROR_ILLEGAL_ADDRESS;                // the fault if it must not touch the memory any more
+  bool begins_early = false;                                     // of a kernel: before the one before it has ended
   bool is_long = false;                                          // of a copy: for which a GPU needs a while
   gpu::Launch launch = {};                                       // of a kernel; given.kernel points to its parameters
   std::vector<void*> pointers;                                   // those of given.kernel
@@ -33,7 +35,9 @@ struct Work {
   CUfunction function = nullptr;                                 // of a kernel
   std::string asked_by = {};                                     // the call that launches it, for --trace
   Attributes attributes;                                         // likewise
+  std::shared_ptr<CUevent_st> event_of_begin, event_of_end;      // which a launch of a kernel records
   std::shared_ptr<CUevent_st> event;                             // of a node that records or awaits one
+  std::shared_ptr<Condition> condition;                          // of a conditional node
   std::shared_ptr<GraphMemory> memory;                           // of a node that allocates or frees it
   std::shared_ptr<std::vector<CUstreamBatchMemOpParams>> words;  // those of given.memOp
 };

@@ -50,10 +50,14 @@ Progress run(Cluster& cluster, long budget) {
   if (goes_on) return Progress::goes_on;
   // One block may have let another go after that had its turn. A spinning warp is ready, too.
   for (const auto& block : cluster.blocks)
-    if (has_ready(*block)) return Progress::waits;
+    if (has_ready(*block) || block->awaits_grids) return Progress::waits;
   for (const auto& block : cluster.blocks)
     if (block->alive) tell_of_deadlock(*block);
   return Progress::ended;
+}
+
+bool Cluster::triggers() const {
+  return std::ranges::all_of(blocks, [](const auto& block) { return block->triggers || !block->alive; });
 }
 
 Cluster::Cluster(const Launch& launch, int device, Dimensions first) {

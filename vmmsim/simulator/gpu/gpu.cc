@@ -181,6 +181,7 @@ struct RunningKernel {
   unsigned limit = 0;   // how many blocks may be under way
   uint64_t begun GUARDED_BY(workers_lock) = 0;
   unsigned under_way GUARDED_BY(workers_lock) = 0;       // blocks that have begun and not ended
+  uint64_t triggered GUARDED_BY(workers_lock) = 0;       // blocks that let dependents begin, or have ended
   bool waits_for_room GUARDED_BY(workers_lock) = false;  // it has blocks left, and no turn until one ends
   std::optional<Fault> fault GUARDED_BY(workers_lock);   // the first one
   std::shared_ptr<Pace> pace GUARDED_BY(workers_lock);   // from its first block on
@@ -364,7 +365,9 @@ class Workers {
     }
     Progress progress = kernel.fault ? Progress::ended : Progress::goes_on;
     kernel.pace->begun();
+    const bool all_begin = !turn.cluster && kernel.begun == kernel.blocks && kernel.launch.begun;
     workers_lock.unlock();
+    if (all_begin) kernel.launch.begun();
     std::optional<Fault> fault;
     try {
       if (progress != Progress::ended && !turn.cluster)
@@ -378,8 +381,12 @@ class Workers {
                                                   kernel.launch.kernel->name + ": give it fewer or smaller ones"};
       progress = Progress::ended;
     }
+    const bool was_counted = turn.cluster && turn.cluster->is_counted;
+    const bool triggers = progress == Progress::ended || turn.cluster->triggers();
+    if (turn.cluster) turn.cluster->is_counted = triggers;
     if (progress == Progress::ended) turn.cluster.reset();
     workers_lock.lock();
+    if (triggers && !was_counted) note_trigger(kernel, progress == Progress::ended);
     const uint64_t blocks_done = kernel.begun - kernel.under_way + (progress == Progress::ended ? 1 : 0);
     const uint64_t each = volume(kernel.launch.cluster);
     const std::string line = kernel.pace->ended(blocks_done * each, kernel.blocks * each);
@@ -390,6 +397,14 @@ class Workers {
     }
     if (progress == Progress::ended) end_block(std::move(turn), std::move(fault));
     else push(std::move(turn), progress == Progress::goes_on);
+  }
+
+  void note_trigger(RunningKernel& kernel, bool ends) REQUIRES(workers_lock) {
+    const bool is_last = ends && kernel.begun == kernel.blocks && kernel.under_way == 1;  // and tells that it is done
+    if (++kernel.triggered < kernel.blocks || !kernel.launch.triggered || is_last) return;
+    workers_lock.unlock();
+    kernel.launch.triggered();
+    workers_lock.lock();
   }
 
   void end_block(Turn turn, std::optional<Fault> fault) REQUIRES(workers_lock) {

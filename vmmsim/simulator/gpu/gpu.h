@@ -94,7 +94,10 @@ struct Launch {
   bool is_cooperative = false;             // its blocks may wait for one another: the caller has seen that they all fit
   std::shared_ptr<Heap> heap = {};         // the context's
   std::shared_ptr<Children> children = {};  // if the kernel launches others
-  mutable uint64_t grid_workspace = 0;  // of grid.sync(): a cooperative kernel finds it in a window of its addresses
+  std::function<void()> begun = {};         // called once on a worker, when all blocks have begun
+  std::function<void()> triggered = {};  // called once on a worker, when each block has let dependents begin or ended
+  std::function<bool()> may_go_on = {};  // what griddepcontrol.wait waits for; none: nothing
+  mutable uint64_t grid_workspace = 0;   // of grid.sync(): a cooperative kernel finds it in a window of its addresses
   // Called for the first read that no alias fence orders after what its thread wrote at another address of the same
   // memory: where, as Fault::where, and the two addresses.
   std::function<void(const std::string& where, uint64_t written, uint64_t read)> unordered_read = {};

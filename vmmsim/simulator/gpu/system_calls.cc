@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT-0
 // The functions without a body that kernels call, which CUDA names system calls: vprintf, what a failed assert calls,
-// malloc and free; and those of the runtime, to launch other kernels.
+// malloc and free, what sets a graph's condition; and those of the runtime, to launch other kernels.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include "access.h"
 #include "children.h"
+#include "conditions.h"
 #include "heap.h"
 
 namespace gpu {
@@ -212,6 +213,17 @@ void free_memory(Warp& w, const MicroOp& op, Lanes active) {
   }
 }
 
+// void cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned value)
+void set_condition(Warp& w, const MicroOp& op, Lanes active) {
+  for (const unsigned lane : each(active)) {
+    const Caller caller{w, op, lane};
+    const auto found = condition(caller.argument(0, 8));
+    if (!found)
+      fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, "this is no handle of a conditional node, or its graph is gone");
+    found->value = static_cast<unsigned>(caller.argument(1, 4));
+  }
+}
+
 // --- Of the runtime ------------------------------------------------------------------------------------------------
 constexpr uint32_t invalid_value = 1, out_of_memory = 2, invalid_configuration = 9;  // cudaError_t
 constexpr uint64_t tail_launch = 3;                                                  // cudaStreamTailLaunch
@@ -361,6 +373,7 @@ const struct SystemCall {
                     {"malloc", allocate<false>, 1},
                     {"__nv_aligned_device_malloc", allocate<true>, 2},
                     {"free", free_memory, 1},
+                    {"cudaGraphSetConditional", set_condition, 2},
                     {"__cudaCDP2GetParameterBufferV2", prepare_launch, 4},
                     {"__cudaCDP2LaunchDeviceV2", launch_prepared, 2},
                     {"__cudaCDP2GetLastError", give_last_error<true>, 0},

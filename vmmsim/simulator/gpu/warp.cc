@@ -200,6 +200,33 @@ void stop(Warp& w, const MicroOp& op, Lanes active) {
 
 void rest(Warp& w, const MicroOp&, Lanes) { w.rests = true; }
 
+// --- Grids that depend on others -----------------------------------------------------------------------------------
+void let_dependents_begin(Warp& w, const MicroOp&, Lanes) { w.block->triggers = true; }
+
+void await_grids(Warp& w, const MicroOp&, Lanes active) {
+  const Launch& launch = *w.block->launch;
+  if (!launch.may_go_on) return;
+  diverge(w, active, w.current, w.next);
+  w.waiting |= active;
+  w.at_barrier |= active;
+  w.at_grids |= active;
+  w.block->awaits_grids = true;
+}
+
+// Lets those go on that wait for other grids, if these have ended. What they stored is seen from then on.
+void try_grids(ThreadBlock& block) {
+  if (!block.awaits_grids || !block.launch->may_go_on()) return;
+  block.awaits_grids = false;
+  block.cache.empty();
+  for (Warp& w : block.warps) {
+    const Lanes lanes = std::exchange(w.at_grids, 0);
+    w.places.advance(lanes, w.alive);
+    w.waiting &= ~lanes;
+    w.at_barrier &= ~lanes;
+  }
+  ++block.cluster->events;
+}
+
 // --- Barriers of a block -------------------------------------------------------------------------------------------
 // What barrier.red gives each thread.
 uint64_t reduced(const ThreadBlock::Barrier& barrier, BarrierKind kind) {
@@ -404,8 +431,11 @@ const Opcodes warp_opcodes = {
        op.cost = 16;
        op.again = Again::same;
      }},
-    {"griddepcontrol",  // every grid begins when those it depends on have ended
-     [](Lowering& l, const ptx::Instruction& i, Modifiers& m) { take_one(l, i, m, {"launch_dependents", "wait"}); }},
+    {"griddepcontrol",
+     [](Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+       const bool waits = take_one(l, i, m, {"launch_dependents", "wait"}) == 1;
+       emit_last(l, i, waits ? await_grids : let_dependents_begin);
+     }},
 };
 
 // Rows for the next block that this thread begins, of one that has ended: the C library would give the memory back to
@@ -455,6 +485,7 @@ ThreadBlock::ThreadBlock(Cluster& its, const Launch& l, int gpu, Dimensions wher
 
 Progress run(ThreadBlock& block, long budget) {
   size_t idle = 0;  // warps in a row that could do nothing
+  try_grids(block);
   while (block.alive && budget > 0) {
     Warp& w = block.warps[block.next_warp];
     if (++block.next_warp == block.warps.size()) block.next_warp = 0;

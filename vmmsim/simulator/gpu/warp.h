@@ -58,7 +58,8 @@ struct Warp {
   unsigned first;         // index in the block of lane 0's thread
   Lanes alive = 0;        // lanes that have not exited
   Lanes waiting = 0;      // lanes that stand at a barrier or a warp-wide operation
-  Lanes at_barrier = 0;   // those of them that wait for a barrier of the block
+  Lanes at_barrier = 0;   // those of them that wait for a barrier of the block, or for other grids
+  Lanes at_grids = 0;     // those of them that wait for the grids that this one depends on
   Lanes in_cluster = 0;   // lanes that have arrived at the cluster's barrier in this phase ...
   Lanes for_cluster = 0;  // ... and those of them that wait for it
   Lanes polling = 0;      // lanes that did not find the phase of an mbarrier ended, in this round (Cluster::poll)
@@ -103,7 +104,9 @@ struct ThreadBlock {
   };
   Barrier barriers[16];
   size_t next_warp = 0;
-  unsigned alive = 0;  // threads that have not exited
+  unsigned alive = 0;         // threads that have not exited
+  bool awaits_grids = false;  // some threads of it do
+  bool triggers = false;      // it lets the grids that depend on this one begin
 
   ThreadBlock(Cluster&, const Launch&, int device, Dimensions index);  // moves nowhere: its warps point to it
   ~ThreadBlock();
@@ -128,6 +131,8 @@ struct Cluster {
   unsigned idle_rounds = 0;
   std::chrono::steady_clock::time_point idle_since;
   uint64_t events = 0, events_seen = 0;
+  bool is_counted = false;  // among those whose blocks all let dependent grids begin, or have ended
+  bool triggers() const;
 
   Cluster(const Launch&, int device, Dimensions first);  // whose first block has this index; moves nowhere
   Cluster(const Cluster&) = delete;

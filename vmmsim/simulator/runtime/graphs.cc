@@ -399,8 +399,20 @@ EXPORT cudaError_t WITH_EDGES(cudaGraphAddNode)(cudaGraphNode_t* pGraphNode, cud
                                                 cudaGraphNodeParams* nodeParams) {
   return call(ARGUMENTS(pGraphNode, graph, pDependencies, numDependencies, nodeParams), [&] {
     CUgraphNodeParams all = as_driver(nodeParams);
+    if (nodeParams->type == cudaGraphNodeTypeConditional) must(cuCtxGetCurrent(&all.conditional.ctx));
     must(cuGraphAddNode_v2(pGraphNode, graph, pDependencies, as_driver(dependencyData), numDependencies, &all));
+    if (nodeParams->type == cudaGraphNodeTypeConditional)
+      nodeParams->conditional.phGraph_out = all.conditional.phGraph_out;
     if (nodeParams->type == cudaGraphNodeTypeMemAlloc) nodeParams->alloc.dptr = reinterpret_cast<void*>(all.alloc.dptr);
+  });
+}
+cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle* pHandle_out, cudaGraph_t graph,
+                                             unsigned int defaultLaunchValue, unsigned int flags) {
+  return call(ARGUMENTS(pHandle_out, graph, defaultLaunchValue, flags), [&] {
+    CUcontext context = nullptr;
+    must(cuCtxGetCurrent(&context));
+    must(cuGraphConditionalHandleCreate(reinterpret_cast<CUgraphConditionalHandle*>(pHandle_out), graph, context,
+                                        defaultLaunchValue, flags));
   });
 }
 EXPORT cudaError_t WITH_EDGES(cudaGraphGetEdges)(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to,

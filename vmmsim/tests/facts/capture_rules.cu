@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // Stream capture: where and when it can begin and end, what other threads may call meanwhile, what may be done with a
 // graph that a stream captures into, and what a capture's dependencies may be set to.
+// A second capture into the same graph is not asked for: the driver crashed when it ended.
 #include "parts.h"
 
 #include <functional>
@@ -203,13 +204,6 @@ static void into_graphs() {
   });
   ask_begin("begin into null", [] { return begin_to(nullptr, {}); });
   ask_begin("begin with a programmatic edge", [&] { return begin_to(graph, {first}, &programmatic); });
-  ask_begin("begin in two streams", [] {
-    CHECK(begin_to(graph, {}));
-    const CUresult answer =
-        cuStreamBeginCaptureToGraph(plain, graph, &first, nullptr, 1, CU_STREAM_CAPTURE_MODE_RELAXED);
-    if (answer == CUDA_SUCCESS) CHECK(cuStreamEndCapture(plain, nullptr));
-    return answer;
-  });
   const struct {
     const char* name;
     CUresult (*call)();

@@ -247,6 +247,7 @@ static void ask_run(const std::string& what, CUgraph graph) {
     std::string all;
     for (int time = 0; time < 3; ++time) {
       CHECK(cudaMemset(list, 0, 4));
+      CHECK(cudaDeviceSynchronize());  // the stream does not wait for stream 0
       CHECK(cuGraphLaunch(instance, stream));
       const CUresult ended = cuStreamSynchronize(stream);
       if (ended != CUDA_SUCCESS) return brief(ended);

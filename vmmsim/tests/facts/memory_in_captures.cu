@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 // Memory that streams allocate and free while this or another stream is captured: which calls are refused, what that
-// does to the capture, and whether memory whose freeing was refused is still there.
+// does to the capture, and whether memory whose freeing was refused is still there. Left out: memory of cuMemAlloc
+// freed twice by cuMemFreeAsync, which an H100 lets pass until the stream gets there; and what an address of a node
+// is that was never launched: no memory on an H100, memory on the simulator (docs/simulator.md).
 #include "parts.h"
 
 #include <functional>
@@ -97,6 +99,7 @@ static void frees(CUstreamCaptureMode mode, bool captures_blocking) {
         const CUstream first = captures_blocking ? s.blocking : s.one;
         const std::string answer = brief(cuMemFreeAsync(address, place.stream(s))), is = s.status(first);
         const std::string ends = s.end(first) + (captures_blocking ? "" : ", " + s.end(s.two));
+        if (address == s.ordinary) return listed({answer, is, ends});
         const std::string again = brief(cuMemFreeAsync(address, s.plain));
         return listed({answer, is, ends, "again at the end: " + again});
       });
@@ -117,16 +120,6 @@ static void plain_calls() {
           [&] { return listed({brief(cuMemFree(memory.memory(s))), s.status(s.one), s.end(s.one)}); });
     }
     Scene s(mode, false);
-    ask(std::string("the capture's memory, pointer attribute, ") + names_of_modes[mode], [&] {
-      unsigned type = 99;
-      const CUresult answer = cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, s.inside);
-      return listed({brief(answer), std::to_string(type), s.status(s.one)});
-    });
-    ask(std::string("the capture's memory, its range, ") + names_of_modes[mode], [&] {
-      size_t size = 99;
-      const CUresult answer = cuMemGetAddressRange(nullptr, &size, s.inside);
-      return listed({brief(answer), std::to_string(size), s.status(s.one)});
-    });
     ask(std::string("trim the pool, ") + names_of_modes[mode],
         [&] { return listed({brief(cuMemPoolTrimTo(pool, 0)), s.status(s.one)}); });
     ask(std::string("trim memory of graphs, ") + names_of_modes[mode],
