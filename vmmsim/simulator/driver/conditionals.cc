@@ -13,12 +13,13 @@ CUgraphConditionalHandle create_handle(CUgraph graph, CUcontext context, unsigne
   require(flags <= CU_GRAPH_COND_ASSIGN_DEFAULT, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   checked(context);
   const MutexLock held(graphs().lock);
-  const auto made = std::make_shared<Condition>(Condition{gpu::make_condition(), context, at_launch, flags != 0});
+  const auto made =
+      std::make_shared<GraphCondition>(GraphCondition{gpu::make_condition(), context, at_launch, flags != 0});
   checked(graph)->conditions.push_back(made);
   return made->value->handle;
 }
 
-std::shared_ptr<Condition> find_condition(CUgraphConditionalHandle handle) REQUIRES(graphs().lock) {
+std::shared_ptr<GraphCondition> find_condition(CUgraphConditionalHandle handle) REQUIRES(graphs().lock) {
   for (const CUgraph each : graphs().all)
     for (const auto& condition : each->conditions)
       if (condition->value->handle == handle) return condition;
@@ -35,7 +36,7 @@ void check_size(const CUDA_CONDITIONAL_NODE_PARAMS& given) {
 // What a launch has of a conditional node.
 struct Choice {
   CUgraphConditionalNodeType type;
-  std::shared_ptr<gpu::Condition> condition;
+  std::shared_ptr<gpu::GraphCondition> condition;
   std::vector<std::vector<Step>> bodies;
 
   const std::vector<Step>* body() const {

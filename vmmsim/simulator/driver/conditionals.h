@@ -15,8 +15,8 @@
 
 namespace driver {
 
-struct Condition {  // of a graph, which hands it out as a handle
-  std::shared_ptr<gpu::Condition> value;
+struct GraphCondition {  // of a graph, which hands it out as a handle
+  std::shared_ptr<gpu::GraphCondition> value;
   CUcontext context;
   unsigned at_launch;
   bool is_set_at_launch;

@@ -40,7 +40,7 @@ struct CUgraph_st {
   uint64_t original = 0;                               // of the graph that this one was cloned from
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;  // in the order in which they were added
   CUgraphNode parent = nullptr;                        // that this is the child of, or a body
-  std::vector<std::shared_ptr<driver::Condition>> conditions;
+  std::vector<std::shared_ptr<driver::GraphCondition>> conditions;
   bool is_owned = false;                     // as a body, or as a child that was moved
   unsigned captures = 0;                     // that add nodes to it
   std::map<CUuserObject, unsigned> objects;  // how many references it has

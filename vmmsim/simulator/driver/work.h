@@ -17,8 +17,8 @@
 
 namespace driver {
 
-struct Condition;    // conditionals.h
-struct GraphMemory;  // graph_memory.h
+struct GraphCondition;  // conditionals.h
+struct GraphMemory;     // graph_memory.h
 using Attributes = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
 
 struct Work {
@@ -37,7 +37,7 @@ struct Work {
   Attributes attributes;                                         // likewise
   std::shared_ptr<CUevent_st> event_of_begin, event_of_end;      // which a launch of a kernel records
   std::shared_ptr<CUevent_st> event;                             // of a node that records or awaits one
-  std::shared_ptr<Condition> condition;                          // of a conditional node
+  std::shared_ptr<GraphCondition> condition;                     // of a conditional node
   std::shared_ptr<GraphMemory> memory;                           // of a node that allocates or frees it
   std::shared_ptr<std::vector<CUstreamBatchMemOpParams>> words;  // those of given.memOp
 };

@@ -11,7 +11,7 @@ namespace {
 
 struct All {
   Mutex lock;
-  std::map<uint64_t, std::weak_ptr<Condition>> by_handle GUARDED_BY(lock);
+  std::map<uint64_t, std::weak_ptr<GraphCondition>> by_handle GUARDED_BY(lock);
   uint64_t last GUARDED_BY(lock) = 0;
 };
 All& all() {
@@ -21,19 +21,19 @@ All& all() {
 
 }  // namespace
 
-Condition::~Condition() {
+GraphCondition::~GraphCondition() {
   const MutexLock held(all().lock);
   all().by_handle.erase(handle);
 }
 
-std::shared_ptr<Condition> make_condition() {
+std::shared_ptr<GraphCondition> make_condition() {
   const MutexLock held(all().lock);
-  const auto made = std::make_shared<Condition>(++all().last);
+  const auto made = std::make_shared<GraphCondition>(++all().last);
   all().by_handle[made->handle] = made;
   return made;
 }
 
-std::shared_ptr<Condition> condition(uint64_t handle) {
+std::shared_ptr<GraphCondition> condition(uint64_t handle) {
   const MutexLock held(all().lock);
   const auto found = all().by_handle.find(handle);
   return found == all().by_handle.end() ? nullptr : found->second.lock();

@@ -7,15 +7,15 @@
 
 namespace gpu {
 
-struct Condition {
+struct GraphCondition {
   uint64_t handle;
   std::atomic<unsigned> value = 0;
-  explicit Condition(uint64_t handle) : handle(handle) {}
-  Condition(const Condition&) = delete;
-  ~Condition();
+  explicit GraphCondition(uint64_t handle) : handle(handle) {}
+  GraphCondition(const GraphCondition&) = delete;
+  ~GraphCondition();
 };
 
-std::shared_ptr<Condition> make_condition();
-std::shared_ptr<Condition> condition(uint64_t handle);  // null: there is none, or it is gone
+std::shared_ptr<GraphCondition> make_condition();
+std::shared_ptr<GraphCondition> condition(uint64_t handle);  // null: there is none, or it is gone
 
 }  // namespace gpu
