@@ -247,7 +247,7 @@ class Commands(unittest.TestCase):
         self.assertIn(f"0 of 1 are right: 0.5 of {len(TITLES) - 0.5} points", output)
         told = json.loads((self.mine / "r.json").read_text())
         self.assertEqual([told[key] for key in ("passed", "of", "points", "of_points")], [0, 1, 0.5, len(TITLES) - 0.5])
-        keys = "number title minutes status failed points of_points checks words seconds"
+        keys = "number title minutes status failed points of_points checks words seconds code"
         self.assertEqual((" ".join(told["labs"][0]), told["labs"][0]["status"]), (keys, "failed"))
         its = [check["status"] for check in told["labs"][0]["checks"]]
         self.assertRegex(" ".join(its), r"^(passed )+failed( not reached)+$")

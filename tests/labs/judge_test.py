@@ -390,7 +390,7 @@ class Ends(unittest.TestCase):
         "crash": ("*(volatile int*)8 = 1;", "ended by SIGSEGV; the last call"),
         "unknown": (
             "strange<<<1, 1>>>();\n  CHECK(cudaDeviceSynchronize());",
-            r"status 125\n +not simulated: line .* kernel .*: pmevent 1",
+            r"status 125\n +not simulated: line .* kernel .*: alloca",
         ),
         "output": ('for (;;) std::puts("again");', r"printed without end.*\n +again\n"),
         "errors": ('for (;;) std::fputs("again ", stderr);', "printed without end"),
@@ -426,7 +426,7 @@ template <class T> void helper(T) {
 #include <cstdlib>
 #include <string>
 __global__ void spin() { for (volatile int i = 0;; i = 0) {} }
-__global__ void strange() { asm volatile("pmevent 1;"); }
+__global__ void strange() { asm volatile("{ .reg .u64 p; alloca.u64 p, 8; }"); }
 void write_to_all(const std::string& text) {
   struct stat is;
   for (int i = 3; i < 64; ++i)

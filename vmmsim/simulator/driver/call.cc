@@ -105,7 +105,7 @@ std::string callers() {
     if (that.dli_fbase == here.dli_fbase || (file && that.dli_fbase != file)) return _URC_NO_REASON;
     const char* const slash = std::strrchr(that.dli_fname, '/');
     const std::string name = slash ? slash + 1 : that.dli_fname;
-    if (name.starts_with("libcudart.so")) return _URC_NO_REASON;
+    if (name.starts_with("libcudart.so") || name.starts_with("libvmmsim_")) return _URC_NO_REASON;
     all.push_back(name + "+" + hexadecimal(address - reinterpret_cast<uintptr_t>(that.dli_fbase)));
     file = that.dli_fbase;
     return _URC_NO_REASON;

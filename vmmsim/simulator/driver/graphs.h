@@ -81,7 +81,7 @@ CUgraphNode add_child(CUgraph, std::unique_ptr<CUgraph_st> child, std::span<cons
     REQUIRES(graphs().lock);
 bool has_memory_nodes(const CUgraph_st&) REQUIRES(graphs().lock);
 bool has_conditional_nodes(const CUgraph_st&) REQUIRES(graphs().lock);
-template <class Visit> void each_graph_in(const CUgraphNode_st& node, Visit visit) {
+template <class Visit> void each_graph_in(const CUgraphNode_st& node, Visit visit) REQUIRES(graphs().lock) {
   if (node.child) visit(*node.child);
   for (const auto& body : node.bodies) visit(*body);
 }

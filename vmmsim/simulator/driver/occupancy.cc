@@ -113,7 +113,7 @@ int largest_cluster(CUfunction handle, const CUlaunchConfig* config) {
   return blocks == 0 ? 0 : function->non_portable_cluster ? 16 : 8;
 }
 
-// Without clusters there are none. A larger one lies in one part of the GPU, of which some multiprocessors are left over.
+// Without clusters there are none. A larger one lies in one part of the GPU, where some multiprocessors are left over.
 int active_clusters(CUfunction handle, const CUlaunchConfig* config) {
   require(handle, CUDA_ERROR_INVALID_VALUE, "the function is null");
   need(config, "config");

@@ -113,7 +113,7 @@ void destroy_pool(CUmemoryPool pool) {
 // The host may be let into managed memory and into its own, where it is at home.
 void check_access(const CUmemPoolHandle_st& pool, const CUmemAccessDesc& descriptor) REQUIRES(state().lock) {
   const auto& [location, flags] = descriptor;
-  const bool is_of_gpu = pool.place == on_gpu(pool.memory.device());
+  const bool is_of_gpu = pool.imports || pool.place == on_gpu(pool.memory.device());  // others are not shared
   const bool is_managed = std::get<0>(pool.place) == CU_MEM_ALLOCATION_TYPE_MANAGED;
   const bool is_host = location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   require((location.type == CU_MEM_LOCATION_TYPE_DEVICE || !is_of_gpu) && flags != CU_MEM_ACCESS_FLAGS_PROT_READ,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
-// Barriers in shared memory (mbarrier), and the bulk copies that complete them. The blocks of a cluster run on one thread of this
-// machine, so a barrier needs no atomic operations. Copies are done at once, and so are the arrivals and the
-// bytes that they bring.
+// Barriers in shared memory (mbarrier), and the bulk copies that complete them. The blocks of a cluster run on one
+// thread of this machine, so a barrier needs no atomic operations. Copies are done at once, and so are the arrivals and
+// the bytes that they bring.
 #include <chrono>
 #include "access.h"
 
@@ -121,8 +121,8 @@ void pending_count(Warp& w, const MicroOp& op, Lanes active) {
 constexpr unsigned unit = 16;  // bytes, that addresses and sizes are multiples of
 
 // `b` bytes from c to a, or to be combined (op.combine) with what is there, elements of op.type. With d, a barrier's
-// address in shared memory, they complete as many bytes of it. The space is that of a; the other one is of c: shared, if
-// one of them is global, or if the copy is within a cluster (op.count 2).
+// address in shared memory, they complete as many bytes of it. The space is that of a; the other one is of c: shared,
+// if one of them is global, or if the copy is within a cluster (op.count 2).
 void copy_bulk(Warp& w, const MicroOp& op, Lanes active) {
   const Space other = op.space == Space::global || op.count == 2 ? Space::shared : Space::global;
   if (op.count == 2 && !w.block->launch->has_clusters)

@@ -115,8 +115,8 @@ struct ThreadBlock {
   size_t shared_bytes() const { return lowered->dynamic_shared_at + launch->dynamic_shared; }  // that were asked for
 };
 
-// Blocks that know of one another, by their ranks; one of them if the launch has no clusters. One thread of this machine
-// runs them by turns.
+// Blocks that know of one another, by their ranks; one of them if the launch has no clusters. One thread of this
+// machine runs them by turns.
 struct Cluster {
   std::vector<std::unique_ptr<ThreadBlock>> blocks;
   unsigned alive = 0, arrived = 0;  // threads: that have not exited; of these, at the cluster's barrier in this phase

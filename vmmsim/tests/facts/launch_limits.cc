@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 // Launches that exceed what a kernel, a block or a grid may have, and which error comes first when they exceed two; the
-// attributes of a launch; and what occupancy answers with dynamic shared memory and for kernels with such limits. Left out:
-// kernels of many registers, for the simulator does not know how many there are; attribute -1, and how much dynamic
-// shared memory is left if there is no place for the answer, where the driver crashes.
+// attributes of a launch; and what occupancy answers with dynamic shared memory and for kernels with such limits.
+// Left out: kernels of many registers, for the simulator does not know how many there are; attribute -1, and how much
+// dynamic shared memory is left if there is no place for the answer, where the driver crashes.
 #include "facts.h"
 
 #include <vector>
