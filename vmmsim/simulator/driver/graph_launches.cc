@@ -134,7 +134,7 @@ void check_for_device(const CUgraph_st& graph, CUcontext& context, bool& does_so
 }
 
 // Those that a stream captured were not looked at then.
-void check_memsets(const CUgraph_st& graph) {
+void check_memsets(const CUgraph_st& graph) REQUIRES(graphs().lock) {
   for (const auto& node : graph.nodes) {
     each_graph_in(*node, [](const CUgraph_st& inside) REQUIRES(graphs().lock) { check_memsets(inside); });
     require(node->work->given.type != CU_GRAPH_NODE_TYPE_MEMSET || is_mapped(node->work->given.memset),

@@ -242,7 +242,7 @@ std::string label_of(const CUgraphNode_st& node) {
   return node.work->function ? name + "\\n" + demangled(node.work->launch.kernel->name) : name;
 }
 
-void append_dot(const CUgraph_st& graph, std::string& text) {
+void append_dot(const CUgraph_st& graph, std::string& text) REQUIRES(graphs().lock) {
   const std::string name = "graph_" + std::to_string(graph.id);
   text += "subgraph cluster_" + name + " {\nlabel=\"" + name + "\"\n";
   for (const auto& node : graph.nodes)
