@@ -363,15 +363,23 @@ void must_be_free(const CUgraph_st& graph) {
           "the graph is a body of a conditional node, or was moved into a node: it goes with the graph around it");
 }
 
-std::unique_ptr<CUgraph_st> clone(const CUgraph_st& graph) {
-  auto copy = make_graph();
-  copy->original = graph.id;
-  std::map<CUgraphNode, CUgraphNode> clones;
+// Before a clone is begun: one that is given up would stay among the graphs.
+void must_have_clones(const CUgraph_st& graph) REQUIRES(graphs().lock) {
   for (const auto& node : graph.nodes) {
     require(!node->work->memory, CUDA_ERROR_NOT_SUPPORTED,
             "a graph that allocates or frees memory has no clone, and is no node of another");
     require(!node->work->condition, CUDA_ERROR_NOT_SUPPORTED,
             "a graph with conditional nodes has no clone, and is no node of another");
+    if (node->child) must_have_clones(*node->child);
+  }
+}
+
+std::unique_ptr<CUgraph_st> clone(const CUgraph_st& graph) {
+  must_have_clones(graph);
+  auto copy = make_graph();
+  copy->original = graph.id;
+  std::map<CUgraphNode, CUgraphNode> clones;
+  for (const auto& node : graph.nodes) {
     const CUgraphNode added =
         node->child ? add_child(copy.get(), clone(*node->child), {}) : add_node(copy.get(), node->work, {});
     added->original = node->id;
