@@ -79,9 +79,9 @@ double seconds() {  // of this thread alone
 
 // All blocks have their turns, as they have on the workers: they may wait for one another.
 void run_all(const gpu::Launch& launch) {
-  std::vector<std::unique_ptr<gpu::ThreadBlock>> blocks;
+  std::vector<std::unique_ptr<gpu::Cluster>> blocks;
   for (unsigned i = 0; i < launch.grid.x; ++i)
-    blocks.push_back(std::make_unique<gpu::ThreadBlock>(launch, 0, gpu::Dimensions{i, 0, 0}));
+    blocks.push_back(std::make_unique<gpu::Cluster>(launch, 0, gpu::Dimensions{i, 0, 0}));
   while (!blocks.empty())
     std::erase_if(blocks, [](auto& block) { return gpu::run(*block, 20'000) == gpu::Progress::ended; });
 }
