@@ -739,7 +739,8 @@ free(address)
             "import os, sys, time\n"
             "if os.fork(): sys.exit()\n"
             "os.setsid()\n"
-            f"while not os.path.exists({gone!r}): time.sleep(0.01)\n"
+            "until = time.monotonic() + 60\n"  # perhaps the test has been ended
+            f"while not os.path.exists({gone!r}) and time.monotonic() < until: time.sleep(0.01)\n"
             + COUNT
             + f"sys.stdout.flush()\nos.mkdir({end!r})\n"
         )

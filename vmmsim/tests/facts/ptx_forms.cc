@@ -3,7 +3,8 @@
 // sums as operands, variables in functions; what addc and subc read of the other's carry; packed conversions and the
 // instructions for video; and masks of a warp that lack the lane itself.
 // Left out: alloca; signed results that are saturated into a part of a register, and two others, which are not as
-// the manual has them; and masks that are constants and lack lanes, which the compiler takes for all.
+// the manual has them; set with a predicate that nothing has set; masks that are constants and lack lanes, which the
+// compiler takes for all; and shfl with another mask in each lane, where an H100 answers 0 for a lane outside.
 #include "facts.h"
 
 #include <cstdint>
