@@ -146,13 +146,17 @@ def run(command, limit, cwd, environment, seen=None):
     prctl(PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes ours, and is found
     threads, process, pipes = threads_of_user() + MORE_THREADS, None, Pipes()
     trace, status = pipes.ends["trace"][1], pipes.ends["status"][1]
+    tells = bool(seen) and sandbox.tells()
+    if seen:
+        sandbox.give(trace)  # to be opened by its name
     # Who is asked to end meanwhile waits with that until it knows whom it has started, and so has to end.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     command = [f"/proc/self/fd/{OF_TRACE}" if word == "TRACE" else str(word) for word in command]
 
     def begin():  # no thread is here
         os.dup2(os.dup(trace), OF_TRACE)
-        os.dup2(os.dup(status), sandbox.STATUS)
+        if tells:
+            os.dup2(os.dup(status), sandbox.STATUS)
         be_bounded(limit, threads)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
@@ -164,7 +168,7 @@ def run(command, limit, cwd, environment, seen=None):
             stdin=subprocess.DEVNULL,
             stdout=pipes.ends["stdout"][1],
             stderr=pipes.ends["stderr"][1],
-            pass_fds=[OF_TRACE, sandbox.STATUS],
+            pass_fds=[OF_TRACE, sandbox.STATUS] if tells else [OF_TRACE],
             start_new_session=True,
             preexec_fn=begin,
         )
@@ -184,7 +188,7 @@ def run(command, limit, cwd, environment, seen=None):
         end_with_all(process)
         pipes.close()
     told = bytes(pipes.written["status"]).strip()
-    if seen and sandbox.tells() and not told and not why and process.returncode > 0:
+    if tells and not told and not why and process.returncode > 0:
         raise CannotJudge(f"the sandbox could not be made: {pipes.texts()[1]}")
     status = int(told) if told.isdigit() else process.returncode
     return Ended(status, why, *pipes.texts(), bytes(pipes.written["trace"]), waiting)

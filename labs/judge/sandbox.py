@@ -133,7 +133,7 @@ def as_nobody():
 
 
 def give(path):
-    """Where another user runs the program: a directory that is that user's."""
+    """Where another user runs the program: a directory, or a descriptor, that is that user's."""
     if way() == "user":
         user = pwd.getpwnam("nobody")
         os.chown(path, user.pw_uid, user.pw_gid)

@@ -21,7 +21,7 @@ from labs.judge import sandbox
 from labs.judge.check import ENDED, GIVEN_BACK, Wrong, check
 from labs.judge.program import ROOT, CannotJudge, Ended, Program
 from labs.judge.splice import NotWhole, spliced
-from labs.judge.verdict import BUILT, PRINTED, REAL, Judge, Lab
+from labs.judge.verdict import BUILT, PRINTED, REAL, Judge, Lab, judge
 from vmmsim.processes import descendants
 
 sys.dont_write_bytecode = True
@@ -553,6 +553,15 @@ int main() {
                 tried += 1
         if not tried:
             self.skipTest("this machine allows no sandbox")
+
+    def test_a_solution_is_right_by_every_way(self):
+        """Also as another user, and where there is no sandbox: nothing of the judge's is open in it then."""
+        lab = Lab(ROOT / "labs/checks/04a_send_the_descriptor.py")
+        readable = [*sandbox.as_nobody(), "test", "-r", sandbox.__file__]
+        as_user = ["user"] if os.geteuid() == 0 and sandbox.runs(readable) else []
+        for name in ("", *as_user, *self.ways()):
+            with self.subTest(name), unittest.mock.patch.object(sandbox, "way", lambda name=name: name):
+                self.assertEqual(judge(lab, lab.solution).words, "")
 
     def test_the_compiler_reads_nothing_for_it(self):
         with tempfile.TemporaryDirectory() as scratch:
