@@ -299,7 +299,8 @@ void lower_bulk_copy(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const bool in_group = m.take("bulk_group");
   const bool is_global = m.take("global");
   const bool reduces = m.take("reduce");
-  const bool in_cluster = m.take("shared::cta") & m.take("shared::cluster");
+  const bool to_own = m.take("shared::cta"), from_cluster = m.take("shared::cluster");
+  const bool in_cluster = to_own && from_cluster;
   m.ignore({"shared::cluster", "shared::cta", "noftz", "relaxed", "cluster", "gpu"});
   take_hints(m);
   const Type type = reduces ? m.type() : Type::none;
