@@ -40,10 +40,12 @@ def mine(lab, directory=None):
     directory = directory or my_files()
     file = directory / f"{lab.name}.cu"
     in_checkout = directory / "labs" / "mine" / file.name
-    file = in_checkout if in_checkout.is_file() and not file.exists() else file
-    if file.exists() and not file.resolve().is_relative_to(directory.resolve()):
-        end(1, f"{shown(file)} is a link out of its directory, and is not judged")
-    return file
+    return in_checkout if in_checkout.is_file() and not file.exists() else file
+
+
+def leads_out(file, directory=None):
+    """Whether it is a link to what is not the student's."""
+    return not file.resolve().is_relative_to((directory or my_files()).resolve())
 
 
 def hints_shown(lab):
@@ -88,7 +90,11 @@ def make_mine(lab):
 def is_begun(lab, directory=None):
     """Whether a part differs from the starter's in more than blanks and comments."""
     file = mine(lab, directory)
-    return file.is_file() and code_of(file.read_text(errors="replace")) != code_of(lab.starter.read_text())
+    return (
+        file.is_file()
+        and not leads_out(file, directory)
+        and code_of(file.read_text(errors="replace")) != code_of(lab.starter.read_text())
+    )
 
 
 def code_of(text):

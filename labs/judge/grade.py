@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 from labs.judge import sandbox
-from labs.judge.files import code_of, end, is_begun, mine, my_files, put, shown
+from labs.judge.files import code_of, end, is_begun, leads_out, mine, my_files, put, shown
 from labs.judge.program import COMPILER_SECONDS, PR_SET_PDEATHSIG, ROOT, CannotJudge, prctl
 from labs.judge.verdict import judge
 from vmmsim.processes import end_tree
@@ -23,6 +23,8 @@ NOT_JUDGED = "it is judged to the end"  # stands for a check
 
 
 def judged(lab, given, keep=None):
+    if leads_out(mine(lab)):
+        end(1, f"{shown(mine(lab))} is a link out of its directory, and is not judged")
     if not mine(lab).is_file():
         end(1, f"{shown(mine(lab))} is no file")
     return judge(lab, mine(lab), given.real, given.limit, keep)
