@@ -29,7 +29,7 @@ import sys
 import tempfile
 
 from scripts.run_lessons import alone, classify, count_gpus, source_of
-from vmmsim.trace.transcript import expectations, pair
+from scripts.transcript import expectations, pair
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 

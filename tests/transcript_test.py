@@ -6,7 +6,7 @@ import pathlib
 import re
 import unittest
 
-from vmmsim.trace.transcript import as_printed, expectations, pair, record
+from scripts.transcript import as_printed, expectations, pair, record
 
 EXPECTED = """\
 # Recorded: nowhere

@@ -30,7 +30,7 @@ import sys
 import textwrap
 
 from docs.extensions.result_files import BadResults, with_results
-from vmmsim.trace.transcript import VALUE
+from scripts.transcript import VALUE
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMENT = re.compile(r"^( *)<!-- listing: (\S+)(?: (.*?))? -->$")  # in a list it is indented, and so is the block

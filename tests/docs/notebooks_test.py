@@ -18,11 +18,11 @@ import subprocess
 import sys
 import tempfile
 
+from scripts.transcript import expectations, pair
 from tests.lesson_test import fail
 from tests.machines import copy_checkout
 from tests.on_simulator.sim_test import changed, on_simulator, particulars
 from vmmsim.tests.browser import skip
-from vmmsim.trace.transcript import expectations, pair
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True

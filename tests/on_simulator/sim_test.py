@@ -31,8 +31,8 @@ import tempfile
 
 from docs.extensions.result_files import load
 from scripts.run_lessons import on_simulator, particulars, quick, source_of
+from scripts.transcript import expectations, pair
 from tests.lesson_test import classify, fail, outcome, start
-from vmmsim.trace.transcript import expectations, pair
 
 HERE = pathlib.Path(__file__).resolve().parent
 
