@@ -8,6 +8,11 @@
 #include "../memory/pool.h"
 #include "driver.h"
 
+#if CUDA_VERSION < 13000  // whose headers brought these
+constexpr auto CU_MEM_ALLOCATION_TYPE_MANAGED = static_cast<CUmemAllocationType>(2);
+constexpr auto CU_MEM_LOCATION_TYPE_NONE = static_cast<CUmemLocationType>(0);
+#endif
+
 struct CUmemPoolHandle_st {
   explicit CUmemPoolHandle_st(driver::PoolPlace where, auto... arguments) : place(where), memory(arguments...) {}
   const driver::PoolPlace place;

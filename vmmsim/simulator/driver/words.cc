@@ -205,7 +205,7 @@ CUresult cuGraphAddBatchMemOpNode(CUgraphNode* phGraphNode, CUgraph hGraph, cons
                                   size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams) {
   return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies, nodeParams), [&] {
     CUgraphNodeParams all = node_of(nodeParams);
-    return cuGraphAddNode(phGraphNode, hGraph, dependencies, nullptr, numDependencies, &all);
+    return cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, nullptr, numDependencies, &all);
   });
 }
 CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams_out) {
