@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: MIT-0
 """The commands of fuzz/README.md compile both fuzzers, and these find nothing in a while: fuzz_test
 
+With FUZZ_SECONDS=60 that is a minute each, of other inputs in each run; else a number of inputs, always the same ones.
+
 Exit status 77 where there is no clang++ with libFuzzer.
 """
 
+import os
 import pathlib
 import re
 import shutil
@@ -14,7 +17,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LIMIT = "-max_total_time=300"
-A_WHILE = "-seed=1 -runs=20000"  # the same inputs in each run
+SECONDS = os.environ.get("FUZZ_SECONDS")
+A_WHILE = f"-max_total_time={SECONDS}" if SECONDS else "-seed=1 -runs=20000"
 EMPTY = "#include <cstddef>\nextern \"C\" int LLVMFuzzerTestOneInput(const unsigned char*, size_t) { return 0; }\n"
 
 
