@@ -125,6 +125,7 @@ std::string create_machine(const Machine& machine, const Options& options, const
 }
 
 uint64_t touched_bytes() {
+  if (!joined().ledger) return 0;  // vmmsim itself, where a descriptor more was not to be had
   uint64_t bytes = 0;
   for (int owner = 0; owner < ledger().owners(); ++owner) {
     struct stat about;
