@@ -90,12 +90,10 @@ def tool(toolkit, directory, cmake):
         words = "-S", ROOT / "vmmsim", "-B", build, f"-DCMAKE_PREFIX_PATH={toolkit.site}", "-DBUILD_TESTING=OFF"
         done = run(ROOT, *cmake, *words, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
         expect(done.returncode == 0 and "No CUPTI" not in done.stdout, f"{toolkit.release}: tool not configured", done)
-        made = ROOT / "vmmsim" / "simulator" / "driver" / "missing_calls.cmake"  # driver_leads.inc, as the build does
-        headers = [*toolkit.headers, toolkit.site / "nvidia" / "cu13" / "include"][0]
-        words = f"-DHEADERS={headers}", "-DOUT=missing_driver.cc", "-DLEADS=driver_leads.inc", "-P", made
-        done = run(build / "simulator", cmake[0], *words)
-        expect(done.returncode == 0, f"{toolkit.release}: no driver_leads.inc", done)
+        done = run(ROOT, cmake[0], "--build", build, "--target", "driver_leads")
+        expect(done.returncode == 0, f"{toolkit.release}: no table of the driver's calls", done)
     commands = json.loads((build / "compile_commands.json").read_text())
+    commands = [each for each in commands if not pathlib.Path(each["file"]).name.startswith("missing_")]
     commands = [each["command"] for each in commands if pathlib.Path(each["file"]).exists()]
     if toolkit.release != RELEASES[-1]:
         commands = [each for each in commands if not re.search(r"/simulator_(gpu|ptx)\.dir/", each)]

@@ -14,7 +14,7 @@
 namespace driver {
 namespace {
 
-constexpr CUmemLocation nowhere = {CU_MEM_LOCATION_TYPE_INVALID, CU_DEVICE_INVALID};
+constexpr CUmemLocation nowhere = driver::location(CU_MEM_LOCATION_TYPE_INVALID, CU_DEVICE_INVALID);
 
 struct Advice {
   bool is_read_mostly = false;
@@ -135,7 +135,7 @@ void advise(uint64_t address, size_t size, CUmem_advise advice, CUmemLocation lo
       case CU_MEM_ADVISE_SET_READ_MOSTLY: each.is_read_mostly = true; break;
       case CU_MEM_ADVISE_UNSET_READ_MOSTLY: each.is_read_mostly = false; break;
       case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
-        each.preferred = is_gpu(location) ? location : CUmemLocation{CU_MEM_LOCATION_TYPE_HOST, CU_DEVICE_CPU};
+        each.preferred = is_gpu(location) ? location : driver::location(CU_MEM_LOCATION_TYPE_HOST, CU_DEVICE_CPU);
         break;
       case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION: each.preferred = nowhere; break;
       case CU_MEM_ADVISE_SET_ACCESSED_BY: each.accessed_by.insert(unsigned(device_of(location))); break;
@@ -158,6 +158,7 @@ void forget_advice(uint64_t address, size_t size) {
 
 namespace {
 
+#if CUDA_VERSION >= 13000
 // Ranges that are discarded, prefetched, or both: from each index on to the next place.
 struct Batch {
   CUdeviceptr* addresses;
@@ -188,6 +189,7 @@ void prefetch(const Batch& batch) {
       note_prefetch(batch.addresses[range], batch.sizes[range], batch.places[i]);
   }
 }
+#endif
 
 }  // namespace
 }  // namespace driver

@@ -103,7 +103,7 @@ SharedWork allocation_work(const PoolPlace& place, size_t size) {
   work->given.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
   CUDA_MEM_ALLOC_NODE_PARAMS_v2& alloc = work->given.alloc;
   alloc.poolProps.allocType = CUmemAllocationType(type);
-  alloc.poolProps.location = {CUmemLocationType(location), id};
+  alloc.poolProps.location = driver::location(CUmemLocationType(location), id);
   alloc.bytesize = size;
   work->memory = std::make_shared<GraphMemory>(place, size, current());
   alloc.dptr = work->memory->address;

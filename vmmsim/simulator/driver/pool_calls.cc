@@ -69,6 +69,7 @@ void use_pool_of_gpu(CUdevice device, CUmemoryPool pool) {
   use_pool(place, pool);
 }
 
+#if CUDA_VERSION >= 13000
 // A place as a program asks for the pool there.
 PoolPlace asked_place(const CUmemLocation* location, CUmemAllocationType type) {
   need(location, "location");
@@ -76,6 +77,7 @@ PoolPlace asked_place(const CUmemLocation* location, CUmemAllocationType type) {
           CUDA_ERROR_NOT_SUPPORTED, "pools are not asked for by such a type of location");
   return checked_place(*location, type);
 }
+#endif
 
 CUmemoryPool create_pool(const CUmemPoolProps& properties) {
   const bool is_managed = properties.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED;
@@ -317,7 +319,7 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
 }
 CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
   return call(ARGUMENTS(pool, dev), result_to(pool, "pool", [&] {
-                require(is_gpu({CU_MEM_LOCATION_TYPE_DEVICE, dev}), CUDA_ERROR_INVALID_VALUE, "there is no such GPU");
+                require(is_gpu(location(CU_MEM_LOCATION_TYPE_DEVICE, dev)), CUDA_ERROR_INVALID_VALUE, "there is no such GPU");
                 return pool_in_use(on_gpu(dev));
               }));
 }

@@ -34,6 +34,13 @@ struct CUmemPoolHandle_st {
 
 namespace driver {
 
+// Field by field: since 13.4 the second is a union of several.
+constexpr CUmemLocation location(CUmemLocationType type, int id) {
+  CUmemLocation made = {};
+  made.type = type;
+  made.id = id;
+  return made;
+}
 bool is_gpu(const CUmemLocation&);  // one of this process's
 inline PoolPlace on_gpu(CUdevice device) {
   return {CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE, device};

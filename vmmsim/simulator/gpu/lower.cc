@@ -471,7 +471,7 @@ void lower_call(Lowering& l, Lowering::State& state, const ptx::Instruction& i) 
       const ptx::Operand& given = actual->elements[k];
       if (formal[k].reg >= 0) in_registers.emplace_back(&formal[k], l.row(given, formal[k].type));
       else if (given.kind != ptx::Operand::symbol)
-        call.parameters[formal[k].name] = parameter_for(l, state, i, formal[k], given, actual == returns);
+        call.parameters[formal[k].name] = parameter_for(l, state, i, formal[k], given, actual == parts.returns);
       else call.parameters[formal[k].name] = l.symbol(given.name);
     }
   };
