@@ -9,7 +9,8 @@ from vmmsim import tool
 USAGE = """
   vmmsim view [options] PROGRAM|RECORDING     one HTML file in which one steps through a program's calls of CUDA
   vmmsim record [options] FILE PROGRAM ...    only the recording, of this machine's GPUs
-`vmmsim view --help` tells more. A program of these names is ./view, ./record.
+  vmmsim notebook install|uninstall           a kernel for Jupyter that draws the address spaces after each cell
+`vmmsim view --help` tells more. A program of these names is ./view, ./record, ./notebook.
 """
 
 
@@ -29,9 +30,15 @@ def record(words):
     return view(["--real", "--record", *words])
 
 
+def notebook(words):
+    from vmmsim.notebook import kernel
+
+    return kernel.main(words)
+
+
 def main():
     words = sys.argv[1:]
-    command = {"view": view, "record": record}.get(words[0] if words else "")
+    command = {"view": view, "record": record, "notebook": notebook}.get(words[0] if words else "")
     if command:
         sys.exit(command(words[1:]))
     launcher = tool.Tool().launcher

@@ -34,7 +34,7 @@ def team_text(box):
 
 def part_in_words(scene, part, region):
     if not part.memory:
-        return f"{part.label()} not mapped"
+        return f"{part.label()} {part.note()}"
     box = scene.boxes[part.memory]
     target = f"memory of GPU {box.device}" if box.device >= 0 else "the multicast object"
     rights = ", ".join(

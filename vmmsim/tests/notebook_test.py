@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT-0
+"""%load_ext vmmsim in kernels that `vmmsim notebook install` has installed: notebook_test.py VMMSIM
+
+The driver is called by ctypes, so that no package of NVIDIA's is needed.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from vmmsim.tests.browser import skip
+
+try:
+    import ipykernel  # noqa: F401
+    import nbformat
+    from jupyter_core.utils import run_sync
+    from nbclient import NotebookClient
+except ImportError as missing:
+    skip(f"{missing.name} is not installed for this Python")
+
+HERE = pathlib.Path(__file__).resolve().parents[1]
+LAUNCHER = pathlib.Path(sys.argv.pop(1)).resolve()
+SECONDS = 60  # for a cell, on a busy machine
+LOAD = "%load_ext vmmsim"
+BEGIN = """
+import ctypes
+cuda, MiB = ctypes.CDLL("libcuda.so.1"), 1 << 20
+context = ctypes.c_void_p()
+assert not cuda.cuInit(0)
+assert not cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) and not cuda.cuCtxSetCurrent(context)
+
+class Properties(ctypes.Structure):  # CUmemAllocationProp
+    _fields_ = [("type", ctypes.c_int), ("handles", ctypes.c_int), ("location_type", ctypes.c_int),
+                ("location_id", ctypes.c_int), ("more", ctypes.c_char * 16)]
+
+properties = Properties(1, 0, 1, 0)
+
+def reserve(size):
+    address = ctypes.c_uint64()
+    assert not cuda.cuMemAddressReserve(ctypes.byref(address), ctypes.c_size_t(size), ctypes.c_size_t(0),
+                                        ctypes.c_uint64(0), ctypes.c_uint64(0))
+    return address.value
+
+def create(size):
+    handle = ctypes.c_uint64()
+    assert not cuda.cuMemCreate(ctypes.byref(handle), ctypes.c_size_t(size), ctypes.byref(properties),
+                                ctypes.c_uint64(0))
+    return handle.value
+
+def map_it(address, size, handle):
+    return cuda.cuMemMap(ctypes.c_uint64(address), ctypes.c_size_t(size), ctypes.c_size_t(0), ctypes.c_uint64(handle),
+                         ctypes.c_uint64(0))
+"""
+
+
+class Notebook(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory(prefix="notebook ")
+        cls.addClassCleanup(scratch.cleanup)
+        cls.place = pathlib.Path(scratch.name)
+        # As an installation has it.
+        package = cls.place / "site packages" / "vmmsim"
+        ignored = shutil.ignore_patterns("__pycache__", "tests", "bin", "simulator", "recorder")
+        shutil.copytree(HERE, package, ignore=ignored)
+        shutil.copytree(HERE / "simulator" / "machines", package / "simulator" / "machines")
+        (package / "bin").symlink_to(LAUNCHER.parent)
+        os.environ["PYTHONPATH"] = str(package.parent)
+        for name in "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR":
+            os.environ[name] = str(cls.place / "jupyter")
+        told = cls.vmmsim("install", "--gpus", "2")
+        assert told.returncode == 0 and "%load_ext vmmsim" in told.stdout, told
+
+    @classmethod
+    def vmmsim(cls, *words):
+        command = [sys.executable, "-B", "-m", "vmmsim", "notebook", *words]
+        return subprocess.run(command, capture_output=True, text=True, cwd=cls.place)
+
+    def run_cells(self, *cells, kernel="vmmsim"):
+        """What each shows, as one text: what it printed, a picture's words, an error."""
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+        at = {"metadata": {"path": str(self.place)}}
+        quiet = ["--log-level=40"]
+        client = NotebookClient(
+            notebook, timeout=SECONDS, kernel_name=kernel, allow_errors=True, resources=at, extra_arguments=quiet
+        )
+        client.execute()
+        self.html = [
+            "".join(one.get("data", {}).get("text/html", "") for one in cell.outputs) for cell in notebook.cells
+        ]
+        return ["".join(map(text_of, cell.outputs)) for cell in notebook.cells]
+
+    def test_call_by_call(self):
+        size = "2 * MiB"
+        _, begun, reserved, created, refused, mapped, released, again = self.run_cells(
+            LOAD,
+            BEGIN,
+            f"address = reserve(2 * {size})",
+            f"memory = [create({size})]\nsecond = address + {size}",
+            "map_it(address, MiB, memory[0])\nraise ValueError",
+            f"map_it(address, {size}, memory[0])",
+            "cuda.cuMemRelease(ctypes.c_uint64(memory[0]))",
+            "%vmm off\nreserve(2 * MiB);",
+        )
+        self.assertIn("nothing new is held", begun)
+        self.assertNotIn("cuGetProcAddress", begun)
+        self.assertIn("Reservation address, 4 MiB (new): 4 MiB not mapped", reserved)
+        self.assertIn("2 MiB (new) with handle memory[0]", created)
+        self.assertIn("Pointers: second = address + 2 MiB.", created)
+        self.assertIn("cuMemMap: CUDA_ERROR_NOT_SUPPORTED", refused)
+        self.assertIn("is mapped whole only", refused)
+        self.assertNotIn("answers CUDA_ERROR", refused)
+        self.assertIn("border-left", self.html[4])
+        self.assertIn("2 MiB mapped to memory of GPU 0 (new; GPU 0 no access)", mapped)
+        self.assertIn("data:image/svg+xml;base64,", self.html[5])
+        self.assertIn("2 MiB with handle memory[0] (gone)", released)
+        self.assertNotIn("Reservation", again)
+
+    def test_much_is_cut_and_counted(self):
+        _, _, many, few = self.run_cells(
+            LOAD,
+            BEGIN,
+            "big = reserve(4000 * MiB)\n"
+            "for i in range(300): map_it(big + (12 * i + 2 * (i % 3)) * MiB, 2 * MiB, create(2 * MiB))\n"
+            "rooms, idle = [reserve(2 * MiB) for _ in range(90)], [create(4 * MiB) for _ in range(40)]",
+            "last = reserve(6 * MiB)",
+        )
+        self.assertRegex(many, r"Left out: 8\d reservations with 0 B mapped, \d+ allocations of \d+ MiB together")
+        self.assertRegex(many, r"\d+ more left out")
+        self.assertIn("Reservation last, 6 MiB (new)", few)  # what has changed is never left out
+        self.assertTrue(all(len(html) < 60_000 for html in self.html))
+
+    def test_a_child_and_its_end(self):
+        child = BEGIN + "reserve(8 * MiB); create(2 * MiB); print(flush=True); input()"
+        _, begun, alive, killed, later = self.run_cells(
+            LOAD,
+            BEGIN + "create(4 * MiB)",
+            "import subprocess, sys\n"
+            f"child = subprocess.Popen([sys.executable, '-c', {child!r}], stdin=-1, stdout=-1)\n"
+            "child.stdout.readline()",
+            "child.kill(); child.wait();",
+            "create(6 * MiB);",
+        )
+        self.assertIn("4 MiB (new) with handle", begun)
+        self.assertIn("Child 1: reservation R1, 8 MiB (new)", alive)
+        self.assertIn("with handle of notebook", alive)
+        self.assertIn("Child 1: reservation R1, 8 MiB (gone)", killed)
+        self.assertIn("2 MiB (gone)", killed)
+        self.assertNotIn("Child", later)
+
+    def test_a_restart_begins_anew(self):
+        notebook = nbformat.v4.new_notebook()
+        cells = [nbformat.v4.new_code_cell(text) for text in (LOAD, BEGIN + "x = reserve(2 * MiB)")]
+        notebook.cells = cells
+        client = NotebookClient(notebook, timeout=SECONDS, kernel_name="vmmsim", extra_arguments=["--log-level=40"])
+        with client.setup_kernel():
+            for _ in range(2):
+                for index, cell in enumerate(cells):
+                    client.execute_cell(cell, index)
+                self.assertEqual(text_of(cells[1].outputs[0]).count("eservation"), 1)
+                run_sync(client.km.restart_kernel)(now=True)
+                run_sync(client.kc.wait_for_ready)(timeout=SECONDS)
+
+    def test_another_kernel_says_what_to_do(self):
+        (told,) = self.run_cells(LOAD, kernel="python3")
+        self.assertIn("vmmsim notebook install", told)
+        self.assertIn("Change Kernel > Python 3 on simulated GPUs (vmmsim)", told)
+
+    def test_what_cannot_be_installed(self):
+        self.assertIn("leave it or --real out", self.vmmsim("install", "--real", "--gpus", "2").stderr)
+        done = self.vmmsim("install", "--real")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("CUPTI", done.stderr)
+
+    @classmethod
+    def tearDownClass(cls):
+        removed = cls.vmmsim("uninstall").stdout
+        assert removed.startswith("removed ") and cls.vmmsim("uninstall").stdout == "there is none\n", removed
+
+
+def text_of(output):
+    if output.output_type == "error":
+        return f"{output.ename}: {output.evalue}\n"
+    return output.get("text", "") or output.get("data", {}).get("text/plain", "")
+
+
+if __name__ == "__main__":
+    unittest.main()
