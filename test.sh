@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT-0
-# The same set-up as ./run.sh, what the tests and the book need into .venv, then the tests: with --all the long ones too,
-# with --matrix those that repeat a build, with -L LABEL those that have the label, else all but the long ones. Other
-# arguments go to ctest.
+# The same set-up as ./run.sh, what the tests and the book need into .venv, then the tests: with --all the long ones
+# too, with --matrix those that repeat a build, with -L LABEL those that have the label, else all but the long ones.
+# Other arguments go to ctest.
 set -euo pipefail
 cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")"
 source scripts/setup.sh
@@ -16,7 +16,7 @@ for word in "$@"; do
       echo "usage: ./test.sh [--all] [ctest's arguments]"
       echo "Sets up what is missing, builds, and runs the tests; ./test.sh -R 01 runs those with 01 in their names."
       echo "  --all   the long ones too, which tell nothing about this machine; continuous integration runs these"
-      echo "  --matrix  only what repeats a build: other toolkits and compilers, sanitizers, a bare root, wheels; -R picks"
+      echo "  --matrix  what repeats a build: other toolkits and compilers, sanitizers, a bare root, wheels; -R picks"
       echo "  -L lint all that have this label, the long ones too; CONTRIBUTING.md has the labels"
       echo "REQUIRE_GPU=1 ./test.sh fails where a lesson is skipped for want of a GPU, a driver or a second GPU."
       exit ;;

@@ -22,6 +22,7 @@ TOOL = ROOT / "vmmsim"
 class Checkout(Tool):
     name: str = "./run.sh --view"
     example: str = "  ./run.sh --view build/bin/vmm_basics              a lesson, on simulated GPUs\n"
+    pages: str = "docs/watch.md"
 
     def will_build(self, word):
         return bool(lesson_programs([word]))

@@ -12,8 +12,7 @@ import unittest
 from docs.tools import draw_pictures
 from scripts.run_lessons import lessons
 from vmmsim.tests.sample import checked_steps, read
-from vmmsim.trace.line import NO_CALLS
-from vmmsim.trace.recording import Recording
+from vmmsim.trace import NO_CALLS, Recording
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BIN = pathlib.Path(sys.argv.pop(1))

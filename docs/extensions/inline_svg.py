@@ -17,7 +17,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 
 from docs.extensions.svg import SVG, identity, prepare
-from vmmsim.view.style import style_of_book
+from vmmsim.view import style_of_book
 
 KEYFRAMES = re.compile(r"(@keyframes\s+([\w-]+)\s*\{(?:[^{}]*\{[^{}]*\})*\s*\})")
 ANIMATION = re.compile(r"\banimation(?:-name)?\s*:[^;}]*")

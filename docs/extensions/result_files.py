@@ -38,7 +38,7 @@ import pathlib
 import re
 import statistics
 
-from vmmsim.view.sizes import exact_size
+from vmmsim.view import exact_size
 
 DIRECTORY = pathlib.Path(__file__).resolve().parent.parent / "results"
 RUN = re.compile(r"# (?P<command>\w+ .*), (?P<gpus>\d) NVIDIA .*, driver (?P<versions>\d.*, CUDA \d.*), (?P<date>\d.*)")

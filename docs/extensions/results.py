@@ -18,7 +18,7 @@ from sphinx.transforms import SphinxTransform
 
 from docs.extensions.result_files import BLOCK, DIRECTORY, END, FIGURE, LABELS, LIST, BadResults, Block, text_of
 from docs.extensions.svg import SVG, identity, prepare
-from vmmsim.view.style import LIGHT
+from vmmsim.view import LIGHT
 
 # A line of a plot differs from the others by marker and dash as well as by colour. The colours are stand-ins, each for
 # a variable of the style sheet, so that a plot follows the page from light to dark and onto paper.

@@ -20,10 +20,8 @@ from docutils import nodes
 from sphinx.errors import SphinxError
 from sphinx.transforms import SphinxTransform
 
-from vmmsim.trace.recording import Broken, Recording
-from vmmsim.view.compare import of_two
-from vmmsim.view.frames import steps
-from vmmsim.view.page import fragment, script
+from vmmsim.trace import Broken, Recording
+from vmmsim.view import fragment, of_two, script, steps
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMENT = re.compile(r"(?:<!--)?\s*view: (\S+(?: \S+\.\S+)?)\s*(?:-->)?\s*")

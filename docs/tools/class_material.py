@@ -17,7 +17,7 @@ import tempfile
 
 from markdown_it import MarkdownIt
 
-from vmmsim.view.page import PAGE
+from vmmsim.view import PAGE
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PICTURE = re.compile(r'src="([^":]+\.svg)"')

@@ -29,13 +29,9 @@ import tempfile
 from docs.tools import fill_pages
 from docs.tools.growth import Moving, NotThisStory, Scale, Story
 from scripts.run_lessons import lessons, quick
-from vmmsim.trace.model import Machine
-from vmmsim.trace.places import places
-from vmmsim.view.arrows import picture_file
-from vmmsim.view.contents import Scene
-from vmmsim.view.layout import TooWide
-from vmmsim.view.prose import words_of
-from vmmsim.view.style import NoRule, styled
+from vmmsim.trace import Machine
+from vmmsim.trace import source_places as places
+from vmmsim.view import NoRule, Scene, TooWide, picture_file, styled, words_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

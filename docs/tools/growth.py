@@ -11,8 +11,7 @@ is to move, or nothing can, it is whole: it shows the buffer when it has grown.
 
 import dataclasses
 
-from vmmsim.view.sizes import size_text
-from vmmsim.view.svg import Canvas, attributes, file
+from vmmsim.view import Canvas, attributes, file, size_text
 
 
 class NotThisStory(Exception):

@@ -17,10 +17,8 @@ import time
 
 from docs.tools.draw_pictures import banners
 from scripts.run_lessons import lessons, quick
-from vmmsim.trace.recording import Broken, Recording, finish
-from vmmsim.view.frames import steps
-from vmmsim.view.page import fragment
-from vmmsim.view.sizes import plural
+from vmmsim.trace import Broken, Recording, finish
+from vmmsim.view import fragment, plural, steps
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

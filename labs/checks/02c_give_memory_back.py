@@ -2,7 +2,7 @@
 """02c: to unmap frees nothing while a handle holds the memory, and waits for nobody."""
 
 from labs.judge.check import LAUNCHES, Wrong, check
-from vmmsim.trace.line import number
+from vmmsim.trace import number
 
 TITLE = "Give memory back"
 MINUTES = 10

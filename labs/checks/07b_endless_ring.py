@@ -5,7 +5,7 @@ One machine is enough: main says the size, one granule, and the GPU; what can di
 """
 
 from labs.judge.check import Wrong, check, memory_under
-from vmmsim.trace.line import number
+from vmmsim.trace import number
 
 TITLE = "Endless ring"
 MINUTES = 15

@@ -12,8 +12,7 @@ import re
 import types
 
 from labs.judge import diagnosis
-from vmmsim.trace.line import NO_CALLS, SUCCESS, number
-from vmmsim.trace.model import OF_MODULES, Machine
+from vmmsim.trace import NO_CALLS, OF_MODULES, SUCCESS, Machine, number
 
 NEVER = float("inf")
 GIVES_BACK = tuple(diagnosis.GIVES_BACK)  # calls

@@ -6,8 +6,7 @@ import signal
 
 from labs.judge.program import STILL
 from vmmsim.processes import signal_name
-from vmmsim.trace.line import number
-from vmmsim.trace.model import OF_MODULES, Machine
+from vmmsim.trace import OF_MODULES, Machine, number
 
 NOT_YET = "CUDA_ERROR_NOT_READY", "cudaErrorNotReady"  # an answer, and no refusal
 LAST_ERROR = "cudaGetLastError", "cudaPeekAtLastError"  # they tell of a call that has told itself

@@ -24,7 +24,7 @@ from labs.judge import sandbox
 from labs.judge.splice import OF_STARTER, SELECT, NotWhole, parts, spliced
 from labs.judge.splice import program as program_of
 from vmmsim.processes import descendants, end_all, end_session, reap, turns_of, waits
-from vmmsim.trace.places import places
+from vmmsim.trace import source_places as places
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

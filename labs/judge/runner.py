@@ -5,7 +5,7 @@ import itertools
 import json
 
 from labs.judge.check import Call, Run
-from vmmsim.trace.line import wrong_in_call
+from vmmsim.trace import wrong_in_call
 
 OF_THE_JUDGE = "status", "refusals"  # options that are not Program.run's
 OF_CALL = "pid nth device arguments result outputs changes explanation".split()

@@ -22,7 +22,7 @@ from labs.judge.files import (
 )
 from labs.judge.grade import judged, judged_all
 from labs.judge.verdict import GLOSSARY
-from vmmsim.trace.recording import Recording, finish
+from vmmsim.trace import Recording, finish
 
 MOST_KEPT = 8 << 20  # bytes of a recording
 LOOKS = 0.2  # seconds between two looks at a file: it works on every file system

@@ -11,7 +11,7 @@ from labs.judge import compiler
 from labs.judge.check import ENDED, GIVEN_BACK, Wrong
 from labs.judge.program import ROOT, CannotJudge, Program
 from labs.judge.runner import Runner
-from vmmsim.trace.recording import OF_LOADING
+from vmmsim.trace import OF_LOADING
 
 GLOSSARY = "docs/glossary.md"
 OF_ABSENCE = LookupError, StopIteration, ValueError  # of a check that relies on calls which were not reached

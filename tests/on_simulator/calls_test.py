@@ -23,7 +23,7 @@ import tempfile
 from scripts.run_lessons import quick
 from tests.on_simulator.sim_test import QUIET
 from vmmsim.tests.recorded_names import recorded_names
-from vmmsim.trace.model import OF_MODULES
+from vmmsim.trace import OF_MODULES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EVIDENCE = ROOT / "docs/evidence.md"

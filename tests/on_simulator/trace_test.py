@@ -16,8 +16,7 @@ import tempfile
 
 from scripts.run_lessons import source_of
 from tests.on_simulator.sim_test import name_of, quick
-from vmmsim.trace.line import SUCCESS
-from vmmsim.trace.model import Machine
+from vmmsim.trace import SUCCESS, Machine
 
 
 def replay(vmmsim, program):

@@ -1,2 +1,50 @@
 # SPDX-License-Identifier: MIT-0
-"""Pictures of a trace, and the page in which one steps through it."""
+"""Pictures of a trace, and the page in which one steps through it.
+
+What is named here is for everybody, as `from vmmsim.view import fragment`; all else in this package may change. A name
+is fetched from its module when it is asked for: who wants a size in words need not load the rest.
+"""
+
+import importlib
+
+__all__ = [  # noqa: F822 -- __getattr__ has them
+    "LIGHT",
+    "PAGE",
+    "Canvas",
+    "NoRule",
+    "Scene",
+    "TooWide",
+    "attributes",
+    "exact_size",
+    "fragment",
+    "of_two",
+    "picture_file",
+    "plural",
+    "script",
+    "size_text",
+    "steps",
+    "style_of_book",
+    "styled",
+    "file",
+    "watch",
+    "words_of",
+]
+MODULES = {
+    "arrows": ("picture_file",),
+    "compare": ("of_two",),
+    "contents": ("Scene",),
+    "frames": ("steps",),
+    "layout": ("TooWide",),
+    "page": ("PAGE", "fragment", "script"),
+    "prose": ("words_of",),
+    "sizes": ("exact_size", "plural", "size_text"),
+    "style": ("LIGHT", "NoRule", "style_of_book", "styled"),
+    "svg": ("Canvas", "attributes", "file"),
+}
+
+
+def __getattr__(name):
+    for module, names in MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"{__name__} has no {name}")

@@ -2,7 +2,7 @@
 """A picture of few things: who may touch which addresses, and arrows to the memory that is behind them.
 
     ArrowPicture(scene).draw()         a contents.Scene: the elements, and how high they are; or TooWide
-    picture_file(scene, title, calls)  the text of a file that is a picture of a lesson
+    picture_file(scene, title, calls)  the text of a file that is a picture
 
 From top to bottom: a process's reservations with the mappings in them; what each GPU may do there; arrows to physical
 memory, a panel for each GPU. A second process, or a multicast object with its addresses, comes from below, so that no

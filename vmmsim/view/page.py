@@ -50,7 +50,7 @@ PAGE = """<!doctype html>
 </body>
 </html>
 """
-META = """<meta name="generator" content="CUDA VMM by Example">
+META = """<meta name="generator" content="vmmsim">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; \
 script-src 'sha256-{hash}'">"""
 
@@ -84,7 +84,7 @@ def script():
 
 def fragment(recording, steps, id, has_pictures=False):
     """A page may have several, so a link to a step is #ID-step=12. It opens at the first call of VMM, with the list of
-    the calls folded. A lesson's page has pictures of its moments."""
+    the calls folded. A page of a book has pictures of its moments."""
     pictures = "<p>Without scripts, and on paper, the pictures on this page show the moments that matter.</p>\n"
     opens_at = next((step.number for step in steps if step.kind == "changes" and FIRST.match(step.call)), 1)
     still = pictures if has_pictures else moments(steps)

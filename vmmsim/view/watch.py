@@ -27,7 +27,7 @@ from vmmsim.view.page import page
 from vmmsim.view.sizes import file_size, plural
 from vmmsim.view.words import is_refused
 
-GENERATOR = b'<meta name="generator" content="CUDA VMM by Example">'  # near the begin of a view
+GENERATOR = re.compile(rb'<meta name="generator" content="(vmmsim|CUDA VMM by Example)">')  # the latter until 0.1
 LAUNCHERS = r"python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice"
 OF_MACHINE = "gpus", "memory", "machine"  # options of vmmsim's
 
@@ -57,7 +57,7 @@ def parser_of(the_tool, machines):
         f"  {name} run.jsonl                                 and on another\n"
         f"  {name} before.jsonl after.jsonl                  two runs, one above the other\n\n"
         "Options stand before the program; what follows it is the program's. What the program prints comes through.\n"
-        "A program that fails or is interrupted is shown up to there. docs/watch.md tells more.\n\n"
+        f"A program that fails or is interrupted is shown up to there. {the_tool.pages} has more.\n\n"
         "exit status: the program's, 128 + N if signal N ended it; 1 if there is no view, 2 bad arguments",
     )
     simulated = parser.add_argument_group("simulated GPUs")
@@ -277,7 +277,7 @@ def check_writable(path, is_ours, what, option):
 def is_view(path):
     try:
         with open(path, "rb") as file:
-            return GENERATOR in file.read(2000)
+            return bool(GENERATOR.search(file.read(2000)))
     except OSError:
         return False
 

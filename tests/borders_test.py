@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""What of the tool the lessons' side imports is what the tool names for everybody; and the tool imports nothing of it.
+
+    borders_test.py
+
+The interface are the names in __all__ of these packages, and all of these modules. Tests may take the tool's helpers of
+tests as well.
+"""
+
+import ast
+import importlib
+import unittest
+
+from tests.machines import ROOT
+
+PACKAGES = {name: importlib.import_module(name).__all__ for name in ("vmmsim.trace", "vmmsim.view")}
+MODULES = "vmmsim.hardware", "vmmsim.processes", "vmmsim.tool"
+OF_TESTS = "vmmsim.tests", "vmmsim.tests.browser", "vmmsim.tests.recorded_names", "vmmsim.tests.sample"
+OURS = "docs", "labs", "scripts", "tests"
+
+
+def imports(text):
+    """Of a program of Python: (line, module, name or None), for each name."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name, None) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from ((node.lineno, node.module, alias.name) for alias in node.names)
+
+
+def wrong_in_lessons(text, is_test=False):
+    """The imports of the tool that are not of its interface."""
+    for line, module, name in imports(text):
+        if module.partition(".")[0] == "vmmsim" and name not in PACKAGES.get(module, ()):
+            if not name or module not in MODULES + OF_TESTS * is_test:
+                yield line, f"{module}: {name}"
+
+
+def wrong_in_tool(text):
+    """The imports of the lessons' side."""
+    for line, module, name in imports(text):
+        if module.partition(".")[0] in OURS:
+            yield line, f"{module}: {name}"
+
+
+class Borders(unittest.TestCase):
+    def check(self, files, wrong):
+        files = list(files)
+        self.assertGreater(len(files), 10)
+        found = [f"{file.relative_to(ROOT)}:{line}: {what}" for file in files for line, what in wrong(file)]
+        self.assertEqual(found, [])
+
+    def test_the_lessons_use_the_interface(self):
+        files = (file for ours in OURS for file in (ROOT / ours).rglob("*.py"))
+        self.check(files, lambda file: wrong_in_lessons(file.read_text(), file.is_relative_to(ROOT / "tests")))
+
+    def test_the_tool_knows_nothing_of_the_lessons(self):
+        self.check((ROOT / "vmmsim").rglob("*.py"), lambda file: wrong_in_tool(file.read_text()))
+
+    def test_all_that_is_named_is_there(self):
+        for package, names in PACKAGES.items():
+            for name in names:
+                exec(f"from {package} import {name}", {})
+
+    def test_what_is_refused(self):
+        for text, count in (
+            ("from vmmsim.trace import Recording\nfrom vmmsim.trace import members_of", 1),
+            ("import vmmsim.trace", 1),  # then all of it could be used
+            ("from vmmsim.processes import reap\nfrom vmmsim.view import watch", 0),
+            ("def f():\n    from vmmsim.trace.line import number", 1),
+            ("from vmmsim.view import Film", 1),
+            ("import vmmsim.view.page", 1),
+            ("from vmmsim.tests import sample", 1),
+        ):
+            self.assertEqual(len(list(wrong_in_lessons(text))), count, text)
+        self.assertEqual(list(wrong_in_lessons("from vmmsim.tests import sample", is_test=True)), [])
+        self.assertEqual(len(list(wrong_in_tool("from tests.machines import ROOT"))), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
