@@ -19,6 +19,8 @@ constexpr size_t MiB = 1 << 20, size = 2 * MiB;
 
 namespace {
 
+__managed__ int managed;  // is the module's: no leak
+
 __device__ bool is_it() { return blockIdx.x == 2 && threadIdx.x == 5; }
 
 __global__ void write_number(int* to, int value) {
@@ -183,6 +185,7 @@ void no_leaks() {
   bind(object, 0);
   const CUdeviceptr address = map(handle, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   write_number<<<3, 32>>>(reinterpret_cast<int*>(address), 1);
+  write_number<<<3, 32>>>(&managed, 1);
   int fd;
   must(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
   void *memory, *pooled;

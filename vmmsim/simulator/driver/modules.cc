@@ -268,6 +268,8 @@ void forget_modules(CUcontext context) {
   for (const auto& [module, owner] : state().modules)
     if (!context || module->context == context) all.push_back(module);
   for (const CUmodule module : all) unload(module);
+  if (context) return;
+  for (const auto& [library, owner] : state().libraries) library->managed.reset();
 }
 
 }  // namespace driver
