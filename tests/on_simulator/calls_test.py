@@ -49,7 +49,8 @@ class Process:
         return self.numbers[kind]
 
     def add(self, line):
-        changes = [change for change in line["changes"] if not is_of_module(line["call"], change)]
+        told = [change for change in line["changes"] if change["kind"] != "gone"]  # no GPU tells of that
+        changes = [change for change in told if not is_of_module(line["call"], change)]
         for change in changes:
             if change["kind"] in ("create", "multicast_create", "import"):
                 self.handles[change["handle"]] = self.number("handle")
@@ -80,7 +81,7 @@ class Process:
         return f"{value - before:+d} bytes"
 
     def change(self, change):
-        left_out = "order", "identity", *LEFT_OUT.get(change["kind"], ())
+        left_out = "order", "identity", "followed", *LEFT_OUT.get(change["kind"], ())
         told = {key: self.value(key, value) for key, value in change.items() if key not in left_out}
         if change["kind"] in ("map", "unmap", "access"):
             self.end = int(change["address"], 16) + change["size"]

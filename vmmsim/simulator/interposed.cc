@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -84,7 +85,7 @@ Seen seen() { return is_read ? once : read_variable(); }
 #define REPLACED(each)                                                                                           \
   each(fopen) each(fopen64) each(glob) each(sleep) each(usleep) each(nanosleep) each(clock_nanosleep) each(poll) \
       each(ppoll) each(select) each(pselect) each(epoll_wait) each(setsockopt) each(sendmsg) each(sendmmsg)      \
-          each(alarm) each(setitimer)
+          each(alarm) each(setitimer) each(wait4)
 
 enum Replaced {
 #define NUMBER(name) number_of_##name,
@@ -275,6 +276,15 @@ bool is_interruption() {
   return seen().is_without_luck && !sigaction(SIGALRM, nullptr, &action) && action.sa_handler != SIG_DFL;
 }
 
+pid_t wait_for(pid_t process, int* status, int options, rusage* usage) {  // no noexcept: a thread may be cancelled here
+  int its = 0;
+  const pid_t ended = NEXT(wait4)(process, &its, options, usage);
+  if (status && ended > 0) *status = its;
+  const Watcher* const watch = watcher;
+  if (watch && ended > 0 && (WIFEXITED(its) || WIFSIGNALED(its))) watch->reaped(ended, its);
+  return ended;
+}
+
 void tell_of_send(msghdr message) {
   const Watcher* const its = watcher;
   if (!its || !seen().is_without_luck) return;
@@ -360,10 +370,18 @@ off_t lseek64(int fd, off_t offset, int whence) noexcept { return lseek(fd, offs
 int __close(int);  // libc's own
 int close(int fd) {
   const Watcher* const its = watcher;
-  if (its) its->closes(fd);
+  const bool holds = its && its->closes(fd);
   const int result = __close(fd);
+  if (holds) its->closed();
   if (its && result && errno == EBADF) its->could_not_close(fd);
   return result;
+}
+
+// For --trace: with what a child has ended that could not tell.
+pid_t waitpid(pid_t process, int* status, int options) { return wait_for(process, status, options, nullptr); }
+pid_t wait(int* status) { return wait_for(-1, status, 0, nullptr); }
+pid_t wait4(pid_t process, int* status, int options, rusage* usage) noexcept {
+  return wait_for(process, status, options, usage);
 }
 
 // For --trace: no destructor runs that could tell of the end.

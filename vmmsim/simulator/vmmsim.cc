@@ -26,8 +26,10 @@
 #include <string>
 #include <string_view>
 #include <vector>
+#include "../trace/line.h"
 #include "elf_file.h"
 #include "host_memory.h"
+#include "memory/presence.h"
 #include "memory/this_machine.h"
 #include "ptx/ptx.h"
 #include "runtime/known_runtimes.h"
@@ -484,6 +486,13 @@ void set_hook(const fs::path& libraries, const std::vector<Library>& loaded) {
   prepend("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=" + std::to_string(size));
 }
 
+// In the trace: of processes that ended without a word, the program itself with this status.
+void tell_of_vanished(pid_t reaped = 0, int status = 0) {
+  static trace::File trace(memory::trace_file());
+  char line[512];
+  while (const size_t size = memory::line_of_vanished(line, sizeof line, reaped, status)) trace.write({line, size});
+}
+
 // Whether the program has. As the first process of a PID namespace vmmsim has more children than this one: those that
 // others have left behind.
 bool has_ended(pid_t child, int* status) {
@@ -519,6 +528,7 @@ int run(const std::string& program, char** arguments, MemoryWatch watch) {
     constexpr timespec a_while = {0, 100'000'000};
     const int got = sigtimedwait(&passed, &about, &a_while);
     watch.look();
+    tell_of_vanished();
     if (got < 0) continue;  // nothing came, or interrupted
     if (got != SIGCHLD) {
       if (about.si_code <= 0) kill(child, got);  // what the terminal sends, it sends to both
@@ -526,6 +536,7 @@ int run(const std::string& program, char** arguments, MemoryWatch watch) {
     }
     int status = 0;
     if (!has_ended(child, &status)) continue;  // stopped, or going on
+    tell_of_vanished(child, status);
     const int as_of_shell = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     watch.explain_end(as_of_shell);
     return as_of_shell;

@@ -148,8 +148,8 @@ REFUSALS = [
     f"cuMemCreate(size = 3145728, {PROP % 0}, flags = 0x0){INVALID}size is 3145728: round it up",
     f"cuMemCreate(size = 2097152, {PROP % 99}, flags = 0x0) answers CUDA_ERROR_INVALID_DEVICE: there is no GPU 99",
     f"cuMemCreate(handle = null, ...){INVALID}handle is null",
-    "cuMemCreate(...) answers CUDA_ERROR_OUT_OF_MEMORY: GPU 0 has ... bytes left for all processes, and "
-    "1125899906842624 are wanted",
+    "cuMemCreate(...) answers CUDA_ERROR_OUT_OF_MEMORY: GPU 0 has ... MiB left for all processes, and "
+    "1073741824 MiB are wanted",
     f"cuMemAddressReserve(size = 2097153, alignment = 0, addr = 0x0, flags = 0x0){INVALID}size is 2097153: make it a "
     "multiple of 2 MiB",
     f"cuMemAddressReserve(...){INVALID}alignment is 3145728: make it a power of two",

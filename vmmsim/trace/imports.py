@@ -47,6 +47,10 @@ class Source:
     size: int | None  # as far as that is known
 
 
+class Sources(dict):
+    processes = frozenset()  # all that the recording has lines of
+
+
 def sources(lines):
     """By (process, order) of each import that the record alone does not settle: a Source."""
     found = Found()
@@ -55,7 +59,10 @@ def sources(lines):
             if change["kind"] in SEEN and (members := members_of(change)) is not None:
                 SEEN[change["kind"]](found, (line["pid"], change["order"]), **members)
     are_counts = any(len(makers) > 1 for makers in found.makers.values())  # of each process
-    return {made.at: found.source(made.trusted()) for made in found.imports if made.record is None or are_counts}
+    doubtful = [made for made in found.imports if made.record is None or are_counts]
+    result = Sources({made.at: found.source(made.trusted()) for made in doubtful})
+    result.processes = {line["pid"] for line in lines}
+    return result
 
 
 class Found:

@@ -26,12 +26,13 @@ uint64_t microseconds() {
 }
 
 size_t write_line(const Line& line, char* room, size_t size) {
+  const pid_t process = line.process ? line.process : getpid();
   const int whole = std::snprintf(
       room, size,
       R"({"pid":%d,"thread":%ld,"number":%llu,"time":%llu,"call":"%s","nth":%llu,"callers":%s,"device":%d,)"
       R"("arguments":%s,"result":"%s","outputs":%s,"changes":%s,"explanation":%s%s%s})"
       "\n",
-      getpid(), syscall(SYS_gettid), static_cast<unsigned long long>(line.number),
+      process, line.process ? long(process) : syscall(SYS_gettid), static_cast<unsigned long long>(line.number),
       static_cast<unsigned long long>(line.time), line.call, static_cast<unsigned long long>(line.nth), line.callers,
       line.device, line.arguments, line.result, line.outputs, line.changes, line.explanation,
       *line.fault ? ",\"fault\":" : "", line.fault);

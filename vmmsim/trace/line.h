@@ -15,7 +15,8 @@ namespace trace {
 // The kinds of change. model.py has the same.
 inline constexpr std::string_view kinds[] = {
     "create", "import", "multicast_create", "retain", "release", "export",   "reserve", "free_reservation", "map",
-    "unmap",  "access", "add_device",       "bind",   "unbind",  "allocate", "free",    "open_pool",        "peer"};
+    "unmap",  "access", "add_device",       "bind",   "unbind",  "allocate", "free",    "open_pool",        "peer",
+    "gone"};
 
 struct Kind {
   std::string_view name;
@@ -45,6 +46,7 @@ struct Line {
   const char* changes = "[]";
   const char* explanation = R"("")";
   const char* fault = "";  // none
+  pid_t process = 0;       // that it is of; 0: the one that writes it
 };
 
 // Of the thread that asks: as much of the line and its end as fits, and a zero. Returns the size of the whole without

@@ -19,7 +19,8 @@ KEYS = {  # in their order
     "explanation": str,
 }
 MAY_LACK = {"time"}  # as older recordings do
-NO_CALLS = "begin", "close", "exit", "send", "sleep", "unordered"  # lines that tell of no call of CUDA's
+ENDS = "exit", "vanished"  # of processes
+NO_CALLS = *ENDS, "begin", "close", "gone", "send", "sleep", "unordered"  # lines that tell of no call of CUDA's
 SUCCESS = "CUDA_SUCCESS", "cudaSuccess", ""  # the last is that of NO_CALLS
 # The members of each kind of change: may be null ("?"), may be missing ("*").
 CHANGES = {
@@ -30,7 +31,7 @@ CHANGES = {
         "multicast_create": "handle size devices record",
         "retain": "handle",
         "release": "handle",
-        "export": "handle fd* fabric* identity*",
+        "export": "handle fd* fabric* identity* followed*",
         "reserve": "address size",
         "free_reservation": "address size",
         "map": "address size handle",
@@ -43,6 +44,7 @@ CHANGES = {
         "free": "address",
         "open_pool": "address? device flags",
         "peer": "device peer? enabled",
+        "gone": "identity",
     }.items()
 }
 ADDRESS = re.compile("0x[0-9a-f]{1,16}")

@@ -10,7 +10,7 @@ import collections
 import dataclasses
 import itertools
 
-from vmmsim.trace.line import SUCCESS, members_of, number, wrong_in_call
+from vmmsim.trace.line import ENDS, SUCCESS, members_of, number, wrong_in_call
 
 # What a call that succeeds must have changed, and nothing else; what is not here changes nothing.
 CHANGED_BY = {
@@ -64,8 +64,11 @@ class Memory(Thing):  # or a multicast object
         self.exports = []  # (process, "fd" or "fabric"), in order
         self.identities = set()  # of these
         self.source_unknown = False  # it was imported, and of which export is not known
-        self.is_exported = False  # a descriptor may hold it, and nobody is told when that is closed
-        self.held_by_fd = False  # nothing else does, and cuMemGetInfo has shown that it is still there
+        self.is_exported = False  # a descriptor may hold it
+        self.is_followed = False  # and the recording tells when nothing holds it any more; or else cuMemGetInfo may
+        self.is_gone = False  # it has told
+        self.descriptors = {}  # that hold it: (process, fd) -> the line that gave it; those that are known
+        self.held_by_fd = False  # nothing else does
         self.last_look = None  # until it changes
 
     def lives(self):
@@ -167,8 +170,11 @@ class Mapping(Thing):
 
 
 class Process:
+    has_ended = False
+
     def __init__(self):
         self.handles, self.reservations, self.mappings, self.blocks = {}, Ranges(), Ranges(), {}
+        self.descriptors = {}  # by number: memory
         self.peers = {}  # (device, peer) -> the line that has let the one use the other's memory
         self.order = self.reserved = 0  # of the last change; how many reservations there have been
 
@@ -190,6 +196,7 @@ class Since:
         self.access = {}  # of mappings by number: (mapping, {device: flags})
         self.blocks = set()  # (pid, address) of ordinary allocations that came or went
         self.peers = set()  # (pid, device, peer) that changed
+        self.descriptors = set()  # (pid, fd) that were opened or closed
 
     def status(self, thing):
         return "new" if thing.number in self.came else "gone" if thing.number in self.gone else "kept"
@@ -206,6 +213,7 @@ class Machine:
         self.processes, self.records, self.memory = collections.defaultdict(Process), {}, []
         self.seen = {}  # device -> bytes that VMM may have, beside this ordinary memory
         self.held = {}  # memory by number that only a descriptor holds
+        self.followed, self.touched = {}, {}  # memory by identity; of the line that it is at, by number
         self.made = 0  # how much memory there has been
         self.checks = collections.Counter()
         self.strict, self.doubts = strict, []  # of the last line
@@ -230,6 +238,7 @@ class Machine:
         self.doubts = []
         self.demand(not wrong_in_call(line), "a line has the documented members")
         process = self.processes[line["pid"]]
+        process.has_ended, self.touched = False, {}
         self.look_at_kinds(process, line)
         for change in line["changes"]:
             self.demand(change["order"] > process.order, "changes come in order")
@@ -237,9 +246,11 @@ class Machine:
             self.change(process, line, change)
         if line["result"] in SUCCESS and line["call"] in AFTER:
             AFTER[line["call"]](self, process, line)
+        for memory in self.touched.values():
+            self.settle(memory)
 
     def look_at_kinds(self, process, line):
-        kinds = {change["kind"] for change in line["changes"] if not self.is_of_pool(process, change)}
+        kinds = {change["kind"] for change in line["changes"] if not self.is_of_pool(process, change)} - {"gone"}
         of_nothing = line["arguments"].get("devPtr", "") in (None, "0x0")
         wanted = CHANGED_BY.get(line["call"]) if line["result"] in SUCCESS and not of_nothing else None
         may_allocate = line["call"].startswith((*OF_MODULES, "cudaMallocAsync"))
@@ -285,8 +296,55 @@ class Machine:
             if memory.number not in watch.was:
                 watch.was[memory.number] = memory.look()
         memory.last_look = None
+        self.touched[memory.number] = memory
         for bound, _ in memory.bound.values():
             self.look_at(bound)
+
+    # --- What a descriptor alone holds
+    def settle(self, memory):
+        """Once a line's changes are made: they come in no order that tells of which was the last to hold it."""
+        if not memory.is_followed:
+            return
+        memory.held_by_fd = not memory.is_gone and not memory.lives()
+        memory.last_look = None
+        if memory.held_by_fd:
+            self.held[memory.number] = memory
+            return
+        self.held.pop(memory.number, None)
+        if memory.is_gone:
+            for pid, fd in list(memory.descriptors):
+                self.close(self.processes[pid], pid, fd)
+            if not self.strict and memory in self.memory:
+                self.memory.remove(memory)
+
+    def open(self, process, line, fd, memory):
+        fd = number(fd)
+        if memory.is_followed and isinstance(fd, int):
+            self.close(process, line["pid"], fd)
+            self.look_at(memory)
+            memory.is_gone = False
+            process.descriptors[fd], memory.descriptors[line["pid"], fd] = memory, line
+            self.note_descriptor(line["pid"], fd)
+
+    def close(self, process, pid, fd):
+        if memory := process.descriptors.pop(fd, None):
+            self.look_at(memory)
+            del memory.descriptors[pid, fd]
+            self.note_descriptor(pid, fd)
+
+    def note_descriptor(self, pid, fd):
+        for watch in self.watches:
+            watch.descriptors.add((pid, fd))
+
+    def gone(self, process, line, identity):
+        if memory := self.followed.get(identity):  # else it is a pool's, or made before the recording begins
+            self.look_at(memory)
+            memory.is_gone = True
+
+    def after_close(self, process, line):
+        fd = line["arguments"].get("fd")
+        if isinstance(fd, int):
+            self.close(process, line["pid"], fd)
 
     # --- Changes
     def new_memory(self, line, size, device, is_multicast):
@@ -352,6 +410,8 @@ class Machine:
             memory.source_unknown = True
         self.made_at[self.at] = memory
         self.new_handle(process, line, handle, memory)
+        if line["arguments"].get("shHandleType") == 1:
+            self.open(process, line, line["arguments"].get("osHandle"), memory)
 
     def retain(self, process, line, handle):
         known = self.handle(process, line, handle)
@@ -365,13 +425,16 @@ class Machine:
         known.references -= 1
         self.forget(process, handle)
 
-    def export(self, process, line, handle, fd=None, fabric=False, identity=None):
+    def export(self, process, line, handle, fd=None, fabric=False, identity=None, followed=False):
         self.expect(fd is not None or fabric, "an export is a descriptor or a fabric handle")
         memory = self.handle(process, line, handle).memory
         self.look_at(memory)
         memory.is_exported = True
         memory.exports.append((line["pid"], "fabric" if fabric else "fd"))
         memory.identities.add(identity)
+        if followed:
+            memory.is_followed, self.followed[identity] = True, memory
+        self.open(process, line, fd, memory)
 
     def forget(self, process, name):
         handle = process.handles[name]
@@ -516,6 +579,9 @@ class Machine:
     # --- What calls answer
     def after_exit(self, process, line):
         """What a process leaves, the system takes back. A strict machine keeps it for end() to see."""
+        process.has_ended, process.order = True, 0  # another program may go on as this process
+        for fd in list(process.descriptors):
+            self.close(process, line["pid"], fd)
         if self.strict:
             return
         for address in list(process.reservations):
@@ -526,6 +592,11 @@ class Machine:
             self.free(process, line, address)
         for pair in list(process.peers):
             self.peer(process, line, *pair, False)
+        others = getattr(self.sources, "processes", set()) - set(self.processes)  # that are still to come
+        if not others and all(process.has_ended for process in self.processes.values()):
+            for memory in {**self.held, **self.touched}.values():
+                self.look_at(memory)
+                memory.is_gone = True
 
     def after_access(self, process, line):
         address, location = number(line["arguments"].get("ptr")), line["arguments"].get("location")
@@ -541,8 +612,9 @@ class Machine:
         if not self.expect(isinstance(free, int), "what it answers is about memory that is known"):
             return
         own = [memory for memory in self.memory if memory.device == device]
-        unused = [memory for memory in own if memory.is_exported and not memory.lives()]
-        lives, hidden = sum(memory.size for memory in own if memory.lives()), sum(memory.size for memory in unused)
+        unused = [memory for memory in own if memory.is_exported and not memory.is_followed and not memory.lives()]
+        there = [memory for memory in own if memory.lives() or memory.is_followed and memory.held_by_fd]
+        lives, hidden = sum(memory.size for memory in there), sum(memory.size for memory in unused)
         others = {
             (pid, at)
             for pid, each in self.processes.items()
@@ -597,10 +669,12 @@ HANDLERS = {
     "free": Machine.free,
     "open_pool": Machine.open_pool,
     "peer": Machine.peer,
+    "gone": Machine.gone,
 }
 # By call, what its answer tells.
 AFTER = {
-    "exit": Machine.after_exit,
+    **dict.fromkeys(ENDS, Machine.after_exit),
+    "close": Machine.after_close,
     "cuMemGetAccess": Machine.after_access,
     "cuMemGetInfo": Machine.after_free_memory,
 }

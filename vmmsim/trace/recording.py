@@ -23,7 +23,7 @@ import shutil
 import subprocess
 import zlib
 
-from vmmsim.trace.line import IN_WORDS, KEYS, wrong_in_call
+from vmmsim.trace.line import ENDS, IN_WORDS, KEYS, wrong_in_call
 from vmmsim.trace.places import places, run
 
 LONGEST_LINE = 32 << 20  # bytes
@@ -34,6 +34,7 @@ LONG_NAME = 60  # is shown without its arguments
 OF_THE_SYSTEM = "/usr/include/", "/usr/lib/", "/usr/local/include/", "/usr/local/cuda"
 OF_PACKAGES = "/site-packages/", "/dist-packages/", "/lib/python3", "-linux/include/"  # the last: of a toolkit's target
 OF_PYTHON = re.compile(r"(/.+):(\d+):([^:]*)")  # a caller: file, line, function
+LETS_GO = {"release", "unmap", "unbind"}  # changes by which a call itself may be the reason that memory is gone
 OF_LOADING = "cuGetProcAddress"  # libraries ask for hundreds of calls before they begin; the recorder leaves it out
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\udc80-\udcff]")
 BYTE = re.compile("[\udc80-\udcff]")  # that is not UTF-8, as surrogateescape has it
@@ -71,7 +72,28 @@ class Recording:
                 raise Broken(f"{path} is no recording: it cannot be decompressed after line {number}") from None
             recording.is_cut = True
         recording.is_cut |= bool(recording.about.get("is_cut"))
+        recording.join_ends_of_memory()
         return recording
+
+    def join_ends_of_memory(self):
+        """Memory goes in the step that was the reason, a close or the end of a process. It is told in its own line,
+        or by the next call that looks, as each does that changes something: if none has between, none has looked."""
+        last, end, looked, joined = {}, None, 0, set()  # `last`: by thread
+        for at, line in enumerate(self.lines):
+            kinds = {change.get("kind") for change in line["changes"] if isinstance(change, dict)}
+            before = last.get((line["pid"], line["thread"]))
+            closed = before if line["call"] == "gone" and before and before["call"] == "close" else None
+            reason = closed or (end if looked < (2 if line["call"] == "gone" else 1) else None)
+            if reason and "gone" in kinds and not kinds & LETS_GO:
+                gone = [change for change in line["changes"] if change.get("kind") == "gone"]
+                reason["changes"] = [*reason["changes"], *gone]
+                line["changes"] = [change for change in line["changes"] if change not in gone]
+                joined |= {at} if line["call"] == "gone" else set()
+            if line["call"] in ENDS:
+                end, looked = line, 0
+            looked += bool(kinds)
+            last[line["pid"], line["thread"]] = line
+        self.lines = [line for at, line in enumerate(self.lines) if at not in joined]
 
     def add(self, text, number):
         def broken(what):
@@ -122,7 +144,27 @@ class Recording:
             )
         if self.is_cut:
             sentences.append("The last line of the recording is cut off: it ends before the program did.")
-        return sentences
+        return sentences + self.missing_ends()
+
+    def processes(self):
+        """Their pids, in the order in which they first change something; then those that change nothing."""
+        changing = (line["pid"] for line in self.lines if line["changes"])
+        return list(dict.fromkeys(itertools.chain(changing, (line["pid"] for line in self.lines))))
+
+    def missing_ends(self):
+        """Of several processes: what is not known of how they end."""
+        pids = self.processes()
+        ended = {line["pid"] for line in self.lines if line["call"] in ENDS}
+        if len(pids) < 2 or len(ended) == len(pids):
+            return []
+        if not ended:
+            return ["No line tells how a process ends. What one still held that was killed counts as left at the end."]
+        others = ", ".join(str(nth) for nth, pid in enumerate(pids, 1) if pid not in ended)
+        several = len(pids) - len(ended) > 1
+        return [
+            f"The recording ends before process{'es' * several} {others}. What {'they' if several else 'it'} held then "
+            "counts as left at the end."
+        ]
 
     def wrong_in_about(self):
         if not isinstance(self.about, dict):

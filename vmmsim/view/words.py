@@ -8,9 +8,12 @@ names(pid, reservation) is what a reservation is called, and processes are the n
 line has, this says something of it.
 """
 
+import collections
 import functools
+import signal
 
-from vmmsim.trace.line import NO_CALLS, SUCCESS, number
+from vmmsim.trace.line import ENDS, NO_CALLS, SUCCESS, number
+from vmmsim.trace.model import OF_MODULES
 from vmmsim.view.contents import RIGHTS
 from vmmsim.view.sizes import exact_size, plural, size_and_bytes, size_text
 
@@ -47,7 +50,6 @@ ANSWERED = {  # what it answers if it succeeds
     "unordered": "A thread reads what it wrote at another address of the same memory, with no alias fence between.",
     "send": "The process sends descriptors to another.",
     "sleep": "The process sleeps, and here no sleep takes time.",
-    "close": "The process closes a descriptor that held memory.",
     "cuMemCreate": lambda call: f"gives a handle of allocation #{call.answered_memory('handle').nth}",
     "cuMemGetAccess": lambda call: f"answers {right(call.answered_number('flags'))}",
     "cuMemGetAllocationGranularity": lambda call: f"answers {sized(member(call.outputs, 'granularity'))}",
@@ -120,10 +122,28 @@ def memory_text(memory):
     return f"allocation #{memory.nth} ({size_text(memory.size) if memory.size else 'size not known'}{where})"
 
 
+def holders(memory, processes):
+    """What alone holds it: descriptors."""
+    known = [f"descriptor {fd}{of_process(pid, processes)}" for pid, fd in sorted(memory.descriptors)]
+    if not known:
+        known = ["a descriptor that no call tells of (a copy, one in a message, one of a program without CUDA)"]
+    return f"{' and '.join(known[:3])}{' and others' * (len(known) > 3)} still {'hold' if known[1:] else 'holds'} it"
+
+
+def of_process(pid, processes):
+    return f" of {processes[pid]}" if processes.get(pid) else ""
+
+
 class Asked:
     def __init__(self, machine, line, names, processes):
         self.machine, self.line, self.names, self.processes = machine, line, names, processes
         self.process, self.arguments, self.outputs = machine.processes[line["pid"]], line["arguments"], line["outputs"]
+        # What is there before the line and may go with it.
+        released = self.process.handles.get(self.whole("handle")) if line["call"] == "cuMemRelease" else None
+        self.held = released.memory if released else self.process.descriptors.get(self.whole("fd"))
+        is_end = line["call"] in ENDS
+        self.had = {handle.memory for handle in self.process.handles.values()} if is_end else set()
+        self.blocks = list(self.process.blocks.values()) if is_end else []
         self.verb = self.rest = ""
         try:
             self.verb, _, self.rest = self.said(ASKED).partition(" ")
@@ -169,6 +189,13 @@ class Asked:
         return f"answers {', '.join(shown)[:120]}" if shown and call not in ALIKE else "succeeds"
 
     # --- What is spoken of
+    def whole(self, key):
+        """A number of the arguments, or None."""
+        try:
+            return integer(self.arguments.get(key))
+        except Odd:
+            return None
+
     def argument(self, *keys):
         return member(self.arguments, *keys)
 
@@ -253,7 +280,11 @@ class Asked:
     @answered("cuMemRelease")
     def released(self):
         handle = self.process.handles.get(self.number("handle"))
-        return "succeeds, and the memory stays while it is mapped" if handle and not handle.references else "succeeds"
+        if handle and not handle.references:
+            return "succeeds, and the memory stays while it is mapped"
+        if self.held and self.held.held_by_fd:
+            return f"succeeds, and {holders(self.held, self.processes)}"
+        return "succeeds"
 
     @answered("cuMemRetainAllocationHandle")
     def retained(self):
@@ -314,6 +345,45 @@ class Asked:
         elif others:
             source = f", which {' and '.join(self.processes.get(pid, 'another process') for pid in others)} exported"
         return f"gives a handle of {memory_text(memory)}{source}"
+
+    # --- What no call of CUDA does
+    @answered("close")
+    def close(self):
+        if self.line["result"]:
+            return f"The process closes descriptor {self.number('fd')}, which is not open."
+        if not self.held:
+            return f"The process closes descriptor {self.number('fd')}, which held memory."
+        left = f": {holders(self.held, self.processes)}" if self.held.held_by_fd else ""
+        return f"The process closes descriptor {self.number('fd')}, of {memory_text(self.held)}{left}."
+
+    @answered("gone")
+    def gone(self):
+        identities = [number(change.get("identity")) for change in self.line["changes"]]
+        names = [memory_text(memory) for memory in map(self.machine.followed.get, identities) if memory]
+        what = " and ".join(names) if names else "What was exported"
+        are, them = ("are", "them") if names[1:] else ("is", "it")
+        return f"{what[0].upper()}{what[1:]} {are} gone: no process and no descriptor holds {them}."
+
+    @answered("vanished")
+    def vanish(self):
+        which = self.arguments.get("signal")
+        name = f" ({signal.Signals(which).name})" if which in set(signal.Signals) else ""
+        how = f"signal {which}{name} ended it" if which else "a signal ended it, or it became another program"
+        return f"The process vanished: {how}. The system takes back what it alone held{self.taken_back()}."
+
+    def taken_back(self):
+        """Sizes of what has gone with the process, by GPU."""
+        sizes = collections.Counter()
+        for memory in self.had:
+            if not memory.look().is_there and not memory.is_multicast:
+                sizes[memory.device, ""] += memory.size
+        for size, device, call in self.blocks:
+            sizes[device, " of ordinary memory"] += 0 if call.startswith(OF_MODULES) else size
+        parts = [
+            f"{size_text(size)}{kind} of {f'GPU {device}' if device >= 0 else 'the host'}"
+            for (device, kind), size in sorted((+sizes).items())
+        ]
+        return f": {', '.join(parts)}" if parts else ""
 
     # --- Multicast
     @asked("cuMulticastCreate")

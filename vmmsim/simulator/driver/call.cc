@@ -24,6 +24,7 @@
 #include "../../trace/python_frames.h"
 #include "../gpu/gpu.h"
 #include "../interposed.h"
+#include "../memory/presence.h"
 #include "../memory/process.h"
 #include "../memory/records.h"
 #include "../memory/this_machine.h"
@@ -126,6 +127,28 @@ void write_line(trace::Line line) {
   say("cannot write the trace: " + why + ": it ends here, and the program goes on");
 }
 
+// Of processes that ended without a word. Perhaps in a handler of a signal.
+std::atomic<bool> has_vanished = false;  // one of which it was told, and what it held is still to be looked at
+void tell_vanished(pid_t reaped = 0, int status = 0) {
+  char line[512];
+  while (const size_t size = memory::line_of_vanished(line, sizeof line, reaped, status)) {
+    the_trace().write({line, size});
+    has_vanished = true;
+  }
+}
+
+// Of memory that was exported and that nobody holds any more: the descriptor that was the last may have been any
+// process's, or on its way to one.
+void tell_gone() {
+  std::vector<std::string> gone;
+  const auto changes = std::exchange(memory::changes, &gone);
+  memory::give_back_exported();
+  memory::changes = changes;
+  if (gone.empty()) return;
+  const std::string changed = trace::list(gone);
+  write_line({.number = 0, .call = "gone", .nth = count_call("gone"), .changes = changed.c_str()});
+}
+
 // What a kernel or copy did wrong, as JSON; `where` is empty of a copy.
 std::string fault_as_json() {
   const MutexLock held(state().lock);
@@ -143,6 +166,7 @@ void write_call(const CallContext& context, const char* result, const std::strin
   const std::string out = success ? trace::taken(context.call) : "{}";
   const std::string changed = trace::list(context.changes), explained = trace::quoted(explanation);
   const std::string wrong = !success && context.result == fault() ? fault_as_json() : "";
+  tell_vanished();
   write_line({.number = 0,
               .call = name.c_str(),
               .nth = context.nth,
@@ -153,6 +177,7 @@ void write_call(const CallContext& context, const char* result, const std::strin
               .changes = changed.c_str(),
               .explanation = explained.c_str(),
               .fault = wrong.c_str()});
+  if (has_vanished.exchange(false) || !context.changes.empty()) tell_gone();
 }
 
 bool is_traced() { return state().initialized_in == getpid() && memory::options().trace; }
@@ -315,10 +340,23 @@ void cannot_run(const void* address, const std::string& why) {
 
 // --- What the process does beside its calls -------------------------------------------------------------------------
 
-static void tell_close(int fd) {
-  if (!is_traced() || thread().call || memory::exported_record(fd) == memory::nothing) return;
+static bool tell_close(int fd) {
+  if (!is_traced() || thread().call || memory::exported_record(fd) == memory::nothing) return false;
   const std::string arguments = trace::object({{"fd", fd}});
   write_line({.number = 0, .call = "close", .nth = count_call("close"), .arguments = arguments.c_str()});
+  return true;
+}
+
+static void tell_reaped(pid_t process, int status) {
+  const int error = errno;
+  if (is_traced()) tell_vanished(process, status);
+  errno = error;
+}
+
+static void tell_closed() {
+  const int error = errno;
+  tell_gone();
+  errno = error;
 }
 
 static void tell_refused_close(int fd) {
@@ -418,12 +456,15 @@ void tell_exit(int status) {  // perhaps in a handler of a signal: without memor
                 open);
   const size_t size = trace::write_line({.number = ++reports().lines, .call = "exit", .nth = 1, .arguments = arguments},
                                         line, sizeof line);
+  memory::go();
   the_trace().write({line, size});  // where it fails the process ends all the same
 }
 
 void watch_process() {
-  static constexpr Watcher ours = {tell_close, tell_refused_close, tell_sleep, tell_send, tell_exit};
+  static constexpr Watcher ours = {tell_close, tell_closed, tell_refused_close, tell_sleep,
+                                   tell_send,  tell_reaped, tell_exit};
   const auto watch = reinterpret_cast<WatchFunction*>(dlsym(RTLD_DEFAULT, watch_function));
+  if (memory::options().trace) memory::come();
   if (watch && memory::options().trace) watch(&ours);
   if (!watch && (memory::options().no_luck || memory::options().trace))
     say_once(

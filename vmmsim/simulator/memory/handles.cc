@@ -183,8 +183,8 @@ uint32_t take_memory(int owner, uint64_t size) {
   }
   if (number == nothing) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for an allocation");
   drop_record(number);
-  refuse(CUDA_ERROR_OUT_OF_MEMORY, owner_name(owner) + " has " + std::to_string(ledger().gpu[owner].free * page_size) +
-                                       " bytes left for all processes, and " + std::to_string(size) + " are wanted");
+  refuse(CUDA_ERROR_OUT_OF_MEMORY, owner_name(owner) + " has " + in_mib(ledger().gpu[owner].free * page_size) +
+                                       " left for all processes, and " + in_mib(size) + " are wanted");
 }
 
 std::shared_ptr<Referent> add_handle(uint32_t record, bool imported) {
@@ -289,7 +289,10 @@ int export_fd(Handle handle, unsigned long long flags) {
       exportable(handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR", flags);
   const int fd = export_record(referent->record);
   process().exported[fd] = current_call();
-  change("export", {{"handle", hexadecimal(handle)}, {"fd", fd}, {"identity", hexadecimal(record_of(*referent).key)}});
+  change("export", {{"handle", hexadecimal(handle)},
+                    {"fd", fd},
+                    {"identity", hexadecimal(record_of(*referent).key)},
+                    {"followed", true}});
   return fd;
 }
 

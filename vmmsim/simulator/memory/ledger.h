@@ -16,7 +16,8 @@
 
 namespace memory {
 
-constexpr unsigned max_gpus = 64 * 16, max_owners = max_gpus + 16, max_records = 1 << 17;
+constexpr unsigned max_gpus = 64 * 16, max_owners = max_gpus + 16, max_records = 1 << 17, max_present = 1024;
+constexpr int32_t coming = -1;     // a process that has not locked its place yet
 constexpr uint32_t nothing = ~0u;  // instead of the number of a record or frame
 
 // A process, and no later one to which the system gives its number: when it started, in ticks since the system did, and
@@ -41,6 +42,7 @@ struct Record {
   uint16_t usage;         // CUmemAllocationProp::allocFlags
   uint8_t compression, rdma, location;
   bool on_fabric;           // multicast: exported there, so anybody may import it
+  bool exported;            // as a descriptor: nobody's call need be the one with which it goes
   uint32_t first_frame;     // physical
   uint32_t bindings;        // physical: how many stand on it; they keep it
   uint32_t devices, added;  // multicast: the team's size, and how many of it are there
@@ -74,6 +76,8 @@ struct Ledger {
   std::atomic<uint32_t> reached;                // counts the events that are reached; who waits, waits here
   std::atomic<uint64_t> bound;                  // counts changes of bindings
   std::atomic<int32_t> awaited;                 // the process for whose end an import waits (--slow-import)
+  std::atomic<bool> has_exported;               // a descriptor, whoever it was
+  std::atomic<int32_t> present[max_present];    // processes whose end the trace is to tell; 0: nobody; or `coming`
   uint64_t serial GUARDED_BY(lock);             // of keys
   uint32_t unused GUARDED_BY(lock);             // the first unused record
   uint32_t records GUARDED_BY(lock);            // those from here on were never used

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 #include "records.h"
 #include "../say.h"
+#include "presence.h"
+#include "process.h"
 
 #include <fcntl.h>
 #include <linux/falloc.h>
@@ -109,6 +111,7 @@ void give_back_if_unheld(uint32_t number) REQUIRES(process_lock, ledger().lock) 
   if (record.kind == Record::multicast)
     while (record.next != nothing) remove_binding(record.next);
   if (record.kind == Record::physical && !give_back_frames(record)) return;
+  if (record.exported) change("gone", {{"identity", hexadecimal(record.key)}});
   drop_record(number);
 }
 
@@ -190,6 +193,33 @@ static void sweep(uint32_t begin, uint32_t end) REQUIRES(process_lock, ledger().
 
 void sweep() { sweep(0, ledger().records); }
 
+void give_back_exported() {
+  if (!ledger().has_exported) return;
+  const auto guard = enter();
+  const Locked locked;
+  for (uint32_t number = 0; number < ledger().records; ++number)
+    if (ledger().record[number].exported) give_back_if_unheld(number);
+}
+
+static std::atomic<int> own_place = -1;  // among those that are present
+
+void come() {
+  const auto guard = enter();
+  if (holds().file < 0) holds().file = open_ledger(O_RDWR);
+  for (uint32_t place = 0; place < max_present && holds().file >= 0; ++place) {
+    int32_t nobody = 0;
+    if (!ledger().present[place].compare_exchange_strong(nobody, coming)) continue;
+    const bool is_locked = set_lock(holds().file, max_records + place, F_RDLCK);
+    if (is_locked) own_place = static_cast<int>(place);
+    ledger().present[place] = is_locked ? getpid() : 0;
+    return;
+  }
+}
+
+void go() {
+  if (own_place >= 0) ledger().present[own_place] = 0;
+}
+
 bool is_held(uint32_t record, bool by_others) {
   struct flock lock = bytes_of(record, 1, F_WRLCK);  // nobody could get this if somebody else has a read lock
   fcntl(by_others && holds().file >= 0 ? holds().file : ledger_file(), F_OFD_GETLK, &lock);
@@ -242,6 +272,7 @@ int export_record(uint32_t record) {
     refuse(CUDA_ERROR_OPERATING_SYSTEM, no_lock);
   }
   lseek(fd, first_position + record, SEEK_SET);
+  ledger().record[record].exported = ledger().has_exported = true;
   return fd;
 }
 

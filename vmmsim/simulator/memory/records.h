@@ -24,6 +24,7 @@ void remove_binding(uint32_t binding) REQUIRES(process_lock, ledger().lock);
 int export_record(uint32_t record);                                    // a descriptor that holds it; refuses
 uint32_t exported_record(int fd);                                      // nothing: `fd` was not exported by this machine
 int export_dma_buf(std::span<const uint32_t> records, uint64_t size);  // a descriptor that holds them all; refuses
+void give_back_exported();                                             // what nobody holds any more
 void leave() REQUIRES(process_lock);  // in a child made by fork: lets go of the parent's files
 
 // Calls `work` with the bytes in this process of each frame of an allocation, in order. The allocation is held.

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""What a view says of a recording and of its calls is so, where that is easily false: recordings that never ran."""
+
+import sys
+import unittest
+
+from vmmsim.tests.sample import BASE, MIB, Writer
+from vmmsim.view.frames import notes, steps
+from vmmsim.view.overview import matters
+
+
+def told(steps):
+    """What stands above the strip, without the links."""
+    text = matters(steps.overview, "step")
+    while "<" in text:
+        before, _, rest = text.partition("<")
+        text = before + rest.partition(">")[2]
+    return text.strip()
+
+
+class TrueTest(unittest.TestCase):
+    def with_descriptor(self, pid=1):
+        """An allocation of 2 MiB, and its export as descriptor 9, which the recording follows."""
+        writer = Writer()
+        handle, record = writer.create(2 * MIB, pid=pid)
+        writer.export(handle, pid, identity="0x101", followed=True)
+        return writer, handle, record
+
+    def test_a_process_that_vanishes(self):
+        writer, handle, record = self.with_descriptor()
+        taken = writer.take(record, 2, identity="0x101")
+        writer.reserve(BASE, 2 * MIB, pid=2)
+        writer.map(BASE, 2 * MIB, taken, pid=2)
+        writer.allocate(0x1000, MIB, pid=2)
+        writer.call("close", {"fd": 9}, result="", pid=1)
+        writer.call("close", {"fd": 9}, result="", pid=2)
+        writer.release(handle)
+        writer.call("vanished", {"signal": 9}, result="", pid=2)
+        writer.call("gone", {}, {}, {"kind": "gone", "identity": "0x101"}, result="", pid=1)
+        writer.call("exit", {"status": 0}, result="", pid=1)
+        found = steps(writer.recording())
+        self.assertEqual(
+            found[-2].words,
+            "Process 2: The process vanished: signal 9 (SIGKILL) ended it. The system takes back what it alone held: "
+            "2 MiB of GPU 0, 1 MiB of ordinary memory of GPU 0.",
+        )
+        vanished = len(found) - 1
+        self.assertEqual(
+            told(found), f"peak 3 MiB at step 6; 1 process vanished at step {vanished}; nothing left at the end."
+        )
+        packed = found.lives.packed()
+        for kind, died in {"reservations": 5, "mappings": 5, "handles": 3, "blocks": 4, "descriptors": 4}.items():
+            self.assertTrue(all(each[died] for each in packed[kind]), kind)
+
+    def test_memory_that_a_descriptor_holds(self):
+        writer, handle, _ = self.with_descriptor()
+        writer.release(handle)
+        writer.call("cuMemGetInfo", {}, {"free": 100 * MIB, "total": 200 * MIB})
+        writer.call("close", {"fd": 9}, result="")
+        writer.call("gone", {}, {}, {"kind": "gone", "identity": "0x101"}, result="")
+        found = steps(writer.recording())
+        self.assertIn("it succeeds, and descriptor 9 still holds it.", found[2].words)
+        self.assertEqual(found[4].words, "The process closes descriptor 9, of allocation #1 (2 MiB of GPU 0).")
+        self.assertEqual(len(found), 5)  # it goes in that step
+        self.assertEqual(found.lives.packed()["descriptors"], [[0, 1, 9, 2, 5]])
+        self.assertEqual(told(found), "peak 2 MiB at step 1; nothing left at the end.")
+
+    def test_what_holds_it_is_not_told(self):
+        writer, handle, _ = self.with_descriptor()
+        writer.call("close", {"fd": 9}, result="")
+        writer.release(handle)
+        writer.reserve(BASE, MIB)  # this has looked, and it was there
+        writer.reserve(BASE + MIB, MIB)
+        writer.call("gone", {}, {}, {"kind": "gone", "identity": "0x101"}, result="")
+        found = steps(writer.recording())
+        self.assertIn("a descriptor that no call tells of (a copy, ", found[3].words)
+        self.assertIn("Allocation #1 (2 MiB of GPU 0) is gone", found[-1].words)
+
+    def test_descriptors_that_are_left(self):
+        writer, handle, _ = self.with_descriptor()
+        writer.release(handle)
+        writer.call("exit", {"status": 0}, result="")
+        found = steps(writer.recording())
+        self.assertEqual(told(found), "peak 2 MiB at step 1; left at the end: 2 MiB.")
+        self.assertEqual(found.lives.packed()["descriptors"], [[0, 1, 9, 2, 4]])
+        self.assertEqual(found.lives.left()[1], {"open descriptor": 1})
+
+    def test_another_program_in_the_same_process(self):
+        writer = Writer()
+        writer.create(2 * MIB)
+        writer.call("vanished", {}, result="")
+        writer.order.clear()
+        writer.create(4 * MIB)
+        found = steps(writer.recording())
+        self.assertIn("a signal ended it, or it became another program", found[1].words)
+        self.assertEqual(told(found).partition("; left ")[2], "at the end: 4 MiB.")
+
+    def test_ends_that_are_not_told(self):
+        writer = Writer()
+        writer.create(2 * MIB)
+        self.assertEqual(notes(writer.recording()), [])
+        writer.create(2 * MIB, pid=2)
+        self.assertIn("No line tells how a process ends.", notes(writer.recording())[0])
+        writer.call("exit", {"status": 0}, result="", pid=1)
+        self.assertIn("The recording ends before process 2. What it held then", notes(writer.recording())[0])
+        writer.call("vanished", {}, result="", pid=2)
+        self.assertEqual(notes(writer.recording()), [])
+
+    def test_names_of_kernels(self):
+        for name, short in {
+            "void at::native::(anonymous namespace)::fill<float, 4>(int, float*)": "at::native::fill",
+            "void at::native::vectorized<4, at::native::Add<float>>(int)": "at::native::vectorized",
+            "sum(int const*, int)": "sum",
+            "plain": "plain",
+            "(anonymous namespace)::own(int*)": "own",
+        }.items():
+            writer = Writer()
+            writer.call("cudaLaunchKernel", {"func": name}, result="cudaSuccess")
+            self.assertEqual(steps(writer.recording())[0].brief, short)
+
+
+if __name__ == "__main__":
+    sys.argv[1:] = sys.argv[2:]
+    unittest.main()
