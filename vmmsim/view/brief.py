@@ -2,12 +2,14 @@
 """What a call changed, in a few words: brief(line, since, name) is "2 MiB → R190", of the list of calls."""
 
 from vmmsim.trace.model import Mapping, Reservation
+from vmmsim.trace.recording import shortened
 from vmmsim.view.contents import RIGHTS
 from vmmsim.view.overview import is_launch
 from vmmsim.view.sizes import exact_size, size_text
 from vmmsim.view.words import is_refused
 
 LONGEST = 60
+NAMELESS = "(anonymous namespace)::"
 
 
 def brief(line, since, name):
@@ -76,5 +78,4 @@ def ordinary(line):
 def launched(line):
     names = line["arguments"].get("kernels") or [line["arguments"].get("func", line["arguments"].get("f", ""))]
     text = str(names[0] if isinstance(names, list) and names else names).removeprefix("void ")
-    text = text.partition("(")[0].partition("<")[0] or text
-    return text[:LONGEST]
+    return shortened(text, 0).replace("(...)", "").replace("<...>", "").replace(NAMELESS, "")[:LONGEST]

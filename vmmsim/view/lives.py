@@ -34,10 +34,11 @@ class Lives:
     def __init__(self, name, rank):
         self.name, self.rank = name, rank
         self.reservations, self.mappings, self.memory = [], [], {}  # as they are packed; memory by what it is called
-        self.handles, self.blocks = [], []  # as they are packed, too
+        self.handles, self.blocks, self.descriptors = [], [], []  # as they are packed, too
         self.of_reservation, self.of_mapping = {}, {}  # places in these, by number
-        self.of_handle, self.of_block = {}, {}  # by (process, memory), by (process, address)
-        self.ends = set()  # steps in which a process ends, and the system takes back what it left
+        # By (process, memory), by (process, address), by (process, fd).
+        self.of_handle, self.of_block, self.of_descriptor = {}, {}, {}
+        self.ends = set()  # steps in which a process exits, and the system takes back what it left; not if it vanishes
 
     def note(self, step, line, since, machine):
         if line["call"] == "exit":
@@ -62,6 +63,17 @@ class Lives:
                 self.of_block[pid, address] = len(self.blocks)
                 size, device, call = block
                 self.blocks.append([self.rank[pid], size, device, step, 0, int(call.startswith(OF_MODULES))])
+
+        for pid, fd in since.descriptors:
+            self.described(step, pid, fd, machine.processes[pid].descriptors.get(fd))
+
+    def described(self, step, pid, fd, memory):
+        """What a descriptor holds from now on, or None."""
+        if (nth := self.of_descriptor.pop((pid, fd), None)) is not None:
+            self.descriptors[nth][4] = step
+        if memory:
+            self.of_descriptor[pid, fd] = len(self.descriptors)
+            self.descriptors.append([self.rank[pid], memory.nth, fd, step, 0])
 
     def event(self, memory, step, text):
         events = self.memory.setdefault(memory.nth, [0, -1, False, [], []])
@@ -119,6 +131,8 @@ class Lives:
             other = (now.bound if is_new else before.bound)[number]
             for one, words in (memory, f"#{other.nth}"), (other, f"multicast object #{memory.nth}"):
                 self.event(one, step, f"bound to {words}" if is_new else f"unbound from {words}")
+        if now.held_by_fd and not before.held_by_fd:
+            self.event(memory, step, "only a descriptor holds it")
         if before.is_there and not now.is_there:
             self.event(memory, step, "gone: nothing holds it any more")
         if before.is_there != now.is_there:  # the steps in which it comes and goes, in turn
@@ -141,6 +155,7 @@ class Lives:
             if self.is_left(died) and not is_of_module:
                 sizes[ORDINARY, device] += size
         others["handle"] = sum(self.is_left(died) for *_, died in self.handles)
+        others["open descriptor"] = sum(self.is_left(died) for *_, died in self.descriptors)
         others["reservation"] = sum(self.is_left(each[5]) for each in self.reservations)
         return +sizes, +others
 
@@ -164,4 +179,5 @@ class Lives:
             "memory": memory,
             "handles": self.handles,
             "blocks": self.blocks,
+            "descriptors": self.descriptors,
         }

@@ -43,7 +43,7 @@ class Overview:
 
     def __init__(self, devices, times=None):
         self.lanes = {device: [(0, Held())] for device in devices}  # of GPUs: (step, Held) where it changes
-        self.refused, self.launches, self.faults, self.processes = [], [], [], []
+        self.refused, self.launches, self.faults, self.vanished, self.processes = [], [], [], [], []
         self.last_fault = None
         self.times = times
         self.left = {}, {}  # as lives.left() has it
@@ -59,6 +59,8 @@ class Overview:
             self.refused.append(step)
         if is_launch(line):
             self.launches.append(step)
+        if line["call"] == "vanished":
+            self.vanished.append(step)
         fault = line["pid"], str(line.get("fault"))
         if line.get("fault") and fault != self.last_fault:  # later calls of the process answer it again
             self.faults.append(step)
@@ -119,7 +121,12 @@ def matters(overview, key):
             parts.append(of + "peak " + link(key, step, f"{size_text(held.total)} at step {step}", HELD))
     if len(peaks) > 4:
         parts.append(f"{len(peaks) - 4} more GPUs")
-    for numbers, *nouns in (overview.faults, "fault", "faults"), (overview.refused, "refusal", "refusals"):
+    wrong = (
+        (overview.faults, "fault", "faults"),
+        (overview.refused, "refusal", "refusals"),
+        (overview.vanished, "process vanished", "processes vanished"),
+    )
+    for numbers, *nouns in wrong:
         if numbers:
             parts.append(f'<span class="vmm-bad">{at_step(key, numbers, *nouns)}</span>')
     if overview.launches:

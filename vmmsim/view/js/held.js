@@ -3,6 +3,7 @@
 // in all steps after that, so the last step has all that was left.
 const held_kinds = {
   memory: "VMM memory", ordinary: "Ordinary memory", objects: "Multicast objects", handles: "Handles not released",
+  descriptors: "Open descriptors",
   mappings: "Mappings", reservations: "Reservations", modules: "For __device__ variables: goes with the program" };
 
 class Held {
@@ -12,7 +13,7 @@ class Held {
 
   // Each thing with the step that made it; `ended` is the step in which its process left it.
   *things() {
-    const { reservations, mappings, memory, handles, blocks } = this.data;
+    const { reservations, mappings, memory, handles, blocks, descriptors } = this.data;
     for (const each of memory) {
       if (!each) continue;
       const [size, device, is_object, , steps] = each, nth = steps.findLastIndex((step) => step <= this.at);
@@ -24,6 +25,7 @@ class Held {
       else if (!died || died > this.at) yield* this.thing("modules", size, device, born, 0);
     const device_of = (nth) => memory[nth - 1]?.[1] ?? -1;
     for (const [, nth, born, died] of handles) yield* this.thing("handles", 0, device_of(nth), born, died);
+    for (const [, nth, , born, died] of descriptors) yield* this.thing("descriptors", 0, device_of(nth), born, died);
     for (const [, , size, nth, born, died] of mappings)
       yield* this.thing("mappings", size, device_of(nth), born, died);
     for (const [, , , size, born, died] of reservations) yield* this.thing("reservations", size, null, born, died);
