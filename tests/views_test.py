@@ -24,7 +24,8 @@ class Views(unittest.TestCase):
             with self.subTest(lesson):
                 about = draw_pictures.Lesson(lesson)
                 lines = [line for _, line in draw_pictures.traced(lesson, about, BIN)]
-                found = checked_steps(self, read("".join(json.dumps(line) + "\n" for line in lines)))
+                recording = read("".join(json.dumps(line) + "\n" for line in lines))
+                found, lines = checked_steps(self, recording), recording.lines
                 self.assertEqual(len(found), len(lines))
                 self.assertTrue(any("vmm-arrow" in element for step in found for element in step.svg))
                 for step, line in zip(found, lines, strict=True):
