@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""Suites of tests run under vmmsim as they are: of CTest and of pytest. suites_test.py VMMSIM CXX CMAKE."""
+"""Suites of tests run under vmmsim as they are: of CTest and of pytest. suites_test.py VMMSIM CXX CMAKE NVCC."""
 
 import importlib.util
+import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
-CMAKE, CXX, VMMSIM = pathlib.Path(sys.argv.pop(3)), sys.argv.pop(2), pathlib.Path(sys.argv.pop(1)).resolve()
+NVCC, CMAKE, CXX = sys.argv.pop(4), pathlib.Path(sys.argv.pop(3)), sys.argv.pop(2)
+VMMSIM = pathlib.Path(sys.argv.pop(1)).resolve()
+DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
+HAS_PYTEST = importlib.util.find_spec("pytest")
 LIMIT = 240  # seconds for anything
 
 PROJECT = """
@@ -80,7 +86,7 @@ class Suites(unittest.TestCase):
         self.assertNotIn(REASON, done.stdout + done.stderr)  # ctest has captured it
         self.assertEqual(len(self.reasons()), 1)
 
-    @unittest.skipUnless(importlib.util.find_spec("pytest"), "no pytest (tests/requirements-python.txt)")
+    @unittest.skipUnless(HAS_PYTEST, "no pytest (tests/requirements-python.txt)")
     def test_pytest(self):
         (self.scratch / "test_allocates.py").write_text(PYTEST)
         words = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-v", "--tb=no"]
@@ -89,6 +95,31 @@ class Suites(unittest.TestCase):
         self.assertIn("1 failed, 1 passed", done.stdout)
         self.assertNotIn(REASON, done.stdout + done.stderr)
         self.assertEqual(len(self.reasons()), 1)
+
+    def test_the_example(self):
+        """docs/testing.md: its commands work on docs/example, and what it leaves out is what is not simulated."""
+        place = self.scratch / "example"
+        shutil.copytree(DOCS / "example", place)
+        commands = re.search(r"```sh\n(.*?)```", (DOCS / "testing.md").read_text(), re.DOTALL)[1]
+        of_pytest = next(line for line in commands.splitlines() if "pytest" in line)
+        path = f"{VMMSIM.parent}:{CMAKE.parent}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, "CUDACXX": NVCC, "CXX": CXX}
+
+        def run(text):
+            return subprocess.run(
+                ["bash", "-ec", text], cwd=place, env=environment, capture_output=True, text=True, timeout=LIMIT
+            )
+
+        done = run(commands if HAS_PYTEST else commands.replace(of_pytest, ""))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, "100% tests passed, 0 tests failed out of 2\n")
+        if HAS_PYTEST:
+            self.assertIn("1 passed, 1 deselected", done.stdout)
+        done = run("vmmsim --gpus 2 --unsupported exit build/fill tensor")
+        self.assertEqual(done.returncode, 125, done.stderr)
+        done = run("vmmsim --gpus 2 ctest --test-dir build")
+        self.assertEqual(done.returncode, 8, done.stdout)
+        self.assertRegex(done.stdout, r"fill\.tensor_cores \(Failed\)")
 
     def test_address_sanitizer(self):
         """A program with it, of g++, begins with it; and is told of its own mistakes."""
