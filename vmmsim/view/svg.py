@@ -43,7 +43,8 @@ def file(elements, size, title, words, scale=1, style="", root_style=""):
     width, height = size
     shown = f'width="{width * scale:g}" height="{height * scale:g}"' + attributes({"style": root_style})
     return styled(
-        f'<!-- SPDX-License-Identifier: CC-BY-4.0 -->\n'
+        '<!-- SPDX-License-'
+        'Identifier: CC-BY-4.0 -->\n'  # in two, or the licence would be this file's
         f'<svg xmlns="http://www.w3.org/2000/svg" class="vmm-picture" role="img" viewBox="0 0 {width} {height}" '
         f'{shown}>\n'
         f"<title>{html.escape(title, False)}</title>\n<desc>{html.escape(words, False)}</desc>\n"
