@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""What of the tool the lessons' side imports is what the tool names for everybody; and the tool imports nothing of it.
+"""What of the tool the lessons' side imports is what the tool names for everybody; and the tool imports nothing of it,
+and has all that it ships.
 
     borders_test.py
 
@@ -62,6 +63,10 @@ class Borders(unittest.TestCase):
         for package, names in PACKAGES.items():
             for name in names:
                 exec(f"from {package} import {name}", {})
+
+    def test_the_tool_ships_the_licences(self):
+        for copy, of in ("LICENSE", "MIT-0"), ("vmmsim/LICENSE", "MIT-0"), ("vmmsim/docs/LICENSE", "CC-BY-4.0"):
+            self.assertEqual((ROOT / copy).read_text(), (ROOT / "LICENSES" / f"{of}.txt").read_text(), copy)
 
     def test_what_is_refused(self):
         for text, count in (

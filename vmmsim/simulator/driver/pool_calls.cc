@@ -319,7 +319,8 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
 }
 CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
   return call(ARGUMENTS(pool, dev), result_to(pool, "pool", [&] {
-                require(is_gpu(location(CU_MEM_LOCATION_TYPE_DEVICE, dev)), CUDA_ERROR_INVALID_VALUE, "there is no such GPU");
+                require(is_gpu(location(CU_MEM_LOCATION_TYPE_DEVICE, dev)), CUDA_ERROR_INVALID_VALUE,
+                        "there is no such GPU");
                 return pool_in_use(on_gpu(dev));
               }));
 }
