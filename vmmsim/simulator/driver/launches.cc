@@ -12,6 +12,7 @@
 #include "capture.h"
 #include "contexts.h"
 #include "driver.h"
+#include "launches.h"
 #include "modules.h"
 #include "occupancy.h"
 #include "streams.h"
@@ -24,8 +25,6 @@ constexpr size_t most_local = 512 << 10;  // bytes of a thread, as the programmi
 // The parameters' bytes, from an array of pointers to each or from a packed buffer.
 std::vector<std::byte> parameters_of(const gpu::Kernel& kernel, void** each, void** extra) {
   std::vector<std::byte> bytes(kernel.parameter_bytes);
-  const bool is_packed = extra && *extra == CU_LAUNCH_PARAM_BUFFER_POINTER;
-  require(!each || !is_packed, CUDA_ERROR_INVALID_VALUE, "the parameters are given twice");
   if (each) {
     for (size_t i = 0; i < kernel.parameters.size(); ++i) {
       need(each[i], "the address of a parameter");
@@ -60,11 +59,8 @@ void need_simulated(const gpu::Kernel& kernel) {
   refuse(CUDA_ERROR_NOT_SUPPORTED, "it is not simulated: " + kernel.not_simulated);
 }
 
-void check_shape(const CUDA_KERNEL_NODE_PARAMS_v3& p, const gpu::Kernel& kernel) {
-  require(p.gridDimX && p.gridDimY && p.gridDimZ && p.blockDimX && p.blockDimY && p.blockDimZ, CUDA_ERROR_INVALID_VALUE,
-          "a dimension of the grid or of the block is 0");
-  require(p.gridDimX <= 2147483647 && p.gridDimY <= 65535 && p.gridDimZ <= 65535, CUDA_ERROR_INVALID_VALUE,
-          "the grid is larger than 2147483647 x 65535 x 65535");
+void check_block(const CUDA_KERNEL_NODE_PARAMS_v3& p, const gpu::Kernel& kernel) {
+  require(p.blockDimX && p.blockDimY && p.blockDimZ, CUDA_ERROR_INVALID_VALUE, "a dimension of the block is 0");
   const uint64_t threads = uint64_t(p.blockDimX) * p.blockDimY * p.blockDimZ;
   require(p.blockDimX <= 1024 && p.blockDimY <= 1024 && p.blockDimZ <= 64 && threads <= 1024, CUDA_ERROR_INVALID_VALUE,
           "the block is larger than 1024 x 1024 x 64, or has more than 1024 threads");
@@ -152,6 +148,12 @@ std::shared_ptr<CUevent_st> event_among(const Attributes& attributes, CUlaunchAt
   return event;
 }
 
+// All zeros are no cluster at all.
+void check_whole(const CUlaunchAttributeValue& value) {
+  const auto& [x, y, z] = value.clusterDim;
+  require(!x == !y && !y == !z, CUDA_ERROR_INVALID_CLUSTER_SIZE, "a dimension of the cluster is 0");
+}
+
 void check(CUlaunchAttributeID what, const CUlaunchAttributeValue& value) {
   const auto is_known = [&](bool known) {
     if (!known)
@@ -161,19 +163,23 @@ void check(CUlaunchAttributeID what, const CUlaunchAttributeValue& value) {
   switch (what) {
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: return is_known(false);  // of streams alone
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-      return is_known(value.clusterSchedulingPolicyPreference <= CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING);
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN: return is_known(value.memSyncDomain <= CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE);
+      return is_known(unsigned(value.clusterSchedulingPolicyPreference) <= CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING);
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION: return check_whole(value);
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+      return is_known(unsigned(value.memSyncDomain) <= CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE);
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+      return is_known(value.memSyncDomainMap.default_ < 4 && value.memSyncDomainMap.remote < 4);  // domains of a GPU
     case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
       return is_known(value.sharedMemCarveout <= 100 || value.sharedMemCarveout == ~0u);
+    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: event_among({{what, value}}, what); return;
     default: return is_known(what >= 0 && what <= CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT);
   }
 }
 
 // What is wrong with the stream comes first.
 void launch(const CUDA_KERNEL_NODE_PARAMS_v3& what, CUstream where, const Attributes& attributes) {
-  if (!what.func) checked(what.func);
   CUstream_st& stream = driver::stream(where);
-  for (const auto& [attribute, value] : attributes) check(attribute, value);
   const SharedWork work = kernel_work(what, attributes, stream.context);
   if (put(stream, work)) return;
   for (const auto& event : {work->event_of_begin, work->event_of_end})
@@ -195,6 +201,16 @@ Attributes cooperative() {
 
 }  // namespace
 
+void check_grid(const gpu::Dimensions& grid) {
+  require(grid.x && grid.y && grid.z, CUDA_ERROR_INVALID_VALUE, "a dimension of the grid is 0");
+  require(grid.x <= 2147483647 && grid.y <= 65535 && grid.z <= 65535, CUDA_ERROR_INVALID_VALUE,
+          "the grid is larger than 2147483647 x 65535 x 65535");
+}
+
+void check_attributes(const Attributes& attributes) {
+  for (const auto& [attribute, value] : attributes) check(attribute, value);
+}
+
 // A function that a program gives may be a kernel.
 SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& attributes, CUcontext context) {
   const auto work = std::make_shared<Work>();
@@ -204,11 +220,17 @@ SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& at
   work->context = function->module->context;
   require(!context || context == work->context, CUDA_ERROR_INVALID_HANDLE,
           "the function is loaded in another context than the stream's");
-  check_shape(p, kernel);
+  const bool is_packed = p.extra && *p.extra == CU_LAUNCH_PARAM_BUFFER_POINTER;
+  require(!p.kernelParams || !is_packed, CUDA_ERROR_INVALID_VALUE, "the parameters are given twice");
+  check_block(p, kernel);
+  check_attributes(attributes);
+  check_grid({p.gridDimX, p.gridDimY, p.gridDimZ});
   const auto found = attributes.find(CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
   const bool is_cooperative = found != attributes.end() && found->second.cooperative;
   const gpu::Dimensions grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
-  const std::optional<gpu::Dimensions> cluster = cluster_of(*function, attributes);
+  work->lacks_clusters = !context && lacks_clusters(*function, attributes);
+  std::optional<gpu::Dimensions> cluster;
+  if (!work->lacks_clusters) cluster = cluster_of(*function, attributes);
   if (cluster) check_cluster(*function, *cluster, grid);
   if (is_cooperative) check_fits_at_once(p, function);
   check_shared(p, *function);

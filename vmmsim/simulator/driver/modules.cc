@@ -132,12 +132,13 @@ void unload_module(CUmodule handle) {
 CUfunction function_of(CUmodule handle, const char* name) {
   const auto module = checked(handle);
   need(name, "name");
+  require(*name, CUDA_ERROR_INVALID_VALUE, "name is empty");
   gpu::Kernel* const kernel = module->module->kernel(name);
   if (!kernel) refuse(CUDA_ERROR_NOT_FOUND, std::string("the module has no kernel ") + name);
   const MutexLock held(state().lock);
   require(state().modules.contains(handle), CUDA_ERROR_INVALID_HANDLE, no_module);  // unloaded meanwhile
   auto& function = module->functions[name];
-  const int dynamic_shared = std::max(0, 49152 - int(kernel->static_shared));
+  const int dynamic_shared = std::max(0, usual_shared - int(kernel->static_shared));
   if (!function) {
     function = std::unique_ptr<CUfunc_st>(new CUfunc_st{handle, name, kernel, dynamic_shared});
     for (size_t k = 0; k < 3; ++k) function->cluster[k] = int(kernel->cluster[k]);
@@ -180,6 +181,7 @@ CUlibrary make_library(const std::function<Code()>& read) {
 
 void unload_library(CUlibrary handle) {
   const auto library = checked(handle);
+  forbid_in_capture();
   std::vector<CUcontext> contexts;
   {
     const MutexLock held(state().lock);

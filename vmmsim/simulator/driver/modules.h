@@ -65,6 +65,7 @@ struct CUlib_st {
 
 namespace driver {
 
+constexpr int usual_shared = 49152;  // without asking for more
 constexpr int most_shared = 232448;  // bytes a block can have, static and dynamic
 
 // They throw Refused. What a handle names is kept while a call works on it: another thread may reset the context

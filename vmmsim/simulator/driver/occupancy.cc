@@ -7,7 +7,9 @@
 
 #include "../memory/this_machine.h"
 #include "driver.h"
+#include "launches.h"
 #include "modules.h"
+#include "streams.h"
 
 namespace driver {
 namespace {
@@ -22,7 +24,8 @@ size_t shared_of_multiprocessor(const CUfunc_st& function) {
 
 int fitting(const CUfunc_st& function, int block_size, size_t dynamic_shared) {
   const gpu::Kernel& kernel = *function.kernel;
-  if (dynamic_shared > size_t(int(function.dynamic_shared))) return 0;
+  const int most = std::max(int(function.dynamic_shared), usual_shared - int(kernel.static_shared));
+  if (dynamic_shared > size_t(std::max(most, 0))) return 0;
   const size_t threads = memory::round_up(uint64_t(block_size), 32);
   const size_t registers = std::max(threads * memory::round_up(kernel.registers, 8), size_t(1));
   const size_t shared = kernel.static_shared + dynamic_shared + 1024;
@@ -44,8 +47,8 @@ namespace {
 // The most dynamic shared memory with which so many blocks fit on a multiprocessor. The system's part of each block is
 // not taken off, as on an H100: with all of this fewer blocks fit. A single block has no need of a carveout.
 size_t dynamic_shared_for(CUfunction handle, int blocks, int block_size) {
-  const CUfunction function = checked(handle);
   require(blocks > 0 && block_size > 0, CUDA_ERROR_INVALID_VALUE, "numBlocks and blockSize must be positive");
+  const CUfunction function = checked(handle);
   require(blocks <= blocks_that_fit(handle, block_size, 0), CUDA_ERROR_INVALID_VALUE,
           "so many blocks do not fit on a multiprocessor, even without dynamic shared memory");
   const size_t fixed = function->kernel->static_shared, most = size_t(int(function->dynamic_shared));
@@ -59,8 +62,8 @@ size_t dynamic_shared_for(CUfunction handle, int blocks, int block_size) {
 void best_block(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of, size_t shared, int limit) {
   need(grid, "minGridSize");
   need(block, "blockSize");
-  require(limit >= 0, CUDA_ERROR_INVALID_VALUE, "blockSizeLimit is negative");
   const int most = int(checked(function)->kernel->max_threads);
+  require(limit >= 0, CUDA_ERROR_INVALID_VALUE, "blockSizeLimit is negative");
   int best = 0;
   for (int size = limit > 0 ? std::min(limit, most) : most; size > 0; size -= size % 32 ? size % 32 : 32) {
     const int blocks = blocks_that_fit(function, size, shared_of ? shared_of(size) : shared);
@@ -82,25 +85,24 @@ std::vector<int> parts_of_gpu() {
   return parts;
 }
 
-// A configuration's own size of clusters; else the kernel's.
-std::optional<gpu::Dimensions> cluster_of(const CUfunc_st& function, const CUlaunchConfig& config) {
-  return driver::cluster_of(function, attributes_of(config));
-}
-
 // How many of its blocks a multiprocessor has room for, as far as they are in clusters: 8 at most.
-int blocks_in_clusters(CUfunction handle, const CUlaunchConfig& config) {
-  const CUfunc_st& function = *checked(handle);
+int blocks_in_clusters(const CUfunc_st& function, const CUlaunchConfig& config) {
   const uint64_t threads = uint64_t(config.blockDimX) * config.blockDimY * config.blockDimZ;
-  const bool is_right = config.gridDimX && config.gridDimY && config.gridDimZ && threads;
-  require(is_right, CUDA_ERROR_INVALID_VALUE, "a dimension of the grid or of the block is 0");
+  require(threads, CUDA_ERROR_INVALID_VALUE, "a dimension of the block is 0");
   if (threads > 1024 || config.sharedMemBytes > unsigned(function.dynamic_shared)) return 0;
   return std::min(8, fitting(function, int(threads), config.sharedMemBytes));
 }
 
-// What a launch with this configuration would be refused for is refused here.
+// A configuration's own size of clusters; else the kernel's. What a launch with this configuration would be refused for
+// is refused here.
 std::optional<gpu::Dimensions> checked_cluster(const CUfunc_st& function, const CUlaunchConfig& config) {
-  const std::optional<gpu::Dimensions> size = cluster_of(function, config);
-  if (size) check_cluster(function, *size, {config.gridDimX, config.gridDimY, config.gridDimZ});
+  const Attributes attributes = attributes_of(config);
+  const gpu::Dimensions grid = {config.gridDimX, config.gridDimY, config.gridDimZ};
+  asked_stream(config.hStream);
+  check_attributes(attributes);
+  check_grid(grid);
+  const std::optional<gpu::Dimensions> size = cluster_of(function, attributes);
+  if (size) check_cluster(function, *size, grid);
   return size;
 }
 
@@ -108,9 +110,8 @@ int largest_cluster(CUfunction handle, const CUlaunchConfig* config) {
   require(handle, CUDA_ERROR_INVALID_VALUE, "the function is null");
   need(config, "config");
   const CUfunction function = checked(handle);
-  const int blocks = blocks_in_clusters(function, *config);
   checked_cluster(*function, *config);
-  return blocks == 0 ? 0 : function->non_portable_cluster ? 16 : 8;
+  return blocks_in_clusters(*function, *config) == 0 ? 0 : function->non_portable_cluster ? 16 : 8;
 }
 
 // Without clusters there are none. A larger one lies in one part of the GPU, where some multiprocessors are left over.
@@ -118,8 +119,8 @@ int active_clusters(CUfunction handle, const CUlaunchConfig* config) {
   require(handle, CUDA_ERROR_INVALID_VALUE, "the function is null");
   need(config, "config");
   const CUfunction function = checked(handle);
-  const int blocks = blocks_in_clusters(function, *config);
   const std::optional<gpu::Dimensions> size = checked_cluster(*function, *config);
+  const int blocks = blocks_in_clusters(*function, *config);
   if (!size) return 0;
   const int count = int(gpu::volume(*size));
   if (count <= 2) return memory::machine().multiprocessors * blocks / count;
@@ -139,6 +140,10 @@ Attributes attributes_of(const CUlaunchConfig& config) {
 
 // --- Clusters --------------------------------------------------------------------------------------------------------
 
+bool lacks_clusters(const CUfunc_st& function, const Attributes& attributes) {
+  return function.kernel->needs_cluster && !attributes.contains(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+}
+
 std::optional<gpu::Dimensions> cluster_of(const CUfunc_st& function, const Attributes& attributes) {
   const auto& required = function.cluster;
   const bool is_required = required[0] > 0 || required[1] > 0 || required[2] > 0;
@@ -153,7 +158,6 @@ std::optional<gpu::Dimensions> cluster_of(const CUfunc_st& function, const Attri
         CUDA_ERROR_INVALID_CLUSTER_SIZE, "the launch must have a size of its clusters: attribute CLUSTER_DIMENSION");
     return is_required ? std::optional(its) : std::nullopt;
   }
-  require(given.x && given.y && given.z, CUDA_ERROR_INVALID_CLUSTER_SIZE, "a dimension of the cluster is 0");
   require(!is_required || (given.x == its.x && given.y == its.y && given.z == its.z), CUDA_ERROR_INVALID_CLUSTER_SIZE,
           "the kernel was compiled for clusters of another size");
   return gpu::Dimensions{given.x, given.y, given.z};

@@ -15,6 +15,7 @@ Attributes attributes_of(const CUlaunchConfig&);  // of several with one number 
 
 // The size of a launch's clusters: what its attributes ask for, or what the kernel was compiled for. Throws Refused.
 std::optional<gpu::Dimensions> cluster_of(const CUfunc_st&, const Attributes&);
+bool lacks_clusters(const CUfunc_st&, const Attributes&);  // the kernel needs a size that is not among these
 unsigned most_in_cluster(const CUfunc_st&);
 void check_cluster(const CUfunc_st&, const gpu::Dimensions& size, const gpu::Dimensions& grid);  // throws Refused
 

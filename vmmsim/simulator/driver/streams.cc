@@ -221,7 +221,12 @@ CUstream_st& named_stream(CUstream handle) {
 }
 
 CUstream_st& stream(CUstream handle) {
-  CUstream_st& found = named_stream(handle);
+  named_stream(handle);
+  return asked_stream(handle);
+}
+
+CUstream_st& asked_stream(CUstream handle) {
+  CUstream_st& found = find_stream(handle);
   if (!graphs().capturing) return found;
   const MutexLock held(graphs().lock);
   if (found.capture) must_be_valid(*found.capture);

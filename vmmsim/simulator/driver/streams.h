@@ -17,6 +17,7 @@ namespace driver {
 CUstream_st& find_stream(CUstream) EXCLUDES(state().lock);
 CUstream_st& named_stream(CUstream) EXCLUDES(graphs().lock, state().lock);
 CUstream_st& stream(CUstream) EXCLUDES(graphs().lock, state().lock);
+CUstream_st& asked_stream(CUstream) EXCLUDES(graphs().lock, state().lock);  // nothing is put into: its capture is valid
 std::shared_ptr<CUstream_st> create_stream(unsigned flags, int priority, CUcontext);  // throws Refused
 int checked_priority(int wanted);
 bool minds_legacy(const CUstream_st&);

@@ -28,6 +28,7 @@ struct Work {
   std::function<void()> task;                                    // of a copy or a memset, or a word in memory
   CUresult too_late = CUDA_ERROR_ILLEGAL_ADDRESS;                // the fault if it must not touch the memory any more
   bool begins_early = false;                                     // of a kernel: before the one before it has ended
+  bool lacks_clusters = false;                                   // of a kernel's node: it cannot be launched so
   bool is_long = false;                                          // of a copy: for which a GPU needs a while
   gpu::Launch launch = {};                                       // of a kernel; given.kernel points to its parameters
   std::vector<void*> pointers;                                   // those of given.kernel

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT-0
+// What is asked of every launch of a kernel. These throw Refused.
+#pragma once
+#include "../gpu/gpu.h"
+#include "work.h"
+
+namespace driver {
+
+void check_attributes(const Attributes&);  // as a launch may have them
+void check_grid(const gpu::Dimensions&);
+
+}  // namespace driver
