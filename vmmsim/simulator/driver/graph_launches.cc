@@ -37,6 +37,7 @@ struct Plan {
 struct CUgraphExec_st {
   driver::Plan plan;
   unsigned long long flags = 0;
+  bool is_alone = false;  // of a graph with nodes for memory, which has no second executable graph beside it
   std::map<CUuserObject, unsigned> objects;
   Mutex launching;         // held while a launch is put in, before graphs().lock
   driver::Operation last;  // of the latest launch
@@ -71,6 +72,12 @@ std::vector<size_t> order_of(const Plan& plan, const CUgraph_st& graph, Problem&
   refuse(CUDA_ERROR_INVALID_VALUE, "nodes of the graph depend on one another in a circle");
 }
 
+// A node may be without, until its attribute is set.
+void must_have_clusters(const Work& work) {
+  require(!work.lacks_clusters, CUDA_ERROR_INVALID_CLUSTER_SIZE,
+          "the kernel needs a size of its clusters: set the node's attribute CLUSTER_DIMENSION before");
+}
+
 Plan plan_of(const CUgraph_st& graph, Problem& problem) {
   Plan plan;
   std::map<CUgraphNode, size_t> index;
@@ -79,6 +86,7 @@ Plan plan_of(const CUgraph_st& graph, Problem& problem) {
     PlannedNode& planned = plan.nodes.emplace_back();
     planned.node = node->id;
     planned.work = node->work;
+    must_have_clusters(*node->work);
     for (const CUgraphNode before : node->before) planned.before.push_back(index.at(before));
     for (const auto& [before, data] : node->edges) planned.early[index.at(before)] = data;
     if (node->child) planned.child = std::make_unique<Plan>(plan_of(*node->child, problem));
@@ -97,6 +105,21 @@ PlannedNode* find(Plan& plan, uint64_t node) {
       if (PlannedNode* const found = find(body, node)) return found;
   }
   return nullptr;
+}
+
+// Calls `visit` with the work of each node, also of graphs in the graph.
+template <class Visit> void each_work(const Plan& plan, Visit visit) REQUIRES(graphs().lock) {
+  for (const PlannedNode& planned : plan.nodes) {
+    visit(*planned.work);
+    if (planned.child) each_work(*planned.child, visit);
+    for (const Plan& body : planned.bodies) each_work(body, visit);
+  }
+}
+
+// The latest executable graph of a graph, or null: a launch keeps one that was destroyed.
+std::shared_ptr<CUgraphExec_st> instance_of(const CUgraph_st& graph) REQUIRES(graphs().lock) {
+  auto found = graph.instance.lock();
+  return graphs().executables.contains(found.get()) ? found : nullptr;
 }
 
 std::shared_ptr<CUgraphExec_st> shared(CUgraphExec exec) REQUIRES(graphs().lock) {
@@ -153,42 +176,55 @@ void take_memory_for(const CUgraph_st& graph) {
   }
 }
 
+// Where a second executable graph may not be.
+void must_have_no_instance(const CUgraph_st& graph) REQUIRES(graphs().lock) {
+  const auto other = instance_of(graph);
+  require(!other || !other->is_alone, CUDA_ERROR_NOT_SUPPORTED,
+          "nodes of the graph allocate or free memory, or it was asked for such nodes, and it is instantiated already: "
+          "destroy that executable graph first (cuGraphExecDestroy)");
+  require(!other || !has_conditional_nodes(graph), CUDA_ERROR_NOT_SUPPORTED,
+          "the graph has conditional nodes, and is instantiated already: destroy that executable graph first "
+          "(cuGraphExecDestroy)");
+}
+
 CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload, Problem& problem) {
   constexpr unsigned long long for_device = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
   const unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | for_device |
                                    CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY |
                                    (may_upload ? CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD : 0);
-  forbid_in_capture();
   require(!(flags & ~known), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   require(!(flags & for_device) || !(flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH), CUDA_ERROR_INVALID_VALUE,
           "the flags for launches by kernels and for freeing at a launch do not go together");
+  if (!(flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)) forbid_in_capture();
   const auto executable = std::make_shared<CUgraphExec_st>();
   executable->flags = flags;
   const MutexLock held(graphs().lock);
-  checked(graph);
-  const auto other = graph->instance.lock();  // a launch keeps one that was destroyed
-  const bool is_instantiated = graphs().executables.contains(other.get());
-  require(!is_instantiated || !has_memory_nodes(*graph), CUDA_ERROR_NOT_SUPPORTED,
-          "nodes of the graph allocate or free memory, and it is instantiated already: destroy that executable graph "
-          "first (cuGraphExecDestroy)");
-  require(!is_instantiated || !has_conditional_nodes(*graph), CUDA_ERROR_NOT_SUPPORTED,
-          "the graph has conditional nodes, and is instantiated already: destroy that executable graph first "
-          "(cuGraphExecDestroy)");
-  check_memsets(*graph);
-  must_be_free(*graph);
-  check_conditionals(*graph);
-  executable->plan = plan_of(*graph, problem);
+  executable->plan = plan_of(*checked(graph), problem);
   if (flags & for_device) {
     CUcontext context = nullptr;
     bool does_something = false;
     check_for_device(*graph, context, does_something, problem);
     require(does_something, CUDA_ERROR_INVALID_VALUE, "a graph for launches by kernels must not be empty");
   }
+  must_be_free(*graph);
+  must_have_no_instance(*graph);
+  check_memsets(*graph);
+  check_conditionals(*graph);
+  executable->is_alone = has_memory_nodes(*graph);
   take_memory_for(*graph);
   for (const auto& [object, count] : graph->objects) retain(executable->objects, object, count);
   graphs().executables[executable.get()] = executable;
   graph->instance = executable;
   return executable.get();
+}
+
+void set_ready(const Plan& plan, bool is_ready) REQUIRES(graphs().lock) {
+  each_work(plan, [&](const Work& work) REQUIRES(graphs().lock) { set_ready(work, is_ready); });
+}
+
+void make_ready(CUgraphExec exec) {
+  const MutexLock held(graphs().lock);
+  set_ready(shared(exec)->plan, true);
 }
 
 void instantiate(CUgraphExec* to, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* all) {
@@ -199,6 +235,7 @@ void instantiate(CUgraphExec* to, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* 
     const bool uploads = all->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
     if (uploads) must_not_capture(named_stream(all->hUploadStream));
     *to = instantiate(graph, all->flags, true, problem);
+    if (uploads) make_ready(*to);
     problem = {CUDA_GRAPH_INSTANTIATE_SUCCESS, nullptr};
   } catch (const memory::Refused&) {
     all->result_out = problem.result;
@@ -214,6 +251,7 @@ void destroy(CUgraphExec exec) {
   std::shared_ptr<CUgraphExec_st> unwanted;  // a launch that has not ended keeps it
   const MutexLock held(graphs().lock);
   unwanted = shared(exec);
+  set_ready(unwanted->plan, false);
   graphs().executables.erase(exec);
 }
 
@@ -336,9 +374,8 @@ void update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) 
   const auto executable = shared(exec);
   Plan& plan = executable->plan;
   checked(graph);
-  const auto other = graph->instance.lock();
-  require(other == executable || !graphs().executables.contains(other.get()) || !has_memory_nodes(*graph),
-          CUDA_ERROR_NOT_SUPPORTED,
+  const auto other = instance_of(*graph);
+  require(!other || other == executable || !other->is_alone, CUDA_ERROR_NOT_SUPPORTED,
           "nodes of the graph allocate or free memory, and another executable graph was "
           "instantiated of it: destroy that first (cuGraphExecDestroy)");
   *info = {CU_GRAPH_EXEC_UPDATE_ERROR, nullptr, nullptr};
@@ -352,6 +389,7 @@ void update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) 
   for (const CUgraph each : graphs().all)
     if (each->instance.lock() == executable) each->instance.reset();
   graph->instance = executable;
+  executable->is_alone = has_memory_nodes(*graph);
   info->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
@@ -421,13 +459,13 @@ size_t flatten(const Plan& plan, const std::vector<size_t>& after, std::vector<S
 }
 
 void launch(CUgraphExec exec, CUstream where) {
+  must_not_capture(named_stream(where));
   CUstream_st& stream = driver::stream(where);
   std::shared_ptr<CUgraphExec_st> executable;
   {
     const MutexLock held(graphs().lock);
     executable = shared(exec);
   }
-  must_not_capture(stream);
   const MutexLock mine(executable->launching);
   std::vector<Step> steps;
   {
@@ -440,10 +478,9 @@ void launch(CUgraphExec exec, CUstream where) {
   executable->last = enqueue_all(stream, steps, executable->last, [executable](const Operation& op) { ended(op); });
 }
 
-void upload(CUgraphExec exec, CUstream where) {  // nothing is to be done before a launch
+void upload(CUgraphExec exec, CUstream where) {
   must_not_capture(named_stream(where));
-  const MutexLock held(graphs().lock);
-  shared(exec);
+  make_ready(exec);
 }
 
 void append_kernels(const Plan& plan, KernelNames& names) {
@@ -473,18 +510,31 @@ void set_work(CUgraphExec exec, CUgraphNode node, const std::function<SharedWork
     old = planned(exec, node).work;
   }
   SharedWork now = changed(old);
+  must_have_clusters(*now);
   const std::string why = why_not(*old, *now, false);
   if (!why.empty()) refuse(CUDA_ERROR_INVALID_VALUE, why + ": instantiate the graph anew");
   const MutexLock held(graphs().lock);
   planned(exec, node).work = std::move(now);
 }
 
+bool is_allocated_by_instance(const CUgraph_st& graph, const GraphMemory& memory) {
+  const auto instance = instance_of(graph);
+  bool found = false;
+  if (instance)
+    each_work(instance->plan, [&](const Work& work) {
+      found |= work.memory.get() == &memory && work.given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+    });
+  return found;
+}
+
 void set_child(CUgraphExec exec, CUgraphNode node, CUgraph child) {
   const MutexLock held(graphs().lock);
+  require(!has_memory_nodes(*checked(child)), CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
+          "a graph that allocates or frees memory, or was asked to, is no node of another");
   PlannedNode& parent = planned(exec, node);
   require(parent.child != nullptr, CUDA_ERROR_INVALID_VALUE, "the node is no graph");
   try {
-    update(*parent.child, *checked(child), false);
+    update(*parent.child, *child, false);
   } catch (const Difference& found) {
     refuse(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, found.why);
   }

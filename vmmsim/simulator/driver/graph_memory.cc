@@ -8,14 +8,22 @@
 #include "capture.h"
 #include "contexts.h"
 #include "driver.h"
+#include "graph_launches.h"
 #include "pools.h"
 #include "work.h"
 
 namespace driver {
 namespace {
 
+// Of a place's memory, in bytes: what nodes have allocated, or an upload made ready; and what is kept for graphs since
+// the last cuDeviceGraphMemTrim. Each with its watermark.
+struct UseByGraphs {
+  CUmemoryPool pool = nullptr;
+  uint64_t used = 0, most_used = 0, kept = 0, most_kept = 0;
+};
+
 struct All {
-  std::map<PoolPlace, CUmemoryPool> pools GUARDED_BY(state().lock);
+  std::map<PoolPlace, UseByGraphs> pools GUARDED_BY(state().lock);
   Mutex lock;                                                              // taken after that of the graphs
   std::map<uint64_t, std::weak_ptr<GraphMemory>> memory GUARDED_BY(lock);  // by its address
 };
@@ -24,14 +32,14 @@ All& all() {
   return all;
 }
 
-CUmemoryPool pool_of(const PoolPlace& place) REQUIRES(state().lock) {
-  CUmemoryPool& pool = all().pools[place];
-  if (pool) return pool;
+UseByGraphs& use_of(const PoolPlace& place) REQUIRES(state().lock) {
+  UseByGraphs& use = all().pools[place];
+  if (use.pool) return use;
   const auto made = make_pool(place);
-  pool = made.get();
-  pool->threshold = UINT64_MAX;  // it keeps its memory until cuDeviceGraphMemTrim
-  state().pools[pool] = made;
-  return pool;
+  use.pool = made.get();
+  use.pool->threshold = UINT64_MAX;  // it keeps its memory until cuDeviceGraphMemTrim
+  state().pools[use.pool] = made;
+  return use;
 }
 
 std::shared_ptr<GraphMemory> find_memory(uint64_t address) {
@@ -40,16 +48,37 @@ std::shared_ptr<GraphMemory> find_memory(uint64_t address) {
   return found == all().memory.end() ? nullptr : found->second.lock();
 }
 
+uint64_t in_units(uint64_t bytes) { return memory::round_up(bytes, memory::Pool::unit); }
+
+// Memory is used while it is allocated, and from an upload to its next launch.
+void set_used(GraphMemory& memory, bool is_used) REQUIRES(graphs().lock) {
+  if (is_used == memory.is_used) return;
+  memory.is_used = is_used;
+  const MutexLock held(state().lock);
+  UseByGraphs& use = use_of(memory.pool->place);
+  is_used ? use.used += memory.size : use.used -= memory.size;
+  use.most_used = std::max(use.most_used, in_units(use.used));
+  use.kept = std::max(use.kept, in_units(use.used));
+  use.most_kept = std::max(use.most_kept, use.kept);
+}
+
 void set_allocated(GraphMemory& memory, bool is_allocated) REQUIRES(graphs().lock) {
-  if (is_allocated == (memory.itself != nullptr)) return;
-  {
-    const MutexLock held(state().lock);
-    CUmemPoolHandle_st& pool = *memory.pool;
-    if (is_allocated) pool.used += memory.size;
-    else pool.used -= memory.size;
-    pool.most_used = std::max(pool.most_used, pool.used);
-  }
+  set_used(memory, is_allocated);
   memory.itself = is_allocated ? memory.shared_from_this() : nullptr;
+}
+
+// Who gets access to what a node allocates. The host is taken, too, and gets none.
+void check_given_access(const CUmemAccessDesc& access) {
+  const auto [type, id] = access.location;
+  require(type == CU_MEM_LOCATION_TYPE_DEVICE || type == CU_MEM_LOCATION_TYPE_HOST ||
+              type == CU_MEM_LOCATION_TYPE_HOST_NUMA,
+          CUDA_ERROR_INVALID_VALUE, "accessDescs: access is a GPU's, the host's or a NUMA node's");
+  require(id >= 0 && id < (type == CU_MEM_LOCATION_TYPE_DEVICE ? memory::device_count() : 1), CUDA_ERROR_INVALID_DEVICE,
+          "accessDescs: there is no such GPU or NUMA node");
+  require(access.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE, CUDA_ERROR_NOT_SUPPORTED,
+          "accessDescs: access is given, not taken away");
+  require(type != CU_MEM_LOCATION_TYPE_DEVICE || memory::machine().peer_access, CUDA_ERROR_INVALID_VALUE,
+          "only GPUs that reach this one get access to its memory");
 }
 
 cuuint64_t* number(void* value) { return static_cast<cuuint64_t*>(value); }
@@ -58,21 +87,20 @@ void attribute(CUdevice device, CUgraphMem_attribute what, void* value, bool set
   checked(device);
   need(value, "value");
   const MutexLock held(state().lock);
-  CUmemPoolHandle_st& pool = *pool_of(on_gpu(device));
+  UseByGraphs& use = use_of(on_gpu(device));
   const bool is_highest = what == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || what == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
   require(!sets || is_highest, CUDA_ERROR_INVALID_VALUE, "this attribute can only be read");
   require(!sets || !*number(value), CUDA_ERROR_INVALID_VALUE, "a watermark can only be set to 0");
-  uint64_t reserved = pool.memory.reserved();
   switch (what) {
-    case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT: *number(value) = pool.used; return;
-    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT: *number(value) = reserved; return;
+    case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT: *number(value) = in_units(use.used); return;
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT: *number(value) = use.kept; return;
     case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:
-      if (sets) pool.most_used = pool.used;
-      else *number(value) = pool.most_used;
+      if (sets) use.most_used = in_units(use.used);
+      else *number(value) = use.most_used;
       return;
     case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH:
-      if (sets) pool.most_reserved = reserved;
-      else *number(value) = std::max(pool.most_reserved, reserved);
+      if (sets) use.most_kept = use.kept;
+      else *number(value) = use.most_kept;
       return;
     default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
   }
@@ -83,9 +111,8 @@ void attribute(CUdevice device, CUgraphMem_attribute what, void* value, bool set
 GraphMemory::GraphMemory(const PoolPlace& place, size_t bytes, CUcontext context) : size(bytes) {
   {
     const MutexLock held(state().lock);
-    pool = pool_of(place);
+    pool = use_of(place).pool;
     address = pool->memory.allocate(size, nullptr, {context, 0, pool});
-    pool->most_reserved = std::max(pool->most_reserved, pool->memory.reserved());
   }
 }
 
@@ -93,6 +120,7 @@ GraphMemory::~GraphMemory() {
   const MutexLock all_held(all().lock);
   all().memory.erase(address);
   const MutexLock held(state().lock);
+  if (is_used) use_of(pool->place).used -= size;
   const auto range = memory::find(address);  // its context may have ended
   if (range && range->owner.pool == pool && range->range_base == address) pool->memory.free(address, nullptr, nullptr);
 }
@@ -115,19 +143,21 @@ SharedWork allocation_work(const PoolPlace& place, size_t size) {
 SharedWork allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS_v2& given) {
   const CUmemPoolProps& properties = given.poolProps;
   const PoolPlace place = checked_place(properties.location, properties.allocType);
-  require(properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE && !properties.handleTypes, CUDA_ERROR_NOT_SUPPORTED,
-          "a node allocates memory of a GPU, which other processes cannot import");
-  require(given.bytesize, CUDA_ERROR_INVALID_VALUE, "bytesize is 0");
+  require(place == on_gpu(properties.location.id) || !properties.handleTypes, CUDA_ERROR_INVALID_VALUE,
+          "handleTypes: only pinned memory of a GPU may have some");
+  require(properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED,
+          "a node allocates memory of a GPU");
   if (given.accessDescCount) need(given.accessDescs, "accessDescs");
+  for (size_t i = 0; i < given.accessDescCount; ++i) check_given_access(given.accessDescs[i]);
+  require(!properties.handleTypes, CUDA_ERROR_NOT_SUPPORTED,
+          "a node allocates memory that other processes cannot import: handleTypes must be 0");
+  require(given.bytesize, CUDA_ERROR_INVALID_VALUE, "bytesize is 0");
   SharedWork work = allocation_work(place, given.bytesize);
   {
     const MutexLock held(state().lock);
-    for (size_t i = 0; i < given.accessDescCount; ++i) {
-      const auto& [location, flags] = given.accessDescs[i];
-      require(location.type == CU_MEM_LOCATION_TYPE_DEVICE && memory::machine().peer_access, CUDA_ERROR_INVALID_VALUE,
-              "only GPUs that reach this one get access to its memory");
-      work->memory->pool->memory.open(checked(location.id), flags);
-    }
+    for (size_t i = 0; i < given.accessDescCount; ++i)
+      if (const auto& [location, flags] = given.accessDescs[i]; location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+        work->memory->pool->memory.open(location.id, flags);
   }
   given.dptr = work->memory->address;
   return work;
@@ -166,7 +196,7 @@ void check_free(const CUgraph_st& graph, const Work& work) {
   require(!its_own_frees, CUDA_ERROR_INVALID_VALUE, "the graph that allocates this memory frees it itself");
   require(!allocates || !is_freed_elsewhere, CUDA_ERROR_INVALID_VALUE,
           "another graph has a node that frees this memory, so the graph that allocates it cannot");
-  require(!allocates || !graphs().executables.contains(graph.instance.lock().get()), CUDA_ERROR_INVALID_VALUE,
+  require(!allocates || !is_allocated_by_instance(graph, *work.memory), CUDA_ERROR_INVALID_VALUE,
           "the graph is instantiated without a node that frees this memory: another graph has to, or cuMemFreeAsync");
 }
 
@@ -201,8 +231,33 @@ void allocate_and_free(const std::vector<SharedWork>& nodes, bool frees_first) {
             "the graph frees memory that is not allocated: launch the graph that allocates it first");
     found->second = allocates;
   }
+  for (const auto& [memory, now] : is_allocated) set_used(*memory, true);
   for (const auto& [memory, now] : is_allocated) set_allocated(*memory, now);
 }
+
+void set_ready(const Work& work, bool is_ready) {
+  if (work.given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && !work.memory->itself) set_used(*work.memory, is_ready);
+}
+
+namespace {
+void trim(CUdevice device) {
+  checked(device);
+  const MutexLock held(graphs().lock);
+  std::vector<std::shared_ptr<GraphMemory>> there;
+  {
+    const MutexLock all_held(all().lock);
+    for (const auto& [address, memory] : all().memory) there.push_back(memory.lock());
+  }
+  for (const auto& memory : there)
+    if (memory && !memory->itself) set_used(*memory, false);
+  const MutexLock state_held(state().lock);
+  for (auto& [place, use] : all().pools) {
+    if (std::get<2>(place) != device) continue;
+    use.pool->memory.trim(0);
+    use.kept = in_units(use.used);
+  }
+}
+}  // namespace
 
 }  // namespace driver
 
@@ -215,10 +270,5 @@ CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
   return call(ARGUMENTS(device, attr, value), [&] { attribute(device, attr, value, true); });
 }
 CUresult cuDeviceGraphMemTrim(CUdevice device) {
-  return call(ARGUMENTS(device), [&] {
-    checked(device);
-    const MutexLock held(state().lock);
-    for (const auto& [place, pool] : all().pools)
-      if (std::get<2>(place) == device) pool->memory.trim(0);
-  });
+  return call(ARGUMENTS(device), [&] { trim(device); });
 }

@@ -18,6 +18,7 @@ struct GraphMemory : std::enable_shared_from_this<GraphMemory> {
   uint64_t address;
   size_t size;
   std::shared_ptr<GraphMemory> itself GUARDED_BY(graphs().lock);  // while it is allocated: it may outlive its graph
+  bool is_used GUARDED_BY(graphs().lock) = false;  // counts as used: allocated, or made ready by an upload
   GraphMemory(const PoolPlace&, size_t size, CUcontext) EXCLUDES(state().lock);
   GraphMemory(const GraphMemory&) = delete;
   GraphMemory& operator=(const GraphMemory&) = delete;
@@ -39,6 +40,8 @@ bool free_graph_memory(uint64_t address) EXCLUDES(graphs().lock);
 // For a launch of nodes in this order: what they allocate is allocated from now on, and what they free is free. With
 // `frees_first` what they allocate may be allocated still.
 void allocate_and_free(const std::vector<SharedWork>&, bool frees_first) REQUIRES(graphs().lock);
+// Memory that a node allocates is ready for its next launch, or no more.
+void set_ready(const Work&, bool is_ready) REQUIRES(graphs().lock);
 bool awaits_launch(uint64_t address) EXCLUDES(graphs().lock, state().lock);  // to be allocated by a node
 bool is_for_memory(const Work&);
 

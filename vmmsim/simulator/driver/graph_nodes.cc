@@ -5,10 +5,18 @@
 #include "graph_launches.h"
 #include "graph_memory.h"
 #include "graphs.h"
+#include "modules.h"
 #include "work.h"
 
 namespace driver {
 namespace {
+
+// Also where they have no effect: of a single plane.
+void check_heights(const CUDA_MEMCPY3D& copy) {
+  for (const size_t height : {copy.srcHeight, copy.dstHeight})
+    require(!height || height >= copy.Height, CUDA_ERROR_INVALID_VALUE,
+            "srcHeight or dstHeight is less than the Height of the copy");
+}
 
 // A program's parameters as work; those of a node that allocates memory get the address. Nothing is locked.
 SharedWork work_of(CUgraphNodeParams& given, const Attributes& attributes = {}) {
@@ -20,8 +28,9 @@ SharedWork work_of(CUgraphNodeParams& given, const Attributes& attributes = {}) 
     case CU_GRAPH_NODE_TYPE_KERNEL:
       require(!given.kernel.kernelParams || !given.kernel.extra, CUDA_ERROR_INVALID_VALUE,
               "both kernelParams and extra are given");
+      if (given.kernel.func) checked_function(given.kernel.func);  // a kernel has a member of its own
       return kernel_work(given.kernel, attributes);
-    case CU_GRAPH_NODE_TYPE_MEMCPY: return not_empty(copy_work(given.memcpy));
+    case CU_GRAPH_NODE_TYPE_MEMCPY: check_heights(given.memcpy.copyParams); return not_empty(copy_work(given.memcpy));
     case CU_GRAPH_NODE_TYPE_MEMSET: return not_empty(memset_work(given.memset));
     case CU_GRAPH_NODE_TYPE_HOST: return host_work(given.host);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
@@ -111,12 +120,14 @@ void check_place(const Place& at, const Work& work) REQUIRES(graphs().lock) {
   for (size_t i = 0; at.edges && i < at.count; ++i) check_edge(at.edges[i], *at.dependencies[i]->work, work);
 }
 
+// What is wrong with the child comes before what is wrong with the graph.
 void add_graph(const Place& at, CUgraph child, CUgraphChildGraphNodeOwnership ownership) {
   const MutexLock held(graphs().lock);
   if (child == at.graph) tell_of_crash("a graph is to be a node of itself");
   require(checked(child) != at.graph, CUDA_ERROR_INVALID_VALUE, "a graph cannot be a node of itself");
-  check_place(at, Work());
   const bool is_moved = ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
+  if (!is_moved) must_have_clones(*child);
+  check_place(at, Work());
   require(!is_moved || !child->parent, CUDA_ERROR_NOT_SUPPORTED, "the graph is a node's already");
   require(!is_moved || !has_conditional_nodes(*child), CUDA_ERROR_NOT_SUPPORTED,
           "a graph with conditional nodes is no node of another");
@@ -133,10 +144,18 @@ void add_condition(const Place& at, CUDA_CONDITIONAL_NODE_PARAMS& given) {
 
 void add(const Place& at, CUgraphNodeParams& given) {
   need(at.to, "phGraphNode");
-  need(at.graph, "hGraph");
+  SharedWork work;  // of a kernel it is looked at before the graph
+  if (given.type == CU_GRAPH_NODE_TYPE_KERNEL) work = work_of(given);
   if (given.type == CU_GRAPH_NODE_TYPE_GRAPH) return add_graph(at, given.graph.graph, given.graph.ownership);
+  need(at.graph, "hGraph");
   if (given.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) return add_condition(at, given.conditional);
-  SharedWork work = work_of(given);
+  if (given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || given.type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
+    const MutexLock held(graphs().lock);
+    checked(at.graph);
+    if (given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) check_place(at, Work());
+    else at.graph->has_memory_nodes = true;  // also if it is refused
+  }
+  if (!work) work = work_of(given);
   const MutexLock held(graphs().lock);
   check_place(at, *work);
   if (given.type == CU_GRAPH_NODE_TYPE_MEM_FREE) check_free(*at.graph, *work);

@@ -341,6 +341,7 @@ CUgraphNode add_node(CUgraph graph, SharedWork work, std::span<const CUgraphNode
   node->work = std::move(work);
   node->graph = graph;
   node->id = ++graphs().ids;
+  graph->has_memory_nodes |= node->work->memory != nullptr;
   const CUgraphNode added = node.get();
   for (size_t i = 0; i < dependencies.size(); ++i) join(dependencies[i], added, edges ? edges[i] : CUgraphEdgeData{});
   graphs().nodes.insert(added);
@@ -363,11 +364,10 @@ void must_be_free(const CUgraph_st& graph) {
           "the graph is a body of a conditional node, or was moved into a node: it goes with the graph around it");
 }
 
-// Before a clone is begun: one that is given up would stay among the graphs.
-void must_have_clones(const CUgraph_st& graph) REQUIRES(graphs().lock) {
+void must_have_clones(const CUgraph_st& graph) {
+  require(!has_memory_nodes(graph), CUDA_ERROR_NOT_SUPPORTED,
+          "a graph that allocates or frees memory, or was asked to, has no clone, and is no node of another");
   for (const auto& node : graph.nodes) {
-    require(!node->work->memory, CUDA_ERROR_NOT_SUPPORTED,
-            "a graph that allocates or frees memory has no clone, and is no node of another");
     require(!node->work->condition, CUDA_ERROR_NOT_SUPPORTED,
             "a graph with conditional nodes has no clone, and is no node of another");
     if (node->child) must_have_clones(*node->child);
@@ -375,7 +375,7 @@ void must_have_clones(const CUgraph_st& graph) REQUIRES(graphs().lock) {
 }
 
 std::unique_ptr<CUgraph_st> clone(const CUgraph_st& graph) {
-  must_have_clones(graph);
+  must_have_clones(graph);  // before it is begun: one that is given up would stay among the graphs
   auto copy = make_graph();
   copy->original = graph.id;
   std::map<CUgraphNode, CUgraphNode> clones;
@@ -395,9 +395,10 @@ std::unique_ptr<CUgraph_st> clone(const CUgraph_st& graph) {
 }
 
 bool has_memory_nodes(const CUgraph_st& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) REQUIRES(graphs().lock) {
-    return node->work->memory || (node->child && has_memory_nodes(*node->child));
-  });
+  return graph.has_memory_nodes ||
+         std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) REQUIRES(graphs().lock) {
+           return node->child && has_memory_nodes(*node->child);
+         });
 }
 
 bool has_conditional_nodes(const CUgraph_st& graph) {

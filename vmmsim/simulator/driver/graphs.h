@@ -42,6 +42,7 @@ struct CUgraph_st {
   CUgraphNode parent = nullptr;                        // that this is the child of, or a body
   std::vector<std::shared_ptr<driver::GraphCondition>> conditions;
   bool is_owned = false;                     // as a body, or as a child that was moved
+  bool has_memory_nodes = false;             // or was asked for one that frees, and refused it
   unsigned captures = 0;                     // that add nodes to it
   std::map<CUuserObject, unsigned> objects;  // how many references it has
   std::weak_ptr<CUgraphExec_st> instance;    // the latest
@@ -68,6 +69,7 @@ Graphs& graphs();
 CUgraph checked(CUgraph) REQUIRES(graphs().lock);
 CUgraphNode checked(CUgraphNode) REQUIRES(graphs().lock);
 std::unique_ptr<CUgraph_st> make_graph() REQUIRES(graphs().lock);
+void must_have_clones(const CUgraph_st&) REQUIRES(graphs().lock);
 std::unique_ptr<CUgraph_st> clone(const CUgraph_st&) REQUIRES(graphs().lock);
 // For the two that follow.
 void check_dependencies(CUgraph, std::span<const CUgraphNode>) REQUIRES(graphs().lock);
@@ -79,7 +81,7 @@ CUgraphNode add_node(CUgraph, SharedWork, std::span<const CUgraphNode> dependenc
     REQUIRES(graphs().lock);
 CUgraphNode add_child(CUgraph, std::unique_ptr<CUgraph_st> child, std::span<const CUgraphNode> dependencies)
     REQUIRES(graphs().lock);
-bool has_memory_nodes(const CUgraph_st&) REQUIRES(graphs().lock);
+bool has_memory_nodes(const CUgraph_st&) REQUIRES(graphs().lock);  // also in graphs in it
 bool has_conditional_nodes(const CUgraph_st&) REQUIRES(graphs().lock);
 template <class Visit> void each_graph_in(const CUgraphNode_st& node, Visit visit) REQUIRES(graphs().lock) {
   if (node.child) visit(*node.child);
