@@ -26,9 +26,9 @@ void append_new(std::vector<CUgraphNode>& to, std::span<const CUgraphNode> nodes
 
 void begin_capture(CUstream where, CUstreamCaptureMode mode, CUgraph into, std::span<const CUgraphNode> dependencies,
                    const CUgraphEdgeData* edges = nullptr) {
-  CUstream_st& stream = named_stream(where);
   require(mode >= CU_STREAM_CAPTURE_MODE_GLOBAL && mode <= CU_STREAM_CAPTURE_MODE_RELAXED, CUDA_ERROR_INVALID_VALUE,
           "there is no such mode");
+  CUstream_st& stream = named_stream(where);
   require(!stream.is_legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
           "stream 0 is not captured: make a stream, or take CU_STREAM_PER_THREAD");
   const MutexLock held(graphs().lock);

@@ -112,8 +112,8 @@ float elapsed(CUevent from, CUevent to) {
 
 void let_stream_wait(CUstream where, CUevent handle, unsigned flags) {
   CUstream_st& stream = driver::stream(where);
-  const auto event = checked(handle);
   require(!(flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+  const auto event = checked(handle);
   if (flags & CU_EVENT_WAIT_EXTERNAL) {
     must_not_be_over(stream, *event);
     require(capture(stream, event_work(CU_GRAPH_NODE_TYPE_WAIT_EVENT, handle)), CUDA_ERROR_ILLEGAL_STATE,

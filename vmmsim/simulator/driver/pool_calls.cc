@@ -176,7 +176,7 @@ uint64_t allocate_from(size_t size, CUstream where, const std::function<CUmemory
 }
 
 void free_later(uint64_t address, CUstream where) {
-  CUstream_st& stream = named_stream(where);
+  CUstream_st& stream = driver::stream(where);
   if (address && is_capturing(stream)) {
     const SharedWork work = free_work({address});
     check_free_in_capture(stream, *work);

@@ -247,6 +247,7 @@ constexpr struct {
 // Words that are no modifier of these types, though one of others.
 constexpr Choice misfits[] = {
     {"", INTEGERS, ROUNDING, "Illegal rounding modifier"},
+    {"", FLOATS HALVES " f32x2", "lo hi wide", "Unexpected instruction types specified"},
     {"", "u16 u32 u64 s16 s64", "sat", "Modifier '.sat' does not apply to this type"},
 };
 
