@@ -365,9 +365,11 @@ void two_nodes() {
   send(peer.socket, 'g');
   EXPECT(end(peer) == 0 && free_of(1) == before + 4 * MiB);
   REFUSED(CUDA_ERROR_INVALID_VALUE, "gone", import_fabric(fabric));
-  CUmemFabricHandle broken = fabric;
-  broken.data[0] ^= 1;
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "not a fabric handle", import_fabric(broken));
+  for (const size_t at : {size_t(0), sizeof fabric.data - 1}) {
+    CUmemFabricHandle broken = fabric;
+    broken.data[at] ^= 1;
+    REFUSED(CUDA_ERROR_INVALID_VALUE, "not a fabric handle", import_fabric(broken));
+  }
 }
 void far() {
   EXPECT(node() == 1);

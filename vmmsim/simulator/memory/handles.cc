@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
+#include <numeric>
 #include "process.h"
 
 namespace memory {
@@ -21,6 +23,13 @@ struct FabricHandle {
   uint32_t record;
 };
 static_assert(sizeof(FabricHandle) <= sizeof(CUmemFabricHandle));
+
+CUmemFabricHandle fabric_handle(const FabricHandle& contents) {
+  CUmemFabricHandle handle;
+  std::iota(std::begin(handle.data), std::end(handle.data), static_cast<unsigned char>(1));  // each byte counts
+  std::memcpy(&handle, &contents, offsetof(FabricHandle, record) + sizeof contents.record);
+  return handle;
+}
 
 uint32_t record_of_descriptor(int fd) {
   const auto guard = enter();
@@ -301,10 +310,8 @@ CUmemFabricHandle export_fabric(Handle handle, unsigned long long flags) {
   const auto referent = exportable(handle, CU_MEM_HANDLE_TYPE_FABRIC, "CU_MEM_HANDLE_TYPE_FABRIC", flags);
   ledger().record[referent->record].on_fabric = true;
   const FabricHandle contents = {fabric_magic, ledger().token, record_of(*referent).key, referent->record};
-  CUmemFabricHandle exported = {};
-  std::memcpy(&exported, &contents, sizeof contents);
   change("export", {{"handle", hexadecimal(handle)}, {"fabric", true}, {"identity", hexadecimal(contents.key)}});
-  return exported;
+  return fabric_handle(contents);
 }
 
 Handle import_fd(intptr_t number) {
@@ -336,7 +343,9 @@ Handle import_fabric(const CUmemFabricHandle& handle) {
     refuse(CUDA_ERROR_NOT_SUPPORTED, "this process sees no IMEX channel, or its GPUs have no fabric handles");
   FabricHandle contents;
   std::memcpy(&contents, &handle, sizeof contents);
-  if (contents.magic != fabric_magic || contents.token != ledger().token || contents.record >= max_records)
+  const CUmemFabricHandle whole = fabric_handle(contents);
+  if (contents.magic != fabric_magic || contents.token != ledger().token || contents.record >= max_records ||
+      std::memcmp(&handle, &whole, sizeof whole) != 0)
     refuse(CUDA_ERROR_INVALID_VALUE,
            "these 64 bytes are not a fabric handle of this machine: have all of them "
            "arrived, and in their order?");
