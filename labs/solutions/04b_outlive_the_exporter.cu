@@ -2,9 +2,9 @@
 // Lab 04b: Outlive the exporter
 //
 // The exporter stays until the importer has ended, as if memory died with the process that made it. Make it go first:
-// - it stays until the importer lets it go, through `socket`, then gives back what it has and exits
-// - the importer lets it go once it has its mapping, however slow it is
-// - before it reads, it waits for the end of the process whose id is in `exporter`
+// - the exporter gives back what it has and exits, and the importer reads after that
+// - before it reads, the importer waits for the end of the process whose id is in `exporter`
+// - no sleep takes the place of a wait: it is right however slow either of them is
 // Read 04_ipc_fd/README.md#7-outlive-the-exporter.
 #include <signal.h>
 #include <sys/wait.h>

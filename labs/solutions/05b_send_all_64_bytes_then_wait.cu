@@ -3,7 +3,7 @@
 //
 // This program sends 8 of the 64 bytes of a fabric handle, and releases the memory at once. Change both, in two places:
 // - the importer imports all 64 bytes of the handle
-// - the exporter keeps the memory until the importer has imported it, however slow: the importer tells it
+// - the exporter keeps the memory until the importer has imported it, however slow that is
 // With a channel, this lab has run on simulated GPUs only.
 // Read 05_fabric/README.md#3-send-the-bytes.
 #include <sys/socket.h>
