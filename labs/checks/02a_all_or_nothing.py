@@ -55,7 +55,7 @@ def held(machine, pid):
 
 @check("the buffer grows in place, and its data is not copied")
 def in_place(run):
-    for call in [*run.ordinary_memory(), *run.copies()]:
+    for call in [*run.ordinary_memory(), *run.copies(launches=True)]:
         raise call.wrong("new chunks are mapped after the old ones, which stay", f"{call.name} was called")
     for call in run.calls("cuMemAddressReserve")[1:]:
         raise call.wrong("the addresses that main has reserved are used", "more addresses were reserved")

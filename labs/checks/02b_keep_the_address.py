@@ -35,7 +35,7 @@ MOST = 16 << 20
 
 @check("no memory comes from cudaMalloc, and no data is copied")
 def nothing_copied(run):
-    for call in [*run.ordinary_memory(), *run.copies()]:
+    for call in [*run.ordinary_memory(), *run.copies(launches=True)]:
         raise call.wrong("the data stays in its memory, and more is mapped after it", f"{call.name} was called")
 
 
@@ -94,6 +94,8 @@ def stays(run):
 
 @check("a growth calls cuMemSetAccess once")
 def one_access_call(run):
+    if not run.calls("cuMemSetAccess"):
+        raise Wrong("a growth grants access to what is new", "cuMemSetAccess was not called", run=run)
     granted = False  # since the kernel that wrote to what was new before
     for call in (call for call in run.calls("*") if call.name == "cuMemSetAccess" or is_mains(call)):
         if call.name == "cuMemSetAccess" and granted:

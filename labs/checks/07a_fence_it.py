@@ -10,7 +10,17 @@ from labs.judge.check import Wrong, check
 
 TITLE = "Fence it"
 MINUTES = 10
-MAINS = {"threads": 1024}, {"threads": 96, "changes": {"threads = 1024": "threads = 96"}}
+MAINS = (
+    {"threads": 1024, "old": 1024, "new": 1024},
+    {"threads": 96, "old": 96, "new": 96, "changes": {"threads = 1024": "threads = 96"}},
+    # B is no other address of what A leads to: whoever does not read through B is found.
+    {
+        "threads": 1024,
+        "old": 0,
+        "new": 0,
+        "changes": {"reinterpret_cast<int*>(b), read,": "reinterpret_cast<int*>(b + size / 2), read,"},
+    },
+)
 PAGE = "07_aliasing/README.md#6-put-a-fence-between"
 HINTS = [
     "No two threads use the same element. So what does a thread gain if it waits for the others at a barrier?",
@@ -23,8 +33,8 @@ HINTS = [
 
 def OUTPUT(main):
     return f"""\
-first read: {main.threads} of {main.threads} old
-second read: {main.threads} of {main.threads} new
+first read: {main.old} of {main.threads} old
+second read: {main.new} of {main.threads} new
 0 KiB are not given back
 OK
 """
@@ -48,12 +58,16 @@ def nothing_stale(run):
     found = re.search(r"^second read: (\d+) of \d+ new$", run.stdout, re.MULTILINE)
     if not found:
         raise Wrong("it prints how many threads read the new value", f"it printed\n{run.stdout}", run=run)
-    threads = run.main.threads
-    if int(found[1]) < threads:
+    if int(found[1]) < run.main.new:
         raise launched[0].wrong(
             "the second read through B returns what the thread wrote through A, in all threads",
-            f"{threads - int(found[1])} threads read the old value: a barrier does not order accesses through two "
+            f"{run.main.new - int(found[1])} threads read the old value: a barrier does not order accesses through two "
             "aliases, and a fence orders those of the thread that executes it",
+        )
+    if int(found[1]) > run.main.new:
+        raise launched[0].wrong(
+            "the second read goes through B: here B is an address of other memory, to which nobody has written 42",
+            f"{found[1]} threads had 42, from A or of their own",
         )
 
 
