@@ -68,27 +68,36 @@ def must_be_whole(lines, first):
         raise NotWhole(
             first + len(lines) - 1, "the last line of a part must not go on behind the mark: no \\ at its end"
         )
-    for directive, line in directives(lines, first):
+    told = {line: directive for directive, line in directives(lines, first)}
+    for line, directive in told.items():
         look_at_directive(directive, line)
-    starts = {at for _, at in directives(lines, first)}
     for token in TOKEN.finditer(joined(text)):
         kind, word = token.lastgroup, token[0]
         if kind == "odd" or kind == "raw":
             raise NotWhole(
                 at, WHY_ODD.get(word, f"{word!r} has no end in this part, or is no plain C++: write it plainly")
             )
-        if kind == "bracket" and word not in PAIRS:
-            opened.append((word, at))
-        elif kind == "bracket" and (not opened or opened.pop()[0] != PAIRS[word]):
-            raise NotWhole(at, f"{word!r} closes what was not opened in this part")
-        elif kind == "sign" and word == "#" and at in starts:
-            starts.discard(at)
-            nest(branches, [one for one, _ in opened], *next(one for one in directives(lines, first) if one[1] == at))
+        if kind == "bracket":
+            take_bracket(opened, word, at, "part")
+        elif word == "#" and at in told:
+            nest(branches, [one for one, _ in opened], told.pop(at), at)
         at += word.count("\n") + word.count(JOINED)
-    if opened:
-        raise NotWhole(opened[-1][1], f"{opened[-1][0]!r} has no end in this part")
+    must_be_closed(opened, "part")
     if branches:
         raise NotWhole(branches[-1][1], "#if has no #endif in this part")
+
+
+def take_bracket(opened, word, line, where):
+    """It opens, or closes what was opened last."""
+    if word not in PAIRS:
+        opened.append((word, line))
+    elif not opened or opened.pop()[0] != PAIRS[word]:
+        raise NotWhole(line, f"{word!r} closes what was not opened in this {where}")
+
+
+def must_be_closed(opened, where):
+    if opened:
+        raise NotWhole(opened[-1][1], f"{opened[-1][0]!r} has no end in this {where}")
 
 
 JOINED = "\x01"  # stands for a line that goes on in the next one
@@ -126,15 +135,11 @@ def look_at_directive(told, line):
         raise NotWhole(line, f"no #{name} here: a line keeps its number, and a macro its meaning")
     if name in ("include", "include_next", "import") and not (INCLUDE.match(told[0]) or OF_LABS.match(told[0])):
         raise NotWhole(line, "what a file of your own says is not looked at: write it here")
-    brackets = [token[0] for token in TOKEN.finditer(rest) if token.lastgroup == "bracket"]
-    depth = []
-    for one in brackets:
-        if one not in PAIRS:
-            depth.append(one)
-        elif not depth or depth.pop() != PAIRS[one]:
-            raise NotWhole(line, f"{one!r} closes what was not opened in this directive")
-    if depth:
-        raise NotWhole(line, f"{depth[-1]!r} has no end in this directive")
+    opened = []
+    for token in TOKEN.finditer(rest):
+        if token.lastgroup == "bracket":
+            take_bracket(opened, token[0], line, "directive")
+    must_be_closed(opened, "directive")
 
 
 def nest(branches, opened, told, line):
