@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT-0
-"""What a teacher shows and hands out, in build/class: slides, a page, a sheet to predict on, a rubric.
+"""What a teacher shows, says and hands out, in build/class: slides, notes, a page, a sheet to predict on, its answers,
+a rubric.
 
 Each is one HTML file that needs no other, and a PDF where there is a Chromium. The sources are in labs/class; the
-questions of the sheet are those of the lessons' pages, without the answers.
+questions of the sheet are those of the lessons' pages, and so are the answers.
 """
 
 import base64
@@ -22,6 +23,7 @@ from vmmsim.view import PAGE
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PICTURE = re.compile(r'src="([^":]+\.svg)"')
 SECONDS = 60  # for one PDF
+SAID = re.compile(r"^> .*$", re.MULTILINE)  # of a slide, and not shown
 LIGHT = '<meta name="color-scheme" content="light">'
 
 
@@ -36,17 +38,45 @@ def data_of(picture):
 
 
 def slides(text):
-    parts = re.split(r"^---$", text, flags=re.MULTILINE)
+    parts = re.split(r"^---$", SAID.sub("", text), flags=re.MULTILINE)
     return "\n".join(f"<section>\n{markdown(part)}</section>" for part in parts)
+
+
+def notes(text):
+    """Of each slide its title, the lab to do now, and what is to be said."""
+    found = re.findall(r"^# (.*)$|^\*\*(.*)\*\*$|^> (.*)$", text, re.MULTILINE)
+    lines = [f"## {title}" if title else now or f"*Say:* {said}" for title, now, said in found]
+    return "\n\n".join(["# What to say", *lines])
 
 
 def predictions():
     """What the pages ask under *Guess*, with room for an answer."""
     text = ["# Predict, then run", "Name: ............................................................"]
-    for page in sorted(ROOT.glob("[0-9][0-9]_*/README.md")):
-        title, asked = re.search(r"^# (.*)$", page.read_text(), re.MULTILINE)[1], questions(page)
-        text += [f"## {title}", *(f"{question}\n\n<p class=answer></p>\n" for question in asked)]
+    for page, title in lessons():
+        text += [f"## {title}", *(f"{question}\n\n<p class=answer></p>\n" for question in questions(page))]
     return "\n\n".join(text)
+
+
+def answers():
+    """What the pages ask under *Guess*, and what they answer."""
+    text = ["# Predict, then run: the answers"]
+    for page, title in lessons():
+        text += [f"## {title}"]
+        for question, answer in zip(questions(page), answers_of(page), strict=True):
+            text += [f"{question}\n\n*{answer}*"]
+    return "\n\n".join(text)
+
+
+def lessons():
+    pages = sorted(ROOT.glob("[0-9][0-9]_*/README.md"))
+    return [(page, re.search(r"^# (.*)$", page.read_text(), re.MULTILINE)[1]) for page in pages]
+
+
+def answers_of(page):
+    """Those of a lesson, without their links."""
+    fold = re.search(r"<summary>Your guesses</summary>\n([\s\S]*?)</details>", page.read_text())[1]
+    found = re.findall(r"^\d+\. ([\s\S]*?)(?=^\d+\. |\Z)", fold, re.MULTILINE)
+    return [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(answer.split())) for answer in found]
 
 
 def questions(page):
@@ -61,7 +91,8 @@ def questions(page):
 def write_all(out):
     source, style = ROOT / "labs/class", (ROOT / "labs/class/class.css").read_text()
     texts = {name: (source / f"{name}.md").read_text() for name in ("slides", "handout", "rubric")}
-    bodies = {"slides": slides(texts["slides"]), "predictions": markdown(predictions())}
+    bodies = {"slides": slides(texts["slides"]), "notes": markdown(notes(texts["slides"]))}
+    bodies |= {"predictions": markdown(predictions()), "answers": markdown(answers())}
     bodies |= {name: markdown(texts[name]) for name in ("handout", "rubric")}
     out.mkdir(parents=True, exist_ok=True)
     for name, body in bodies.items():

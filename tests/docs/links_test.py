@@ -153,14 +153,20 @@ class Links(unittest.TestCase):
             self.assertRegex(link["href"], r"^(#|https?://)", "a link out of the page that is handed out alone")
 
     def test_what_is_for_a_class(self):
-        """Ten slides with a picture each; every question of the lessons and no answer; no file needs another."""
+        """Ten slides with a picture each, and what to say; every question of the lessons and no answer, and the answers
+        by themselves; no file needs another."""
         with tempfile.TemporaryDirectory() as scratch:
             files = {file.stem: file for file in class_material.write_all(pathlib.Path(scratch))}
             for file in files.values():
                 self.assertEqual([address for _, address in loaded(file) if not address.startswith("data:")], [])
             slides = soup(files["slides"]).find_all("section")
             self.assertEqual([len(slide.find_all("img")) for slide in slides], 10 * [1])
-            asked = " ".join(soup(files["predictions"]).text.split())
+            self.assertGreaterEqual(sum("./lab.sh" in slide.text for slide in slides), 9)
+            said = [line.text for line in soup(files["notes"]).find_all("p") if line.text.startswith("Say: ")]
+            self.assertEqual(len(said), 10)
+            for line in said:
+                self.assertNotIn(line.removeprefix("Say: "), soup(files["slides"]).text)
+            asked, answers = (" ".join(soup(files[name]).text.split()) for name in ("predictions", "answers"))
         guesses = [page.select_one("section#guess") for page in map(soup, PAGES) if page.select_one("section#guess")]
         self.assertEqual(len(guesses), 7)
         for guess in guesses:
@@ -169,6 +175,7 @@ class Links(unittest.TestCase):
             self.assertEqual(len(questions), len(fold.select("ol > li")))
             for question, answer in zip(questions, fold.select("ol > li"), strict=True):
                 self.assertIn(plain(question.text), plain(asked))
+                self.assertIn(f"{plain(question.text)} {plain(answer.text)}", plain(answers))
                 self.assertNotIn(plain(answer.text), plain(asked))
 
 
