@@ -71,7 +71,7 @@ def used(run):
 
 @check("each thing is given back by the call that undoes it", page="01_vmm_basics/README.md#9-give-it-back")
 def given_back(run):
-    run.must_not_stop_at(*GIVES_BACK)
+    run.must_undo(*GIVES_BACK)
 
 
 @check("the size is right where a granule has 4 MiB, too", machine="coarse_memory", gpus=3)

@@ -75,6 +75,23 @@ def bound_until_unbound(run):
                 raise call.wrong(wanted, "it is bound still: the object holds it")
 
 
+@check("GPU 0 stores by multimem.st", page=STORE)
+def stored_by_multimem(run):
+    launch(run)
+    written = r"(?:@\S+ )?((?:st|red|atom|cp|multimem)\.(?!local|shared|param)\S*)"
+    writes = [found[1] for found in (re.match(written, it) for it in run.ptx(KERNEL)) if found]
+    other = next((it for it in writes if not it.startswith("multimem.st.")), None)
+    if writes and not other:
+        return
+    happened = f"it has {other}" if other else "it writes nothing"
+    if other and other.startswith("multimem.red"):
+        happened += ", which adds to what is there, and is right only while that is 0"
+    wanted = "the kernel writes to all replicas by multimem.st, and by no other instruction"
+    wrong = run.part("store to all replicas").wrong(wanted, happened)
+    wrong.moment = launch(run).index
+    raise wrong
+
+
 @check("each replica has a unicast mapping, to which its GPU alone has access")
 def mapped_at_home(run):
     at_home(run)
@@ -91,21 +108,6 @@ def multimem_only(run):
             mapping = memory_under(machine, call.pid, int(address, 16))
             if mapping and mapping.memory.is_multicast:
                 raise call.wrong(wanted, f"something else used it, and {call.name} is the first to tell")
-
-
-@check("GPU 0 stores by multimem.st", page=STORE)
-def stored_by_multimem(run):
-    launch(run)
-    written = r"(?:@\S+ )?((?:st|red|atom|cp|multimem)\.(?!local|shared|param)\S*)"
-    writes = [found[1] for found in (re.match(written, it) for it in run.ptx(KERNEL)) if found]
-    other = next((it for it in writes if not it.startswith("multimem.st.")), None)
-    if writes and not other:
-        return
-    happened = f"it has {other}" if other else "it writes nothing"
-    if other and other.startswith("multimem.red"):
-        happened += ", which adds to what is there, and is right only while that is 0"
-    wanted = "the kernel writes to all replicas by multimem.st, and by no other instruction"
-    raise run.part("store to all replicas").wrong(wanted, happened)
 
 
 def nothing_else_writes(run):
@@ -133,10 +135,7 @@ def unbound_first(run):
 
 @check("both mappings are unmapped, and all is released", page=TEAR_DOWN)
 def torn_down(run):
-    run.must_not_stop_at("cuMulticastUnbind", "cuMemUnmap", "cuMemAddressFree", "cuMemRelease")
-    run.must_end()
-    for call, words in run.leaks():
-        raise call.wrong("at the end nothing is left of what was made for a GPU", f"{call.name}: {words}")
+    run.must_undo("cuMulticastUnbind", "cuMemUnmap", "cuMemAddressFree", "cuMemRelease")
 
 
 @check("the same with three GPUs whose memory has a larger granularity", gpus=3, machine="coarse_memory")

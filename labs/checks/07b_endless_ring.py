@@ -178,10 +178,8 @@ def asks_again(run, query):
 
 @check("both mappings are unmapped, all addresses freed, and the handle is released")
 def torn_down(run):
-    run.must_not_stop_at("cuMemUnmap", "cuMemAddressFree", "cuMemRelease")
-    run.must_end()
-    for call, words in run.leaks():
-        raise call.wrong("at the end nothing is left of what start() made", f"{call.name}: {words}")
+    names = "cuMemUnmap", "cuMemAddressFree", "cuMemRelease"
+    run.must_undo(*names, wanted="at the end nothing is left of what start() made")
 
 
 @check("each answer is looked at")

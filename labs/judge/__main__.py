@@ -42,6 +42,7 @@ def main():
             end(1, f"--real needs a GPU: {why}")
     commands = {
         "watch": lambda: student.watch(given.lab, labs, given),
+        "predict": lambda: student.predict(given.lab, labs, given),
         "next": lambda: student.next_one(labs, given),
         "view": lambda: student.view(given.lab),
         "hint": lambda: student.hint(given.lab),

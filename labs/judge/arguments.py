@@ -10,12 +10,13 @@ from labs.judge import program as lab_program
 from labs.judge.files import end, my_files, shown
 from labs.judge.program import ROOT
 
-OF_ONE = "watch", "view", "hint", "reset", "solution"  # commands that take one lab
+OF_ONE = "watch", "predict", "view", "hint", "reset", "solution"  # commands that take one lab
 
 USAGE = """./lab.sh                        the labs, and which of yours are right
        ./lab.sh NN                     builds, runs and judges your file; NN is 01a for instance
        ./lab.sh next                   the first that is not right yet
-       ./lab.sh watch NN               judged anew whenever you save it
+       ./lab.sh watch NN               judged anew whenever you save it; then the next one
+       ./lab.sh predict NN             asks what the answer will be, and gives it
        ./lab.sh view NN                its last run, to step through
        ./lab.sh hint|reset NN          one more hint; the starter again, yours is kept
        ./lab.sh solution NN [--yes] [--alternatives]    after it is right, or with --yes
@@ -106,7 +107,7 @@ def check_together(parser, given, takes_several):
                 option, "--all"
             )
             parser.error(f"{option} go{'es' * (' ' not in option)} with {whose}")
-    if given.real and (command not in ("", "watch", "next") or given.students):
+    if given.real and (command not in ("", "watch", "next", "predict") or given.students):
         parser.error(f"--real does not go with {command or '--class'}")
     if not 1 <= given.limit <= 3600:
         parser.error(f"--limit takes 1 to 3600 seconds, not {given.limit}")

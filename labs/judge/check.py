@@ -314,6 +314,13 @@ class Run:
         """What each process has not given back: (the call that made it, in words)."""
         return diagnosis.leaks(self)
 
+    def must_undo(self, *names, wanted="at the end nothing is left of what was made"):
+        """None of these calls is refused, and nothing is left."""
+        self.must_not_stop_at(*names)
+        self.must_end()
+        for call, words in self.leaks():
+            raise call.wrong(wanted, f"{call.name}: {words}")
+
     def must_look_at_answers(self, *names):
         """The first and the last of these calls in each line of the student's are made to fail: the program then ends
         with status 1."""

@@ -173,8 +173,8 @@ def for_gradescope(told):
             is_told = check["title"] == about["failed"] or (number == 1 and about["status"] != "passed")
             words = about["words"] or "no file of this lab was handed in, or it is still the starter"
             output = words if is_told and check["status"] != "passed" else ""
-            if check["status"] == "not reached" and not output:
-                output = f"not reached: {about['failed'] or about['status']}"
+            if check["status"] not in ("passed", "failed") and not output:
+                output = f"{check['status']}; counts once this is right: {about['failed'] or about['status']}"
             test = {"name": f"{about['number']}: {check['title']}", "number": f"{about['number']}.{number}"}
             test |= {
                 "score": check["points"],

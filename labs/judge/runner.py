@@ -11,15 +11,22 @@ OF_THE_JUDGE = "status", "refusals"  # options that are not Program.run's
 OF_CALL = "pid nth device arguments result outputs changes explanation".split()
 
 
+class NoMoreRuns(Exception):
+    """What is looked at needs another run, and there is to be none."""
+
+
 class Runner:
     def __init__(self, program):
         self.program, self.runs = program, []
+        self.is_closed = False  # whether there are to be no more
 
     def run(self, options):
         """The run with these options; there is one."""
         for run in self.runs:
             if run.options == options:
                 return run
+        if self.is_closed:
+            raise NoMoreRuns
         ended = self.program.run(**{key: value for key, value in options.items() if key not in OF_THE_JUDGE})
         run = Run(self, options, ended)
         lines = read_lines(ended.trace)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """What the student asks for: a lab judged once or with each save, the list, a hint, the solution, a view."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -21,7 +22,7 @@ from labs.judge.files import (
     shown,
 )
 from labs.judge.grade import judged, judged_all
-from labs.judge.verdict import GLOSSARY
+from labs.judge.verdict import BUILT, GLOSSARY
 from vmmsim.trace import Recording, finish
 
 MOST_KEPT = 8 << 20  # bytes of a recording
@@ -29,8 +30,10 @@ LOOKS = 0.2  # seconds between two looks at a file: it works on every file syste
 
 
 def mark(status):
-    """✓ or ✗, in colour where somebody sees it."""
-    sign, colour = ("✓", 32) if status == "passed" else ("✗", 31)
+    """✓ or ✗, in colour where somebody sees it; - where nothing is known."""
+    if status == "not reached":
+        return "-"
+    sign, colour = ("✓", 32) if status in ("passed", "holds") else ("✗", 31)
     is_seen = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return f"\033[{colour}m{sign}\033[0m" if is_seen else sign
 
@@ -42,22 +45,25 @@ def show_one(lab, labs, given):
     """./lab.sh 02a"""
     if make_mine(lab):
         print(f"Your file is {shown(mine(lab))}: a copy of the starter, made just now. Edit it, and run this again.\n")
-    verdict = judged(lab, given, lambda verdict: keep(lab, verdict))
+    return show(judged(lab, given, lambda verdict: keep(lab, verdict)), labs)
+
+
+def show(verdict, labs):
+    lab = verdict.lab
     if verdict.remarks:
         print(f"{verdict.remarks.rstrip()}\n")
     is_right = verdict.status == "passed"
     print(f"{lab.number} {lab.title}: {'right' if is_right else 'not yet'}")
-    for title, status in verdict.checks:
-        if status != "not reached":
-            print(f"  {mark(status)} {title}")
+    for title, status in verdict.checks[: 1 if verdict.failed == BUILT else None]:
+        print(f"  {mark(status)} {title}")
     if is_right:
         after = labs[labs.index(lab) + 1 :]
         print(f"\nCompare yours with ./lab.sh solution {lab.number}")
         print(f"Next: ./lab.sh {after[0].number}, {after[0].title}" if after else "This was the last lab.")
         return 0
     print(f"\n{verdict.words}")
-    rest = sum(status == "not reached" for _, status in verdict.checks)
-    print(f"Not reached: {rest} of {len(verdict.checks)} checks.")
+    if verdict.memory:
+        print("Memory then:\n" + "\n".join(verdict.memory) + "\n")
     if verdict.step:
         print(f"See it: ./lab.sh view {lab.number} shows this run; the call is its step {verdict.step}")
     print(f"Look at {verdict.page}; a term: {GLOSSARY}; a hint: ./lab.sh hint {lab.number}")
@@ -65,13 +71,18 @@ def show_one(lab, labs, given):
 
 
 def watch(lab, labs, given):
-    """./lab.sh watch 02a: judged anew whenever the file has been saved, until it is right."""
-    make_mine(lab)
+    """./lab.sh watch 02a: judged anew whenever the file has been saved; when it is right, the next one is watched."""
     while True:
+        make_mine(lab)
         before = saved(lab)
-        status = show_one(lab, labs, given)
-        if not status:
-            return 0
+        if not show_one(lab, labs, given):
+            at = labs.index(lab)
+            lab = first_to_do([*labs[at + 1 :], *labs[:at]], given)
+            if not lab:
+                print("\nAll are right.")
+                return 0
+            print(f"\n{40 * '-'} {lab.number} {lab.title}\n", flush=True)
+            continue
         print(f"\nWatching {shown(mine(lab))}: save it, and it is judged again. Ctrl-C ends this.", flush=True)
         while saved(lab) in (before, None):
             time.sleep(LOOKS)
@@ -90,13 +101,54 @@ def saved(lab):
 
 def next_one(labs, given):
     """./lab.sh next: the first that is not right yet."""
-    verdicts = judged_all(labs, given)
-    lab = next((lab for lab, status, _ in verdicts if status != "passed"), None)
-    verdicts.close()
+    lab = first_to_do(labs, given)
     if not lab:
         print("All are right.")
         return 0
     return show_one(lab, labs, given)
+
+
+def first_to_do(labs, given):
+    """The first of these that is not right, or None."""
+    with contextlib.closing(judged_all(labs, given)) as verdicts:
+        return next((lab for lab, status, _ in verdicts if status != "passed"), None)
+
+
+def predict(lab, labs, given):
+    """./lab.sh predict 02a: asks what will be said of the file, says it, and keeps both."""
+    make_mine(lab)
+    print(f"What will ./lab.sh {lab.number} say of {shown(mine(lab))}?")
+    titles = lab.titles()
+    for number, title in enumerate(titles, 1):
+        print(f"{number:4}  {title}")
+    first = asked("The number of the first that does not hold; 0 if all do", range(len(titles) + 1))
+    why = asked("What will happen there, and why")
+    print()
+    verdict = judged(lab, given, lambda verdict: keep(lab, verdict))
+    status = show(verdict, labs)
+    said = titles[int(first) - 1] if int(first) else "all holds"
+    came = verdict.failed or "all holds"
+    words = f"You said: {said}\nIt was:   {came}\n"
+    print(f"\n{words}Kept in {shown(predictions())}")
+    old = predictions().read_text() if predictions().is_file() else ""
+    put(f"{old}{time.strftime('%Y-%m-%d %H:%M')}  {lab.number} {lab.title}\n{words}Because:  {why}\n\n", predictions())
+    return status
+
+
+def predictions():
+    return my_files() / "predictions.txt"
+
+
+def asked(question, numbers=None):
+    """What is typed: not nothing, and one of these numbers if there are some."""
+    while True:
+        print(f"{question}: ", end="", flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            print()
+            end(1, "no answer; ./lab.sh predict waits for what you type")
+        if line.strip() and (numbers is None or line.strip().isdecimal() and int(line) in numbers):
+            return line.strip()
 
 
 def show_all(labs, given):

@@ -8,9 +8,10 @@ import time
 import types
 
 from labs.judge import compiler
-from labs.judge.check import ENDED, GIVEN_BACK, Wrong
+from labs.judge.check import ENDED, GIVEN_BACK, Run, Wrong
+from labs.judge.memory_map import memory_map
 from labs.judge.program import ROOT, CannotJudge, Program
-from labs.judge.runner import Runner
+from labs.judge.runner import NoMoreRuns, Runner
 from vmmsim.trace import OF_LOADING
 
 GLOSSARY = "docs/glossary.md"
@@ -62,7 +63,10 @@ def all_labs():
 
 @dataclasses.dataclass
 class Verdict:
-    """What is to be said of a file: the checks with "passed", "failed" or "not reached", and words."""
+    """What is to be said of a file: the checks with "passed", "failed" or "not reached", and words.
+
+    Behind the first that failed, "holds" and "fails" are what the same run shows of the others.
+    """
 
     lab: Lab
     status: str  # "passed", "failed", "not begun"
@@ -75,6 +79,7 @@ class Verdict:
     remarks: str = ""  # what the compiler warns of, and why it did not run on real GPUs
     run: object = None  # that is told of; none if it was not built
     step: int = 0  # the call that is told of, as a view of this run numbers it; 0: none
+    memory: list = dataclasses.field(default_factory=list)  # what there was then, as lines of memory_map
 
 
 def judge(lab, source, real=False, limit=None, keep=None):
@@ -93,19 +98,32 @@ class Judge:
     def __init__(self, lab, program, real):
         self.lab, self.program, self.real = lab, program, real
         self.stdout = self.remarks = ""
-        self.run, self.step = None, 0  # that are told of
+        self.run, self.step, self.memory = None, 0, []  # that are told of
         self.held = []  # titles, until something does not hold
+        self.others = {}  # title -> "holds" or "fails", of what comes behind that
 
     def verdict(self):
         title, words = self.first_wrong()
         titles = self.lab.titles() + ([REAL] if self.real else [])
         checks = [
-            (one, "failed" if one == title else "passed" if one in self.held else "not reached") for one in titles
+            (one, "failed" if one == title else "passed" if one in self.held else self.others.get(one, "not reached"))
+            for one in titles
         ]
         status = "failed" if title else "passed"
         page = next((one.page for one in self.lab.checks if one.title == title and one.page), self.lab.page)
         return Verdict(
-            self.lab, status, checks, words, 0.0, title, page, self.stdout, self.remarks, self.run, self.step
+            self.lab,
+            status,
+            checks,
+            words,
+            0.0,
+            title,
+            page,
+            self.stdout,
+            self.remarks,
+            self.run,
+            self.step,
+            self.memory,
         )
 
     def first_wrong(self):
@@ -120,6 +138,7 @@ class Judge:
         self.stdout = run.stdout
         for function in self.lab.checks:
             if wrong := self.wrong_of(function, run, function.options):
+                self.look_on(run)
                 return wrong
             self.held.append(function.title)
         mains = [{"main": number} for number in range(1, len(self.lab.mains))]
@@ -142,6 +161,22 @@ class Judge:
                 return title, self.words(wrong)
             self.held.append(title)
         return "", ""
+
+    def look_on(self, run):
+        """What the first run, if nothing stopped it, shows of the other checks."""
+        if run.stopped():
+            return
+        run.runner.is_closed, self.others[ENDED] = True, "holds"
+        its = [(function.title, function) for function in self.lab.checks if not function.options]
+        its += [(GIVEN_BACK, Run.must_give_back), (PRINTED, self.must_print)]
+        for title, holds in its:
+            try:
+                holds(run)
+                self.others[title] = "holds"
+            except Wrong as wrong:
+                self.others[title] = "fails" if wrong.title in ("", title) else "not reached"
+            except (NoMoreRuns, *OF_ABSENCE):
+                continue  # it needs what is not there
 
     def wrong_of(self, function, run, options):
         """(title, words) of what a check has found in the run with these options; or None."""
@@ -201,7 +236,7 @@ class Judge:
 
     def words(self, wrong):
         text, call, run = "", wrong.call, wrong.run
-        self.run, self.step = run, step_of(call)
+        self.run, self.step, self.memory = run, step_of(call), memory_map(wrong)
         if call and call.line:
             text = f"{self.program.name}:{call.line}\n    {self.program.line(call.line, call.in_part)}\n"
         if run.options != self.lab.options:

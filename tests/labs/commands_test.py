@@ -18,12 +18,12 @@ import tempfile
 import time
 import unittest
 import unittest.mock
-import zipfile
 
-from labs.judge import sandbox
+from labs.judge import sandbox, student
 from labs.judge.arguments import arguments
 from labs.judge.check import ENDED
 from labs.judge.grade import NOT_JUDGED, told_by
+from labs.judge.gradescope import NOT_SENT
 from labs.judge.program import BUILD, ROOT, cached
 from labs.judge.verdict import Lab, all_labs
 from vmmsim.processes import descendants, living
@@ -113,18 +113,18 @@ class Commands(unittest.TestCase):
     def start(self, *words, **options):
         return subprocess.Popen(
             [CHECKOUT / "lab.sh", *words],
-            stdin=subprocess.DEVNULL,
+            **{"stdin": subprocess.DEVNULL, **options},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             env=self.environment,
-            **options,
         )
 
-    def lab(self, *words, status, **options):
+    def lab(self, *words, status, input=None, **options):
         """What ./lab.sh prints, which ends with this status."""
+        options |= {"stdin": subprocess.PIPE} if input else {}
         process = self.start(*words, **options)
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(input, timeout=120)
         self.assertEqual(process.returncode, status, output)
         self.assertNotIn("Traceback", output)
         return output
@@ -141,8 +141,9 @@ class Commands(unittest.TestCase):
         self.assertRegex(self.lab("view", "01a", status=1), "no run of 01a to show yet: ./lab.sh 01a makes one")
         output = self.lab("next", status=1)
         self.assertIn("made just now", output)
-        self.assertIn("  ✓ it is built\n  ✗ no memory comes from cudaMalloc\n\n", output)
-        said = r"01a_replace_cudamalloc.cu:\d+\n +CHECK\(cudaMalloc[\s\S]*Not reached: \d of \d+[\s\S]* step (\d+)\n"
+        self.assertIn("  ✓ it is built\n  ✗ no memory comes from cudaMalloc\n  ✗ the granularity is asked", output)
+        self.assertIn("  - the size is right where a granule has 4 MiB, too\n", output)
+        said = r"01a_replace_cudamalloc.cu:\d+\n +CHECK\(cudaMalloc[\s\S]*Memory then:\n0x[\s\S]* step (\d+)\n"
         self.assertRegex(output, said)
         self.assertEqual(self.file.read_text(), STARTER)
         self.assertIn(f"-I{CHECKOUT}/labs/starters", (self.mine / ".clangd").read_text())
@@ -173,13 +174,43 @@ class Commands(unittest.TestCase):
                     return "".join(lines)
             raise AssertionError("".join(lines))
 
-        self.assertRegex(until("Watching "), r"✗ it is built\n\n.*\.cu:\d+\n.*\nSyntax error: +expected a \";\"\n\nNot")
+        self.assertRegex(until("Watching "), r"✗ it is built\n\n.*\.cu:\d+\n.*\nSyntax error: +expected a \";\"\n\n")
         new = self.mine / "of the editor"
         new.write_text(SOLUTION)
         new.replace(self.file)
         self.assertEqual(until("Compare yours").count("✓"), len(TITLES))
         self.assertEqual(process.wait(60), 0)
         process.stdout.close()
+
+    def test_the_next_one_is_watched(self):
+        """When one is right the next that is not is watched, those before it too."""
+        labs, right = all_labs()[:3], {"01b"}
+        told, begun = [], []
+
+        def show_one(lab, *_):
+            told.append(lab.number)
+            right.add(lab.number)
+            return 0
+
+        def judged_all(its, _):
+            yield from ((lab, "passed" if lab.number in right else "not begun", {}) for lab in its)
+
+        its = {"show_one": show_one, "judged_all": judged_all, "make_mine": begun.append, "saved": lambda lab: b""}
+        with unittest.mock.patch.multiple(student, **its), contextlib.redirect_stdout(io.StringIO()) as said:
+            self.assertEqual(student.watch(labs[2], labs, None), 0)
+        self.assertEqual((told, [lab.number for lab in begun]), (["01c", "01a"], ["01c", "01a"]))
+        self.assertIn("All are right.", said.getvalue())
+
+    def test_a_prediction(self):
+        """It is asked for before the run, and kept with what came."""
+        self.write(STARTER)
+        said = self.lab("predict", "01a", status=1, input="\nseven\n99\n3\nno granularity\n")
+        self.assertEqual(said.count("The number of the first that does not hold"), 4)
+        self.assertLess(said.index("What will happen there"), said.index("✗"))
+        for text in said, (self.mine / "predictions.txt").read_text():
+            self.assertIn(f"You said: {TITLES[2]}\nIt was:   {TITLES[1]}\n", text)
+        self.assertIn("Because:  no granularity\n", text)
+        self.assertIn("no answer", self.lab("predict", "01a", status=1))
 
     def test_one_more_hint_each_time(self):
         for number in (1, 2):
@@ -250,7 +281,7 @@ class Commands(unittest.TestCase):
         keys = "number title minutes status failed points of_points checks words seconds code"
         self.assertEqual((" ".join(told["labs"][0]), told["labs"][0]["status"]), (keys, "failed"))
         its = [check["status"] for check in told["labs"][0]["checks"]]
-        self.assertRegex(" ".join(its), r"^(passed )+failed( not reached)+$")
+        self.assertRegex(" ".join(its), r"^(passed )+failed( fails| holds| not reached)+$")
         told = json.loads((self.mine / "g.json").read_text())
         self.assertIsInstance(told["execution_time"], int)
         self.assertEqual(
@@ -258,7 +289,7 @@ class Commands(unittest.TestCase):
         )
         self.assertEqual([test["status"] for test in told["tests"][:2]], ["passed", "failed"])
         self.assertIn("cudaMalloc was called", told["tests"][1]["output"])
-        self.assertIn("not reached: no memory comes", told["tests"][2]["output"])
+        self.assertIn("fails; counts once this is right: no memory comes", told["tests"][2]["output"])
 
     def test_a_class(self):
         """A line for each student, whatever one of them hands in: it ends nothing, and writes no results."""
@@ -297,21 +328,97 @@ class Commands(unittest.TestCase):
         self.assertEqual(set(started) & set(living()), set())
         self.assertTrue(started)
 
+    def forgeries(self, results, secret):
+        """Submissions that are right but for what they try: when they run, and when they are compiled."""
+        checks = CHECKOUT / f"labs/checks/{NAME}.py"
+        tries = {
+            "results": f"echo forged > \\\"{results}\\\"",
+            "checks": f"echo '# forged' >> \\\"{checks}\\\"",
+            "answers": f"cat \\\"{secret}\\\"",
+        }
+        runs = "".join(f'  if (std::system("{words}")) {{}}\n' for words in tries.values())
+        read = f'asm(".pushsection .rodata\\n.incbin \\"{secret}\\"\\n.popsection");\n'
+        return {
+            name: INCLUDES + SOLUTION.replace(MARK, MARK + its) for name, its in (("runs", runs), ("compiler", read))
+        }
+
+    def hand_in(self, who, text):
+        file = self.mine / who / self.file.name
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+        return file
+
+    def succeeded(self):
+        """Which of the forgeries have, in a class."""
+        csv_file, told = self.mine / "grades.csv", self.mine.parent / "feedback"
+        secret = self.hand_in("ann", SOLUTION + "// secret\n")
+        for who, text in self.forgeries(csv_file.with_name("forged.csv"), secret).items():
+            self.hand_in(who, text)
+        link = self.mine / "link" / self.file.name
+        link.parent.mkdir()
+        link.symlink_to(secret)
+        words = "--csv", str(csv_file), "--feedback", str(told), "--limit", "10"
+        self.lab("--class", str(self.mine), *words, status=0)
+        rows = {row["student"]: row for row in csv.DictReader(csv_file.read_text().splitlines())}
+        self.assertEqual(rows["ann"]["01a"], rows["ann"]["of_points"])
+        checks = CHECKOUT / f"labs/checks/{NAME}.py"
+        forged = {
+            "results": csv_file.with_name("forged.csv").exists(),
+            "checks": "forged" in checks.read_text(),
+            "answers": "// secret" in (told / "runs.txt").read_text(),
+            "compiler": "it is built" not in rows["compiler"]["01a fails at"],
+            "link": rows["link"]["01a"] != "0",
+        }
+        shutil.rmtree(self.mine)
+        return [name for name, is_forged in forged.items() if is_forged]
+
+    def test_five_forgeries(self):
+        """None succeeds; without the boundary they do, but for the link, which the judge itself does not follow."""
+        if sandbox.way() not in ("bubblewrap", "unshare"):
+            self.skipTest("this machine allows no sandbox")
+        self.assertEqual(self.succeeded(), [])
+        for path, text in {
+            f"labs/checks/{NAME}.py": "",
+            "labs/judge/sandbox.py": "\n\ndef way():\n    return ''\n",
+            "labs/judge/grade.py": "\n\ndef leads_out(*_):\n    return False\n",
+            "labs/judge/files.py": "\n\ndef leads_out(*_):\n    return False\n",
+        }.items():
+            file = CHECKOUT / path
+            self.addCleanup(file.write_text, file.read_text())
+            file.write_text(file.read_text() + text)
+        self.assertEqual(self.succeeded(), ["results", "checks", "answers", "compiler", "link"])
+
     def test_an_autograder(self):
+        """Unpacked and set up as Gradescope does it, with what is built here; a forgery and an honest file then."""
         self.mine.mkdir()
-        words = "gradescope", "1a", str(self.mine / "it.zip")
-        self.assertRegex(self.lab(*words, status=1), "has to be a clone")
-        self.assertEqual(os.listdir(self.mine), [])
-        self.addCleanup(shutil.rmtree, CHECKOUT / ".git")
-        commit = ["-c", "user.name=a", "-c", "user.email=a", "commit", "-qma"]
-        for git in (["init", "-q"], ["add", "lab.sh", "labs"], commit):
-            subprocess.run(["git", "-C", CHECKOUT, *git], check=True)
-        self.lab(*words, status=0)
-        with zipfile.ZipFile(self.mine / "it.zip") as packed:
-            self.assertEqual(packed.namelist(), ["setup.sh", "run_autograder", "labs", "checkout.tar"])
-            self.assertEqual(packed.read("labs"), b"01a\n")
-            with tarfile.open(fileobj=io.BytesIO(packed.read("checkout.tar"))) as checkout:
-                self.assertIn(f"labs/checks/{NAME}.py", checkout.getnames())
+        packed, place = self.mine / "it.zip", pathlib.Path(tempfile.mkdtemp(prefix="autograder"))
+        self.addCleanup(shutil.rmtree, place)
+        place.chmod(0o755)
+        self.lab("gradescope", "1a", str(packed), status=0)
+        shutil.unpack_archive(packed, place / "source")
+        for name in ("setup.sh", "run_autograder"):  # they stand elsewhere here, and fetch nothing
+            text = (place / "source" / name).read_text().replace("/autograder", str(place))
+            (place / name).write_text(
+                text.replace("./run.sh --setup", f"cp -r '{CHECKOUT}/build' . && {self.MADE_OVER}")
+            )
+        with tarfile.open(place / "source/checkout.tar") as checkout:
+            names = checkout.getnames()
+        self.assertIn(f"labs/checks/{NAME}.py", names)
+        self.assertEqual([name for name in names if name.startswith((*NOT_SENT, "labs/mine", "build"))], [])
+        subprocess.run(["bash", "-c", f"apt-get() {{ :; }}; export -f apt-get; bash {place}/setup.sh"], check=True)
+        (place / "results").mkdir()
+        results = place / "results/results.json"
+        forges = self.forgeries(results, place / "source/labs")["runs"].replace(MARK, MARK + ENDS_ITS_JUDGE)
+        for text in forges, SOLUTION:
+            (place / "submission").mkdir(exist_ok=True)
+            (place / "submission" / self.file.name).write_text(text)
+            subprocess.run(["bash", place / "run_autograder"], check=True, stdout=subprocess.DEVNULL)
+            points = sum(test["score"] for test in json.loads(results.read_text())["tests"])
+        self.assertEqual(points, len(TITLES) - 1)
+
+    # What makes a build that stands elsewhere this checkout's.
+    MADE_OVER = 'sed -i "s#^CMAKE_HOME_DIRECTORY.*#CMAKE_HOME_DIRECTORY:INTERNAL=$PWD#" build/CMakeCache.txt'
+    MADE_OVER += " && touch build/simulator_is_ready"
 
     def test_a_file_that_is_missing(self):
         starter = CHECKOUT / f"labs/starters/{NAME}.cu"

@@ -163,18 +163,80 @@ class Checks(unittest.TestCase):
         titles = [BUILT, "one", "of what is missing", "two", ENDED, GIVEN_BACK, PRINTED]
         right, refused = RIGHT, RIGHT.replace("return lab::end()", "CHECK(cuMemRelease(handle));\nreturn lab::end()")
         for body, failed, status in (
-            (right, "of what is missing", "passed passed failed" + 4 * ", not reached"),
+            (right, "of what is missing", "passed passed failed holds holds holds holds"),
             (refused, ENDED, "passed passed, not reached, not reached failed" + 2 * ", not reached"),
         ):
             verdict = self.verdict(body, its[0], missing, its[1])
             self.assertEqual([title for title, _ in verdict.checks], titles)
             self.assertEqual(verdict.failed, failed)
-            self.assertEqual([its for _, its in verdict.checks], re.findall("passed|failed|not reached", status))
+            self.assertEqual([its for _, its in verdict.checks], re.findall("passed|failed|holds|not reached", status))
         leaking = RIGHT.replace("CHECK(cuMemRelease(handle));\n", "")
         verdict = self.verdict(leaking, its[0], on_two)
         self.assertEqual(verdict.checks[1:3], [("one", "passed"), ("on two", "not reached")])
         self.assertEqual((verdict.failed, verdict.checks[-2]), (GIVEN_BACK, (GIVEN_BACK, "failed")))
         self.assertNotIn("on 2 simulated GPUs", verdict.words)
+
+    def test_what_comes_behind_a_failure(self):
+        """The same run shows it: what holds, what fails, and what it cannot tell."""
+
+        @check("first")
+        def first(run):
+            raise Wrong("something", "nothing")
+
+        @check("needs another run")
+        def needs_another(run):
+            run.again(gpus=2)
+
+        @check("fails too")
+        def fails(run):
+            raise run.calls("cuMemCreate")[0].wrong("something", "nothing")
+
+        checks = first, needs_another, fails, check("on two", gpus=2)(lambda run: None)
+        verdict = self.verdict(RIGHT, *checks)
+        statuses = "passed", "failed", "not reached", "fails", "not reached", "holds", "holds", "holds"
+        self.assertEqual([its for _, its in verdict.checks], [*statuses])
+        self.assertEqual(verdict.words.count("What happened:"), 1)
+        refused = RIGHT.replace("return lab::end()", "CHECK(cuMemRelease(handle));\nreturn lab::end()")
+        statuses = self.verdict(refused, *checks).checks
+        self.assertNotIn(
+            "holds", [its for _, its in statuses], "a run that was stopped shows nothing of what is behind"
+        )
+
+    def test_a_map_of_memory(self):
+        """At the failure, in five lines; of a leak, what was there in the end."""
+        body = """
+            CUmemAllocationProp properties = {};
+            properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+            properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+            CUmemGenericAllocationHandle handle;
+            CUdeviceptr address;
+            CHECK(cuMemAddressReserve(&address, 64 << 20, 0, 0, 0));
+            for (CUdeviceptr at = address; at < address + (6 << 20); at += 2 << 20) {
+              CHECK(cuMemCreate(&handle, 2 << 20, &properties, 0));
+              CHECK(cuMemMap(at, 2 << 20, 0, handle, 0));
+              if (at > address) CHECK(cuMemRelease(handle));
+            }
+            CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READ};
+            CHECK(cuMemSetAccess(address, 2 << 20, &access, 1));
+            CHECK(cuMemUnmap(address + 1, 2 << 20));
+        """
+        verdict = self.verdict(body)
+        self.assertEqual(
+            [re.sub("^0x[0-9a-f]+ ", "", line).strip() for line in verdict.memory],
+            [
+                "2 MiB  memory of GPU 0, #1; GPU 0 reads <- here",
+                "4 MiB  memory of GPU 0, #2-3; nobody has access",
+                "58 MiB  reserved; nothing is mapped",
+            ],
+        )
+        many = body.replace("at += 2 << 20", "at += 4 << 20").replace("(6 << 20)", "(48 << 20)")
+        lines = self.verdict(many.replace("cuMemUnmap(address + 1,", "cuMemUnmap(address + (40 << 20) + 1,")).memory
+        self.assertEqual((len(lines), [line.endswith(" <- here") for line in lines].count(True)), (5, 1))
+        self.assertIn("and 20 more", lines[-1])
+        self.assertLessEqual(max(map(len, lines)), 100)
+        leak = RIGHT.replace("CHECK(cuMemRelease(handle));", "")
+        (line,) = self.verdict(leak).memory
+        self.assertRegex(line, r"^no address +2 MiB  memory of GPU 0, #1; not mapped, a handle holds it$")
 
     def test_a_leak_of_another_run(self):
         """It is told rather than what follows from it, and not in place of a call that is to blame."""
