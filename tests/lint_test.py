@@ -95,7 +95,7 @@ def main(name):
         found = checks[name](copy_checkout(pathlib.Path(scratch)))
     print(found, end="")
     if found:
-        fail(f"{name} has something to say; CONTRIBUTING.md, Lint, says how it is mended")
+        fail(f"{name} has something to say; CONTRIBUTING.md, Form, says how it is mended")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 
 A file labs/checks/NNx_name.py has the lab's TITLE, MINUTES, PAGE, OUTPUT and HINTS, and functions under @check("what
 holds"), in the order in which they are to be told. Each takes a Run, and raises Wrong where something does not hold.
-CONTRIBUTING.md, *How to add a lab*, has all of it.
+docs/contributing/labs.md has all of it.
 """
 
 import dataclasses

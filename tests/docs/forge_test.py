@@ -24,7 +24,8 @@ except ImportError as missing:
 ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
 LESSONS = sorted(ROOT.glob("[0-9][0-9]_*/README.md"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "vmmsim/README.md"]
-PAGES += [page for folder in ("[0-9][0-9]_*", "docs", "labs") for page in sorted(ROOT.glob(f"{folder}/*.md"))]
+FOLDERS = "[0-9][0-9]_*", "docs", "docs/contributing", "labs", "vmmsim/docs", "vmmsim/docs/decisions"
+PAGES += [page for folder in FOLDERS for page in sorted(ROOT.glob(f"{folder}/*.md"))]
 
 
 @functools.cache

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""A lab holds what CONTRIBUTING.md promises of labs: lab_test.py NAME [LabTest | AnswersTest]
+"""A lab holds what docs/contributing/labs.md promises: lab_test.py NAME [LabTest | AnswersTest]
 
 The starter is built without a warning, is not right, and says what the lab's file in this directory tells; outside the
 marks it is the solution. The solution is right, and so are other answers. Each wrong answer, a change of the solution,
