@@ -119,6 +119,29 @@ class TrueTest(unittest.TestCase):
             writer.call("cudaLaunchKernel", {"func": name}, result="cudaSuccess")
             self.assertEqual(steps(writer.recording())[0].brief, short)
 
+    def test_launches(self):
+        """Each has its grid, and a fault says which it comes from."""
+        config = {"gridDim": [16, 16, 1], "blockDim": [32, 8, 1]}
+        one_by_one = {what + axis: 4 for what in ("gridDim", "blockDim") for axis in "XYZ"}
+        for arguments, words, brief in (
+            ({"func": "f(int*)", "gridDim": [2048, 1, 1], "blockDim": [256, 1, 1]}, "2048 blocks of 256", "2048, 256"),
+            ({"func": "f(int*)", "config": config}, "16 × 16 blocks of 32 × 8", "(16,16), (32,8)"),
+            ({"f": "f(int*)", **one_by_one}, "4 × 4 × 4 blocks of 4 × 4 × 4", "(4,4,4), (4,4,4)"),
+        ):
+            writer = Writer()
+            writer.call("cudaLaunchKernel", arguments, result="cudaSuccess")
+            (step,) = steps(writer.recording())
+            self.assertIn(f"launches the kernel f(int*) on GPU 0, {words} threads; it succeeds.", step.words)
+            self.assertEqual(step.brief, f"f<<<{brief}>>>")
+        writer.launch()
+        writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
+        fault = {"where": "f, thread 5", "address": "0x10", "why": "it is null", "launch": "cudaLaunchKernel #1"}
+        writer.lines[-1]["fault"] = fault
+        words = steps(writer.recording())[-1].words
+        self.assertIn(
+            "cudaErrorIllegalAddress: the kernel that cudaLaunchKernel #1 launched in step 1 went wrong.", words
+        )
+
 
 if __name__ == "__main__":
     sys.argv[1:] = sys.argv[2:]

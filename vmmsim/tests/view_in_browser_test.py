@@ -177,12 +177,12 @@ class Views(BrowserTest):
             ".vmm-held tr",
             """(all) => all.map((row) => {
               let title = row.closest("details");
-              while (title.tagName != "H3") title = title.previousElementSibling;
+              while (!/^H/.test(title.tagName)) title = title.previousElementSibling;
               const kind = row.closest("details").firstChild.textContent.split(":")[0];
               return [title.textContent, kind, row.querySelector("a").textContent, row.firstChild.textContent];
             })""",
         )
-        titles = self.page.locator(".vmm-held h3").all_inner_texts()
+        titles = self.page.locator(".vmm-held > :is(h2, h3)").all_inner_texts()
         memory = [row for row in rows if row[1] in ("VMM memory", "Ordinary memory")]
         return {title: {(kind, line): size for of, kind, line, size in memory if of == title} for title in titles}
 

@@ -68,8 +68,10 @@ def wrong_in_call(line):
     if not all(isinstance(caller, str) for caller in line["callers"]):
         return "texts as the callers"
     fault = line.get("fault", {"where": "", "why": ""})
-    if not isinstance(fault, dict) or [type(fault.get(key)) for key in ("where", "why")] != [str, str]:
+    if not isinstance(fault, dict) or any(type(fault.get(key)) is not str for key in ("where", "why")):
         return "where and why of a fault as texts"
+    if not isinstance(fault.get("launch", ""), str):
+        return "launch of a fault as a text"
     if not is_address(fault.get("address")):
         return "an address of a fault, or null"
     for change in line["changes"]:

@@ -215,6 +215,7 @@ class Machine:
         self.held = {}  # memory by number that only a descriptor holds
         self.followed, self.touched = {}, {}  # memory by identity; of the line that it is at, by number
         self.made = 0  # how much memory there has been
+        self.lines, self.launches = 0, {}  # how many; by (process, "cudaLaunchKernel #2"), the how-manieth that is
         self.checks = collections.Counter()
         self.strict, self.doubts = strict, []  # of the last line
         self.watches = []
@@ -237,6 +238,9 @@ class Machine:
         """Takes a line that is a call, as wrong_in_call() has it."""
         self.doubts = []
         self.demand(not wrong_in_call(line), "a line has the documented members")
+        self.lines += 1
+        if "Launch" in line["call"]:
+            self.launches[line["pid"], f"{line['call']} #{line['nth']}"] = self.lines
         process = self.processes[line["pid"]]
         process.has_ended, self.touched = False, {}
         self.look_at_kinds(process, line)

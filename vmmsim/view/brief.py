@@ -6,7 +6,7 @@ from vmmsim.trace.recording import shortened
 from vmmsim.view.contents import RIGHTS
 from vmmsim.view.overview import is_launch
 from vmmsim.view.sizes import exact_size, size_text
-from vmmsim.view.words import is_refused
+from vmmsim.view.words import extents, is_refused
 
 LONGEST = 60
 NAMELESS = "(anonymous namespace)::"
@@ -78,4 +78,6 @@ def ordinary(line):
 def launched(line):
     names = line["arguments"].get("kernels") or [line["arguments"].get("func", line["arguments"].get("f", ""))]
     text = str(names[0] if isinstance(names, list) and names else names).removeprefix("void ")
-    return shortened(text, 0).replace("(...)", "").replace("<...>", "").replace(NAMELESS, "")[:LONGEST]
+    name = shortened(text, 0).replace("(...)", "").replace("<...>", "").replace(NAMELESS, "")[:LONGEST]
+    grid, block = (f"({size})" if " × " in size else size for size in extents(line["arguments"]))
+    return name + (f"<<<{grid}, {block}>>>".replace(" × ", ",") if grid else "")

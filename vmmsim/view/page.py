@@ -20,7 +20,7 @@ import pathlib
 import re
 import zlib
 
-from vmmsim.trace.line import NO_CALLS
+from vmmsim.trace.line import ENDS, NO_CALLS
 from vmmsim.view.callers import Callers
 from vmmsim.view.frames import notes
 from vmmsim.view.layout import TALLEST, WIDTH
@@ -116,7 +116,7 @@ def counted(steps):
     others = [step.call for step in steps if step.call in NO_CALLS]
     calls = len(steps) - len(others)
     text = (f"{calls:,} calls" if calls != 1 else "1 call") + (f" of {processes} processes" if processes > 1 else "")
-    closed, ended = others.count("close"), others.count("exit")
+    closed, ended = others.count("close"), sum(map(others.count, ENDS))
     ends = "the end of a process" if ended == 1 else f"the ends of {ended} processes"
     more = [plural(closed, "closed descriptor")] * bool(closed) + [ends] * bool(ended)
     return " and ".join([", ".join([text, *more[:-1]]), *more[-1:]])

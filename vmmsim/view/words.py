@@ -106,6 +106,21 @@ def sized(value):
     return size_and_bytes(integer(value))
 
 
+def extents(arguments):
+    """(of the grid, of a block) of a launch: 2048, or 16 × 16; "" is not known."""
+    config = arguments.get("config")
+    given = config if isinstance(config, dict) else arguments
+    found = []
+    for what in "gridDim", "blockDim":
+        sizes = given.get(what, [given.get(what + axis) for axis in "XYZ"])
+        if not isinstance(sizes, list) or not sizes or not all(isinstance(size, int) for size in sizes):
+            return "", ""
+        while sizes[1:] and sizes[-1] == 1:
+            sizes = sizes[:-1]
+        found.append(" × ".join(map(str, sizes)))
+    return tuple(found)
+
+
 def right(flags):
     return RIGHTS.get(flags, flags)
 
@@ -161,10 +176,15 @@ class Asked:
         if call in NO_CALLS:
             return answer
         if not self.verb:
-            return f"{call}{self.values()} {answer}."
+            return f"{call}{self.values()} {answer}{self.at_fault()}."
         if is_refused(line):
-            return f"{call} was to {self.verb} {self.rest}. It {answer}, and nothing changes."
+            return f"{call} was to {self.verb} {self.rest}. It {answer}{self.at_fault() or ', and nothing changes'}."
         return f"{call} {VERBS.get(self.verb, self.verb + 's')} {self.rest}; it {answer}."
+
+    def at_fault(self):
+        launch = self.line.get("fault", {}).get("launch")
+        step = self.machine.launches.get((self.line["pid"], launch))
+        return f": the kernel that {launch} launched in step {step} went wrong" if step else ""
 
     def values(self):
         """The arguments that are not addresses of outputs, short."""
@@ -433,7 +453,9 @@ class Asked:
     def launch(self):
         name = str(self.arguments.get("func", self.arguments.get("f"))).removeprefix("void ")
         gpu = f" on GPU {self.line['device']}" if self.line["device"] >= 0 else ""
-        return f"launch the kernel {name if len(name) <= 90 else name[:90] + '…'}{gpu}"
+        grid, block = extents(self.arguments)
+        threads = f", {grid} block{'s' * (grid != '1')} of {block} thread{'s' * (block != '1')}" if grid else ""
+        return f"launch the kernel {name if len(name) <= 90 else name[:90] + '…'}{gpu}{threads}"
 
     @asked("cudaGraphLaunch")
     def launch_graph(self):

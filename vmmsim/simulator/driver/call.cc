@@ -157,7 +157,7 @@ std::string fault_as_json() {
   const auto& address = state().fault_address;
   const trace::Member at =
       address ? trace::Member("address", hexadecimal(*address)) : trace::Member("address", nullptr);
-  return trace::object({{"where", where}, at, {"why", why.substr(begin)}});
+  return trace::object({{"where", where}, at, {"why", why.substr(begin)}, {"launch", state().fault_launch}});
 }
 
 void write_call(const CallContext& context, const char* result, const std::string& explanation) {

@@ -67,11 +67,12 @@ void need(const void* pointer, const char* name) {
   if (!pointer) refuse(CUDA_ERROR_INVALID_VALUE, std::string(name) + " is null: give the address of a variable");
 }
 
-void set_fault(const gpu::Fault& fault) {
+void set_fault(const gpu::Fault& fault, const std::string& launch) {
   const MutexLock held(state().lock);
   if (state().fault) return;
   state().fault_why = fault.why;
   state().fault_where = fault.where;
+  state().fault_launch = launch;
   state().fault_address = fault.address;
   state().fault = CUresult(fault.error);
 }

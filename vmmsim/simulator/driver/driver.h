@@ -81,6 +81,7 @@ struct State {
   Mutex lock;  // of what follows; not held while one waits
   std::string fault_why GUARDED_BY(lock);
   std::string fault_where GUARDED_BY(lock);
+  std::string fault_launch GUARDED_BY(lock);
   std::optional<uint64_t> fault_address GUARDED_BY(lock);
   std::vector<std::shared_ptr<CUctx_st>> contexts
       GUARDED_BY(lock);  // also those that have ended: so that they can be refused
@@ -111,7 +112,8 @@ void refuse_if_forked();
 void must_be_initialized();  // throws Refused: for a call that looks at its arguments before that
 
 // A kernel or copy that went wrong: all later calls of the process answer so. The first fault counts.
-void set_fault(const gpu::Fault&) EXCLUDES(state().lock);
+// `launch`: the call that the kernel comes from, if one goes wrong and its name is known.
+void set_fault(const gpu::Fault&, const std::string& launch = "") EXCLUDES(state().lock);
 CUresult fault();                           // CUDA_SUCCESS: none so far
 void reset_fault() EXCLUDES(state().lock);  // after a fault the context is reset: it cannot be had again
 

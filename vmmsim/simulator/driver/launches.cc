@@ -113,8 +113,8 @@ void start_kernel(const Work& work, const Operation& op) {
   now.order = op->number;
   now.triggered = [op] { triggered(op); };
   if (!op->prerequisites.empty()) now.may_go_on = [op] { return may_go_on(op); };
-  now.done = [op](const gpu::Fault* fault) {
-    if (fault) set_fault(*fault);
+  now.done = [op, launch = work.asked_by](const gpu::Fault* fault) {
+    if (fault) set_fault(*fault, launch);
     ended(op);
   };
   if (memory::options().trace)

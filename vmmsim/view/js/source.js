@@ -18,6 +18,7 @@ class Source {
     this.source.hidden = !has_text;
     this.part("where").textContent = has_text ? this.mark(at) : this.words_without(step, stack);
     this.list_callers(stack);
+    this.part("program").classList.toggle("vmm-has-nothing", !has_text && !stack.length);
   }
 
   // Marks the lines, and says it in words.

@@ -99,11 +99,20 @@ class View {
     this.tabs = [...part("tabs").children];
     this.tabs.forEach((tab, index) => tab.addEventListener("click", () => this.show_tab(index)));
     part("save").addEventListener("click", () => this.picture.save());
+    this.name_regions();
     this.help = part("help");
     part("ask").addEventListener("click", () => this.help.showModal());
     this.help.querySelector("tbody").append(...keys.map(([its, does]) =>
       make("tr", {}, make("th", { scope: "row" }, its), make("td", {}, does))));
     this.letters = this.help.querySelector("input");
+  }
+
+  // Those of several views in a page are told apart.
+  name_regions() {
+    const all = [...document.querySelectorAll(".vmm-view")], nth = all.indexOf(this.element) + 1;
+    if (all.length > 1)
+      for (const region of this.panel.querySelectorAll("[role=region]"))
+        region.setAttribute("aria-label", `${region.getAttribute("aria-label")}, view ${nth}`);
   }
 
   // --- Where one is

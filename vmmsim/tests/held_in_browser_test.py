@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""Who holds memory, as a browser shows it: by the lines that lead to a call, by descriptors, and after an end."""
+
+import pathlib
+import tempfile
+import unittest
+
+from vmmsim.tests.browser import BrowserTest
+from vmmsim.tests.sample import MIB, Writer
+from vmmsim.view.compare import page_of_two
+from vmmsim.view.frames import steps
+from vmmsim.view.page import page
+
+BEST_PRACTICES = ["heading-order", "landmark-unique", "landmark-no-duplicate-main", "page-has-heading-one"]
+
+
+def pool():
+    """An allocator of one line, called by two functions, one of them from two places; then it is killed."""
+    writer = Writer(sources={"pool.cu": "\n" * 30, "main.cu": "\n" * 90}, places={})
+    for nth, callers in enumerate(([40, 80], [40, 81], [50], [40, 80])):
+        writer.create((2 << nth) * MIB)
+        writer.lines[-1]["callers"] = [f"pool+{line:#x}" for line in (7, *callers)]
+    writer.about["places"] = {"pool+0x7": [["pool.cu", 7, "grow"]]}
+    for line in 40, 50, 80, 81:
+        writer.about["places"][f"pool+{line:#x}"] = [["main.cu", line, "main"]]
+    writer.export("0x4", 1, identity="0x101", followed=True)
+    writer.release("0x4")
+    writer.launch()
+    writer.call("vanished", {"signal": 9}, result="")
+    return writer
+
+
+class HeldInBrowserTest(BrowserTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.scratch = pathlib.Path(tempfile.mkdtemp())
+        recording = pool().recording()
+        run = recording, steps(recording)
+        cls.one, cls.two = cls.scratch / "one.html", cls.scratch / "two.html"
+        cls.one.write_text(page(*run))
+        cls.two.write_text(page_of_two([run, run]))
+
+    def at(self, address, file=None):
+        self.page.goto("about:blank")
+        self.page.goto((file or self.one).as_uri() + address)
+        self.page.locator(".vmm-held table").first.wait_for()
+
+    def rows(self, kind):
+        return [
+            [text.strip() for text in row.locator("td").all_inner_texts()]
+            for row in self.page.locator(f".vmm-held details[data-kind='{kind}'] tr").all()
+        ]
+
+    def open_row(self, words):
+        self.page.get_by_role("button", name=f"Open {words}", exact=True).first.click()
+
+    def test_what_called_it(self):
+        """The allocator's line opens into those that called it, and these into theirs, the last into allocations."""
+        self.at("#step=7,held")
+        whole = ["30 MiB", "4 ×", "GPU 0", "▸ pool.cu:7 in grow cuMemCreate, steps 1 to 4"]
+        self.assertEqual(self.rows("memory"), [whole])
+        self.open_row("pool.cu:7 in grow")
+        called = [
+            ["22 MiB", "3 ×", "GPU 0", "▸ main.cu:40 cuMemCreate, steps 1 to 4"],
+            ["8 MiB", "1 ×", "GPU 0", "main.cu:50 #3, cuMemCreate, step 3"],
+        ]
+        opened = [*whole[:3], whole[3].replace("▸", "▾")]
+        self.assertEqual(self.rows("memory"), [opened, *called])
+        self.open_row("main.cu:40")
+        self.open_row("main.cu:80")
+        single = [
+            ["16 MiB", "1 ×", "GPU 0", "#4 cuMemCreate, step 4"],
+            ["2 MiB", "1 ×", "GPU 0", "#1 cuMemCreate, step 1"],
+        ]
+        self.assertEqual(self.rows("memory")[3:5], single)
+        self.expect_accessible()
+        self.open_row("pool.cu:7 in grow")
+        self.assertEqual(self.rows("memory"), [whole])
+
+    def test_descriptors_and_an_end(self):
+        self.at("#step=7,held")
+        self.page.get_by_text("Open descriptors: 1").click()
+        self.assertRegex(self.rows("descriptors")[0][3], r" 9, of #4, cuMemExportToShareableHandle, step 5$")
+        self.page.goto(self.one.as_uri() + "#step=8,held")
+        self.page.get_by_text("Nothing.").wait_for()
+        self.assertEqual(self.page.locator(".vmm-held :is(h2, h3)").all_inner_texts(), ["Left at the end, step 8"])
+
+    def test_headings_and_regions(self):
+        self.at("#step=7,held")
+        self.expect_accessible(BEST_PRACTICES, least=2)
+        self.page.goto(self.two.as_uri())
+        self.page.locator(".vmm-live").nth(1).wait_for()
+        self.expect_accessible(BEST_PRACTICES, least=2)
+
+
+if __name__ == "__main__":
+    unittest.main()
