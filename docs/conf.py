@@ -16,8 +16,8 @@ copyright = "the contributors. Text CC BY 4.0, programs MIT-0"
 root_doc = "docs/index"
 include_patterns = ["docs/*.md", "[0-9][0-9]_*/*.md", "labs/*.md"]
 exclude_patterns = ["build*", ".*"]  # not entered: they can hold other copies of the pages
-own = [f"docs.extensions.{name}" for name in ("forge", "inline_svg", "printable", "results", "search", "views")]
-extensions = ["myst_parser", "sphinx_copybutton", *own]
+own = "forge", "inline_svg", "printable", "results", "search", "try_it", "views"
+extensions = ["myst_parser", "sphinx_copybutton", *(f"docs.extensions.{name}" for name in own)]
 myst_heading_anchors = 3  # a link to a section works in the book as it does on a code forge
 nitpicky = True
 

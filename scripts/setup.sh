@@ -303,6 +303,7 @@ get_packages_of_tests() {
   command -v mmdebstrap > /dev/null || (( EUID != 0 )) || missing+=(mmdebstrap)
   command -v clang++ > /dev/null || missing+=(clang)
   command -v bwrap > /dev/null || missing+=(bubblewrap)
+  command -v em++ > /dev/null || missing+=(emscripten)
   (( ${#missing[@]} )) || return 0
   if command -v apt-get > /dev/null && { (( EUID == 0 )) || [[ ${CI:-} ]]; } && may_install; then
     for name in "${missing[@]}"; do

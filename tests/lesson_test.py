@@ -219,7 +219,8 @@ def book(directory, views, programs):
         for file in pathlib.Path(views).iterdir():
             if file.stat().st_size > 500_000:
                 fail(f"{file} has more than 500 kB")
-    options = *"-q -E -W --keep-going -c docs -D".split(), f"views={views}"
+    places = "-D", f"views={views}", "-D", f"web={pathlib.Path(views).parent / 'web'}"
+    options = *"-q -E -W --keep-going -c docs".split(), *places
     done = start(sys.executable, "-B", "-m", "sphinx", *options, ".", directory, cwd=ROOT)
     if done.returncode or done.stderr:
         fail("Sphinx has something to say")

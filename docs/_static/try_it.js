@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT-0
+// Boxes in which a reader changes calls, and sees each answered: docs/extensions/try_it.py makes them of listings.
+// The calls are those of C in short form; what they are answered comes from the simulator's memory (vmmsim/web).
+{
+  // What a call is given: "&" the name of what it answers with, all others are numbers.
+  const CALLS = {
+    cuMemAddressReserve: ["&ptr", "size", "alignment", "addr", "flags"],
+    cuMemAddressFree: ["ptr", "size"],
+    cuMemCreate: ["&handle", "size", "place", "flags"],
+    cuMemRelease: ["handle"],
+    cuMemMap: ["ptr", "size", "offset", "handle", "flags"],
+    cuMemUnmap: ["ptr", "size"],
+    cuMemSetAccess: ["ptr", "size", "place", "access"],
+    cuMemGetAccess: ["&access", "place", "ptr"],
+    cuMemRetainAllocationHandle: ["&handle", "ptr"],
+    cuMemGetAllocationGranularity: ["&granularity", "place", "option"],
+    read: ["place", "ptr", "size"],
+    write: ["place", "ptr", "size"],
+  };
+  const WORDS = { host: (1n << 64n) - 1n, NONE: 0n, READ: 1n, READWRITE: 3n, MINIMUM: 0n, RECOMMENDED: 1n };
+  const UNITS = { KiB: 1n << 10n, MiB: 1n << 20n, GiB: 1n << 30n, TiB: 1n << 40n };
+  const ERRORS = {
+    0: "CUDA_SUCCESS", 1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 101: "CUDA_ERROR_INVALID_DEVICE",
+    700: "CUDA_ERROR_ILLEGAL_ADDRESS", 800: "CUDA_ERROR_NOT_PERMITTED", 801: "CUDA_ERROR_NOT_SUPPORTED",
+    999: "CUDA_ERROR_UNKNOWN",
+  };
+  const RIGHTS = { 0: "no access", 1: "reads", 3: "reads and writes" };
+  const GPUS = 2, PAGE = 2 ** 21;
+
+  class Mistake extends Error {}
+
+  // --- The text ------------------------------------------------------------------------------------------------------
+
+  // A sum of products of numbers with or without a unit, gpu(N), words and variables, as 2 * 3 MiB + va.
+  const valueOf = (text, variables) => {
+    const tokens = text.match(/0x[0-9a-f]+|\d+|[A-Za-z_]\w*|[-+*()]|\S/gi) ?? [];
+    let at = 0;
+    const expect = (what) => {
+      if (tokens[at++] !== what) throw new Mistake(`there is no ${what} in “${text.trim()}” where one is wanted`);
+    };
+    const single = () => {
+      const token = tokens[at++];
+      if (token === undefined) throw new Mistake("an argument is empty");
+      if (token === "(") {
+        const value = sum();
+        expect(")");
+        return value;
+      }
+      if (/^\d/.test(token)) return BigInt(token) * (UNITS[tokens[at]] ? UNITS[tokens[at++]] : 1n);
+      if (token === "gpu") {
+        expect("(");
+        const value = sum();
+        expect(")");
+        return value;
+      }
+      if (token in WORDS) return WORDS[token];
+      if (variables.has(token)) return variables.get(token);
+      throw new Mistake(`nothing above is called “${token}”`);
+    };
+    const product = () => {
+      let value = single();
+      while (tokens[at] === "*") {
+        ++at;
+        value *= single();
+      }
+      return value;
+    };
+    const sum = () => {
+      let value = product();
+      while (tokens[at] === "+" || tokens[at] === "-") value += tokens[at++] === "-" ? -product() : product();
+      return value;
+    };
+    const value = sum();
+    if (at < tokens.length) throw new Mistake(`“${tokens[at]}” is not understood`);
+    return BigInt.asUintN(64, value);
+  };
+
+  const argumentsOf = (text) => {
+    const parts = [""];
+    let depth = 0;
+    for (const letter of text) {
+      depth += (letter === "(") - (letter === ")");
+      if (letter === "," && !depth) parts.push("");
+      else parts[parts.length - 1] += letter;
+    }
+    return text.trim() ? parts : [];
+  };
+
+  // What a line asks for: its call, the numbers that it is given, and the name of what it answers with.
+  const asked = (line, variables) => {
+    const [, name, given] = line.match(/^(\w+)\s*\((.*)\)\s*;?$/) ?? [];
+    if (!name) throw new Mistake("a line is one call: cuMemRelease(handle)");
+    const wanted = CALLS[name];
+    if (!wanted) throw new Mistake(`there is no ${name} here; there are ${Object.keys(CALLS).join(", ")}`);
+    const parts = argumentsOf(given);
+    const form = `${name}(${wanted.join(", ")})`;
+    if (parts.length !== wanted.length) throw new Mistake(`${name} has ${wanted.length} arguments here: ${form}`);
+    const answers = wanted.findIndex((each) => each.startsWith("&"));
+    const to = answers < 0 ? null : parts[answers].match(/^\s*&\s*([A-Za-z_]\w*)\s*$/)?.[1];
+    if (to === undefined) throw new Mistake(`the answer needs a name, with & before it: ${form}`);
+    const numbers = parts.filter((_, i) => i !== answers).map((part) => valueOf(part, variables));
+    return { name, numbers, to };
+  };
+
+  // --- The run -------------------------------------------------------------------------------------------------------
+
+  const sizeText = (bytes) => {
+    for (const [name, unit] of Object.entries(UNITS).reverse())
+      if (bytes >= Number(unit)) return `${+(bytes / Number(unit)).toFixed(2)} ${name}`;
+    return `${bytes} bytes`;
+  };
+  const answerText = ({ name, to }, answer) => {
+    if (answer.error) return ERRORS[answer.error] ?? `error ${answer.error}`;
+    if (name === "cuMemGetAccess") return `CUDA_SUCCESS: ${RIGHTS[Number(answer.value)]}`;
+    if (name === "cuMemGetAllocationGranularity") return `CUDA_SUCCESS: ${sizeText(Number(answer.value))}`;
+    if (name === "read" || name === "write") return "no fault";
+    return to ? `CUDA_SUCCESS: ${to} is ${answer.value}` : "CUDA_SUCCESS";
+  };
+
+  // Each line with its answer and with what there is after it.
+  const runOf = async (text) => {
+    const machine = await vmmsimMachine();
+    const why = machine.ccall("begin", "string", ["number"], [GPUS]);
+    if (why) throw new Error(why);
+    const variables = new Map(), names = new Map(), rows = [];
+    let state = { reservations: [], mappings: [], handles: [], memories: [] };
+    for (const whole of text.split("\n")) {
+      const line = whole.replace(/\/\/.*/, "").trim();
+      if (!line) continue;
+      const row = { line, is_bad: false, why: "" };
+      rows.push(row);
+      try {
+        const call = asked(line, variables);
+        state = JSON.parse(machine.ccall("call", "string", ["string"], [[call.name, ...call.numbers].join(" ")]));
+        Object.assign(row, { answer: answerText(call, state), is_bad: state.error !== 0, why: state.why });
+        if (call.to && !state.error) {
+          variables.set(call.to, BigInt(state.value));
+          names.set(state.value, call.to);
+        }
+      } catch (mistake) {
+        if (!(mistake instanceof Mistake)) throw mistake;
+        Object.assign(row, { answer: "not a call", is_bad: true, why: mistake.message });
+      }
+      row.state = { ...state, names: new Map(names) };
+    }
+    return rows;
+  };
+
+  // --- The picture ---------------------------------------------------------------------------------------------------
+
+  // Not to scale: twice the size is one step wider, so that 2 MiB and 64 TiB stand in one picture.
+  const widthOf = (bytes) => 80 + 14 * Math.log2(Math.max(1, bytes / PAGE));
+  const escaped = (text) => String(text).replace(/[<>&"]/g, (letter) => `&#${letter.charCodeAt(0)};`);
+  const text = (x, y, what, kind = "") => `<text x="${x}" y="${y}" class="${kind}">${escaped(what)}</text>`;
+  const box = (x, y, width, kind, title) =>
+    `<rect x="${x}" y="${y}" width="${width}" height="34" rx="3" class="${kind}">` +
+    `<title>${escaped(title)}</title></rect>`;
+
+  // The parts of a reservation, mapped and not, from its first address on.
+  const partsOf = (reservation, mappings) => {
+    const end = reservation.address + reservation.size, parts = [];
+    let at = reservation.address;
+    for (const each of mappings.filter(({ address }) => address >= at && address < end)) {
+      if (each.address > at) parts.push({ size: each.address - at });
+      parts.push({ size: each.size, mapping: each });
+      at = each.address + each.size;
+    }
+    if (at < end) parts.push({ size: end - at });
+    return parts;
+  };
+  const rightsText = ({ access }) => {
+    const those = (right) => access.flatMap((each, gpu) => (each === right ? gpu : [])).join(", ");
+    const open = [those(3) && `GPU ${those(3)}: rw`, those(1) && `GPU ${those(1)}: r`].filter(Boolean);
+    return open.join(", ") || "closed";
+  };
+  const holdersOf = (memory, state) => {
+    const handles = state.handles.filter((each) => each.memory === memory && each.references);
+    const mappings = state.mappings.filter((each) => each.memory === memory).length;
+    const named = handles.map(({ handle }) => state.names.get(handle) ?? "a handle");
+    return [...named, mappings && `${mappings} mapping${mappings > 1 ? "s" : ""}`].filter(Boolean).join(", ");
+  };
+
+  const pictureOf = (state) => {
+    const drawn = [], arrows = [], from = new Map();
+    let y = 20, width = 300;
+    drawn.push(text(0, y, "Virtual addresses", "vmm-title"));
+    for (const reservation of state.reservations) {
+      const address = `0x${reservation.address.toString(16)}`;
+      y += 20;
+      drawn.push(text(0, y, `${state.names.get(address) ?? address}: ${sizeText(reservation.size)}`, "vmm-left"));
+      y += 6;
+      let x = 0;
+      for (const { size, mapping } of partsOf(reservation, state.mappings)) {
+        const wide = Math.max(widthOf(size), mapping ? 12 + 7 * rightsText(mapping).length : 0);
+        const kind = mapping ? `vmm-gpu${Math.max(0, mapping.device ?? 0)}` : "vmm-box";
+        drawn.push(box(x, y, wide, kind, mapping ? `mapped, ${sizeText(size)}` : `reserved only, ${sizeText(size)}`));
+        drawn.push(text(x + wide / 2, y + 14, sizeText(size), "vmm-small"));
+        if (mapping) {
+          drawn.push(text(x + wide / 2, y + 28, rightsText(mapping), "vmm-small"));
+          from.set(mapping, [x + wide / 2, y + 34]);
+        }
+        x += wide + 2;
+      }
+      width = Math.max(width, x);
+      y += 40;
+    }
+    if (!state.reservations.length) drawn.push(text(0, (y += 24), "none are reserved", "vmm-left"));
+    y += 44;
+    for (const owner of [...new Set([0, ...state.memories.map(({ device }) => device)])].sort()) {
+      const memories = state.memories.filter(({ device }) => device === owner);
+      const name = owner < 0 ? "Memory of the host" : `Memory of GPU ${owner}`;
+      const all = memories.reduce((sum, { size }) => sum + size, 0);
+      let x = 0;
+      for (const { memory, size } of memories) {
+        const holders = holdersOf(memory, state), wide = Math.max(widthOf(size), 12 + 7 * holders.length);
+        drawn.push(box(x, y, wide, owner < 0 ? "vmm-panel" : `vmm-gpu${owner}`, `held by ${holders}`));
+        drawn.push(text(x + wide / 2, y + 14, sizeText(size), "vmm-small"));
+        drawn.push(text(x + wide / 2, y + 28, holders, "vmm-small"));
+        for (const [mapping, [x1, y1]] of from)
+          if (mapping.memory === memory) arrows.push(`<path class="vmm-arrow" d="M${x1} ${y1}L${x + wide / 2} ${y}"/>`);
+        x += wide + 8;
+      }
+      width = Math.max(width, x);
+      y += memories.length ? 54 : 0;
+      drawn.push(text(0, y, `${name}: ${all ? `${sizeText(all)} taken` : "none taken"}`, "vmm-title"));
+      y += 24;
+    }
+    return `<svg class="vmm-picture" viewBox="0 0 ${width} ${y}" width="${width}" role="img"
+      aria-label="The addresses, and the memory behind them">${arrows.join("")}${drawn.join("")}</svg>`;
+  };
+
+  // The colour of a mapping is that of the GPU whose memory it has.
+  const withDevices = (state) => {
+    const device = new Map(state.memories.map(({ memory, device }) => [memory, device]));
+    return { ...state, mappings: state.mappings.map((each) => ({ ...each, device: device.get(each.memory) })) };
+  };
+
+  // --- The box -------------------------------------------------------------------------------------------------------
+
+  const element = (name, attributes, ...children) => {
+    const made = Object.assign(document.createElement(name), attributes);
+    made.append(...children);
+    return made;
+  };
+
+  const makeBox = (listing) => {
+    const first = listing.querySelector("pre").textContent.trimEnd();
+    const editor = element("textarea", { value: first, spellcheck: false, ariaLabel: "Calls, one a line" });
+    const answers = element("ol", { className: "try-it-answers" });
+    const picture = element("div", { className: "try-it-picture vmm-scroll" });
+    const reset = element("button", { type: "button", textContent: "As it was", hidden: true });
+    let latest = 0;
+
+    const show = (rows, chosen) => {
+      answers.querySelectorAll("button").forEach((each, i) => (each.ariaPressed = i === chosen));
+      picture.innerHTML = rows.length ? pictureOf(withDevices(rows[chosen].state)) : "";
+    };
+    const run = async () => {
+      delete listing.dataset.answered;
+      const mine = ++latest;
+      await new Promise((done) => setTimeout(done, 100));  // while somebody types
+      if (mine !== latest) return;
+      const rows = await runOf(editor.value);
+      if (mine !== latest) return;
+      editor.rows = editor.value.split("\n").length;
+      reset.hidden = editor.value === first;
+      answers.replaceChildren(
+        ...rows.map((row, i) => {
+          const line = element("button", { type: "button", onclick: () => show(rows, i) },
+            element("code", { textContent: row.line }),
+            element("span", { className: row.is_bad ? "try-it-bad" : "try-it-good", textContent: row.answer }));
+          const why = row.why ? [element("p", { textContent: `${row.why[0].toUpperCase()}${row.why.slice(1)}.` })] : [];
+          return element("li", {}, line, ...why);
+        }),
+      );
+      const bad = rows.findIndex(({ is_bad }) => is_bad);
+      show(rows, bad < 0 ? rows.length - 1 : bad);
+      listing.dataset.answered = editor.value;  // nobody need wait longer
+    };
+    editor.addEventListener("input", run);
+    reset.addEventListener("click", () => {
+      editor.value = first;
+      run();
+    });
+    listing.replaceChildren(editor, reset, answers, picture);
+    listing.classList.add("is-ready");
+    return run();
+  };
+
+  // The machine is fetched, as a script so that it is also from file://, when a reader comes near the first box.
+  document.addEventListener("DOMContentLoaded", () => {
+    const boxes = [...document.querySelectorAll(".try-it")];
+    const watcher = new IntersectionObserver((entries) => {
+      if (!entries.some(({ isIntersecting }) => isIntersecting)) return;
+      watcher.disconnect();
+      document.head.append(element("script", { src: machineOfBoxes, onload: () => boxes.forEach(makeBox) }));
+    }, { rootMargin: "400px" });
+    for (const box of boxes) watcher.observe(box);
+  });
+}

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT-0
+"""Makes a listing that a reader can change: its calls are answered in the browser, with a picture of what there is.
+
+    <!-- try it -->
+    ```c
+    cuMemAddressReserve(&va, 4 MiB, 0, 0, 0)
+    ```
+
+_static/try_it.js does it, on the simulator's memory compiled for browsers (vmmsim/web), which the page loads when a
+reader comes to a box. Where that was not built, as on a code forge, it stays a listing.
+"""
+
+import pathlib
+import re
+import shutil
+
+from docutils import nodes
+from sphinx.transforms import SphinxTransform
+
+COMMENT = re.compile(r"(?:<!--)?\s*try it\s*(?:-->)?\s*")
+MACHINE = "try_it_machine.js"
+ABSENT = """<p class="vmm-absent">This book was built without <code>em++</code>, of Debian's package emscripten. So the
+boxes below are listings, which cannot be changed.</p>
+<p>"""
+
+
+class TryIt(SphinxTransform):
+    default_priority = 200
+
+    def apply(self, **kwargs):
+        for comment in [*self.document.findall(nodes.comment), *self.document.findall(nodes.raw)]:
+            if not COMMENT.fullmatch(comment.astext()):
+                continue
+            listing = comment.parent[comment.parent.index(comment) + 1]
+            listing["classes"].append("try-it")
+            comment.parent.remove(comment)
+
+
+def built(app):
+    return pathlib.Path(app.confdir, app.config.web).resolve() / MACHINE
+
+
+def put(app, page, template, context, doctree):
+    if doctree is None or not any("try-it" in each["classes"] for each in doctree.findall(nodes.literal_block)):
+        return
+    if built(app).exists():
+        app.add_js_file("try_it.js")
+        app.add_js_file(None, body=f'const machineOfBoxes = "{context["pathto"]("_static/" + MACHINE, 1)}";')
+    else:
+        context["body"] = context["body"].replace("<p>", ABSENT, 1) if page.endswith("/try_it") else context["body"]
+
+
+def copy_machine(app):
+    if built(app).exists():
+        static = pathlib.Path(app.outdir, "_static")
+        static.mkdir(parents=True, exist_ok=True)
+        shutil.copy(built(app), static / MACHINE)
+
+
+def setup(app):
+    app.add_config_value("web", "../build/web", "env")  # where the machine is, from docs
+    app.add_transform(TryIt)
+    app.connect("builder-inited", copy_machine)
+    app.connect("html-page-context", put)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

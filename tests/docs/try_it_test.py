@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""The boxes of the page Try it here, in Chromium: try_it_test.py BOOK
+
+What they answer is held against what an H200 answered (vmmsim/tests/facts), where it was asked the same.
+"""
+
+import pathlib
+import sys
+import unittest
+
+from vmmsim.tests.browser import BrowserTest, skip
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FACTS = ROOT / "vmmsim" / "tests" / "facts"
+PAGE = pathlib.Path(sys.argv[1]) / "docs" / "try_it.html"
+
+# The recorded line that a call of a box is held against, by its section and its label; none: it prepares others.
+ASKED = """
+reservations | reserve 0 bytes | cuMemAddressReserve(&a, 0, 0, 0, 0)
+reservations | reserve 1 byte | cuMemAddressReserve(&a, 1, 0, 0, 0)
+reservations | reserve 64 KiB | cuMemAddressReserve(&a, 64 KiB, 0, 0, 0)
+reservations | reserve 2 MiB | cuMemAddressReserve(&a, 2 MiB, 0, 0, 0)
+reservations | reserve 3 MiB | cuMemAddressReserve(&b, 3 MiB, 0, 0, 0)
+reservations | reserve 1 TiB | cuMemAddressReserve(&b, 1 TiB, 0, 0, 0)
+reservations | reserve 2^46 | cuMemAddressReserve(&b, 64 TiB, 0, 0, 0)
+reservations | reserve 2^47 | cuMemAddressReserve(&c, 128 TiB, 0, 0, 0)
+reservations | reserve 2 MiB, alignment 3 | cuMemAddressReserve(&c, 2 MiB, 3, 0, 0)
+reservations | reserve 2 MiB, flags 1 | cuMemAddressReserve(&c, 2 MiB, 0, 0, 1)
+reservations | reserve 2 MiB, hint 1 MiB past a granule | cuMemAddressReserve(&c, 2 MiB, 0, a + 1 MiB, 0)
+reservations | reserve 2 MiB, hint 2^47 | cuMemAddressReserve(&c, 2 MiB, 0, 128 TiB, 0)
+freeing reservations | | cuMemAddressReserve(&d, 4 MiB, 0, 0, 0)
+freeing reservations | free with size 0 | cuMemAddressFree(d, 0)
+freeing reservations | free the first half | cuMemAddressFree(d, 2 MiB)
+freeing reservations | free from 2 MiB on, the whole size | cuMemAddressFree(d + 2 MiB, 4 MiB)
+freeing reservations | free with 2 MiB too many | cuMemAddressFree(d, 6 MiB)
+freeing reservations | free it | cuMemAddressFree(d, 4 MiB)
+freeing reservations | free it again | cuMemAddressFree(d, 4 MiB)
+freeing reservations | free address 0 | cuMemAddressFree(0, 4 MiB)
+allocations | create 0 bytes | cuMemCreate(&m, 0, gpu(0), 0)
+allocations | create 65536 bytes | cuMemCreate(&m, 64 KiB, gpu(0), 0)
+allocations | create 3145728 bytes | cuMemCreate(&m, 3 MiB, gpu(0), 0)
+allocations | create 1 PiB | cuMemCreate(&m, 1024 TiB, gpu(0), 0)
+allocations | create flags 1 | cuMemCreate(&m, 2 MiB, gpu(0), 1)
+allocations | create GPU 99 | cuMemCreate(&m, 2 MiB, gpu(99), 0)
+allocations | create location host NUMA node 0 | cuMemCreate(&n, 2 MiB, host, 0)
+allocations | granularity good, option 77 | cuMemGetAllocationGranularity(&g, gpu(0), 77)
+mappings | | cuMemAddressReserve(&v, 8 MiB, 0, 0, 0)
+mappings | | cuMemCreate(&m, 4 MiB, gpu(0), 0)
+mappings | size 0 | cuMemMap(v, 0, 0, m, 0)
+mappings | half the size | cuMemMap(v, 2 MiB, 0, m, 0)
+mappings | twice the size | cuMemMap(v, 8 MiB, 0, m, 0)
+mappings | offset 2 MiB, the rest | cuMemMap(v, 2 MiB, 2 MiB, m, 0)
+mappings | flags 1 | cuMemMap(v, 4 MiB, 0, m, 1)
+mappings | address 1 MiB in | cuMemMap(v + 1 MiB, 4 MiB, 0, m, 0)
+mappings | address 0 | cuMemMap(0, 4 MiB, 0, m, 0)
+mappings | map | cuMemMap(v, 4 MiB, 0, m, 0)
+mappings | map again, same place | cuMemMap(v, 4 MiB, 0, m, 0)
+mappings | map again, half over it | cuMemMap(v + 2 MiB, 4 MiB, 0, m, 0)
+mappings | map again, right behind | cuMemMap(v + 4 MiB, 4 MiB, 0, m, 0)
+access | set of GPU 99 | cuMemSetAccess(v, 4 MiB, gpu(99), READWRITE)
+access | set of host NUMA node 0 | cuMemSetAccess(v, 4 MiB, host, READWRITE)
+access | set flags 2 | cuMemSetAccess(v, 4 MiB, gpu(0), 2)
+access | set size 0 | cuMemSetAccess(v, 0, gpu(0), READWRITE)
+access | set the first half | cuMemSetAccess(v, 2 MiB, gpu(0), READWRITE)
+access | access of GPU 99 | cuMemGetAccess(&r, gpu(99), v)
+access | access of address 0 | cuMemGetAccess(&r, gpu(0), 0)
+mappings | access of both neighbours in one call | cuMemSetAccess(v, 8 MiB, gpu(0), READWRITE)
+mappings | release | cuMemRelease(m)
+mappings | map after release, still mapped | cuMemMap(b, 4 MiB, 0, m, 0)
+unmapping | the first half | cuMemUnmap(v, 2 MiB)
+unmapping | one and a half | cuMemUnmap(v, 6 MiB)
+unmapping | size 0 | cuMemUnmap(v, 0)
+unmapping | address 0 | cuMemUnmap(0, 4 MiB)
+unmapping | both neighbours | cuMemUnmap(v, 8 MiB)
+unmapping | both again | cuMemUnmap(v, 8 MiB)
+"""
+
+
+def recorded():
+    """What the H200 answered, by section and label."""
+    found, section = {}, ""
+    for line in (FACTS / "vmm_expected_output.txt").read_text().splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif ": " in line:
+            label, answer = line.rsplit(": ", 1)
+            found.setdefault((section, label), answer.partition(",")[0])
+    return found
+
+
+class TryIt(BrowserTest):
+    def setUp(self):
+        super().setUp()
+        if not (PAGE.parents[1] / "_static" / "try_it_machine.js").exists():
+            skip("this book was built without em++; install emscripten (apt-get install emscripten)")
+        self.open(PAGE)
+        self.page.wait_for_selector(".try-it.is-ready .try-it-answers li")
+
+    def answers(self, text):
+        """Those of the first box, once it has these calls: line, answer and why."""
+        count = sum(bool(line.partition("//")[0].strip()) for line in text.splitlines())
+        self.page.locator(".try-it textarea").first.fill(text)
+        self.page.wait_for_function(
+            """([text, count]) => {
+              const box = document.querySelector(".try-it");
+              return box.dataset.answered === text && box.querySelectorAll("li").length === count;
+            }""",
+            arg=[text, count],
+        )
+        return (
+            self.page.locator(".try-it")
+            .first.locator("li")
+            .evaluate_all(
+                "(lines) => lines.map((line) => [...line.querySelectorAll('code, span, p')].map((e) => e.textContent))"
+            )
+        )
+
+    def test_every_box_is_answered(self):
+        refused = {1: "cuMemCreate(&memory, 3000000, gpu(0), 0)", 5: "cuMemUnmap(va, 2 MiB)"}
+        boxes = self.page.locator(".try-it.is-ready")
+        self.page.wait_for_function("[...document.querySelectorAll('.try-it')].every((box) => box.dataset.answered)")
+        self.assertEqual(boxes.count(), 6)
+        for number in range(boxes.count()):
+            bad = boxes.nth(number).locator("button:has(.try-it-bad) code").all_inner_texts()
+            self.assertEqual(bad, [refused[number]] if number in refused else [])
+            self.assertGreater(boxes.nth(number).locator("svg rect").count(), 0 if number != 3 else -1)
+
+    def test_the_answers_are_those_of_an_h200(self):
+        lines = [[part.strip() for part in line.split("|")] for line in ASKED.strip().splitlines()]
+        facts, wrong = recorded(), []
+        found = self.answers("\n".join(line for _, _, line in lines))
+        for (section, label, line), (shown, answer, *why) in zip(lines, found, strict=True):
+            self.assertEqual(shown, line)
+            expected = facts[section, label] if label else "CUDA_SUCCESS"
+            got = answer.partition(":")[0]
+            if got != expected or (got != "CUDA_SUCCESS" and not why):
+                wrong.append((line, got, expected, why))
+        self.assertEqual(wrong, [])
+
+    def test_what_is_no_call_is_said(self):
+        for line, word in (
+            ("cuMemFree(va)", "There is no cuMemFree here"),
+            ("cuMemUnmap(va, 2 MiB)", "Nothing above is called “va”"),
+            ("cuMemAddressReserve(va, 2 MiB, 0, 0, 0)", "The answer needs a name"),
+            ("cuMemAddressReserve(&va, 2 MiB)", "has 5 arguments here"),
+            ("cuMemRelease(2 ! 3)", "“!” is not understood"),
+            ("cuMemRelease()", "has 1 arguments here"),
+            ("<img src=x onerror=alert(1)>", "A line is one call"),
+        ):
+            with self.subTest(line):
+                ((shown, answer, why),) = self.answers(f"{line}\n// a remark\n\n")
+                self.assertEqual((shown, answer), (line, "not a call"))
+                self.assertIn(word, why)
+
+    def test_a_box_goes_back_and_shows_each_line(self):
+        first = self.page.locator(".try-it textarea").first.input_value()
+        self.answers(first.replace("READWRITE", "READ"))
+        box = self.page.locator(".try-it").first
+        self.assertIn("GPU 0: r", box.locator("svg").inner_html())
+        box.locator("li button").first.click()
+        self.assertIn("none taken", box.locator("svg").inner_html())
+        box.get_by_role("button", name="As it was").click()
+        self.page.wait_for_function("(text) => document.querySelector('.try-it').dataset.answered === text", arg=first)
+        self.assertIn("GPU 0: rw", box.locator("svg").inner_html())
+
+    def test_it_fits_and_is_accessible(self):
+        for width, theme in ((1440, "light"), (390, "dark")):
+            self.look(width, theme)
+            self.expect_no_overflow()
+        self.expect_accessible()
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
