@@ -70,11 +70,12 @@ book() {
   echo "$PWD/build/book/printable.html has all pages in one, to print or to hand out."
 }
 
-# The lessons as notebooks, in build/notebooks, and what executes them, in .venv.
+# The lessons as notebooks, in build/notebooks, and what executes them, in .venv: a kernel on simulated GPUs, too.
 notebooks() {
   setup scripts/requirements-notebooks.txt
   prepare simulator
   python3 -B -m docs.tools.notebooks
+  .venv/bin/python3 -s -B -m vmmsim notebook install --sys-prefix
 }
 
 # build [TARGET...] [-D...]: configures with these options of CMake's, and builds the targets. What these say is in

@@ -2,8 +2,12 @@
 # SPDX-License-Identifier: MIT-0
 """Writes the lessons as notebooks into build/notebooks, from their pages and programs: notebooks.py [--help]
 
-A section of a page becomes a text cell, its pictures inside. After the guesses stand the cell that writes the program
-and those that compile and run it. What a page shows as a command on the simulator or for a view becomes a cell too.
+A section of a page becomes a text cell, its pictures inside. Each step begins with the cells that the lesson's
+notebook.py has for it: questions, and calls in Python. After the last step stand the cell that writes the program in
+C++ and those that compile and run it. What a page shows as a command on the simulator becomes a cell too.
+
+In notebook.py `# %% [4]` begins a cell of step 4, and `# %% [4] refused` one in which the driver refuses something. The
+comment at its head is its question, a text cell in Markdown.
 """
 
 import argparse
@@ -19,6 +23,7 @@ import urllib.parse
 
 from docs.tools.fill_pages import ROOT, step
 
+KERNEL = {"display_name": "Python 3 on simulated GPUs (vmmsim)", "language": "python", "name": "vmmsim"}
 HERE = "cuda_vmm_by_example"  # the directory that the first cell makes beside the notebook
 CODE = re.compile(r"^( *)```[\s\S]*?^\1```$", re.MULTILINE)
 COMMANDS = re.compile(r"^```sh\n((?:build/bin/.*\n)*build/bin/vmmsim .*\n)```$", re.MULTILINE)
@@ -33,9 +38,9 @@ WORDS = {  # that fit a page alone, and a notebook's in their place
 }
 BEGIN = f"""
 *[Lesson {{number}}]({{page}}) of CUDA VMM by Example, {{release}}, as a notebook. Run its cells from top to bottom; the
-first of them sets up. The lesson runs on this machine's GPUs if they are enough for it, and otherwise on 8 simulated
-GPUs: the output says which. Commands in the text are for a terminal, in the directory `{HERE}` that the first cell
-makes beside the notebook.*
+first of them sets up. You make the calls one by one, in Python, and see after each what it has done; the whole program,
+in C++, comes at the end. Before each cell stands a question: guess, then run. Commands in the text are for a terminal,
+in the directory `{HERE}` that the first cell makes beside the notebook.*
 """
 SET_UP = f"""# Gets the project, {{release}}, and what is missing on this machine, and builds the simulator.
 # This takes up to 3 minutes on 2 cores, and a second once it is done. VMM_REPOSITORY may name another address of the
@@ -45,24 +50,27 @@ repository=${{{{VMM_REPOSITORY:-$address}}}}
 if [[ ! -e {HERE} && -d $repository ]]; then ln -s "$repository" {HERE}; fi
 if [[ ! -e {HERE} ]]; then git clone --quiet --depth 1 --branch {{release}} "$repository" {HERE}; fi
 {HERE}/run.sh --setup"""
-PROGRAM = """## The program
+LOAD = f"""import sys
+
+sys.path[:0] = ["{HERE}", "{HERE}/common"]
+%load_ext vmmsim"""
+BY_HAND = """## By hand
+
+From here on the addresses and the memory are drawn below each cell that changes them. If the next cell says that this
+kernel was not started under vmmsim, do what it says."""
+PROGRAM = """## The whole program, in C++
 
 The next cell writes the program into a file beside the notebook. To change the program, change it in the cell. The
-sections on the steps lead to their parts of it, by the lines of the file."""
+steps above lead to their parts of it, by the lines of the file. It runs on simulated GPUs, or in the kernel for real
+ones on these, if they are enough for it."""
 LAB = f"""### {{title}}
 
 The next cell writes your program. Its task is at the top, and your parts are between `// >>>` and `// <<<`. The cell
 after it judges the program by what it did on simulated GPUs. `{HERE}/lab.sh hint {{number}}` tells a hint."""
-VIEW = """## Step through it
+VIEW = f"""## Step through it
 
-The next two cells show your program call by call: the line of the source, and the addresses and the memory after each
-call. The first writes one HTML file, and the second shows it."""
-SHOW = """import html, pathlib
-from IPython.display import HTML
-
-view = html.escape(pathlib.Path("{name}.html").read_text(encoding="utf-8"))
-frame = f'<iframe srcdoc="{{view}}" title="{name}, step by step" width="100%" height="760" style="border: 0">'
-HTML(f"<div>{{frame}}</iframe></div>")"""
+You've seen the calls above, one by one. In a terminal, `{HERE}/run.sh --view ./{{name}}` writes an HTML file that shows
+the same of the C++ program, beside the line of its source."""
 
 
 def read(path):
@@ -77,6 +85,18 @@ def address_of_clone():
         address = re.sub(r"^(?:ssh://)?git@([^:/]+)[:/]", r"https://\1/", told.stdout.strip())
     address = re.sub(r"^(https?://)[^/]*@", r"\1", address).removesuffix(".git")  # no password
     return address if address.startswith("http") else str(ROOT)
+
+
+def cells_by_hand(file):
+    """{step: [(question, code, whether it is refused), ...]} of a notebook.py; step 0 is what all of them need."""
+    found, cell = {}, re.compile(r"^# %% \[(\d+)\]( refused)?\n([\s\S]*?)(?=^# %% |\Z)", re.MULTILINE)
+    for step_of_it, refused, text in cell.findall(read(file)):
+        question = re.match(r"(?:# .*\n)*", text)[0]
+        code = text.removeprefix(question).strip()
+        found.setdefault(int(step_of_it), []).append(
+            (re.sub("^# ", "", question, flags=re.MULTILINE), code, bool(refused))
+        )
+    return found
 
 
 class Notebook:
@@ -128,17 +148,6 @@ class Notebook:
             line = line.replace(f"{name}.cu", f"{HERE}/{self.directory.name}/{name}.cu")
         return f"{HERE}/scripts/nvcc {line} -I {HERE}/{self.directory.name}".replace(" -o", " \\\n  -o")
 
-    def view(self):
-        """As in the book: by the machine and the arguments for the pictures."""
-        about = json.loads(read(self.directory / "lesson.json"))
-        pictures, its = about["pictures"], about.get("programs", {}).get(self.name, {})
-        machine = {"--gpus": pictures.get("gpus", 1), "--memory": pictures.get("memory")}
-        words = [f"{option} {value}" for option, value in machine.items() if value]
-        more = its.get("small") or its.get("simulated") or its.get("alone") or ""
-        words += [f"--output {self.name}.html ./{self.name}", more]
-        self.bash(f"{HERE}/run.sh --view {' '.join(words).strip()} 2>&1 > /dev/null")
-        self.add("code", SHOW.format(name=self.name))
-
     def commands(self, lines):
         """On the simulator; what runs on a GPU alone stays out. A lesser machine may not do for all of a program."""
         runs = re.findall(r"^build/bin/vmmsim.*$", lines.replace(" build/bin/", " ./"), re.MULTILINE)
@@ -167,24 +176,60 @@ class Notebook:
             self.commands(found[1])
             at = found.end()
         self.text(text[at:])
-        if text.startswith("## Guess\n"):
-            self.program()
 
-    def json(self):
-        beginning, *sections = re.split(r"^(?=###? )", read(self.directory / "README.md"), flags=re.MULTILINE)
+    def step(self, number, text):
+        """Its heading, what is to be done, and then the page's text."""
+        heading, _, rest = text.partition("\n")
+        self.text(heading)
+        for question, code, _ in self.by_hand.pop(number, ()):
+            self.text(question)
+            self.add("code", code)
+        self.section(rest)
+
+    def begin(self, beginning):
         heading, _, beginning = beginning.partition("\n\n")
         self.text(heading + "\n" + BEGIN.format(number=self.number, page="README.md", release=self.release))
         self.bash(*SET_UP.format(release=self.release, address=shlex.quote(self.address)).splitlines())
-        for section in [beginning, *sections]:
-            if section.startswith("## Practise it\n"):
+        self.text(beginning)
+
+    def prepare(self):
+        self.text(BY_HAND)
+        self.add("code", LOAD)
+        for _, code, _ in self.by_hand.pop(0):
+            self.add("code", code)
+
+    def sections(self, sections):
+        """The program and how it runs come after the last step and what belongs to that."""
+        numbers = [re.match(r"## \[(\d+)\] ", section) for section in sections]
+        last = max(index for index, number in enumerate(numbers) if number)
+        while sections[last + 1].startswith("### "):
+            last += 1
+        runs = next(index for index, section in enumerate(sections) if section.startswith("## Run it\n"))
+        for index, section in enumerate(sections):
+            if numbers[index]:
+                self.step(int(numbers[index][1]), section)
+            elif section.startswith("## Practise it\n"):
                 self.labs()
             elif section.startswith("## Step through it\n"):
-                self.text(VIEW)
-                self.view()
+                self.text(VIEW.format(name=self.name))
+            elif index == runs:
+                self.prepare()
             else:
                 self.section(section)
-        kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-        about = {"kernelspec": kernel, "language_info": {"name": "python"}}
+            if index == last:
+                self.program()
+                self.section(sections[runs])
+
+    def json(self):
+        beginning, *sections = re.split(r"^(?=###? )", read(self.directory / "README.md"), flags=re.MULTILINE)
+        self.by_hand = cells_by_hand(self.directory / "notebook.py")
+        self.begin(beginning)
+        self.sections(sections)
+        if self.by_hand:
+            raise ValueError(
+                f"{self.directory.name}/notebook.py has cells for steps that the page lacks: {self.by_hand}"
+            )
+        about = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
         notebook = {"cells": self.cells, "metadata": about, "nbformat": 4, "nbformat_minor": 5}
         return json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 

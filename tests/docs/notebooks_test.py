@@ -4,13 +4,13 @@
 
     notebooks_test.py form                 all of them: valid for nbformat, each time the same bytes, links that lead
                                            somewhere, nothing of the page left out, no output
-    notebooks_test.py run BUILD LESSON     executed from top to bottom, in a directory of its own, on simulated GPUs
+    notebooks_test.py run BUILD LESSON     executed from top to bottom, in a directory of its own, on simulated GPUs;
+                                           each call by hand is drawn, and each that is refused is explained
 
 What is executed uses a copy of this checkout for which BUILD stands as its build, so that the set-up finds all done.
 """
 
 import contextlib
-import html
 import os
 import pathlib
 import re
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 
+from docs.tools.notebooks import LOAD, cells_by_hand
 from scripts.transcript import expectations, pair
 from tests.lesson_test import fail
 from tests.machines import copy_checkout
@@ -29,14 +30,24 @@ sys.dont_write_bytecode = True
 
 try:
     import nbformat
-    from bs4 import BeautifulSoup
-    from markdown_it import MarkdownIt
+
+    if sys.argv[1:2] == ["run"]:
+        import cuda.bindings  # noqa: F401
+    else:  # which takes its time
+        from bs4 import BeautifulSoup
+        from markdown_it import MarkdownIt
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
 except ImportError as missing:
     skip(f"{missing.name} is not installed for this Python; ./test.sh gets it")
 
 SECONDS = 120  # for a cell
+# What a cell by hand does that changes what is drawn.
+CHANGES = re.compile(
+    r"cuMem(Create|AddressReserve|AddressFree|Map|SetAccess|Unmap|Release|Import\w+)\(|"
+    r"cuMulticast(?!GetG)\w+\(|map_for\(|^(grow|shrink)\(",
+    re.MULTILINE,
+)
 
 
 def generated(to, *words):
@@ -128,8 +139,15 @@ def check_code(lesson, cells):
     """Cells fail with their commands; the first sets up; the program and each starter are there to the letter."""
     if "git clone" not in cells[0] or "run.sh --setup" not in cells[0] or "--branch v1 " not in cells[0]:
         fail(f"{lesson}: the first code cell does not set up:\n{cells[0]}")
-    for cell in cells:
-        if not cell.startswith(("%%bash\nset -euo pipefail\n", "%%writefile ", "import ")):
+    by_hand = cells_by_hand(ROOT / lesson / "notebook.py")
+    steps = re.findall(r"^## \[(\d+)\] ", (ROOT / lesson / "README.md").read_text(), re.MULTILINE)
+    if sorted(by_hand) != list(range(len(steps) + 1)) or not all(by_hand[step][0][0] for step in by_hand if step):
+        fail(f"{lesson}: a step has nothing to do by hand, or begins without a question")
+    codes = [LOAD, *(code for step in sorted(by_hand) for _, code, _ in by_hand[step])]
+    if cells[1 : 1 + len(codes)] != codes:
+        fail(f"{lesson}: the calls by hand are not there, one after the other")
+    for cell in cells[:1] + cells[1 + len(codes) :]:
+        if not cell.startswith(("%%bash\nset -euo pipefail\n", "%%writefile ")):
             fail(f"{lesson}: a cell that cannot fail, or of another kind:\n{cell}")
     written = dict(cell.removeprefix("%%writefile ").split("\n", 1) for cell in cells if cell.startswith("%%writefile"))
     files = [ROOT / lesson / f"{lesson[3:]}.cu", *sorted((ROOT / "labs" / "starters").glob(f"{lesson[:2]}?_*.cu"))]
@@ -179,9 +197,10 @@ def set_up_checkout(build):
 
 def executed(notebook, directory):
     """The cells with what they wrote: (source, stdout, everything). A cell that fails fails the test. Of the cells that
-    judge a lab the first runs; labs.* judge them all."""
+    judge a lab the first of lesson 01 runs; labs.* judge them all."""
     labs = [cell for cell in notebook.cells if "/lab.sh " in cell.source and cell.cell_type == "code"]
-    notebook.cells = [cell for cell in notebook.cells if cell not in labs[1:]]
+    labs = [cell for cell in labs if "/lab.sh 01a " not in cell.source]
+    notebook.cells = [cell for cell in notebook.cells if cell not in labs]
     at = {"metadata": {"path": str(directory)}}
     client = NotebookClient(notebook, timeout=SECONDS, resources=at, extra_arguments=["--log-level=40"])
     try:
@@ -204,6 +223,19 @@ def the_cell(cells, words):
     return found[0]
 
 
+def check_by_hand(lesson, cells):
+    for step, its in cells_by_hand(ROOT / lesson / "notebook.py").items():
+        for _, code, is_refused in its:
+            *_, outputs = next(cell for cell in cells if cell[0] == code)
+            shown = "".join(output.get("data", {}).get("text/html", "") for output in outputs)
+            if is_refused != ("border-left" in shown):
+                fail(f"{lesson} [{step}]: {'not ' * is_refused}refused and explained:\n{code}\n{outputs}")
+            if CHANGES.search(code) and not is_refused and "image/svg+xml" not in shown:
+                fail(f"{lesson} [{step}]: there is no picture after\n{code}\n{outputs}")
+            if "Left out" in shown or "too much" in shown:
+                fail(f"{lesson} [{step}]: it is not all in the picture after\n{code}")
+
+
 def hold(expected, output, gpus):
     if wrong := pair(expectations(expected), output, gpus)[1]:
         fail(f"{wrong}\n{output}")
@@ -217,6 +249,8 @@ def run(build, lesson):
         for variable in "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR":
             os.environ[variable] = str(settings)
         os.environ["VMM_REPOSITORY"] = str(checkout)
+        install = [sys.executable, "-B", "-m", "vmmsim", "notebook", "install"]
+        subprocess.run(install, cwd=checkout, check=True, stdout=subprocess.DEVNULL)
         text = generated(scratch / "notebooks")[lesson]
         cells = executed(nbformat.reads(text, as_version=4), work)
 
@@ -243,12 +277,7 @@ def run(build, lesson):
         for number in re.findall(r"/lab\.sh (\w+) \|\|", "".join(cell[0] for cell in cells)):
             if not re.search(rf"^{number} .*: not yet$", the_cell(cells, f"/lab.sh {number} ||")[1], re.MULTILINE):
                 fail(f"lab {number} is not judged")
-        page = (directory / "README.md").read_text()
-        if f"<!-- view: {name} -->" in page:
-            *_, outputs = the_cell(cells, "srcdoc=")
-            view = (work / f"{name}.html").read_text()
-            if f'srcdoc="{html.escape(view)}"' not in outputs[0].data["text/html"] or f"{name}.cu" not in view:
-                fail("the notebook does not show the view that was made of the program")
+        check_by_hand(lesson, cells)
         left = sorted(path.name for path in checkout.rglob("__pycache__"))
         if left:
             fail(f"left in the checkout: {left}")

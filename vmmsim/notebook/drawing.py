@@ -11,6 +11,7 @@ import ctypes
 import dataclasses
 import types
 
+from vmmsim.trace.model import Mapping
 from vmmsim.view.arrows import picture_file
 from vmmsim.view.contents import Badge, Part, Scene
 from vmmsim.view.layout import TooWide
@@ -162,7 +163,7 @@ def picture(machine, since, pids, processes, names, title, calls):
 
     drawn, scene = "", None
     for most in MOST:
-        scene = Named(names, devices_of(machine), processes, machine, since, pids, name)
+        scene = Named(names, devices_of(machine, since), processes, machine, since, pids, name)
         scene.cut(*most)
         try:
             drawn = picture_file(scene, title, calls)
@@ -182,11 +183,13 @@ def picture(machine, since, pids, processes, names, title, calls):
     return Drawn(drawn, words_of(scene, title), notes)
 
 
-def devices_of(machine):
-    """The first GPUs, up to the last one that has memory or is given access."""
-    used = [memory.device for memory in machine.memory if memory.lives()]
-    for process in machine.processes.values():
-        used += [device for _, mapping in process.mappings.in_order() for device in mapping.access]
+def devices_of(machine, since):
+    """The first GPUs, up to the last one that has memory or is given access, or had it before this cell."""
+    memories = [*machine.memory, *(look.memory for look in since.was.values())]
+    mappings = [mapping for process in machine.processes.values() for mapping in process.mappings.values()]
+    mappings += [thing for _, _, thing in since.gone.values() if isinstance(thing, Mapping)]
+    used = [device for mapping in mappings for device in mapping.access]
+    used += [device for memory in memories for device in (memory.device, *memory.team)]
     return range(max([device for device in used if 0 <= device < 64], default=0) + 1)
 
 
@@ -208,7 +211,8 @@ def ordinary(machine, pid, names):
     """Memory that is no reservation's, in one sentence."""
     blocks = machine.processes[pid].blocks
     told = [
-        f"{size_text(size)} by {call}" + f" ({names[at]})" * (at in names) for at, (size, _, call) in blocks.items()
+        f"{size_text(size)} by {call}" + (f" ({names[at]})" if at in names else "")
+        for at, (size, _, call) in blocks.items()
     ]
     more = f" and {len(told) - 4} more" * (len(told) > 4)
     return [f"Ordinary memory: {', '.join(told[:4])}{more}."] if told else []

@@ -97,6 +97,7 @@ def start(words):
     at = words.index("-f")  # from there on it is the kernel's, and Jupyter may add to it
     machine, python = words[:at], [sys.executable, "-m", "ipykernel_launcher", *words[at:]]
     if parts() != PACKAGE:  # a checkout, of which this Python knows nothing
+        python.insert(1, "-B")
         python.append(f"--IPKernelApp.exec_lines=import sys; sys.path.append({str(PACKAGE.parent)!r})")
     real = machine == ["--real"]
     the_tool = Tool()

@@ -124,10 +124,9 @@ class Live:
         if is_changed:
             parts, words = shown(self.drawn(kept))
         elif not refused:
-            text = (
-                f"{plural(len(calls), 'call')} ({', '.join(names[:4])}{', …' * (len(names) > 4)}): nothing new is held."
-            )
-            parts, words = [f'<p style="margin:4px 0;opacity:.7"><small>{text}</small></p>'], [text]
+            which = ", ".join(names[:4]) + ", …" * (len(names) > 4)
+            words = [f"{plural(len(calls), 'call')} ({which}): addresses and memory are as they were."]
+            parts = [f'<p style="margin:4px 0;opacity:.7"><small>{words[0]}</small></p>']
         for line in refused[:MOST_REFUSED]:
             why = in_words(line)
             whose = "" if line["pid"] == self.pid else "In a child process: "

@@ -96,9 +96,11 @@ class Notebook(unittest.TestCase):
 
     def test_call_by_call(self):
         size = "2 * MiB"
-        _, begun, reserved, created, refused, mapped, released, again = self.run_cells(
+        _, begun, ordinary, reserved, created, refused, mapped, released, again = self.run_cells(
             LOAD,
             BEGIN,
+            "block = ctypes.c_uint64()\ncuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(1000))\n"
+            "cuda.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(1000));",
             f"address = reserve(2 * {size})",
             f"memory = [create({size})]\nsecond = address + {size}",
             "map_it(address, MiB, memory[0])\nraise ValueError",
@@ -106,17 +108,18 @@ class Notebook(unittest.TestCase):
             "cuda.cuMemRelease(ctypes.c_uint64(memory[0]))",
             "%vmm off\nreserve(2 * MiB);",
         )
-        self.assertIn("nothing new is held", begun)
+        self.assertIn("addresses and memory are as they were", begun)
         self.assertNotIn("cuGetProcAddress", begun)
+        self.assertIn("Ordinary memory: 1000 B by cuMemAlloc (block), 1000 B by cuMemAlloc.", ordinary)
         self.assertIn("Reservation address, 4 MiB (new): 4 MiB not mapped", reserved)
         self.assertIn("2 MiB (new) with handle memory[0]", created)
         self.assertIn("Pointers: second = address + 2 MiB.", created)
         self.assertIn("cuMemMap: CUDA_ERROR_NOT_SUPPORTED", refused)
         self.assertIn("is mapped whole only", refused)
         self.assertNotIn("answers CUDA_ERROR", refused)
-        self.assertIn("border-left", self.html[4])
+        self.assertIn("border-left", self.html[5])
         self.assertIn("2 MiB mapped to memory of GPU 0 (new; GPU 0 no access)", mapped)
-        self.assertIn("data:image/svg+xml;base64,", self.html[5])
+        self.assertIn("data:image/svg+xml;base64,", self.html[6])
         self.assertIn("2 MiB with handle memory[0] (gone)", released)
         self.assertNotIn("Reservation", again)
 

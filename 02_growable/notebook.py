@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT-0
+# Lesson 02 by hand. docs/tools/notebooks.py puts these cells into the notebook, before the text of their step.
+# %% [0]
+import array
+
+from by_hand import GRANULE, Kernels, Refused, access_for, cu, memory_on, ok, use, write
+
+# %% [1]
+# You reserve 1 GiB of addresses, and have no memory yet. Will the picture show any, in the lower row?
+use(0)
+MiB = 1 << 20
+properties, access = memory_on(0), access_for(0)
+chunk = ok(cu.cuMemGetAllocationGranularity(properties, GRANULE))
+reserved, size = 1024 * MiB, 0
+base = int(ok(cu.cuMemAddressReserve(reserved, 0, 0, 0)))
+# %% [2]
+# One chunk more, in two calls and a third. The handle is released at once. Why doesn't that free the memory?
+handle = ok(cu.cuMemCreate(chunk, properties, 0))
+ok(cu.cuMemMap(base + size, chunk, 0, handle, 0))
+ok(cu.cuMemRelease(handle))
+size += chunk
+# %% [2]
+# The mapping keeps it. Now the loop, for the rest of 8 MiB: 1024 slots of 8 KiB. Access comes once, for all the new
+# ones.
+
+
+def grow(wanted):
+    """To at least so many bytes, or nothing changes."""
+    global size
+    old_size = size
+    try:
+        while size < wanted:
+            handle = ok(cu.cuMemCreate(chunk, properties, 0))
+            mapped = cu.cuMemMap(base + size, chunk, 0, handle, 0)
+            ok(cu.cuMemRelease(handle))  # before anybody asks whether it is mapped: if not, this frees it
+            ok(mapped)
+            size += chunk
+        ok(cu.cuMemSetAccess(base + old_size, size - old_size, [access], 1))
+    except Refused:
+        shrink(old_size)
+        raise
+
+
+def shrink(wanted):
+    """To as few chunks as hold so many bytes. No kernel may be at work there."""
+    global size
+    kept = (wanted + chunk - 1) // chunk * chunk
+    if kept < size:
+        ok(cu.cuMemUnmap(base + kept, size - kept))
+        size = kept
+
+
+few, many, slot = 1024, 4096, 8192
+ok(cu.cuMemSetAccess(base, size, [access], 1))
+grow(few * slot)
+# %% [2]
+# Give 1024 requests a slot each. `admit` also saves a pointer to each slot, in a table on the GPU. Then capture the
+# kernel that looks all of them up into a CUDA graph: it keeps `base`, and the grid, for good.
+kernels = Kernels("growable")
+requests = kernels.variable("requests")
+kernels.admit(few // 256, 256, base, 0)
+stream = ok(cu.cuStreamCreate(cu.CUstream_flags.CU_STREAM_NON_BLOCKING))
+write(requests, array.array("i", [few]))
+ok(cu.cuCtxSynchronize())
+ok(cu.cuStreamBeginCapture(stream, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
+kernels.look_up(few // 256, 256, base, stream=stream)
+graph = ok(cu.cuGraphInstantiate(ok(cu.cuStreamEndCapture(stream)), 0))
+# %% [2]
+# Now grow to four times the size. What will have moved in the picture?
+grow(many * slot)
+# %% [2]
+# Nothing has. Admit the other 3072. The graph was made when they had no memory: will it find them?
+
+
+def look_up_all(count):
+    write(requests, array.array("i", [count]))
+    ok(cu.cuGraphLaunch(graph, stream))
+    ok(cu.cuStreamSynchronize(stream))  # a request that isn't found ends the kernel with an error
+    return f"the graph finds all {count} requests"
+
+
+kernels.admit((many - few) // 256, 256, base, few)
+ok(cu.cuCtxSynchronize())
+look_up_all(many)
+# %% [3]
+# Put an obstacle where the fifth new chunk would go. Then ask for eight. Four arrive: how many will be there
+# afterwards?
+obstacle = ok(cu.cuMemCreate(chunk, properties, 0))
+fifth = base + size + 4 * chunk
+ok(cu.cuMemMap(fifth, chunk, 0, obstacle, 0))
+# %% [3] refused
+try:
+    grow(size + 8 * chunk)
+except Refused as error:
+    print(f"{error}: still {size // MiB} MiB")
+# %% [3]
+# Take the obstacle away, and ask once more.
+ok(cu.cuMemUnmap(fifth, chunk))
+ok(cu.cuMemRelease(obstacle))
+grow(size + 8 * chunk)
+f"{size // MiB} MiB"
+# %% [4]
+# It's night, and 1024 requests are left. What does this give back: addresses, memory, or both?
+shrink(few * slot)
+look_up_all(few)
+# %% [4]
+# And now everything.
+shrink(0)
+ok(cu.cuMemAddressFree(base, reserved))
