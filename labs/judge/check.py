@@ -350,24 +350,6 @@ class Run:
 
     # --- Places of the program that are no calls
 
-    def ptx(self, kernel):
-        """The instructions of a kernel and its labels, one text for each."""
-        text = self.program.file.read_bytes().decode("latin-1")
-        begin = re.search(rf"\.entry \w*{kernel}\w*\([^)]*\)[^{{]*\{{", text)
-        if not begin:
-            raise self.wrong(f"the kernel is called {kernel}, as it was", "there is no such kernel")
-        depth, end = 1, begin.end()
-        while depth:
-            depth += {"{": 1, "}": -1}.get(text[end], 0)
-            end += 1
-        code = re.sub(r"//.*|^\s*\{|\}\s*$", "", text[begin.end() : end - 1], flags=re.MULTILINE)
-        functions = re.findall(r"^\.func\s+(\w+)\(\)\s*\{([^%}]*)\bret;\s*\}", text, re.MULTILINE)
-        for name, inside in functions:  # without parameters and registers
-            inside = re.sub("//.*", "", inside)
-            code = re.sub(rf"call(\.uni)?\s+{name},\s*\(\s*\);", lambda _, inside=inside: inside, code)
-        lines = (line.strip() for line in re.findall(r"[^;\n]+;|^[^;\n]+:$", code, re.MULTILINE))
-        return [line for line in lines if not line.startswith(".")]
-
     def part(self, words):
         """The student's part whose mark has these words: a place of the file that is no call."""
         return self.line_of_file(self.program.line_of_part(words))

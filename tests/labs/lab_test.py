@@ -16,7 +16,6 @@ import tempfile
 import unittest
 import unittest.mock
 
-from labs.judge.check import Run
 from labs.judge.grade import report_of
 from labs.judge.program import BUILD, ROOT, Program
 from labs.judge.splice import program as program_of
@@ -158,13 +157,8 @@ class AnswersTest(Base):
         def run(program, main=0, of_any=Program.run, **options):
             return of_any(program, main=number * len(LAB.mains) + main, **options)
 
-        def ptx(run, kernel, of_any=Run.ptx):
-            space = f"main_{number * len(LAB.mains)}"
-            return of_any(run, "_ZN" + "".join(f"{len(name)}{name}" for name in (space, kernel)))
-
         with (
             unittest.mock.patch.object(Program, "build", build),
-            unittest.mock.patch.object(Run, "ptx", ptx),
             unittest.mock.patch.object(Program, "run", run),
         ):
             return self.judged(self.texts[title], limit)
