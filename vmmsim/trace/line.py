@@ -51,15 +51,29 @@ ADDRESS = re.compile("0x[0-9a-f]{1,16}")
 IN_WORDS = {int: "a number", str: "a text", list: "a list", dict: "an object"}
 
 
-def number(value):
+def number(value: "int | str | None") -> "int | None":
     """A number, also if it is written as an address is."""
     return int(value, 16) if isinstance(value, str) and value.startswith("0x") else value
 
 
-def wrong_in_call(line):
+def known_part(line: dict) -> tuple[dict, list[str]]:
+    """A line without what only a newer writer knows; and the names of that, members and kinds of change."""
+    new = [key for key in line if key not in KEYS and key != "fault"]
+    changes = line.get("changes")
+    kinds = {str(change.get("kind")) for change in changes if isinstance(change, dict)} if type(changes) is list else ()
+    kinds = [kind for kind in kinds if kind not in CHANGES and kind != "None"]
+    if not new and not kinds:
+        return line, []
+    line = {key: value for key, value in line.items() if key not in new}
+    if kinds:
+        line["changes"] = [each for each in changes if not isinstance(each, dict) or each.get("kind") not in kinds]
+    return line, new + kinds
+
+
+def wrong_in_call(line: dict) -> str:
     """What was expected instead of this object, or ""."""
     missing = [key for key in KEYS if key not in line and key not in MAY_LACK]
-    if missing or list(line) != [key for key in (*KEYS, "fault") if key in line]:
+    if missing or line.keys() - KEYS.keys() - {"fault"}:
         return f"the members {', '.join(KEYS)}" + (f"; missing is {', '.join(missing)}" if missing else "")
     for key, kind in KEYS.items():
         value = line.get(key, kind())

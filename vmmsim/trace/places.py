@@ -2,6 +2,7 @@
 """Which line of its source, and which function, stands at an address in a program or a library."""
 
 import mmap
+import os
 import pathlib
 import re
 import struct
@@ -64,7 +65,7 @@ class Elf:
         return found
 
 
-def places(file, offsets):
+def places(file: "str | os.PathLike[str]", offsets: list[int]) -> dict[int, list[tuple[str, int, str]]]:
     """By offset in the memory of the file: [(path, line, function), ...], the innermost of inlined functions first.
 
     Without debug lines the path is "" and the line 0, and the function is that of the symbol table. What is not known

@@ -23,7 +23,7 @@ import shutil
 import subprocess
 import zlib
 
-from vmmsim.trace.line import ENDS, IN_WORDS, KEYS, wrong_in_call
+from vmmsim.trace.line import ENDS, IN_WORDS, KEYS, known_part, wrong_in_call
 from vmmsim.trace.places import places, run
 
 LONGEST_LINE = 32 << 20  # bytes
@@ -55,10 +55,11 @@ class Recording:
         self.modules = {}  # exact path, by name
         self.exact = {}  # callers as they were written, where what is shown differs
         self.is_cut = False  # the last line was
+        self.new = set()  # what a newer writer tells, and nobody here knows
         self.torn = []  # the numbers of other lines that break off
 
     @classmethod
-    def read(cls, path):
+    def read(cls, path: "str | os.PathLike[str]") -> "Recording":
         recording = cls(path)
         number = 0
         try:
@@ -124,17 +125,24 @@ class Recording:
             if wrong:
                 raise broken(f"says what the recording is about; expected {wrong} there")
         else:
+            line, new = known_part(line)
+            self.new.update(new)
             wrong = wrong_in_call(line)
             if wrong:
                 raise broken(f"is no call; expected {wrong}")
             if line["call"] != OF_LOADING:
                 self.lines.append(line)
-                if line is not exact:
+                if line["callers"] != exact["callers"]:
                     self.exact.update(zip(line["callers"], exact["callers"], strict=True))
 
-    def missing(self):
+    def missing(self) -> list[str]:
         """What the recording has lost, in sentences."""
         sentences = []
+        if self.new:
+            sentences.append(
+                f"A newer vmmsim has made the recording. Passed over is what this one does not know: "
+                f"{', '.join(sorted(self.new))}."
+            )
         if self.torn:
             several = len(self.torn) > 1
             numbers = ", ".join(map(str, self.torn[:3])) + (f" and {len(self.torn) - 3} more" * (len(self.torn) > 3))
@@ -146,7 +154,7 @@ class Recording:
             sentences.append("The last line of the recording is cut off: it ends before the program did.")
         return sentences + self.missing_ends()
 
-    def processes(self):
+    def processes(self) -> list[int]:
         """Their pids, in the order in which they first change something; then those that change nothing."""
         changing = (line["pid"] for line in self.lines if line["changes"])
         return list(dict.fromkeys(itertools.chain(changing, (line["pid"] for line in self.lines))))
@@ -183,7 +191,7 @@ class Recording:
                 return f'[["file", line, "function"], ...] as the places of {caller}'
         return "" if all(isinstance(word, str) for word in self.about.get("command", [])) else "words as the command"
 
-    def times(self):
+    def times(self) -> "list[int] | None":
         """Of each call, microseconds since the first: never less than of the call before it. None: none has a time."""
         if not any("time" in line for line in self.lines):
             return None
@@ -191,7 +199,7 @@ class Recording:
         first = next((time for time in known if time), 0)
         return [max(0, time - first) for time in known]
 
-    def places(self, line):
+    def places(self, line: dict) -> list[tuple[str, int, str]]:
         """All that is known of where a call was made, the innermost first: [(file, line, function), ...].
 
         A kernel is launched by a function of its name that the compiler makes: where that is called is what counts.
@@ -201,7 +209,7 @@ class Recording:
         launchers = [i for i, place in enumerate(found) if place[2] and place[2] == line["arguments"].get("func")]
         return found[launchers[-1] + 1 :] if launchers and launchers[-1] + 1 < len(found) else found
 
-    def place(self, line):
+    def place(self, line: dict) -> tuple[str, int, str]:
         """(file, line, function): the innermost whose source is here; else the innermost with a line; else ("", 0, the
         innermost function that is known)."""
         file, number, function = self.innermost(self.places(line))
@@ -301,7 +309,7 @@ def whole_lines(recording, file):
 # --- After a run
 
 
-def finish(path, command, where, gpus, status):
+def finish(path: "str | os.PathLike[str]", command: list, where: str, gpus: int, status: int) -> list[str]:
     """Writes the line `about` to the end of a recording; returns what could not be told, in sentences.
 
     A line that was cut off goes; what was written before it stays as it is, also if there is no room for this one.

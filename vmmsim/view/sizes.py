@@ -7,7 +7,7 @@ UNITS = ("GiB", 30), ("MiB", 20), ("KiB", 10)
 
 
 @functools.cache
-def size_text(size):
+def size_text(size: int) -> str:
     """1.5 MiB; of few GiB the second decimal, too, which is some MiB: 3.97 GiB."""
     for unit, shift in UNITS:
         if size >= 1 << shift:
@@ -16,7 +16,7 @@ def size_text(size):
     return f"{size} B"
 
 
-def exact_size(size):
+def exact_size(size: int) -> str:
     """In the largest unit of which it is a whole number: 1536 MiB."""
     for unit, shift in UNITS:
         if size and size % (1 << shift) == 0:
@@ -36,5 +36,5 @@ def file_size(size):
     return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(1, round(size / 1e3))} kB"
 
 
-def plural(count, noun):
+def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
