@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT-0
 """What a view says of a recording and of its calls is so, where that is easily false: recordings that never ran."""
 
+import random
 import sys
 import unittest
 
@@ -65,6 +66,16 @@ class TrueTest(unittest.TestCase):
         self.assertEqual(len(found), 5)  # it goes in that step
         self.assertEqual(found.lives.packed()["descriptors"], [[0, 1, 9, 2, 5]])
         self.assertEqual(told(found), "peak 2 MiB at step 1; nothing left at the end.")
+
+    def test_memory_that_is_unmapped_and_exported(self):
+        writer, handle, _ = self.with_descriptor()
+        writer.reserve(BASE, 2 * MIB)
+        writer.map(BASE, 2 * MIB, handle)
+        writer.release(handle)
+        writer.unmap(BASE, 2 * MIB)
+        found = steps(writer.recording())
+        self.assertIn("it succeeds, and the memory stays while it is mapped.", found[-2].words)
+        self.assertIn("it succeeds, and descriptor 9 still holds it.", found[-1].words)
 
     def test_what_holds_it_is_not_told(self):
         writer, handle, _ = self.with_descriptor()
@@ -141,6 +152,77 @@ class TrueTest(unittest.TestCase):
         self.assertIn(
             "cudaErrorIllegalAddress: the kernel that cudaLaunchKernel #1 launched in step 1 went wrong.", words
         )
+
+    def test_a_long_recording(self):
+        """The peak and what is left are those of all calls, however late."""
+        writer = Writer()
+        handle, _ = writer.create(64 * MIB)
+        for _ in range(24_000):
+            writer.launch()
+        writer.create(8192 * MIB)
+        writer.release(handle)
+        for _ in range(1000):
+            writer.launch()
+        found = steps(writer.recording())
+        self.assertEqual(len(found), len(writer.lines))
+        self.assertEqual(
+            told(found), "peak 8.06 GiB at step 24002; 25,000 launches from step 2; left at the end: 8 GiB."
+        )
+
+    def test_an_allocator_that_shuffles(self):
+        """Two processes make, map, unmap and give back in an order drawn at random, and share: after each step what is
+        mapped and what is not is what is counted here."""
+        draw, writer = random.Random(7), Writer()
+        chunks, mapped, wanted = (
+            {},
+            {},
+            [],
+        )  # by (process, handle): which memory; by (process, address): (handle, memory)
+        sizes = {}  # of memory
+        for pid in 1, 2:
+            writer.reserve(BASE, 512 * MIB, pid=pid)
+            wanted.append((0, 0))
+        while len(wanted) < 600:
+            pid = draw.choice((1, 2))
+            own = [handle for its, handle in chunks if its == pid]
+            at = BASE + 8 * MIB * draw.randrange(64)
+            what = draw.choice(("create", "map", "release", "give", "unmap"))
+            if what == "create":
+                handle, _ = writer.create(draw.choice((2, 4, 8)) * MIB, pid=pid)
+                chunks[pid, handle] = handle
+                sizes[handle] = writer.lines[-1]["arguments"]["size"]
+            elif what == "unmap" and (pid, at) in mapped:
+                handle, memory = mapped.pop((pid, at))
+                writer.unmap(at, sizes[memory], pid=pid)
+            elif what == "map" and own and (pid, at) not in mapped:
+                handle = draw.choice(own)
+                mapped[pid, at] = handle, chunks[pid, handle]
+                writer.map(at, sizes[chunks[pid, handle]], handle, pid=pid)
+            elif what == "release" and own:
+                handle = draw.choice(own)
+                del chunks[pid, handle]
+                writer.release(handle, pid=pid)
+            elif what == "give" and own:
+                handle = draw.choice(own)
+                memory = chunks[pid, handle]
+                record = {"size": sizes[memory], "device": 0, "record": int(memory, 16), "multicast": False}
+                writer.export(handle, pid)
+                wanted.append(wanted[-1])
+                chunks[3 - pid, writer.take(record, 3 - pid)] = memory
+            else:
+                continue
+            is_mapped = {memory for _, memory in mapped.values()}
+            idle = set(chunks.values()) - is_mapped
+            wanted.append(tuple(sum(map(sizes.get, some)) for some in (is_mapped, idle)))
+        found = steps(writer.recording())
+        self.assertNotIn("contradicts", " ".join(step.words for step in found))
+        lane = iter([*found.overview.lanes[0], (len(found) + 1, None)])
+        (_, held), (until, then) = next(lane), next(lane)
+        for step, (is_mapped, idle) in enumerate(wanted, 1):
+            while until <= step:
+                held, (until, then) = then, next(lane)
+            self.assertEqual((held.mapped, held.idle), (is_mapped, idle), f"step {step}: {found[step - 1].words}")
+        self.assertEqual(found.lives.left()[0].get(("", 0), 0), sum(wanted[-1]))
 
 
 if __name__ == "__main__":

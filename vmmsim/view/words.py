@@ -154,8 +154,7 @@ class Asked:
         self.machine, self.line, self.names, self.processes = machine, line, names, processes
         self.process, self.arguments, self.outputs = machine.processes[line["pid"]], line["arguments"], line["outputs"]
         # What is there before the line and may go with it.
-        released = self.process.handles.get(self.whole("handle")) if line["call"] == "cuMemRelease" else None
-        self.held = released.memory if released else self.process.descriptors.get(self.whole("fd"))
+        self.held = self.let_go()
         is_end = line["call"] in ENDS
         self.had = {handle.memory for handle in self.process.handles.values()} if is_end else set()
         self.blocks = list(self.process.blocks.values()) if is_end else []
@@ -164,6 +163,15 @@ class Asked:
             self.verb, _, self.rest = self.said(ASKED).partition(" ")
         except Odd:
             pass  # its arguments are no such call's
+
+    def let_go(self):
+        """The memory of a handle, a mapping or a descriptor that is given back, or None."""
+        call, process = self.line["call"], self.process
+        if call == "cuMemRelease":
+            return getattr(process.handles.get(self.whole("handle")), "memory", None)
+        if call == "cuMemUnmap" and (address := self.whole("ptr")):
+            return getattr(process.mappings.at(address)[1], "memory", None)
+        return process.descriptors.get(self.whole("fd"))
 
     def said(self, table):
         """What the table says of the call, or ""."""
@@ -302,6 +310,10 @@ class Asked:
         handle = self.process.handles.get(self.number("handle"))
         if handle and not handle.references:
             return "succeeds, and the memory stays while it is mapped"
+        return self.unmapped()
+
+    @answered("cuMemUnmap")
+    def unmapped(self):
         if self.held and self.held.held_by_fd:
             return f"succeeds, and {holders(self.held, self.processes)}"
         return "succeeds"
