@@ -47,6 +47,7 @@ class TrueTest(unittest.TestCase):
             "2 MiB of GPU 0, 1 MiB of ordinary memory of GPU 0.",
         )
         vanished = len(found) - 1
+        self.assertEqual((found[-1].owner, found[-2].owner), ("", ""))
         self.assertEqual(
             told(found), f"peak 3 MiB at step 6; 1 process vanished at step {vanished}; nothing left at the end."
         )

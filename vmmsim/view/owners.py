@@ -3,11 +3,12 @@
 
 Below a library's call it is the innermost line whose source is here, or else the innermost frame that lies in no file
 of the system or of a package. A library's own thread has none: then the words are the library's function and what the
-process's main thread had called last, for there the work was asked for.
+process's main thread had called last, for there the work was asked for. The end of a process has none.
 """
 
 import re
 
+from vmmsim.trace.line import ENDS
 from vmmsim.trace.recording import OF_PACKAGES, OF_PYTHON, OF_THE_SYSTEM, short
 
 SYSTEM = *OF_THE_SYSTEM, "/lib/", "/lib64/", "/usr/bin/", "/opt/nvidia/"
@@ -20,6 +21,8 @@ class Owners:
         self.main = {}  # by process: where its main thread called last
 
     def of(self, line):
+        if line["call"] in ENDS:
+            return ""
         key = tuple(line["callers"]), line["arguments"].get("func")
         if key not in self.known:
             self.known[key] = self.own(line)
