@@ -400,7 +400,8 @@ class Asked:
     def vanish(self):
         which = self.arguments.get("signal")
         name = f" ({signal.Signals(which).name})" if which in set(signal.Signals) else ""
-        how = f"signal {which}{name} ended it" if which else "a signal ended it, or it became another program"
+        unknown = "a signal ended it, quick_exit did, or it became another program"
+        how = f"signal {which}{name} ended it" if which else unknown
         return f"The process vanished: {how}. The system takes back what it alone held{self.taken_back()}."
 
     def taken_back(self):
