@@ -59,10 +59,11 @@ def lines_of(path):
 
 
 def known(line):
-    """What both know: not whose memory another process's is, where a pool is, when it gives memory back."""
-    changes = []
-    for change in line["changes"]:
-        its = {key: value for key, value in change.items() if key not in ("order", "record", "identity")}
+    """What both know: not whose memory another process's is, where a pool is, when it gives memory back, when exported
+    memory is gone."""
+    changes, unknown = [], ("order", "record", "identity", "followed")
+    for change in (change for change in line["changes"] if change["kind"] != "gone"):
+        its = {key: value for key, value in change.items() if key not in unknown}
         if change["kind"] == "open_pool":
             del its["address"]
         if "cuIpcOpenMemHandle" in line["call"] or "cudaIpcOpenMemHandle" in line["call"]:
