@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT-0
+// What writes a trace, by itself: texts as JSON, a line that does not fit, a file that the program closes.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include "../trace/line.h"
+
+namespace {
+
+int failures = 0;
+
+#define CHECK(condition)                                                                      \
+  do {                                                                                        \
+    if (!(condition)) ++failures, std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+  } while (false)
+
+void check_texts() {
+  using trace::quoted;
+  CHECK(quoted("a\"b\\c\n\x01") == R"("a\"b\\c\u000a\u0001")");
+  CHECK(quoted("\xc3\xb6 \xf0\x9f\x98\x80") == "\"\xc3\xb6 \xf0\x9f\x98\x80\"");  // it is UTF-8
+  CHECK(quoted("\xf6") == R"("\udcf6")");
+  CHECK(quoted("\xc3") == R"("\udcc3")");                      // the begin of a letter
+  CHECK(quoted("\xc0\x80") == R"("\udcc0\udc80")");            // a letter in more bytes than it needs
+  CHECK(quoted("\xed\xa0\x80") == R"("\udced\udca0\udc80")");  // half a pair
+  CHECK(trace::object({{"size", 5}, {"gpu", nullptr}, {"is", true}}) == R"({"size":5,"gpu":null,"is":true})");
+  CHECK(trace::list({}) == "[]");
+  CHECK(trace::list_of_texts({"a", "b"}) == R"(["a","b"])");
+}
+
+void check_line() {
+  const trace::Line line{.number = 1, .time = 2, .call = "cuInit", .nth = 3, .result = "CUDA_SUCCESS"};
+  const std::string whole = trace::text_of(line);
+  CHECK(whole.find(R"("call":"cuInit")") != std::string::npos && whole.back() == '\n');
+  CHECK(whole.find('\n') == whole.size() - 1);
+  char room[64];
+  std::memset(room, '#', sizeof room);
+  CHECK(trace::write_line(line, room, 32) == whole.size());
+  CHECK(std::strlen(room) == 31 && room[32] == '#' && whole.starts_with(room));
+}
+
+void check_file() {
+  char name[] = "/tmp/trace_test.XXXXXX";
+  const int descriptor = mkstemp(name);
+  trace::File file(descriptor);
+  CHECK(file.write("one\n") == 0 && file.is_open());
+  const int other = open("/dev/null", O_WRONLY);
+  dup2(other, descriptor);  // as a program does that closes all and opens its own
+  CHECK(file.write("two\n") == EBADF && !file.is_open());
+  CHECK(file.write("three\n") == 0);  // that was told once
+  char text[16] = "";
+  const int again = open(name, O_RDONLY);
+  CHECK(read(again, text, sizeof text) == 4 && !std::memcmp(text, "one\n", 4));
+  unlink(name);
+
+  int ends[2];
+  CHECK(pipe(ends) == 0);
+  close(ends[0]);
+  CHECK(trace::write_whole(ends[1], "nobody reads this\n") == EPIPE);  // and no SIGPIPE
+}
+
+}  // namespace
+
+int main() {
+  check_texts();
+  check_line();
+  check_file();
+  std::puts(failures ? "FAILED" : "OK");
+  return failures != 0;
+}
