@@ -57,7 +57,11 @@ sys.path[:0] = ["{HERE}", "{HERE}/common"]
 BY_HAND = """## By hand
 
 From here on the addresses and the memory are drawn below each cell that changes them. If the next cell says that this
-kernel was not started under vmmsim, do what it says."""
+kernel was not started under vmmsim, do what it says.
+
+The calls are `cu.` and the name that they have in C. `ok` gives what a call returns, or ends the cell if the call is
+refused. `use(0)` takes GPU 0 for kernels and copies, `memory_on(0)` and `access_for(0)` fill the structs of lesson 01,
+and `read` copies integers to the host. You can read them all in [by_hand.py](../common/by_hand.py)."""
 PROGRAM = """## The whole program, in C++
 
 The next cell writes the program into a file beside the notebook. To change the program, change it in the cell. The

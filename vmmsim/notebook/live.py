@@ -22,6 +22,7 @@ from vmmsim.view.words import is_refused
 MOST_CALLS = 12  # names of calls, above a picture
 MOST_REFUSED = 5  # in one cell
 ATTRIBUTE = "_vmmsim_live"  # of the shell
+UNTIL = "until the process ends"  # of what an earlier fault has left
 WHY = '<p style="border-left:4px solid #b3261e;padding-left:8px;margin:8px 0">{}<code>{}</code>{}</p>'
 
 
@@ -30,6 +31,7 @@ def load(shell):
         raise UsageError(os.environ.get(PROBLEM) or not_traced())
     live = Live(shell, os.environ[TRACE])
     setattr(shell, ATTRIBUTE, live)
+    live.catch_up()
     shell.events.register("post_run_cell", live.after_cell)
     shell.register_magic_function(live.magic, magic_name="vmm")
 
@@ -86,6 +88,18 @@ class Live:
             if pid in self.machine.processes and not os.path.exists(f"/proc/{pid}"):
                 self.machine.line(ended(pid))  # killed: it has not said so
 
+    def catch_up(self):
+        """With calls that were made before the extension was loaded: what has come of them is not new."""
+        self.take(self.read())
+        self.begin()
+        if self.holds(self.pid):
+            self.magic("")
+
+    def begin(self):
+        """From now on, what comes is new."""
+        self.machine.forget_since(self.since)
+        self.since = self.machine.since()
+
     def after_cell(self, result=None):
         if os.getpid() != self.pid:  # a child that was forked
             return
@@ -97,8 +111,7 @@ class Live:
         is_changed = self.has_changed()
         if self.is_on and (calls or refused or is_changed):
             self.show(calls, refused, is_changed)
-        self.machine.forget_since(self.since)
-        self.since = self.machine.since()
+        self.begin()
 
     def alive(self):
         """The kernel, and others that have not ended."""
@@ -175,7 +188,8 @@ def image(svg, words):
 
 def in_words(line):
     """Why a call was refused, without what its own line has said already; "" of a real driver, which does not say."""
-    return line["explanation"].partition(f" answers {line['result']}: ")[2] or line["explanation"]
+    why = line["explanation"].partition(f" answers {line['result']}: ")[2] or line["explanation"]
+    return why + "; to go on, choose Kernel > Restart Kernel" * (UNTIL in why)
 
 
 def ended(pid):

@@ -168,6 +168,27 @@ class Notebook(unittest.TestCase):
                 run_sync(client.km.restart_kernel)(now=True)
                 run_sync(client.kc.wait_for_ready)(timeout=SECONDS)
 
+    def test_loaded_late_and_after_a_fault(self):
+        ptx = (
+            ".version 8.0\\n.target sm_75\\n.address_size 64\\n.visible .entry wrong() "
+            "{ .reg .b64 %a; .reg .b32 %b; mov.b64 %a, 64; mov.b32 %b, 1; st.global.u32 [%a], %b; ret; }"
+        )
+        _, loaded, again, faulted, after = self.run_cells(
+            BEGIN + "address = reserve(2 * MiB)\nmap_it(0, 1, 2)",
+            LOAD,
+            LOAD.replace("load", "reload"),
+            "module, function = ctypes.c_void_p(), ctypes.c_void_p()\n"
+            f"assert not cuda.cuModuleLoadData(ctypes.byref(module), b'{ptx}')\n"
+            "assert not cuda.cuModuleGetFunction(ctypes.byref(function), module, b'wrong')\n"
+            "cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, None, None), cuda.cuCtxSynchronize()",
+            "cuda.cuCtxSynchronize()",
+        )
+        for text in loaded, again:
+            self.assertIn("Reservation address, 2 MiB: 2 MiB not mapped", text)  # and not (new)
+            self.assertNotIn("cuMemMap", text)
+        self.assertIn("cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS. kernel wrong", faulted)
+        self.assertIn("to go on, choose Kernel > Restart Kernel", after)
+
     def test_another_kernel_says_what_to_do(self):
         (told,) = self.run_cells(LOAD, kernel="python3")
         self.assertIn("vmmsim notebook install", told)
