@@ -31,7 +31,7 @@ from docs.tools.growth import Moving, NotThisStory, Scale, Story
 from scripts.run_lessons import lessons, quick
 from vmmsim.trace import Machine
 from vmmsim.trace import source_places as places
-from vmmsim.view import NoRule, Scene, TooWide, picture_file, styled, words_of
+from vmmsim.view import NoEngine, NoRule, Scene, picture_file, styled, words_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -208,10 +208,7 @@ def drawn(lesson, about, directory):
                 calls_shown = [line["call"] for line in changing] if shows_changes else []
                 scene = Scene(range(about.gpus), about.processes, machine, begun[name], pids, name_of)
                 machine.forget_since(begun[name])
-                try:
-                    result[name] = picture_file(scene, title, calls_shown), words_of(scene, title)
-                except TooWide as error:
-                    raise Failed(f"{title}: {error}") from error
+                result[name] = picture_file(scene, title, calls_shown), words_of(scene, title)
     return {name: result[name] for name in wanted}
 
 
@@ -270,7 +267,7 @@ def main():
                 story = growth(arguments.directory)
                 moving = {MOVING: Moving(story).svg()}
                 pictures["growth"] = Scale(story).svg(), Scale(story).words
-        except (Failed, NotThisStory, NoRule, AssertionError, OSError) as error:
+        except (Failed, NotThisStory, NoEngine, NoRule, AssertionError, OSError) as error:
             sys.exit(f"FAIL: {lesson}: {error}")
         folder, page = ROOT / lesson / "pictures", ROOT / lesson / "README.md"
         files = moving | {folder / f"{name}.svg": svg for name, (svg, _) in pictures.items()}

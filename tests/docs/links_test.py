@@ -38,13 +38,18 @@ def soup(page):
     return BeautifulSoup(page.read_text(), "html.parser")
 
 
+def calls(view):
+    """Of each step of a view: (where it is called, what led there)."""
+    columns = json.loads(zlib.decompress(base64.b64decode(view.script.string)))["columns"]
+    return list(zip(columns["place"], columns["led_there"], strict=True))
+
+
 @functools.cache
 def ids(page):
     """What a link to a part of the page may name: an element, a step of a view, or what is held there."""
     names = {element["id"] for element in soup(page).find_all(id=True)}
     for view in soup(page).select(".vmm-view"):
-        content = json.loads(zlib.decompress(base64.b64decode(view.script.string)))
-        steps = [f"{view['data-key']}={number}" for number, _ in enumerate(content["steps"], 1)]
+        steps = [f"{view['data-key']}={number}" for number, _ in enumerate(calls(view), 1)]
         names |= {*steps, *(f"{step},held" for step in steps)}
     return names
 
@@ -101,10 +106,11 @@ class Links(unittest.TestCase):
         views = [page for page in PAGES if re.match(r"\d\d_", page.parent.name) and soup(page).select(".vmm-view")]
         for page in views:
             name, parts = page.parent.name[3:], draw_pictures.banners(page.parent.name)
-            content = json.loads(zlib.decompress(base64.b64decode(soup(page).select_one(".vmm-view").script.string)))
+            found = calls(soup(page).select_one(".vmm-view"))
 
             def step_of(step, name=name, parts=parts):
-                places = [step["place"][:2], *(place.split(":") for place in step["led_there"])]
+                place, led_there = step
+                places = [place[:2], *(place.split(":") for place in led_there)]
                 at = [int(line) for file, line in places if file == f"{name}.cu"]
                 return next((number for line in at for number, _, lines in parts if line in lines), None)
 
@@ -113,9 +119,9 @@ class Links(unittest.TestCase):
                 for link in heading.parent.select(".vmm-to a"):
                     title = heading.find(string=True)
                     self.assertNotIn(title, linked, page)
-                    linked[title] = step_of(content["steps"][int(link["href"].partition("=")[2]) - 1])
+                    linked[title] = step_of(found[int(link["href"].partition("=")[2]) - 1])
                     self.assertEqual(f"[{linked[title]}]", title.split()[0], page)
-            self.assertEqual(set(linked.values()), {step_of(step) for step in content["steps"]} - {None}, page)
+            self.assertEqual(set(linked.values()), set(map(step_of, found)) - {None}, page)
 
     def test_listings_stand_as_in_their_files(self):
         """What the copy buttons take; of a line that begins with a prompt they would take the rest."""

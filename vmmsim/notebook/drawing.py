@@ -12,14 +12,10 @@ import dataclasses
 import types
 
 from vmmsim.trace.model import Mapping
-from vmmsim.view.arrows import picture_file
-from vmmsim.view.contents import Badge, Part, Scene
-from vmmsim.view.layout import TooWide
-from vmmsim.view.prose import words_of
-from vmmsim.view.sizes import plural, size_text
+from vmmsim.view.engine import NoEngine
+from vmmsim.view.pictures import Scene, picture_file, words_of
+from vmmsim.view.sizes import size_text
 
-# Reservations of a process, parts of each, and memory that is not mapped: the first that there is room for is taken.
-MOST = (6, 16, 6), (6, 8, 4), (4, 8, 2), (4, 4, 2), (2, 4, 2), (1, 2, 1)
 MOST_MEMBERS = 64  # of a list or an object, that are looked at for names
 LONGEST_NAME = 20
 
@@ -75,112 +71,22 @@ class Drawn:
     notes: list  # sentences that belong under it
 
 
-class LeftOut(Part):
-    """Mappings for which there is no room."""
-
-    def label(self):
-        return f"{self.count} more"
-
-    def note(self):
-        return "left out"
-
-
-class Named(Scene):
-    """A scene whose handles have the names of the variables that hold them. What is left out is counted."""
-
-    def __init__(self, names, *contents):
-        self.variables, self.left_out = names, []
-        super().__init__(*contents)
-
-    def badges(self, box, terse=False):
-        badges = super().badges(box, terse)
-        if box.count > 1 or not self.pids:
-            return badges
-        held = [handle.name for handle in box.memory.handles if handle.pid == self.pids[0]]
-        name = next((self.variables[number] for number in held if number in self.variables), "")
-        own = next((badge for badge in badges if name and badge.rank == 0 and badge.text.startswith("handle")), None)
-        return [Badge(f"handle {name}", one.status, one.rank) if one is own else one for one in badges]
-
-    def cut(self, most_regions, most_parts, most_idle):
-        """Keeps what has changed, and of the rest the largest."""
-        for rank, space in enumerate(self.spaces):
-            kept = first_of(space, most_regions, lambda one: (one.status != "kept" or has_marks(one), one.size))
-            gone = [region for region in space if region not in kept]
-            if gone:
-                mapped = sum(end - begin for region in gone for begin, end in region.mapped)
-                whose = f" of {self.processes[rank]}" if self.processes[rank] else ""
-                self.left_out.append(f"{plural(len(gone), 'reservation')}{whose} with {size_text(mapped)} mapped")
-            self.spaces[rank] = kept
-            for region in kept:
-                region.parts = fewer(region.parts, most_parts)
-        self.cut_boxes(most_idle)
-
-    def cut_boxes(self, most):
-        shown = {part.memory for space in self.spaces for region in space for part in region.parts}
-        whole = [box for number, box in self.boxes.items() if number in shown or box.device < 0]
-        shown |= {number for box in whole for number, _ in box.bound}
-        idle = [box for number, box in self.boxes.items() if number not in shown and not box.memory.mapped]
-        idle = first_of(idle, most, lambda box: (box.mark() != "kept", box.size))
-        shown |= {box.memory.number for box in whole + idle}
-        gone = [box for number, box in self.boxes.items() if number not in shown]
-        if gone:
-            count, size = sum(box.count for box in gone), sum(box.count * box.size for box in gone)
-            self.left_out.append(f"{plural(count, 'allocation')} of {size_text(size)} together")
-        self.boxes = {number: box for number, box in self.boxes.items() if number in shown}
-
-
-def has_marks(region):
-    return any(part.is_marked for part in region.parts)
-
-
-def first_of(things, most, rank):
-    """The first of them by rank, in the order in which they are."""
-    if len(things) <= most:
-        return things
-    best = {id(thing) for thing in sorted(things, key=rank, reverse=True)[:most]}
-    return [thing for thing in things if id(thing) in best]
-
-
-def fewer(parts, most):
-    """Those from the first that has changed on, as many as there is room for; the others are counted."""
-    first = next((index for index, part in enumerate(parts) if part.is_marked), 0)
-    first = max(0, min(first, len(parts) - most))
-    ends = parts[:first], parts[first + most :]
-    before, after = ([LeftOut(end[0].offset, size_of(end), count=len(end))] if end else [] for end in ends)
-    return [*before, *parts[first : first + most], *after]
-
-
-def size_of(parts):
-    return sum(part.size for part in parts)
-
-
 def picture(machine, since, pids, processes, names, title, calls):
-    """Of the first two processes, which is what a picture has room for."""
-    pids, processes, count = pids[:2], processes[:2], len(pids)
-
     def name(pid, reservation):
         return pid == pids[0] and names.get(reservation.base) or f"R{reservation.nth + 1}"
 
-    drawn, scene = "", None
-    for most in MOST:
-        scene = Named(names, devices_of(machine, since), processes, machine, since, pids, name)
-        scene.cut(*most)
-        try:
-            drawn = picture_file(scene, title, calls)
-            break
-        except TooWide:
-            continue
-    notes = [f"Left out: {', '.join(scene.left_out)}."] if scene.left_out and drawn else []
-    if count > 2:
-        notes.append(f"Left out: the memory of {plural(count - 2, 'other child')}.".replace("childs", "children"))
-    if not drawn:
-        notes.append("There is too much for a picture: " + totals(machine))
+    handles = {(pids[0], number): variable for number, variable in names.items()}
+    scene = Scene(devices_of(machine, since), processes, machine, since, pids, name, handles)
+    try:
+        drawn, words, notes = picture_file(scene, title, calls), words_of(scene, title), []
+    except NoEngine as error:
+        drawn, words, notes = "", f"{title}: {totals(machine)}", [f"There is no picture: {error}."]
     pointers = [each for room in rooms(machine, pids[0]) for each in names.inside(room.base, room.size)]
     if pointers:
         more = f" and {len(pointers) - 6} more" * (len(pointers) > 6)
         notes.append(f"Pointers: {', '.join(pointers[:6])}{more}.")
     notes += ordinary(machine, pids[0], names)
-    return Drawn(drawn, words_of(scene, title), notes)
+    return Drawn(drawn, words, notes)
 
 
 def devices_of(machine, since):

@@ -132,8 +132,8 @@ class Notebook(unittest.TestCase):
             "rooms, idle = [reserve(2 * MiB) for _ in range(90)], [create(4 * MiB) for _ in range(40)]",
             "last = reserve(6 * MiB)",
         )
-        self.assertRegex(many, r"Left out: 8\d reservations with 0 B mapped, \d+ allocations of \d+ MiB together")
-        self.assertRegex(many, r"\d+ more left out")
+        for what in "83 more reservations", "592 more parts", "332 more allocations":
+            self.assertIn(what, many)
         self.assertIn("Reservation last, 6 MiB (new)", few)  # what has changed is never left out
         self.assertTrue(all(len(html) < 60_000 for html in self.html))
 

@@ -279,6 +279,18 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         self.assertIn("view: 1 call of CUDA; the recording was cut off: open it.html", self.view(file.name).stderr)
         self.html("it.html")
 
+    def test_a_picture_of_a_step(self):
+        """The same drawing as in the view, and by default of the first refusal."""
+        file = sample.short().write(self.place / "short.jsonl")
+        for words, step in (["--step", "5"], 5), ([], 9):
+            self.view("--svg", *words, file)
+            text = (self.place / "short.svg").read_text()
+            self.assertIn(f"<title>Step {step}: ", text)
+            self.assertIn("read-write", text)
+        self.assertIn("there are the steps 1 to 14", self.view("--svg", "--step", "15", file, status=1).stderr)
+        self.assertIn("give --svg too", self.view("--step", "5", file, status=2).stderr)
+        self.assertIn("of one recording", self.view("--svg", file, file, status=1).stderr)
+
     def test_two_runs(self):
         """Their strips above, of one scale and width, their views below."""
         one, two = self.place / "one.jsonl", self.place / "two.jsonl"

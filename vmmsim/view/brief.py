@@ -3,10 +3,9 @@
 
 from vmmsim.trace.model import Mapping, Reservation
 from vmmsim.trace.recording import shortened
-from vmmsim.view.contents import RIGHTS
 from vmmsim.view.overview import is_launch
 from vmmsim.view.sizes import exact_size, size_text
-from vmmsim.view.words import extents, is_refused
+from vmmsim.view.words import RIGHTS, extents, is_refused
 
 LONGEST = 60
 NAMELESS = "(anonymous namespace)::"

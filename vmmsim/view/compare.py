@@ -11,7 +11,7 @@ program that spends seconds in its start shows nothing else.
 import html
 
 from vmmsim.view import overview as one
-from vmmsim.view.page import command_of, filled, moments, name_of, view
+from vmmsim.view.page import calls, command_of, filled, name_of, view
 
 OF_CALLS = "launch", "refused"  # are not drawn here
 KEYS = "first-step", "second-step"  # of their views
@@ -19,7 +19,7 @@ KEYS = "first-step", "second-step"  # of their views
 
 def page_of_two(runs):
     names = dict.fromkeys(name_of(recording) for recording, _ in runs)
-    views = [view(*run, key, moments(run[1])) for run, key in zip(runs, KEYS, strict=True)]
+    views = [view(*run, key, calls(run[1])) for run, key in zip(runs, KEYS, strict=True)]
     return filled(f"Two runs of {' and '.join(names)}", of_two(runs, KEYS) + "".join(views), "vmm-two")
 
 

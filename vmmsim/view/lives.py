@@ -1,33 +1,19 @@
 # SPDX-License-Identifier: MIT-0
 """What was there when: the life of each reservation, mapping, handle and memory of a recording, by steps.
 
-    lives = Lives(name, rank)    name(pid, reservation) is what it is called; rank[pid] a process's place
-    lives.note(step, line, since, machine)
-    lives.left()                 what nobody gave back
-    lives.packed()               for the script, which shows what a reader points at, all reservations of a step, and
-                                 who holds what
-
-A picture says by which numbers it means something: `pin` of a reservation, a part of one, memory.
+lives = Lives(name, rank)    name(pid, reservation) is what it is called; rank[pid] a process's place
+lives.note(step, line, since, machine)
+lives.left()                 what nobody gave back
+lives.packed()               for the script, which draws from it what there is in a step
 """
 
 import collections
 
 from vmmsim.trace.model import OF_MODULES, Mapping, Reservation
-from vmmsim.view.contents import RIGHTS
+from vmmsim.view.words import RIGHTS
 
 LONGEST = 5000  # events of one thing; more nobody reads
 VMM, ORDINARY = "", "ordinary"  # kinds of memory that is left
-
-
-def ranges(numbers):
-    """1-3,7 of 1, 2, 3, 7."""
-    runs = []
-    for number in sorted(numbers):
-        if runs and runs[-1][1] == number - 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ",".join(f"{one}-{other}" if other > one else str(one) for one, other in runs)
 
 
 class Lives:
@@ -35,9 +21,11 @@ class Lives:
         self.name, self.rank = name, rank
         self.reservations, self.mappings, self.memory = [], [], {}  # as they are packed; memory by what it is called
         self.handles, self.blocks, self.descriptors = [], [], []  # as they are packed, too
+        self.bindings, self.peers = [], []
         self.of_reservation, self.of_mapping = {}, {}  # places in these, by number
         # By (process, memory), by (process, address), by (process, fd).
         self.of_handle, self.of_block, self.of_descriptor = {}, {}, {}
+        self.of_binding, self.of_peer = {}, {}  # by (object, memory), by (process, device, peer)
         self.ends = set()  # steps in which a process exits, and the system takes back what it left; not if it vanishes
 
     def note(self, step, line, since, machine):
@@ -56,16 +44,30 @@ class Lives:
             self.went(step, thing)
         for look in since.was.values():
             self.looked(step, look, look.memory.look())
+        for peer in since.peers:
+            self.let_peer(step, peer, peer[1:] in machine.processes[peer[0]].peers)
         for pid, address in since.blocks:
             if (nth := self.of_block.pop((pid, address), None)) is not None:
                 self.blocks[nth][4] = step
             if block := machine.processes[pid].blocks.get(address):
                 self.of_block[pid, address] = len(self.blocks)
                 size, device, call = block
-                self.blocks.append([self.rank[pid], size, device, step, 0, int(call.startswith(OF_MODULES))])
-
+                self.blocks.append([self.rank[pid], size, device, step, 0, int(call.startswith(OF_MODULES)), call])
         for pid, fd in since.descriptors:
             self.described(step, pid, fd, machine.processes[pid].descriptors.get(fd))
+
+    def let_peer(self, step, peer, is_on):
+        if (nth := self.of_peer.pop(peer, None)) is not None:
+            self.peers[nth][4] = step
+        if is_on:
+            self.of_peer[peer] = len(self.peers)
+            self.peers.append([self.rank[peer[0]], *peer[1:], step, 0])
+
+    def record(self, memory):
+        """What is packed of it: size, GPU, kind, events, the steps in which it comes and goes, and what few have."""
+        known = self.memory.setdefault(memory.nth, [0, -1, False, [], [], {}])
+        known[:3] = memory.size, memory.device, memory.is_multicast
+        return known
 
     def described(self, step, pid, fd, memory):
         """What a descriptor holds from now on, or None."""
@@ -76,15 +78,15 @@ class Lives:
             self.descriptors.append([self.rank[pid], memory.nth, fd, step, 0])
 
     def event(self, memory, step, text):
-        events = self.memory.setdefault(memory.nth, [0, -1, False, [], []])
-        events[:3] = memory.size, memory.device, memory.is_multicast
-        if len(events[3]) < LONGEST and [step, text] not in events[3][-4:]:
-            events[3].append([step, text])
+        events = self.record(memory)[3]
+        if len(events) < LONGEST and [step, text] not in events[-4:]:
+            events.append([step, text])
 
     def reserved(self, step, reservation):
         self.of_reservation[reservation.number] = len(self.reservations)
         name, base = self.name(reservation.pid, reservation), hex(reservation.base)
-        self.reservations.append([self.rank[reservation.pid], name, base, reservation.size, step, 0])
+        is_guessed = int(reservation.is_guessed)
+        self.reservations.append([self.rank[reservation.pid], name, base, reservation.size, step, 0, is_guessed])
 
     def mapped(self, step, mapping):
         room, memory = mapping.room, mapping.memory
@@ -96,8 +98,8 @@ class Lives:
     def granted(self, step, mapping, was):
         for device, flags in mapping.access.items():
             if flags != was.get(device, 0):
+                self.mappings[self.of_mapping[mapping.number]][6].append([step, device, flags])
                 text = f"GPU {device} {RIGHTS.get(flags, flags)}"
-                self.mappings[self.of_mapping[mapping.number]][6].append([step, text])
                 self.event(mapping.memory, step, f"{text} in {self.name(mapping.room.pid, mapping.room)}")
 
     def went(self, step, thing):
@@ -117,18 +119,35 @@ class Lives:
             had, has = before.references.get(pid, 0), now.references.get(pid, 0)
             if has and not had:
                 self.of_handle[pid, memory.number] = len(self.handles)
-                self.handles.append([self.rank[pid], memory.nth, step, 0])
+                self.handles.append([self.rank[pid], memory.nth, step, 0, [[step, has]] if has > 1 else []])
+            elif has and has != had:
+                self.handles[self.of_handle[pid, memory.number]][4].append([step, has])
             elif had and not has:
                 self.handles[self.of_handle.pop((pid, memory.number))][3] = step
             if has < had:
                 self.event(memory, step, f"handle{whose.get(pid, '')} released" + (f", {has} left" if has else ""))
             elif has > had and before.is_there:
                 self.event(memory, step, f"handle{whose.get(pid, '')} " + ("retained" if had else "imported"))
-        for _, kind in memory.exports[before.exports :]:
+        more = self.record(memory)[5]
+        for pid, kind in memory.exports[before.exports :]:
+            more.setdefault("exports", []).append([step, kind, self.rank[pid]])
             self.event(memory, step, "exported" + ("" if kind == "fd" else " as 64 bytes"))
+        if before.held_by_fd != now.held_by_fd:
+            more.setdefault("held_by_fd", []).append([step, int(now.held_by_fd)])
+        for device in memory.team - {device for _, device in more.get("team", ())}:
+            more.setdefault("team", []).append([step, device])
+        if memory.source_unknown:
+            more["source_unknown"] = 1
+        if not (memory.made and memory.made["call"]):
+            more["is_unseen"] = 1
         for number in before.bound.keys() ^ now.bound.keys():
             is_new = number in now.bound
             other = (now.bound if is_new else before.bound)[number]
+            if is_new:
+                self.of_binding[memory.number, number] = len(self.bindings)
+                self.bindings.append([memory.nth, other.nth, step, 0])
+            elif (nth := self.of_binding.pop((memory.number, number), None)) is not None:
+                self.bindings[nth][3] = step
             for one, words in (memory, f"#{other.nth}"), (other, f"multicast object #{memory.nth}"):
                 self.event(one, step, f"bound to {words}" if is_new else f"unbound from {words}")
         if now.held_by_fd and not before.held_by_fd:
@@ -145,31 +164,21 @@ class Lives:
     def left(self):
         """{(VMM or ORDINARY, GPU): bytes}, and {what else: how many}. GPU -1 is the host, or not known."""
         sizes, others = collections.Counter(), collections.Counter()
-        for size, device, is_multicast, _, came_and_went in self.memory.values():
+        for size, device, is_multicast, _, came_and_went, _ in self.memory.values():
             if self.is_left(0 if len(came_and_went) % 2 else came_and_went[-1] if came_and_went else -1):
                 if is_multicast:
                     others["multicast object"] += 1
                 else:
                     sizes[VMM, device] += size
-        for _, size, device, _, died, is_of_module in self.blocks:
+        for _, size, device, _, died, is_of_module, _ in self.blocks:
             if self.is_left(died) and not is_of_module:
                 sizes[ORDINARY, device] += size
-        others["handle"] = sum(self.is_left(died) for *_, died in self.handles)
+        others["handle"] = sum(self.is_left(died) for _, _, _, died, _ in self.handles)
         others["open descriptor"] = sum(self.is_left(died) for *_, died in self.descriptors)
         others["reservation"] = sum(self.is_left(each[5]) for each in self.reservations)
         return +sizes, +others
 
-    # --- What a picture means
-    def pin_of_reservations(self, reservations, part=None):
-        found = [self.of_reservation[each.number] for each in reservations if each.number in self.of_reservation]
-        if not found:
-            return ""
-        return f"r{ranges(found)}" + (f":{part.offset}:{part.size}" if part else "")
-
-    @staticmethod
-    def pin_of_memory(numbers):
-        return f"m{ranges(numbers)}"
-
+    # --- For the script
     def packed(self):
         most = max(self.memory, default=0)
         memory = [self.memory.get(nth, 0) for nth in range(1, most + 1)]
@@ -178,6 +187,8 @@ class Lives:
             "mappings": self.mappings,
             "memory": memory,
             "handles": self.handles,
+            "bindings": self.bindings,
+            "peers": self.peers,
             "blocks": self.blocks,
             "descriptors": self.descriptors,
         }

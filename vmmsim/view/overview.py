@@ -2,7 +2,7 @@
 """The whole of a recording at a glance: a strip of memory by step, and a line of what matters.
 
     overview = Overview(devices, times)
-    overview.note(step, line, index)    after each line, with the index.Index of the machine
+    overview.note(step, line, totals)   after each line, with the totals.Totals of the machine
     matters(overview, key), strip(overview, processes)    what stands above the steps
 
 All figures are the model's. The strip is drawn here and once, so that it shows without scripts and on paper too.
@@ -48,10 +48,10 @@ class Overview:
         self.times = times
         self.left = {}, {}  # as lives.left() has it
 
-    def note(self, step, line, index):
+    def note(self, step, line, totals):
         for device, changes in self.lanes.items():
-            count_and_size, idle = index.totals[device], index.idle_bytes[device]
-            now = Held(count_and_size[1] - idle, idle, index.ordinary_bytes(device))
+            idle = totals.idle_bytes[device]
+            now = Held(totals.bytes[device] - idle, idle, totals.ordinary[device])
             if now != changes[-1][1]:
                 changes.append((step, now))
         self.processes.append(line["pid"])
@@ -78,6 +78,12 @@ class Overview:
     def peak(self, device):
         """(step, Held): when there was the most, the first time."""
         return max(self.lanes[device], key=lambda change: change[1].total)
+
+    def opens_at(self):
+        """The step that is looked at first: the first fault or refusal, or else the peak."""
+        wrong = [*self.faults[:1], *self.refused[:1]]
+        peak = max((self.peak(device) for device in self.lanes), key=lambda peak: peak[1].total)
+        return min(wrong, default=peak[0]) or 1
 
 
 # --- The line of what matters
@@ -199,7 +205,7 @@ def strip(overview, names):
     top = max(overview.peak(device)[1].total for device in lanes)
     result = []
     result += [lane(device, changes, count, top) for device, changes in lanes.items()]
-    pids = list(dict.fromkeys(overview.processes))
+    pids = [pid for pid in names if pid in set(overview.processes)]
     for pid in pids:
         name = names.get(pid, "") if len(pids) > 1 else "calls"
         result.append(

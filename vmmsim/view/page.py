@@ -5,11 +5,10 @@
     fragment(recording, steps, id)  what stands in a page of the book, which has the script, view.css and their colours
     script()                        the text of what shows it: the files in js, as one
 
-A frame is a list of elements of SVG, and differs little from the one before. So a view holds each element once, and of
-a frame those that are not at the begin or at the end of the frame before; all of it compressed, in letters, which
-the script unpacks. Above stand the strip of memory by step and what matters, drawn once. What comes from a recording is
-there, and in text that is escaped: nothing of it becomes a tag. Without scripts, and on paper, some moments show, and
-the list of the calls.
+A view holds what there was when, as lives.py has it, compressed and in letters; the script unpacks that and draws the
+step that is looked at. Above stand the strip of memory by step and what matters, drawn once. What comes from a
+recording is there, and in text that is escaped: nothing of it becomes a tag. Without scripts the list of the calls
+shows; the pictures on paper the script draws.
 """
 
 import base64
@@ -22,15 +21,14 @@ import zlib
 
 from vmmsim.trace.line import ENDS, NO_CALLS
 from vmmsim.view.callers import Callers
+from vmmsim.view.engine import DRAWING
 from vmmsim.view.frames import notes
-from vmmsim.view.layout import TALLEST, WIDTH
 from vmmsim.view.overview import matters, strip
 from vmmsim.view.sizes import plural
 from vmmsim.view.style import style_of_view
 
 HERE = pathlib.Path(__file__).resolve().parent
-SCRIPTS = "parts", "lives", "map", "held", "picture", "source", "list", "view"  # those first that others use
-KEYFRAME = 50  # each such frame is whole, so that any frame is at most so many differences away
+SCRIPTS = *DRAWING, "map", "held", "picture", "source", "list", "view"  # those first that others use
 LAUNCHERS = re.compile(r"(.*/)?(python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice)|[A-Z_\d]+=.*|-.*|\d+")
 FIRST = re.compile(r"cuMemAddressReserve|cuMemCreate|cuMemImport|cuMulticastCreate")  # where a view in the book opens
 
@@ -65,7 +63,7 @@ FRAGMENT = """<div class="vmm-view" data-key="{key}"{marks}>
 
 
 def page(recording, steps):
-    content = view(recording, steps, "step", moments(steps), " data-alone")
+    content = view(recording, steps, "step", calls(steps), f' data-alone data-opens="{steps.overview.opens_at()}"')
     return filled(f"{name_of(recording)}, step by step", content, "vmm-alone")
 
 
@@ -85,15 +83,15 @@ def script():
 def fragment(recording, steps, id, has_pictures=False):
     """A page may have several, so a link to a step is #ID-step=12. It opens at the first call of VMM, with the list of
     the calls folded. A page of a book has pictures of its moments."""
-    pictures = "<p>Without scripts, and on paper, the pictures on this page show the moments that matter.</p>\n"
+    pictures = "<p>Without scripts the pictures on this page show the moments that matter.</p>\n"
     opens_at = next((step.number for step in steps if step.kind == "changes" and FIRST.match(step.call)), 1)
-    still = pictures if has_pictures else moments(steps)
-    return view(recording, steps, f"{id}-step", still, f' data-folded data-opens="{opens_at}"')
+    still, mark = (pictures, " data-pictured") if has_pictures else (calls(steps), "")
+    return view(recording, steps, f"{id}-step", still, f' data-folded data-opens="{opens_at}"{mark}')
 
 
 def view(recording, steps, key, still, marks=""):
     """still: what shows without scripts, and on paper. marks: data-alone, so that keys work all over the page;
-    data-folded, the list of the calls; data-opens, at a step."""
+    data-folded, the list of the calls; data-pictured, the page has pictures; data-opens, at a step."""
     about = recording.about
     facts = [about.get("where", ""), counted(steps)]
     if about.get("status"):
@@ -139,22 +137,12 @@ def name_of(recording):
     return pathlib.PurePath(words[0]).name if command else "A recording"
 
 
-# --- What shows without scripts, and on paper
-def moments(steps):
-    """The first change, the first refusal, the frame with the most in it, and the end; and a list of all calls."""
-    if not steps:
-        return ""
-    changes = [step for step in steps if step.kind == "changes"]
-    refused = [step for step in steps if step.kind == "refused"]
-    fullest = max(steps, key=lambda step: len(step.svg))
-    chosen = {step.number: step for step in [*changes[:1], *refused[:1], fullest, steps[-1]]}
+# --- What shows without scripts
+def calls(steps):
     processes = len({step.process for step in steps})
+    listed = "".join(f"{html.escape(entry(step, processes))}\n" for step in steps)
     return (
-        "<p>Without scripts, and on paper, these are some moments, and below them is a list of all calls.</p>\n"
-        + "".join(figure(steps, chosen[number]) for number in sorted(chosen))
-        + "<pre>\n"
-        + "".join(f"{html.escape(entry(step, processes))}\n" for step in steps)
-        + "</pre>\n"
+        f"<p>Without scripts there are no pictures; these are all calls.</p>\n<pre>\n{listed}</pre>\n" if steps else ""
     )
 
 
@@ -167,56 +155,54 @@ def entry(step, processes):
     return f"{step.number:5} {whose}{step.call}{refused}{where}"
 
 
-def figure(steps, step):
-    return (
-        f'<figure><svg class="vmm-picture" viewBox="0 0 {WIDTH} {step.height}" role="img" '
-        f'aria-label="Step {step.number}">{"".join(step.svg)}</svg>\n'
-        f"<figcaption>Step {step.number} of {len(steps)}. {html.escape(step.words)} "
-        f"{html.escape(step.explanation)}</figcaption></figure>\n"
-    )
-
-
 # --- What the script reads
 def packed(recording, steps):
     sources = {step.place[0] for step in steps if step.place[0]}
     callers = Callers(recording)
     owners = {owner: nth for nth, owner in enumerate(dict.fromkeys(step.owner for step in steps))}
+    rows = [
+        {
+            "process": step.process,
+            "call": step.call,
+            "words": step.words,
+            "place": list(step.place),
+            "led_there": recording.led_there(line)[:4],
+            "stack": callers.of(line),
+            "owner": owners[step.owner],
+            "kind": step.kind,
+            "explanation": step.explanation,
+            "cause": cause(line),
+            "brief": step.brief,
+            "is_launch": int(step.is_launch),
+        }
+        for step, line in zip(steps, recording.lines, strict=True)
+    ]
     content = {
-        "tallest": min(TALLEST, max((step.height for step in steps), default=0)),
-        "width": WIDTH,
-        "keyframe": KEYFRAME,
+        **drawn(steps),
         "processes": len({step.process for step in steps}),
         "lanes": [
             [device, [[step, held.mapped, held.idle, held.ordinary] for step, held in changes]]
             for device, changes in steps.overview.shown().items()
         ],
         "names": variables(steps.lives),
-        **steps.lives.packed(),
         "sources": {name: recording.source(name) for name in sorted(sources)},
-        "steps": [
-            {
-                "process": step.process,
-                "call": step.call,
-                "words": step.words,
-                "place": list(step.place),
-                "led_there": recording.led_there(line)[:4],
-                "stack": callers.of(line),
-                "owner": owners[step.owner],
-                "kind": step.kind,
-                "explanation": step.explanation,
-                "cause": cause(line),
-                "brief": step.brief,
-                "is_launch": step.is_launch,
-            }
-            for step, line in zip(steps, recording.lines, strict=False)  # of a long recording the first lines
-        ],
+        "columns": {name: [row[name] for row in rows] for name in rows[0]} if rows else {},  # of the steps
         "frames_of_code": callers.frames,
         "stacks": callers.stacks,
         "owners": list(owners),
-        **differences(steps),
     }
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def drawn(steps):
+    """What draw.js needs of them."""
+    return {
+        **steps.lives.packed(),
+        "devices": steps.devices,
+        "names_of_processes": steps.drawn,
+        "faults": steps.faults,
+    }
 
 
 def cause(line):
@@ -233,29 +219,6 @@ def variables(lives):
     """Names of reservations that the source has for them."""
     names = {re.sub(r" \d+$", "", name) for _, name, *_ in lives.reservations}
     return sorted(name for name in names if not re.fullmatch(r"R\d+", name))
-
-
-def differences(steps):
-    """{"elements": each once, "frames": of each step [height, how many of the frame before stay at its begin, how many
-    at its end, and what stands between them]}; 0 is the frame before once more."""
-    table, frames, before, height = {}, [], [], 0
-    for number, step in enumerate(steps):
-        whole = number % KEYFRAME == 0
-        now = before
-        if not step.is_same or not before:
-            now = [table.setdefault(element, len(table)) for element in step.svg]
-        if not whole and (now, step.height) == (before, height):
-            frames.append(0)
-            continue
-        head = tail = 0
-        least = 0 if whole else min(len(now), len(before))
-        while head < least and now[head] == before[head]:
-            head += 1
-        while tail < least - head and now[-1 - tail] == before[-1 - tail]:
-            tail += 1
-        frames.append([step.height, head, tail, *now[head : len(now) - tail]])
-        before, height = now, step.height
-    return {"elements": list(table), "frames": frames}
 
 
 def style():

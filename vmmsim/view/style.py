@@ -26,6 +26,13 @@ COLOURS = {  # light and dark
 }
 LIGHT, DARK = ({f"--vmm-{name}": pair[theme] for name, pair in COLOURS.items()} for theme in (0, 1))
 INK, GOOD, BAD = "var(--vmm-ink)", "var(--vmm-good)", "var(--vmm-bad)"
+
+
+def pale(gpu):
+    """Of memory that is mapped nowhere, as in the strip."""
+    return f"color-mix(in srgb, var(--vmm-gpu{gpu}) 45%, var(--vmm-paper))"
+
+
 RULES = {
     "text": f"font: 13px system-ui, sans-serif; fill: {INK}; text-anchor: middle",
     ".vmm-title": "font-size: 15px; font-weight: 600; text-anchor: start",
@@ -40,6 +47,7 @@ RULES = {
     ".vmm-panel": "fill: var(--vmm-faint); stroke: none",
     ".vmm-now": f"fill: {GOOD}",
     **{f".vmm-gpu{gpu}": f"fill: var(--vmm-gpu{gpu})" for gpu in range(8)},
+    **{f".vmm-gpu{gpu}.vmm-unmapped": f"fill: {pale(gpu)}" for gpu in range(8)},
     ".vmm-none": f"fill: none; stroke: {INK}; stroke-width: 1; stroke-opacity: .4",
     ".vmm-read": f"fill: {GOOD}; fill-opacity: .14; stroke: {GOOD}; stroke-width: 1",
     ".vmm-read-write": f"fill: {GOOD}; fill-opacity: .32; stroke: {GOOD}; stroke-width: 1",

@@ -22,8 +22,10 @@ from vmmsim.tool import Failed
 from vmmsim.trace.line import NO_CALLS
 from vmmsim.trace.recording import Broken, Recording, finish, opened
 from vmmsim.view.compare import page_of_two
+from vmmsim.view.engine import NoEngine
 from vmmsim.view.frames import steps
 from vmmsim.view.page import page
+from vmmsim.view.pictures import picture_of_step
 from vmmsim.view.sizes import file_size, plural
 from vmmsim.view.words import is_refused
 
@@ -68,6 +70,8 @@ def parser_of(the_tool, machines):
     parser.add_argument("--real", action="store_true", help="run on this machine's GPUs, recorded through CUPTI")
     parser.add_argument("--record", metavar="FILE", help="only record, into this file")
     parser.add_argument("--output", metavar="FILE", help="the HTML file (default: PROGRAM.html, where you are)")
+    parser.add_argument("--svg", action="store_true", help="only the picture of a step, as an SVG file")
+    parser.add_argument("--step", metavar="N", type=int, help="which (default: a fault or refusal, or the peak)")
     parser.add_argument("--open", action="store_true", help="open it in the browser")
     parser.add_argument("command", metavar="PROGRAM", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
@@ -91,6 +95,8 @@ def arguments(words, the_tool):
         parser.error(f"--{of_machine[0]} is of simulated GPUs: leave it or --real out")
     if given.record is not None and (given.output is not None or given.open):
         parser.error(f"--record only records: draw it afterwards with {the_tool.name} FILE")
+    if given.step is not None and not given.svg:
+        parser.error("--step is of a picture: give --svg too")
     for name in ("record", "output"):
         if getattr(given, name) is not None and not os.path.basename(getattr(given, name)):
             parser.error(f"--{name}: name a file")
@@ -258,7 +264,7 @@ def name_of_view(given):
             words = [word for word in words[1:] if os.path.isfile(word)] or words
         name = os.path.basename(words[0])
         name = re.sub(r"\.(py|sh|exe|out)$", "", name)
-    return pathlib.Path(f"{name or 'view'}.html")
+    return pathlib.Path(f"{name or 'view'}.{'svg' if given.svg else 'html'}")
 
 
 def check_writable(path, is_ours, what, option):
@@ -282,10 +288,27 @@ def is_view(path):
         return False
 
 
-def draw(recordings, path):
-    """Writes the view of a recording, or of two, whole or not at all. Returns its size."""
+def is_picture(path):
+    with open(path, "rb") as file:
+        return b'class="vmm-picture"' in file.read(2000)
+
+
+def text_of(recordings, given):
     runs = [(recording, steps(recording)) for recording in recordings]
-    text = page(*runs[0]) if len(runs) == 1 else page_of_two(runs)
+    if not (given and given.svg):
+        return page(*runs[0]) if len(runs) == 1 else page_of_two(runs)
+    if len(runs) > 1:
+        raise Failed("--svg: a picture is of one recording")
+    found = runs[0][1]
+    number = found.overview.opens_at() if given.step is None else given.step
+    if not 1 <= number <= len(found):
+        raise Failed(f"--step: there are the steps 1 to {len(found)}")
+    return picture_of_step(found, number)
+
+
+def draw(recordings, path, given=None):
+    """Writes the view of a recording, or of two, whole or not at all. Returns its size."""
+    text = text_of(recordings, given)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         if os.access(path.parent, os.W_OK):
@@ -345,7 +368,7 @@ def show(path):
 def watch(given):
     html = None if given.record is not None else name_of_view(given)
     if html:
-        check_writable(html, is_view, "view", "--output")
+        check_writable(html, is_picture if given.svg else is_view, "view", "--output")
     else:
         check_writable(pathlib.Path(given.record), looks_like_a_recording, "recording", "--record")
     if given.recordings:
@@ -381,8 +404,8 @@ def read(path):
 
 def finished(given, recordings, html, status):
     try:
-        size = draw(recordings, html)
-    except (Failed, OSError) as error:
+        size = draw(recordings, html, given)
+    except (Failed, NoEngine, OSError) as error:
         say(in_words_of(error))
         return status or 1
     cut = "; the recording was cut off" if any(recording.is_cut for recording in recordings) else ""

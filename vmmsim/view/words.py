@@ -14,12 +14,12 @@ import signal
 
 from vmmsim.trace.line import ENDS, NO_CALLS, SUCCESS, number
 from vmmsim.trace.model import OF_MODULES
-from vmmsim.view.contents import RIGHTS
 from vmmsim.view.sizes import exact_size, plural, size_and_bytes, size_text
 
 NOT_YET = "CUDA_ERROR_NOT_READY", "cudaErrorNotReady"  # an answer, and no refusal
 LAST_ERRORS = "cudaGetLastError", "cudaPeekAtLastError"
 HANDLE_TYPES = {1: "a file descriptor", 8: "a fabric handle"}
+RIGHTS = {0: "no access", 1: "read", 3: "read-write"}
 PROTECTION = {"PROT_NONE": 0, "PROT_READ": 1, "PROT_READWRITE": 3}
 VERBS = {"copy": "copies", "launch": "launches"}
 ASKED = {  # what a call is to do: a verb, and the rest; or a function that says so

@@ -5,6 +5,10 @@ class Lives {
     Object.assign(this, data);
     this.mapped_in = this.reservations.map(() => []);
     for (const mapping of this.mappings) this.mapped_in[mapping[0]].push(mapping);
+    const by = (all, key) => Object.fromEntries(grouped(all, (each) => each[key]));  // by the number of memory
+    this.mapped_of = by(this.mappings, 3);
+    this.handles_of = by(this.handles, 1);
+    this.bound_in = by(this.bindings, 0);
   }
   is_there(at, born, died) {
     return born <= at && (!died || died > at);

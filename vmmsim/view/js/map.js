@@ -24,7 +24,7 @@ class ReservationMap {
   // What is mapped in a reservation that is drawn there; neighbours closer than a pixel are one.
   fill(picture, number, x, y, wide) {
     const size = this.reservations[number][3], last = {};
-    for (const mapping of this.mapped(number)) {
+    for (const mapping of this.mapped(number).sort(([, one], [, other]) => one - other)) {
       const [, offset, length] = mapping, gpu = this.gpu_of(mapping), before = last[gpu];
       const from = x + offset / size * wide, to = from + Math.max(1, length / size * wide);
       if (before && (from <= before.to || to - before.from < 2)) {
@@ -64,7 +64,8 @@ class ReservationMap {
     const gpus = [...new Set(inside.map((mapping) => this.gpu_of(mapping)))].filter((gpu) => gpu >= 0).sort();
     for (const [, , , , , , granted] of inside) {
       const now = new Map();  // by GPU
-      for (const [step, text] of granted) if (step <= this.at) now.set(text.split(" ", 2).join(" "), text);
+      for (const [step, device, flags] of granted)
+        if (step <= this.at) now.set(device, `GPU ${device} ${right(flags)}`);
       for (const text of now.values()) rights.add(text);
     }
     const size = size_text(sum(inside.map(([, , length]) => length)));

@@ -46,9 +46,13 @@ const in_ranges = (text) => text.split(",").flatMap((range) => {
   return Array.from({ length: to - from + 1 }, (_, index) => from + index);
 });
 
-function unpack(letters) {
+async function unpack(letters) {
   const bytes = Uint8Array.from(atob(letters), (letter) => letter.charCodeAt(0));
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const data = await new Response(stream).json(), columns = Object.entries(data.columns);
+  data.steps = (data.columns.call ?? []).map((_, index) =>
+    Object.fromEntries(columns.map(([name, all]) => [name, all[index]])));
+  return data;
 }
 
 const is_kind = { all: () => true, changes: (step) => step.kind == "changes",

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT-0
-// The picture of a step: what is said of its ranges, and what is pinned.
+// The picture of a step on the page: what is said of its ranges, and what is pinned.
+const narrowest = 340, samples = 24;
+
 class Picture {
   constructor(view) {
     const part = view.part;
@@ -26,23 +28,31 @@ class Picture {
     });
   }
 
-  // The frame of a step: from the last whole one on, the differences.
-  frame(number) {
-    const { frames, keyframe } = this.data;
-    let elements = [], height = 0;
-    for (let i = number - 1 - ((number - 1) % keyframe); i < number; i++) {
-      if (!frames[i]) continue;
-      const [its_height, head, tail, ...middle] = frames[i];
-      elements = [...elements.slice(0, head), ...middle, ...elements.slice(elements.length - tail)];
-      height = its_height;
-    }
-    return { elements, height };
+  // As wide as the view, so that its letters can be read on a phone too. What was the highest so far keeps its room, so
+  // that nothing jumps.
+  drawn(number) {
+    const { width } = this;
+    const tallest = width < WIDTH ? 2 * TALLEST : TALLEST, drawn = draw(this.lives, { to: number, width, tallest });
+    this.tallest = Math.max(this.tallest, Math.min(tallest, drawn.height));
+    return drawn;
+  }
+  resized() {
+    const width = Math.min(WIDTH, Math.max(narrowest, this.scroll.clientWidth || WIDTH));
+    if (width == this.width) return;
+    [this.width, this.tallest] = [width, 0];
+    this.measure();
+    if (this.view.at) this.draw();
   }
   of(number) {
-    const { elements: its, height } = this.frame(number), { elements, width, tallest } = this.data;
+    const { elements, height, width } = this.drawn(number);
     return `<svg class="vmm-picture" role="group" aria-label="The picture of step ${number}"
-      preserveAspectRatio="xMidYMin meet" viewBox="0 0 ${width} ${Math.max(height, tallest)}">${
-      its.map((index) => elements[index]).join("")}</svg>`;
+      preserveAspectRatio="xMidYMin meet" viewBox="0 0 ${width} ${Math.max(height, this.tallest)}">${
+      elements.join("")}</svg>`;
+  }
+  // The heights of some steps all over the recording.
+  measure() {
+    const { last } = this.view, every = Math.max(1, Math.ceil(last / samples));
+    for (let number = last; number > 0; number -= every) this.drawn(number);
   }
   ranges() {
     return [...this.scroll.querySelectorAll("[data-about]")];
@@ -57,9 +67,9 @@ class Picture {
       range.setAttribute("role", range.dataset.pin ? "button" : "img");
       range.setAttribute("aria-label", range.dataset.about);
     }
-    if (focused >= 0) (now[Math.min(focused, now.length - 1)] ?? this.scroll).focus({ preventScroll: true });
     if (this.pinned) this.show_life();
     this.mark();
+    if (focused >= 0) (now[Math.min(focused, now.length - 1)] ?? this.scroll).focus({ preventScroll: true });
   }
   draw_map() {
     const map = new ReservationMap(this.data, this.lives, this.view.at, Math.max(300, this.map.clientWidth - 30));
@@ -122,7 +132,7 @@ class Picture {
     const of = this.data.processes > 1 ? ` of process ${process + 1}` : "";
     const events = this.lives.mapped_in[number].flatMap(([, offset, length, nth, from, to, granted]) => [
       [from, `mapped: ${size_text(length)} #${nth} at offset ${exact(offset)}`],
-      ...granted.map(([step, text]) => [step, `granted: ${text}`]),
+      ...granted.map(([step, device, flags]) => [step, `granted: GPU ${device} ${right(flags)}`]),
       ...(to ? [[to, `unmapped: #${nth}`]] : [])]);
     events.push([born, "reserved"], ...(died ? [[died, "freed"]] : []));
     events.sort((one, other) => one[0] - other[0]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // Steps through the recordings that page.py has put into this page. What a recording says becomes text, never a tag;
-// the elements of the frames are those that frames.py drew, and all figures those that overview.py and lives.py have.
+// all figures are those that overview.py and lives.py have.
 const panel_html = `
   <div class="vmm-bar"><div class="vmm-controls" role="group" aria-label="Steps">
     <button type="button">First</button><button type="button">Back</button>
@@ -62,7 +62,6 @@ class View {
     this.has_address = location.href != "about:srcdoc";  // it has none inside another page, as in a notebook
     this.panel = make("div", { class: "vmm-steps" });
     this.panel.innerHTML = panel_html;
-    this.panel.style.setProperty("--vmm-tallest", data.tallest);
     this.part = (name) => this.panel.querySelector(`.vmm-${name}`);
     element.append(this.panel);
     element.classList.add("vmm-live");
@@ -70,6 +69,8 @@ class View {
     this.add_slider();
     this.source = new Source(this);
     this.picture = new Picture(this);
+    this.picture.resized();
+    this.panel.style.setProperty("--vmm-tallest", this.picture.tallest);
     this.list = new List(this);
     this.add_buttons();
     this.add_keys();
@@ -78,6 +79,7 @@ class View {
     this.list.choose();
     addEventListener("resize", () => {
       this.list.draw();
+      this.picture.resized();
       if (this.tab == tab_of.map) this.picture.draw_map();
     });
     element.printed = () => this.printed();
@@ -146,9 +148,9 @@ class View {
     this.slider.setAttribute("aria-valuetext", words.join("; "));
     this.cursor.style.setProperty("--vmm-at", (at - 0.5) / last);
     this.show_number();
-    this.picture.draw();
     this.source.show(at);
     this.list.show();
+    this.picture.draw();  // after those that ask where things are
     this.draw_tab();
   }
   show_refusal({ explanation, cause }) {
@@ -276,21 +278,29 @@ class View {
     else this.list.leave();
   }
 
-  // What is printed begins with the step that is shown.
+  // What is printed: the step that is shown, and where the page has no pictures of its own the first change, the first
+  // refusal, the peak and the end.
   printed() {
-    const figure = make("figure", { class: "vmm-printed" }), { words, explanation } = this.steps[this.at - 1];
-    figure.innerHTML = this.picture.of(this.at);
-    figure.append(make("figcaption", {}, `Step ${this.at} of ${this.last}. ${words} ${explanation}`));
-    return figure;
+    const totals = this.data.lanes.flatMap(([, changes]) => changes.map(([step, ...held]) => [sum(held), step]));
+    const [, peak] = totals.reduce((most, each) => (each[0] > most[0] ? each : most));
+    const first = (kind) => this.steps.findIndex(is_kind[kind]) + 1;
+    const moments = "pictured" in this.element.dataset ? [] : [first("changes"), first("refused"), peak, this.last];
+    const ordered = moments.filter(Boolean).sort((one, other) => one - other);
+    return [...new Set([this.at, ...ordered])].map((number) => {
+      const figure = make("figure", { class: "vmm-printed" }), { words, explanation } = this.steps[number - 1];
+      figure.innerHTML = this.picture.of(number);
+      figure.append(make("figcaption", {}, `Step ${number} of ${this.last}. ${words} ${explanation}`));
+      return figure;
+    });
   }
 }
 
-// What shows without scripts: on paper too, after the step that is shown.
+// What shows without scripts: on paper too, after the pictures.
 function show_still() {
   for (const still of document.querySelectorAll(".vmm-view > noscript")) still.outerHTML = still.textContent;
   for (const view of document.querySelectorAll(".vmm-live")) {
-    view.querySelector(".vmm-printed")?.remove();
-    if (view.printed) view.querySelector(".vmm-still").prepend(view.printed());
+    for (const printed of view.querySelectorAll(".vmm-printed")) printed.remove();
+    if (view.printed) view.querySelector(".vmm-still").prepend(...view.printed());
   }
 }
 

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT-0
+// What a picture shows where there is much. Neighbours that are alike are one, reservations that are alike are one, and
+// allocations, of which each is in one box and no other. Where that is still too much, what changes is shown, then what
+// is largest, and the rest is counted and added up.
+//
+// So many reservations of a process and boxes of a GPU are shown: fewer, where that would be too high.
+const levels = [[12, 12], [8, 8], [6, 6], [6, 4], [4, 3], [3, 2], [2, 2]];
+const in_full = 4, most_objects = 4;  // processes; multicast objects
+
+const touched_in = ({ handles, exports, bound, status }) =>
+  [status, ...handles.map(([, , its]) => its), ...exports.map(([, kind]) => kind), ...bound.map(([, its]) => its)]
+    .filter((its) => its != KEPT).join("");
+const of_memory = (memory) => [memory.size, memory.handles.map(([process, count]) => [process, count]).join(),
+  memory.mapped.length > 0, memory.is_held_by_fd, memory.source_unknown, memory.touched].join(";");
+
+// active: the process whose turn it is; fault as a Drawing has it.
+class Crowd {
+  constructor(scene, active = 0, fault = null) {
+    Object.assign(this, { scene, active, fault, run_of: new Map(), made: new Map() });
+    this.memories = [...scene.memories.values()];
+    for (const memory of this.memories) {
+      memory.touched = touched_in(memory);
+      memory.likeness = of_memory(memory);
+    }
+    this.full = this.in_full();
+    this.spaces = scene.spaces.map((regions) => {
+      for (const region of regions) this.fill(region);
+      return this.grouped(regions);
+    });
+  }
+  // The process whose turn it is, and those that share memory with it; all, if they are few.
+  in_full() {
+    const all = this.scene.processes.map((_, process) => process);
+    if (all.length <= in_full) return new Set(all);
+    const shares = new Set([this.active < all.length ? this.active : 0]);
+    for (const { handles } of this.scene.memories.values())
+      if (handles.some(([process]) => process == this.active))
+        for (const [process] of handles) if (process < all.length) shares.add(process);
+    return new Set([...shares].slice(0, in_full));
+  }
+  fill(region) {
+    region.fill(this.scene.joined(region.inside, 2,
+      (one, other) => one.memory.touched == other.memory.touched));
+    region.whole = region.parts;
+    region.bytes = sum(region.inside.filter(({ status }) => status != GONE).map(({ size }) => size));
+    const offset = this.fault && this.fault[0] == region.process ? this.fault[1] - region.base : -1;
+    region.is_touched = region.status != KEPT || (offset >= 0 && offset < region.size)
+      || region.parts.some((part) => part.is_mapped && (part.is_marked || part.memory.touched));
+    for (const { mappings, offset } of region.parts)
+      for (const { memory: { nth } } of mappings)
+        if (!this.run_of.has(nth)) this.run_of.set(nth, `${region.number}+${offset}`);
+  }
+  // Those that are alike together, what changes by itself; that first, then what has the most memory.
+  grouped(regions) {
+    const key_of = (region) => region.is_touched || region.parts.length > 4 ? `${region.number}`
+      : [region.size, ...region.parts.map((part) => [part.offset, part.size, part.mappings.length, part.access,
+        part.is_mapped && [part.memory.size, part.memory.device, part.memory.source_unknown]])].join("|");
+    const groups = grouped(regions, key_of).map(([, its]) => its);
+    const bytes = ([one]) => one.bytes, rank = (group) => [group[0].is_touched, bytes(group) * group.length];
+    return groups.sort((one, other) => {
+      const [a, b] = [rank(one), rank(other)];
+      return b[0] - a[0] || b[1] - a[1] || other.length - one.length || other[0].number - one[0].number;
+    });
+  }
+  // The reservations that are shown of a process, each for its group, and what of it is not.
+  shown(process, most, width, measures) {
+    const groups = this.spaces[process], chosen = groups.slice(0, most), rest = groups.slice(most).flat();
+    const regions = chosen.map((group) => this.one_of(group, width, measures));
+    regions.sort((one, other) => one.number - other.number);
+    if (!groups.length) return { regions, more: "nothing reserved" };
+    const bytes = sum(rest.map((region) => region.bytes)), of = bytes ? `, ${size_text(bytes)} mapped` : "";
+    return { regions, more: rest.length ? `… and ${plural(rest.length, "more reservation")}${of}` : "" };
+  }
+  one_of([first, ...others], width, measures) {
+    const region = Object.assign(new Region(first.number, [first.process, first.name, 0, first.size], first.status),
+      { base: first.base, inside: first.inside, others });
+    const parts = first.whole.map((part, index) => Object.assign(new Part(part.offset, part.size), part,
+      { twins: others.map((other) => other.whole[index]) }));
+    if (others.length) region.name = `${first.name} … ${others.at(-1).name}`;
+    region.parts = parts;
+    for (let most = 6; most > 0; most--) {  // with less in it, if it is wider than the picture
+      if (sum(least_widths(region, measures)) + 2 * INSET <= width) break;
+      region.parts = this.some_of(parts, most);
+    }
+    return region;
+  }
+  some_of(parts, most) {  // what is marked stays, then what is largest
+    const rank = (part) => [part.is_mapped && part.is_marked, part.is_mapped, part.size];
+    const kept = new Set([...parts].sort((one, other) => {
+      const [a, b] = [rank(one), rank(other)];
+      return b[0] - a[0] || b[1] - a[1] || b[2] - a[2];
+    }).slice(0, most));
+    const result = [];
+    for (const part of parts) {
+      const last = result.at(-1);
+      if (kept.has(part)) result.push(part);
+      else if (last?.is_rest) {
+        last.size += part.size;
+        last.mappings.push(...part.mappings);
+      } else result.push(new Part(part.offset, part.size, { is_rest: true, mappings: [...part.mappings] }));
+    }
+    return result;
+  }
+
+  // All boxes of a GPU, or with -1 of nobody knows which, that are at most so many if that can be: those first that
+  // change, then the largest.
+  all_boxes(device, most) {
+    const its = this.memories.filter((memory) => memory.device == device && !memory.is_multicast);
+    const order = (boxes) => boxes.sort((one, other) => other.is_touched - one.is_touched || other.bytes - one.bytes);
+    if (its.length <= most) return order(this.boxes(its, ({ nth }) => nth));
+    const of_runs = this.known(`${device} runs`, () => order(this.boxes(its, (memory) =>
+      `${this.run_of.get(memory.nth)};${memory.likeness}`)));
+    if (of_runs.length <= most) return of_runs;
+    return this.known(`${device}`, () => order(this.boxes(its, ({ likeness }) => likeness)));
+  }
+  boxes(memories, key_of) {
+    return grouped(memories, key_of).map(([, its]) =>
+      Object.assign(new Box(its), { is_touched: its[0].touched != "" }));
+  }
+  known(key, make) {
+    if (!this.made.has(key)) this.made.set(key, make());
+    return this.made.get(key);
+  }
+  // The boxes that are shown, in order, and the memory that is not.
+  boxes_of(device, most) {
+    const all = this.all_boxes(device, most), there = ({ status }) => status != GONE;
+    const rest = all.slice(most).filter(there), total = (boxes) => sum(boxes.map(({ bytes }) => bytes));
+    return { boxes: all.slice(0, most).sort((one, other) => one.nth - other.nth), bytes: total(all.filter(there)),
+      rest: { count: sum(rest.map(({ count }) => count)), bytes: total(rest) } };
+  }
+  objects() {
+    const all = this.memories.filter(({ is_multicast }) => is_multicast).map((memory) => new Box([memory]));
+    const is_changed = (box) => box.touched || box.has_grown;
+    const shown = [...all.filter(is_changed), ...all.filter((box) => !is_changed(box))].slice(0, most_objects);
+    return { shown, hidden: all.length - shown.length };
+  }
+}

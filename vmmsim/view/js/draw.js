@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT-0
+// The picture of a step, or of what several steps have changed: with arrows if there is room, else in rows.
+//
+//     draw(lives, {to, from, width, ...})    {elements, height, width, words}: elements of SVG, each a text
+//
+// With a title it is a picture that stands by itself: it has the calls, too, and words about the whole, not its parts.
+
+// Whether there may be room for arrows.
+function may_have_arrows({ lives, devices, spaces, memories }) {
+  const all = [...memories.values()].filter(({ status }) => status != GONE);
+  const objects = all.filter(({ is_multicast }) => is_multicast).length;
+  const idle = all.filter(({ is_multicast, mapped }) => !is_multicast && !mapped.length).length;
+  const most_mappings = lives.steps?.length > 2000 ? 24 : 160;
+  return devices.every((device, index) => device == index) && devices.length <= 3 && spaces.length <= 2
+    && objects <= 1 && !(objects && spaces.length > 1) && idle <= 8
+    && !all.some(({ device, is_multicast }) => device < 0 && !is_multicast)
+    && spaces.every((regions) => regions.length <= 6)
+    && sum(spaces.flat().map((region) => region.inside.length)) <= most_mappings;
+}
+
+function draw(lives, { to, from = to - 1, width = WIDTH, tallest = TALLEST, title = "", calls = [] }) {
+  const scene = new Scene(lives, from, to), fault = lives.faults?.[to] ?? null;
+  const teller = title ? null : new Teller(lives, scene), active = lives.steps?.[to - 1].process;
+  const ordinary = new Set(lives.blocks.filter(([, , , born, died]) => is_there(to, born, died)).map((one) => one[2]));
+  const options = { width, teller, fault, ordinary, extras: teller?.extras() ?? [], title, calls };
+  const drawn = drawn_with_arrows(scene, options) ?? drawn_in_rows(new Crowd(scene, active, fault), tallest, options);
+  return { ...drawn, words: title ? words_of(scene, title) : "" };
+}
+function drawn_with_arrows(scene, options) {
+  if (!may_have_arrows(scene)) return null;
+  try {
+    return new ArrowDrawing(scene, { ...options, measures: options.title ? in_pages : in_views }).draw();
+  } catch (error) {
+    if (!(error instanceof TooWide)) throw error;
+    return null;
+  }
+}
+function drawn_in_rows(crowd, tallest, options) {
+  const { lives } = crowd.scene, fits = ({ height }) => height <= tallest;
+  const rows = (level, how) => new RowDrawing(crowd, levels[level], { ...options, ...how }).draw();
+  const trial = (level) => rows(level, { teller: null, is_trial: true });
+  let level = lives.level ?? 0, drawn = rows(level);  // as in the step before: most often it is that again
+  if (fits(drawn)) {
+    const before = level;
+    while (level > 0 && fits(trial(level - 1))) level--;
+    if (level < before) drawn = rows(level);
+  } else while (level < levels.length - 1 && !fits(drawn)) drawn = rows(++level);
+  lives.level = level;
+  return drawn;
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT-0
+// What the pictures with arrows and those with rows draw alike: reservations, rights, badges, what stands below.
+const unknown_source = "imported, source not known";
+
+const entities = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;" };
+const escaped = (text) => String(text).replace(/[&<>]/g, (one) => entities[one]);
+const quoted = (value) => typeof value == "number" ? value : value.replace(/[&<>"']/g, (one) => entities[one]);
+const marked = (kind, status) => status == KEPT ? kind : `${kind} vmm-${status}`;
+const text_kind = (status, kind = "vmm-bold") => status == GONE ? "vmm-was" : kind;
+const fill_of = ({ device, mapped, status }) => device < 0 ? "vmm-box"
+  : `vmm-box vmm-gpu${device % 8}${mapped.length || status == GONE ? "" : " vmm-unmapped"}`;
+
+// The parts of diagonal lines that lie in a rectangle.
+function diagonals(x, y, width, height, step = 9) {
+  const lines = [];
+  for (let at = step; at < Math.trunc(width + height); at += step) {
+    const left = Math.max(0, at - height), low = Math.min(at, height);
+    const right = Math.min(at, width), high = Math.max(0, at - width);
+    lines.push(`M${Math.round(x + left)} ${Math.round(y + low)} L${Math.round(x + right)} ${Math.round(y + high)}`);
+  }
+  return lines.join(" ");
+}
+
+// teller: says of each part what a reader may want to know, or null; extras: what stands below the memory; fault:
+// [process, address] of what a kernel must not touch. A trial only tells how high it is.
+class Drawing {
+  constructor(scene, { width = WIDTH, teller = null, extras = [], ordinary = new Set(), fault = null,
+    is_trial = false, title = "", calls = [] } = {}) {
+    Object.assign(this, { scene, width, teller, extras, ordinary, fault, is_trial, title, calls,
+      free: width - 2 * MARGIN, elements: [], kinds: new Set() });
+  }
+
+  // --- Elements
+  add(tag, kind, attributes, inside = null) {
+    for (const one of kind.split(" ")) this.kinds.add(one);
+    if (this.is_trial) return;
+    let words = kind && ` class="${kind}"`;
+    for (const name in attributes)
+      if (attributes[name] != null && attributes[name] !== "")
+        words += ` ${name.replaceAll("_", "-")}="${quoted(attributes[name])}"`;
+    this.elements.push(`<${tag}${words}${inside == null ? "/>" : `>${escaped(inside)}</${tag}>`}`);
+  }
+  text(x, y, text, kind = "", more = {}) {
+    this.add("text", kind, { x: Math.round(x), y: Math.round(y), ...more }, text);
+  }
+  rect(x, y, width, height, kind, status = KEPT, [about, pin] = []) {
+    const [left, top, wide, high] = [x, y, width, height].map(Math.round);
+    const place = { x: left, y: top, width: wide, height: high, rx: 3 };
+    this.add("rect", marked(kind, status), { ...place, data_about: about, data_pin: pin });
+  }
+  path(d, kind) {
+    this.add("path", kind, { d });
+  }
+  hatch(x, y, width, height, { source_unknown }) {  // over an import, if nobody knows of which export it is
+    if (source_unknown) this.path(diagonals(x, y, width, height), "vmm-hatch");
+  }
+
+  // Title and calls; returns where the addresses begin.
+  head() {
+    let y = MARGIN - 14;
+    if (this.title) this.text(MARGIN, y = MARGIN + 16, this.title, "vmm-title");
+    const calls = grouped(this.calls, (call) => call).map(([call, all]) =>
+      all.length == 1 ? call : `${call} ×${all.length}`);
+    for (const line of lines_of(calls, ", ", this.free, 13, ",")) this.text(MARGIN, y += 18, line, "vmm-calls");
+    return y + 14;
+  }
+
+  // --- Reservations
+  strip(strip) {
+    const { top } = strip, end = this.width - MARGIN;
+    if (strip.owner) this.text(MARGIN, top + 15, strip.owner, "vmm-left vmm-bold");
+    this.text(MARGIN, top + (strip.owner ? 31 : strip.measures.name), "addresses", "vmm-left");
+    if (!strip.regions.length) {
+      this.rect(GUTTER, top, end - GUTTER, 38, "vmm-none");
+      this.text((GUTTER + end) / 2, top + 23, "nothing reserved");
+    }
+    for (const region of strip.regions) this.region(region, strip);
+    strip.lanes.forEach(({ name, rights }, index) => {
+      const y = strip.lanes_y + LANE * index;
+      this.text(MARGIN, y + 15, name, "vmm-left");
+      for (const [x, width, flags, changed] of rights) this.right(x, y, width, flags, changed ? NEW : KEPT);
+    });
+  }
+  region(region, { top, region_height: height, caption_y, measures }) {
+    this.rect(region.x, top, region.width, height, "vmm-box", region.status, this.teller?.reservation(region));
+    if (!is_to_scale(region)) {
+      this.bar("vmm-track", top + height - 6, [[x_of(region, 0), x_of(region, region.size)]]);
+      this.bar("vmm-true", top + height - 6, bar_of(region, region.mapped));
+      this.bar("vmm-true vmm-gone", top + height - 6, bar_of(region, region.unmapped));
+    }
+    this.text(region.x + region.width / 2, caption_y, region.caption, text_kind(region.status, ""));
+    for (const part of region.parts)
+      if (part.is_mapped) this.part(part, region, top, measures);
+      else if (region.status != GONE) {
+        const [label_y, note_y] = measures.gap, [about, pin] = this.teller?.gap(part, region) ?? [];
+        this.text(part.middle, top + label_y, part.label(), "vmm-small", { data_about: about, data_pin: pin });
+        this.text(part.middle, top + note_y, part.note(), "vmm-small");
+      }
+    if (this.fault) this.mark_fault(region, top, height);
+  }
+  mark_fault({ process, base, status, parts }, top, height) {
+    const offset = this.fault[1] - base;
+    if (process != this.fault[0] || status == GONE) return;
+    for (const part of parts)
+      if (part.offset <= offset && offset < part.end) {
+        const x = part.x + 6 + (part.width - 12) * (offset - part.offset) / part.size;
+        this.rect(part.x + 1, top + 2, part.width - 2, height - 4, "vmm-fault");
+        this.path(`M${Math.round(x)} ${Math.round(top + 4)} l-6 -11 h12 z`, "vmm-fault-at");
+      }
+  }
+  part(part, region, top, { part: height, label, tag }) {
+    const box = { ...part.memory, mapped: [part], status: KEPT };
+    this.rect(part.x + 2, top + 4, part.width - 4, height, fill_of(box), part.status, this.teller?.part(part, region));
+    this.hatch(part.x + 2, top + 4, part.width - 4, height, part.memory);
+    this.text(part.middle, top + label, part.label(), text_kind(part.status));
+    if (tag) this.text(part.middle, top + tag, tag_of(part.ranges, part.width - 6), "vmm-small");
+  }
+  right(x, y, width, flags, status) {  // flags that nobody knows stand as they are
+    const words = right(flags), kind = !(flags in rights_of) ? "box" : flags ? words : "none";
+    this.rect(x, y, width, 21, `vmm-${kind}`, status);
+    this.text(x + width / 2, y + 15, words, "vmm-small");
+  }
+  bar(kind, y, parts) {
+    const path = parts.map(([x, to]) => `M${x.toFixed(1)} ${Math.round(y)} H${to.toFixed(1)}`);
+    if (path.length) this.path(path.join(" "), kind);
+  }
+
+  // --- Memory
+  badges(middle, y, badges, box) {
+    badges.forEach((badge, index) => this.badge(middle, y + BADGE * index, badge, box.status));
+  }
+  badge(middle, y, { text, status }, status_of_box) {
+    if (text == "no handle") return this.text(middle, y + 12, text, "vmm-small");
+    const width = width_of(text, 12) + 8, its = status == NEW && status_of_box == NEW ? KEPT : status;
+    this.rect(middle - width / 2, y, width, 17, "vmm-pill", its);
+    this.text(middle, y + 13, text, status == GONE ? "vmm-small vmm-was" : "vmm-small");
+  }
+
+  // What stands below the memory, and what the marks mean.
+  end(y) {
+    let x = MARGIN;
+    if (this.extras.length) y += 10;
+    for (const { text, status, about } of this.extras) {
+      const [first, ...more] = lines_of(text.split(" "), " ", this.free - 16, 12);
+      const width = Math.min(width_of(text, 12) + 16, this.free);
+      if (x > MARGIN && x + width > MARGIN + this.free) [x, y] = [MARGIN, y + 23];
+      if (status != KEPT) this.rect(x, y, width, 20 + 16 * more.length, "vmm-pill", status);
+      this.text(x + 8, y + 14, first, "vmm-left vmm-small", { data_about: this.teller && about });
+      for (const line of more) this.text(x + 8, (y += 16) + 14, line, "vmm-left vmm-small");
+      x += width + 8;
+    }
+    y = this.legend(y + (this.extras.length ? 35 : 12));
+    return { elements: this.elements, height: Math.round(y + MARGIN), width: this.width };
+  }
+  legend(y) {
+    const { kinds } = this, swatch = (x, y, status) => this.rect(x + 2, y + 2, 22, 14, "vmm-box", status);
+    const all = [
+      ["vmm-new", "made or changed in this step", (x, y) => swatch(x, y, NEW)],
+      ["vmm-gone", "taken away in this step", (x, y) => swatch(x, y, GONE)],
+      ["vmm-fault", "the access that is a fault", (x, y) => this.path(`M${x + 13} ${y + 16} l-6 -11 h12 z`,
+        "vmm-fault-at")],
+      ["vmm-hatch", unknown_source, (x, y) => {
+        swatch(x, y, KEPT);
+        this.path(diagonals(x + 2, y + 2, 22, 14), "vmm-hatch");
+      }],
+      ["vmm-track", "mapped, to scale", (x, y) => {
+        this.bar("vmm-track", y + 9, [[x + 2, x + 24]]);
+        this.bar("vmm-true", y + 9, [[x + 2, x + 9]]);
+      }]].filter(([kind]) => kinds.has(kind));
+    let x = MARGIN;
+    for (const [, words, draw] of all) {
+      if (x > MARGIN && x + 32 + width_of(words, 12) > this.width) [x, y] = [MARGIN, y + 20];
+      x = Math.round(x);
+      draw(x, Math.round(y));
+      this.text(x + 32, y + 14, words, "vmm-left vmm-small");
+      x += 62 + width_of(words, 12);
+    }
+    return all.length ? y + 18 : y - 12;
+  }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT-0
+// A picture of many things, in rows and without arrows. What a mapping leads to is told by numbers: allocation #7 is #7
+// among the addresses and in the memory.
+const marks = { [NEW]: " (new)", [KEPT]: "", [GONE]: " (gone)" };
+
+class RowDrawing extends Drawing {
+  constructor(crowd, [most_regions, most_boxes], more) {
+    super(crowd.scene, more);
+    Object.assign(this, { crowd, most_regions, most_boxes, widest: this.width - GUTTER - MARGIN,
+      measures: this.width < WIDTH ? in_narrow_rows : in_rows });
+  }
+  draw() {
+    const { crowd, scene: { processes } } = this, most = Math.floor(this.most_regions / Math.min(2, crowd.full.size));
+    let y = this.title ? this.head() + 8 : MARGIN;
+    for (const process of crowd.full)
+      y = this.section(process, crowd.shown(process, most, this.widest, this.measures), y);
+    const others = [], nothing = [];
+    processes.forEach((name, process) => {
+      const regions = crowd.spaces[process].flat(), bytes = sum(regions.map((region) => region.bytes));
+      if (crowd.full.has(process)) return;
+      if (regions.length) others.push(`${name}: ${plural(regions.length, "reservation")}, ${size_text(bytes)} mapped`);
+      else nothing.push(process + 1);
+    });
+    if (nothing.length) others.push(`process${nothing.length > 1 ? "es" : ""} ${nothing.join(", ")}: nothing reserved`);
+    return this.end(this.memory(this.small_lines(others, y) + 6));
+  }
+  section(process, { regions, more }, y) {
+    if (this.scene.processes[process]) {
+      this.text(MARGIN, y + 14, this.scene.processes[process], "vmm-left vmm-bold");
+      y += 20;
+    }
+    const widths = regions.map((region) => sum(least_widths(region, this.measures)) + 2 * INSET);
+    for (const row of rows_of(regions, widths, this.widest, GAP)) {
+      place_from_left(row, this.measures, this.width);
+      const strip = new Strip(row, this.measures, lanes_of(row, (runs) => this.alike(runs)), y);
+      this.strip(strip);
+      y = strip.end + 8;
+    }
+    if (!more) return y;
+    const unfold = more.startsWith("…") ? "all" : "";  // a click shows all of them
+    const x = width_of(more, 12) < this.widest ? GUTTER : MARGIN;
+    this.text(x, y + 13, more, "vmm-left vmm-small", { data_unfold: unfold });
+    return y + 20;
+  }
+  alike(runs) {  // GPUs that have the same rights to all of a row are one lane
+    const { devices } = this.scene;
+    const all = devices.map((_, index) => index);
+    const groups = grouped(all, (index) => runs.map(([part]) => part.access[index]).join());
+    return groups.map(([, its]) =>
+      [gpus_text(its.map((index) => devices[index])) + (its.length == 1 ? " has" : ""), its[0]]);
+  }
+  small_lines(texts, y) {
+    const lines = lines_of(texts, "; ", this.free, 12);
+    for (const line of lines) {
+      this.text(MARGIN, y + 13, line, "vmm-left vmm-small");
+      y += 18;
+    }
+    return y + (lines.length ? 4 : 0);
+  }
+
+  // --- All memory; returns where it ends
+  memory(y) {
+    const { crowd, scene: { devices } } = this, without = [], empty = [];
+    for (const device of [...devices, -1]) {
+      const its = crowd.boxes_of(device, this.most_boxes), name = device >= 0 ? `GPU ${device}` : "elsewhere";
+      if (its.boxes.length) y = this.panel(name, its, y) + 8;
+      else if (device >= 0) empty.push(device);
+    }
+    for (const [has_ordinary, what] of [[true, "ordinary memory only"], [false, "no allocations"]]) {
+      const its = empty.filter((device) => this.ordinary.has(device) == has_ordinary);
+      if (its.length) without.push(`${gpus_text(its, true)} ${its.length == 1 ? "holds" : "hold"} ${what}`);
+    }
+    y = this.small_lines(without, y);
+    const { shown, hidden } = crowd.objects();
+    for (const box of shown) y = this.object(box, y) + 8;
+    if (!hidden) return y;
+    this.text(MARGIN + 10, y + 13, `… and ${plural(hidden, "more multicast object")}`, "vmm-left vmm-small");
+    return y + 20;
+  }
+  panel(name, { boxes, rest, bytes }, y) {
+    for (const box of boxes) {
+      const badges = this.badges_of(box).map((badge) => width_of(badge.text, 12) + 14), label = width_of(box.label());
+      box.tag = tag_of(box.ranges, Math.max(90, label));
+      box.width = Math.max(56, label + 12, width_of(box.tag, 12) + 12, ...badges);
+    }
+    const rows = rows_of(boxes, boxes.map(({ width }) => width), this.free - LABEL - BESIDE, BESIDE);
+    const heights = rows.map((row) => 42 + BADGE * Math.max(...row.map((box) => this.badges_of(box).length)));
+    const height = Math.max(44, 14 + sum(heights) + BESIDE * rows.length + (rest.count ? 18 : 0));
+    this.rect(MARGIN, y, this.free, height, "vmm-panel");
+    this.text(MARGIN + 8, y + 20, name, `vmm-left ${width_of(name) < LABEL - 8 ? "vmm-bold" : "vmm-small"}`);
+    this.text(MARGIN + 8, y + 36, size_text(bytes), "vmm-left vmm-small");
+    let top = y + 10;
+    rows.forEach((row, index) => {
+      let x = MARGIN + LABEL;
+      for (const box of row) {
+        Object.assign(box, { x, y: top, height: heights[index] });
+        this.box(box);
+        x += box.width + BESIDE;
+      }
+      top += heights[index] + BESIDE;
+    });
+    if (rest.count) {
+      const more = `… and ${rest.count} more, ${size_text(rest.bytes)}`;
+      this.text(MARGIN + LABEL, top + 10, more, "vmm-left vmm-small", { data_unfold: "held" });
+    }
+    return y + height;
+  }
+  badges_of(box) {
+    return this.scene.badges(box, true);
+  }
+  box(box) {
+    this.rect(box.x, box.y, box.width, box.height, fill_of(box), box.status, this.teller?.memory(box));
+    this.hatch(box.x, box.y, box.width, box.height, box);
+    const middle = box.x + box.width / 2;
+    this.text(middle, box.y + 17, box.label(), text_kind(box.status));
+    this.text(middle, box.y + 33, box.tag, "vmm-small");
+    this.badges(middle, box.y + 40, this.badges_of(box), box);
+  }
+  object(box, y) {
+    const badges = this.badges_of(box), team = gpus_text(box.team, true) || "no GPU yet";
+    const lines = [`multicast object #${box.nth}, ${size_text(box.size)}, team of ${team}`];
+    const bound = box.bound.filter(([number]) => number).map(([number, status]) => `#${number}${marks[status]}`);
+    const more = bound.length > 8 ? ` and ${bound.length - 8} more` : "";
+    if (bound.length) lines.push(`bound: ${bound.slice(0, 8).join(", ")}${more}`);
+    const height = 12 + 17 * lines.length + BADGE * badges.length, middle = this.width / 2;
+    this.rect(MARGIN, y, this.free, height, "vmm-box", box.mark, this.teller?.memory(box));
+    lines.forEach((line, index) =>
+      this.text(middle, y + 18 + 17 * index, line, index ? "vmm-small" : text_kind(box.status)));
+    this.badges(middle, y + 8 + 17 * lines.length, badges, box);
+    return y + height;
+  }
+}

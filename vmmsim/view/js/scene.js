@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT-0
+// What there is in a step, and what has changed since an earlier one: that is what a picture shows.
+const NEW = "new", KEPT = "kept", GONE = "gone";
+const rights_of = { 0: "no access", 1: "read", 3: "read-write" };
+const in_words = { fd: "exported as an fd", fabric: "exported as 64 bytes" };
+
+const is_there = (at, born, died) => born <= at && (!died || died > at);
+const change = (was, is) => is ? (was ? KEPT : NEW) : was ? GONE : "";
+const right = (flags) => rights_of[flags] ?? String(flags);
+// The last of [[step, value...]...] up to a step.
+const last_of = (all, at) => all.findLast(([step]) => step <= at);
+
+// Of a reservation: a mapping, neighbours that are alike, or (without mappings) where nothing is mapped.
+class Part {
+  constructor(offset, size, more = {}) {
+    Object.assign(this, { offset, size, status: KEPT, access: [], rights: "", mappings: [], twins: [], is_rest: false,
+      its_ranges: null, x: 0, width: 0 }, more);
+  }
+  get end() { return this.offset + this.size; }
+  get middle() { return this.x + this.width / 2; }
+  get is_mapped() { return this.mappings.length > 0 && !this.is_rest; }
+  get is_marked() { return this.status != KEPT || this.access.some(([, changed]) => changed); }
+  get memory() { return this.mappings[0].memory; }
+  get ranges() {  // of the numbers of its memory
+    return this.its_ranges ??= ranges_of([this, ...this.twins].flatMap(({ mappings }) =>
+      mappings.map(({ memory }) => memory.nth)));
+  }
+  label() {
+    const count = this.mappings.length;
+    if (this.is_rest) return `… ${count} more`;
+    return count < 2 ? size_text(this.size) : `${count} × ${size_text(this.size / count)}`;
+  }
+  note() { return this.is_rest ? size_text(this.size) : "not mapped"; }
+}
+
+// A reservation; others are those that are like this one, for which it stands.
+class Region {
+  constructor(number, [process, name, base, size], status) {
+    Object.assign(this, { number, process, name, base: Number(base), size, status, inside: [], parts: [], others: [],
+      caption: "", x: 0, width: 0 });
+  }
+  get all() { return [this, ...this.others]; }
+  get mapped() { return this.inside.filter((part) => part.status != GONE).map(({ offset, end }) => [offset, end]); }
+  get unmapped() { return this.inside.filter((part) => part.status == GONE).map(({ offset, end }) => [offset, end]); }
+  // With these parts, and what lies between them.
+  fill(parts) {
+    let at = 0;
+    this.parts = [];
+    for (const part of parts) {
+      if (part.offset > at) this.parts.push(new Part(at, part.offset - at));
+      if (part.size) this.parts.push(part);
+      at = part.end;
+    }
+    if (this.size > at) this.parts.push(new Part(at, this.size - at));
+  }
+  label(is_short = false) {
+    const size = (this.others.length ? `${this.others.length + 1} × ` : "") + size_text(this.size);
+    return (this.name && `${this.name}: `) + size + (is_short ? "" : " reserved");
+  }
+}
+
+// An allocation or a multicast object; a box of a picture stands for one, or for several that are alike.
+class Box {
+  constructor(memories) {
+    Object.assign(this, memories[0], { memories, its_ranges: null, x: 0, y: 0, width: 0, height: 0 });
+  }
+  get count() { return this.memories.length; }
+  get ranges() { return this.its_ranges ??= ranges_of(this.memories.map(({ nth }) => nth)); }
+  get mark() { return this.status == KEPT && this.has_grown ? NEW : this.status; }
+  get bytes() { return this.size * this.count; }
+  label() {
+    if (!this.size) return "size not known";
+    return this.count == 1 ? size_text(this.size) : `${this.count} × ${size_text(this.size)}`;
+  }
+}
+
+class Scene {
+  constructor(lives, from, to) {
+    const { devices, names_of_processes: processes } = lives;
+    Object.assign(this, { lives, from, to, devices, processes, memories: new Map() });
+    lives.memory.forEach((packed, index) => packed && this.add_memory(index + 1, packed));
+    this.spaces = processes.map(() => []);
+    lives.reservations.forEach((packed, number) => {
+      const [process, , , , born, died] = packed, status = this.status(born, died);
+      if (status && this.spaces[process]) this.spaces[process].push(this.region(number, packed, status));
+    });
+  }
+  status(born, died) {
+    return change(is_there(this.from, born, died), is_there(this.to, born, died));
+  }
+  at_both(all) {  // the values of [[step, value]...]
+    return [this.from, this.to].map((at) => last_of(all, at)?.[1] ?? 0);
+  }
+  new_of(all) {
+    return all.filter(([step]) => step > this.from && step <= this.to);
+  }
+
+  add_memory(nth, [size, device, is_multicast, , steps, more]) {
+    const { lives, from, to } = this, [was, is] = [from, to].map((at) => steps.findLastIndex((step) => step <= at));
+    const status = change(was % 2 == 0, is % 2 == 0);
+    if (!status) return;
+    const handles = [];  // [process, how many, status, what the program calls it]
+    for (const [process, , born, died, counts, name] of lives.handles_of[nth] ?? []) {
+      const its = this.status(born, died), known = handles.find(([one]) => one == process);
+      const count = last_of(counts, its == GONE ? from : to)?.[1] ?? 1;
+      if (known && its) [known[1], known[2]] = [its == GONE ? known[1] : count, KEPT];
+      else if (its) handles.push([process, count, its, name]);
+    }
+    handles.sort((one, other) => one[0] - other[0]);
+    const team = more.team ?? [], bound = [];  // [number, status]
+    for (const [, other, born, died] of lives.bound_in[nth] ?? []) {
+      const its = this.status(born, died);
+      if (its && !bound.some(([number]) => number == other)) bound.push([other, its]);
+    }
+    const mapped = (lives.mapped_of[nth] ?? []).filter(([, , , , born, died]) => is_there(to, born, died));
+    this.memories.set(nth, { nth, size, device, is_multicast, status, handles, mapped, steps,
+      bound: bound.sort((one, other) => one[0] - other[0]),
+      exports: this.new_of(more.exports ?? []), source_unknown: Boolean(more.source_unknown),
+      team: team.filter(([step]) => step <= to).map(([, device]) => device).sort((one, other) => one - other),
+      has_grown: this.new_of(team).length > 0, is_held_by_fd: Boolean(this.at_both(more.held_by_fd ?? [])[1]) });
+  }
+  region(number, packed, status) {
+    const region = new Region(number, packed, status);
+    for (const mapping of this.lives.mapped_in[number]) {
+      const [, offset, size, nth, born, died, granted] = mapping, its = this.status(born, died);
+      if (!its || !this.memories.has(nth)) continue;
+      const before = its == NEW ? this.from - 1 : this.from, access = [];
+      for (const device of this.devices) {
+        const of_device = granted.filter(([, one]) => one == device);
+        const was = last_of(of_device, before)?.[2] ?? 0, is = last_of(of_device, this.to)?.[2] ?? 0;
+        access.push([is, is != was]);
+      }
+      const memory = this.memories.get(nth);
+      const more = { status: its, access, rights: access.join(), mappings: [{ memory, born, granted }] };
+      region.inside.push(new Part(offset, size, more));
+    }
+    region.inside.sort((one, other) => one.offset - other.offset || one.mappings[0].born - other.mappings[0].born);
+    return region;
+  }
+
+  // Neighbours that are alike, at least so many, are one part.
+  joined(parts, least, are_alike) {
+    const runs = [];
+    for (const part of parts) {
+      const run = runs.at(-1), last = run?.at(-1);
+      if (last && last.end == part.offset && last.memory != part.memory && this.are_alike(last, part)
+          && are_alike(last, part)) run.push(part);
+      else runs.push([part]);
+    }
+    return runs.flatMap((run) => run.length < least ? run : [this.one_of(run)]);
+  }
+  one_of(run) {
+    const [{ offset, status, access, rights }] = run, mappings = run.flatMap((part) => part.mappings);
+    return new Part(offset, sum(run.map(({ size }) => size)), { status, access, rights, mappings });
+  }
+  are_alike(one, other) {
+    const [a, b] = [one.memory, other.memory];
+    return one.size == other.size && one.status == other.status && a.device == b.device && one.rights == other.rights
+      && a.is_multicast == b.is_multicast && a.source_unknown == b.source_unknown;
+  }
+  // In the order in which they stand. That there is no handle, only where there is room for it.
+  badges({ handles, exports, count, status, mapped, is_held_by_fd }, is_terse = false) {
+    let badges = handles.map(([process, its, status, name]) => {
+      const of = this.processes[process] ? ` of ${this.processes[process]}` : "";
+      const what = count > 1 ? "handles" : its > 1 ? `${its} handles` : name ? `handle ${name}` : "handle";
+      return { text: what + of, status, process };
+    });
+    if (badges.length > 3)
+      badges = [{ text: `handles of ${badges.length} processes`, status: KEPT },
+        ...badges.filter((badge) => badge.status != KEPT).slice(0, 2)];
+    for (const [, kind, process] of exports) badges.push({ text: in_words[kind], status: NEW, process });
+    if (is_held_by_fd) badges.push({ text: "held by an open fd", status: KEPT });
+    else if (!handles.length && mapped.length && status != GONE && !is_terse)
+      badges.push({ text: "no handle", status: KEPT });
+    return badges;
+  }
+}

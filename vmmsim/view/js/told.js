@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT-0
+// What is said of a part of a picture where a reader points at it, and by what it is pinned: [words, pin].
+const plural = (count, noun) => `${count < 1000 ? count : count.toLocaleString("en")} ${noun}${count == 1 ? "" : "s"}`;
+const hex = (address) => `0x${address.toString(16)}`;
+const first_eight = (all) => all.length < 9 ? all.join(", ") : `${all.slice(0, 8).join(", ")}, ${all.length - 8} more`;
+const ranges_text = (ranges) => ranges.map(([from, to]) => to > from ? `${from}-${to}` : `${from}`).join();
+
+class Teller {
+  constructor(data, scene) {
+    Object.assign(this, { data, scene });
+  }
+  // By which call, and where; of several in which steps: they may come from several places.
+  made(verb, step, last = step) {
+    if (!step) return " Nobody saw it made: the recording begins later, or has not all.";
+    const { call, place: [file, row, name] } = this.data.steps[step - 1];
+    if (last != step) return ` ${verb} in steps ${step} to ${last} by ${call}.`;
+    return ` ${verb} in step ${step} by ${call}${file ? `, ${file}:${row}` : name ? `, in ${name}` : ""}.`;
+  }
+  place({ offset }, { name, base, others }) {
+    const alike = others.length ? ", and alike in the others" : "";
+    return `at offset ${exact(offset)} of reservation ${name}${alike}, from ${hex(base + offset)}`;
+  }
+  pin(region, part = null) {
+    const numbers = ranges_text(ranges_of(region.all.map(({ number }) => number)));
+    return `r${numbers}${part ? `:${part.offset}:${part.size}` : ""}`;
+  }
+
+  reservation(region) {
+    const { others, all, name, size, base, number } = region, pin = this.pin(region);
+    if (others.length)
+      return [`${all.length} reservations that are alike, ${size_text(size)} each: `
+        + `${first_eight([this.data.reservations[number][1], ...others.map((other) => other.name)])}.`, pin];
+    const [, , , , born, , is_guessed] = this.data.reservations[number];
+    return [`Reservation ${name}: ${size_text(size)} of addresses, ${hex(base)} to ${hex(base + size)}.`
+      + this.made("Reserved", is_guessed ? 0 : born), pin];
+  }
+  gap(part, region) {
+    if (part.is_rest) return ["", ""];
+    const words = "reserved and not mapped. An access to them is a fault.";
+    return [`${size_text(part.size)} ${this.place(part, region)}: ${words}`, this.pin(region)];
+  }
+  part(part, region) {
+    const { memory: { device } } = part, { devices, to } = this.scene;
+    const gpus = part.access.map(([flags], index) => `GPU ${devices[index]} ${right(flags)}`).join(", ");
+    const granted = part.mappings[0].granted.filter(([step, , flags]) => step <= to && flags);
+    const opened = granted.length ? this.made("Opened", granted.at(-1)[0]) : "";
+    const born = part.mappings.map((mapping) => mapping.born);
+    return [`${part.label()} ${this.place(part, region)}, ${part.status == GONE ? "was" : "is"} `
+      + `${this.which(part.memory, part.ranges)}${device >= 0 ? ` of GPU ${device}` : ""}. ${gpus}.`
+      + this.made("Mapped", Math.min(...born), Math.max(...born)) + opened, this.pin(region, part)];
+  }
+  memory(box) {
+    const { device, is_multicast, source_unknown, mapped, count, memories, ranges } = box;
+    const where = device >= 0 ? ` of GPU ${device}` : is_multicast ? "" : ", of which GPU is not known";
+    const handles = box.handles.filter(([, , status]) => status != GONE)
+      .map(([process, its]) => `${this.scene.processes[process] || "it"} has ${its}`);
+    const held = handles.length ? `References of handles: ${handles.join(", ")}` : "No handle has a reference";
+    const born = memories.map(({ nth, steps }) => this.data.memory[nth - 1][5].is_unseen ? 0 : steps[0]);
+    const made = this.made(source_unknown ? "Imported" : "Made", Math.min(...born), Math.max(...born));
+    const which = this.which(box, ranges);
+    return [`${which[0].toUpperCase()}${which.slice(1)}: ${box.label()}${where}. ${held}; `
+      + `${plural(mapped.length, "mapping")}${count > 1 ? " each" : ""}.${made}`
+      + (source_unknown ? " Of which export is not known." : ""), `m${ranges_text(ranges)}`];
+  }
+  which({ is_multicast }, ranges) {
+    const what = is_multicast ? "multicast object" : "allocation";
+    const words = ranges.map(([from, to]) => from == to ? `#${from}` : `#${from} to #${to}`);
+    return `${what}${ranges.length > 1 || ranges[0][0] != ranges[0][1] ? "s" : ""} ${first_eight(words)}`;
+  }
+
+  // --- Ordinary memory, by GPU and by the call that it comes from, and who may use whose: {text, status, about} each
+  extras() {
+    const { data: { blocks, peers }, scene } = this, by_gpu = new Map();
+    let freed = 0;
+    for (const [, size, device, born, died, , call] of blocks) {
+      const status = scene.status(born, died);
+      if (status == GONE) freed++;
+      if (status && status != GONE) {
+        if (!by_gpu.has(device)) by_gpu.set(device, { calls: new Map(), status: KEPT });
+        const its = by_gpu.get(device), [count, bytes] = its.calls.get(call) ?? [0, 0];
+        its.calls.set(call, [count + 1, bytes + size]);
+        if (status == NEW) its.status = NEW;
+      }
+    }
+    const result = [...by_gpu].sort(([one], [other]) => one - other).map(([device, its]) => this.ordinary(device, its));
+    if (freed) result.push({ text: `${plural(freed, "ordinary allocation")} freed`, status: GONE, about: "" });
+    return [...result, ...this.peer_access(peers)];
+  }
+  ordinary(device, { calls, status }) {
+    const all = [...calls].sort(([one], [other]) => (one < other ? -1 : 1));
+    const where = device >= 0 ? `GPU ${device}` : "the host";
+    const parts = all.map(([call, [count, bytes]]) =>
+      `${size_text(bytes)} ${/^cuda(Launch|Func|Memcpy(To|From)Symbol|GetSymbol|Graph)/.test(call)
+        ? "for __device__ variables" : `by ${call}`}${count > 1 ? ` ×${count}` : ""}`);
+    const bytes_of = (some) => size_text(sum(some.map(([, [, bytes]]) => bytes)));
+    const more = parts.length > 3 ? ` and ${bytes_of(all.slice(3))} by others` : "";
+    const allocations = plural(sum(all.map(([, [count]]) => count)), "allocation");
+    return { text: `Ordinary memory of ${where}: ${parts.slice(0, 3).join(", ")}${more}`, status,
+      about: `${bytes_of(all)} in ${allocations}, outside of reservations: ${parts.join(", ")}.` };
+  }
+  peer_access(peers) {
+    const now = new Set(), is_new = (status) => status == NEW || status == GONE;
+    const changed = peers.some(([, , , born, died]) => is_new(this.scene.status(born, died)));
+    for (const [, device, peer, born, died] of peers)
+      if (is_there(this.scene.to, born, died)) now.add(`GPU ${device} → GPU ${peer}`);
+    if (!now.size && !changed) return [];
+    const pairs = [...now].sort(), more = pairs.length > 4 ? ` and ${pairs.length - 4} more` : "";
+    const text = `Peer access to ordinary memory: ${pairs.slice(0, 4).join(", ") + more || "none any more"}`;
+    return [{ text, status: changed ? NEW : KEPT, about: pairs.join(", ") }];
+  }
+}
