@@ -191,9 +191,10 @@ class Checks(unittest.TestCase):
         def fails(run):
             raise run.calls("cuMemCreate")[0].wrong("something", "nothing")
 
-        checks = first, needs_another, fails, check("on two", gpus=2)(lambda run: None)
+        relies = check("relies on the first")(lambda run: run.calls("cudaMalloc").nothing)
+        checks = first, needs_another, fails, relies, check("on two", gpus=2)(lambda run: None)
         verdict = self.verdict(RIGHT, *checks)
-        statuses = "passed", "failed", "not reached", "fails", "not reached", "holds", "holds", "holds"
+        statuses = "passed", "failed", "not reached", "fails", *2 * ["not reached"], *3 * ["holds"]
         self.assertEqual([its for _, its in verdict.checks], [*statuses])
         self.assertEqual(verdict.words.count("What happened:"), 1)
         refused = RIGHT.replace("return lab::end()", "CHECK(cuMemRelease(handle));\nreturn lab::end()")
