@@ -134,8 +134,8 @@ void set_peer(CUcontext peer, bool enable) {
   checked(peer);
   require(enable || mine->device != peer->device, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED,
           "device and peer are the same GPU");
-  require(memory::machine().peer_access && mine->device != peer->device, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
-          "these GPUs do not reach each other; ask cuDeviceCanAccessPeer first");
+  require(mine->device != peer->device && memory::machine().reaches(mine->device, peer->device),
+          CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "these GPUs do not reach each other; ask cuDeviceCanAccessPeer first");
   const MutexLock held(state().lock);
   const bool is_enabled = state().peers.contains({mine, peer});
   require(!enable || !is_enabled, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "it has been enabled before");

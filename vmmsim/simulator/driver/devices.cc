@@ -113,14 +113,15 @@ int attribute(CUdevice_attribute what, CUdevice device) {
   return size_t(what) < std::size(h200) ? h200[what] : later_attribute(what);
 }
 
-bool are_peers(CUdevice a, CUdevice b) { return a != b && memory::machine().peer_access; }
+bool are_peers(CUdevice a, CUdevice b) { return a != b && memory::machine().reaches(a, b); }
 
-int peer_attribute(CUdevice_P2PAttribute what) {
+int peer_attribute(CUdevice_P2PAttribute what, CUdevice from, CUdevice to) {
   const memory::Machine& machine = memory::machine();
+  const bool reaches = machine.reaches(from, to);
   switch (what) {
     case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK: return 0;
-    case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED: return machine.peer_access;
-    case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED: return machine.peer_access && machine.peer_atomics;
+    case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED: return reaches;
+    case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED: return reaches && machine.peer_atomics;
     case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED: return 0;  // there are no arrays
     default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
   }
@@ -231,7 +232,7 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdev
     checked(srcDevice);
     checked(dstDevice);
     require(srcDevice != dstDevice, CUDA_ERROR_INVALID_DEVICE, "the devices are the same");
-    *value = peer_attribute(attrib);
+    *value = peer_attribute(attrib, srcDevice, dstDevice);
   });
 }
 

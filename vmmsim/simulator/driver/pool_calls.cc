@@ -128,7 +128,7 @@ void check_access(const CUmemPoolHandle_st& pool, const CUmemAccessDesc& descrip
   checked(location.id);
   const bool is_own = location.id == pool.memory.device() || !is_of_gpu;
   require(!is_own || flags || !is_of_gpu, CUDA_ERROR_INVALID_DEVICE, "a pool stays open to its own GPU");
-  require(is_own || memory::machine().peer_access, CUDA_ERROR_INVALID_DEVICE,
+  require(is_own || memory::machine().reaches(location.id, pool.memory.device()), CUDA_ERROR_INVALID_DEVICE,
           "these GPUs do not reach each other; ask cuDeviceCanAccessPeer first");
 }
 

@@ -95,7 +95,8 @@ Machine read_machine(const std::string& file) {
                             {"compression", &machine.compression},
                             {"peer_access", &machine.peer_access},
                             {"peer_atomics", &machine.peer_atomics},
-                            {"fabric_ready", &machine.fabric_ready}})
+                            {"fabric_ready", &machine.fabric_ready},
+                            {"one_way_peers", &machine.one_way_peers}})
     keys[key] = [value = value](const std::string& text) { *value = read_choice(text); };
 
   std::string line;

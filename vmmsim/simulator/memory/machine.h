@@ -22,7 +22,10 @@ struct Machine {
   uint64_t granularity = 2 << 20, multicast_granularity = 2 << 20;
   bool vmm = true, fd_handles = true, fabric_handles = true, fabric_channel = true, multicast = true, rdma = true,
        compression = true, peer_access = true, peer_atomics = true,
-       fabric_ready = true;  // yes or no, by these names
+       fabric_ready = true,   // yes or no, by these names
+      one_way_peers = false;  // a GPU reaches those of higher numbers, and not the other way round
+
+  bool reaches(int gpu, int other) const { return peer_access && (!one_way_peers || gpu < other); }
 };
 
 // Reads a machine's file. Throws std::runtime_error: "FILE:3: memory: ...".

@@ -309,7 +309,7 @@ void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> 
         if (!(record.team[gpu / 64] >> gpu % 64 & 1))
           refuse(CUDA_ERROR_INVALID_VALUE,
                  "GPU " + std::to_string(location.id) + " is not of the multicast object's team");
-      } else if (record.gpu != gpu && !machine().peer_access) {
+      } else if (record.gpu != gpu && !machine().reaches(gpu, record.gpu)) {
         refuse(CUDA_ERROR_INVALID_DEVICE, "GPU " + std::to_string(location.id) + " cannot reach the memory of " +
                                               owner_name(record.gpu) + ": ask cuDeviceCanAccessPeer first");
       }
