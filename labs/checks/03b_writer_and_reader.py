@@ -151,6 +151,20 @@ def asked(run):
     status=77,
 )
 def skips(run):
+    ends_before_memory(run)
+
+
+@check(
+    "it skips where GPU 0 reaches GPU 1, and not the other way round",
+    page=f"{LESSON}#2-let-the-loader-in",
+    machine="one_way_peers",
+    status=77,
+)
+def skips_one_way(run):
+    ends_before_memory(run)
+
+
+def ends_before_memory(run):
     for call in run.all:
         if call.name == "cuMemCreate":
             raise call.wrong("the program skips before it makes memory", "it asked, got the answer 0, and went on")

@@ -329,6 +329,8 @@ class Program:
     ):
         """Runs one of its mains on simulated GPUs. What a slow importer imports, its exporter has had time to give
         back; then too a sleep is no wait, and numbers of descriptors differ (--no-luck)."""
+        own = ROOT / f"labs/judge/{machine}.conf"
+        machine = own if own.exists() else machine
         options = ["--gpus", gpus, "--machine", machine, "--memory", memory, "--explain", "--trace", "TRACE"]
         options += ["--unsupported", "exit"]  # a kernel that is not simulated is named as that, and as no mistake
         options += ["--fail", fail] if fail else []
@@ -337,7 +339,7 @@ class Program:
         options += ["--slow-import", min(SLOW_IMPORT, self.limit // 2)] if slow_importer else []
         options += ["--no-luck"] if no_luck or slow_importer else []
         seen = {
-            "readable": [self.file, *of_simulator()],
+            "readable": [self.file, *of_simulator(), *([own] if own.exists() else [])],
             "writable": [self.work],
             "root": self.root,
         }
