@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT-0
 // Graphs as the documentation has them: nodes of each type, what depends on what, changes, clones, and what is refused.
-#include <unistd.h>
-
 #include "check.h"
 
 #include <atomic>
@@ -357,6 +355,12 @@ uint64_t used_by_graphs() {
   return used;
 }
 
+size_t free_memory() {
+  size_t free = 0, total = 0;
+  CHECK(cudaMemGetInfo(&free, &total));
+  return free;
+}
+
 // A graph that allocates memory, works there and frees it.
 void test_memory_within() {
   const cudaGraph_t graph = make();
@@ -391,6 +395,9 @@ void test_memory_within() {
 
 // A captured graph that leaves its memory to the program: it is launched again once that is free.
 void test_memory_left() {
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaDeviceGraphMemTrim(0));
+  const size_t free_before = free_memory();
   cudaGraph_t graph, freeing;
   int* memory;
   CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
@@ -415,18 +422,16 @@ void test_memory_left() {
   for (int i = 0; i < 2; ++i) CHECK(cudaGraphLaunch(again, stream));
   for (const cudaGraphExec_t each : {freeing_exec, again}) CHECK(cudaGraphExecDestroy(each));
   for (const cudaGraph_t each : {graph, freeing}) CHECK(cudaGraphDestroy(each));
-  CHECK(cudaStreamSynchronize(stream));                                // the last launch has ended
+  CHECK(cudaStreamSynchronize(stream));                                // which stream 0 does not wait for
   CHECK(cudaMemcpy(numbers, memory, sizeof(int), cudaMemcpyDefault));  // it outlives the graph
   EXPECT(numbers[0] == 9, "%d", numbers[0]);
   CHECK(cudaFree(memory));
   REFUSED(cudaErrorInvalidValue, cudaFree(memory));
+  CHECK(cudaDeviceGraphMemTrim(0));
   uint64_t reserved = 1;
-  for (int tries = 0; reserved && tries < 5000; ++tries) {  // what the last launch held goes a little after its end
-    CHECK(cudaDeviceGraphMemTrim(0));
-    CHECK(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrReservedMemCurrent, &reserved));
-    usleep(1000);
-  }
+  CHECK(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrReservedMemCurrent, &reserved));
   EXPECT(reserved == 0, "nothing is allocated, and %llu bytes are reserved", static_cast<unsigned long long>(reserved));
+  EXPECT(free_memory() == free_before, "the GPU had %zu bytes free, and has %zu", free_before, free_memory());
 }
 
 void test_user_objects() {

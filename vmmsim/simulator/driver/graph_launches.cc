@@ -475,7 +475,10 @@ void launch(CUgraphExec exec, CUstream where) {
     for (const Step& step : steps) nodes.push_back(step.work);
     allocate_and_free(nodes, executable->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
   }
-  executable->last = enqueue_all(stream, steps, executable->last, [executable](const Operation& op) { ended(op); });
+  executable->last = enqueue_all(stream, steps, executable->last, [executable](const Operation& op) mutable {
+    executable.reset();  // who waits for the end finds nothing of it left
+    ended(op);
+  });
 }
 
 void upload(CUgraphExec exec, CUstream where) {
