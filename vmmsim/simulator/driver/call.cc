@@ -4,8 +4,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/auxv.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include <unwind.h>
 
@@ -20,7 +18,6 @@
 #include <optional>
 #include <span>
 
-#include "../../trace/line.h"
 #include "../../trace/python_frames.h"
 #include "../gpu/gpu.h"
 #include "../interposed.h"
@@ -30,8 +27,8 @@
 #include "../memory/this_machine.h"
 #include "contexts.h"
 #include "driver.h"
+#include "ending.h"
 #include "modules.h"
-#include "pools.h"
 
 namespace driver {
 namespace {
@@ -51,10 +48,6 @@ struct Reports {
 };
 Reports& reports() {
   static Reports& shared = *new Reports;
-  return shared;
-}
-trace::File& the_trace() {
-  static trace::File& shared = *new trace::File(memory::trace_file());
   return shared;
 }
 
@@ -119,7 +112,7 @@ std::string callers() {
 
 void write_line(trace::Line line) {
   const std::string from = callers();
-  line.number = ++reports().lines;
+  line.number = next_line();
   line.callers = from.c_str();
   const int error = the_trace().write(trace::text_of(line));
   if (!error) return;
@@ -179,8 +172,6 @@ void write_call(const CallContext& context, const char* result, const std::strin
               .fault = wrong.c_str()});
   if (has_vanished.exchange(false) || !context.changes.empty()) tell_gone();
 }
-
-bool is_traced() { return state().initialized_in == getpid() && memory::options().trace; }
 
 // --- What a call passes through --------------------------------------------------------------------------------------
 
@@ -287,26 +278,14 @@ void tell(const CallContext& context, const std::string& explanation) {
   say(explanation + (nth == last ? "; no line tells of the next" : ""));
 }
 
-// --- The end of the process ------------------------------------------------------------------------------------------
-
-void begin_exit(int status, void*) {
-  state().exit_status = status;
-  state().is_over = true;
-}
-
-// At the end of the process: what the driver holds for itself goes first, what is left is the program's.
-__attribute__((destructor)) void finish() {
-  if (state().initialized_in != getpid()) return;
-  if (memory::options().leaks) {
-    forget_modules(nullptr);
-    forget_memory(nullptr);
-    for (const std::string& leak : memory::leaks()) say("leak: " + leak);
-  }
-  gpu::stop();
-  tell_exit(state().exit_status);
-}
-
 }  // namespace
+
+bool is_traced() { return state().initialized_in == getpid() && memory::options().trace; }
+uint64_t next_line() { return ++reports().lines; }
+trace::File& the_trace() {
+  static trace::File& shared = *new trace::File(memory::trace_file());
+  return shared;
+}
 
 int run(const Call& call, int flags, const char* (*error_name)(int), const std::function<int()>& work) {
   if (thread().call) return do_work(*thread().call, work);
@@ -399,23 +378,6 @@ void tell_unordered_read(const gpu::Kernel& kernel, int device, const std::strin
               .arguments = arguments.c_str()});
 }
 
-// For --no-luck: after 0.3 s; and with --slow-import, once the process that has forked this one waits, too, if only for
-// this end in an import.
-static void end_late() {
-  const timespec late = {0, 300'000'000};
-  syscall(SYS_nanosleep, &late, nullptr);
-  char ours[256] = "", its[256] = "", path[32];
-  std::snprintf(path, sizeof path, "/proc/%d/exe", getppid());
-  const bool is_forked = readlink("/proc/self/exe", ours, sizeof ours - 1) > 0 &&
-                         readlink(path, its, sizeof its - 1) > 0 && !std::strcmp(ours, its);
-  const int rounds = is_forked ? memory::options().slow_import * 20 : 0;  // of 50 ms
-  for (int i = 0; i < rounds && !memory::is_awaited() && memory::waits_for_others(getppid()) == memory::Waits::no;
-       ++i) {
-    const timespec a_while = {0, 30'000'000};
-    syscall(SYS_nanosleep, &a_while, nullptr);
-  }
-}
-
 static void tell_sleep() {
   const uint64_t nth = is_traced() && !thread().call ? count_call("sleep") : 0;
   if (nth > 0 && nth <= 64) write_line({.number = 0, .call = "sleep", .nth = nth});  // a loop may sleep without end
@@ -427,37 +389,6 @@ static void tell_send(const int* fds, size_t count) {
   for (const int fd : std::span(fds, count)) numbers += (numbers.empty() ? "" : ",") + std::to_string(fd);
   const std::string arguments = trace::object({{"fds", trace::Json{"[" + numbers + "]"}}});
   write_line({.number = 0, .call = "send", .nth = count_call("send"), .arguments = arguments.c_str()});
-}
-
-constexpr int most_descriptors = 4096;  // that are looked at when a process ends
-
-static bool is_socket_or_pipe(int fd) {
-  struct stat that, ours;
-  return fd > STDERR_FILENO && !fstat(fd, &that) && (S_ISSOCK(that.st_mode) || S_ISFIFO(that.st_mode)) &&
-         (fstat(memory::trace_file(), &ours) || that.st_ino != ours.st_ino);
-}
-
-// The numbers of a process's descriptors that `is_one`, as a list in JSON; of more than 16 the first.
-static void write_descriptors(char* text, size_t size, bool (*is_one)(int fd)) {
-  int length = std::snprintf(text, size, "[");
-  for (int fd = 0, found = 0; fd < most_descriptors && found < 16; ++fd)
-    if (is_one(fd)) length += std::snprintf(text + length, size - length, "%s%d", found++ ? "," : "", fd);
-  std::snprintf(text + length, size - length, "]");
-}
-
-void tell_exit(int status) {  // perhaps in a handler of a signal: without memory, without a lock
-  static std::atomic<bool> is_told = false;
-  if (!is_traced() || is_told.exchange(true)) return;
-  if (memory::options().no_luck) end_late();
-  char held[128], open[128], arguments[320], line[768];
-  write_descriptors(held, sizeof held, [](int fd) { return memory::exported_record(fd) != memory::nothing; });
-  write_descriptors(open, sizeof open, is_socket_or_pipe);
-  std::snprintf(arguments, sizeof arguments, R"({"status":%d,"descriptors":%s,"sockets":%s})", status & 0xff, held,
-                open);
-  const size_t size = trace::write_line({.number = ++reports().lines, .call = "exit", .nth = 1, .arguments = arguments},
-                                        line, sizeof line);
-  memory::go();
-  the_trace().write({line, size});  // where it fails the process ends all the same
 }
 
 void watch_process() {
@@ -482,8 +413,9 @@ void must_be_initialized() {
 void set_initialized() {
   State& all = state();
   if (all.is_over) refuse(CUDA_ERROR_DEINITIALIZED, too_late);
-  if (!all.initialized_in) on_exit(begin_exit, nullptr), watch_process();
+  const bool is_first = !all.initialized_in;
   all.initialized_in = getpid();
+  if (is_first) watch_end(), watch_process();
 }
 
 }  // namespace driver

@@ -69,13 +69,12 @@ void cannot_run(const void* address, const std::string& why);
 KernelNames kernels_of(CUgraphExec);
 
 // What a process does beside its calls, for --trace: when a late kernel begins (the calls that launch it and that wait
-// for it, "cudaFree #1", or none), and before the process ends.
+// for it, "cudaFree #1", or none). Of its end ending.h tells.
 void tell_begin(const gpu::Kernel&, const std::vector<std::byte>& parameters, int device, const std::string& launch,
                 const std::string& waiter);
 // A kernel's first read that no alias fence orders after what its thread wrote at another address.
 void tell_unordered_read(const gpu::Kernel&, int device, const std::string& launch, const std::string& where,
                          uint64_t written, uint64_t read);
-void tell_exit(int status);
 // Lets the library that goes before libc (../interposed.cc) tell of descriptors and of the end: a line in the trace.
 void watch_process();
 

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT-0
+// The last line of the trace. Who ends a process is told of in a destructor, in _exit, or in a handler of a signal that
+// came in the middle of anything: here is no lock and no memory, and what needs either is made at cuInit.
+#include "ending.h"
+
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+
+#include "../gpu/gpu.h"
+#include "../memory/presence.h"
+#include "../memory/process.h"
+#include "../memory/records.h"
+#include "../memory/this_machine.h"
+#include "driver.h"
+#include "modules.h"
+#include "pools.h"
+
+namespace driver {
+namespace {
+
+// For --no-luck: after 0.3 s; and with --slow-import, once the process that has forked this one waits, too, if only for
+// this end in an import.
+void end_late() {
+  const timespec late = {0, 300'000'000};
+  syscall(SYS_nanosleep, &late, nullptr);
+  char ours[256] = "", its[256] = "", path[32];
+  std::snprintf(path, sizeof path, "/proc/%d/exe", getppid());
+  const bool is_forked = readlink("/proc/self/exe", ours, sizeof ours - 1) > 0 &&
+                         readlink(path, its, sizeof its - 1) > 0 && !std::strcmp(ours, its);
+  const int rounds = is_forked ? memory::options().slow_import * 20 : 0;  // of 50 ms
+  for (int i = 0; i < rounds && !memory::is_awaited() && memory::waits_for_others(getppid()) == memory::Waits::no;
+       ++i) {
+    const timespec a_while = {0, 30'000'000};
+    syscall(SYS_nanosleep, &a_while, nullptr);
+  }
+}
+
+constexpr int most_descriptors = 4096;  // that are looked at when a process ends
+
+bool is_socket_or_pipe(int fd) {
+  struct stat that, ours;
+  return fd > STDERR_FILENO && !fstat(fd, &that) && (S_ISSOCK(that.st_mode) || S_ISFIFO(that.st_mode)) &&
+         (fstat(memory::trace_file(), &ours) || that.st_ino != ours.st_ino);
+}
+
+// The numbers of a process's descriptors that `is_one`, as a list in JSON; of more than 16 the first.
+void write_descriptors(char* text, size_t size, bool (*is_one)(int fd)) {
+  int length = std::snprintf(text, size, "[");
+  for (int fd = 0, found = 0; fd < most_descriptors && found < 16; ++fd)
+    if (is_one(fd)) length += std::snprintf(text + length, size - length, "%s%d", found++ ? "," : "", fd);
+  std::snprintf(text + length, size - length, "]");
+}
+
+// --- In the usual case ------------------------------------------------------------------------------------------------
+
+void begin_exit(int status, void*) {
+  state().exit_status = status;
+  state().is_over = true;
+}
+
+// At the end of the process: what the driver holds for itself goes first, what is left is the program's.
+__attribute__((destructor)) void finish() {
+  if (state().initialized_in != getpid()) return;
+  if (memory::options().leaks) {
+    forget_modules(nullptr);
+    forget_memory(nullptr);
+    for (const std::string& leak : memory::leaks()) say("leak: " + leak);
+  }
+  gpu::stop();
+  tell_exit(state().exit_status);
+}
+
+}  // namespace
+
+void tell_exit(int status) {
+  static std::atomic<bool> is_told = false;
+  if (!is_traced() || is_told.exchange(true)) return;
+  if (memory::options().no_luck) end_late();
+  char held[128], open[128], arguments[320], line[768];
+  write_descriptors(held, sizeof held, [](int fd) { return memory::exported_record(fd) != memory::nothing; });
+  write_descriptors(open, sizeof open, is_socket_or_pipe);
+  std::snprintf(arguments, sizeof arguments, R"({"status":%d,"descriptors":%s,"sockets":%s})", status & 0xff, held,
+                open);
+  const size_t size =
+      trace::write_line({.number = next_line(), .call = "exit", .nth = 1, .arguments = arguments}, line, sizeof line);
+  memory::go();
+  the_trace().write({line, size});  // where it fails the process ends all the same
+}
+
+void watch_end() {
+  if (is_traced()) the_trace();
+  on_exit(begin_exit, nullptr);
+}
+
+}  // namespace driver
