@@ -283,11 +283,24 @@ void tell_of_ordinary_access(const std::string& who) {
 
 void this_thread_makes_no_calls() { ++of_process().helpers; }
 
+// It is said once. An alarm that would end the wait on hardware rings at once; else the wait goes on, as there, unless
+// the program is to end where it cannot go on.
+static void tell_of_hopeless_wait(const Record& object, unsigned missing) REQUIRES(process_lock) {
+  say_line(
+      "%s waits for ever: the multicast object's team lacks %u of %u GPUs, and nobody is left to "
+      "add one with cuMulticastAddDevice",
+      current_call().c_str(), missing, object.devices);
+  process_lock.unlock();
+  if (alarm(0)) raise(SIGALRM);
+  if (options().unsupported_ends) _exit(125);
+  process_lock.lock();
+}
+
 void wait_for_team(uint32_t object) {
   const Record& record = ledger().record[object];
   hold(object);
   ++of_process().waiting;
-  for (;;) {
+  for (bool is_told = false;;) {
     const uint32_t joined = ledger().joined;  // before looking: who joins after this ends the wait
     uint32_t missing;
     {
@@ -295,14 +308,10 @@ void wait_for_team(uint32_t object) {
       missing = record.devices - record.added;
     }
     if (!missing) break;
-    if (is_hopeless(object)) {
-      say_line(
-          "%s waits for ever: the multicast object's team lacks %u of %u GPUs, and nobody is left to "
-          "add one with cuMulticastAddDevice",
-          current_call().c_str(), missing, record.devices);
-      process_lock.unlock();
-      if (alarm(0)) raise(SIGALRM);  // it would end the wait on hardware
-      _exit(125);
+    if (!is_told && is_hopeless(object)) {
+      is_told = true;
+      tell_of_hopeless_wait(record, missing);
+      continue;  // the process was unlocked
     }
     process_lock.unlock();
     const timespec look_again = {0, 200'000'000};  // somebody who could have added a device may have died
