@@ -36,8 +36,8 @@ ok(cu.cuMemGetAccess(on(0), address))
 access = access_for(0)
 ok(cu.cuMemSetAccess(address, size, [access], 1))
 # %% [6]
-# `fill` is the kernel of this lesson's program, compiled as it stands there: each thread writes its number. Does it have
-# to know that `address` is not from `cudaMalloc`?
+# `fill` is the kernel of this lesson's program, compiled as it stands there: each thread writes its number. Does it
+# have to know that `address` is not from `cudaMalloc`?
 kernels = Kernels("vmm_basics")
 n = size // 4
 kernels.fill(n // 256, 256, address, n, 0)

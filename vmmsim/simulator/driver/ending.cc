@@ -58,7 +58,7 @@ void write_descriptors(char* text, size_t size, bool (*is_one)(int fd)) {
   std::snprintf(text + length, size - length, "]");
 }
 
-// --- In the usual case ------------------------------------------------------------------------------------------------
+// --- In the usual case -----------------------------------------------------------------------------------------------
 
 void begin_exit(int status, void*) {
   state().exit_status = status;
