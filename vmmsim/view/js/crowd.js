@@ -121,12 +121,15 @@ class Crowd {
     if (!this.made.has(key)) this.made.set(key, make());
     return this.made.get(key);
   }
-  // The boxes that are shown, in order, and the memory that is not.
-  boxes_of(device, most) {
+  // The boxes that are shown, in order, and the memory that is not; more than so many where that takes no row more.
+  boxes_of(device, most, rows_of) {
     const all = this.all_boxes(device, most), there = ({ status }) => status != GONE;
-    const rest = all.slice(most).filter(there), total = (boxes) => sum(boxes.map(({ bytes }) => bytes));
-    return { boxes: all.slice(0, most).sort((one, other) => one.nth - other.nth), bytes: total(all.filter(there)),
-      rest: { count: sum(rest.map(({ count }) => count)), bytes: total(rest) } };
+    let count = Math.min(most, all.length);
+    const rows = (some) => rows_of(all.slice(0, some)).length;
+    while (count < all.length && rows(count + 1) == rows(count)) count++;
+    const rest = all.slice(count).filter(there), total = (boxes) => sum(boxes.map(({ bytes }) => bytes));
+    return { boxes: all.slice(0, count).sort((one, other) => one.nth - other.nth), bytes: total(all.filter(there)),
+      rest: { count: sum(rest.map((box) => box.count)), bytes: total(rest) } };
   }
   objects() {
     const all = this.memories.filter(({ is_multicast }) => is_multicast).map((memory) => new Box([memory]));

@@ -62,7 +62,8 @@ class RowDrawing extends Drawing {
   memory(y) {
     const { crowd, scene: { devices } } = this, without = [], empty = [];
     for (const device of [...devices, -1]) {
-      const its = crowd.boxes_of(device, this.most_boxes), name = device >= 0 ? `GPU ${device}` : "elsewhere";
+      const its = crowd.boxes_of(device, this.most_boxes, (boxes) => this.rows_of_boxes(boxes));
+      const name = device >= 0 ? `GPU ${device}` : "elsewhere";
       if (its.boxes.length) y = this.panel(name, its, y) + 8;
       else if (device >= 0) empty.push(device);
     }
@@ -78,12 +79,7 @@ class RowDrawing extends Drawing {
     return y + 20;
   }
   panel(name, { boxes, rest, bytes }, y) {
-    for (const box of boxes) {
-      const badges = this.badges_of(box).map((badge) => width_of(badge.text, 12) + 14), label = width_of(box.label());
-      box.tag = tag_of(box.ranges, Math.max(90, label));
-      box.width = Math.max(56, label + 12, width_of(box.tag, 12) + 12, ...badges);
-    }
-    const rows = rows_of(boxes, boxes.map(({ width }) => width), this.free - LABEL - BESIDE, BESIDE);
+    const rows = this.rows_of_boxes(boxes);
     const heights = rows.map((row) => 42 + BADGE * Math.max(...row.map((box) => this.badges_of(box).length)));
     const height = Math.max(44, 14 + sum(heights) + BESIDE * rows.length + (rest.count ? 18 : 0));
     this.rect(MARGIN, y, this.free, height, "vmm-panel");
@@ -104,6 +100,14 @@ class RowDrawing extends Drawing {
       this.text(MARGIN + LABEL, top + 10, more, "vmm-left vmm-small", { data_unfold: "held" });
     }
     return y + height;
+  }
+  rows_of_boxes(boxes) {
+    for (const box of boxes.filter((one) => !one.width)) {
+      const badges = this.badges_of(box).map((badge) => width_of(badge.text, 12) + 14), label = width_of(box.label());
+      box.tag = tag_of(box.ranges, Math.max(90, label));
+      box.width = Math.max(56, label + 12, width_of(box.tag, 12) + 12, ...badges);
+    }
+    return rows_of(boxes, boxes.map(({ width }) => width), this.free - LABEL - BESIDE, BESIDE);
   }
   badges_of(box) {
     return this.scene.badges(box, true);
