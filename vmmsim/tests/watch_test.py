@@ -298,11 +298,15 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         sample.timed(6, 1000).write(two)
         done = self.view(one.name, two.name)
         self.assertIn("view: 3 calls of CUDA and 6 calls of CUDA: open one_and_two.html", done.stderr)
+        self.view("--output", "twice.html", "one.jsonl", "one.jsonl")
         text = (self.place / "one_and_two.html").read_text()
         self.assertEqual(re.findall(r'class="vmm-view" data-key="(\S+)"', text), ["first-step", "second-step"])
         lanes = re.findall(r'class="vmm-mapped" d="([^"]+)"', text.partition('class="vmm-view"')[0])
         self.assertEqual(lanes, ["M0 1000H2V667H3V1000z", "M0 1000H2V667H4V333H6V1000z"])
         self.assertIn("from left to right by share of the calls", text)
+        for words in ("<title>Two runs of one and two<", ">the peak of two is 4 MiB more than that of one.<"):
+            self.assertTrue(words in text, words)
+        self.assertTrue(">both have a peak of 2 MiB.<" in self.html("twice.html"))
 
     def test_what_is_no_recording(self):
         for text, words in (

@@ -9,17 +9,26 @@ program that spends seconds in its start shows nothing else.
 """
 
 import html
+import pathlib
+import re
 
 from vmmsim.view import overview as one
-from vmmsim.view.page import calls, command_of, filled, name_of, view
+from vmmsim.view.page import calls, command_of, filled, view
+from vmmsim.view.sizes import size_text
 
 OF_CALLS = "launch", "refused"  # are not drawn here
 KEYS = "first-step", "second-step"  # of their views
 
 
+def name_of(recording):
+    """As its file is named: the two programs may have one name."""
+    return re.sub(r"(\.jsonl?)?(\.gz)?$", "", pathlib.Path(recording.path).name)
+
+
 def page_of_two(runs):
-    names = dict.fromkeys(name_of(recording) for recording, _ in runs)
-    views = [view(*run, key, calls(run[1])) for run, key in zip(runs, KEYS, strict=True)]
+    names = [name_of(recording) for recording, _ in runs]
+    opens = [f' data-opens="{steps.overview.opens_at()}"' for _, steps in runs]
+    views = [view(*run, key, calls(run[1]), mark) for run, key, mark in zip(runs, KEYS, opens, strict=True)]
     return filled(f"Two runs of {' and '.join(names)}", of_two(runs, KEYS) + "".join(views), "vmm-two")
 
 
@@ -30,11 +39,26 @@ def of_two(runs, keys):
     parts = [part(*run, key, top) for run, key in zip(runs, keys, strict=True)]
     kinds = dict.fromkeys(kind for overview in overviews for kind in one.legend_of(overview, overview.shown()))
     legend = "".join(f'<span class="vmm-{kind}">{words}</span>' for kind, words in kinds if words not in OF_CALLS)
+    words = f'<p class="vmm-matters">{html.escape("; ".join(differences(runs)))}.</p>\n'
     return (
-        f'<div class="vmm-overview vmm-both">\n{"".join(parts)}'
+        f'<div class="vmm-overview vmm-both">\n{words}{"".join(parts)}'
         f'<p class="vmm-legend" style="--vmm-fill:var(--vmm-gpu0)">{legend}'
         "<span>both in one scale of memory, from left to right by share of the calls</span></p>\n</div>\n"
     )
+
+
+def differences(runs):
+    """In words: of each GPU, which run has the higher peak."""
+    (first, one_run), (second, other_run) = ((name_of(recording), steps.overview) for recording, steps in runs)
+    devices = dict.fromkeys([*one_run.shown(), *other_run.shown()])
+    for device in devices:
+        peaks = [run.peak(device)[1].total if device in run.lanes else 0 for run in (one_run, other_run)]
+        of = f"GPU {device}: " if len(devices) > 1 else ""
+        if peaks[0] == peaks[1]:
+            yield f"{of}both have a peak of {size_text(peaks[0])}"
+        else:
+            more = "more" if peaks[1] > peaks[0] else "less"
+            yield f"{of}the peak of {second} is {size_text(abs(peaks[1] - peaks[0]))} {more} than that of {first}"
 
 
 def part(recording, steps, key, top):
@@ -42,7 +66,8 @@ def part(recording, steps, key, top):
     lanes = "".join(one.lane(device, changes, overview.count, top) for device, changes in overview.shown().items())
     where = recording.about.get("where", "")
     return (
-        f'<p class="vmm-about"><code>{html.escape(command_of(recording))}</code>: '
+        f'<p class="vmm-about"><b>{html.escape(name_of(recording))}</b>: '
+        f"<code>{html.escape(command_of(recording))}</code>, "
         f'{html.escape(where + ", " if where else "")}{one.link(key, 1, "step through it")}</p>\n'
         f'{one.matters(overview, key)}<div class="vmm-strip">\n{lanes}'
         f'<div class="vmm-axis"><span></span><div>{one.axis(overview)}</div></div>\n</div>\n'
