@@ -47,6 +47,7 @@ class TrueTest(unittest.TestCase):
             "2 MiB of GPU 0, 1 MiB of ordinary memory of GPU 0.",
         )
         vanished = len(found) - 1
+        self.assertEqual(found.overview.opens_at(), len(found) - 1)
         self.assertEqual((found[-1].owner, found[-2].owner), ("", ""))
         self.assertEqual(
             told(found), f"peak 3 MiB at step 6; 1 process vanished at step {vanished}; nothing left at the end."
@@ -152,6 +153,22 @@ class TrueTest(unittest.TestCase):
         words = steps(writer.recording())[-1].words
         self.assertIn(
             "cudaErrorIllegalAddress: the kernel that cudaLaunchKernel #1 launched in step 1 went wrong.", words
+        )
+
+    def test_a_long_recording(self):
+        """The peak and what is left are those of all calls, however late."""
+        writer = Writer()
+        handle, _ = writer.create(64 * MIB)
+        for _ in range(24_000):
+            writer.launch()
+        writer.create(8192 * MIB)
+        writer.release(handle)
+        for _ in range(1000):
+            writer.launch()
+        found = steps(writer.recording())
+        self.assertEqual(len(found), len(writer.lines))
+        self.assertEqual(
+            told(found), "peak 8.06 GiB at step 24002; 25,000 launches from step 2; left at the end: 8 GiB."
         )
 
     def test_an_allocator_that_shuffles(self):

@@ -80,8 +80,8 @@ class Overview:
         return max(self.lanes[device], key=lambda change: change[1].total)
 
     def opens_at(self):
-        """The step that is looked at first: the first fault or refusal, or else the peak."""
-        wrong = [*self.faults[:1], *self.refused[:1]]
+        """The step that is looked at first: the first fault, refusal or process that vanished, or else the peak."""
+        wrong = [*self.faults[:1], *self.refused[:1], *self.vanished[:1]]
         peak = max((self.peak(device) for device in self.lanes), key=lambda peak: peak[1].total)
         return min(wrong, default=peak[0]) or 1
 
