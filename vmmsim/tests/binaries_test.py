@@ -41,6 +41,17 @@ int main() {
   std::printf("%d %d %d\\n", initialized, counted, count);
 }
 """
+LTO_CODE = """
+#include <cuda.h>
+#include <cstdio>
+int main() {
+  alignas(8) const unsigned char image[4096] = {0xed, 0x43, 0x4e, 0x7f, 1, 'A'};  // as nvcc -ltoir begins
+  CUcontext context;
+  CUmodule module;
+  cuInit(0), cuDevicePrimaryCtxRetain(&context, 0), cuCtxSetCurrent(context);
+  std::printf("%d\\n", cuModuleLoadData(&module, image));
+}
+"""
 KERNEL_THAT_ASKS = KERNEL.replace("*to += value", "cudaGetDevice(to)")
 KERNEL_WITH_TENSORS = "#include <mma.h>\n" + KERNEL.replace(
     "*to += value",
@@ -148,6 +159,10 @@ class Programs(BuiltPrograms):
         for runtime in PLAIN, SHARED:
             self.ends(self.run_it(self.build("driver_only.cpp", DRIVER_ONLY, *runtime)), 0, "0 0 8\n")
             self.ends(self.run_it(self.build("runtime_only.cpp", RUNTIME_ONLY, *runtime)), 0)
+
+    def test_lto_code(self):
+        program = self.build("lto_code.cpp", LTO_CODE, *PLAIN)
+        self.ends(self.run_it(program), 0, "209\n", "vmmsim: a module's image is LTO code", "link it with nvJitLink")
 
     def test_what_is_not_simulated(self):
         program = self.build("tensors.cu", KERNEL_WITH_TENSORS, *PLAIN)

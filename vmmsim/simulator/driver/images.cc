@@ -63,6 +63,12 @@ ptx::Module read_ptx(const char* text) {
   return alone.finish();
 }
 
+[[noreturn]] void refuse_image(const char* what) {
+  const std::string why = std::string("a module's image is ") + what;
+  say_once(why);
+  refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, why);
+}
+
 // Reads an image of at most this size: PTX text, a fat binary, the wrapper of one or several (in memory only), or what
 // cuLinkComplete has made.
 Code read_image(const void* image, size_t most) {
@@ -78,12 +84,11 @@ Code read_image(const void* image, size_t most) {
       return code(ptx::parse(choose_ptx(wrapper.data, SIZE_MAX)));
     }
     if (magic == 0xba55ed50) return code(ptx::parse(choose_ptx(image, most)));
-    if (std::memcmp(image, "\177ELF\2", 5) == 0) {
-      const char* const why =
-          "a module's image is machine code of one kind of GPU, which is not simulated: build PTX, with nvcc -ptx";
-      say_once(why);
-      refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, why);
-    }
+    if (std::memcmp(image, "\177ELF\2", 5) == 0)
+      refuse_image("machine code of one kind of GPU, which is not simulated: build PTX, with nvcc -ptx");
+    if (magic == 0x7f4e43ed)
+      refuse_image(
+          "LTO code, of which the driver makes no PTX here: link it with nvJitLink, or build PTX, with nvcc -ptx");
     if (is_linked_image(image)) return code(read_linked_image(image, most));
     const auto text = static_cast<const char*>(image);
     require(std::strstr(text, ".version"), CUDA_ERROR_INVALID_IMAGE, "the image is neither PTX nor a fat binary");
