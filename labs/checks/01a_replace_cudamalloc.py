@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """01a: the driver does not round a size, and a mapping alone grants nobody access."""
 
-from labs.judge.check import GIVES_BACK, Wrong, check
+from labs.judge.check import GIVES_BACK, CheckFailed, check
 
 TITLE = "Replace cudaMalloc"
 MINUTES = 15
@@ -36,7 +36,7 @@ def not_allocated(run):
 def asked(run):
     created = next((call for call in run.all if call.name == "cuMemCreate"), None)
     if not created:
-        raise Wrong("memory is created by cuMemCreate", "cuMemCreate was not called")
+        raise CheckFailed("memory is created by cuMemCreate", "cuMemCreate was not called")
     asked = run.calls("cuMemGetAllocationGranularity")
     wanted = "before, cuMemGetAllocationGranularity says how large a granule of GPU 0 is"
     if not asked or asked[0].index > created.index:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """01b: the data is in the memory, not at the address."""
 
-from labs.judge.check import Wrong, check
+from labs.judge.check import CheckFailed, check
 
 TITLE = "Move without copying"
 MINUTES = 10
@@ -45,7 +45,7 @@ def filled_and_counted(run):
         ]
     found = [(kernel, mapped) for kernel, mapped in found if kernel.range and not kernel.launch.is_students]
     if len(found) != 2:
-        raise Wrong("main fills the memory, and counts the integers at the new address", "it did not", run=run)
+        raise CheckFailed("main fills the memory, and counts the integers at the new address", "it did not", run=run)
     return found
 
 

@@ -3,7 +3,7 @@
 
 import random
 
-from labs.judge.check import Wrong, check
+from labs.judge.check import CheckFailed, check
 
 TITLE = "All or nothing"
 MINUTES = 20
@@ -74,7 +74,7 @@ def nothing_changed(run):
     filled, counted = launches(run)[:2]
     growth = [call for call in run.calls(*CALLS) if filled.index < call.index < counted.index]
     if {call.name for call in growth} != set(CALLS):
-        raise Wrong("the second growth creates, maps and grants access to new chunks", "it does not", run=run)
+        raise CheckFailed("the second growth creates, maps and grants access to new chunks", "it does not", run=run)
     errors = random.Random(run.program.text).sample(ERRORS, len(ERRORS)) * len(growth)
     for call, error in zip(growth + growth[-1:], errors, strict=False):
         as_before(run.again(fail=f"{call.name}:{call.nth}=CUDA_ERROR_{error}"))
@@ -127,7 +127,7 @@ def as_before(run):
             if refused:
                 return compare(run, refused, before, now, made)
             before = now
-    raise Wrong("grow returns the error, and main counts the old data", "main did not get there", run=run)
+    raise CheckFailed("grow returns the error, and main counts the old data", "main did not get there", run=run)
 
 
 def compare(run, refused, before, now, made):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """02b: growth needs no copy, no second block and no new address."""
 
-from labs.judge.check import Wrong, check
+from labs.judge.check import CheckFailed, check
 
 TITLE = "Keep the address"
 MINUTES = 15
@@ -43,7 +43,7 @@ def nothing_copied(run):
 def one_reservation(run):
     reserved = run.calls("cuMemAddressReserve")
     if not reserved:
-        raise Wrong("addresses are reserved for 16 MiB", "cuMemAddressReserve was not called", run=run)
+        raise CheckFailed("addresses are reserved for 16 MiB", "cuMemAddressReserve was not called", run=run)
     for call in reserved[1:]:
         raise call.wrong("one reservation holds the buffer at every size", "more addresses were reserved")
     if reserved[0].argument("size") < MOST:
@@ -67,7 +67,7 @@ def no_more_memory(run):
         elif is_mains(call):
             growth += 1
     if not create:
-        raise Wrong("memory is created by cuMemCreate", "cuMemCreate was not called", run=run)
+        raise CheckFailed("memory is created by cuMemCreate", "cuMemCreate was not called", run=run)
 
 
 def is_mains(call):
@@ -95,7 +95,7 @@ def stays(run):
 @check("a growth calls cuMemSetAccess once")
 def one_access_call(run):
     if not run.calls("cuMemSetAccess"):
-        raise Wrong("a growth grants access to what is new", "cuMemSetAccess was not called", run=run)
+        raise CheckFailed("a growth grants access to what is new", "cuMemSetAccess was not called", run=run)
     granted = False  # since the kernel that wrote to what was new before
     for call in (call for call in run.calls("*") if call.name == "cuMemSetAccess" or is_mains(call)):
         if call.name == "cuMemSetAccess" and granted:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """02c: to unmap frees nothing while a handle holds the memory, and waits for nobody."""
 
-from labs.judge.check import LAUNCHES, Wrong, check
+from labs.judge.check import LAUNCHES, CheckFailed, check
 from vmmsim.trace import number
 
 TITLE = "Give memory back"
@@ -126,4 +126,4 @@ def given_back(run):
                 f"after the shrink to {chunks} chunks, {chunks} chunks of memory are left",
                 f"{lives} chunks of memory are left" + reason,
             )
-    raise Wrong("main looks twice at the free memory", "it did not get there", run=run)
+    raise CheckFailed("main looks twice at the free memory", "it did not get there", run=run)

@@ -3,7 +3,7 @@
 
 import random
 
-from labs.judge.check import Wrong, check
+from labs.judge.check import CheckFailed, check
 
 TITLE = "Open one buffer"
 MINUTES = 10
@@ -81,7 +81,7 @@ def must_have(run, gpus):
                 by = granting.get((mapping.number, gpu)) or granting.get(mapping.number) or call
                 raise by.wrong(f"in `{name}`, GPU {gpu} has {RIGHTS[right]}", text)
     if not launch:
-        raise Wrong("the two GPUs use the buffers", "no kernel ran", run=run)
+        raise CheckFailed("the two GPUs use the buffers", "no kernel ran", run=run)
 
 
 @check("GPU 0, which holds the buffers, may read and write both", page="03_multi_gpu/README.md#break-it-on-purpose")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """03b: each GPU has a right of its own, and a right is no order."""
 
-from labs.judge.check import LAUNCHES, Wrong, check
+from labs.judge.check import LAUNCHES, CheckFailed, check
 
 TITLE = "Writer and reader"
 MINUTES = 15
@@ -43,7 +43,7 @@ def writer_and_reader(run):
         if places == ["0", "0"]:
             happened = "both ran on GPU 0: cudaSetDevice says which GPU is current, and a kernel runs on that one"
             raise launches[1].wrong(wanted, happened)
-        raise Wrong(wanted, f"kernels ran on GPUs: {', '.join(places) or 'none'}", run=run)
+        raise CheckFailed(wanted, f"kernels ran on GPUs: {', '.join(places) or 'none'}", run=run)
     return launches
 
 
@@ -141,7 +141,7 @@ def asked(run):
         return
     for call in questions:
         raise call.wrong(wanted, "it asked whether GPU 0 can access GPU 1, which may be answered otherwise")
-    raise Wrong(wanted, "it did not ask", run=run)
+    raise CheckFailed(wanted, "it did not ask", run=run)
 
 
 @check(

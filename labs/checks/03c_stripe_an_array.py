@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """03c: neighbouring addresses may lead to different GPUs, and one call grants access to all the mappings."""
 
-from labs.judge.check import Wrong, check, place_of
+from labs.judge.check import CheckFailed, check, place_of
 
 TITLE = "Stripe an array"
 MINUTES = 15
@@ -26,7 +26,7 @@ def array_at_first_kernel(run):
     for call, machine in run.replay():
         if call.name == "cudaLaunchKernel" and call.succeeded and not call.is_students:
             return call, sorted(machine.processes[call.pid].mappings.items())
-    raise Wrong("kernels write and read the array", "none ran", run=run)
+    raise CheckFailed("kernels write and read the array", "none ran", run=run)
 
 
 def listed(gpus):

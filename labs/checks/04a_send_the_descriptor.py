@@ -6,7 +6,7 @@ One machine is enough: main takes one granule of GPU 0; what can differ is a num
 
 import ctypes
 
-from labs.judge.check import Wrong, check
+from labs.judge.check import CheckFailed, check
 
 TITLE = "Send the descriptor"
 MINUTES = 20
@@ -68,7 +68,7 @@ def what_was_imported(run, call):
 def imported(run):
     exports = run.calls("cuMemExportToShareableHandle")
     if not exports:
-        raise Wrong("the exporter exports its memory", "cuMemExportToShareableHandle was never called", run=run)
+        raise CheckFailed("the exporter exports its memory", "cuMemExportToShareableHandle was never called", run=run)
     imports = [call for call in run.all if call.name == "cuMemImportFromShareableHandle"]
     for call in imports:
         if not call.succeeded:
@@ -77,7 +77,7 @@ def imported(run):
                 what_was_imported(run, call),
             )
     if not any(call.pid != exports[0].pid for call in imports):
-        raise Wrong("the importer, another process, imports the memory", "nobody there imported it", run=run)
+        raise CheckFailed("the importer, another process, imports the memory", "nobody there imported it", run=run)
 
 
 @check("GPU 0 has access to the importer's mapping", page=f"{LESSON}#break-it-on-purpose")
@@ -94,7 +94,7 @@ def access_in_the_importer(run):
                         "its mapping grants nobody access: what the exporter granted is for the exporter's mapping",
                     )
     if not counted:
-        raise Wrong("a kernel of the importer reads the memory", "it ran none", run=run)
+        raise CheckFailed("a kernel of the importer reads the memory", "it ran none", run=run)
 
 
 @check("no descriptor is left open in either process", page=f"{LESSON}#8-let-go")

@@ -4,7 +4,7 @@
 One machine is enough: main takes one granule of GPU 0; what can differ is who is slow, and it does.
 """
 
-from labs.judge.check import Wrong, check
+from labs.judge.check import CheckFailed, check
 
 TITLE = "Outlive the exporter"
 MINUTES = 10
@@ -38,11 +38,11 @@ def created_once(run):
 def exporter_ends_first(run):
     exports = run.calls("cuMemExportToShareableHandle")
     if not exports:
-        raise Wrong("the exporter exports its memory", "cuMemExportToShareableHandle was never called", run=run)
+        raise CheckFailed("the exporter exports its memory", "cuMemExportToShareableHandle was never called", run=run)
     pid = exports[0].pid
     reads = [call for call in run.calls("cudaLaunchKernel") if call.pid != pid]
     if not reads:
-        raise Wrong("a kernel of the importer reads the memory", "it ran none", run=run)
+        raise CheckFailed("a kernel of the importer reads the memory", "it ran none", run=run)
     its = [call for call in run.all if call.pid == pid]
     status = its[-1].argument("status") if its[-1].name == "exit" else 0
     wanted = "the exporter gives back what it has and exits, and then the importer reads"

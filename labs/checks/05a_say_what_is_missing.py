@@ -4,7 +4,7 @@
 import itertools
 import random
 
-from labs.judge.check import Wrong, check
+from labs.judge.check import CheckFailed, check
 
 TITLE = "Say what is missing"
 MINUTES = 10
@@ -57,10 +57,12 @@ def says(run, words, other):
             raise call.wrong(wanted, f"it was refused, and the program ended with status {run.ended.status}")
     told = run.stdout or "\n".join(run.said)  # beside the line, a student's own may go to stderr
     if run.ended.status == 77 and len(told.splitlines()) != 1:
-        raise Wrong(f'it says what is missing in one line: "{words}"', f"it printed\n{told or 'nothing'}", run=run)
+        raise CheckFailed(
+            f'it says what is missing in one line: "{words}"', f"it printed\n{told or 'nothing'}", run=run
+        )
     if run.ended.status == 77 and (words not in told or other in told):
         line = next((it for it in told.splitlines() if it.startswith("SKIP")), "nothing")
-        raise Wrong(f'it says what is missing here, and only that: "{words}"', f"it said: {line}", run=run)
+        raise CheckFailed(f'it says what is missing here, and only that: "{words}"', f"it said: {line}", run=run)
 
 
 @check("where nothing is missing, memory is created and exported as a fabric handle")
@@ -68,7 +70,7 @@ def exported(run):
     never_a_descriptor(run)
     for name in ("cuMemCreate", "cuMemExportToShareableHandle"):
         if not run.calls(name):
-            raise Wrong("fabric memory is created and exported", f"{name} never succeeded", run=run)
+            raise CheckFailed("fabric memory is created and exported", f"{name} never succeeded", run=run)
     created, shared = run.calls("cuMemCreate")[0], run.calls("cuMemExportToShareableHandle")[0]
     if not is_of(created, FABRIC):
         raise created.wrong("the memory is made with CU_MEM_HANDLE_TYPE_FABRIC", "it was made without")
@@ -92,7 +94,7 @@ def no_channel(run):
     nothing_else(run)
     if not any(call.name == "cuMemCreate" and is_of(call, FABRIC) for call in run.all):
         happened = "cuMemCreate was never called with CU_MEM_HANDLE_TYPE_FABRIC: only the driver decides"
-        raise Wrong("the program tries to make fabric memory", happened, run=run)
+        raise CheckFailed("the program tries to make fabric memory", happened, run=run)
     says(run, "no channel", "no fabric handles")
 
 

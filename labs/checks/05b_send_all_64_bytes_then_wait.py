@@ -6,7 +6,7 @@ One machine is enough: main takes one granule of GPU 0; what can differ is who i
 
 import re
 
-from labs.judge.check import Wrong, check
+from labs.judge.check import CheckFailed, check
 
 TITLE = "Send all 64 bytes, then wait"
 MINUTES = 15
@@ -39,7 +39,7 @@ def exporter(run):
     """The process that exports."""
     exports = run.calls("cuMemExportToShareableHandle")
     if not exports:
-        raise Wrong("the exporter exports its memory", "cuMemExportToShareableHandle was never called", run=run)
+        raise CheckFailed("the exporter exports its memory", "cuMemExportToShareableHandle was never called", run=run)
     return exports[0].pid
 
 
@@ -48,7 +48,7 @@ def imports(run):
     pid = exporter(run)
     tried = [call for call in run.all if call.name == "cuMemImportFromShareableHandle" and call.pid != pid]
     if not tried:
-        raise Wrong("the importer, another process, imports the memory", "nobody there imported it", run=run)
+        raise CheckFailed("the importer, another process, imports the memory", "nobody there imported it", run=run)
     return tried
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """06a: a bind waits until the team is complete, and a multicast object has a granularity of its own."""
 
-from labs.judge.check import Wrong, check
+from labs.judge.check import CheckFailed, check
 
 TITLE = "Add all, then bind"
 MINUTES = 15
@@ -39,7 +39,7 @@ def complete_before_bound(run):
     if added < gpus:
         wanted = f"all {gpus} GPUs are added before the first bind"
         happened = f"{added} of {gpus} were added, and a bind or a map waits for the others, for ever"
-        raise last.wrong(wanted, happened) if last else Wrong(wanted, "no GPU was added", run=run)
+        raise last.wrong(wanted, happened) if last else CheckFailed(wanted, "no GPU was added", run=run)
 
 
 def every_replica_bound(run):
@@ -53,7 +53,7 @@ def every_replica_bound(run):
             blamed = its[-1] if its else call
             raise blamed.wrong("memory of every GPU is bound when the kernel runs", f"no memory of GPU {gpu} is bound")
         return
-    raise Wrong("a kernel stores to all replicas", "none ran", run=run)
+    raise CheckFailed("a kernel stores to all replicas", "none ran", run=run)
 
 
 def whole_granules(run, of_memory, of_object):
@@ -78,7 +78,7 @@ def the_same(run, of_memory=2 << 20, of_object=2 << 20):
     every_replica_bound(run)
     run.must_end()
     if run.stdout != OUTPUT:
-        raise Wrong(f"it prints\n{OUTPUT}", f"it printed\n{run.stdout}", run=run)
+        raise CheckFailed(f"it prints\n{OUTPUT}", f"it printed\n{run.stdout}", run=run)
 
 
 @check("every GPU is added before memory is bound")

@@ -4,7 +4,7 @@
 import json
 import re
 
-from labs.judge.check import Wrong, check, memory_under
+from labs.judge.check import CheckFailed, check, memory_under
 
 TITLE = "Store by multimem, read at home"
 MINUTES = 15
@@ -39,7 +39,7 @@ KERNEL = "broadcast"
 def launch(run):
     found = next((call for call in run.calls("cudaLaunch*") if f"{KERNEL}(" in call.arguments.get("func", "")), None)
     if not found:
-        raise Wrong(f"the kernel {KERNEL} stores to all replicas", "it did not run", run=run)
+        raise CheckFailed(f"the kernel {KERNEL} stores to all replicas", "it did not run", run=run)
     return found
 
 
@@ -155,7 +155,7 @@ def the_same(run):
     bound_until_unbound(run)
     run.must_end()
     if run.stdout != OUTPUT:
-        raise Wrong(f"it prints\n{OUTPUT}", f"it printed\n{run.stdout}", run=run)
+        raise CheckFailed(f"it prints\n{OUTPUT}", f"it printed\n{run.stdout}", run=run)
 
 
 @check("each answer is looked at", page=TEAR_DOWN)

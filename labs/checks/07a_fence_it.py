@@ -6,7 +6,7 @@ One machine is enough: main makes the memory, one granule of GPU 0, and the part
 
 import re
 
-from labs.judge.check import Wrong, check
+from labs.judge.check import CheckFailed, check
 
 TITLE = "Fence it"
 MINUTES = 10
@@ -47,7 +47,7 @@ NOT_YET = "read B, write A, fence.proxy.alias, read B: in this order, in every t
 def launches(run):
     found = [call for call in run.calls("cudaLaunch*", "cuLaunch*") if KERNEL in call.arguments.get("func", "")]
     if not found:
-        raise Wrong(f"the kernel {KERNEL} is launched", "it was not launched", run=run)
+        raise CheckFailed(f"the kernel {KERNEL} is launched", "it was not launched", run=run)
     return found
 
 
@@ -57,7 +57,7 @@ def nothing_stale(run):
     run.must_end()
     found = re.search(r"^second read: (\d+) of \d+ new$", run.stdout, re.MULTILINE)
     if not found:
-        raise Wrong("it prints how many threads read the new value", f"it printed\n{run.stdout}", run=run)
+        raise CheckFailed("it prints how many threads read the new value", f"it printed\n{run.stdout}", run=run)
     if int(found[1]) < run.main.new:
         raise launched[0].wrong(
             "the second read through B returns what the thread wrote through A, in all threads",

@@ -4,7 +4,7 @@
 One machine is enough: main says the size, one granule, and the GPU; what can differ is which answer is a refusal.
 """
 
-from labs.judge.check import Wrong, check, memory_under
+from labs.judge.check import CheckFailed, check, memory_under
 from vmmsim.trace import number
 
 TITLE = "Endless ring"
@@ -43,7 +43,7 @@ def base_of(run):
     """The ring's address."""
     for call in run.calls("cuMemAddressReserve"):
         return number(call.outputs["ptr"])
-    raise Wrong("addresses are reserved", "cuMemAddressReserve was not called", run=run)
+    raise CheckFailed("addresses are reserved", "cuMemAddressReserve was not called", run=run)
 
 
 def copies(run):
@@ -59,7 +59,7 @@ def copies(run):
 def created_once(run):
     made = [call for call in run.created() if not is_on_host(call)]
     if not made:
-        raise Wrong("memory is created by cuMemCreate", "cuMemCreate was not called", run=run)
+        raise CheckFailed("memory is created by cuMemCreate", "cuMemCreate was not called", run=run)
     for call in made[1:]:
         raise call.wrong("both halves of the addresses lead to the same memory", f"{call.name} made more memory")
     if made[0].name != "cuMemCreate" or made[0].argument("size") != SIZE:
@@ -114,7 +114,7 @@ def mapped_twice(run):
 @check("each record is put into the ring by one copy")
 def one_copy(run):
     if not copies(run):
-        raise Wrong("each record is copied into the ring", "nothing was copied", run=run)
+        raise CheckFailed("each record is copied into the ring", "nothing was copied", run=run)
     for at, call in enumerate(copies(run)):
         size = call.arguments.get("count", call.arguments.get("ByteCount"))
         if "width" in call.arguments:
@@ -129,7 +129,7 @@ def one_copy(run):
                 else f"it is copy number {at + 1}, and there are {run.main.records} records",
             )
     if len(copies(run)) < run.main.records:
-        raise Wrong(f"{run.main.records} records are copied", f"there were {len(copies(run))} copies", run=run)
+        raise CheckFailed(f"{run.main.records} records are copied", f"there were {len(copies(run))} copies", run=run)
     for call in run.calls("cudaLaunch*", "cuLaunch*"):
         if "lab::count_kernel" not in call.arguments.get("func", ""):
             raise call.wrong("a copy alone puts a record into the ring", "a kernel ran")

@@ -2,7 +2,7 @@
 """What the checks of a lab are written with.
 
 A file labs/checks/NNx_name.py has the lab's TITLE, MINUTES, PAGE, OUTPUT and HINTS, and functions under @check("what
-holds"), in the order in which they are to be told. Each takes a Run, and raises Wrong where something does not hold.
+holds"), in the order in which they are to be told. Each takes a Run, and raises CheckFailed where something is wrong.
 docs/contributing/labs.md has all of it.
 """
 
@@ -25,7 +25,7 @@ COPIES = "cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*", "cudaGraphL*", 
 LAUNCHES = "cudaLaunchK*", "cudaLaunchC*", "cuLaunchK*", "cuLaunchC*"
 
 
-class Wrong(Exception):
+class CheckFailed(Exception):
     """What was to happen and what happened; with the call, if one is to blame, or the run, if it is not the check's."""
 
     def __init__(self, wanted, happened, call=None, run=None):
@@ -82,7 +82,7 @@ class Call:
         return number(self.arguments[name])
 
     def wrong(self, wanted, happened):
-        return Wrong(wanted, happened, self)
+        return CheckFailed(wanted, happened, self)
 
 
 @dataclasses.dataclass(eq=False)
@@ -161,7 +161,7 @@ class Run:
     def work(self):
         """What main lets lab::fill and lab::count do, outside the student's parts: each (Kernel, machine, mappings).
 
-        The machine is that at its beginning. It raises Wrong unless all that the kernel was given lies in mappings,
+        The machine is that at its beginning. It raises CheckFailed unless all that a kernel got lies in mappings,
         each of memory of its own.
         """
         begun = {kernel.begin: kernel for kernel in self.kernels if kernel.range and not kernel.launch.is_students}
@@ -279,12 +279,12 @@ class Run:
         return f"{call.name}:{call.nth}" == self.options.get("fail", "").partition("=")[0]
 
     def wrong(self, wanted, happened):
-        return Wrong(wanted, happened, run=self)
+        return CheckFailed(wanted, happened, run=self)
 
     # --- What holds in every lab
 
     def stopped(self):
-        """The first thing that went wrong by itself, as a Wrong, or None."""
+        """The first thing that went wrong by itself, as a CheckFailed, or None."""
         return diagnosis.refusal(self) or diagnosis.wrong_end(self)
 
     def must_not_stop_at(self, *names):
@@ -303,7 +303,7 @@ class Run:
             raise wrong
 
     def leak(self):
-        """The first thing that was not given back, as a Wrong, or None."""
+        """The first thing that was not given back, as a CheckFailed, or None."""
         for call, words in self.leaks():
             wrong = call.wrong("at its end the program has given back all that it made", f"{call.name}: {words}")
             wrong.title = GIVEN_BACK

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT-0
-"""What stopped a program, or was wrong when it ended: each as a Wrong of the run, or of the call that is to blame."""
+"""What stopped a program, or was wrong when it ended: a CheckFailed of the run, or of the call to blame."""
 
 import re
 import signal

@@ -5,7 +5,7 @@ import itertools
 import json
 
 from labs.judge.check import Call, Run
-from vmmsim.trace import wrong_in_call
+from vmmsim.trace import validate_call
 
 OF_THE_JUDGE = "status", "refusals"  # options that are not Program.run's
 OF_CALL = "pid nth device arguments result outputs changes explanation".split()
@@ -85,7 +85,7 @@ def read_lines(trace):
             line = json.loads(text)
         except ValueError:
             return None
-        if not isinstance(line, dict) or wrong_in_call(line):
+        if not isinstance(line, dict) or validate_call(line):
             return None
         lines.append(line)
     return lines

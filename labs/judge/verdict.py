@@ -8,7 +8,7 @@ import time
 import types
 
 from labs.judge import compiler
-from labs.judge.check import ENDED, GIVEN_BACK, Run, Wrong
+from labs.judge.check import ENDED, GIVEN_BACK, CheckFailed, Run
 from labs.judge.memory_map import memory_map
 from labs.judge.program import ROOT, CannotJudge, Program
 from labs.judge.runner import Runner
@@ -157,7 +157,7 @@ class Judge:
         for title, holds in last:
             try:
                 holds()
-            except Wrong as wrong:
+            except CheckFailed as wrong:
                 return title, self.words(wrong)
             self.held.append(title)
         return "", ""
@@ -173,7 +173,7 @@ class Judge:
             try:
                 holds(run)
                 self.others[title] = "holds"
-            except Wrong as wrong:
+            except CheckFailed as wrong:
                 self.others[title] = "fails" if wrong.title in ("", title) else "not reached"
             except Exception:  # it needs another run, or relies on what does not hold
                 continue
@@ -187,7 +187,7 @@ class Judge:
             for other in run.others:
                 other.must_end()
                 other.must_give_back()
-        except Wrong as wrong:
+        except CheckFailed as wrong:
             return self.first_of(function.title, wrong, wrong.run or of_check)
         except (OSError, CannotJudge):
             raise
@@ -219,7 +219,7 @@ class Judge:
         if all(line in more for line in wanted):
             more = [line for line in more if line not in wanted]
             happened = "\n".join(["it printed more; let lines of your own go to stderr:", *(more or wanted)])
-        raise Wrong(f"it prints\n{output}", happened, run=run)
+        raise CheckFailed(f"it prints\n{output}", happened, run=run)
 
     def must_be_real(self, run):
         ended = self.program.run_on_gpu()
@@ -229,7 +229,7 @@ class Judge:
             return
         if ended.status or ended.why or ended.stdout != self.lab.output():
             happened = f"status {ended.status} {ended.why}\n{ended.stdout}{ended.stderr}"
-            raise Wrong(f"status 0\n{self.lab.output()}", happened, run=run)
+            raise CheckFailed(f"status 0\n{self.lab.output()}", happened, run=run)
 
     def of_compiler(self, said, kind):
         return compiler.in_words(said, self.program.name, self.program.text.splitlines(), kind)

@@ -18,7 +18,7 @@ import unittest
 import unittest.mock
 
 from labs.judge import sandbox
-from labs.judge.check import ENDED, GIVEN_BACK, Wrong, check
+from labs.judge.check import ENDED, GIVEN_BACK, CheckFailed, check
 from labs.judge.program import ROOT, CannotJudge, Ended, Program
 from labs.judge.splice import NotWhole, spliced
 from labs.judge.verdict import BUILT, PRINTED, REAL, Judge, Lab, judge
@@ -124,7 +124,7 @@ class Checks(unittest.TestCase):
 
         @check("it is created")
         def created(run):
-            raise Wrong("it is created", "it is not")
+            raise CheckFailed("it is created", "it is not")
 
         @check("it is not reserved")
         def not_reserved(run):
@@ -154,11 +154,11 @@ class Checks(unittest.TestCase):
 
         @check("of what is missing")
         def missing(run):
-            raise Wrong("something", "nothing")
+            raise CheckFailed("something", "nothing")
 
         @check("on two", gpus=2)
         def on_two(run):
-            raise Wrong("it is right on two", "it is not")
+            raise CheckFailed("it is right on two", "it is not")
 
         titles = [BUILT, "one", "of what is missing", "two", ENDED, GIVEN_BACK, PRINTED]
         right, refused = RIGHT, RIGHT.replace("return lab::end()", "CHECK(cuMemRelease(handle));\nreturn lab::end()")
@@ -181,7 +181,7 @@ class Checks(unittest.TestCase):
 
         @check("first")
         def first(run):
-            raise Wrong("something", "nothing")
+            raise CheckFailed("something", "nothing")
 
         @check("needs another run")
         def needs_another(run):
@@ -246,7 +246,7 @@ class Checks(unittest.TestCase):
 
         @check("on two", gpus=2)
         def on_two(run):
-            raise Wrong("it is right on two", "it is not")
+            raise CheckFailed("it is right on two", "it is not")
 
         @check("on two", gpus=2)
         def a_call_on_two(run):
@@ -304,7 +304,7 @@ class Checks(unittest.TestCase):
         def on_each(run):
             seen.append(run.options.get("machine"))
             if run.options["gpus"] == 3:
-                raise Wrong("it is right on three", "it is not")
+                raise CheckFailed("it is right on three", "it is not")
 
         elsewhere = {"gpus": 2, "machine": "no_fabric"}, {"gpus": 3}
         verdict = self.verdict(RIGHT, on_each, ELSEWHERE=elsewhere)

@@ -282,7 +282,7 @@ void forker() {
 }
 void breaker() {
   free_of(0);
-  const Locked locked;
+  const LedgerLock locked;
   Ledger& all = ledger();
   all.gpu[0].first = all.frames_of(0)[all.gpu[0].first];  // took a frame, and has not said so
   all.gpu[0].free = 12345;

@@ -4,7 +4,7 @@
 What is named here is for everybody; all else in this package may change.
 """
 
-from vmmsim.trace.line import NO_CALLS, SUCCESS, number, wrong_in_call
+from vmmsim.trace.line import NO_CALLS, SUCCESS, number, validate_call
 from vmmsim.trace.model import OF_MODULES, Machine
 from vmmsim.trace.places import places as source_places
 from vmmsim.trace.recording import OF_LOADING, Broken, Recording, finish
@@ -20,5 +20,5 @@ __all__ = [
     "finish",
     "number",
     "source_places",
-    "wrong_in_call",
+    "validate_call",
 ]

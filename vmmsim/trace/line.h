@@ -27,7 +27,7 @@ struct Kind {
   }
 };
 
-// One of a line's changes. `order`: the how-manieth of this process.
+// One of a line's changes. `order`: its sequence number in this process.
 std::string change(Kind, const std::vector<Member>&, uint64_t order);
 
 uint64_t microseconds();  // of the clock that all processes of a host share, and that only goes forward

@@ -70,7 +70,7 @@ def known_part(line: dict) -> tuple[dict, list[str]]:
     return line, new + kinds
 
 
-def wrong_in_call(line: dict) -> str:
+def validate_call(line: dict) -> str:
     """What was expected instead of this object, or ""."""
     missing = [key for key in KEYS if key not in line and key not in MAY_LACK]
     if missing or line.keys() - KEYS.keys() - {"fault"}:

@@ -10,7 +10,7 @@ import collections
 import dataclasses
 import itertools
 
-from vmmsim.trace.line import ENDS, SUCCESS, members_of, number, wrong_in_call
+from vmmsim.trace.line import ENDS, SUCCESS, members_of, number, validate_call
 
 # What a call that succeeds must have changed, and nothing else; what is not here changes nothing.
 CHANGED_BY = {
@@ -43,7 +43,7 @@ CHANGED_BY = {
 OF_MODULES = "cudaLaunch", "cudaFunc", "cudaMemcpyToSymbol", "cudaMemcpyFromSymbol", "cudaGetSymbol", "cudaGraph"
 
 
-class Thing:
+class Entity:
     """Has a number, by which one knows it again, and the line of the call that made it."""
 
     numbers = itertools.count(1)  # none is false
@@ -52,7 +52,7 @@ class Thing:
         self.number, self.made = next(self.numbers), made
 
 
-class Memory(Thing):  # or a multicast object
+class Memory(Entity):  # or a multicast object
     def __init__(self, size, device, is_multicast, made=None):
         super().__init__(made)
         self.size, self.device, self.is_multicast = size, device, is_multicast  # device -1: the host's, or not known
@@ -107,7 +107,7 @@ class Look:
     team: int  # how many GPUs
 
 
-class Handle(Thing):
+class Handle(Entity):
     def __init__(self, memory, pid, name, made=None):
         super().__init__(made)
         self.memory, self.pid, self.name, self.references, self.mappings = memory, pid, name, 1, 0
@@ -153,7 +153,7 @@ class Ranges(dict):
         return [(address, self[address]) for address in self.addresses]
 
 
-class Reservation(Thing):
+class Reservation(Entity):
     def __init__(self, pid, base, size, nth, made=None):
         super().__init__(made)
         self.pid, self.base, self.size, self.nth = pid, base, size, nth  # nth: of this process, from 0
@@ -161,7 +161,7 @@ class Reservation(Thing):
         self.is_guessed = False  # nobody has seen it made
 
 
-class Mapping(Thing):
+class Mapping(Entity):
     def __init__(self, size, handle, memory, made=None):
         super().__init__(made)
         self.size, self.handle, self.memory, self.access = size, handle, memory, {}
@@ -215,7 +215,7 @@ class Machine:
         self.held = {}  # memory by number that only a descriptor holds
         self.followed, self.touched = {}, {}  # memory by identity; of the line that it is at, by number
         self.made = 0  # how much memory there has been
-        self.lines, self.launches = 0, {}  # how many; by (process, "cudaLaunchKernel #2"), the how-manieth that is
+        self.lines, self.launches = 0, {}  # how many; by (process, "cudaLaunchKernel #2"), its sequence number
         self.checks = collections.Counter()
         self.strict, self.doubts = strict, []  # of the last line
         self.watches = []
@@ -235,9 +235,9 @@ class Machine:
             self.expect(right, what)
 
     def line(self, line):
-        """Takes a line that is a call, as wrong_in_call() has it."""
+        """Takes a line that is a call, as validate_call() has it."""
         self.doubts = []
-        self.demand(not wrong_in_call(line), "a line has the documented members")
+        self.demand(not validate_call(line), "a line has the documented members")
         self.lines += 1
         if "Launch" in line["call"]:
             self.launches[line["pid"], f"{line['call']} #{line['nth']}"] = self.lines

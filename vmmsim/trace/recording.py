@@ -23,7 +23,7 @@ import shutil
 import subprocess
 import zlib
 
-from vmmsim.trace.line import ENDS, IN_WORDS, KEYS, known_part, wrong_in_call
+from vmmsim.trace.line import ENDS, IN_WORDS, KEYS, known_part, validate_call
 from vmmsim.trace.places import places, run
 
 LONGEST_LINE = 32 << 20  # bytes
@@ -127,7 +127,7 @@ class Recording:
         else:
             line, new = known_part(line)
             self.new.update(new)
-            wrong = wrong_in_call(line)
+            wrong = validate_call(line)
             if wrong:
                 raise broken(f"is no call; expected {wrong}")
             if line["call"] != OF_LOADING:

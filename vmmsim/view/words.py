@@ -62,7 +62,7 @@ ANSWERED = {  # what it answers if it succeeds
 }
 
 
-class Odd(Exception):
+class MissingField(Exception):
     """The line lacks what is to be said, or has something else there."""
 
 
@@ -83,22 +83,22 @@ def member(values, *keys):
     for key in keys:
         if isinstance(values, dict) and key in values:
             return values[key]
-    raise Odd
+    raise MissingField
 
 
 def integer(value):
     try:
         value = number(value)
     except ValueError:
-        raise Odd from None
+        raise MissingField from None
     if not isinstance(value, int) or abs(value) >> 64:
-        raise Odd
+        raise MissingField
     return value
 
 
 def listed(value):
     if not isinstance(value, list):
-        raise Odd
+        raise MissingField
     return value
 
 
@@ -161,7 +161,7 @@ class Asked:
         self.verb = self.rest = ""
         try:
             self.verb, _, self.rest = self.said(ASKED).partition(" ")
-        except Odd:
+        except MissingField:
             pass  # its arguments are no such call's
 
     def let_go(self):
@@ -209,7 +209,7 @@ class Asked:
             return f"answers {result}"
         try:
             words = self.said(ANSWERED)
-        except Odd:
+        except MissingField:
             words = "succeeds"
         if words:
             return words
@@ -221,7 +221,7 @@ class Asked:
         """A number of the arguments, or None."""
         try:
             return integer(self.arguments.get(key))
-        except Odd:
+        except MissingField:
             return None
 
     def argument(self, *keys):
@@ -236,7 +236,7 @@ class Asked:
     def answered_memory(self, key):
         handle = self.process.handles.get(self.answered_number(key))
         if not handle:
-            raise Odd
+            raise MissingField
         return handle.memory
 
     def device(self, *keys):
@@ -285,7 +285,7 @@ class Asked:
         address = self.answered_number("ptr")
         _, name, _ = self.reservation(address)
         if not name:
-            raise Odd
+            raise MissingField
         return f"gives {name}, which begins at {address:#x}"
 
     @asked("cuMemAddressFree")
@@ -341,7 +341,7 @@ class Asked:
         for one in listed(self.argument("desc")):
             flags = member(one, "flags")
             if not isinstance(flags, (int, str)):
-                raise Odd
+                raise MissingField
             flags = PROTECTION.get(str(flags).removeprefix("CU_MEM_ACCESS_FLAGS_"), flags)
             given.append(f"{location(member(one, 'location'))} {right(flags)}")
         if len(given) > 4:

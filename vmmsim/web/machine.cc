@@ -106,7 +106,7 @@ using trace::Member;
 
 // All that there is: what is reserved, mapped, named by handles, and taken of whose memory.
 std::vector<Member> everything() {
-  const auto guard = memory::enter();
+  const auto guard = memory::lock_process();
   const memory::Process& process = memory::process();
   std::vector<std::string> reservations, mappings, handles, memories;
   for (const auto& [address, each] : process.reservations)

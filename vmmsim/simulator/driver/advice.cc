@@ -86,7 +86,7 @@ Advice common(uint64_t address, size_t size) {
 }
 
 void give(const Advice& advice, CUmem_range_attribute what, int* to, size_t bytes) {
-  need(to, "data");
+  require_non_null(to, "data");
   const bool is_list = what == CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY;
   require(is_list ? bytes && bytes % sizeof *to == 0 : bytes == sizeof *to, CUDA_ERROR_INVALID_VALUE,
           "dataSize is 4 bytes, or for ACCESSED_BY a multiple of that");
@@ -169,16 +169,16 @@ struct Batch {
 
 void check(const Batch& batch, unsigned long long flags, CUstream stream) {
   require(stream && stream != CU_STREAM_LEGACY, CUDA_ERROR_INVALID_VALUE, "a batch does not go into the null stream");
-  need(batch.addresses, "dptrs");
-  need(batch.sizes, "sizes");
+  require_non_null(batch.addresses, "dptrs");
+  require_non_null(batch.sizes, "sizes");
   require(batch.count && !flags, CUDA_ERROR_INVALID_VALUE, "count is 0, or flags are not");
   must_not_capture(named_stream(stream));
   for (size_t i = 0; i < batch.count; ++i) must_be_managed(batch.addresses[i], batch.sizes[i]);
 }
 
 void prefetch(const Batch& batch) {
-  need(batch.places, "prefetchLocs");
-  need(batch.indexes, "prefetchLocIdxs");
+  require_non_null(batch.places, "prefetchLocs");
+  require_non_null(batch.indexes, "prefetchLocIdxs");
   require(batch.place_count && batch.place_count <= batch.count && !batch.indexes[0], CUDA_ERROR_INVALID_VALUE,
           "there are as many places as ranges at most, and the first is for the first range");
   for (size_t i = 0; i < batch.place_count; ++i) {
@@ -206,9 +206,9 @@ CUresult cuMemRangeGetAttribute(void* data, size_t dataSize, CUmem_range_attribu
 CUresult cuMemRangeGetAttributes(void** data, size_t* dataSizes, CUmem_range_attribute* attributes,
                                  size_t numAttributes, CUdeviceptr devPtr, size_t count) {
   return call(ARGUMENTS(numAttributes, devPtr, count), [&] {
-    need(data, "data");
-    need(dataSizes, "dataSizes");
-    need(attributes, "attributes");
+    require_non_null(data, "data");
+    require_non_null(dataSizes, "dataSizes");
+    require_non_null(attributes, "attributes");
     require(numAttributes, CUDA_ERROR_INVALID_VALUE, "numAttributes is 0");
     must_be_managed(devPtr, count);
     const Advice advice = common(devPtr, count);

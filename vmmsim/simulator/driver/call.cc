@@ -59,7 +59,7 @@ void unlock_after_fork() RELEASE(reports().lock) { reports().lock.unlock(); }
   pthread_atfork(lock_before_fork, unlock_after_fork, unlock_after_fork);
 }
 
-uint64_t count_call(const std::string& name) {  // the how-manieth of this name
+uint64_t count_call(const std::string& name) {  // its sequence number
   const MutexLock held(reports().lock);
   return ++reports().calls[name];
 }
@@ -183,14 +183,14 @@ struct Answer {
 // A gate that is closed to a call answers it, and its work is not done. The first that is counts.
 using Gate = std::optional<Answer> (*)(const CallContext&);
 
-std::optional<Answer> told_to_fail(const CallContext& context) {
+std::optional<Answer> injected_failure(const CallContext& context) {
   const memory::Options& options = memory::options();
   if (!*options.fail_call || !memory::must_fail(context.name.c_str())) return std::nullopt;
   return Answer{options.fail_error, "--fail asks for it"};
 }
 
-std::optional<Answer> after_the_end(const CallContext& context) {
-  if (!state().is_over || context.flags & after_exit) return std::nullopt;
+std::optional<Answer> after_shutdown(const CallContext& context) {
+  if (!state().is_shut_down || context.flags & after_exit) return std::nullopt;
   return Answer{CUDA_ERROR_DEINITIALIZED, too_late};
 }
 
@@ -211,7 +211,7 @@ std::optional<Answer> without_init(const CallContext& context) {
   return Answer{CUDA_ERROR_NOT_INITIALIZED, why_not_initialized()};
 }
 
-constexpr Gate gates[] = {told_to_fail, after_the_end, within_host_function, after_a_fault, without_init};
+constexpr Gate gates[] = {injected_failure, after_shutdown, within_host_function, after_a_fault, without_init};
 
 // Nobody's call while it lasts but this one: it names what it makes, and collects its changes.
 class InProgress {
@@ -245,7 +245,7 @@ void pass(CallContext& context, const std::function<int()>& work) {
   for (const Gate gate : gates)
     if (!answer) answer = gate(context);
   if (!answer) context.result = do_work(context, work);
-  if (state().is_over && (answer || context.result))
+  if (state().is_shut_down && (answer || context.result))
     answer = {CUDA_ERROR_DEINITIALIZED, too_late};  // whatever was gone
   if (!answer) return;
   context.result = answer->result;
@@ -320,7 +320,7 @@ void cannot_run(const void* address, const std::string& why) {
 // --- What the process does beside its calls -------------------------------------------------------------------------
 
 static bool tell_close(int fd) {
-  if (!is_traced() || thread().call || memory::exported_record(fd) == memory::nothing) return false;
+  if (!is_traced() || thread().call || memory::exported_record(fd) == memory::invalid_index) return false;
   const std::string arguments = trace::object({{"fd", fd}});
   write_line({.number = 0, .call = "close", .nth = count_call("close"), .arguments = arguments.c_str()});
   return true;
@@ -412,7 +412,7 @@ void must_be_initialized() {
 
 void set_initialized() {
   State& all = state();
-  if (all.is_over) refuse(CUDA_ERROR_DEINITIALIZED, too_late);
+  if (all.is_shut_down) refuse(CUDA_ERROR_DEINITIALIZED, too_late);
   const bool is_first = !all.initialized_in;
   all.initialized_in = getpid();
   if (is_first) watch_end(), watch_process();

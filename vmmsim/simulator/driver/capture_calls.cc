@@ -99,7 +99,7 @@ struct Info {
   size_t* count;
 };
 void give_info(CUstream where, const Info& to) {
-  need(to.status, "captureStatus_out");
+  require_non_null(to.status, "captureStatus_out");
   CUstream_st& stream = driver::find_stream(where);
   const MutexLock held(graphs().lock);
   *to.status = status_of(stream);
@@ -139,7 +139,7 @@ CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUg
                                      const CUgraphEdgeData* dependencyData, size_t numDependencies,
                                      CUstreamCaptureMode mode) {
   return call(ARGUMENTS(hStream, hGraph, dependencies, numDependencies, mode), [&] {
-    need(hGraph, "hGraph");
+    require_non_null(hGraph, "hGraph");
     begin_capture(hStream, mode, hGraph, list(dependencies, numDependencies), dependencyData);
   });
 }
@@ -152,7 +152,7 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) {
 }
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus* captureStatus) {
   return call(ARGUMENTS(hStream, captureStatus), in_host_function, [&] {
-    need(captureStatus, "captureStatus");
+    require_non_null(captureStatus, "captureStatus");
     const CUstream_st& asked = find_stream(hStream);
     const MutexLock held(graphs().lock);
     *captureStatus = status_of(asked);

@@ -52,7 +52,7 @@ CUcontext create(unsigned flags, CUdevice device) {
 }
 
 void destroy(CUcontext context) {
-  need(context, "ctx");
+  require_non_null(context, "ctx");
   checked(context);
   require(!context->is_primary, CUDA_ERROR_INVALID_CONTEXT, "a primary context is released, not destroyed");
   end_context(context);
@@ -173,8 +173,8 @@ CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
 }
 CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int* flags, int* active) {
   return call(ARGUMENTS(dev, flags, active), after_fault, [&] {
-    need(flags, "flags");
-    need(active, "active");
+    require_non_null(flags, "flags");
+    require_non_null(active, "active");
     const CUcontext context = primary_context(dev);
     *flags = context->flags;
     *active = context->retained > 0;
@@ -183,7 +183,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int* flags, int* acti
 
 CUresult cuCtxCreate(CUcontext* pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags, CUdevice dev) {
   return call(ARGUMENTS(pctx, flags, dev), [&] {
-    need(pctx, "pctx");
+    require_non_null(pctx, "pctx");
     if (ctxCreateParams && (ctxCreateParams->execAffinityParams || ctxCreateParams->cigParams))
       refuse(CUresult(not_simulated("cuCtxCreate with execution affinity or graphics")), "it is not simulated");
     *pctx = create(flags, dev);
@@ -197,7 +197,7 @@ CUresult cuCtxDestroy(CUcontext ctx) {
 }
 CUresult cuCtxPushCurrent(CUcontext ctx) {
   return call(ARGUMENTS(ctx), after_fault, [&] {
-    need(ctx, "ctx");
+    require_non_null(ctx, "ctx");
     thread().contexts.push_back(checked(ctx));
   });
 }
@@ -228,7 +228,7 @@ CUresult cuCtxGetId(CUcontext ctx, unsigned long long* ctxId) {
 }
 CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int* version) {
   return call(ARGUMENTS(ctx, version), after_fault, [&] {
-    need(version, "version");
+    require_non_null(version, "version");
     if (ctx) checked(ctx);
     *version = 3020;
   });
@@ -254,7 +254,7 @@ CUresult cuCtxSetLimit(CUlimit what, size_t value) {
 }
 CUresult cuCtxGetLimit(size_t* pvalue, CUlimit what) {
   return call(ARGUMENTS(pvalue, what), [&] {
-    need(pvalue, "pvalue");
+    require_non_null(pvalue, "pvalue");
     const CUcontext context = current();
     const MutexLock held(state().lock);
     *pvalue = limit(context, what);
@@ -268,7 +268,7 @@ CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
 }
 CUresult cuCtxGetSharedMemConfig(CUsharedconfig* pConfig) {
   return call(ARGUMENTS(pConfig), [&] {
-    need(pConfig, "pConfig");
+    require_non_null(pConfig, "pConfig");
     current();
     *pConfig = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
   });

@@ -141,8 +141,8 @@ CheckedCopy check_copy(const Area& to, const Area& from, int sides, const Copyin
           "the destination is no memory of a GPU: is it a host pointer?");
   require(source || !(sides & from_device), CUDA_ERROR_INVALID_VALUE,
           "the source is no memory of a GPU: is it a host pointer?");
-  need(reinterpret_cast<void*>(to.address), "the destination");
-  need(reinterpret_cast<void*>(from.address), "the source");
+  require_non_null(reinterpret_cast<void*>(to.address), "the destination");
+  require_non_null(reinterpret_cast<void*>(from.address), "the source");
   const auto heap = heap_of(*who.context);
   require(!heap->holds(to.address) && !heap->holds(from.address), CUDA_ERROR_INVALID_VALUE,
           "memory of malloc in a kernel: only kernels copy it");
@@ -202,7 +202,7 @@ template <class All> int sides_of(const All& c) {
 }
 
 void copy_2d(const CUDA_MEMCPY2D* what, CUstream where, bool waits) {
-  need(what, "pCopy");
+  require_non_null(what, "pCopy");
   const CUDA_MEMCPY2D& c = *what;
   if (!c.WidthInBytes || !c.Height) return;
   const Area to = side(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstXInBytes, c.dstY, c);
@@ -229,7 +229,7 @@ template <class All> Areas areas_of(const All& c) {
 }
 
 void copy_3d(const CUDA_MEMCPY3D* what, CUstream where, bool waits) {
-  need(what, "pCopy");
+  require_non_null(what, "pCopy");
   if (!what->WidthInBytes || !what->Height || !what->Depth) return;
   const Areas areas = areas_of(*what);
   copy(areas.to, areas.from, where, sides_of(*what), waits);
@@ -373,14 +373,14 @@ CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
 }
 CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* pCopy) {
   return call(ARGUMENTS(pCopy), [&] {
-    need(pCopy, "pCopy");
+    require_non_null(pCopy, "pCopy");
     if (!pCopy->WidthInBytes || !pCopy->Height || !pCopy->Depth) return;
     copy_peer(areas_of(*pCopy), sides_of(*pCopy), pCopy->dstContext, pCopy->srcContext);
   });
 }
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* pCopy, CUstream hStream) {
   return call(ARGUMENTS(pCopy, hStream), [&] {
-    need(pCopy, "pCopy");
+    require_non_null(pCopy, "pCopy");
     if (!pCopy->WidthInBytes || !pCopy->Height || !pCopy->Depth) return;
     const Areas areas = areas_of(*pCopy);
     copy(areas.to, areas.from, hStream, sides_of(*pCopy), false, pCopy->dstContext, pCopy->srcContext);

@@ -144,13 +144,13 @@ void initialize(unsigned flags) {
 }
 
 void copy_text(char* to, int size, const std::string& text) {
-  need(to, "the text's address");
+  require_non_null(to, "the text's address");
   require(size > 0, CUDA_ERROR_INVALID_VALUE, "the text has no room");
   std::snprintf(to, size_t(size), "%s", text.c_str());
 }
 
 CUdevice device_with_bus(const char* text) {
-  need(text, "pciBusId");
+  require_non_null(text, "pciBusId");
   const int bus = bus_in(text);
   require(bus >= 0, CUDA_ERROR_INVALID_VALUE,
           "pciBusId is none of domain:bus:device.function, domain:bus:device and bus:device.function, in hexadecimal");
@@ -208,15 +208,15 @@ CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
 }
 CUresult cuDeviceGetExecAffinitySupport(int* pi, CUexecAffinityType type, CUdevice dev) {
   return call(ARGUMENTS(pi, type, dev), after_fault, [&] {
-    need(pi, "pi");
+    require_non_null(pi, "pi");
     checked(dev);
     *pi = 0;
   });
 }
 CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice dev) {
   return call(ARGUMENTS(major, minor, dev), after_fault, [&] {
-    need(major, "major");
-    need(minor, "minor");
+    require_non_null(major, "major");
+    require_non_null(minor, "minor");
     checked(dev);
     *major = memory::machine().capability / 10;
     *minor = memory::machine().capability % 10;
@@ -228,7 +228,7 @@ CUresult cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev, CUdevice peerDe
 }
 CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
   return call(ARGUMENTS(value, attrib, srcDevice, dstDevice), after_fault, [&] {
-    need(value, "value");
+    require_non_null(value, "value");
     checked(srcDevice);
     checked(dstDevice);
     require(srcDevice != dstDevice, CUDA_ERROR_INVALID_DEVICE, "the devices are the same");

@@ -7,8 +7,8 @@
 #include <cerrno>
 
 #include "../gpu/gpu.h"
-#include "../memory/of_thread.h"
 #include "../memory/this_machine.h"
+#include "../memory/thread_slot.h"
 #include "../terminal.h"
 
 namespace driver {
@@ -37,7 +37,7 @@ State& state() {
   static State& shared = *new State;
   return shared;
 }
-Thread& thread() { return memory::of_thread<Thread>(); }
+Thread& thread() { return memory::thread_slot<Thread>(); }
 
 void say(const std::string& text) {  // in one piece, whatever other processes say
   say_wrapped("vmmsim: " + text + "\n");
@@ -63,7 +63,7 @@ void explain(const std::string& why) {
   if (thread().call) thread().call->why = why;
 }
 
-void need(const void* pointer, const char* name) {
+void require_non_null(const void* pointer, const char* name) {
   if (!pointer) refuse(CUDA_ERROR_INVALID_VALUE, std::string(name) + " is null: give the address of a variable");
 }
 

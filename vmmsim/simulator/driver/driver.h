@@ -37,7 +37,7 @@ void say(const std::string& text);  // on stderr, in one piece
 void tell_of_crash(const std::string& what);
 
 // Throws Refused{CUDA_ERROR_INVALID_VALUE} if a pointer that a call needs is null.
-void need(const void* pointer, const char* name);
+void require_non_null(const void* pointer, const char* name);
 // Throws Refused with this error unless the condition holds.
 inline void require(bool holds, CUresult error, const char* why) {
   if (!holds) refuse(error, why);
@@ -51,7 +51,7 @@ template <class Work> CUresult call(const Call& description, const Work& work) {
 // The work of a call that has one result, which goes to where the program wants it.
 template <class Result, class Work> auto result_to(Result* to, const char* name, const Work& work) {
   return [=] {
-    need(to, name);
+    require_non_null(to, name);
     *to = work();
   };
 }
@@ -73,9 +73,9 @@ template <class T> using Owned = std::map<T*, std::shared_ptr<T>>;
 // What a pool's memory is, and where: an allocation type, a location's type and id. Each place has a default pool.
 using PoolPlace = std::tuple<int, int, int>;
 struct State {
-  std::atomic<pid_t> initialized_in = 0;  // the process in which cuInit ran: a forked child has no driver
-  std::atomic<bool> is_over = false;      // the process exits, and all calls are refused
-  std::atomic<int> exit_status = 0;       // with this
+  std::atomic<pid_t> initialized_in = 0;   // the process in which cuInit ran: a forked child has no driver
+  std::atomic<bool> is_shut_down = false;  // the process exits, and all calls are refused
+  std::atomic<int> exit_status = 0;        // with this
   std::atomic<CUresult> fault = CUDA_SUCCESS;
 
   Mutex lock;  // of what follows; not held while one waits

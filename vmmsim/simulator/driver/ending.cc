@@ -35,7 +35,7 @@ void end_late() {
   const bool is_forked = readlink("/proc/self/exe", ours, sizeof ours - 1) > 0 &&
                          readlink(path, its, sizeof its - 1) > 0 && !std::strcmp(ours, its);
   const int rounds = is_forked ? memory::options().slow_import * 20 : 0;  // of 50 ms
-  for (int i = 0; i < rounds && !memory::is_awaited() && memory::waits_for_others(getppid()) == memory::Waits::no;
+  for (int i = 0; i < rounds && !memory::is_awaited() && memory::is_blocked_on_peer(getppid()) == memory::Waits::no;
        ++i) {
     const timespec a_while = {0, 30'000'000};
     syscall(SYS_nanosleep, &a_while, nullptr);
@@ -62,7 +62,7 @@ void write_descriptors(char* text, size_t size, bool (*is_one)(int fd)) {
 
 void begin_exit(int status, void*) {
   state().exit_status = status;
-  state().is_over = true;
+  state().is_shut_down = true;
 }
 
 // At the end of the process: what the driver holds for itself goes first, what is left is the program's.
@@ -84,7 +84,7 @@ void tell_exit(int status) {
   if (!is_traced() || is_told.exchange(true)) return;
   if (memory::options().no_luck) end_late();
   char held[128], open[128], arguments[320], line[768];
-  write_descriptors(held, sizeof held, [](int fd) { return memory::exported_record(fd) != memory::nothing; });
+  write_descriptors(held, sizeof held, [](int fd) { return memory::exported_record(fd) != memory::invalid_index; });
   write_descriptors(open, sizeof open, is_socket_or_pipe);
   std::snprintf(arguments, sizeof arguments, R"({"status":%d,"descriptors":%s,"sockets":%s})", status & 0xff, held,
                 open);

@@ -158,6 +158,6 @@ const char* name_of(int number) {
 
 // These two answer on no machine too: vmmsim reads the names of --fail by them.
 CUresult cuGetErrorName(CUresult error, const char** pStr) {
-  return driver::state().is_over ? CUDA_ERROR_DEINITIALIZED : give(pStr, &Error::name, error);
+  return driver::state().is_shut_down ? CUDA_ERROR_DEINITIALIZED : give(pStr, &Error::name, error);
 }
 CUresult cuGetErrorString(CUresult error, const char** pStr) { return give(pStr, &Error::text, error); }

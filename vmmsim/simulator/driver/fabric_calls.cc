@@ -60,11 +60,11 @@ using CliqueInfo = Clique;
 #endif
 EXPORT CUresult cuDeviceGetCliqueInfo(CliqueInfo* cliqueInfo, size_t* count, CUdevice dev) {
   return call(ARGUMENTS(cliqueInfo, count, dev), after_fault, [&] {
-    need(count, "count");
+    require_non_null(count, "count");
     need_a_fabric();
     const std::vector<Clique> all = cliques_of(dev);
     *count = std::min(*count, all.size());
-    if (*count) need(cliqueInfo, "cliqueInfo");
+    if (*count) require_non_null(cliqueInfo, "cliqueInfo");
     static_assert(sizeof *cliqueInfo == sizeof all[0]);
     if (*count) std::memcpy(cliqueInfo, all.data(), *count * sizeof all[0]);
   });

@@ -228,8 +228,8 @@ void make_ready(CUgraphExec exec) {
 }
 
 void instantiate(CUgraphExec* to, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* all) {
-  need(to, "phGraphExec");
-  need(all, "instantiateParams");
+  require_non_null(to, "phGraphExec");
+  require_non_null(all, "instantiateParams");
   Problem problem;
   try {
     const bool uploads = all->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
@@ -369,7 +369,7 @@ void update(Plan& plan, const CUgraph_st& graph, bool also_changes) {
 }
 
 void update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) {
-  need(info, "resultInfo");
+  require_non_null(info, "resultInfo");
   const MutexLock held(graphs().lock);
   const auto executable = shared(exec);
   Plan& plan = executable->plan;
@@ -561,7 +561,7 @@ CUresult cuGraphInstantiateWithParams(CUgraphExec* phGraphExec, CUgraph hGraph,
 }
 CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t* flags) {
   return call(ARGUMENTS(hGraphExec, flags), [&] {
-    need(flags, "flags");
+    require_non_null(flags, "flags");
     const MutexLock held(graphs().lock);
     constexpr uint64_t not_told = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
     *flags = shared(hGraphExec)->flags & ~not_told;
@@ -581,7 +581,7 @@ CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsign
 }
 CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int* isEnabled) {
   return call(ARGUMENTS(hGraphExec, hNode, isEnabled), [&] {
-    need(isEnabled, "isEnabled");
+    require_non_null(isEnabled, "isEnabled");
     const MutexLock held(graphs().lock);
     *isEnabled = can_be_disabled(hGraphExec, hNode).is_enabled;
   });

@@ -85,7 +85,7 @@ cuuint64_t* number(void* value) { return static_cast<cuuint64_t*>(value); }
 
 void attribute(CUdevice device, CUgraphMem_attribute what, void* value, bool sets) {
   checked(device);
-  need(value, "value");
+  require_non_null(value, "value");
   const MutexLock held(state().lock);
   UseByGraphs& use = use_of(on_gpu(device));
   const bool is_highest = what == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || what == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
@@ -147,7 +147,7 @@ SharedWork allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS_v2& given) {
           "handleTypes: only pinned memory of a GPU may have some");
   require(properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED,
           "a node allocates memory of a GPU");
-  if (given.accessDescCount) need(given.accessDescs, "accessDescs");
+  if (given.accessDescCount) require_non_null(given.accessDescs, "accessDescs");
   for (size_t i = 0; i < given.accessDescCount; ++i) check_given_access(given.accessDescs[i]);
   require(!properties.handleTypes, CUDA_ERROR_NOT_SUPPORTED,
           "a node allocates memory that other processes cannot import: handleTypes must be 0");

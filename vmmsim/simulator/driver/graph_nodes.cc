@@ -34,10 +34,10 @@ SharedWork work_of(CUgraphNodeParams& given, const Attributes& attributes = {}) 
     case CU_GRAPH_NODE_TYPE_MEMSET: return not_empty(memset_work(given.memset));
     case CU_GRAPH_NODE_TYPE_HOST: return host_work(given.host);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-      need(given.eventRecord.event, "event");
+      require_non_null(given.eventRecord.event, "event");
       return event_work(given.type, given.eventRecord.event);
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-      need(given.eventWait.event, "event");
+      require_non_null(given.eventWait.event, "event");
       return event_work(given.type, given.eventWait.event);
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC: return allocation_work(given.alloc);
     case CU_GRAPH_NODE_TYPE_MEM_FREE: return free_work(given.free);
@@ -56,7 +56,7 @@ SharedWork work_of(CUgraphNodeParams& given, const Attributes& attributes = {}) 
 }
 
 CUgraphNodeParams kernel_params(const CUDA_KERNEL_NODE_PARAMS* p) {
-  need(p, "nodeParams");
+  require_non_null(p, "nodeParams");
   CUgraphNodeParams all = {};
   all.type = CU_GRAPH_NODE_TYPE_KERNEL;
   all.kernel = {p->func,      p->gridDimX,       p->gridDimY,     p->gridDimZ, p->blockDimX, p->blockDimY,
@@ -64,14 +64,14 @@ CUgraphNodeParams kernel_params(const CUDA_KERNEL_NODE_PARAMS* p) {
   return all;
 }
 CUgraphNodeParams kernel_params(const CUDA_KERNEL_NODE_PARAMS_v1* p) {
-  need(p, "nodeParams");
+  require_non_null(p, "nodeParams");
   const CUDA_KERNEL_NODE_PARAMS all = {p->func,         p->gridDimX,  p->gridDimY,  p->gridDimZ,
                                        p->blockDimX,    p->blockDimY, p->blockDimZ, p->sharedMemBytes,
                                        p->kernelParams, p->extra,     nullptr,      nullptr};
   return kernel_params(&all);
 }
 CUgraphNodeParams copy_params(const CUDA_MEMCPY3D* p, CUcontext context) {
-  need(p, "copyParams");
+  require_non_null(p, "copyParams");
   CUgraphNodeParams all = {};
   all.type = CU_GRAPH_NODE_TYPE_MEMCPY;
   all.memcpy.copyCtx = context;
@@ -79,14 +79,14 @@ CUgraphNodeParams copy_params(const CUDA_MEMCPY3D* p, CUcontext context) {
   return all;
 }
 CUgraphNodeParams memset_params(const CUDA_MEMSET_NODE_PARAMS* p, CUcontext context) {
-  need(p, "memsetParams");
+  require_non_null(p, "memsetParams");
   CUgraphNodeParams all = {};
   all.type = CU_GRAPH_NODE_TYPE_MEMSET;
   all.memset = {p->dst, p->pitch, p->value, p->elementSize, p->width, p->height, context};
   return all;
 }
 CUgraphNodeParams host_params(const CUDA_HOST_NODE_PARAMS* p) {
-  need(p, "nodeParams");
+  require_non_null(p, "nodeParams");
   CUgraphNodeParams all = {};
   all.type = CU_GRAPH_NODE_TYPE_HOST;
   all.host.fn = p->fn;
@@ -143,11 +143,11 @@ void add_condition(const Place& at, CUDA_CONDITIONAL_NODE_PARAMS& given) {
 }
 
 void add(const Place& at, CUgraphNodeParams& given) {
-  need(at.to, "phGraphNode");
+  require_non_null(at.to, "phGraphNode");
   SharedWork work;  // of a kernel it is looked at before the graph
   if (given.type == CU_GRAPH_NODE_TYPE_KERNEL) work = work_of(given);
   if (given.type == CU_GRAPH_NODE_TYPE_GRAPH) return add_graph(at, given.graph.graph, given.graph.ownership);
-  need(at.graph, "hGraph");
+  require_non_null(at.graph, "hGraph");
   if (given.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) return add_condition(at, given.conditional);
   if (given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || given.type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
     const MutexLock held(graphs().lock);
@@ -209,7 +209,7 @@ void must_be_of_kernels(CUlaunchAttributeID what) {
 }
 
 void get_attribute(CUgraphNode node, CUlaunchAttributeID what, CUlaunchAttributeValue* to) {
-  need(to, "value_out");
+  require_non_null(to, "value_out");
   const SharedWork work = work_at(node, CU_GRAPH_NODE_TYPE_KERNEL);
   must_be_of_kernels(what);
   const auto found = work->attributes.find(what);
@@ -224,7 +224,7 @@ void set_attributes(CUgraphNode node, const Attributes& attributes) {
 }
 
 void set_attribute(CUgraphNode node, CUlaunchAttributeID what, const CUlaunchAttributeValue* value) {
-  need(value, "value");
+  require_non_null(value, "value");
   must_be_of_kernels(what);
   Attributes attributes = work_at(node, CU_GRAPH_NODE_TYPE_KERNEL)->attributes;
   attributes[what] = *value;
@@ -232,7 +232,7 @@ void set_attribute(CUgraphNode node, CUlaunchAttributeID what, const CUlaunchAtt
 }
 
 void give_kernel(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* to) {
-  need(to, "nodeParams");
+  require_non_null(to, "nodeParams");
   const SharedWork work = work_at(node, CU_GRAPH_NODE_TYPE_KERNEL);
   const CUDA_KERNEL_NODE_PARAMS_v3& p = work->given.kernel;
   *to = {p.func,      p.gridDimX,       p.gridDimY,     p.gridDimZ, p.blockDimX, p.blockDimY,
@@ -249,19 +249,19 @@ EXPORT CUresult cuGraphAddNode_v2(CUgraphNode* phGraphNode, CUgraph hGraph, cons
                                   const CUgraphEdgeData* dependencyData, size_t numDependencies,
                                   CUgraphNodeParams* nodeParams) {
   return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies, nodeParams), [&] {
-    need(nodeParams, "nodeParams");
+    require_non_null(nodeParams, "nodeParams");
     add({phGraphNode, hGraph, dependencies, numDependencies, dependencyData}, *nodeParams);
   });
 }
 CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams* nodeParams) {
   return call(ARGUMENTS(hNode, nodeParams), [&] {
-    need(nodeParams, "nodeParams");
+    require_non_null(nodeParams, "nodeParams");
     set(hNode, *nodeParams);
   });
 }
 CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams* nodeParams) {
   return call(ARGUMENTS(hGraphExec, hNode, nodeParams), [&] {
-    need(nodeParams, "nodeParams");
+    require_non_null(nodeParams, "nodeParams");
     set(hGraphExec, hNode, *nodeParams);
   });
 }
@@ -323,7 +323,7 @@ CUresult cuGraphAddMemsetNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CU
 }
 CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS* nodeParams) {
   return call(ARGUMENTS(hNode, nodeParams), [&] {
-    need(nodeParams, "nodeParams");
+    require_non_null(nodeParams, "nodeParams");
     const CUDA_MEMSET_NODE_PARAMS_v2 p = work_at(hNode, CU_GRAPH_NODE_TYPE_MEMSET)->given.memset;
     *nodeParams = {p.dst, p.pitch, p.value, p.elementSize, p.width, p.height};
   });
@@ -345,7 +345,7 @@ CUresult cuGraphAddHostNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgr
 }
 CUresult cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS* nodeParams) {
   return call(ARGUMENTS(hNode, nodeParams), [&] {
-    need(nodeParams, "nodeParams");
+    require_non_null(nodeParams, "nodeParams");
     const CUDA_HOST_NODE_PARAMS_v2 p = work_at(hNode, CU_GRAPH_NODE_TYPE_HOST)->given.host;
     *nodeParams = {p.fn, p.userData};
   });
@@ -373,7 +373,7 @@ CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode 
 CUresult cuGraphAddMemAllocNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
                                 size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS* nodeParams) {
   return call(ARGUMENTS(phGraphNode, hGraph, dependencies, numDependencies, nodeParams), [&] {
-    need(nodeParams, "nodeParams");
+    require_non_null(nodeParams, "nodeParams");
     CUgraphNodeParams all = type_alone(CU_GRAPH_NODE_TYPE_MEM_ALLOC);
     all.alloc = {nodeParams->poolProps, nodeParams->accessDescs, nodeParams->accessDescCount, nodeParams->bytesize, 0};
     add({phGraphNode, hGraph, dependencies, numDependencies}, all);
@@ -382,7 +382,7 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode* phGraphNode, CUgraph hGraph, const 
 }
 CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS* params_out) {
   return call(ARGUMENTS(hNode, params_out), [&] {
-    need(params_out, "params_out");
+    require_non_null(params_out, "params_out");
     const CUDA_MEM_ALLOC_NODE_PARAMS_v2 p = work_at(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC)->given.alloc;
     *params_out = {p.poolProps, p.accessDescs, p.accessDescCount, p.bytesize, p.dptr};
   });
@@ -437,7 +437,7 @@ EXPORT CUresult cuGraphAddKernelNode(CUgraphNode* phGraphNode, CUgraph hGraph, c
 }
 EXPORT CUresult cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1* nodeParams) {
   return call(ARGUMENTS(hNode, nodeParams), [&] {
-    need(nodeParams, "nodeParams");
+    require_non_null(nodeParams, "nodeParams");
     const SharedWork work = work_at(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
     const CUDA_KERNEL_NODE_PARAMS_v3& p = work->given.kernel;
     *nodeParams = {work->function, p.gridDimX,  p.gridDimY,       p.gridDimZ,     p.blockDimX,

@@ -27,7 +27,7 @@ void join(CUgraphNode from, CUgraphNode to, const CUgraphEdgeData& data) {
 
 // Gives a program a list of handles: how many there are if it gives no room, else as many as there is room for.
 void give(std::span<const CUgraphNode> all, CUgraphNode* to, size_t* count) {
-  need(count, "the number of nodes");
+  require_non_null(count, "the number of nodes");
   if (to)
     for (size_t i = 0; i < *count; ++i) to[i] = i < all.size() ? all[i] : nullptr;
   *count = to ? std::min(*count, all.size()) : all.size();
@@ -45,7 +45,7 @@ void give_data(std::span<const CUgraphNode> from, std::span<const CUgraphNode> t
 }
 
 void give_edges(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data, size_t* count) {
-  need(count, "numEdges");
+  require_non_null(count, "numEdges");
   require(!from == !to, CUDA_ERROR_INVALID_VALUE, "give room for both ends of the edges, or for none");
   const MutexLock held(graphs().lock);
   std::vector<CUgraphNode> sources, targets;
@@ -256,7 +256,7 @@ void append_dot(const CUgraph_st& graph, std::string& text) REQUIRES(graphs().lo
 }
 
 void write_dot(CUgraph graph, const char* path) {
-  need(path, "path");
+  require_non_null(path, "path");
   std::string text = "digraph dot {\n";
   {
     const MutexLock held(graphs().lock);
@@ -296,7 +296,7 @@ void check_dependencies(CUgraph graph, std::span<const CUgraphNode> all) {
 }
 
 std::span<const CUgraphNode> list(const CUgraphNode* nodes, size_t count) {
-  if (count) need(nodes, "the list of nodes");
+  if (count) require_non_null(nodes, "the list of nodes");
   return {nodes, count};
 }
 
@@ -442,7 +442,7 @@ using namespace driver;
 
 CUresult cuGraphCreate(CUgraph* phGraph, unsigned int flags) {
   return call(ARGUMENTS(phGraph, flags), [&] {
-    need(phGraph, "phGraph");
+    require_non_null(phGraph, "phGraph");
     require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
     const MutexLock held(graphs().lock);
     *phGraph = make_graph().release();
@@ -453,7 +453,7 @@ CUresult cuGraphDestroy(CUgraph hGraph) {
 }
 CUresult cuGraphClone(CUgraph* phGraphClone, CUgraph originalGraph) {
   return call(ARGUMENTS(phGraphClone, originalGraph), [&] {
-    need(phGraphClone, "phGraphClone");
+    require_non_null(phGraphClone, "phGraphClone");
     const MutexLock held(graphs().lock);
     must_be_free(*checked(originalGraph));
     *phGraphClone = clone(*originalGraph).release();
@@ -468,7 +468,7 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode) {
 }
 CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType* type) {
   return call(ARGUMENTS(hNode, type), [&] {
-    need(type, "type");
+    require_non_null(type, "type");
     const MutexLock held(graphs().lock);
     *type = checked(hNode)->work->given.type;
   });
@@ -487,7 +487,7 @@ CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode* rootNodes, size_t* num
 }
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph* phGraph) {
   return call(ARGUMENTS(hNode, phGraph), [&] {
-    need(phGraph, "phGraph");
+    require_non_null(phGraph, "phGraph");
     const MutexLock held(graphs().lock);
     require(checked(hNode)->child != nullptr, CUDA_ERROR_INVALID_VALUE, "the node is no graph");
     *phGraph = hNode->child.get();

@@ -72,7 +72,7 @@ ptx::Module read_ptx(const char* text) {
 // Reads an image of at most this size: PTX text, a fat binary, the wrapper of one or several (in memory only), or what
 // cuLinkComplete has made.
 Code read_image(const void* image, size_t most) {
-  need(image, "the image");
+  require_non_null(image, "the image");
   uint32_t magic;
   std::memcpy(&magic, image, sizeof magic);
   const auto code = [](ptx::Module module) { return std::make_shared<const ptx::Module>(std::move(module)); };
@@ -80,7 +80,7 @@ Code read_image(const void* image, size_t most) {
     if (magic == 0x466243b1 && most == SIZE_MAX) {
       const Wrapper& wrapper = *static_cast<const Wrapper*>(image);
       if (wrapper.version == 2 && wrapper.units && *wrapper.units) return code(link_units(wrapper.units));
-      need(wrapper.data, "the wrapper's fat binary");
+      require_non_null(wrapper.data, "the wrapper's fat binary");
       return code(ptx::parse(choose_ptx(wrapper.data, SIZE_MAX)));
     }
     if (magic == 0xba55ed50) return code(ptx::parse(choose_ptx(image, most)));
@@ -138,7 +138,7 @@ Code read_image(const void* image, unsigned count, const CUjit_option* names, vo
 }
 
 std::string content_of(const char* name) {
-  need(name, "the file's name");
+  require_non_null(name, "the file's name");
   std::ifstream file(name, std::ios::binary);
   require(bool(file), CUDA_ERROR_FILE_NOT_FOUND, "the file cannot be opened");
   return std::string(std::istreambuf_iterator<char>(file), {});

@@ -27,7 +27,7 @@ std::vector<std::byte> parameters_of(const gpu::Kernel& kernel, void** each, voi
   std::vector<std::byte> bytes(kernel.parameter_bytes);
   if (each) {
     for (size_t i = 0; i < kernel.parameters.size(); ++i) {
-      need(each[i], "the address of a parameter");
+      require_non_null(each[i], "the address of a parameter");
       std::memcpy(bytes.data() + kernel.parameters[i].offset, each[i], kernel.parameters[i].size);
     }
     return bytes;
@@ -187,7 +187,7 @@ void launch(const CUDA_KERNEL_NODE_PARAMS_v3& what, CUstream where, const Attrib
 }
 
 void launch(const CUlaunchConfig* config, CUfunction function, void** each, void** extra) {
-  need(config, "config");
+  require_non_null(config, "config");
   launch({function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX, config->blockDimY,
           config->blockDimZ, config->sharedMemBytes, each, extra, nullptr, nullptr},
          config->hStream, attributes_of(*config));

@@ -180,7 +180,7 @@ void add(CUlinkState link, const Part& part) {
 // Of what may be in `data` only PTX can be linked here.
 CUresult add(CUlinkState link, CUjitInputType type, const void* data, size_t size, const std::string& name) {
   checked_link(link);
-  need(data, "data");
+  require_non_null(data, "data");
   require(size > 0, CUDA_ERROR_INVALID_VALUE, "the size of the data is 0");
   require(type < CU_JIT_NUM_INPUT_TYPES, CUDA_ERROR_INVALID_VALUE, "there is no such type of input");
   require(!link->is_complete, CUDA_ERROR_INVALID_VALUE, "the linker is complete: nothing can be added any more");
@@ -207,7 +207,7 @@ CUresult add(CUlinkState link, CUjitInputType type, const void* data, size_t siz
 
 CUresult add_file(CUlinkState link, CUjitInputType type, const char* path) {
   checked_link(link);
-  need(path, "path");
+  require_non_null(path, "path");
   std::ifstream file(path, std::ios::binary);
   require(bool(file), CUDA_ERROR_FILE_NOT_FOUND, "the file cannot be opened");
   const std::string content(std::istreambuf_iterator<char>(file), {});
@@ -216,7 +216,7 @@ CUresult add_file(CUlinkState link, CUjitInputType type, const char* path) {
 
 void complete(CUlinkState link, void** image, size_t* size) {
   checked_link(link);
-  need(image, "cubinOut");
+  require_non_null(image, "cubinOut");
   require(!link->has_failed, CUDA_ERROR_INVALID_SOURCE, "what was added does not go together, as the call has said");
   require(!link->is_complete, CUDA_ERROR_INVALID_HANDLE, "the linker has been completed before");
   link->is_complete = true;

@@ -71,7 +71,7 @@ void register_host(void* pointer, size_t size, unsigned flags) {
 void unregister_host(void* pointer) {
   current();
   forbid_in_capture();
-  need(pointer, "p");
+  require_non_null(pointer, "p");
   const uint64_t address = reinterpret_cast<uint64_t>(pointer);
   const auto range = memory::find(address);
   require(range.has_value(), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "nothing is registered at p");
@@ -168,8 +168,8 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
 // Asked for several at once the driver gives 0 for what a pointer has not, and no error. Where nothing is mapped it
 // still tells of the reservation, and takes the address for one of the host.
 void pointer_attributes(unsigned count, const CUpointer_attribute* attributes, void** to, uint64_t address) {
-  need(attributes, "attributes");
-  need(to, "data");
+  require_non_null(attributes, "attributes");
+  require_non_null(to, "data");
   require(count, CUDA_ERROR_INVALID_VALUE, "numAttributes is 0");
   const auto range = memory::find(address);
   for (unsigned i = 0; i < count; ++i) {
@@ -182,7 +182,7 @@ void pointer_attributes(unsigned count, const CUpointer_attribute* attributes, v
                                              CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
                                              CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE};
     const bool is_word = std::find(std::begin(words), std::end(words), attributes[i]) != std::end(words);
-    need(to[i], "data");
+    require_non_null(to[i], "data");
     std::memset(to[i], 0, is_word ? 4 : 8);
     if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) *static_cast<int*>(to[i]) = -2;  // none
     const bool is_mapped = range && range->mapped;
@@ -241,8 +241,8 @@ CUresult cuMemAlloc(CUdeviceptr* dptr, size_t bytesize) {
 CUresult cuMemAllocPitch(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes, size_t Height,
                          unsigned int ElementSizeBytes) {
   return call(ARGUMENTS(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes), [&] {
-    need(dptr, "dptr");
-    need(pPitch, "pPitch");
+    require_non_null(dptr, "dptr");
+    require_non_null(pPitch, "pPitch");
     const unsigned element = ElementSizeBytes;
     require(element == 4 || element == 8 || element == 16, CUDA_ERROR_INVALID_VALUE, "ElementSizeBytes is 4, 8 or 16");
     const size_t pitch = memory::round_up(WidthInBytes, 512);
@@ -272,7 +272,7 @@ CUresult cuMemHostUnregister(void* p) {
 }
 CUresult cuMemHostGetDevicePointer(CUdeviceptr* pdptr, void* p, unsigned int Flags) {
   return call(ARGUMENTS(pdptr, p, Flags), [&] {
-    need(pdptr, "pdptr");
+    require_non_null(pdptr, "pdptr");
     require(!Flags, CUDA_ERROR_INVALID_VALUE, "Flags must be 0");
     host_allocation_at(p);
     *pdptr = bits(p);
@@ -316,7 +316,7 @@ CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t lengt
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
   return call(ARGUMENTS(pHandle, dptr), [&] {
-    need(pHandle, "pHandle");
+    require_non_null(pHandle, "pHandle");
     const auto found = memory::find(dptr);
     require(found && found->kind == Range::ordinary && found->owner.context, CUDA_ERROR_INVALID_VALUE,
             "only memory of cuMemAlloc goes this way; export VMM memory with cuMemExportToShareableHandle");
@@ -325,7 +325,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
 }
 CUresult cuIpcOpenMemHandle(CUdeviceptr* pdptr, CUipcMemHandle handle, unsigned int Flags) {
   return call(ARGUMENTS(pdptr, Flags), [&] {
-    need(pdptr, "pdptr");
+    require_non_null(pdptr, "pdptr");
     require(Flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, CUDA_ERROR_INVALID_VALUE,
             "Flags must enable lazy peer access");
     const CUcontext context = current();
@@ -349,7 +349,7 @@ CUresult cuMemGetAddressRange(CUdeviceptr* pbase, size_t* psize, CUdeviceptr dpt
 }
 CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr ptr) {
   return call(ARGUMENTS(data, attribute, ptr), after_fault, [&] {
-    need(data, "data");
+    require_non_null(data, "data");
     pointer_attribute(data, attribute, ptr);
   });
 }
@@ -361,7 +361,7 @@ CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute*
 CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
   return call(ARGUMENTS(value, attribute, ptr), [&] {
     forbid_in_capture();
-    need(value, "value");
+    require_non_null(value, "value");
     require(attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CUDA_ERROR_INVALID_VALUE, "only SYNC_MEMOPS is set");
     require(memory::find(ptr).has_value(), CUDA_ERROR_INVALID_VALUE, "nothing of CUDA's lies at this address");
   });

@@ -105,7 +105,7 @@ template <class Handle> void need_handle(Handle handle, CUresult if_null) {
 }
 
 void give_parameter(const gpu::Kernel& kernel, size_t index, size_t* offset, size_t* size) {
-  need(offset, "paramOffset");
+  require_non_null(offset, "paramOffset");
   require(index < kernel.parameters.size(), CUDA_ERROR_INVALID_VALUE, "the kernel has fewer parameters");
   *offset = kernel.parameters[index].offset;
   if (size) *size = kernel.parameters[index].size;
@@ -118,14 +118,14 @@ using namespace driver;
 
 CUresult cuModuleLoad(CUmodule* module, const char* fname) {
   return call(ARGUMENTS(module, fname), [&] {
-    need(module, "module");
+    require_non_null(module, "module");
     current();
     *module = load_module(read_image_file(fname));
   });
 }
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   return call(ARGUMENTS(module, image), [&] {
-    need(module, "module");
+    require_non_null(module, "module");
     current();
     *module = load_module(read_image(image));
   });
@@ -133,14 +133,14 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
 CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int numOptions, CUjit_option* options,
                             void** optionValues) {
   return call(ARGUMENTS(module, image), [&] {
-    need(module, "module");
+    require_non_null(module, "module");
     current();
     *module = load_module(read_image(image, numOptions, options, optionValues));
   });
 }
 CUresult cuModuleLoadFatBinary(CUmodule* module, const void* fatCubin) {
   return call(ARGUMENTS(module, fatCubin), [&] {
-    need(module, "module");
+    require_non_null(module, "module");
     current();
     *module = load_module(read_image(fatCubin));
   });
@@ -163,7 +163,7 @@ CUresult cuModuleGetFunctionCount(unsigned int* count, CUmodule mod) {
 }
 CUresult cuModuleEnumerateFunctions(CUfunction* list, unsigned int numFunctions, CUmodule mod) {
   return call(ARGUMENTS(list, numFunctions, mod), [&] {
-    need(list, "functions");
+    require_non_null(list, "functions");
     unsigned i = 0;
     const auto module = checked(mod);
     for (const std::string& name : module->module->kernel_names()) {
@@ -178,7 +178,7 @@ CUresult cuModuleGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUmodule hmod, cons
 CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jitOptions, void** jitOptionsValues,
                            unsigned int numJitOptions, CUlibraryOption*, void**, unsigned int) {
   return call(ARGUMENTS(library, code), result_to(library, "library", [&] {
-                need(code, "code");
+                require_non_null(code, "code");
                 return make_library([&] { return read_image(code, numJitOptions, jitOptions, jitOptionsValues); });
               }));
 }
@@ -204,7 +204,7 @@ CUresult cuLibraryGetKernelCount(unsigned int* count, CUlibrary lib) {
 }
 CUresult cuLibraryEnumerateKernels(CUkernel* list, unsigned int numKernels, CUlibrary lib) {
   return call(ARGUMENTS(list, numKernels, lib), [&] {
-    need(list, "kernels");
+    require_non_null(list, "kernels");
     unsigned i = 0;
     const auto library = checked(lib);
     for (const auto& [name, kernel] : library->kernels) {
@@ -221,15 +221,15 @@ CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,
 }
 CUresult cuLibraryGetUnifiedFunction(void** fptr, CUlibrary library, const char* symbol) {
   return call(ARGUMENTS(fptr, library, symbol), [&] {
-    need(fptr, "fptr");
+    require_non_null(fptr, "fptr");
     checked(library);
-    need(symbol, "symbol");
+    require_non_null(symbol, "symbol");
     refuse(CUDA_ERROR_INVALID_VALUE, "the library has no unified function of this name");
   });
 }
 CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
   return call(ARGUMENTS(dptr, bytes, library, name), [&] {
-    need(name, "name");
+    require_non_null(name, "name");
     module_of(library);
     const auto managed = checked(library)->managed;
     const auto found = managed->all.find(name);
@@ -314,7 +314,7 @@ CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t* paramOff
 }
 CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction function) {
   return call(ARGUMENTS(state, function), [&] {
-    need(state, "state");
+    require_non_null(state, "state");
     checked_function(function);
     *state = CU_FUNCTION_LOADING_STATE_LOADED;
   });

@@ -131,7 +131,7 @@ void unload_module(CUmodule handle) {
 
 CUfunction function_of(CUmodule handle, const char* name) {
   const auto module = checked(handle);
-  need(name, "name");
+  require_non_null(name, "name");
   require(*name, CUDA_ERROR_INVALID_VALUE, "name is empty");
   gpu::Kernel* const kernel = module->module->kernel(name);
   if (!kernel) refuse(CUDA_ERROR_NOT_FOUND, std::string("the module has no kernel ") + name);
@@ -148,7 +148,7 @@ CUfunction function_of(CUmodule handle, const char* name) {
 }
 
 gpu::Module::Global variable_of(CUmodule handle, const char* name) {
-  need(name, "name");
+  require_non_null(name, "name");
   const auto module = checked(handle);
   const gpu::Module::Global* const found = module->module->variable(name);
   require(found || !module->module->kernel(name), CUDA_ERROR_INVALID_VALUE, "this is the name of a kernel");
@@ -242,7 +242,7 @@ CUfunction checked_function(CUfunction function) {
 
 CUkernel kernel_named(CUlibrary handle, const char* name) {
   const auto library = checked(handle);
-  need(name, "name");
+  require_non_null(name, "name");
   need_code(*library);
   const auto found = library->kernels.find(name);
   if (found == library->kernels.end()) refuse(CUDA_ERROR_NOT_FOUND, std::string("the library has no kernel ") + name);

@@ -60,8 +60,8 @@ size_t dynamic_shared_for(CUfunction handle, int blocks, int block_size) {
 
 // The block size with which most threads fit on a multiprocessor; of several the largest.
 void best_block(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of, size_t shared, int limit) {
-  need(grid, "minGridSize");
-  need(block, "blockSize");
+  require_non_null(grid, "minGridSize");
+  require_non_null(block, "blockSize");
   const int most = int(checked(function)->kernel->max_threads);
   require(limit >= 0, CUDA_ERROR_INVALID_VALUE, "blockSizeLimit is negative");
   int best = 0;
@@ -108,7 +108,7 @@ std::optional<gpu::Dimensions> checked_cluster(const CUfunc_st& function, const 
 
 int largest_cluster(CUfunction handle, const CUlaunchConfig* config) {
   require(handle, CUDA_ERROR_INVALID_VALUE, "the function is null");
-  need(config, "config");
+  require_non_null(config, "config");
   const CUfunction function = checked(handle);
   checked_cluster(*function, *config);
   return blocks_in_clusters(*function, *config) == 0 ? 0 : function->non_portable_cluster ? 16 : 8;
@@ -117,7 +117,7 @@ int largest_cluster(CUfunction handle, const CUlaunchConfig* config) {
 // Without clusters there are none. A larger one lies in one part of the GPU, where some multiprocessors are left over.
 int active_clusters(CUfunction handle, const CUlaunchConfig* config) {
   require(handle, CUDA_ERROR_INVALID_VALUE, "the function is null");
-  need(config, "config");
+  require_non_null(config, "config");
   const CUfunction function = checked(handle);
   const std::optional<gpu::Dimensions> size = checked_cluster(*function, *config);
   const int blocks = blocks_in_clusters(*function, *config);
@@ -188,7 +188,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, CUfunction 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, CUfunction func, int blockSize,
                                                               size_t dynamicSMemSize, unsigned int flags) {
   return call(ARGUMENTS(numBlocks, func, blockSize, dynamicSMemSize, flags), [&] {
-    need(numBlocks, "numBlocks");
+    require_non_null(numBlocks, "numBlocks");
     require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
     *numBlocks = blocks_that_fit(func, blockSize, dynamicSMemSize);
   });

@@ -24,7 +24,7 @@ Operation make_operation(Start start, CUcontext context) {
   return op;
 }
 
-void let_wait(const Operation& op, const Operation& before) {
+void add_dependency(const Operation& op, const Operation& before) {
   if (!before || before->has_ended) return;
   before->next.push_back(op);
   ++op->awaited;
@@ -38,11 +38,11 @@ static Operation made(Operation& mark, const Operation& kernel) REQUIRES(state()
 Operation begin_of(const Operation& kernel) { return made(kernel->begin, kernel); }
 
 void let_begin_early(const Operation& op, const Operation& before, const CUgraphEdgeData& edge) {
-  if (!before || !before->is_kernel) return let_wait(op, before);
+  if (!before || !before->is_kernel) return add_dependency(op, before);
   if (before->has_ended) return;
   if (edge.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC) op->prerequisites.push_back(before);
-  if (edge.from_port == CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER) let_wait(op, begin_of(before));
-  else if (!before->has_triggered) let_wait(op, made(before->trigger, before));
+  if (edge.from_port == CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER) add_dependency(op, begin_of(before));
+  else if (!before->has_triggered) add_dependency(op, made(before->trigger, before));
 }
 
 // Ends a mark that others wait for.
@@ -102,7 +102,7 @@ void ended(const Operation& op) {
   if (!op->prerequisites.empty()) {
     triggered(op);
     const MutexLock held(state().lock);
-    for (const Operation& before : std::exchange(op->prerequisites, {})) let_wait(op, before);
+    for (const Operation& before : std::exchange(op->prerequisites, {})) add_dependency(op, before);
     if (op->awaited) return;  // it ends with the last of them
   }
   start_ready({op});

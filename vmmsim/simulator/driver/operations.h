@@ -43,7 +43,7 @@ struct OperationNode {
 };
 
 Operation make_operation(Start start, CUcontext) REQUIRES(state().lock);
-void let_wait(const Operation&, const Operation& before) REQUIRES(state().lock);
+void add_dependency(const Operation&, const Operation& before) REQUIRES(state().lock);
 // Lets a kernel begin behind another, if that is one, by a programmatic edge: at the latest when the other has ended.
 void let_begin_early(const Operation&, const Operation& before, const CUgraphEdgeData&) REQUIRES(state().lock);
 constexpr CUgraphEdgeData programmatic = {

@@ -72,7 +72,7 @@ void use_pool_of_gpu(CUdevice device, CUmemoryPool pool) {
 #if CUDA_VERSION >= 13000
 // A place as a program asks for the pool there.
 PoolPlace asked_place(const CUmemLocation* location, CUmemAllocationType type) {
-  need(location, "location");
+  require_non_null(location, "location");
   require(location->type >= CU_MEM_LOCATION_TYPE_NONE && location->type <= CU_MEM_LOCATION_TYPE_HOST_NUMA,
           CUDA_ERROR_NOT_SUPPORTED, "pools are not asked for by such a type of location");
   return checked_place(*location, type);
@@ -135,7 +135,7 @@ void check_access(const CUmemPoolHandle_st& pool, const CUmemAccessDesc& descrip
 void set_pool_access(CUmemoryPool pool, std::span<const CUmemAccessDesc> descriptors) {
   const MutexLock held(state().lock);
   checked_pool(pool);
-  need(descriptors.data(), "map");
+  require_non_null(descriptors.data(), "map");
   for (const CUmemAccessDesc& each : descriptors) check_access(*pool, each);
   for (const auto& [location, flags] : descriptors)
     require(!flags || flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CUDA_ERROR_INVALID_VALUE,
@@ -266,7 +266,7 @@ CUresult later_pool_attribute(CUmemoryPool pool, int what, void* value, bool set
 
 CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value, bool set) {
   const MutexLock held(state().lock);
-  need(value, "value");
+  require_non_null(value, "value");
   if (checked_pool(pool); int(what) > CU_MEMPOOL_ATTR_USED_MEM_HIGH)
     return later_pool_attribute(pool, what, value, set);
   checked_own(pool);
@@ -339,7 +339,7 @@ CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location, CUmemAlloc
 CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
   return call(ARGUMENTS(location, type, pool), [&] {
     forbid_in_capture();
-    need(pool, "pool");
+    require_non_null(pool, "pool");
     use_pool(asked_place(location, type), pool);
   });
 }
@@ -347,8 +347,8 @@ CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUme
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
   return call(ARGUMENTS(pool, poolProps), [&] {
     forbid_in_capture();
-    need(pool, "pool");
-    need(poolProps, "poolProps");
+    require_non_null(pool, "pool");
+    require_non_null(poolProps, "poolProps");
     *pool = create_pool(*poolProps);
   });
 }
@@ -361,8 +361,8 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, size_
 CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool, CUmemLocation* location) {
   return call(ARGUMENTS(flags, memPool, location), [&] {
     forbid_in_capture();
-    need(flags, "flags");
-    need(location, "location");
+    require_non_null(flags, "flags");
+    require_non_null(location, "location");
     *flags = pool_access(memPool, *location);
   });
 }
@@ -384,7 +384,7 @@ CUresult cuMemPoolExportToShareableHandle(void* handle_out, CUmemoryPool pool, C
                                           unsigned long long flags) {
   return call(ARGUMENTS(handle_out, pool, handleType, flags), [&] {
     forbid_in_capture();
-    need(handle_out, "handle_out");
+    require_non_null(handle_out, "handle_out");
     const MutexLock held(state().lock);
     checked_own(pool);
     require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
@@ -402,13 +402,13 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* shareData_out, CUdevicep
 }
 CUresult cuMemPoolImportPointer(CUdeviceptr* ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData* shareData) {
   return call(ARGUMENTS(ptr_out, pool, shareData), result_to(ptr_out, "ptr_out", [&] {
-                need(shareData, "shareData");
+                require_non_null(shareData, "shareData");
                 return import_block(pool, *shareData);
               }));
 }
 CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
   return call(ARGUMENTS(dptr, bytesize, hStream), [&] {
-    need(dptr, "dptr");
+    require_non_null(dptr, "dptr");
     *dptr = 0;  // whatever comes of it
     *dptr = allocate_from(bytesize, hStream,
                           [](CUstream_st& stream) { return pool_in_use(on_gpu(stream.context->device)); });
@@ -416,10 +416,10 @@ CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
 }
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
   return call(ARGUMENTS(dptr, bytesize, pool, hStream), [&] {
-    need(dptr, "dptr");
+    require_non_null(dptr, "dptr");
     *dptr = 0;  // whatever comes of it
     *dptr = allocate_from(bytesize, hStream, [&](CUstream_st&) {
-      need(pool, "pool");
+      require_non_null(pool, "pool");
       return pool;
     });
   });

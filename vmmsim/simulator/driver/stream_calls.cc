@@ -123,13 +123,13 @@ CUresult cuStreamGetFlags(CUstream hStream, unsigned int* flags) {
 }
 CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue* value_out) {
   return call(ARGUMENTS(hStream, attr, value_out), [&] {
-    need(value_out, "value_out");
+    require_non_null(value_out, "value_out");
     get_attribute(stream(hStream), attr, *value_out);
   });
 }
 CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue* value) {
   return call(ARGUMENTS(hStream, attr, value), [&] {
-    need(value, "value");
+    require_non_null(value, "value");
     set_attribute(stream(hStream), attr, *value);
   });
 }
@@ -138,7 +138,7 @@ CUresult cuStreamCopyAttributes(CUstream dst, CUstream src) {
 }
 CUresult cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
   return call(ARGUMENTS(hStream, streamId), in_host_function, [&] {
-    need(streamId, "streamId");
+    require_non_null(streamId, "streamId");
     const CUstream_st& called = stream(hStream);
     *streamId = called.is_legacy ? 1 : called.id;
   });

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "../memory/of_thread.h"
+#include "../memory/thread_slot.h"
 #include "capture.h"
 #include "contexts.h"
 #include "driver.h"
@@ -54,12 +54,12 @@ void make_room(CUstream_st& stream) REQUIRES(state().lock) {
 
 void append(CUstream_st& stream, const Operation& op, bool begins_early = false) REQUIRES(state().lock) {
   if (begins_early) let_begin_early(op, stream.last, programmatic);
-  else let_wait(op, stream.last);
+  else add_dependency(op, stream.last);
   if (stream.is_legacy) {
     for (const auto& [handle, other] : state().streams)
-      if (other->context == stream.context && minds_legacy(*other)) let_wait(op, other->last);
+      if (other->context == stream.context && minds_legacy(*other)) add_dependency(op, other->last);
   } else if (minds_legacy(stream)) {
-    let_wait(op, stream.context->legacy.last);
+    add_dependency(op, stream.context->legacy.last);
   }
   stream.last = op;
   op->stream = &stream;
@@ -93,7 +93,7 @@ Operation put_in(CUstream_st& stream, Start start, const Operation& also, const 
     op->is_kernel = work && work->function;
     if (work && work->is_long) note_long(op);
     if (is_of_gpu) stream.work.push_back(op);
-    let_wait(op, also);
+    add_dependency(op, also);
     note_wait(stream.behind, also);
     append(stream, op, work && work->begins_early);
     if (work) record_events(*work, op);
@@ -126,16 +126,16 @@ Operation add_steps(const std::vector<Step>& steps, std::vector<Start> starts, c
     const SharedWork& work = steps[i].work;
     op->is_kernel = work && work->function;
     if (work && work->is_long) note_long(op);
-    let_wait(op, begin);
-    for (const size_t before : steps[i].before) let_wait(op, all[before]);
+    add_dependency(op, begin);
+    for (const size_t before : steps[i].before) add_dependency(op, all[before]);
     for (const auto& [before, edge] : steps[i].early) let_begin_early(op, all[before], edge);
-    if (work && work->given.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) let_wait(op, work->event->recorded);
+    if (work && work->given.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) add_dependency(op, work->event->recorded);
     if (work && work->given.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) work->event->recorded = op;
     --op->awaited;  // `begin` has not ended
   }
   const Operation end = make_operation(std::move(at_end), begin->context);
-  for (const Operation& op : all) let_wait(end, op);
-  let_wait(end, begin);
+  for (const Operation& op : all) add_dependency(end, op);
+  add_dependency(end, begin);
   return end;
 }
 
@@ -200,7 +200,7 @@ CUstream_st& find_stream(CUstream handle) {
   if (handle == nullptr || handle == CU_STREAM_LEGACY) return current()->legacy;
   if (handle == CU_STREAM_PER_THREAD) {
     const CUcontext context = current();
-    std::weak_ptr<CUstream_st>& found = memory::of_thread<OwnStreams>().of_context[context];
+    std::weak_ptr<CUstream_st>& found = memory::thread_slot<OwnStreams>().of_context[context];
     if (found.expired()) found = create_stream(CU_STREAM_DEFAULT, 0, context);
     return *found.lock();
   }
@@ -251,7 +251,7 @@ Operation enqueue_all(CUstream_st& stream, const std::vector<Step>& steps, const
     MutexLock held(state().lock);
     make_room(stream);
     begin = make_operation(nullptr, stream.context);
-    let_wait(begin, also);
+    add_dependency(begin, also);
     append(stream, begin);
     end = add_steps(steps, std::move(starts), begin, std::move(at_end));
     stream.work.push_back(end);

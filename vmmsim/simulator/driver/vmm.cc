@@ -12,7 +12,7 @@ namespace {
 
 void export_handle(void* to, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
                    unsigned long long flags) {
-  need(to, "shareableHandle");
+  require_non_null(to, "shareableHandle");
   if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) *static_cast<int*>(to) = memory::export_fd(handle, flags);
   else if (type == CU_MEM_HANDLE_TYPE_FABRIC)
     *static_cast<CUmemFabricHandle*>(to) = memory::export_fabric(handle, flags);
@@ -21,7 +21,7 @@ void export_handle(void* to, CUmemGenericAllocationHandle handle, CUmemAllocatio
 
 memory::Handle import_handle(void* from, CUmemAllocationHandleType type) {
   if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return memory::import_fd(reinterpret_cast<intptr_t>(from));
-  need(from, "osHandle");
+  require_non_null(from, "osHandle");
   require(type != CU_MEM_HANDLE_TYPE_WIN32 && type != CU_MEM_HANDLE_TYPE_WIN32_KMT, CUDA_ERROR_NOT_SUPPORTED,
           "shHandleType is a handle of Windows, which this system does not have");
   require(type == CU_MEM_HANDLE_TYPE_FABRIC, CUDA_ERROR_INVALID_VALUE,
@@ -42,8 +42,8 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
                      unsigned long long flags) {
   return call(ARGUMENTS(handle, size, prop, flags), after_fault, [&] {
-    need(handle, "handle");
-    need(prop, "prop");
+    require_non_null(handle, "handle");
+    require_non_null(prop, "prop");
     *handle = memory::create(size, *prop, flags);
   });
 }
@@ -64,14 +64,14 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
 }
 CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* desc, size_t count) {
   return call(ARGUMENTS(ptr, size, desc, count), after_fault, [&] {
-    need(desc, "desc");
+    require_non_null(desc, "desc");
     memory::set_access(ptr, size, {desc, count});
   });
 }
 CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr ptr) {
   return call(ARGUMENTS(flags, location, ptr), after_fault, [&] {
-    need(flags, "flags");
-    need(location, "location");
+    require_non_null(flags, "flags");
+    require_non_null(location, "location");
     *flags = memory::get_access(*location, ptr);
   });
 }
@@ -88,8 +88,8 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
 CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* prop,
                                        CUmemAllocationGranularity_flags option) {
   return call(ARGUMENTS(granularity, prop, option), after_fault, [&] {
-    need(granularity, "granularity");
-    need(prop, "prop");
+    require_non_null(granularity, "granularity");
+    require_non_null(prop, "prop");
     *granularity = memory::granularity(*prop, option);
   });
 }
@@ -107,7 +107,7 @@ CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, size_t si
   return call(ARGUMENTS(handle, dptr, size, handleType, flags), CallFlags(before_init | after_fault), [&] {
     require(state().initialized_in == getpid(), CUDA_ERROR_NOT_SUPPORTED, "call cuInit first");
     current();
-    need(handle, "handle");
+    require_non_null(handle, "handle");
     require(handleType == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, CUDA_ERROR_INVALID_VALUE,
             "handleType must be CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD");
     *static_cast<int*>(handle) = memory::export_dma_buf(dptr, size, flags);
@@ -117,15 +117,15 @@ CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, size_t si
 CUresult cuMulticastGetGranularity(size_t* granularity, const CUmulticastObjectProp* prop,
                                    CUmulticastGranularity_flags option) {
   return call(ARGUMENTS(granularity, prop, option), after_fault, [&] {
-    need(granularity, "granularity");
-    need(prop, "prop");
+    require_non_null(granularity, "granularity");
+    require_non_null(prop, "prop");
     *granularity = memory::multicast_granularity(*prop, option);
   });
 }
 CUresult cuMulticastCreate(CUmemGenericAllocationHandle* mcHandle, const CUmulticastObjectProp* prop) {
   return call(ARGUMENTS(mcHandle, prop), after_fault, [&] {
-    need(mcHandle, "mcHandle");
-    need(prop, "prop");
+    require_non_null(mcHandle, "mcHandle");
+    require_non_null(prop, "prop");
     *mcHandle = memory::multicast_create(*prop);
   });
 }

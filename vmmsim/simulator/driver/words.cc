@@ -61,7 +61,7 @@ struct Watch {
   std::shared_ptr<const Words> words;
   Operation op;
   size_t next = 0;
-  bool is_over() {
+  bool is_shut_down() {
     try {
       while (next < words->size() && fault() == CUDA_SUCCESS && advance(device, (*words)[next])) ++next;
       if (next < words->size() && fault() == CUDA_SUCCESS) return false;
@@ -136,7 +136,7 @@ void put_words(CUstream where, Word* words, unsigned count, unsigned flags) {
 }
 
 CUgraphNodeParams node_of(const CUDA_BATCH_MEM_OP_NODE_PARAMS* given) {
-  need(given, "nodeParams");
+  require_non_null(given, "nodeParams");
   CUgraphNodeParams all = {};
   all.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
   all.memOp = {given->ctx, given->count, given->paramArray, given->flags};
@@ -147,10 +147,10 @@ CUgraphNodeParams node_of(const CUDA_BATCH_MEM_OP_NODE_PARAMS* given) {
 
 SharedWork words_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& given) {
   constexpr unsigned most = 255;
-  need(given.ctx, "ctx");
+  require_non_null(given.ctx, "ctx");
   require(!given.flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
   if (given.count && !given.paramArray) tell_of_crash("paramArray is null");
-  if (given.count) need(given.paramArray, "paramArray");
+  if (given.count) require_non_null(given.paramArray, "paramArray");
   require(given.count <= most, CUDA_ERROR_INVALID_VALUE, "count is at most 255");
   const CUdevice device = checked(given.ctx)->device;
   const auto words = std::make_shared<Words>(given.paramArray, given.paramArray + given.count);
@@ -163,7 +163,7 @@ SharedWork words_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& given) {
   work->words = words;
   if (std::any_of(words->begin(), words->end(), is_wait)) {
     work->start = [device, words](const Work&, const Operation& op) {
-      gpu::poll([watch = Watch{device, words, op}]() mutable { return watch.is_over(); });
+      gpu::poll([watch = Watch{device, words, op}]() mutable { return watch.is_shut_down(); });
     };
   }
   return work;
@@ -210,7 +210,7 @@ CUresult cuGraphAddBatchMemOpNode(CUgraphNode* phGraphNode, CUgraph hGraph, cons
 }
 CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams_out) {
   return call(ARGUMENTS(hNode, nodeParams_out), [&] {
-    need(nodeParams_out, "nodeParams_out");
+    require_non_null(nodeParams_out, "nodeParams_out");
     const MutexLock held(graphs().lock);
     const CUgraphNodeParams& given = checked(hNode)->work->given;
     require(given.type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, CUDA_ERROR_INVALID_VALUE, "the node is of another type");

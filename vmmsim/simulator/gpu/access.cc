@@ -163,7 +163,7 @@ void look_for_unordered(Warp& w, const MicroOp& op, unsigned lane, uint64_t addr
 template <class T, bool many> void load_anywhere(Warp& w, const MicroOp& op, Lanes active) {
   if (is_of_block(w, op.space) && load_from_block<T, many>(w, op, active)) return;
   uint64_t used[32];
-  Row* const rows = w.rows;
+  VectorRegister* const rows = w.rows;
   const CacheUse cache_use = op.cache_use;
   const unsigned size = sizeof(T) * (many ? op.count : 1);
   const auto load_lane = [&, to = op.to](unsigned lane, uint64_t address, const char* bytes, bool aliased) {
@@ -191,7 +191,7 @@ template <class T, bool many> void load_anywhere(Warp& w, const MicroOp& op, Lan
 
 template <class T, bool many> void store_anywhere(Warp& w, const MicroOp& op, Lanes active) {
   if (is_of_block(w, op.space) && store_in_block<T, many>(w, op, active)) return;
-  const Row* const rows = w.rows;
+  const VectorRegister* const rows = w.rows;
   const unsigned size = sizeof(T) * (many ? op.count : 1);
   const auto store_lane = [&, of = op.b](unsigned lane, uint64_t address, char* bytes, bool aliased) {
     if (aliased) w.block->alias_order.stored(w.first + lane, bytes, size, address);
@@ -347,8 +347,8 @@ void copy_async(Warp& w, const MicroOp& op, Lanes active) {
 // operands are in b and c, the old value goes to `to`.
 void combine_values(Warp& w, const MicroOp& op, Lanes active) {
   const unsigned size = ptx::bytes(op.type);
-  const Row& b = w.rows[op.b];
-  const Row& c = op.c < 0 ? b : w.rows[op.c];
+  const VectorRegister& b = w.rows[op.b];
+  const VectorRegister& c = op.c < 0 ? b : w.rows[op.c];
   constexpr Entry right = memory::readable | memory::writable;
   const auto finish = [&](unsigned lane, uint64_t old) {
     if (op.to >= 0) w.rows[op.to].lane[lane] = old;
@@ -423,7 +423,7 @@ bool take_scope(Modifiers& m) {
 }
 
 void emit_fence(Lowering& l, const ptx::Instruction& i, bool beyond_block) {
-  l.emit(beyond_block ? fence<true> : fence<false>, i).again = Again::same;
+  l.emit(beyond_block ? fence<true> : fence<false>, i).effects = Effects::pure;
 }
 
 namespace {
@@ -489,7 +489,7 @@ void lower_load_or_store(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   if (last) op.cache_use = CacheUse::last_use;
   if (around) op.cache_use = CacheUse::around;
   if (strong && loads) op.cost = cost_of_waiting;
-  if (loads) op.again = Again::looks;
+  if (loads) op.effects = Effects::reads;
   if (acquires && beyond_block) emit_fence(l, i, true);
 }
 
@@ -523,7 +523,7 @@ void lower_atomic(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
     op.offset = at.offset + k * ptx::bytes(type);
     op.cost = cost_of_waiting / 4;
     op.combine = combination;
-    if (returns && count == 1) op.again = Again::looks;  // one that spins for a lock stores what was there
+    if (returns && count == 1) op.effects = Effects::reads;  // one that spins for a lock stores what was there
     if (k == 0) op.count = count;
   }
   for (size_t k = 0; keeps_aside && k < count; ++k) l.emit(add_offset, i, results[k], old[k]);
@@ -534,7 +534,7 @@ void lower_fence(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   bool beyond_block = false;
   if (m.take("proxy")) {
     if (m.take("alias")) {
-      l.emit(alias_fence, i).again = Again::same;
+      l.emit(alias_fence, i).effects = Effects::pure;
       return;
     }
     if (!m.take("async")) l.not_simulated(i);  // of it only the order counts: what is asynchronous is done at once

@@ -157,7 +157,7 @@ MicroOp& lower_warp_wide(Lowering& l, const ptx::Instruction& i, Modifiers& m, H
   op.c = rows[2];
   op.d = mask;
   op.type = m.type();
-  op.again = Again::same;
+  op.effects = Effects::pure;
   return op;
 }
 

@@ -20,7 +20,7 @@
 #include "../terminal.h"
 #include "access.h"
 #include "children.h"
-#include "pace.h"
+#include "progress_report.h"
 
 namespace gpu {
 

@@ -73,7 +73,7 @@ struct Lowering::State {
   std::vector<const ptx::Instruction*> after_call = {};
   const Call* call = nullptr;                     // whose function is being lowered
   const ptx::Instruction* instruction = nullptr;  // that is being lowered
-  Again again = Again::differs;                   // of its operations, unless they say otherwise
+  Effects effects = Effects::side_effects;        // of its operations, unless they say otherwise
 
   // What a name means in a function, if it is a variable.
   const ptx::Variable* variable(const ptx::Function& function, const std::string& name) const {
@@ -153,7 +153,7 @@ int Lowering::special_register(const std::string& name) {
     state_.lowered.specials.push_back({row, value});
     state_.specials[name] = row;
   } else if (const Handler reader = special_reader(name)) {
-    emit(reader, *state_.instruction, row).again = Again::differs;
+    emit(reader, *state_.instruction, row).effects = Effects::side_effects;
   } else {
     not_simulated(*state_.instruction, name);
   }
@@ -198,7 +198,7 @@ MicroOp& Lowering::emit(Handler handler, const ptx::Instruction& i, int to, int 
   op.d = d;
   if (i.guard >= 0) op.guard = state_.register_row(i.guard);
   op.guard_negated = i.guard_negated;
-  op.again = state_.again;
+  op.effects = state_.effects;
   return op;
 }
 
@@ -487,7 +487,7 @@ void lower_call(Lowering& l, Lowering::State& state, const ptx::Instruction& i) 
     past = &l.emit(branch, i);
     past->guard_negated = !past->guard_negated;
     past->ends_run = true;
-    past->again = Again::same;
+    past->effects = Effects::pure;
   }
   lower_function(l, state, call);
   if (past) past->target = static_cast<int>(state.ops.size());
@@ -501,7 +501,7 @@ void lower_instruction(Lowering& l, Lowering::State& state, const ptx::Instructi
     const auto found = opcodes->find(i.opcode);
     if (found == opcodes->end()) continue;
     Modifiers modifiers(i);
-    state.again = opcodes == &arithmetic_opcodes ? Again::same : Again::differs;
+    state.effects = opcodes == &arithmetic_opcodes ? Effects::pure : Effects::side_effects;
     found->second(l, i, modifiers);
     if (!modifiers.empty()) l.not_simulated(i);
     return;
@@ -521,12 +521,12 @@ void lower_function(Lowering& l, Lowering::State& state, const Call& call) {
   for (const ptx::Instruction& i : function.code) {
     starts.push_back(static_cast<int>(state.ops.size()));
     state.instruction = &i;
-    state.again = Again::differs;
+    state.effects = Effects::side_effects;
     if (i.opcode == "call") {
       lower_call(l, state, i);
     } else if (i.opcode == "ret" && call.caller) {
       MicroOp& op = l.emit(branch, i);
-      op.again = Again::same;
+      op.effects = Effects::pure;
       op.target = pending_target(static_cast<int>(function.code.size()));
       op.ends_run = true;
     } else if (i.opcode == "ret" && state.frame > 0) {
@@ -622,7 +622,7 @@ std::shared_ptr<const LoweredKernel> lower(const std::shared_ptr<const ptx::Modu
   lower_instruction(lowering, state, end);
   lowered->local_bytes = lowered->frames[0].bytes = round_up(lowered->frames[0].bytes, 16);
   lowered->ops.assign(state.ops.begin(), state.ops.end());
-  share_rows(*lowered);
+  allocate_registers(*lowered);
   int16_t straight = 0;
   for (auto op = lowered->ops.rbegin(); op != lowered->ops.rend(); ++op) {
     const bool goes_on = op->guard < 0 && !op->ends_run && op->cost == 1;

@@ -41,7 +41,7 @@ inline EachLane each(Lanes lanes) { return {lanes}; }
 
 constexpr size_t reserved_shared = 1024;  // bytes of a block's shared memory that the system has for itself
 
-struct Row {
+struct VectorRegister {
   uint64_t lane[32];  // a predicate is 0 or 1; a smaller type lies in the low bits, and the bits above it mean nothing
 };
 
@@ -114,7 +114,7 @@ using Combine = uint64_t (*)(uint64_t old, uint64_t b, uint64_t c);
 
 // What an operation does when it is done again with the same operands: the same to registers and nothing else; the same
 // if it finds the same in memory; or something else.
-enum class Again : uint8_t { same, looks, differs };
+enum class Effects : uint8_t { pure, reads, side_effects };
 
 // How a floating-point operation rounds, and what it does to what is small, large or below 0.
 struct FloatMode {
@@ -139,7 +139,7 @@ struct MicroOp {
   int16_t straight = 0;  // operations from this one on, 256 at most, that the running lanes all do in turn
   bool guard_negated = false;
   bool ends_run = false;  // may change who is where: sets Warp::next, or the lanes diverge
-  Again again = Again::differs;
+  Effects effects = Effects::side_effects;
   uint8_t count = 1;                      // elements of a vector access
   int to = -1, to2 = -1;                  // rows written; -1: none
   int a = -1, b = -1, c = -1, d = -1;     // rows read
@@ -158,7 +158,7 @@ struct MicroOp {
 
 static_assert(sizeof(MicroOp) <= 128);  // two lines of a cache
 
-inline bool may_be_spun_on(const MicroOp& op) { return op.again == Again::looks && op.cost > 1; }
+inline bool may_be_spun_on(const MicroOp& op) { return op.effects == Effects::reads && op.cost > 1; }
 
 // A call of a function that has not been put in the place of the call.
 struct CallSite {
@@ -181,7 +181,7 @@ struct LoweredKernel {
     uint64_t value;
   };
   std::vector<Constant> constants;
-  using SpecialValue = void (*)(const Warp&, Row&);  // fills the row in
+  using SpecialValue = void (*)(const Warp&, VectorRegister&);  // fills the row in
   struct Special {
     int row;
     SpecialValue value;
@@ -297,7 +297,7 @@ void return_from_function(Warp&, const MicroOp&, Lanes active);
 // What a pointer to a function of a module holds; 0: the module has no such function.
 uint64_t function_address(const ptx::Module&, const std::string& name);
 
-void share_rows(LoweredKernel&);  // rows.cc: gives registers that do not live at the same time one row
+void allocate_registers(LoweredKernel&);  // register_allocation.cc
 
 // Lowers a kernel. Throws NotSimulated.
 std::shared_ptr<const LoweredKernel> lower(const std::shared_ptr<const ptx::Module>&, const ptx::Function& kernel,

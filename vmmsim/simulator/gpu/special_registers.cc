@@ -20,16 +20,16 @@ using Specials = std::unordered_map<std::string, LoweredKernel::SpecialValue>;
 // What fills a row in with value(lane), or with a value of the whole warp.
 template <class Value>
 LoweredKernel::SpecialValue of_lanes(Value) {
-  return [](const Warp&, Row& row) {
+  return [](const Warp&, VectorRegister& row) {
     for (unsigned lane = 0; lane < 32; ++lane) row.lane[lane] = Value()(lane);
   };
 }
 template <class Value>
 LoweredKernel::SpecialValue of_warp(Value) {
-  return [](const Warp& w, Row& row) { std::ranges::fill(row.lane, static_cast<uint64_t>(Value()(w))); };
+  return [](const Warp& w, VectorRegister& row) { std::ranges::fill(row.lane, static_cast<uint64_t>(Value()(w))); };
 }
 
-template <unsigned Dimensions::* d> void fill_in_thread_index(const Warp& w, Row& row) {
+template <unsigned Dimensions::* d> void fill_in_thread_index(const Warp& w, VectorRegister& row) {
   const Dimensions& size = w.block->launch->block;
   Dimensions at = thread_index(w, 0);
   for (uint64_t& value : row.lane) {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "../../trace/text.h"
-#include "../memory/of_thread.h"
+#include "../memory/thread_slot.h"
 #include "access.h"
 
 #ifdef __x86_64__
@@ -25,28 +25,28 @@ constexpr long warp_slice = 256;  // operations until another warp has its turn:
 constexpr long overdraft = 2048;  // operations that a warp may run longer, until it comes to the end of a loop
 constexpr int spin_slice = 16;    // turns until one looks whether a warp spins
 
-inline Lanes true_lanes_of(const Row& predicate) {
+inline Lanes true_lanes_of(const VectorRegister& predicate) {
   Lanes lanes = 0;
   for (unsigned lane = 0; lane < 32; ++lane) lanes |= static_cast<Lanes>(predicate.lane[lane] & 1) << lane;
   return lanes;
 }
 #ifdef __x86_64__  // what no compiler makes of the loop
-[[gnu::target("avx512f")]] Lanes true_lanes_avx512(const Row& predicate) {
+[[gnu::target("avx512f")]] Lanes true_lanes_avx512(const VectorRegister& predicate) {
   const __m512i one = _mm512_set1_epi64(1);
   Lanes lanes = 0;
   for (unsigned k = 0; k < 4; ++k)
     lanes |= Lanes(_mm512_test_epi64_mask(_mm512_loadu_si512(predicate.lane + 8 * k), one)) << 8 * k;
   return lanes;
 }
-Lanes (*const find_true_lanes)(const Row&) = __builtin_cpu_supports("avx512f") ? true_lanes_avx512
-                                                                               : fastest<true_lanes_of>();
+Lanes (*const find_true_lanes)(const VectorRegister&) = __builtin_cpu_supports("avx512f") ? true_lanes_avx512
+                                                                                          : fastest<true_lanes_of>();
 #else
-Lanes (*const find_true_lanes)(const Row&) = fastest<true_lanes_of>();
+Lanes (*const find_true_lanes)(const VectorRegister&) = fastest<true_lanes_of>();
 #endif
 
 }  // namespace
 
-Lanes true_lanes(const Row& predicate) { return find_true_lanes(predicate); }
+Lanes true_lanes(const VectorRegister& predicate) { return find_true_lanes(predicate); }
 
 Lanes active_lanes(const Warp& w, const MicroOp& op) {
   if (op.guard < 0) return w.running;
@@ -347,7 +347,7 @@ void lower_branch(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   m.ignore({"uni"});
   MicroOp& op = emit_last(l, i, branch);
   op.target = l.target(i.operands.at(0));
-  op.again = Again::same;
+  op.effects = Effects::pure;
 }
 
 void lower_branch_by_table(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
@@ -357,7 +357,7 @@ void lower_branch_by_table(Lowering& l, const ptx::Instruction& i, Modifiers& m)
   MicroOp& op = emit_last(l, i, branch_by_table);
   op.a = index;
   op.branch_table = table;
-  op.again = Again::same;
+  op.effects = Effects::pure;
 }
 
 void lower_exit(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
@@ -372,7 +372,7 @@ void lower_barrier(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
     const int mask = l.row(i.operands.at(0));
     MicroOp& op = emit_last(l, i, sync_warp);
     op.d = mask;
-    op.again = Again::same;
+    op.effects = Effects::pure;
     return;
   }
   if (m.take("cluster")) {
@@ -429,7 +429,7 @@ const Opcodes warp_opcodes = {
        m.ignore({"u32"});
        MicroOp& op = emit_last(l, i, rest);
        op.cost = 16;
-       op.again = Again::same;
+       op.effects = Effects::pure;
      }},
     {"griddepcontrol",
      [](Lowering& l, const ptx::Instruction& i, Modifiers& m) {
@@ -441,16 +441,16 @@ const Opcodes warp_opcodes = {
 // Rows for the next block that this thread begins, of one that has ended: the C library would give the memory back to
 // the system each time, and touching it anew takes longer than many a block.
 struct SpareRows {
-  std::unique_ptr<Row[]> rows;
+  std::unique_ptr<VectorRegister[]> rows;
   size_t count = 0;
 };
-static SpareRows& spare_rows() { return memory::of_thread<SpareRows>(); }
+static SpareRows& spare_rows() { return memory::thread_slot<SpareRows>(); }
 
 static void take_rows(ThreadBlock& block, size_t count) {
   SpareRows& spare = spare_rows();
   const bool is_enough = spare.count >= count;
   block.row_count = is_enough ? std::exchange(spare.count, 0) : count;
-  block.rows = is_enough ? std::move(spare.rows) : std::make_unique_for_overwrite<Row[]>(count);
+  block.rows = is_enough ? std::move(spare.rows) : std::make_unique_for_overwrite<VectorRegister[]>(count);
 }
 
 ThreadBlock::~ThreadBlock() {
@@ -489,7 +489,7 @@ Progress run(ThreadBlock& block, long budget) {
   while (block.alive && budget > 0) {
     Warp& w = block.warps[block.next_warp];
     if (++block.next_warp == block.warps.size()) block.next_warp = 0;
-    if (w.alive & ~w.waiting && !spins_in_vain(w)) {
+    if (w.alive & ~w.waiting && !is_still_blocked(w)) {
       idle = 0;
       const long given = std::min(budget, warp_slice);
       const long left = run_warp(w, given);

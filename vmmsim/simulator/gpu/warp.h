@@ -42,7 +42,7 @@ struct CallStack {
 struct ThreadBlock;
 struct Cluster;
 
-// What a warp that spins looks at (spin.cc).
+// What a warp that spins looks at (busy_wait.cc).
 struct Watched {
   uint64_t address;
   const char* bytes;
@@ -54,7 +54,7 @@ struct Watched {
 
 struct Warp {
   ThreadBlock* block;
-  Row* rows;              // LoweredKernel::rows of them
+  VectorRegister* rows;   // LoweredKernel::rows of them
   unsigned first;         // index in the block of lane 0's thread
   Lanes alive = 0;        // lanes that have not exited
   Lanes waiting = 0;      // lanes that stand at a barrier or a warp-wide operation
@@ -86,10 +86,10 @@ struct ThreadBlock {
   Cluster* cluster;
   const Launch* launch;
   const LoweredKernel* lowered;
-  int device;                     // the GPU
-  Dimensions index;               // %ctaid
-  std::unique_ptr<Row[]> rows;    // of all warps; what no operation has written yet means nothing
-  size_t row_count;               // at least as many as are used
+  int device;                              // the GPU
+  Dimensions index;                        // %ctaid
+  std::unique_ptr<VectorRegister[]> rows;  // of all warps; what no operation has written yet means nothing
+  size_t row_count;                        // at least as many as are used
   std::vector<std::byte> shared;  // static, then dynamic, then what is left of the last unit, which nobody asked for
   std::vector<std::byte> local;   // LoweredKernel::local_bytes for each thread, one thread after another
   std::vector<CallStack> stacks;  // in place of `local`, of each thread, if the kernel calls functions
@@ -155,7 +155,7 @@ Progress run(Cluster&, long budget);
 // One of them. waits: some of its warps spin, or all threads wait for others of the block or of the cluster.
 Progress run(ThreadBlock&, long budget);
 
-Lanes true_lanes(const Row& predicate);
+Lanes true_lanes(const VectorRegister& predicate);
 // The running lanes that the operation's guard lets by.
 Lanes active_lanes(const Warp&, const MicroOp&);
 // Where a lane stands that does not run now.
@@ -163,10 +163,10 @@ const MicroOp& op_at(const Warp&, unsigned lane);
 // The running lanes diverge: `some` go to (or stay at) one operation, the others to another.
 void diverge(Warp&, Lanes some, int pc, int others);
 
-// For a warp whose turn ends (spin.cc): finds out whether it spins.
+// For a warp whose turn ends (busy_wait.cc): finds out whether it spins.
 void look_for_spin(Warp&);
 // True if it does, and what it looks at has not changed: it need not run now.
-bool spins_in_vain(Warp&);
+bool is_still_blocked(Warp&);
 
 // For the end of a slice of time (mbarrier.cc): throws Fault if all threads wait for ever for mbarriers.
 void notice_mbarrier_deadlock(Cluster&);

@@ -60,7 +60,7 @@ uint64_t find_room(uint64_t from, uint64_t end, uint64_t size, uint64_t alignmen
 uint64_t room_in(const Region& region, uint64_t from, uint64_t size, uint64_t alignment) REQUIRES(process_lock) {
   const auto& reservations = process().reservations;
   uint64_t address = round_up(std::max(region.begin, from), alignment);
-  auto next = holding(reservations, address);
+  auto next = find_containing(reservations, address);
   if (next == reservations.end()) next = reservations.upper_bound(address);
   for (; next != reservations.end() && next->first < address + size; ++next)
     address = std::max(address, round_up(next->first + next->second.size, alignment));
@@ -132,7 +132,7 @@ void take_from_host(uint64_t address, uint64_t size) {
 }
 
 void take_addresses_of_context(CUdevice device) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   try {
     gpu_memory(gpu_of(device));
   } catch (const Refused&) {  // it is refused again where the memory is needed
@@ -143,7 +143,7 @@ void take_addresses_of_context(CUdevice device) {
 }
 
 bool is_of_host(uint64_t address, uint64_t size) {
-  const auto area = holding(process().areas, address);
+  const auto area = find_containing(process().areas, address);
   if (area != process().areas.end() && address < area->second) return false;
   const uint64_t page = address & ~uint64_t(sysconf(_SC_PAGESIZE) - 1);
   return msync(reinterpret_cast<void*>(page), address + size - page, MS_ASYNC) == 0;  // not where nothing is mapped
@@ -151,13 +151,13 @@ bool is_of_host(uint64_t address, uint64_t size) {
 
 // The host may have memory there, too: on some machines programs are where reservations begin.
 bool are_ours(uint64_t address) {
-  const auto area = holding(process().areas, address);
+  const auto area = find_containing(process().areas, address);
   return (area != process().areas.end() && address < area->second) ||
          (address >= first_address && address < end_of_usual && !is_of_host(address, 1));
 }
 
 uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long long reserved_flags) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   if (reserved_flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
   if (size == 0 || size % page_size)
     refuse(CUDA_ERROR_INVALID_VALUE, "size is " + std::to_string(size) + ": make it a multiple of 2 MiB, and not 0");
@@ -176,28 +176,28 @@ uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long lon
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "no " + std::to_string(size) + " neighbouring bytes of addresses are left" +
                                          (hint ? " at addr or above it" : ""));
   std::erase_if(process().gone,
-                [&](const Gone& each) { return each.base < address + size && address < each.base + each.size; });
+                [&](const FreedRange& each) { return each.base < address + size && address < each.base + each.size; });
   process().reservations[address] = {size, current_call()};
   change("reserve", {{"address", hexadecimal(address)}, {"size", size}});
   return address;
 }
 
 void free_reservation(uint64_t address, size_t size) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   Process& p = process();
-  const auto found = holding(p.reservations, address);
+  const auto found = find_containing(p.reservations, address);
   if (found == p.reservations.end() || address - found->first >= found->second.size)
     refuse(CUDA_ERROR_INVALID_VALUE, "ptr: nothing is reserved at " + hexadecimal(address) + ", or it was freed");
   if (found->first != address || found->second.size != size)
     refuse(CUDA_ERROR_INVALID_VALUE, "the reservation there has " + std::to_string(found->second.size) +
                                          " bytes from " + hexadecimal(found->first) +
                                          " on: free all of it, as it was reserved");
-  const auto last = holding(p.mappings, address + size - 1);
+  const auto last = find_containing(p.mappings, address + size - 1);
   if (last != p.mappings.end() && last->first + last->second.size > address)
     refuse(CUDA_ERROR_INVALID_VALUE,
            "memory is mapped there, for instance at " + hexadecimal(last->first) + ": unmap it first (cuMemUnmap)");
   p.reservations.erase(found);
-  note_gone(address, size, "given back");
+  record_freed(address, size, "given back");
   give_back_unused(address);
   change("free_reservation", {{"address", hexadecimal(address)}, {"size", size}});
 }

@@ -15,7 +15,7 @@ const Mapping& shareable_at(uint64_t address) REQUIRES(process_lock) {
     refuse(CUDA_ERROR_INVALID_VALUE, "nothing is mapped at " + hexadecimal(address) +
                                          ": map memory there first, or "
                                          "leave it out of the range");
-  const bool is_on_gpu = mapping->record != nothing && device_of(ledger().record[mapping->record].gpu) >= 0;
+  const bool is_on_gpu = mapping->record != invalid_index && device_of(ledger().record[mapping->record].gpu) >= 0;
   if (!is_on_gpu || mapping->kind == Range::multicast_range)
     refuse(CUDA_ERROR_INVALID_VALUE, "what lies at " + hexadecimal(address) + " is not memory of a GPU");
   if (ledger().record[mapping->record].compression)
@@ -42,7 +42,7 @@ std::vector<uint32_t> records_of(uint64_t address, uint64_t end) REQUIRES(proces
 }  // namespace
 
 int export_dma_buf(uint64_t address, size_t size, unsigned long long flags) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   if (!machine().rdma)
     refuse(CUDA_ERROR_NOT_SUPPORTED, "this GPU has no dma-bufs: ask for CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED first");
   const uint64_t host_page = uint64_t(sysconf(_SC_PAGESIZE)), end = address + size;

@@ -28,11 +28,11 @@ std::atomic_ref<ProcessIdentity> recorder(uint32_t event) { return std::atomic_r
 }  // namespace
 
 uint32_t make_event() {
-  const auto guard = enter();
-  const Locked locked;
+  const auto guard = lock_process();
+  const LedgerLock locked;
   const uint32_t event = new_record(Record::event);
-  if (event == nothing) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for an event");
-  hold(event);
+  if (event == invalid_index) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for an event");
+  acquire_record(event);
   return event;
 }
 
@@ -44,23 +44,23 @@ CUipcEventHandle export_event(uint32_t event) {
 }
 
 uint32_t open_event(const CUipcEventHandle& handle) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   EventHandle contents;
   std::memcpy(&contents, &handle, sizeof contents);
   if (contents.magic != event_magic || contents.token != ledger().token || contents.record >= max_records)
     refuse(CUDA_ERROR_MAP_FAILED, "these 64 bytes are not a handle of cuIpcGetEventHandle");
-  const Locked locked;
+  const LedgerLock locked;
   const Record& record = ledger().record[contents.record];
   if (record.kind != Record::event || record.key != contents.key || record.node != node())
     refuse(CUDA_ERROR_MAP_FAILED, "the event of this handle is gone, or on another node");
   if (record.maker == this_process()) refuse(CUDA_ERROR_INVALID_CONTEXT, "this process made the event: use that");
-  hold(contents.record);
+  acquire_record(contents.record);
   return contents.record;
 }
 
 void close_event(uint32_t event) {
-  const auto guard = enter();
-  let_go(event);
+  const auto guard = lock_process();
+  release_record(event);
 }
 
 uint64_t times_recorded(uint32_t event) { return recorded(event); }

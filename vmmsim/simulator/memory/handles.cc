@@ -32,21 +32,21 @@ CUmemFabricHandle fabric_handle(const FabricHandle& contents) {
 }
 
 uint32_t record_of_descriptor(int fd) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   return exported_record(fd);
 }
 
 // For --slow-import. Whoever made the memory goes on meanwhile, so no lock is held.
 void wait_for_maker(uint32_t record) {
   const int seconds = options().slow_import;
-  if (!seconds || record == nothing) return;
+  if (!seconds || record == invalid_index) return;
   const ProcessIdentity maker = ledger().record[record].maker;
   if (maker == this_process()) return;
   ledger().awaited = number_of(maker);
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   while (!has_ended(maker)) {
-    const Waits waits = waits_for_others(number_of(maker));
+    const Waits waits = is_blocked_on_peer(number_of(maker));
     const int most = waits == Waits::unknown ? std::min(seconds, 3) : seconds;
     if (waits == Waits::yes || Clock::now() - began > std::chrono::seconds(most)) break;
     const timespec a_while = {0, 10'000'000};  // nanosleep itself may be over at once (--no-luck)
@@ -55,7 +55,7 @@ void wait_for_maker(uint32_t record) {
   ledger().awaited = 0;
 }
 
-void tell(trace::Kind kind, const Referent& referent) {
+void tell(trace::Kind kind, const AllocationHandle& referent) {
   const Record& record = record_of(referent);
   std::vector<trace::Member> members = {{"handle", hexadecimal(referent.handle)},
                                         {"size", record.size},
@@ -160,9 +160,9 @@ void check_handle_types(unsigned requested) {  // bits that are no type are let 
   need_fabric();
 }
 
-const Record& record_of(const Referent& referent) { return ledger().record[referent.record]; }
+const Record& record_of(const AllocationHandle& referent) { return ledger().record[referent.record]; }
 
-CUmemAllocationProp properties_of(const Referent& referent) {
+CUmemAllocationProp properties_of(const AllocationHandle& referent) {
   const Record& record = record_of(referent);
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -176,7 +176,7 @@ CUmemAllocationProp properties_of(const Referent& referent) {
   return properties;
 }
 
-std::shared_ptr<Referent> named(Handle handle) {
+std::shared_ptr<AllocationHandle> named(Handle handle) {
   const auto found = process().handles.find(handle);
   if (found == process().handles.end())
     refuse(CUDA_ERROR_INVALID_VALUE, hexadecimal(handle) + " is not a handle of this process, or it was released");
@@ -184,33 +184,33 @@ std::shared_ptr<Referent> named(Handle handle) {
 }
 
 uint32_t take_memory(int owner, uint64_t size) {
-  const Locked locked;
+  const LedgerLock locked;
   const uint32_t number = new_record(Record::physical);
-  if (number != nothing && take_frames(ledger().record[number], owner, size)) {
-    hold(number);
+  if (number != invalid_index && take_frames(ledger().record[number], owner, size)) {
+    acquire_record(number);
     return number;
   }
-  if (number == nothing) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for an allocation");
+  if (number == invalid_index) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for an allocation");
   drop_record(number);
   refuse(CUDA_ERROR_OUT_OF_MEMORY, owner_name(owner) + " has " + in_mib(ledger().gpu[owner].free * page_size) +
                                        " left for all processes, and " + in_mib(size) + " are wanted");
 }
 
-std::shared_ptr<Referent> add_handle(uint32_t record, bool imported) {
-  Locked locked;
-  const auto added = std::make_shared<Referent>(Referent{new_key(), record, imported, current_call()});
+std::shared_ptr<AllocationHandle> add_handle(uint32_t record, bool imported) {
+  LedgerLock locked;
+  const auto added = std::make_shared<AllocationHandle>(AllocationHandle{new_key(), record, imported, current_call()});
   process().handles[added->handle] = added;
   return added;
 }
 
-void forget_if_unused(const std::shared_ptr<Referent>& referent) {
+void forget_if_unused(const std::shared_ptr<AllocationHandle>& referent) {
   if (referent->references || referent->mappings) return;
   process().handles.erase(referent->handle);
-  let_go(referent->record);
+  release_record(referent->record);
 }
 
 size_t granularity(const CUmemAllocationProp&, CUmemAllocationGranularity_flags option) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   if (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
     refuse(CUDA_ERROR_INVALID_VALUE, "option must be CU_MEM_ALLOC_GRANULARITY_MINIMUM or _RECOMMENDED, 0 or 1");
   if (!machine().vmm) refuse(CUDA_ERROR_NOT_SUPPORTED, no_vmm);
@@ -218,7 +218,7 @@ size_t granularity(const CUmemAllocationProp&, CUmemAllocationGranularity_flags 
 }
 
 Handle create(size_t size, const CUmemAllocationProp& properties, unsigned long long flags) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
   if (size == 0 || size % machine().granularity)
     refuse(CUDA_ERROR_INVALID_VALUE,
@@ -227,7 +227,7 @@ Handle create(size_t size, const CUmemAllocationProp& properties, unsigned long 
   const int owner = owner_asked_for(properties);
   const uint32_t number = take_memory(owner, size);
   {
-    const Locked locked;
+    const LedgerLock locked;
     Record* const record = &ledger().record[number];
     const auto& flags = properties.allocFlags;
     record->handle_types = properties.requestedHandleTypes & known_types;
@@ -244,7 +244,7 @@ Handle create(size_t size, const CUmemAllocationProp& properties, unsigned long 
 }
 
 void release(Handle handle) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   const auto referent = named(handle);
   if (!referent->references)
     refuse(CUDA_ERROR_INVALID_VALUE,
@@ -255,7 +255,7 @@ void release(Handle handle) {
 }
 
 CUmemAllocationProp properties(Handle handle) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   const auto referent = named(handle);
   const Record& record = record_of(*referent);
   if (record.kind == Record::multicast)
@@ -266,7 +266,7 @@ CUmemAllocationProp properties(Handle handle) {
 }
 
 Handle retain(uint64_t address) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   const Mapping* const mapping = mapping_at(address);
   if (!mapping || !mapping->referent)
     refuse(CUDA_ERROR_INVALID_VALUE, "no memory of cuMemCreate is mapped at " + hexadecimal(address));
@@ -280,8 +280,8 @@ Handle retain(uint64_t address) {
 }
 
 // --- Sharing --------------------------------------------------------------------------------------------------------
-static std::shared_ptr<Referent> exportable(Handle handle, unsigned type, const char* type_name,
-                                            unsigned long long flags) REQUIRES(process_lock) {
+static std::shared_ptr<AllocationHandle> exportable(Handle handle, unsigned type, const char* type_name,
+                                                    unsigned long long flags) REQUIRES(process_lock) {
   if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
   const auto referent = named(handle);
   if (referent->imported)
@@ -293,7 +293,7 @@ static std::shared_ptr<Referent> exportable(Handle handle, unsigned type, const 
 }
 
 int export_fd(Handle handle, unsigned long long flags) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   const auto referent =
       exportable(handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR", flags);
   const int fd = export_record(referent->record);
@@ -306,7 +306,7 @@ int export_fd(Handle handle, unsigned long long flags) {
 }
 
 CUmemFabricHandle export_fabric(Handle handle, unsigned long long flags) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   const auto referent = exportable(handle, CU_MEM_HANDLE_TYPE_FABRIC, "CU_MEM_HANDLE_TYPE_FABRIC", flags);
   ledger().record[referent->record].on_fabric = true;
   const FabricHandle contents = {fabric_magic, ledger().token, record_of(*referent).key, referent->record};
@@ -316,25 +316,26 @@ CUmemFabricHandle export_fabric(Handle handle, unsigned long long flags) {
 
 Handle import_fd(intptr_t number) {
   wait_for_maker(record_of_descriptor(static_cast<int>(number)));
-  const auto guard = enter();
+  const auto guard = lock_process();
   if (number == 0)
     refuse(CUDA_ERROR_INVALID_VALUE, "osHandle is null: descriptor 0 cannot be imported, make another of it (dup)");
   const int fd = static_cast<int>(number);  // the driver, too, looks at 32 bits
   const uint32_t record = exported_record(fd);
-  if (record == nothing && number != fd)
+  if (record == invalid_index && number != fd)
     refuse(CUDA_ERROR_UNKNOWN,
            "osHandle is no number of a descriptor, but rather an address: pass the descriptor "
            "itself, as in (void*)(intptr_t)fd, and not &fd");
-  if (record != nothing && ledger().record[record].kind == Record::pool)
+  if (record != invalid_index && ledger().record[record].kind == Record::pool)
     refuse(CUDA_ERROR_NOT_SUPPORTED, "descriptor " + std::to_string(fd) +
                                          " is of a memory pool: import it with cuMemPoolImportFromShareableHandle");
-  if (record == nothing || ledger().record[record].node != node())
+  if (record == invalid_index || ledger().record[record].node != node())
     refuse(CUDA_ERROR_UNKNOWN,
            "descriptor " + std::to_string(fd) + " is not one that cuMemExportToShareableHandle gave" +
-               (record == nothing ? ": was it closed, or is it the number of another process's, which has to be sent "
-                                    "with SCM_RIGHTS?"
-                                  : " on this node"));
-  hold(record);  // the descriptor holds it, so it is still there
+               (record == invalid_index
+                    ? ": was it closed, or is it the number of another process's, which has to be sent "
+                      "with SCM_RIGHTS?"
+                    : " on this node"));
+  acquire_record(record);  // the descriptor holds it, so it is still there
   return import(record);
 }
 
@@ -350,15 +351,15 @@ Handle import_fabric(const CUmemFabricHandle& handle) {
            "these 64 bytes are not a fabric handle of this machine: have all of them "
            "arrived, and in their order?");
   wait_for_maker(contents.record);
-  const auto guard = enter();
+  const auto guard = lock_process();
   {
-    Locked locked;
+    LedgerLock locked;
     const Record& record = ledger().record[contents.record];
     if (record.kind == Record::unused || record.key != contents.key || !(is_held(contents.record) || record.bindings))
       refuse(CUDA_ERROR_INVALID_VALUE,
              "the memory of this fabric handle is gone: its last holder let it go. The handle itself holds nothing: "
              "release the memory (cuMemRelease) after the import");
-    hold(contents.record);
+    acquire_record(contents.record);
   }
   return import(contents.record);
 }

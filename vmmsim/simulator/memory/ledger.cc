@@ -195,19 +195,19 @@ bool SharedMutex::lock() {
 void SharedMutex::unlock() { pthread_mutex_unlock(&mutex_); }
 void SharedMutex::mend() { pthread_mutex_consistent(&mutex_); }
 
-Locked::Locked() {
+LedgerLock::LedgerLock() {
   if (ledger().lock.lock()) return;
   rebuild(ledger());
   ledger().lock.mend();
 }
-Locked::~Locked() { ledger().lock.unlock(); }
+LedgerLock::~LedgerLock() { ledger().lock.unlock(); }
 
 void rebuild(Ledger& ledger) {
   // A binding counts if both ends of it are still there.
-  ledger.unused = nothing;
+  ledger.unused = invalid_index;
   for (Record* r = ledger.record; r < ledger.record + ledger.records; ++r) {
     r->bindings = 0;
-    r->next = nothing;
+    r->next = invalid_index;
   }
   for (uint32_t i = 0; i < ledger.records; ++i) {
     Record& r = ledger.record[i];
@@ -233,8 +233,8 @@ void rebuild(Ledger& ledger) {
     std::vector<bool> taken(state.frames);
     for (const Record* r = ledger.record; r < ledger.record + ledger.records; ++r)
       if (r->kind == Record::physical && r->gpu == gpu)
-        for (uint32_t frame = r->first_frame; frame != nothing; frame = next[frame]) taken[frame] = true;
-    state.first = nothing;
+        for (uint32_t frame = r->first_frame; frame != invalid_index; frame = next[frame]) taken[frame] = true;
+    state.first = invalid_index;
     state.free = 0;
     for (uint32_t left = state.frames; left > 0; --left) {
       const uint32_t frame = left - 1;

@@ -17,8 +17,8 @@
 namespace memory {
 
 constexpr unsigned max_gpus = 64 * 16, max_owners = max_gpus + 16, max_records = 1 << 17, max_present = 1024;
-constexpr int32_t coming = -1;     // a process that has not locked its place yet
-constexpr uint32_t nothing = ~0u;  // instead of the number of a record or frame
+constexpr int32_t coming = -1;           // a process that has not locked its place yet
+constexpr uint32_t invalid_index = ~0u;  // instead of the number of a record or frame
 
 // A process, and no later one to which the system gives its number: when it started, in ticks since the system did, and
 // in the low bits the number.
@@ -97,11 +97,11 @@ int open_ledger(int flags);  // the same, with an open file description of its o
 int open_of_vmmsim(int descriptor, int flags);
 
 // Holds the ledger's lock. Mends what a process left half done that died with it.
-class SCOPED_CAPABILITY [[nodiscard]] Locked {
+class SCOPED_CAPABILITY [[nodiscard]] LedgerLock {
  public:
-  Locked() ACQUIRE(ledger().lock);
-  ~Locked() RELEASE();
-  Locked(const Locked&) = delete;
+  LedgerLock() ACQUIRE(ledger().lock);
+  ~LedgerLock() RELEASE();
+  LedgerLock(const LedgerLock&) = delete;
 };
 
 // Makes every chain of frames and records anew from the records themselves: what no record holds is free.

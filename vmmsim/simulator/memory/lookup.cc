@@ -16,7 +16,7 @@ std::string since(const std::string& call) { return call.empty() ? "" : ", made 
 
 int device_with(const Mapping& mapping) {
   if (mapping.opener >= 0) return mapping.opener;
-  return mapping.record == nothing ? -1 : device_of(ledger().record[mapping.record].gpu);
+  return mapping.record == invalid_index ? -1 : device_of(ledger().record[mapping.record].gpu);
 }
 
 std::optional<Range> find_ordinary(const Mapping& mapping, uint64_t address) REQUIRES(process_lock) {
@@ -47,7 +47,7 @@ std::optional<Range> find_locked(uint64_t address) REQUIRES(process_lock) {
   if (mapping && !mapping->referent) return find_ordinary(*mapping, address);
   if (!mapping)
     if (const auto registered = find_registered(address)) return registered;
-  const auto reservation = holding(p.reservations, address);
+  const auto reservation = find_containing(p.reservations, address);
   const bool is_reserved =
       reservation != p.reservations.end() && address - reservation->first < reservation->second.size;
   if (!mapping && !is_reserved) return std::nullopt;
@@ -84,7 +84,7 @@ bool check_page(CUdevice device, uint64_t address, uint64_t size, Entry entry, b
     return true;
   }
   {
-    const auto guard = enter();
+    const auto guard = lock_process();
     if (!entry && address + size >= address && is_of_host(address, size)) return false;
   }
   throw Refused{CUDA_ERROR_INVALID_VALUE, what_lies_at(device, address, writing), address};
@@ -93,12 +93,12 @@ bool check_page(CUdevice device, uint64_t address, uint64_t size, Entry entry, b
 }  // namespace
 
 std::optional<Range> find(uint64_t address) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   return find_locked(address);
 }
 
 std::vector<Range> allocations_of(CUcontext context) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   std::vector<Range> all;
   for (const auto& [base, allocation] : process().allocations)
     if (owner_of(allocation).context == context) all.push_back(*find_locked(base));
@@ -106,7 +106,7 @@ std::vector<Range> allocations_of(CUcontext context) {
 }
 
 Range take_from_owner(uint64_t address, std::initializer_list<Range::Kind> kinds, bool opened) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   const auto found = process().allocations.find(address);
   const bool fits = found != process().allocations.end() && owner_of(found->second).context &&
                     std::find(kinds.begin(), kinds.end(), found->second.kind) != kinds.end() &&
@@ -148,13 +148,13 @@ void for_each_piece(CUdevice device, uint64_t address, size_t size, CUmemAccess_
 }
 
 std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   const std::string gpu = gpu_name(device), at = hexadecimal(address);
   const Mapping* const mapping = mapping_at(address);
   if (!mapping) {
     const auto& gone = process().gone;
-    const auto last =
-        std::find_if(gone.rbegin(), gone.rend(), [&](const Gone& each) { return address - each.base < each.size; });
+    const auto last = std::find_if(gone.rbegin(), gone.rend(),
+                                   [&](const FreedRange& each) { return address - each.base < each.size; });
     const std::string was = last == gone.rend() ? "" : "; it was " + last->how;
     const auto there = find_locked(address);
     if (there && there->kind == Range::registered)
@@ -163,7 +163,7 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
       return at + " is reserved, and nothing is mapped there" + was + ": map memory (cuMemMap) and open it to " + gpu +
              " (cuMemSetAccess)";
     if (!was.empty()) return at + " is neither mapped nor reserved" + was + ": use it before that, not after";
-    const auto before = holding(process().mappings, address);
+    const auto before = find_containing(process().mappings, address);
     if (before != process().mappings.end() && address - before->first < before->second.size + (page_size << 5))
       return at + " is neither mapped nor reserved; " + bytes(address - before->first - before->second.size) +
              " before it a mapping ends, from " + hexadecimal(before->first) + " on: does an index run past the end?";
@@ -180,7 +180,8 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
   const std::string where =
       at + " lies in the mapping of " + bytes(mapping->size) + " from " + hexadecimal(mapping->base) + " on, ";
   const bool is_multicast = mapping->kind == Range::multicast_range;
-  const std::string owner = mapping->record == nothing ? "the host" : owner_name(ledger().record[mapping->record].gpu);
+  const std::string owner =
+      mapping->record == invalid_index ? "the host" : owner_name(ledger().record[mapping->record].gpu);
   const std::string what = is_multicast ? "of a multicast object" : "memory of " + owner;
   const std::string only = is_multicast ? "only multimem instructions go to a multicast address" : "";
   const unsigned has = device >= 0 && size_t(device) < mapping->access.size() ? mapping->access[size_t(device)] : 0;
@@ -205,7 +206,7 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
 }
 
 std::vector<std::string> leaks() {
-  const auto guard = enter();
+  const auto guard = lock_process();
   Process& p = process();
   std::vector<std::string> found;
   for (const auto& [handle, referent] : p.handles) {
@@ -213,7 +214,8 @@ std::vector<std::string> leaks() {
     const Record& record = record_of(*referent);
     const bool is_multicast = record.kind == Record::multicast;
     unsigned bound = 0;
-    for (uint32_t b = is_multicast ? record.next : nothing; b != nothing; b = ledger().record[b].next) ++bound;
+    for (uint32_t b = is_multicast ? record.next : invalid_index; b != invalid_index; b = ledger().record[b].next)
+      ++bound;
     found.push_back("handle " + hexadecimal(handle) + (is_multicast ? ", a multicast object of " : ", memory of ") +
                     bytes(record.size) + since(referent->made_by) +
                     (bound ? ", with " + std::to_string(bound) + " bindings (cuMulticastUnbind, cuMemRelease)"
@@ -237,7 +239,7 @@ std::vector<std::string> leaks() {
   const int most = int(sysconf(_SC_OPEN_MAX));
   for (int fd = 0; fd < std::min(most, 65536); ++fd) {
     const bool is_dma_buf = dma_buf_size(fd);
-    if (exported_record(fd) == nothing && !is_dma_buf) continue;
+    if (exported_record(fd) == invalid_index && !is_dma_buf) continue;
     const auto maker = p.exported.find(fd);
     found.push_back("descriptor " + std::to_string(fd) + (is_dma_buf ? ", a dma-buf" : " of exported memory") +
                     (maker == p.exported.end() ? ", received" : since(maker->second)) + " (close)");

@@ -38,7 +38,7 @@ std::vector<Mapping*> mappings_within(uint64_t address, uint64_t size) REQUIRES(
   if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "size is 0: make it that of one or more whole mappings");
   std::vector<Mapping*> within;
   auto& mappings = process().mappings;
-  auto each = holding(mappings, address);
+  auto each = find_containing(mappings, address);
   if (each == mappings.end() || each->first + each->second.size <= address) each = mappings.upper_bound(address);
   for (; each != mappings.end() && (each->first < address || each->first - address < size); ++each) {
     Mapping& mapping = each->second;
@@ -145,7 +145,7 @@ void check_part(uint64_t offset, uint64_t size, uint64_t whole, uint64_t multica
 }  // namespace
 
 bool is_reserved(uint64_t address) {
-  const auto found = holding(process().reservations, address);
+  const auto found = find_containing(process().reservations, address);
   return found != process().reservations.end() && address - found->first < found->second.size;
 }
 
@@ -158,7 +158,7 @@ void write_entries(const Mapping& mapping) {
   };
   if (mapping.kind == Range::multicast_range) {
     for (uint64_t i = 0; i < mapping.size / page_size; ++i) write((mapping.multicast_page + i) << 21 | multicast);
-  } else if (mapping.record == nothing) {  // host memory: the frame is where the host has it
+  } else if (mapping.record == invalid_index) {  // host memory: the frame is where the host has it
     while (address < mapping.base + mapping.size) write(address);
   } else {
     const Entry alias = process().times_mapped[mapping.record] > 1 ? aliased : Entry(0);
@@ -168,7 +168,7 @@ void write_entries(const Mapping& mapping) {
 }
 
 Mapping* mapping_at(uint64_t address) {
-  const auto found = holding(process().mappings, address);
+  const auto found = find_containing(process().mappings, address);
   return found != process().mappings.end() && address - found->first < found->second.size ? &found->second : nullptr;
 }
 
@@ -181,7 +181,7 @@ void add_mapping(Mapping mapping) {
   if (mapping.referent && !mapping.referent->first_mapping) mapping.referent->first_mapping = mapping.base;
   Mapping& added = p.mappings[mapping.base];
   added = std::move(mapping);
-  if (record != nothing && ++p.times_mapped[record] == 2) write_entries_of(record);
+  if (record != invalid_index && ++p.times_mapped[record] == 2) write_entries_of(record);
   else write_entries(added);
 }
 
@@ -194,7 +194,7 @@ void remove_mapping(uint64_t base) {
     for (uint64_t offset = 0; offset < gone.size; offset += page_size) page_table(gpu).set(base + offset, 0);
   if (gone.host_access) take_from_host(base, gone.size);
   if (gone.kind == Range::multicast_range) give_back_multicast_pages(gone.multicast_page);
-  if (gone.record != nothing) {
+  if (gone.record != invalid_index) {
     const unsigned left = --p.times_mapped[gone.record];
     if (left == 1) write_entries_of(gone.record);
     if (left == 0) p.times_mapped.erase(gone.record);
@@ -206,13 +206,13 @@ void remove_mapping(uint64_t base) {
     gone.referent->opened_anew.erase(base);
     --gone.referent->mappings;
     forget_if_unused(gone.referent);
-  } else if (gone.record != nothing) {
-    let_go(gone.record);
+  } else if (gone.record != invalid_index) {
+    release_record(gone.record);
   }
 }
 
 void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned long long flags) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   auto check = [&]() REQUIRES(process_lock) {
     if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
     if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "size is 0: make it that of the allocation");
@@ -232,7 +232,7 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
     if (!is_reserved(address) || address + size > uint64_t(1) << address_bits)
       refuse(CUDA_ERROR_INVALID_VALUE,
              "ptr: nothing is reserved at " + hexadecimal(address) + ": reserve it first (cuMemAddressReserve)");
-    const auto last = holding(process().mappings, address + size - 1);
+    const auto last = find_containing(process().mappings, address + size - 1);
     if (last != process().mappings.end() && last->first + last->second.size > address)
       refuse(CUDA_ERROR_INVALID_VALUE, "memory is mapped already from " + range(last->first, last->second.size) +
                                            ": unmap it first, or take other addresses");
@@ -260,7 +260,7 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
 }
 
 void unmap(uint64_t address, size_t size) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   const auto within = mappings_within(address, size);
   if (!is_reserved(address))
     refuse(CUDA_ERROR_INVALID_VALUE,
@@ -268,13 +268,13 @@ void unmap(uint64_t address, size_t size) {
   for (const Mapping* mapping : within) {
     const uint64_t base = mapping->base, bytes = mapping->size;
     remove_mapping(base);
-    note_gone(base, bytes, "unmapped");
+    record_freed(base, bytes, "unmapped");
     change("unmap", {{"address", hexadecimal(base)}, {"size", bytes}});
   }
 }
 
 void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> descriptors) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   if (descriptors.empty()) refuse(CUDA_ERROR_INVALID_VALUE, "count is 0: give one access descriptor at least");
   const auto within = mappings_within(address, size);
   // It may have holes: then the call succeeds, and what is behind the first hole keeps its rights, as on the H200.
@@ -324,7 +324,7 @@ void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> 
 }
 
 unsigned long long get_access(const CUmemLocation& location, uint64_t address) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   if (!address) refuse(CUDA_ERROR_INVALID_VALUE, "ptr is null");
   if (!is_host(location) && location.type != CU_MEM_LOCATION_TYPE_DEVICE)
     refuse(CUDA_ERROR_INVALID_DEVICE, "location.type is neither CU_MEM_LOCATION_TYPE_DEVICE nor one of the host");

@@ -142,7 +142,7 @@ uint32_t make_event();  // held by this process until close_event()
 CUipcEventHandle export_event(uint32_t event);
 uint32_t open_event(const CUipcEventHandle&);  // held likewise
 void close_event(uint32_t event);
-uint64_t record_event(uint32_t event);  // the how-manieth time this is
+uint64_t record_event(uint32_t event);  // the sequence number of this time
 uint64_t times_recorded(uint32_t event);
 void reach_event(uint32_t event, uint64_t number);
 bool is_reached(uint32_t event, uint64_t number);

@@ -78,7 +78,7 @@ void fill_in(uint64_t first, const Pages& pages) REQUIRES(process_lock) {
   for (int gpu = 0; gpu < int(gpus()); ++gpu) {
     if (!has(object, gpu)) continue;
     std::fill(bound.begin(), bound.end(), nullptr);
-    for (uint32_t b = object.next; b != nothing; b = records[b].next) {
+    for (uint32_t b = object.next; b != invalid_index; b = records[b].next) {
       const Record& binding = records[b];
       if (binding.gpu != gpu) continue;
       uint64_t at = 0, to = binding.offset / page_size;
@@ -147,7 +147,7 @@ struct Memory {
   uint64_t offset, end;       // in the record: where to begin, and where the memory ends
   std::vector<Member> named;  // for --trace
 };
-Memory memory_of(const Referent& referent, uint64_t offset) {
+Memory memory_of(const AllocationHandle& referent, uint64_t offset) {
   return {referent.record,
           offset,
           record_of(referent).size,
@@ -169,10 +169,10 @@ int gpu_to_bind(const Record& object, const Record& memory, TeamGpu named) {
 // A switch has room for so many objects that have memory bound. What it answers beyond was never seen.
 void need_slot(const Record& object) {
   const int slots = machine().multicast_slots;
-  if (!slots || object.next != nothing) return;
+  if (!slots || object.next != invalid_index) return;
   const std::span<const Record> records(ledger().record, max_records);
   const auto taken = std::ranges::count_if(
-      records, [](const Record& each) { return each.kind == Record::multicast && each.next != nothing; });
+      records, [](const Record& each) { return each.kind == Record::multicast && each.next != invalid_index; });
   if (taken >= slots)
     refuse(machine().driver >= 13040 ? multicast_resource_full : CUDA_ERROR_OUT_OF_MEMORY,
            "the switch has room for " + std::to_string(slots) +
@@ -181,7 +181,7 @@ void need_slot(const Record& object) {
 
 template <class Find>
 void bind(Handle handle, TeamGpu named_gpu, uint64_t offset, uint64_t size, unsigned long long flags, Find find) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   auto check_all = [&]() REQUIRES(process_lock) {
     if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
     const Record& object = object_named(handle);
@@ -202,16 +202,16 @@ void bind(Handle handle, TeamGpu named_gpu, uint64_t offset, uint64_t size, unsi
   const uint32_t object = named(handle)->record, memory = found.record;
   const int gpu = gpu_to_bind(ledger().record[object], ledger().record[memory], named_gpu);
   {
-    Locked locked;
+    LedgerLock locked;
     Record* const records = ledger().record;
     need_slot(records[object]);
-    for (uint32_t b = records[object].next; b != nothing; b = records[b].next)
+    for (uint32_t b = records[object].next; b != invalid_index; b = records[b].next)
       if (records[b].gpu == gpu && offset < records[b].offset + records[b].size && records[b].offset < offset + size)
         refuse(CUDA_ERROR_INVALID_VALUE, "memory of " + owner_name(gpu) + " is bound there already, from offset " +
                                              std::to_string(records[b].offset) + " on, " +
                                              std::to_string(records[b].size) + " bytes: unbind it first");
     const uint32_t number = new_record(Record::binding);
-    if (number == nothing) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for a binding");
+    if (number == invalid_index) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for a binding");
     Record& binding = records[number];
     binding.gpu = gpu;
     binding.object = object;
@@ -255,7 +255,7 @@ void give_back_multicast_pages(uint64_t first) { of_process().ranges.erase(first
 Replicas replicas(uint64_t entry) {
   if (of_process().seen.load(std::memory_order_acquire) != ledger().bound.load(std::memory_order_acquire)) {
     const MutexLock guard(process_lock);
-    const Locked locked;
+    const LedgerLock locked;
     for (const auto& [first, pages] : of_process().ranges) fill_in(first, pages);
     of_process().seen.store(ledger().bound, std::memory_order_release);
   }
@@ -298,13 +298,13 @@ static void tell_of_hopeless_wait(const Record& object, unsigned missing) REQUIR
 
 void wait_for_team(uint32_t object) {
   const Record& record = ledger().record[object];
-  hold(object);
+  acquire_record(object);
   ++of_process().waiting;
   for (bool is_told = false;;) {
     const uint32_t joined = ledger().joined;  // before looking: who joins after this ends the wait
     uint32_t missing;
     {
-      const Locked locked;
+      const LedgerLock locked;
       missing = record.devices - record.added;
     }
     if (!missing) break;
@@ -319,11 +319,11 @@ void wait_for_team(uint32_t object) {
     process_lock.lock();
   }
   --of_process().waiting;
-  let_go(object);
+  release_record(object);
 }
 
 size_t multicast_granularity(const CUmulticastObjectProp& properties, CUmulticastGranularity_flags option) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   if (option != CU_MULTICAST_GRANULARITY_MINIMUM && option != CU_MULTICAST_GRANULARITY_RECOMMENDED)
     refuse(CUDA_ERROR_INVALID_VALUE, "option must be CU_MULTICAST_GRANULARITY_MINIMUM or _RECOMMENDED, 0 or 1");
   check(properties);
@@ -331,7 +331,7 @@ size_t multicast_granularity(const CUmulticastObjectProp& properties, CUmulticas
 }
 
 Handle multicast_create(const CUmulticastObjectProp& properties) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   check(properties);
   if (properties.size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "prop: size is 0");
   if (properties.size % minimum())
@@ -339,14 +339,14 @@ Handle multicast_create(const CUmulticastObjectProp& properties) {
                                          ": round it up to the granularity, " + in_mib(minimum()));
   uint32_t number;
   {
-    const Locked locked;
+    const LedgerLock locked;
     number = new_record(Record::multicast);
-    if (number == nothing) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for a multicast object");
+    if (number == invalid_index) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for a multicast object");
     Record& object = ledger().record[number];
     object.size = properties.size;
     object.devices = properties.numDevices;
     object.handle_types = static_cast<uint32_t>(properties.handleTypes);
-    hold(number);
+    acquire_record(number);
   }
   const Handle handle = add_handle(number, false)->handle;
   change("multicast_create", {{"handle", hexadecimal(handle)},
@@ -357,11 +357,11 @@ Handle multicast_create(const CUmulticastObjectProp& properties) {
 }
 
 void multicast_add_device(Handle handle, CUdevice device) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   const int gpu = gpu_of(device);
   Record& object = ledger().record[number_of(object_named(handle))];
   {
-    const Locked locked;
+    const LedgerLock locked;
     if (has(object, gpu)) refuse(CUDA_ERROR_INVALID_VALUE, "GPU " + std::to_string(device) + " is of the team already");
     if (object.added == object.devices)
       refuse(CUDA_ERROR_INVALID_VALUE,
@@ -379,7 +379,7 @@ void multicast_add_device(Handle handle, CUdevice device) {
 }
 
 int clique_of(CUdevice device) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   return clique_of_gpu(gpu_of(device));
 }
 
@@ -408,17 +408,17 @@ void multicast_bind_address(Handle handle, TeamGpu gpu, size_t offset, uint64_t 
 }
 
 void multicast_unbind(Handle handle, CUdevice device, size_t offset, size_t size) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   const int gpu = gpu_of(device);
   const Record& object = object_named(handle);
   check_range("multicast object", offset, size, object.size);
   {
-    const Locked locked;
+    const LedgerLock locked;
     const Record* const records = ledger().record;
     uint32_t b = object.next;
-    while (b != nothing && (records[b].gpu != gpu || records[b].offset != offset || records[b].size != size))
+    while (b != invalid_index && (records[b].gpu != gpu || records[b].offset != offset || records[b].size != size))
       b = records[b].next;
-    if (b == nothing)
+    if (b == invalid_index)
       refuse(CUDA_ERROR_INVALID_VALUE,
              "no memory of GPU " + std::to_string(device) + " was bound with this offset and this size");
     remove_binding(b);

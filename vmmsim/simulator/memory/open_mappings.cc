@@ -42,7 +42,7 @@ void count_closed(const Mapping& mapping, CUdevice device) {
   for_each_region(mapping, [&](uint64_t region) {
     if (--open.regions[region] == 0) open.regions.erase(region);
   });
-  for (; open.tables.size() > pages_for(open); open.tables.pop_back()) let_go(open.tables.back());
+  for (; open.tables.size() > pages_for(open); open.tables.pop_back()) release_record(open.tables.back());
 }
 
 }  // namespace memory

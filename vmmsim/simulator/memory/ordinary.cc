@@ -26,11 +26,11 @@ bool is_enabled(CUdevice device, CUdevice peer) REQUIRES(process_lock) {
 }
 
 void set_rights(Mapping& mapping) REQUIRES(process_lock) {
-  const CUdevice owner = mapping.record == nothing ? -1 : device_of(ledger().record[mapping.record].gpu);
+  const CUdevice owner = mapping.record == invalid_index ? -1 : device_of(ledger().record[mapping.record].gpu);
   mapping.access.resize(visible_gpus().size());
   for (size_t gpu = 0; gpu < mapping.access.size(); ++gpu) {
     const bool is_open = mapping.opener >= 0 ? CUdevice(gpu) == mapping.opener
-                                             : mapping.record == nothing || is_enabled(CUdevice(gpu), owner);
+                                             : mapping.record == invalid_index || is_enabled(CUdevice(gpu), owner);
     mapping.access[gpu] = is_open ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : 0;
   }
 }
@@ -43,7 +43,7 @@ void take_for(CUdevice device, uint64_t size, Map map) REQUIRES(process_lock) {
     gpu_memory(ledger().record[record].gpu);
     map(record);
   } catch (...) {
-    let_go(record);
+    release_record(record);
     throw;
   }
 }
@@ -51,7 +51,7 @@ void take_for(CUdevice device, uint64_t size, Map map) REQUIRES(process_lock) {
 // Maps what a record of ordinary memory has, or host memory if there is no record. Returns the address.
 uint64_t map_ordinary(uint32_t record, uint64_t size, Range::Kind kind, CUdevice opener = -1) REQUIRES(process_lock) {
   Mapping mapping = {};
-  mapping.base = take_addresses(size, record == nothing);
+  mapping.base = take_addresses(size, record == invalid_index);
   mapping.size = size;
   mapping.kind = kind;
   mapping.record = record;
@@ -103,7 +103,7 @@ void remove_allocation(Allocations::iterator found) REQUIRES(process_lock) {
 }
 
 void set_peer(CUdevice device, CUdevice peer, bool enabled) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   gpu_of(device);
   gpu_of(peer);
   if (enabled) process().peers.insert({device, peer});
@@ -129,18 +129,18 @@ void map_pool_unit(CUdevice device, uint64_t address, uint64_t size, const std::
     mapping.record = record;
     add_mapping(mapping);
   };
-  if (of_another == nothing) return take_for(device, size, map);
+  if (of_another == invalid_index) return take_for(device, size, map);
   try {
     gpu_memory(ledger().record[of_another].gpu);
     map(of_another);
   } catch (...) {
-    let_go(of_another);
+    release_record(of_another);
     throw;
   }
 }
 
 Allocations::iterator allocation_with(uint64_t address) {
-  const auto found = holding(process().allocations, address);
+  const auto found = find_containing(process().allocations, address);
   if (found == process().allocations.end()) return found;
   const Allocation& allocation = found->second;  // of the host's own the driver knows whole pages
   const uint64_t size = allocation.kind == Range::host ? round_up(allocation.size, 4096) : allocation.size;
@@ -161,13 +161,13 @@ void add_allocation(uint64_t address, Allocation added, CUdevice device) {
 
 void erase_allocation(uint64_t address) {
   const auto found = process().allocations.find(address);
-  note_gone(address, found->second.size, "freed");
+  record_freed(address, found->second.size, "freed");
   process().allocations.erase(found);
   change("free", {{"address", hexadecimal(address)}});
 }
 
 uint64_t allocate(CUdevice device, size_t size, Owner owner) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   gpu_of(device);
   if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "the size is 0");
   if (size >> address_bits) refuse(CUDA_ERROR_OUT_OF_MEMORY, "no GPU has " + std::to_string(size) + " bytes");
@@ -185,12 +185,12 @@ uint64_t allocate(CUdevice device, size_t size, Owner owner) {
 }
 
 void free_allocation(uint64_t address) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   remove_allocation(allocation_at(address));
 }
 
 uint64_t allocate_heap(CUdevice device, size_t size) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   uint64_t address = 0;
   take_for(device, round_up(size, page_size), [&](uint32_t record) REQUIRES(process_lock) {
     address = map_ordinary(record, round_up(size, page_size), Range::ordinary);
@@ -199,25 +199,25 @@ uint64_t allocate_heap(CUdevice device, size_t size) {
 }
 
 void free_heap(uint64_t address) {
-  const auto guard = enter();
-  note_gone(address, mapping_at(address)->size, "the heap of malloc in kernels, freed");
+  const auto guard = lock_process();
+  record_freed(address, mapping_at(address)->size, "the heap of malloc in kernels, freed");
   remove_mapping(address);
   give_back_addresses(address);
 }
 
 void* allocate_host(size_t size, bool managed, Owner owner) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "the size is 0");
   if (size >> address_bits) refuse(CUDA_ERROR_OUT_OF_MEMORY, "no host has " + std::to_string(size) + " bytes");
   const auto kind = managed ? Range::managed : Range::host;
-  const uint64_t address = map_ordinary(nothing, round_up(size, page_size), kind);
+  const uint64_t address = map_ordinary(invalid_index, round_up(size, page_size), kind);
   if (managed) madvise(reinterpret_cast<void*>(address), round_up(size, page_size), MADV_DONTFORK);  // as on an H100
   add_allocation(address, {size, kind, owner}, -1);
   return reinterpret_cast<void*>(address);
 }
 
 CUipcMemHandle export_ipc(uint64_t address) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   auto found = allocation_with(address);
   if (found == process().allocations.end()) found = allocation_at(address);
   if (found->second.kind != Range::ordinary || found->second.opened)
@@ -236,14 +236,14 @@ CUipcMemHandle export_ipc(uint64_t address) {
 }
 
 uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle, Owner owner) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   gpu_of(device);
   IpcHandle contents;
   std::memcpy(&contents, &handle, sizeof contents);
   if (contents.magic != ipc_magic || contents.token != ledger().token || contents.record >= max_records)
     refuse(CUDA_ERROR_INVALID_VALUE, "these 64 bytes are not a memory handle of cuIpcGetMemHandle");
   {
-    const Locked locked;
+    const LedgerLock locked;
     const Record& record = ledger().record[contents.record];
     const bool is_there = record.kind == Record::physical && record.key == contents.key && is_held(contents.record);
     if (!is_there && has_ended(contents.maker))
@@ -252,19 +252,19 @@ uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle, Owner owner) {
       refuse(CUDA_ERROR_INVALID_VALUE, "the memory of this handle was freed, or is on another node");
     if (record.maker == this_process())
       refuse(CUDA_ERROR_INVALID_CONTEXT, "this process made the memory: use its own pointer");
-    hold(contents.record);
+    acquire_record(contents.record);
   }
   uint64_t base = 0;
   for (const auto& [address, mapping] : process().mappings)
     if (mapping.record == contents.record && mapping.opener == device) base = address;
   if (base) {
-    let_go(contents.record);  // its mapping holds it
+    release_record(contents.record);  // its mapping holds it
   } else {
     try {
       gpu_memory(ledger().record[contents.record].gpu);
       base = map_ordinary(contents.record, ledger().record[contents.record].size, Range::ordinary, device);
     } catch (...) {
-      let_go(contents.record);
+      release_record(contents.record);
       throw;
     }
   }
@@ -281,7 +281,7 @@ uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle, Owner owner) {
 }
 
 void close_ipc(uint64_t address) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   const auto found = allocation_at(address);
   if (!found->second.opened) refuse(CUDA_ERROR_INVALID_VALUE, "the memory was not opened with cuIpcOpenMemHandle");
   found->second.is_taken = false;
@@ -294,8 +294,8 @@ void disable_peer(CUdevice device, CUdevice peer) { set_peer(device, peer, false
 Free memory_info(CUdevice device) { return memory_of(gpu_of(device)); }
 
 Free memory_of(int gpu) {
-  const auto guard = enter();
-  const Locked locked;
+  const auto guard = lock_process();
+  const LedgerLock locked;
   sweep();
   return {ledger().gpu[gpu].free * page_size, machine().memory};
 }

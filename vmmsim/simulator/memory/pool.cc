@@ -22,26 +22,26 @@ struct SharedBlock {
 static_assert(sizeof(SharedBlock) <= sizeof(CUmemPoolPtrExportData));
 
 uint32_t new_shared_pool(int gpu, unsigned handle_types) REQUIRES(process_lock) {
-  const Locked locked;
+  const LedgerLock locked;
   const uint32_t record = new_record(Record::pool);
-  if (record == nothing) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for a pool");
+  if (record == invalid_index) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for a pool");
   ledger().record[record].gpu = gpu;
   ledger().record[record].handle_types = handle_types;
-  hold(record);
+  acquire_record(record);
   return record;
 }
 
 // Another process's unit, held; nothing: it was given back.
 uint32_t find_unit(uint32_t pool, uint64_t offset) REQUIRES(process_lock) {
-  const Locked locked;
+  const LedgerLock locked;
   for (uint32_t number = 0; number < ledger().records; ++number) {
     const Record& record = ledger().record[number];
     if (record.kind != Record::physical || record.object != pool || record.offset != offset || !is_held(number))
       continue;
-    hold(number);
+    acquire_record(number);
     return number;
   }
-  return nothing;
+  return invalid_index;
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ void Pool::take_room() {
   try {
     addresses_ = take_addresses(size + unit, on_host_.has_value());
   } catch (...) {
-    if (record_ != nothing) let_go(record_);
+    if (record_ != invalid_index) release_record(record_);
     throw;
   }
   first_ = round_up(addresses_, unit);
@@ -62,8 +62,8 @@ void Pool::take_room() {
   add_gap(first_, {size, nullptr, nullptr, 0});
 }
 
-Pool::Pool(CUdevice device, unsigned handle_types) : device_(device), record_(nothing) {
-  const auto guard = enter();
+Pool::Pool(CUdevice device, unsigned handle_types) : device_(device), record_(invalid_index) {
+  const auto guard = lock_process();
   const int gpu = gpu_of(device);
   constexpr unsigned known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC;
   if (handle_types & ~known) refuse(CUDA_ERROR_INVALID_VALUE, "handleTypes has bits of other types than fd and fabric");
@@ -72,16 +72,16 @@ Pool::Pool(CUdevice device, unsigned handle_types) : device_(device), record_(no
   take_room();
 }
 
-Pool::Pool(OnHost kind) : on_host_(kind), record_(nothing) {
-  const auto guard = enter();
+Pool::Pool(OnHost kind) : on_host_(kind), record_(invalid_index) {
+  const auto guard = lock_process();
   take_room();
 }
 
 Pool::Shared Pool::shared_by(intptr_t number) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   const int fd = static_cast<int>(number);
   const uint32_t record = exported_record(fd);
-  if (record == nothing || ledger().record[record].node != node())
+  if (record == invalid_index || ledger().record[record].node != node())
     refuse(CUDA_ERROR_UNKNOWN, "descriptor " + std::to_string(fd) +
                                    " is not one that cuMemPoolExportToShareableHandle gave on this node: was it "
                                    "closed, or is it the number of another process's?");
@@ -95,16 +95,16 @@ Pool::Shared Pool::shared_by(intptr_t number) {
 }
 
 Pool::Pool(Shared shared) : is_imported_(true), record_(shared.record) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   device_ = device_of(ledger().record[record_].gpu);
-  hold(record_);  // the descriptor holds it, so it is still there
+  acquire_record(record_);  // the descriptor holds it, so it is still there
   take_room();
 }
 
 Pool::~Pool() {
-  const auto guard = enter();
+  const auto guard = lock_process();
   give_back_addresses(addresses_);
-  if (record_ != nothing) let_go(record_);
+  if (record_ != invalid_index) release_record(record_);
 }
 
 // The gap behind all blocks comes last, one without memory after those that have it; then the smallest that is large
@@ -185,20 +185,20 @@ void Pool::map_unit(uint64_t address) {
     mapping.size = unit;
     mapping.kind = on_host_ == OnHost::managed ? Range::managed : Range::host;
     mapping.access = rights();
-    mapping.record = nothing;
+    mapping.record = invalid_index;
     add_mapping(mapping);
     units_.insert(address);
     return;
   }
-  uint32_t other = nothing;
+  uint32_t other = invalid_index;
   if (is_imported_) {
     other = find_unit(record_, address - first_);
-    if (other == nothing) refuse(CUDA_ERROR_INVALID_VALUE, "the process that made the block has freed it");
+    if (other == invalid_index) refuse(CUDA_ERROR_INVALID_VALUE, "the process that made the block has freed it");
   }
   map_pool_unit(device_, address, unit, access_, other);
   units_.insert(address);
-  if (is_imported_ || record_ == nothing) return;
-  const Locked locked;
+  if (is_imported_ || record_ == invalid_index) return;
+  const LedgerLock locked;
   Record& record = ledger().record[mapping_at(address)->record];
   record.object = record_;
   record.handle_types = ledger().record[record_].handle_types;
@@ -206,9 +206,9 @@ void Pool::map_unit(uint64_t address) {
 }
 
 void Pool::unmap_unit(uint64_t address) {
-  if (!is_imported_ && record_ != nothing) {  // others may have it still, but nobody finds it any more
-    const Locked locked;
-    ledger().record[mapping_at(address)->record].object = nothing;
+  if (!is_imported_ && record_ != invalid_index) {  // others may have it still, but nobody finds it any more
+    const LedgerLock locked;
+    ledger().record[mapping_at(address)->record].object = invalid_index;
   }
   remove_mapping(address);
   units_.erase(address);
@@ -231,7 +231,7 @@ void Pool::take_from_gap(Gaps::iterator gap, uint64_t address, uint64_t size) {
 
 uint64_t Pool::allocate(uint64_t size, const void* stream, Owner owner, const MayHave& settled,
                         const MayHave& followed) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   const uint64_t room = taken_by(size);
   auto found = find(room, [&](const Gap& gap) { return gap.stream == stream; });
   if (found == gaps_.end()) {
@@ -256,7 +256,7 @@ uint64_t Pool::allocate(uint64_t size, const void* stream, Owner owner, const Ma
 }
 
 void Pool::free(uint64_t block, const void* stream, Reached reached, uint64_t time) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   const uint64_t size = process().allocations.at(block).size;
   erase_allocation(block);
   --blocks_;
@@ -265,14 +265,14 @@ void Pool::free(uint64_t block, const void* stream, Reached reached, uint64_t ti
 
 // By another process, which may import blocks of it again: the unit stays the same to both.
 bool Pool::is_mapped_elsewhere(uint64_t address) const {
-  return record_ != nothing && !is_imported_ && is_held(mapping_at(address)->record, true);
+  return record_ != invalid_index && !is_imported_ && is_held(mapping_at(address)->record, true);
 }
 
 void Pool::give_back(uint64_t bytes) {
   auto at = units_.end();
   while (at != units_.begin() && reserved() - unit >= bytes) {
     --at;
-    const auto gap = holding(gaps_, *at);
+    const auto gap = find_containing(gaps_, *at);
     const bool is_free = gap != gaps_.end() && !gap->second.stream && *at + unit <= gap->first + gap->second.size;
     if (!is_free || is_mapped_elsewhere(*at)) continue;
     const uint64_t given_back = *at;
@@ -282,14 +282,14 @@ void Pool::give_back(uint64_t bytes) {
 }
 
 unsigned Pool::handle_types() const {
-  const auto guard = enter();
-  return record_ == nothing ? 0 : ledger().record[record_].handle_types;
+  const auto guard = lock_process();
+  return record_ == invalid_index ? 0 : ledger().record[record_].handle_types;
 }
 
 int Pool::export_fd(CUmemAllocationHandleType type) const {
-  const auto guard = enter();
+  const auto guard = lock_process();
   const bool is_one = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || type == CU_MEM_HANDLE_TYPE_FABRIC;
-  if (!is_one || record_ == nothing || !(ledger().record[record_].handle_types & type))
+  if (!is_one || record_ == invalid_index || !(ledger().record[record_].handle_types & type))
     refuse(CUDA_ERROR_INVALID_VALUE,
            "the pool was made without this type of handle: cuMemPoolCreate needs it in handleTypes");
   if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
@@ -303,8 +303,8 @@ int Pool::export_fd(CUmemAllocationHandleType type) const {
 }
 
 CUmemPoolPtrExportData Pool::export_block(uint64_t block) const {
-  const auto guard = enter();
-  if (record_ == nothing)
+  const auto guard = lock_process();
+  if (record_ == invalid_index)
     refuse(CUDA_ERROR_INVALID_VALUE,
            "the block's pool was made for this process alone: cuMemPoolCreate needs handleTypes");
   const SharedBlock contents = {block_magic, ledger().token, ledger().record[record_].key, block - first_,
@@ -315,7 +315,7 @@ CUmemPoolPtrExportData Pool::export_block(uint64_t block) const {
 }
 
 uint64_t Pool::import_block(const CUmemPoolPtrExportData& data, Owner owner) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   SharedBlock contents;
   std::memcpy(&contents, &data, sizeof contents);
   if (contents.magic != block_magic || contents.token != ledger().token)
@@ -326,7 +326,7 @@ uint64_t Pool::import_block(const CUmemPoolPtrExportData& data, Owner owner) {
   const uint64_t address = first_ + contents.offset, room = taken_by(contents.size);
   if (process().allocations.contains(address)) return address;  // once more, and freed once all the same
   settle();
-  const auto gap = holding(gaps_, address);
+  const auto gap = find_containing(gaps_, address);
   const bool is_free = gap != gaps_.end() && !gap->second.stream && address + room <= gap->first + gap->second.size;
   if (!is_free)
     refuse(CUDA_ERROR_INVALID_VALUE, "a block that had the place of this one is imported here, and not yet freed");
@@ -338,13 +338,13 @@ uint64_t Pool::import_block(const CUmemPoolPtrExportData& data, Owner owner) {
 }
 
 void Pool::trim(uint64_t bytes, const MayHave& settled) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   settle(settled);
   give_back(bytes);
 }
 
 void Pool::open(CUdevice device, CUmemAccess_flags flags) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   access_[size_t(device)] = static_cast<unsigned char>(flags);
   for (const uint64_t each : units_) {
     mapping_at(each)->access = rights();
@@ -354,7 +354,7 @@ void Pool::open(CUdevice device, CUmemAccess_flags flags) {
 }
 
 CUmemAccess_flags Pool::access(CUdevice device) const {
-  const auto guard = enter();
+  const auto guard = lock_process();
   return CUmemAccess_flags(access_[size_t(device)]);
 }
 

@@ -14,12 +14,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include "of_thread.h"
+#include "thread_slot.h"
 
 namespace memory {
 
 thread_local std::vector<std::string>* changes = nullptr;
-std::string& current_call() { return of_thread<std::string, struct CurrentCall>(); }
+std::string& current_call() { return thread_slot<std::string, struct CurrentCall>(); }
 
 namespace {
 
@@ -140,7 +140,7 @@ bool has_ended(ProcessIdentity process) {
   return ended || (is_told && now != process);
 }
 
-Waits waits_for_others(pid_t process) {  // perhaps in a handler of a signal: without memory
+Waits is_blocked_on_peer(pid_t process) {  // perhaps in a handler of a signal: without memory
   char path[64], name[32];
   alignas(dirent64) char entries[4096];
   std::snprintf(path, sizeof path, "/proc/%d/task", process);
@@ -174,7 +174,7 @@ void set_visible(std::vector<int> numbers) {
 std::span<const int> visible_gpus() { return seen_gpus().visible; }
 PageTable& page_table(CUdevice device) { return *seen_gpus().tables[static_cast<size_t>(device)]; }
 
-MutexLock enter() {
+MutexLock lock_process() {
   if (is_forked)
     refuse(CUDA_ERROR_NOT_INITIALIZED, "this process was forked by one that had initialised CUDA: start it by exec");
   return MutexLock(process_lock);
@@ -185,7 +185,7 @@ void change(trace::Kind kind, const std::vector<Member>& members) {
   if (changes) changes->push_back(trace::change(kind, members, ++order));
 }
 
-void note_gone(uint64_t base, uint64_t size, const char* how) {
+void record_freed(uint64_t base, uint64_t size, const char* how) {
   auto& gone = process().gone;
   gone.push_back({base, size, how + (current_call().empty() ? "" : " by " + current_call())});
   if (gone.size() > 256) gone.pop_front();

@@ -18,7 +18,7 @@ namespace memory {
 
 // What a handle names: memory or a multicast object. It lives until the last reference and the last mapping made by it
 // are gone.
-struct Referent {
+struct AllocationHandle {
   Handle handle;
   uint32_t record;
   bool imported;
@@ -34,9 +34,9 @@ struct Referent {
 struct Mapping {
   uint64_t base, size;
   Range::Kind kind;
-  uint32_t record;                     // nothing: host memory
-  std::shared_ptr<Referent> referent;  // vmm and multicast_range
-  std::vector<unsigned char> access;   // of each GPU of this process: CUmemAccess_flags
+  uint32_t record;                             // nothing: host memory
+  std::shared_ptr<AllocationHandle> referent;  // vmm and multicast_range
+  std::vector<unsigned char> access;           // of each GPU of this process: CUmemAccess_flags
   unsigned char host_access = 0;
   uint64_t multicast_page = 0;  // the number of the first
   bool has_small_blocks = false;
@@ -70,7 +70,7 @@ struct Region {
 };
 
 // Addresses where something was: for what is told of faults.
-struct Gone {
+struct FreedRange {
   uint64_t base, size;
   std::string how;  // "unmapped by cuMemUnmap #1"
 };
@@ -83,7 +83,7 @@ struct OpenMappings {
 };
 
 struct Process {
-  std::unordered_map<Handle, std::shared_ptr<Referent>> handles;
+  std::unordered_map<Handle, std::shared_ptr<AllocationHandle>> handles;
   std::map<uint64_t, uint64_t> areas;            // addresses that the process keeps for CUDA: begin, end
   std::vector<Region> regions;                   // those areas that hold reservations, the newest last
   std::map<uint64_t, Reservation> reservations;  // by address
@@ -93,19 +93,19 @@ struct Process {
   std::unordered_map<CUdevice, OpenMappings> open;      // of VMM memory, to each GPU
   std::set<std::pair<CUdevice, CUdevice>> peers;        // (device, peer) that are enabled
   std::map<int, std::string> exported;                  // descriptors -> the call that made them
-  std::deque<Gone> gone;                                // the latest is the last
+  std::deque<FreedRange> gone;                          // the latest is the last
   uint64_t ids = 0;
 };
 Process& process() REQUIRES(process_lock);
 std::span<const int> visible_gpus();  // the machine's GPU of each CUdevice
 
 // Begins a call: nobody else changes this process's memory while it lasts. Refuses in a child made by fork.
-MutexLock enter() ACQUIRE(process_lock);
+MutexLock lock_process() ACQUIRE(process_lock);
 
 // Tells a change for --trace: its kind, and what it was. Addresses and handles are texts.
 using trace::Member;
 void change(trace::Kind, const std::vector<Member>&);
-void note_gone(uint64_t base, uint64_t size, const char* how) REQUIRES(process_lock);  // by the call in progress
+void record_freed(uint64_t base, uint64_t size, const char* how) REQUIRES(process_lock);  // by the call in progress
 
 // --- Who has memory: the machine's GPUs by their numbers, and after them the host of each node
 int host_of_node();
@@ -114,18 +114,18 @@ int device_of(int gpu);  // -1: this process does not see it
 // Whether all its own threads are in calls of the system that end by no time, but by what others do; unknown where the
 // system does not tell. It may be asked in a handler of a signal.
 enum class Waits { no, yes, unknown };
-Waits waits_for_others(pid_t process);
+Waits is_blocked_on_peer(pid_t process);
 bool is_awaited();  // whether an import waits for the end of this process
 
 // --- Handles
-std::shared_ptr<Referent> named(Handle) REQUIRES(process_lock);  // refuses with CUDA_ERROR_INVALID_VALUE
-const Record& record_of(const Referent&);
+std::shared_ptr<AllocationHandle> named(Handle) REQUIRES(process_lock);  // refuses with CUDA_ERROR_INVALID_VALUE
+const Record& record_of(const AllocationHandle&);
 // Of a record that is held.
-std::shared_ptr<Referent> add_handle(uint32_t record, bool imported) REQUIRES(process_lock);
-void forget_if_unused(const std::shared_ptr<Referent>&) REQUIRES(process_lock);
-void need_fabric();                                  // refuses while it is not ready
-void check_handle_types(unsigned requested);         // refuses what this machine does not have
-CUmemAllocationProp properties_of(const Referent&);  // as granted, and its usage
+std::shared_ptr<AllocationHandle> add_handle(uint32_t record, bool imported) REQUIRES(process_lock);
+void forget_if_unused(const std::shared_ptr<AllocationHandle>&) REQUIRES(process_lock);
+void need_fabric();                                          // refuses while it is not ready
+void check_handle_types(unsigned requested);                 // refuses what this machine does not have
+CUmemAllocationProp properties_of(const AllocationHandle&);  // as granted, and its usage
 // A new record, held. Refuses with CUDA_ERROR_OUT_OF_MEMORY.
 uint32_t take_memory(int owner, uint64_t size) REQUIRES(process_lock);
 
@@ -136,7 +136,7 @@ void take_from_host(uint64_t address, uint64_t size) REQUIRES(process_lock);  //
 bool are_ours(uint64_t address) REQUIRES(process_lock);
 // Whether it has memory there, other than what it has of CUDA.
 bool is_of_host(uint64_t address, uint64_t size) REQUIRES(process_lock);
-template <class Map> auto holding(Map& map, uint64_t address) {  // the entry at or before an address, or end()
+template <class Map> auto find_containing(Map& map, uint64_t address) {  // the entry at or before an address, or end()
   auto next = map.upper_bound(address);
   return next == map.begin() ? map.end() : --next;
 }

@@ -91,7 +91,7 @@ bool give_back_frames(Record& record) REQUIRES(process_lock, ledger().lock) {
   Ledger::Gpu& gpu = ledger().gpu[record.gpu];
   uint32_t* const next = ledger().frames_of(record.gpu);
   uint32_t run = record.first_frame, last = run, frames = 0;
-  for (uint32_t frame = run; frame != nothing; last = frame, frame = next[frame], ++frames) {
+  for (uint32_t frame = run; frame != invalid_index; last = frame, frame = next[frame], ++frames) {
     if (frame == run || frame == last + 1) continue;
     if (!punch(record.gpu, run, last + 1 - run)) return false;
     run = frame;
@@ -109,7 +109,7 @@ void give_back_if_unheld(uint32_t number) REQUIRES(process_lock, ledger().lock) 
   if (record.kind == Record::unused || record.kind == Record::binding || record.kind == Record::event) return;
   if (record.bindings || is_held(number)) return;
   if (record.kind == Record::multicast)
-    while (record.next != nothing) remove_binding(record.next);
+    while (record.next != invalid_index) remove_binding(record.next);
   if (record.kind == Record::physical && !give_back_frames(record)) return;
   if (record.exported) change("gone", {{"identity", hexadecimal(record.key)}});
   drop_record(number);
@@ -132,17 +132,17 @@ uint64_t new_key() {
 }
 
 uint32_t new_record(Record::Kind kind) {
-  if (ledger().unused == nothing && ledger().records == max_records) {
+  if (ledger().unused == invalid_index && ledger().records == max_records) {
     sweep();
     drop_unheld_events();
   }
   uint32_t number = ledger().unused;
-  if (number != nothing) ledger().unused = ledger().record[number].next;
+  if (number != invalid_index) ledger().unused = ledger().record[number].next;
   else if (ledger().records < max_records) number = ledger().records++;
-  else return nothing;
+  else return invalid_index;
   Record& record = ledger().record[number];
   record = {};
-  record.next = record.first_frame = record.object = nothing;
+  record.next = record.first_frame = record.object = invalid_index;
   record.key = new_key();
   record.node = node();
   record.maker = this_process();
@@ -170,7 +170,7 @@ bool take_frames(Record& record, int gpu, uint64_t size) {
   record.first_frame = state.first;
   state.first = next[last];
   state.free -= static_cast<uint32_t>(frames);
-  next[last] = nothing;
+  next[last] = invalid_index;
   std::atomic_signal_fence(std::memory_order_seq_cst);  // who dies before the next line has taken nothing
   record.kind = Record::physical;
   return true;
@@ -195,8 +195,8 @@ void sweep() { sweep(0, ledger().records); }
 
 void give_back_exported() {
   if (!ledger().has_exported) return;
-  const auto guard = enter();
-  const Locked locked;
+  const auto guard = lock_process();
+  const LedgerLock locked;
   for (uint32_t number = 0; number < ledger().records; ++number)
     if (ledger().record[number].exported) give_back_if_unheld(number);
 }
@@ -204,7 +204,7 @@ void give_back_exported() {
 static std::atomic<int> own_place = -1;  // among those that are present
 
 void come() {
-  const auto guard = enter();
+  const auto guard = lock_process();
   if (holds().file < 0) holds().file = open_ledger(O_RDWR);
   for (uint32_t place = 0; place < max_present && holds().file >= 0; ++place) {
     int32_t nobody = 0;
@@ -226,7 +226,7 @@ bool is_held(uint32_t record, bool by_others) {
   return lock.l_type != F_UNLCK;
 }
 
-void hold(uint32_t record) {
+void acquire_record(uint32_t record) {
   if (holds().file < 0) holds().file = open_ledger(O_RDWR);
   if (holds().file < 0) refuse(CUDA_ERROR_OPERATING_SYSTEM, no_descriptor);
   const auto found = holds().held.find(record);
@@ -235,13 +235,13 @@ void hold(uint32_t record) {
   ++holds().held[record];
 }
 
-void let_go(uint32_t record) {
+void release_record(uint32_t record) {
   const auto found = holds().held.find(record);
   assert(found != holds().held.end());
   if (--found->second) return;
   holds().held.erase(found);
   if (!set_lock(holds().file, record, F_UNLCK)) tell_of_kept("its lock cannot be given back");
-  Locked locked;
+  LedgerLock locked;
   give_back_if_unheld(record);
 }
 
@@ -283,9 +283,9 @@ static bool is_of_ledger(int fd) {
 }
 
 uint32_t exported_record(int fd) {
-  if (!is_of_ledger(fd)) return nothing;
+  if (!is_of_ledger(fd)) return invalid_index;
   const off_t position = syscall(SYS_lseek, fd, 0, SEEK_CUR) - first_position;
-  return position < 0 || position >= max_records ? nothing : static_cast<uint32_t>(position);
+  return position < 0 || position >= max_records ? invalid_index : static_cast<uint32_t>(position);
 }
 
 int export_dma_buf(std::span<const uint32_t> records, uint64_t size) {

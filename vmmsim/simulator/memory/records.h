@@ -17,9 +17,9 @@ void drop_record(uint32_t) REQUIRES(ledger().lock);  // a new one that is not ne
 bool take_frames(Record&, int gpu, uint64_t size) REQUIRES(process_lock, ledger().lock);
 void sweep() REQUIRES(process_lock, ledger().lock);                            // gives back what nobody holds any more
 bool is_held(uint32_t record, bool by_others = false) REQUIRES(process_lock);  // by a process or an exported descriptor
-void hold(uint32_t record) REQUIRES(process_lock);                             // by this process, once more; refuses
+void acquire_record(uint32_t record) REQUIRES(process_lock);                   // by this process, once more; refuses
 // Once less; the last of all holders gives it back.
-void let_go(uint32_t record) REQUIRES(process_lock) EXCLUDES(ledger().lock);
+void release_record(uint32_t record) REQUIRES(process_lock) EXCLUDES(ledger().lock);
 void remove_binding(uint32_t binding) REQUIRES(process_lock, ledger().lock);
 int export_record(uint32_t record);                                    // a descriptor that holds it; refuses
 uint32_t exported_record(int fd);                                      // nothing: `fd` was not exported by this machine
@@ -33,7 +33,8 @@ template <class Work>
 void for_each_frame(const Record& record, Work work) REQUIRES(process_lock) {
   char* const bytes = gpu_memory(record.gpu);
   const uint32_t* const next = ledger().frames_of(record.gpu);
-  for (uint32_t frame = record.first_frame; frame != nothing; frame = next[frame]) work(bytes + frame * page_size);
+  for (uint32_t frame = record.first_frame; frame != invalid_index; frame = next[frame])
+    work(bytes + frame * page_size);
 }
 
 // Lets the host touch an allocation at an address, as PROT_... says. False where a process has no mapping to spare.

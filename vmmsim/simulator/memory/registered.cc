@@ -32,7 +32,7 @@ PartlyRegistered& in_parts() {
 void write_entry(uint64_t page) REQUIRES(process_lock) {
   const auto& allocations = process().allocations;
   Parts found;
-  auto each = holding(allocations, page);
+  auto each = find_containing(allocations, page);
   if (each == allocations.end()) each = allocations.begin();
   for (; each != allocations.end() && each->first < page + page_size; ++each) {
     const auto& [base, allocation] = *each;
@@ -73,14 +73,14 @@ bool host_has(uint64_t address, uint64_t end, bool writing) {
 }  // namespace
 
 void must_be_registrable(uint64_t address, size_t size, bool is_read_only) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   const uint64_t end = address + size;
   auto& allocations = process().allocations;
   if (!address || !size || end < address) refuse(CUDA_ERROR_INVALID_VALUE, "p is null, or bytesize is 0 or too large");
   if (end >> processor::address_bits)
     refuse(CUDA_ERROR_NOT_SUPPORTED,
            "a process has 2^" + std::to_string(processor::address_bits) + " bytes of addresses");
-  const auto last = holding(allocations, end - 1);
+  const auto last = find_containing(allocations, end - 1);
   if (last != allocations.end() && last->second.kind == Range::registered && last->first + last->second.size > address)
     refuse(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
            std::to_string(last->second.size) + " bytes from " + hexadecimal(last->first) +
@@ -95,7 +95,7 @@ void must_be_registrable(uint64_t address, size_t size, bool is_read_only) {
 }
 
 void register_host(uint64_t address, size_t size, bool is_read_only, Owner owner) {
-  const auto guard = enter();
+  const auto guard = lock_process();
   auto& allocations = process().allocations;
   Allocation added = {size, Range::registered, owner, ++process().ids, current_call()};
   added.is_read_only = is_read_only;
@@ -107,7 +107,7 @@ void erase_registration(uint64_t address) {
   const uint64_t size = process().allocations.at(address).size;
   process().allocations.erase(address);
   write_entries(address, size);
-  note_gone(address, size, "unregistered");
+  record_freed(address, size, "unregistered");
 }
 
 bool is_registered(uint64_t address, bool writing) {

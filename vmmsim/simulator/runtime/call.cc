@@ -183,7 +183,7 @@ cudaError_t cudaPeekAtLastError(void) { return give_last_error(__func__, false);
 // --- What the thread's device is ------------------------------------------------------------------------------------
 cudaError_t cudaGetDeviceCount(int* count) {
   return call(ARGUMENTS(count), nothing, [&] {
-    need(count, "count");
+    require_non_null(count, "count");
     *count = 0;
     if (!state().device_count) start_driver();
     *count = state().device_count;

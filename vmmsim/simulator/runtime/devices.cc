@@ -175,7 +175,7 @@ void find_driver_call(const char* symbol, void** call, unsigned version, unsigne
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* prop, int device) {
   return call(ARGUMENTS(prop, device), driver_only, [&] {
-    need(prop, "prop");
+    require_non_null(prop, "prop");
     fill(*prop, checked(device));
   });
 }
@@ -186,8 +186,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attr, int device) 
 // All GPUs of the machine are alike, so the first fits as well as any.
 cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* prop) {
   return call(ARGUMENTS(device, prop), driver_only, [&] {
-    need(device, "device");
-    need(prop, "prop");
+    require_non_null(device, "device");
+    require_non_null(prop, "prop");
     *device = checked(0);
   });
 }
@@ -221,7 +221,7 @@ cudaError_t cudaSetDeviceFlags(unsigned int flags) {
 }
 cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
   return call(ARGUMENTS(flags), driver_only, [&] {
-    need(flags, "flags");
+    require_non_null(flags, "flags");
     int is_active;
     must(cuDevicePrimaryCtxGetState(device(), flags, &is_active));
     *flags |= cudaDeviceMapHost;

@@ -7,7 +7,7 @@ using namespace runtime;
 namespace {
 
 CUDA_KERNEL_NODE_PARAMS as_driver(const cudaKernelNodeParams* p) {
-  need(p, "pNodeParams");
+  require_non_null(p, "pNodeParams");
   CUDA_KERNEL_NODE_PARAMS all = {};
   all.gridDimX = p->gridDim.x;
   all.gridDimY = p->gridDim.y;
@@ -23,7 +23,7 @@ CUDA_KERNEL_NODE_PARAMS as_driver(const cudaKernelNodeParams* p) {
 }
 
 void give(cudaKernelNodeParams* to, const CUDA_KERNEL_NODE_PARAMS& p) {
-  need(to, "pNodeParams");
+  require_non_null(to, "pNodeParams");
   *to = {};
   to->func = p.kern ? const_cast<void*>(function_of(p.kern)) : static_cast<void*>(p.func);
   to->gridDim = dim3(p.gridDimX, p.gridDimY, p.gridDimZ);
@@ -34,7 +34,7 @@ void give(cudaKernelNodeParams* to, const CUDA_KERNEL_NODE_PARAMS& p) {
 }
 
 CUDA_MEMCPY3D as_driver(const cudaMemcpy3DParms* p) {
-  need(p, "pCopyParams");
+  require_non_null(p, "pCopyParams");
   return runtime::as_driver(*p);
 }
 
@@ -57,7 +57,7 @@ cudaMemcpyKind kind_of(const CUDA_MEMCPY3D& p) {
 }
 
 void give(cudaMemcpy3DParms* to, const CUDA_MEMCPY3D& p) {
-  need(to, "pNodeParams");
+  require_non_null(to, "pNodeParams");
   *to = {};
   const bool from_host = p.srcMemoryType == CU_MEMORYTYPE_HOST, to_host = p.dstMemoryType == CU_MEMORYTYPE_HOST;
   void* const source = from_host ? const_cast<void*>(p.srcHost) : reinterpret_cast<void*>(p.srcDevice);
@@ -87,7 +87,7 @@ CUgraphEdgeData* as_driver(cudaGraphEdgeData* p) { return reinterpret_cast<CUgra
 
 // Of any type. Other than kernels and copies they have the same members here as there.
 CUgraphNodeParams as_driver(const cudaGraphNodeParams* p) {
-  need(p, "nodeParams");
+  require_non_null(p, "nodeParams");
   CUgraphNodeParams all = {};
   all.type = CUgraphNodeType(p->type);
   if (p->type == cudaGraphNodeTypeKernel) {
@@ -501,7 +501,7 @@ STREAM_CALL(cudaGraphInstantiateWithParams, _ptsz,
             (cudaGraphExec_t * pGraphExec, cudaGraph_t graph, cudaGraphInstantiateParams* instantiateParams),
             (pGraphExec, graph, instantiateParams)) {
   return call(ARGUMENTS(pGraphExec, graph, instantiateParams), [&] {
-    need(instantiateParams, "instantiateParams");
+    require_non_null(instantiateParams, "instantiateParams");
     CUDA_GRAPH_INSTANTIATE_PARAMS all = {instantiateParams->flags, at(instantiateParams->uploadStream), nullptr, {}};
     const int result = cuGraphInstantiateWithParams(pGraphExec, graph, &all);
     instantiateParams->errNode_out = all.hErrNode_out;

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "../memory/of_thread.h"
+#include "../memory/thread_slot.h"
 #include "../mutex.h"
 #include "runtime.h"
 
@@ -117,7 +117,7 @@ struct Configuration {
   cudaStream_t stream;
 };
 // Of <<<...>>> whose launch has not come yet.
-std::vector<Configuration>& configurations() { return memory::of_thread<std::vector<Configuration>>(); }
+std::vector<Configuration>& configurations() { return memory::thread_slot<std::vector<Configuration>>(); }
 
 driver::Extent extent_of(const dim3& size) { return {size.x, size.y, size.z}; }
 
@@ -135,7 +135,7 @@ void launch(const void* symbol, dim3 grid, dim3 block, void** arguments, size_t 
 }
 
 CUlaunchConfig driver_config(const cudaLaunchConfig_t* config) {
-  need(config, "config");
+  require_non_null(config, "config");
   CUlaunchConfig all = {};
   const dim3 grid = config->gridDim, block = config->blockDim;
   all.gridDimX = grid.x;
@@ -288,7 +288,7 @@ STREAM_CALL(cudaLaunchKernelExC, _ptsz, (const cudaLaunchConfig_t* config, const
 // --- Kernels --------------------------------------------------------------------------------------------------------
 cudaError_t cudaGetKernel(cudaKernel_t* kernelPtr, const void* entryFuncAddr) {
   return call(ARGUMENTS(kernelPtr, entryFuncAddr), [&] {
-    need(kernelPtr, "kernelPtr");
+    require_non_null(kernelPtr, "kernelPtr");
     function(entryFuncAddr);
     *kernelPtr = kernel(entryFuncAddr);
   });
@@ -299,7 +299,7 @@ cudaError_t cudaGetFuncBySymbol(cudaFunction_t* functionPtr, const void* symbolP
 }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attr, const void* func) {
   return call(ARGUMENTS(attr, func), [&] {
-    need(attr, "attr");
+    require_non_null(attr, "attr");
     fill(*attr, func);
   });
 }
@@ -316,7 +316,7 @@ cudaError_t cudaFuncSetCacheConfig(const void* func, cudaFuncCache cacheConfig) 
 }
 cudaError_t cudaFuncGetName(const char** name, const void* func) {
   return call(ARGUMENTS(name, func), [&] {
-    need(name, "name");
+    require_non_null(name, "name");
     must(cuFuncGetName(name, function(func)));
   });
 }

@@ -101,7 +101,7 @@ static All boxes(const Given& p, cudaMemcpyKind kind) {
 
 CUDA_MEMCPY3D as_driver(const cudaMemcpy3DParms& p) { return boxes<CUDA_MEMCPY3D>(p, p.kind); }
 static CUDA_MEMCPY3D_PEER as_driver(const cudaMemcpy3DPeerParms* p) {
-  need(p, "p");
+  require_non_null(p, "p");
   auto all = boxes<CUDA_MEMCPY3D_PEER>(*p, cudaMemcpyDeviceToDevice);
   all.dstContext = primary_context(checked(p->dstDevice));
   all.srcContext = primary_context(checked(p->srcDevice));
@@ -121,7 +121,7 @@ unsigned char byte(int value) { return static_cast<unsigned char>(value); }
 
 // The driver refuses to allocate nothing; the runtime gives a null pointer.
 template <class Allocate> void allocate(void** pointer, const char* name, size_t size, Allocate how) {
-  need(pointer, name);
+  require_non_null(pointer, name);
   *pointer = nullptr;
   if (size) must(how());
 }
@@ -133,7 +133,7 @@ void free_memory(void* pointer, bool is_host) {
 }
 
 void copy_3d(const cudaMemcpy3DParms* p, CUstream where) {
-  need(p, "p");
+  require_non_null(p, "p");
   if (!p->extent.width || !p->extent.height || !p->extent.depth) return;
   const CUDA_MEMCPY3D all = as_driver(*p);
   must(cuMemcpy3DAsync(&all, where));
@@ -198,14 +198,14 @@ cudaError_t cudaFree(void* devPtr) {
 }
 cudaError_t cudaMallocPitch(void** devPtr, size_t* pitch, size_t width, size_t height) {
   return call(ARGUMENTS(devPtr, pitch, width, height), [&] {
-    need(pitch, "pitch");
+    require_non_null(pitch, "pitch");
     allocate(devPtr, "devPtr", width * height,
              [&] { return cuMemAllocPitch(address(devPtr), pitch, width, height, 4); });
   });
 }
 cudaError_t cudaMalloc3D(cudaPitchedPtr* pitchedDevPtr, cudaExtent extent) {
   return call(ARGUMENTS(pitchedDevPtr), [&] {
-    need(pitchedDevPtr, "pitchedDevPtr");
+    require_non_null(pitchedDevPtr, "pitchedDevPtr");
     *pitchedDevPtr = cudaPitchedPtr{nullptr, 0, extent.width, extent.height};
     allocate(&pitchedDevPtr->ptr, "ptr", extent.width * extent.height * extent.depth, [&] {
       return cuMemAllocPitch(address(&pitchedDevPtr->ptr), &pitchedDevPtr->pitch, extent.width,
@@ -298,7 +298,7 @@ cudaError_t cudaMemRangeGetAttributes(void** data, size_t* dataSizes, cudaMemRan
 // --- IPC of cudaMalloc's memory -------------------------------------------------------------------------------------
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* devPtr) {
   return call(ARGUMENTS(handle, devPtr), [&] {
-    need(handle, "handle");
+    require_non_null(handle, "handle");
     must(cuIpcGetMemHandle(reinterpret_cast<CUipcMemHandle*>(handle), address(devPtr)));
   });
 }

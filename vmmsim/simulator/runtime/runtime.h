@@ -36,7 +36,7 @@ inline void require(bool holds, const std::string& why, cudaError_t error = cuda
   driver::explain(why);
   throw Failed{error};
 }
-inline void need(const void* pointer, const char* name) {
+inline void require_non_null(const void* pointer, const char* name) {
   if (!pointer) require(false, std::string(name) + " is null: give the address of a variable");
 }
 
@@ -57,7 +57,7 @@ template <class Work> cudaError_t call(const driver::Call& description, const Wo
 // The work of a call that has one result, which goes to where the program wants it.
 template <class Result, class Work> auto result_to(Result* to, const char* name, const Work& work) {
   return [=] {
-    need(to, name);
+    require_non_null(to, name);
     *to = work();
   };
 }

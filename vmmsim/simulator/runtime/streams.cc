@@ -125,7 +125,7 @@ cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t hand
 }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
   return call(ARGUMENTS(ms, start, end), of_event, [&] {
-    need(ms, "ms");
+    require_non_null(ms, "ms");
     must(cuEventElapsedTime(ms, start, end));
   });
 }

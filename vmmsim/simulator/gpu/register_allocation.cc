@@ -85,7 +85,7 @@ std::vector<int> share(std::vector<Life> lives, const std::vector<int>& targets,
 
 }  // namespace
 
-void share_rows(LoweredKernel& kernel) {
+void allocate_registers(LoweredKernel& kernel) {
   if (kernel.rows == 0 || !kernel.call_sites.empty()) return;  // a call keeps the rows of its function
   const std::vector<int> number = share(lives_in(kernel), targets_before(kernel), kernel.rows);
   const auto renumber = [&](int& row) {

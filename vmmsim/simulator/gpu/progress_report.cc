@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-#include "pace.h"
+#include "progress_report.h"
 #include <cassert>
 #include <map>
 #include "../../trace/text.h"

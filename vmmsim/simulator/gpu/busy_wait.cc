@@ -57,11 +57,11 @@ class Before {
   }
 
  private:
-  std::map<int, Row> rows_;
+  std::map<int, VectorRegister> rows_;
   void note(const Warp& w, int row) {
     if (row >= 0) rows_.try_emplace(row, w.rows[row]);
   }
-  static bool is_same(const Warp& w, const Row& a, const Row& b) {
+  static bool is_same(const Warp& w, const VectorRegister& a, const VectorRegister& b) {
     for (const unsigned lane : each(w.running))
       if (a.lane[lane] != b.lane[lane]) return false;
     return true;
@@ -72,9 +72,9 @@ class Before {
 bool step(Warp& w, Before& before) {
   const MicroOp& op = w.block->lowered->ops[static_cast<size_t>(w.current)];
   const Lanes active = active_lanes(w, op);
-  if (active && op.again == Again::differs) return false;
+  if (active && op.effects == Effects::side_effects) return false;
   uint64_t addresses[32];
-  if (op.again == Again::looks)
+  if (op.effects == Effects::reads)
     for (const unsigned lane : each(active))
       addresses[lane] = w.rows[op.a].lane[lane] + static_cast<uint64_t>(op.offset);
   before.note(w, op);
@@ -85,7 +85,7 @@ bool step(Warp& w, Before& before) {
   if (w.diverged) return false;
   w.current = w.next;
   w.places.set(w.running, w.alive, w.current);
-  if (op.again == Again::looks) watch(w, op, active, addresses);
+  if (op.effects == Effects::reads) watch(w, op, active, addresses);
   return w.watched.size() <= most_watched;
 }
 
@@ -119,7 +119,7 @@ void look_for_spin(Warp& w) {
   w.spins_since = Clock::now();
 }
 
-bool spins_in_vain(Warp& w) {
+bool is_still_blocked(Warp& w) {
   if (!w.spinning) return false;
   if (w.spinning == (w.alive & ~w.waiting) && Clock::now() - w.spins_since < longest_rest) {
     if (has_not_changed(w)) return true;
