@@ -102,7 +102,7 @@ class Suites(unittest.TestCase):
         shutil.copytree(DOCS / "example", place)
         commands = re.search(r"```sh\n(.*?)```", (DOCS / "testing.md").read_text(), re.DOTALL)[1]
         of_pytest = next(line for line in commands.splitlines() if "pytest" in line)
-        path = f"{VMMSIM.parent}:{CMAKE.parent}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+        path = f"{VMMSIM.parent}:{pathlib.Path(sys.executable).parent}:{CMAKE.parent}:{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "CUDACXX": NVCC, "CXX": CXX}
 
         def run(text):
