@@ -6,7 +6,8 @@ import array
 from by_hand import GRANULE, Kernels, Refused, access_for, cu, memory_on, ok, use, write
 
 # %% [1]
-# You reserve 1 GiB of addresses, and have no memory yet. Will the picture show any, in the lower row?
+# You reserve 1 GiB of addresses. The upper row of the picture below has a process's addresses, the lower one the memory
+# of the GPU. How much of the lower one does this take?
 use(0)
 MiB = 1 << 20
 properties, access = memory_on(0), access_for(0)
@@ -14,19 +15,21 @@ chunk = ok(cu.cuMemGetAllocationGranularity(properties, GRANULE))
 reserved, size = 1024 * MiB, 0
 base = int(ok(cu.cuMemAddressReserve(reserved, 0, 0, 0)))
 # %% [2]
-# One chunk more, in two calls and a third. The handle is released at once. Why doesn't that free the memory?
+# One chunk: create it, map it, and release its handle at once. Is the memory still there after that?
 handle = ok(cu.cuMemCreate(chunk, properties, 0))
 ok(cu.cuMemMap(base + size, chunk, 0, handle, 0))
 ok(cu.cuMemRelease(handle))
 size += chunk
 # %% [2]
-# The mapping keeps it. Now the loop, for the rest of 8 MiB: 1024 slots of 8 KiB. Access comes once, for all the new
-# ones.
+# It is: the mapping holds it. Now the same in a loop, up to 8 MiB, which is 1024 slots of 8 KiB. At the end `grow`
+# opens all new chunks by one call. Who opens the chunk that was there before?
 
 
 def grow(wanted):
-    """To at least so many bytes, or nothing changes."""
+    """To at least so many bytes, or nothing changes. Call it before every request."""
     global size
+    if wanted <= size:
+        return
     old_size = size
     try:
         while size < wanted:
@@ -55,7 +58,8 @@ ok(cu.cuMemSetAccess(base, size, [access], 1))
 grow(few * slot)
 # %% [2]
 # Give 1024 requests a slot each. `admit` also saves a pointer to each slot, in a table on the GPU. Then capture the
-# kernel that looks all of them up into a CUDA graph: it keeps `base`, and the grid, for good.
+# kernel that looks all of them up into a CUDA graph. The graph keeps `base`, and how many threads there are. If the
+# buffer had to move to grow, what would be wrong in the table, and what in the graph?
 kernels = Kernels("growable")
 requests = kernels.variable("requests")
 kernels.admit(few // 256, 256, base, 0)
@@ -94,7 +98,7 @@ try:
 except Refused as error:
     print(f"{error}: still {size // MiB} MiB")
 # %% [3]
-# Take the obstacle away, and ask once more.
+# None of the four: all or nothing. Take the obstacle away. Will the same call do now?
 ok(cu.cuMemUnmap(fifth, chunk))
 ok(cu.cuMemRelease(obstacle))
 grow(size + 8 * chunk)
@@ -104,6 +108,8 @@ f"{size // MiB} MiB"
 shrink(few * slot)
 look_up_all(few)
 # %% [4]
-# And now everything.
+# What did that leave, of what you had at the beginning? The graph goes first, then the memory, then the addresses.
+ok(cu.cuGraphExecDestroy(graph))
+ok(cu.cuStreamDestroy(stream))
 shrink(0)
 ok(cu.cuMemAddressFree(base, reserved))

@@ -18,6 +18,7 @@
     write: ["place", "ptr", "size"],
   };
   const WORDS = { host: (1n << 64n) - 1n, NONE: 0n, READ: 1n, READWRITE: 3n, MINIMUM: 0n, RECOMMENDED: 1n };
+  const LONG = /^CU_MEM_(?:ACCESS_FLAGS_PROT|ALLOC_GRANULARITY)_(?=[A-Z]+$)/;  // what C has before some of them
   const UNITS = { KiB: 1n << 10n, MiB: 1n << 20n, GiB: 1n << 30n, TiB: 1n << 40n };
   const ERRORS = {
     0: "CUDA_SUCCESS", 1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 101: "CUDA_ERROR_INVALID_DEVICE",
@@ -39,7 +40,7 @@
       if (tokens[at++] !== what) throw new Mistake(`there is no ${what} in “${text.trim()}” where one is wanted`);
     };
     const single = () => {
-      const token = tokens[at++];
+      const token = tokens[at++]?.replace(LONG, "");
       if (token === undefined) throw new Mistake("an argument is empty");
       if (token === "(") {
         const value = sum();
@@ -72,7 +73,8 @@
     };
     const value = sum();
     if (at < tokens.length) throw new Mistake(`“${tokens[at]}” is not understood`);
-    return BigInt.asUintN(64, value);
+    if (value < 0n || value >> 64n) throw new Mistake(`“${text.trim()}” is no number of 64 bits`);
+    return value;
   };
 
   const argumentsOf = (text) => {
@@ -89,7 +91,7 @@
   // What a line asks for: its call, the numbers that it is given, and the name of what it answers with.
   const asked = (line, variables) => {
     const [, name, given] = line.match(/^(\w+)\s*\((.*)\)\s*;?$/) ?? [];
-    if (!name) throw new Mistake("a line is one call: cuMemRelease(handle)");
+    if (!name) throw new Mistake("a line is one call, with both its parentheses, as cuMemRelease(handle)");
     const wanted = CALLS[name];
     if (!wanted) throw new Mistake(`there is no ${name} here; there are ${Object.keys(CALLS).join(", ")}`);
     const parts = argumentsOf(given);
@@ -134,6 +136,7 @@
         state = JSON.parse(machine.ccall("call", "string", ["string"], [[call.name, ...call.numbers].join(" ")]));
         Object.assign(row, { answer: answerText(call, state), is_bad: state.error !== 0, why: state.why });
         if (call.to && !state.error) {
+          for (const [value, name] of names) if (name === call.to) names.delete(value);
           variables.set(call.to, BigInt(state.value));
           names.set(state.value, call.to);
         }
@@ -160,10 +163,12 @@
   const partsOf = (reservation, mappings) => {
     const end = reservation.address + reservation.size, parts = [];
     let at = reservation.address;
-    for (const each of mappings.filter(({ address }) => address >= at && address < end)) {
-      if (each.address > at) parts.push({ size: each.address - at });
-      parts.push({ size: each.size, mapping: each });
-      at = each.address + each.size;
+    for (const each of mappings) {  // by address; one may go on in the next reservation
+      const begin = Math.max(each.address, at), behind = Math.min(each.address + each.size, end);
+      if (begin >= behind) continue;
+      if (begin > at) parts.push({ size: begin - at });
+      parts.push({ size: behind - begin, mapping: each });
+      at = behind;
     }
     if (at < end) parts.push({ size: end - at });
     return parts;
@@ -225,7 +230,7 @@
       drawn.push(text(0, y, `${name}: ${all ? `${sizeText(all)} taken` : "none taken"}`, "vmm-title"));
       y += 24;
     }
-    return `<svg class="vmm-picture" viewBox="0 0 ${width} ${y}" width="${width}" role="img"
+    return `<svg class="vmm-picture" viewBox="-1 0 ${width + 2} ${y}" style="--natural-width: ${width + 2}px" role="img"
       aria-label="The addresses, and the memory behind them">${arrows.join("")}${drawn.join("")}</svg>`;
   };
 
@@ -248,12 +253,17 @@
     const editor = element("textarea", { value: first, spellcheck: false, ariaLabel: "Calls, one a line" });
     const answers = element("ol", { className: "try-it-answers" });
     const picture = element("div", { className: "try-it-picture vmm-scroll" });
-    const reset = element("button", { type: "button", textContent: "As it was", hidden: true });
-    let latest = 0;
+    const reset = element("button", { type: "button", hidden: true });
+    let latest = 0, clicked = null, edited = first;
 
     const show = (rows, chosen) => {
       answers.querySelectorAll("button").forEach((each, i) => (each.ariaPressed = i === chosen));
-      picture.innerHTML = rows.length ? pictureOf(withDevices(rows[chosen].state)) : "";
+      const row = rows[chosen];
+      picture.replaceChildren();
+      if (!row) return;
+      picture.innerHTML = pictureOf(withDevices(row.state));
+      const now = `After line ${chosen + 1}${row.is_bad ? ", which changed nothing" : ""}`;
+      picture.prepend(element("p", { textContent: now }));
     };
     const run = async () => {
       delete listing.dataset.answered;
@@ -263,23 +273,25 @@
       const rows = await runOf(editor.value);
       if (mine !== latest) return;
       editor.rows = editor.value.split("\n").length;
-      reset.hidden = editor.value === first;
+      const is_first = editor.value === first;
+      if (!is_first) edited = editor.value;
+      reset.hidden = edited === first;
+      reset.textContent = is_first ? "Yours again" : "As it was";
       answers.replaceChildren(
         ...rows.map((row, i) => {
-          const line = element("button", { type: "button", onclick: () => show(rows, i) },
+          const line = element("button", { type: "button", onclick: () => show(rows, (clicked = i)) },
             element("code", { textContent: row.line }),
             element("span", { className: row.is_bad ? "try-it-bad" : "try-it-good", textContent: row.answer }));
-          const why = row.why ? [element("p", { textContent: `${row.why[0].toUpperCase()}${row.why.slice(1)}.` })] : [];
+          const why = row.why ? [element("p", { textContent: row.why })] : [];
           return element("li", {}, line, ...why);
         }),
       );
-      const bad = rows.findIndex(({ is_bad }) => is_bad);
-      show(rows, bad < 0 ? rows.length - 1 : bad);
+      show(rows, clicked !== null && clicked < rows.length ? clicked : rows.length - 1);
       listing.dataset.answered = editor.value;  // nobody need wait longer
     };
     editor.addEventListener("input", run);
     reset.addEventListener("click", () => {
-      editor.value = first;
+      editor.value = editor.value === first ? edited : first;
       run();
     });
     listing.replaceChildren(editor, reset, answers, picture);

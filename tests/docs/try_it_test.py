@@ -140,13 +140,16 @@ class TryIt(BrowserTest):
 
     def test_what_is_no_call_is_said(self):
         for line, word in (
-            ("cuMemFree(va)", "There is no cuMemFree here"),
-            ("cuMemUnmap(va, 2 MiB)", "Nothing above is called “va”"),
-            ("cuMemAddressReserve(va, 2 MiB, 0, 0, 0)", "The answer needs a name"),
+            ("cuMemFree(va)", "there is no cuMemFree here"),
+            ("cuMemUnmap(va, 2 MiB)", "nothing above is called “va”"),
+            ("cuMemAddressReserve(va, 2 MiB, 0, 0, 0)", "the answer needs a name"),
             ("cuMemAddressReserve(&va, 2 MiB)", "has 5 arguments here"),
             ("cuMemRelease(2 ! 3)", "“!” is not understood"),
             ("cuMemRelease()", "has 1 arguments here"),
-            ("<img src=x onerror=alert(1)>", "A line is one call"),
+            ("cuMemRelease(1", "with both its parentheses"),
+            ("cuMemRelease(99999999999999999999)", "is no number of 64 bits"),
+            ("cuMemRelease(1 - 2)", "is no number of 64 bits"),
+            ("<img src=x onerror=alert(1)>", "a line is one call"),
         ):
             with self.subTest(line):
                 ((shown, answer, why),) = self.answers(f"{line}\n// a remark\n\n")
@@ -155,14 +158,27 @@ class TryIt(BrowserTest):
 
     def test_a_box_goes_back_and_shows_each_line(self):
         first = self.page.locator(".try-it textarea").first.input_value()
-        self.answers(first.replace("READWRITE", "READ"))
+        mine = first.replace("READWRITE", "CU_MEM_ACCESS_FLAGS_PROT_READ")
+        self.answers(mine)
         box = self.page.locator(".try-it").first
-        self.assertIn("GPU 0: r", box.locator("svg").inner_html())
+        self.assertIn("After line 5, which changed nothing", box.inner_text())
+        self.assertIn("GPU 0: r<", box.locator("svg").inner_html())
         box.locator("li button").first.click()
         self.assertIn("none taken", box.locator("svg").inner_html())
-        box.get_by_role("button", name="As it was").click()
-        self.page.wait_for_function("(text) => document.querySelector('.try-it').dataset.answered === text", arg=first)
-        self.assertIn("GPU 0: rw", box.locator("svg").inner_html())
+        for name, text in (("As it was", first), ("Yours again", mine)):
+            box.get_by_role("button", name=name).click()
+            self.page.wait_for_function(
+                "(text) => document.querySelector('.try-it').dataset.answered === text", arg=text
+            )
+            self.assertIn("After line 1", box.inner_text())  # it stays at the line that was clicked
+
+    def test_a_mapping_may_go_on_in_the_next_reservation(self):
+        self.answers(
+            "cuMemAddressReserve(&a, 2 MiB, 0, 0, 0)\ncuMemAddressReserve(&b, 2 MiB, 0, a + 2 MiB, 0)\n"
+            "cuMemCreate(&m, 4 MiB, gpu(0), 0)\ncuMemMap(a, 4 MiB, 0, m, 0)"
+        )
+        titles = self.page.locator(".try-it").first.locator("svg title").all_text_contents()
+        self.assertEqual(titles, ["mapped, 2 MiB", "mapped, 2 MiB", "held by m, 1 mapping"])
 
     def test_it_fits_and_is_accessible(self):
         for width, theme in ((1440, "light"), (390, "dark")):
