@@ -262,7 +262,7 @@
       picture.replaceChildren();
       if (!row) return;
       picture.innerHTML = pictureOf(withDevices(row.state));
-      const now = `After line ${chosen + 1}${row.is_bad ? ", which changed nothing" : ""}`;
+      const now = `After line ${chosen + 1}${row.is_bad ? ", which failed" : ""}`;
       picture.prepend(element("p", { textContent: now }));
     };
     const run = async () => {

@@ -161,7 +161,7 @@ class TryIt(BrowserTest):
         mine = first.replace("READWRITE", "CU_MEM_ACCESS_FLAGS_PROT_READ")
         self.answers(mine)
         box = self.page.locator(".try-it").first
-        self.assertIn("After line 5, which changed nothing", box.inner_text())
+        self.assertIn("After line 5, which failed", box.inner_text())
         self.assertIn("GPU 0: r<", box.locator("svg").inner_html())
         box.locator("li button").first.click()
         self.assertIn("none taken", box.locator("svg").inner_html())
