@@ -347,6 +347,8 @@ class Views(BrowserTest):
         search = self.page.get_by_role("searchbox", name="Find")
         for words, wanted in (
             ("cumemrelease", [11, 13]),
+            ("Release P1 cuMem", [11, 13]),
+            ("cumemrelease p2", []),
             ("a_library_f", [4]),
             ("program.cu:10", [9]),
             ("#2", [6, 7, 8, 12, 13]),

@@ -32,7 +32,7 @@ class Source {
     if (row) source.scrollTop = row.offsetTop - source.clientHeight / 2;
     const of = name ? ` in ${name}` : "", called = led_there.length ? `; called in ${led_there.join(", in ")}` : "";
     return `${file}${of}: ▶ line ${line} has just run` + (goes_on ? `, ▷ line ${next[1]} is next`
-      : next && next[1] == line ? ", and runs once more" : "") + called;
+      : next && next[1] == line ? ", and makes the next call, too" : "") + called;
   }
   words_without({ place: [file, line, name], owner }, stack) {
     const of = name ? ` in ${name}` : "";
