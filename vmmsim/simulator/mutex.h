@@ -5,7 +5,7 @@
 //   std::map<K, V> entries GUARDED_BY(lock);    is read and written by who holds `lock` alone
 //   void add(K) REQUIRES(state().lock);         is called by who holds it
 //   void add_and_wait(K) EXCLUDES(lock);        is called by who does not
-//   MutexLock enter() ACQUIRE(lock);            returns with it held
+//   MutexLock lock_process() ACQUIRE(lock);     returns with it held
 //
 // A lock is an expression, and another expression is another lock to clang: write it in one way, best without a
 // variable, `state().lock` each time. A lambda is a function by itself: [&]() REQUIRES(lock) { ... }.
