@@ -11,23 +11,17 @@ import sys
 import tempfile
 import unittest
 
+from vmmsim.tests.in_python import DRIVER
 from vmmsim.trace.model import Machine
 from vmmsim.trace.recording import Recording
 
 VMMSIM = pathlib.Path(sys.argv.pop(1)).resolve()
 
-PROGRAM = r"""
-import ctypes, os, signal, socket, sys
-cuda = ctypes.CDLL("libcuda.so.1")
-MiB, zero = 1 << 20, ctypes.c_uint64(0)
-def must(result):
-    if result:
-        sys.exit(f"error {result}")
-def start():
-    context = ctypes.c_void_p()
-    must(cuda.cuInit(0))
-    must(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
-    must(cuda.cuCtxSetCurrent(context))
+PROGRAM = (
+    DRIVER
+    + r"""
+import signal, socket
+zero = ctypes.c_uint64(0)
 def create(size):
     handle, properties = ctypes.c_uint64(), (ctypes.c_uint64 * 4)(1 | 1 << 32, 1)  # pinned, for a descriptor, on GPU 0
     must(cuda.cuMemCreate(ctypes.byref(handle), ctypes.c_size_t(size), properties, zero))
@@ -48,6 +42,7 @@ def ask():
 def allocate(size):
     must(cuda.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(size)))
 """
+)
 TWO = r"""
 ours, its = socket.socketpair()
 worker = os.fork()

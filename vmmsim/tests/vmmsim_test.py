@@ -22,6 +22,8 @@ import threading
 import time
 import unittest
 
+from vmmsim.tests.in_python import DRIVER
+
 CC, VMMSIM = sys.argv.pop(2), pathlib.Path(sys.argv.pop(1)).resolve()
 LIBRARIES = VMMSIM.parent.parent / "simulator"
 RUNTIME = next(path.name for path in LIBRARIES.glob("libcudart.so.*"))
@@ -34,18 +36,9 @@ COUNT = (
     "import ctypes; d = ctypes.CDLL('libcuda.so.1'); n = ctypes.c_int()\n"
     "print(d.cuInit(0), d.cuDeviceGetCount(ctypes.byref(n)), n.value)\n"
 )
-MEMORY = r"""
-import ctypes, os, sys
-cuda = ctypes.CDLL("libcuda.so.1")
-MiB = 1 << 20
-def must(result):
-    if result:
-        sys.exit(f"error {result}")
-def start():
-    context = ctypes.c_void_p()
-    must(cuda.cuInit(0))
-    must(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
-    must(cuda.cuCtxSetCurrent(context))
+MEMORY = (
+    DRIVER
+    + r"""
 def allocate(size):
     address = ctypes.c_uint64()
     must(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size)))
@@ -64,6 +57,7 @@ def touched():  # KiB of this machine's memory that the GPUs take: of the files 
     return sum(os.stat(file).st_blocks // 2 for file in files if "memfd:vmmsim-memory" in os.readlink(file))
 start()
 """
+)
 FILES = r"""
 #include <fcntl.h>
 #include <glob.h>
