@@ -31,7 +31,7 @@ uint32_t new_shared_pool(int gpu, unsigned handle_types) REQUIRES(process_lock) 
   return record;
 }
 
-// Another process's unit, held; nothing: it was given back.
+// Another process's unit, held; invalid_index: it was given back.
 uint32_t find_unit(uint32_t pool, uint64_t offset) REQUIRES(process_lock) {
   const LedgerLock locked;
   for (uint32_t number = 0; number < ledger().records; ++number) {

@@ -80,7 +80,7 @@ class Pool {
   CUdevice device_ = -1;  // none
   std::optional<OnHost> on_host_;
   bool is_imported_ = false;
-  uint32_t record_;  // nothing: it is this process's alone
+  uint32_t record_;  // invalid_index: it is this process's alone
   uint64_t addresses_, first_ = 0, numbers_ = 0, blocks_ = 0;
   Gaps gaps_;                          // by address
   std::set<uint64_t> units_;           // that have memory

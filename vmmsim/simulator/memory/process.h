@@ -34,7 +34,7 @@ struct AllocationHandle {
 struct Mapping {
   uint64_t base, size;
   Range::Kind kind;
-  uint32_t record;                             // nothing: host memory
+  uint32_t record;                             // invalid_index: host memory
   std::shared_ptr<AllocationHandle> referent;  // vmm and multicast_range
   std::vector<unsigned char> access;           // of each GPU of this process: CUmemAccess_flags
   unsigned char host_access = 0;

@@ -10,7 +10,7 @@
 namespace memory {
 
 uint64_t new_key() REQUIRES(ledger().lock);  // unlike any other
-// Unheld and still unused, or nothing: the ledger is full.
+// Unheld and still unused, or invalid_index: the ledger is full.
 uint32_t new_record(Record::Kind) REQUIRES(process_lock, ledger().lock);
 void drop_record(uint32_t) REQUIRES(ledger().lock);  // a new one that is not needed
 // False: there are not so many.
@@ -22,7 +22,7 @@ void acquire_record(uint32_t record) REQUIRES(process_lock);                   /
 void release_record(uint32_t record) REQUIRES(process_lock) EXCLUDES(ledger().lock);
 void remove_binding(uint32_t binding) REQUIRES(process_lock, ledger().lock);
 int export_record(uint32_t record);                                    // a descriptor that holds it; refuses
-uint32_t exported_record(int fd);                                      // nothing: `fd` was not exported by this machine
+uint32_t exported_record(int fd);                                      // invalid_index: not of this machine
 int export_dma_buf(std::span<const uint32_t> records, uint64_t size);  // a descriptor that holds them all; refuses
 void give_back_exported();                                             // what nobody holds any more
 void leave() REQUIRES(process_lock);  // in a child made by fork: lets go of the parent's files
