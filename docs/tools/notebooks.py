@@ -39,7 +39,7 @@ WORDS = {  # that fit a page alone, and a notebook's in their place
 BEGIN = f"""
 *[Lesson {{number}}]({{page}}) of CUDA VMM by Example, {{release}}, as a notebook. Run its cells from top to bottom; the
 first of them sets up. You make the calls one by one, in Python, and see after each what it has done; the whole program,
-in C++, comes at the end. Before each cell stands a question: guess, then run. Commands in the text are for a terminal,
+in C++, comes at the end. Before each cell is a question: guess, then run. Commands in the text are for a terminal,
 in the directory `{HERE}` that the first cell makes beside the notebook.*
 """
 SET_UP = f"""# Gets the project, {{release}}, and what is missing on this machine, and builds the simulator.
