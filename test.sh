@@ -32,7 +32,7 @@ has_cupti || cupti=(scripts/requirements-cupti.txt)
 more=()
 [[ " $* " != *" --all "* ]] || more=(tests/requirements-python.txt)
 setup docs/requirements.txt scripts/requirements-notebooks.txt tests/requirements.txt "${cupti[@]}" "${more[@]}"
-get_packages_of_tests
+get_packages_of_tests "$preset"
 # Where CI is true a warning of the compiler is an error.
 build all -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" ${CI:+-DCMAKE_COMPILE_WARNING_AS_ERROR=ON}
 export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(nproc)}"
