@@ -33,7 +33,7 @@ ANCHORS = r'((?:^<a id="pit-[\w-]+"></a>$\n)+)### '
 PAGES = dict(re.findall(r"^\[(\w+)\]: \.\./(\d\d_\w+/\w+)\.md$", ENTRIES, re.MULTILINE))
 PLACE = r"\b((?:step|mistake)s?\s+\d+(?:\s+(?:and|to)\s+\d+)?)"
 # Questions about VMM and nothing else: an error of theirs is one that a user of these calls can meet.
-FACTS = ["vmm", "vmm_kernels", "vmm_peers", "address_hints", "granted_memory", "rights_peers", "processes"]
+CONFORMANCE = ["vmm", "vmm_kernels", "vmm_peers", "address_hints", "granted_memory", "rights_peers", "processes"]
 
 
 def errors_of_cuda():
@@ -59,7 +59,7 @@ def slug(heading):
 class Pitfalls(unittest.TestCase):
     def test_each_recorded_error_is_in_the_table(self):
         outputs = sorted(ROOT.glob("[0-9][0-9]_*/*output.txt"))
-        outputs += [ROOT / f"vmmsim/tests/facts/{fact}_expected_output.txt" for fact in FACTS]
+        outputs += [ROOT / f"vmmsim/tests/conformance/{name}_expected_output.txt" for name in CONFORMANCE]
         recorded = {name for path in outputs for name in re.findall(NAME, path.read_text())}
         self.assertIn("CUDA_ERROR_NOT_PERMITTED", recorded)  # lesson 05 has it: the search finds what it has to
         missing = recorded - {name for row in ROWS for name in re.findall(NAME, row[2])}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT-0
 """The boxes of the page Try it here, in Chromium: try_it_test.py BOOK
 
-What they answer is held against what an H200 answered (vmmsim/tests/facts), where it was asked the same.
+What they answer is held against what an H200 answered (vmmsim/tests/conformance), where it was asked the same.
 """
 
 import pathlib
@@ -12,7 +12,7 @@ import unittest
 from vmmsim.tests.browser import BrowserTest, skip
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FACTS = ROOT / "vmmsim" / "tests" / "facts"
+CONFORMANCE = ROOT / "vmmsim" / "tests" / "conformance"
 PAGE = pathlib.Path(sys.argv[1]) / "docs" / "try_it.html"
 
 # The recorded line that a call of a box is held against, by its section and its label; none: it prepares others.
@@ -80,7 +80,7 @@ unmapping | both again | cuMemUnmap(v, 8 MiB)
 def recorded():
     """What the H200 answered, by section and label."""
     found, section = {}, ""
-    for line in (FACTS / "vmm_expected_output.txt").read_text().splitlines():
+    for line in (CONFORMANCE / "vmm_expected_output.txt").read_text().splitlines():
         if line.startswith("["):
             section = line.strip("[]")
         elif ": " in line:
@@ -128,11 +128,11 @@ class TryIt(BrowserTest):
 
     def test_the_answers_are_those_of_an_h200(self):
         lines = [[part.strip() for part in line.split("|")] for line in ASKED.strip().splitlines()]
-        facts, wrong = recorded(), []
+        answers, wrong = recorded(), []
         found = self.answers("\n".join(line for _, _, line in lines))
         for (section, label, line), (shown, answer, *why) in zip(lines, found, strict=True):
             self.assertEqual(shown, line)
-            expected = facts[section, label] if label else "CUDA_SUCCESS"
+            expected = answers[section, label] if label else "CUDA_SUCCESS"
             got = answer.partition(":")[0]
             if got != expected or (got != "CUDA_SUCCESS" and not why):
                 wrong.append((line, got, expected, why))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT-0
-// The memory of the simulator without its driver, as far as no program asks for it that ran on hardware too (facts/):
-// files of machines, the frames behind allocations, processes that die in the middle of a change, threads that all
-// change something, nodes, and multicast objects. Each case is a process of its own on a machine of its own; it starts
-// others by exec.
+// The memory of the simulator without its driver, as far as no program asks for it that ran on hardware too
+// (conformance/): files of machines, the frames behind allocations, processes that die in the middle of a change,
+// threads that all change something, nodes, and multicast objects. Each case is a process of its own on a machine of
+// its own; it starts others by exec.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>

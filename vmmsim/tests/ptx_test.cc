@@ -332,7 +332,7 @@ void test_locations() {
   REFUSED_BODY(4, "function_name or inlined_at expected", ".loc 1 2 3, inlined 1 2 3");
 }
 
-// Whether ptxas takes a kernel with this body; what it says of others is in the facts.
+// Whether ptxas takes a kernel with this body; what it says of others is in conformance/.
 bool takes(const std::string& body) {
   try {
     const std::string registers = ".reg .b16 %h<4>; .reg .f32 %f<4>; .reg .f64 %d<4>; .shared .b8 room[64];";
@@ -500,7 +500,7 @@ void test_fat_binaries() {
   }
 }
 
-// What tests/facts/linking.cu does not see: names that no module has, and where the instructions point to.
+// What tests/conformance/linking.cu does not see: names that no module has, and where the instructions point to.
 void test_linking() {
   const auto unit = [](const std::string& body) {
     return ptx::parse(header + ".global .u32 x = 7;\n.global .u64 p = x;\n.func own() { ret; }\n" + body);

@@ -77,7 +77,7 @@ inline void store(char* bytes, unsigned size, uint64_t value) {
 }
 
 // What a lane loads or stores at once. A GPU does so whole up to 16 bytes, vectors too, of which PTX promises the
-// elements only (tests/facts/whole_vectors.cu): libraries send data beside its flag so.
+// elements only (tests/conformance/whole_vectors.cu): libraries send data beside its flag so.
 struct Whole {
   using Piece __attribute__((vector_size(16), may_alias)) = char;
   static constexpr size_t most = 32;

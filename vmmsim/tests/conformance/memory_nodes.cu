@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT-0
+// Graphs whose nodes allocate and free memory: what may be done with the graph, with a second instance of it and with
+// its nodes; and allocations of nothing while a stream captures.
+#include "conformance.h"
+
+#include <vector>
+
+static cudaStream_t stream;
+
+static cudaGraphNode_t allocation_in(cudaGraph_t graph, void** address, size_t bytes = 1024) {
+  cudaMemAllocNodeParams parameters = {};
+  parameters.bytesize = bytes;
+  parameters.poolProps.allocType = cudaMemAllocationTypePinned;
+  parameters.poolProps.location.type = cudaMemLocationTypeDevice;
+  cudaGraphNode_t node;
+  CHECK(cudaGraphAddMemAllocNode(&node, graph, nullptr, 0, &parameters));
+  *address = parameters.dptr;
+  return node;
+}
+
+static void run_twice(const char* what, cudaGraphExec_t instance) {
+  for (const char* time : {"first", "second"}) {
+    say(std::string(what) + ", " + time + " launch", cudaGraphLaunch(instance, stream));
+    say(std::string(what) + ", " + time + " end", cudaStreamSynchronize(stream));
+    cudaGetLastError();
+  }
+}
+
+static void a_graph(bool frees) {
+  cudaGraph_t graph, copy, parent;
+  cudaGraphNode_t free_node, child, empty;
+  void* address;
+  CHECK(cudaGraphCreate(&graph, 0));
+  const cudaGraphNode_t allocation = allocation_in(graph, &address);
+  if (frees) CHECK(cudaGraphAddMemFreeNode(&free_node, graph, &allocation, 1, address));
+  say("clone", cudaGraphClone(&copy, graph));
+  CHECK(cudaGraphCreate(&parent, 0));
+  say("as a child of another graph", cudaGraphAddChildGraphNode(&child, parent, nullptr, 0, graph));
+  say("destroy the node that allocates", cudaGraphDestroyNode(allocation));
+  if (frees) {
+    say("destroy the node that frees", cudaGraphDestroyNode(free_node));
+    say("remove the dependency", cudaGraphRemoveDependencies(graph, &allocation, &free_node, nullptr, 1));
+  }
+  cudaGraphExec_t one = nullptr, two = nullptr;
+  say("an instance", cudaGraphInstantiate(&one, graph, 0));
+  say("a second instance", cudaGraphInstantiate(&two, graph, 0));
+  say("a second instance that frees by itself",
+      cudaGraphInstantiate(&two, graph, cudaGraphInstantiateFlagAutoFreeOnLaunch));
+  say("another node", cudaGraphAddEmptyNode(&empty, graph, nullptr, 0));
+  run_twice("the instance", one);
+  say("destroy the instance", cudaGraphExecDestroy(one));
+  say("an instance after that", cudaGraphInstantiate(&one, graph, 0));
+  say("destroy the graph", cudaGraphDestroy(graph));
+  say("the instance of a destroyed graph", cudaGraphLaunch(one, stream));
+  say("its end", cudaStreamSynchronize(stream));
+  cudaGetLastError();
+}
+
+static void frees_nothing() { a_graph(false); }
+static void frees_it() { a_graph(true); }
+
+static void what_it_may_ask() {
+  cudaGraph_t graph;
+  CHECK(cudaGraphCreate(&graph, 0));
+  for (const int id : {-1, 0, 1000}) {
+    cudaMemAllocNodeParams parameters = {};
+    parameters.bytesize = 1024;
+    parameters.poolProps.allocType = cudaMemAllocationTypePinned;
+    parameters.poolProps.location.type = cudaMemLocationTypeDevice;
+    parameters.poolProps.location.id = id;
+    cudaGraphNode_t node;
+    say("a node on GPU " + std::to_string(id), cudaGraphAddMemAllocNode(&node, graph, nullptr, 0, &parameters));
+    parameters.poolProps.location.id = 0;
+    parameters.bytesize = id == 0 ? 0 : 1024;
+    if (id == 0) say("a node of 0 bytes", cudaGraphAddMemAllocNode(&node, graph, nullptr, 0, &parameters));
+  }
+}
+
+static void nothing_in_a_capture() {
+  cudaMemPool_t pool;
+  CHECK(cudaDeviceGetDefaultMemPool(&pool, 0));
+  for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed})
+    for (const bool from_pool : {false, true}) {
+      auto address = reinterpret_cast<CUdeviceptr>(&pool);
+      cudaGraph_t graph = nullptr;
+      size_t nodes = 99;
+      CHECK(cudaStreamBeginCapture(stream, mode));
+      const std::string name = from_pool ? "cuMemAllocFromPoolAsync" : "cuMemAllocAsync";
+      say(name + " of 0 bytes, mode " + std::to_string(mode),
+          from_pool ? cuMemAllocFromPoolAsync(&address, 0, pool, stream) : cuMemAllocAsync(&address, 0, stream));
+      say("its address is", std::string(address ? "not null" : "null"));
+      say("the end of the capture", cudaStreamEndCapture(stream, &graph));
+      if (graph) CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
+      say("nodes", std::to_string(nodes));
+      cudaGetLastError();
+    }
+}
+
+int main(int argc, char** argv) {
+  if (argc > 1) {
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  }
+  const Section sections[] = {{"a graph that only allocates", frees_nothing},
+                              {"a graph that frees what it allocates", frees_it},
+                              {"what a node may ask for", what_it_may_ask},
+                              {"nothing, in a capture", nothing_in_a_capture}};
+  return run_sections(sections, argc, argv);
+}
