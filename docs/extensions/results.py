@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: MIT-0
-"""Draws the tables of measured results in the book: a plot above each, and the table folded.
+"""Draws a plot of measured results in the place of a comment, and closes the fold below it, in which the table is.
 
-A page holds its figures and tables as text, so that a code forge shows them too; result_files.py says how they got
-there. What is left to do here: a plot takes the place of the comment that asks for a table, the fold below it is
-closed, and the comments beside the figures go.
+    <!-- plot: results/bandwidth.csv linear
+    What the plot says, for those who do not see it.
+    -->
+
+The axis of the values is logarithmic without `linear`. A code forge shows the table alone.
 """
 
 import io
 import logging
 import os
+import pathlib
 import re
 import xml.etree.ElementTree as ElementTree
 
@@ -16,13 +19,14 @@ from docutils import nodes
 from sphinx.errors import SphinxError
 from sphinx.transforms import SphinxTransform
 
-from docs.extensions.result_files import BLOCK, DIRECTORY, END, FIGURE, LABELS, LIST, BadResults, Block, text_of
+from docs.extensions.result_files import BadResults, load, number
 from docs.extensions.svg import SVG, identity, prepare
 from vmmsim.view import LIGHT
 
 # A line of a plot differs from the others by marker and dash as well as by colour. The colours are stand-ins, each for
 # a variable of the style sheet, so that a plot follows the page from light to dark and onto paper.
 INK, FAINT = "#010203", "#070809"
+COMMENT = re.compile(r"<!-- plot: (\S+\.csv)( linear)?\n(.*)\n-->")
 FORMS, LINE = ("wide", "narrow"), 22  # the pixels of a line of text
 LINES = [
     (f"#0a0b{i:02x}", marker, dash)
@@ -42,36 +46,31 @@ class Plots(SphinxTransform):
     default_priority = 200
 
     def apply(self, **kwargs):
-        below = False  # a comment that asks for a table, and its end is still to come
+        is_fold = False  # the next piece of HTML opens the fold of a plot
         for node in list(self.document.findall(nodes.raw)):
-            text = node.astext()
-            if FIGURE.fullmatch(text) or LIST.fullmatch(text.strip()):
-                node.parent.remove(node)
-            elif text.startswith("<!-- results: "):
-                self.draw(node, BLOCK.fullmatch(text.strip()))
-                below = True
-            else:
-                rest = text.replace("<details open>", "<details>").replace(END, "") if below else text.replace(END, "")
-                below = below and END not in text
-                node.replace_self(nodes.raw("", rest, format="html"))
+            if found := COMMENT.fullmatch(node.astext().strip()):
+                self.draw(node, *found.groups())
+                is_fold = True
+            elif is_fold:
+                node.replace_self(nodes.raw("", node.astext().replace("<details open>", "<details>"), format="html"))
+                is_fold = False
 
-    def draw(self, node, match):
+    def draw(self, node, name, linear, alt):
+        file = (pathlib.Path(self.env.doc2path(self.env.docname)).parent / name).resolve()
+        self.env.note_dependency(str(file))  # the page is built again when it changes
+        os.environ.setdefault("MPLCONFIGDIR", str(self.env.doctreedir / "matplotlib"))  # its cache, not in a home
+        frames = []
         try:
-            block = Block(match)
-            for name in block.names:  # the page is built again when a file changes
-                self.env.note_dependency(str(DIRECTORY / f"{name}.csv"))
-            os.environ.setdefault("MPLCONFIGDIR", str(self.env.doctreedir / "matplotlib"))  # its cache, not in a home
-            columns, linear, frames = block.columns(block.names), "linear" in block.options, []
             for form in FORMS:
                 prefix = identity("plot", self.env.docname, self.env.new_serialno("results"))
-                svg = for_a_page(plot(columns, block.x, block.y, linear, prefix, form), prefix, block.options["alt"])
+                svg = for_a_page(plot(*load(file), linear, prefix, form), prefix, alt)
                 frames.append(f'<div class="picture results-plot results-{form}">{svg}</div>')
-        except BadResults as error:
+        except (BadResults, OSError) as error:
             raise BadPage(f"{self.env.docname}: {error}") from error
         node.replace_self(nodes.raw("", "".join(frames), format="html"))
 
 
-def plot(columns, x, y, linear, salt, form):
+def plot(x, y, columns, linear, salt, form):
     """An SVG of the columns over x. Where it is narrow, the names of the lines stand below it."""
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     import matplotlib  # takes a while, and a page without plots has no need of it
@@ -90,11 +89,12 @@ def plot(columns, x, y, linear, salt, form):
         ends = []
         for (label, points), (colour, marker, dash) in zip(columns.items(), LINES, strict=False):
             look = {"color": colour, "marker": marker, "markersize": 8, "markeredgecolor": INK, "markeredgewidth": 0.8}
-            axes.plot(list(points), list(points.values()), linestyle=dash, linewidth=2, zorder=3, **look)
+            places = [number(place) for place in points]
+            axes.plot(places, list(points.values()), linestyle=dash, linewidth=2, zorder=3, **look)
             ends.append((label, look, list(points.values())[-1]))
-        scale(axes, columns, x, linear)
-        axes.set_xlabel(LABELS.get(x, x))
-        axes.set_title(LABELS.get(y, y), loc="left", fontsize=14)
+        scale(axes, columns, linear)
+        axes.set_xlabel(x)
+        axes.set_title(y, loc="left", fontsize=14)
         axes.grid(color=FAINT, linewidth=1)
         axes.spines[["top", "right"]].set_visible(False)
         name_lines(figure, axes, ends, form)
@@ -103,13 +103,14 @@ def plot(columns, x, y, linear, salt, form):
     return text.getvalue()
 
 
-def scale(axes, columns, x, linear):
+def scale(axes, columns, linear):
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    rows = sorted({value for points in columns.values() for value in points})
-    if x.endswith("bytes"):
+    names = sorted({place for points in columns.values() for place in points}, key=number)
+    rows = [number(name) for name in names]
+    if names[0].endswith("iB"):
         axes.set_xscale("log", base=2)
-    axes.set_xticks(rows, [text_of(x, row) for row in rows])
+    axes.set_xticks(rows, names)
     places = [axes.transData.transform((row, 1))[0] for row in rows]
     if any(right - left < 65 for left, right in zip(places, places[1:], strict=False)):
         for label in axes.get_xticklabels()[1::2]:  # every second one a line lower: they would touch

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT-0
-# Records the result files of the performance page, on a machine with NVIDIA GPUs that nobody else uses:
+# Measures what the performance page shows, on a machine with NVIDIA GPUs that nobody else uses:
 #   docs/results/record.sh build/bin DIRECTORY
-# DIRECTORY gets the result files, and in output/ what each run printed. It takes about six minutes on H200s. The book
-# has the files of each machine in a directory of its own, like four_h200s beside this script.
+# DIRECTORY gets a file for each kind of measurement, and in output/ what each run printed. It takes about six minutes
+# on H200s. The tables beside this script have the rows of such files that a page shows.
 set -uo pipefail
 limits=${1:-}/../tests/docs/vmm_limits
 if [[ $# != 2 || ! -x $1/growth_cost || ! -x $limits || -n $(ls -A "$2" 2> /dev/null) ]]; then

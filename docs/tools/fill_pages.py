@@ -14,9 +14,9 @@ comment that no reader sees stands above it and says which part of which file it
     <!-- listing: grow.cu [3] line "cuMemMap" -->       the same within a part: [3], a name, names
     <!-- listing: expected_output.txt -->               all of it
     <!-- listing: lesson.json try "1 TiB" -->           a change to the program: the lines of this name in `try_it`
+    <!-- listing: results/bandwidth.csv -->             a table of measured results
 
-What was measured has comments of its own, which docs/extensions/result_files.py describes. The page of the calls names,
-behind "Lessons:", those that make the call.
+The page of the calls names, behind "Lessons:", those that make the call.
 
 The file is relative to the page. Code and single lines are moved to the left margin. Of a recorded output the
 page shows the values that were recorded, without the braces that say how they may vary.
@@ -29,7 +29,7 @@ import re
 import sys
 import textwrap
 
-from docs.extensions.result_files import BadResults, with_results
+from docs.extensions.result_files import BadResults, table
 from scripts.transcript import VALUE
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -182,13 +182,18 @@ def filled(page):
         indent, name, wanted = match.groups()
         file = page.parent / name
         try:
+            if file.suffix == ".csv":
+                result += table(file)
+                while i < len(lines) and lines[i].startswith("|"):  # what stands there now
+                    i += 1
+                continue
             block = listing(file, wanted)
             language = LANGUAGES[file.suffix]
         except KeyError:
             raise Wrong(f"line {i}: {file.suffix} is no kind of file that a page shows") from None
         except OSError as error:
             raise Wrong(f"line {i}: {name}: {error.strerror}") from None
-        except Wrong as error:
+        except (Wrong, BadResults) as error:
             raise Wrong(f"line {i}: {name}: {error}") from None
         if i < len(lines) and (fence := FENCE.match(lines[i])):  # what stands there now
             try:
@@ -197,11 +202,7 @@ def filled(page):
                 raise Wrong(f"line {i + 1}: this block has no end") from None
         ticks = "```" if not any(line.startswith("```") for line in block) else "````"
         result += [(indent + line).rstrip() for line in (ticks + language, *block, ticks)]
-    text = CALL.sub(lambda found: found[1] + lessons_that_call(found[2]), "\n".join(result) + "\n")
-    try:
-        return with_results(text, page)
-    except BadResults as error:
-        raise Wrong(error) from None
+    return CALL.sub(lambda found: found[1] + lessons_that_call(found[2]), "\n".join(result) + "\n")
 
 
 def main():
