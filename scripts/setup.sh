@@ -66,8 +66,7 @@ book() {
     die "the book was not built; Sphinx's message is above"
   python3 -B -m docs.tools.notebooks
   .venv/bin/python3 -s -B -m docs.tools.class_material
-  echo "The book is built. Open $PWD/build/book/docs/index.html in a browser;"
-  echo "$PWD/build/book/printable.html has all pages in one, to print or to hand out."
+  echo "The book is built. Open $PWD/build/book/docs/index.html in a browser."
 }
 
 # The lessons as notebooks, in build/notebooks, and what executes them, in .venv: a kernel on simulated GPUs, too.

@@ -9,14 +9,9 @@ ElementTree.register_namespace("", SVG)
 ElementTree.register_namespace("xlink", XLINK)
 
 
-def slug(page):
-    """What the ids of a page begin with where several stand in one."""
-    return re.sub(r"\W+", "-", page)
-
-
 def identity(kind, page, number):
     """What the ids of a picture begin with. The page is in it: the book is one page too."""
-    return f"{kind}-{slug(page)}-{number}"
+    return re.sub(r"\W+", "-", f"{kind}-{page}-{number}")
 
 
 def prepare(root, alt, prefix):

@@ -8,8 +8,8 @@ A page says where by a comment, which a code forge does not show:
     <!-- view: recordings/a.jsonl.gz recordings/b.jsonl.gz -->  two, one above the other: the page has both views, too
 
 The views of lessons are made by running them on the simulator. Where that was not built a sentence says how to get one.
-Below the first listing of a section about a step of the lesson stands a link to this step in the view. Neither the
-search nor printable.html takes in what is in a view.
+Below the first listing of a section about a step of the lesson stands a link to this step in the view. Nor does the
+search take in what is in a view.
 """
 
 import json

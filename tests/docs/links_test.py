@@ -3,8 +3,7 @@
 """The built book, read without a browser: links_test.py BOOK_DIRECTORY.
 
 Every internal link leads to a file of the book, and to an id in it or a step of a view; no file of the book loads
-anything from elsewhere;
-printable.html needs no other file.
+anything from elsewhere.
 """
 
 import base64
@@ -30,7 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BOOK = pathlib.Path(sys.argv[1]).resolve()
 # The root's index.html leads to the first page, and is none.
 PAGES = sorted(path for path in BOOK.glob("*/**/*.html") if "_static" not in path.parts)
-PAGES += [BOOK / "search.html", BOOK / "printable.html"]
+PAGES += [BOOK / "search.html"]
 
 
 @functools.cache
@@ -148,15 +147,6 @@ class Links(unittest.TestCase):
         for style in BOOK.rglob("*.css"):
             for address in fetched(style.read_text()):
                 self.assertFalse(urllib.parse.urlsplit(address).netloc, f"{style} loads {address}")
-
-    def test_the_printable_page_needs_no_other(self):
-        page = BOOK / "printable.html"
-        self.assertEqual([address for _, address in loaded(page) if not address.startswith(("#", "data:"))], [])
-        self.assertEqual(soup(page).find_all("script"), [])
-        for style in soup(page).find_all("style"):
-            self.assertEqual([address for address in fetched(style.text) if not address.startswith(("#", "data:"))], [])
-        for link in soup(page).find_all("a", href=True):
-            self.assertRegex(link["href"], r"^(#|https?://)", "a link out of the page that is handed out alone")
 
     def test_what_is_for_a_class(self):
         """Ten slides with a picture each, and what to say; every question of the lessons and no answer, and the answers

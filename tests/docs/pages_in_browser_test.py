@@ -117,29 +117,6 @@ class Book(BrowserTest):
             )
         seen += fresh
 
-    def test_the_printable_page(self):
-        self.open(BOOK / "printable.html")
-        for width in (1440, 390):
-            self.look(width, "light")
-            self.expect_no_overflow()
-        breaks = "all => all.map((each) => getComputedStyle(each).breakBefore)"
-        self.page.emulate_media(media="print")
-        self.look(680, "light")  # the 180 mm between the margins of A4
-        self.expect_no_overflow()
-        self.assertEqual(set(self.page.eval_on_selector_all(".chapter", breaks)), {"page"})
-        columns = self.page.locator("pre").first.evaluate("""(pre) => {
-          const style = getComputedStyle(pre), probe = document.createElement("span");
-          probe.textContent = "0".repeat(100);
-          pre.append(probe);
-          const one = probe.getBoundingClientRect().width / 100;
-          return (pre.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight)) / one;
-        }""")
-        self.assertGreater(columns, 120, "columns of code on paper")
-        # The chapters are the pages, which have been looked at: two of them stand for all.
-        self.page.eval_on_selector_all(".chapter:nth-of-type(n + 3)", "all => all.forEach((each) => each.remove())")
-        self.page.emulate_media(media="screen")
-        self.expect_accessible()
-
     def test_pages_print_without_what_surrounds_them(self):
         self.open(FIRST)
         self.page.emulate_media(media="print", color_scheme="dark")
