@@ -57,6 +57,18 @@ class AnyProgram(unittest.TestCase):
         self.assertIn("1 GiB #18", below)
         self.assertIn("100 × 2 MiB #41–#140", below)
 
+    def test_what_crosses_and_what_is_named_is_shown_first(self):
+        writer = sample.shared_among(40)
+        named = {"ptr": hex(BASE + (3 << 32)), "location": {"type": "CU_MEM_LOCATION_TYPE_DEVICE", "id": 0}}
+        writer.call("cuMemGetAccess", named, {"flags": 3})
+        at_launch, asked = checked_steps(self, writer.recording())[-2:]
+        self.assertIn("R1: 2 MiB reserved 2 MiB #1", texts(at_launch))
+        self.assertIn("access GPU 0–1 read-write", texts(at_launch))
+        self.assertIn("Across GPUs: GPU 1 may use 2 MiB of GPU 0", texts(at_launch))
+        self.assertIn("Across processes: process 2 may use 2 MiB of process 1", texts(at_launch))
+        self.assertNotIn("R3: ", texts(at_launch))
+        self.assertIn("R3: 6 MiB reserved 6 MiB #3", texts(asked))
+
     def test_sixteen_processes(self):
         recording = sample.ranks(16).recording()
         found = checked_steps(self, recording)

@@ -226,6 +226,26 @@ def crowd():
     return writer, sum(sizes) + 200 * MIB
 
 
+def shared_among(count):
+    """So many reservations of GPU 0's memory, each larger than the one before; GPU 1 may use the first, and so may a
+    second process."""
+    writer = Writer()
+    for nth in range(1, count + 1):
+        at, size = BASE + (nth << 32), 2 * nth * MIB
+        handle, record = writer.create(size)
+        writer.reserve(at, size)
+        writer.map(at, size, handle)
+        writer.access([(at, size)])
+        if nth == 1:
+            writer.access([(at, size)], gpu=1)
+            taken = writer.give(handle, record, 1, 2)
+            writer.reserve(BASE, size, pid=2)
+            writer.map(BASE, size, taken, pid=2)
+            writer.access([(BASE, size)], gpu=1, pid=2)
+    writer.launch()
+    return writer
+
+
 def timed(count, apart):
     """So many calls, that many microseconds after one another: what one makes the next one maps."""
     writer = Writer()

@@ -596,6 +596,22 @@ class Views(BrowserTest):
         )
         for one, inside in zip(whole, mapped, strict=True):  # all of it is mapped, the upper half first
             self.assertAlmostEqual(one, inside, delta=0.1)
+        self.assertEqual(self.page.locator(".vmm-map .vmm-break").count(), 2)
+        self.assertIn("one bar is longer than a row, and squeezed into it", self.page.locator(".vmm-map").inner_text())
+
+    def test_who_may_use_whose_memory(self):
+        """The picture says it in a line, which leads to all of it."""
+        file, _ = self.page_of(sample.shared_among(40), "shared")
+        self.open(file, "#step=1000000")
+        self.page.get_by_text("Across GPUs: GPU 1 may use 2 MiB of GPU 0").click()
+        tables = [
+            [row.split("\t") for row in table.inner_text().split("\n")]
+            for table in self.page.locator(".vmm-uses").all()
+        ]
+        by_gpu = [["may use", "memory of GPU 0"], ["GPU 0", "1.6 GiB in 40"], ["GPU 1", "2 MiB in 1"]]
+        by_process = [["may use", "memory of process 1"], ["process 1", "1.6 GiB in 40"], ["process 2", "2 MiB in 1"]]
+        self.assertEqual(tables, [by_gpu, by_process])
+        self.expect_accessible()
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ class Steps(list):
     drawn = ()  # names of the processes that pictures show
     devices = ()
     faults = {}  # by step: [process, address] of what a kernel must not touch
+    spoken = {}  # by step: [reservations, memory] that its words name
 
 
 def steps(recording):
@@ -82,7 +83,7 @@ class Film:
 
     def steps(self):
         result = Steps()
-        result.drawn, result.devices, result.faults = self.processes, self.devices, {}
+        result.drawn, result.devices, result.faults, result.spoken = self.processes, self.devices, {}, {}
         result.overview, result.lives = self.overview, self.lives
         result.processes = {pid: f"process {rank + 1}" for rank, pid in enumerate(self.all_pids)}
         for count, line in enumerate(self.lines, 1):
@@ -95,7 +96,9 @@ class Film:
             if address := fault_of(line):
                 result.faults[count] = [self.all_pids.index(line["pid"]), address]
             is_change = has_changed(since) or bool(line["changes"])
-            what = brief(line, since, self.name)
+            what, words = brief(line, since, self.name), self.words(line, asked)
+            if asked.spoken:
+                result.spoken[count] = self.lives.numbers(asked.spoken)
             self.machine.forget_since(since)
             result.append(
                 Step(
@@ -103,7 +106,7 @@ class Film:
                     process=self.all_pids.index(line["pid"]),
                     pid=line["pid"],
                     call=line["call"],
-                    words=self.words(line, asked),
+                    words=words,
                     place=tuple(self.recording.place(line)),
                     owner=self.owners.of(line),
                     kind="refused" if is_refused(line) else "changes" if is_change else "asks",

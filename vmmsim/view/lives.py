@@ -9,7 +9,7 @@ lives.packed()               for the script, which draws from it what there is i
 
 import collections
 
-from vmmsim.trace.model import OF_MODULES, Mapping, Reservation
+from vmmsim.trace.model import OF_MODULES, Mapping, Memory, Reservation
 from vmmsim.view.words import RIGHTS
 
 LONGEST = 5000  # events of one thing; more nobody reads
@@ -55,6 +55,11 @@ class Lives:
                 self.blocks.append([self.rank[pid], size, device, step, 0, int(call.startswith(OF_MODULES)), call])
         for pid, fd in since.descriptors:
             self.described(step, pid, fd, machine.processes[pid].descriptors.get(fd))
+
+    def numbers(self, things):
+        """Of reservations and memory: the numbers that they have for the script."""
+        rooms = [self.of_reservation[one.number] for one in things if one.number in self.of_reservation]
+        return [rooms, [one.nth for one in things if isinstance(one, Memory)]]
 
     def let_peer(self, step, peer, is_on):
         if (nth := self.of_peer.pop(peer, None)) is not None:

@@ -202,6 +202,7 @@ def drawn(steps):
         "devices": steps.devices,
         "names_of_processes": steps.drawn,
         "faults": steps.faults,
+        "spoken": steps.spoken,
     }
 
 

@@ -153,6 +153,7 @@ class Asked:
     def __init__(self, machine, line, names, processes):
         self.machine, self.line, self.names, self.processes = machine, line, names, processes
         self.process, self.arguments, self.outputs = machine.processes[line["pid"]], line["arguments"], line["outputs"]
+        self.spoken = {}  # of these reservations and memory, in order
         # What is there before the line and may go with it.
         self.held = self.let_go()
         is_end = line["call"] in ENDS
@@ -237,6 +238,7 @@ class Asked:
         handle = self.process.handles.get(self.answered_number(key))
         if not handle:
             raise MissingField
+        self.spoken[handle.memory] = True
         return handle.memory
 
     def device(self, *keys):
@@ -247,6 +249,7 @@ class Asked:
         base, reservation = self.process.reservations.at(address)
         if not reservation:
             return None, "", 0
+        self.spoken[reservation] = True
         return base, f"reservation {self.names(self.line['pid'], reservation)}", reservation.size
 
     def at(self, *keys):
@@ -265,7 +268,10 @@ class Asked:
         """What a handle stands for."""
         name = self.number(key)
         handle = self.process.handles.get(name)
-        return memory_text(handle.memory) if handle else f"handle {name:#x}, which is not known"
+        if not handle:
+            return f"handle {name:#x}, which is not known"
+        self.spoken[handle.memory] = True
+        return memory_text(handle.memory)
 
     def range(self, address="ptr"):
         return f"{sized(self.argument('size'))} at {self.at(address)}"

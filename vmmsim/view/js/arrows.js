@@ -88,7 +88,9 @@ class ArrowDrawing extends Drawing {
     return MARGIN + panel * (sum(devices) / devices.length + 0.5) + (LABEL - GAP - 6) / 2;
   }
   strip_of(regions, y, process, is_above) {
-    const lanes = lanes_of(regions, () => this.scene.devices.map((device, index) => [`GPU ${device} has`, index]));
+    const names = this.scene.devices.map((device) => `GPU ${device} has`);
+    const lanes = lanes_of(regions, names, ({ access }, index) =>
+      [right(access[index][0]), kind_of(access[index][0]), access[index][1]]);
     return new Strip(regions, this.measures, lanes, y, is_above, this.scene.processes[process]);
   }
   room_for_arrows(regions) {

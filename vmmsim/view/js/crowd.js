@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // What a picture shows where there is much. Neighbours that are alike are one, reservations that are alike are one, and
-// allocations, of which each is in one box and no other. Where that is still too much, what changes is shown, then what
-// is largest, and the rest is counted and added up.
+// allocations, of which each is in one box and no other. Where that is still too much, what the call changes or names
+// is shown, then what crosses GPUs or processes, then what is largest, and the rest is counted and added up.
 //
 // So many reservations of a process and boxes of a GPU are shown: fewer, where that would be too high.
 const levels = [[12, 12], [8, 8], [6, 6], [6, 4], [4, 3], [3, 2], [2, 2]];
@@ -11,15 +11,26 @@ const touched_in = ({ handles, exports, bound, status }) =>
   [status, ...handles.map(([, , its]) => its), ...exports.map(([, kind]) => kind), ...bound.map(([, its]) => its)]
     .filter((its) => its != KEPT).join("");
 const of_memory = (memory) => [memory.size, memory.handles.map(([process, count]) => [process, count]).join(),
-  memory.mapped.length > 0, memory.is_held_by_fd, memory.source_unknown, memory.touched].join(";");
+  memory.mapped.length > 0, memory.is_held_by_fd, memory.source_unknown, memory.touched, memory.crosses].join(";");
+// Of ranks, each a list of numbers: the higher ones first.
+const by_rank = (rank) => (one, other) => {
+  const ours = rank(one), nth = rank(other).findIndex((its, index) => its != ours[index]);
+  return nth < 0 ? 0 : rank(other)[nth] - ours[nth];
+};
 
 // active: the process whose turn it is; fault as a Drawing has it.
 class Crowd {
   constructor(scene, active = 0, fault = null) {
     Object.assign(this, { scene, active, fault, run_of: new Map(), made: new Map() });
     this.memories = [...scene.memories.values()];
+    const [rooms, numbers] = (scene.lives.spoken?.[scene.to] ?? [[], []]).map((all) => new Set(all));
+    this.spoken = rooms;  // the reservations that the words of the step name
+    for (const region of scene.spaces.flat())
+      for (const { memory, access } of region.inside)
+        memory.crosses ||= access.some(([flags], index) => flags && scene.devices[index] != memory.device);
     for (const memory of this.memories) {
-      memory.touched = touched_in(memory);
+      memory.touched = touched_in(memory) + (numbers.has(memory.nth) ? "named" : "");
+      memory.crosses ||= scene.is_shared(memory);
       memory.likeness = of_memory(memory);
     }
     this.full = this.in_full();
@@ -44,23 +55,23 @@ class Crowd {
     region.whole = region.parts;
     region.bytes = sum(region.inside.filter(({ status }) => status != GONE).map(({ size }) => size));
     const offset = this.fault && this.fault[0] == region.process ? this.fault[1] - region.base : -1;
-    region.is_touched = region.status != KEPT || (offset >= 0 && offset < region.size)
+    region.crosses = region.inside.some(({ memory }) => memory.crosses);
+    region.is_touched = region.status != KEPT || this.spoken.has(region.number)
+      || (offset >= 0 && offset < region.size)
       || region.parts.some((part) => part.is_mapped && (part.is_marked || part.memory.touched));
+    for (const part of region.parts) part.words = part.is_mapped ? who_may(part, this.scene.devices) : "";
     for (const { mappings, offset } of region.parts)
       for (const { memory: { nth } } of mappings)
         if (!this.run_of.has(nth)) this.run_of.set(nth, `${region.number}+${offset}`);
   }
-  // Those that are alike together, what changes by itself; that first, then what has the most memory.
+  // Those that are alike together, what changes or is named by itself; that first.
   grouped(regions) {
     const key_of = (region) => region.is_touched || region.parts.length > 4 ? `${region.number}`
-      : [region.size, ...region.parts.map((part) => [part.offset, part.size, part.mappings.length, part.access,
-        part.is_mapped && [part.memory.size, part.memory.device, part.memory.source_unknown]])].join("|");
+      : [region.size, region.crosses, ...region.parts.map((part) => [part.offset, part.size, part.mappings.length,
+        part.access, part.is_mapped && [part.memory.size, part.memory.device, part.memory.source_unknown]])].join("|");
     const groups = grouped(regions, key_of).map(([, its]) => its);
-    const bytes = ([one]) => one.bytes, rank = (group) => [group[0].is_touched, bytes(group) * group.length];
-    return groups.sort((one, other) => {
-      const [a, b] = [rank(one), rank(other)];
-      return b[0] - a[0] || b[1] - a[1] || other.length - one.length || other[0].number - one[0].number;
-    });
+    return groups.sort(by_rank((group) =>
+      [group[0].is_touched, group[0].crosses, group[0].bytes * group.length, group.length, group[0].number]));
   }
   // The reservations that are shown of a process, each for its group, and what of it is not.
   shown(process, most, width, measures) {
@@ -68,8 +79,11 @@ class Crowd {
     const regions = chosen.map((group) => this.one_of(group, width, measures));
     regions.sort((one, other) => one.number - other.number);
     if (!groups.length) return { regions, more: "nothing reserved" };
-    const bytes = sum(rest.map((region) => region.bytes)), of = bytes ? `, ${size_text(bytes)} mapped` : "";
-    return { regions, more: rest.length ? `… and ${plural(rest.length, "more reservation")}${of}` : "" };
+    const mapped = (some) => size_text(sum(some.map(({ bytes }) => bytes)));
+    const crossing = rest.filter(({ crosses }) => crosses);
+    const of = rest.some(({ bytes }) => bytes) ? `, ${mapped(rest)} mapped` : "";
+    const across = crossing.length ? `, ${mapped(crossing)} of it shared` : "";
+    return { regions, more: rest.length ? `… and ${plural(rest.length, "more reservation")}${of}${across}` : "" };
   }
   one_of([first, ...others], width, measures) {
     const region = Object.assign(new Region(first.number, [first.process, first.name, 0, first.size], first.status),
@@ -86,10 +100,7 @@ class Crowd {
   }
   some_of(parts, most) {  // what is marked stays, then what is largest
     const rank = (part) => [part.is_mapped && part.is_marked, part.is_mapped, part.size];
-    const kept = new Set([...parts].sort((one, other) => {
-      const [a, b] = [rank(one), rank(other)];
-      return b[0] - a[0] || b[1] - a[1] || b[2] - a[2];
-    }).slice(0, most));
+    const kept = new Set([...parts].sort(by_rank(rank)).slice(0, most));
     const result = [];
     for (const part of parts) {
       const last = result.at(-1);
@@ -102,11 +113,10 @@ class Crowd {
     return result;
   }
 
-  // All boxes of a GPU, or with -1 of nobody knows which, that are at most so many if that can be: those first that
-  // change, then the largest.
+  // All boxes of a GPU, or with -1 of nobody knows which, that are at most so many if that can be, in order.
   all_boxes(device, most) {
     const its = this.memories.filter((memory) => memory.device == device && !memory.is_multicast);
-    const order = (boxes) => boxes.sort((one, other) => other.is_touched - one.is_touched || other.bytes - one.bytes);
+    const order = (boxes) => boxes.sort(by_rank((box) => [box.is_touched, box.crosses, box.bytes]));
     if (its.length <= most) return order(this.boxes(its, ({ nth }) => nth));
     const of_runs = this.known(`${device} runs`, () => order(this.boxes(its, (memory) =>
       `${this.run_of.get(memory.nth)};${memory.likeness}`)));

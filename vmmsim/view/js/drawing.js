@@ -78,7 +78,10 @@ class Drawing {
     strip.lanes.forEach(({ name, rights }, index) => {
       const y = strip.lanes_y + LANE * index;
       this.text(MARGIN, y + 15, name, "vmm-left");
-      for (const [x, width, flags, changed] of rights) this.right(x, y, width, flags, changed ? NEW : KEPT);
+      for (const [x, width, words, kind, changed] of rights) {
+        this.rect(x, y, width, 21, kind, changed ? NEW : KEPT);
+        this.text(x + width / 2, y + 15, words, "vmm-small");
+      }
     });
   }
   region(region, { top, region_height: height, caption_y, measures }) {
@@ -115,11 +118,6 @@ class Drawing {
     this.text(part.middle, top + label, part.label(), text_kind(part.status));
     if (tag) this.text(part.middle, top + tag, tag_of(part.ranges, part.width - 6), "vmm-small");
   }
-  right(x, y, width, flags, status) {  // flags that nobody knows stand as they are
-    const words = right(flags), kind = !(flags in rights_of) ? "box" : flags ? words : "none";
-    this.rect(x, y, width, 21, `vmm-${kind}`, status);
-    this.text(x + width / 2, y + 15, words, "vmm-small");
-  }
   bar(kind, y, parts) {
     const path = parts.map(([x, to]) => `M${x.toFixed(1)} ${Math.round(y)} H${to.toFixed(1)}`);
     if (path.length) this.path(path.join(" "), kind);
@@ -140,12 +138,12 @@ class Drawing {
   end(y) {
     let x = MARGIN;
     if (this.extras.length) y += 10;
-    for (const { text, status, about } of this.extras) {
+    for (const { text, status, about, unfold } of this.extras) {
       const [first, ...more] = lines_of(text.split(" "), " ", this.free - 16, 12);
       const width = Math.min(width_of(text, 12) + 16, this.free);
       if (x > MARGIN && x + width > MARGIN + this.free) [x, y] = [MARGIN, y + 23];
       if (status != KEPT) this.rect(x, y, width, 20 + 16 * more.length, "vmm-pill", status);
-      this.text(x + 8, y + 14, first, "vmm-left vmm-small", { data_about: this.teller && about });
+      this.text(x + 8, y + 14, first, "vmm-left vmm-small", { data_about: this.teller && about, data_unfold: unfold });
       for (const line of more) this.text(x + 8, (y += 16) + 14, line, "vmm-left vmm-small");
       x += width + 8;
     }

@@ -41,6 +41,13 @@ function gpus_text(devices, is_sentence = false) {  // GPU 0, GPU 0–3, GPU 0, 
   const text = parts.length ? `GPU ${parts.join(", ")}` : "";
   return is_sentence || width_of(text) < GUTTER - MARGIN ? text : `${devices.length} GPUs`;
 }
+// Who may touch a mapping: GPU 0 read-write, GPU 1–3 read.
+function who_may({ access }, devices) {
+  const may = access.flatMap(([flags], index) => flags ? [[flags, devices[index]]] : []);
+  const groups = grouped(may, ([flags]) => flags).map(([flags, its]) =>
+    `${gpus_text(its.map(([, device]) => device))} ${right(flags)}`);
+  return groups.join(", ") || "no access";
+}
 // The texts, as many on a line as go there.
 function lines_of(texts, separator, width, size, end = "") {
   const lines = [];
@@ -97,7 +104,8 @@ function least_widths(region, measures, is_short = false) {
   for (const run of runs_of(region)) for (const part of run) sharing.set(part, run.length);
   const widths = region.parts.map((part) => {
     const [label, gap] = measures.is_roomy ? [width_of(part.label(), 15) + 8, 104] : [width_of(part.label()) + 8, 76];
-    return Math.max(label, part.is_mapped ? 68 / sharing.get(part) : gap);
+    const rights = part.words ? width_of(part.words, 12) + 10 : 68;
+    return Math.max(label, part.is_mapped ? rights / sharing.get(part) : gap);
   });
   const missing = Math.max(0, width_of(region.label(is_short)) - sum(widths)) / widths.length;
   return widths.map((width, index) => {
@@ -191,12 +199,11 @@ class Strip {
     this.lanes_y = is_above ? this.top + this.region_height + 4 : y;
   }
 }
-// A lane for each group of GPUs that groups_of(runs) gives: [name, the index of a device].
-function lanes_of(regions, groups_of) {
+// A lane for each of these names: what it has of rights_in(part, the nth name) in each run, [words, kind, changed].
+function lanes_of(regions, names, rights_in) {
   const runs = regions.flatMap(runs_of).filter(([part]) => part.status != GONE);
-  if (!runs.length) return [];
-  return groups_of(runs).map(([name, index]) => ({ name, rights: runs.map((run) => {
+  return runs.length ? names.map((name, index) => ({ name, rights: runs.map((run) => {
     const last = run.at(-1);
-    return [run[0].x + 2, last.x + last.width - run[0].x - 4, ...run[0].access[index]];
-  }) }));
+    return [run[0].x + 2, last.x + last.width - run[0].x - 4, ...rights_in(run[0], index)];
+  }) })) : [];
 }

@@ -12,13 +12,15 @@ class ReservationMap {
   }
   parts() {
     const processes = [...new Set(this.reservations.map(([process]) => process))].sort((one, other) => one - other);
-    return processes.flatMap((process) => {
+    const uses = tables_of_uses(this.lives, this.at);
+    if (uses.length) uses.unshift(make("h3", {}, "Who may use whose memory, in how many allocations"));
+    return uses.concat(processes.flatMap((process) => {
       const words = this.data.processes > 1 ? `process ${process + 1}: ` : "";
       const its = this.reservations.flatMap(([whose, , , , born, died], number) =>
         whose == process && this.lives.is_there(this.at, born, died) ? [number] : []);
       its.sort((one, other) => Number(this.reservations[one][2]) - Number(this.reservations[other][2]));
       return its.length ? this.tape(its, words) : [make("h3", {}, `${words}nothing reserved`)];
-    });
+    }));
   }
 
   // What is mapped in a reservation that is drawn there; neighbours closer than a pixel are one.
@@ -36,26 +38,34 @@ class ReservationMap {
       }
     }
   }
-  tape(its, words) {
+  tape(its, whose) {
     const { width } = this, all = sum(its.map((number) => this.reservations[number][3]));
     const room = Math.min(6, its.length) * width - 4 * its.length, pixel = all / (room > 200 ? room : width);
     const picture = document.createElementNS(svg, "svg");
-    let [x, y] = [0, 2];
+    let [x, y, squeezed] = [1, 2, 0];
     for (const number of its) {
-      const [, name, base, size] = this.reservations[number], wide = Math.min(width, Math.max(3, size / pixel));
-      if (x + wide > width + 1) [x, y] = [0, y + 30];
+      const [, name, base, size] = this.reservations[number];
+      const true_width = Math.max(3, size / pixel), wide = Math.min(width - 2, true_width);
+      if (x + wide > width) [x, y] = [1, y + 30];
+      const is_squeezed = true_width > width;
       const mapped = size_text(sum(this.mapped(number).map(([, , length]) => length)));
-      const about = `Reservation ${name}: ${size_text(size)} at ${base}, ${mapped} mapped.`;
+      const about = `Reservation ${name}: ${size_text(size)} at ${base}, ${mapped} mapped.`
+        + (is_squeezed ? ` To scale it would be ${(true_width / wide).toFixed(1)} times as long.` : "");
       shape(picture, x, y, wide, "vmm-box", { "data-pin": `r${number}`, "data-about": about });
       this.fill(picture, number, x, y, wide);
+      if (is_squeezed && ++squeezed)  // a break in the bar
+        for (const at of [wide - 20, wide - 14])
+          shape(picture, at, y - 1, 3, "vmm-break", { height: 24, transform: `rotate(20 ${at} ${y + 11})` });
       x += wide + 2;
     }
     const count = `${its.length} reservation${its.length > 1 ? "s" : ""}`;
     const scale = `100 pixels are ${size_text(Math.round(100 * pixel))}`;
-    const title = `${words}${count}, ${size_text(all)} of addresses; ${scale}`;
+    const title = `${whose}${count}, ${size_text(all)} of addresses; ${scale}`;
     const attributes = { viewBox: `0 0 ${width} ${y + 26}`, class: "vmm-picture", role: "img", "aria-label": title };
     for (const [name, value] of Object.entries(attributes)) picture.setAttribute(name, value);
-    return [make("h3", {}, title), picture, this.table(its)];
+    const words = `A double stroke: ${squeezed == 1 ? "one bar is" : `${squeezed} bars are`} longer than a row, and `
+      + "squeezed into it with all that is mapped there; nothing is left out.";
+    return [make("h3", {}, title), picture, ...squeezed ? [make("p", {}, words)] : [], this.table(its)];
   }
 
   // Equal ones are one row, which opens.

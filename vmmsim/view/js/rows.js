@@ -3,6 +3,10 @@
 // among the addresses and in the memory.
 const marks = { [NEW]: " (new)", [KEPT]: "", [GONE]: " (gone)" };
 
+// Of all GPUs, in one lane.
+const rights_in_words = ({ words, access }) =>
+  [words, kind_of(Math.max(...access.map(([flags]) => flags))), access.some(([, changed]) => changed)];
+
 class RowDrawing extends Drawing {
   constructor(crowd, [most_regions, most_boxes], more) {
     super(crowd.scene, more);
@@ -32,7 +36,7 @@ class RowDrawing extends Drawing {
     const widths = regions.map((region) => sum(least_widths(region, this.measures)) + 2 * INSET);
     for (const row of rows_of(regions, widths, this.widest, GAP)) {
       place_from_left(row, this.measures, this.width);
-      const strip = new Strip(row, this.measures, lanes_of(row, (runs) => this.alike(runs)), y);
+      const strip = new Strip(row, this.measures, lanes_of(row, ["access"], rights_in_words), y);
       this.strip(strip);
       y = strip.end + 8;
     }
@@ -41,13 +45,6 @@ class RowDrawing extends Drawing {
     const x = width_of(more, 12) < this.widest ? GUTTER : MARGIN;
     this.text(x, y + 13, more, "vmm-left vmm-small", { data_unfold: unfold });
     return y + 20;
-  }
-  alike(runs) {  // GPUs that have the same rights to all of a row are one lane
-    const { devices } = this.scene;
-    const all = devices.map((_, index) => index);
-    const groups = grouped(all, (index) => runs.map(([part]) => part.access[index]).join());
-    return groups.map(([, its]) =>
-      [gpus_text(its.map((index) => devices[index])) + (its.length == 1 ? " has" : ""), its[0]]);
   }
   small_lines(texts, y) {
     const lines = lines_of(texts, "; ", this.free, 12);

@@ -7,6 +7,7 @@ const in_words = { fd: "exported as an fd", fabric: "exported as 64 bytes" };
 const is_there = (at, born, died) => born <= at && (!died || died > at);
 const change = (was, is) => is ? (was ? KEPT : NEW) : was ? GONE : "";
 const right = (flags) => rights_of[flags] ?? String(flags);
+const kind_of = (flags) => `vmm-${!(flags in rights_of) ? "box" : flags ? right(flags) : "none"}`;
 // The last of [[step, value...]...] up to a step.
 const last_of = (all, at) => all.findLast(([step]) => step <= at);
 
@@ -87,6 +88,11 @@ class Scene {
   }
   status(born, died) {
     return change(is_there(this.from, born, died), is_there(this.to, born, died));
+  }
+  is_shared({ mapped, handles }) {  // by processes
+    const process_of = ([number]) => this.lives.reservations[number][0];
+    const first = handles.length ? handles[0][0] : mapped.length ? process_of(mapped[0]) : 0;
+    return handles.length > 1 || mapped.some((mapping) => process_of(mapping) != first);
   }
   at_both(all) {  // the values of [[step, value]...]
     return [this.from, this.to].map((at) => last_of(all, at)?.[1] ?? 0);

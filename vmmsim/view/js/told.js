@@ -68,7 +68,7 @@ class Teller {
     return `${what}${ranges.length > 1 || ranges[0][0] != ranges[0][1] ? "s" : ""} ${first_eight(words)}`;
   }
 
-  // --- Ordinary memory, by GPU and by the call that it comes from, and who may use whose: {text, status, about} each
+  // --- What crosses; ordinary memory, by GPU and by the call it comes from; peer access: {text, status, about} each
   extras() {
     const { data: { blocks, peers }, scene } = this, by_gpu = new Map();
     let freed = 0;
@@ -84,7 +84,8 @@ class Teller {
     }
     const result = [...by_gpu].sort(([one], [other]) => one - other).map(([device, its]) => this.ordinary(device, its));
     if (freed) result.push({ text: `${plural(freed, "ordinary allocation")} freed`, status: GONE, about: "" });
-    return [...result, ...this.peer_access(peers)];
+    const across = crossings(this.data, scene.to).map((text) => ({ text, status: KEPT, unfold: "all" }));
+    return [...across, ...result, ...this.peer_access(peers)];
   }
   ordinary(device, { calls, status }) {
     const all = [...calls].sort(([one], [other]) => (one < other ? -1 : 1));
