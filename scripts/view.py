@@ -82,10 +82,9 @@ def as_in_the_book(given):
     if not names or given.real:
         return
     lesson = run_lessons.source_of(names[0]).parent
-    pictures = json.loads((lesson / "lesson.json").read_text()).get("pictures", {})
     machine = []
     if given.gpus is None and given.machine is None:
-        given.gpus = str(pictures.get("gpus", 1))
+        given.gpus = str(json.loads((lesson / "lesson.json").read_text()).get("gpus", 1))
         machine = ["--gpus", given.gpus]
     its_arguments = run_lessons.quick(names[0]) if len(given.command) == 1 else []
     given.command += its_arguments

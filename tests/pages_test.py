@@ -102,7 +102,7 @@ class Pages(unittest.TestCase):
             file = lesson / "lesson.json"
             about = json.loads(file.read_text())
             programs = about.get("programs", {})
-            self.assertLessEqual(set(about), {"skips", "programs", "pictures", "calls", "mistakes", "try_it"}, file)
+            self.assertLessEqual(set(about), {"gpus", "skips", "programs", "calls", "mistakes", "try_it"}, file)
             self.assertLessEqual(
                 set(programs), {program.stem for program in PROGRAMS if program.parent == lesson}, file
             )

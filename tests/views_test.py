@@ -4,14 +4,14 @@
 Of the lessons, and of the recordings on the pages, each call has a frame and words without a contradiction.
 """
 
-import json
 import pathlib
 import sys
+import tempfile
 import unittest
 
-from docs.tools import draw_pictures
+from docs.tools.lesson_views import recorded
 from scripts.run_lessons import lessons
-from vmmsim.tests.sample import checked_steps, read
+from vmmsim.tests.sample import checked_steps
 from vmmsim.trace import NO_CALLS, Recording
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -22,9 +22,10 @@ class Views(unittest.TestCase):
     def test_each_call_of_each_lesson_has_a_frame_and_words(self):
         for lesson in lessons():
             with self.subTest(lesson):
-                about = draw_pictures.Lesson(lesson)
-                lines = [line for _, line in draw_pictures.traced(lesson, about, BIN)]
-                recording = read("".join(json.dumps(line) + "\n" for line in lines))
+                with tempfile.TemporaryDirectory() as scratch:
+                    file = pathlib.Path(scratch, "recording.jsonl")
+                    recorded(lesson, BIN, file)
+                    recording = Recording.read(file)
                 found, lines = checked_steps(self, recording), recording.lines
                 self.assertEqual(len(found), len(lines))
                 self.assertTrue(any("vmm-arrow" in element for step in found for element in step.svg))

@@ -16,7 +16,8 @@ comment that no reader sees stands above it and says which part of which file it
     <!-- listing: lesson.json try "1 TiB" -->           a change to the program: the lines of this name in `try_it`
     <!-- listing: results/bandwidth.csv -->             a table of measured results
 
-The page of the calls names, behind "Lessons:", those that make the call.
+The page of the calls names, behind "Lessons:", those that make the call. A picture has the rules of
+vmmsim/view/style.py for its parts.
 
 The file is relative to the page. Code and single lines are moved to the left margin. Of a recorded output the
 page shows the values that were recorded, without the braces that say how they may vary.
@@ -31,6 +32,7 @@ import textwrap
 
 from docs.extensions.result_files import BadResults, table
 from scripts.transcript import VALUE
+from vmmsim.view import NoRule, styled
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMENT = re.compile(r"^( *)<!-- listing: (\S+)(?: (.*?))? -->$")  # in a list it is indented, and so is the block
@@ -58,11 +60,23 @@ def pages():
     return [ROOT / "README.md", *sorted([*ROOT.glob("[0-9][0-9]_*/*.md"), *ROOT.glob("docs/*.md")])]
 
 
+def pictures():
+    return [*ROOT.glob("[0-9][0-9]_*/pictures/*.svg"), *ROOT.glob("docs/pictures/*.svg")]
+
+
 def banners(program):
     """(line, number, title) of each step of a program, in the order of the file."""
     lines = enumerate(program.read_text().splitlines(), 1)
     found = ((at, re.match(rf' *{STEP}\[(\d+)\] (.*?)(?:"\);)?$', line)) for at, line in lines)
     return [(at, int(match[1]), match[2]) for at, match in found if match]
+
+
+def step_lines(program):
+    """{step of a program: its lines}: to the next banner, or to the end of the function."""
+    found = banners(program)
+    ends = [at for at, line in enumerate(program.read_text().splitlines(), 1) if line.startswith("}")]
+    stops = sorted([*ends, *(at for at, *_ in found)])
+    return {number: range(at, next(stop for stop in stops if stop > at)) for at, number, _ in found}
 
 
 def step(lines, number):
@@ -167,7 +181,9 @@ def lessons_that_call(name):
 
 
 def filled(page):
-    """The page with each block as it should be."""
+    """The page with each block as it should be, or the picture with its style."""
+    if page.suffix == ".svg":
+        return styled(page.read_text())
     result = []
     lines = page.read_text().splitlines()
     i = 0
@@ -211,10 +227,10 @@ def main():
     parser.add_argument("pages", nargs="*", type=pathlib.Path, metavar="PAGE", help="these only")
     arguments = parser.parse_args()
     wrong = []
-    for page in arguments.pages or pages():
+    for page in arguments.pages or [*pages(), *pictures()]:
         try:
             right = filled(page)
-        except (OSError, Wrong) as error:
+        except (NoRule, OSError, Wrong) as error:
             wrong.append(f"{page}: {error}")
             continue
         if right == page.read_text():

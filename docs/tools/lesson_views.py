@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT-0
 """Makes the views of the lessons that the book shows: lesson_views.py BIN OUT [LESSON...]
 
-Each lesson in the directory BIN runs on BIN/vmmsim, on the GPUs of the pictures of its page, and its calls become
+Each lesson in the directory BIN runs on BIN/vmmsim, on the GPUs that its lesson.json says, and its calls become
 OUT/PROGRAM.html, a part of a page; OUT/PROGRAM.json says at which call of the view each step of the lesson begins.
 docs/extensions/views.py puts both there. Exit status 0, 1 if a view cannot be made.
 """
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-from docs.tools.draw_pictures import banners
+from docs.tools.fill_pages import step_lines
 from scripts.run_lessons import lessons, quick
 from vmmsim.trace import Broken, Recording, finish
 from vmmsim.view import fragment, plural, steps
@@ -30,8 +30,7 @@ class Failed(Exception):
 def recorded(lesson, directory, file):
     """Runs a lesson on simulated GPUs and writes what it asked of the driver into a file."""
     name = lesson[3:]
-    pictures = json.loads((ROOT / lesson / "lesson.json").read_text()).get("pictures", {})
-    gpus = pictures.get("gpus", 1)
+    gpus = json.loads((ROOT / lesson / "lesson.json").read_text()).get("gpus", 1)
     command = [directory / "vmmsim", "--gpus", str(gpus), "--trace", file, directory / name, *quick(name)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
     if done.returncode:
@@ -46,10 +45,11 @@ def begins(lesson, recording, frames):
 
     A call belongs to the step in which the innermost of its places stands.
     """
-    own, parts, found = f"{lesson[3:]}.cu", banners(lesson), {}
+    own, found = f"{lesson[3:]}.cu", {}
+    parts = step_lines(ROOT / lesson / own)
     for line, frame in zip(recording.lines, frames, strict=True):
         at = [number for file, number, _ in recording.places(line) if file == own]
-        of_places = [step for place in at for step, _, lines in parts if place in lines]
+        of_places = [step for place in at for step, lines in parts.items() if place in lines]
         for step in of_places[:1]:
             rank = ("changes", "refused", "asks").index(frame.kind)
             found[step] = min(found.get(step, (rank, frame.number)), (rank, frame.number))

@@ -23,7 +23,8 @@ except ImportError:
     print("SKIP: no beautifulsoup4 for this Python; ./test.sh gets it")
     sys.exit(77)
 
-from docs.tools import class_material, draw_pictures
+from docs.tools import class_material
+from docs.tools.fill_pages import step_lines
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BOOK = pathlib.Path(sys.argv[1]).resolve()
@@ -104,14 +105,15 @@ class Links(unittest.TestCase):
         """At a call of the lines that the page shows; a step that makes no call has no link."""
         views = [page for page in PAGES if re.match(r"\d\d_", page.parent.name) and soup(page).select(".vmm-view")]
         for page in views:
-            name, parts = page.parent.name[3:], draw_pictures.banners(page.parent.name)
+            name = page.parent.name[3:]
+            parts = step_lines(ROOT / page.parent.name / f"{name}.cu")
             found = calls(soup(page).select_one(".vmm-view"))
 
             def step_of(step, name=name, parts=parts):
                 place, led_there = step
                 places = [place[:2], *(place.split(":") for place in led_there)]
                 at = [int(line) for file, line in places if file == f"{name}.cu"]
-                return next((number for line in at for number, _, lines in parts if line in lines), None)
+                return next((number for line in at for number, lines in parts.items() if line in lines), None)
 
             linked = {}
             for heading in soup(page).find_all("h2"):
