@@ -95,7 +95,7 @@ class TrueTest(unittest.TestCase):
         writer.release(handle)
         writer.call("exit", {"status": 0}, result="")
         found = steps(writer.recording())
-        self.assertEqual(told(found), "peak 2 MiB at step 1; left at the end: 2 MiB.")
+        self.assertEqual(told(found), "peak 2 MiB at step 1; left at the end: 2 MiB (2 MiB mapped nowhere).")
         self.assertEqual(found.lives.packed()["descriptors"], [[0, 1, 9, 2, 4]])
         self.assertEqual(found.lives.left()[1], {"open descriptor": 1})
 
@@ -107,7 +107,7 @@ class TrueTest(unittest.TestCase):
         writer.create(4 * MIB)
         found = steps(writer.recording())
         self.assertIn("quick_exit did, or it became another program", found[1].words)
-        self.assertEqual(told(found).partition("; left ")[2], "at the end: 4 MiB.")
+        self.assertEqual(told(found).partition("; left ")[2], "at the end: 4 MiB (4 MiB mapped nowhere).")
 
     def test_ends_that_are_not_told(self):
         writer = Writer()
@@ -155,6 +155,67 @@ class TrueTest(unittest.TestCase):
             "cudaErrorIllegalAddress: the kernel that cudaLaunchKernel #1 launched in step 1 went wrong.", words
         )
 
+    def asked_twice(self, result, second, callers, **other):
+        """A map of the half of an allocation, and then this call of cuMemMap: (the steps, the number of the first)."""
+        writer = Writer()
+        handle, _ = writer.create(2 * MIB)
+        writer.reserve(BASE, 2 * MIB)
+        half = {"ptr": hex(BASE), "size": MIB, "offset": 0, "handle": handle, "flags": "0x0"}
+        for arguments, answer, its in (half, result, "program+0x10"), (half | second, "CUDA_SUCCESS", callers):
+            writer.call("cuMemMap", arguments, {}, result=answer, **other)
+            writer.lines[-1]["callers"] = [its, "libc.so.6+0x29d90"]
+        return steps(writer.recording())
+
+    def test_refusals_that_are_answered(self):
+        value, like = "CUDA_ERROR_INVALID_VALUE", "program+0x10"
+        found = self.asked_twice(value, {"size": 2 * MIB}, like)
+        words = "Refused, then done otherwise in step 4 (inferred: the same caller asks again with other arguments)."
+        self.assertTrue(found[2].words.endswith(words))
+        self.assertEqual(
+            told(found),
+            "peak 2 MiB at step 1; 1 answered refusal at step 3; left at the end: 2 MiB (2 MiB mapped nowhere).",
+        )
+        elsewhere = {"size": 5 * MIB, "ptr": hex(BASE + MIB), "handle": "0x9", "offset": MIB}
+        for result, second, callers in (
+            (value, {}, like),  # the very same arguments: what has changed is elsewhere
+            (value, elsewhere, like),  # another call altogether
+            (value, {"size": 2 * MIB}, "program+0x20"),  # of another function
+            ("CUDA_ERROR_OUT_OF_MEMORY", {"size": 2 * MIB}, like),  # it did lack something
+        ):
+            found = self.asked_twice(result, second, callers)
+            self.assertIn("; 1 refusal at step 3;", told(found))
+            self.assertEqual(found.overview.opens_at(), 3)
+
+    def test_what_libraries_ask_for_again(self):
+        writer = Writer()
+        for _ in range(2):
+            writer.call("cudaDeviceEnablePeerAccess", {"peerDevice": 1, "flags": 0}, result="cudaSuccess")
+        writer.lines[1]["result"] = "cudaErrorPeerAccessAlreadyEnabled"
+        found = steps(writer.recording())
+        self.assertIn("That was so already, since step 1; libraries ask all the same (inferred).", found[1].words)
+        self.assertEqual(found.overview.unanswered, [])
+        prop = {"requestedHandleTypes": 8, "location": {"type": "CU_MEM_LOCATION_TYPE_DEVICE", "id": 0}}
+        writer.call("cuMemCreate", {"size": MIB, "prop": prop}, result="CUDA_ERROR_NOT_PERMITTED")
+        found = steps(writer.recording())
+        self.assertIn("needs an IMEX channel that the process may open: most likely there is none.", found[2].words)
+
+    def test_a_leak(self):
+        """What is left and mapped nowhere; there the view opens, with who holds it. Not if the program failed."""
+        for status, opens in (0, "8,held"), (1, "3"):
+            writer = Writer(status=status)
+            writer.reserve(BASE, 64 * MIB)
+            kept, _ = writer.create(4 * MIB)
+            lost, _ = writer.create(2 * MIB)
+            for at, size, handle in (0, 4, kept), (8, 2, lost):
+                writer.map(BASE + at * MIB, size * MIB, handle)
+            writer.unmap(BASE + 8 * MIB, 2 * MIB)
+            writer.release(kept)
+            writer.call("exit", {"status": status}, result="")
+            found = steps(writer.recording())
+            self.assertEqual(found.overview.opens(), opens)
+            more = " (2 MiB mapped nowhere)" * (not status)
+            self.assertIn(f"left at the end: 6 MiB{more}.", told(found))
+
     def test_a_long_recording(self):
         """The peak and what is left are those of all calls, however late."""
         writer = Writer()
@@ -168,7 +229,8 @@ class TrueTest(unittest.TestCase):
         found = steps(writer.recording())
         self.assertEqual(len(found), len(writer.lines))
         self.assertEqual(
-            told(found), "peak 8.06 GiB at step 24002; 25,000 launches from step 2; left at the end: 8 GiB."
+            told(found),
+            "peak 8.06 GiB at step 24002; 25,000 launches from step 2; left at the end: 8 GiB (8 GiB mapped nowhere).",
         )
 
     def test_an_allocator_that_shuffles(self):

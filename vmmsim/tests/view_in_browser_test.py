@@ -164,7 +164,7 @@ class Views(BrowserTest):
             self.page.locator(".vmm-matters").inner_text(),
             f"peak {top / MIB:,.0f} MiB at step {peak}; {sum(one.is_launch for one in found)} launches from step "
             f"{next(one.number for one in found if one.is_launch)}; left at the end: {left[1] / MIB:,.0f} MiB and "
-            f"{(left[0] - left[1]) / MIB:,.0f} MiB ordinary.",
+            f"{(left[0] - left[1]) / MIB:,.0f} MiB ordinary ({left[1] / MIB:,.0f} MiB mapped nowhere).",
         )
         self.last = count
         for words, step in ("MiB at step", peak), ("ordinary", count):

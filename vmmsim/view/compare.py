@@ -27,7 +27,7 @@ def name_of(recording):
 
 def page_of_two(runs):
     names = [name_of(recording) for recording, _ in runs]
-    opens = [f' data-opens="{steps.overview.opens_at()}"' for _, steps in runs]
+    opens = [f' data-opens="{steps.overview.opens()}"' for _, steps in runs]
     views = [view(*run, key, calls(run[1]), mark) for run, key, mark in zip(runs, KEYS, opens, strict=True)]
     return filled(f"Two runs of {' and '.join(names)}", of_two(runs, KEYS) + "".join(views), "vmm-two")
 

@@ -18,6 +18,7 @@ from vmmsim.view.lives import Lives
 from vmmsim.view.naming import variable
 from vmmsim.view.overview import Overview, is_launch
 from vmmsim.view.owners import Owners
+from vmmsim.view.refusals import answered, lacking
 from vmmsim.view.totals import Totals
 from vmmsim.view.words import Asked, is_refused
 
@@ -35,6 +36,7 @@ class Step:
     owner: str = ""  # the program's own line
     brief: str = ""  # what changed, for the list of calls
     is_launch: bool = False
+    is_answered: bool = False  # a refusal that is no failure
 
 
 class Steps(list):
@@ -79,7 +81,7 @@ class Film:
         self.process_of = dict(zip(self.pids, self.processes, strict=True))
         rank = {pid: place for place, pid in enumerate(self.all_pids)}
         self.overview, self.lives = Overview(self.devices, recording.times()), Lives(self.name, rank)
-        self.owners = Owners(recording)
+        self.owners, self.answered = Owners(recording), answered(recording)
 
     def steps(self):
         result = Steps()
@@ -96,7 +98,7 @@ class Film:
             if address := fault_of(line):
                 result.faults[count] = [self.all_pids.index(line["pid"]), address]
             is_change = has_changed(since) or bool(line["changes"])
-            what, words = brief(line, since, self.name), self.words(line, asked)
+            what, words = brief(line, since, self.name), self.words(line, asked, count)
             if asked.spoken:
                 result.spoken[count] = self.lives.numbers(asked.spoken)
             self.machine.forget_since(since)
@@ -113,14 +115,18 @@ class Film:
                     explanation=line["explanation"],
                     brief=what,
                     is_launch=is_launch(line),
+                    is_answered=count in self.answered,
                 )
             )
-        self.overview.left = self.lives.left()
+        self.overview.left, self.overview.answered = self.lives.left(), self.answered
+        if not self.recording.is_cut and not self.recording.about.get("status"):  # else it had no time to give it back
+            self.overview.leaked = self.lives.leaked()
         return result
 
-    def words(self, line, asked):
+    def words(self, line, asked, count):
         whose = f"Process {self.all_pids.index(line['pid']) + 1}: " if len(self.all_pids) > 1 else ""
-        return whose + " ".join([asked.words(), *map(doubt, dict.fromkeys(self.machine.doubts))])
+        more = [lacking(line), self.answered.get(count), *map(doubt, dict.fromkeys(self.machine.doubts))]
+        return whose + " ".join(filter(None, [asked.words(), *more]))
 
     def name(self, pid, reservation):
         """What a reservation is called: the variable that the source has for it, or else its number."""

@@ -166,15 +166,20 @@ class Lives:
     def is_left(self, died):
         return not died or died in self.ends
 
+    def has_left(self, packed):
+        came_and_went = packed[4]
+        return self.is_left(0 if len(came_and_went) % 2 else came_and_went[-1] if came_and_went else -1)
+
+    def is_left_memory(self, packed):
+        return not packed[2] and self.has_left(packed)
+
     def left(self):
         """{(VMM or ORDINARY, GPU): bytes}, and {what else: how many}. GPU -1 is the host, or not known."""
         sizes, others = collections.Counter(), collections.Counter()
-        for size, device, is_multicast, _, came_and_went, _ in self.memory.values():
-            if self.is_left(0 if len(came_and_went) % 2 else came_and_went[-1] if came_and_went else -1):
-                if is_multicast:
-                    others["multicast object"] += 1
-                else:
-                    sizes[VMM, device] += size
+        for each in self.memory.values():
+            if self.is_left_memory(each):
+                sizes[VMM, each[1]] += each[0]
+        others["multicast object"] = sum(each[2] and self.has_left(each) for each in self.memory.values())
         for _, size, device, _, died, is_of_module, _ in self.blocks:
             if self.is_left(died) and not is_of_module:
                 sizes[ORDINARY, device] += size
@@ -182,6 +187,12 @@ class Lives:
         others["open descriptor"] = sum(self.is_left(died) for *_, died in self.descriptors)
         others["reservation"] = sum(self.is_left(each[5]) for each in self.reservations)
         return +sizes, +others
+
+    def leaked(self):
+        """Bytes of what is left and mapped nowhere: nobody could use it any more."""
+        used = {nth for _, _, _, nth, _, died, _ in self.mappings if self.is_left(died)}
+        used |= {nth for _, nth, _, died in self.bindings if self.is_left(died)}
+        return sum(each[0] for nth, each in self.memory.items() if nth not in used and self.is_left_memory(each))
 
     # --- For the script
     def packed(self):

@@ -46,7 +46,8 @@ class Overview:
         self.refused, self.launches, self.faults, self.vanished, self.processes = [], [], [], [], []
         self.last_fault = None
         self.times = times
-        self.left = {}, {}  # as lives.left() has it
+        self.left, self.leaked = ({}, {}), 0  # as lives.left() and lives.leaked() have it
+        self.answered = {}  # as refusals.answered() has it
 
     def note(self, step, line, totals):
         for device, changes in self.lanes.items():
@@ -79,11 +80,21 @@ class Overview:
         """(step, Held): when there was the most, the first time."""
         return max(self.lanes[device], key=lambda change: change[1].total)
 
+    @property
+    def unanswered(self):
+        return [step for step in self.refused if step not in self.answered]
+
     def opens_at(self):
-        """The step that is looked at first: the first fault, refusal or process that vanished, or else the peak."""
-        wrong = [*self.faults[:1], *self.refused[:1], *self.vanished[:1]]
+        """The step that is looked at first: the first fault, refusal that nothing answered, or process that vanished;
+        or else the end, if there is a leak; or else the peak."""
+        wrong = [*self.faults[:1], *self.unanswered[:1], *self.vanished[:1]]
         peak = max((self.peak(device) for device in self.lanes), key=lambda peak: peak[1].total)
-        return min(wrong, default=peak[0]) or 1
+        return min(wrong, default=self.count if self.leaked else peak[0]) or 1
+
+    def opens(self):
+        """And of a leak, whose it is."""
+        step = self.opens_at()
+        return f"{step}{HELD}" if self.leaked and step == self.count else f"{step}"
 
 
 # --- The line of what matters
@@ -129,16 +140,19 @@ def matters(overview, key):
         parts.append(f"{len(peaks) - 4} more GPUs")
     wrong = (
         (overview.faults, "fault", "faults"),
-        (overview.refused, "refusal", "refusals"),
+        (overview.unanswered, "refusal", "refusals"),
         (overview.vanished, "process vanished", "processes vanished"),
     )
     for numbers, *nouns in wrong:
         if numbers:
             parts.append(f'<span class="vmm-bad">{at_step(key, numbers, *nouns)}</span>')
+    if overview.answered:
+        parts.append(at_step(key, list(overview.answered), "answered refusal", "answered refusals"))
     if overview.launches:
         parts.append(at_step(key, overview.launches, "launch", "launches"))
     if left := left_text(*overview.left, len(peaks)):
-        parts.append("left at the end: " + link(key, overview.count, left, HELD))
+        leaked = f" ({size_text(overview.leaked)} mapped nowhere)" if overview.leaked else ""
+        parts.append(f"left at the end: {link(key, overview.count, left, HELD)}{leaked}")
     elif any(step for _, step, _ in peaks):
         parts.append("nothing left at the end")
     return f'<p class="vmm-matters">{"; ".join(parts)}.</p>\n' if parts else ""
@@ -246,7 +260,7 @@ def legend_of(overview, lanes):
             yield f"key vmm-{kind}", words
     if overview.launches:
         yield "key vmm-launch", "launch"
-    if overview.refused or overview.faults:
+    if overview.unanswered or overview.faults:
         yield "key vmm-wrong", "refused"
 
 
@@ -265,7 +279,7 @@ def events(overview, pid, width):
     mine = set(mine)
     launches = sorted({(number - 1) * width // count for number in overview.launches if number in mine})
     lines = "".join(f"M{column + 0.5:g} 0v10" for column in launches)
-    wrong = [number for number in sorted({*overview.refused, *overview.faults}) if number in mine]
+    wrong = [number for number in sorted({*overview.unanswered, *overview.faults}) if number in mine]
     crosses = "".join(f'<i style="left:{(number - 0.5) / count:.3%}">✖</i>' for number in wrong[:MOST_MARKS])
     content = f'<path class="vmm-calls-made" d="{band}"/>' + (
         f'<path class="vmm-launch" d="{lines}"/>' if lines else ""

@@ -63,7 +63,7 @@ FRAGMENT = """<div class="vmm-view" data-key="{key}"{marks}>
 
 
 def page(recording, steps):
-    content = view(recording, steps, "step", calls(steps), f' data-alone data-opens="{steps.overview.opens_at()}"')
+    content = view(recording, steps, "step", calls(steps), f' data-alone data-opens="{steps.overview.opens()}"')
     return filled(f"{name_of(recording)}, step by step", content, "vmm-alone")
 
 
@@ -174,6 +174,7 @@ def packed(recording, steps):
             "cause": cause(line),
             "brief": step.brief,
             "is_launch": int(step.is_launch),
+            "is_answered": int(step.is_answered),
         }
         for step, line in zip(steps, recording.lines, strict=True)
     ]

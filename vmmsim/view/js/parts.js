@@ -58,4 +58,4 @@ async function unpack(letters) {
 const is_kind = { all: () => true, changes: (step) => step.kind == "changes",
   refused: (step) => step.kind == "refused", launches: (step) => step.is_launch };
 const mark_of = (step) =>
-  step.kind == "refused" ? "✖" : step.kind == "changes" ? "✚" : step.is_launch ? "▸" : "";
+  step.is_answered ? "↷" : step.kind == "refused" ? "✖" : step.kind == "changes" ? "✚" : step.is_launch ? "▸" : "";

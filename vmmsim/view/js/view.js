@@ -75,7 +75,10 @@ class View {
     this.add_buttons();
     this.add_keys();
     this.add_links();
-    if (!this.follow()) this.go(Number(element.dataset.opens ?? 1), { write: false });
+    if (!this.follow()) {
+      const { number, tab } = this.meant(`#${this.key}=${element.dataset.opens}`);
+      this.go(number, { write: false, tab });
+    }
     this.list.choose();
     addEventListener("resize", () => {
       this.list.draw();
