@@ -2,6 +2,7 @@
 """Machines that lack things, for tests: a copy of the checkout, an environment without programs, a root directory."""
 
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -140,7 +141,8 @@ def need_index():
         raise Skip(reason)
 
 
-IN_ROOT = ("ca-certificates", "git", "python3")
+DEVCONTAINER = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+IN_ROOT = DEVCONTAINER["onCreateCommand"].rpartition(" --no-install-recommends ")[2].split()
 
 
 class Root:

@@ -10,7 +10,6 @@ skipped (for want of a package index; that is a failure where CI is true), 1 if 
 """
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -21,7 +20,7 @@ import time
 
 from scripts import run_lessons
 from tests.machines import (
-    IN_ROOT,
+    DEVCONTAINER,
     OFFLINE,
     ROOT,
     Root,
@@ -42,7 +41,6 @@ sys.dont_write_bytecode = True
 COMPILER = {"nvcc", "cicc", "ptxas", "fatbinary", "cudafe++", "nvlink", "bin2c", "__nvcc_device_query"}
 HOST_COMPILER = {"g++", "gcc", "c++", "cc"}
 NOBODY = 65534
-DEVCONTAINER = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
 
 
 # --- the arguments ---------------------------------------------------------------------------------------------------
@@ -99,25 +97,6 @@ def outcomes():
         expect(got[0] == result and re.fullmatch(reason, got[1]), f"{script!r} is {got}, not {(result, reason)}")
     result, reason, _ = run_lessons.run(["/there/is/no/such/program"])
     expect(result == "FAIL" and "it did not start" in reason, f"a program that is not there is {result}, {reason}")
-
-
-def devcontainer():
-    """What a container gets before the set-up is what the bare root has; the set-up is that which is run there."""
-    expect(DEVCONTAINER["image"].partition(":")[0] in ("debian", "ubuntu"), "the image is no plain Debian or Ubuntu")
-    install = DEVCONTAINER["onCreateCommand"].rpartition(" && ")[2]
-    packages = install.removeprefix("apt-get install -y --no-install-recommends ").split()
-    expect(packages == list(IN_ROOT), f"before the set-up it installs {packages}, and the bare root has {IN_ROOT}")
-    expect(DEVCONTAINER["postCreateCommand"].startswith("./run.sh && "), "the set-up is not ./run.sh")
-    parse = sys.executable, "-B", "-c", "from scripts import run_lessons; run_lessons.arguments()"
-    for line in DEVCONTAINER["postCreateCommand"].split(" && "):
-        done = run(ROOT, *parse, *line.split()[1:])
-        expect(line.split()[0] == "./run.sh" and done.returncode == 0, f"{line} has wrong arguments", done)
-    expect(DEVCONTAINER["hostRequirements"]["gpu"] == "optional", "it needs a GPU")
-    its = dict(line.split(maxsplit=1) for line in (ROOT / "Containerfile").read_text().splitlines() if line[:1] != "#")
-    expect(its["FROM"] == DEVCONTAINER["image"], "Containerfile is of another image")
-    done = run(ROOT, *parse, *its["RUN"].split()[1:])
-    expect(its["RUN"].split()[0] == "./run.sh" and done.returncode == 0, "Containerfile has wrong arguments", done)
-    expect(f"RUN {DEVCONTAINER['onCreateCommand']}\n" in (ROOT / "Containerfile").read_text(), "it installs others")
 
 
 # --- the running of the lessons, with scripts in the place of programs -----------------------------------------------
@@ -327,96 +306,6 @@ def no_compiler():
         expect(not (checkout / ".venv").exists() and not (checkout / "build").exists(), "something was made")
 
 
-# Stand-ins for the tools, which build nothing: "fail" beside them says that a file does not compile, or no build can be
-# configured.
-TOOLS = {
-    "nvcc": "echo 'Cuda compilation tools, release 13.0, V13.0.88'",
-    "ninja": "",
-    "cmake": """here=$(dirname "$0")
-case $* in
-  --version) echo 'cmake version 3.30.0' ;;
-  *--build*)
-    echo '[0/2] Re-checking globbed directories...'
-    test -e build/bin/vmmsim && echo 'ninja: no work to do.' && exit
-    echo '[1/3] Building CXX object a.cc.o'
-    if grep -qs compile "$here/fail"; then
-      printf 'FAILED: b.cu.o\\nnvcc b.cu\\nb.cu:7: error: this is wrong\\n'
-      echo '[2/3] Building CUDA object c.cu.o'
-      exit 1
-    fi
-    echo '[2/3] Building CUDA object b.cu.o'
-    echo 'b.cu(3): warning #177-D: nobody needs this'
-    echo '[3/3] Linking CUDA executable bin/vmm_basics'
-    mkdir -p build/bin && cp "$here/vmmsim" "$here/vmm_basics" build/bin ;;
-  *)
-    echo '-- Configuring done (1.1s)'
-    grep -qs configure "$here/fail" && echo 'CMake Error: what is this?' >&2 && exit 1
-    exit 0 ;;
-esac""",
-}
-
-
-def run_on_a_terminal(directory, *command, environment):
-    """What it writes to stderr, which is a terminal."""
-    ours, theirs = os.openpty()
-    with subprocess.Popen(
-        command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs
-    ) as process:
-        os.close(theirs)
-        written = b""
-        with contextlib.suppress(OSError):  # so a terminal says that its other side is closed
-            while data := os.read(ours, 1 << 16):
-                written += data
-    os.close(ours)
-    expect(process.returncode == 0, f"status {process.returncode}: {written}")
-    return written.decode().replace("\r\n", "\n")
-
-
-def quiet():
-    """A build is one line that counts, and what it says is in a file and shown where it fails; a rerun says nothing."""
-    if not shutil.which("g++"):
-        raise Skip("no g++ on the PATH; install it, or run ./run.sh")
-    with scratch() as directory:
-        checkout = copy_checkout(directory / "check out")
-        tools = directory / "tools"
-        tools.mkdir()
-        for name, script in {**TOOLS, "vmmsim": VMMSIM, "vmm_basics": GOOD}.items():
-            (tools / name).write_text(f"#!/bin/sh\n{script}\n")
-            (tools / name).chmod(0o755)
-        environment = hiding(directory, set(), PATH=f"{tools}:{os.environ['PATH']}")
-        command = "./run.sh", "--sim", "01"
-
-        (tools / "fail").write_text("configure")
-        done = run(checkout, *command, environment=environment)
-        expect(done.returncode == 1 and not done.stdout, "what cannot be configured", done)
-        expect(
-            done.stderr.startswith("-- Configuring done (1.1s)\nCMake Error: what is this?\nsetup: CMake "), "why", done
-        )
-        (tools / "fail").write_text("compile")
-        done = run(checkout, *command, environment=environment)
-        expect(done.returncode == 1 and not done.stdout, "what does not compile", done)
-        error = "FAILED: b.cu.o\nnvcc b.cu\nb.cu:7: error: this is wrong\n[2/3] Building CUDA object c.cu.o\n"
-        failed = "setup: the build failed; the compiler's message is above, and all that was said in build/build.log\n"
-        expect(done.stderr == f"setup: building the simulator, once\n{error}{failed}", "what is wrong", done)
-        (tools / "fail").unlink()
-
-        done = run(checkout, *command, environment=environment)
-        warned = "setup: the compiler has warned; see build/build.log\n"
-        expect(done.stderr == f"setup: building the simulator, once\n{warned}", "not two lines", done)
-        expect(done.stdout.startswith("\n== 01_vmm_basics, 8 simulated GPUs ==\none 8\nOK\n"), "not the lesson", done)
-        expect("[3/3] Linking" in (checkout / "build" / "build.log").read_text(), "the log", done)
-        again = run(checkout, *command, environment=environment)
-        expect(again.returncode == 0 and not again.stderr, "a rerun is not quiet", again)
-        expect(again.stdout.split("\nlesson ")[0] == done.stdout.split("\nlesson ")[0], "a rerun", again)
-
-        (checkout / "build" / "bin" / "vmmsim").unlink()
-        seen = run_on_a_terminal(checkout, *command, environment=environment)
-        steps = "".join(f"\r\033[Ksetup: building the simulator, once [{step}/3]" for step in (1, 2, 3))
-        expect(seen == f"{steps}\n{warned}", f"a terminal shows {seen!r}")
-        seen = run_on_a_terminal(checkout, *command, environment=environment)
-        expect(seen == "", f"on a rerun a terminal shows {seen!r}")
-
-
 def old_compiler():
     """An nvcc that is too old is named and not used; and without a package index the message says so."""
     with scratch() as directory:
@@ -568,7 +457,6 @@ def bare_root():
 
 CASES = [
     arguments,
-    devcontainer,
     outcomes,
     table,
     no_gpu,
@@ -576,7 +464,6 @@ CASES = [
     time_limit,
     interrupt,
     no_compiler,
-    quiet,
     old_compiler,
     bare_root,
 ]
