@@ -11,13 +11,18 @@ tests as well.
 
 import ast
 import importlib
-import unittest
 
 from tests.machines import ROOT
 
 PACKAGES = {name: importlib.import_module(name).__all__ for name in ("vmmsim.trace", "vmmsim.view")}
 MODULES = "vmmsim.hardware", "vmmsim.processes", "vmmsim.tool"
-OF_TESTS = "vmmsim.tests", "vmmsim.tests.browser", "vmmsim.tests.recorded_names", "vmmsim.tests.sample"
+OF_TESTS = (
+    "vmmsim.tests",
+    "vmmsim.tests.browser",
+    "vmmsim.tests.built",
+    "vmmsim.tests.recorded_names",
+    "vmmsim.tests.sample",
+)
 OURS = "docs", "labs", "scripts", "tests"
 
 
@@ -45,43 +50,43 @@ def wrong_in_tool(text):
             yield line, f"{module}: {name}"
 
 
-class Borders(unittest.TestCase):
-    def check(self, files, wrong):
-        files = list(files)
-        self.assertGreater(len(files), 10)
-        found = [f"{file.relative_to(ROOT)}:{line}: {what}" for file in files for line, what in wrong(file)]
-        self.assertEqual(found, [])
-
-    def test_the_lessons_use_the_interface(self):
-        files = (file for ours in OURS for file in (ROOT / ours).rglob("*.py"))
-        self.check(files, lambda file: wrong_in_lessons(file.read_text(), file.is_relative_to(ROOT / "tests")))
-
-    def test_the_tool_knows_nothing_of_the_lessons(self):
-        self.check((ROOT / "vmmsim").rglob("*.py"), lambda file: wrong_in_tool(file.read_text()))
-
-    def test_all_that_is_named_is_there(self):
-        for package, names in PACKAGES.items():
-            for name in names:
-                exec(f"from {package} import {name}", {})
-
-    def test_the_tool_ships_the_licences(self):
-        for copy, of in ("LICENSE", "MIT-0"), ("vmmsim/LICENSE", "MIT-0"), ("vmmsim/docs/LICENSE", "CC-BY-4.0"):
-            self.assertEqual((ROOT / copy).read_text(), (ROOT / "LICENSES" / f"{of}.txt").read_text(), copy)
-
-    def test_what_is_refused(self):
-        for text, count in (
-            ("from vmmsim.trace import Recording\nfrom vmmsim.trace import members_of", 1),
-            ("import vmmsim.trace", 1),  # then all of it could be used
-            ("from vmmsim.processes import reap\nfrom vmmsim.view import watch", 0),
-            ("def f():\n    from vmmsim.trace.line import number", 1),
-            ("from vmmsim.view import Film", 1),
-            ("import vmmsim.view.page", 1),
-            ("from vmmsim.tests import sample", 1),
-        ):
-            self.assertEqual(len(list(wrong_in_lessons(text))), count, text)
-        self.assertEqual(list(wrong_in_lessons("from vmmsim.tests import sample", is_test=True)), [])
-        self.assertEqual(len(list(wrong_in_tool("from tests.machines import ROOT"))), 1)
+def check(files, wrong):
+    files = list(files)
+    assert len(files) > 10
+    found = [f"{file.relative_to(ROOT)}:{line}: {what}" for file in files for line, what in wrong(file)]
+    assert found == []
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_the_lessons_use_the_interface():
+    files = (file for ours in OURS for file in (ROOT / ours).rglob("*.py"))
+    check(files, lambda file: wrong_in_lessons(file.read_text(), file.is_relative_to(ROOT / "tests")))
+
+
+def test_the_tool_knows_nothing_of_the_lessons():
+    check((ROOT / "vmmsim").rglob("*.py"), lambda file: wrong_in_tool(file.read_text()))
+
+
+def test_all_that_is_named_is_there():
+    for package, names in PACKAGES.items():
+        for name in names:
+            exec(f"from {package} import {name}", {})
+
+
+def test_the_tool_ships_the_licences():
+    for copy, of in ("LICENSE", "MIT-0"), ("vmmsim/LICENSE", "MIT-0"), ("vmmsim/docs/LICENSE", "CC-BY-4.0"):
+        assert (ROOT / copy).read_text() == (ROOT / "LICENSES" / f"{of}.txt").read_text(), copy
+
+
+def test_what_is_refused():
+    for text, count in (
+        ("from vmmsim.trace import Recording\nfrom vmmsim.trace import members_of", 1),
+        ("import vmmsim.trace", 1),  # then all of it could be used
+        ("from vmmsim.processes import reap\nfrom vmmsim.view import watch", 0),
+        ("def f():\n    from vmmsim.trace.line import number", 1),
+        ("from vmmsim.view import Film", 1),
+        ("import vmmsim.view.page", 1),
+        ("from vmmsim.tests import sample", 1),
+    ):
+        assert len(list(wrong_in_lessons(text))) == count, text
+    assert list(wrong_in_lessons("from vmmsim.tests import sample", is_test=True)) == []
+    assert len(list(wrong_in_tool("from tests.machines import ROOT"))) == 1

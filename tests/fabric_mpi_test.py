@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""Lesson 05 built with MPI, on a machine without a driver: fabric_mpi_test.py PROGRAM MPIEXEC [VMMSIM].
+"""Lesson 05 built with MPI, on a machine without a driver.
 
 Both ranks are the program, or one of them is this file, which loads the program's own MPI library and misbehaves.
 On VMMSIM, the simulator, the lesson goes on to the end.
@@ -14,16 +14,25 @@ import signal
 import subprocess
 import sys
 import time
-import unittest
 
+import pytest
+
+from vmmsim.tests.built import BUILT
+
+PROGRAM, MPIEXEC, VMMSIM = BUILT.get("fabric_mpi"), BUILT.get("mpiexec"), BUILT.get("vmmsim")
 STUB = "SKIP: only the toolkit's stub of a driver; install the NVIDIA driver\n"
-HERE = pathlib.Path(__file__)
 OPEN_MPI = {  # lets Open MPI run in a container, where all is root, and on fewer cores than ranks
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
 }
+
+
+def library():
+    """The MPI library of the program."""
+    linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=True).stdout
+    return re.search(r"libmpi\S* => (\S+)", linked).group(1)
 
 
 def misbehave(how, library):
@@ -36,7 +45,7 @@ def misbehave(how, library):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Mpi(unittest.TestCase):
+class TestMpi:
     def run_job(self, *command, by=(), **variables):
         """Runs mpiexec with this, and expects it to end soon, and every process of it too."""
         environment = {**os.environ, **OPEN_MPI, "FABRIC_TEST_JOB": str(time.time_ns()), **variables}
@@ -49,70 +58,70 @@ class Mpi(unittest.TestCase):
             if not left:
                 break
             time.sleep(0.1)
-        self.assertEqual(left, [], "processes left behind")
+        assert left == [], "processes left behind"
         if not any(is_mpiexec(pid) for pid in pids()):  # or they may be another job's
             for path in files_of_mpich() - before:
                 path.unlink()
         return done
 
     def with_a_bad_rank(self, rank, how):
-        good, bad = [PROGRAM], [sys.executable, str(HERE), "--misbehave", how, LIBRARY]
+        good, bad = [PROGRAM], [sys.executable, "-B", "-m", "tests.fabric_mpi_test", "--misbehave", how, library()]
         first, second = (good, bad) if rank == 1 else (bad, good)
         done = self.run_job("-n", "1", *first, ":", "-n", "1", *second, by=[VMMSIM, "--gpus", "2"])
-        self.assertNotIn(done.returncode, (0, 77), done)
-        self.assertNotRegex(done.stdout, "SKIP|OK")
+        assert done.returncode not in (0, 77), done
+        assert not re.search("SKIP|OK", done.stdout)
         return done
 
     def test_without_a_driver_one_reason_is_told(self):
         done = self.run_job("-n", "2", PROGRAM)
-        self.assertEqual((done.returncode, done.stdout), (77, STUB), done)
-        self.assertLess(self.seconds, 15)
+        assert (done.returncode, done.stdout) == (77, STUB), done
+        assert self.seconds < 15
 
-    @unittest.skipUnless(sys.argv[3:], "no simulator was given")
+    @pytest.mark.skipif(not BUILT.get("vmmsim"), reason="no simulator was given")
     def test_all_goes_well_and_in_order(self):
         for where in ["--gpus", "2"], ["--nodes", "2"]:
             done = self.run_job("-n", "2", PROGRAM, by=[VMMSIM, *where])
-            self.assertEqual((done.returncode, done.stderr), (0, ""), done)
-            self.assertEqual(re.findall(r"^\[(\d)\]", done.stdout, re.MULTILINE), list("123456"))
-            self.assertTrue(done.stdout.endswith("    all 524288 ints are 42\nOK\n"), done.stdout)
+            assert (done.returncode, done.stderr) == (0, ""), done
+            assert re.findall(r"^\[(\d)\]", done.stdout, re.MULTILINE) == list("123456")
+            assert done.stdout.endswith("    all 524288 ints are 42\nOK\n"), done.stdout
 
     def with_no_driver_for(self, rank, error):
         """The one rank meets this error when it starts the driver. Each has a simulated machine of its own."""
         ranks = [[VMMSIM, *(["--fail", f"cuInit:1={error}"] if rank == i else []), PROGRAM] for i in (0, 1)]
         return self.run_job("-n", "1", *ranks[0], ":", "-n", "1", *ranks[1])
 
-    @unittest.skipUnless(sys.argv[3:], "no simulator was given")
+    @pytest.mark.skipif(not BUILT.get("vmmsim"), reason="no simulator was given")
     def test_only_one_rank_has_to_stop(self):
         for rank in 0, 1:
             done = self.with_no_driver_for(rank, "CUDA_ERROR_NO_DEVICE")
-            self.assertEqual((done.returncode, done.stdout.count("SKIP")), (77, 1), done)
-            self.assertIn("SKIP: the driver sees no GPU; ", done.stdout)
-            self.assertLess(self.seconds, 15)
+            assert (done.returncode, done.stdout.count("SKIP")) == (77, 1), done
+            assert "SKIP: the driver sees no GPU; " in done.stdout
+            assert self.seconds < 15
 
-    @unittest.skipUnless(sys.argv[3:], "no simulator was given")
+    @pytest.mark.skipif(not BUILT.get("vmmsim"), reason="no simulator was given")
     def test_a_rank_that_fails_ends_the_other(self):
         for rank in 0, 1:
             done = self.with_no_driver_for(rank, "CUDA_ERROR_UNKNOWN")
-            self.assertNotIn(done.returncode, (0, 77), done)  # MPICH adds that of the rank that it ends
-            self.assertIn("failed cuInit(0)\n  CUDA_ERROR_UNKNOWN", done.stderr)
-            self.assertLess(self.seconds, 15)
+            assert done.returncode not in (0, 77), done  # MPICH adds that of the rank that it ends
+            assert "failed cuInit(0)\n  CUDA_ERROR_UNKNOWN" in done.stderr
+            assert self.seconds < 15
 
     def test_one_or_three_ranks_are_bad_arguments(self):
         for ranks in "1", "3":
             done = self.run_job("-n", ranks, PROGRAM)
-            self.assertEqual(done.returncode, 2, done)
-            self.assertIn("fabric_mpi: needs two ranks, not " + ranks, done.stderr)
+            assert done.returncode == 2, done
+            assert "fabric_mpi: needs two ranks, not " + ranks in done.stderr
 
-    @unittest.skipUnless(sys.argv[3:], "no simulator was given")
+    @pytest.mark.skipif(not BUILT.get("vmmsim"), reason="no simulator was given")
     def test_a_rank_that_dies_ends_the_other(self):
         for rank in 0, 1:
             self.with_a_bad_rank(rank, "dies")
-            self.assertLess(self.seconds, 15)
+            assert self.seconds < 15
 
-    @unittest.skipUnless(sys.argv[3:], "no simulator was given")
+    @pytest.mark.skipif(not BUILT.get("vmmsim"), reason="no simulator was given")
     def test_a_silent_rank_is_not_waited_for_for_ever(self):
         self.with_a_bad_rank(1, "silent")
-        self.assertLess(self.seconds, 42)  # 30 s, and mpiexec's own time
+        assert self.seconds < 42  # 30 s, and mpiexec's own time
 
 
 def files_of_mpich():
@@ -136,9 +145,5 @@ def contents(pid, name):
         return b""
 
 
-if sys.argv[1:2] == ["--misbehave"]:
+if __name__ == "__main__":
     misbehave(*sys.argv[2:4])
-PROGRAM, MPIEXEC, VMMSIM = (sys.argv + [""])[1:4]
-linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=True).stdout
-LIBRARY = re.search(r"libmpi\S* => (\S+)", linked).group(1)
-unittest.main(argv=sys.argv[:1], verbosity=2)

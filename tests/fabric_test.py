@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""Lesson 05 where something goes wrong: fabric_test.py VMMSIM FABRIC FABRIC_DOCTOR BROKEN_DRIVER
+"""Lesson 05 where something goes wrong.
 
 On simulated machines calls are refused by --fail, and processes are stopped and killed. BROKEN_DRIVER is a directory
 with a libcuda.so.1 that hangs or crashes.
@@ -12,13 +12,15 @@ import pathlib
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
-import unittest
 
-VMMSIM, FABRIC, DOCTOR, BROKEN_DRIVER = sys.argv[1:5]
-del sys.argv[1:]
+import pytest
+
+from vmmsim.tests.built import BUILT
+
+VMMSIM, BROKEN_DRIVER = BUILT["vmmsim"], BUILT["broken_driver"]
+FABRIC, DOCTOR = (f"{BUILT['build']}/bin/{name}" for name in ("fabric", "fabric_doctor"))
 STAGES = ["driver", "GPU", "fabric handles", "channel", "create", "export", "import", "map and write", "release"]
 CREATE, EXPORT, IMPORT = "cuMemCreate", "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle"
 
@@ -36,7 +38,13 @@ def of_session(leader):
     return left
 
 
-class Case(unittest.TestCase):
+class Case:
+    @pytest.fixture(autouse=True)
+    def process_ends(self):
+        yield
+        self.limit.cancel()
+        self.stop()
+
     def start(self, *command, **variables):
         self.process = subprocess.Popen(
             command,
@@ -47,9 +55,8 @@ class Case(unittest.TestCase):
             start_new_session=True,
             env={**os.environ, **variables},
         )
-        limit = threading.Timer(60, self.tearDown)  # who waits for its words does not wait for ever
-        limit.start()
-        self.addCleanup(limit.cancel)
+        self.limit = threading.Timer(60, self.stop)  # who waits for its words does not wait for ever
+        self.limit.start()
 
     def end(self, output=""):
         """Waits for the end: status, stdout, stderr. Nothing may be left behind."""
@@ -59,29 +66,29 @@ class Case(unittest.TestCase):
             if not left:
                 break
             time.sleep(0.05)
-        self.assertEqual(left, [], "processes left behind")
+        assert left == [], "processes left behind"
         return self.process.returncode, output + more, errors
 
     def run_on(self, *command):
         self.start(VMMSIM, "--strict", "--gpus", "2", *command)
         return self.end()
 
-    def tearDown(self):
+    def stop(self):
         for pid in of_session(self.process.pid):
             os.kill(pid, signal.SIGKILL)
 
 
-class Fabric(Case):
-    def test_no_permission_is_a_skip_and_said_once(self):
+class TestFabric(Case):
+    def test_no_permission_is_a_skip_and_said_once(self, subtests):
         for error in "NOT_PERMITTED", "NOT_SUPPORTED":
-            with self.subTest(error):
+            with subtests.test(error):
                 status, output, errors = self.run_on("--fail", f"{CREATE}:1=CUDA_ERROR_{error}", FABRIC)
-                self.assertEqual((status, errors), (77, ""), output)
-                self.assertRegex(
-                    output, rf"\A\[1\] .*\nSKIP: {CREATE} answers CUDA_ERROR_{error}; fabric_doctor says .*\n\Z"
+                assert (status, errors) == (77, ""), output
+                assert re.search(
+                    rf"\A\[1\] .*\nSKIP: {CREATE} answers CUDA_ERROR_{error}; fabric_doctor says .*\n\Z", output
                 )
 
-    def test_any_other_refusal_is_a_failure(self):
+    def test_any_other_refusal_is_a_failure(self, subtests):
         for call, error in (
             (CREATE, "OUT_OF_MEMORY"),
             (CREATE, "INVALID_VALUE"),
@@ -90,13 +97,13 @@ class Fabric(Case):
             (IMPORT, "NOT_PERMITTED"),
             (IMPORT, "INVALID_DEVICE"),
         ):
-            with self.subTest(call=call, error=error):
+            with subtests.test(call=call, error=error):
                 status, output, errors = self.run_on("--fail", f"{call}:1=CUDA_ERROR_{error}", FABRIC)
-                self.assertEqual(status, 1)
-                self.assertNotRegex(output, "SKIP|OK")
-                self.assertRegex(errors, rf"failed ({call}\(.*\)|created)\n  CUDA_ERROR_{error}")
+                assert status == 1
+                assert not re.search("SKIP|OK", output)
+                assert re.search(rf"failed ({call}\(.*\)|created)\n  CUDA_ERROR_{error}", errors)
                 told = "the importer ended before it was done" in errors
-                self.assertEqual(told, call == IMPORT, errors)
+                assert told == (call == IMPORT), errors
 
     def at_work(self):
         """Starts it with an importer that is slow. (output, pid of the exporter, pid of the importer)"""
@@ -104,7 +111,7 @@ class Fabric(Case):
         output = ""
         while not output.endswith("\n[4] Import them\n"):
             line = self.process.stdout.readline()
-            self.assertTrue(line, output)
+            assert line, output
             output += line
         pair = [
             pid for pid in of_session(self.process.pid) if os.readlink(f"/proc/{pid}/exe") == os.path.realpath(FABRIC)
@@ -119,28 +126,28 @@ class Fabric(Case):
         output, _, importer = self.at_work()
         os.kill(importer, signal.SIGKILL)
         status, output, errors = self.end(output)
-        self.assertEqual((status, output.splitlines()[-1]), (1, "[4] Import them"))
-        self.assertIn("the importer ended before it was done", errors)
+        assert (status, output.splitlines()[-1]) == (1, "[4] Import them")
+        assert "the importer ended before it was done" in errors
 
     def test_the_exporter_is_killed(self):
         output, exporter, _ = self.at_work()
         os.kill(exporter, signal.SIGKILL)
         _, output, errors = self.end(output)
-        self.assertNotIn("OK", output)
+        assert "OK" not in output
 
     def test_the_importer_is_silent(self):
         output, _, importer = self.at_work()
         os.kill(importer, signal.SIGSTOP)
         began = time.monotonic()
         said = self.process.stderr.readline() + self.process.stderr.readline()
-        self.assertIn("was silent for 30 s", said)
-        self.assertGreater(time.monotonic() - began, 20)
+        assert "was silent for 30 s" in said
+        assert time.monotonic() - began > 20
         os.kill(importer, signal.SIGKILL)  # nobody else would
-        self.assertEqual(self.end(output)[0], 1)
+        assert self.end(output)[0] == 1
 
 
 class Doctor(Case):
-    def test_each_machine_in_the_table_and_as_json(self):
+    def test_each_machine_in_the_table_and_as_json(self, subtests):
         for machine, failed, status in (
             ("h200x8", None, 0),
             ("one_gpu", None, 0),
@@ -149,18 +156,18 @@ class Doctor(Case):
             ("no_fabric", "fabric handles", 77),
             ("no_channel", "channel", 77),
         ):
-            with self.subTest(machine):
+            with subtests.test(machine):
                 self.start(VMMSIM, "--machine", machine, DOCTOR)
-                self.assertEqual(self.check(self.end(), failed), status)
+                assert self.check(self.end(), failed) == status
 
     def test_cliques(self):
         """A driver that knows them is asked, and NVML is not."""
         self.start(VMMSIM, "--machine", "h200x8_cuda_13_5", DOCTOR)
         result = self.end()
-        self.assertEqual(self.check(result, None), 0)
-        self.assertIn("supported, says the driver; 8 of 8 GPUs are in its multicast clique\n", result[1])
+        assert self.check(result, None) == 0
+        assert "supported, says the driver; 8 of 8 GPUs are in its multicast clique\n" in result[1]
 
-    def test_each_call_in_turn(self):
+    def test_each_call_in_turn(self, subtests):
         for fail, failed, status in (
             ("cuInit:1=CUDA_ERROR_SYSTEM_NOT_READY", "driver", 77),
             ("cuInit:1=CUDA_ERROR_UNKNOWN", "driver", 1),
@@ -173,10 +180,10 @@ class Doctor(Case):
             ("cuMemcpyDtoH:1=CUDA_ERROR_UNKNOWN", "map and write", 1),
             ("cuMemRelease:1=CUDA_ERROR_UNKNOWN", "map and write", 1),
         ):
-            with self.subTest(fail):
+            with subtests.test(fail):
                 result = self.run_on("--fail", fail, DOCTOR)
-                self.assertEqual(self.check(result, failed), status)
-                self.assertIn("{} answers {}".format(*re.split(":1=", fail)), result[1])
+                assert self.check(result, failed) == status
+                assert "{} answers {}".format(*re.split(":1=", fail)) in result[1]
 
     def check(self, result, failed):
         """The table fits to the same as JSON, and both to the stage that fails. Returns the exit status."""
@@ -184,36 +191,31 @@ class Doctor(Case):
         command = [*self.process.args, "--json"]
         self.start(*command)
         json_status, text, json_errors = self.end()
-        self.assertEqual((json_status, json_errors), (status, errors))
+        assert (json_status, json_errors) == (status, errors)
         told = json.loads(text)
-        self.assertEqual(list(told), ["works", "failed", "remedy", "stages"])
-        self.assertEqual((told["works"], told["failed"]), (failed is None, failed or ""))
-        self.assertEqual([list(stage) for stage in told["stages"]], [["stage", "state", "found"]] * len(STAGES))
-        self.assertEqual([stage["stage"] for stage in told["stages"]], STAGES)
+        assert list(told) == ["works", "failed", "remedy", "stages"]
+        assert (told["works"], told["failed"]) == (failed is None, failed or "")
+        assert [list(stage) for stage in told["stages"]] == [["stage", "state", "found"]] * len(STAGES)
+        assert [stage["stage"] for stage in told["stages"]] == STAGES
         at = STAGES.index(failed) if failed else len(STAGES)
         states = ["done"] * at + ["failed"] * bool(failed) + ["not reached"] * (len(STAGES) - at - 1)
-        self.assertEqual([stage["state"] for stage in told["stages"]], states)
+        assert [stage["state"] for stage in told["stages"]] == states
         rows = re.findall(r"^    (.{14})  (.*)$", table, re.MULTILINE)
-        self.assertEqual(
-            [(name.strip(), text) for name, text in rows],
-            [(it["stage"], it["state"] + (it["found"] and ": " + it["found"])) for it in told["stages"]],
-        )
+        assert [(name.strip(), text) for name, text in rows] == [
+            (it["stage"], it["state"] + (it["found"] and ": " + it["found"])) for it in told["stages"]
+        ]
         found = failed and told["stages"][at]["found"]
         first = f"SKIP: {found}; {told['remedy']}" if told["remedy"] else "[1] Ask the driver"
-        self.assertEqual(table.splitlines()[0], first)
-        self.assertEqual(table.splitlines()[-1] == "OK", not failed)
-        self.assertEqual(errors, f"fabric_doctor: {failed}: {found}\n" if status == 1 else "")
-        self.assertEqual(bool(told["remedy"]), status == 77)
+        assert table.splitlines()[0] == first
+        assert (table.splitlines()[-1] == "OK") == (not failed)
+        assert errors == (f"fabric_doctor: {failed}: {found}\n" if status == 1 else "")
+        assert bool(told["remedy"]) == (status == 77)
         return status
 
-    def test_a_driver_that_hangs_or_crashes(self):
+    def test_a_driver_that_hangs_or_crashes(self, subtests):
         for how, words in ("hang", "did not end within the time-out"), ("crash", "a process was ended here"):
-            with self.subTest(how):
+            with subtests.test(how):
                 self.start(DOCTOR, "--timeout", "1", LD_LIBRARY_PATH=BROKEN_DRIVER, BROKEN_DRIVER=how)
                 status, output, errors = self.end()
-                self.assertEqual((status, errors), (1, f"fabric_doctor: driver: {words}\n"))
-                self.assertIn(f"    driver          failed: {words}\n    GPU             not reached\n", output)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)
+                assert (status, errors) == (1, f"fabric_doctor: driver: {words}\n")
+                assert f"    driver          failed: {words}\n    GPU             not reached\n" in output

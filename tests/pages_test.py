@@ -13,13 +13,13 @@ import re
 import subprocess
 import sys
 import tempfile
-import unittest
+
+import pytest
 
 from docs.tools import fill_pages
 
-ROOT = pathlib.Path(sys.argv.pop(1))
-ONLY = [sys.argv.pop(1) for word in sys.argv[1:] if re.match(r"\d\d_", word)] or ["[0-9][0-9]_*"]
-PROGRAMS = sorted(program for lesson in ONLY for program in ROOT.glob(f"{lesson}/*.cu"))
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PROGRAMS = sorted(ROOT.glob("[0-9][0-9]_*/*.cu"))
 LESSONS = sorted({program.parent for program in PROGRAMS})
 BROKEN = [program for program in PROGRAMS if program.stem.endswith("_broken")]  # they make mistakes on purpose
 LINES = {"01": 100, "04": 180, "05": 180, "06": 180}  # of a lesson's main program at most; of others:
@@ -79,173 +79,177 @@ def words(page):
     return len(re.sub(r"<!--[\s\S]*?-->|!\[[^\]]*\]\([^)]*\)|\]\([^)]*\)|^[|: -]+$", " ", page, flags=re.M).split())
 
 
-class Pages(unittest.TestCase):
-    def test_readme_and_index_lead_to_each_lesson(self):
-        self.assertTrue(LESSONS)
-        missing = []
-        for name in (lesson.name for lesson in LESSONS):
-            title = (ROOT / name / "README.md").read_text().split("\n# ")[1].splitlines()[0]
-            for file, line in (
-                ("README.md", f"| [{title}]({name}/README.md) |"),
-                ("docs/index.md", f"](../{name}/README.md)"),
-            ):
-                if line not in (ROOT / file).read_text():
-                    missing.append(f"{file} does not lead to {name}: it needs {line.strip()!r}")
-        if missing:
-            self.fail("\n".join(missing))
+def test_readme_and_index_lead_to_each_lesson():
+    assert LESSONS
+    missing = []
+    for name in (lesson.name for lesson in LESSONS):
+        title = (ROOT / name / "README.md").read_text().split("\n# ")[1].splitlines()[0]
+        for file, line in (
+            ("README.md", f"| [{title}]({name}/README.md) |"),
+            ("docs/index.md", f"](../{name}/README.md)"),
+        ):
+            if line not in (ROOT / file).read_text():
+                missing.append(f"{file} does not lead to {name}: it needs {line.strip()!r}")
+    if missing:
+        pytest.fail("\n".join(missing))
 
-    def test_the_lesson_file_speaks_of_what_is_there(self):
-        machines = {path.stem for path in (ROOT / "vmmsim/simulator/machines").glob("*.conf")}
-        known = "alone simulated changes small smaller skips on_stderr explained_on calls_named_as dropped"
-        known = {*known.split(), "small_changes", "mistakes"}
-        for lesson in LESSONS:
-            file = lesson / "lesson.json"
-            about = json.loads(file.read_text())
-            programs = about.get("programs", {})
-            self.assertLessEqual(set(about), {"gpus", "skips", "programs", "calls", "mistakes", "try_it"}, file)
-            self.assertLessEqual(
-                set(programs), {program.stem for program in PROGRAMS if program.parent == lesson}, file
-            )
-            for its in (about, *programs.values()):
-                self.assertLessEqual(set(its.get("skips", {})), machines, file)
-            for its in programs.values():
-                self.assertLessEqual(set(its), known, file)
-            self.assertGreater(len(about.get("mistakes", {})), 2, f"{file}: planted mistakes")
 
-    def test_the_version_is_the_last_of_the_changelog(self):
-        version = re.search(r"^project\(.* VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
-        releases = re.findall(
-            r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
+def test_the_lesson_file_speaks_of_what_is_there():
+    machines = {path.stem for path in (ROOT / "vmmsim/simulator/machines").glob("*.conf")}
+    known = "alone simulated changes small smaller skips on_stderr explained_on calls_named_as dropped"
+    known = {*known.split(), "small_changes", "mistakes"}
+    for lesson in LESSONS:
+        file = lesson / "lesson.json"
+        about = json.loads(file.read_text())
+        programs = about.get("programs", {})
+        assert set(about) <= {"gpus", "skips", "programs", "calls", "mistakes", "try_it"}, file
+        assert set(programs) <= {program.stem for program in PROGRAMS if program.parent == lesson}, file
+        for its in (about, *programs.values()):
+            assert set(its.get("skips", {})) <= machines, file
+        for its in programs.values():
+            assert set(its) <= known, file
+        assert len(about.get("mistakes", {})) > 2, f"{file}: planted mistakes"
+
+
+def test_the_version_is_the_last_of_the_changelog():
+    version = re.search(r"^project\(.* VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
+    releases = re.findall(
+        r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
+    )
+    assert releases[:1] == [version], "the first release in CHANGELOG.md, and project() in CMakeLists.txt"
+
+
+def test_steps_are_numbered_from_one():
+    for program in PROGRAMS:
+        numbers = sorted(number for _, number, _ in fill_pages.banners(program))
+        assert numbers == list(range(1, len(numbers) + 1)), program
+        assert numbers, program
+
+
+def test_the_expected_output_has_the_steps():
+    for program in PROGRAMS:
+        expected = expected_output(program)
+        titles = re.findall(r"^(\[\d+\] .*)$", expected.read_text(), re.MULTILINE)
+        assert banners(program) == titles, expected
+
+
+def test_the_page_has_a_section_for_each_step():
+    for program in filter(is_main, PROGRAMS):
+        page = page_of(program)
+        assert re.findall(r"^## (\[\d+\] .*)$", page, re.MULTILINE) == banners(program), page_file(program)
+        for title in banners(program):
+            shown = [file for file, _ in listings(section(page, title))]
+            assert program.name in shown, f"{page_file(program)}: no listing of {title}"
+
+
+def test_the_page_shows_the_recorded_output():
+    for program in set(PROGRAMS) - set(BROKEN):
+        page = page_of(program)
+        if is_main(program):
+            assert ("expected_output.txt", "") in listings(section(page, "Run it")), page_file(program)
+        else:  # some of one of its recordings
+            shown = [file for file, _ in listings(page)]
+            assert [file for file in shown if re.match(rf"{program.stem}_.*output\.txt$", file)], program
+
+
+def test_programs_and_pages_are_short():
+    for program in PROGRAMS:
+        most = LINES.get(program.parent.name[:2], MAIN) if is_main(program) else SECOND
+        assert len(program.read_text().splitlines()) <= most, program
+    for page in (page for lesson in LESSONS for page in lesson.glob("*.md")):
+        lesson, lines = page.parent.name[:2], len(page.read_text().splitlines())
+        if page.name == "README.md":
+            assert lines <= PAGE_LINES.get(lesson, PAGE), page
+            prose = words(page_of(page.with_name(f"{page.parent.name[3:]}.cu")))
+            assert prose <= PAGE_WORDS.get(lesson, WORDS), f"{page}: words"
+        else:
+            assert lines <= SECOND_PAGE_LINES, page
+
+
+def test_no_code_and_no_output_is_typed():
+    for page in (page for lesson in LESSONS for page in lesson.glob("*.md")):
+        typed = re.findall(r"^(?! *<!-- listing: ).*\n *```(?:cuda|cpp|console|ini|diff)\n.*", page.read_text(), re.M)
+        assert typed == [], f"{page}: docs/tools/fill_pages.py says how to show these"
+
+
+def test_the_parts_of_a_lesson_stand_in_their_order():
+    order = ["The whole idea", "Guess", "Run it", "[1]", "Step through it", "Break it on purpose"]
+    order += ["When not to use it", "What to remember", "Practise it", "Next"]
+    for lesson in LESSONS:
+        page = (lesson / "README.md").read_text()
+        titles = [title.split(" ")[0] if title[0] == "[" else title for title in re.findall(r"^## (.*)$", page, re.M)]
+        assert [title for title in titles if title in order] == order, lesson
+        assert "\n![" in page[: page.index("\n## Guess\n")], f"{lesson}: no picture of the idea"
+        assert listings(section(page, "The whole idea")), f"{lesson}: the idea in code"
+        assert "What it costs" in titles, lesson
+        for program in (program for program in PROGRAMS if program.parent == lesson):
+            second = not is_main(program) and program not in BROKEN
+            file = page_file(program) if second else program
+            assert f"]({file.name}" in page, f"{lesson}: a link to {file.name}"
+        for lab in sorted((ROOT / "labs/starters").glob(f"{lesson.name[:2]}?_*.cu")):
+            assert f"](../labs/starters/{lab.name})" in section(page, "Practise it"), lesson
+
+
+def test_each_lab_is_in_the_table():
+    for check in sorted((ROOT / "labs/checks").glob("*.py")):
+        title, minutes = (
+            re.search(rf"^{key} = \"?(.*?)\"?$", check.read_text(), re.M)[1] for key in ("TITLE", "MINUTES")
         )
-        self.assertEqual(releases[:1], [version], "the first release in CHANGELOG.md, and project() in CMakeLists.txt")
-
-    def test_steps_are_numbered_from_one(self):
-        for program in PROGRAMS:
-            numbers = sorted(number for _, number, _ in fill_pages.banners(program))
-            self.assertEqual(numbers, list(range(1, len(numbers) + 1)), program)
-            self.assertTrue(numbers, program)
-
-    def test_the_expected_output_has_the_steps(self):
-        for program in PROGRAMS:
-            expected = expected_output(program)
-            titles = re.findall(r"^(\[\d+\] .*)$", expected.read_text(), re.MULTILINE)
-            self.assertEqual(banners(program), titles, expected)
-
-    def test_the_page_has_a_section_for_each_step(self):
-        for program in filter(is_main, PROGRAMS):
-            page = page_of(program)
-            self.assertEqual(re.findall(r"^## (\[\d+\] .*)$", page, re.MULTILINE), banners(program), page_file(program))
-            for title in banners(program):
-                shown = [file for file, _ in listings(section(page, title))]
-                self.assertIn(program.name, shown, f"{page_file(program)}: no listing of {title}")
-
-    def test_the_page_shows_the_recorded_output(self):
-        for program in set(PROGRAMS) - set(BROKEN):
-            page = page_of(program)
-            if is_main(program):
-                self.assertIn(("expected_output.txt", ""), listings(section(page, "Run it")), page_file(program))
-            else:  # some of one of its recordings
-                shown = [file for file, _ in listings(page)]
-                self.assertTrue([file for file in shown if re.match(rf"{program.stem}_.*output\.txt$", file)], program)
-
-    def test_programs_and_pages_are_short(self):
-        for program in PROGRAMS:
-            most = LINES.get(program.parent.name[:2], MAIN) if is_main(program) else SECOND
-            self.assertLessEqual(len(program.read_text().splitlines()), most, program)
-        for page in (page for lesson in LESSONS for page in lesson.glob("*.md")):
-            lesson, lines = page.parent.name[:2], len(page.read_text().splitlines())
-            if page.name == "README.md":
-                self.assertLessEqual(lines, PAGE_LINES.get(lesson, PAGE), page)
-                prose = words(page_of(page.with_name(f"{page.parent.name[3:]}.cu")))
-                self.assertLessEqual(prose, PAGE_WORDS.get(lesson, WORDS), f"{page}: words")
-            else:
-                self.assertLessEqual(lines, SECOND_PAGE_LINES, page)
-
-    def test_no_code_and_no_output_is_typed(self):
-        for page in (page for lesson in LESSONS for page in lesson.glob("*.md")):
-            typed = re.findall(
-                r"^(?! *<!-- listing: ).*\n *```(?:cuda|cpp|console|ini|diff)\n.*", page.read_text(), re.M
-            )
-            self.assertEqual(typed, [], f"{page}: docs/tools/fill_pages.py says how to show these")
-
-    def test_the_parts_of_a_lesson_stand_in_their_order(self):
-        order = ["The whole idea", "Guess", "Run it", "[1]", "Step through it", "Break it on purpose"]
-        order += ["When not to use it", "What to remember", "Practise it", "Next"]
-        for lesson in LESSONS:
-            page = (lesson / "README.md").read_text()
-            titles = [
-                title.split(" ")[0] if title[0] == "[" else title for title in re.findall(r"^## (.*)$", page, re.M)
-            ]
-            self.assertEqual([title for title in titles if title in order], order, lesson)
-            self.assertIn("\n![", page[: page.index("\n## Guess\n")], f"{lesson}: no picture of the idea")
-            self.assertTrue(listings(section(page, "The whole idea")), f"{lesson}: the idea in code")
-            self.assertIn("What it costs", titles, lesson)
-            for program in (program for program in PROGRAMS if program.parent == lesson):
-                second = not is_main(program) and program not in BROKEN
-                file = page_file(program) if second else program
-                self.assertIn(f"]({file.name}", page, f"{lesson}: a link to {file.name}")
-            for lab in sorted((ROOT / "labs/starters").glob(f"{lesson.name[:2]}?_*.cu")):
-                self.assertIn(f"](../labs/starters/{lab.name})", section(page, "Practise it"), lesson)
-
-    def test_each_lab_is_in_the_table(self):
-        for check in sorted((ROOT / "labs/checks").glob("*.py")):
-            title, minutes = (
-                re.search(rf"^{key} = \"?(.*?)\"?$", check.read_text(), re.M)[1] for key in ("TITLE", "MINUTES")
-            )
-            row = rf"^\| \[{check.stem[:3]} {re.escape(title)}\]\(starters/{check.stem}.cu\) \| .+ \| {minutes} \|$"
-            self.assertRegex((ROOT / "labs/README.md").read_text(), re.compile(row, re.M))
-
-    def test_each_lesson_is_broken_on_purpose(self):
-        mains = [p for p in PROGRAMS if is_main(p)]
-        self.assertEqual([f"{p.stem}_broken" for p in mains], [p.stem for p in BROKEN])
-        for program in BROKEN:
-            titles = banners(program)
-            self.assertIn(len(titles), range(3, 7), program)
-            for banner, text in steps(expected_output(program).read_text()):
-                self.assertRegex(text, r"(?m)^    right: ", f"{program}: {banner} is not followed by the right form")
-            explained = program.with_name(f"{program.stem}_explained.txt")
-            self.assertEqual([banner for banner, _ in steps(explained.read_text())], titles, explained)
-            text = section(page_of(program), "Break it on purpose")
-            entries = re.findall(r"^\*\*(\d+)\. (.*?)\.?\*\*(.*\n(?:(?!\*\*\d)[\s\S])*)", text, re.MULTILINE)
-            self.assertEqual([f"[{number}] {title}" for number, title, _ in entries], titles, program)
-            for number, title, told in entries:
-                shown = [part for file, part in listings(told) if file == program.name]
-                self.assertTrue(shown, f"{program}: {title}: no listing of the mistake")
-                self.assertRegex(told, r"CUDA_ERROR_\w+|cudaError\w+|no error|output\.txt", f"{program}: {number}")
-
-    def test_the_page_asks_before_it_answers(self):
-        for lesson in LESSONS:
-            page = (lesson / "README.md").read_text()
-            asked = re.findall(r"^\d+\. (?:(?!^\d+\. )[\s\S])*?\?$", section(page, "Guess"), re.MULTILINE)
-            self.assertIn(len(asked), (2, 3), lesson)
-            self.assertEqual(folds(section(page, "Guess")), [], f"{lesson}: an answer before the program ran")
-            answers = dict(folds(section(page, "Run it")))["Your guesses"]
-            self.assertEqual(len(re.findall(r"^\d+\. ", answers, re.MULTILINE)), len(asked), lesson)
-
-    def test_the_page_has_the_changes_to_try(self):
-        for lesson in LESSONS:
-            page, its = (lesson / "README.md").read_text(), json.loads((lesson / "lesson.json").read_text())
-            tried = [title.partition(" => ")[0] for title in its.get("try_it", {})]
-            shown = [part for file, part in listings(page) if file == "lesson.json"]
-            self.assertEqual(shown, [f'try "{title}"' for title in tried], lesson)
-            self.assertLessEqual(len(tried), 3, lesson)
-
-    def test_a_listing_out_of_step_is_told(self):
-        with tempfile.TemporaryDirectory() as scratch:
-            page = pathlib.Path(scratch, "page.md")
-            pathlib.Path(scratch, "x.cu").write_text("int new_line;\n")
-            page.write_text("<!-- listing: x.cu -->\n```cuda\nint old_line;\n```\n")
-            command = [sys.executable, "-B", "-m", "docs.tools.fill_pages", page]
-            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-            self.assertEqual((done.returncode, f"{page}:" in done.stderr), (1, True), done)
-            subprocess.run([*command, "--write"], cwd=ROOT, check=True)
-            self.assertIn("int new_line;", page.read_text())
-            subprocess.run(command, cwd=ROOT, check=True)
-
-    def test_a_listing_by_name_is_the_definition(self):
-        program = "constexpr int n = 1;  // another meet()\nvoid meet(int);\n\nvoid meet(int a) {\n  use(a);\n}\n"
-        self.assertEqual(fill_pages.definition(program.splitlines(), "meet"), program.splitlines()[3:])
+        row = rf"^\| \[{check.stem[:3]} {re.escape(title)}\]\(starters/{check.stem}.cu\) \| .+ \| {minutes} \|$"
+        assert re.search(re.compile(row, re.M), (ROOT / "labs/README.md").read_text())
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_each_lesson_is_broken_on_purpose():
+    mains = [p for p in PROGRAMS if is_main(p)]
+    assert [f"{p.stem}_broken" for p in mains] == [p.stem for p in BROKEN]
+    for program in BROKEN:
+        titles = banners(program)
+        assert len(titles) in range(3, 7), program
+        for banner, text in steps(expected_output(program).read_text()):
+            assert re.search(r"(?m)^    right: ", text), f"{program}: {banner} is not followed by the right form"
+        explained = program.with_name(f"{program.stem}_explained.txt")
+        assert [banner for banner, _ in steps(explained.read_text())] == titles, explained
+        text = section(page_of(program), "Break it on purpose")
+        entries = re.findall(r"^\*\*(\d+)\. (.*?)\.?\*\*(.*\n(?:(?!\*\*\d)[\s\S])*)", text, re.MULTILINE)
+        assert [f"[{number}] {title}" for number, title, _ in entries] == titles, program
+        for number, title, told in entries:
+            shown = [part for file, part in listings(told) if file == program.name]
+            assert shown, f"{program}: {title}: no listing of the mistake"
+            assert re.search(r"CUDA_ERROR_\w+|cudaError\w+|no error|output\.txt", told), f"{program}: {number}"
+
+
+def test_the_page_asks_before_it_answers():
+    for lesson in LESSONS:
+        page = (lesson / "README.md").read_text()
+        asked = re.findall(r"^\d+\. (?:(?!^\d+\. )[\s\S])*?\?$", section(page, "Guess"), re.MULTILINE)
+        assert len(asked) in (2, 3), lesson
+        assert folds(section(page, "Guess")) == [], f"{lesson}: an answer before the program ran"
+        answers = dict(folds(section(page, "Run it")))["Your guesses"]
+        assert len(re.findall(r"^\d+\. ", answers, re.MULTILINE)) == len(asked), lesson
+
+
+def test_the_page_has_the_changes_to_try():
+    for lesson in LESSONS:
+        page, its = (lesson / "README.md").read_text(), json.loads((lesson / "lesson.json").read_text())
+        tried = [title.partition(" => ")[0] for title in its.get("try_it", {})]
+        shown = [part for file, part in listings(page) if file == "lesson.json"]
+        assert shown == [f'try "{title}"' for title in tried], lesson
+        assert len(tried) <= 3, lesson
+
+
+def test_a_listing_out_of_step_is_told():
+    with tempfile.TemporaryDirectory() as scratch:
+        page = pathlib.Path(scratch, "page.md")
+        pathlib.Path(scratch, "x.cu").write_text("int new_line;\n")
+        page.write_text("<!-- listing: x.cu -->\n```cuda\nint old_line;\n```\n")
+        command = [sys.executable, "-B", "-m", "docs.tools.fill_pages", page]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert (done.returncode, f"{page}:" in done.stderr) == (1, True), done
+        subprocess.run([*command, "--write"], cwd=ROOT, check=True)
+        assert "int new_line;" in page.read_text()
+        subprocess.run(command, cwd=ROOT, check=True)
+
+
+def test_a_listing_by_name_is_the_definition():
+    program = "constexpr int n = 1;  // another meet()\nvoid meet(int);\n\nvoid meet(int a) {\n  use(a);\n}\n"
+    assert fill_pages.definition(program.splitlines(), "meet") == program.splitlines()[3:]

@@ -4,7 +4,6 @@
 
 import pathlib
 import re
-import unittest
 
 from scripts.transcript import as_printed, expectations, pair, record
 
@@ -48,105 +47,107 @@ def of_gpus(count, output=OUTPUT):
     return "\n".join(lines).replace("on 2 GPUs", f"on {count} GPUs") + "\n"
 
 
-class Transcript(unittest.TestCase):
-    def test_each_recording_expects_what_was_printed_then(self):
-        paths = sorted(pathlib.Path(__file__).parents[1].glob("[0-9][0-9]_*/*expected_output.txt"))
-        self.assertGreater(len(paths), 16)
-        for path in paths:
-            text = path.read_text()
-            self.assertIsNone(pair(expectations(text), as_printed(text))[1], path)
-            conditions = re.search("^# Recorded: (.*)$", text, re.MULTILINE)[1]
-            self.assertEqual(record(text, as_printed(text), conditions), (text, None), path)
-
-    def test_values_in_braces_may_differ(self):
-        self.assertIsNone(difference(OUTPUT))
-
-    def test_every_other_change_fails(self):
-        for old, new in [
-            ("[1] Ask", "[2] Ask"),
-            ("supported", "not supported"),
-            ("OK\n", ""),
-            ("OK\n", "OK\nmore\n"),
-            ("OK", "ok"),
-            ("of 12", "of 13"),
-            ("0x7f00", "none"),
-            ("31.0 ms", "nan ms"),
-            ("31.0", "31.00"),
-            ("9 of", "1.5 of"),
-            ("9 of", "-9 of"),
-            ("rank 1", "rank x"),
-            ("rank 1, no", "rank 1, nor"),
-            ("[1] Ask\n", ""),
-            ("    at", "  at"),
-            ("NVIDIA A100", ""),
-            ("{all", "all"),
-            ("    GPU 0 to GPU 1: rank 1, no\n    GPU 1 to GPU 0: rank 2, yes\n", ""),
-            ("cudaSuccess", "success"),
-        ]:
-            self.assertIn(old, OUTPUT)
-            self.assertIsNotNone(difference(OUTPUT.replace(old, new)), (old, new))
-
-    def test_only_a_line_of_a_gpu_may_repeat(self):
-        line = "    NVIDIA A100: supported\n"
-        self.assertIsNotNone(difference(OUTPUT.replace(line, line + line)))
-
-    def test_a_name_is_one_value(self):
-        self.assertIsNone(difference(OUTPUT.replace("64", "128").replace("32,", "64,")))
-        for old, new in [
-            ("64 KiB", "66 KiB"),
-            ("it 32", "it 33"),
-            ("all 64", "all 65"),
-            ("on 2", "on 3"),
-            ("peers: 1", "peers: 0"),
-        ]:
-            self.assertIn(old, OUTPUT)
-            self.assertIsNotNone(difference(OUTPUT.replace(old, new)), (old, new))
-
-    def test_an_address_is_its_own_name(self):
-        for old, new in [("at 0x7f00", "at 0x7f01"), ("0x8000", "0x7f00"), ("0x7f00", "0x0")]:
-            self.assertIn(old, OUTPUT)
-            self.assertIsNotNone(difference(OUTPUT.replace(old, new)), (old, new))
-
-    def test_one_line_for_each_gpu_and_for_each_pair(self):
-        for count in 2, 3, 4, 8:
-            output = of_gpus(count)
-            self.assertIsNone(difference(output), output)
-            self.assertIsNone(difference(output, count))
-            self.assertIsNotNone(difference(output, count + 1))
-            for line in [line for line in output.splitlines(keepends=True) if "GPU " in line]:
-                self.assertIsNotNone(difference(output.replace(line, "")), line)
-                self.assertIsNotNone(difference(output.replace(line, line + line)), line)
-        self.assertIsNotNone(difference(OUTPUT.replace("peers: 1, up to GPU 1", "peers: 2, up to GPU 2")))
-        self.assertIsNotNone(difference(OUTPUT.replace("GPU 1 to GPU 0", "GPU 1 to GPU 1")))
-
-    def test_a_skip_ends_the_output_early_and_nothing_else(self):
-        self.assertIsNone(difference("[1] Ask\nSKIP: no; get one\n"))
-        self.assertIsNone(difference("SKIP: no; get one\n"))
-        self.assertIsNotNone(difference("[1] Tell\nSKIP: no; get one\n"))
-        self.assertIsNone(difference(OUTPUT[: OUTPUT.index("    GPU 1")] + "SKIP: no; get one\n"))  # between two GPUs
-        self.assertIsNotNone(difference("[1] Ask\n"))
-
-    def test_a_recorded_file_holds_the_values_and_matches_again(self):
-        renewed, _ = record(EXPECTED, OUTPUT, "here, today")
-        self.assertIn("# Recorded: here, today\n", renewed)
-        self.assertNotIn("nowhere", renewed)
-        self.assertIn(
-            "    {GPU 0} to {GPU 1}: rank {1}, {no|yes}\n    {GPU 1} to {GPU 0}: rank {2}, {yes|no}\n", renewed
-        )
-        self.assertIn("{size=64} KiB, half of it {size/2=32}, on {gpus=2} GPUs", renewed)
-        self.assertIn("at {0x7f00}, {31.0} ms, {9} of 12", renewed)
-        self.assertIn("from {0x7f00} to {0x8000}: {{all {size=64} of it}}, {cudaSuccess}", renewed)
-        self.assertIsNone(pair(expectations(renewed), OUTPUT)[1])
-        self.assertEqual(as_printed(renewed), OUTPUT)
-        renewed, _ = record(EXPECTED, of_gpus(3), "here, today")
-        self.assertEqual(as_printed(renewed), of_gpus(3))
-        self.assertEqual(as_printed(record(renewed, OUTPUT, "there")[0]), OUTPUT)
-
-    def test_recording_a_skip_renews_what_was_printed_and_keeps_the_rest(self):
-        expected = EXPECTED.replace("    at", "# Not run on hardware:\n    at")
-        renewed, _ = record(expected, "[1] Ask\n    NVIDIA A100: supported\nSKIP: no; get one\n", "here")
-        self.assertEqual(renewed, expected.replace("nowhere", "here").replace("H200", "A100"))
+def test_each_recording_expects_what_was_printed_then():
+    paths = sorted(pathlib.Path(__file__).parents[1].glob("[0-9][0-9]_*/*expected_output.txt"))
+    assert len(paths) > 16
+    for path in paths:
+        text = path.read_text()
+        assert pair(expectations(text), as_printed(text))[1] is None, path
+        conditions = re.search("^# Recorded: (.*)$", text, re.MULTILINE)[1]
+        assert record(text, as_printed(text), conditions) == (text, None), path
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_values_in_braces_may_differ():
+    assert difference(OUTPUT) is None
+
+
+def test_every_other_change_fails():
+    for old, new in [
+        ("[1] Ask", "[2] Ask"),
+        ("supported", "not supported"),
+        ("OK\n", ""),
+        ("OK\n", "OK\nmore\n"),
+        ("OK", "ok"),
+        ("of 12", "of 13"),
+        ("0x7f00", "none"),
+        ("31.0 ms", "nan ms"),
+        ("31.0", "31.00"),
+        ("9 of", "1.5 of"),
+        ("9 of", "-9 of"),
+        ("rank 1", "rank x"),
+        ("rank 1, no", "rank 1, nor"),
+        ("[1] Ask\n", ""),
+        ("    at", "  at"),
+        ("NVIDIA A100", ""),
+        ("{all", "all"),
+        ("    GPU 0 to GPU 1: rank 1, no\n    GPU 1 to GPU 0: rank 2, yes\n", ""),
+        ("cudaSuccess", "success"),
+    ]:
+        assert old in OUTPUT
+        assert difference(OUTPUT.replace(old, new)) is not None, (old, new)
+
+
+def test_only_a_line_of_a_gpu_may_repeat():
+    line = "    NVIDIA A100: supported\n"
+    assert difference(OUTPUT.replace(line, line + line)) is not None
+
+
+def test_a_name_is_one_value():
+    assert difference(OUTPUT.replace("64", "128").replace("32,", "64,")) is None
+    for old, new in [
+        ("64 KiB", "66 KiB"),
+        ("it 32", "it 33"),
+        ("all 64", "all 65"),
+        ("on 2", "on 3"),
+        ("peers: 1", "peers: 0"),
+    ]:
+        assert old in OUTPUT
+        assert difference(OUTPUT.replace(old, new)) is not None, (old, new)
+
+
+def test_an_address_is_its_own_name():
+    for old, new in [("at 0x7f00", "at 0x7f01"), ("0x8000", "0x7f00"), ("0x7f00", "0x0")]:
+        assert old in OUTPUT
+        assert difference(OUTPUT.replace(old, new)) is not None, (old, new)
+
+
+def test_one_line_for_each_gpu_and_for_each_pair():
+    for count in 2, 3, 4, 8:
+        output = of_gpus(count)
+        assert difference(output) is None, output
+        assert difference(output, count) is None
+        assert difference(output, count + 1) is not None
+        for line in [line for line in output.splitlines(keepends=True) if "GPU " in line]:
+            assert difference(output.replace(line, "")) is not None, line
+            assert difference(output.replace(line, line + line)) is not None, line
+    assert difference(OUTPUT.replace("peers: 1, up to GPU 1", "peers: 2, up to GPU 2")) is not None
+    assert difference(OUTPUT.replace("GPU 1 to GPU 0", "GPU 1 to GPU 1")) is not None
+
+
+def test_a_skip_ends_the_output_early_and_nothing_else():
+    assert difference("[1] Ask\nSKIP: no; get one\n") is None
+    assert difference("SKIP: no; get one\n") is None
+    assert difference("[1] Tell\nSKIP: no; get one\n") is not None
+    assert difference(OUTPUT[: OUTPUT.index("    GPU 1")] + "SKIP: no; get one\n") is None  # between two GPUs
+    assert difference("[1] Ask\n") is not None
+
+
+def test_a_recorded_file_holds_the_values_and_matches_again():
+    renewed, _ = record(EXPECTED, OUTPUT, "here, today")
+    assert "# Recorded: here, today\n" in renewed
+    assert "nowhere" not in renewed
+    assert "    {GPU 0} to {GPU 1}: rank {1}, {no|yes}\n    {GPU 1} to {GPU 0}: rank {2}, {yes|no}\n" in renewed
+    assert "{size=64} KiB, half of it {size/2=32}, on {gpus=2} GPUs" in renewed
+    assert "at {0x7f00}, {31.0} ms, {9} of 12" in renewed
+    assert "from {0x7f00} to {0x8000}: {{all {size=64} of it}}, {cudaSuccess}" in renewed
+    assert pair(expectations(renewed), OUTPUT)[1] is None
+    assert as_printed(renewed) == OUTPUT
+    renewed, _ = record(EXPECTED, of_gpus(3), "here, today")
+    assert as_printed(renewed) == of_gpus(3)
+    assert as_printed(record(renewed, OUTPUT, "there")[0]) == OUTPUT
+
+
+def test_recording_a_skip_renews_what_was_printed_and_keeps_the_rest():
+    expected = EXPECTED.replace("    at", "# Not run on hardware:\n    at")
+    renewed, _ = record(expected, "[1] Ask\n    NVIDIA A100: supported\nSKIP: no; get one\n", "here")
+    assert renewed == expected.replace("nowhere", "here").replace("H200", "A100")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT-0
-"""./run.sh --view, in a copy of the checkout whose path has a space: watch_test.py BUILD
+"""./run.sh --view, in a copy of the checkout whose path has a space.
 
 What it does beside `vmmsim view`, which vmmsim/tests/watch_test.py tests: it builds what is missing, and knows the
 lessons' programs.
@@ -14,17 +14,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import unittest
+
+import pytest
 
 from scripts.view import Checkout
+from vmmsim.tests.built import BUILT
 from vmmsim.view import watch
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
-sys.dont_write_bytecode = True
+BUILD = pathlib.Path(BUILT["build"])
 NOBODY = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
 CLOSED = [str(path) for path in [ROOT, *ROOT.parents] if not path.stat().st_mode & 0o001]
-NEEDS_NOBODY = unittest.skipIf(CLOSED, f"no other user may enter {', '.join(CLOSED)} here")
+NEEDS_NOBODY = pytest.mark.skipif(bool(CLOSED), reason=f"no other user may enter {', '.join(CLOSED)} here")
 PROGRAM = f"""#!{sys.executable}
 import ctypes, os, sys
 ctypes.CDLL("libcuda.so.1").cuInit(0)
@@ -33,7 +34,8 @@ print("error", file=sys.stderr)
 """
 
 
-def setUpModule():
+@pytest.fixture(autouse=True, scope="module")
+def checkout():
     global CHECKOUT, SCRATCH
     SCRATCH = pathlib.Path(tempfile.mkdtemp(prefix="watch test "))
     SCRATCH.chmod(0o755)
@@ -56,9 +58,7 @@ def setUpModule():
     (CHECKOUT / "build/simulator_is_ready").touch()
     for path in [CHECKOUT, *CHECKOUT.glob("**/")]:
         path.chmod(0o755)
-
-
-def tearDownModule():
+    yield
     shutil.rmtree(SCRATCH)
 
 
@@ -66,34 +66,35 @@ def tree():
     return {path: path.lstat().st_mtime_ns for path in CHECKOUT.glob("**/*")}
 
 
-class Test(unittest.TestCase):
-    def setUp(self):
+class TestView:
+    @pytest.fixture(autouse=True)
+    def program(self, checkout):
         self.place = pathlib.Path(tempfile.mkdtemp(prefix="a place ", dir=SCRATCH))
-        self.program = self.place / "my program"
-        self.program.write_text(PROGRAM)
-        self.program.chmod(0o755)
+        program = self.place / "my program"
+        program.write_text(PROGRAM)
+        program.chmod(0o755)
 
     def view(self, *words, status=0, **more):
         """What ./run.sh --view answers."""
         options = {"cwd": self.place, "stdin": subprocess.DEVNULL, "timeout": 60} | more
         command = [CHECKOUT / "run.sh", "--view", *map(str, words)]
         done = subprocess.run(command, capture_output=True, text=True, **options)
-        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
-        self.assertNotIn("Traceback", done.stderr)
+        assert done.returncode == status, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
         return done
 
     def expect_view(self, name):
-        self.assertRegex((self.place / name).read_text(), "(?s)^<!doctype html>.*</html>\\s*$")
+        assert re.search("(?s)^<!doctype html>.*</html>\\s*$", (self.place / name).read_text())
 
     def test_a_lesson(self):
         before = tree()
         done = self.view(CHECKOUT / "build/bin/vmm_basics")
-        self.assertRegex(done.stdout, r"(?s)^\[1\].*\nOK\n$")
+        assert re.search(r"(?s)^\[1\].*\nOK\n$", done.stdout)
         wanted = r"^view: running it as for the book: --gpus 1 .*\nview: \d\d calls of CUDA: open "
-        self.assertRegex(done.stderr, wanted + r"vmm_basics.html in a browser \(\d+ kB\)\n$")
+        assert re.search(wanted + r"vmm_basics.html in a browser \(\d+ kB\)\n$", done.stderr)
         self.expect_view("vmm_basics.html")
-        self.assertIn("vmm_basics.cu", (self.place / "vmm_basics.html").read_text())
-        self.assertEqual(tree(), before)
+        assert "vmm_basics.cu" in (self.place / "vmm_basics.html").read_text()
+        assert tree() == before
 
     def test_from_the_checkout_by_a_relative_path(self):
         self.view("--output", self.place / "x.html", "build/bin/vmm_basics", cwd=CHECKOUT)
@@ -101,19 +102,17 @@ class Test(unittest.TestCase):
 
     def test_streams_and_arguments_are_the_programs(self):
         done = self.view("./my program", "--gpus", "", "a b", stdin=None, input="typed\n")
-        self.assertEqual(done.stdout, f"typed\n['--gpus', '', 'a b']{self.place}\n")
-        self.assertIn("error\n", done.stderr)
+        assert done.stdout == f"typed\n['--gpus', '', 'a b']{self.place}\n"
+        assert "error\n" in done.stderr
         self.expect_view("my program.html")
 
     @NEEDS_NOBODY
     def test_no_permission(self):
         self.place.chmod(0o555)
         done = self.view("./my program", status=1, **NOBODY)
-        self.assertEqual(
-            done.stderr, "view: no permission to write my program.html: name a file elsewhere with --output\n"
-        )
+        assert done.stderr == "view: no permission to write my program.html: name a file elsewhere with --output\n"
         done = self.view("--record", "x", "./my program", status=1, **NOBODY)
-        self.assertIn("no permission to write x: name a file elsewhere with --record", done.stderr)
+        assert "no permission to write x: name a file elsewhere with --record" in done.stderr
 
     @NEEDS_NOBODY
     def test_a_checkout_that_is_read_only(self):
@@ -127,7 +126,7 @@ class Test(unittest.TestCase):
             (CHECKOUT / "build/simulator_is_ready").touch()  # the user's own
             os.utime(CHECKOUT / "build/bin/vmm_basics", (1, 1))  # to be built again
             done = self.view(CHECKOUT / "build/bin/vmm_basics", status=1, **NOBODY)
-            self.assertRegex(done.stderr, "setup: no permission to write into .*\nview: the set-up did not succeed")
+            assert re.search("setup: no permission to write into .*\nview: the set-up did not succeed", done.stderr)
         finally:
             for path in paths:
                 path.chmod(0o755)
@@ -136,20 +135,19 @@ class Test(unittest.TestCase):
     def test_help_and_bad_arguments(self):
         before = tree()
         done = self.view("--help")
-        self.assertTrue(done.stdout.startswith("usage: ./run.sh --view [options] PROGRAM"))
-        self.assertIn("h200x2_no_peer", done.stdout)
+        assert done.stdout.startswith("usage: ./run.sh --view [options] PROGRAM")
+        assert "h200x2_no_peer" in done.stdout
         done = self.view("--gpus", "x", "./my program", status=2)
-        self.assertIn("--gpus: 'x' is no number", done.stderr)
-        self.assertEqual((done.stdout, tree()), ("", before))
+        assert "--gpus: 'x' is no number" in done.stderr
+        assert (done.stdout, tree()) == ("", before)
 
-    def test_a_lesson_that_is_not_where_it_is_named(self):
+    def test_a_lesson_that_is_not_where_it_is_named(self, monkeypatch):
         for word in ("vmm_basics", "build/bin/vmm_basics"):
             errors = io.StringIO()
-            os.chdir(self.place)
-            self.addCleanup(os.chdir, ROOT)
-            with contextlib.redirect_stderr(errors), self.assertRaises(SystemExit):
+            monkeypatch.chdir(self.place)
+            with contextlib.redirect_stderr(errors), pytest.raises(SystemExit):
                 watch.arguments([word], Checkout())
-            self.assertIn(f"; there is {ROOT}/build/bin/vmm_basics", errors.getvalue())
+            assert f"; there is {ROOT}/build/bin/vmm_basics" in errors.getvalue()
 
     def test_real_without_a_recorder(self):
         """The set-up is asked for it; here it can make none."""
@@ -159,8 +157,4 @@ class Test(unittest.TestCase):
         environment = {**os.environ, "LD_LIBRARY_PATH": str(self.place)}
         environment |= {"PIP_NO_INDEX": "1", "CMAKE_GENERATOR": "none"}
         done = self.view("--real", "./my program", status=1, env=environment)
-        self.assertRegex(done.stderr, "(?s)setup: .*view: the set-up did not succeed; its message is above\n$")
-
-
-if __name__ == "__main__":
-    unittest.main()
+        assert re.search("(?s)setup: .*view: the set-up did not succeed; its message is above\n$", done.stderr)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""The built book, read without a browser: links_test.py BOOK_DIRECTORY.
+"""The built book, read without a browser.
 
 Every internal link leads to a file of the book, and to an id in it or a step of a view; no file of the book loads
 anything from elsewhere.
@@ -11,23 +11,23 @@ import functools
 import json
 import pathlib
 import re
-import sys
 import tempfile
-import unittest
 import urllib.parse
 import zlib
+
+import pytest
 
 try:
     from bs4 import BeautifulSoup
 except ImportError:
-    print("SKIP: no beautifulsoup4 for this Python; ./test.sh gets it")
-    sys.exit(77)
+    pytest.skip("no beautifulsoup4 for this Python; ./test.sh gets it", allow_module_level=True)
 
 from docs.tools import class_material
 from docs.tools.fill_pages import step_lines
+from vmmsim.tests.built import BUILT
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BOOK = pathlib.Path(sys.argv[1]).resolve()
+BOOK = pathlib.Path(BUILT["build"]) / "book"
 # The root's index.html leads to the first page, and is none.
 PAGES = sorted(path for path in BOOK.glob("*/**/*.html") if "_static" not in path.parts)
 PAGES += [BOOK / "search.html"]
@@ -84,98 +84,98 @@ def loaded(page):
             yield element.name, address
 
 
-class Links(unittest.TestCase):
-    def test_every_internal_link_leads_somewhere(self):
-        dead, seen = [], 0
-        for page in PAGES:
-            for link in soup(page).find_all("a", href=True):
-                address = urllib.parse.urlsplit(link["href"])
-                if address.scheme or address.netloc:
-                    self.assertIn(address.scheme, ("http", "https"), f"{page}: {link['href']}")
-                    continue
-                target = (page.parent / urllib.parse.unquote(address.path)).resolve() if address.path else page
-                fragment = urllib.parse.unquote(address.fragment)
-                seen += 1
-                if not target.is_file() or not target.is_relative_to(BOOK) or fragment and fragment not in ids(target):
-                    dead.append(f"{page.relative_to(BOOK)}: {link['href']}")
-        self.assertEqual(dead, [])
-        self.assertGreater(seen, 100)
-
-    def test_each_step_of_a_lesson_leads_to_its_place_in_the_view(self):
-        """At a call of the lines that the page shows; a step that makes no call has no link."""
-        views = [page for page in PAGES if re.match(r"\d\d_", page.parent.name) and soup(page).select(".vmm-view")]
-        for page in views:
-            name = page.parent.name[3:]
-            parts = step_lines(ROOT / page.parent.name / f"{name}.cu")
-            found = calls(soup(page).select_one(".vmm-view"))
-
-            def step_of(step, name=name, parts=parts):
-                place, led_there = step
-                places = [place[:2], *(place.split(":") for place in led_there)]
-                at = [int(line) for file, line in places if file == f"{name}.cu"]
-                return next((number for line in at for number, lines in parts.items() if line in lines), None)
-
-            linked = {}
-            for heading in soup(page).find_all("h2"):
-                for link in heading.parent.select(".vmm-to a"):
-                    title = heading.find(string=True)
-                    self.assertNotIn(title, linked, page)
-                    linked[title] = step_of(found[int(link["href"].partition("=")[2]) - 1])
-                    self.assertEqual(f"[{linked[title]}]", title.split()[0], page)
-            self.assertEqual(set(linked.values()), set(map(step_of, found)) - {None}, page)
-
-    def test_listings_stand_as_in_their_files(self):
-        """What the copy buttons take; of a line that begins with a prompt they would take the rest."""
-        for lesson in sorted(ROOT.glob("[0-9][0-9]_*/README.md")):
-            blocks = soup(BOOK / lesson.parent.name / "README.html").select("article .highlight pre")
-            self.assertEqual([pre.get_text() for pre in blocks], listings(lesson), lesson)
-            code = soup(BOOK / lesson.parent.name / "README.html").select("[class*=highlight-cuda] pre")
-            self.assertGreater(len(code), 5, lesson)
-            self.assertEqual([pre.get_text() for pre in code if re.search(r"(?m)^\$ ", pre.get_text())], [], lesson)
-
-    def test_no_page_names_an_element_twice(self):
-        for page in PAGES:
-            names = [element["id"] for element in soup(page).find_all(id=True)]
-            self.assertEqual(sorted({name for name in names if names.count(name) > 1}), [], page)
-
-    def test_nothing_is_loaded_from_elsewhere(self):
-        for page in PAGES:
-            for element, address in loaded(page):
-                if address.startswith(("#", "data:")):
-                    continue
-                parts = urllib.parse.urlsplit(address)
-                self.assertFalse(parts.scheme or parts.netloc, f"{page}: <{element}> loads {address}")
-                self.assertTrue((page.parent / parts.path).is_file(), f"{page}: <{element}> wants {address}")
-        for style in BOOK.rglob("*.css"):
-            for address in fetched(style.read_text()):
-                self.assertFalse(urllib.parse.urlsplit(address).netloc, f"{style} loads {address}")
-
-    def test_what_is_for_a_class(self):
-        """Ten slides with a picture each, and what to say; every question of the lessons and no answer, and the answers
-        by themselves; no file needs another."""
-        with tempfile.TemporaryDirectory() as scratch:
-            files = {file.stem: file for file in class_material.write_all(pathlib.Path(scratch))}
-            for file in files.values():
-                self.assertEqual([address for _, address in loaded(file) if not address.startswith("data:")], [])
-            slides = soup(files["slides"]).find_all("section")
-            self.assertEqual([len(slide.find_all("img")) for slide in slides], 10 * [1])
-            self.assertGreaterEqual(sum("./lab.sh" in slide.text for slide in slides), 9)
-            said = [line.text for line in soup(files["notes"]).find_all("p") if line.text.startswith("Say: ")]
-            self.assertEqual(len(said), 10)
-            for line in said:
-                self.assertNotIn(line.removeprefix("Say: "), soup(files["slides"]).text)
-            asked, answers = (" ".join(soup(files[name]).text.split()) for name in ("predictions", "answers"))
-        guesses = [page.select_one("section#guess") for page in map(soup, PAGES) if page.select_one("section#guess")]
-        self.assertEqual(len(guesses), 7)
-        for guess in guesses:
-            questions = guess.select("ol > li")
-            (fold,) = [each for each in guess.parent.find_all("details") if each.summary.text == "Your guesses"]
-            self.assertEqual(len(questions), len(fold.select("ol > li")))
-            for question, answer in zip(questions, fold.select("ol > li"), strict=True):
-                self.assertIn(plain(question.text), plain(asked))
-                self.assertIn(f"{plain(question.text)} {plain(answer.text)}", plain(answers))
-                self.assertNotIn(plain(answer.text), plain(asked))
+def test_every_internal_link_leads_somewhere():
+    dead, seen = [], 0
+    for page in PAGES:
+        for link in soup(page).find_all("a", href=True):
+            address = urllib.parse.urlsplit(link["href"])
+            if address.scheme or address.netloc:
+                assert address.scheme in ("http", "https"), f"{page}: {link['href']}"
+                continue
+            target = (page.parent / urllib.parse.unquote(address.path)).resolve() if address.path else page
+            fragment = urllib.parse.unquote(address.fragment)
+            seen += 1
+            if not target.is_file() or not target.is_relative_to(BOOK) or fragment and fragment not in ids(target):
+                dead.append(f"{page.relative_to(BOOK)}: {link['href']}")
+    assert dead == []
+    assert seen > 100
 
 
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
+def test_each_step_of_a_lesson_leads_to_its_place_in_the_view():
+    """At a call of the lines that the page shows; a step that makes no call has no link."""
+    views = [page for page in PAGES if re.match(r"\d\d_", page.parent.name) and soup(page).select(".vmm-view")]
+    for page in views:
+        name = page.parent.name[3:]
+        parts = step_lines(ROOT / page.parent.name / f"{name}.cu")
+        found = calls(soup(page).select_one(".vmm-view"))
+
+        def step_of(step, name=name, parts=parts):
+            place, led_there = step
+            places = [place[:2], *(place.split(":") for place in led_there)]
+            at = [int(line) for file, line in places if file == f"{name}.cu"]
+            return next((number for line in at for number, lines in parts.items() if line in lines), None)
+
+        linked = {}
+        for heading in soup(page).find_all("h2"):
+            for link in heading.parent.select(".vmm-to a"):
+                title = heading.find(string=True)
+                assert title not in linked, page
+                linked[title] = step_of(found[int(link["href"].partition("=")[2]) - 1])
+                assert f"[{linked[title]}]" == title.split()[0], page
+        assert set(linked.values()) == set(map(step_of, found)) - {None}, page
+
+
+def test_listings_stand_as_in_their_files():
+    """What the copy buttons take; of a line that begins with a prompt they would take the rest."""
+    for lesson in sorted(ROOT.glob("[0-9][0-9]_*/README.md")):
+        blocks = soup(BOOK / lesson.parent.name / "README.html").select("article .highlight pre")
+        assert [pre.get_text() for pre in blocks] == listings(lesson), lesson
+        code = soup(BOOK / lesson.parent.name / "README.html").select("[class*=highlight-cuda] pre")
+        assert len(code) > 5, lesson
+        assert [pre.get_text() for pre in code if re.search(r"(?m)^\$ ", pre.get_text())] == [], lesson
+
+
+def test_no_page_names_an_element_twice():
+    for page in PAGES:
+        names = [element["id"] for element in soup(page).find_all(id=True)]
+        assert sorted({name for name in names if names.count(name) > 1}) == [], page
+
+
+def test_nothing_is_loaded_from_elsewhere():
+    for page in PAGES:
+        for element, address in loaded(page):
+            if address.startswith(("#", "data:")):
+                continue
+            parts = urllib.parse.urlsplit(address)
+            assert not (parts.scheme or parts.netloc), f"{page}: <{element}> loads {address}"
+            assert (page.parent / parts.path).is_file(), f"{page}: <{element}> wants {address}"
+    for style in BOOK.rglob("*.css"):
+        for address in fetched(style.read_text()):
+            assert not urllib.parse.urlsplit(address).netloc, f"{style} loads {address}"
+
+
+def test_what_is_for_a_class():
+    """Ten slides with a picture each, and what to say; every question of the lessons and no answer, and the answers
+    by themselves; no file needs another."""
+    with tempfile.TemporaryDirectory() as scratch:
+        files = {file.stem: file for file in class_material.write_all(pathlib.Path(scratch))}
+        for file in files.values():
+            assert [address for _, address in loaded(file) if not address.startswith("data:")] == []
+        slides = soup(files["slides"]).find_all("section")
+        assert [len(slide.find_all("img")) for slide in slides] == 10 * [1]
+        assert sum("./lab.sh" in slide.text for slide in slides) >= 9
+        said = [line.text for line in soup(files["notes"]).find_all("p") if line.text.startswith("Say: ")]
+        assert len(said) == 10
+        for line in said:
+            assert line.removeprefix("Say: ") not in soup(files["slides"]).text
+        asked, answers = (" ".join(soup(files[name]).text.split()) for name in ("predictions", "answers"))
+    guesses = [page.select_one("section#guess") for page in map(soup, PAGES) if page.select_one("section#guess")]
+    assert len(guesses) == 7
+    for guess in guesses:
+        questions = guess.select("ol > li")
+        (fold,) = [each for each in guess.parent.find_all("details") if each.summary.text == "Your guesses"]
+        assert len(questions) == len(fold.select("ol > li"))
+        for question, answer in zip(questions, fold.select("ol > li"), strict=True):
+            assert plain(question.text) in plain(asked)
+            assert f"{plain(question.text)} {plain(answer.text)}" in plain(answers)
+            assert plain(answer.text) not in plain(asked)

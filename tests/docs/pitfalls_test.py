@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""The page of pitfalls can be looked up by error: pitfalls_test.py SOURCE_DIRECTORY CUDA_INCLUDE_DIRECTORY.
+"""The page of pitfalls can be looked up by error.
 
 Each error that a lesson prints, or that the driver answered to a question about these calls, is in the page's table,
 with the names, the number and the text that CUDA gives it. The table leads to each entry, and no link is left without
@@ -9,13 +9,12 @@ one, from this page or another.
 
 import pathlib
 import re
-import sys
-import unittest
 
 from docs.tools import fill_pages
+from vmmsim.tests.built import BUILT
 
-CUDA = pathlib.Path(sys.argv.pop(2))
-ROOT = pathlib.Path(sys.argv.pop(1))
+CUDA = pathlib.Path(BUILT["headers"])
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/pitfalls.md").read_text()
 NAME = r"\b(?:CUDA_ERROR_[A-Z_]+|cudaError[A-Z]\w+)"
 HEAD, ENTRIES = PAGE.split("\n## Growth", 1)
@@ -56,81 +55,83 @@ def slug(heading):
     return re.sub(r"[^\w\- ]", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).lower()).replace(" ", "-")
 
 
-class Pitfalls(unittest.TestCase):
-    def test_each_recorded_error_is_in_the_table(self):
-        outputs = sorted(ROOT.glob("[0-9][0-9]_*/*output.txt"))
-        outputs += [ROOT / f"vmmsim/tests/conformance/{name}_expected_output.txt" for name in CONFORMANCE]
-        recorded = {name for path in outputs for name in re.findall(NAME, path.read_text())}
-        self.assertIn("CUDA_ERROR_NOT_PERMITTED", recorded)  # lesson 05 has it: the search finds what it has to
-        missing = recorded - {name for row in ROWS for name in re.findall(NAME, row[2])}
-        self.assertFalse(missing, "recorded, and not in the table of docs/pitfalls.md")
-
-    def test_names_numbers_and_texts_are_those_of_cuda(self):
-        numbers, texts = errors_of_cuda(), texts_of_the_driver()
-        self.assertEqual(len(ROWS), HEAD.count('<a id="'))
-        for anchor, number, names, text in ROWS:
-            self.assertEqual(anchor, number)
-            for name in re.findall(r"\w+", names):
-                self.assertEqual(numbers.get(name), int(number), name)
-            if int(number) not in LATER.values():
-                self.assertEqual(text, texts[int(number)], number)
-        elsewhere = set(re.findall(NAME, PAGE)) - {name for row in ROWS for name in re.findall(NAME, row[2])}
-        self.assertFalse(elsewhere, "on the page, and not in its table")
-
-    def test_the_table_is_in_the_order_of_the_numbers(self):
-        numbers = [int(number) for number, *_ in ROWS]
-        self.assertEqual(numbers, sorted(set(numbers)))
-
-    def test_each_entry_is_found_from_the_top(self):
-        linked = set(re.findall(r"\(#(pit-[\w-]+)\)", HEAD))
-        entries = [re.findall(r"pit-[\w-]+", anchors) for anchors in re.findall(ANCHORS, ENTRIES, re.MULTILINE)]
-        self.assertEqual(len(entries), ENTRIES.count("\n### "))
-        for anchors in entries:
-            self.assertTrue(linked & set(anchors), anchors)
-        anchors = [anchor for entry in entries for anchor in entry]
-        self.assertEqual(len(anchors), len(set(anchors)), "an anchor stands twice")
-
-    def test_each_link_to_the_page_leads_somewhere(self):
-        headings = re.findall(r"^##+ (.*)$", PAGE, re.MULTILINE)
-        self.assertEqual(len(headings), len(set(headings)), "a heading stands twice")
-        there = {slug(heading) for heading in headings} | set(re.findall(r'<a id="([\w-]+)"></a>', PAGE))
-        pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("[0-9][0-9]_*/*.md"), *ROOT.glob("labs/*.md")]
-        links = {(page, name) for page in pages for name in re.findall(r"pitfalls\.md#([\w-]+)", page.read_text())}
-        self.assertGreater(len(links), 40)
-        links |= {(ROOT / "docs/pitfalls.md", name) for name in re.findall(r"\]\(#([\w-]+)\)", PAGE)}
-        self.assertFalse({f"{page.relative_to(ROOT)}: {name}" for page, name in links if name not in there})
-
-    def test_each_entry_says_what_to_do_and_who_saw_it(self):
-        for entry in re.split(r"^### ", ENTRIES, flags=re.MULTILINE)[1:]:
-            text = re.split(r"^(?:## |<a id)", entry, maxsplit=1, flags=re.MULTILINE)[0]
-            heading = text.splitlines()[0]
-            self.assertLessEqual(len(text.splitlines()), 24, f"{heading}: too long to be looked up")
-            if "https://github.com/" in text:
-                self.assertIn("ᴾ", text, f"{heading}: a report without its mark")
-
-    def test_no_words_of_the_search_lead_to_two_places(self):
-        found = []
-        for page in ROOT.glob("docs/*.md"):
-            for words in re.findall(r"^<!-- search: (.*) -->$", page.read_text(), re.MULTILINE):
-                found += words.lower().split(", ")
-        self.assertGreater(len(found), 200)
-        self.assertFalse({words for words in found if found.count(words) > 1})
-
-    def test_each_step_and_mistake_that_is_named_is_there(self):
-        # step 1; steps 2 and 3; mistakes 1 to 4: behind the link to a page, and each a banner of its program.
-        found = 0
-        for page, places in re.findall(r"\[(\d\d|[a-z]\w+)\](?!:|\()([^\[]*)", ENTRIES):
-            directory, name = PAGES[page].split("/")
-            lesson = directory[3:]
-            for place in re.findall(PLACE, places):
-                found += 1
-                program = lesson + "_broken" if place.startswith("mistake") else lesson if name == "README" else name
-                banners = [str(number) for _, number, _ in fill_pages.banners(ROOT / directory / f"{program}.cu")]
-                self.assertLessEqual(set(re.findall(r"\d+", place)), set(banners), f"{program}: {place}")
-        self.assertGreater(found, 30)
-        self.assertEqual(found, len(re.findall(PLACE, ENTRIES)), "one is not behind the link to a page")
-        self.assertFalse(re.findall(r"\bsections?\s+\d+", ENTRIES), "a lesson has steps and mistakes")
+def test_each_recorded_error_is_in_the_table():
+    outputs = sorted(ROOT.glob("[0-9][0-9]_*/*output.txt"))
+    outputs += [ROOT / f"vmmsim/tests/conformance/{name}_expected_output.txt" for name in CONFORMANCE]
+    recorded = {name for path in outputs for name in re.findall(NAME, path.read_text())}
+    assert "CUDA_ERROR_NOT_PERMITTED" in recorded  # lesson 05 has it: the search finds what it has to
+    missing = recorded - {name for row in ROWS for name in re.findall(NAME, row[2])}
+    assert not missing, "recorded, and not in the table of docs/pitfalls.md"
 
 
-if __name__ == "__main__":
-    unittest.main(verbosity=2)
+def test_names_numbers_and_texts_are_those_of_cuda():
+    numbers, texts = errors_of_cuda(), texts_of_the_driver()
+    assert len(ROWS) == HEAD.count('<a id="')
+    for anchor, number, names, text in ROWS:
+        assert anchor == number
+        for name in re.findall(r"\w+", names):
+            assert numbers.get(name) == int(number), name
+        if int(number) not in LATER.values():
+            assert text == texts[int(number)], number
+    elsewhere = set(re.findall(NAME, PAGE)) - {name for row in ROWS for name in re.findall(NAME, row[2])}
+    assert not elsewhere, "on the page, and not in its table"
+
+
+def test_the_table_is_in_the_order_of_the_numbers():
+    numbers = [int(number) for number, *_ in ROWS]
+    assert numbers == sorted(set(numbers))
+
+
+def test_each_entry_is_found_from_the_top():
+    linked = set(re.findall(r"\(#(pit-[\w-]+)\)", HEAD))
+    entries = [re.findall(r"pit-[\w-]+", anchors) for anchors in re.findall(ANCHORS, ENTRIES, re.MULTILINE)]
+    assert len(entries) == ENTRIES.count("\n### ")
+    for anchors in entries:
+        assert linked & set(anchors), anchors
+    anchors = [anchor for entry in entries for anchor in entry]
+    assert len(anchors) == len(set(anchors)), "an anchor stands twice"
+
+
+def test_each_link_to_the_page_leads_somewhere():
+    headings = re.findall(r"^##+ (.*)$", PAGE, re.MULTILINE)
+    assert len(headings) == len(set(headings)), "a heading stands twice"
+    there = {slug(heading) for heading in headings} | set(re.findall(r'<a id="([\w-]+)"></a>', PAGE))
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("[0-9][0-9]_*/*.md"), *ROOT.glob("labs/*.md")]
+    links = {(page, name) for page in pages for name in re.findall(r"pitfalls\.md#([\w-]+)", page.read_text())}
+    assert len(links) > 40
+    links |= {(ROOT / "docs/pitfalls.md", name) for name in re.findall(r"\]\(#([\w-]+)\)", PAGE)}
+    assert not {f"{page.relative_to(ROOT)}: {name}" for page, name in links if name not in there}
+
+
+def test_each_entry_says_what_to_do_and_who_saw_it():
+    for entry in re.split(r"^### ", ENTRIES, flags=re.MULTILINE)[1:]:
+        text = re.split(r"^(?:## |<a id)", entry, maxsplit=1, flags=re.MULTILINE)[0]
+        heading = text.splitlines()[0]
+        assert len(text.splitlines()) <= 24, f"{heading}: too long to be looked up"
+        if "https://github.com/" in text:
+            assert "ᴾ" in text, f"{heading}: a report without its mark"
+
+
+def test_no_words_of_the_search_lead_to_two_places():
+    found = []
+    for page in ROOT.glob("docs/*.md"):
+        for words in re.findall(r"^<!-- search: (.*) -->$", page.read_text(), re.MULTILINE):
+            found += words.lower().split(", ")
+    assert len(found) > 200
+    assert not {words for words in found if found.count(words) > 1}
+
+
+def test_each_step_and_mistake_that_is_named_is_there():
+    # step 1; steps 2 and 3; mistakes 1 to 4: behind the link to a page, and each a banner of its program.
+    found = 0
+    for page, places in re.findall(r"\[(\d\d|[a-z]\w+)\](?!:|\()([^\[]*)", ENTRIES):
+        directory, name = PAGES[page].split("/")
+        lesson = directory[3:]
+        for place in re.findall(PLACE, places):
+            found += 1
+            program = lesson + "_broken" if place.startswith("mistake") else lesson if name == "README" else name
+            banners = [str(number) for _, number, _ in fill_pages.banners(ROOT / directory / f"{program}.cu")]
+            assert set(re.findall(r"\d+", place)) <= set(banners), f"{program}: {place}"
+    assert found > 30
+    assert found == len(re.findall(PLACE, ENTRIES)), "one is not behind the link to a page"
+    assert not re.findall(r"\bsections?\s+\d+", ENTRIES), "a lesson has steps and mistakes"

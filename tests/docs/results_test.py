@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""The tables of measured results, and the plots that the book draws of them: results_test.py SOURCE_DIRECTORY.
+"""The tables of measured results, and the plots that the book draws of them.
 
 docs.listings holds the tables in the pages against the files.
 """
@@ -13,84 +13,79 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import unittest
+
+import pytest
 
 from docs.extensions.result_files import BadResults, load, table
 
-ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 if importlib.util.find_spec("sphinx") is None or importlib.util.find_spec("matplotlib") is None:
-    print("SKIP: Sphinx or matplotlib is not installed for this Python; ./test.sh gets both")
-    sys.exit(77)
+    pytest.skip("Sphinx or matplotlib is not installed for this Python; ./test.sh gets both", allow_module_level=True)
 
 PAGE = ROOT / "docs" / "performance.md"
 ASKED = re.findall(r"^<!-- plot: results/(\S+)( linear)?$", PAGE.read_text(), re.MULTILINE)
 FILE = "# p --n 1, one NVIDIA H200, driver 1.2, CUDA 13.0, 2026-11-22\nsize,way,ms\n64 MiB,fast,2.514\n1 GiB,fast,21\n"
 
 
-class Files(unittest.TestCase):
-    def test_each_is_on_a_page(self):
-        pages = "".join(page.read_text() for page in (PAGE, ROOT / "03_multi_gpu/peer_cost.md"))
-        for path in (ROOT / "docs" / "results").glob("*.csv"):
-            self.assertIn(f"results/{path.name})", pages)
-
-    def test_table(self):
-        with tempfile.TemporaryDirectory() as scratch:
-            path = pathlib.Path(scratch) / "some.csv"
-            path.write_text(FILE)
-            rows = ["| size | fast |", "| ---: | ---: |", "| 64&nbsp;MiB | 2.51 |", "| 1&nbsp;GiB | 21.0 |"]
-            self.assertEqual(table(path), rows)
-            for old, new in (("driver 1.2, ", ""), ("NVIDIA ", ""), ("# p", "p"), ("2026-", "")):
-                path.write_text(FILE.replace(old, new))
-                with self.assertRaisesRegex(BadResults, "some.csv: .*does not tell"):
-                    load(path)
+def test_each_is_on_a_page():
+    pages = "".join(page.read_text() for page in (PAGE, ROOT / "03_multi_gpu/peer_cost.md"))
+    for path in (ROOT / "docs" / "results").glob("*.csv"):
+        assert f"results/{path.name})" in pages
 
 
-class Book(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        with tempfile.TemporaryDirectory() as scratch:
-            docs = pathlib.Path(scratch) / "docs"
-            shutil.copytree(ROOT / "docs" / "results", docs / "results")
-            (docs / "index.md").write_text(re.sub(r"\]\(\.\./.*?\)", "]", PAGE.read_text()))  # pages that are not here
-            (docs / "conf.py").write_text(
-                "extensions = ['myst_parser', 'docs.extensions.results']\n"
-                "myst_heading_anchors = 3\nhtml_theme = 'basic'\n"
-            )
-            command = [sys.executable, "-B", "-m", "sphinx", "-q", "-W", docs, docs / "built"]
-            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-            if done.returncode or done.stdout or done.stderr:
-                raise AssertionError(f"the page does not build: {done.stdout}{done.stderr}")
-            cls.page = (docs / "built" / "index.html").read_text()
-
-    def test_plots(self):
-        """Two for each table; they can stand on one page, and their lines go through what was measured."""
-        plots = re.findall(r'<div class="picture results-plot results-(wide|narrow)">(.*?</svg>)', self.page, re.DOTALL)
-        forms = [(name, linear, form) for name, linear in ASKED for form in ("wide", "narrow")]
-        self.assertEqual([form for form, _ in plots], [form for *_, form in forms])
-        self.assertGreater(len(plots), 10)
-        self.assertNotIn("<details open", self.page)
-        ids = re.findall(r'\bid="([^"]+)"', self.page)
-        self.assertEqual(len(ids), len(set(ids)))
-        for (_, plot), (name, linear, _) in zip(plots, forms, strict=True):
-            _, y, columns = load(ROOT / "docs" / "results" / name)
-            for text in (y, *columns):
-                self.assertIn(f">{text}</text>", plot)
-            self.assertRegex(plot, r'<svg[^>]* role="img"[^>]*>\s*<title>\w.*\.</title>')
-            self.assertRegex(plot, "(lower|higher) is better")
-            self.assertNotRegex(plot, r"<style|<script|<metadata|DejaVu")
-            bare = re.sub(r"var\(--vmm-(ink|paper|faint|gpu\d), #\w{6}\)", "", plot)
-            self.assertNotRegex(bare, r"#[0-9a-f]{6}\b")  # every colour follows the style sheet
-            drawn = re.findall(
-                r'<path d="(M [^"]*)" clip-path="[^"]*" style="fill: none;[^"]* stroke: var\(--vmm-gpu', plot
-            )
-            places = [float(y) for line in drawn for y in re.findall(r"[ML] \S+ (\S+)", line)]
-            values = [value if linear else math.log(value) for found in columns.values() for value in found.values()]
-            low, high = values.index(min(values)), values.index(max(values))
-            scale = (places[high] - places[low]) / (values[high] - values[low])
-            for place, value in zip(places, values, strict=True):
-                self.assertAlmostEqual(place, places[low] + scale * (value - values[low]), delta=0.1, msg=name)
+def test_table():
+    with tempfile.TemporaryDirectory() as scratch:
+        path = pathlib.Path(scratch) / "some.csv"
+        path.write_text(FILE)
+        rows = ["| size | fast |", "| ---: | ---: |", "| 64&nbsp;MiB | 2.51 |", "| 1&nbsp;GiB | 21.0 |"]
+        assert table(path) == rows
+        for old, new in (("driver 1.2, ", ""), ("NVIDIA ", ""), ("# p", "p"), ("2026-", "")):
+            path.write_text(FILE.replace(old, new))
+            with pytest.raises(BadResults, match="some.csv: .*does not tell"):
+                load(path)
 
 
-if __name__ == "__main__":
-    unittest.main()
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """The page of the figures, alone in a book."""
+    docs = tmp_path_factory.mktemp("book") / "docs"
+    shutil.copytree(ROOT / "docs" / "results", docs / "results")
+    (docs / "index.md").write_text(re.sub(r"\]\(\.\./.*?\)", "]", PAGE.read_text()))  # pages that are not here
+    (docs / "conf.py").write_text(
+        "extensions = ['myst_parser', 'docs.extensions.results']\nmyst_heading_anchors = 3\nhtml_theme = 'basic'\n"
+    )
+    command = [sys.executable, "-B", "-m", "sphinx", "-q", "-W", docs, docs / "built"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode or done.stdout or done.stderr:
+        raise AssertionError(f"the page does not build: {done.stdout}{done.stderr}")
+    return (docs / "built" / "index.html").read_text()
+
+
+def test_plots(page):
+    """Two for each table; they can stand on one page, and their lines go through what was measured."""
+    plots = re.findall(r'<div class="picture results-plot results-(wide|narrow)">(.*?</svg>)', page, re.DOTALL)
+    forms = [(name, linear, form) for name, linear in ASKED for form in ("wide", "narrow")]
+    assert [form for form, _ in plots] == [form for *_, form in forms]
+    assert len(plots) > 10
+    assert "<details open" not in page
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    for (_, plot), (name, linear, _) in zip(plots, forms, strict=True):
+        _, y, columns = load(ROOT / "docs" / "results" / name)
+        for text in (y, *columns):
+            assert f">{text}</text>" in plot
+        assert re.search(r'<svg[^>]* role="img"[^>]*>\s*<title>\w.*\.</title>', plot)
+        assert re.search("(lower|higher) is better", plot)
+        assert not re.search(r"<style|<script|<metadata|DejaVu", plot)
+        bare = re.sub(r"var\(--vmm-(ink|paper|faint|gpu\d), #\w{6}\)", "", plot)
+        assert not re.search(r"#[0-9a-f]{6}\b", bare)  # every colour follows the style sheet
+        drawn = re.findall(
+            r'<path d="(M [^"]*)" clip-path="[^"]*" style="fill: none;[^"]* stroke: var\(--vmm-gpu', plot
+        )
+        places = [float(y) for line in drawn for y in re.findall(r"[ML] \S+ (\S+)", line)]
+        values = [value if linear else math.log(value) for found in columns.values() for value in found.values()]
+        low, high = values.index(min(values)), values.index(max(values))
+        scale = (places[high] - places[low]) / (values[high] - values[low])
+        for place, value in zip(places, values, strict=True):
+            assert place == pytest.approx(places[low] + scale * (value - values[low]), abs=0.1), name

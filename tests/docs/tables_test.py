@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""Tables that speak of other files: tables_test.py SOURCE_DIRECTORY HEADERS [VMMSIM]
+"""Tables that speak of other files.
 
 The map of the guide's section 4.16: each heading has its row, in the guide's order, with the pages that teach it. The
 glossary: each word is linked where it says that it comes first, and used where it says that it is taught. The page on
@@ -10,12 +10,12 @@ hardware: the attributes that each program asks for, and the command that asks a
 import pathlib
 import re
 import subprocess
-import sys
-import unittest
 
-ROOT = pathlib.Path(sys.argv.pop(1))
-HEADERS = pathlib.Path(sys.argv.pop(1))
-VMMSIM = sys.argv.pop(1) if len(sys.argv) > 1 else None
+from vmmsim.tests.built import BUILT
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HEADERS = pathlib.Path(BUILT["headers"])
+VMMSIM = BUILT.get("vmmsim")
 HARDWARE = (ROOT / "docs/hardware.md").read_text()
 
 HEADINGS = """
@@ -48,67 +48,65 @@ def slug(heading):
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
 
 
-class Tables(unittest.TestCase):
-    def test_the_map_of_the_guide(self):
-        page = (ROOT / "docs/guide.md").read_text()
-        rows = re.findall(r"^\| \[(4\.16\..*?)\]\((.*?)\) \| (.*?) \|", page, re.MULTILINE)
-        self.assertEqual([heading for heading, _, _ in rows], HEADINGS)
-        for heading, link, taught in rows:
-            if heading != HEADINGS[0]:
-                self.assertEqual(link.partition("#")[2], slug(heading.split(" ", 1)[1]))
-            self.assertRegex(taught, r"\]\(\.\./\d\d_\w+/\w+\.md[#)]", heading)
-
-    def test_each_word_is_linked_from_its_first_page(self):
-        page = ROOT / "docs/glossary.md"
-        words = page.read_text().partition("## Not in this book\n")[0]
-        entries = re.findall(r"^## (.*)\n\n((?:(?!^## )[\s\S])*)", words, re.MULTILINE)
-        self.assertGreater(len(entries), 15)
-        self.assertEqual([word for word, _ in entries], sorted((word for word, _ in entries), key=str.lower))
-        for word, text in entries:
-            last = re.search(r"(First|Taught)\s+in\s+\[[^]]*\]\((.*?)\)\.\s*$", text)
-            self.assertIsNotNone(last, word)
-            target = (page.parent / last[2]).resolve().read_text()
-            link = rf"\((\.\./docs/)?glossary\.md#{slug(word)}\)"
-            stands = re.search(link if last[1] == "First" else rf"(?i)\b{word}", target)
-            self.assertIsNotNone(stands, f"{word}: not in {last[2]}")
-
-    def test_the_table_has_the_attributes_of_each_program(self):
-        section = HARDWARE[HARDWARE.index("## What a lesson needs") :]
-        of_all = re.search(r"`CU_DEVICE_ATTRIBUTE_(\w+_SUPPORTED)`", section)[1]
-        named = {}
-        for programs, attributes in re.findall(r"^\| ((?:\[\d\d\]|`\w+`).*?) \|(.*?)\|", section, re.MULTILINE):
-            for lesson, program in re.findall(r"\[(\d\d)\]|`(\w+)`", programs):
-                named[lesson or program] = {of_all, *re.findall(r"`(\w+_SUPPORTED)`", attributes)}
-        asked = {}
-        for source in sorted(ROOT.glob("[0-9][0-9]_*/*.cu")):
-            program = source.stem if source.stem in named else source.parent.name[:2]  # a program may have its own line
-            text = source.read_text()
-            attributes = re.findall(r"CU_DEVICE_ATTRIBUTE_(\w+_SUPPORTED)", text)
-            if re.search(r"require_gpus\([^,()]*\)|check::vmm|start_on_gpu_0", text):  # the gate asks
-                attributes.append(of_all)
-            if "require_multicast(" in text:
-                attributes.append("MULTICAST_SUPPORTED")
-            asked.setdefault(program, set()).update(attributes)
-        self.assertEqual(named, asked, "docs/hardware.md, What a lesson needs")
-
-    def test_the_command_asks_for_the_attributes(self):
-        command = re.search(r"^```sh\n(python3 - <<[\s\S]*?)```", HARDWARE, re.MULTILINE)[1]
-        numbers = dict(re.findall(r"CU_DEVICE_ATTRIBUTE_(\w+) *= (\d+)", (HEADERS / "cuda.h").read_text()))
-        first = ["VIRTUAL_MEMORY_MANAGEMENT", "HANDLE_TYPE_POSIX_FILE_DESCRIPTOR", "HANDLE_TYPE_FABRIC", "MULTICAST"]
-        self.assertEqual(re.findall(r'\((\d+), "', command), [numbers[f"{name}_SUPPORTED"] for name in first])
-        if VMMSIM is None:
-            return
-        for machine, answer in {
-            "no_multicast": "NVIDIA H200 | 01 02 07: yes | 04: yes | 05: yes | 06: no | 03: with [1]",
-            "no_fd_handles": "NVIDIA H200 | 01 02 07: yes | 04: no | 05: yes | 06: yes | 03: with [1]",
-            "h200x2_no_peer": "NVIDIA H200 | 01 02 07: yes | 04: yes | 05: no | 06: no | 03: with []",
-            "no_vmm": "NVIDIA H200-141C | 01 02 07: no | 04: no | 05: no | 06: no | 03: with []",
-        }.items():
-            gpus = [] if machine == "no_vmm" else ["--gpus", "2"]
-            run = [VMMSIM, "--machine", machine, *gpus, "sh", "-c", command]
-            printed = subprocess.run(run, check=True, text=True, capture_output=True, timeout=60).stdout.splitlines()
-            self.assertEqual(printed[:2], ["driver for CUDA 13.0", f"0 {answer}"], machine)
+def test_the_map_of_the_guide():
+    page = (ROOT / "docs/guide.md").read_text()
+    rows = re.findall(r"^\| \[(4\.16\..*?)\]\((.*?)\) \| (.*?) \|", page, re.MULTILINE)
+    assert [heading for heading, _, _ in rows] == HEADINGS
+    for heading, link, taught in rows:
+        if heading != HEADINGS[0]:
+            assert link.partition("#")[2] == slug(heading.split(" ", 1)[1])
+        assert re.search(r"\]\(\.\./\d\d_\w+/\w+\.md[#)]", taught), heading
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_each_word_is_linked_from_its_first_page():
+    page = ROOT / "docs/glossary.md"
+    words = page.read_text().partition("## Not in this book\n")[0]
+    entries = re.findall(r"^## (.*)\n\n((?:(?!^## )[\s\S])*)", words, re.MULTILINE)
+    assert len(entries) > 15
+    assert [word for word, _ in entries] == sorted((word for word, _ in entries), key=str.lower)
+    for word, text in entries:
+        last = re.search(r"(First|Taught)\s+in\s+\[[^]]*\]\((.*?)\)\.\s*$", text)
+        assert last is not None, word
+        target = (page.parent / last[2]).resolve().read_text()
+        link = rf"\((\.\./docs/)?glossary\.md#{slug(word)}\)"
+        stands = re.search(link if last[1] == "First" else rf"(?i)\b{word}", target)
+        assert stands is not None, f"{word}: not in {last[2]}"
+
+
+def test_the_table_has_the_attributes_of_each_program():
+    section = HARDWARE[HARDWARE.index("## What a lesson needs") :]
+    of_all = re.search(r"`CU_DEVICE_ATTRIBUTE_(\w+_SUPPORTED)`", section)[1]
+    named = {}
+    for programs, attributes in re.findall(r"^\| ((?:\[\d\d\]|`\w+`).*?) \|(.*?)\|", section, re.MULTILINE):
+        for lesson, program in re.findall(r"\[(\d\d)\]|`(\w+)`", programs):
+            named[lesson or program] = {of_all, *re.findall(r"`(\w+_SUPPORTED)`", attributes)}
+    asked = {}
+    for source in sorted(ROOT.glob("[0-9][0-9]_*/*.cu")):
+        program = source.stem if source.stem in named else source.parent.name[:2]  # a program may have its own line
+        text = source.read_text()
+        attributes = re.findall(r"CU_DEVICE_ATTRIBUTE_(\w+_SUPPORTED)", text)
+        if re.search(r"require_gpus\([^,()]*\)|check::vmm|start_on_gpu_0", text):  # the gate asks
+            attributes.append(of_all)
+        if "require_multicast(" in text:
+            attributes.append("MULTICAST_SUPPORTED")
+        asked.setdefault(program, set()).update(attributes)
+    assert named == asked, "docs/hardware.md, What a lesson needs"
+
+
+def test_the_command_asks_for_the_attributes():
+    command = re.search(r"^```sh\n(python3 - <<[\s\S]*?)```", HARDWARE, re.MULTILINE)[1]
+    numbers = dict(re.findall(r"CU_DEVICE_ATTRIBUTE_(\w+) *= (\d+)", (HEADERS / "cuda.h").read_text()))
+    first = ["VIRTUAL_MEMORY_MANAGEMENT", "HANDLE_TYPE_POSIX_FILE_DESCRIPTOR", "HANDLE_TYPE_FABRIC", "MULTICAST"]
+    assert re.findall(r'\((\d+), "', command) == [numbers[f"{name}_SUPPORTED"] for name in first]
+    if VMMSIM is None:
+        return
+    for machine, answer in {
+        "no_multicast": "NVIDIA H200 | 01 02 07: yes | 04: yes | 05: yes | 06: no | 03: with [1]",
+        "no_fd_handles": "NVIDIA H200 | 01 02 07: yes | 04: no | 05: yes | 06: yes | 03: with [1]",
+        "h200x2_no_peer": "NVIDIA H200 | 01 02 07: yes | 04: yes | 05: no | 06: no | 03: with []",
+        "no_vmm": "NVIDIA H200-141C | 01 02 07: no | 04: no | 05: no | 06: no | 03: with []",
+    }.items():
+        gpus = [] if machine == "no_vmm" else ["--gpus", "2"]
+        run = [VMMSIM, "--machine", machine, *gpus, "sh", "-c", command]
+        printed = subprocess.run(run, check=True, text=True, capture_output=True, timeout=60).stdout.splitlines()
+        assert printed[:2] == ["driver for CUDA 13.0", f"0 {answer}"], machine

@@ -7,7 +7,6 @@ Whatever a recording tells, each call has a frame, of a bounded size and within 
 import html
 import re
 import time
-import unittest
 
 from vmmsim.tests import sample
 from vmmsim.tests.sample import BASE, MIB, Writer, checked_steps, read
@@ -27,272 +26,279 @@ def marked(step, mark):
     return sum(f"vmm-{mark}" in element for element in step.svg)
 
 
-class AnyProgram(unittest.TestCase):
-    def test_many_calls_take_seconds(self):
-        for name, writer in (
-            ("all change something", sample.chunks(1000, stay=False)),
-            ("a buffer that grows", sample.chunks(700, stay=True)),
-            ("segments", sample.segments(300, 25_000)),
-        ):
-            with self.subTest(name):
-                recording = writer.recording()
-                began = time.process_time()
-                found = steps(recording)
-                text = page(recording, found)
-                self.assertLess(time.process_time() - began, 10)
-                self.assertEqual(len(found), len(writer.lines))
-                self.assertLess(len(text), 1e6)
+def test_many_calls_take_seconds(subtests):
+    for name, writer in (
+        ("all change something", sample.chunks(1000, stay=False)),
+        ("a buffer that grows", sample.chunks(700, stay=True)),
+        ("segments", sample.segments(300, 25_000)),
+    ):
+        with subtests.test(name):
+            recording = writer.recording()
+            began = time.process_time()
+            found = steps(recording)
+            text = page(recording, found)
+            assert time.process_time() - began < 10
+            assert len(found) == len(writer.lines)
+            assert len(text) < 1e6
 
-    def test_a_crowd_counts_each_once_and_shows_the_largest(self):
-        writer, size = sample.crowd()
-        step = checked_steps(self, writer.recording())[-1]
-        above, _, below = texts(step).rpartition("GPU 0 ")
-        self.assertIn("1 GiB #18 1 GiB #18", above)
-        boxes = re.findall(r"(?:(\d+) × )?([\d.]+) (MiB|GiB) #", below)
-        shown = sum(int(count or 1) * float(size) * (1024 if unit == "GiB" else 1) for count, size, unit in boxes)
-        rest, rest_size, unit = re.search(r"… and (\d+) more, ([\d.]+) (MiB|GiB)", below).groups()
-        self.assertEqual(sum(int(count or 1) for count, _, _ in boxes) + int(rest), 140)
-        all_of_it = shown + float(rest_size) * (1024 if unit == "GiB" else 1)
-        self.assertAlmostEqual(all_of_it, size / MIB, delta=20)
-        self.assertIn("1 GiB #18", below)
-        self.assertIn("100 × 2 MiB #41–#140", below)
 
-    def test_what_crosses_and_what_is_named_is_shown_first(self):
-        writer = sample.shared_among(40)
-        named = {"ptr": hex(BASE + (3 << 32)), "location": {"type": "CU_MEM_LOCATION_TYPE_DEVICE", "id": 0}}
-        writer.call("cuMemGetAccess", named, {"flags": 3})
-        at_launch, asked = checked_steps(self, writer.recording())[-2:]
-        self.assertIn("R1: 2 MiB reserved 2 MiB #1", texts(at_launch))
-        self.assertIn("access GPU 0–1 read-write", texts(at_launch))
-        self.assertIn("Across GPUs: GPU 1 may use 2 MiB of GPU 0", texts(at_launch))
-        self.assertIn("Across processes: process 2 may use 2 MiB of process 1", texts(at_launch))
-        self.assertNotIn("R3: ", texts(at_launch))
-        self.assertIn("R3: 6 MiB reserved 6 MiB #3", texts(asked))
+def test_a_crowd_counts_each_once_and_shows_the_largest():
+    writer, size = sample.crowd()
+    step = checked_steps(writer.recording())[-1]
+    above, _, below = texts(step).rpartition("GPU 0 ")
+    assert "1 GiB #18 1 GiB #18" in above
+    boxes = re.findall(r"(?:(\d+) × )?([\d.]+) (MiB|GiB) #", below)
+    shown = sum(int(count or 1) * float(size) * (1024 if unit == "GiB" else 1) for count, size, unit in boxes)
+    rest, rest_size, unit = re.search(r"… and (\d+) more, ([\d.]+) (MiB|GiB)", below).groups()
+    assert sum(int(count or 1) for count, _, _ in boxes) + int(rest) == 140
+    all_of_it = shown + float(rest_size) * (1024 if unit == "GiB" else 1)
+    assert abs(all_of_it - size / MIB) < 20
+    assert "1 GiB #18" in below
+    assert "100 × 2 MiB #41–#140" in below
 
-    def test_sixteen_processes(self):
-        recording = sample.ranks(16).recording()
-        found = checked_steps(self, recording)
-        self.assertEqual({step.process for step in found}, set(range(16)))
-        self.assertIn("Process 16: cuMemSetAccess", found[-1].words)
-        self.assertIn("process 16", texts(found[-1]))
-        self.assertIn("process 7: 1 reservation, 4 MiB mapped", texts(found[-1]))
-        imported = next(step for step in found if step.call == "cuMemImportFromShareableHandle")
-        self.assertIn("allocation #1 (2 MiB of GPU 0), which process 1 exported", imported.words)
 
-    def test_of_which_export_an_import_is(self):
-        """It is told where nothing else can be meant. An older recorder counted the records of each process, and had an
-        import for the process's own that came with the number of a descriptor that this had exported once."""
-        unknown = {"size": None, "device": None, "record": None, "multicast": None}
+def test_what_crosses_and_what_is_named_is_shown_first():
+    writer = sample.shared_among(40)
+    named = {"ptr": hex(BASE + (3 << 32)), "location": {"type": "CU_MEM_LOCATION_TYPE_DEVICE", "id": 0}}
+    writer.call("cuMemGetAccess", named, {"flags": 3})
+    at_launch, asked = checked_steps(writer.recording())[-2:]
+    assert "R1: 2 MiB reserved 2 MiB #1" in texts(at_launch)
+    assert "access GPU 0–1 read-write" in texts(at_launch)
+    assert "Across GPUs: GPU 1 may use 2 MiB of GPU 0" in texts(at_launch)
+    assert "Across processes: process 2 may use 2 MiB of process 1" in texts(at_launch)
+    assert "R3: " not in texts(at_launch)
+    assert "R3: 6 MiB reserved 6 MiB #3" in texts(asked)
 
-        def told(size, gpu, imported=unknown, exported_as=None, imported_as=None):
-            """In words, of an import: processes 1 and 2 have made and exported memory, and process 1 imports."""
-            writer = Writer()
-            for pid, its_size, its_gpu in ((1, 2 * MIB, 0), (2, size, gpu)):
-                handle, _ = writer.create(its_size, its_gpu, pid=pid)
-                writer.lines[-1]["changes"][0]["record"] = 0
-                writer.export(handle, pid, **({"identity": exported_as} if exported_as and pid == 2 else {}))
-            taken = writer.take(imported, 1, **({"identity": imported_as} if imported_as else {}))
-            writer.reserve(BASE, size)
-            writer.map(BASE, size, taken)
-            found = checked_steps(self, writer.recording())
-            self.assertNotIn("contradicts", "".join(step.words for step in found))
-            is_known = "process 2 exported" in found[4].words
-            self.assertNotEqual(is_known, "of which export, the recording does not tell" in found[4].words)
-            self.assertEqual(
-                [marked(found[-1], "hatch") > 2, "source not known" in texts(found[-1])], [not is_known] * 2
-            )
-            return is_known
 
-        own = {"size": 2 * MIB, "device": 0, "record": 0, "multicast": False}
-        self.assertFalse(told(2 * MIB, 0))
-        self.assertFalse(told(2 * MIB, 0, own))
-        self.assertTrue(told(4 * MIB, 1, own))
-        self.assertTrue(told(4 * MIB, 0))
-        self.assertFalse(told(2 * MIB, 1))
-        self.assertTrue(told(2 * MIB, 1, {**unknown, "device": 1}))
-        self.assertTrue(told(2 * MIB, 0, exported_as="0x101", imported_as="0x101"))
-        self.assertFalse(told(4 * MIB, 0, exported_as="0x101", imported_as="0x102"))
+def test_sixteen_processes():
+    recording = sample.ranks(16).recording()
+    found = checked_steps(recording)
+    assert {step.process for step in found} == set(range(16))
+    assert "Process 16: cuMemSetAccess" in found[-1].words
+    assert "process 16" in texts(found[-1])
+    assert "process 7: 1 reservation, 4 MiB mapped" in texts(found[-1])
+    imported = next(step for step in found if step.call == "cuMemImportFromShareableHandle")
+    assert "allocation #1 (2 MiB of GPU 0), which process 1 exported" in imported.words
 
-    def test_who_called(self):
-        """Each function that led to a call, by a short name; what only passes it on is counted."""
-        writer = Writer(places={"a.so+0x1": [["", 0, "c10::cuda::(anonymous namespace)::Pool<int>::map(void*, int)"]]})
-        for offset, name in enumerate(("at::_ops::ones::call(long)", "_PyEval_EvalFrameDefault", "own::run(int)"), 2):
-            writer.about["places"][f"a.so+{offset:#x}"] = [["", 0, name]]
-        writer.about["places"]["/home/me/own.py:7:main"] = [["own.py", 7, "main"]]
-        writer.launch()
-        writer.lines[0]["callers"] = [
-            "a.so+0x1",
-            "a.so+0x2",
-            "b.so+0x9",
-            "a.so+0x3",
-            "a.so+0x4",
-            "/home/me/own.py:7:main",
-        ]
-        callers = Callers(writer.recording())
-        stack = callers.stacks[callers.of(writer.lines[0])]
-        told = [("Pool::map", "a.so"), ("", "3 more in a.so, b.so"), ("own::run", "a.so"), ("main", "own.py:7")]
-        self.assertEqual([callers.frames[number] for number in stack], told)
-        package = "/opt/lib/python3.12/site-packages/nn.py:3:forward"
-        writer.about["places"] |= {package: [["nn.py", 3, "forward"]], "app+0x5": [["", 0, "own::run(int)"]]}
-        owners = Owners(writer.recording())
-        for thread, callers, owner in (  # the program's own line
-            (1, ["a.so+0x1", package, "/home/me/own.py:7:main"], "own.py:7 in main"),
-            (2, ["a.so+0x1"], "Pool::map in another thread, main thread last at own.py:7 in main"),
-            (1, ["b.so+0x9", "app+0x5"], "own::run in app"),
-            (1, ["b.so+0x9"], "b.so"),
-        ):
-            self.assertEqual(owners.of({**writer.lines[0], "thread": thread, "callers": callers}), owner)
 
-    def test_a_process_that_ends_leaves_nothing(self):
-        writer = sample.chunks(3, stay=True)
-        writer.allocate(0x1000, 4096)
-        writer.call("exit", {"status": 3}, result="")
-        writer.call("cuInit", {"Flags": 0}, pid=2)
-        found = checked_steps(self, writer.recording())
-        self.assertIn("ends with status 3", found[-2].words)
-        self.assertGreater(marked(found[-2], "gone"), 2)
-        self.assertNotIn("2 MiB", texts(found[-1]))
-        self.assertIn("nothing reserved", texts(found[-1]))
+def test_of_which_export_an_import_is():
+    """It is told where nothing else can be meant. An older recorder counted the records of each process, and had an
+    import for the process's own that came with the number of a descriptor that this had exported once."""
+    unknown = {"size": None, "device": None, "record": None, "multicast": None}
 
-    def test_memory_that_was_unbound_goes_while_the_object_stays(self):
+    def told(size, gpu, imported=unknown, exported_as=None, imported_as=None):
+        """In words, of an import: processes 1 and 2 have made and exported memory, and process 1 imports."""
         writer = Writer()
-        memory, _ = writer.create(2 * MIB)
-        made = {"kind": "multicast_create", "handle": "0x20", "size": 2 * MIB, "devices": 1, "record": 2}
-        writer.call("cuMulticastCreate", {}, {"mcHandle": "0x20"}, made)
-        writer.call("cuMulticastAddDevice", {}, {}, {"kind": "add_device", "handle": "0x20", "device": 0})
-        part = {"handle": "0x20", "offset": 0, "size": 2 * MIB, "device": 0}
-        writer.call("cuMulticastBindMem", {}, {}, {"kind": "bind", **part, "memory": memory, "memory_offset": 0})
-        writer.release(memory)
-        machine, living = Machine(strict=False), []
-        writer.call("cuMulticastUnbind", {}, {}, {"kind": "unbind", **part})
-        for line in writer.recording().lines:
-            machine.line(line)
-            self.assertEqual(machine.doubts, [])
-            living.append([thing.is_multicast for thing in machine.memory if thing.lives()])
-        self.assertEqual(living[-2:], [[False, True], [True]])
+        for pid, its_size, its_gpu in ((1, 2 * MIB, 0), (2, size, gpu)):
+            handle, _ = writer.create(its_size, its_gpu, pid=pid)
+            writer.lines[-1]["changes"][0]["record"] = 0
+            writer.export(handle, pid, **({"identity": exported_as} if exported_as and pid == 2 else {}))
+        taken = writer.take(imported, 1, **({"identity": imported_as} if imported_as else {}))
+        writer.reserve(BASE, size)
+        writer.map(BASE, size, taken)
+        found = checked_steps(writer.recording())
+        assert "contradicts" not in "".join(step.words for step in found)
+        is_known = "process 2 exported" in found[4].words
+        assert is_known != ("of which export, the recording does not tell" in found[4].words)
+        assert [marked(found[-1], "hatch") > 2, "source not known" in texts(found[-1])] == [not is_known] * 2
+        return is_known
 
-    def test_contradictions_are_told_and_the_frames_go_on(self):
-        writer = Writer()
-        writer.map(BASE, 2 * MIB, "0x77")  # neither was the handle made nor the addresses reserved
-        writer.access([(BASE, 2 * MIB)])
-        writer.access([(BASE + 64 * MIB, 2 * MIB)])  # nothing is mapped there
-        writer.reserve(BASE + MIB, 4 * MIB)  # where something is
-        writer.unmap(BASE, 2 * MIB)
-        writer.release("0x78")
-        writer.free(BASE + 1024 * MIB, MIB)
-        writer.deallocate(0x5000)
-        writer.call("cuMemMap", {"ptr": hex(BASE)})  # succeeds, and changes nothing
-        writer.call("cuMemMap", {}, {}, {"kind": "map"})
-        writer.call("cuMemMap", {"ptr": []}, {"x": {}}, {"kind": "teleport", "to": "0x1"})
-        writer.call(
-            "cuMulticastBindMem", {}, {}, {"kind": "bind", "handle": "0x79", "offset": 0, "size": 1, "device": 0}
-        )
-        wrong = len(writer.lines)
-        writer.reserve(BASE + 512 * MIB, 4 * MIB)
-        handle, _ = writer.create(4 * MIB)
-        writer.map(BASE + 512 * MIB, 4 * MIB, handle)
-        found = checked_steps(self, writer.recording())
-        doubted = [step.number for step in found if "contradicts itself or is not whole" in step.words]
-        self.assertEqual(doubted, [number for number in range(1, wrong + 1) if number != 2])
-        self.assertIn("2 MiB", texts(found[0]))
-        self.assertIn("read-write", texts(found[1]))
-        self.assertIn("4 MiB", texts(found[-1]))
+    own = {"size": 2 * MIB, "device": 0, "record": 0, "multicast": False}
+    assert not told(2 * MIB, 0)
+    assert not told(2 * MIB, 0, own)
+    assert told(4 * MIB, 1, own)
+    assert told(4 * MIB, 0)
+    assert not told(2 * MIB, 1)
+    assert told(2 * MIB, 1, {**unknown, "device": 1})
+    assert told(2 * MIB, 0, exported_as="0x101", imported_as="0x101")
+    assert not told(4 * MIB, 0, exported_as="0x101", imported_as="0x102")
 
-    def test_a_recording_that_is_cut(self):
-        text = sample.chunks(5, stay=True).text()
-        recording = read(text[: len(text) - 40])
-        self.assertEqual(len(checked_steps(self, recording)), 4 * 5)
-        self.assertIn("cut off", notes(recording)[0])
 
-    def test_a_page_that_has_pictures_of_its_own(self):
-        recording = sample.short().recording()
-        text = fragment(recording, steps(recording), "lesson", has_pictures=True)
-        self.assertIn("the pictures on this page", text)
-        self.assertNotIn("<figure>", text)
+def test_who_called():
+    """Each function that led to a call, by a short name; what only passes it on is counted."""
+    writer = Writer(places={"a.so+0x1": [["", 0, "c10::cuda::(anonymous namespace)::Pool<int>::map(void*, int)"]]})
+    for offset, name in enumerate(("at::_ops::ones::call(long)", "_PyEval_EvalFrameDefault", "own::run(int)"), 2):
+        writer.about["places"][f"a.so+{offset:#x}"] = [["", 0, name]]
+    writer.about["places"]["/home/me/own.py:7:main"] = [["own.py", 7, "main"]]
+    writer.launch()
+    writer.lines[0]["callers"] = [
+        "a.so+0x1",
+        "a.so+0x2",
+        "b.so+0x9",
+        "a.so+0x3",
+        "a.so+0x4",
+        "/home/me/own.py:7:main",
+    ]
+    callers = Callers(writer.recording())
+    stack = callers.stacks[callers.of(writer.lines[0])]
+    told = [("Pool::map", "a.so"), ("", "3 more in a.so, b.so"), ("own::run", "a.so"), ("main", "own.py:7")]
+    assert [callers.frames[number] for number in stack] == told
+    package = "/opt/lib/python3.12/site-packages/nn.py:3:forward"
+    writer.about["places"] |= {package: [["nn.py", 3, "forward"]], "app+0x5": [["", 0, "own::run(int)"]]}
+    owners = Owners(writer.recording())
+    for thread, callers, owner in (  # the program's own line
+        (1, ["a.so+0x1", package, "/home/me/own.py:7:main"], "own.py:7 in main"),
+        (2, ["a.so+0x1"], "Pool::map in another thread, main thread last at own.py:7 in main"),
+        (1, ["b.so+0x9", "app+0x5"], "own::run in app"),
+        (1, ["b.so+0x9"], "b.so"),
+    ):
+        assert owners.of({**writer.lines[0], "thread": thread, "callers": callers}) == owner
 
-    def test_unknown_calls_and_none_that_changes_anything(self):
-        writer = Writer()
-        writer.call("cuFromTheFuture", {"a": 1, "b": [1, {"c": None}], "d": "0x5"})
-        writer.call("__init__", {}, {"words": 1})
-        writer.call("cuWords", None, None, result="CUDA_ERROR_NOT_FOUND")
-        writer.call("words", {"a": 1})
-        recording = writer.recording()
-        found = checked_steps(self, recording)
-        self.assertEqual([step.kind for step in found], ["asks", "asks", "refused", "asks"])
-        self.assertEqual(found[3].words, "words (a 1) succeeds.")
-        self.assertIn("cuFromTheFuture", found[0].words)
-        self.assertIn("CUDA_ERROR_NOT_FOUND", found[2].words)
-        self.assertEqual(notes(recording), ["No call changes addresses or memory."])
-        self.assertEqual(notes(read("")), ["The recording has no calls."])
-        self.assertEqual(steps(read("")), [])
 
-    def test_sizes_that_are_the_mistake(self):
-        writer = Writer()
-        writer.reserve(BASE, 64 * MIB)
-        handle, _ = writer.create(32 * MIB)
-        for size in (2 * MIB, 32 * MIB, 32 * MIB + 1):
-            writer.call("cuMemMap", {"ptr": hex(BASE), "size": size, "handle": handle}, result="CUDA_ERROR_OF_SIZE")
-        sentences = [step.words for step in checked_steps(self, writer.recording())[2:]]
-        for words, part in zip(sentences, ("2 MiB of ", "", "32 MiB (33,554,433 B) of "), strict=True):
-            self.assertIn(f"was to map {part}allocation #1 (32 MiB of GPU 0) at the start of", words)
+def test_a_process_that_ends_leaves_nothing():
+    writer = sample.chunks(3, stay=True)
+    writer.allocate(0x1000, 4096)
+    writer.call("exit", {"status": 3}, result="")
+    writer.call("cuInit", {"Flags": 0}, pid=2)
+    found = checked_steps(writer.recording())
+    assert "ends with status 3" in found[-2].words
+    assert marked(found[-2], "gone") > 2
+    assert "2 MiB" not in texts(found[-1])
+    assert "nothing reserved" in texts(found[-1])
 
-    def test_what_no_driver_answers(self):
-        writer = Writer()
-        writer.reserve(BASE, 0)
-        writer.reserve(BASE, 4 * MIB)
-        handle, _ = writer.create(2 * MIB)
-        writer.map(BASE, 2 * MIB, handle)
-        writer.access([(BASE, 2 * MIB)], flags=5)
-        writer.call("cudaMalloc", {"of": 1}, {"at": 2}, result="cudaSuccess")
-        found = checked_steps(self, writer.recording())
-        self.assertIn(" 5 ", f"{texts(found[4])} ")
-        self.assertEqual(found[5].words, "cudaMalloc (of 1) succeeds.")
 
-    def test_what_a_recording_says_becomes_no_markup(self):
-        evil = '"><script>alert(1)</script>'
-        source = f"cuMemAddressReserve(&a, 1);  // {evil}"
-        writer = Writer(command=[evil], places={"program+0x10": [[evil, 1, evil]]}, sources={evil: source})
-        writer.reserve(BASE, 4 * MIB)
-        handle, _ = writer.create(2 * MIB)
-        writer.map(BASE, 2 * MIB, handle)
-        writer.allocate(0x1000, 16, call="cudaMalloc" + evil)
-        writer.call(evil, {evil: evil}, result=evil, explanation=evil)
-        found = checked_steps(self, writer.recording())
-        drawn = "".join(element for step in found for element in step.svg)
-        self.assertNotIn("<script", drawn)
-        self.assertIn("&lt;script", drawn)
-        self.assertIn("a: 4 MiB reserved", texts(found[-1]))  # the name that the source has for it
-        named = Writer(command=["<img src=x>"])
-        named.reserve(BASE, 4 * MIB)
-        recording = named.recording()
-        self.assertNotIn("<img", page(recording, steps(recording)))
+def test_memory_that_was_unbound_goes_while_the_object_stays():
+    writer = Writer()
+    memory, _ = writer.create(2 * MIB)
+    made = {"kind": "multicast_create", "handle": "0x20", "size": 2 * MIB, "devices": 1, "record": 2}
+    writer.call("cuMulticastCreate", {}, {"mcHandle": "0x20"}, made)
+    writer.call("cuMulticastAddDevice", {}, {}, {"kind": "add_device", "handle": "0x20", "device": 0})
+    part = {"handle": "0x20", "offset": 0, "size": 2 * MIB, "device": 0}
+    writer.call("cuMulticastBindMem", {}, {}, {"kind": "bind", **part, "memory": memory, "memory_offset": 0})
+    writer.release(memory)
+    machine, living = Machine(strict=False), []
+    writer.call("cuMulticastUnbind", {}, {}, {"kind": "unbind", **part})
+    for line in writer.recording().lines:
+        machine.line(line)
+        assert machine.doubts == []
+        living.append([thing.is_multicast for thing in machine.memory if thing.lives()])
+    assert living[-2:] == [[False, True], [True]]
 
-    def test_what_is_said_of_a_range(self):
-        writer = Writer(sources={})
-        writer.reserve(BASE, 64 * MIB)
-        for i in range(4):
-            handle, _ = writer.create(2 * MIB, 1)
-            writer.map(BASE + (8 + 2 * i) * MIB, 2 * MIB, handle)
-        writer.access([(BASE + 8 * MIB + 2 * MIB * i, 2 * MIB) for i in range(4)], 1)
-        writer.called_at(lambda number: ("a.cu", 7, "main"))
-        last = checked_steps(self, writer.recording())[-1]
-        said = [html.unescape(text) for text in re.findall(r'data-about="([^"]*)"', "".join(last.svg))]
-        self.assertEqual(
-            [text for text in said if "8 MiB of reservation" in text and "Mapped" in text],
-            [
-                f"4 × 2 MiB at offset 8 MiB of reservation R1, from {BASE + 8 * MIB:#x}, is allocations #1 to #4 of "
-                "GPU 1. GPU 0 no access, GPU 1 read-write. Mapped in steps 3 to 9 by cuMemMap. "
-                "Opened in step 10 by cuMemSetAccess, a.cu:7."
-            ],
-        )
-        self.assertIn(
-            f"Reservation R1: 64 MiB of addresses, {BASE:#x} to {BASE + 64 * MIB:#x}. "
-            "Reserved in step 1 by cuMemAddressReserve, a.cu:7.",
-            said,
-        )
 
-    def test_names_from_the_caller(self):
-        source = """void reserve(CUdeviceptr* dptr, size_t bytes, int device = 0) {
+def test_contradictions_are_told_and_the_frames_go_on():
+    writer = Writer()
+    writer.map(BASE, 2 * MIB, "0x77")  # neither was the handle made nor the addresses reserved
+    writer.access([(BASE, 2 * MIB)])
+    writer.access([(BASE + 64 * MIB, 2 * MIB)])  # nothing is mapped there
+    writer.reserve(BASE + MIB, 4 * MIB)  # where something is
+    writer.unmap(BASE, 2 * MIB)
+    writer.release("0x78")
+    writer.free(BASE + 1024 * MIB, MIB)
+    writer.deallocate(0x5000)
+    writer.call("cuMemMap", {"ptr": hex(BASE)})  # succeeds, and changes nothing
+    writer.call("cuMemMap", {}, {}, {"kind": "map"})
+    writer.call("cuMemMap", {"ptr": []}, {"x": {}}, {"kind": "teleport", "to": "0x1"})
+    writer.call("cuMulticastBindMem", {}, {}, {"kind": "bind", "handle": "0x79", "offset": 0, "size": 1, "device": 0})
+    wrong = len(writer.lines)
+    writer.reserve(BASE + 512 * MIB, 4 * MIB)
+    handle, _ = writer.create(4 * MIB)
+    writer.map(BASE + 512 * MIB, 4 * MIB, handle)
+    found = checked_steps(writer.recording())
+    doubted = [step.number for step in found if "contradicts itself or is not whole" in step.words]
+    assert doubted == [number for number in range(1, wrong + 1) if number != 2]
+    assert "2 MiB" in texts(found[0])
+    assert "read-write" in texts(found[1])
+    assert "4 MiB" in texts(found[-1])
+
+
+def test_a_recording_that_is_cut():
+    text = sample.chunks(5, stay=True).text()
+    recording = read(text[: len(text) - 40])
+    assert len(checked_steps(recording)) == 4 * 5
+    assert "cut off" in notes(recording)[0]
+
+
+def test_a_page_that_has_pictures_of_its_own():
+    recording = sample.short().recording()
+    text = fragment(recording, steps(recording), "lesson", has_pictures=True)
+    assert "the pictures on this page" in text
+    assert "<figure>" not in text
+
+
+def test_unknown_calls_and_none_that_changes_anything():
+    writer = Writer()
+    writer.call("cuFromTheFuture", {"a": 1, "b": [1, {"c": None}], "d": "0x5"})
+    writer.call("__init__", {}, {"words": 1})
+    writer.call("cuWords", None, None, result="CUDA_ERROR_NOT_FOUND")
+    writer.call("words", {"a": 1})
+    recording = writer.recording()
+    found = checked_steps(recording)
+    assert [step.kind for step in found] == ["asks", "asks", "refused", "asks"]
+    assert found[3].words == "words (a 1) succeeds."
+    assert "cuFromTheFuture" in found[0].words
+    assert "CUDA_ERROR_NOT_FOUND" in found[2].words
+    assert notes(recording) == ["No call changes addresses or memory."]
+    assert notes(read("")) == ["The recording has no calls."]
+    assert steps(read("")) == []
+
+
+def test_sizes_that_are_the_mistake():
+    writer = Writer()
+    writer.reserve(BASE, 64 * MIB)
+    handle, _ = writer.create(32 * MIB)
+    for size in (2 * MIB, 32 * MIB, 32 * MIB + 1):
+        writer.call("cuMemMap", {"ptr": hex(BASE), "size": size, "handle": handle}, result="CUDA_ERROR_OF_SIZE")
+    sentences = [step.words for step in checked_steps(writer.recording())[2:]]
+    for words, part in zip(sentences, ("2 MiB of ", "", "32 MiB (33,554,433 B) of "), strict=True):
+        assert f"was to map {part}allocation #1 (32 MiB of GPU 0) at the start of" in words
+
+
+def test_what_no_driver_answers():
+    writer = Writer()
+    writer.reserve(BASE, 0)
+    writer.reserve(BASE, 4 * MIB)
+    handle, _ = writer.create(2 * MIB)
+    writer.map(BASE, 2 * MIB, handle)
+    writer.access([(BASE, 2 * MIB)], flags=5)
+    writer.call("cudaMalloc", {"of": 1}, {"at": 2}, result="cudaSuccess")
+    found = checked_steps(writer.recording())
+    assert " 5 " in f"{texts(found[4])} "
+    assert found[5].words == "cudaMalloc (of 1) succeeds."
+
+
+def test_what_a_recording_says_becomes_no_markup():
+    evil = '"><script>alert(1)</script>'
+    source = f"cuMemAddressReserve(&a, 1);  // {evil}"
+    writer = Writer(command=[evil], places={"program+0x10": [[evil, 1, evil]]}, sources={evil: source})
+    writer.reserve(BASE, 4 * MIB)
+    handle, _ = writer.create(2 * MIB)
+    writer.map(BASE, 2 * MIB, handle)
+    writer.allocate(0x1000, 16, call="cudaMalloc" + evil)
+    writer.call(evil, {evil: evil}, result=evil, explanation=evil)
+    found = checked_steps(writer.recording())
+    drawn = "".join(element for step in found for element in step.svg)
+    assert "<script" not in drawn
+    assert "&lt;script" in drawn
+    assert "a: 4 MiB reserved" in texts(found[-1])  # the name that the source has for it
+    named = Writer(command=["<img src=x>"])
+    named.reserve(BASE, 4 * MIB)
+    recording = named.recording()
+    assert "<img" not in page(recording, steps(recording))
+
+
+def test_what_is_said_of_a_range():
+    writer = Writer(sources={})
+    writer.reserve(BASE, 64 * MIB)
+    for i in range(4):
+        handle, _ = writer.create(2 * MIB, 1)
+        writer.map(BASE + (8 + 2 * i) * MIB, 2 * MIB, handle)
+    writer.access([(BASE + 8 * MIB + 2 * MIB * i, 2 * MIB) for i in range(4)], 1)
+    writer.called_at(lambda number: ("a.cu", 7, "main"))
+    last = checked_steps(writer.recording())[-1]
+    said = [html.unescape(text) for text in re.findall(r'data-about="([^"]*)"', "".join(last.svg))]
+    assert [text for text in said if "8 MiB of reservation" in text and "Mapped" in text] == [
+        f"4 × 2 MiB at offset 8 MiB of reservation R1, from {BASE + 8 * MIB:#x}, is allocations #1 to #4 of "
+        "GPU 1. GPU 0 no access, GPU 1 read-write. Mapped in steps 3 to 9 by cuMemMap. "
+        "Opened in step 10 by cuMemSetAccess, a.cu:7."
+    ]
+    assert (
+        f"Reservation R1: 64 MiB of addresses, {BASE:#x} to {BASE + 64 * MIB:#x}. "
+        "Reserved in step 1 by cuMemAddressReserve, a.cu:7." in said
+    )
+
+
+def test_names_from_the_caller():
+    source = """void reserve(CUdeviceptr* dptr, size_t bytes, int device = 0) {
           CHECK(cuMemAddressReserve(dptr, bytes, 0, 0, 0));
         }
         void outer(size_t n, CUdeviceptr *to) {
@@ -301,47 +307,44 @@ class AnyProgram(unittest.TestCase):
           reserve(&d_A, n);
           outer(round(3, 4), &d_B);
         """
-        functions = {2: "reserve(CUdeviceptr*, unsigned long, int)", 5: "outer(unsigned long, CUdeviceptr*)"}
-        places = {f"program+{row}": [["a.cu", row, functions.get(row, "main")]] for row in (2, 5, 7, 8)}
-        writer = Writer(sources={"a.cu": source}, places=places)
-        stacks = (2, 7), (2, 5, 8), (2,)
-        for number, rows in enumerate(stacks):
-            writer.reserve(BASE + 64 * MIB * number, 4 * MIB)
-            writer.lines[-1]["callers"] = [f"program+{row}" for row in rows]
-        found = checked_steps(self, writer.recording())
-        self.assertEqual([step.brief for step in found], ["4 MiB → d_A", "4 MiB → d_B", "4 MiB → dptr"])
-
-    def test_a_fault_is_marked_where_it_is(self):
-        writer = Writer()
-        for at in range(BASE, BASE + 640 * MIB, 64 * MIB):
-            writer.reserve(at, 4 * MIB)
-        for _ in range(2):  # the second answers it once more
-            writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
-            writer.lines[-1]["fault"] = {
-                "where": "kernel k",
-                "address": f"{BASE + 256 * MIB + 5 * MIB // 4:#x}",
-                "why": "nothing is mapped there",
-            }
-        found = checked_steps(self, writer.recording())
-        self.assertEqual([marked(step, "fault-at") for step in found[-3:]], [0, 2, 2])  # there, and in the legend
-        at = next(element for element in found[-1].svg if "fault-at" in element)
-        gap = next(element for element in found[-1].svg if 'vmm-fault"' in element)
-        x, width = (float(re.search(rf' {name}="(\d+)"', gap)[1]) for name in ("x", "width"))
-        self.assertAlmostEqual((float(re.search(r"M(\d+)", at)[1]) - x) / width, 5 / 16, delta=0.02)
-        self.assertEqual(found.overview.faults, [11])
-
-    def test_what_a_process_leaves(self):
-        writer = sample.chunks(3, stay=True)
-        writer.allocate(0x1000, 3 * MIB)
-        writer.allocate(0x9000, MIB, call="cudaLaunchKernel")  # a module's variables: nobody gives them back
-        writer.call("exit", {"status": 0}, result="")
-        found = steps(writer.recording())
-        self.assertEqual(found.overview.left, ({("", 0): 6 * MIB, ("ordinary", 0): 3 * MIB}, {"reservation": 1}))
-        self.assertIn(
-            f'left at the end: <a href="#step={len(found)},held">6 MiB and 3 MiB ordinary<',
-            page(writer.recording(), found),
-        )
+    functions = {2: "reserve(CUdeviceptr*, unsigned long, int)", 5: "outer(unsigned long, CUdeviceptr*)"}
+    places = {f"program+{row}": [["a.cu", row, functions.get(row, "main")]] for row in (2, 5, 7, 8)}
+    writer = Writer(sources={"a.cu": source}, places=places)
+    stacks = (2, 7), (2, 5, 8), (2,)
+    for number, rows in enumerate(stacks):
+        writer.reserve(BASE + 64 * MIB * number, 4 * MIB)
+        writer.lines[-1]["callers"] = [f"program+{row}" for row in rows]
+    found = checked_steps(writer.recording())
+    assert [step.brief for step in found] == ["4 MiB → d_A", "4 MiB → d_B", "4 MiB → dptr"]
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_a_fault_is_marked_where_it_is():
+    writer = Writer()
+    for at in range(BASE, BASE + 640 * MIB, 64 * MIB):
+        writer.reserve(at, 4 * MIB)
+    for _ in range(2):  # the second answers it once more
+        writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
+        writer.lines[-1]["fault"] = {
+            "where": "kernel k",
+            "address": f"{BASE + 256 * MIB + 5 * MIB // 4:#x}",
+            "why": "nothing is mapped there",
+        }
+    found = checked_steps(writer.recording())
+    assert [marked(step, "fault-at") for step in found[-3:]] == [0, 2, 2]  # there, and in the legend
+    at = next(element for element in found[-1].svg if "fault-at" in element)
+    gap = next(element for element in found[-1].svg if 'vmm-fault"' in element)
+    x, width = (float(re.search(rf' {name}="(\d+)"', gap)[1]) for name in ("x", "width"))
+    assert abs((float(re.search(r"M(\d+)", at)[1]) - x) / width - 5 / 16) < 0.02
+    assert found.overview.faults == [11]
+
+
+def test_what_a_process_leaves():
+    writer = sample.chunks(3, stay=True)
+    writer.allocate(0x1000, 3 * MIB)
+    writer.allocate(0x9000, MIB, call="cudaLaunchKernel")  # a module's variables: nobody gives them back
+    writer.call("exit", {"status": 0}, result="")
+    found = steps(writer.recording())
+    assert found.overview.left == ({("", 0): 6 * MIB, ("ordinary", 0): 3 * MIB}, {"reservation": 1})
+    assert f'left at the end: <a href="#step={len(found)},held">6 MiB and 3 MiB ordinary<' in page(
+        writer.recording(), found
+    )
