@@ -57,27 +57,48 @@ class HeldInBrowserTest(BrowserTest):
         self.page.get_by_role("button", name=f"Open {words}", exact=True).first.click()
 
     def test_what_called_it(self):
-        """The allocator's line opens into those that called it, and these into theirs, the last into allocations."""
+        """The allocator's line, the only one, is open: those that called it, which open into theirs, the last into
+        allocations."""
         self.at("#step=7,held")
-        whole = ["30 MiB", "4 ×", "GPU 0", "▸ pool.cu:7 in grow cuMemCreate, steps 1 to 4"]
-        self.assertEqual(self.rows("memory"), [whole])
-        self.open_row("pool.cu:7 in grow")
+        whole = ["30 MiB", "4 ×", "GPU 0", "▸ pool.cu:7 in grow cuMemCreate, steps 1 to 4, mapped nowhere"]
         called = [
-            ["22 MiB", "3 ×", "GPU 0", "▸ main.cu:40 cuMemCreate, steps 1 to 4"],
-            ["8 MiB", "1 ×", "GPU 0", "main.cu:50 #3, cuMemCreate, step 3"],
+            ["22 MiB", "3 ×", "GPU 0", "▸ main.cu:40 cuMemCreate, steps 1 to 4, mapped nowhere"],
+            ["8 MiB", "1 ×", "GPU 0", "main.cu:50 #3, cuMemCreate, step 3, mapped nowhere"],
         ]
         opened = [*whole[:3], whole[3].replace("▸", "▾")]
         self.assertEqual(self.rows("memory"), [opened, *called])
         self.open_row("main.cu:40")
         self.open_row("main.cu:80")
         single = [
-            ["16 MiB", "1 ×", "GPU 0", "#4 cuMemCreate, step 4"],
-            ["2 MiB", "1 ×", "GPU 0", "#1 cuMemCreate, step 1"],
+            ["16 MiB", "1 ×", "GPU 0", "#4 cuMemCreate, step 4, mapped nowhere"],
+            ["2 MiB", "1 ×", "GPU 0", "#1 cuMemCreate, step 1, mapped nowhere"],
         ]
         self.assertEqual(self.rows("memory")[3:5], single)
         self.expect_accessible()
         self.open_row("pool.cu:7 in grow")
         self.assertEqual(self.rows("memory"), [whole])
+
+    def test_threads_of_a_library(self):
+        """What several threads made for one line of the program is one row, and opens into the library's functions."""
+        writer = Writer(places={"pool+0x7": [["main.cu", 7, "train"]]})
+        for nth, function in enumerate(("createRing", "createTree", "createTree")):
+            caller = f"libring.so+{nth:#x}"
+            writer.about["places"][caller] = [["", 0, function]]
+            if not nth:
+                writer.call("cudaSetDevice", {"device": 0})
+                writer.lines[-1]["callers"] = ["pool+0x7"]
+            writer.create(2 * MIB)
+            writer.lines[-1] |= {"callers": [caller], "thread": 2 + nth}
+        recording, file = writer.recording(), self.scratch / "threads.html"
+        file.write_text(page(recording, steps(recording)))
+        self.at("#step=4,held", file)
+        words = [row[3].partition(" cuMemCreate")[0] for row in self.rows("memory")]
+        self.assertEqual(
+            words, ["▾ main.cu:7 in train, in other threads", "▸ createTree, libring.so", "createRing, libring.so #1,"]
+        )
+        listed = self.page.locator(".vmm-list [data-number='4']")
+        self.assertIn("main.cu:7 in train (createTree)", listed.inner_text())
+        self.assertIn("createTree in another thread, main thread last at main.cu:7", listed.get_attribute("title"))
 
     def test_descriptors_and_an_end(self):
         self.at("#step=7,held")

@@ -20,7 +20,7 @@ class Held {
       const [size, device, is_object, , steps] = each, nth = steps.findLastIndex((step) => step <= this.at);
       const kind = is_object ? "objects" : "memory";
       const born = steps[nth - nth % 2], died = nth % 2 ? steps[nth] : 0;
-      if (nth >= 0) yield* this.thing(kind, size, device, born, died, `#${index + 1}`);
+      if (nth >= 0) yield* this.thing(kind, size, device, born, died, `#${index + 1}`, index + 1);
     }
     for (const [, size, device, born, died, is_of_module] of blocks)
       if (!is_of_module) yield* this.thing("ordinary", size, device, born, died);
@@ -34,10 +34,12 @@ class Held {
     for (const [, name, , size, born, died] of reservations)
       yield* this.thing("reservations", size, null, born, died, name);
   }
-  *thing(kind, size, device, born, died, name = "") {
+  *thing(kind, size, device, born, died, name = "", number = 0) {
     const is_left = died && died <= this.at;
     if (born > this.at || (is_left && this.steps[died - 1].call != "exit")) return;
-    yield { kind, size, device, born, ended: is_left ? died : 0, name };
+    const until = is_left ? died - 1 : this.at, is_used = ([, , , , from, to]) => is_there(until, from, to);
+    const is_idle = kind == "memory" && !this.data.mapped_of[number]?.some(is_used);
+    yield { kind, size, device, born, ended: is_left ? died : 0, name, is_idle };
   }
 
   parts() {
@@ -70,9 +72,11 @@ class Held {
     const all = sum(things.map(({ size }) => size));
     const of = sizes.length > 1 && all ? ` (${sizes.map((words) => words.join(" ")).join(", ")})` : "";
     const unit = kind == "reservations" ? " of addresses" : "";
-    const words = `${held_kinds[kind]}: ${all ? `${size_text(all)}${unit} in ` : ""}${things.length}${of}`;
+    const words = `${held_kinds[kind]}: ${all ? `${size_text(all)}${unit} in ` : ""}${things.length}${of}`
+      + this.idle_of(things);
     const key_of = (thing) => [of_device(thing), this.owner(thing.born), this.steps[thing.born - 1].call].join("\n");
     const rows = this.rows(things, key_of, (its) => this.row(its, 0, this.owner(its[0].born)));
+    if (rows.length == 1 && this.next_split(things, 0) >= 0) rows.push(...this.open(rows[0], things, 0));
     const rows_of = make("table", { "aria-label": held_kinds[kind] }, make("tbody", {}, ...rows));
     return make("details", { "data-kind": kind }, make("summary", {}, words), rows_of);
   }
@@ -84,46 +88,67 @@ class Held {
     if (groups.length > most) shown.push(make("tr", { "data-depth": depth }, make("td", { colspan: 4 }, more)));
     return shown;
   }
-  owner(step) {
-    const { process, owner } = this.steps[step - 1];
-    return (this.data.processes > 1 ? `process ${process + 1}: ` : "") + this.data.owners[owner];
+  // Of what is mapped nowhere, how much that is.
+  idle_of(things) {
+    const idle = things.filter(({ is_idle }) => is_idle), bytes = sum(idle.map(({ size }) => size));
+    return !idle.length ? "" : `, ${idle.length < things.length ? `${size_text(bytes)} of it ` : ""}mapped nowhere`;
   }
-  // The lines that led to a step, from the one that called its owner on.
+  owner(step) {
+    const { process, owner } = this.steps[step - 1], [library, own] = parts_of_owner(this.data.owners[owner]);
+    return (this.data.processes > 1 ? `process ${process + 1}: ` : "") + own + (library ? ", in other threads" : "");
+  }
+  // What led to a step, from what called its owner on: lines; of a thread or where there are none, functions.
   callers({ born }) {
-    return this.steps[born - 1].led_there;
+    const { led_there, stack, owner } = this.steps[born - 1], [library] = parts_of_owner(this.data.owners[owner]);
+    if (led_there.length) return led_there;
+    const frames = this.data.stacks[stack].map((nth) => this.data.frames_of_code[nth]).filter(([name]) => name);
+    return frames.length ? frames.map(([name, where]) => `${name}, ${where}`) : library ? [library] : [];
+  }
+  // From a depth on, where the callers of these begin to differ, or -1: what all have is not listed again and again.
+  next_split(its, depth) {
+    const all = its.map((thing) => this.callers(thing)), longest = Math.max(...all.map(({ length }) => length));
+    for (; depth < longest; depth++) if (all.some((callers) => callers[depth] != all[0][depth])) return depth;
+    return -1;
   }
   row(its, depth, words) {
     const born = its.map((thing) => thing.born), [from, to] = [Math.min(...born), Math.max(...born)];
     const when = from == to ? `step ${from}` : `steps ${from} to ${to}`, size = sum(its.map((thing) => thing.size));
-    const may_open = its.length > 1 || this.callers(its[0]).length > depth;
+    const may_open = its.length > 1, call = this.steps[from - 1].call;
     const name = may_open || !its[0].name || words == its[0].name ? "" : `${its[0].name}, `;
+    const { kind, device, is_idle } = its[0], swatch = make("i", { class: `vmm-swatch vmm-${is_idle ? "idle"
+      : { memory: "mapped", ordinary: "ordinary" }[kind] ?? "none"}` });
+    swatch.style.setProperty("--vmm-fill", `var(--vmm-gpu${Math.max(device, 0) % 8})`);
     const row = make("tr", { "data-depth": depth },
       make("td", {}, size ? size_text(size) : ""), make("td", {}, `${its.length} ×`),
-      make("td", {}, of_device(its[0])),
+      make("td", {}, swatch, of_device(its[0])),
       make("td", {}, ...may_open ? [this.opener(its, depth, words), " "] : [],
         make("a", { href: `#${this.key}=${from}` }, words),
-        make("small", {}, ` ${name}${this.steps[from - 1].call}, ${when}`)));
-    row.style.setProperty("--vmm-depth", depth);
+        make("small", {}, ` ${name}${words == call ? "" : `${call}, `}${when}${this.idle_of(its)}`)));
     return row;
   }
   opener(its, depth, words) {
     const button = make("button", { type: "button", "aria-expanded": "false", "aria-label": `Open ${words}` }, "▸");
     button.addEventListener("click", () => {
       const row = button.closest("tr"), opens = button.textContent == "▸";
-      if (opens) row.after(...this.inside(its, depth));
-      else while (row.nextElementSibling?.dataset.depth > depth) row.nextElementSibling.remove();
-      button.setAttribute("aria-expanded", opens);
-      button.textContent = opens ? "▾" : "▸";
+      if (opens) return row.after(...this.open(row, its, depth));
+      while (row.nextElementSibling?.dataset.depth > depth) row.nextElementSibling.remove();
+      button.setAttribute("aria-expanded", false);
+      button.textContent = "▸";
     });
     return button;
   }
-  // Of a row: what called it; or, if nothing is known of that, each by itself.
-  inside(its, depth) {
-    const caller = (thing) => this.callers(thing)[depth] ?? "", deeper = depth + 1;
-    if (its.some(caller))
-      return this.rows(its, caller, (some) => this.row(some, deeper, caller(some[0]) || "not known where"), deeper);
-    const of = (one) => one.name || this.owner(one.born);
-    return this.rows(its, (thing) => its.indexOf(thing), ([one]) => this.row([one], deeper, of(one)), deeper);
+  // The rows in a row: by what called it; or, if that is the same for all, each by itself.
+  open(row, its, depth) {
+    const button = row.querySelector("button"), split = this.next_split(its, depth);
+    const deeper = Math.max(split, depth) + 1;
+    button.setAttribute("aria-expanded", true);
+    button.textContent = "▾";
+    const caller = (thing) => this.callers(thing)[split] ?? "";
+    const of = (one) => one.name || this.steps[one.born - 1].call;
+    const rows = split < 0 ? this.rows(its, (thing) => thing, ([one]) => this.row([one], deeper, of(one)), deeper)
+      : this.rows(its, caller, (some) => this.row(some, deeper, caller(some[0]) || "not known where"), deeper);
+    for (const each of rows) each.style.setProperty("--vmm-depth", 1 + +row.style.getPropertyValue("--vmm-depth"));
+    return rows;
   }
 }
 const of_device = ({ device, kind }) =>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT-0
+const kind_of_row = ({ kind, is_answered, is_launch }) =>
+  `vmm-${is_answered ? "answered" : is_launch ? "launched" : kind}`;
+
 // The list of the calls, of which only the rows that are seen are there, and what finds in it.
 class List {
   constructor(view) {
@@ -75,15 +78,22 @@ class List {
   }
   entry(number, index) {
     const step = this.steps[number - 1], { call, kind, process, brief, owner, place: [file, line] } = step;
-    const entry = make("div", { class: `vmm-${kind}`, id: `${this.view.key}-call-${number}`, "data-number": number,
+    const entry = make("div", { class: kind_of_row(step), id: `${this.view.key}-call-${number}`, "data-number": number,
       role: "option", "aria-selected": number == this.view.at, "aria-setsize": this.listed.length,
       "aria-posinset": index + 1 });
     entry.style.top = `${index * this.row}px`;
     const of = this.data.processes > 1 ? [make("small", {}, `P${process + 1}`), " "] : [];
-    entry.append(make("i", {}, mark_of(step)), make("b", {}, String(number)), " ", ...of,
-      make("span", {}, call + (kind == "refused" ? " was refused" : "")), " ",
-      make("span", { class: "vmm-brief" }, brief), " ",
-      make("span", { class: "vmm-place" }, file ? `${file}:${line}` : this.data.owners[owner]));
+    // Of what is too long the middle is cut, and of a kernel the namespace: its end tells it from the others.
+    const what = kind == "refused" ? brief.replace(/^(CUDA_ERROR_|cudaError)/, "")
+      : step.is_launch ? brief.replace(/^(\w+::)+/, "") : brief;
+    const end = Math.max(what.length - 14, Math.ceil(what.length / 2));
+    const parts = [make("span", { class: "vmm-call" }, call), " ",
+      make("span", { class: "vmm-brief" }, make("span", {}, what.slice(0, end)), what.slice(end))];
+    const [library, own] = parts_of_owner(this.data.owners[owner]), by = library ? `${own} (${library})` : own;
+    const mark = make("i", kind == "refused" ? { role: "img", "aria-label": "refused" } : {}, mark_of(step));
+    entry.append(mark, make("b", {}, String(number)), " ", ...of, ...step.is_launch ? parts.reverse() : parts,
+      " ", make("span", { class: "vmm-place" }, file ? `${file}:${line}` : by));
+    entry.title = [`step ${number}: ${call}`, brief, file ? `${file}:${line}` : this.data.owners[owner]].join("\n");
     return entry;
   }
 

@@ -55,6 +55,12 @@ async function unpack(letters) {
   return data;
 }
 
+// Who made a call, as owners.py says it: [the library's function if it was in a thread of its own, the program's line].
+function parts_of_owner(owner) {
+  const [own, asked] = owner.split(" in another thread, main thread last at ");
+  return asked ? [own, asked] : ["", own];
+}
+
 const is_kind = { all: () => true, changes: (step) => step.kind == "changes",
   refused: (step) => step.kind == "refused", launches: (step) => step.is_launch };
 const mark_of = (step) =>

@@ -200,7 +200,7 @@ class View {
     ["frame", "map", "held"].forEach((name, index) => (this.part(name).hidden = index != this.tab));
     this.tabs.forEach((tab, index) => tab.setAttribute("aria-pressed", index == this.tab));
     if (this.tab == tab_of.map) this.picture.draw_map();
-    if (this.tab == tab_of.held) this.part("held").replaceChildren(...new Held(this.data, this.key, this.at).parts());
+    if (this.tab == tab_of.held) this.part("held").replaceChildren(...new Held(this.lives, this.key, this.at).parts());
     this.part("link").href = this.address();
   }
 
