@@ -362,7 +362,7 @@ class Views(BrowserTest):
 
     def test_what_is_said_of_a_range(self):
         self.open(fragment="#step=5")
-        tip, ranges = self.page.locator(".vmm-tip"), self.page.locator(".vmm-scroll [data-about]")
+        tip, ranges = self.page.locator(".vmm-frame .vmm-tip"), self.page.locator(".vmm-scroll [data-about]")
         self.assertFalse(tip.is_visible())
         ranges.first.hover(position={"x": 4, "y": 4})
         self.assertEqual(tip.inner_text(), ranges.first.get_attribute("data-about"))

@@ -4,19 +4,17 @@
     page_of_two(runs), of_two(runs)    [(recording, steps), (recording, steps)]: the text of a file, or what stands in a
                                        page of the book above or below the two views
 
-The lanes have one scale of memory. One above the other stands what was after the same share of the calls: by time a
-program that spends seconds in its start shows nothing else.
+The strips of both have one scale of memory and one of calls or time, and their peaks stand one above the other.
 """
 
 import html
 import pathlib
 import re
 
-from vmmsim.view import overview as one
+from vmmsim.view.overview import link
 from vmmsim.view.page import calls, command_of, filled, view
 from vmmsim.view.sizes import size_text
 
-OF_CALLS = "launch", "refused"  # are not drawn here
 KEYS = "first-step", "second-step"  # of their views
 
 
@@ -34,17 +32,9 @@ def page_of_two(runs):
 
 def of_two(runs, keys):
     """keys: of the views that steps lead to."""
-    overviews = [steps.overview for _, steps in runs]
-    top = max(overview.peak(device)[1].total for overview in overviews for device in overview.shown())
-    parts = [part(*run, key, top) for run, key in zip(runs, keys, strict=True)]
-    kinds = dict.fromkeys(kind for overview in overviews for kind in one.legend_of(overview, overview.shown()))
-    legend = "".join(f'<span class="vmm-{kind}">{words}</span>' for kind, words in kinds if words not in OF_CALLS)
+    parts = [part(*run, key) for run, key in zip(runs, keys, strict=True)]
     words = f'<p class="vmm-matters">{html.escape("; ".join(differences(runs)))}.</p>\n'
-    return (
-        f'<div class="vmm-overview vmm-both">\n{words}{"".join(parts)}'
-        f'<p class="vmm-legend" style="--vmm-fill:var(--vmm-gpu0)">{legend}'
-        "<span>both in one scale of memory, from left to right by share of the calls</span></p>\n</div>\n"
-    )
+    return f'<div class="vmm-overview vmm-both">\n{words}{"".join(parts)}</div>\n'
 
 
 def differences(runs):
@@ -61,14 +51,11 @@ def differences(runs):
             yield f"{of}the peak of {second} is {size_text(abs(peaks[1] - peaks[0]))} {more} than that of {first}"
 
 
-def part(recording, steps, key, top):
-    overview = steps.overview
-    lanes = "".join(one.lane(device, changes, overview.count, top) for device, changes in overview.shown().items())
+def part(recording, steps, key):
     where = recording.about.get("where", "")
     return (
         f'<p class="vmm-about"><b>{html.escape(name_of(recording))}</b>: '
         f"<code>{html.escape(command_of(recording))}</code>, "
-        f'{html.escape(where + ", " if where else "")}{one.link(key, 1, "step through it")}</p>\n'
-        f'{one.matters(overview, key)}<div class="vmm-strip">\n{lanes}'
-        f'<div class="vmm-axis"><span></span><div>{one.axis(overview)}</div></div>\n</div>\n'
+        f'{html.escape(where + ", " if where else "")}{link(key, 1, "step through it")}</p>\n'
+        f'<div class="vmm-strip" data-of="{html.escape(key)}"></div>\n'
     )

@@ -43,7 +43,6 @@ class Steps(list):
     """One Step for each call, and what is to be said of all of them."""
 
     overview = lives = None
-    processes = {}  # their names, by pid
     drawn = ()  # names of the processes that pictures show
     devices = ()
     faults = {}  # by step: [process, address] of what a kernel must not touch
@@ -80,14 +79,13 @@ class Film:
         self.names, self.taken = {}, collections.defaultdict(collections.Counter)  # of reservations
         self.process_of = dict(zip(self.pids, self.processes, strict=True))
         rank = {pid: place for place, pid in enumerate(self.all_pids)}
-        self.overview, self.lives = Overview(self.devices, recording.times()), Lives(self.name, rank)
+        self.overview, self.lives = Overview(self.devices), Lives(self.name, rank)
         self.owners, self.answered = Owners(recording), answered(recording)
 
     def steps(self):
         result = Steps()
         result.drawn, result.devices, result.faults, result.spoken = self.processes, self.devices, {}, {}
         result.overview, result.lives = self.overview, self.lives
-        result.processes = {pid: f"process {rank + 1}" for rank, pid in enumerate(self.all_pids)}
         for count, line in enumerate(self.lines, 1):
             since = self.machine.since()
             asked = Asked(self.machine, line, self.name, self.process_of)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT-0
-"""The whole of a recording at a glance: a strip of memory by step, and a line of what matters.
+"""The whole of a recording at a glance: the memory of each GPU by step, and a line of what matters.
 
-    overview = Overview(devices, times)
+    overview = Overview(devices)
     overview.note(step, line, totals)   after each line, with the totals.Totals of the machine
-    matters(overview, key), strip(overview, processes)    what stands above the steps
+    matters(overview, key)              what stands above the steps
 
-All figures are the model's. The strip is drawn here and once, so that it shows without scripts and on paper too.
+All figures are the model's. js/strip.js draws the strip of them.
 """
 
 import dataclasses
@@ -15,9 +15,6 @@ from vmmsim.view.lives import ORDINARY, VMM
 from vmmsim.view.sizes import plural, size_text
 from vmmsim.view.words import ALIKE, is_refused
 
-COLUMNS = 1500  # of the strip; of a longer recording several steps share one, which shows the most there was
-HEIGHT = 1000  # in the units of the strip
-MOST_MARKS = 80  # that are more than a line
 LAUNCHES = "cudaLaunchKernel", "cudaGraphLaunch"
 
 
@@ -39,13 +36,11 @@ class Held:
 
 
 class Overview:
-    """times: of each step, microseconds since the first; None: the recording has none."""
-
-    def __init__(self, devices, times=None):
+    def __init__(self, devices):
         self.lanes = {device: [(0, Held())] for device in devices}  # of GPUs: (step, Held) where it changes
-        self.refused, self.launches, self.faults, self.vanished, self.processes = [], [], [], [], []
+        self.refused, self.launches, self.faults, self.vanished = [], [], [], []
+        self.count = 0  # of steps
         self.last_fault = None
-        self.times = times
         self.left, self.leaked = ({}, {}), 0  # as lives.left() and lives.leaked() have it
         self.answered = {}  # as refusals.answered() has it
 
@@ -55,7 +50,7 @@ class Overview:
             now = Held(totals.bytes[device] - idle, idle, totals.ordinary[device])
             if now != changes[-1][1]:
                 changes.append((step, now))
-        self.processes.append(line["pid"])
+        self.count = step
         if is_refused(line):
             self.refused.append(step)
         if is_launch(line):
@@ -66,10 +61,6 @@ class Overview:
         if line.get("fault") and fault != self.last_fault:  # later calls of the process answer it again
             self.faults.append(step)
             self.last_fault = fault
-
-    @property
-    def count(self):
-        return len(self.processes)
 
     def shown(self):
         """The lanes that have something, or else the first."""
@@ -156,132 +147,3 @@ def matters(overview, key):
     elif any(step for _, step, _ in peaks):
         parts.append("nothing left at the end")
     return f'<p class="vmm-matters">{"; ".join(parts)}.</p>\n' if parts else ""
-
-
-# --- The strip
-def bins(changes, count, width):
-    """[(column, Held)] where it changes: of each column the moment that had the most."""
-    if count <= width:
-        return [(max(step - 1, 0), held) for step, held in changes]
-    most, last = {}, Held()
-    for step, held in changes:
-        column = max(step - 1, 0) * width // count
-        here = max(most.get(column, last), last, held, key=lambda one: one.total)
-        most[column], last = here, held
-        if held != here:
-            most.setdefault(column + 1, held)
-    return sorted(most.items())
-
-
-def outline(changes, width, top, value):
-    path, at = f"M0 {HEIGHT}", HEIGHT
-    for column, held in changes:
-        y = HEIGHT - round(HEIGHT * value(held) / top) if top else HEIGHT
-        if y != at:
-            path += f"H{column}V{y}"
-            at = y
-    return f"{path}H{width}V{HEIGHT}z"
-
-
-LAYERS = (  # from the back to the front
-    ("ordinary", lambda held: held.total),
-    ("idle", lambda held: held.mapped + held.idle),
-    ("mapped", lambda held: held.mapped),
-)
-
-
-def chart(content, width, height=HEIGHT):
-    return f'<svg viewBox="0 0 {width} {height}" preserveAspectRatio="none" aria-hidden="true">{content}</svg>'
-
-
-def lane(device, changes, count, top):
-    """HTML: what a GPU had in each of so many steps; at the upper end there are `top` bytes."""
-    width, (step, held) = min(count, COLUMNS), max(changes, key=lambda change: change[1].total)
-    binned = bins(changes, count, width)
-    paths = "".join(
-        f'<path class="vmm-{layer}" d="{outline(binned, width, top, value)}"/>'
-        for layer, value in LAYERS
-        if any(getattr(each, layer) for _, each in binned)
-    )
-    peak = f'<i class="vmm-peak" style="left:{(max(step, 1) - 0.5) / count:.3%}"></i>' if step else ""
-    return (
-        f'<div class="vmm-lane" data-gpu="{device}" style="--vmm-fill:var(--vmm-gpu{device % 8})">'
-        f"<span><b>GPU {device}</b> {size_text(held.total)}<small></small></span>"
-        f"<div>{chart(paths, width)}{peak}</div></div>\n"
-    )
-
-
-def strip(overview, names):
-    """HTML: a lane for each GPU, and one for each process with its calls, launches and refusals. names: of processes,
-    by pid."""
-    lanes, count = overview.shown(), max(overview.count, 1)
-    width = min(count, COLUMNS)
-    top = max(overview.peak(device)[1].total for device in lanes)
-    result = []
-    result += [lane(device, changes, count, top) for device, changes in lanes.items()]
-    pids = [pid for pid in names if pid in set(overview.processes)]
-    for pid in pids:
-        name = names.get(pid, "") if len(pids) > 1 else "calls"
-        result.append(
-            f'<div class="vmm-events"><span>{html.escape(name)}</span><div>{events(overview, pid, width)}</div></div>\n'
-        )
-    result.append(f'<div class="vmm-axis"><span></span><div>{axis(overview)}</div></div>\n')
-    size = "vmm-many" if len(lanes) + len(pids) > 6 else "vmm-few"
-    legend = "".join(f'<span class="vmm-{kind}">{words}</span>' for kind, words in legend_of(overview, lanes))
-    return (
-        f'<p class="vmm-legend" style="--vmm-fill:var(--vmm-gpu{next(iter(lanes)) % 8})">{legend}</p>\n'
-        f'<div class="vmm-strip {size}">\n{"".join(result)}</div>\n'
-    )
-
-
-def seconds(microseconds):
-    """Since the first call: three digits."""
-    for unit, factor in ("µs", 1), ("ms", 1000), ("s", 1_000_000):
-        if microseconds < 1000 * factor or unit == "s":
-            return f"{microseconds / factor:.3g} {unit}"
-
-
-def axis(overview):
-    """The numbers of some steps, and when they were if the recording has that."""
-    count = overview.count
-    labels = []
-    for step in dict.fromkeys(1 + round((count - 1) * quarter / 4) for quarter in range(5)):
-        text = f"step {step:,}" if step == 1 else f"{step:,}"
-        if overview.times:
-            text += f" · {seconds(overview.times[step - 1])}"
-        labels.append(f'<i style="left:{(step - 0.5) / max(count, 1):.3%}">{text}</i>')
-    return "".join(labels)
-
-
-def legend_of(overview, lanes):
-    held = [each for changes in lanes.values() for _, each in changes]
-    for kind, words in ("mapped", "mapped"), ("idle", "created, not mapped"), ("ordinary", "ordinary (cudaMalloc …)"):
-        if any(getattr(each, kind) for each in held):
-            yield f"key vmm-{kind}", words
-    if overview.launches:
-        yield "key vmm-launch", "launch"
-    if overview.unanswered or overview.faults:
-        yield "key vmm-wrong", "refused"
-
-
-def events(overview, pid, width):
-    """A band where the process makes calls, a line for each launch, a cross for each refusal."""
-    count = max(overview.count, 1)
-    mine = [number for number, its in enumerate(overview.processes, 1) if its == pid]
-    columns = sorted({(number - 1) * width // count for number in mine})
-    runs = []
-    for column in columns:
-        if runs and runs[-1][1] == column:
-            runs[-1][1] = column + 1
-        else:
-            runs.append([column, column + 1])
-    band = "".join(f"M{begin} 3h{end - begin}v4h-{end - begin}z" for begin, end in runs)
-    mine = set(mine)
-    launches = sorted({(number - 1) * width // count for number in overview.launches if number in mine})
-    lines = "".join(f"M{column + 0.5:g} 0v10" for column in launches)
-    wrong = [number for number in sorted({*overview.unanswered, *overview.faults}) if number in mine]
-    crosses = "".join(f'<i style="left:{(number - 0.5) / count:.3%}">✖</i>' for number in wrong[:MOST_MARKS])
-    content = f'<path class="vmm-calls-made" d="{band}"/>' + (
-        f'<path class="vmm-launch" d="{lines}"/>' if lines else ""
-    )
-    return chart(content, width, 10) + crosses

@@ -6,9 +6,9 @@
     script()                        the text of what shows it: the files in js, as one
 
 A view holds what there was when, as lives.py has it, compressed and in letters; the script unpacks that and draws the
-step that is looked at. Above stand the strip of memory by step and what matters, drawn once. What comes from a
-recording is there, and in text that is escaped: nothing of it becomes a tag. Without scripts the list of the calls
-shows; the pictures on paper the script draws.
+step that is looked at, and above it the strip of memory. What comes from a recording is there, and in text that is
+escaped: nothing of it becomes a tag. Without scripts what matters and the list of the calls show; the pictures on paper
+the script draws.
 """
 
 import base64
@@ -23,12 +23,12 @@ from vmmsim.trace.line import ENDS, NO_CALLS
 from vmmsim.view.callers import Callers
 from vmmsim.view.engine import DRAWING
 from vmmsim.view.frames import notes
-from vmmsim.view.overview import matters, strip
+from vmmsim.view.overview import matters
 from vmmsim.view.sizes import plural
 from vmmsim.view.style import style_of_view
 
 HERE = pathlib.Path(__file__).resolve().parent
-SCRIPTS = *DRAWING, "map", "held", "picture", "source", "list", "view"  # those first that others use
+SCRIPTS = *DRAWING, "map", "held", "picture", "source", "list", "strip", "view"  # those first that others use
 LAUNCHERS = re.compile(r"(.*/)?(python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice)|[A-Z_\d]+=.*|-.*|\d+")
 FIRST = re.compile(r"cuMemAddressReserve|cuMemCreate|cuMemImport|cuMulticastCreate")  # where a view in the book opens
 
@@ -123,8 +123,7 @@ def counted(steps):
 def overview_of(steps, key):
     if not steps:
         return ""
-    both = matters(steps.overview, key) + strip(steps.overview, steps.processes)
-    return f'<div class="vmm-overview">\n{both}</div>\n'
+    return f'<div class="vmm-overview">\n{matters(steps.overview, key)}<div class="vmm-strip"></div>\n</div>\n'
 
 
 def command_of(recording):
@@ -185,6 +184,7 @@ def packed(recording, steps):
             [device, [[step, held.mapped, held.idle, held.ordinary] for step, held in changes]]
             for device, changes in steps.overview.shown().items()
         ],
+        "times": recording.times(),
         "names": variables(steps.lives),
         "sources": {name: recording.source(name) for name in sorted(sources)},
         "columns": {name: [row[name] for row in rows] for name in rows[0]} if rows else {},  # of the steps

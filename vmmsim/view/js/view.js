@@ -49,6 +49,8 @@ const panel_html = `
 const keys = [
   ["← →", "back and forward, among the calls that are listed"], ["Home End", "the first and the last step"],
   ["n p", "the next and the previous call that changes something"], ["r", "the next refusal; Shift+R the previous"],
+  ["w s", "zoom into the strip and out; also the wheel, or drag with Shift"],
+  ["a d", "in a part of the strip: earlier and later"], ["0 t", "the whole strip; calls or time as its axis"],
   ["/", "find"], ["↑ ↓", "in the list: the next call; in the picture: the next range"],
   ["Enter", "in the picture: pin the range"], ["Esc", "hide what is said, unpin, or leave the search"],
   ["?", "this"]];
@@ -66,7 +68,9 @@ class View {
     element.append(this.panel);
     element.classList.add("vmm-live");
     this.part("link").hidden = !this.has_address;
-    this.add_slider();
+    this.strips = [...element.querySelectorAll(".vmm-strip"), ...document.querySelectorAll(`[data-of="${this.key}"]`)]
+      .map((each) => new MemoryStrip(this, each));
+    [this.strip] = this.strips;
     this.source = new Source(this);
     this.picture = new Picture(this);
     this.picture.resized();
@@ -86,14 +90,6 @@ class View {
       if (this.tab == tab_of.map) this.picture.draw_map();
     });
     element.printed = () => this.printed();
-  }
-  add_slider() {
-    this.slider = make("input", { type: "range", min: 1, max: this.last, "aria-label": "Step" });
-    this.cursor = make("div", { class: "vmm-cursor" });
-    this.strip = this.element.querySelector(".vmm-strip");
-    this.strip.append(this.cursor, this.slider);
-    this.strip.style.setProperty("--vmm-columns", this.last);
-    this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
   }
   add_buttons() {
     const { part, list } = this;
@@ -138,18 +134,10 @@ class View {
     else if (write) this.write_later();
   }
   show() {
-    const { at, last, part } = this, step = this.steps[at - 1], held = this.held_now();
+    const { at, part } = this, step = this.steps[at - 1];
     part("caption").replaceChildren(...this.with_code(step.words));
     this.show_refusal(step);
-    for (const { gpu, words, now } of held) {
-      const label = this.strip.querySelector(`[data-gpu="${gpu}"] > span`);
-      label.title = words;
-      label.lastChild.textContent = now;
-    }
-    this.slider.value = at;
-    const words = [`step ${at} of ${last}: ${step.call}`, ...held.map((its) => its.words)];
-    this.slider.setAttribute("aria-valuetext", words.join("; "));
-    this.cursor.style.setProperty("--vmm-at", (at - 0.5) / last);
+    for (const strip of this.strips) strip.show(at);
     this.show_number();
     this.source.show(at);
     this.list.show();
@@ -169,16 +157,20 @@ class View {
     this.controls.forEach((button, index) => {
       const focused = document.activeElement == button;
       button.disabled = !nearest(listed, this.at, index < 2 ? -1 : 1);
-      if (button.disabled && focused) this.slider.focus();  // or the keys would no longer reach the view
+      if (button.disabled && focused) this.strip.slider.focus();  // or the keys would no longer reach the view
     });
   }
-  held_now() {
+  held_at(at) {
     return this.data.lanes.map(([gpu, changes]) => {
-      const [, mapped, idle, ordinary] = changes[changes.findLastIndex(([step]) => step <= this.at)];
+      const [, mapped, idle, ordinary] = changes[changes.findLastIndex(([step]) => step <= at)];
       const kinds = [[mapped, "mapped"], [idle, "not mapped"], [ordinary, "ordinary"]].filter(([size]) => size);
       const sizes = kinds.map(([size, words]) => `${size_text(size)} ${words}`), all = mapped + idle + ordinary;
-      return { gpu, words: `GPU ${gpu}: ${sizes.join(", ") || "nothing"}`, now: `now ${size_text(all)}` };
+      return { words: `GPU ${gpu}: ${sizes.join(", ") || "nothing"}`, now: `now ${size_text(all)}` };
     });
+  }
+  in_words(at) {
+    return [`step ${at} of ${this.last}: ${this.steps[at - 1].call}`, ...this.held_at(at).map(({ words }) => words)]
+      .join("; ");
   }
   // Calls, results and names of variables as code.
   with_code(text) {
@@ -206,7 +198,7 @@ class View {
 
   // --- Addresses. One to something else is not ours, and one to what is no step leads to the nearest.
   address() {
-    return `#${this.key}=${this.at}${this.tab == tab_of.held ? ",held" : ""}`;
+    return `#${this.key}=${this.at}${this.tab == tab_of.held ? ",held" : ""}${this.strip.words()}`;
   }
   write_address() {
     clearTimeout(this.timer);
@@ -214,17 +206,20 @@ class View {
   }
   write_later() {  // since browsers refuse many of these in a row
     clearTimeout(this.timer);
+    this.part("link").href = this.address();
     this.timer = setTimeout(() => this.write_address(), 300);
   }
   meant(hash) {
-    const [name, value] = hash.slice(1).split("="), [number, more] = (value ?? "").split(",");
+    const [name, value] = hash.slice(1).split("="), [number, ...more] = (value ?? "").split(",");
     const nearest = Math.min(Math.max(Math.round(Number(number)) || 1, 1), this.last);
-    return name == this.key ? { number: nearest, tab: more == "held" ? tab_of.held : tab_of.picture } : null;
+    const tab = more[0] == "held" ? tab_of.held : tab_of.picture;
+    return name == this.key ? { number: nearest, tab, part: more.find((word) => word != "held") } : null;
   }
   follow() {
     const its = this.meant(location.hash);
     if (!its) return false;
     clearTimeout(this.timer);
+    if (its.part) this.strip.follow(its.part);
     const stays = this.tab == tab_of.map && its.tab == tab_of.picture;
     this.go(its.number, { write: false, tab: stays ? this.tab : its.tab });
     if (location.hash != this.address()) this.write_address();
@@ -247,6 +242,9 @@ class View {
   add_keys() {
     this.by_letter = { n: () => this.go_kind("changes", 1), p: () => this.go_kind("changes", -1),
       r: () => this.go_kind("refused", 1), R: () => this.go_kind("refused", -1),
+      w: () => this.strip.zoom(0.5), s: () => this.strip.zoom(2), a: () => this.strip.pan(-0.5),
+      d: () => this.strip.pan(0.5), 0: () => this.strip.look_at(...this.strip.whole),
+      t: () => this.data.times && this.strip.show_axis(!this.strip.is_by_time),
       "/": () => this.list.search.focus(), "?": () => this.help.showModal() };
     (this.is_alone ? document : this.element).addEventListener("keydown", (event) => this.pressed(event));
     document.addEventListener("keydown", ({ key, target }) =>
@@ -267,7 +265,7 @@ class View {
     else if (upward && picture.scroll.contains(target)) picture.focus_next(upward);
     else if ((name == "Enter" || name == " ") && is_pin) picture.pin(target);
     else if (this.by_letter[name] && this.letters.checked) this.by_letter[name]();
-    else if (target == this.slider || event.shiftKey) return;  // it knows these keys
+    else if (target.closest?.(".vmm-strip") || event.shiftKey) return;  // it knows these keys
     else if (name == "ArrowLeft") this.go_listed(-1);
     else if (name == "ArrowRight") this.go_listed(1);
     else if (name == "Home") this.go(1);

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT-0
+"""The strip in a real browser: a part of it, calls and time as its axis, what is under the pointer."""
+
+import pathlib
+import re
+import tempfile
+import unittest
+
+from vmmsim.tests import sample
+from vmmsim.tests.browser import BrowserTest
+from vmmsim.tests.sample import MIB
+from vmmsim.view.compare import page_of_two
+from vmmsim.view.frames import steps
+from vmmsim.view.page import page
+
+CALLS = 40
+
+
+def slow_start():
+    """40 calls, the first ten of them in a tenth of the time; every second makes 2 MiB."""
+    writer = sample.timed(60, 0)
+    del writer.lines[CALLS:]
+    for number, line in enumerate(writer.lines):
+        line["time"] = 1000 + 10 * number if number < 10 else 1100 + 30 * (number - 10)
+    return writer
+
+
+class StripInBrowserTest(BrowserTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        scratch = tempfile.TemporaryDirectory(prefix="a strip ")
+        cls.addClassCleanup(scratch.cleanup)
+        recordings = [slow_start().recording(), sample.timed(6, 1000).recording()]
+        runs = [(recording, steps(recording)) for recording in recordings]
+        cls.file, cls.two = (pathlib.Path(scratch.name, name) for name in ("strip.html", "two.html"))
+        cls.file.write_text(page(*runs[0]))
+        cls.two.write_text(page_of_two(runs))
+
+    def at(self, fragment, file=None):
+        self.page.goto("about:blank")
+        self.page.goto((file or self.file).as_uri() + fragment)
+        self.page.wait_for_function("!document.querySelector('.vmm-view:not(.vmm-live)')")
+
+    def step(self):
+        return int(re.match(r"step (\d+)", self.page.locator(".vmm-number").inner_text())[1])
+
+    def button(self, name):
+        return self.page.get_by_role("button", name=name, exact=True)
+
+    def labels(self):
+        return self.page.locator(".vmm-axis i").all_inner_texts()
+
+    def drawn(self, kind="mapped"):
+        """Of each column, MiB."""
+        path = self.page.locator(f".vmm-lane path.vmm-{kind}").get_attribute("d")
+        top, found, height = 2 * MIB * (CALLS // 2), [], 1000
+        for right, then in re.findall(r"H(\d+)V(\d+)", path):
+            found += [round((1000 - height) * top / 1000 / MIB)] * (int(right) - len(found))
+            height = int(then)
+        return found
+
+    def place(self, share):
+        box = self.page.locator(".vmm-over").bounding_box()
+        return box["x"] + box["width"] * share, box["y"] + 20
+
+    def cursor(self):
+        box, cursor = (self.page.locator(f".vmm-{name}").bounding_box() for name in ("over", "cursor"))
+        return (cursor["x"] + cursor["width"] / 2 - box["x"]) / box["width"]
+
+    def test_a_part_of_the_calls(self):
+        self.at("#step=20")
+        whole = self.drawn()
+        self.assertEqual(whole[:6], [0, 0, 2, 2, 4, 4])
+        self.assertTrue(self.button("Zoom out").is_disabled())
+        self.button("Zoom in").click()
+        self.assertEqual(self.drawn(), whole[10:30])
+        self.assertAlmostEqual(self.cursor(), 9.5 / 20, delta=0.01)
+        self.page.wait_for_url("**#step=20,10-30")
+        self.assertEqual(self.labels()[0], "11 · 100 µs")
+        self.page.mouse.click(*self.place(2.5 / 20))
+        self.assertEqual(self.step(), 13)
+        self.button("Later").click()
+        self.assertEqual(self.drawn(), whole[20:])
+        self.page.keyboard.press("ArrowRight")  # what is stepped to is seen
+        self.assertEqual(self.step(), 14)
+        self.assertTrue(0 < self.cursor() < 1, "the step is not seen")
+        self.page.mouse.move(*self.place(0.5))
+        self.page.keyboard.down("Control")
+        for _ in range(10):
+            self.page.mouse.wheel(0, -100)
+        self.page.keyboard.up("Control")
+        self.page.wait_for_function("document.querySelector('.vmm-lane svg').viewBox.baseVal.width == 8")
+        self.page.keyboard.press("0")
+        self.assertEqual(self.drawn(), whole)
+        self.page.mouse.move(*self.place(0.25))
+        self.page.keyboard.down("Shift")
+        self.page.mouse.down()
+        self.page.mouse.move(*self.place(0.75))
+        self.page.mouse.up()
+        self.page.keyboard.up("Shift")
+        self.assertEqual(self.drawn(), whole[10:30])
+        self.assertEqual(self.step(), 14, "to choose a part is no step")
+        self.at("#step=12,held,5-25")
+        self.assertEqual(self.drawn(), whole[5:25])
+        self.assertTrue(self.page.locator(".vmm-held").is_visible())
+
+    def test_time(self):
+        self.at("#step=11")
+        self.button("The axis: time").click()
+        self.assertAlmostEqual(self.cursor(), 100 / (970 * 1.01), delta=0.005)
+        self.assertEqual(self.labels()[2], "490 µs")
+        self.page.mouse.click(*self.place(115 / (970 * 1.01)))
+        self.assertEqual(self.step(), 11, "it lasts until the next")
+        self.page.wait_for_url("**#step=11,t")
+        self.page.keyboard.press("w")
+        self.assertIn("#step=11,t50-540", self.page.locator(".vmm-link").get_attribute("href"))
+        self.page.keyboard.press("t")
+        self.assertEqual(self.labels()[0], "step 1 · 0 µs")
+
+    def test_what_is_told(self):
+        self.at("#step=20")
+        tip = self.page.locator(".vmm-strip .vmm-tip")
+        self.page.mouse.move(*self.place(5.5 / CALLS))
+        self.assertEqual(tip.inner_text(), "step 6 of 40: cuMemCreate; GPU 0: 4 MiB mapped, 2 MiB not mapped; at 50 µs")
+        self.page.keyboard.press("Escape")
+        self.page.mouse.move(5, 5)
+        self.assertFalse(tip.is_visible())
+        self.page.get_by_role("slider", name="Step").focus()
+        self.page.keyboard.press("ArrowRight")
+        self.assertRegex(tip.inner_text(), r"^step 21 of 40: cuMem")
+        self.page.keyboard.press("Escape")
+        self.assertFalse(tip.is_visible())
+
+    def test_two_runs(self):
+        """One scale of memory and of calls, and the peaks one above the other; what is looked at is so in both."""
+        self.at("", self.two)
+        paths, peaks = self.page.locator(".vmm-both path.vmm-mapped"), self.page.locator(".vmm-both .vmm-peak")
+        self.assertEqual(paths.nth(1).get_attribute("d"), "M0 1000H36V950H38V900H40V1000z")
+        one, other = (each.bounding_box()["x"] for each in peaks.all())
+        self.assertAlmostEqual(one, other, delta=1)
+        self.assertEqual(self.page.locator(".vmm-both .vmm-tools").count(), 1)
+        self.page.locator(".vmm-both .vmm-over").nth(1).click(position={"x": 1, "y": 20})
+        self.assertRegex(self.page.locator(".vmm-number").nth(1).inner_text(), "^step 1 of 6")
+        self.page.locator(".vmm-both").get_by_role("button", name="Zoom in", exact=True).click()
+        widths = self.page.locator(".vmm-both .vmm-lane svg").evaluate_all(
+            "(all) => all.map((one) => one.viewBox.baseVal.width)"
+        )
+        self.assertEqual(widths, [20, 20])
+        one, other = (each.bounding_box()["x"] for each in peaks.all())
+        self.assertAlmostEqual(one, other, delta=1)
+        self.expect_accessible()
+
+    def test_every_look(self):
+        self.at("#step=20,t100-400")
+        for width in 390, 1280, 1920:
+            for theme in "light", "dark":
+                self.page.set_viewport_size({"width": width, "height": 900})
+                self.page.emulate_media(color_scheme=theme)
+                wide = "document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth"
+                self.page.mouse.move(*self.place(0.9))
+                self.assertEqual(self.page.evaluate(wide), 0, f"{width}: the page scrolls sideways")
+                self.expect_accessible()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT-0
+// The strip: what each GPU held over the calls or over time, of which a part can be looked at, and the slider in it.
+// Strips of two runs have one scale, and their peaks stand one above the other.
+const most_columns = 1500, high = 1000;  // of the strip; how high a lane is, in its own units
+const most_crosses = 80, fewest = 8;  // marks of refusals that are more than a line; calls, or microseconds, of a part
+const layers = [["ordinary", ([mapped, idle, ordinary]) => mapped + idle + ordinary],
+  ["idle", ([mapped, idle]) => mapped + idle], ["mapped", ([mapped]) => mapped]];  // from the back to the front
+const kinds_of_memory = { mapped: "mapped", idle: "created, not mapped", ordinary: "ordinary (cudaMalloc …)" };
+const strip_html = `<div class="vmm-over"><div class="vmm-part" hidden></div><div class="vmm-pointed" hidden></div>
+  <div class="vmm-cursor"></div></div><div class="vmm-tip" aria-hidden="true" hidden></div>`;
+
+// A refusal that nothing answers.
+const is_wrong = ({ kind, is_answered }) => kind == "refused" && !is_answered;
+// Microseconds, so exact that what is so far apart differs.
+function time_text(time, apart = time) {
+  const [unit, factor] = [["s", 1e6], ["ms", 1e3], ["µs", 1]].find(([, its]) => Math.abs(time) >= its) ?? ["µs", 1];
+  const digits = Math.min(6, Math.max(0, 2 - Math.floor(Math.log10(Math.max(apart, 1) / factor))));
+  return `${+(time / factor).toFixed(digits)} ${unit}`;
+}
+
+class MemoryStrip {
+  constructor(view, element) {
+    const { data, last } = view, { times } = data;
+    Object.assign(this, { view, data, last, times, element, is_by_time: false, at: 1, origin: 0, pair: [this] });
+    const peaks = data.lanes.map(([, changes]) => changes.map(([step, ...held]) => [sum(held), step])
+      .reduce((most, each) => each[0] > most[0] ? each : most));
+    this.peaks = peaks.map(([, step]) => step);
+    [this.top, this.peak] = peaks.reduce((most, each) => each[0] > most[0] ? each : most, [0, 1]);
+    element.innerHTML = strip_html;
+    this.over = element.querySelector(".vmm-over");
+    this.tip = element.querySelector(".vmm-tip");
+    this.slider = make("input", { type: "range", min: 1, max: last, "aria-label": "Step" });
+    element.append(this.slider);
+    this.rows = [...this.rows_of_memory(peaks), ...element.dataset.of ? [] : this.rows_of_calls()];
+    this.axis = this.row("axis", [], () => this.labels());
+    this.axis.classList.add("vmm-axis");
+    element.classList.add(this.rows.length > 6 ? "vmm-many" : "vmm-few");
+    this.add_tools();
+    this.add_events();
+    this.join();
+  }
+  row(kind, label, draw, attributes = {}) {
+    const plot = make("div"), its = { class: `vmm-${kind}`, ...attributes };
+    const row = make("div", its, make("span", {}, ...label), plot);
+    row.draw = () => (plot.innerHTML = draw());
+    this.over.before(row);
+    return row;
+  }
+  rows_of_memory(peaks) {
+    return this.data.lanes.map(([gpu, changes], index) => this.row("lane",
+      [make("b", {}, `GPU ${gpu}`), ` ${size_text(peaks[index][0])}`, make("small")],
+      () => this.lane(changes, this.peaks[index]),
+      { "data-gpu": gpu, style: `--vmm-fill:var(--vmm-gpu${gpu % 8})` }));
+  }
+  rows_of_calls() {
+    const processes = [...new Set(this.data.steps.map(({ process }) => process))].sort((one, other) => one - other);
+    return processes.map((process) => {
+      const its = this.data.steps.flatMap((step, index) => step.process == process ? [index + 1] : []);
+      return this.row("events", [processes.length > 1 ? `process ${process + 1}` : "calls"], () => this.events(its));
+    });
+  }
+  // Two that stand one above the other: of the second is known what both have.
+  join() {
+    const both = this.element.dataset.of && this.element.closest(".vmm-both");
+    if (both) {
+      this.pair = both.strips = [...both.strips ?? [], this];
+      const top = Math.max(...this.pair.map((strip) => strip.top));
+      for (const strip of this.pair) Object.assign(strip, { top, pair: this.pair });
+    }
+    this.show_axis(false);
+  }
+
+  // --- Where a step is on the axis: in calls, or in microseconds; of a pair from its peak
+  begin(step) {
+    return (this.is_by_time ? this.times[step - 1] : step - 1) - this.origin;
+  }
+  get end() {  // of the last step
+    return (this.is_by_time ? Math.max(1, this.times.at(-1) * 1.01) : this.last) - this.origin;
+  }
+  share(step) {
+    const [from, to] = this.shown;
+    return (this.begin(step) + (this.is_by_time ? 0 : 0.5) - from) / (to - from);
+  }
+  step_at(share) {
+    const [from, to] = this.shown, value = from + share * (to - from) + this.origin;
+    const nth = this.is_by_time ? this.times.findLastIndex((time) => time <= value) : Math.floor(value);
+    return Math.min(Math.max(nth + 1, 1), this.last);
+  }
+  column(step) {
+    const [from, to] = this.shown;
+    return (this.begin(step) - from) / (to - from) * this.width;
+  }
+
+  // --- What is looked at
+  show_axis(is_by_time) {
+    for (const strip of this.pair) {
+      strip.is_by_time = is_by_time && Boolean(strip.times);
+      strip.origin = 0;
+      strip.origin = this.pair.length > 1 ? strip.begin(Math.max(1, strip.peak)) : 0;
+    }
+    this.whole = [Math.min(...this.pair.map((strip) => -strip.origin)), Math.max(...this.pair.map(({ end }) => end))];
+    this.look_at(...this.whole);
+  }
+  get is_whole() {
+    return this.shown[1] - this.shown[0] >= this.whole[1] - this.whole[0];
+  }
+  look_at(from, to) {
+    const [first, end] = this.whole, size = Math.min(Math.max(Math.round(to - from), fewest), end - first);
+    from = size == end - first ? first : Math.min(Math.max(Math.round(from), first), end - size);
+    for (const strip of this.pair) {
+      [strip.whole, strip.shown] = [this.whole, [from, from + size]];
+      strip.draw();
+    }
+    if (this.view.at) this.view.write_later();
+  }
+  zoom(factor, share = this.share(this.at)) {
+    const [from, to] = this.shown, its = share >= 0 && share <= 1 ? share : 0.5, anchor = from + its * (to - from);
+    this.look_at(anchor - (anchor - from) * factor, anchor + (to - anchor) * factor);
+  }
+  pan(share) {
+    const [from, to] = this.shown, by = share * (to - from);
+    this.look_at(from + by, to + by);
+  }
+  words() {  // of the address: what part, and by what
+    const part = this.is_whole ? "" : this.shown.map(Math.round).join("-");
+    return this.is_by_time || part ? `,${this.is_by_time ? "t" : ""}${part}` : "";
+  }
+  follow(text) {
+    const [, is_by_time, from, to] = text.match(/^(t?)(?:(\d+)-(\d+))?$/) ?? [];
+    if (is_by_time == null || `,${text}` == this.words()) return;
+    this.show_axis(Boolean(is_by_time));
+    if (to) this.look_at(Number(from), Number(to));
+  }
+
+  // --- What is drawn
+  draw() {
+    const [from, to] = this.shown;
+    this.width = this.is_by_time ? most_columns : Math.min(to - from, most_columns);
+    for (const row of [...this.rows, this.axis]) row.draw();
+    this.show_tools();
+    this.show(this.at, false);
+  }
+  chart(content, height) {
+    return `<svg viewBox="0 0 ${this.width} ${height}" preserveAspectRatio="none" aria-hidden="true">${content}</svg>`;
+  }
+  // [column, what is held from there on]; of a column in which it changes, the moment that has the most.
+  columns(changes) {
+    const found = new Map([[0, [0, 0, 0]]]), { width } = this;
+    let last = [0, 0, 0], current = -1;
+    for (const [step, ...held] of changes) {
+      const x = step ? this.column(step) : -1, column = Math.floor(x + 1e-9);
+      if (x >= width) break;
+      if (x < 0) found.set(0, held);
+      else {
+        const before = column == current ? found.get(column) : x - column > 1e-6 ? last : held;
+        const here = sum(held) >= sum(before) ? held : before;
+        found.set(column, here);
+        if (here != held) found.set(column + 1, held);
+        current = column;
+      }
+      last = held;
+    }
+    const after = Math.ceil((this.end - this.shown[0]) / (this.shown[1] - this.shown[0]) * width - 1e-9);
+    return [...found, ...after < width ? [[after, [0, 0, 0]]] : []].filter(([column]) => column < width);
+  }
+  lane(changes, peak) {
+    const columns = this.columns(changes), { top, width } = this;
+    const paths = layers.filter((_, index) => columns.some(([, held]) => held[2 - index])).map(([kind, value]) => {
+      let path = `M0 ${high}`, at = high;
+      for (const [column, held] of columns) {
+        const y = high - Math.round(high * value(held) / top);
+        if (y != at) path += `H${column}V${at = y}`;
+      }
+      return `<path class="vmm-${kind}" d="${path}H${width}V${high}z"/>`;
+    });
+    return this.chart(paths.join(""), high) + (peak ? this.mark(peak, "peak", "") : "");
+  }
+  mark(step, kind, text) {
+    const share = this.share(step);
+    return share >= 0 && share <= 1 ? `<i class="vmm-${kind}" style="left:${100 * share}%">${text}</i>` : "";
+  }
+  // A band where there are calls, a line for each launch, a cross for each refusal.
+  events(its) {
+    const columns_of = (some) => [...new Set(some.map((step) => Math.floor(this.column(step) + 1e-9)))]
+      .filter((column) => column >= 0 && column < this.width);
+    const runs = ranges_of(columns_of(its)), { steps } = this.data;
+    const band = runs.map(([from, to]) => `M${from} 3h${to + 1 - from}v4h${from - to - 1}z`).join("");
+    const launches = columns_of(its.filter((step) => steps[step - 1].is_launch));
+    const lines = launches.map((column) => `M${column + 0.5} 0v10`).join("");
+    const wrong = its.filter((step) => is_wrong(steps[step - 1])).map((step) => this.mark(step, "cross", "✖"));
+    return this.chart(`<path class="vmm-calls-made" d="${band}"/><path class="vmm-launch" d="${lines}"/>`, 10)
+      + wrong.filter(Boolean).slice(0, most_crosses).join("");
+  }
+  // The numbers of some steps, and when they were if the recording has that.
+  labels() {
+    const [from, to] = this.shown, texts = new Map();
+    for (const share of [0, 0.25, 0.5, 0.75, 1]) {
+      const step = this.step_at(this.is_by_time ? share : share * (1 - 1 / (to - from)));
+      const place = this.is_by_time ? share : this.share(step), value = from + share * (to - from) + this.origin;
+      if (Math.abs(place - share) > 0.1 || value < 0) continue;  // beyond this run, if that of a pair
+      const time = this.is_by_time ? value : this.times?.[step - 1];
+      const when = time == null ? "" : time_text(time, this.is_by_time && !this.is_whole ? (to - from) / 4 : time);
+      const number = (step > 1 ? "" : "step ") + step.toLocaleString("en");
+      const its = place < 0.02 ? 0 : place > 0.98 ? 1 : 0.5;  // of its width, to the left
+      texts.set(this.is_by_time ? when : [number, when].filter(Boolean).join(" · "),
+        `left:${100 * place}%;transform:translateX(${-100 * its}%)`);
+    }
+    return [...texts].map(([text, style]) => `<i style="${style}">${text}</i>`).join("");
+  }
+
+  // --- The step
+  show(at, may_follow = true) {
+    const place = this.share(this.at = at);
+    if (may_follow && (place < 0 || place > 1)) return this.pan(place < 0 ? place - 0.2 : place - 0.8);
+    this.element.style.setProperty("--vmm-at", place);
+    this.over.lastChild.hidden = place < 0 || place > 1;
+    const held = this.view.held_at(at);
+    for (const row of this.rows.slice(0, held.length)) row.querySelector("small").textContent = held.shift().now;
+    this.slider.value = at;
+    this.slider.setAttribute("aria-valuetext", this.view.in_words(at));
+    if (this.slider.matches(":focus-visible")) this.tell(at);
+  }
+  tell(step) {  // on the side of what is told where there is room
+    const share = Math.min(Math.max(this.share(step), 0), 1), time = this.times?.[step - 1];
+    this.tip.textContent = this.view.in_words(step) + (time == null ? "" : `; at ${time_text(time)}`);
+    this.element.style.setProperty("--vmm-told", share);
+    this.tip.hidden = this.over.children[1].hidden = false;
+  }
+  hide() {
+    this.tip.hidden = this.over.children[1].hidden = true;
+  }
+
+  // --- What works it
+  add_tools() {
+    const both = this.element.dataset.of && this.element.closest(".vmm-both");
+    if (both?.strips) return;  // those of one are of both
+    const button = (text, name, does) => {
+      const made = make("button", { type: "button", "aria-label": name, title: name }, text);
+      made.addEventListener("click", does);
+      return made;
+    };
+    const [calls, time] = [["Calls", false], ["Time", true]].map(([text, is_by_time]) =>
+      button(text, `The axis: ${text.toLowerCase()}`, () => this.show_axis(is_by_time)));
+    this.by = [calls, time];
+    this.parts = [button("−", "Zoom out", () => this.zoom(2)), button("◀", "Earlier", () => this.pan(-0.5)),
+      button("▶", "Later", () => this.pan(0.5)), button("Whole", "The whole", () => this.look_at(...this.whole))];
+    const zoom = button("+", "Zoom in", () => this.zoom(0.5)), groups = [[zoom, ...this.parts]];
+    if (this.times) groups.unshift(this.by);
+    const tools = groups.map((its) => make("span", { class: "vmm-tabs" }, ...its));
+    const first = (both || this.element.parentElement).querySelector(".vmm-strip");
+    first.before(make("p", { class: "vmm-legend" }, ...this.legend()),
+      make("div", { class: "vmm-tools", role: "group", "aria-label": "The strip" }, ...tools));
+  }
+  show_tools() {
+    this.by?.forEach((button, index) => button.setAttribute("aria-pressed", this.is_by_time == Boolean(index)));
+    this.parts?.forEach((button) => (button.disabled = this.is_whole));
+  }
+  legend() {
+    const { lanes, steps } = this.data, of = (kind, words) => make("span", { class: `vmm-key vmm-${kind}` }, words);
+    const has = (nth) => lanes.some(([, changes]) => changes.some((change) => change[1 + nth]));
+    const all = Object.entries(kinds_of_memory).filter((_, nth) => has(nth)).map((each) => of(...each));
+    for (const each of all) each.style.setProperty("--vmm-fill", `var(--vmm-gpu${lanes[0][0] % 8})`);
+    if (this.element.dataset.of) return all;
+    if (steps.some(is_kind.launches)) all.push(of("launch", "launch"));
+    if (steps.some(is_wrong)) all.push(of("wrong", "refused"));
+    return all;
+  }
+  add_events() {
+    const { over, slider, element } = this, part = over.firstChild;
+    const share_of = ({ clientX }) => {
+      const { left, width } = over.getBoundingClientRect();
+      return Math.min(Math.max((clientX - left) / width, 0), 1);
+    };
+    let drag = null;  // where one began, with Shift to choose a part
+    over.addEventListener("pointerdown", (event) => {
+      if (event.button) return;
+      event.preventDefault();
+      over.setPointerCapture(event.pointerId);
+      slider.focus({ preventScroll: true });
+      drag = { from: share_of(event), chooses: event.shiftKey };
+      if (!drag.chooses) this.view.go(this.step_at(drag.from));
+    });
+    over.addEventListener("pointermove", (event) => {
+      const share = share_of(event);
+      this.tell(this.step_at(share));
+      if (drag && !drag.chooses) this.view.go(this.step_at(share));
+      if (!drag?.chooses) return;
+      part.hidden = false;
+      part.style.cssText = `left: ${100 * Math.min(share, drag.from)}%; width: ${100 * Math.abs(share - drag.from)}%`;
+    });
+    const stop = (event) => {
+      const [one, other] = [drag?.from, share_of(event)].sort((one, other) => one - other), [from, to] = this.shown;
+      const is_part = drag?.chooses && event.type == "pointerup" && other - one > 0.005;
+      [part.hidden, drag] = [true, null];
+      if (is_part) this.look_at(from + one * (to - from), from + other * (to - from));
+    };
+    for (const name of ["pointerup", "pointercancel"]) over.addEventListener(name, stop);
+    over.addEventListener("pointerleave", () => this.hide());
+    over.addEventListener("wheel", (event) => this.turned(event, share_of(event)), { passive: false });
+    slider.addEventListener("input", () => this.view.go(Number(slider.value)));
+    slider.addEventListener("focus", () => slider.matches(":focus-visible") && this.tell(this.at));
+    slider.addEventListener("blur", () => this.hide());
+    element.addEventListener("keydown", (event) => {
+      if (event.key != "Escape" || this.tip.hidden) return;
+      this.hide();
+      event.stopPropagation();
+    });
+  }
+  // The wheel scrolls the page where that scrolls, unless Ctrl is held or it turns sideways.
+  turned(event, share) {
+    const { scrollHeight, clientHeight } = document.scrollingElement, { deltaX, deltaY, shiftKey, ctrlKey } = event;
+    const by = Math.abs(deltaX) > Math.abs(deltaY) ? deltaX : shiftKey ? deltaY : 0;
+    if (!by && !ctrlKey && scrollHeight > clientHeight) return;
+    event.preventDefault();
+    if (by) this.pan(by / 1000);
+    else this.zoom(Math.exp(Math.min(Math.max(deltaY, -200), 200) / 300), share);
+  }
+}
