@@ -8,19 +8,18 @@
 The axis of the values is logarithmic without `linear`. A code forge shows the table alone.
 """
 
+import html
 import io
 import logging
 import os
 import pathlib
 import re
-import xml.etree.ElementTree as ElementTree
 
 from docutils import nodes
 from sphinx.errors import SphinxError
 from sphinx.transforms import SphinxTransform
 
 from docs.extensions.result_files import BadResults, load, number
-from docs.extensions.svg import SVG, identity, prepare
 from vmmsim.view import LIGHT
 
 # A line of a plot differs from the others by marker and dash as well as by colour. The colours are stand-ins, each for
@@ -62,9 +61,9 @@ class Plots(SphinxTransform):
         frames = []
         try:
             for form in FORMS:
-                prefix = identity("plot", self.env.docname, self.env.new_serialno("results"))
+                prefix = f"plot-{self.env.docname.replace('/', '-')}-{self.env.new_serialno('results')}"
                 svg = for_a_page(plot(*load(file), linear, prefix, form), prefix, alt)
-                frames.append(f'<div class="picture results-plot results-{form}">{svg}</div>')
+                frames.append(f'<div class="results-plot results-{form}">{svg}</div>')
         except (BadResults, OSError) as error:
             raise BadPage(f"{self.env.docname}: {error}") from error
         node.replace_self(nodes.raw("", "".join(frames), format="html"))
@@ -85,7 +84,7 @@ def plot(x, y, columns, linear, salt, form):
         else:
             height, names = 360, LINE * len(columns)
             figure = Figure(figsize=(5, (height + names) / 72), dpi=72)
-            axes = figure.add_axes((0.14, (70 + names) / (height + names), 0.83, (height - 100) / (height + names)))
+            axes = figure.add_axes((0.18, (70 + names) / (height + names), 0.79, (height - 100) / (height + names)))
         ends = []
         for (label, points), (colour, marker, dash) in zip(columns.items(), LINES, strict=False):
             look = {"color": colour, "marker": marker, "markersize": 8, "markeredgecolor": INK, "markeredgewidth": 0.8}
@@ -145,19 +144,13 @@ def name_lines(figure, axes, ends, form):
 
 
 def for_a_page(svg, prefix, alt):
-    """The SVG inside a page: its own style would reach all of the page, and its colours follow the page's."""
-    root = ElementTree.fromstring(svg)
-    for parent in list(root.iter()):
-        for style in parent.findall(f"{{{SVG}}}style"):
-            parent.remove(style)
-    for element in root.iter():
-        if look := element.get("style"):
-            look = re.sub("|".join(VARIABLES), lambda colour: f"var({VARIABLES[colour[0]]})", look)
-            element.set("style", look.replace("'DejaVu Sans'", "system-ui, sans-serif"))
-    del root.attrib["height"]
-    root.set("style", f"--natural-width: {root.attrib.pop('width').removesuffix('pt')}px")
-    prepare(root, alt, prefix)
-    return ElementTree.tostring(root, encoding="unicode")
+    """The SVG inside a page: its ids are its own, its colours the page's; a style would reach all of the page."""
+    svg = re.sub(r"<(style|metadata)\b[\s\S]*?</\1>", "", svg[svg.index("<svg") :])
+    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\1{prefix}-", svg)
+    svg = re.sub("|".join(VARIABLES), lambda colour: f"var({VARIABLES[colour[0]]})", svg)
+    svg = svg.replace("'DejaVu Sans'", "system-ui, sans-serif")
+    svg = re.sub(r'width="([\d.]+)pt" height="[\d.]+pt"', r'role="img" style="--natural-width: \1px"', svg, count=1)
+    return svg.replace(">", f"><title>{html.escape(alt)}</title>", 1)
 
 
 def setup(app):

@@ -21,7 +21,7 @@ from sphinx.errors import SphinxError
 from sphinx.transforms import SphinxTransform
 
 from vmmsim.trace import Broken, Recording
-from vmmsim.view import fragment, of_two, script, steps
+from vmmsim.view import fragment, of_two, script, steps, style_of_book
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMENT = re.compile(r"(?:<!--)?\s*view: (\S+(?: \S+\.\S+)?)\s*(?:-->)?\s*")
@@ -109,15 +109,16 @@ def put(app, page, template, context, doctree):
         context["body"] = LINK.sub(link, PLACE.sub(view, context["body"]))
 
 
-def write_script(app):
+def write_assets(app):
     static = pathlib.Path(app.outdir, "_static")
     static.mkdir(parents=True, exist_ok=True)
     (static / "view.js").write_text(script())
+    (static / "pictures.css").write_text(style_of_book() + "\n")
 
 
 def setup(app):
     app.add_config_value("views", "../build/views", "env")  # where they are, from docs
     app.add_transform(Views)
-    app.connect("builder-inited", write_script)
+    app.connect("builder-inited", write_assets)
     app.connect("html-page-context", put)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

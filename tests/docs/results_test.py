@@ -64,7 +64,7 @@ def page(tmp_path_factory):
 
 def test_plots(page):
     """Two for each table; they can stand on one page, and their lines go through what was measured."""
-    plots = re.findall(r'<div class="picture results-plot results-(wide|narrow)">(.*?</svg>)', page, re.DOTALL)
+    plots = re.findall(r'<div class="results-plot results-(wide|narrow)">(.*?</svg>)', page, re.DOTALL)
     forms = [(name, linear, form) for name, linear in ASKED for form in ("wide", "narrow")]
     assert [form for form, _ in plots] == [form for *_, form in forms]
     assert len(plots) > 10
