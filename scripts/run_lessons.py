@@ -179,14 +179,9 @@ def particulars(program):
     return {**own, "skips": {**about.get("skips", {}), **own.get("skips", {})}}
 
 
-def alone(program):
-    """The arguments where it disturbs nobody else on a GPU: in tests, and on simulated GPUs."""
-    return particulars(program).get("alone", "").split()
-
-
 def on_simulator(program):
-    """The arguments for simulated GPUs, which are slow, and nobody else's."""
-    return [*alone(program), *particulars(program).get("simulated", "").split()]
+    """The arguments for simulated GPUs, which are slow."""
+    return particulars(program).get("simulated", "").split()
 
 
 def quick(program):

@@ -28,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 
-from scripts.run_lessons import alone, classify, count_gpus, source_of
+from scripts.run_lessons import classify, count_gpus, source_of
 from scripts.transcript import expectations, pair
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -82,7 +82,7 @@ def outcome_on_gpus(done):
 
 
 def run(program, expected):
-    done = start(program, *alone(os.path.basename(program)))
+    done = start(program)
     skipped = outcome_on_gpus(done)
     if not skipped and re.search("^SKIP: ", done.stdout, re.MULTILINE):
         fail("a SKIP line and exit status 0")
@@ -100,15 +100,14 @@ def on_gpus(program):
 
 
 def sanitizer(program):
-    command = program, *alone(os.path.basename(program))
-    if outcome_on_gpus(start(*command)):
+    if outcome_on_gpus(start(program)):
         sys.exit(77)
     tool = shutil.which("compute-sanitizer")
     if not tool:
         skip("no compute-sanitizer on the PATH; it comes with the CUDA toolkit")
     # Lessons show calls that are refused, so the refusal of a call is no finding.
     done = start(
-        tool, "--target-processes=all", "--report-api-errors=no", "--leak-check=full", "--error-exitcode=42", *command
+        tool, "--target-processes=all", "--report-api-errors=no", "--leak-check=full", "--error-exitcode=42", program
     )
     if done.returncode:
         fail(f"compute-sanitizer ended with {done.returncode}")
