@@ -76,9 +76,9 @@ class Live:
         return lines
 
     def take(self, lines):
-        shares = [line for line in lines if any(change["kind"] in ("export", "import") for change in line["changes"])]
-        if shares:  # of which export an import is, a recorder leaves open
-            self.sharing += [line for line in lines if line["changes"]]
+        kinds = {change["kind"] for line in lines for change in line["changes"]}
+        self.sharing += [line for line in lines if any(change["kind"] in imports.SEEN for change in line["changes"])]
+        if kinds & {"export", "import"}:  # of which export an import is, a recorder leaves open
             self.machine.sources = imports.sources(self.sharing)
         for line in lines:
             if line["pid"] != self.pid and line["pid"] not in self.others:

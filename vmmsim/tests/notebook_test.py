@@ -4,6 +4,7 @@
 The driver is called by ctypes, so that no package of NVIDIA's is needed.
 """
 
+import json
 import os
 import pathlib
 import shutil
@@ -22,6 +23,9 @@ try:
 except ImportError as missing:
     skip(f"{missing.name} is not installed for this Python")
 
+from vmmsim.notebook.live import Live
+
+MIB = 1 << 20
 HERE = pathlib.Path(__file__).resolve().parents[1]
 LAUNCHER = pathlib.Path(sys.argv.pop(1)).resolve()
 SECONDS = 60  # for a cell, on a busy machine
@@ -204,6 +208,52 @@ class Notebook(unittest.TestCase):
     def tearDownClass(cls):
         removed = cls.vmmsim("uninstall").stdout
         assert removed.startswith("removed ") and cls.vmmsim("uninstall").stdout == "there is none\n", removed
+
+
+class OfARecorder(unittest.TestCase):
+    """Lines as the recorder for real GPUs writes them, which do not say of which memory an import is."""
+
+    def test_an_import_is_of_what_an_earlier_cell_made(self):
+        made = {"handle": "0x10", "size": 2 * MIB, "device": 0, "record": 8, "multicast": False, "order": 1}
+        imported = {"handle": "0x30", "size": None, "device": None, "record": None, "multicast": None, "order": 1}
+        cells = (
+            [self.line(1, "cuMemCreate", {"kind": "create"} | made)],
+            [
+                self.line(1, "cuMemExportToShareableHandle", self.export("0x10", 2)),
+                self.line(2, "cuMemImportFromShareableHandle", {"kind": "import", "identity": "0x101"} | imported),
+            ],
+        )
+        with tempfile.NamedTemporaryFile("w+") as trace:
+            live = Live(None, trace.name)
+            for lines in cells:
+                trace.writelines(json.dumps(line) + "\n" for line in lines)
+                trace.flush()
+                live.take(live.read())
+            live.file.close()
+        one, two = (live.machine.processes[process].handles.values() for process in (1, 2))
+        self.assertEqual(*([handle.memory.number for handle in handles] for handles in (one, two)))
+
+    @staticmethod
+    def export(handle, order):
+        return {"kind": "export", "handle": handle, "fd": 5, "identity": "0x101", "order": order}
+
+    @staticmethod
+    def line(process, call, change):
+        return {
+            "pid": process,
+            "thread": process,
+            "number": 1,
+            "time": 1,
+            "call": call,
+            "nth": 1,
+            "callers": [],
+            "device": 0,
+            "arguments": {},
+            "result": "CUDA_SUCCESS",
+            "outputs": {},
+            "changes": [change],
+            "explanation": "",
+        }
 
 
 def text_of(output):
