@@ -186,7 +186,7 @@ NVML nvmlSystemGetDriverVersion(char* to, unsigned room) {  // of the driver who
 NVML nvmlSystemGetDriverBranch(Branch* to, unsigned room) {
   if (!to) return invalid_argument;
   if (to->version != version(sizeof *to, 1)) return version_mismatch;
-  return ask([&] { return give(to->text, std::min<unsigned>(room, sizeof to->text), "r580"); });
+  return ask([&] { return give(to->text, std::min<unsigned>(room, sizeof to->text), "r582_49"); });
 }
 NVML nvmlSystemGetProcessName(unsigned process, char* to, unsigned room) {
   return ask([&] {
@@ -294,7 +294,10 @@ NVML nvmlDeviceGetMaxMigDeviceCount(Device device, unsigned* to) { return nvmlDe
 NVML nvmlDeviceGetPersistenceMode(Device device, int* to) {
   return ask(device, [&](int) { return give(to, 0); });
 }
-NVML nvmlDeviceGetDisplayMode(Device device, int* to) { return nvmlDeviceGetPersistenceMode(device, to); }
+NVML nvmlDeviceGetDisplayMode(Device device, int* to) {
+  return ask(device, [&](int) { return give(to, 1); });  // as an H100 says, without a display
+}
+NVML nvmlDeviceGetNumFans(Device device, unsigned* to) { return nvmlDeviceIsMigDeviceHandle(device, to); }
 NVML nvmlDeviceGetDisplayActive(Device device, int* to) { return nvmlDeviceGetPersistenceMode(device, to); }
 
 // No processor is nearer to a GPU than another.
@@ -351,7 +354,6 @@ NOT_SUPPORTED(nvmlDeviceGetMaxClockInfo)
 NOT_SUPPORTED(nvmlDeviceGetMaxPcieLinkGeneration)
 NOT_SUPPORTED(nvmlDeviceGetMaxPcieLinkWidth)
 NOT_SUPPORTED(nvmlDeviceGetModuleId)
-NOT_SUPPORTED(nvmlDeviceGetNumFans)
 NOT_SUPPORTED(nvmlDeviceGetNumaNodeId)
 NOT_SUPPORTED(nvmlDeviceGetNvLinkState)
 NOT_SUPPORTED(nvmlDeviceGetNvLinkVersion)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // What NVML says that cuda.core.system asks for: of the driver's branch, of BAR1, of PCI, of what a GPU is. Its header
-// is in no package of the toolkit, so what it declares stands here.
+// is in no package of the toolkit, so what it declares stands here. Left out: a null device, at which some of these
+// calls end the process.
 #include "conformance.h"
 
 #include <dlfcn.h>
@@ -46,7 +47,6 @@ template <class T> static void show_number(const char* call) {
   const int answer = ask(call, device, &value);
   show(call, answer);
   if (!answer) say("it is", std::to_string(value));
-  show("of no device", ask(call, (Device) nullptr, &value));
   show("to nowhere", ask(call, device, (T*)nullptr));
 }
 
@@ -74,7 +74,6 @@ static void memory() {
   say("GiB", std::to_string(bar.total >> 30));
   show("the sum is right", bar.free + bar.used == bar.total);
   show("to nowhere", ask("nvmlDeviceGetBAR1MemoryInfo", device, (Bar*)nullptr));
-  show("of no device", ask("nvmlDeviceGetBAR1MemoryInfo", (Device) nullptr, &bar));
 }
 
 static void pci() {
@@ -100,7 +99,6 @@ static void what_it_is() {
   unsigned now = 7, later = 7;
   show("MIG mode", ask("nvmlDeviceGetMigMode", device, &now, &later));
   say("it is", std::to_string(now));
-  show("of no device", ask("nvmlDeviceGetMigMode", (Device) nullptr, &now, &later));
   unsigned value = 0;
   for (const char* call : {"nvmlDeviceGetNumFans", "nvmlDeviceGetNumaNodeId"}) show(call, ask(call, device, &value));
 }
