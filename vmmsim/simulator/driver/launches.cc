@@ -20,7 +20,7 @@
 namespace driver {
 namespace {
 
-constexpr size_t most_local = 512 << 10;  // bytes of a thread, as the programming guide says for all GPUs
+constexpr size_t most_local = 512 << 10;  // bytes of a thread, which must stay below, as an H100 answered
 
 // The parameters' bytes, from an array of pointers to each or from a packed buffer.
 std::vector<std::byte> parameters_of(const gpu::Kernel& kernel, void** each, void** extra) {
@@ -76,6 +76,18 @@ void check_shared(const CUDA_KERNEL_NODE_PARAMS_v3& p, const CUfunc_st& function
   require(p.sharedMemBytes <= unsigned(function.dynamic_shared), CUDA_ERROR_INVALID_VALUE,
           "the launch has more dynamic shared memory than the kernel may have: raise its attribute "
           "MAX_DYNAMIC_SHARED_SIZE_BYTES first (cudaFuncSetAttribute), with static memory to 227 KiB at most");
+}
+
+// The GPU takes local memory for all the threads that it can have at once.
+void check_local(const gpu::Kernel& kernel) {
+  require(kernel.local_bytes < most_local, CUDA_ERROR_INVALID_VALUE,
+          "each thread of the kernel has 512 KiB of local memory or more: make its arrays smaller, or put them into "
+          "memory of the GPU");
+  const uint64_t threads = uint64_t(memory::machine().multiprocessors) * 2048;
+  require(
+      kernel.local_bytes * threads <= memory::machine().memory, CUDA_ERROR_OUT_OF_MEMORY,
+      "the kernel's local memory, for all the threads that the GPU can have at once, is more than the GPU has: make "
+      "its arrays smaller, or put them into memory of the GPU");
 }
 
 void check_fits_at_once(const CUDA_KERNEL_NODE_PARAMS_v3& p, CUfunction function) {
@@ -235,9 +247,7 @@ SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& at
   if (is_cooperative) check_fits_at_once(p, function);
   check_shared(p, *function);
   need_simulated(kernel);
-  require(kernel.local_bytes <= most_local, CUDA_ERROR_OUT_OF_MEMORY,
-          "each thread of the kernel has more than 512 KiB of local memory: make its arrays smaller, or put them into "
-          "memory of the GPU");
+  check_local(kernel);
   work->function = function;
   if (memory::options().trace) work->asked_by = memory::current_call();
   work->attributes = attributes;
