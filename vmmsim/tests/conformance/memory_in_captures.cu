@@ -16,6 +16,7 @@ static CUmemoryPool pool;
 struct Scene {
   CUstream one, blocking, two, plain, other_blocking;
   CUdeviceptr before, inside = 0, in_two = 0, ordinary;
+  bool is_ordinary_freed = false;
   CUgraph graph = nullptr;
 
   Scene(CUstreamCaptureMode mode, bool captures_blocking) {
@@ -34,7 +35,7 @@ struct Scene {
     CUgraph ended;
     for (CUstream each : {one, two, blocking}) cuStreamEndCapture(each, &ended);
     for (CUstream each : {one, two, plain, blocking, other_blocking}) cuStreamDestroy(each);
-    cuMemFree(ordinary);
+    if (!is_ordinary_freed) cuMemFree(ordinary);
     CHECK(cuCtxSynchronize());
   }
   static std::string status(CUstream stream) {
@@ -97,7 +98,9 @@ static void frees(CUstreamCaptureMode mode, bool captures_blocking) {
       if (!address) continue;
       ask(std::string("free ") + memory.name + " in " + place.name, [&] {
         const CUstream first = captures_blocking ? s.blocking : s.one;
-        const std::string answer = brief(cuMemFreeAsync(address, place.stream(s))), is = s.status(first);
+        const CUresult freed = cuMemFreeAsync(address, place.stream(s));
+        const std::string answer = brief(freed), is = s.status(first);
+        s.is_ordinary_freed = address == s.ordinary && freed == CUDA_SUCCESS;
         const std::string ends = s.end(first) + (captures_blocking ? "" : ", " + s.end(s.two));
         if (address == s.ordinary) return listed({answer, is, ends});
         const std::string again = brief(cuMemFreeAsync(address, s.plain));
