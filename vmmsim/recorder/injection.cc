@@ -8,7 +8,7 @@
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   const char* const path = std::getenv("VMM_RECORD");
   if (!path || !*path) {
-    recorder::say("VMM_RECORD names no file to write; nothing is recorded");
+    recorder::log("VMM_RECORD names no file to write; nothing is recorded");
     return 0;
   }
   if (!recorder::open(path)) return 0;
@@ -21,6 +21,6 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   if (subscriber) cuptiUnsubscribe(subscriber);
   const char* why = nullptr;
   cuptiGetResultString(result, &why);
-  recorder::say(std::string("CUPTI refuses: ") + (why ? why : "no reason given") + "; nothing is recorded");
+  recorder::log(std::string("CUPTI refuses: ") + (why ? why : "no reason given") + "; nothing is recorded");
   return 0;
 }

@@ -43,7 +43,7 @@ void Model::release(uint64_t handle) { change("release", {{"handle", hexadecimal
 
 void Model::retain(uint64_t handle) { change("retain", {{"handle", hexadecimal(handle)}}); }
 
-void Model::tell_export(uint64_t handle, trace::Member how, Known identity) {
+void Model::trace_export(uint64_t handle, trace::Member how, Known identity) {
   std::vector<trace::Member> members = {{"handle", hexadecimal(handle)}, std::move(how)};
   const auto memory = handles_.find(handle);
   if (identity) {
@@ -57,12 +57,12 @@ void Model::tell_export(uint64_t handle, trace::Member how, Known identity) {
 
 void Model::export_handle(const void* shareable, uint64_t handle, CUmemAllocationHandleType type) {
   if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
-    tell_export(handle, {"fabric", true}, identity_of_handle(shareable, type));
+    trace_export(handle, {"fabric", true}, identity_of_handle(shareable, type));
     return;
   }
   const int fd = *static_cast<const int*>(shareable);
   mark(fd, exports_++);
-  tell_export(handle, {"fd", fd}, identity_of_handle(reinterpret_cast<const void*>(intptr_t(fd)), type));
+  trace_export(handle, {"fd", fd}, identity_of_handle(reinterpret_cast<const void*>(intptr_t(fd)), type));
 }
 
 // Another process's memory says nothing of itself.

@@ -66,7 +66,7 @@ class Model {
     bool is_multicast;
   };
   void change(trace::Kind, const std::vector<trace::Member>&);
-  void tell_export(uint64_t handle, trace::Member how, Known identity);
+  void trace_export(uint64_t handle, trace::Member how, Known identity);
   Known device_of(uint64_t handle) const;
 
   int64_t records_ = int64_t(getpid()) << 24;  // so that no two processes have the same

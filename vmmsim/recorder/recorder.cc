@@ -68,7 +68,7 @@ thread_local int depth = 0;                        // how deep in calls it is
 thread_local Model::Taken* in_progress = nullptr;  // what the outermost of these takes away
 
 void end(const std::string& why) {
-  if (state().records.exchange(false)) say(why + ": the recording ends here, and the program goes on");
+  if (state().records.exchange(false)) log(why + ": the recording ends here, and the program goes on");
 }
 
 void write_lines(const std::string& lines) {
@@ -163,7 +163,7 @@ void look(CUpti_CallbackDomain domain, CUpti_CallbackId id, const CUpti_Callback
 
 }  // namespace
 
-void say(const std::string& what) {
+void log(const std::string& what) {
   trace::write_whole(STDERR_FILENO, "libvmm_recorder: " + what + "\n");  // perhaps nobody listens
 }
 
@@ -173,7 +173,7 @@ bool open(const char* path) {
   const int file = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (file >= 0) all.file = std::make_unique<trace::File>(file);
   if (!all.file || !all.file->is_open()) {
-    say("cannot write " + all.path + ": " + std::strerror(errno) + "; nothing is recorded");
+    log("cannot write " + all.path + ": " + std::strerror(errno) + "; nothing is recorded");
     return false;
   }
   // The lock is nobody's in a child. It has no driver, and what it asks for is refused.

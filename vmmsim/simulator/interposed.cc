@@ -33,7 +33,7 @@
 #include <cstring>
 #include <ctime>
 #include "interposed.h"
-#include "say.h"
+#include "log.h"
 
 namespace {
 
@@ -142,7 +142,7 @@ __attribute__((constructor)) void begin(int, char** words, char**) {
   Search search;
   find_foreign_library(search);
   if (!*search.found) return;
-  say_line(
+  log_line(
       "%s loads %s instead of the simulator's library: build it with the simulator's release of CUDA, and "
       "without the path of that library in it",
       words[0], search.found);
@@ -285,7 +285,7 @@ pid_t wait_for(pid_t process, int* status, int options, rusage* usage) {  // no 
   return ended;
 }
 
-void tell_of_send(msghdr message) {
+void notify_send(msghdr message) {
   const Watcher* const its = watcher;
   if (!its || !seen().is_without_luck) return;
   int fds[256];  // one more than the host's kernel takes
@@ -442,11 +442,11 @@ int setitimer(__itimer_which_t which, const itimerval* time, itimerval* before) 
 
 // For --no-luck with --trace: descriptors of memory that go to another process.
 ssize_t sendmsg(int socket, const msghdr* message, int flags) {
-  if (message) tell_of_send(*message);
+  if (message) notify_send(*message);
   return NEXT(sendmsg)(socket, message, flags);
 }
 int sendmmsg(int socket, mmsghdr* messages, unsigned n, int flags) {
-  for (unsigned i = 0; i < n; ++i) tell_of_send(messages[i].msg_hdr);
+  for (unsigned i = 0; i < n; ++i) notify_send(messages[i].msg_hdr);
   return NEXT(sendmmsg)(socket, messages, n, flags);
 }
 

@@ -14,9 +14,9 @@
 #include <string>
 
 #include "driver/devices.h"
+#include "log.h"
 #include "memory/memory.h"
 #include "memory/this_machine.h"
-#include "say.h"
 
 #define NVML extern "C" __attribute__((visibility("default"))) int
 
@@ -138,7 +138,7 @@ Fabric fabric() {
 NVML nvmlInit_v2() {
   if (memory::why_no_machine().empty()) return ++initialized, success;
   static std::atomic<bool> is_told = false;
-  if (!is_told.exchange(true)) say_line("%s", memory::why_no_machine().c_str());
+  if (!is_told.exchange(true)) log_line("%s", memory::why_no_machine().c_str());
   return driver_not_loaded;
 }
 NVML nvmlInit() { return nvmlInit_v2(); }

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <string>
 
-#include "say.h"
+#include "log.h"
 
 // A line in several, of at most so many columns each: broken at blanks, and indented from the second one on.
 inline std::string wrapped(const std::string& line, size_t columns) {
@@ -45,7 +45,7 @@ inline std::string for_stderr(const std::string& line) {
 }
 
 // A line, with its end.
-inline void say_wrapped(const std::string& line) {
+inline void log_wrapped(const std::string& line) {
   const std::string shown = for_stderr(line);
-  put_line(line.data(), line.size(), shown.data(), shown.size());
+  write_log(line.data(), line.size(), shown.data(), shown.size());
 }

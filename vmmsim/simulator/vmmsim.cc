@@ -70,10 +70,10 @@ const char usage[] =
     "exit status: the program's, 128 + N if signal N ended it; 2 bad arguments, 125 no simulation, 126 the\n"
     "program cannot be executed, 127 there is no such program\n";
 
-void say(const std::string& text) { say_wrapped("vmmsim: " + text + "\n"); }
+void log(const std::string& text) { log_wrapped("vmmsim: " + text + "\n"); }
 
 [[noreturn]] void end(int status, const std::string& why) {
-  say(why);
+  log(why);
   std::exit(status);
 }
 
@@ -340,7 +340,7 @@ void check_gpu_code(const std::string& path, bool is_program, const memory::Mach
     return;
   const std::string why = path + " has kernels, and none can run: " + ptx::why_none(images, capability);
   if (is_program) end(125, why);
-  say(why);
+  log(why);
 }
 
 struct Library {
@@ -399,7 +399,7 @@ std::vector<Library> check_program(const std::string& program, const fs::path& o
 
 // --- this machine's memory ------------------------------------------------------------------------------------------
 
-std::string in_words(uint64_t bytes) {  // "17.6 GiB"
+std::string format_bytes(uint64_t bytes) {  // "17.6 GiB"
   char text[32];
   const double MiB = double(bytes) / (1 << 20);
   std::snprintf(text, sizeof text, MiB < 1024 ? "%.0f MiB" : "%.1f GiB", MiB < 1024 ? MiB : MiB / 1024);
@@ -413,10 +413,10 @@ class MemoryWatch {
       : warn_at_(arguments.warn_at), gpus_(uint64_t(std::max(1, arguments.machine.gpus * arguments.machine.nodes))) {
     struct rlimit addresses;
     if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur < arguments.machine.memory)
-      say("a process has " + in_words(addresses.rlim_cur) +
+      log("a process has " + format_bytes(addresses.rlim_cur) +
           " of addresses here (ulimit -v), and the memory of a GPU "
           "alone takes " +
-          in_words(arguments.machine.memory) + ": raise that, or give GPUs less (--memory)");
+          format_bytes(arguments.machine.memory) + ": raise that, or give GPUs less (--memory)");
   }
 
   void look() {  // now and then; warns once
@@ -427,7 +427,8 @@ class MemoryWatch {
     const uint64_t left = host_memory::left();
     if (warn_at_ ? touched <= warn_at_ : left >= touched / 4) return;
     has_warned_ = true;
-    say("simulated memory takes " + in_words(touched) + " of this machine's, and " + in_words(left) + " are left. " +
+    log("simulated memory takes " + format_bytes(touched) + " of this machine's, and " + format_bytes(left) +
+        " are left. " +
         "What a program writes to takes as much here as on a GPU, and where nothing is left the kernel ends "
         "programs: " +
         advice(touched + left));
@@ -437,8 +438,8 @@ class MemoryWatch {
     const uint64_t touched = memory::touched_bytes(), left = host_memory::left();
     const bool has_run_out = host_memory::kills() > kills_ || left < touched / 8;
     if (has_run_out && (status == 128 + SIGKILL || status == 128 + SIGBUS))
-      say("a signal ended the program, and meanwhile this machine's memory had run out; simulated memory took " +
-          in_words(touched) + ": " + advice(touched + left));
+      log("a signal ended the program, and meanwhile this machine's memory had run out; simulated memory took " +
+          format_bytes(touched) + ": " + advice(touched + left));
   }
 
  private:
@@ -487,7 +488,7 @@ void set_hook(const fs::path& libraries, const std::vector<Library>& loaded) {
 }
 
 // In the trace: of processes that ended without a word, the program itself with this status.
-void tell_of_vanished(pid_t reaped = 0, int status = 0) {
+void trace_vanished(pid_t reaped = 0, int status = 0) {
   static trace::File trace(memory::trace_file());
   char line[512];
   while (const size_t size = memory::line_of_vanished(line, sizeof line, reaped, status)) trace.write({line, size});
@@ -520,7 +521,7 @@ int run(const std::string& program, char** arguments, MemoryWatch watch) {
     sigprocmask(SIG_SETMASK, &before, nullptr);
     execv(program.c_str(), arguments);
     const int error = errno;
-    say_line("%s cannot be executed: %s", program.c_str(), std::strerror(error));
+    log_line("%s cannot be executed: %s", program.c_str(), std::strerror(error));
     _exit(error == ENOENT ? 127 : 126);
   }
   for (;;) {
@@ -528,7 +529,7 @@ int run(const std::string& program, char** arguments, MemoryWatch watch) {
     constexpr timespec a_while = {0, 100'000'000};
     const int got = sigtimedwait(&passed, &about, &a_while);
     watch.look();
-    tell_of_vanished();
+    trace_vanished();
     if (got < 0) continue;  // nothing came, or interrupted
     if (got != SIGCHLD) {
       if (about.si_code <= 0) kill(child, got);  // what the terminal sends, it sends to both
@@ -536,7 +537,7 @@ int run(const std::string& program, char** arguments, MemoryWatch watch) {
     }
     int status = 0;
     if (!has_ended(child, &status)) continue;  // stopped, or going on
-    tell_of_vanished(child, status);
+    trace_vanished(child, status);
     const int as_of_shell = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     watch.explain_end(as_of_shell);
     return as_of_shell;

@@ -36,7 +36,7 @@ uint64_t allocate_heap(CUdevice, size_t) { return 0; }
 void free_heap(uint64_t) {}
 Replicas replicas(uint64_t) { return {}; }
 char* own_replica(uint64_t, CUdevice) { return nullptr; }
-void tell_of_ordinary_access(const std::string&) {}
+void log_ordinary_access(const std::string&) {}
 const Options& options() {
   static const Options options;
   return options;

@@ -40,7 +40,7 @@ bool is_registered(uint64_t, bool) { return false; }
 Replicas replicas(uint64_t entry) { return frames[entry >> 21]; }
 char* own_replica(uint64_t entry, CUdevice) { return frames[entry >> 21][1]; }
 static std::vector<std::string> warnings;
-void tell_of_ordinary_access(const std::string& who) { warnings.push_back(who); }
+void log_ordinary_access(const std::string& who) { warnings.push_back(who); }
 static Options chosen;
 const Options& options() { return chosen; }
 constexpr uint64_t heap_address = 0x200000000000;

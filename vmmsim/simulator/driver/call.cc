@@ -70,7 +70,7 @@ std::string plain(const char* name) {  // the program knows cuMemAlloc_v2 as cuM
 }
 
 // A call as one writes it; where results go to is left out, unless that is null.
-std::string in_words(const Call& call) {
+std::string format_call(const Call& call) {
   const std::vector<std::string> names = trace::names_of(call);
   std::string all;
   for (size_t i = 0; i < names.size(); ++i) {
@@ -117,12 +117,12 @@ void write_line(trace::Line line) {
   const int error = the_trace().write(trace::text_of(line));
   if (!error) return;
   const std::string why = error == EBADF ? "the program has closed its file" : std::strerror(error);
-  say("cannot write the trace: " + why + ": it ends here, and the program goes on");
+  log("cannot write the trace: " + why + ": it ends here, and the program goes on");
 }
 
 // Of processes that ended without a word. Perhaps in a handler of a signal.
 std::atomic<bool> has_vanished = false;  // one of which it was told, and what it held is still to be looked at
-void tell_vanished(pid_t reaped = 0, int status = 0) {
+void trace_vanished(pid_t reaped = 0, int status = 0) {
   char line[512];
   while (const size_t size = memory::line_of_vanished(line, sizeof line, reaped, status)) {
     the_trace().write({line, size});
@@ -132,7 +132,7 @@ void tell_vanished(pid_t reaped = 0, int status = 0) {
 
 // Of memory that was exported and that nobody holds any more: the descriptor that was the last may have been any
 // process's, or on its way to one.
-void tell_gone() {
+void trace_gone() {
   std::vector<std::string> gone;
   const auto changes = std::exchange(memory::changes, &gone);
   memory::give_back_exported();
@@ -159,7 +159,7 @@ void write_call(const CallContext& context, const char* result, const std::strin
   const std::string out = success ? trace::taken(context.call) : "{}";
   const std::string changed = trace::list(context.changes), explained = trace::quoted(explanation);
   const std::string wrong = !success && context.result == fault() ? fault_as_json() : "";
-  tell_vanished();
+  trace_vanished();
   write_line({.number = 0,
               .call = name.c_str(),
               .nth = context.nth,
@@ -170,7 +170,7 @@ void write_call(const CallContext& context, const char* result, const std::strin
               .changes = changed.c_str(),
               .explanation = explained.c_str(),
               .fault = wrong.c_str()});
-  if (has_vanished.exchange(false) || !context.changes.empty()) tell_gone();
+  if (has_vanished.exchange(false) || !context.changes.empty()) trace_gone();
 }
 
 // --- What a call passes through --------------------------------------------------------------------------------------
@@ -264,18 +264,18 @@ std::string why_fault() {
 std::string explanation_of(const CallContext& context, const char* error) {
   if (!context.result || context.result == CUDA_ERROR_NOT_READY) return "";
   const std::string why = context.result == fault() ? why_fault() : context.why;
-  return in_words(context.call) + " answers " + error + (why.empty() ? "" : ": " + why);
+  return format_call(context.call) + " answers " + error + (why.empty() ? "" : ": " + why);
 }
 
 // What each call would say again is said no more: after a fault, and to a library that asks for calls which the driver
 // has not. The trace has them all.
-void tell(const CallContext& context, const std::string& explanation) {
+void log_explanation(const CallContext& context, const std::string& explanation) {
   static std::atomic<int> after_faults = 0, lookups = 0;
   const bool is_after_fault = context.result == fault(), is_lookup = context.name == "cuGetProcAddress";
   const int last = is_after_fault ? 2 : 1;
   const int nth = is_after_fault ? ++after_faults : is_lookup ? ++lookups : 0;
   if (nth > last) return;
-  say(explanation + (nth == last ? "; no line tells of the next" : ""));
+  log(explanation + (nth == last ? "; no line tells of the next" : ""));
 }
 
 }  // namespace
@@ -297,7 +297,7 @@ int run(const Call& call, int flags, const char* (*error_name)(int), const std::
   const char* const error = error_name(context.result);
   const bool is_told = options.explain || options.trace;
   const std::string explanation = is_told ? explanation_of(context, error) : "";
-  if (options.explain && !explanation.empty()) tell(context, explanation);
+  if (options.explain && !explanation.empty()) log_explanation(context, explanation);
   if (options.trace) write_call(context, error, explanation);
   return context.result;
 }
@@ -308,7 +308,7 @@ std::string file_of(const void* address) {
 }
 
 void cannot_run(const void* address, const std::string& why) {
-  say_once(why);
+  log_once(why);
   Dl_info file = {}, program = {};
   dladdr(address, &file);
   dladdr(reinterpret_cast<const void*>(getauxval(AT_PHDR)), &program);
@@ -319,26 +319,26 @@ void cannot_run(const void* address, const std::string& why) {
 
 // --- What the process does beside its calls -------------------------------------------------------------------------
 
-static bool tell_close(int fd) {
+static bool trace_close(int fd) {
   if (!is_traced() || thread().call || memory::exported_record(fd) == memory::invalid_index) return false;
   const std::string arguments = trace::object({{"fd", fd}});
   write_line({.number = 0, .call = "close", .nth = count_call("close"), .arguments = arguments.c_str()});
   return true;
 }
 
-static void tell_reaped(pid_t process, int status) {
+static void trace_reaped(pid_t process, int status) {
   const int error = errno;
-  if (is_traced()) tell_vanished(process, status);
+  if (is_traced()) trace_vanished(process, status);
   errno = error;
 }
 
-static void tell_closed() {
+static void trace_closed() {
   const int error = errno;
-  tell_gone();
+  trace_gone();
   errno = error;
 }
 
-static void tell_refused_close(int fd) {
+static void trace_refused_close(int fd) {
   if (fd < 0 || !is_traced() || thread().call) return;
   const int error = errno;
   const std::string arguments = trace::object({{"fd", fd}});
@@ -347,8 +347,8 @@ static void tell_refused_close(int fd) {
   errno = error;
 }
 
-void tell_begin(const gpu::Kernel& kernel, const std::vector<std::byte>& parameters, int device,
-                const std::string& launch, const std::string& waiter) {
+void trace_begin(const gpu::Kernel& kernel, const std::vector<std::byte>& parameters, int device,
+                 const std::string& launch, const std::string& waiter) {
   if (!is_traced()) return;
   std::vector<std::string> values;
   for (const auto& parameter : kernel.parameters) {
@@ -364,8 +364,8 @@ void tell_begin(const gpu::Kernel& kernel, const std::vector<std::byte>& paramet
       {.number = 0, .call = "begin", .nth = count_call("begin"), .device = device, .arguments = arguments.c_str()});
 }
 
-void tell_unordered_read(const gpu::Kernel& kernel, int device, const std::string& launch, const std::string& where,
-                         uint64_t written, uint64_t read) {
+void trace_unordered_read(const gpu::Kernel& kernel, int device, const std::string& launch, const std::string& where,
+                          uint64_t written, uint64_t read) {
   const std::string arguments = trace::object({{"func", demangled(kernel.name)},
                                                {"launch", launch},
                                                {"where", where},
@@ -378,12 +378,12 @@ void tell_unordered_read(const gpu::Kernel& kernel, int device, const std::strin
               .arguments = arguments.c_str()});
 }
 
-static void tell_sleep() {
+static void trace_sleep() {
   const uint64_t nth = is_traced() && !thread().call ? count_call("sleep") : 0;
   if (nth > 0 && nth <= 64) write_line({.number = 0, .call = "sleep", .nth = nth});  // a loop may sleep without end
 }
 
-static void tell_send(const int* fds, size_t count) {
+static void trace_send(const int* fds, size_t count) {
   if (!count || !is_traced() || thread().call) return;
   std::string numbers;
   for (const int fd : std::span(fds, count)) numbers += (numbers.empty() ? "" : ",") + std::to_string(fd);
@@ -392,13 +392,13 @@ static void tell_send(const int* fds, size_t count) {
 }
 
 void watch_process() {
-  static constexpr Watcher ours = {tell_close, tell_closed, tell_refused_close, tell_sleep,
-                                   tell_send,  tell_reaped, tell_exit};
+  static constexpr Watcher ours = {trace_close, trace_closed, trace_refused_close, trace_sleep,
+                                   trace_send,  trace_reaped, trace_exit};
   const auto watch = reinterpret_cast<WatchFunction*>(dlsym(RTLD_DEFAULT, watch_function));
   if (memory::options().trace) memory::come();
   if (watch && memory::options().trace) watch(&ours);
   if (!watch && (memory::options().no_luck || memory::options().trace))
-    say_once(
+    log_once(
         "LD_PRELOAD was replaced, and sleeps, descriptors and _exit are not seen: add to it what vmmsim put there");
 }
 

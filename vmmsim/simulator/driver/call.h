@@ -55,7 +55,7 @@ template <class Work> int result_of(const Work& work) {
 }
 
 // Says a text on stderr, once in this process.
-void say_once(const std::string& text);
+void log_once(const std::string& text);
 
 // Says on stderr, once for each text, what a call cannot do here: "vmmsim: cuFoo is not simulated".
 int not_simulated(const char* name);
@@ -70,11 +70,11 @@ KernelNames kernels_of(CUgraphExec);
 
 // What a process does beside its calls, for --trace: when a late kernel begins (the calls that launch it and that wait
 // for it, "cudaFree #1", or none). Of its end ending.h tells.
-void tell_begin(const gpu::Kernel&, const std::vector<std::byte>& parameters, int device, const std::string& launch,
-                const std::string& waiter);
+void trace_begin(const gpu::Kernel&, const std::vector<std::byte>& parameters, int device, const std::string& launch,
+                 const std::string& waiter);
 // A kernel's first read that no alias fence orders after what its thread wrote at another address.
-void tell_unordered_read(const gpu::Kernel&, int device, const std::string& launch, const std::string& where,
-                         uint64_t written, uint64_t read);
+void trace_unordered_read(const gpu::Kernel&, int device, const std::string& launch, const std::string& where,
+                          uint64_t written, uint64_t read);
 // Lets the library that goes before libc (../interposed.cc) tell of descriptors and of the end: a line in the trace.
 void watch_process();
 

@@ -182,7 +182,7 @@ EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNo
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   return call(ARGUMENTS(mode), in_host_function, [&] {
     if (!mode) {
-      tell_of_crash("mode is null");
+      log_crash("mode is null");
       refuse(CUDA_ERROR_INVALID_VALUE, "mode is null");
     }
     *mode = std::exchange(thread().capture_mode, *mode);  // whatever it is, as on the H200

@@ -90,14 +90,14 @@ void copy_in_parts(CUdevice to_user, const Area& to, CUdevice from_user, const A
 }
 
 // Where the driver takes an address for one that the host may touch.
-void tell_of_crashes(const std::optional<Range>& range, uint64_t address, int sides) {
+void log_crashes(const std::optional<Range>& range, uint64_t address, int sides) {
   const bool is_mapped = range && range->mapped;
   if (is_mapped && is_host_vmm(*range) && !range->host_access)
-    tell_of_crash("memory of the host is mapped at " + hexadecimal(address) + ", and not open to the host: give it " +
-                  "access (cuMemSetAccess)");
+    log_crash("memory of the host is mapped at " + hexadecimal(address) + ", and not open to the host: give it " +
+              "access (cuMemSetAccess)");
   if (range && !is_mapped && !sides)
-    tell_of_crash("nothing is mapped at " + hexadecimal(address) +
-                  ", which is reserved: map memory there (cuMemMap), " + "or give the copy a direction");
+    log_crash("nothing is mapped at " + hexadecimal(address) + ", which is reserved: map memory there (cuMemMap), " +
+              "or give the copy a direction");
 }
 
 // As a program gives it: the sides in rows, without offsets.
@@ -146,11 +146,11 @@ CheckedCopy check_copy(const Area& to, const Area& from, int sides, const Copyin
   const auto heap = heap_of(*who.context);
   require(!heap->holds(to.address) && !heap->holds(from.address), CUDA_ERROR_INVALID_VALUE,
           "memory of malloc in a kernel: only kernels copy it");
-  tell_of_crashes(target, to.address, sides);
-  tell_of_crashes(source, from.address, sides);
+  log_crashes(target, to.address, sides);
+  log_crashes(source, from.address, sides);
   const bool to_multicast = check(to_user, to, writing, target);
   const bool from_multicast = check(from_user, from, reading, source);
-  if (to_multicast || from_multicast) memory::tell_of_ordinary_access(memory::current_call());
+  if (to_multicast || from_multicast) memory::log_ordinary_access(memory::current_call());
   const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMCPY, who.context, [=] { copy_now(to_user, to, from_user, from); });
   const bool has_host_side = !target || !source || host_reads(*target) || host_reads(*source);
   if (has_host_side) work->too_late = CUDA_ERROR_LAUNCH_FAILED;
@@ -178,10 +178,10 @@ void copy(const Area& to, const Area& from, CUstream where, int sides, bool wait
     work->task = [=, to_user = to_user, from_user = from_user, staged = std::vector<char>(bytes, bytes + from.width)] {
       copy_now(to_user, to, from_user, plain(reinterpret_cast<uint64_t>(staged.data()), staged.size()));
     };
-    put(stream, work);
+    submit(stream, work);
     return;
   }
-  const Operation op = put(stream, work);
+  const Operation op = submit(stream, work);
   const bool must_wait = !target || !source || (waits && (is_on_host(*target) || is_on_host(*source)));
   if (op && must_wait) wait_for(op);
 }
@@ -235,17 +235,17 @@ void copy_3d(const CUDA_MEMCPY3D* what, CUstream where, bool waits) {
   copy(areas.to, areas.from, where, sides_of(*what), waits);
 }
 
-void tell_of_host_memory(CUdeviceptr to, CUdeviceptr from) {
+void log_host_memory(CUdeviceptr to, CUdeviceptr from) {
   for (const CUdeviceptr address : {to, from})
     if (const auto range = memory::find(address); range && is_host_vmm(*range))
-      tell_of_crash("memory of the host is mapped at " + hexadecimal(address) +
-                    ", and cuMemcpyPeer is for that of two GPUs: use cuMemcpyHtoD or cuMemcpyDtoH");
+      log_crash("memory of the host is mapped at " + hexadecimal(address) +
+                ", and cuMemcpyPeer is for that of two GPUs: use cuMemcpyHtoD or cuMemcpyDtoH");
 }
 
 // Between two GPUs: in order with what stream 0 of each has, before and after it.
 void copy_peer(const Areas& areas, int sides, CUcontext to_context, CUcontext from_context) {
   CUstream_st& mine = stream(nullptr);
-  tell_of_host_memory(areas.to.address, areas.from.address);
+  log_host_memory(areas.to.address, areas.from.address);
   const std::array others = {to_context, from_context};
   for (const CUcontext other : others)
     if (other && checked(other) != mine.context) enqueue(mine, nullptr, enqueue(other->legacy, nullptr));
@@ -268,7 +268,7 @@ void set(const CUDA_MEMSET_NODE_PARAMS_v2& what, CUstream where, bool waits) {
   CUstream_st& stream = driver::stream(where);
   all.ctx = stream.context;
   const SharedWork work = memset_work(all, is_capturing(stream));
-  const Operation op = work ? put(stream, work) : nullptr;
+  const Operation op = work ? submit(stream, work) : nullptr;
   if (!op || !waits) return;
   const auto range = memory::find(what.dst);
   if (range && host_reads(*range)) wait_for(op);  // such a memset is synchronous
@@ -314,7 +314,7 @@ SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2& given, bool is_captured
           "the destination is no memory of a GPU, or has been freed (cuMemFreeAsync)");
   require(given.width <= size_t(1) << memory::address_bits, CUDA_ERROR_INVALID_VALUE, "the range is too long");
   const CUdevice device = context->device;
-  if (!is_captured && check(device, area, writing, range)) memory::tell_of_ordinary_access(memory::current_call());
+  if (!is_captured && check(device, area, writing, range)) memory::log_ordinary_access(memory::current_call());
   const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMSET, context, [=, value = given.value] {
     for (const memory::Piece& piece : pieces(device, area, writing)) fill(piece, value, element);
   });

@@ -130,7 +130,7 @@ int peer_attribute(CUdevice_P2PAttribute what, CUdevice from, CUdevice to) {
 void initialize(unsigned flags) {
   require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
   if (!memory::why_no_machine().empty()) {
-    say_once(memory::why_no_machine());
+    log_once(memory::why_no_machine());
     refuse(memory::lacks_memory_for_machine() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_SYSTEM_NOT_READY,
            memory::why_no_machine().c_str());
   }

@@ -14,19 +14,19 @@
 namespace driver {
 namespace {
 
-struct Said {  // on stderr
+struct Logged {  // on stderr
   Mutex lock;
   std::set<std::string> texts GUARDED_BY(lock);
 };
-Said& said() {
-  static Said& all = *new Said;
+Logged& logged() {
+  static Logged& all = *new Logged;
   return all;
 }
 
 // A child that is forked while another thread says something would wait for that thread for ever. Before all others:
 // what is registered first is locked last, and this lock is taken under the others.
-void lock_before_fork() ACQUIRE(said().lock) { said().lock.lock(); }
-void unlock_after_fork() RELEASE(said().lock) { said().lock.unlock(); }
+void lock_before_fork() ACQUIRE(logged().lock) { logged().lock.lock(); }
+void unlock_after_fork() RELEASE(logged().lock) { logged().lock.unlock(); }
 [[gnu::constructor(101)]] void hold_while_forking() {
   pthread_atfork(lock_before_fork, unlock_after_fork, unlock_after_fork);
 }
@@ -39,22 +39,22 @@ State& state() {
 }
 Thread& thread() { return memory::thread_slot<Thread>(); }
 
-void say(const std::string& text) {  // in one piece, whatever other processes say
-  say_wrapped("vmmsim: " + text + "\n");
+void log(const std::string& text) {  // in one piece, whatever other processes say
+  log_wrapped("vmmsim: " + text + "\n");
 }
 
-void say_once(const std::string& text) {
-  const MutexLock held(said().lock);
-  if (said().texts.insert(text).second) say(text);
+void log_once(const std::string& text) {
+  const MutexLock held(logged().lock);
+  if (logged().texts.insert(text).second) log(text);
 }
 
-void tell_of_crash(const std::string& what) {
+void log_crash(const std::string& what) {
   if (memory::options().explain)
-    say_once(memory::current_call() + ": here an H200's driver (580.159.04) ended the process with SIGSEGV: " + what);
+    log_once(memory::current_call() + ": here an H200's driver (580.159.04) ended the process with SIGSEGV: " + what);
 }
 
 int not_simulated(const char* name) {
-  say_once(std::string(name) + " is not simulated");
+  log_once(std::string(name) + " is not simulated");
   explain("it is not simulated");
   return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -31,10 +31,10 @@ using memory::refuse;
 
 const char* name_of(int error);
 
-void say(const std::string& text);  // on stderr, in one piece
+void log(const std::string& text);  // on stderr, in one piece
 
 // For --explain, once for each call: where an H200's driver does not answer but crash.
-void tell_of_crash(const std::string& what);
+void log_crash(const std::string& what);
 
 // Throws Refused{CUDA_ERROR_INVALID_VALUE} if a pointer that a call needs is null.
 void require_non_null(const void* pointer, const char* name);

@@ -71,15 +71,15 @@ __attribute__((destructor)) void finish() {
   if (memory::options().leaks) {
     forget_modules(nullptr);
     forget_memory(nullptr);
-    for (const std::string& leak : memory::leaks()) say("leak: " + leak);
+    for (const std::string& leak : memory::leaks()) log("leak: " + leak);
   }
   gpu::stop();
-  tell_exit(state().exit_status);
+  trace_exit(state().exit_status);
 }
 
 }  // namespace
 
-void tell_exit(int status) {
+void trace_exit(int status) {
   static std::atomic<bool> is_told = false;
   if (!is_traced() || is_told.exchange(true)) return;
   if (memory::options().no_luck) end_late();

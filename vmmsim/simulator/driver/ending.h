@@ -11,7 +11,7 @@ bool is_traced();      // this process, and it has called cuInit
 uint64_t next_line();  // its number
 trace::File& the_trace();
 
-void watch_end();            // from cuInit on
-void tell_exit(int status);  // once, whatever ends the process: safe in a handler of a signal
+void watch_end();             // from cuInit on
+void trace_exit(int status);  // once, whatever ends the process: safe in a handler of a signal
 
 }  // namespace driver

@@ -71,7 +71,7 @@ CUdriverProcAddressQueryResult find_call(void** found, const std::string& name, 
 }
 
 CUdriverProcAddressQueryResult get_call(const char* name, void** found, int cuda_version, cuuint64_t flags) {
-  if (!name) tell_of_crash("symbol is null");
+  if (!name) log_crash("symbol is null");
   require_non_null(name, "symbol");
   require_non_null(found, "pfn");
   constexpr cuuint64_t per_thread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;

@@ -42,15 +42,15 @@ Operation recorded(CUevent handle) {
   return event->recorded;
 }
 
-void tell_if_of_another_gpu(const CUevent_st& event) {
+void log_if_of_another_gpu(const CUevent_st& event) {
   if (event.shared && has_current() && event.context->device != current_device())
-    tell_of_crash("the event is for other processes and of GPU " + std::to_string(event.context->device) +
-                  ", and GPU " + std::to_string(current_device()) + " is current: make the event's GPU current first");
+    log_crash("the event is for other processes and of GPU " + std::to_string(event.context->device) + ", and GPU " +
+              std::to_string(current_device()) + " is current: make the event's GPU current first");
 }
 
 CUipcEventHandle export_event(CUevent handle) {
   require(handle, CUDA_ERROR_INVALID_VALUE, "event is null");
-  tell_if_of_another_gpu(event(handle));
+  log_if_of_another_gpu(event(handle));
   const auto shared = event(handle).shared;
   require(shared && !shared->is_opened, CUDA_ERROR_INVALID_HANDLE,
           "the event was made without CU_EVENT_INTERPROCESS, or by another process");
@@ -85,7 +85,7 @@ void destroy_event(CUevent handle) {
 void record(CUevent handle, CUstream where, unsigned flags = 0) {
   CUstream_st& stream = driver::stream(where);
   const auto event = checked(handle);
-  tell_if_of_another_gpu(*event);
+  log_if_of_another_gpu(*event);
   require(!(flags & ~unsigned(CU_EVENT_RECORD_EXTERNAL)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
   require(event->context == stream.context, CUDA_ERROR_INVALID_HANDLE, "event and stream are of different contexts");
   if (flags & CU_EVENT_RECORD_EXTERNAL) {

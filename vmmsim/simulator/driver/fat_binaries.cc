@@ -19,7 +19,7 @@ unsigned capability() { return unsigned(memory::machine().capability); }
 void refuse_code(const std::vector<ptx::Image>& images) {
   const std::string why = "GPU code that cannot run: " + ptx::why_none(images, capability());
   for (const ptx::Image& image : images)  // on hardware it might have run
-    if (!image.is_ptx && image.architecture / 10 == capability() / 10) say_once(why);
+    if (!image.is_ptx && image.architecture / 10 == capability() / 10) log_once(why);
   refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, why);
 }
 
@@ -28,7 +28,7 @@ std::string unpack(const ptx::Image& image) {
     return ptx::unpacked(image);
   } catch (const ptx::MissingLibrary& missing) {
     std::fflush(stdout);
-    say_once(missing.what());
+    log_once(missing.what());
     _exit(125);
   }
 }

@@ -123,7 +123,7 @@ void check_place(const Place& at, const Work& work) REQUIRES(graphs().lock) {
 // What is wrong with the child comes before what is wrong with the graph.
 void add_graph(const Place& at, CUgraph child, CUgraphChildGraphNodeOwnership ownership) {
   const MutexLock held(graphs().lock);
-  if (child == at.graph) tell_of_crash("a graph is to be a node of itself");
+  if (child == at.graph) log_crash("a graph is to be a node of itself");
   require(checked(child) != at.graph, CUDA_ERROR_INVALID_VALUE, "a graph cannot be a node of itself");
   const bool is_moved = ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
   if (!is_moved) must_have_clones(*child);

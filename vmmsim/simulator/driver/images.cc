@@ -65,7 +65,7 @@ ptx::Module read_ptx(const char* text) {
 
 [[noreturn]] void refuse_image(const char* what) {
   const std::string why = std::string("a module's image is ") + what;
-  say_once(why);
+  log_once(why);
   refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, why);
 }
 
@@ -94,7 +94,7 @@ Code read_image(const void* image, size_t most) {
     require(std::strstr(text, ".version"), CUDA_ERROR_INVALID_IMAGE, "the image is neither PTX nor a fat binary");
     return code(read_ptx(text));
   } catch (const ptx::Error& error) {
-    if (magic == 0x466243b1) say_once(std::string("GPU code of the program cannot be read: ") + error.what());
+    if (magic == 0x466243b1) log_once(std::string("GPU code of the program cannot be read: ") + error.what());
     refuse(error_of(error), error.what());
   }
 }

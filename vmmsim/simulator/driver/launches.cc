@@ -52,10 +52,10 @@ void need_simulated(const gpu::Kernel& kernel) {
   if (kernel.lowered) return;
   if (memory::options().unsupported_ends) {
     std::fflush(stdout);
-    say("not simulated: " + kernel.not_simulated);
+    log("not simulated: " + kernel.not_simulated);
     _exit(125);
   }
-  say_once("not simulated: " + kernel.not_simulated + ". The launch fails with CUDA_ERROR_NOT_SUPPORTED");
+  log_once("not simulated: " + kernel.not_simulated + ". The launch fails with CUDA_ERROR_NOT_SUPPORTED");
   refuse(CUDA_ERROR_NOT_SUPPORTED, "it is not simulated: " + kernel.not_simulated);
 }
 
@@ -132,7 +132,7 @@ void start_kernel(const Work& work, const Operation& op) {
   if (memory::options().trace)
     now.unordered_read = [kernel = now.kernel, device = now.module->device(), launch = work.asked_by](
                              const std::string& where, uint64_t written, uint64_t read) {
-      tell_unordered_read(*kernel, device, launch, where, written, read);
+      trace_unordered_read(*kernel, device, launch, where, written, read);
     };
   if (memory::options().late_kernels == 0) return gpu::launch(std::move(now));
   using Clock = std::chrono::steady_clock;
@@ -140,7 +140,7 @@ void start_kernel(const Work& work, const Operation& op) {
   gpu::poll([op, now, latest, launch = work.asked_by] {  // a launch may come from any thread: the call is kept
     const std::string waiter = waiter_of(op);
     if (waiter.empty() && Clock::now() < latest && !fault()) return false;
-    tell_begin(*now.kernel, now.parameters, now.module->device(), launch, waiter);
+    trace_begin(*now.kernel, now.parameters, now.module->device(), launch, waiter);
     gpu::launch(now);
     return true;
   });
@@ -193,7 +193,7 @@ void check(CUlaunchAttributeID what, const CUlaunchAttributeValue& value) {
 void launch(const CUDA_KERNEL_NODE_PARAMS_v3& what, CUstream where, const Attributes& attributes) {
   CUstream_st& stream = driver::stream(where);
   const SharedWork work = kernel_work(what, attributes, stream.context);
-  if (put(stream, work)) return;
+  if (submit(stream, work)) return;
   for (const auto& event : {work->event_of_begin, work->event_of_end})
     if (event) capture_record(stream, *event);
 }

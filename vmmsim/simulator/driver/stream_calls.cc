@@ -157,7 +157,7 @@ CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
     given.fn = fn;
     given.userData = userData;
     const SharedWork work = host_work(given);
-    put(stream(hStream), work);
+    submit(stream(hStream), work);
   });
 }
 CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags) {

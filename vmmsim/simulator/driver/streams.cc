@@ -237,7 +237,7 @@ Operation enqueue(CUstream_st& stream, Start start, const Operation& also) {
   return put_in(stream, std::move(start), also);
 }
 
-Operation put(CUstream_st& stream, const SharedWork& work) {
+Operation submit(CUstream_st& stream, const SharedWork& work) {
   if (capture(stream, work)) return nullptr;
   return put_in(stream, start_of(work), nullptr, work.get());
 }

@@ -29,7 +29,7 @@ Operation enqueue(CUstream_st&, Start start, const Operation& also = nullptr) EX
 
 // Gives work to a stream. It waits first while the stream holds as much of that as it can. Returns null if the stream
 // captures it. Throws Refused.
-Operation put(CUstream_st&, const SharedWork&) EXCLUDES(state().lock, graphs().lock);
+Operation submit(CUstream_st&, const SharedWork&) EXCLUDES(state().lock, graphs().lock);
 
 // An operation among those that enqueue_all() puts in.
 struct Step {

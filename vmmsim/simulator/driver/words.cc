@@ -132,7 +132,7 @@ void put_words(CUstream where, Word* words, unsigned count, unsigned flags) {
     for (const Word& word : *work->words)
       if (is_wait(word) || is_write(word)) check_address(stream.context->device, word);
   }
-  put(stream, work);
+  submit(stream, work);
 }
 
 CUgraphNodeParams node_of(const CUDA_BATCH_MEM_OP_NODE_PARAMS* given) {
@@ -149,7 +149,7 @@ SharedWork words_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& given) {
   constexpr unsigned most = 255;
   require_non_null(given.ctx, "ctx");
   require(!given.flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
-  if (given.count && !given.paramArray) tell_of_crash("paramArray is null");
+  if (given.count && !given.paramArray) log_crash("paramArray is null");
   if (given.count) require_non_null(given.paramArray, "paramArray");
   require(given.count <= most, CUDA_ERROR_INVALID_VALUE, "count is at most 255");
   const CUdevice device = checked(given.ctx)->device;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // The work that streams and graphs are given. A call that puts something into a stream makes a Work of what it was
-// asked for, and so does a call that adds a node to a graph: one piece of code checks both. put() gives the work to the
-// stream or, while the stream captures, adds it to a graph as a node. A launch of a graph puts the work of all its
+// asked for, and so does a call that adds a node to a graph: one piece of code checks both. submit() gives the work to
+// the stream or, while the stream captures, adds it to a graph as a node. A launch of a graph puts the work of all its
 // nodes in at once, each after those that it depends on.
 #pragma once
 #include <cuda.h>

@@ -7,7 +7,7 @@ namespace gpu {
 namespace {
 
 // No thread of the block can go on.
-void tell_of_deadlock(const ThreadBlock& block) {
+void fault_deadlock(const ThreadBlock& block) {
   for (const Warp& w : block.warps) {
     if (!w.alive) continue;
     const unsigned lane = first_of(w.alive);
@@ -52,7 +52,7 @@ Progress run(Cluster& cluster, long budget) {
   for (const auto& block : cluster.blocks)
     if (has_ready(*block) || block->awaits_grids) return Progress::waits;
   for (const auto& block : cluster.blocks)
-    if (block->alive) tell_of_deadlock(*block);
+    if (block->alive) fault_deadlock(*block);
   return Progress::ended;
 }
 

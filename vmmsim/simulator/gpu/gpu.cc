@@ -392,7 +392,7 @@ class Workers {
     const std::string line = kernel.pace->ended(blocks_done * each, kernel.blocks * each);
     if (!line.empty()) {
       workers_lock.unlock();
-      say_wrapped(line);
+      log_wrapped(line);
       workers_lock.lock();
     }
     if (progress == Progress::ended) end_block(std::move(turn), std::move(fault));

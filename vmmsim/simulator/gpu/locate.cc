@@ -34,7 +34,7 @@ Backing locate_replicas(const Warp& w, const MicroOp& op, unsigned lane, uint64_
   char* const own = memory::own_replica(entry, block.device);
   if (!unbound.empty() || !own) fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, unbound, address);
   if (!std::atomic_ref(block.launch->told_of_multicast).exchange(true, std::memory_order_relaxed))
-    memory::tell_of_ordinary_access(where(w, op, lane));
+    memory::log_ordinary_access(where(w, op, lane));
   return {own + address % memory::page_size, false, true, writes ? frames : memory::Replicas()};
 }
 

@@ -55,7 +55,7 @@ void wait_for_maker(uint32_t record) {
   ledger().awaited = 0;
 }
 
-void tell(trace::Kind kind, const AllocationHandle& referent) {
+void trace_allocation(trace::Kind kind, const AllocationHandle& referent) {
   const Record& record = record_of(referent);
   std::vector<trace::Member> members = {{"handle", hexadecimal(referent.handle)},
                                         {"size", record.size},
@@ -130,7 +130,7 @@ constexpr char no_vmm[] =
 
 Handle import(uint32_t record) REQUIRES(process_lock) {
   const auto referent = add_handle(record, true);
-  tell("import", *referent);
+  trace_allocation("import", *referent);
   return referent->handle;
 }
 
@@ -239,7 +239,7 @@ Handle create(size_t size, const CUmemAllocationProp& properties, unsigned long 
     record->location = on_gpu ? CU_MEM_LOCATION_TYPE_DEVICE : CU_MEM_LOCATION_TYPE_HOST_NUMA;
   }
   const auto referent = add_handle(number, false);
-  tell("create", *referent);
+  trace_allocation("create", *referent);
   return referent->handle;
 }
 

@@ -19,7 +19,7 @@
 #include <new>
 #include <stdexcept>
 #include <vector>
-#include "../say.h"
+#include "../log.h"
 #include "page_table.h"
 
 namespace memory {
@@ -187,7 +187,7 @@ void SharedMutex::make() {
 bool SharedMutex::lock() {
   const int error = pthread_mutex_lock(&mutex_);
   if (error && error != EOWNERDEAD) {
-    say_line("the machine's ledger cannot be locked: %s: start the simulation anew", std::strerror(error));
+    log_line("the machine's ledger cannot be locked: %s: start the simulation anew", std::strerror(error));
     _exit(125);
   }
   return !error;

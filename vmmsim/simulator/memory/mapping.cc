@@ -57,7 +57,7 @@ constexpr char opened_anew[] =
     "the memory was created with gpuDirectRDMACapable and mapped more than once, its first mapping was unmapped, and "
     "another was opened to its GPU since: unmap all of its mappings first";
 
-void tell_access(const Mapping& mapping, int device, unsigned flags) {
+void trace_access(const Mapping& mapping, int device, unsigned flags) {
   change("access",
          {{"address", hexadecimal(mapping.base)}, {"size", mapping.size}, {"device", device}, {"flags", flags}});
 }
@@ -79,7 +79,7 @@ void open_to_host(Mapping& mapping, unsigned flags) REQUIRES(process_lock) {
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "the host cannot be let into all of the memory at " + hexadecimal(mapping.base) +
                                          ": the process has as many mappings as vm.max_map_count allows" + still);
   }
-  tell_access(mapping, -1, flags);
+  trace_access(mapping, -1, flags);
 }
 
 // RDMA memory whose first mapping is gone is opened to its own GPU alone, and at one place, as on the H200.
@@ -105,7 +105,7 @@ void open_to_gpu(Mapping& mapping, CUdevice device, unsigned flags) REQUIRES(pro
   if (adds && is_owner && !fails) anew.insert(mapping.base);
   if (is_owner && !flags) anew.erase(mapping.base);
   access = fails ? 0 : static_cast<unsigned char>(flags);
-  tell_access(mapping, device, access);
+  trace_access(mapping, device, access);
   if (!fails) return;
   write_entries(mapping);
   if (is_second) refuse(CUDA_ERROR_UNKNOWN, std::string(opened_anew) + still);

@@ -105,7 +105,7 @@ inline std::string what_is_unbound(uint64_t address, Replicas frames) {
 }
 // Says on stderr that a call or a kernel goes to a multicast address without a multimem instruction: of each process
 // once, under --explain each time.
-void tell_of_ordinary_access(const std::string& who);
+void log_ordinary_access(const std::string& who);
 
 // --- Ordinary memory: cuMemAlloc, host memory, legacy IPC -----------------------------------------------------------
 // Of an allocation what the driver knows. Without a context it is the simulator's own, such as a module's variables, or

@@ -271,22 +271,22 @@ char* own_replica(uint64_t entry, CUdevice device) {
   return place < frames.size() ? frames[place].load(std::memory_order_relaxed) : nullptr;
 }
 
-void tell_of_ordinary_access(const std::string& who) {
+void log_ordinary_access(const std::string& who) {
   static std::atomic<bool> is_told = false;
   if (is_told.exchange(true) && !options().explain) return;
   const std::string line = "vmmsim: " + who +
                            " goes to a multicast address without a multimem instruction, which the PTX manual calls "
                            "for; all else is undefined. Here a write reaches every replica, and a read gives the GPU's "
                            "own; with --strict either is a fault\n";
-  say_wrapped(line);
+  log_wrapped(line);
 }
 
 void this_thread_makes_no_calls() { ++of_process().helpers; }
 
 // It is said once. An alarm that would end the wait on hardware rings at once; else the wait goes on, as there, unless
 // the program is to end where it cannot go on.
-static void tell_of_hopeless_wait(const Record& object, unsigned missing) REQUIRES(process_lock) {
-  say_line(
+static void log_hopeless_wait(const Record& object, unsigned missing) REQUIRES(process_lock) {
+  log_line(
       "%s waits for ever: the multicast object's team lacks %u of %u GPUs, and nobody is left to "
       "add one with cuMulticastAddDevice",
       current_call().c_str(), missing, object.devices);
@@ -310,7 +310,7 @@ void wait_for_team(uint32_t object) {
     if (!missing) break;
     if (!is_told && is_hopeless(object)) {
       is_told = true;
-      tell_of_hopeless_wait(record, missing);
+      log_hopeless_wait(record, missing);
       continue;  // the process was unlocked
     }
     process_lock.unlock();

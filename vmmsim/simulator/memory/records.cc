@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 #include "records.h"
-#include "../say.h"
+#include "../log.h"
 #include "presence.h"
 #include "process.h"
 
@@ -70,10 +70,10 @@ bool has_gpu_file(int gpu) REQUIRES(process_lock) {
 }
 
 // Says on stderr, once, that memory is taken that nobody holds: figures of free memory are less then.
-void tell_of_kept(const char* why) {
+void log_kept(const char* why) {
   static std::atomic<bool> is_told = false;
   const char* const error = std::strerror(errno);
-  if (!is_told.exchange(true)) say_line("memory stays taken for now: %s: %s", why, error);
+  if (!is_told.exchange(true)) log_line("memory stays taken for now: %s: %s", why, error);
 }
 
 bool punch(int gpu, uint32_t first, uint32_t frames) REQUIRES(process_lock) {
@@ -81,7 +81,7 @@ bool punch(int gpu, uint32_t first, uint32_t frames) REQUIRES(process_lock) {
   const bool is_done =
       has_gpu_file(gpu) &&
       TEMP_FAILURE_RETRY(fallocate(gpu_file(gpu).number, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, size)) == 0;
-  if (!is_done) tell_of_kept("what was written to it cannot be taken out");
+  if (!is_done) log_kept("what was written to it cannot be taken out");
   return is_done;
 }
 
@@ -240,7 +240,7 @@ void release_record(uint32_t record) {
   assert(found != holds().held.end());
   if (--found->second) return;
   holds().held.erase(found);
-  if (!set_lock(holds().file, record, F_UNLCK)) tell_of_kept("its lock cannot be given back");
+  if (!set_lock(holds().file, record, F_UNLCK)) log_kept("its lock cannot be given back");
   LedgerLock locked;
   give_back_if_unheld(record);
 }

@@ -10,7 +10,7 @@
 
 #include "../driver/runtime_table.h"
 #include "../leads.h"
-#include "../say.h"
+#include "../log.h"
 #include "runtime.h"
 
 namespace {
@@ -33,7 +33,7 @@ void* load_driver() {
   const std::string ours = here.dli_fname ? here.dli_fname : "";
   void* const driver = dlopen((ours.substr(0, ours.rfind('/') + 1) + "libcuda.so.1").c_str(), RTLD_NOW | RTLD_LOCAL);
   if (driver) return driver;
-  say_line("the simulator's driver cannot be loaded: %s", dlerror());
+  log_line("the simulator's driver cannot be loaded: %s", dlerror());
   _exit(125);
 }
 

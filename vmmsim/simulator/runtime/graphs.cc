@@ -567,8 +567,9 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
 }
 
 namespace {
-cudaError_t tell(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
-                 const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges, size_t* count) {
+cudaError_t capture_info(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+                         cudaGraph_t* graph, const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges,
+                         size_t* count) {
   return cudaError_t(cuStreamGetCaptureInfo_v3(at(stream), reinterpret_cast<CUstreamCaptureStatus*>(status),
                                                reinterpret_cast<cuuint64_t*>(id), graph, dependencies,
                                                reinterpret_cast<const CUgraphEdgeData**>(edges), count));
@@ -582,7 +583,8 @@ STREAM_CALL(cudaStreamGetCaptureInfo, _ptsz,
              size_t* numDependencies_out),
             (stream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out)) {
   return call(ARGUMENTS(stream, captureStatus_out), [&] {
-    return tell(stream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out);
+    return capture_info(stream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out,
+                        numDependencies_out);
   });
 }
 STREAM_CALL(cudaStreamUpdateCaptureDependencies, _ptsz,
@@ -600,7 +602,7 @@ STREAM_CALL(cudaStreamGetCaptureInfo_v2, _ptsz,
              cudaGraph_t* graph_out, const cudaGraphNode_t** dependencies_out, size_t* numDependencies_out),
             (stream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out)) {
   return call(ARGUMENTS(stream, captureStatus_out), [&] {
-    return tell(stream, captureStatus_out, id_out, graph_out, dependencies_out, nullptr, numDependencies_out);
+    return capture_info(stream, captureStatus_out, id_out, graph_out, dependencies_out, nullptr, numDependencies_out);
   });
 }
 STREAM_CALL(cudaStreamGetCaptureInfo_v3, _ptsz,
@@ -609,7 +611,8 @@ STREAM_CALL(cudaStreamGetCaptureInfo_v3, _ptsz,
              size_t* numDependencies_out),
             (stream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out)) {
   return call(ARGUMENTS(stream, captureStatus_out), [&] {
-    return tell(stream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out);
+    return capture_info(stream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out,
+                        numDependencies_out);
   });
 }
 STREAM_CALL(cudaStreamUpdateCaptureDependencies_v2, _ptsz,

@@ -28,7 +28,7 @@
 #include <span>
 #include "../elf_file.h"
 #include "../leads.h"
-#include "../say.h"
+#include "../log.h"
 #include "jit_link.h"
 #include "known_runtimes.h"
 
@@ -274,7 +274,7 @@ class Object {
   // A program may do without the runtime that it has inside, and vmmsim has refused it if it has kernels.
   void cannot_know() const {
     if (&map_ == program) return;
-    say_line(
+    log_line(
         "%s contains the CUDA runtime, stripped of its names, and not one that is known by its code (CUDA "
         "%s): what it does on GPUs will fail",
         map_.l_name, known_runtimes::all);
@@ -284,7 +284,7 @@ class Object {
   void cannot(const char* why) const {
     char path[4096] = "";
     if (!*map_.l_name && readlink("/proc/self/exe", path, sizeof path - 1) < 0) path[0] = '\0';
-    say_line("%s contains the CUDA runtime, which cannot be replaced there: %s", *map_.l_name ? map_.l_name : path,
+    log_line("%s contains the CUDA runtime, which cannot be replaced there: %s", *map_.l_name ? map_.l_name : path,
              why);
     if (&map_ == program) _exit(125);
   }
@@ -321,7 +321,7 @@ uintptr_t target_of_lead(uint64_t number) {
   char path[sizeof ours];
   std::snprintf(path, sizeof path, "%.*s" RUNTIME, int(directory), ours);
   if (!dlmopen(LM_ID_BASE, path, RTLD_NOW | RTLD_LOCAL)) {
-    say_line("the simulator's runtime cannot be loaded: %s", dlerror());
+    log_line("the simulator's runtime cannot be loaded: %s", dlerror());
     _exit(125);
   }
   return lead_targets[number] = base + calls[number].place;

@@ -14,7 +14,7 @@
 constexpr char log_variable[] = "VMMSIM_LOG";  // of the environment: the file's path
 
 // `shown`: the line as the terminal takes it.
-inline void put_line(const char* line, size_t size, const char* shown, size_t shown_size) {
+inline void write_log(const char* line, size_t size, const char* shown, size_t shown_size) {
   [[maybe_unused]] const auto told = TEMP_FAILURE_RETRY(write(STDERR_FILENO, shown, shown_size));  // or nobody listens
   const char* const path = getenv(log_variable);
   const int log = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
@@ -24,12 +24,12 @@ inline void put_line(const char* line, size_t size, const char* shown, size_t sh
 }
 
 // A line without its end. Takes no memory.
-[[gnu::format(printf, 1, 2)]] inline void say_line(const char* format, ...) {
+[[gnu::format(printf, 1, 2)]] inline void log_line(const char* format, ...) {
   char line[8192] = "vmmsim: ";
   va_list more;
   va_start(more, format);
   std::vsnprintf(line + 8, sizeof line - 9, format, more);
   va_end(more);
   std::strcat(line, "\n");
-  put_line(line, std::strlen(line), line, std::strlen(line));
+  write_log(line, std::strlen(line), line, std::strlen(line));
 }
