@@ -141,7 +141,7 @@ class Live:
             words = [f"{plural(len(calls), 'call')} ({which}): addresses and memory are as they were."]
             parts = [f'<p style="margin:4px 0;opacity:.7"><small>{words[0]}</small></p>']
         for line in refused[:MOST_REFUSED]:
-            why = in_words(line)
+            why = format_line(line)
             whose = "" if line["pid"] == self.pid else "In a child process: "
             parts.append(WHY.format(whose, f"{line['call']}: {line['result']}", f"<br>{html.escape(why)}" * bool(why)))
             words.append(f"{whose}{line['call']}: {line['result']}. {why}")
@@ -186,7 +186,7 @@ def image(svg, words):
     return f'<img alt="{html.escape(words)}" src="data:image/svg+xml;base64,{data}" style="max-width:100%">'
 
 
-def in_words(line):
+def format_line(line):
     """Why a call was refused, without what its own line has said already; "" of a real driver, which does not say."""
     why = line["explanation"].partition(f" answers {line['result']}: ")[2] or line["explanation"]
     return why + "; to go on, choose Kernel > Restart Kernel" * (UNTIL in why)

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent / "js"
-DRAWING = "parts", "lives", "scene", "layout", "drawing", "arrows", "crowd", "rows", "sharing", "told", "prose", "draw"
+DRAWING = "parts lives scene layout drawing arrows aggregator rows sharing tooltips prose draw".split()
 MAIN = """
 function pictures(text) {
   const { data, asked } = JSON.parse(text), lives = new Lives(data);

@@ -51,7 +51,7 @@ class Steps(list):
 
 def steps(recording):
     """One Step for each call of the recording."""
-    return Film(recording).steps()
+    return FrameBuilder(recording).steps()
 
 
 def notes(recording):
@@ -64,7 +64,7 @@ def notes(recording):
     return sentences
 
 
-class Film:
+class FrameBuilder:
     """The machine of a recording, and what is noted of it step by step."""
 
     def __init__(self, recording):

@@ -324,7 +324,7 @@ def draw(recordings, path, given=None):
     return len(text.encode())
 
 
-def in_words(recording):
+def describe(recording):
     calls = [line for line in recording.lines if line["call"] not in NO_CALLS]
     refused = sum(map(is_refused, calls))
     return f"{plural(len(calls), 'call')} of CUDA" + (f", {refused} of them refused" if refused else "")
@@ -386,7 +386,7 @@ def watch(given):
         return status or 1
     if html:
         return finished(given, [recording], html, status)
-    say(f"{in_words(recording)}, in {file}; {given.tool.name} {shlex.quote(str(file))} draws them")
+    say(f"{describe(recording)}, in {file}; {given.tool.name} {shlex.quote(str(file))} draws them")
     return status
 
 
@@ -406,17 +406,17 @@ def finished(given, recordings, html, status):
     try:
         size = draw(recordings, html, given)
     except (Failed, NoEngine, OSError) as error:
-        say(in_words_of(error))
+        say(format_error(error))
         return status or 1
     cut = "; the recording was cut off" if any(recording.is_cut for recording in recordings) else ""
-    calls = " and ".join(map(in_words, recordings))
+    calls = " and ".join(map(describe, recordings))
     say(f"{calls}{cut}: open {html} in a browser ({file_size(size)})")
     if given.open:
         show(os.path.abspath(html))
     return status
 
 
-def in_words_of(error):
+def format_error(error):
     return f"{error.filename or 'a file'}: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
@@ -425,7 +425,7 @@ def main(words, the_tool=None):
     try:
         return watch(arguments(words, the_tool or tool.Tool()))
     except (Failed, Broken, OSError) as error:
-        say(in_words_of(error))
+        say(format_error(error))
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

@@ -161,7 +161,7 @@ class ArrowDrawing extends Drawing {
     lines.forEach((line, index) => this.text(x + width / 2, y + 16 * index - 8 * (lines.length - 1), line));
   }
   box(box, badges) {  // with its handles: those of the first process at the top, of the second at the bottom
-    this.rect(box.x, box.y, box.width, box.height, fill_of(box), box.status, this.teller?.memory(box));
+    this.rect(box.x, box.y, box.width, box.height, fill_of(box), box.status, this.tooltips?.memory(box));
     this.hatch(box.x, box.y, box.width, box.height, box);
     const upper = badges.filter(({ process }) => process == 0 && this.scene.processes.length > 1);
     const lower = badges.filter((badge) => !upper.includes(badge));
@@ -172,7 +172,7 @@ class ArrowDrawing extends Drawing {
     this.badges(middle, y + 22, lower, box);
   }
   object(box) {
-    this.rect(box.x, box.y, box.width, box.height, "vmm-box", box.mark, this.teller?.memory(box));
+    this.rect(box.x, box.y, box.width, box.height, "vmm-box", box.mark, this.tooltips?.memory(box));
     this.text(this.width / 2, box.y + 19, object_text(box), text_kind(box.status));
     this.badges(this.width / 2, box.y + 27, this.badges_of(box), box);
     for (const [number, status] of box.bound) {

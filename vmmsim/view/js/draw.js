@@ -20,10 +20,11 @@ function may_have_arrows({ lives, devices, spaces, memories }) {
 
 function draw(lives, { to, from = to - 1, width = WIDTH, tallest = TALLEST, title = "", calls = [] }) {
   const scene = new Scene(lives, from, to), fault = lives.faults?.[to] ?? null;
-  const teller = title ? null : new Teller(lives, scene), active = lives.steps?.[to - 1].process;
+  const tooltips = title ? null : new TooltipWriter(lives, scene), active = lives.steps?.[to - 1].process;
   const ordinary = new Set(lives.blocks.filter(([, , , born, died]) => is_there(to, born, died)).map((one) => one[2]));
-  const options = { width, teller, fault, ordinary, extras: teller?.extras() ?? [], title, calls };
-  const drawn = drawn_with_arrows(scene, options) ?? drawn_in_rows(new Crowd(scene, active, fault), tallest, options);
+  const options = { width, tooltips, fault, ordinary, extras: tooltips?.extras() ?? [], title, calls };
+  const drawn = drawn_with_arrows(scene, options)
+    ?? drawn_in_rows(new Aggregator(scene, active, fault), tallest, options);
   return { ...drawn, words: title ? words_of(scene, title) : "" };
 }
 function drawn_with_arrows(scene, options) {
@@ -35,10 +36,10 @@ function drawn_with_arrows(scene, options) {
     return null;
   }
 }
-function drawn_in_rows(crowd, tallest, options) {
-  const { lives } = crowd.scene, fits = ({ height }) => height <= tallest;
-  const rows = (level, how) => new RowDrawing(crowd, levels[level], { ...options, ...how }).draw();
-  const trial = (level) => rows(level, { teller: null, is_trial: true });
+function drawn_in_rows(aggregated, tallest, options) {
+  const { lives } = aggregated.scene, fits = ({ height }) => height <= tallest;
+  const rows = (level, how) => new RowDrawing(aggregated, levels[level], { ...options, ...how }).draw();
+  const trial = (level) => rows(level, { tooltips: null, is_trial: true });
   let level = lives.level ?? 0, drawn = rows(level);  // as in the step before: most often it is that again
   if (fits(drawn)) {
     const before = level;

@@ -21,12 +21,12 @@ function diagonals(x, y, width, height, step = 9) {
   return lines.join(" ");
 }
 
-// teller: says of each part what a reader may want to know, or null; extras: what stands below the memory; fault:
+// tooltips: says of each part what a reader may want to know, or null; extras: what stands below the memory; fault:
 // [process, address] of what a kernel must not touch. A trial only tells how high it is.
 class Drawing {
-  constructor(scene, { width = WIDTH, teller = null, extras = [], ordinary = new Set(), fault = null,
+  constructor(scene, { width = WIDTH, tooltips = null, extras = [], ordinary = new Set(), fault = null,
     is_trial = false, title = "", calls = [] } = {}) {
-    Object.assign(this, { scene, width, teller, extras, ordinary, fault, is_trial, title, calls,
+    Object.assign(this, { scene, width, tooltips, extras, ordinary, fault, is_trial, title, calls,
       free: width - 2 * MARGIN, elements: [], kinds: new Set() });
   }
 
@@ -85,7 +85,7 @@ class Drawing {
     });
   }
   region(region, { top, region_height: height, caption_y, measures }) {
-    this.rect(region.x, top, region.width, height, "vmm-box", region.status, this.teller?.reservation(region));
+    this.rect(region.x, top, region.width, height, "vmm-box", region.status, this.tooltips?.reservation(region));
     if (!is_to_scale(region)) {
       this.bar("vmm-track", top + height - 6, [[x_of(region, 0), x_of(region, region.size)]]);
       this.bar("vmm-true", top + height - 6, bar_of(region, region.mapped));
@@ -95,7 +95,7 @@ class Drawing {
     for (const part of region.parts)
       if (part.is_mapped) this.part(part, region, top, measures);
       else if (region.status != GONE) {
-        const [label_y, note_y] = measures.gap, [about, pin] = this.teller?.gap(part, region) ?? [];
+        const [label_y, note_y] = measures.gap, [about, pin] = this.tooltips?.gap(part, region) ?? [];
         this.text(part.middle, top + label_y, part.label(), "vmm-small", { data_about: about, data_pin: pin });
         this.text(part.middle, top + note_y, part.note(), "vmm-small");
       }
@@ -113,7 +113,8 @@ class Drawing {
   }
   part(part, region, top, { part: height, label, tag }) {
     const box = { ...part.memory, mapped: [part], status: KEPT };
-    this.rect(part.x + 2, top + 4, part.width - 4, height, fill_of(box), part.status, this.teller?.part(part, region));
+    const about = this.tooltips?.part(part, region);
+    this.rect(part.x + 2, top + 4, part.width - 4, height, fill_of(box), part.status, about);
     this.hatch(part.x + 2, top + 4, part.width - 4, height, part.memory);
     this.text(part.middle, top + label, part.label(), text_kind(part.status));
     if (tag) this.text(part.middle, top + tag, tag_of(part.ranges, part.width - 6), "vmm-small");
@@ -143,7 +144,8 @@ class Drawing {
       const width = Math.min(width_of(text, 12) + 16, this.free);
       if (x > MARGIN && x + width > MARGIN + this.free) [x, y] = [MARGIN, y + 23];
       if (status != KEPT) this.rect(x, y, width, 20 + 16 * more.length, "vmm-pill", status);
-      this.text(x + 8, y + 14, first, "vmm-left vmm-small", { data_about: this.teller && about, data_unfold: unfold });
+      const marks = { data_about: this.tooltips && about, data_unfold: unfold };
+      this.text(x + 8, y + 14, first, "vmm-left vmm-small", marks);
       for (const line of more) this.text(x + 8, (y += 16) + 14, line, "vmm-left vmm-small");
       x += width + 8;
     }

@@ -8,20 +8,21 @@ const rights_in_words = ({ words, access }) =>
   [words, kind_of(Math.max(...access.map(([flags]) => flags))), access.some(([, changed]) => changed)];
 
 class RowDrawing extends Drawing {
-  constructor(crowd, [most_regions, most_boxes], more) {
-    super(crowd.scene, more);
-    Object.assign(this, { crowd, most_regions, most_boxes, widest: this.width - GUTTER - MARGIN,
+  constructor(aggregated, [most_regions, most_boxes], more) {
+    super(aggregated.scene, more);
+    Object.assign(this, { aggregated, most_regions, most_boxes, widest: this.width - GUTTER - MARGIN,
       measures: this.width < WIDTH ? in_narrow_rows : in_rows });
   }
   draw() {
-    const { crowd, scene: { processes } } = this, most = Math.floor(this.most_regions / Math.min(2, crowd.full.size));
+    const { aggregated, scene: { processes } } = this;
+    const most = Math.floor(this.most_regions / Math.min(2, aggregated.full.size));
     let y = this.title ? this.head() + 8 : MARGIN;
-    for (const process of crowd.full)
-      y = this.section(process, crowd.shown(process, most, this.widest, this.measures), y);
+    for (const process of aggregated.full)
+      y = this.section(process, aggregated.shown(process, most, this.widest, this.measures), y);
     const others = [], nothing = [];
     processes.forEach((name, process) => {
-      const regions = crowd.spaces[process].flat(), bytes = sum(regions.map((region) => region.bytes));
-      if (crowd.full.has(process)) return;
+      const regions = aggregated.spaces[process].flat(), bytes = sum(regions.map((region) => region.bytes));
+      if (aggregated.full.has(process)) return;
       if (regions.length) others.push(`${name}: ${plural(regions.length, "reservation")}, ${size_text(bytes)} mapped`);
       else nothing.push(process + 1);
     });
@@ -57,9 +58,9 @@ class RowDrawing extends Drawing {
 
   // --- All memory; returns where it ends
   memory(y) {
-    const { crowd, scene: { devices } } = this, without = [], empty = [];
+    const { aggregated, scene: { devices } } = this, without = [], empty = [];
     for (const device of [...devices, -1]) {
-      const its = crowd.boxes_of(device, this.most_boxes, (boxes) => this.rows_of_boxes(boxes));
+      const its = aggregated.boxes_of(device, this.most_boxes, (boxes) => this.rows_of_boxes(boxes));
       const name = device >= 0 ? `GPU ${device}` : "elsewhere";
       if (its.boxes.length) y = this.panel(name, its, y) + 8;
       else if (device >= 0) empty.push(device);
@@ -69,7 +70,7 @@ class RowDrawing extends Drawing {
       if (its.length) without.push(`${gpus_text(its, true)} ${its.length == 1 ? "holds" : "hold"} ${what}`);
     }
     y = this.small_lines(without, y);
-    const { shown, hidden } = crowd.objects();
+    const { shown, hidden } = aggregated.objects();
     for (const box of shown) y = this.object(box, y) + 8;
     if (!hidden) return y;
     this.text(MARGIN + 10, y + 13, `… and ${plural(hidden, "more multicast object")}`, "vmm-left vmm-small");
@@ -110,7 +111,7 @@ class RowDrawing extends Drawing {
     return this.scene.badges(box, true);
   }
   box(box) {
-    this.rect(box.x, box.y, box.width, box.height, fill_of(box), box.status, this.teller?.memory(box));
+    this.rect(box.x, box.y, box.width, box.height, fill_of(box), box.status, this.tooltips?.memory(box));
     this.hatch(box.x, box.y, box.width, box.height, box);
     const middle = box.x + box.width / 2;
     this.text(middle, box.y + 17, box.label(), text_kind(box.status));
@@ -124,7 +125,7 @@ class RowDrawing extends Drawing {
     const more = bound.length > 8 ? ` and ${bound.length - 8} more` : "";
     if (bound.length) lines.push(`bound: ${bound.slice(0, 8).join(", ")}${more}`);
     const height = 12 + 17 * lines.length + BADGE * badges.length, middle = this.width / 2;
-    this.rect(MARGIN, y, this.free, height, "vmm-box", box.mark, this.teller?.memory(box));
+    this.rect(MARGIN, y, this.free, height, "vmm-box", box.mark, this.tooltips?.memory(box));
     lines.forEach((line, index) =>
       this.text(middle, y + 18 + 17 * index, line, index ? "vmm-small" : text_kind(box.status)));
     this.badges(middle, y + 8 + 17 * lines.length, badges, box);

@@ -5,7 +5,7 @@ const hex = (address) => `0x${address.toString(16)}`;
 const first_eight = (all) => all.length < 9 ? all.join(", ") : `${all.slice(0, 8).join(", ")}, ${all.length - 8} more`;
 const ranges_text = (ranges) => ranges.map(([from, to]) => to > from ? `${from}-${to}` : `${from}`).join();
 
-class Teller {
+class TooltipWriter {
   constructor(data, scene) {
     Object.assign(this, { data, scene });
   }

@@ -19,7 +19,7 @@ const by_rank = (rank) => (one, other) => {
 };
 
 // active: the process whose turn it is; fault as a Drawing has it.
-class Crowd {
+class Aggregator {
   constructor(scene, active = 0, fault = null) {
     Object.assign(this, { scene, active, fault, run_of: new Map(), made: new Map() });
     this.memories = [...scene.memories.values()];
