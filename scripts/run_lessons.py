@@ -172,7 +172,7 @@ def source_of(program):
     return next(ROOT.glob(f"[0-9][0-9]_*/{program}.cu"))
 
 
-def particulars(program):
+def program_config(program):
     """What the lesson.json of its directory says of this program. What skips the lesson, skips it too."""
     about = json.loads(source_of(program).with_name("lesson.json").read_text())
     own = about.get("programs", {}).get(program, {})
@@ -181,12 +181,12 @@ def particulars(program):
 
 def on_simulator(program):
     """The arguments for simulated GPUs, which are slow."""
-    return particulars(program).get("simulated", "").split()
+    return program_config(program).get("simulated", "").split()
 
 
-def quick(program):
+def short_args(program):
     """The arguments for a program that runs again and again, in tests: less memory, fewer repeats."""
-    return particulars(program).get("small", "").split() or on_simulator(program)
+    return program_config(program).get("small", "").split() or on_simulator(program)
 
 
 def arguments():

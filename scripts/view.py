@@ -86,7 +86,7 @@ def as_in_the_book(given):
     if given.gpus is None and given.machine is None:
         given.gpus = str(json.loads((lesson / "lesson.json").read_text()).get("gpus", 1))
         machine = ["--gpus", given.gpus]
-    its_arguments = run_lessons.quick(names[0]) if len(given.command) == 1 else []
+    its_arguments = run_lessons.short_args(names[0]) if len(given.command) == 1 else []
     given.command += its_arguments
     if machine or its_arguments:
         watch.say(f"running it as for the book: {shlex.join([*machine, *given.command])}")

@@ -16,7 +16,7 @@ import tempfile
 import time
 
 from docs.tools.fill_pages import step_lines
-from scripts.run_lessons import lessons, quick
+from scripts.run_lessons import lessons, short_args
 from vmmsim.trace import Broken, Recording, finish
 from vmmsim.view import fragment, plural, steps
 
@@ -31,11 +31,11 @@ def recorded(lesson, directory, file):
     """Runs a lesson on simulated GPUs and writes what it asked of the driver into a file."""
     name = lesson[3:]
     gpus = json.loads((ROOT / lesson / "lesson.json").read_text()).get("gpus", 1)
-    command = [directory / "vmmsim", "--gpus", str(gpus), "--trace", file, directory / name, *quick(name)]
+    command = [directory / "vmmsim", "--gpus", str(gpus), "--trace", file, directory / name, *short_args(name)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
     if done.returncode:
         raise Failed(f"{name} ended with status {done.returncode}\n{done.stdout}{done.stderr}")
-    wrong = finish(file, [str(directory / name), *quick(name)], plural(gpus, "simulated GPU"), gpus, 0)
+    wrong = finish(file, [str(directory / name), *short_args(name)], plural(gpus, "simulated GPU"), gpus, 0)
     if wrong:
         raise Failed("\n".join(wrong))
 

@@ -22,7 +22,7 @@ from docs.tools.notebooks import LOAD, cells_by_hand
 from scripts.transcript import expectations, pair
 from tests.lesson_test import fail
 from tests.machines import copy_checkout
-from tests.on_simulator.sim_test import changed, on_simulator, particulars
+from tests.on_simulator.sim_test import changed, on_simulator, program_config
 from vmmsim.tests.browser import skip
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -262,7 +262,7 @@ def run(build, lesson):
         if not told.startswith("No GPU here: ") or not shown:
             fail(f"it does not say where it ran, or did not work:\n{told}")
         expected = directory / "expected_output.txt"
-        hold(changed(expected, particulars(name).get("changes", {})), shown[1] + "\n", 8)
+        hold(changed(expected, program_config(name).get("changes", {})), shown[1] + "\n", 8)
 
         for program in sorted({name for cell in cells for name in re.findall(r"/vmmsim .*\./(\w+) 2>&1", cell[0])}):
             source, _, told, _ = the_cell(cells, f" ./{program} 2>&1")

@@ -296,7 +296,7 @@ class Checks(unittest.TestCase):
         happened = "it printed more; let lines of your own go to stderr: more"
         self.assertEqual(words.split(), f"What was to happen: it prints {OUTPUT} What happened: {happened}".split())
 
-    def test_elsewhere(self):
+    def test_what_holds_on_the_first_machine_is_checked_on_others(self):
         """What holds on the first machine is looked at on others."""
         seen = []
 

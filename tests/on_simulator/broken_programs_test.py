@@ -16,7 +16,7 @@ import sys
 import textwrap
 
 from scripts.run_lessons import source_of
-from tests.on_simulator.sim_test import name_of, particulars
+from tests.on_simulator.sim_test import name_of, program_config
 
 HEADER = "# What vmmsim --explain says, with long lines folded. Addresses and handles differ from run to run.\n"
 
@@ -73,7 +73,7 @@ def comparable(text):
 
 def main(what, vmmsim, program):
     commands = [[vmmsim, "--strict", "--gpus", "2", "--explain", program]]
-    machine = particulars(name_of(program)).get("explained_on")
+    machine = program_config(name_of(program)).get("explained_on")
     if machine:
         commands.append([vmmsim, "--machine", machine, "--gpus", "2", "--explain", program])
     text, path = text_of(commands), source_of(name_of(program)).with_name(f"{name_of(program)}_explained.txt")

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 
-from scripts.run_lessons import quick
+from scripts.run_lessons import short_args
 from tests.on_simulator.sim_test import QUIET
 from vmmsim.tests.recorded_names import recorded_names
 from vmmsim.trace import OF_MODULES
@@ -170,7 +170,7 @@ def simulated(vmmsim, directory, lesson, about):
     with tempfile.NamedTemporaryFile() as trace:
         command = [vmmsim, *QUIET, "--gpus", str(about["gpus"]), "--trace", trace.name, f"{directory}/{program}"]
         done = subprocess.run(
-            [*command, *quick(program)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
+            [*command, *short_args(program)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
         )
         lines = [json.loads(line) for line in trace.read().decode().splitlines()]
     if done.returncode or done.stderr:

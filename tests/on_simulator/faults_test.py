@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-from tests.on_simulator.sim_test import as_wanted, name_of, particulars, quick
+from tests.on_simulator.sim_test import as_wanted, name_of, program_config, short_args
 from vmmsim.processes import end_session, in_session
 
 LIMIT = 30  # seconds, and three times as long as the program takes when nothing fails
@@ -29,7 +29,7 @@ NAMES = {"CUDA_ERROR_UNKNOWN": "cudaErrorUnknown", "CUDA_ERROR_OUT_OF_MEMORY": "
 
 def start(vmmsim, options, program, directory, limit):
     """Runs it in a session of its own: (exit status or None for too late, output, errors, what is left behind)."""
-    command = [vmmsim, "--strict", "--gpus", "2", *options, program, *quick(name_of(program))]
+    command = [vmmsim, "--strict", "--gpus", "2", *options, program, *short_args(name_of(program))]
     process = subprocess.Popen(
         command,
         text=True,
@@ -63,7 +63,7 @@ def places(vmmsim, program):
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch, tempfile.NamedTemporaryFile() as trace:
         status, output, errors, left = start(vmmsim, ["--trace", trace.name], program, pathlib.Path(scratch), 60)
-        if status != 0 or not as_wanted(particulars(name_of(program)).get("on_stderr", ""), errors) or left:
+        if status != 0 or not as_wanted(program_config(name_of(program)).get("on_stderr", ""), errors) or left:
             sys.exit(f"FAIL: without a fault: status {status}, left behind {left}\n{output}{errors}")
         lines = [json.loads(line) for line in trace.read().decode().splitlines()]
     counts, first, answers = collections.Counter(), {}, collections.defaultdict(set)
@@ -80,7 +80,7 @@ def wrong_with(vmmsim, program, call, number, error, limit):
     with tempfile.TemporaryDirectory() as scratch:
         fail = ["--fail", f"{call}:{number}={error}"]
         status, output, errors, left = start(vmmsim, fail, program, pathlib.Path(scratch), limit)
-    names = [rf"\b{call}\b", particulars(name_of(program)).get("calls_named_as")]
+    names = [rf"\b{call}\b", program_config(name_of(program)).get("calls_named_as")]
     if call == "cudaLaunchKernel":
         names.append("cudaGetLastError")  # a launch has no result of its own
     if status is None:
@@ -110,7 +110,7 @@ def main(vmmsim, program):
         wrong = wrong_with(vmmsim, program, call, number, error, limit)
         return call, wrong, f"{call} #{number}, at {place}, answers {error}"
 
-    dropped = {call: len(reasons) for call, reasons in particulars(name_of(program)).get("dropped", {}).items()}
+    dropped = {call: len(reasons) for call, reasons in program_config(name_of(program)).get("dropped", {}).items()}
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for call, wrong, what in pool.map(check, enumerate(all_places)):

@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 from tests import changes
-from tests.on_simulator.sim_test import HERE, changed, difference, particulars, quick
+from tests.on_simulator.sim_test import HERE, changed, difference, program_config, short_args
 
 ROOT = HERE.parent.parent
 LIMIT = 60  # seconds
@@ -63,7 +63,7 @@ def build(texts, directory, source, nvcc):
 
 def run(vmmsim, program, mistake, expected):
     """Runs it with this mistake. Whether all is well, and all that it says."""
-    command = [vmmsim, "--strict", "--gpus", "2", "--leaks", program, *quick(program.name)]
+    command = [vmmsim, "--strict", "--gpus", "2", "--leaks", program, *short_args(program.name)]
     try:
         done = subprocess.run(
             command,
@@ -82,7 +82,7 @@ def run(vmmsim, program, mistake, expected):
 
 def main(vmmsim, lesson, expected_file, *nvcc):
     source = ROOT / lesson
-    its = particulars(source.stem)
+    its = program_config(source.stem)
     text = source.read_text()
     expected = changed(expected_file, its.get("small_changes" if "small" in its else "changes", {}))
     mistakes, tried = list(changes_of(source, "mistakes")), list(changes_of(source, "try_it"))

@@ -30,7 +30,7 @@ import sys
 import tempfile
 from csv import DictReader
 
-from scripts.run_lessons import on_simulator, particulars, quick, source_of
+from scripts.run_lessons import on_simulator, program_config, short_args, source_of
 from scripts.transcript import expectations, pair
 from tests.lesson_test import classify, fail, outcome, start
 
@@ -86,7 +86,7 @@ def facts(file, *words):
 
 def lesson(file, vmmsim, program, gpus):
     name = name_of(program)
-    its = particulars(name)
+    its = program_config(name)
     wanted = {"changes": its.get("changes", {}), "on_stderr": its.get("on_stderr", "")}
     run(file, "--", vmmsim, *QUIET, "--gpus", gpus, program, *on_simulator(name), **wanted)
     if "TESTS_ARE_EMULATED" in os.environ:  # an emulator's time is no measure
@@ -100,8 +100,8 @@ def lesson(file, vmmsim, program, gpus):
 
 def small(vmmsim, program):
     name = name_of(program)
-    done = start(vmmsim, *QUIET, "--gpus", "2", program, *quick(name))
-    if outcome(done) or not as_wanted(particulars(name).get("on_stderr", ""), done.stderr):
+    done = start(vmmsim, *QUIET, "--gpus", "2", program, *short_args(name))
+    if outcome(done) or not as_wanted(program_config(name).get("on_stderr", ""), done.stderr):
         fail("it skipped, or says on stderr what it should not")
 
 
@@ -117,7 +117,7 @@ def csv(vmmsim, *programs):
     with tempfile.TemporaryDirectory() as scratch:
         path = pathlib.Path(scratch) / "measured.csv"
         for program in programs:
-            command = vmmsim, "--gpus", "2", program, *quick(name_of(program)), "--csv"
+            command = vmmsim, "--gpus", "2", program, *short_args(name_of(program)), "--csv"
             if outcome(start(*command, str(path))):
                 fail("it skipped")
             text = path.read_text()
@@ -137,7 +137,7 @@ def no_code(vmmsim, *programs):
     launching = 0
     for program in programs:
         fail_first = "--fail", "cudaLaunchKernel:1=CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
-        done = start(vmmsim, *QUIET, "--gpus", "2", *fail_first, program, *quick(name_of(program)))
+        done = start(vmmsim, *QUIET, "--gpus", "2", *fail_first, program, *short_args(name_of(program)))
         if done.returncode == 0:  # it launches nothing
             continue
         launching += 1
@@ -152,13 +152,13 @@ def no_code(vmmsim, *programs):
 
 def skips(vmmsim, machine, *programs):
     def reason_of(program):
-        return ALL_SKIP.get(machine) or particulars(name_of(program))["skips"].get(machine)
+        return ALL_SKIP.get(machine) or program_config(name_of(program))["skips"].get(machine)
 
     def check(program):
         name = name_of(program)
-        its = particulars(name)
+        its = program_config(name)
         fewer = ["--gpus", "2"] if machine in TWO_SUFFICE else []
-        command = [vmmsim, *QUIET, "--machine", machine, *fewer, program, *quick(name)]
+        command = [vmmsim, *QUIET, "--machine", machine, *fewer, program, *short_args(name)]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         reason = reason_of(program)
         result, told = classify(done.returncode, done.stdout, done.stderr)

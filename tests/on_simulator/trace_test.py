@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 from scripts.run_lessons import source_of
-from tests.on_simulator.sim_test import name_of, quick
+from tests.on_simulator.sim_test import name_of, short_args
 from vmmsim.trace import SUCCESS, Machine
 
 
@@ -24,7 +24,7 @@ def replay(vmmsim, program):
     machine = Machine()
     with tempfile.NamedTemporaryFile() as trace:
         done = subprocess.run(
-            [vmmsim, "--gpus", "2", "--trace", trace.name, program, *quick(name_of(program))],
+            [vmmsim, "--gpus", "2", "--trace", trace.name, program, *short_args(name_of(program))],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -54,7 +54,7 @@ def wrong_explanations(vmmsim, program):
     for option in ([], ["--explain"]):
         with tempfile.NamedTemporaryFile() as trace:
             done = subprocess.run(
-                [vmmsim, *option, "--trace", trace.name, program, *quick(name_of(program))],
+                [vmmsim, *option, "--trace", trace.name, program, *short_args(name_of(program))],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

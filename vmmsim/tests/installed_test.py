@@ -113,7 +113,7 @@ class Installed(unittest.TestCase):
         ask += "; print(ml.nvmlInit_v2(), ml.nvmlDeviceGetCount_v2(ctypes.byref(n)), n.value)"
         self.assertEqual(self.vmmsim("--gpus", "2", self.place / "empty/bin/python3", "-c", ask).stdout, "0 0 2\n")
 
-    def test_it_is_shown(self):
+    def test_view_writes_one_page_that_needs_no_other_file(self):
         self.assertIn("calls of CUDA: open mine.html in a browser", self.vmmsim("view", "./mine").stderr)
         page = (self.place / "mine.html").read_text()
         self.assertIn("cudaMallocManaged", page)

@@ -37,7 +37,7 @@ class ProcessesTest(unittest.TestCase):
         self.assertEqual((processes.end_tree(process.pid), processes.in_session(process.pid)), ([], []))
         self.assertEqual(len(processes.in_session(other.pid)), 8)
 
-    def test_all(self):
+    def test_end_all_leaves_no_descendant(self):
         process = self.start()
         self.assertEqual(len(processes.descendants(os.getpid())), 8)
         deadline = time.monotonic() + 30
