@@ -318,6 +318,16 @@ def test_names_from_the_caller():
     assert [step.brief for step in found] == ["4 MiB → d_A", "4 MiB → d_B", "4 MiB → dptr"]
 
 
+def test_a_name_of_several_reservations():
+    source = "cuMemAddressReserve(&address, n, 0, 0, 0);\ncuMemAddressReserve(&table, n, 0, 0, 0);"
+    writer = Writer(sources={"a.cu": source})
+    for number in range(3):
+        writer.reserve(BASE + 64 * MIB * number, 4 * MIB)
+    writer.called_at(lambda number: ("a.cu", 1 + (number == 2), "main"))
+    found = checked_steps(writer.recording())
+    assert [step.brief for step in found] == ["4 MiB → R1 (address)", "4 MiB → table", "4 MiB → R3 (address)"]
+
+
 def test_a_fault_is_marked_where_it_is():
     writer = Writer()
     for at in range(BASE, BASE + 640 * MIB, 64 * MIB):

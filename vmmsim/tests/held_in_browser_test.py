@@ -80,7 +80,7 @@ class HeldInBrowserTest(BrowserTest):
 
     def test_threads_of_a_library(self):
         """What several threads made for one line of the program is one row, and opens into the library's functions."""
-        writer = Writer(places={"pool+0x7": [["main.cu", 7, "train"]]})
+        writer = Writer(places={"pool+0x7": [["main.cu", 7, "train"]]}, sources={"main.cu": "\n" * 9})
         for nth, function in enumerate(("createRing", "createTree", "createTree")):
             caller = f"libring.so+{nth:#x}"
             writer.about["places"][caller] = [["", 0, function]]
@@ -96,6 +96,7 @@ class HeldInBrowserTest(BrowserTest):
         self.assertEqual(
             words, ["▾ main.cu:7 in train, in other threads", "▸ createTree, libring.so", "createRing, libring.so #1,"]
         )
+        self.assertEqual(self.page.locator(".vmm-source .vmm-next").get_attribute("data-line"), "7")
         listed = self.page.locator(".vmm-list [data-number='4']")
         self.assertIn("main.cu:7 in train (createTree)", listed.inner_text())
         self.assertIn("createTree in another thread, main thread last at main.cu:7", listed.get_attribute("title"))

@@ -278,13 +278,21 @@ class Views(BrowserTest):
             ("#step=0", 1),
             ("#step=-3", 1),
             ("#step=99999", self.last),
-            ("#step=abc", 1),
-            ("#step=", 1),
-            ("#other", 9),  # the first refusal
+            ("#step=abc", 9),  # where it opens: the first refusal
+            ("#step=", 9),
+            ("#other", 9),
         ):
             with self.subTest(fragment):
                 self.open(fragment=fragment)
                 self.expect_step(wanted)
+                said, words = self.page.locator(".vmm-no-step"), fragment.partition("=")[2]
+                self.assertEqual(said.is_visible(), words not in ("4", ""))
+                if said.is_visible():
+                    there = f"There is no step “{words}”: there are 1 to {self.last}. This is step {wanted}."
+                    self.assertEqual(said.inner_text(), there)
+                    self.page.wait_for_url(f"**#step={wanted}")
+                    self.page.keyboard.press("ArrowLeft" if wanted > 1 else "ArrowRight")
+                    self.assertFalse(said.is_visible())
         self.open()
         self.button("Forward").click()
         self.page.wait_for_url("**#step=2")

@@ -76,7 +76,9 @@ class FrameBuilder:
         several = len(self.all_pids) > 1
         self.processes = [f"process {self.all_pids.index(pid) + 1}" if several else "" for pid in self.pids]
         self.devices = devices_of(self.lines)
-        self.names, self.taken = {}, collections.defaultdict(collections.Counter)  # of reservations
+        reserve = [line for line in self.lines if line["call"] == "cuMemAddressReserve" and not is_refused(line)]
+        self.names, self.variables = {}, {}  # of reservations; by the callers of a line
+        self.often = collections.Counter((line["pid"], self.variable(line)) for line in reserve)
         self.process_of = dict(zip(self.pids, self.processes, strict=True))
         rank = {pid: place for place, pid in enumerate(self.all_pids)}
         self.overview, self.lives = Overview(self.devices), Lives(self.name, rank)
@@ -127,14 +129,19 @@ class FrameBuilder:
         return whose + " ".join(filter(None, [asked.words(), *more]))
 
     def name(self, pid, reservation):
-        """What a reservation is called: the variable that the source has for it, or else its number."""
+        """What a reservation is called: the variable that the source has for it, or else its number; or, if that is
+        the variable of several, both."""
         number, made = reservation.number, reservation.made
         if number not in self.names:
-            name = variable(self.recording, made) if made and made["call"] else ""
-            self.taken[pid][name] += 1
-            often = self.taken[pid][name]
-            self.names[number] = f"R{reservation.nth + 1}" if not name else f"{name} {often}" if often > 1 else name
+            name, nth = self.variable(made) if made and made["call"] else "", f"R{reservation.nth + 1}"
+            self.names[number] = f"{nth} ({name})" if self.often[pid, name] > 1 and name else name or nth
         return self.names[number]
+
+    def variable(self, line):
+        key = tuple(line["callers"])
+        if key not in self.variables:
+            self.variables[key] = variable(self.recording, line)
+        return self.variables[key]
 
 
 def doubt(what):

@@ -219,7 +219,7 @@ def cause(line):
 
 def variables(lives):
     """Names of reservations that the source has for them."""
-    names = {re.sub(r" \d+$", "", name) for _, name, *_ in lives.reservations}
+    names = {re.sub(r"^R\d+ \((.*)\)$", r"\1", name) for _, name, *_ in lives.reservations}
     return sorted(name for name in names if not re.fullmatch(r"R\d+", name))
 
 

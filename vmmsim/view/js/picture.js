@@ -29,7 +29,7 @@ class Picture {
   }
 
   // As wide as the view, so that its letters can be read on a phone too. What was the highest so far keeps its room, so
-  // that nothing jumps.
+  // that nothing jumps; on a phone what is below is out of sight.
   drawn(number) {
     const { width } = this;
     const tallest = width < WIDTH ? 2 * TALLEST : TALLEST, drawn = draw(this.lives, { to: number, width, tallest });
@@ -46,7 +46,7 @@ class Picture {
   of(number) {
     const { elements, height, width } = this.drawn(number);
     return `<svg class="vmm-picture" role="group" aria-label="The picture of step ${number}"
-      preserveAspectRatio="xMidYMin meet" viewBox="0 0 ${width} ${Math.max(height, this.tallest)}">${
+      preserveAspectRatio="xMidYMin meet" viewBox="0 0 ${width} ${width < WIDTH ? height : this.tallest}">${
       elements.join("")}</svg>`;
   }
   // The heights of some steps all over the recording.

@@ -44,8 +44,9 @@ class RowDrawing extends Drawing {
     if (!more) return y;
     const unfold = more.startsWith("…") ? "all" : "";  // a click shows all of them
     const x = width_of(more, 12) < this.widest ? GUTTER : MARGIN;
-    this.text(x, y + 13, more, "vmm-left vmm-small", { data_unfold: unfold });
-    return y + 20;
+    for (const line of lines_of(more.split(", "), ", ", this.width - x - MARGIN, 12, ","))
+      this.text(x, (y += 17) - 4, line, "vmm-left vmm-small", { data_unfold: unfold });
+    return y + 3;
   }
   small_lines(texts, y) {
     const lines = lines_of(texts, "; ", this.free, 12);

@@ -3,33 +3,45 @@
 class Source {
   constructor(view) {
     Object.assign(this, { data: view.data, part: view.part, source: view.part("source"), shown: "" });
-    const { sources, stacks } = this.data;
+    const { sources, stacks } = this.data, program = view.part("program");
     const has = Object.keys(sources).length ? "source" : stacks.some((stack) => stack.length) ? "stacks" : "nothing";
-    view.part("program").classList.add(`vmm-has-${has}`);  // of the whole recording: so that nothing jumps
+    program.classList.add(`vmm-has-${has}`);  // of the whole recording: so that nothing jumps
+    program.style.setProperty("--vmm-frames", Math.max(...stacks.map(({ length }) => length)));
   }
   show(at) {
-    const { steps, sources, stacks } = this.data, step = steps[at - 1], [file] = step.place;
-    const has_text = Boolean(sources[file]), stack = has_text ? [] : stacks[step.stack];
-    if (has_text && file != this.shown)
-      this.source.replaceChildren(...sources[file].split("\n").map((text, index) =>
+    const { steps, sources, stacks, owners } = this.data, step = steps[at - 1];
+    const has = (file) => Object.hasOwn(sources, file);
+    const [library, own] = parts_of_owner(owners[step.owner]), [, asked, row] = /^(.*):(\d+)/.exec(own) ?? [];
+    const has_text = has(step.place[0]), stack = has_text ? [] : stacks[step.stack];
+    const file = has_text ? step.place[0] : library && has(asked) ? asked : "";
+    if (file != this.shown)
+      this.source.replaceChildren(...(sources[file] ?? "").split("\n").map((text, index) =>
         make("div", { "data-line": index + 1 }, text)));
-    else if (!has_text) this.source.replaceChildren();
-    this.shown = has_text ? file : "";
-    this.source.hidden = !has_text;
-    this.part("where").textContent = has_text ? this.mark(at) : this.words_without(step, stack);
+    this.shown = file;
+    this.source.hidden = !file;
+    this.part("where").textContent = has_text ? this.mark(at)
+      : file ? this.mark_asked(library, own, row) : this.words_without(step, stack);
     this.list_callers(stack);
-    this.part("program").classList.toggle("vmm-has-nothing", !has_text && !stack.length);
   }
 
+  // Where the main thread is while a library's own thread makes the call.
+  mark_asked(library, own, row) {
+    this.mark_lines(null, row);
+    return `No source: called by ${library}, in another thread. ▷ The main thread had called last at ${own}.`;
+  }
+  mark_lines(ran, next) {
+    const { source } = this, { children } = source, row = children[(ran ?? next) - 1];
+    for (const each of source.querySelectorAll(".vmm-ran, .vmm-next")) each.classList.remove("vmm-ran", "vmm-next");
+    children[ran - 1]?.classList.add("vmm-ran");
+    children[next - 1]?.classList.add("vmm-next");
+    if (row) source.scrollTop = row.offsetTop - source.clientHeight / 2;
+  }
   // Marks the lines, and says it in words.
   mark(at) {
-    const { source, data: { steps } } = this, { place: [file, line, name], led_there, process } = steps[at - 1];
+    const { steps } = this.data, { place: [file, line, name], led_there, process } = steps[at - 1];
     const next = steps.slice(at, at + 2000).find((step) => step.process == process)?.place;
-    const goes_on = next && next[0] == file && next[1] != line, row = source.children[line - 1];
-    for (const each of source.querySelectorAll(".vmm-ran, .vmm-next")) each.classList.remove("vmm-ran", "vmm-next");
-    row?.classList.add("vmm-ran");
-    if (goes_on) source.children[next[1] - 1]?.classList.add("vmm-next");
-    if (row) source.scrollTop = row.offsetTop - source.clientHeight / 2;
+    const goes_on = next && next[0] == file && next[1] != line;
+    this.mark_lines(line, goes_on ? next[1] : null);
     const of = name ? ` in ${name}` : "", called = led_there.length ? `; called in ${led_there.join(", in ")}` : "";
     return `${file}${of}: ▶ line ${line} has just run` + (goes_on ? `, ▷ line ${next[1]} is next`
       : next && next[1] == line ? ", and makes the next call, too" : "") + called;

@@ -30,6 +30,7 @@ const panel_html = `
       <div class="vmm-life" role="region" aria-label="What is pinned" hidden></div>
     </div>
     <div class="vmm-sight">
+      <p class="vmm-no-step" role="status" hidden></p>
       <p class="vmm-caption" aria-live="polite"></p>
       <details class="vmm-refused-words" hidden><summary></summary><p></p></details>
       <div class="vmm-frame">
@@ -135,6 +136,7 @@ class View {
   }
   show() {
     const { at, part } = this, step = this.steps[at - 1];
+    part("no-step").hidden = true;
     part("caption").replaceChildren(...this.with_code(step.words));
     this.show_refusal(step);
     for (const strip of this.strips) strip.show(at);
@@ -210,10 +212,11 @@ class View {
     this.timer = setTimeout(() => this.write_address(), 300);
   }
   meant(hash) {
-    const [name, value] = hash.slice(1).split("="), [number, ...more] = (value ?? "").split(",");
-    const nearest = Math.min(Math.max(Math.round(Number(number)) || 1, 1), this.last);
-    const tab = more[0] == "held" ? tab_of.held : tab_of.picture;
-    return name == this.key ? { number: nearest, tab, part: more.find((word) => word != "held") } : null;
+    const [name, value] = hash.slice(1).split("="), [words, ...more] = (value ?? "").split(","), number = Number(words);
+    const opens = this.at || parseInt(this.element.dataset.opens ?? 1), is_none = !words || Number.isNaN(number);
+    const nearest = Math.min(Math.max(is_none ? opens : Math.round(number), 1), this.last);
+    const tab = more[0] == "held" ? tab_of.held : tab_of.picture, unknown = String(nearest) == words ? "" : words;
+    return name == this.key ? { number: nearest, tab, unknown, part: more.find((word) => word != "held") } : null;
   }
   follow() {
     const its = this.meant(location.hash);
@@ -222,6 +225,9 @@ class View {
     if (its.part) this.strip.follow(its.part);
     const stays = this.tab == tab_of.map && its.tab == tab_of.picture;
     this.go(its.number, { write: false, tab: stays ? this.tab : its.tab });
+    this.part("no-step").hidden = !its.unknown;
+    this.part("no-step").textContent = `There is no step “${its.unknown.slice(0, 40)}”: there are 1 to ${this.last}. `
+      + `This is step ${its.number}.`;
     if (location.hash != this.address()) this.write_address();
     if (!this.is_alone) this.element.scrollIntoView();
     return true;
