@@ -171,6 +171,12 @@ def listing(file, wanted):
     return text.strip("\n").splitlines()
 
 
+def listings(page):
+    """The text of each listing of a page of Markdown, in order."""
+    blocks = re.findall(r"^( *)`{3,}\w*\n(.*?)^ *`{3,}$", page.read_text(), re.MULTILINE | re.DOTALL)
+    return [re.sub(f"^{indent}", "", text, flags=re.MULTILINE) for indent, text in blocks]
+
+
 def lessons_that_call(name):
     """Links for the page of the calls. Where a call fails on purpose does not count."""
     programs = [program for program in ROOT.glob("[0-9][0-9]_*/*.cu") if not program.stem.endswith("_broken")]

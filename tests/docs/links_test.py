@@ -23,7 +23,7 @@ except ImportError:
     pytest.skip("no beautifulsoup4 for this Python; ./test.sh gets it", allow_module_level=True)
 
 from docs.tools import class_material
-from docs.tools.fill_pages import step_lines
+from docs.tools.fill_pages import listings, step_lines
 from vmmsim.tests.built import BUILT
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -52,12 +52,6 @@ def ids(page):
         steps = [f"{view['data-key']}={number}" for number, _ in enumerate(calls(view), 1)]
         names |= {*steps, *(f"{step},held" for step in steps)}
     return names
-
-
-def listings(page):
-    """The text of each listing of a page of Markdown, in order."""
-    blocks = re.findall(r"^( *)`{3,}\w*\n(.*?)^ *`{3,}$", page.read_text(), re.MULTILINE | re.DOTALL)
-    return [re.sub(f"^{indent}", "", text, flags=re.MULTILINE) for indent, text in blocks]
 
 
 def plain(text):

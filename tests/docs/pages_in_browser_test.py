@@ -14,7 +14,7 @@ import unittest
 
 from bs4 import BeautifulSoup
 
-from tests.docs.links_test import listings
+from docs.tools.fill_pages import listings
 from vmmsim.tests.browser import BrowserTest, PlaywrightError
 
 BOOK, SOURCE = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
