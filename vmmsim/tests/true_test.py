@@ -150,7 +150,9 @@ class TrueTest(unittest.TestCase):
         writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
         fault = {"where": "f, thread 5", "address": "0x10", "why": "it is null", "launch": "cudaLaunchKernel #1"}
         writer.lines[-1]["fault"] = fault
-        words = steps(writer.recording())[-1].words
+        found = steps(writer.recording())
+        words, overview = found[-1].words, found.overview
+        self.assertEqual((overview.faults, overview.unanswered), ([len(found)], []))  # it counts once
         self.assertIn(
             "cudaErrorIllegalAddress: the kernel that cudaLaunchKernel #1 launched in step 1 went wrong.", words
         )
@@ -198,6 +200,12 @@ class TrueTest(unittest.TestCase):
         writer.call("cuMemCreate", {"size": MIB, "prop": prop}, result="CUDA_ERROR_NOT_PERMITTED")
         found = steps(writer.recording())
         self.assertIn("needs an IMEX channel that the process may open: most likely there is none.", found[2].words)
+        prop = {"requestedHandleTypes": 0, "location": {"type": "CU_MEM_LOCATION_TYPE_INVALID", "id": 0}}
+        for result in "CUDA_ERROR_INVALID_VALUE", "CUDA_ERROR_OUT_OF_MEMORY":
+            writer.call("cuMemCreate", {"size": MIB, "prop": prop}, result=result)
+        invalid, no_room = (step.words for step in steps(writer.recording())[-2:])
+        self.assertIn("1 MiB of memory of no place (CU_MEM_LOCATION_TYPE_INVALID). It", invalid)
+        self.assertIn("There was not enough memory left: see who holds it", no_room)
 
     def test_a_leak(self):
         """What is left and mapped nowhere; there the view opens, with who holds it. Not if the program failed."""

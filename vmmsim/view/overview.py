@@ -51,7 +51,7 @@ class Overview:
             if now != changes[-1][1]:
                 changes.append((step, now))
         self.count = step
-        if is_refused(line):
+        if is_refused(line) and not line.get("fault"):
             self.refused.append(step)
         if is_launch(line):
             self.launches.append(step)

@@ -69,4 +69,6 @@ def lacking(line):
     types = properties.get("requestedHandleTypes") if isinstance(properties, dict) else 0
     if isinstance(types, int) and types & FABRIC and re.search("NOT_(PERMITTED|SUPPORTED)", line["result"]):
         return "A fabric handle needs an IMEX channel that the process may open: most likely there is none."
+    if re.fullmatch("CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation", line["result"]):
+        return "There was not enough memory left: see who holds it, as far as the recording has that."
     return ""

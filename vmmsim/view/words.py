@@ -126,8 +126,10 @@ def right(flags):
 
 
 def location(value):
-    is_device = member(value, "type") == "CU_MEM_LOCATION_TYPE_DEVICE"
-    return f"GPU {member(value, 'id')}" if is_device else "the host"
+    kind = str(member(value, "type"))
+    if kind == "CU_MEM_LOCATION_TYPE_DEVICE":
+        return f"GPU {member(value, 'id')}"
+    return "the host" if "HOST" in kind else f"no place ({kind})"
 
 
 def memory_text(memory):
