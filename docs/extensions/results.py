@@ -155,5 +155,4 @@ def for_a_page(svg, prefix, alt):
 
 def setup(app):
     app.add_transform(Plots)
-    app.add_css_file("results.css")
     return {"parallel_read_safe": True, "parallel_write_safe": True}
