@@ -5,6 +5,7 @@ Whatever a recording tells, each call has a frame, of a bounded size and within 
 """
 
 import html
+import random
 import re
 import time
 
@@ -15,6 +16,7 @@ from vmmsim.view.callers import Callers
 from vmmsim.view.frames import notes, steps
 from vmmsim.view.owners import Owners
 from vmmsim.view.page import fragment, page
+from vmmsim.view.pictures import of_steps
 
 
 def texts(step):
@@ -143,6 +145,20 @@ def test_who_called():
         (1, ["b.so+0x9"], "b.so"),
     ):
         assert owners.of({**writer.lines[0], "thread": thread, "callers": callers}) == owner
+
+
+def test_a_picture_does_not_depend_on_those_before():
+    """What nothing has happened to is not made anew: in whatever order, each is as one that is drawn alone."""
+    few = sample.chunks(5, stay=False)
+    few.launch()
+    for writer in few, sample.segments(30, 200), sample.ranks(3), sample.crowd()[0]:
+        found = steps(writer.recording())
+        numbers = list(range(1, len(found) + 1, max(1, len(found) // 12)))
+        random.Random(1).shuffle(numbers)
+        numbers = [each for number in numbers for each in (number, min(number + 1, len(found)), number)]
+        alone = {number: of_steps(found, [number])[0] for number in set(numbers)}
+        for number, picture in zip(numbers, of_steps(found, numbers), strict=True):
+            assert picture == alone[number], f"step {number} of {len(found)}"
 
 
 def test_a_process_that_ends_leaves_nothing():

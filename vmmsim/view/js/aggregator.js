@@ -50,9 +50,13 @@ class Aggregator {
     return new Set([...shares].slice(0, in_full));
   }
   fill(region) {
-    region.fill(this.scene.joined(region.inside, 2,
-      (one, other) => one.memory.touched == other.memory.touched));
-    region.whole = region.parts;
+    const touched = region.inside.map(({ memory }) => memory.touched).join();
+    if (region.touched != touched) {  // or it has been seen before, and nothing has happened to it
+      region.fill(this.scene.joined(region.inside, 2,
+        (one, other) => one.memory.touched == other.memory.touched));
+      Object.assign(region, { touched, whole: region.parts });
+    }
+    region.parts = region.whole;
     region.bytes = sum(region.inside.filter(({ status }) => status != GONE).map(({ size }) => size));
     const offset = this.fault && this.fault[0] == region.process ? this.fault[1] - region.base : -1;
     region.crosses = region.inside.some(({ memory }) => memory.crosses);
@@ -89,7 +93,7 @@ class Aggregator {
     const region = Object.assign(new Region(first.number, [first.process, first.name, 0, first.size], first.status),
       { base: first.base, inside: first.inside, others });
     const parts = first.whole.map((part, index) => Object.assign(new Part(part.offset, part.size), part,
-      { twins: others.map((other) => other.whole[index]) }));
+      { its_ranges: null, twins: others.map((other) => other.whole[index]) }));
     if (others.length) region.name = `${first.name} … ${others.at(-1).name}`;
     region.parts = parts;
     for (let most = 6; most > 0; most--) {  // with less in it, if it is wider than the picture

@@ -17,7 +17,16 @@ class List {
       const entry = target.closest("[data-number]");
       if (entry) view.go(Number(entry.dataset.number), { push: true });
     });
-    list.addEventListener("scroll", () => this.draw());
+    list.addEventListener("scroll", () => {
+      this.top = list.scrollTop;
+      this.draw();
+    });
+    // What a step asks for nothing is laid out for: the list knows how high it is.
+    [this.top, this.height, this.drawn] = [0, list.clientHeight, ""];
+    new ResizeObserver(() => {
+      this.height = list.clientHeight;
+      this.show();
+    }).observe(list);
     this.add_chips();
     if ("folded" in view.element.dataset) this.fold();
   }
@@ -40,10 +49,7 @@ class List {
     const calls = make("details", { class: "vmm-calls" }, make("summary", {}, "The calls, listed"));
     this.filter.before(calls);
     calls.append(this.filter, this.list);
-    calls.addEventListener("toggle", () => {
-      this.show();
-      this.view.source.show(this.view.at);  // it has another height
-    });
+    calls.addEventListener("toggle", () => this.view.source.show(this.view.at));  // it has another height
   }
 
   fits(kind, process, has) {
@@ -59,6 +65,7 @@ class List {
       button.setAttribute("aria-pressed", chosen[property] == value);
     }
     this.list.classList.toggle("vmm-nothing", !this.listed.length);
+    this.drawn = "";
     this.show();
     this.view.show_number();
   }
@@ -69,17 +76,22 @@ class List {
 
   draw() {
     const { list, row, listed } = this, { at, key } = this.view;
-    const from = Math.max(0, Math.floor(list.scrollTop / row) - 3), count = Math.ceil(list.clientHeight / row) + 6;
-    const rows = listed.slice(from, from + count).map((number, index) => this.entry(number, from + index));
-    list.replaceChildren(this.room, ...rows);
-    const is_there = rows.some((entry) => entry.dataset.number == at);
-    if (is_there) list.setAttribute("aria-activedescendant", `${key}-call-${at}`);
+    const from = Math.max(0, Math.floor(this.top / row) - 3), count = Math.ceil(this.height / row) + 6;
+    if (this.drawn != `${from}+${count}`) {
+      this.rows = listed.slice(from, from + count).map((number, index) => this.entry(number, from + index));
+      list.replaceChildren(this.room, ...this.rows);
+      this.drawn = `${from}+${count}`;
+    }
+    this.selected?.setAttribute("aria-selected", false);
+    this.selected = this.rows.find((entry) => entry.dataset.number == at);
+    this.selected?.setAttribute("aria-selected", true);
+    if (this.selected) list.setAttribute("aria-activedescendant", `${key}-call-${at}`);
     else list.removeAttribute("aria-activedescendant");
   }
   entry(number, index) {
     const step = this.steps[number - 1], { call, kind, process, brief, owner, place: [file, line] } = step;
     const entry = make("div", { class: kind_of_row(step), id: `${this.view.key}-call-${number}`, "data-number": number,
-      role: "option", "aria-selected": number == this.view.at, "aria-setsize": this.listed.length,
+      role: "option", "aria-selected": false, "aria-setsize": this.listed.length,
       "aria-posinset": index + 1 });
     entry.style.top = `${index * this.row}px`;
     const of = this.data.processes > 1 ? [make("small", {}, `P${process + 1}`), " "] : [];
@@ -99,12 +111,13 @@ class List {
 
   // Scrolls the list, not the page, to the step or to where it would be.
   show() {
-    const { list, row, listed } = this;
-    this.room.style.height = `${listed.length * row}px`;
-    const index = listed.findIndex((number) => number >= this.view.at);
-    const top = (index < 0 ? listed.length : index) * row;
-    if (top < list.scrollTop || top + row > list.scrollTop + list.clientHeight)
-      list.scrollTop = top - list.clientHeight / 2;
+    const { list, row, listed, height } = this, all = `${listed.length * row}px`;
+    if (this.room.style.height != all) this.room.style.height = all;
+    const top = first_from(listed, this.view.at) * row;
+    if (top < this.top || top + row > this.top + height) {
+      this.top = Math.max(0, Math.min(top - height / 2, listed.length * row - height));
+      list.scrollTop = this.top;
+    }
     this.draw();
   }
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // What there is in a step, of the lives of all things, as lives.py has packed them.
+const steps_of_mapping = ([, , , , born, died, granted]) => [born, died, ...granted.map(([step]) => step)];
+
 class Lives {
   constructor(data) {
     Object.assign(this, data);
@@ -9,6 +11,21 @@ class Lives {
     this.mapped_of = by(this.mappings, 3);
     this.handles_of = by(this.handles, 1);
     this.bound_in = by(this.bindings, 0);
+    this.known = { memory: new Map(), reservation: new Map() };  // of the picture before
+  }
+  // In which steps something happens to memory, or to a reservation and what is mapped in it; in order.
+  steps_of_memory(nth) {
+    const [, , , , steps, { exports = [], team = [], held_by_fd = [] }] = this.memory[nth - 1];
+    const handles = this.handles_of[nth] ?? [], its = [...exports, ...team, ...held_by_fd].map(([step]) => step);
+    for (const [, , born, died, counts] of handles) its.push(born, died, ...counts.map(([step]) => step));
+    for (const [, , born, died] of this.bound_in[nth] ?? []) its.push(born, died);
+    return [...steps, ...its, ...(this.mapped_of[nth] ?? []).flatMap(steps_of_mapping)].sort((a, b) => a - b);
+  }
+  steps_of_reservation(number) {
+    const [, , , , born, died] = this.reservations[number], inside = this.mapped_in[number];
+    const memories = [...new Set(inside.map(([, , , nth]) => nth))].filter((nth) => this.memory[nth - 1]);
+    return [born, died, ...inside.flatMap(steps_of_mapping), ...memories.flatMap((nth) => this.steps_of_memory(nth))]
+      .sort((a, b) => a - b);
   }
   is_there(at, born, died) {
     return born <= at && (!died || died > at);

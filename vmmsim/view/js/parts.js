@@ -13,6 +13,16 @@ function exact(size) {
   for (const [unit, bytes] of units) if (size && size % bytes == 0) return `${size / bytes} ${unit}`;
   return `${size} B`;
 }
+// Where in an ascending list the first is that is not less.
+function first_from(all, least) {
+  let [from, to] = [0, all.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (all[middle] < least) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}
 const sum = (numbers) => numbers.reduce((all, number) => all + number, 0);
 
 // An element with these texts and elements in it.

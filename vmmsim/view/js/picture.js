@@ -103,7 +103,6 @@ class Picture {
     this.life.hidden = !this.pinned;
     if (this.pinned) this.show_life();
     this.mark();
-    this.view.list.show();  // it has another height
   }
   mark() {
     for (const element of this.marked) element.classList.remove("vmm-pinned");

@@ -79,12 +79,25 @@ class Scene {
   constructor(lives, from, to) {
     const { devices, names_of_processes: processes } = lives;
     Object.assign(this, { lives, from, to, devices, processes, memories: new Map() });
-    lives.memory.forEach((packed, index) => packed && this.add_memory(index + 1, packed));
+    lives.memory.forEach((packed, index) => {
+      const nth = index + 1, its = packed && this.kept("memory", nth, () => this.memory(nth, packed));
+      if (its) this.memories.set(nth, its);
+    });
     this.spaces = processes.map(() => []);
     lives.reservations.forEach((packed, number) => {
-      const [process, , , , born, died] = packed, status = this.status(born, died);
-      if (status && this.spaces[process]) this.spaces[process].push(this.region(number, packed, status));
+      const its = this.kept("reservation", number, () => this.region(number, packed));
+      if (its) this.spaces[packed[0]]?.push(its);
     });
+  }
+  // What is made only if something has happened to it since the picture before.
+  kept(kind, key, make) {
+    const all = this.lives.known[kind], { from, to } = this;
+    let known = all.get(key);
+    if (!known) all.set(key, known = { steps: this.lives[`steps_of_${kind}`](key), since: 1, until: 0 });
+    if (known.since <= from && to < known.until) return known.its;
+    const its = make(), next = first_from(known.steps, from + 1), until = known.steps[next] ?? Infinity;
+    if (to < until) Object.assign(known, { its, until, since: known.steps[next - 1] ?? 0 });
+    return its;
   }
   status(born, died) {
     return change(is_there(this.from, born, died), is_there(this.to, born, died));
@@ -101,10 +114,10 @@ class Scene {
     return all.filter(([step]) => step > this.from && step <= this.to);
   }
 
-  add_memory(nth, [size, device, is_multicast, , steps, more]) {
+  memory(nth, [size, device, is_multicast, , steps, more]) {
     const { lives, from, to } = this, [was, is] = [from, to].map((at) => steps.findLastIndex((step) => step <= at));
     const status = change(was % 2 == 0, is % 2 == 0);
-    if (!status) return;
+    if (!status) return null;
     const handles = [];  // [process, how many, status, what the program calls it]
     for (const [process, , born, died, counts, name] of lives.handles_of[nth] ?? []) {
       const its = this.status(born, died), known = handles.find(([one]) => one == process);
@@ -119,13 +132,15 @@ class Scene {
       if (its && !bound.some(([number]) => number == other)) bound.push([other, its]);
     }
     const mapped = (lives.mapped_of[nth] ?? []).filter(([, , , , born, died]) => is_there(to, born, died));
-    this.memories.set(nth, { nth, size, device, is_multicast, status, handles, mapped, steps,
+    return { nth, size, device, is_multicast, status, handles, mapped, steps,
       bound: bound.sort((one, other) => one[0] - other[0]),
       exports: this.new_of(more.exports ?? []), source_unknown: Boolean(more.source_unknown),
       team: team.filter(([step]) => step <= to).map(([, device]) => device).sort((one, other) => one - other),
-      has_grown: this.new_of(team).length > 0, is_held_by_fd: Boolean(this.at_both(more.held_by_fd ?? [])[1]) });
+      has_grown: this.new_of(team).length > 0, is_held_by_fd: Boolean(this.at_both(more.held_by_fd ?? [])[1]) };
   }
-  region(number, packed, status) {
+  region(number, packed) {
+    const [, , , , born, died] = packed, status = this.status(born, died);
+    if (!status) return null;
     const region = new Region(number, packed, status);
     for (const mapping of this.lives.mapped_in[number]) {
       const [, offset, size, nth, born, died, granted] = mapping, its = this.status(born, died);

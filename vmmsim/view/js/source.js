@@ -31,10 +31,10 @@ class Source {
   }
   mark_lines(ran, next) {
     const { source } = this, { children } = source, row = children[(ran ?? next) - 1];
+    if (row) source.scrollTop = row.offsetTop - source.clientHeight / 2;
     for (const each of source.querySelectorAll(".vmm-ran, .vmm-next")) each.classList.remove("vmm-ran", "vmm-next");
     children[ran - 1]?.classList.add("vmm-ran");
     children[next - 1]?.classList.add("vmm-next");
-    if (row) source.scrollTop = row.offsetTop - source.clientHeight / 2;
   }
   // Marks the lines, and says it in words.
   mark(at) {

@@ -83,8 +83,8 @@ class MemoryStrip {
   }
   step_at(share) {
     const [from, to] = this.shown, value = from + share * (to - from) + this.origin;
-    const nth = this.is_by_time ? this.times.findLastIndex((time) => time <= value) : Math.floor(value);
-    return Math.min(Math.max(nth + 1, 1), this.last);
+    const nth = this.is_by_time ? first_from(this.times, Math.floor(value) + 1) : Math.floor(value) + 1;
+    return Math.min(Math.max(nth, 1), this.last);
   }
   column(step) {
     const [from, to] = this.shown;

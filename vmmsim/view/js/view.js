@@ -55,7 +55,7 @@ const keys = [
   ["/", "find"], ["↑ ↓", "in the list: the next call; in the picture: the next range"],
   ["Enter", "in the picture: pin the range"], ["Esc", "hide what is said, unpin, or leave the search"],
   ["?", "this"]];
-const nearest = (all, at, way) => way > 0 ? all.find((its) => its > at) : all.findLast((its) => its < at);
+const nearest = (all, at, way) => way > 0 ? all[first_from(all, at + 1)] : all[first_from(all, at) - 1];
 const tab_of = { picture: 0, map: 1, held: 2 };
 
 class View {
@@ -86,7 +86,6 @@ class View {
     }
     this.list.choose();
     addEventListener("resize", () => {
-      this.list.draw();
       this.picture.resized();
       if (this.tab == tab_of.map) this.picture.draw_map();
     });
@@ -136,14 +135,14 @@ class View {
   }
   show() {
     const { at, part } = this, step = this.steps[at - 1];
+    this.source.show(at);  // first, for it asks where its lines are: nothing is to be laid out twice
     part("no-step").hidden = true;
     part("caption").replaceChildren(...this.with_code(step.words));
     this.show_refusal(step);
     for (const strip of this.strips) strip.show(at);
     this.show_number();
-    this.source.show(at);
     this.list.show();
-    this.picture.draw();  // after those that ask where things are
+    this.picture.draw();
     this.draw_tab();
   }
   show_refusal({ explanation, cause }) {
