@@ -83,7 +83,7 @@ class HeldInBrowserTest(BrowserTest):
         writer = Writer(places={"pool+0x7": [["main.cu", 7, "train"]]}, sources={"main.cu": "\n" * 9})
         for nth, function in enumerate(("createRing", "createTree", "createTree")):
             caller = f"libring.so+{nth:#x}"
-            writer.about["places"][caller] = [["", 0, function]]
+            writer.about["places"][caller] = [["" if nth else "ring.cc", 4, function]]
             if not nth:
                 writer.call("cudaSetDevice", {"device": 0})
                 writer.lines[-1]["callers"] = ["pool+0x7"]
@@ -94,8 +94,12 @@ class HeldInBrowserTest(BrowserTest):
         self.at("#step=4,held", file)
         words = [row[3].partition(" cuMemCreate")[0] for row in self.rows("memory")]
         self.assertEqual(
-            words, ["▾ main.cu:7 in train, in other threads", "▸ createTree, libring.so", "createRing, libring.so #1,"]
+            words, ["▾ main.cu:7 in train, in other threads", "▸ createTree, libring.so", "createRing, ring.cc:4 #1,"]
         )
+        self.at("#step=2,held", file)
+        words = self.page.locator(".vmm-where").inner_text()  # whose text is not in the recording
+        self.assertIn("No source: called by ring.cc:4 in createRing, in another thread. ▷ The main thread had", words)
+        self.at("#step=4,held", file)
         self.assertEqual(self.page.locator(".vmm-source .vmm-next").get_attribute("data-line"), "7")
         listed = self.page.locator(".vmm-list [data-number='4']")
         self.assertIn("main.cu:7 in train (createTree)", listed.inner_text())

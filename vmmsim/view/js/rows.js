@@ -18,7 +18,7 @@ class RowDrawing extends Drawing {
     const most = Math.floor(this.most_regions / Math.min(2, aggregated.full.size));
     let y = this.title ? this.head() + 8 : MARGIN;
     for (const process of aggregated.full)
-      y = this.section(process, aggregated.shown(process, most, this.widest, this.measures), y);
+      y = this.section(process, this.shown(process, most), y);
     const others = [], nothing = [];
     processes.forEach((name, process) => {
       const regions = aggregated.spaces[process].flat(), bytes = sum(regions.map((region) => region.bytes));
@@ -29,13 +29,24 @@ class RowDrawing extends Drawing {
     if (nothing.length) others.push(`process${nothing.length > 1 ? "es" : ""} ${nothing.join(", ")}: nothing reserved`);
     return this.end(this.memory(this.small_lines(others, y) + 6));
   }
+  // More than so many where that takes no row more.
+  shown(process, most) {
+    const { aggregated, widest, measures } = this, last = aggregated.spaces[process].length;
+    const of = (count) => aggregated.shown(process, count, widest, measures), rows = (its) => this.rows(its).length;
+    let found = of(most);
+    for (let more; most < last && rows(more = of(++most)) == rows(found);) found = more;
+    return found;
+  }
+  rows({ regions }) {
+    const widths = regions.map((region) => sum(least_widths(region, this.measures)) + 2 * INSET);
+    return rows_of(regions, widths, this.widest, GAP);
+  }
   section(process, { regions, more }, y) {
     if (this.scene.processes[process]) {
       this.text(MARGIN, y + 14, this.scene.processes[process], "vmm-left vmm-bold");
       y += 20;
     }
-    const widths = regions.map((region) => sum(least_widths(region, this.measures)) + 2 * INSET);
-    for (const row of rows_of(regions, widths, this.widest, GAP)) {
+    for (const row of this.rows({ regions })) {
       place_from_left(row, this.measures, this.width);
       const strip = new Strip(row, this.measures, lanes_of(row, ["access"], rights_in_words), y);
       this.strip(strip);

@@ -10,7 +10,7 @@ class Source {
   }
   show(at) {
     const { steps, sources, stacks, owners } = this.data, step = steps[at - 1];
-    const has = (file) => Object.hasOwn(sources, file);
+    const has = (file) => Object.hasOwn(sources, file) && sources[file] != "";
     const [library, own] = parts_of_owner(owners[step.owner]), [, asked, row] = /^(.*):(\d+)/.exec(own) ?? [];
     const has_text = has(step.place[0]), stack = has_text ? [] : stacks[step.stack];
     const file = has_text ? step.place[0] : library && has(asked) ? asked : "";
@@ -19,9 +19,9 @@ class Source {
         make("div", { "data-line": index + 1 }, text)));
     this.shown = file;
     this.source.hidden = !file;
+    this.list_callers(stack);  // which takes room from the source
     this.part("where").textContent = has_text ? this.mark(at)
       : file ? this.mark_asked(library, own, row) : this.words_without(step, stack);
-    this.list_callers(stack);
   }
 
   // Where the main thread is while a library's own thread makes the call.
