@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """01c: zeros are no default, a right to read is none to write, release does not unmap, cudaFree does not fit."""
 
-from labs.judge.check import GIVES_BACK, check, place_of
+from labs.judge.check import check, place_of
 
 TITLE = "Repair from the explanations"
 MINUTES = 15
@@ -33,11 +33,6 @@ def created(run):
 @check("the kernels have the rights that they need", page="01_vmm_basics/README.md#5-let-the-gpu-in")
 def granted(run):
     run.must_not_stop_at("cuMemSetAccess", "kernel")
-
-
-@check("each thing is given back by the call that undoes it", page="01_vmm_basics/README.md#9-give-it-back")
-def given_back(run):
-    run.must_undo(*GIVES_BACK)
 
 
 @check("all memory comes from cuMemCreate")

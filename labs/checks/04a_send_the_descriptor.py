@@ -6,7 +6,7 @@ One machine is enough: main takes one granule of GPU 0; what can differ is a num
 
 import ctypes
 
-from labs.judge.check import CheckFailed, check
+from labs.judge.check import CheckFailed, Run, check
 
 TITLE = "Send the descriptor"
 MINUTES = 20
@@ -37,10 +37,7 @@ OK
 """
 
 
-@check("memory is created once, by the exporter")
-def created_once(run):
-    for call in run.created()[1:]:
-        raise call.wrong("the importer uses the memory of the exporter", f"{call.name} made more memory")
+created_once = check("memory is created once, by the exporter")(Run.must_create_once)
 
 
 def exported(run):

@@ -4,7 +4,7 @@
 One machine is enough: main takes one granule of GPU 0; what can differ is who is slow, and it does.
 """
 
-from labs.judge.check import CheckFailed, check
+from labs.judge.check import CheckFailed, Run, check
 
 TITLE = "Outlive the exporter"
 MINUTES = 10
@@ -28,10 +28,7 @@ OK
 """
 
 
-@check("memory is created once, by the exporter")
-def created_once(run):
-    for call in run.created()[1:]:
-        raise call.wrong("the importer uses the memory of the exporter", f"{call.name} made more memory")
+created_once = check("memory is created once, by the exporter")(Run.must_create_once)
 
 
 @check("the exporter has ended before the importer reads for the last time")

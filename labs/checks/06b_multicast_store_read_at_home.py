@@ -4,7 +4,7 @@
 import json
 import re
 
-from labs.judge.check import CheckFailed, check, memory_under
+from labs.judge.check import CheckFailed, Run, check, memory_under
 
 TITLE = "Store by multimem, read at home"
 MINUTES = 15
@@ -15,6 +15,7 @@ MAINS = (
 )
 PAGE = "06_multicast/README.md#4-map-both-for-every-gpu"
 GPUS = 2
+ELSEWHERE = {"gpus": 3, "machine": "granules_of_16_mib"}, {"gpus": 12}
 ARCHITECTURE = 90
 STRICT = True
 OUTPUT = """\
@@ -43,7 +44,22 @@ def launch(run):
     return found
 
 
-def at_home(run):
+@check("GPU 0 stores by multimem.st", page=STORE)
+def stored_by_multimem(run):
+    """What is no multimem instruction faults at a multicast address; what adds, or the like, keeps a part of the 9 that
+    a second main has stored before."""
+    launch(run)
+    wanted = "the kernel writes to all replicas by multimem.st, and by no other instruction"
+    for call in run.all:
+        if call.fault and f"{KERNEL}(" in call.fault["where"]:
+            raise call.wrong(wanted, "an ordinary instruction was used, and a multicast address is no ordinary pointer")
+    if run.main.stores > 1 and OUTPUT.splitlines()[0] not in run.stdout.splitlines():
+        happened = "9 was stored, and then 7, and not every GPU has 7: multimem.red mixes the two"
+        raise run.part("store to all replicas").wrong(wanted, happened)
+
+
+@check("each replica has a unicast mapping, to which its GPU alone has access")
+def mapped_at_home(run):
     stored = launch(run)
     opened = {}  # the call that opened a mapping last
     for call, machine in run.replay():
@@ -69,35 +85,6 @@ def at_home(run):
                     raise opened[at].wrong(f"GPU {gpu} alone has access to its replica", f"{words} may use it")
 
 
-def bound_until_unbound(run):
-    for call, machine in run.replay():
-        if call.name != "cuMemRelease" or not call.succeeded:
-            continue
-        for memory in machine.memory:
-            if memory.in_objects and not any(handle.references for handle in memory.handles):
-                wanted = f"memory of GPU {memory.device} is unbound before it is released"
-                raise call.wrong(wanted, "it is bound still: the object holds it")
-
-
-@check("GPU 0 stores by multimem.st", page=STORE)
-def stored_by_multimem(run):
-    """What is no multimem instruction faults at a multicast address; what adds, or the like, keeps a part of the 9 that
-    a second main has stored before."""
-    launch(run)
-    wanted = "the kernel writes to all replicas by multimem.st, and by no other instruction"
-    for call in run.all:
-        if call.fault and f"{KERNEL}(" in call.fault["where"]:
-            raise call.wrong(wanted, "an ordinary instruction was used, and a multicast address is no ordinary pointer")
-    if run.main.stores > 1 and OUTPUT.splitlines()[0] not in run.stdout.splitlines():
-        happened = "9 was stored, and then 7, and not every GPU has 7: multimem.red mixes the two"
-        raise run.part("store to all replicas").wrong(wanted, happened)
-
-
-@check("each replica has a unicast mapping, to which its GPU alone has access")
-def mapped_at_home(run):
-    at_home(run)
-
-
 @check("only multimem instructions use a multicast address", page=STORE)
 def multimem_only(run):
     wanted = "kernels use a multicast address by multimem instructions only, and copies and memsets do not use it"
@@ -111,6 +98,7 @@ def multimem_only(run):
                 raise call.wrong(wanted, f"something else used it, and {call.name} is the first to tell")
 
 
+@check("one kernel of GPU 0 stores, and the others only read", page=STORE)
 def nothing_else_writes(run):
     gpus, launches = run.options["gpus"], run.calls("cudaLaunch*", "cuLaunch*")
     for call in launches[run.main.stores :]:
@@ -124,40 +112,15 @@ def nothing_else_writes(run):
             raise call.wrong("the one store reaches all replicas: nothing is copied or set", f"{call.name} was called")
 
 
-@check("one kernel of GPU 0 stores, and the others only read", page=STORE)
-def stored_once(run):
-    nothing_else_writes(run)
-
-
 @check("memory is unbound before it is released", page=TEAR_DOWN)
-def unbound_first(run):
-    bound_until_unbound(run)
+def bound_until_unbound(run):
+    for call, machine in run.replay():
+        if call.name != "cuMemRelease" or not call.succeeded:
+            continue
+        for memory in machine.memory:
+            if memory.in_objects and not any(handle.references for handle in memory.handles):
+                wanted = f"memory of GPU {memory.device} is unbound before it is released"
+                raise call.wrong(wanted, "it is bound still: the object holds it")
 
 
-@check("both mappings are unmapped, and all is released", page=TEAR_DOWN)
-def torn_down(run):
-    run.must_undo("cuMulticastUnbind", "cuMemUnmap", "cuMemAddressFree", "cuMemRelease")
-
-
-@check("the same with three GPUs whose memory has a larger granularity", gpus=3, machine="coarse_memory")
-def three_gpus(run):
-    the_same(run)
-
-
-@check("the same with twelve GPUs", gpus=12)
-def twelve_gpus(run):
-    the_same(run)
-
-
-def the_same(run):
-    at_home(run)
-    nothing_else_writes(run)
-    bound_until_unbound(run)
-    run.must_end()
-    if run.stdout != OUTPUT:
-        raise CheckFailed(f"it prints\n{OUTPUT}", f"it printed\n{run.stdout}", run=run)
-
-
-@check("each answer is looked at", page=TEAR_DOWN)
-def answers(run):
-    run.must_look_at_answers("cu*")
+answers = check("each answer is looked at", page=TEAR_DOWN, main=0)(Run.must_look_at_answers)

@@ -15,8 +15,7 @@ from labs.judge import diagnosis
 from vmmsim.trace import NO_CALLS, OF_MODULES, SUCCESS, Machine, number
 
 NEVER = float("inf")
-GIVES_BACK = tuple(diagnosis.GIVES_BACK)  # calls
-AFTER_FAILURE = (*GIVES_BACK, "cuMulticastUnbind", "cuGetError", "cudaGet", *NO_CALLS)  # calls
+AFTER_FAILURE = (*diagnosis.GIVES_BACK, "cuMulticastUnbind", "cuGetError", "cudaGet", *NO_CALLS)  # calls
 ENDED = "no call is refused, no kernel faults, and it ends as it should"
 GIVEN_BACK = "all is given back"
 NOT_LOOKED_AT = "Query", "LastError", "ErrorString", "ErrorName"  # ends of names: their answers are no failures
@@ -43,8 +42,9 @@ def check(title, page=None, **options):
     """
 
     def mark(function):
-        function.title, function.page, function.options = title, page, options
-        return function
+        marked = functools.partial(function)  # one function may be the check of several labs
+        marked.title, marked.page, marked.options = title, page, options
+        return marked
 
     return mark
 
@@ -304,27 +304,20 @@ class Run:
 
     def leak(self):
         """The first thing that was not given back, as a CheckFailed, or None."""
-        for call, words in self.leaks():
+        for call, words in diagnosis.leaks(self):
             wrong = call.wrong("at its end the program has given back all that it made", f"{call.name}: {words}")
             wrong.title = GIVEN_BACK
             return wrong
         return None
 
-    def leaks(self):
-        """What each process has not given back: (the call that made it, in words)."""
-        return diagnosis.leaks(self)
+    def must_create_once(self):
+        for call in self.created()[1:]:
+            raise call.wrong("the importer uses the memory of the exporter", f"{call.name} made more memory")
 
-    def must_undo(self, *names, wanted="at the end nothing is left of what was made"):
-        """None of these calls is refused, and nothing is left."""
-        self.must_not_stop_at(*names)
-        self.must_end()
-        for call, words in self.leaks():
-            raise call.wrong(wanted, f"{call.name}: {words}")
-
-    def must_look_at_answers(self, *names):
-        """The first and the last of these calls in each line of the student's are made to fail: the program then ends
-        with status 1."""
-        calls = [call for call in self.calls(*names) if call.is_students and not call.name.endswith(NOT_LOOKED_AT)]
+    def must_look_at_answers(self):
+        """The first and the last of the driver's calls in each line of the student's are made to fail: the program then
+        ends with status 1."""
+        calls = [call for call in self.calls("cu*") if call.is_students and not call.name.endswith(NOT_LOOKED_AT)]
         for each in (reversed(calls), calls):  # of a line the first call, then the last
             for call in {(call.name, call.line): call for call in each}.values():
                 error = "cudaErrorUnknown" if call.name.startswith("cuda") else "CUDA_ERROR_UNKNOWN"

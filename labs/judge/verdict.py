@@ -28,7 +28,11 @@ class Lab:
         self.title, self.minutes, self.page = self.about.TITLE, self.about.MINUTES, self.about.PAGE
         self.hints = self.about.HINTS
         self.mains = getattr(self.about, "MAINS", ({},))  # the constants of each main that is judged, and its "changes"
-        self.options = {"gpus": getattr(self.about, "GPUS", 1), "strict": getattr(self.about, "STRICT", False)}
+        self.options = {
+            "gpus": getattr(self.about, "GPUS", 1),
+            "strict": getattr(self.about, "STRICT", False),
+            "main": 0,
+        }
         for name in ("LATE_KERNELS", "NO_LUCK"):
             if hasattr(self.about, name):
                 self.options[name.lower()] = getattr(self.about, name)
@@ -141,16 +145,16 @@ class Judge:
                 self.look_on(run)
                 return wrong
             self.held.append(function.title)
-        mains = [{"main": number} for number in range(1, len(self.lab.mains))]
-        for options in (*getattr(self.lab.about, "ELSEWHERE", ()), *mains):
+        others = *getattr(self.lab.about, "ELSEWHERE", ()), *({"main": at} for at in range(1, len(self.lab.mains)))
+        for options in others:
             for function in self.lab.checks:
                 if not function.options and (wrong := self.wrong_of(function, run, options)):
                     self.held.remove(function.title)
                     return wrong
         last = (
-            (ENDED, run.must_end),
-            (GIVEN_BACK, run.must_give_back),
-            (PRINTED, lambda: [self.must_print(one) for one in (run, *(run.again(**main) for main in mains))]),
+            (ENDED, lambda: [one.must_end() for one in (run, *run.others)]),
+            (GIVEN_BACK, lambda: [one.must_give_back() for one in (run, *run.others)]),
+            (PRINTED, lambda: [self.must_print(one) for one in (run, *(run.again(**its) for its in others))]),
         )
         if self.real:
             last = *last, (REAL, lambda: self.must_be_real(run))
@@ -185,6 +189,8 @@ class Judge:
             of_check = run.again(**options)
             function(of_check)
             for other in run.others:
+                if other is of_check and not function.options:
+                    continue  # elsewhere: the other checks are to see it first
                 other.must_end()
                 other.must_give_back()
         except CheckFailed as wrong:
@@ -211,7 +217,7 @@ class Judge:
         return wrong.title or title, self.words(wrong)
 
     def must_print(self, run):
-        output, more = self.lab.output(run.options.get("main", 0)), run.stdout.splitlines()
+        output, more = self.lab.output(run.options["main"]), run.stdout.splitlines()
         wanted = output.splitlines()
         if run.stdout == output:
             return
@@ -258,7 +264,7 @@ def step_of(call):
 def in_words(error, function):
     """Of a check that has a mistake itself."""
     step = error.__traceback__
-    while step.tb_next and step.tb_frame.f_code is not function.__code__:
+    while step.tb_next and step.tb_frame.f_code is not function.func.__code__:
         step = step.tb_next
     where = f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}".replace(f"{ROOT}/", "")
     what = f"{type(error).__name__}: {error}"

@@ -142,7 +142,7 @@ class Commands(unittest.TestCase):
         output = self.lab("next", status=1)
         self.assertIn("made just now", output)
         self.assertIn("  ✓ it is built\n  ✗ no memory comes from cudaMalloc\n  ✗ the granularity is asked", output)
-        self.assertIn("  - the size is right where a granule has 4 MiB, too\n", output)
+        self.assertIn("  - memory is created in whole granules, as few as hold 5 MiB and 1 byte\n", output)
         said = r"01a_replace_cudamalloc.cu:\d+\n +CHECK\(cudaMalloc[\s\S]*Memory then:\n0x[\s\S]* step (\d+)\n"
         self.assertRegex(output, said)
         self.assertEqual(self.file.read_text(), STARTER)
