@@ -11,6 +11,8 @@ from labs.judge.files import end, my_files, shown
 from labs.judge.program import ROOT
 
 OF_ONE = "watch", "predict", "view", "hint", "reset", "solution"  # commands that take one lab
+GOES_WITH = {"json": "--all", "gradescope": "--all", "csv": "--class", "feedback": "--class"}
+GOES_WITH |= {"yes": "solution", "alternatives": "solution"}
 
 USAGE = """./lab.sh                        the labs, and which of yours are right
        ./lab.sh NN                     builds, runs and judges your file; NN is 01a for instance
@@ -96,17 +98,10 @@ def check_together(parser, given, takes_several):
         parser.error("gradescope needs labs and a file: ./lab.sh gradescope 01a,01c FILE.zip")
     if given.students and not given.students.is_dir():
         parser.error(f"--class: there is no directory {given.students}")
-    for option, its, with_what in (
-        ("--json and --gradescope", given.json or given.gradescope, given.all),
-        ("--csv", given.csv, given.students),
-        ("--feedback", given.feedback, given.students),
-        ("--yes and --alternatives", given.yes or given.alternatives, command == "solution"),
-    ):
-        if its and not with_what:
-            whose = {"--csv": "--class", "--feedback": "--class", "--yes and --alternatives": "solution"}.get(
-                option, "--all"
-            )
-            parser.error(f"{option} go{'es' * (' ' not in option)} with {whose}")
+    there = {"--all": given.all, "--class": given.students, "solution": command == "solution"}
+    for option, whose in GOES_WITH.items():
+        if getattr(given, option) and not there[whose]:
+            parser.error(f"--{option} goes with {whose}")
     if given.real and (command not in ("", "watch", "next", "predict") or given.students):
         parser.error(f"--real does not go with {command or '--class'}")
     if not 1 <= given.limit <= 3600:

@@ -9,7 +9,6 @@ SAID = re.compile(
     r"^(?P<file>[^\s:(][^:(\n]*)(?:\((?P<at>\d+)\)|:(?P<line>\d+)(?::\d+)?):"
     r" (?:(?:fatal |catastrophic )?(?P<kind>error|warning)(?: #[\w-]+)?: |(?=undefined reference))(?P<words>.*)$"
 )
-AT_THE_END = re.compile(r"^At end of source: error: (?P<words>.*)$")
 SYNTAX = re.compile(r"expected |unterminated |missing |unrecognized token|extra |stray |invalid suffix")
 
 
@@ -17,15 +16,13 @@ def in_words(said, name, source, kind="error"):
     """`said` of a file `name` with these lines: its errors, or its warnings; as it stands if it has none."""
     lines, found = re.sub(r' \(aka "[^"\n]*"\)', "", said).splitlines(), []
     for at, line in enumerate(lines):
-        if told := SAID.match(line):
-            if (told["kind"] or "error") == kind:
-                number, words = int(told["at"] or told["line"]), [told["words"], *more(lines[at + 1 :])]
-                found.append((told["file"], number, words, lines[at + 1 : at + 3]))
-        elif (told := AT_THE_END.match(line)) and kind == "error":
-            found.append((name, before(source, len(source) + 1), [told["words"] + opened(lines[at + 1 :], source)], []))
+        told = SAID.match(line)
+        if told and (told["kind"] or "error") == kind:
+            number, words = int(told["at"] or told["line"]), [told["words"], *more(lines[at + 1 :])]
+            found.append((told["file"], number, words, lines[at + 1 : at + 3]))
     texts = list(dict.fromkeys(in_place(one, name, source, kind) for one in found))
     if not texts:
-        return "Compiler:           there is no function main\n" if "reference to `main'" in said else said
+        return said
     left = len(texts) - MOST
     return "\n".join(texts[:MOST]) + (f"\n{left} more: mend what stands first\n" if left > 0 else "")
 
@@ -35,19 +32,11 @@ def more(lines):
     return [line.strip() for line in itertools.takewhile(lambda line: line.startswith(12 * " "), lines)]
 
 
-def opened(lines, source):
-    """Which brace has no end, if that is told."""
-    told = next((found for line in lines if (found := re.search(r"\((\d+)\): note .*to match this", line))), None)
-    return f", for the one of line {told[1]}: {source[int(told[1]) - 1].strip()}" if told else ""
-
-
 def in_place(one, name, source, kind):
     file, line, words, shown = one
     if not file.endswith(name.rpartition("/")[2]):  # in a header: the student's line may be in the words
         return f"{file}:{line}\n{heading(words[0], kind)}" + "\n".join(words) + "\n"
-    if words[0].startswith("unterminated argument list"):
-        line, words = open_macro(source) or line, ['expected a ")"']
-    elif words[0].startswith("expected ") and is_first(shown):
+    if words[0].startswith("expected ") and is_first(shown):
         line = before(source, line)  # there it is missing, and the next word was not expected
     elif 'no instance of function template "check::' in words[0]:
         words = ["CHECK takes a call that returns an error code of CUDA, and this is none"]
@@ -72,18 +61,3 @@ def before(source, line):
     """The last line before this one that is more than a comment."""
     numbers = range(line - 1, 0, -1)
     return next((at for at in numbers if source[at - 1].partition("//")[0].strip()), line)
-
-
-def open_macro(source):
-    """The first line with a macro whose parentheses are not closed up to the end of the statement; 0: none."""
-    for at, line in enumerate(source):
-        macro = re.search(r"\b(CHECK|REQUIRE|EXPECT|REFUSED|TODO)\(.*", line)
-        if macro:
-            statement = macro[0]
-            for other in source[at + 1 :]:
-                if statement.rstrip().endswith((";", "}")):
-                    break
-                statement += other
-            if statement.count("(") > statement.count(")"):
-                return at + 1
-    return 0

@@ -94,63 +94,35 @@ def wrong_status(run):
     return words
 
 
-def failed_process(run):
-    """The end of one that did not end with status 0, or None."""
-    return next((call for call in run.calls("exit") if call.argument("status")), None)
+WHY = {  # a program was ended, in words
+    "time": "it was still running after {limit} seconds and was ended{where}",
+    "still": f"nothing happened in it for {STILL} seconds, and it was ended{{where}}",
+    "trace": "it made calls without end, and was ended{where}",
+    "processes": "it started processes without end, and was ended",
+    "memory": "it took shared memory without end, and was ended",
+    "left": "it ended, and processes that it had started went on; they were ended",
+    **dict.fromkeys(("stdout", "stderr", "status"), "it printed without end, and was ended; it began with\n{began}"),
+}
 
 
-ENDS = (  # what was wrong, and in words; the first that applies is told
-    (
-        lambda run: run.is_disturbed,
-        lambda run: (
-            "it wrote into the pipe that tells of its calls: did it write to a descriptor that it had not opened?"
-        ),
-    ),
-    (
-        lambda run: run.ended.why == "time",
-        lambda run: (
-            f"it was still running after {run.program.limit} seconds and was ended"
-            + (who_waits(run) or after_last_call(run))
-        ),
-    ),
-    (
-        lambda run: run.ended.why == "still",
-        lambda run: (
-            f"nothing happened in it for {STILL} seconds, and it was ended" + (who_waits(run) or after_last_call(run))
-        ),
-    ),
-    (
-        lambda run: run.ended.why in ("stdout", "stderr"),
-        lambda run: f"it printed without end, and was ended; it began with\n{(run.stdout or said(run))[:400]}",
-    ),
-    (
-        lambda run: run.ended.why == "trace",
-        lambda run: "it made calls without end, and was ended" + after_last_call(run),
-    ),
-    (
-        lambda run: run.ended.why == "processes",
-        lambda run: "it started processes without end, and was ended",
-    ),
-    (
-        lambda run: run.ended.why == "left",
-        lambda run: "it ended, and processes that it had started went on; they were ended",
-    ),
-    (lambda run: run.ended.status != run.status, wrong_status),
-    (
-        lambda run: run.status == 0 and failed_process(run),
-        lambda run: (
-            f"process {failed_process(run).pid} of it ended with status {failed_process(run).argument('status')}"
-        ),
-    ),
-    (
-        lambda run: not run.all,
-        lambda run: "it ended before its first call of CUDA: does something end it before main, or at its beginning?",
-    ),
-)
+def how_it_ended(run):
+    """In words, if it did not end as it should; or ""."""
+    failed = next((call for call in run.calls("exit") if call.argument("status")), None)
+    if run.is_disturbed:
+        return "it wrote into the pipe that tells of its calls: did it write to a descriptor that it had not opened?"
+    if run.ended.why:
+        where, began = who_waits(run) or after_last_call(run), (run.stdout or said(run))[:400]
+        return WHY[run.ended.why].format(limit=run.program.limit, where=where, began=began)
+    if run.ended.status != run.status:
+        return wrong_status(run)
+    if run.status == 0 and failed:
+        return f"process {failed.pid} of it ended with status {failed.argument('status')}"
+    before = "it ended before its first call of CUDA: does something end it before main, or at its beginning?"
+    return "" if run.all else before
 
 
 def wrong_end(run):
-    happened = next((in_words(run) for applies, in_words in ENDS if applies(run)), "")
+    happened = how_it_ended(run)
     file = re.escape(run.program.source.name)
     to_do = re.search(rf"^(?:.*/)?{file}:(\d+): TODO: (.*)$", said(run), re.MULTILINE)
     if to_do and not run.ended.why and not run.is_disturbed:

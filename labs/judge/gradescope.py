@@ -19,16 +19,13 @@ MADE_HERE = "build*", ".*", "__pycache__", "labs/mine"
 
 def pack(labs, file):
     """./lab.sh gradescope 01a,01c FILE.zip"""
-    scripts = {name: (SCRIPTS / name).read_text() for name in ("setup.sh", "run_autograder")}
     checkout = archive()
     part = file.with_name(f".{file.name}.part")
     with writing(file):
         try:
             with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as packed:
-                for name, text in scripts.items():
-                    about = zipfile.ZipInfo(name)
-                    about.external_attr = 0o755 << 16
-                    packed.writestr(about, text)
+                for name in ("setup.sh", "run_autograder"):
+                    packed.write(SCRIPTS / name, name)
                 packed.writestr("labs", ",".join(lab.number for lab in labs) + "\n")
                 packed.writestr("checkout.tar", checkout)
             part.replace(file)

@@ -80,12 +80,7 @@ def tells():
 
 def bubblewrap(readable, writable, cwd):
     words = ["bwrap", "--unshare-all", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL"]
-    words += [
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-    ]
+    words += ["--proc", "/proc", "--dev", "/dev"]
     words += [word for path in ("/tmp", "/dev/shm") for word in ("--size", MOST_FILES, "--tmpfs", path)]
     for path in system_files():
         words += ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind", path, path]
@@ -121,15 +116,7 @@ def inside(command, readable, writable, cwd, root):
 
 
 def as_nobody():
-    return [
-        "setpriv",
-        "--reuid=nobody",
-        "--clear-groups",
-        "--no-new-privs",
-        "--bounding-set=-all",
-        "--inh-caps=-all",
-        "--",
-    ]
+    return "setpriv --reuid=nobody --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all --".split()
 
 
 def give(path):

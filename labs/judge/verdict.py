@@ -15,6 +15,7 @@ from labs.judge.runner import Runner
 from vmmsim.trace import OF_LOADING
 
 GLOSSARY = "docs/glossary.md"
+GIVING_BACK = "01_vmm_basics/README.md#9-give-it-back"
 OF_ABSENCE = LookupError, StopIteration, ValueError  # of a check that relies on calls which were not reached
 BUILT, PRINTED, REAL = "it is built", "it prints what it should", "the same on this machine's GPUs"
 
@@ -73,7 +74,7 @@ class Verdict:
     """
 
     lab: Lab
-    status: str  # "passed", "failed", "not begun"
+    status: str = ""  # "passed", "failed", "not begun"
     checks: list = dataclasses.field(default_factory=list)
     words: str = ""
     seconds: float = 0.0
@@ -101,45 +102,31 @@ def judge(lab, source, real=False, limit=None, keep=None):
 class Judge:
     def __init__(self, lab, program, real):
         self.lab, self.program, self.real = lab, program, real
-        self.stdout = self.remarks = ""
-        self.run, self.step, self.memory = None, 0, []  # that are told of
+        self.told = Verdict(lab)
         self.held = []  # titles, until something does not hold
         self.others = {}  # title -> "holds" or "fails", of what comes behind that
 
     def verdict(self):
-        title, words = self.first_wrong()
+        told = self.told
+        told.failed, told.words = self.first_wrong()
         titles = self.lab.titles() + ([REAL] if self.real else [])
-        checks = [
-            (one, "failed" if one == title else "passed" if one in self.held else self.others.get(one, "not reached"))
-            for one in titles
-        ]
-        status = "failed" if title else "passed"
-        page = next((one.page for one in self.lab.checks if one.title == title and one.page), self.lab.page)
-        return Verdict(
-            self.lab,
-            status,
-            checks,
-            words,
-            0.0,
-            title,
-            page,
-            self.stdout,
-            self.remarks,
-            self.run,
-            self.step,
-            self.memory,
-        )
+        held = self.others | dict.fromkeys(self.held, "passed") | {told.failed: "failed"}
+        told.checks = [(one, held.get(one, "not reached")) for one in titles]
+        told.status = "failed" if told.failed else "passed"
+        pages = {GIVEN_BACK: GIVING_BACK} | {one.title: one.page for one in self.lab.checks if one.page}
+        told.page = pages.get(told.failed, self.lab.page)
+        return told
 
     def first_wrong(self):
         """(title of the check, words) of what is to be told, or ("", "")."""
         built, said = self.program.build()
         if not built:
             return BUILT, self.of_compiler(said, "error")
-        self.remarks = self.of_compiler(said, "warning")
-        self.remarks += self.program.spliced.remark if self.program.spliced else ""
+        self.told.remarks = self.of_compiler(said, "warning")
+        self.told.remarks += self.program.spliced.remark if self.program.spliced else ""
         self.held.append(BUILT)
-        self.run = run = Runner(self.program).run(self.lab.options)
-        self.stdout = run.stdout
+        self.told.run = run = Runner(self.program).run(self.lab.options)
+        self.told.stdout = run.stdout
         for function in self.lab.checks:
             if wrong := self.wrong_of(function, run, function.options):
                 self.look_on(run)
@@ -231,7 +218,7 @@ class Judge:
         ended = self.program.run_on_gpu()
         if ended.status == 77 and "SKIP: " in ended.stdout:
             self.real = False
-            self.remarks += f"This machine's GPUs cannot run it, which says nothing against it:\n{ended.stdout}"
+            self.told.remarks += f"This machine's GPUs cannot run it, which says nothing against it:\n{ended.stdout}"
             return
         if ended.status or ended.why or ended.stdout != self.lab.output():
             happened = f"status {ended.status} {ended.why}\n{ended.stdout}{ended.stderr}"
@@ -242,7 +229,8 @@ class Judge:
 
     def words(self, wrong):
         text, call, run = "", wrong.call, wrong.run
-        self.run, self.step, self.memory = run, step_of(call), memory_map(wrong)
+        told = self.told
+        told.run, told.step, told.memory = run, step_of(call), memory_map(wrong)
         if call and call.line:
             text = f"{self.program.name}:{call.line}\n    {self.program.line(call.line, call.in_part)}\n"
         if run.options != self.lab.options:
