@@ -64,6 +64,9 @@ def must_be_whole(lines, first):
     """Raises NotWhole unless these lines, of which the first has this number, are whole by themselves."""
     opened, branches, at = [], [], first
     text = "\n".join(lines) + "\n"
+    if split := re.search(r"\S\\[ \t\0]*\n\S", text):  # the compiler reads one word, or sign, where two seem to be
+        at += text.count("\n", 0, split.start())
+        raise NotWhole(at, "a line that goes on in the next one ends in a blank before its \\: put one there")
     if lines and lines[-1].rstrip().endswith("\\"):
         raise NotWhole(
             first + len(lines) - 1, "the last line of a part must not go on behind the mark: no \\ at its end"
@@ -73,7 +76,7 @@ def must_be_whole(lines, first):
         look_at_directive(directive, line)
     for token in TOKEN.finditer(joined(text)):
         kind, word = token.lastgroup, token[0]
-        if kind == "odd" or kind == "raw":
+        if kind in ("odd", "raw") or word == "_Pragma":
             raise NotWhole(
                 at, WHY_ODD.get(word, f"{word!r} has no end in this part, or is no plain C++: write it plainly")
             )
@@ -106,6 +109,7 @@ WHY_ODD = {
     "/*": "this comment has no end in this part",
     '"': "this text has no end in this line",
     "'": "this character has no end in this line",
+    "_Pragma": "no _Pragma here: a macro keeps its meaning",
 }
 
 
@@ -216,11 +220,11 @@ def without_includes(part):
 
 
 def changed(lines, change):
-    """The starter's lines with other constants."""
+    """The starter's lines with other constants. Its names are the global ones, whatever else a part calls so."""
     text = "\n".join(lines)
     for old, new in change.items():
         text = text.replace(old, new)
-    return text.split("\n")
+    return re.sub(r"(?<![\w:])(?=(?:lab|check|std)::)", "::", text).split("\n")
 
 
 def unjudged(starter, text, wanted, its):

@@ -331,8 +331,8 @@ class Checks(unittest.TestCase):
                 self.assertIn(remark, made.remark)
                 self.assertEqual(bool(remark), bool(made.remark))
                 for body, value in zip(made.bodies, ("42", "44"), strict=True):
-                    self.assertIn(f"lab::fill<char>(address, bytes, {value});", body)
-                    self.assertIn("return lab::end();", body)
+                    self.assertIn(f"  ::lab::fill<char>(address, bytes, {value});", body)
+                    self.assertIn("return ::lab::end();", body)
                 self.assertEqual("<atomic>" in change[1], "#include <atomic>" in made.includes)
 
     def test_a_part_is_whole(self):
@@ -353,6 +353,9 @@ class Checks(unittest.TestCase):
             ('auto text = R"x(\n)x";', "write it plainly"),
             ("int a = 0; ??/", "write it plainly"),
             ("#line 5000", "no #line here"),
+            ("#li\\\nne 5000", "ends in a blank before its"),
+            ("/\\\n* what follows", "ends in a blank before its"),
+            ('_Pragma("push_macro(\\"CHECK\\")")', "no _Pragma here"),
             ('#pragma pop_macro("CHECK")', "no #pragma here"),
             ('#include "mine.h"', "is not looked at: write it here"),
             ('#include "/etc/passwd"', "is not looked at: write it here"),
