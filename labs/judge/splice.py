@@ -62,7 +62,7 @@ def parts(text):
 
 def must_be_whole(lines, first):
     """Raises NotWhole unless these lines, of which the first has this number, are whole by themselves."""
-    opened, branches, at = [], [], first
+    opened, branches, at, in_directive = [], [], first, False
     text = "\n".join(lines) + "\n"
     if split := re.search(r"\S\\[ \t\0]*\n\S", text):  # the compiler reads one word, or sign, where two seem to be
         at += text.count("\n", 0, split.start())
@@ -80,10 +80,13 @@ def must_be_whole(lines, first):
             raise NotWhole(
                 at, WHY_ODD.get(word, f"{word!r} has no end in this part, or is no plain C++: write it plainly")
             )
-        if kind == "bracket":
+        if kind == "bracket" and not any(is_off for _, _, is_off in branches):
             take_bracket(opened, word, at, "part")
-        elif word == "#" and at in told:
-            nest(branches, [one for one, _ in opened], told.pop(at), at)
+        elif word == "#" and not in_directive:
+            if at not in told:
+                raise NotWhole(at, "a directive begins its line: no comment ends before it")
+            nest(branches, [one for one, _ in opened], told[at], at)
+        in_directive = kind != "line" and (in_directive or word == "#")
         at += word.count("\n") + word.count(JOINED)
     must_be_closed(opened, "part")
     if branches:
@@ -148,16 +151,17 @@ def look_at_directive(told, line):
 
 def nest(branches, opened, told, line):
     """#if and its like: the brackets of each branch are whole."""
-    name = told[1]
+    name, condition = told[1], told[2] + told[3].partition("//")[0].strip()
     if name.startswith("if"):
-        branches.append((opened, line))
+        branches.append((opened, line, name == "if" and condition == "0"))  # the compiler reads nothing of #if 0
     elif name in ("else", "elif", "elifdef", "elifndef", "endif"):
         if not branches:
             raise NotWhole(line, f"#{name} without an #if in this part")
         if branches[-1][0] != opened:
             raise NotWhole(line, "a bracket begins or ends in one branch of #if alone")
-        if name == "endif":
-            branches.pop()
+        _, begin, _ = branches.pop()
+        if name != "endif":
+            branches.append((opened, begin, False))
 
 
 # --- Parts and starter

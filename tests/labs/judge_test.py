@@ -346,7 +346,8 @@ class Checks(unittest.TestCase):
             ('"what follows', "this text has no end"),
             ("#if 0\n#endif\n#if 1", "#if has no #endif"),
             ("#endif\n#if 1", "#endif without an #if"),
-            ("{\n#if 0\n}\n#endif", "in one branch of #if alone"),
+            ("{\n#if 1\n}\n#endif", "in one branch of #if alone"),
+            ("/* its\n*/ #if 0", "begins its line"),
             ("#define OPEN {\n}", "has no end in this directive"),
             ("#define GLUE(a, b) a##b", "no ## here"),
             ("int a = 0; <% int b = 0; %>", "write it plainly"),
@@ -363,6 +364,7 @@ class Checks(unittest.TestCase):
             ("const int a = 1'000'000, b = '{'; const char* c = \"}\"; // }", ""),
             ("#define CHECK(call) (call)\n#include <chrono>  // mine", ""),
             ("#if 1\n{ }\n#else\n{ { } }\n#endif", ""),
+            ("#if 0  // old\nif (true) {\n#else\n#define TEXT(x) \\\n  #x\n#endif", ""),
             ("std::vector<::CUdeviceptr> all;", ""),
         ):
             with self.subTest(lines):
