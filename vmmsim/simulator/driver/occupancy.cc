@@ -75,13 +75,13 @@ void best_block(int* grid, int* block, CUfunction function, CUoccupancyB2DSize s
   if (!best) *grid = *block = 0;
 }
 
-// The multiprocessors of each part of a GPU within which a cluster lies: those of an H200, of which each part lacks
-// some.
+// The multiprocessors of each part of a GPU: a cluster lies within one. One H100 was cut like this; others may differ.
 std::vector<int> parts_of_gpu() {
+  const int multiprocessors = memory::machine().multiprocessors;
+  if (multiprocessors == 132) return {8, 16, 16, 16, 16, 16, 18, 18, 2, 2, 2, 2};
   constexpr int whole = 18;
-  std::vector<int> parts;
-  for (int left = memory::machine().multiprocessors; left > 0; left -= parts.back())
-    parts.push_back(std::min(left, left % whole && left > whole ? whole - 2 : whole));
+  std::vector<int> parts(multiprocessors / whole, whole);
+  parts.push_back(multiprocessors % whole);
   return parts;
 }
 
@@ -125,7 +125,8 @@ int active_clusters(CUfunction handle, const CUlaunchConfig* config) {
   const int count = int(gpu::volume(*size));
   if (count <= 2) return memory::machine().multiprocessors * blocks / count;
   int all = 0;
-  for (const int multiprocessors : parts_of_gpu()) all += multiprocessors * blocks / count;
+  for (const int multiprocessors : parts_of_gpu())
+    if (multiprocessors >= count) all += multiprocessors * blocks / count;
   return all;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // Clusters: which launches may have them, what a block knows of its cluster, how its blocks wait for one another and
-// reach each other's shared memory, and what occupancy and the attributes of kernels say of them. Left out: how
-// many clusters of more than two blocks fit, which depends on the multiprocessors that a GPU's parts lack.
+// reach each other's shared memory, and what occupancy and the attributes of kernels say of them. How
+// many clusters of more than two blocks fit depends on how the GPU is cut: "large clusters" was asked of one H100 apart.
 #include "conformance.h"
 
 #include <algorithm>
@@ -370,6 +370,24 @@ static void occupancy() {
   }
 }
 
+static void large_clusters() {
+  set_up();
+  const CUfunction kernel = function("plain");
+  CHECK(cuFuncSetAttribute(kernel, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+  CHECK(cuFuncSetAttribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 200 << 10));
+  for (const unsigned threads : {32u, 512u, 1024u})
+    for (const unsigned shared : {0u, 40u << 10, 100u << 10, 200u << 10})
+      for (const unsigned size : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 9u, 10u, 11u, 12u, 13u, 14u, 15u, 16u}) {
+        std::vector<CUlaunchAttribute> one = {cluster_of({size, 1, 1})};
+        const CUlaunchConfig config = config_of({size * 64, 1, 1}, threads, one, shared);
+        int count = -7;
+        CHECK(cuOccupancyMaxActiveClusters(&count, kernel, &config));
+        say("threads " + std::to_string(threads) + " shared " + std::to_string(shared) + " cluster " +
+                std::to_string(size),
+            std::to_string(count));
+      }
+}
+
 static void wrong_occupancy() {
   set_up();
   std::vector<CUlaunchAttribute> none, two = {cluster_of({2, 1, 1})};
@@ -435,6 +453,7 @@ int main(int argc, char** argv) {
                               {"behind the end", fault<2>},
                               {"not aligned", fault<3>},
                               {"occupancy", occupancy},
+                              {"large clusters", large_clusters},
                               {"attributes", attributes},
                               {"wrong arguments of occupancy", wrong_occupancy}};
   return run_sections(sections, argc, argv);
