@@ -65,8 +65,8 @@ const char usage[] =
     "  --no-luck            what a program only hopes for is not so: a sleep, a limit or an alarm is over at once,\n"
     "                       a process ends 0.3 s late, and an exported descriptor has a number of its own\n"
     "  --unsupported fail|exit\n"
-    "                       what the launch of a kernel does that has an instruction which is not simulated:\n"
-    "                       answer CUDA_ERROR_NOT_SUPPORTED (default), or end the program with 125\n"
+    "                       what a launch does of a kernel with an instruction that is not simulated, and the\n"
+    "                       loading of machine code alone: answer an error (default), or end the program with 125\n"
     "exit status: the program's, 128 + N if signal N ended it; 2 bad arguments, 125 no simulation, 126 the\n"
     "program cannot be executed, 127 there is no such program\n";
 

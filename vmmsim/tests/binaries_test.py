@@ -133,6 +133,9 @@ class Programs(BuiltPrograms):
             self.ends(self.run_it("--gpus", "0", program), 0, "cudaErrorNoDevice 0\n")
             words = ["vmmsim: GPU code that cannot run: ", found] if options != NEWER else []  # a GPU refuses this too
             self.ends(self.run_it("sh", "-c", '"$0"', program), 0, "cudaErrorNoKernelImageForDevice 0\n", *words)
+            exit = ["--unsupported", "exit", "sh", "-c", '"$0"; echo $?', program]
+            printed = "125\n" if words else "cudaErrorNoKernelImageForDevice 0\n0\n"
+            self.ends(self.run_it(*exit), 0, printed, *words)
 
     def test_separate_compilation(self):
         apart = [*PLAIN, "-rdc=true"]
@@ -163,6 +166,7 @@ class Programs(BuiltPrograms):
     def test_lto_code(self):
         program = self.build("lto_code.cpp", LTO_CODE, *PLAIN)
         self.ends(self.run_it(program), 0, "209\n", "vmmsim: a module's image is LTO code", "link it with nvJitLink")
+        self.ends(self.run_it("--unsupported", "exit", program), 125, "", "vmmsim: a module's image is LTO code")
 
     def test_what_is_not_simulated(self):
         program = self.build("tensors.cu", KERNEL_WITH_TENSORS, *PLAIN)

@@ -57,6 +57,9 @@ template <class Work> int result_of(const Work& work) {
 // Says a text on stderr, once in this process.
 void log_once(const std::string& text);
 
+// What a GPU could have run and the simulator cannot: logged once; with --unsupported exit it ends the process.
+void log_unsupported(const std::string& what);
+
 // Says on stderr, once for each text, what a call cannot do here: "vmmsim: cuFoo is not simulated".
 int not_simulated(const char* name);
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 
 #include "../gpu/gpu.h"
 #include "../memory/this_machine.h"
@@ -46,6 +47,13 @@ void log(const std::string& text) {  // in one piece, whatever other processes s
 void log_once(const std::string& text) {
   const MutexLock held(logged().lock);
   if (logged().texts.insert(text).second) log(text);
+}
+
+void log_unsupported(const std::string& what) {
+  log_once(what);
+  if (!memory::options().unsupported_ends) return;
+  std::fflush(stdout);
+  _exit(125);
 }
 
 void log_crash(const std::string& what) {

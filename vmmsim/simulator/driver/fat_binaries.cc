@@ -19,7 +19,7 @@ unsigned capability() { return unsigned(memory::machine().capability); }
 void refuse_code(const std::vector<ptx::Image>& images) {
   const std::string why = "GPU code that cannot run: " + ptx::why_none(images, capability());
   for (const ptx::Image& image : images)  // on hardware it might have run
-    if (!image.is_ptx && image.architecture / 10 == capability() / 10) log_once(why);
+    if (!image.is_ptx && image.architecture / 10 == capability() / 10) log_unsupported(why);
   refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, why);
 }
 

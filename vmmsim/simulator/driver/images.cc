@@ -65,7 +65,7 @@ ptx::Module read_ptx(const char* text) {
 
 [[noreturn]] void refuse_image(const char* what) {
   const std::string why = std::string("a module's image is ") + what;
-  log_once(why);
+  log_unsupported(why);
   refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, why);
 }
 

@@ -6,8 +6,6 @@
 #include <cstring>
 #include <iterator>
 
-#include <unistd.h>
-
 #include "../memory/this_machine.h"
 #include "capture.h"
 #include "contexts.h"
@@ -50,12 +48,9 @@ std::vector<std::byte> parameters_of(const gpu::Kernel& kernel, void** each, voi
 // A program may have kernels that are not simulated and launch only others.
 void need_simulated(const gpu::Kernel& kernel) {
   if (kernel.lowered) return;
-  if (memory::options().unsupported_ends) {
-    std::fflush(stdout);
-    log("not simulated: " + kernel.not_simulated);
-    _exit(125);
-  }
-  log_once("not simulated: " + kernel.not_simulated + ". The launch fails with CUDA_ERROR_NOT_SUPPORTED");
+  const bool ends = memory::options().unsupported_ends;
+  log_unsupported("not simulated: " + kernel.not_simulated +
+                  (ends ? "" : ". The launch fails with CUDA_ERROR_NOT_SUPPORTED"));
   refuse(CUDA_ERROR_NOT_SUPPORTED, "it is not simulated: " + kernel.not_simulated);
 }
 
