@@ -24,7 +24,7 @@ function tag_of(ranges, room = Infinity) {
     words += (nth ? ", " : "") + (from == to ? `#${from}` : `#${from}–#${to}`);
     left -= to - from + 1;
     const all = words + (left ? ` +${left}` : "");
-    if (nth && width_of(all, 12) > room) break;
+    if (nth && width_of(all, 13.5) > room) break;  // digits are wide
     text = all;
   }
   return text;

@@ -22,6 +22,7 @@ class List {
       this.draw();
     });
     // What a step asks for nothing is laid out for: the list knows how high it is.
+    list.append(this.room);  // or there would be nothing to scroll
     [this.top, this.height, this.drawn] = [0, list.clientHeight, ""];
     new ResizeObserver(() => {
       this.height = list.clientHeight;
