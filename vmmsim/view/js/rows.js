@@ -113,7 +113,8 @@ class RowDrawing extends Drawing {
   }
   rows_of_boxes(boxes) {
     for (const box of boxes.filter((one) => !one.width)) {
-      const badges = this.badges_of(box).map((badge) => width_of(badge.text, 12) + 14), label = width_of(box.label(), 14);
+      const badges = this.badges_of(box).map((badge) => width_of(badge.text, 12) + 14);
+      const label = width_of(box.label(), 14);  // bold
       box.tag = tag_of(box.ranges, Math.max(90, label));
       box.width = Math.max(56, label + 12, width_of(box.tag, 12) + 12, ...badges);
     }
