@@ -364,6 +364,23 @@ def test_a_fault_is_marked_where_it_is():
     assert found.overview.faults == [11]
 
 
+def test_a_fault_names_its_launch():
+    """The trace of simulated GPUs tells which; on real ones it is inferred, and said so."""
+    writer = Writer()
+    for stream in None, "0x5510", "0x2":
+        writer.launch()
+        writer.lines[-1]["arguments"]["stream"] = stream
+    writer.lines[1]["thread"] = 7
+    for fault in {"where": "kernel", "address": None, "why": "it", "launch": "cudaLaunchKernel #2"}, None:
+        writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
+        writer.lines[-1] |= {"fault": fault} if fault else {}
+    found = steps(writer.recording())
+    told = "the kernel kernel that cudaLaunchKernel #{0} launched in step {0} went wrong"
+    assert found[3].words.endswith(f"cudaErrorIllegalAddress: {told.format(2)}.")
+    assert found[4].words.endswith(f": {told.format(3)}, if it was the last launch before this call (inferred).")
+    assert [(step.thread, step.stream) for step in found[:3]] == [(0, 0), (1, 1), (0, 0)]
+
+
 def test_what_a_process_leaves():
     writer = sample.chunks(3, stay=True)
     writer.allocate(0x1000, 3 * MIB)

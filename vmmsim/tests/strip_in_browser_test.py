@@ -152,6 +152,26 @@ class StripInBrowserTest(BrowserTest):
         self.assertAlmostEqual(one, other, delta=1)
         self.expect_accessible()
 
+    def test_threads_streams_and_the_launch_of_a_fault(self):
+        writer = sample.Writer()
+        for thread in 1, 7, 1:
+            writer.launch()
+            writer.lines[-1] |= {"thread": thread}
+        writer.lines[1]["arguments"]["stream"] = "0x5510"
+        writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
+        recording = writer.recording()
+        file = self.file.with_name("threads.html")
+        file.write_text(page(recording, steps(recording)))
+        self.at("#step=4", file)
+        self.assertEqual(self.page.locator(".vmm-events > span").all_inner_texts(), ["thread 1", "thread 2"])
+        self.assertEqual(self.page.locator("[data-number='2'] .vmm-stream").inner_text(), "S1")
+        self.assertEqual(self.page.locator(".vmm-stream").count(), 1)
+        self.page.get_by_role("searchbox", name="Find").fill("s1")
+        self.assertEqual(self.page.get_by_role("option").count(), 1)
+        self.page.get_by_role("searchbox", name="Find").fill("")
+        self.page.locator(".vmm-caption").get_by_role("link", name="step 3").click()
+        self.assertEqual(self.step(), 3)
+
     def test_every_look(self):
         self.at("#step=20,t100-400")
         for width in 390, 1280, 1920:

@@ -154,7 +154,7 @@ class TrueTest(unittest.TestCase):
         words, overview = found[-1].words, found.overview
         self.assertEqual((overview.faults, overview.unanswered), ([len(found)], []))  # it counts once
         self.assertIn(
-            "cudaErrorIllegalAddress: the kernel that cudaLaunchKernel #1 launched in step 1 went wrong.", words
+            "cudaErrorIllegalAddress: the kernel f that cudaLaunchKernel #1 launched in step 1 went wrong.", words
         )
 
     def asked_twice(self, result, second, callers, **other):

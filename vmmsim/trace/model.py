@@ -215,7 +215,7 @@ class Machine:
         self.held = {}  # memory by number that only a descriptor holds
         self.followed, self.touched = {}, {}  # memory by identity; of the line that it is at, by number
         self.made = 0  # how much memory there has been
-        self.lines, self.launches = 0, {}  # how many; by (process, "cudaLaunchKernel #2"), its sequence number
+        self.lines, self.launches = 0, {}  # how many; by (process, "cudaLaunchKernel #2"), its sequence number and it
         self.checks = collections.Counter()
         self.strict, self.doubts = strict, []  # of the last line
         self.watches = []
@@ -240,7 +240,7 @@ class Machine:
         self.demand(not validate_call(line), "a line has the documented members")
         self.lines += 1
         if "Launch" in line["call"]:
-            self.launches[line["pid"], f"{line['call']} #{line['nth']}"] = self.lines
+            self.launches[line["pid"], f"{line['call']} #{line['nth']}"] = self.lines, line
         process = self.processes[line["pid"]]
         process.has_ended, self.touched = False, {}
         self.look_at_kinds(process, line)

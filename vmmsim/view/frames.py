@@ -22,6 +22,8 @@ from vmmsim.view.refusals import answered, lacking
 from vmmsim.view.totals import Totals
 from vmmsim.view.words import Asked, is_refused
 
+DEFAULT_STREAMS = "0x0", "0x1", "0x2"  # also cudaStreamLegacy and cudaStreamPerThread
+
 
 @dataclasses.dataclass
 class Step:
@@ -36,6 +38,8 @@ class Step:
     owner: str = ""  # the program's own line
     brief: str = ""  # what changed, for the list of calls
     is_launch: bool = False
+    thread: int = 0  # of its process, in the order in which they call
+    stream: int = 0  # the same, from 1; 0: the default one, or none
     is_answered: bool = False  # a refusal that is no failure
 
 
@@ -79,6 +83,7 @@ class FrameBuilder:
         reserve = [line for line in self.lines if line["call"] == "cuMemAddressReserve" and not is_refused(line)]
         self.names, self.variables = {}, {}  # of reservations; by the callers of a line
         self.often = collections.Counter((line["pid"], self.variable(line)) for line in reserve)
+        self.ranks = collections.defaultdict(dict)  # of threads and streams
         self.process_of = dict(zip(self.pids, self.processes, strict=True))
         rank = {pid: place for place, pid in enumerate(self.all_pids)}
         self.overview, self.lives = Overview(self.devices), Lives(self.name, rank)
@@ -115,6 +120,8 @@ class FrameBuilder:
                     explanation=line["explanation"],
                     brief=what,
                     is_launch=is_launch(line),
+                    thread=self.rank("thread", line, line["thread"]),
+                    stream=self.rank("stream", line, stream) + 1 if (stream := stream_of(line)) else 0,
                     is_answered=count in self.answered,
                 )
             )
@@ -122,6 +129,11 @@ class FrameBuilder:
         if not self.recording.is_cut and not self.recording.about.get("status"):  # else it had no time to give it back
             self.overview.leaked = self.lives.leaked()
         return result
+
+    def rank(self, kind, line, value):
+        """In the order in which a process names them."""
+        ranks = self.ranks[kind, line["pid"]]
+        return ranks.setdefault(value, len(ranks))
 
     def words(self, line, asked, count):
         whose = f"Process {self.all_pids.index(line['pid']) + 1}: " if len(self.all_pids) > 1 else ""
@@ -142,6 +154,12 @@ class FrameBuilder:
         if key not in self.variables:
             self.variables[key] = variable(self.recording, line)
         return self.variables[key]
+
+
+def stream_of(line):
+    """None for the default streams."""
+    stream = line["arguments"].get("stream", line["arguments"].get("hStream"))
+    return stream if isinstance(stream, str) and stream not in DEFAULT_STREAMS else None
 
 
 def doubt(what):

@@ -173,6 +173,8 @@ def packed(recording, steps):
             "cause": cause(line),
             "brief": step.brief,
             "is_launch": int(step.is_launch),
+            "thread": step.thread,
+            "stream": step.stream,
             "is_answered": int(step.is_answered),
         }
         for step, line in zip(steps, recording.lines, strict=True)

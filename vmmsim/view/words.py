@@ -10,10 +10,12 @@ line has, this says something of it.
 
 import collections
 import functools
+import re
 import signal
 
 from vmmsim.trace.line import ENDS, NO_CALLS, SUCCESS, number
 from vmmsim.trace.model import OF_MODULES
+from vmmsim.trace.recording import short
 from vmmsim.view.sizes import exact_size, plural, size_and_bytes, size_text
 
 NOT_YET = "CUDA_ERROR_NOT_READY", "cudaErrorNotReady"  # an answer, and no refusal
@@ -21,6 +23,7 @@ LAST_ERRORS = "cudaGetLastError", "cudaPeekAtLastError"
 HANDLE_TYPES = {1: "a file descriptor", 8: "a fabric handle"}
 RIGHTS = {0: "no access", 1: "read", 3: "read-write"}
 PROTECTION = {"PROT_NONE": 0, "PROT_READ": 1, "PROT_READWRITE": 3}
+OF_KERNELS = re.compile("ILLEGAL_?ADDRESS|LAUNCH_?(FAILED|FAILURE)", re.IGNORECASE)  # errors
 VERBS = {"copy": "copies", "launch": "launches"}
 ASKED = {  # what a call is to do: a verb, and the rest; or a function that says so
     "cudaStreamBeginCapture": "begin to capture a stream: what comes in it becomes a graph, and is not executed",
@@ -193,9 +196,18 @@ class Asked:
         return f"{call} {VERBS.get(self.verb, self.verb + 's')} {self.rest}; it {answer}."
 
     def at_fault(self):
-        launch = self.line.get("fault", {}).get("launch")
-        step = self.machine.launches.get((self.line["pid"], launch))
-        return f": the kernel that {launch} launched in step {step} went wrong" if step else ""
+        """Which launch went wrong: real GPUs do not tell, so there it is the last one before that succeeded."""
+        pid, all_launches, inferred = self.line["pid"], self.machine.launches, ""
+        step, line = all_launches.get((pid, self.line.get("fault", {}).get("launch")), (0, None))
+        if "fault" not in self.line and OF_KERNELS.search(self.line["result"]):
+            last = (its for its in reversed(all_launches.values()) if its[1]["pid"] == pid and not is_refused(its[1]))
+            step, line = next(last, (0, None))
+            inferred = ", if it was the last launch before this call (inferred)"
+        if not step:
+            return ""
+        name = short(str(line["arguments"].get("func", line["arguments"].get("f", ""))))
+        kernel = f"the kernel {name}".rstrip()  # that of a graph has none
+        return f": {kernel} that {line['call']} #{line['nth']} launched in step {step} went wrong{inferred}"
 
     def values(self):
         """The arguments that are not addresses of outputs, short."""

@@ -96,6 +96,7 @@ class List {
       "aria-posinset": index + 1 });
     entry.style.top = `${index * this.row}px`;
     const of = this.data.processes > 1 ? [make("small", {}, `P${process + 1}`), " "] : [];
+    if (step.stream) of.push(make("small", { class: "vmm-stream", title: "stream" }, `S${step.stream}`), " ");
     // Of what is too long the middle is cut, and of a kernel the namespace: its end tells it from the others.
     const what = kind == "refused" ? brief.replace(/^(CUDA_ERROR_|cudaError)/, "")
       : step.is_launch ? brief.replace(/^(\w+::)+/, "") : brief;

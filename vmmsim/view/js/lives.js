@@ -72,7 +72,8 @@ class Lives {
     const said = ({ call, brief, words, place: [file, line, name], led_there, stack }) => [call, brief, words, name,
       `${file}:${line}`, ...led_there, ...this.stacks[stack].flatMap((frame) => this.frames_of_code[frame])].join(" ");
     const text_of = (step) => step.text ??= said(step).toLowerCase();
-    const has = (step, word) => /^p\d+$/.test(word) ? `p${step.process + 1}` == word : text_of(step).includes(word);
+    const has = (step, word) => /^p\d+$/.test(word) ? `p${step.process + 1}` == word
+      : /^s\d+$/.test(word) ? `s${step.stream}` == word : text_of(step).includes(word);
     const has_words = (step) => words.split(/\s+/).every((word) => has(step, word));  // "P2 cuMemMap train.py:25"
     if (!/^0x[\da-f]{4,}$/.test(words)) return has_words;
     const its = this.steps_at(Number(words));

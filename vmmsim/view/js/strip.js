@@ -2,6 +2,7 @@
 // The strip: what each GPU held over the calls or over time, of which a part can be looked at, and the slider in it.
 // Strips of two runs have one scale, and their peaks stand one above the other.
 const most_columns = 1500, high = 1000;  // of the strip; how high a lane is, in its own units
+const most_lanes = 12;  // of threads: of more, each process has one
 const most_crosses = 80, fewest = 8;  // marks of refusals that are more than a line; calls, or microseconds, of a part
 const layers = [["ordinary", ([mapped, idle, ordinary]) => mapped + idle + ordinary],
   ["idle", ([mapped, idle]) => mapped + idle], ["mapped", ([mapped]) => mapped]];  // from the back to the front
@@ -53,11 +54,15 @@ class MemoryStrip {
       { "data-gpu": gpu, style: `--vmm-fill:var(--vmm-gpu${gpu % 8})` }));
   }
   rows_of_calls() {
-    const processes = [...new Set(this.data.steps.map(({ process }) => process))].sort((one, other) => one - other);
-    return processes.map((process) => {
-      const its = this.data.steps.flatMap((step, index) => step.process == process ? [index + 1] : []);
-      return this.row("events", [processes.length > 1 ? `process ${process + 1}` : "calls"], () => this.events(its));
-    });
+    const { steps } = this.data, all = steps.map((_, index) => index + 1);
+    const by = (some, name) => grouped(some, (step) => steps[step - 1][name]).sort(([one], [other]) => one - other);
+    const processes = by(all, "process"), of_one = processes.length == 1;
+    const lanes = processes.flatMap(([process, its]) => by(its, "thread").map(([thread, some], _, { length }) =>
+      [length == 1 ? of_one ? "calls" : `process ${process + 1}`
+        : `${of_one ? "" : `process ${process + 1}, `}thread ${thread + 1}`, some]));
+    const shown = lanes.length <= most_lanes ? lanes
+      : processes.map(([process, its]) => [of_one ? "calls" : `process ${process + 1}`, its]);
+    return shown.map(([name, its]) => this.row("events", [name], () => this.events(its)));
   }
   // Two that stand one above the other: of the second is known what both have.
   join() {

@@ -173,8 +173,12 @@ class View {
     return [`step ${at} of ${this.last}: ${this.steps[at - 1].call}`, ...this.held_at(at).map(({ words }) => words)]
       .join("; ");
   }
-  // Calls, results and names of variables as code.
+  // Calls, results and names of variables as code, steps as links.
   with_code(text) {
+    return text.split(/(step \d+)/).flatMap((part, index) =>
+      index % 2 ? [make("a", { href: `#${this.key}=${part.slice(5)}` }, part)] : this.as_code(part));
+  }
+  as_code(text) {
     const code = /^(cu(da)?[A-Z]\w*|CU(DA)?_[A-Z_]+)$/, parts = text.split(/([A-Za-z_](?:[\w[\]]|->|\.(?=\w))*)/);
     return parts.map((word, index) => {
       const may_be_name = ["reservation", "gives", "frees", "of"].includes(parts[index - 2]);
