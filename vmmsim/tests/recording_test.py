@@ -17,6 +17,11 @@ import threading
 import unittest
 import unittest.mock
 
+try:
+    import jsonschema
+except ModuleNotFoundError:
+    jsonschema = None
+
 from vmmsim.trace import line as lines
 from vmmsim.trace import model, places, recording
 from vmmsim.trace.recording import Broken, Recording
@@ -113,6 +118,19 @@ class Test(unittest.TestCase):
         self.assertEqual(self.read(json.dumps(CALL, sort_keys=True) + "\n").missing(), [])
         with self.assertRaisesRegex(Broken, "expected changes that have an order"):
             self.read(changed(changes=[{"kind": "map"}, new]))
+
+    def test_a_newer_version(self):
+        """It is shown, with a warning; where it cannot be read, that is the reason."""
+        new = changed(version=lines.VERSION + 1)
+        says = f"it is a trace of version {lines.VERSION + 1}, and this vmmsim knows version {lines.VERSION}"
+        self.assertTrue(self.read(new + changed()).missing()[0].startswith(f"What is shown may be wrong: {says}: "))
+        with self.assertRaisesRegex(Broken, f"line 2 is no call; expected nth as a number; {says}"):
+            self.read(new + changed(nth="first"))
+        with self.assertRaisesRegex(Broken, "expected nth as a number$"):
+            self.read(changed(nth="first"))
+        self.assertEqual(self.read(changed(version=lines.VERSION) + changed()).missing(), [])
+        with self.assertRaisesRegex(Broken, "expected the version as a number from 1"):
+            self.read(changed(version="new"))
 
     def test_times(self):
         """They only go forward, also where a line without one, as of an older recorder, is among the others."""
@@ -492,7 +510,23 @@ int main() {
 
 
 class Schema(unittest.TestCase):
-    """What reads a line and what writes it have the same members and kinds."""
+    """What reads a line, what writes it and the page that tells of it have the members and kinds of schema.json."""
+
+    @unittest.skipUnless(jsonschema, "there is no jsonschema")
+    def test_a_real_trace(self):
+        """It is as the schema says, with the version in its first line; and the schema refuses what is wrong."""
+        validator = jsonschema.Draft202012Validator(lines.SCHEMA)
+        with tempfile.NamedTemporaryFile() as file:
+            subprocess.run([VMMSIM, "--trace", file.name, PROGRAM], capture_output=True, check=True)
+            traced = [json.loads(line) for line in file]
+        self.assertEqual([error.message for line in traced for error in validator.iter_errors(line)], [])
+        self.assertEqual([line.get("version") for line in traced[:2]], [lines.VERSION, None])
+        self.assertGreater(len({change["kind"] for line in traced for change in line["changes"]}), 5)
+        moved = {"kind": "map", "order": 1, "address": "0x10", "size": 1}
+        for wrong in ({"nth": "1"}, {"changes": [moved]}, {"changes": [moved | {"kind": "move"}]}, {"version": 2}):
+            with self.subTest(wrong):
+                self.assertFalse(validator.is_valid(CALL | wrong))
+        self.assertTrue(validator.is_valid(CALL | {"changes": [moved | {"handle": 1}]}))
 
     def test_kinds(self):
         text = (HERE.parent / "trace/line.h").read_text()
@@ -504,12 +538,14 @@ class Schema(unittest.TestCase):
         text = (HERE.parent / "trace/line.cc").read_text()
         format = "".join(re.findall(r'R"\((.*?)\)"', text[text.index("std::snprintf") :], re.DOTALL))
         self.assertEqual(re.findall(r'"(\w+)":', format), list(lines.KEYS))
+        version = re.search(r'char version\[\] = "(\d+)";', (HERE.parent / "trace/line.h").read_text())[1]
+        self.assertEqual(version, str(lines.VERSION))
 
     def test_the_words(self):
         """README.md has each member and each kind."""
         text = (HERE.parent / "trace/README.md").read_text()
         rows = set(re.findall(r"`(\w+)`", "".join(re.findall(r"(?m)^\|([^|]*)\|", text))))
-        self.assertEqual(rows, {*lines.KEYS, *lines.CHANGES, *lines.NO_CALLS, "fault"})
+        self.assertEqual(rows, {*lines.KEYS, *lines.CHANGES, *lines.NO_CALLS, *lines.EXTRA})
 
 
 if __name__ == "__main__":

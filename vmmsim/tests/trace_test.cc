@@ -35,6 +35,9 @@ void check_line() {
   const std::string whole = trace::text_of(line);
   CHECK(whole.find(R"("call":"cuInit")") != std::string::npos && whole.back() == '\n');
   CHECK(whole.find('\n') == whole.size() - 1);
+  CHECK(whole.ends_with(std::string(R"("explanation":"","version":)") + trace::version + "}\n"));
+  const std::string second = trace::text_of({.number = 2, .call = "cuInit", .nth = 4});
+  CHECK(second.ends_with("\"explanation\":\"\"}\n"));
   char room[64];
   std::memset(room, '#', sizeof room);
   CHECK(trace::write_line(line, room, 32) == whole.size());

@@ -30,12 +30,13 @@ size_t write_line(const Line& line, char* room, size_t size) {
   const int whole = std::snprintf(
       room, size,
       R"({"pid":%d,"thread":%ld,"number":%llu,"time":%llu,"call":"%s","nth":%llu,"callers":%s,"device":%d,)"
-      R"("arguments":%s,"result":"%s","outputs":%s,"changes":%s,"explanation":%s%s%s})"
+      R"("arguments":%s,"result":"%s","outputs":%s,"changes":%s,"explanation":%s%s%s%s%s})"
       "\n",
       process, line.process ? long(process) : syscall(SYS_gettid), static_cast<unsigned long long>(line.number),
       static_cast<unsigned long long>(line.time), line.call, static_cast<unsigned long long>(line.nth), line.callers,
       line.device, line.arguments, line.result, line.outputs, line.changes, line.explanation,
-      *line.fault ? ",\"fault\":" : "", line.fault);
+      *line.fault ? ",\"fault\":" : "", line.fault,
+      line.number > 1 ? "" : ",\"version\":", line.number > 1 ? "" : version);
   return static_cast<size_t>(whole);
 }
 

@@ -12,7 +12,8 @@
 
 namespace trace {
 
-// The kinds of change. model.py has the same.
+// Of schema.json: the version of a trace, and the kinds of change. A test holds them together.
+inline constexpr char version[] = "1";
 inline constexpr std::string_view kinds[] = {
     "create", "import", "multicast_create", "retain", "release", "export",   "reserve", "free_reservation", "map",
     "unmap",  "access", "add_device",       "bind",   "unbind",  "allocate", "free",    "open_pool",        "peer",
@@ -32,7 +33,8 @@ std::string change(Kind, const std::vector<Member>&, uint64_t order);
 
 uint64_t microseconds();  // of the clock that all processes of a host share, and that only goes forward
 
-// All are JSON, but for `call` and `result`, which are names. It owns nothing.
+// All are JSON, but for `call` and `result`, which are names. The first line of a process has the version, too. It owns
+// nothing.
 struct Line {
   uint64_t number;
   uint64_t time = microseconds();

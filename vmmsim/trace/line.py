@@ -1,51 +1,28 @@
-# SPDX-License-Identifier: MIT-0
-"""A line of a trace, as README.md tells it: its members, the kinds of change, and whether a line is one."""
+# SPDX - License - Identifier : MIT - 0
+"""A line of a trace, as schema.json has it: its members, the kinds of change, and whether a line is one."""
 
+import json
+import pathlib
 import re
 
-KEYS = {  # in their order
-    "pid": int,
-    "thread": int,
-    "number": int,
-    "time": int,
-    "call": str,
-    "nth": int,
-    "callers": list,
-    "device": int,
-    "arguments": dict,
-    "result": str,
-    "outputs": dict,
-    "changes": list,
-    "explanation": str,
-}
-MAY_LACK = {"time"}  # as older recordings do
+SCHEMA = json.loads((pathlib.Path(__file__).parent / "schema.json").read_text())
+TYPES = {"integer": int, "string": str, "array": list, "object": dict}
+EXTRA = "fault", "version"  # of some lines
+KEYS = {key: TYPES[its["type"]] for key, its in SCHEMA["properties"].items() if key not in EXTRA}  # in their order
+MAY_LACK = KEYS.keys() - set(SCHEMA["required"])  # as older recordings do
+VERSION = SCHEMA["properties"]["version"]["maximum"]
 ENDS = "exit", "vanished"  # of processes
 NO_CALLS = *ENDS, "begin", "close", "gone", "send", "sleep", "unordered"  # lines that tell of no call of CUDA's
 SUCCESS = "CUDA_SUCCESS", "cudaSuccess", ""  # the last is that of NO_CALLS
-# The members of each kind of change: may be null ("?"), may be missing ("*").
+# The members of each kind of change : may be null("?"), may be missing("*").
 CHANGES = {
-    kind: {name.rstrip("?*"): name[-1] for name in members.split()}
-    for kind, members in {
-        "create": "handle size device? record multicast",
-        "import": "handle size? device? record? multicast? identity*",
-        "multicast_create": "handle size devices record",
-        "retain": "handle",
-        "release": "handle",
-        "export": "handle fd* fabric* identity* followed*",
-        "reserve": "address size",
-        "free_reservation": "address size",
-        "map": "address size handle",
-        "unmap": "address size",
-        "access": "address size device flags",
-        "add_device": "handle device",
-        "bind": "handle offset size device? memory* memory_offset* address*",
-        "unbind": "handle offset size device",
-        "allocate": "address size? device? shared",
-        "free": "address",
-        "open_pool": "address? device flags",
-        "peer": "device peer? enabled",
-        "gone": "identity",
-    }.items()
+    kind: {
+        name: "*" if name not in its["required"] else "?" if member["$ref"].endswith("_or_null") else ""
+        for name, member in its["properties"].items()
+        if name not in ("kind", "order")
+    }
+    for kind, its in SCHEMA["$defs"].items()
+    if "properties" in its
 }
 ADDRESS = re.compile("0x[0-9a-f]{1,16}")
 IN_WORDS = {int: "a number", str: "a text", list: "a list", dict: "an object"}
@@ -58,7 +35,7 @@ def number(value: "int | str | None") -> "int | None":
 
 def known_part(line: dict) -> tuple[dict, list[str]]:
     """A line without what only a newer writer knows; and the names of that, members and kinds of change."""
-    new = [key for key in line if key not in KEYS and key != "fault"]
+    new = [key for key in line if key not in KEYS and key not in EXTRA]
     changes = line.get("changes")
     kinds = {str(change.get("kind")) for change in changes if isinstance(change, dict)} if type(changes) is list else ()
     kinds = [kind for kind in kinds if kind not in CHANGES and kind != "None"]
@@ -73,12 +50,14 @@ def known_part(line: dict) -> tuple[dict, list[str]]:
 def validate_call(line: dict) -> str:
     """What was expected instead of this object, or ""."""
     missing = [key for key in KEYS if key not in line and key not in MAY_LACK]
-    if missing or line.keys() - KEYS.keys() - {"fault"}:
+    if missing or line.keys() - KEYS.keys() - {*EXTRA}:
         return f"the members {', '.join(KEYS)}" + (f"; missing is {', '.join(missing)}" if missing else "")
     for key, kind in KEYS.items():
         value = line.get(key, kind())
         if not isinstance(value, kind) or isinstance(value, bool):
             return f"{key} as {IN_WORDS[kind]}"
+    if not is_version(line.get("version", 1)):
+        return "the version as a number from 1"
     if not all(isinstance(caller, str) for caller in line["callers"]):
         return "texts as the callers"
     fault = line.get("fault", {"where": "", "why": ""})
@@ -104,6 +83,10 @@ def is_number(key, value):
     if isinstance(value, int):
         return value >= (-1 if key in ("device", "peer") else 0)  # -1 is the host
     return is_address(value)
+
+
+def is_version(value):
+    return type(value) is int and value >= 1
 
 
 def is_address(value):

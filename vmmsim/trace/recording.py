@@ -23,7 +23,7 @@ import shutil
 import subprocess
 import zlib
 
-from vmmsim.trace.line import ENDS, IN_WORDS, KEYS, known_part, validate_call
+from vmmsim.trace.line import ENDS, IN_WORDS, KEYS, VERSION, is_version, known_part, validate_call
 from vmmsim.trace.places import places, run
 
 LONGEST_LINE = 32 << 20  # bytes
@@ -55,6 +55,7 @@ class Recording:
         self.modules = {}  # exact path, by name
         self.exact = {}  # callers as they were written, where what is shown differs
         self.is_cut = False  # the last line was
+        self.version = 1  # that of a recording which says none
         self.new = set()  # what a newer writer tells, and nobody here knows
         self.torn = []  # the numbers of other lines that break off
 
@@ -98,7 +99,8 @@ class Recording:
 
     def add(self, text, number):
         def broken(what):
-            return Broken(f"{self.path} is no recording: line {number} {what}")
+            newer = f"; {self.newer_version()}" if self.version > VERSION else ""
+            return Broken(f"{self.path} is no recording: line {number} {what}{newer}")
 
         line = parsed(text)
         if line is None and (PART.match(text) or self.torn):  # the second: its rest
@@ -125,6 +127,8 @@ class Recording:
             if wrong:
                 raise broken(f"says what the recording is about; expected {wrong} there")
         else:
+            if is_version(version := line.get("version", 1)):
+                self.version = max(self.version, version)
             line, new = known_part(line)
             self.new.update(new)
             wrong = validate_call(line)
@@ -135,9 +139,14 @@ class Recording:
                 if line["callers"] != exact["callers"]:
                     self.exact.update(zip(line["callers"], exact["callers"], strict=True))
 
+    def newer_version(self):
+        return f"it is a trace of version {self.version}, and this vmmsim knows version {VERSION}: use a newer vmmsim"
+
     def missing(self) -> list[str]:
         """What the recording has lost, in sentences."""
         sentences = []
+        if self.version > VERSION:
+            sentences.append(f"What is shown may be wrong: {self.newer_version()}.")
         if self.new:
             sentences.append(
                 f"A newer vmmsim has made the recording. Passed over is what this one does not know: "
