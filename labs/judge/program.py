@@ -328,7 +328,7 @@ class Program:
         main=0,
     ):
         """Runs one of its mains on simulated GPUs. What a slow importer imports, its exporter has had time to give
-        back; then too a sleep is no wait, and numbers of descriptors differ (--no-luck)."""
+        back; then too a sleep is no wait, and numbers of descriptors differ (--adversarial-timing)."""
         own = ROOT / f"labs/judge/{machine}.conf"
         machine = own if own.exists() else machine
         options = ["--gpus", gpus, "--machine", machine, "--memory", memory, "--explain", "--trace", "TRACE"]
@@ -337,7 +337,7 @@ class Program:
         options += ["--strict"] if strict else []
         options += ["--late-kernels", late_kernels] if late_kernels else []
         options += ["--slow-import", min(SLOW_IMPORT, self.limit // 2)] if slow_importer else []
-        options += ["--no-luck"] if no_luck or slow_importer else []
+        options += ["--adversarial-timing"] if no_luck or slow_importer else []
         seen = {
             "readable": [self.file, *of_simulator(), *([own] if own.exists() else [])],
             "writable": [self.work],

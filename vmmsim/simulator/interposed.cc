@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // The functions of libc that are others under vmmsim: a library of its own, preloaded, after what the user preloads.
 // Each has its reason beside it. A process shows the simulated machine where a program asks the system and not the
-// driver, tells --trace of descriptors and of its end, and lets no sleep take time (--no-luck).
+// driver, tells --trace of descriptors and of its end, and lets no sleep take time (--adversarial-timing).
 //
 // A process that makes no CUDA call, wherever it is and however long it lives, must not notice. So nothing here looks
 // for the machine: what there is to know stands in the variable VMMSIM. And what may be called in a handler of a signal
@@ -391,7 +391,7 @@ __attribute__((noreturn)) void _exit(int status) {
 }
 void _Exit(int status) noexcept { _exit(status); }
 
-// For --no-luck: what takes time.
+// For --adversarial-timing: what takes time.
 unsigned sleep(unsigned seconds) { return is_over_at_once() ? 0 : NEXT(sleep)(seconds); }
 int usleep(useconds_t time) { return is_over_at_once() ? 0 : NEXT(usleep)(time); }
 int nanosleep(const timespec* time, timespec* left) { return is_over_at_once() ? 0 : NEXT(nanosleep)(time, left); }
@@ -399,7 +399,8 @@ int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* 
   return is_over_at_once() ? 0 : NEXT(clock_nanosleep)(clock, flags, time, left);
 }
 
-// For --no-luck: what waits for so long at most; __poll_chk and __ppoll_chk are poll and ppoll with _FORTIFY_SOURCE.
+// For --adversarial-timing: what waits for so long at most; __poll_chk and __ppoll_chk are poll and ppoll with
+// _FORTIFY_SOURCE.
 int poll(pollfd* files, nfds_t n, int limit) { return NEXT(poll)(files, n, at_once(limit)); }
 int __poll_chk(pollfd* files, nfds_t n, int limit, size_t) { return poll(files, n, limit); }
 int ppoll(pollfd* files, nfds_t n, const timespec* limit, const sigset_t* mask) {
@@ -421,7 +422,7 @@ int epoll_wait(int file, epoll_event* events, int n, int limit) {
   return NEXT(epoll_wait)(file, events, n, at_once(limit));
 }
 
-// For --no-luck: a limit for what a socket waits.
+// For --adversarial-timing: a limit for what a socket waits.
 int setsockopt(int socket, int level, int option, const void* value, socklen_t size) noexcept {
   const timeval least = {0, 1};  // 0 would be no limit
   const bool is_limit = level == SOL_SOCKET && (option == SO_RCVTIMEO || option == SO_SNDTIMEO);
@@ -429,7 +430,7 @@ int setsockopt(int socket, int level, int option, const void* value, socklen_t s
   return NEXT(setsockopt)(socket, level, option, value, size);
 }
 
-// For --no-luck: an alarm that interrupts a wait.
+// For --adversarial-timing: an alarm that interrupts a wait.
 unsigned alarm(unsigned seconds) noexcept {
   const itimerval in_a_while = {{}, {long(seconds), 0}};
   return is_interruption() ? unsigned(setitimer(ITIMER_REAL, &in_a_while, nullptr)) : NEXT(alarm)(seconds);
@@ -440,7 +441,7 @@ int setitimer(__itimer_which_t which, const itimerval* time, itimerval* before) 
   return NEXT(setitimer)(which, which == ITIMER_REAL && is_set && is_interruption() ? &soon : time, before);
 }
 
-// For --no-luck with --trace: descriptors of memory that go to another process.
+// For --adversarial-timing with --trace: descriptors of memory that go to another process.
 ssize_t sendmsg(int socket, const msghdr* message, int flags) {
   if (message) notify_send(*message);
   return NEXT(sendmsg)(socket, message, flags);

@@ -7,7 +7,7 @@ struct Watcher {
   bool (*closes)(int fd);  // before it is closed: whether it holds memory
   void (*closed)();        // one that did
   void (*could_not_close)(int fd);
-  void (*sleeps)();  // and the sleep was over at once (--no-luck)
+  void (*sleeps)();  // and the sleep was over at once (--adversarial-timing)
   void (*sends)(const int* fds, size_t count);
   void (*reaped)(int process, int status);  // a child of this one has ended
   void (*exits)(int status);

@@ -62,7 +62,7 @@ const char usage[] =
     "  --late-kernels MILLISECONDS\n"
     "                       let a kernel begin only when the program waits for it, or after so many MILLISECONDS;\n"
     "                       the trace tells of each that begins\n"
-    "  --no-luck            what a program only hopes for is not so: a sleep, a limit or an alarm is over at once,\n"
+    "  --adversarial-timing what a program only hopes for is not so: a sleep, a limit or an alarm is over at once,\n"
     "                       a process ends 0.3 s late, and an exported descriptor has a number of its own\n"
     "  --unsupported fail|exit\n"
     "                       what a launch does of a kernel with an instruction that is not simulated, and the\n"
@@ -180,7 +180,8 @@ Arguments read_arguments(char** words) {
   const std::map<std::string_view, bool*> flags = {{"--strict", &all.options.strict},
                                                    {"--explain", &all.options.explain},
                                                    {"--leaks", &all.options.leaks},
-                                                   {"--no-luck", &all.options.no_luck}};
+                                                   {"--adversarial-timing", &all.options.adversarial_timing},
+                                                   {"--no-luck", &all.options.adversarial_timing}};  // until 0.2
   for (; *words && **words == '-'; ++words) {
     const std::string_view word = *words;
     if (word == "--help") help();

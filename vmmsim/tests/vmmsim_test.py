@@ -366,7 +366,7 @@ class Vmmsim(unittest.TestCase):
             "socket.send_fds(its, [b'x'], [0, 1])\n"
             "print(fd.value >= 100, time.monotonic() - began < 300)\n"
         )
-        done = vmmsim("--no-luck", "--trace", "trace.json", sys.executable, "-c", script, cwd=self.scratch)
+        done = vmmsim("--adversarial-timing", "--trace", "trace.json", sys.executable, "-c", script, cwd=self.scratch)
         self.ends(done, 0, "True\nNone True\nTrue True\n")
         told = {line["call"]: line["arguments"] for line in self.trace()}
         self.assertEqual((told["send"], len(told["exit"]["sockets"])), ({"fds": [0, 1]}, 1))
@@ -702,7 +702,7 @@ free(address)
         return words
 
     def lives(self, *words):
-        for options in ([], ["--no-luck"], ["--trace", self.scratch / "trace.jsonl"]):
+        for options in ([], ["--no-luck"], ["--trace", self.scratch / "trace.jsonl"]):  # the option's old name, too
             self.ends(vmmsim(*options, *words), 0, "lives\n")
 
     WAITS = (  # with what vmmsim replaces; subprocess forks, polls and ends with _exit
@@ -779,7 +779,7 @@ free(address)
         )
 
     def test_what_makes_no_call_loads_no_driver(self):
-        for options in ([], ["--no-luck"], ["--trace", self.scratch / "trace.jsonl"]):
+        for options in ([], ["--adversarial-timing"], ["--trace", self.scratch / "trace.jsonl"]):
             maps = vmmsim(*options, "cat", "/proc/self/maps").stdout
             self.assertIn("libvmmsim_interposed.so", maps)
             for absent in ("libcuda.so", "libcudart.so", "libstdc++", "vmmsim-ledger"):
@@ -821,7 +821,7 @@ free(address)
         self.ends(vmmsim("sh", "-c", 'LD_PRELOAD="$1:$LD_PRELOAD" "$0"', program, link), 0, "shim: 4096\n")
         self.ends(vmmsim("sh", "-c", 'LD_PRELOAD="$LD_PRELOAD:$1" "$0"', program, link), 0, "shim: 4096\n")
         told = ["LD_PRELOAD was replaced, and sleeps, descriptors and _exit are not seen"]
-        self.ends(vmmsim("--no-luck", "env", f"LD_PRELOAD={link}", program), 0, "shim: 4096\n", told)
+        self.ends(vmmsim("--adversarial-timing", "env", f"LD_PRELOAD={link}", program), 0, "shim: 4096\n", told)
 
     def test_a_name_of_cuda_that_a_library_has_itself(self):
         """A loader of the driver that has pointers with the names of its calls, as slangpy has."""

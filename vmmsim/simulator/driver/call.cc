@@ -397,7 +397,7 @@ void watch_process() {
   const auto watch = reinterpret_cast<WatchFunction*>(dlsym(RTLD_DEFAULT, watch_function));
   if (memory::options().trace) memory::come();
   if (watch && memory::options().trace) watch(&ours);
-  if (!watch && (memory::options().no_luck || memory::options().trace))
+  if (!watch && (memory::options().adversarial_timing || memory::options().trace))
     log_once(
         "LD_PRELOAD was replaced, and sleeps, descriptors and _exit are not seen: add to it what vmmsim put there");
 }

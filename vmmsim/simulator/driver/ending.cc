@@ -25,8 +25,8 @@
 namespace driver {
 namespace {
 
-// For --no-luck: after 0.3 s; and with --slow-import, once the process that has forked this one waits, too, if only for
-// this end in an import.
+// For --adversarial-timing: after 0.3 s; and with --slow-import, once the process that has forked this one waits, too,
+// if only for this end in an import.
 void end_late() {
   const timespec late = {0, 300'000'000};
   syscall(SYS_nanosleep, &late, nullptr);
@@ -82,7 +82,7 @@ __attribute__((destructor)) void finish() {
 void trace_exit(int status) {
   static std::atomic<bool> is_told = false;
   if (!is_traced() || is_told.exchange(true)) return;
-  if (memory::options().no_luck) end_late();
+  if (memory::options().adversarial_timing) end_late();
   char held[128], open[128], arguments[320], line[768];
   write_descriptors(held, sizeof held, [](int fd) { return memory::exported_record(fd) != memory::invalid_index; });
   write_descriptors(open, sizeof open, is_socket_or_pipe);

@@ -49,7 +49,7 @@ void wait_for_maker(uint32_t record) {
     const Waits waits = is_blocked_on_peer(number_of(maker));
     const int most = waits == Waits::unknown ? std::min(seconds, 3) : seconds;
     if (waits == Waits::yes || Clock::now() - began > std::chrono::seconds(most)) break;
-    const timespec a_while = {0, 10'000'000};  // nanosleep itself may be over at once (--no-luck)
+    const timespec a_while = {0, 10'000'000};  // nanosleep itself may be over at once (--adversarial-timing)
     syscall(SYS_nanosleep, &a_while, nullptr);
   }
   ledger().awaited = 0;

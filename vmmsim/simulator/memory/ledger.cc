@@ -119,7 +119,7 @@ std::string create_machine(const Machine& machine, const Options& options, const
   ledger.lock.unlock();
   char value[96];  // what follows the token is for interposed.cc, which has no ledger
   std::snprintf(value, sizeof value, "%d:%d:%016" PRIx64 ":%d:%s%s%s", getpid(), file, ledger.token, machine.gpus,
-                machine.fabric_channel ? "c" : "", machine.multicast ? "m" : "", options.no_luck ? "n" : "");
+                machine.fabric_channel ? "c" : "", machine.multicast ? "m" : "", options.adversarial_timing ? "n" : "");
   munmap(at, bytes);
   return value;
 }

@@ -36,10 +36,10 @@ uint64_t read_size(const std::string& text);
 // What the user asked of vmmsim beside the machine; shared as well.
 struct Options {
   bool explain = false, leaks = false, trace = false;
-  bool strict = false;            // an ordinary access to a multicast address is a fault
-  bool no_luck = false;           // sleeps and time limits are over at once, processes end late, descriptors differ
-  bool unsupported_ends = false;  // the launch of a kernel that is not simulated ends the process
-  char fail_call[64] = "";        // --fail CALL:N=ERROR; empty: none
+  bool strict = false;              // an ordinary access to a multicast address is a fault
+  bool adversarial_timing = false;  // sleeps and time limits are over at once, processes end late, descriptors differ
+  bool unsupported_ends = false;    // the launch of a kernel that is not simulated ends the process
+  char fail_call[64] = "";          // --fail CALL:N=ERROR; empty: none
   uint64_t fail_number = 0;
   int fail_error = 0;    // the CUresult or cudaError_t
   int slow_after = 10;   // seconds of a kernel, after which the user is told

@@ -257,9 +257,9 @@ void remove_binding(uint32_t number) {
   give_back_if_unheld(memory);
 }
 
-// A descriptor under a number that other processes hardly have, for --no-luck.
+// A descriptor under a number that other processes hardly have, for --adversarial-timing.
 static int elsewhere(int fd) {
-  const int other = options().no_luck ? fcntl(fd, F_DUPFD_CLOEXEC, 100 + getpid() % 400) : -1;
+  const int other = options().adversarial_timing ? fcntl(fd, F_DUPFD_CLOEXEC, 100 + getpid() % 400) : -1;
   if (other >= 0) close(fd);
   return other >= 0 ? other : fd;
 }
