@@ -208,7 +208,7 @@ class Vmmsim(VmmsimCase):
                 if following.startswith("    "):
                     self.assertGreater(len(line) + 1 + len(following.split()[0]), columns)
 
-    def test_no_luck(self):
+    def test_adversarial_timing(self):
         """No sleep, limit or alarm takes time, an end is late, and a descriptor's number is the exporter's own."""
         script = MEMORY.removesuffix("start()\n") + (
             "import select, signal, socket, time\n"
