@@ -40,8 +40,14 @@ def read(address, size):
     must(cuda.cuMemcpyDtoH_v2(bytes, ctypes.c_uint64(address), ctypes.c_size_t(size)))
     return bytes.raw
 def touched():  # KiB of this machine's memory that the GPUs take: of the files that vmmsim holds open
-    files = (f"/proc/{os.getppid()}/fd/{name}" for name in os.listdir(f"/proc/{os.getppid()}/fd"))
-    return sum(os.stat(file).st_blocks // 2 for file in files if "memfd:vmmsim-memory" in os.readlink(file))
+    total = 0
+    for name in os.listdir(f"/proc/{os.getppid()}/fd"):
+        file = f"/proc/{os.getppid()}/fd/{name}"
+        try:
+            if "memfd:vmmsim-memory" in os.readlink(file): total += os.stat(file).st_blocks // 2
+        except FileNotFoundError:  # vmmsim had it open for a moment
+            pass
+    return total
 start()
 """
 )
