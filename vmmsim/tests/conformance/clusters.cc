@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // Clusters: which launches may have them, what a block knows of its cluster, how its blocks wait for one another and
-// reach each other's shared memory, and what occupancy and the attributes of kernels say of them. How
-// many clusters of more than two blocks fit depends on how the GPU is cut: "large clusters" was asked of one H100 apart.
+// reach each other's shared memory, and what occupancy and the attributes of kernels say of them. How many clusters of
+// more than two blocks fit depends on how the GPU is cut: "large clusters" was asked of one H100 apart.
 #include "conformance.h"
 
 #include <algorithm>
